@@ -70,7 +70,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
             "vil_adapters.vrpn.source:VrpnSource",
             "vil_adapters.vrpn.discovery:discover",
         ),
-        "remote": Plugin("vil_adapters.remote.config:RemoteConfig", "vil_adapters.remote.source:RemoteSource"),
+        "federation": Plugin("vil_adapters.remote.config:RemoteConfig", "vil_adapters.remote.source:RemoteSource"),
         "vicon": Plugin(
             "vil_adapters.vicon.config:ViconConfig",
             "vil_adapters.vicon.source:ViconSource",
@@ -82,10 +82,10 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
         "tracker-udp": Plugin(
             "vil_adapters.vicon.config:TrackerUdpConfig", "vil_adapters.vicon.udp_source:TrackerUdpSource"
         ),
-        "recording": Plugin(
+        "motion-file": Plugin(
             "vil_adapters.recording.config:RecordingConfig", "vil_adapters.recording.source:RecordingSource"
         ),
-        "mcap": Plugin("vil_bridge.recording.config:McapConfig", "vil_bridge.recording.source:McapSource"),
+        "replay": Plugin("vil_bridge.recording.config:McapConfig", "vil_bridge.recording.source:McapSource"),
         "simulated": Plugin(
             "vil_adapters.simulated.config:SimulatedConfig", "vil_adapters.simulated.source:SimulatedSource"
         ),

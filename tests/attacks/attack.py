@@ -28,7 +28,7 @@ class Target(Protocol):
     Attributes:
         folder: of configuration, keys, tokens and logs.
         endpoint: the stream's control channel, ``tcp://127.0.0.1:PORT``.
-        stream_port, http_port, federation_port: TCP ports of the control channel, HTTP and ``publish.zmq``.
+        stream_port, http_port, federation_port: TCP ports of the control channel, HTTP and ``federation.zmq``.
         pose_port, image_port: TCP ports of the renderer's sockets.
     """
 

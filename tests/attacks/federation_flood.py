@@ -1,4 +1,4 @@
-"""Connections to ``publish.zmq`` that ask without end, read nothing and are reset (libzmq's issue 4364).
+"""Connections to ``federation.zmq`` that ask without end, read nothing and are reset (libzmq's issue 4364).
 
 ``python -m tests.attacks.federation_flood PORT``
 """
@@ -21,7 +21,7 @@ HELD_S: Final = 1.2
 _QUESTIONS: Final = message(encode_describe()) * 2000
 
 ATTACK: Final = Attack(
-    summary="40 connections ask publish.zmq for its description without end, read nothing and reset",
+    summary="40 connections ask federation.zmq for its description without end, read nothing and reset",
     commands=lambda target: [program("tests.attacks.federation_flood", target.federation_port)],
     counted=lambda before, after: named(before, after, "publish", "flood"),
 )

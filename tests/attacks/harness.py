@@ -40,7 +40,7 @@ class AttackedBridge(PatientRig):
     by an attack's ``configure``.
 
     Attributes:
-        federation_port: TCP port of ``publish.zmq``.
+        federation_port: TCP port of ``federation.zmq``.
     """
 
     def __init__(self, folder: Path, configure: Configure | None = None) -> None:
@@ -91,7 +91,7 @@ class AttackedBridge(PatientRig):
                 CAMERA: {"actor": "drone", "renderer": "hall", "width_px": 160, "height_px": 120, "rate_hz": 30}
             },
             "stream": {"bind": self.endpoint},
-            "publish": {"site": "attacked", "zmq": {"bind": f"tcp://127.0.0.1:{self.federation_port}"}},
+            "federation": {"site": "attacked", "zmq": {"bind": f"tcp://127.0.0.1:{self.federation_port}"}},
             "http": {"port": self.http_port},
             "record": {"folder": str(self.folder / "recordings")},
         }

@@ -234,12 +234,12 @@ def test_the_rest_interface_describes_itself_and_can_be_tried(rig: PageRig, brow
         seen.page.locator("summary:visible").click()
         card = seen.page.locator("#put_faults")
         card.get_by_label("name (path)").fill("motive_actor")
-        card.get_by_label("Body").fill('{"inject": "delay=1ms"}')
-        assert 'curl -X PUT --json \'{"inject": "delay=1ms"}\'' in card.inner_text()
+        card.get_by_label("Body").fill('{"faults": "delay=1ms"}')
+        assert 'curl -X PUT --json \'{"faults": "delay=1ms"}\'' in card.inner_text()
         card.get_by_role("button", name="Send").click()
         seen.until("() => /^200/.test(document.querySelector('#put_faults .answer-text').innerText)")
-        assert rig.get("api/v1/sources/motive_actor/faults") == {"inject": "delay=1ms"}
-        card.get_by_label("Body").fill('{"inject": ""}')
+        assert rig.get("api/v1/sources/motive_actor/faults") == {"faults": "delay=1ms"}
+        card.get_by_label("Body").fill('{"faults": ""}')
         card.get_by_role("button", name="Send").click()
-        seen.until('() => /"inject": ""/.test(document.querySelector(\'#put_faults .answer-text\').innerText)')
+        seen.until('() => /"faults": ""/.test(document.querySelector(\'#put_faults .answer-text\').innerText)')
         seen.assert_at_peace(rig.url)

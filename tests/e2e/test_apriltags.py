@@ -34,7 +34,7 @@ NEAR_DEG: Final = 0.2
 CONFIG: Final = """
 version: 1
 rooms: {{room: {{}}}}
-sources: {{track: {{type: recording, path: "{track}", subject: drone, room: room}}}}
+sources: {{track: {{type: motion-file, path: "{track}", subject: drone, room: room}}}}
 actors: {{drone: {{kind: vehicle, source: track, subject: drone}}}}
 renderers: {{tags: {{type: {protocol}, pose_port: 0, image_port: 0}}}}
 cameras:
@@ -43,14 +43,14 @@ cameras:
     renderer: tags
     T_body_camera: {{p_m: [0.1, 0.02, 0.03], ypr_deg: [2, -3, 4]}}
     modalities: [rgb, depth]
-    compensate: reproject
+    latency_compensation: depth
     rate_hz: 8
   pair:
     actor: drone
     renderer: tags
     T_body_camera: {{p_m: [0.1, 0.16, 0.0], ypr_deg: [0, 5, 0]}}
     stereo_baseline_m: {baseline_m}
-    compensate: none
+    latency_compensation: none
     rate_hz: 8
 stream: {{bind: "tcp://127.0.0.1:0"}}
 http: {{port: 0}}

@@ -230,7 +230,7 @@ sources:
 stream: {{bind: "tcp://127.0.0.1:0"}}
 http: {{port: 0}}
 realtime: {{fifo_priority: 0}}
-debug: {{capture: {folder}}}
+debug: {{packet_capture: {folder}}}
 """
 
 

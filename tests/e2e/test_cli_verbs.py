@@ -88,7 +88,20 @@ def test_check_of_a_good_file(vil_bridge: Run) -> None:
     assert (done.returncode, done.stderr) == (Exit.OK, "")
     assert done.stdout.startswith(f"{PRESET} is good (sha256 ")
     assert "  sources: motive-flight (optitrack), motive-actor (optitrack), imu (mavlink-imu)\n" in done.stdout
-    assert "  known source types: mavlink-imu, mavlink-vehicle, mcap, msp-imu, onboard-imu, " in done.stdout
+    assert "  known source types: federation, mavlink-imu, mavlink-vehicle, motion-file, msp-imu, " in done.stdout
+
+
+@pytest.mark.process
+def test_check_prints_old_keys_and_still_succeeds(tmp_path: Path) -> None:
+    old = tmp_path / "old.yaml"
+    old.write_text(
+        "version: 1\nrooms: {lab: {}}\nsources:\n  mocap: {type: optitrack, room: lab, inject: ''}\npublish: {}\n"
+    )
+    done = process("check", str(old))
+    assert done.returncode == Exit.OK, done.stderr
+    ends = "; the old name works in this version only\n"
+    assert f"{old}:4:39: sources.mocap.inject: the key 'inject' is now 'faults'{ends}" in done.stderr
+    assert f"{old}:5:1: publish: the key 'publish' is now 'federation'{ends}" in done.stderr
 
 
 @pytest.mark.process

@@ -43,7 +43,7 @@ SIZE_PX: Final = (640, 480)
 CONFIG: Final = """
 version: 1
 rooms: {{room: {{}}}}
-sources: {{track: {{type: recording, path: "{track}", subject: drone, room: room}}}}
+sources: {{track: {{type: motion-file, path: "{track}", subject: drone, room: room}}}}
 actors: {{drone: {{kind: vehicle, source: track, subject: drone}}}}
 renderers: {{drawn: {{type: flightgoggles, pose_port: 0, image_port: 0}}}}
 cameras:

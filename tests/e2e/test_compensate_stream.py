@@ -19,7 +19,7 @@ pytestmark = pytest.mark.wire
 
 LENS = (
     "lens: {pinhole_px: [60, 61, 31, 24.5], distortion: plumb_bob, coefficients: [-0.25, 0.05, 0.001, 0, 0]},"
-    " compensate: rotation, modalities: [gray]"
+    " latency_compensation: rotation, modalities: [gray]"
 )
 
 
@@ -53,7 +53,7 @@ async def frame_of(bridge: Bridge, camera: str, variant: str) -> Frame:
 
 async def test_a_pair_with_margin_is_rendered_wide_and_delivered_as_configured() -> None:
     studio = Studio()
-    keys = "compensate: reproject, modalities: [gray, depth], stereo_baseline_m: 0.2, margin_deg: 5"
+    keys = "latency_compensation: depth, modalities: [gray, depth], stereo_baseline_m: 0.2, margin_deg: 5"
     async with bridge_with_camera(keys, studio, (64, 48)) as bridge:
         for name in ("front", "front_right"):
             raw = await frame_of(bridge, name, "raw")

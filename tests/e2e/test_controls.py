@@ -34,7 +34,7 @@ rooms: {hall: {}}
 sources: {lab: {type: vrpn, room: hall, server: 127.0.0.1, port: 9, subjects: [drone]}}
 renderers: {drawn: {type: flightgoggles, pose_port: 0, image_port: 0}}
 cameras:
-  front: {renderer: drawn, width_px: 32, height_px: 24, rate_hz: 50, stereo_baseline_m: 0.5, compensate: none}
+  front: {renderer: drawn, width_px: 32, height_px: 24, rate_hz: 50, stereo_baseline_m: 0.5, latency_compensation: none}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
 realtime: {fifo_priority: 0}
@@ -178,16 +178,16 @@ async def test_faults_of_a_source_change(tmp_path: Path) -> None:
         controls = bridge.controls
         await asyncio.to_thread(controls.set_faults, "lab", "loss=100%")
         assert controls.faults("lab") == "loss=100%"
-        rehearsal = bridge.sources["lab"].rehearsal
-        assert rehearsal is not None
-        assert rehearsal.text == "loss=100%"
-        assert controls.effective()["sources"]["lab"]["inject"] == "loss=100%"
+        injector = bridge.sources["lab"].fault_injector
+        assert injector is not None
+        assert injector.text == "loss=100%"
+        assert controls.effective()["sources"]["lab"]["faults"] == "loss=100%"
         for wrong in ("loss=lots", "restart=1s"):
             with pytest.raises(ConfigError):
                 controls.set_faults("lab", wrong)
-        path.write_text(path.read_text().replace("room: hall,", "room: hall, inject: 'loss=1%',"))
+        path.write_text(path.read_text().replace("room: hall,", "room: hall, faults: 'loss=1%',"))
         await asyncio.to_thread(controls.reload)
-        assert rehearsal.text == "loss=1%"
+        assert injector.text == "loss=1%"
 
 
 async def test_what_was_changed_by_hand_is_in_force_until_the_file_is_read_again(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ async def test_what_was_changed_by_hand_is_in_force_until_the_file_is_read_again
         assert controls.effective()["lighting"] == {"time_of_day_h": 6.5, "lamps": lamps}
         told = await asyncio.to_thread(controls.reload)
         assert set(told.applied) == {
-            "sources.lab.inject",
+            "sources.lab.faults",
             "cameras.front.T_body_camera",
             "lighting.time_of_day_h",
             "lighting.lamps.desk",

@@ -103,7 +103,7 @@ async def test_the_planted_causes_are_named(tmp_path: Path) -> None:
                 "renderers": {"unity": renderer},
                 "http": {"port": taken.getsockname()[1]},
                 "stream": {"bind": "tcp://127.0.0.1:0"},
-                "publish": {
+                "federation": {
                     "zmq": {"bind": f"tcp://127.0.0.1:{taken.getsockname()[1]}"},
                     "zenoh": {"listen": f"tcp/127.0.0.1:{taken.getsockname()[1]}"},
                 },
@@ -123,8 +123,8 @@ async def test_the_planted_causes_are_named(tmp_path: Path) -> None:
         assert found.state is State.OK or found.cure, found
 
     says("port of http", State.FAIL, "is taken by", f"(pid {os.getpid()})", "configure another port")
-    says("port of publish.zmq", State.FAIL, "is taken by")
-    says("port of publish.zenoh", State.FAIL, "is taken by")
+    says("port of federation.zmq", State.FAIL, "is taken by")
+    says("port of federation.zenoh", State.FAIL, "is taken by")
     says("port of unity (image_port)", State.FAIL, "is taken by")
     says("port of unity (pose_port)", State.OK)
     says("source refused", State.FAIL, f"127.0.0.1:{closed}", "refused: that computer is up, but nothing listens there")

@@ -165,7 +165,7 @@ class Publishing:
         await self.publish_until(lambda: len(received.of(SourceFrame)) >= count)
 
 
-_COPY = "refuses this bridge. Copy stranger.key from here into its folder `publish.zmq.allowed_keys`"
+_COPY = "refuses this bridge. Copy stranger.key from here into its folder `federation.zmq.allowed_keys`"
 
 
 async def test_curve_lets_in_the_allowed_key_only(tmp_path: Path, soon: None) -> None:

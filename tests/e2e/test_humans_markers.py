@@ -173,7 +173,7 @@ CONFIG = """
 version: 1
 rooms: {gym: {}}
 sources:
-  gym: {type: recording, room: gym, path: %s, template: %s, inject: "occlude=boite:60s@0.5s"}
+  gym: {type: motion-file, room: gym, path: %s, marker_template: %s, faults: "occlude=boite:60s@0.5s"}
 actors:
   human: {kind: human, source: gym, subject: Daphnee}
   box: {kind: prop, source: gym, subject: boite}

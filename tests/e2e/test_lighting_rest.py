@@ -50,7 +50,7 @@ class Recorder:
 async def studio() -> AsyncIterator[tuple[Recorder, httpx.AsyncClient]]:
     recorder = Recorder()
     async with (
-        bridge_with_camera("compensate: none", recorder.draw) as bridge,
+        bridge_with_camera("latency_compensation: none", recorder.draw) as bridge,
         httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web,
     ):
         yield recorder, web
@@ -85,7 +85,7 @@ async def test_the_light_follows_put_and_patch() -> None:
 
 async def test_the_light_is_seen_in_the_picture() -> None:
     recorder = Recorder()
-    async with bridge_with_camera("compensate: none", recorder.draw) as bridge:
+    async with bridge_with_camera("latency_compensation: none", recorder.draw) as bridge:
         relay = bridge.paths["front"].relay
 
         async def brightness(expected: int) -> None:

@@ -80,7 +80,7 @@ async def refusal(bridge: Bridge, modality: str, **wish: Any) -> str:
 
 async def test_raw_pictures_of_every_modality_arrive_exactly() -> None:
     studio = Studio()
-    async with bridge_with_camera(f"compensate: none, {ALL}", studio) as bridge:
+    async with bridge_with_camera(f"latency_compensation: none, {ALL}", studio) as bridge:
         for modality in Modality:
             wish = {"variant": "raw", "color": "rgb", "encoding": "raw"}
             flows = modality is Modality.FLOW
@@ -119,7 +119,7 @@ async def test_every_modality_is_offered_compensated() -> None:
 
 
 async def test_readers_are_told_the_lens() -> None:
-    async with bridge_with_camera(f"compensate: none, {LENS}", Studio()) as bridge:
+    async with bridge_with_camera(f"latency_compensation: none, {LENS}", Studio()) as bridge:
         frame, info = await first_frame(bridge, "rgb", variant="raw")
         assert [info[key] for key in ("fx", "fy", "cx", "cy")] == [30.5, 31.25, 15.0, 12.25]
         assert info["distortion"] == {"model": "plumb_bob", "coefficients": [-0.2, 0.05, 0.001, 0.0, 0.0]}
@@ -127,7 +127,7 @@ async def test_readers_are_told_the_lens() -> None:
 
 
 async def test_a_lost_carrier_has_empty_pictures_of_every_kind() -> None:
-    async with bridge_with_camera(f"compensate: rotation, {ALL}", Studio()) as bridge:
+    async with bridge_with_camera(f"latency_compensation: rotation, {ALL}", Studio()) as bridge:
         relay = bridge.paths["front"].relay
         relay.offer_blank(1)
         kinds = {f"{m}/{variant}" for m in Modality for variant in ("raw", "compensated")}

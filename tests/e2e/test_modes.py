@@ -20,7 +20,7 @@ pytestmark = pytest.mark.wire
 _MOTION = """
 version: 1
 rooms: {{room: {{}}}}
-sources: {{take: {{type: recording, room: room, path: {path}}}}}
+sources: {{take: {{type: motion-file, room: room, path: {path}}}}}
 actors: {{someone: {{kind: {kind}, source: take, subject: body}}}}
 stream: {{bind: "tcp://127.0.0.1:0"}}
 http: {{port: 0}}

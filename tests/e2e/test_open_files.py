@@ -71,7 +71,7 @@ def test_the_watch_names_the_limit_and_the_cure_once(caplog: pytest.LogCaptureFi
 
 @pytest.mark.wire
 async def test_a_bridge_without_free_files_says_so_and_goes_on() -> None:
-    async with bridge_with_camera("compensate: none", draw) as bridge:
+    async with bridge_with_camera("latency_compensation: none", draw) as bridge:
         # Python opens a file for what is imported late: everything has run once before the files are taken.
         await asyncio.to_thread(bridge.snapshot)
         await until(lambda: bridge.snapshot().cameras["front"].frames["received"] > 50)

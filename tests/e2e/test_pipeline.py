@@ -85,7 +85,7 @@ async def _take(receiver: Receiver, count: int) -> list[Frame]:
 
 
 async def test_pictures_arrive_upright_with_every_stamp_in_order() -> None:
-    async with _bridge(_FIXED % "compensate: none", _Studio()) as bridge:
+    async with _bridge(_FIXED % "latency_compensation: none", _Studio()) as bridge:
         with Receiver(bridge.hub.endpoint, variant="raw") as receiver:
             frames = await _take(receiver, 20)
         stages = ("request", "image", "warp", "encode", "send", "received")
@@ -111,7 +111,7 @@ async def test_pictures_arrive_upright_with_every_stamp_in_order() -> None:
 
 
 async def test_status_and_preview_follow_the_renderer_without_any_reader() -> None:
-    async with _bridge(_FIXED % "compensate: homography", _Studio()) as bridge:
+    async with _bridge(_FIXED % "latency_compensation: homography", _Studio()) as bridge:
         while bridge.snapshot().cameras["front"].frames["received"] < 5:
             await asyncio.sleep(0.02)
         await until(lambda: (bridge.snapshot().cameras["front"].age_s or 9.0) < 1.0)
@@ -122,7 +122,7 @@ async def test_status_and_preview_follow_the_renderer_without_any_reader() -> No
 
 
 async def test_artificial_delay_shifts_pictures_without_thinning_them() -> None:
-    async with _bridge(_FIXED % "compensate: none, extra_delay_ms: 120", _Studio()) as bridge:
+    async with _bridge(_FIXED % "latency_compensation: none, artificial_delay_ms: 120", _Studio()) as bridge:
         with Receiver(bridge.hub.endpoint, variant="raw") as receiver:
             frames = await _take(receiver, 60)
         delays = [f.stamps["warp"] - f.stamps["image"] for f in frames]
@@ -134,7 +134,7 @@ async def test_artificial_delay_shifts_pictures_without_thinning_them() -> None:
 
 async def test_too_old_pictures_are_dropped_and_counted() -> None:
     studio = _Studio(draw_s=0.08)
-    async with _bridge(_FIXED % "compensate: none, max_age_ms: 50", studio) as bridge:
+    async with _bridge(_FIXED % "latency_compensation: none, max_age_ms: 50", studio) as bridge:
         with Receiver(bridge.hub.endpoint, variant="raw") as receiver:
             relay = bridge.paths["front"].relay
             while relay.dropped["too_old"] < 5:
@@ -146,8 +146,9 @@ async def test_too_old_pictures_are_dropped_and_counted() -> None:
 async def test_cameras_share_a_message_and_keep_their_own_rates() -> None:
     studio = _Studio()
     cameras = """
-  fast: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 40, compensate: none, modalities: [rgb, depth]}
-  slow: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 10, compensate: none}"""
+  fast: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 40, latency_compensation: none,
+         modalities: [rgb, depth]}
+  slow: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 10, latency_compensation: none}"""
     async with _bridge(cameras, studio) as bridge:
         with Receiver(bridge.hub.endpoint, "fast", "depth", variant="raw") as receiver:
             frames = await _take(receiver, 60)
@@ -160,8 +161,8 @@ async def test_cameras_share_a_message_and_keep_their_own_rates() -> None:
 async def test_rates_need_not_divide_each_other_and_beacons_belong_to_the_first_camera() -> None:
     studio = _Studio()
     cameras = """
-  fast: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 40, compensate: none}
-  slow: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 30, compensate: none}"""
+  fast: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 40, latency_compensation: none}
+  slow: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 30, latency_compensation: none}"""
     async with _bridge(cameras, studio) as bridge:
         with Receiver(bridge.hub.endpoint, "slow", variant="raw") as receiver:
             frames = await _take(receiver, 60)
@@ -173,7 +174,7 @@ async def test_rates_need_not_divide_each_other_and_beacons_belong_to_the_first_
 
 
 async def test_a_reader_is_told_which_variants_a_camera_has() -> None:
-    async with _bridge(_FIXED % "compensate: none", _Studio()) as bridge:
+    async with _bridge(_FIXED % "latency_compensation: none", _Studio()) as bridge:
         with Receiver(bridge.hub.endpoint) as receiver:
             while "raw" not in receiver.problem:
                 await asyncio.sleep(0.02)

@@ -107,7 +107,7 @@ sources:
   jetson: {type: onboard-imu, reader: jetson%s}
 actors: {drone: {kind: vehicle, source: sim, subject: drone, imu: jetson}}
 renderers: {hall: {type: flightgoggles, pose_port: 0, image_port: 0, answer_timeout_s: 0.2}}
-cameras: {front: {actor: drone, renderer: hall, width_px: 32, height_px: 24, rate_hz: 30, compensate: none}}
+cameras: {front: {actor: drone, renderer: hall, width_px: 32, height_px: 24, rate_hz: 30, latency_compensation: none}}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
 realtime: {fifo_priority: 0}

@@ -36,7 +36,7 @@ version: 1
 name: flight
 rooms: {{lab: {{T_world_room: {{p_m: [10.0, 0.0, 0.0]}}}}}}
 sources:
-  mocap: {{type: recording, room: lab, path: {folder}/flight.txt, format: tum, subject: body, loop: true}}
+  mocap: {{type: motion-file, room: lab, path: {folder}/flight.txt, format: tum, subject: body, loop: true}}
 actors: {{drone: {{kind: vehicle, source: mocap, subject: body}}}}
 {cameras}
 stream: {{bind: "tcp://127.0.0.1:0"}}
@@ -164,7 +164,7 @@ async def test_a_recorded_bridge_is_built_again_and_its_world_moves_as_it_did(tm
     with Recording(tmp_path / "a.mcap") as recording:
         config = replay_config(recording, rate=1.0, loop=False)
         frames = [e for e in recording.events() if isinstance(e, SourceFrame)]
-    assert config.sources["mocap"].type == "mcap"
+    assert config.sources["mocap"].type == "replay"
     again = Bridge(config.model_copy(update={"http": config.http.model_copy(update={"port": 0})}))
     seen: list[SourceFrame] = []
     again.records.note = lambda event: seen.append(event) if isinstance(event, SourceFrame) else None  # type: ignore[method-assign]

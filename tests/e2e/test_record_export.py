@@ -36,7 +36,7 @@ CONFIG = """
 version: 1
 rooms: {lab: {T_world_room: {p_m: [10.0, 0.0, 0.0], ypr_deg: [90.0, 0.0, 0.0]}}}
 sources:
-  mocap: {type: recording, room: lab, path: none.txt, format: tum, subject: body}
+  mocap: {type: motion-file, room: lab, path: none.txt, format: tum, subject: body}
   imu: {type: mavlink-imu, device: /dev/null}
 actors: {drone: {kind: vehicle, source: mocap, subject: body, imu: imu, T_body_imu: {p_m: [0.1, 0.0, 0.0]}}}
 renderers: {drawn: {type: flightgoggles}}

@@ -35,9 +35,9 @@ renderers:
   left: {type: flightgoggles, pose_port: 0, image_port: 0}
   right: {type: flightgoggles, pose_port: 0, image_port: 0}
 cameras:
-  north: {renderer: %(north)s, width_px: 160, height_px: 120, rate_hz: 20, compensate: none,
+  north: {renderer: %(north)s, width_px: 160, height_px: 120, rate_hz: 20, latency_compensation: none,
           T_body_camera: {p_m: [0, 0, 1.5]}}
-  south: {renderer: %(south)s, width_px: 160, height_px: 120, rate_hz: 20, compensate: none,
+  south: {renderer: %(south)s, width_px: 160, height_px: 120, rate_hz: 20, latency_compensation: none,
           T_body_camera: {p_m: [0, 0, 1.5], ypr_deg: [180, 0, 0]}}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}

@@ -29,8 +29,8 @@ renderers:
   main: {type: flightgoggles, pose_port: 0, image_port: 0}
   spare: {type: %s, pose_port: 0, image_port: 0}
 cameras:
-  front: {renderer: [main, spare], width_px: 64, height_px: 48, rate_hz: 50, compensate: none}
-  back: {renderer: main, width_px: 64, height_px: 48, rate_hz: 50, compensate: none}
+  front: {renderer: [main, spare], width_px: 64, height_px: 48, rate_hz: 50, latency_compensation: none}
+  back: {renderer: main, width_px: 64, height_px: 48, rate_hz: 50, latency_compensation: none}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
 realtime: {fifo_priority: 0}

@@ -152,9 +152,9 @@ def _change_everything(bridge: Bridge) -> None:
     assert scene.revision > revision
     assert (scene.props[0].name, scene.props[0].size_m) == ("box", (1.0, 0.5, 1.0))
     api.delete_prop("box")
-    assert api.put_faults("mocap", "loss=5%").inject == "loss=5%"
-    assert api.get_faults("mocap").inject == "loss=5%"
-    assert api.put_faults("mocap", "").inject == ""
+    assert api.put_faults("mocap", "loss=5%").faults == "loss=5%"
+    assert api.get_faults("mocap").faults == "loss=5%"
+    assert api.put_faults("mocap", "").faults == ""
     assert api.put_lighting(LightingBody(time_of_day_h=20.0)).time_of_day_h == 20.0
     assert api.patch_lighting(LightingPatch(time_of_day_h=None)) == api.get_lighting() == LightingBody()
     assert api.get_lamps().listed is False

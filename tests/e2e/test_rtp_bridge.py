@@ -21,7 +21,7 @@ pytestmark = pytest.mark.process
 _BRIDGE = """
 version: 1
 renderers: {drawn: {type: flightgoggles, pose_port: 0, image_port: 0}}
-cameras: {front: {renderer: drawn, width_px: %d, height_px: %d, rate_hz: 50, compensate: none}}
+cameras: {front: {renderer: drawn, width_px: %d, height_px: %d, rate_hz: 50, latency_compensation: none}}
 outputs: {video: {type: rtp, cameras: [front], port: %d, bitrate_mbps: 2, sdp_folder: "%s"}}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}

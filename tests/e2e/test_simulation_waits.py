@@ -24,7 +24,7 @@ pytestmark = pytest.mark.wire
 CONFIG = """
 version: 1
 renderers: {drawn: {type: flightgoggles, pose_port: 0, image_port: 0}}
-cameras: {front: {actor: world, renderer: drawn, width_px: 32, height_px: 24, rate_hz: 50, compensate: none}}
+cameras: {front: {actor: world, renderer: drawn, width_px: 32, height_px: 24, rate_hz: 50, latency_compensation: none}}
 simulation: {clock: simulated, wait_for_cameras: true}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}

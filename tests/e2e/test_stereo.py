@@ -54,7 +54,7 @@ cameras:
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
 """
-PAIR = "actor: drone, renderer: auto, compensate: none, stereo_baseline_m: 0.32"
+PAIR = "actor: drone, renderer: auto, latency_compensation: none, stereo_baseline_m: 0.32"
 
 
 class Studio:
@@ -98,7 +98,7 @@ async def test_disparity_through_bridge_and_renderer_is_f_b_over_z(tmp_path: Pat
     needs_gl()
     scene = tmp_path / "wall.yaml"
     scene.write_text(WALL)
-    pair = f"compensate: none, stereo_baseline_m: {BASELINE_M}"
+    pair = f"latency_compensation: none, stereo_baseline_m: {BASELINE_M}"
     async with bridge_with_camera(pair, Studio(scene), SIZE_PX) as bridge:
         left: dict[int, Frame] = {}
         right: dict[int, Frame] = {}

@@ -61,7 +61,7 @@ async def reading(bridge: Bridge, after: str | None = None) -> AsyncIterator[Eve
 
 
 async def test_a_reader_gets_states_and_goes_on_where_it_was() -> None:
-    async with bridge_with_camera("compensate: none", draw) as bridge:
+    async with bridge_with_camera("latency_compensation: none", draw) as bridge:
         async with reading(bridge) as events:
             _, first = await events.next("status")
             _, second = await events.next("status")
@@ -86,7 +86,7 @@ async def test_a_reader_gets_states_and_goes_on_where_it_was() -> None:
 
 
 async def test_readers_share_one_state_and_are_not_too_many() -> None:
-    async with bridge_with_camera("compensate: none", draw) as bridge, contextlib.AsyncExitStack() as stack:
+    async with bridge_with_camera("latency_compensation: none", draw) as bridge, contextlib.AsyncExitStack() as stack:
         readers = [await stack.enter_async_context(reading(bridge)) for _ in range(3)]
         seen: list[set[int]] = [set() for _ in readers]
         while not set.intersection(*seen):  # one state for all: they join in different slots on a busy machine

@@ -51,7 +51,7 @@ GROWTH_OBJECTS = 20_000
 
 # Kind of server to the source's section; QTM's client is an extra.
 SOURCES: dict[str, Callable[[ServerSpec], dict[str, Any]]] = {
-    "motive": lambda s: {"type": "optitrack", "command_port": s.port, "inject": INJECTED},
+    "motive": lambda s: {"type": "optitrack", "command_port": s.port, "faults": INJECTED},
     "tracker": lambda s: {"type": "vicon", "port": s.port},
     "vrpn": lambda s: {"type": "vrpn", "port": s.port},
     **({"qtm": lambda s: {"type": "qualisys", "port": s.port}} if find_spec("qtm_rt") else {}),

@@ -36,7 +36,7 @@ actors:
 renderers: {drawn: {type: flightgoggles, pose_port: 0, image_port: 0}}
 cameras:
   front: {renderer: drawn, width_px: 64, height_px: 48, rate_hz: 50, T_body_camera: {p_m: [1, 2, 3]}}
-  plain: {renderer: drawn, width_px: 32, height_px: 24, rate_hz: 20, compensate: none}
+  plain: {renderer: drawn, width_px: 32, height_px: 24, rate_hz: 20, latency_compensation: none}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
 record: {folder: "%s"}

@@ -45,7 +45,8 @@ actors:
   other: {kind: prop, source: motive, subject: gate}
 renderers: {hall: {type: flightgoggles, pose_port: 0, image_port: 0}}
 cameras:
-  front: {actor: drone, renderer: hall, width_px: 64, height_px: 48, rate_hz: 30, compensate: none, %(camera)s}
+  front: {actor: drone, renderer: hall, width_px: 64, height_px: 48, rate_hz: 30, latency_compensation: none,
+          %(camera)s}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
 record: {folder: "%(folder)s"}

@@ -46,8 +46,8 @@ def align(
     from vil_bridge.tools.align.sampling import rigid_actor
     from vil_bridge.tools.align.segmentation import CalibrationError
 
-    quiet_logs()
     loaded = load_config(config, sets)
+    quiet_logs()
     body = loaded.actors[rigid_actor(loaded, actor)]
     source = loaded.sources[body.source]
     T_world_room = loaded.rooms[str(getattr(source, "room", ""))].T_world_room.transform()
@@ -100,8 +100,8 @@ def calibrate(
     from vil_bridge.tools.align.sampling import rigid_actor
     from vil_bridge.tools.align.segmentation import CalibrationError
 
-    quiet_logs()
     loaded = load_config(config, sets)
+    quiet_logs()
     body = loaded.actors[rigid_actor(loaded, actor)]
     if body.imu is None:
         raise ConfigError(f"actor {actor!r} has no `imu:`; name the source of its inertial samples")

@@ -13,7 +13,9 @@ __all__ = ["capture"]
 def capture(
     source: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="Capture of `debug.capture`, Wireshark or tcpdump.", show_default=False),
+        typer.Argument(
+            metavar="FILE", help="Capture of `debug.packet_capture`, Wireshark or tcpdump.", show_default=False
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="New file for the anonymised capture.", show_default=False)],
 ) -> None:

@@ -36,7 +36,6 @@ def doctor(
     from vil_bridge.tools.doctor import examine as doctors
     from vil_bridge.tools.doctor.finding import State, fail
 
-    quiet_logs()
     try:
         loaded = None if config is None else load_config(config, sets)
         unread = []
@@ -44,6 +43,7 @@ def doctor(
         loaded = None
         cure = "correct that place; `vil-bridge init` prints good examples"
         unread = [fail("configuration", problem, cure) for problem in exc.problems]
+    quiet_logs()
     findings = [*unread, *doctors.examine(loaded)]
     if as_json:
         header = doctors.report_header() if report else {}

@@ -33,9 +33,11 @@ def new(
 
     public, secret = new_keys(folder, name or socket.gethostname().partition(".")[0])
     print(f"public key: {public}. Copy it into the folder {folder} of every other bridge: one folder for all keys,")
-    print("            named by `publish.zmq.allowed_keys`, and by `server_key` as the file of the other bridge.")
+    print("            named by `federation.zmq.allowed_keys`, and by `server_key` as the file of the other bridge.")
     print("            A reader's goes into the folder `stream.allowed_keys`.")
-    print(f"secret key: {secret}. It stays here: `secret_key` of `publish.zmq`, of the remote source, of `stream`.")
+    print(
+        f"secret key: {secret}. It stays here: `secret_key` of `federation.zmq`, of the federation source, of `stream`."
+    )
     print("            A reader's goes to the vehicle.")
 
 

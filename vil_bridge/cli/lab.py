@@ -23,7 +23,7 @@ def lab(
     recording: Annotated[
         Path | None,
         typer.Option(
-            help="A real flight (folder, EuRoC layout), or any file that the `recording` source reads; "
+            help="A real flight (folder, EuRoC layout), or any file that the `motion-file` source reads; "
             "none = a simulated drone and a simulated human."
         ),
     ] = None,

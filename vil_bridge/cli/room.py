@@ -56,8 +56,8 @@ def align_rooms(
     from vil_bridge.tools.align.segmentation import CalibrationError
     from vil_bridge.world.room_registration import place_by_points
 
-    quiet_logs()
     loaded = load_config(config, sets)
+    quiet_logs()
     for name in (room_a, room_b):
         if name not in loaded.rooms:
             known = ", ".join(loaded.rooms) or "none"

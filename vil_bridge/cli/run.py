@@ -13,8 +13,8 @@ from vil_bridge.cli.options import ConfigPath, Sets, load_config
 __all__ = ["run"]
 
 
-def _injected(texts: list[str], sources: Collection[str]) -> list[str]:
-    """Each ``SOURCE:FAULTS`` as an override of the configuration, those of one source together."""
+def _fault_overrides(texts: list[str], sources: Collection[str]) -> list[str]:
+    """Return each ``SOURCE:FAULTS`` as an override of the configuration, those of one source together."""
     import json
 
     from vil_bridge.core.errors import ConfigError
@@ -23,22 +23,23 @@ def _injected(texts: list[str], sources: Collection[str]) -> list[str]:
     for text in texts:
         source, colon, more = text.partition(":")
         if not colon or source not in sources:
-            raise ConfigError(f"--inject {text}: write SOURCE:FAULTS; sources here: {', '.join(sources) or 'none'}")
+            raise ConfigError(f"--faults {text}: write SOURCE:FAULTS; sources here: {', '.join(sources) or 'none'}")
         faults.setdefault(source, []).append(more)
-    return [f"sources.{source}.inject={json.dumps(','.join(items))}" for source, items in faults.items()]
+    return [f"sources.{source}.faults={json.dumps(','.join(items))}" for source, items in faults.items()]
 
 
 def run(
     config: ConfigPath,
     sets: Sets = None,
-    inject: Annotated[
+    faults: Annotated[
         list[str] | None,
         typer.Option(
             metavar="SOURCE:FAULTS",
-            help="Rehearse a bad day on a source, such as mocap:loss=5%,delay=20ms±5; may be repeated.",
+            help="Inject faults into a source, e.g. mocap:loss=5%,delay=20ms±5; may be repeated.",
             show_default=False,
         ),
     ] = None,
+    inject: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
     record: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Record everything into this new file (.mcap).")
     ] = None,
@@ -53,11 +54,13 @@ def run(
     from vil_bridge.core.errors import RequiredSourceLost
     from vil_bridge.monitoring.logging_setup import setup_logging
 
-    loaded = load_config(config, sets)
-    if inject:
-        sets = [*(sets or ()), *_injected(inject, loaded.sources)]
-        loaded = load_config(config, sets)
     setup_logging(level=logging.DEBUG if verbose else logging.INFO, json_lines=log_json)
+    if inject:
+        typer.echo("warning: --inject is now --faults; the old name works in this version only", err=True)
+    loaded = load_config(config, sets)
+    if wanted := [*(faults or ()), *(inject or ())]:
+        sets = [*(sets or ()), *_fault_overrides(wanted, loaded.sources)]
+        loaded = load_config(config, sets)
     from vil_bridge.daemon.bridge import run_daemon
 
     try:

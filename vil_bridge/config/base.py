@@ -20,7 +20,7 @@ __all__ = [
     "SourceConfigBase",
     "StrictModel",
     "TransformConfig",
-    "check_rehearsal",
+    "check_faults",
     "check_size",
     "custom",
 ]
@@ -45,14 +45,14 @@ def check_size(lengths_m: Sequence[float], what: str) -> None:
         raise custom(f"{what} {longest_m:g} m. Lengths are metres: write {longest_m / 1000.0:g} for {longest_m:g} mm")
 
 
-def check_rehearsal(text: str) -> None:
-    """Check faults that shall be rehearsed on a source.
+def check_faults(text: str) -> None:
+    """Check faults to inject into the events of a source.
 
     Raises:
-        ConfigError: the text says nothing, or asks for what only an emulator can do.
+        ConfigError: the text is malformed, or asks for a fault that works with emulators only.
     """
     if Faults.parse(text).restart:
-        raise ConfigError("restart is for emulators: a real source is not ours to restart")
+        raise ConfigError("the 'restart' fault works with emulators only")
 
 
 class StrictModel(BaseModel):
@@ -96,20 +96,18 @@ class SourceConfigBase(PluginConfig):
         gt=0,
         description="The bridge ends with exit code 4 when this source is silent for longer, seconds; none = never.",
     )
-    inject: str = Field(
-        default="", description="Faults to rehearse a bad day with, such as loss=5%,delay=20ms±5,occlude=drone:1s."
-    )
-    template: Path | None = Field(
+    faults: str = Field(default="", description="Fault injection, e.g. loss=5%,delay=20ms±5,occlude=drone:1s.")
+    marker_template: Path | None = Field(
         default=None,
         description="Segments of labelled marker sets (YAML, see docs/guides/humans.md): single markers become "
         "skeletons and bodies; none = they do not.",
     )
 
-    @field_validator("inject")
+    @field_validator("faults")
     @classmethod
-    def _faults(cls, text: str) -> str:
+    def _valid_faults(cls, text: str) -> str:
         try:
-            check_rehearsal(text)
+            check_faults(text)
         except ConfigError as exc:
             raise PydanticCustomError("faults", "{text}", {"text": "; ".join(exc.problems)}) from None
         return text

@@ -63,8 +63,9 @@ class CameraConfig(StrictModel):
         "normals, semantic, instance, flow.",
     )
     predict: bool = Field(default=True, description="Render for the instant at which the image will be used.")
-    compensate: Literal["none", "rotation", "homography", "reproject"] = Field(
-        default="homography", description="Warp from the pose rendered for to the newest one; reproject needs depth."
+    latency_compensation: Literal["none", "rotation", "homography", "depth"] = Field(
+        default="homography",
+        description="Warp from the pose rendered for to the newest one; depth needs a depth modality.",
     )
     plane_depth_m: Annotated[float, Field(gt=0, le=100)] | Literal["auto", "fit"] = Field(
         default="auto",
@@ -74,7 +75,7 @@ class CameraConfig(StrictModel):
     margin_deg: Annotated[float, Field(ge=0, le=45)] | Literal["auto"] = Field(
         default=0.0,
         description="Render each border farther out by this angle, so that the warp leaves none black; auto = what "
-        "lively flight (126 degrees/s) needs in 56 ms and extra_delay_ms, a quarter of it with predict.",
+        "lively flight (126 degrees/s) needs in 56 ms and artificial_delay_ms, a quarter of it with predict.",
     )
     rolling_shutter_ms: float = Field(
         default=0.0,
@@ -83,10 +84,10 @@ class CameraConfig(StrictModel):
         description="Show the picture as a sensor sees it that reads its rows from top to bottom in this time, "
         "milliseconds; the picture's instant is that of its middle row.",
     )
-    extra_delay_ms: float = Field(
+    artificial_delay_ms: float = Field(
         default=0.0, ge=0, le=1000, description="Artificial delay for demonstrations, milliseconds."
     )
-    extra_jitter_ms: float = Field(
+    artificial_jitter_ms: float = Field(
         default=0.0, ge=0, le=1000, description="The artificial delay differs by up to this much, milliseconds."
     )
     max_age_ms: float = Field(
@@ -115,16 +116,20 @@ class CameraConfig(StrictModel):
     def _consistent(self) -> Self:
         if len(set(self.modalities)) != len(self.modalities):
             raise custom("a modality is listed twice")
-        if self.compensate == "reproject" and not {Modality.DEPTH, Modality.DEPTH32} & set(self.modalities):
-            raise custom("compensate: reproject needs depth among the modalities")
-        if self.compensate == "none" and (self.margin_deg or self.rolling_shutter_ms):
-            raise custom("margin_deg and rolling_shutter_ms are the warp's: with compensate: none leave them out")
-        if self.extra_jitter_ms > self.extra_delay_ms:
-            raise custom("extra_jitter_ms is more than extra_delay_ms: no picture comes before it was drawn")
+        if self.latency_compensation == "depth" and not {Modality.DEPTH, Modality.DEPTH32} & set(self.modalities):
+            raise custom("latency_compensation: depth needs depth or depth32 among the modalities")
+        if self.latency_compensation == "none" and (self.margin_deg or self.rolling_shutter_ms):
+            raise custom(
+                "margin_deg and rolling_shutter_ms need the warp: with latency_compensation: none leave them out"
+            )
+        if self.artificial_jitter_ms > self.artificial_delay_ms:
+            raise custom("artificial_jitter_ms is more than artificial_delay_ms: no picture comes before it was drawn")
         if self.lens.pinhole_px is not None and "fov_y_deg" in self.model_fields_set:
             raise custom("fov_y_deg and lens.pinhole_px both say how wide it sees: leave out one")
         try:
-            rendered_model(self.camera_model(""), math.radians(self.margin()), bends=self.compensate != "none")
+            rendered_model(
+                self.camera_model(""), math.radians(self.margin()), bends=self.latency_compensation != "none"
+            )
         except ValueError as exc:
             raise custom(f"the camera {exc}: narrow it") from None
         return self
@@ -141,7 +146,7 @@ class CameraConfig(StrictModel):
         """Margin in degrees."""
         if self.margin_deg != "auto":
             return self.margin_deg
-        turned_deg = _LIVELY_DPS * (_USUAL_DELAY_MS + self.extra_delay_ms) / 1e3
+        turned_deg = _LIVELY_DPS * (_USUAL_DELAY_MS + self.artificial_delay_ms) / 1e3
         return min(_WIDEST_MARGIN_DEG, turned_deg * (_LEFT_BY_PREDICTION if self.predict else 1.0))
 
     def right_camera(self, baseline_m: float) -> CameraConfig:

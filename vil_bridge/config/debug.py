@@ -14,7 +14,7 @@ __all__ = ["DebugConfig"]
 class DebugConfig(StrictModel):
     """What is kept to look into a problem later."""
 
-    capture: Path | None = Field(
+    packet_capture: Path | None = Field(
         default=None,
         description="Folder for captures (pcap) of the datagrams of sources over UDP, at most 1 GiB each; none = none.",
     )

@@ -166,14 +166,14 @@ def _drawn_by(config: Mapping[str, Any], renderer: Any, path: tuple[str, ...]) -
 
 
 def _published(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
-    publish = config.get("publish")
-    names = publish.get("actors") if isinstance(publish, Mapping) else None
+    federation = config.get("federation")
+    names = federation.get("actors") if isinstance(federation, Mapping) else None
     actors, sources = _sections(config, "actors"), _sections(config, "sources")
     for i, name in enumerate(names if isinstance(names, Sequence) and not isinstance(names, str) else ()):
-        path = ("publish", "actors", i)
+        path = ("federation", "actors", i)
         yield from _unknown(config, "actors", name, path)
         source = actors.get(name, {}).get("source") if isinstance(name, str) else None
-        if isinstance(source, str) and sources.get(source, {}).get("type") == "remote":
+        if isinstance(source, str) and sources.get(source, {}).get("type") == "federation":
             yield ReferenceProblem(path, f"{name!r} comes from another bridge; only own actors can be published")
 
 

@@ -25,9 +25,9 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from vil_bridge.config.base import PluginConfig, StrictModel, TransformConfig, check_size, custom
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.debug import DebugConfig
+from vil_bridge.config.federation import FederationConfig
 from vil_bridge.config.http import HttpConfig
 from vil_bridge.config.lighting import LightingConfig
-from vil_bridge.config.publish import PublishConfig
 from vil_bridge.config.record import RecordConfig
 from vil_bridge.config.references import MOST_ACTORS, RIGHT, reference_problems, similar, with_every_actor
 from vil_bridge.config.simulation import SimulationConfig
@@ -229,7 +229,9 @@ class BridgeConfig(StrictModel):
         default={}, description="Further ways out, by name: video, ROS, LCM, poses to an autopilot."
     )
     http: HttpConfig = Field(default=HttpConfig(), description="The status page and REST.")
-    publish: PublishConfig = Field(default=PublishConfig(), description="What bridges in other rooms may hear.")
+    federation: FederationConfig = Field(
+        default=FederationConfig(), description="Actors that bridges in other rooms receive."
+    )
     record: RecordConfig = Field(default=RecordConfig(), description="What a recording holds and where it is kept.")
     debug: DebugConfig = Field(default=DebugConfig(), description="What is kept to look into a problem later.")
     simulation: SimulationConfig = Field(default=SimulationConfig(), description="How time passes.")

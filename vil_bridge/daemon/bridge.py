@@ -174,7 +174,9 @@ class Bridge:
             self.records.start_file(self._record)
         elif self.config.record.at_start:
             self.records.start(None)
-        stack.enter_context(capturing(self.config.debug.capture, [(s.source, s.status) for s in self.sources.values()]))
+        stack.enter_context(
+            capturing(self.config.debug.packet_capture, [(s.source, s.status) for s in self.sources.values()])
+        )
         # Threads inherit their priority: the relays start after this.
         self.startup |= prepare_process(self.config.realtime.fifo_priority)
         keep_running(self.http.thread)
@@ -200,8 +202,8 @@ class Bridge:
         into_world = self.records.player.gate(line.status, self._emitter(line.meter))
         if line.subjects is not None:
             into_world = line.subjects.before(into_world)
-        with contextlib.closing(FaultInjector(line.inject, into_world, line.status)) as line.rehearsal:
-            emit = line.rehearsal.emit
+        with contextlib.closing(FaultInjector(line.faults, into_world, line.status)) as line.fault_injector:
+            emit = line.fault_injector.emit
 
             async def run(status: Status) -> None:
                 await line.source.run(emit, status)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from pydantic import ValidationError
 
-from vil_bridge.config.base import TransformConfig, check_rehearsal
+from vil_bridge.config.base import TransformConfig, check_faults
 from vil_bridge.config.diff import Key, changed_keys, merged
 from vil_bridge.config.lighting import LightingConfig
 from vil_bridge.config.root import BridgeConfig
@@ -37,7 +37,7 @@ _MOST_NAMES: Final = 256
 """Renderers remember every object that they were ever told of."""
 _LONGEST_M: Final = 1000.0
 _CAMERA_KEYS: Final = frozenset(
-    {"T_body_camera", "predict", "rolling_shutter_ms", "extra_delay_ms", "extra_jitter_ms", "max_age_ms"}
+    {"T_body_camera", "predict", "rolling_shutter_ms", "artificial_delay_ms", "artificial_jitter_ms", "max_age_ms"}
 )
 _ROOM_KEYS: Final = frozenset({"walls", "margin_m"})
 
@@ -77,22 +77,22 @@ class BridgeControls:
             self._take_over(config.model_copy(update={"cameras": {**config.cameras, camera: moved}}))
 
     def faults(self, source: str) -> str:
-        """Faults rehearsed on a source."""
-        return self._bridge.sources[source].inject
+        """Return the faults injected into a source."""
+        return self._bridge.sources[source].faults
 
     def set_faults(self, source: str, text: str) -> None:
-        """Rehearse other faults on a source.
+        """Inject other faults into a source.
 
         Raises:
-            ConfigError: the text says nothing, or asks for what only an emulator can do.
+            ConfigError: the text is malformed, or asks for a fault that works with emulators only.
         """
         line = self._bridge.sources[source]
-        check_rehearsal(text)
+        check_faults(text)
         with self._lock:
-            self._in_loop(_rehearse(line, text))
+            self._in_loop(_set_faults(line, text))
             config = self._bridge.config
-            if hasattr(config.sources[source], "inject"):
-                faulty = config.sources[source].model_copy(update={"inject": text})
+            if hasattr(config.sources[source], "faults"):
+                faulty = config.sources[source].model_copy(update={"faults": text})
                 self._bridge.config = config.model_copy(update={"sources": {**config.sources, source: faulty}})
         logger.info("source %s: faults asked for: %s", source, text or "none")
 
@@ -200,7 +200,7 @@ class BridgeControls:
         except (SinkError, OSError) as exc:
             raise ConfigError(f"outputs: {exc}") from exc
         for name, line in self._bridge.sources.items():
-            await _rehearse(line, getattr(config.sources[name], "inject", line.inject))
+            await _set_faults(line, getattr(config.sources[name], "faults", line.faults))
 
     def _take_over(self, config: BridgeConfig, *, lit: bool = False) -> None:
         """Nothing of it can fail: what can be refused was asked before."""
@@ -230,12 +230,12 @@ class BridgeControls:
             raise ValueError(str(exc)) from None
 
 
-async def _rehearse(line: SourceRunner, text: str) -> None:
+async def _set_faults(line: SourceRunner, text: str) -> None:
     """A source that has not started yet starts with them."""
-    if text != line.inject:
-        if line.rehearsal is not None:
-            line.rehearsal.change(text)
-        line.inject = text
+    if text != line.faults:
+        if line.fault_injector is not None:
+            line.fault_injector.change(text)
+        line.faults = text
 
 
 def _in_flight(key: Key) -> bool:
@@ -246,7 +246,7 @@ def _in_flight(key: Key) -> bool:
         case ("rooms", _, what):
             return what in _ROOM_KEYS
         case ("sources", _, what):
-            return what == "inject"
+            return what == "faults"
         case ("outputs", _, *_):
             return True
         case _:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from vil_bridge.config.camera import CameraConfig
-from vil_bridge.config.publish import PublishConfig, PublishZenohConfig
+from vil_bridge.config.federation import FederationConfig, FederationZenohConfig
 from vil_bridge.config.root import ActorConfig, BridgeConfig
 from vil_bridge.config.stream import StreamConfig
 from vil_bridge.core.errors import ConfigError
@@ -43,12 +43,12 @@ def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> Brid
         rate_hz=config.rate_hz,
         modalities=config.modalities,
         predict=config.predict,
-        compensate=config.compensate,
+        compensate="reproject" if config.latency_compensation == "depth" else config.latency_compensation,
         plane_depth_m=None if config.plane_depth_m == "auto" else config.plane_depth_m,
         margin_rad=math.radians(config.margin()),
         rolling_shutter_ns=round(config.rolling_shutter_ms * _MS),
-        extra_delay_ns=round(config.extra_delay_ms * _MS),
-        extra_jitter_ns=round(config.extra_jitter_ms * _MS),
+        extra_delay_ns=round(config.artificial_delay_ms * _MS),
+        extra_jitter_ns=round(config.artificial_jitter_ms * _MS),
         max_age_ns=round(config.max_age_ms * _MS),
         on_loss=actor.tracking.on_loss if actor is not None else "hold",
         collision=config.collision,
@@ -154,34 +154,34 @@ def make_publisher(config: BridgeConfig, world: World) -> Publisher | None:
     Raises:
         ConfigError: a key cannot be read, or zenoh is not installed.
     """
-    publish = config.publish
-    if publish.zmq is None and publish.zenoh is None:
+    federation = config.federation
+    if federation.zmq is None and federation.zenoh is None:
         return None
-    names = publish.actors or [n for n, a in config.actors.items() if config.sources[a.source].type != "remote"]
+    names = federation.actors or [n for n, a in config.actors.items() if config.sources[a.source].type != "federation"]
     actors = [
         PublishedActor(ActorInfo(n, a.kind, a.prefab, a.size_m), a.source)
         for n, a in ((name, config.actors[name]) for name in names)
     ]
-    publisher = Publisher(publish.site, actors, world)
-    publisher.links += _links(publish, publisher.answer)
+    publisher = Publisher(federation.site, actors, world)
+    publisher.links += _links(federation, publisher.answer)
     return publisher
 
 
-def _links(publish: PublishConfig, answer: Answer) -> list[PublisherLink]:
+def _links(config: FederationConfig, answer: Answer) -> list[PublisherLink]:
     links: list[PublisherLink] = []
-    if publish.zmq is not None:
-        secret, allowed = publish.zmq.secret_key, publish.zmq.allowed_keys
+    if config.zmq is not None:
+        secret, allowed = config.zmq.secret_key, config.zmq.allowed_keys
         keys = None if secret is None else read_secret_key(secret)
         readers = {} if allowed is None else read_public_keys(allowed)
-        links.append(ZmqPublisherLink(publish.zmq.bind, answer, keys, readers))
-    if publish.zenoh is not None:
-        links.append(_zenoh_link(publish.zenoh, publish.site, answer))
+        links.append(ZmqPublisherLink(config.zmq.bind, answer, keys, readers))
+    if config.zenoh is not None:
+        links.append(_zenoh_link(config.zenoh, config.site, answer))
     return links
 
 
-def _zenoh_link(config: PublishZenohConfig, site: str, answer: Answer) -> PublisherLink:
+def _zenoh_link(config: FederationZenohConfig, site: str, answer: Answer) -> PublisherLink:
     try:
         from vil_bridge.protocols.federation.zenoh_link import ZenohPublisherLink
     except ModuleNotFoundError as exc:
-        raise ConfigError(f"publish.zenoh: {explain_missing(exc)}") from exc
+        raise ConfigError(f"federation.zenoh: {explain_missing(exc)}") from exc
     return ZenohPublisherLink(config.listen, site, answer, config.users, config.certificate, config.private_key)

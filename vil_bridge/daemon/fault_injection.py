@@ -1,4 +1,4 @@
-"""Rehearsed bad days: what a real source emits passes through the faults that its configuration asks for.
+"""Fault injection: the events of a source pass through the faults that its configuration asks for.
 
 The events are decoded already, so a fault here is what a bad network, clock or tracking would have made
 of them: ``garbage`` is nonsense that decodes (not a number, no rotation, far away), which the world must
@@ -52,7 +52,7 @@ class FaultInjector:
         self._emit(event)
 
     def change(self, text: str) -> None:
-        """Rehearse other faults from the next event on; what older ones delayed is dropped.
+        """Inject other faults from the next event on; events that the older ones delay are dropped.
 
         Raises:
             ConfigError: the text says nothing; the old faults stay.

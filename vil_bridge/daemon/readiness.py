@@ -36,7 +36,7 @@ _CURES: Final = {
     "renderer_busy": "Lower the camera's rate_hz or size, or use a faster renderer",
     "tick_missed": "Use a faster CPU",
     "superseded": "Lower the camera's rate_hz or size, or use a faster CPU",
-    "delay_line_full": "Lower its extra_delay_ms or its rate_hz",
+    "delay_line_full": "Lower its artificial_delay_ms or its rate_hz",
     "tracking_lost": "Check the markers of its carrier",
 }
 _OTHER_CURE: Final = "See docs/concepts/reliability.md"

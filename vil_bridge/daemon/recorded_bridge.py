@@ -9,6 +9,7 @@ import yaml
 from pydantic import ValidationError
 
 from vil_bridge import __version__
+from vil_bridge.config.renamed import with_current_names
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import RecordingError
@@ -22,7 +23,7 @@ __all__ = ["config_text", "facts_of", "recorded_config", "replay_config"]
 
 logger = logging.getLogger(__name__)
 
-_NOT_AGAIN = ("outputs", "publish", "http", "stream", "record", "debug", "realtime", "simulation")
+_NOT_AGAIN = ("outputs", "federation", "http", "stream", "record", "debug", "realtime", "simulation")
 """Sections that a replay does not take over: it neither listens nor sends where the recorded bridge did."""
 
 
@@ -101,7 +102,7 @@ def replay_config(recording: Recording, *, rate: float, loop: bool, data: dict[s
     for name in recording.sources:
         live = sources.get(name)
         room = live.get("room") if isinstance(live, dict) else None
-        sources[name] = {"type": "mcap", "path": str(recording.path), "room": room, "rate": rate, "loop": loop}
+        sources[name] = {"type": "replay", "path": str(recording.path), "room": room, "rate": rate, "loop": loop}
     return _read(recording, {**data, "sources": sources}, cure)
 
 
@@ -121,7 +122,7 @@ def _data_of(recording: Recording) -> dict[str, Any]:
         raise RecordingError(f"{recording.path}: its configuration is no YAML ({exc}); get a fresh copy") from exc
     if not isinstance(data, dict):
         raise RecordingError(f"{recording.path}: its configuration is empty; get a fresh copy")
-    return data
+    return with_current_names(data)
 
 
 def _read(recording: Recording, data: dict[str, Any], cure: str) -> BridgeConfig:

@@ -94,10 +94,10 @@ def modes_of(bridge: Bridge) -> tuple[str, ...]:
     """Return the words of :attr:`BridgeSnapshot.modes` that are true now."""
     config = bridge.config
     flown = {actor.source for actor in config.actors.values() if actor.kind is ActorKind.VEHICLE}
-    recorded = any(s.type == "mcap" or (s.type == "recording" and n in flown) for n, s in config.sources.items())
+    recorded = any(s.type == "replay" or (s.type == "motion-file" and n in flown) for n, s in config.sources.items())
     modes = {
         "REPLAY": recorded or bridge.records.replay().state == "playing",
-        "FAULTS": any(line.inject for line in bridge.sources.values()),
+        "FAULTS": any(line.faults for line in bridge.sources.values()),
         "REC": bridge.records.recording().state == "recording",
         "PAUSED": bridge.time.state().paused and config.simulation.clock == "simulated",
     }

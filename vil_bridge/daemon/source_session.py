@@ -53,5 +53,5 @@ async def listening(config: BridgeConfig, names: Iterable[str], take: Emit) -> A
 
 def _with_template(config: BridgeConfig, status: Status, take: Emit) -> Emit:
     """The same ``take``, behind the template that the source's markers fill where it has one."""
-    template = getattr(config.sources[status.name], "template", None)
+    template = getattr(config.sources[status.name], "marker_template", None)
     return take if template is None else MarkerBodies(template, status).before(take)

@@ -20,10 +20,10 @@ _LONGEST_LOOK_NS: Final = NS_PER_S
 
 
 class SourceRunner:
-    """A source with its status, its meter, the faults rehearsed on it and the template that its markers fill.
+    """A source with its status, its meter, the faults injected into it and its marker template.
 
     Attributes:
-        inject: faults asked for, by the configuration or since. rehearsal: keeps them while the source runs.
+        faults: wanted ones, by the configuration or since. fault_injector: injects them while the source runs.
 
     Raises:
         ConfigError: the source or its template cannot be had.
@@ -31,10 +31,10 @@ class SourceRunner:
 
     def __init__(self, name: str, config: PluginConfig) -> None:
         self.source: PoseSource = registry.create("sources", name, config)
-        self.inject: str = getattr(config, "inject", "")
-        self.rehearsal: FaultInjector | None = None
+        self.faults: str = getattr(config, "faults", "")
+        self.fault_injector: FaultInjector | None = None
         self.status = Status(name)
-        template: Path | None = getattr(config, "template", None)
+        template: Path | None = getattr(config, "marker_template", None)
         self.subjects = None if template is None else MarkerBodies(template, self.status)
         self.meter = Meter()
         self._looked_ns = now_ns()

@@ -17,7 +17,7 @@ class McapConfig(SourceConfigBase):
 
     follows_bridge_time: ClassVar[bool] = True
 
-    type: Literal["mcap"] = "mcap"
+    type: Literal["replay"] = "replay"
     path: Path = Field(description="The recording (.mcap).")
     source: str | None = Field(
         default=None, min_length=1, description="Its name in the recording; none = this section's name."

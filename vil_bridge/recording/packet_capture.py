@@ -61,7 +61,7 @@ class Capture:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file: IO[bytes] = path.open("xb", buffering=0)
         except OSError as exc:
-            raise RecordingError(f"debug.capture: cannot create {path}: {exc.strerror or exc}") from exc
+            raise RecordingError(f"debug.packet_capture: cannot create {path}: {exc.strerror or exc}") from exc
         status.facts["capture"] = str(path)
         self._thread = threading.Thread(target=self._run, name=f"capture {status.name}", daemon=True)
         self._thread.start()
@@ -144,5 +144,5 @@ def capturing(folder: Path | None, sources: Iterable[tuple[PoseSource, Status]])
             stack.callback(capture.close)
             source.tap = capture.take
         if outside:
-            logger.warning("debug.capture: no datagrams of %s: not received over UDP", ", ".join(outside))
+            logger.warning("debug.packet_capture: no datagrams of %s: not received over UDP", ", ".join(outside))
         yield

@@ -59,7 +59,8 @@ def read_packets(name: str, file: IO[bytes]) -> Iterator[Packet]:
         yield from _pcapng(name, file)
     else:
         raise RecordingError(
-            f"{name}: not a capture. Give a pcap or pcapng file of `debug.capture`, Wireshark, dumpcap or tcpdump"
+            f"{name}: not a capture. Give a pcap or pcapng file of `debug.packet_capture`, Wireshark, dumpcap or "
+            "tcpdump"
         )
 
 

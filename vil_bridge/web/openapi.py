@@ -21,7 +21,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     "start_recording": {"name": "flight-1"},
     "start_replay": {"name": "flight-1.mcap", "rate": 1.0, "loop": False},
     "put_mount": {"p_m": [0.12, 0.0, 0.03], "q_xyzw": [0.0, 0.0, 0.0, 1.0]},
-    "put_faults": {"inject": "loss=5%,delay=20ms±5"},
+    "put_faults": {"faults": "loss=5%,delay=20ms±5"},
     "put_prop": {"p_m": [1.0, 0.0, 0.5], "size_m": [0.4, 0.4, 1.0]},
 }
 """Bodies by operation."""

@@ -17,7 +17,7 @@ class RecordingConfig(SourceConfigBase):
 
     follows_bridge_time: ClassVar[bool] = True
 
-    type: Literal["recording"] = "recording"
+    type: Literal["motion-file"] = "motion-file"
     path: Path = Field(description="The file, or a folder that holds mav0 (EuRoC).")
     format: Literal["auto", "euroc", "tum", "bvh", "c3d", "motive-csv", "trc", "nexus-csv"] = Field(
         default="auto", description="What it is; auto = found by its name and first line."

@@ -20,8 +20,10 @@ _SITE: Final = r"^[a-z][a-z0-9_-]*$"
 class RemoteConfig(SourceConfigBase):
     """Receive the actors that a bridge in another room publishes."""
 
-    type: Literal["remote"] = "remote"
-    site: str = Field(pattern=_SITE, max_length=64, description="Name of the other bridge's site, its `publish.site`.")
+    type: Literal["federation"] = "federation"
+    site: str = Field(
+        pattern=_SITE, max_length=64, description="Name of the other bridge's site, its `federation.site`."
+    )
     address: str = Field(
         max_length=300,
         description="Where it publishes: tcp://HOST:PORT is ZeroMQ; tcp/, tls/ or quic/HOST:PORT is zenoh.",

@@ -90,6 +90,6 @@ class RemoteSource:
                     f"{config.address} is the site {session.other_site!r}, not {config.site!r}: check `site`"
                 )
             elif session.described is not None and not session.described.actors:
-                status.waiting(f"site {config.site!r} answers and publishes no actor: check its `publish.actors`")
+                status.waiting(f"site {config.site!r} answers and publishes no actor: check its `federation.actors`")
             else:
                 status.waiting(f"site {config.site!r} answers and sends no frames: do its own sources run?")

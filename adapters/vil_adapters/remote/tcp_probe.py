@@ -15,7 +15,7 @@ __all__ = ["reached", "refused"]
 
 _PATIENCE_S: Final = 1.0
 _CURES: Final = {
-    errno.ECONNREFUSED: "refused the connection: does the other bridge run, with `publish:` at this port?",
+    errno.ECONNREFUSED: "refused the connection: does the other bridge run, with `federation:` at this port?",
     errno.ENETUNREACH: "cannot be reached, no route leads there: check the network and the address",
     errno.EHOSTUNREACH: "cannot be reached, no machine answers there: check the network and the address",
 }
@@ -30,10 +30,10 @@ def refused(config: RemoteConfig, refusal: Refusal) -> str:
         )
     own = config.secret_key.with_suffix(".key").name
     if refusal is Refusal.KEY_NOT_ALLOWED:
-        return f"Copy {own} from here into its folder `publish.zmq.allowed_keys`, and restart it"
+        return f"Copy {own} from here into its folder `federation.zmq.allowed_keys`, and restart it"
     return (
         f"{config.server_key} is not its key, or it has none: copy the *.key there that belongs to its"
-        " `publish.zmq.secret_key`"
+        " `federation.zmq.secret_key`"
     )
 
 

@@ -138,7 +138,7 @@ def test_check_warns_of_a_motion_file_without_a_human(tmp_path: Path) -> None:
     file = data_dir("skeleton") / "sinusoidal.bvh"
     path = tmp_path / "file.yaml"
     path.write_text(
-        f"version: 1\nrooms: {{a: {{}}}}\nsources:\n  s: {{type: recording, room: a, path: {file}, unit_m: 0.01}}\n"
+        f"version: 1\nrooms: {{a: {{}}}}\nsources:\n  s: {{type: motion-file, room: a, path: {file}, unit_m: 0.01}}\n"
         "actors:\n  anna: {kind: human, source: s, subject: sinusoidal}\n"
         "  ben: {kind: human, source: s, subject: ben}\n"
     )

@@ -180,7 +180,7 @@ def test_what_the_network_can_reach_must_be_asked_for(tmp_path: Path, section: s
 
 def test_mistakes_beside_an_open_address_or_a_mistyped_type_are_told_as_well(tmp_path: Path) -> None:
     text = (
-        "version: 1\npublish:\n  zmq: {bind: 'tcp://0.0.0.0:1', secret_ky: x}\n"
+        "version: 1\nfederation:\n  zmq: {bind: 'tcp://0.0.0.0:1', secret_ky: x}\n"
         "  zenoh: {listen: 'tcp/0.0.0.0:1', usrs: x}\nsources:\n  lab: {tpye: optitrack}\n"
     )
     told = problems(tmp_path, text)
@@ -194,9 +194,10 @@ def test_mistakes_beside_an_open_address_or_a_mistyped_type_are_told_as_well(tmp
 
 
 def test_depth_is_needed_to_reproject(tmp_path: Path) -> None:
-    text = GOOD.replace("[rgb, depth]", "[rgb], compensate: reproject")
-    assert "test.yaml:11:3: cameras.front: compensate: reproject needs depth among the modalities" in problems(
-        tmp_path, text
+    text = GOOD.replace("[rgb, depth]", "[rgb], latency_compensation: depth")
+    assert (
+        "test.yaml:11:3: cameras.front: latency_compensation: depth needs depth or depth32 among the modalities"
+        in problems(tmp_path, text)
     )
 
 

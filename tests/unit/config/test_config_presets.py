@@ -125,7 +125,7 @@ def test_two_rooms_shows_every_key() -> None:
     }
     for name, (section, model) in written.items():
         missing = set(model.model_fields) - set(section)
-        of_poses = {"room", "template"} if name == "imu" else set()
+        of_poses = {"room", "marker_template"} if name == "imu" else set()
         assert missing <= of_poses, f"{name}: {sorted(missing)}"
 
 

@@ -35,7 +35,7 @@ def test_the_default_is_ideal() -> None:
 
 def test_a_calibrated_lens() -> None:
     got = camera(
-        compensate="none",
+        latency_compensation="none",
         lens={
             "pinhole_px": [400.0, 410.0, 310.5, 250.25],
             "distortion": "equidistant",
@@ -64,11 +64,14 @@ def test_a_calibrated_lens() -> None:
         ),
         ("fov_y_deg: 150\n    margin_deg: 10", "sees 79 degrees from its axis; with a margin of 10 degrees"),
         ("margin_deg: wide", "margin_deg"),
-        ("compensate: none\n    margin_deg: 2", "are the warp's"),
-        ("compensate: none\n    rolling_shutter_ms: 10", "are the warp's"),
+        ("latency_compensation: none\n    margin_deg: 2", "need the warp"),
+        ("latency_compensation: none\n    rolling_shutter_ms: 10", "need the warp"),
         ("plane_depth_m: fitted", "plane_depth_m"),
-        ("extra_delay_ms: 10\n    extra_jitter_ms: 11", "extra_jitter_ms is more than extra_delay_ms"),
-        ("compensate: reproject", "reproject needs depth among the modalities"),
+        (
+            "artificial_delay_ms: 10\n    artificial_jitter_ms: 11",
+            "artificial_jitter_ms is more than artificial_delay_ms",
+        ),
+        ("latency_compensation: depth", "depth needs depth or depth32 among the modalities"),
         ("effects: {shutter: 1.5}", "effects.shutter"),
         ("effects: {auto_exposure: 3}", "effects.auto_exposure"),
         ("effects: {blur: 1}", "blur"),

@@ -84,11 +84,11 @@ def test_all_wrong_items_are_told_at_once() -> None:
 
 
 def test_a_configuration_refuses_wrong_faults_and_restarts_of_what_is_not_ours() -> None:
-    assert SourceConfigBase(type="x", inject="loss=5%").inject == "loss=5%"
+    assert SourceConfigBase(type="x", faults="loss=5%").faults == "loss=5%"
     with pytest.raises(ValueError, match="fault 'loss=5': write a share"):
-        SourceConfigBase(type="x", inject="loss=5")
-    with pytest.raises(ValueError, match="restart is for emulators"):
-        SourceConfigBase(type="x", inject="restart=1s")
+        SourceConfigBase(type="x", faults="loss=5")
+    with pytest.raises(ValueError, match="the 'restart' fault works with emulators only"):
+        SourceConfigBase(type="x", faults="restart=1s")
 
 
 # --- time ---------------------------------------------------------------------------------------

@@ -142,11 +142,11 @@ version: 1
 rooms: {here: {}, there: {}}
 sources:
   motive: {type: optitrack, room: here}
-  far: {type: remote, room: there, site: far, address: "tcp://127.0.0.1:5570"}
+  far: {type: federation, room: there, site: far, address: "tcp://127.0.0.1:5570"}
 actors:
   drone: {kind: vehicle, source: motive, subject: drone}
   eva: {kind: human, source: far, subject: eva}
-publish: PUBLISH
+federation: PUBLISH
 """
 
 
@@ -189,9 +189,11 @@ async def test_what_came_from_another_bridge_is_not_published_again(
     tmp_path: Path, wanted: str, published: list[str]
 ) -> None:
     path = tmp_path / "test.yaml"
-    gate = "  gate: {kind: prop, source: motive, subject: gate}\npublish:"
+    gate = "  gate: {kind: prop, source: motive, subject: gate}\nfederation:"
     path.write_text(
-        BASE.replace("publish:", gate).replace("PUBLISH", f"{{site: here, {wanted}zmq: {{bind: 'tcp://127.0.0.1:0'}}}}")
+        BASE.replace("federation:", gate).replace(
+            "PUBLISH", f"{{site: here, {wanted}zmq: {{bind: 'tcp://127.0.0.1:0'}}}}"
+        )
     )
     config = load(path, env={}, resolve=resolve)
     publisher = make_publisher(config, World({}, ()))

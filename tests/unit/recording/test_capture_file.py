@@ -161,5 +161,5 @@ def test_sources_without_datagrams_are_named(tmp_path: Path, caplog: pytest.LogC
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(RecordingError, match=r"debug\.capture: cannot create .*file/.*a\.pcap: Not a directory"):
+    with pytest.raises(RecordingError, match=r"debug\.packet_capture: cannot create .*file/.*a\.pcap: Not a directory"):
         Capture(tmp_path / "file" / "new" / "a.pcap", Status("mocap"))

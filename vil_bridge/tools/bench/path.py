@@ -176,7 +176,7 @@ cameras:
     width_px: {width}
     height_px: {height}
     rate_hz: {rate}
-    compensate: none
+    latency_compensation: none
 stream: {{bind: "tcp://127.0.0.1:{stream}"}}
 http: {{port: 0}}
 realtime: {{fifo_priority: 0}}

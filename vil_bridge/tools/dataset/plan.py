@@ -131,7 +131,7 @@ class DatasetCamera(StrictModel):
         """Return the same as a camera of the bridge, which checks what else there is to check."""
         given = self.model_dump(exclude_unset=True)
         return CameraConfig.model_validate(
-            given | {"renderer": "offline", "compensate": "none", "modalities": self.modalities or modalities}
+            given | {"renderer": "offline", "latency_compensation": "none", "modalities": self.modalities or modalities}
         )
 
 

@@ -88,10 +88,10 @@ def _software() -> Iterator[Finding]:
 def _configured(config: BridgeConfig, own: Sequence[Interface], seconds: float) -> Iterator[Finding]:
     yield check_port("http", config.http.bind, config.http.port)
     yield _endpoint_port("stream", config.stream.bind)
-    if config.publish.zmq is not None:
-        yield _endpoint_port("publish.zmq", config.publish.zmq.bind)
-    if config.publish.zenoh is not None and not config.publish.zenoh.listen.startswith("quic"):
-        yield _endpoint_port("publish.zenoh", config.publish.zenoh.listen)
+    if config.federation.zmq is not None:
+        yield _endpoint_port("federation.zmq", config.federation.zmq.bind)
+    if config.federation.zenoh is not None and not config.federation.zenoh.listen.startswith("quic"):
+        yield _endpoint_port("federation.zenoh", config.federation.zenoh.listen)
     for name, renderer in config.renderers.items():
         for key in ("pose_port", "image_port"):
             listened = getattr(renderer, key, None)

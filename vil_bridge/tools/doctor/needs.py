@@ -22,7 +22,7 @@ def needs_of(config: BridgeConfig) -> tuple[list[str], list[str]]:
     problems = [*_not_installed(config), *_keys(config)]
     warnings: list[str] = []
     for name, source in config.sources.items():
-        if source.type != "recording":
+        if source.type != "motion-file":
             continue  # only a file has its skeletons before it runs
         try:
             recording = registry.create("sources", name, source).recording
@@ -42,7 +42,7 @@ def _not_installed(config: BridgeConfig) -> Iterator[str]:
                 registry.implementation(section, plugin.type)
             except ConfigError as exc:
                 yield f"{place}: {exc}"
-    zenoh = ["publish.zenoh"] if config.publish.zenoh is not None else []
+    zenoh = ["federation.zenoh"] if config.federation.zenoh is not None else []
     zenoh += [f"sources.{name}" for name, source in config.sources.items() if getattr(source, "zenoh", False)]
     if zenoh and (missing := registry.missing("zenoh")):
         yield f"{', '.join(zenoh)}: {missing}"
@@ -50,7 +50,7 @@ def _not_installed(config: BridgeConfig) -> Iterator[str]:
 
 def _keys(config: BridgeConfig) -> Iterator[str]:
     """Yield key files that cannot be used."""
-    holders = {"publish.zmq": config.publish.zmq, "stream": config.stream, **_sections("sources", config.sources)}
+    holders = {"federation.zmq": config.federation.zmq, "stream": config.stream, **_sections("sources", config.sources)}
     read = {"secret_key": read_secret_key, "server_key": read_public_key, "allowed_keys": read_public_keys}
     for place, holder in holders.items():
         for key, reader in read.items():
@@ -70,7 +70,7 @@ def _subjects(
     config: BridgeConfig, source: str, bodies: tuple[str, ...], models: tuple[SkeletonModel, ...]
 ) -> Iterator[str]:
     """Yield actors that a motion file does not hold, or holds otherwise than configured."""
-    if config.sources[source].model_dump().get("template") is not None:
+    if config.sources[source].model_dump().get("marker_template") is not None:
         return
     for name, actor in config.actors.items():
         if actor.source != source:

@@ -257,12 +257,12 @@ class BridgeApi:
         return self._bridge.put(MountView, path_of("cameras", name, "mount"), body)
 
     def get_faults(self, name: str) -> FaultsOut:
-        """Faults that are rehearsed on a source."""
+        """Return the faults injected into a source."""
         return self._bridge.get(FaultsOut, path_of("sources", name, "faults"))
 
-    def put_faults(self, name: str, inject: str) -> FaultsOut:
-        """Rehearse other faults on a source; empty = none."""
-        return self._bridge.put(FaultsOut, path_of("sources", name, "faults"), {"inject": inject})
+    def put_faults(self, name: str, faults: str) -> FaultsOut:
+        """Inject other faults into a source; empty = none."""
+        return self._bridge.put(FaultsOut, path_of("sources", name, "faults"), {"faults": faults})
 
     def get_props(self) -> dict[str, PropView]:
         """Obstacles by name."""

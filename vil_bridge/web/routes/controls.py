@@ -1,4 +1,4 @@
-"""Changes to a running bridge over REST: mounts of cameras, rehearsed faults, obstacles, the configuration."""
+"""Changes to a running bridge over REST: mounts of cameras, fault injection, obstacles, the configuration."""
 
 from __future__ import annotations
 
@@ -66,17 +66,17 @@ def _add_mounts(router: APIRouter, controls: Controls, cameras: Collection[str])
 def _add_faults(router: APIRouter, controls: Controls, sources: Collection[str]) -> None:
     @router.get("/sources/{name}/faults", operation_id="get_faults", responses=_UNKNOWN)
     async def get_faults(name: str) -> FaultsOut:
-        """Faults that are rehearsed on a source."""
-        return FaultsOut(inject=await _asked(lambda: controls.faults(name), "sources", sources))
+        """Return the faults injected into a source."""
+        return FaultsOut(faults=await _asked(lambda: controls.faults(name), "sources", sources))
 
     @router.put(
         "/sources/{name}/faults", operation_id="put_faults", responses=_REFUSED, openapi_extra=takes(FaultsBody)
     )
     async def put_faults(name: str, request: Request) -> FaultsOut:
-        """Rehearse other faults on a source, or none."""
+        """Inject other faults into a source, or none."""
         body = await read_body(request, FaultsBody)
-        await _asked(lambda: controls.set_faults(name, body.inject), "sources", sources)
-        return FaultsOut(inject=await _asked(lambda: controls.faults(name), "sources", sources))
+        await _asked(lambda: controls.set_faults(name, body.faults), "sources", sources)
+        return FaultsOut(faults=await _asked(lambda: controls.faults(name), "sources", sources))
 
 
 def _add_props(router: APIRouter, controls: Controls) -> None:

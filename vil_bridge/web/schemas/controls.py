@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Protocol
 
-from pydantic import BaseModel, Field
+from pydantic import AliasChoices, BaseModel, Field
 
 from vil_bridge.web.schemas.body import Body
 
@@ -66,11 +66,11 @@ class Controls(Protocol):
         ...
 
     def faults(self, source: str) -> str:
-        """Faults rehearsed on a source, empty = none."""
+        """Return the faults injected into a source, empty = none."""
         ...
 
     def set_faults(self, source: str, text: str) -> None:
-        """Rehearse other faults on a source. Raises ConfigError: the text says nothing."""
+        """Inject other faults into a source. Raises ConfigError: the text is malformed."""
         ...
 
     def props(self) -> Mapping[str, PropView]:
@@ -117,15 +117,19 @@ class MountBody(Body):
 
 
 class FaultsBody(Body):
-    """Faults to rehearse."""
+    """Faults to inject. The old key ``inject`` is accepted for one version; both together are an error."""
 
-    inject: str = Field(max_length=1000, description="Such as `loss=5%,delay=20ms`; empty = none.")
+    faults: str = Field(
+        max_length=1000,
+        validation_alias=AliasChoices("faults", "inject"),
+        description="Such as `loss=5%,delay=20ms`; empty = none.",
+    )
 
 
 class FaultsOut(BaseModel):
-    """Faults that are rehearsed on a source."""
+    """Faults injected into a source."""
 
-    inject: str = Field(description="As `--inject` takes them; empty = none.")
+    faults: str = Field(description="In the syntax of `--faults`; empty = none.")
 
 
 class PropBody(Body):

@@ -4,12 +4,12 @@ import { setText } from "../dom";
 import type { Recording, Status, Whoami } from "../status";
 import type { SceneFacts } from "../world/facts";
 import { Configuration } from "./configuration";
+import { FaultInjection } from "./faults";
 import type { Group } from "./group";
 import { Light } from "./light";
 import { Mount } from "./mount";
 import { Obstacles } from "./obstacles";
 import { Player, Recorder } from "./recorder";
-import { Rehearsal } from "./rehearsal";
 import { Time } from "./time";
 
 export class Controls {
@@ -17,9 +17,9 @@ export class Controls {
   private readonly recorder = new Recorder(() => void this.player.load());
   private readonly time = new Time();
   private readonly mount = new Mount();
-  private readonly rehearsal = new Rehearsal();
+  private readonly faults = new FaultInjection();
   private readonly groups: Group[] = [
-    this.recorder, this.player, this.time, this.mount, new Light(), new Obstacles(), this.rehearsal, new Configuration(),
+    this.recorder, this.player, this.time, this.mount, new Light(), new Obstacles(), this.faults, new Configuration(),
   ];
 
   constructor(host: HTMLElement, private readonly role: HTMLElement) {
@@ -47,7 +47,7 @@ export class Controls {
 
   show(now: Status): void {
     this.time.show(now.simulation);
-    this.rehearsal.setSources(Object.keys(now.sources));
+    this.faults.setSources(Object.keys(now.sources));
   }
 
   showRecording(recording: Recording): void {

@@ -21,7 +21,7 @@ function since(report: Report, now: Status): string {
 function words(kind: string, report: Report): string {
   const { replay, injected } = report.facts;
   const played = typeof replay === "string" ? `replays ${replay}; what comes in live is held back` : "";
-  const parts = [report.reason, cure(kind, report), played, injected ? `suffers ${String(injected)} on purpose` : "", counters(report.counters)];
+  const parts = [report.reason, cure(kind, report), played, injected ? `injected faults: ${String(injected)}` : "", counters(report.counters)];
   if (allFacts.checked) parts.push(facts(report.facts));
   if (report.last_error && report.last_error !== report.reason) parts.push(`last error: ${report.last_error}`);
   return parts.filter(Boolean).join(" · ");

@@ -1,4 +1,4 @@
-"""``vil-bridge run --inject``: which faults reach which source, and what is said of mistakes."""
+"""``vil-bridge run --faults``: which faults reach which source, and what is said of mistakes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONFIG = """
 version: 1
 rooms: {lab: {}}
 sources:
-  imu: {type: mavlink-imu, device: %s, required_within_s: 0.5, inject: loss=99%%}
+  imu: {type: mavlink-imu, device: %s, required_within_s: 0.5, faults: loss=99%%}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
 realtime: {fifo_priority: 0}
@@ -30,26 +30,35 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.mark.process
 def test_the_faults_of_the_command_line_replace_those_of_the_file(config: Path) -> None:
-    faults = ["--inject", "imu:loss=5%,delay=20ms±5", "--inject", "imu:drift=50ppm"]
+    faults = ["--faults", "imu:loss=5%,delay=20ms±5", "--faults", "imu:drift=50ppm"]
     done = run(*VIL_BRIDGE, "run", config, *faults)
     assert done.returncode == 4, done.stderr
     assert "source imu: faults are injected: loss=5%,delay=20ms±5,drift=50ppm" in done.stderr
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.process
+def test_the_old_option_still_works_and_says_the_new_name(config: Path) -> None:
+    done = run(*VIL_BRIDGE, "run", config, "--inject", "imu:loss=5%")
+    assert done.returncode == 4, done.stderr
+    assert "warning: --inject is now --faults; the old name works in this version only" in done.stderr
+    assert "source imu: faults are injected: loss=5%" in done.stderr
+    assert "--inject" not in run(*VIL_BRIDGE, "run", "--help").stdout
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("mocap:loss=5%", "--inject mocap:loss=5%: write SOURCE:FAULTS; sources here: imu"),
-        ("loss=5%", "--inject loss=5%: write SOURCE:FAULTS; sources here: imu"),
+        ("mocap:loss=5%", "--faults mocap:loss=5%: write SOURCE:FAULTS; sources here: imu"),
+        ("loss=5%", "--faults loss=5%: write SOURCE:FAULTS; sources here: imu"),
         ("imu:loss=5", "fault 'loss=5': write a share such as 5%"),
-        ("imu:restart=1s", "restart is for emulators: a real source is not ours to restart"),
+        ("imu:restart=1s", "the 'restart' fault works with emulators only"),
     ],
 )
 def test_mistakes_are_explained(
     text: str, said: str, config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["vil-bridge", "run", str(config), "--inject", text])
+    monkeypatch.setattr(sys, "argv", ["vil-bridge", "run", str(config), "--faults", text])
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == 2

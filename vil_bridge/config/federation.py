@@ -1,4 +1,4 @@
-"""Configuration of what is published to bridges in other rooms."""
+"""Configuration of what bridges in other rooms receive."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from vil_bridge.config.base import StrictModel, custom
 from vil_bridge.config.bind_address import require_guard, tcp_host
 
-__all__ = ["PublishConfig", "PublishZenohConfig", "PublishZmqConfig"]
+__all__ = ["FederationConfig", "FederationZenohConfig", "FederationZmqConfig"]
 
 _SITE: Final = r"^[a-z][a-z0-9_-]*$"
 _HOST: Final = r"(\*|[^\s:/\[\]*]+|\[[0-9A-Fa-f:.]+\])"
 
 
-class PublishZmqConfig(StrictModel):
+class FederationZmqConfig(StrictModel):
     """Publish over ZeroMQ: a LAN, CURVE keys."""
 
     secret_key: Path | None = Field(
@@ -46,7 +46,7 @@ class PublishZmqConfig(StrictModel):
         return self
 
 
-class PublishZenohConfig(StrictModel):
+class FederationZenohConfig(StrictModel):
     """Publish over zenoh (extra `federation`): several sites, TLS, users with passwords."""
 
     users: Path | None = Field(
@@ -75,12 +75,12 @@ class PublishZenohConfig(StrictModel):
         return listen
 
 
-class PublishConfig(StrictModel):
-    """What bridges in other rooms may hear."""
+class FederationConfig(StrictModel):
+    """Actors that bridges in other rooms receive, and over which links."""
 
     site: str = Field(default="lab", pattern=_SITE, max_length=64, description="Name of this site among the others.")
     actors: tuple[str, ...] = Field(
-        default=(), description="Actors to publish; none named = all whose source is no other bridge."
+        default=(), description="Actors to publish; none named = all whose source is not another bridge."
     )
-    zmq: PublishZmqConfig | None = Field(default=None, description="Over ZeroMQ; none = not.")
-    zenoh: PublishZenohConfig | None = Field(default=None, description="Over zenoh; none = not.")
+    zmq: FederationZmqConfig | None = Field(default=None, description="Publish over ZeroMQ; none = do not.")
+    zenoh: FederationZenohConfig | None = Field(default=None, description="Publish over zenoh; none = do not.")
