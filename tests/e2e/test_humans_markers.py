@@ -183,7 +183,7 @@ realtime: {fifo_priority: 0}
 """
 
 
-async def test_a_bridge_makes_a_human_of_markers_and_rehearses_on_them(tmp_path: Path) -> None:
+async def test_a_bridge_makes_a_human_of_markers_and_injects_faults_into_them(tmp_path: Path) -> None:
     async with running(CONFIG % (data_dir("markers") / "markers_analogs.c3d", template_file(tmp_path))) as bridge:
         line = bridge.sources["gym"]
         await until(lambda: bridge.world.state_of("human") is TrackingState.TRACKED)

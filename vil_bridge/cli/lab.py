@@ -62,7 +62,7 @@ def lab(
         list[str] | None,
         typer.Option(
             metavar="[ADDRESS:]PORT=FILE",
-            help="Play a capture of `debug.capture`, Wireshark or tcpdump: its Motive listens there, Tracker's UDP "
+            help="Play a capture of `debug.packet_capture`, Wireshark or tcpdump: its Motive listens there, Tracker's UDP "
             "objects are sent there; may be repeated.",
             show_default=False,
         ),

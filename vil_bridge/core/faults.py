@@ -1,4 +1,4 @@
-"""Bad days on demand: one set of switches for every emulator and for ``--inject`` on real sources.
+"""Fault injection: one set of switches for every emulator and for ``--faults`` on real sources.
 
 A fault text is a list of ``name=value`` separated by commas, for example
 ``loss=5%,delay=20ms±5,occlude=drone:1s@10s/30s``:

@@ -84,19 +84,19 @@ async def listening(text: str) -> AsyncIterator[tuple[EventFaultStage, Listener]
 
 async def test_faults_come_and_go_while_events_pass(caplog: pytest.LogCaptureFixture) -> None:
     listener = Listener()
-    with closing(FaultInjector("", listener.emit, listener.status)) as rehearsal:
-        rehearsal.emit(frame(1))
+    with closing(FaultInjector("", listener.emit, listener.status)) as injector:
+        injector.emit(frame(1))
         assert len(listener.events) == 1
-        rehearsal.change("loss=100%")
-        rehearsal.emit(frame(2))
+        injector.change("loss=100%")
+        injector.emit(frame(2))
         assert len(listener.events) == 1
         assert listener.status.report().facts["injected"] == "loss=100%"
         assert "source lab: faults are injected: loss=100%" in caplog.text
         with pytest.raises(ConfigError):
-            rehearsal.change("loss=5")
-        assert rehearsal.text == "loss=100%"
-        rehearsal.change("")
-        rehearsal.emit(frame(3))
+            injector.change("loss=5")
+        assert injector.text == "loss=100%"
+        injector.change("")
+        injector.emit(frame(3))
     assert len(listener.events) == 2
     assert "injected" not in listener.status.report().facts
     assert listener.count("lost") == 1
@@ -105,16 +105,16 @@ async def test_faults_come_and_go_while_events_pass(caplog: pytest.LogCaptureFix
 async def test_counters_grow_over_every_change_and_reconcile() -> None:
     """What is on its way at a change is dropped and counted; before and after, all that was offered has a fate."""
     listener = Listener()
-    with closing(FaultInjector("loss=30%,delay=10s,seed=1", listener.emit, listener.status)) as rehearsal:
+    with closing(FaultInjector("loss=30%,delay=10s,seed=1", listener.emit, listener.status)) as injector:
         for text in ("loss=100%", "duplicate=50%,seed=2", "", "loss=20%,garbage=20%,seed=3"):
             before = dict(listener.status.counters)
             for number in range(50):
-                rehearsal.emit(frame(number))
-            rehearsal.change(text)
+                injector.emit(frame(number))
+            injector.change(text)
             after = listener.status.counters
             assert all(after[name] >= count for name, count in before.items())
         for number in range(50):
-            rehearsal.emit(frame(number))
+            injector.emit(frame(number))
     n = listener.count
     assert n("offered") == 200, "without faults nothing is offered to them"
     assert n("lost") > 50 and n("undelivered") > 0
