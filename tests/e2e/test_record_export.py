@@ -74,15 +74,15 @@ def flight(tmp_path_factory: pytest.TempPathFactory) -> Path:
         t_ns = begin_ns + i * PERIOD_NS
         p_m, q_xyzw = on_the_circle(i)
         seen = np.array([i != 150])  # once nobody saw it
-        recorder.inbox.put_event(
+        recorder.queue.enqueue_event(
             SourceFrame("mocap", i, t_ns, t_ns, ("body",), np.array([p_m]), np.array([q_xyzw]), seen)
         )
-        recorder.inbox.put_event(ImuSample("imu", t_ns, t_ns + 5, np.array([0.0, 0.0, 1.0]), np.array([0, 0, 9.8])))
+        recorder.queue.enqueue_event(ImuSample("imu", t_ns, t_ns + 5, np.array([0.0, 0.0, 1.0]), np.array([0, 0, 9.8])))
     for i in range(4):
         for camera in ("front", "front_right"):
             waiting = picture(i, "raw")._replace(camera=camera)
             waiting.header.camera, waiting.header.width, waiting.header.height = camera, 32, 24
-            recorder.inbox.put_picture(waiting)
+            recorder.queue.enqueue_picture(waiting)
     recorder.stop(30.0)
     return folder / "flight.mcap"
 
@@ -181,7 +181,7 @@ def test_names_of_bones_are_text_in_tables(tmp_path: Path) -> None:
     still, both = np.repeat([[0.0, 0.0, 0.0, 1.0]], 2, axis=0), np.ones(2, dtype=np.bool_)
     person = SkeletonFrame(model, np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 1.7]]), still, both)
     empty = np.empty((0, 3)), np.empty((0, 4)), np.empty(0, dtype=np.bool_)
-    recorder.inbox.put_event(SourceFrame("mocap", 1, None, now_ns(), (), *empty, (person,)))
+    recorder.queue.enqueue_event(SourceFrame("mocap", 1, None, now_ns(), (), *empty, (person,)))
     recorder.stop(30.0)
     export(tmp_path / "human.mcap", "csv", tmp_path / "csv")
     rows = list(csv.DictReader((tmp_path / "csv" / "person-bones.csv").read_text().splitlines()))

@@ -75,7 +75,7 @@ def recorded(
             if number:
                 TIME.stand_at(begun_ns + number * apart_ns)
             for event in part:
-                recorder.inbox.put_event(event)
+                recorder.queue.enqueue_event(event)
         finally:
             TIME.real()
     for i in range(3 if blank else 0):
@@ -83,7 +83,7 @@ def recorded(
         waiting.header.width, waiting.header.height = 32, 24
         if i == 1:
             waiting.header.blank = True
-        recorder.inbox.put_picture(waiting)
+        recorder.queue.enqueue_picture(waiting)
     recorder.stop(30.0)
     return folder / "flight.mcap"
 

@@ -225,8 +225,8 @@ def test_what_a_slow_disk_cannot_take_is_counted_and_memory_is_bounded(tmp_path:
 
     bag._writer.write = slow  # type: ignore[method-assign,assignment]
     for _ in range(100):
-        bag.put(topic, memoryview(bytes(1 << 20)))
-    assert bag._bytes <= 64 << 20
+        bag.enqueue(topic, memoryview(bytes(1 << 20)))
+    assert bag._queue.total <= 64 << 20
     assert status.counters["lost"] >= 35
     go_on.set()
     bag.close()
@@ -238,9 +238,9 @@ def test_a_new_file_for_each_gigabyte(tmp_path: Path) -> None:
     status = Status("rec")
     bag, feed, topic = bag_of(tmp_path / "run", status, file_bytes=2500)
     static = next(t for t in feed.topics() if t.latched)
-    bag.put(static, feed.messages.transforms(1, [TransformLink("world", "a", Transform.identity())]))
+    bag.enqueue(static, feed.messages.transforms(1, [TransformLink("world", "a", Transform.identity())]))
     for n in range(20):
-        bag.put(topic, feed.messages.imu(n, "imu", np.zeros(3), np.zeros(3)))
+        bag.enqueue(topic, feed.messages.imu(n, "imu", np.zeros(3), np.zeros(3)))
     bag.close()
     files = sorted(tmp_path.glob("run*/*.mcap"), key=lambda path: (len(path.name), path.name))
     assert [path.name for path in files] == ["run.mcap", "run-2.mcap", "run-3.mcap"]
@@ -270,7 +270,7 @@ bag, feed, topic = bag_of(Path(sys.argv[1]), status)
 sample = feed.messages.imu(1, "imu", np.zeros(3), np.zeros(3))
 while True:
     for _ in range(500):
-        bag.put(topic, sample)
+        bag.enqueue(topic, sample)
     time.sleep(0.01)
     print(status.counters["messages"], flush=True)
 """

@@ -84,7 +84,7 @@ def write_recording(
     facts = RecordingFacts("recorded", __version__, config, 7, ("mocap", "imu"))
     recorder = Recorder(path, facts, lambda _event: None, lambda last: ledger if last else ())
     for event in flight() if events is None else events:
-        recorder.inbox.put_event(event)
+        recorder.queue.enqueue_event(event)
     recorder.stop(60.0)
     report = recorder.report()
     assert (report.state, report.lost) == ("done", {}), report

@@ -99,9 +99,9 @@ def record(path: Path, events: list[SourceEvent], pictures: int = 0) -> Recorder
     """A finished recording of those events and pictures."""
     with recorder(path) as recording:
         for event in events:
-            recording.inbox.put_event(event)
+            recording.queue.enqueue_event(event)
         for i in range(pictures):
-            recording.inbox.put_picture(picture(i))
+            recording.queue.enqueue_picture(picture(i))
     return recording
 
 

@@ -75,7 +75,7 @@ class RecordingService:
         if recorder is None or not recorder.open:
             return
         try:
-            recorder.inbox.put_event(event)
+            recorder.queue.enqueue_event(event)
         except Exception as exc:  # the recording fails, not the source
             recorder.fail(exc)
 
@@ -327,7 +327,7 @@ class _LogTap(logging.Handler):
         except Exception:  # any library's log comes here: a bad line is none of our callers' business
             self.handleError(record)
             return
-        recorder.inbox.put_line(LogLine(now_ns(), record.levelno, record.name, text))
+        recorder.queue.enqueue_line(LogLine(now_ns(), record.levelno, record.name, text))
 
 
 def _plain(name: str) -> str:

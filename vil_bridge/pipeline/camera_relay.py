@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from vil_bridge.core.bounded_queue import BoundedQueue
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.pixel_formats import empty_picture
@@ -92,7 +93,9 @@ class CameraRelay:
         self._feel = feel
         self.headers = HeaderWriter(camera, world)
         self._compensation = Compensation(camera, world)
-        self._line: deque[_Waiting] = deque()
+        self._delay_line: BoundedQueue[_Waiting] = BoundedQueue(
+            _LINE_LIMIT, on_drop=lambda _: self._drop("delay_line_full")
+        )
         self._lock = threading.Lock()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._last_frame_id = 0
@@ -119,13 +122,10 @@ class CameraRelay:
             return
         with self._lock:
             if frame.request.frame_id <= self._last_frame_id:
-                self.dropped["overtaken"] += 1
+                self._drop("overtaken")
                 return
             self._last_frame_id = frame.request.frame_id
-            if len(self._line) >= _LINE_LIMIT:
-                self._line.popleft()
-                self.dropped["delay_line_full"] += 1
-            self._line.append(_Waiting(self._due_ns(frame), frame, images, self._newest_drawn))
+            self._delay_line.enqueue(_Waiting(self._due_ns(frame), frame, images, self._newest_drawn))
             self._newest_drawn = RenderedPose(images[0].view.T_world_camera, images[0].view.t_pose_ns)
         if self._feel is not None:
             self._feel(frame)
@@ -159,47 +159,48 @@ class CameraRelay:
         blank_ns, self._blank_requested_ns = self._blank_requested_ns, None
         if blank_ns is not None:
             self._deliver_blank(blank_ns)
-        waiting = self._take_due()
+        waiting = self._pop_due()
         if waiting is not None:
             self._process(waiting)
-        with self._lock:
-            if not self._line:
-                return POLL_MS
-            return min(POLL_MS, max(0, (self._line[0].due_ns - now_ns() + 999_999) // 1_000_000))
+        due_ns = self.due_ns
+        return POLL_MS if due_ns is None else min(POLL_MS, max(0, (due_ns - now_ns() + 999_999) // 1_000_000))
 
     @property
     def due_ns(self) -> int | None:
         """When the delay of the oldest waiting frame is over, None = none waits."""
-        with self._lock:
-            return self._line[0].due_ns if self._line else None
+        oldest = self._delay_line.peek()
+        return None if oldest is None else oldest.due_ns
 
     def close(self) -> None:
         """Release the descriptor; the relay must not be used again."""
         os.close(self._wake_fd)
 
-    def _take_due(self) -> _Waiting | None:
+    def _pop_due(self) -> _Waiting | None:
         newest = None
-        with self._lock:
-            while self._line and self._line[0].due_ns <= now_ns():
+        with self._lock:  # nothing is added, and so dropped, between peek and pop
+            while (due_ns := self.due_ns) is not None and due_ns <= now_ns():
                 if newest is not None:
-                    self.dropped["superseded"] += 1
-                newest = self._line.popleft()
+                    self._drop("superseded")
+                newest = self._delay_line.pop()
         return newest
+
+    def _drop(self, reason: str) -> None:
+        self.dropped[reason] += 1
 
     def _process(self, waiting: _Waiting) -> None:
         request = waiting.frame.request
         t_warp_ns = now_ns()
         self.rendered += 1
         if self.freeze.holds(waiting.images[0], request.t_request_ns):
-            self.dropped["picture_frozen"] += 1
+            self._drop("picture_frozen")
             return
         age_ns = t_warp_ns - self.headers.oldest_ns(request)
         if age_ns > self.camera.max_age_ns:
             self.refused_age_ns = age_ns
-            self.dropped["too_old"] += 1
+            self._drop("too_old")
             return
         if not self.camera.usable(self._world):
-            self.dropped["tracking_lost"] += 1
+            self._drop("tracking_lost")
             return
         t_use_ns = t_warp_ns + self._delivery.value_ns
         self.camera.delay.add(t_use_ns - request.t_request_ns)

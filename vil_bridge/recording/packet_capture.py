@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Final
 
+from vil_bridge.core.bounded_queue import BoundedQueue
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import RecordingError
@@ -30,7 +30,7 @@ _JOIN_S: Final = 1.0
 
 
 class Capture:
-    """Writes one source's datagrams; :meth:`take` costs an append, a thread of its own writes.
+    """Writes one source's datagrams; :meth:`enqueue` costs an append, a thread of its own writes.
 
     What finds 16 MiB waiting is left out. When the file is full, or the disk refuses, the capture ends, and the log
     and the source's fact ``capture`` say why; the source goes on. What is not written is counted
@@ -50,9 +50,9 @@ class Capture:
         self._status = status
         self._max_bytes = max_bytes
         self._wall_clock = WallClock.of_run()
-        self._waiting: deque[Datagram] = deque()
-        self._taken_bytes = 0
-        self._fetched_bytes = 0
+        self._queue: BoundedQueue[Datagram] = BoundedQueue(
+            _MAX_WAITING_BYTES, _stored_bytes, lambda _: self._leave_out(1), keep_oldest=True
+        )
         self._file_bytes = 0
         self._ended = False
         self._closing = threading.Event()
@@ -66,14 +66,9 @@ class Capture:
         self._thread = threading.Thread(target=self._run, name=f"capture {status.name}", daemon=True)
         self._thread.start()
 
-    def take(self, datagram: Datagram) -> None:
-        """Let a datagram (bridge time) wait for the thread; from one thread only."""
-        size = OVERHEAD_BYTES + len(datagram.payload)
-        if self._ended or self._taken_bytes - self._fetched_bytes + size > _MAX_WAITING_BYTES:
-            self._leave_out(1)
-            return
-        self._taken_bytes += size
-        self._waiting.append(datagram)
+    def enqueue(self, datagram: Datagram) -> None:
+        """Let a datagram (bridge time) wait for the thread."""
+        self._queue.enqueue(datagram)
 
     def close(self) -> None:
         """Write what waits, for a second at most, and close the file."""
@@ -88,9 +83,8 @@ class Capture:
             self._write_waiting()
 
     def _write_waiting(self) -> None:
-        datagrams = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        datagrams = self._queue.drain()
         data = b"".join(encode_datagram(replace(d, t_ns=self._wall_clock.utc_ns(d.t_ns))) for d in datagrams)
-        self._fetched_bytes += len(data)
         if self._ended:
             self._leave_out(len(datagrams))
         elif self._file_bytes + len(data) > self._max_bytes:
@@ -112,6 +106,7 @@ class Capture:
 
     def _end(self, reason: str, left_out: int) -> None:
         self._ended = True
+        self._queue.close()
         self._leave_out(left_out)
         self._status.facts["capture"] = f"{self._path} ended: {reason}"
         logger.warning("%s: the capture %s ended: %s; the source goes on", self._status.name, self._path, reason)
@@ -119,6 +114,10 @@ class Capture:
     def _leave_out(self, count: int) -> None:
         with self._counting:
             self._status.counters["uncaptured"] += count
+
+
+def _stored_bytes(datagram: Datagram) -> int:
+    return OVERHEAD_BYTES + len(datagram.payload)
 
 
 @contextlib.contextmanager
@@ -142,7 +141,7 @@ def capturing(folder: Path | None, sources: Iterable[tuple[PoseSource, Status]])
                 continue
             capture = Capture(folder / f"{source.name}-{begun}.pcap", status)
             stack.callback(capture.close)
-            source.tap = capture.take
+            source.tap = capture.enqueue
         if outside:
             logger.warning("debug.packet_capture: no datagrams of %s: not received over UDP", ", ".join(outside))
         yield

@@ -33,7 +33,7 @@ class RecordSink:
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Let it wait for the recorder."""
-        self._recorder.inbox.put_picture(WaitingPicture(self._camera, header, pixels, now_ns()))
+        self._recorder.queue.enqueue_picture(WaitingPicture(self._camera, header, pixels, now_ns()))
 
     def flush(self) -> None:
         """Nothing waits for the relay here."""

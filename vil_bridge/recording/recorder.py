@@ -64,7 +64,7 @@ class Recorder:
         changed: the effective configuration (YAML) when it is another than before, else None; called likewise.
 
     Attributes:
-        inbox: where taps put what shall be recorded.
+        queue: where taps put what shall be recorded.
 
     Raises:
         RecordingError: the file cannot be created.
@@ -78,7 +78,7 @@ class Recorder:
         ledger: Ledger = lambda _last: (),
         changed: Callable[[], str | None] = lambda: None,
     ) -> None:
-        self.inbox = WriteQueue()
+        self.queue = WriteQueue()
         self._ledger = ledger
         self._changed, self._changes = changed, 0
         self._facts = facts
@@ -118,7 +118,7 @@ class Recorder:
     def report(self) -> RecorderReport:
         """How it goes; any thread."""
         seconds = time.monotonic() - self._begun_s if self._seconds is None else self._seconds
-        lost = {topic: count for topic, count in list(self.inbox.lost.items()) if count}
+        lost = {topic: count for topic, count in list(self.queue.lost.items()) if count}
         path = self._file.path
         return RecorderReport(
             self._state, path, seconds, self._file.size_bytes, self._file.messages, lost, self._reason
@@ -174,15 +174,15 @@ class Recorder:
 
     def _take(self, pictures: int | None) -> bool:
         """Write what waits, events first; True when pictures were left over."""
-        for t_ns, event in self.inbox.events():
+        for t_ns, event in self.queue.events():
             try:
                 self._transcript.event(t_ns, event)
             except OverflowError:  # a nonsense stamp: no clock shows it, no file holds it
-                self.inbox.lost[EVENTS + event.source] += 1
-        for line in self.inbox.lines():
+                self.queue.lost[EVENTS + event.source] += 1
+        for line in self.queue.lines():
             self._transcript.line(line)
         while pictures is None or pictures > 0:
-            picture = self.inbox.picture()
+            picture = self.queue.picture()
             if picture is None:
                 return False
             self._transcript.picture(picture)
@@ -202,7 +202,7 @@ class Recorder:
             self._file.write(self._file.channel(LEDGER + camera, "json"), t_utc_ns, line)
 
     def _write_lost(self) -> None:
-        lost = dict(self.inbox.lost)
+        lost = dict(self.queue.lost)
         if lost != self._told_lost:
             self._told_lost = lost
             t_utc_ns = now_ns() + self._facts.utc_offset_ns

@@ -1,11 +1,11 @@
-"""What waits to be written: bounded, never slow for whoever hands it over, and honest about what it refused."""
+"""Queues of a recorder: bounded, and never slow for the threads that fill them."""
 
 from __future__ import annotations
 
-import threading
-from collections import Counter, deque
+from collections import Counter
 from typing import Final, NamedTuple
 
+from vil_bridge.core.bounded_queue import BoundedQueue
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.types import ImageArray, SourceEvent
@@ -37,66 +37,43 @@ class LogLine(NamedTuple):
 
 
 class WriteQueue:
-    """Three queues. A full one loses pictures first, the oldest of them; events only after 20,000 wait.
+    """Queues of a recorder: pictures, source events and log lines.
 
-    Of the log's lines the newest 1,000 wait.
+    Pictures and lines drop their oldest, beyond 64 MiB and 1,000; events refuse new ones once 20,000 wait.
 
     Attributes:
-        lost: by topic.
+        lost: messages that were not recorded, by topic.
     """
 
     def __init__(self) -> None:
         self.lost: Counter[str] = Counter()
-        self._events: deque[tuple[int, SourceEvent]] = deque()
-        self._lines: deque[LogLine] = deque()
-        self._lock = threading.RLock()  # whatever is freed meanwhile may log, in the same thread
-        self._pictures: deque[WaitingPicture] = deque()
-        self._picture_bytes = 0
+        self._events: BoundedQueue[tuple[int, SourceEvent]] = BoundedQueue(
+            _MOST_EVENTS, on_drop=lambda entry: self._lose(EVENTS + entry[1].source), keep_oldest=True
+        )
+        self._lines: BoundedQueue[LogLine] = BoundedQueue(_MOST_LINES, on_drop=lambda _: self._lose(LOG))
+        self._pictures: BoundedQueue[WaitingPicture] = BoundedQueue(
+            _MOST_PICTURE_BYTES,
+            lambda picture: picture.pixels.nbytes,
+            lambda picture: self._lose(picture_topic(picture.camera, picture.header.variant)),
+        )
+        self.events, self.lines, self.picture = self._events.drain, self._lines.drain, self._pictures.pop
 
-    def put_event(self, event: SourceEvent) -> None:
-        """From the loop: one append."""
-        if len(self._events) < _MOST_EVENTS:
-            self._events.append((now_ns(), event))
-        else:
-            self.lost[EVENTS + event.source] += 1
+    def enqueue_event(self, event: SourceEvent) -> None:
+        """Add an event with the bridge time at which it comes (loop thread)."""
+        self._events.enqueue((now_ns(), event))
 
-    def put_line(self, line: LogLine) -> None:
-        """From any thread; makes room by dropping the oldest."""
-        with self._lock:
-            if len(self._lines) == _MOST_LINES:
-                self._lines.popleft()
-                self.lost[LOG] += 1
-            self._lines.append(line)
+    def enqueue_line(self, line: LogLine) -> None:
+        """Add a line of the log (any thread)."""
+        self._lines.enqueue(line)
 
-    def put_picture(self, picture: WaitingPicture) -> None:
-        """From a relay thread; makes room by dropping the oldest."""
-        with self._lock:
-            self._pictures.append(picture)
-            self._picture_bytes += picture.pixels.nbytes
-            while self._picture_bytes > _MOST_PICTURE_BYTES and len(self._pictures) > 1:
-                old = self._take_picture()
-                self.lost[picture_topic(old.camera, old.header.variant)] += 1
-
-    def events(self) -> list[tuple[int, SourceEvent]]:
-        """Those that wait now, in the order in which they came, each with the bridge time at which it did."""
-        return [self._events.popleft() for _ in range(len(self._events))]
-
-    def lines(self) -> list[LogLine]:
-        """Lines that wait now."""
-        with self._lock:
-            return [self._lines.popleft() for _ in range(len(self._lines))]
-
-    def picture(self) -> WaitingPicture | None:
-        """The oldest that waits."""
-        with self._lock:
-            return self._take_picture() if self._pictures else None
-
-    def _take_picture(self) -> WaitingPicture:
-        picture = self._pictures.popleft()
-        self._picture_bytes -= picture.pixels.nbytes
-        return picture
+    def enqueue_picture(self, picture: WaitingPicture) -> None:
+        """Add a picture (relay thread)."""
+        self._pictures.enqueue(picture)
 
     @property
     def waiting(self) -> bool:
-        """Whether anything does."""
+        """True while anything waits."""
         return bool(self._events or self._pictures or self._lines)
+
+    def _lose(self, topic: str) -> None:
+        self.lost[topic] += 1

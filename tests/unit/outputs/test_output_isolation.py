@@ -335,11 +335,11 @@ async def test_a_recording_that_cannot_be_fed_fails_and_the_flight_goes_on(
 
     async with bridge_with_camera("actor: world", draw) as bridge:
         records, relay = bridge.records, bridge.paths["front"].relay
-        for method in ("put_picture", "put_event"):
+        for method in ("enqueue_picture", "enqueue_event"):
             await asyncio.to_thread(records.start_file, tmp_path / f"{method}.mcap")
             with monkeypatch.context() as patched:
                 patched.setattr(WriteQueue, method, broken)
-                if method == "put_event":
+                if method == "enqueue_event":
                     records.note(SourceReset("mocap", "restarted"))
                 await until(lambda: records.recording().state == "failed")
             await until(partial(_more, lambda: _newest_ns(relay), _newest_ns(relay)))

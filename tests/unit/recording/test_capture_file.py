@@ -91,7 +91,7 @@ def test_stamps_become_unix_time_and_nothing_that_waits_is_lost_at_the_end(tmp_p
     capture = Capture(tmp_path / "new" / "a.pcap", status)
     datagrams = [taken(bytes([i])) for i in range(200)]
     for datagram in datagrams:
-        capture.take(datagram)
+        capture.enqueue(datagram)
     capture.close()
     expected = [replace(d, t_ns=WallClock.of_run().utc_ns(d.t_ns)) for d in datagrams]
     assert list(read_capture(tmp_path / "new" / "a.pcap")) == expected
@@ -103,11 +103,11 @@ def test_a_full_file_ends_the_capture_and_what_follows_is_counted(tmp_path: Path
     status = Status("mocap")
     path = tmp_path / "a.pcap"
     capture = Capture(path, status, max_bytes=1000)
-    capture.take(taken())
+    capture.enqueue(taken())
     wait_until(lambda: path.stat().st_size > len(PREAMBLE))
-    capture.take(taken(bytes(2000)))
+    capture.enqueue(taken(bytes(2000)))
     wait_until(lambda: "ended" in status.facts["capture"])
-    capture.take(taken())
+    capture.enqueue(taken())
     capture.close()
     assert status.facts["capture"] == f"{path} ended: it would exceed 1000 bytes"
     assert [d.payload for d in read_capture(path)] == [b"data"]
@@ -121,7 +121,7 @@ def test_what_the_disk_cannot_follow_is_left_out(tmp_path: Path) -> None:
     large = taken(bytes(65507))
     count = 0
     while not status.counters["uncaptured"]:
-        capture.take(large)
+        capture.enqueue(large)
         count += 1
     kept = count - status.counters["uncaptured"]
     assert kept >= (16 << 20) // (65507 + 44)
@@ -134,10 +134,10 @@ def test_a_full_disk_ends_the_capture_and_leaves_a_whole_file(small_disk: Path) 
     status = Status("mocap")
     path = small_disk / "a.pcap"
     capture = Capture(path, status)
-    capture.take(taken())
+    capture.enqueue(taken())
     wait_until(lambda: path.stat().st_size > len(PREAMBLE))
     for _ in range(40):
-        capture.take(taken(bytes(65000)))
+        capture.enqueue(taken(bytes(65000)))
     wait_until(lambda: "ended" in status.facts["capture"])
     capture.close()
     assert "No space left on device" in status.facts["capture"]

@@ -39,7 +39,7 @@ def crafted(folder: Path, camera: str, frame_id: object) -> Path:
     header = structs.replace(picture(1).header, camera=camera, frame_id=frame_id, width=32, height=24)
     recorder = Recorder(path, facts, lambda event: getattr(event, "t_arrival_ns", None))
     for event in some_events(3):
-        recorder.inbox.put_event(event)
-    recorder.inbox.put_picture(picture(1)._replace(camera=camera, header=header))
+        recorder.queue.enqueue_event(event)
+    recorder.queue.enqueue_picture(picture(1)._replace(camera=camera, header=header))
     recorder.stop(30.0)
     return path

@@ -123,7 +123,7 @@ def test_a_skeleton_first_shown_by_a_frame_that_no_file_holds_is_told_by_the_nex
 def test_a_log_line_that_names_a_file_of_no_text_ends_no_recording(tmp_path: Path) -> None:
     line = f"recording into {os.fsdecode(b'caf' + bytes([0xE9]))}"
     with recorder(tmp_path / "a.mcap") as recording:
-        recording.inbox.put_line(LogLine(now_ns(), logging.INFO, "test", line))
+        recording.queue.enqueue_line(LogLine(now_ns(), logging.INFO, "test", line))
     assert recording.report().state == "done"
     with (tmp_path / "a.mcap").open("rb") as file:
         ((_, _, message),) = make_reader(file).iter_messages(topics="/log")
@@ -131,35 +131,35 @@ def test_a_log_line_that_names_a_file_of_no_text_ends_no_recording(tmp_path: Pat
 
 
 def test_events_that_wait_are_20_000_and_further_ones_are_counted() -> None:
-    inbox = WriteQueue()
+    queue = WriteQueue()
     events = [SourceReset("imu", str(number)) for number in range(20_002)]
     for event in events:
-        inbox.put_event(event)
-    assert [event for _, event in inbox.events()] == events[:20_000]
-    assert inbox.lost == {"/vil/events/imu": 2}
+        queue.enqueue_event(event)
+    assert [event for _, event in queue.events()] == events[:20_000]
+    assert queue.lost == {"/vil/events/imu": 2}
 
 
 def test_log_lines_that_find_no_room_are_counted_and_the_newest_are_kept() -> None:
-    inbox = WriteQueue()
+    queue = WriteQueue()
     for number in range(1500):
-        inbox.put_line(LogLine(number, logging.INFO, "test", "a line"))
-    assert [line.t_ns for line in inbox.lines()] == list(range(500, 1500))
-    assert inbox.lost == {"/log": 500}
-    assert not inbox.waiting
+        queue.enqueue_line(LogLine(number, logging.INFO, "test", "a line"))
+    assert [line.t_ns for line in queue.lines()] == list(range(500, 1500))
+    assert queue.lost == {"/log": 500}
+    assert not queue.waiting
 
 
 def test_pictures_that_wait_take_64_mib_and_the_oldest_make_room() -> None:
-    inbox, size = WriteQueue(), (1024, 1024)  # 3 MiB each
+    queue, size = WriteQueue(), (1024, 1024)  # 3 MiB each
     for frame_id in range(25):
-        inbox.put_picture(picture(frame_id, size=size))
+        queue.enqueue_picture(picture(frame_id, size=size))
     waiting = []
-    while (found := inbox.picture()) is not None:
+    while (found := queue.picture()) is not None:
         waiting.append(found)
     assert [found.header.frame_id for found in waiting] == list(range(4, 25))
     assert sum(found.pixels.nbytes for found in waiting) == 63 << 20
-    assert inbox.lost.total() == 4
-    inbox.put_picture(picture(30, size=(8192, 4096)))  # alone it is beyond the limit, and must not be lost
-    found = inbox.picture()
+    assert queue.lost.total() == 4
+    queue.enqueue_picture(picture(30, size=(8192, 4096)))  # alone it is beyond the limit, and must not be lost
+    found = queue.picture()
     assert found is not None and found.pixels.nbytes == 96 << 20
 
 
@@ -170,7 +170,7 @@ def test_bodies_that_come_in_turn_are_all_shown(tmp_path: Path) -> None:
     q_xyzw, seen = np.array([[0.0, 0.0, 0.0, 1.0]]), np.array([True])
     recording = Recorder(tmp_path / "a.mcap", replace(FACTS, actors=tuple(both)), lambda _event: t_ns)
     for i, name in enumerate(("one", "two")):
-        recording.inbox.put_event(SourceFrame("mocap", i, None, t_ns, (name,), here, q_xyzw, seen))
+        recording.queue.enqueue_event(SourceFrame("mocap", i, None, t_ns, (name,), here, q_xyzw, seen))
     recording.stop(30.0)
     with (tmp_path / "a.mcap").open("rb") as file:
         shown = {channel.topic for _, channel, _ in make_reader(file).iter_messages()}
@@ -192,8 +192,8 @@ def test_of_an_actor_at_most_60_poses_a_second_are_shown(tmp_path: Path, rate_hz
 def test_pictures_come_back_with_their_headers(tmp_path: Path) -> None:
     with recorder(tmp_path / "a.mcap") as recording:
         for i in range(5):
-            recording.inbox.put_picture(picture(10 * i, "compensated"))
-            recording.inbox.put_picture(picture(10 * i, "raw"))
+            recording.queue.enqueue_picture(picture(10 * i, "compensated"))
+            recording.queue.enqueue_picture(picture(10 * i, "raw"))
     with Recording(tmp_path / "a.mcap") as read:
         assert read.cameras() == {"front": ("compensated", "raw")}
         found = list(read.pictures("front", "raw"))
@@ -238,7 +238,7 @@ def test_a_file_cut_anywhere_reads_up_to_its_last_whole_chunk(tmp_path: Path) ->
     with recorder(path) as recording:
         for i in range(4):  # four chunks at least
             for event in events[i * 20 : i * 20 + 20]:
-                recording.inbox.put_event(event)
+                recording.queue.enqueue_event(event)
             size = path.stat().st_size
             wait_until(lambda size=size: path.stat().st_size > size)  # type: ignore[misc]
     whole = path.read_bytes()
@@ -339,14 +339,14 @@ def test_a_full_disk_ends_the_recording_and_leaves_it_readable(small_disk: Path)
     with recorder(path) as recording:
         head = path.stat().st_size
         for event in events:
-            recording.inbox.put_event(event)
+            recording.queue.enqueue_event(event)
         wait_until(lambda: path.stat().st_size > head)
         while recording.open:
             full = picture(1, size=(480, 640))._replace(pixels=noise.integers(0, 256, (480, 640, 3), np.uint8))
-            recording.inbox.put_picture(full)
-            wait_until(lambda: not recording.inbox.waiting or not recording.open)
+            recording.queue.enqueue_picture(full)
+            wait_until(lambda: not recording.queue.waiting or not recording.open)
         wait_until(lambda: recording.report().state == "failed")
-        recording.inbox.put_event(events[0])
+        recording.queue.enqueue_event(events[0])
     told = recording.report()
     assert "No space left on device" in told.reason
     assert str(path) in told.reason

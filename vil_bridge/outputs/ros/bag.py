@@ -11,7 +11,6 @@ import contextlib
 import os
 import struct
 import threading
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -24,6 +23,7 @@ from rosbags.rosbag2 import Writer as Ros2Writer
 from rosbags.rosbag2 import WriterError as Ros2Error
 from rosbags.typesys.store import Typestore
 
+from vil_bridge.core.bounded_queue import BoundedQueue
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
@@ -97,7 +97,7 @@ class RosBagOutput:
     def _emit(self, topic: Topic, message: memoryview) -> None:
         bag = self._bag
         if bag is not None:
-            bag.put(topic, message)
+            bag.enqueue(topic, message)
 
 
 class BagThread:
@@ -130,10 +130,9 @@ class BagThread:
         self._wall_clock = wall_clock
         self._status = status
         self._file_bytes = file_bytes
-        self._changed = threading.Condition()
-        self._waiting: deque[_Message] = deque()
-        self._bytes = 0
-        self._closing = False
+        self._queue: BoundedQueue[_Message] = BoundedQueue(
+            _WAITING_BYTES, lambda message: len(message.data), self._lose, keep_oldest=True
+        )
         try:
             self._begin_file()
         except (OSError, Ros1Error, Ros2Error) as exc:
@@ -141,32 +140,27 @@ class BagThread:
         self._thread = threading.Thread(target=self._run, name=path.name, daemon=True)
         self._thread.start()
 
-    def put(self, topic: Topic, data: memoryview) -> None:
+    def enqueue(self, topic: Topic, data: memoryview) -> None:
         """Let a message be written; any thread, never waits for the disk."""
-        with self._changed:
-            if self._closing or self.failed is not None or self._bytes + len(data) > _WAITING_BYTES:
-                self._status.counters["lost"] += 1
-                return
-            self._bytes += len(data)
-            self._waiting.append(_Message(topic, self._wall_clock.utc_ns(now_ns()), data))
-            self._changed.notify()
+        self._queue.enqueue(_Message(topic, self._wall_clock.utc_ns(now_ns()), data))
 
     def close(self) -> None:
         """Write what waits and the index, within a second and a half."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
+        self._queue.close()
         self._thread.join(_CLOSE_S)
+
+    def _lose(self, _message: _Message) -> None:
+        self._status.counters["lost"] += 1
 
     def _run(self) -> None:
         latched: dict[str, _Message] = {}
         try:
-            while (message := self._take()) is not None:
+            while (message := self._queue.pop_wait()) is not None:
                 if self._written >= self._file_bytes:
                     self._writer.close()
                     self._begin_file()
-                    for kept in latched.values():
-                        self._write(kept)
+                    for earlier in latched.values():
+                        self._write(earlier)
                 if message.topic.latched:
                     latched[message.topic.name] = message
                 self._write(message)
@@ -174,6 +168,7 @@ class BagThread:
             self._writer.close()
         except Exception as exc:
             self.failed = exc
+            self._queue.close()
             with contextlib.suppress(OSError):  # what is in its buffer does not fit either
                 self._writer.abort()
 
@@ -187,16 +182,6 @@ class BagThread:
     def _write(self, message: _Message) -> None:
         self._writer.write(self._connections[message.topic.name], message.t_utc_ns, message.data)
         self._written += len(message.data)
-
-    def _take(self) -> _Message | None:
-        """The next message; None when all is written and nothing more comes."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closing)
-            if not self._waiting:
-                return None
-            message = self._waiting.popleft()
-            self._bytes -= len(message.data)
-            return message
 
 
 class _Message(NamedTuple):
