@@ -20,7 +20,7 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
     "recording": ("vil_bridge/recording/*.py",),
     "access": (
         "vil_bridge/web/auth/*.py",
-        *(f"vil_bridge/web/{name}.py" for name in ("acceptor", "live/pacing", "request_body", "tls")),
+        *(f"vil_bridge/web/{name}.py" for name in ("acceptor", "request_body", "tls")),
     ),
     "adapters": tuple(
         f"adapters/vil_adapters/{name}.py"

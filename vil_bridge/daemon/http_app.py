@@ -9,6 +9,7 @@ import msgspec
 from fastapi import FastAPI
 
 from vil_bridge.core.clock import now_ns
+from vil_bridge.core.pacing import CachedValue
 from vil_bridge.core.vehicle_commands import VEHICLE_DESK
 from vil_bridge.daemon.scene_geometry import SceneGeometryCache, scene_lamps, shipped_scene
 from vil_bridge.daemon.scene_snapshot import scene_of
@@ -18,7 +19,6 @@ from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.web.app import create_app
 from vil_bridge.web.live.codec import encode_poses
 from vil_bridge.web.live.feed import LiveFeed, live_router
-from vil_bridge.web.live.pacing import CachedValue
 from vil_bridge.web.live.plotjuggler import PlotFeed, plot_router
 from vil_bridge.web.routes.controls import control_router
 from vil_bridge.web.routes.events import Updates, events_router

@@ -26,7 +26,7 @@ from vil_bridge.core.clock import machine_ns
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.rates import RateLimiter
 from vil_bridge.web.acceptor import ConnectionAcceptor
-from vil_bridge.web.live.pacing import POST
+from vil_bridge.web.live.frames import POST
 
 __all__ = ["WRITE_TIMEOUT_MS", "LogFaults", "UvicornServer"]
 

@@ -19,9 +19,9 @@ from tests.support.stream_rig import SMALL, StreamRig, first, header
 from vil_bridge.client import Receiver
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader
+from vil_bridge.core.pacing import call_periodically
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray
-from vil_bridge.outputs.periodic_thread import call_evenly
 from vil_bridge.outputs.ros.bag import RosBagOutput
 from vil_bridge.outputs.ros.config import RosBagConfig
 from vil_bridge.outputs.rtp.config import RtpConfig
@@ -78,7 +78,7 @@ async def test_a_bug_in_writing_a_bag_is_no_full_disk(tmp_path: Path) -> None:
         assert output._bag is not None
         topic = output._feed.topics()[0]
         output._bag._connections.clear()  # what it looks up is not there: a bug of ours
-        output._bag.put(topic, memoryview(b"x"))
+        output._bag.enqueue(topic, memoryview(b"x"))
         with pytest.raises(RuntimeError, match="writing") as caught:
             await asyncio.wait_for(running, 60.0)
         assert isinstance(caught.value.__cause__, KeyError)
@@ -96,7 +96,7 @@ async def test_a_librarys_panic_ends_the_output() -> None:
         raise Panic
 
     with pytest.raises(Panic):
-        await asyncio.wait_for(call_evenly("panics", 100.0, step), 60.0)
+        await asyncio.wait_for(call_periodically("panics", 100.0, step), 60.0)
 
 
 def test_memory_keeps_no_pictures_for_encodings_that_nobody_wants_any_more() -> None:

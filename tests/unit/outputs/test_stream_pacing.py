@@ -9,21 +9,22 @@ from typing import Any, Literal
 
 import pytest
 
+from vil_bridge.core import pacing
+from vil_bridge.core.pacing import FrameRateLimiter
 from vil_bridge.outputs.stream import subscriber
 from vil_bridge.outputs.stream import udp_sink as udp_stream
-from vil_bridge.outputs.stream.adaptive_quality import AdaptiveQuality, FrameRateLimiter
 from vil_bridge.outputs.stream.messages import Register
-from vil_bridge.outputs.stream.subscriber import CREDIT, Subscriber
+from vil_bridge.outputs.stream.subscriber import CREDIT, AdaptiveQuality, Subscriber
 from vil_bridge.outputs.stream.udp_rate_control import RateControl
 
 MS = 1_000_000
 
 
-def passed(thinner: FrameRateLimiter, rate_hz: float, seconds: float, jitter_ns: int = 0) -> list[int]:
+def passed(limiter: FrameRateLimiter, rate_hz: float, seconds: float, jitter_ns: int = 0) -> list[int]:
     """Indices of the pictures that got through."""
     period_ns = 1e9 / rate_hz
     times = [round(i * period_ns) + (jitter_ns if i % 3 else -jitter_ns) for i in range(round(seconds * rate_hz))]
-    return [i for i, t_ns in enumerate(times) if thinner.passes(t_ns)]
+    return [i for i, t_ns in enumerate(times) if limiter.passes(t_ns)]
 
 
 @pytest.mark.parametrize("jitter_ns", [0, 2 * MS])
@@ -46,35 +47,35 @@ def test_a_camera_slower_than_the_wish_loses_nothing() -> None:
 
 
 def test_a_leap_of_time_does_not_stop_the_stream() -> None:
-    thinner = FrameRateLimiter(10.0)
-    assert thinner.passes(10**15)
-    assert thinner.passes(5) and not thinner.passes(5 + 10 * MS) and thinner.passes(5 + 100 * MS)
+    limiter = FrameRateLimiter(10.0)
+    assert limiter.passes(10**15)
+    assert limiter.passes(5) and not limiter.passes(5 + 10 * MS) and limiter.passes(5 + 100 * MS)
 
 
 def test_quality_falls_while_pictures_find_no_credit_and_rises_again() -> None:
     quality = AdaptiveQuality(90)
     for i in range(40):
-        quality.saw(superseded=i % 3 == 0)
+        quality.record(superseded=i % 3 == 0)
     assert quality.value < 80
     for _ in range(100):
-        quality.saw(superseded=True)
+        quality.record(superseded=True)
     assert quality.value == 30, "the floor"
     for _ in range(60):
-        quality.saw(superseded=False)
+        quality.record(superseded=False)
     assert quality.value == 40, "one step a time"
     for _ in range(1000):
-        quality.saw(superseded=False)
+        quality.record(superseded=False)
     assert quality.value == 90
 
 
 def test_a_single_lost_credit_costs_no_quality() -> None:
     quality = AdaptiveQuality(90)
     for i in range(500):
-        quality.saw(superseded=i % 10 == 0)
+        quality.record(superseded=i % 10 == 0)
     assert quality.value == 90
     low = AdaptiveQuality(20)
     for _ in range(100):
-        low.saw(superseded=True)
+        low.record(superseded=True)
     assert low.value == 20, "who wants less than the floor gets that"
 
 
@@ -155,7 +156,8 @@ def test_packets_of_a_picture_leave_in_bursts_of_a_millisecond(
         nonlocal t_ns
         t_ns += round(1e9 * seconds)
 
-    monkeypatch.setattr(udp_stream, "machine_ns", lambda: t_ns)
+    for module in (udp_stream, pacing):
+        monkeypatch.setattr(module, "machine_ns", lambda: t_ns)
     monkeypatch.setattr("time.sleep", sleep)
     door: Any = SimpleNamespace(send=lambda *_: sent.update([t_ns]))
     line = udp_stream.UdpSubscriberThread(

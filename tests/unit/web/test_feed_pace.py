@@ -9,8 +9,9 @@ import pytest
 from fastapi import WebSocket
 from starlette.types import Message
 
-from vil_bridge.web.live import pacing as feed_pace
-from vil_bridge.web.live.pacing import CachedValue, PeriodicTask, SlotTimer, framed, until_left
+from vil_bridge.core import pacing
+from vil_bridge.core.pacing import CachedValue, PeriodicTask, SlotTimer
+from vil_bridge.web.live.frames import framed, until_left
 
 
 async def test_a_turn_that_fails_does_not_end_the_feed(caplog: pytest.LogCaptureFixture) -> None:
@@ -33,7 +34,7 @@ async def test_a_turn_that_fails_does_not_end_the_feed(caplog: pytest.LogCapture
 
 def test_one_passes_in_each_slot_and_unused_slots_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     t_ns = 10**12
-    monkeypatch.setattr(feed_pace, "machine_ns", lambda: t_ns)
+    monkeypatch.setattr(pacing, "machine_ns", lambda: t_ns)
     pace, made = SlotTimer(10.0), list[int]()
     shared = CachedValue(lambda: made.append(t_ns) or len(made), 10.0)  # type: ignore[func-returns-value]
     for later_ms, due, unused, left_s, value in ((0, True, 0, 0.1, 1), (99, False, 0, 0.001, 1), (1, True, 0, 0.1, 2)):

@@ -21,12 +21,12 @@ from google.protobuf.message import Message
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader
+from vil_bridge.core.pacing import call_periodically
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, ActorState, ImageArray, TrackingState
 from vil_bridge.outputs.base import OpenSink, kind_of
 from vil_bridge.outputs.foxglove.config import FoxgloveConfig
-from vil_bridge.outputs.periodic_thread import call_evenly
 from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.protocols import foxglove
 from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
@@ -83,7 +83,7 @@ class FoxgloveOutput:
             self.status.facts["url"] = f"ws://{self._config.bind}:{server.port}"
             self.status.running()
             with self._overheard():
-                await call_evenly(self.name, self._config.rate_hz, lambda: self._tell(world))
+                await call_periodically(self.name, self._config.rate_hz, lambda: self._tell(world))
         finally:
             await asyncio.to_thread(server.stop)
 

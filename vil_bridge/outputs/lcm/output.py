@@ -7,6 +7,7 @@ import lcm
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader
+from vil_bridge.core.pacing import call_periodically
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray
@@ -14,7 +15,6 @@ from vil_bridge.outputs.base import OpenSink, kind_of, upright
 from vil_bridge.outputs.lcm.config import LcmConfig
 from vil_bridge.outputs.lcm.messages import encode_image, encode_imu, encode_pose
 from vil_bridge.outputs.new_samples import WorldNews
-from vil_bridge.outputs.periodic_thread import call_evenly
 from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 
@@ -63,7 +63,7 @@ class LcmOutput:
             raise SinkError(f"LCM cannot open {self._config.url}: {reason}") from exc
         self.status.running()
         try:
-            await call_evenly(self.name, self._config.rate_hz, lambda: self._tell(news))
+            await call_periodically(self.name, self._config.rate_hz, lambda: self._tell(news))
         finally:
             self._lcm = None
 

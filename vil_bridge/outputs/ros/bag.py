@@ -26,10 +26,10 @@ from rosbags.typesys.store import Typestore
 from vil_bridge.core.bounded_queue import BoundedQueue
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.pacing import call_periodically
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.supervisor import Status
 from vil_bridge.outputs.base import OpenSink
-from vil_bridge.outputs.periodic_thread import call_evenly
 from vil_bridge.outputs.ros.config import RosBagConfig
 from vil_bridge.outputs.ros.topics import RosFeed
 from vil_bridge.outputs.sink_thread import SinkThread
@@ -81,7 +81,7 @@ class RosBagOutput:
                 raise RuntimeError(f"writing {path} failed") from bag.failed
             step()
 
-        await call_evenly(self.name, self._config.rate_hz, watched)
+        await call_periodically(self.name, self._config.rate_hz, watched)
 
     def close(self) -> None:
         """End the threads and finish the file."""

@@ -11,10 +11,10 @@ import zenoh
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.pacing import call_periodically
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.supervisor import Status
 from vil_bridge.outputs.base import OpenSink
-from vil_bridge.outputs.periodic_thread import call_evenly
 from vil_bridge.outputs.ros.config import Ros2Config
 from vil_bridge.outputs.ros.topics import RosFeed
 from vil_bridge.outputs.ros.zenoh_node import RosNode, type_hash
@@ -67,7 +67,7 @@ class Ros2Output:
                 lambda message: type_hash(store, message, config.distro),
             )
             self._feed.emit_static(now_ns(), world)
-            await call_evenly(self.name, config.rate_hz, self._watched(node, step))
+            await call_periodically(self.name, config.rate_hz, self._watched(node, step))
         finally:
             self._node = None
             await asyncio.to_thread(session.close)

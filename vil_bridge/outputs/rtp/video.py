@@ -5,12 +5,12 @@ from __future__ import annotations
 import ipaddress
 import secrets
 import socket
-import time
 from typing import Any, Final
 
-from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
+from vil_bridge.core.clock import NS_PER_S, WallClock, machine_ns, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError
 from vil_bridge.core.frame_header import FrameHeader
+from vil_bridge.core.pacing import in_bursts
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray, Modality
@@ -84,7 +84,7 @@ class CameraVideo:
             SinkError: the encoder failed; the next picture gets a new one.
             OSError: the system does not send.
         """
-        t_begun_ns = now_ns()
+        t_begun_ns = machine_ns()
         try:
             units = self._encoder.encode(i420(pixels, self._size_px))
         except SinkError:
@@ -94,9 +94,9 @@ class CameraVideo:
         # A disturbed pipeline may show two instants in the wrong order; players need them in this one.
         self._ticks = max(rtp_ticks(t_display_ns), self._ticks + 1)
         parts = list(payloads(units, self._encoder.syntax, self._config.packet_bytes - HEADER_BYTES))
-        t_first_ns = now_ns()
+        t_first_ns = machine_ns()
         spread_ns = max(0, t_begun_ns + self._spread_ns - t_first_ns)
-        for i, part in enumerate(parts):
+        for i, (part,) in enumerate(in_bursts(parts, t_first_ns, spread_ns)):
             packet = rtp_packet(
                 part,
                 marker=i == len(parts) - 1,
@@ -106,7 +106,6 @@ class CameraVideo:
                 frame_id=header.frame_id,
                 t_display_ns=t_display_ns,
             )
-            _sleep_until(t_first_ns + spread_ns * i // len(parts))
             self._video.sendto(packet, self._to)
             self._sequence += 1
             self._packets += 1
@@ -196,9 +195,3 @@ def _socket(host: str) -> socket.socket:
         raise SinkError(f"no video to {host}: {exc.strerror or exc}") from exc
     made.settimeout(_SEND_LIMIT_S)
     return made
-
-
-def _sleep_until(t_ns: int) -> None:
-    wait_ns = t_ns - now_ns()
-    if wait_ns > 0:
-        time.sleep(wait_ns / NS_PER_S)

@@ -11,17 +11,49 @@ from collections import Counter
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
-from vil_bridge.outputs.stream.adaptive_quality import AdaptiveQuality, FrameRateLimiter
+from vil_bridge.core.pacing import FrameRateLimiter
 from vil_bridge.outputs.stream.messages import Register
 from vil_bridge.protocols.image_codecs import EncodingOptions
 
-__all__ = ["CREDIT", "Subscriber", "SubscriberThread"]
+__all__ = ["CREDIT", "AdaptiveQuality", "Subscriber", "SubscriberThread"]
 
 CREDIT: Final = 2  # frames on their way at most: one is received while the next is under way
 _LOST_AFTER_NS: Final = 300 * NS_PER_MS
 _UNHEARD_AFTER_NS: Final = 2 * NS_PER_S  # TCP loses no picture, but its credit may be lost
 
+_STEP: Final = 10
+_FLOOR: Final = 30
+_JUDGED: Final = 20
+_LOSERS: Final = 5
+_CLEAN: Final = 60
+
 T = TypeVar("T")
+
+
+class AdaptiveQuality:
+    """JPEG quality that falls while pictures find no credit, and rises again when none has for a while.
+
+    Attributes:
+        value: the quality now, in steps, so that readers on similar links share encodings.
+    """
+
+    def __init__(self, wanted: int) -> None:
+        self.value = wanted
+        self._wanted = wanted
+        self._seen = self._lost = self._clean = 0
+
+    def record(self, *, superseded: bool) -> None:
+        """Account one picture: whether it took the place of one that was still waiting."""
+        self._seen += 1
+        self._lost += superseded
+        self._clean = 0 if superseded else self._clean + 1
+        if self._lost >= _LOSERS:
+            self.value = max(min(_FLOOR, self._wanted), self.value - _STEP)
+        elif self._clean >= _CLEAN:
+            self.value = min(self._wanted, self.value + _STEP)
+            self._clean = 0
+        if self._lost >= _LOSERS or self._seen >= _JUDGED:
+            self._seen = self._lost = 0
 
 
 class SubscriberThread(Protocol):
@@ -69,7 +101,7 @@ class Subscriber(Generic[T]):
         self.clock_uncertainty_ns: int | None = None
         self._lossy = wish.transport == "udp"
         self._wants = EncodingOptions(wish.encoding, wish.color, wish.quality)
-        self._thinner = FrameRateLimiter(wish.rate_hz)
+        self._rate_limiter = FrameRateLimiter(wish.rate_hz)
         self._quality = AdaptiveQuality(wish.quality) if wish.adaptive and wish.encoding == "jpeg" else None
         self._lock = threading.Lock()
         self._unacknowledged: dict[int, int] = {}
@@ -90,14 +122,14 @@ class Subscriber(Generic[T]):
     def put(self, frame_id: int, t_display_ns: int, item: T) -> None:
         """Let ``item`` wait for credit unless it is beyond the wanted rate; the one that waited is superseded."""
         with self._lock:
-            if not self._thinner.passes(t_display_ns):
+            if not self._rate_limiter.passes(t_display_ns):
                 self.dropped["thinned"] += 1
                 return
             superseded = self._waiting is not None
             if superseded:
                 self.dropped["superseded"] += 1
             if self._quality is not None:
-                self._quality.saw(superseded=superseded)
+                self._quality.record(superseded=superseded)
             self._waiting = (frame_id, item)
 
     def take(self) -> tuple[int, T] | None:

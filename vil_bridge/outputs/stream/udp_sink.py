@@ -11,13 +11,13 @@ import asyncio
 import logging
 import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError
+from vil_bridge.core.pacing import in_bursts
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.outputs.stream.encoded_picture import EncodedPicture
 from vil_bridge.outputs.stream.fec import Report, decode_report, encode_challenge, is_from, packets, stream_id
@@ -250,13 +250,10 @@ class UdpSubscriberThread:
         duration_ns = max(_SPREAD * interval_ns, at_rate_ns)
         self._t_begun_ns, self._t_free_ns = t_begin_ns, t_begin_ns + round(duration_ns)
         burst = max(1, round(len(datagrams) * _BURST_NS / duration_ns))
-        for first in range(0, len(datagrams), burst):
-            wait_ns = t_begin_ns + duration_ns * first / len(datagrams) - machine_ns()
-            if wait_ns > 0:
-                time.sleep(wait_ns / NS_PER_S)
+        for together in in_bursts(datagrams, t_begin_ns, duration_ns, burst):
             if self._closing:
                 return
-            for datagram in datagrams[first : first + burst]:
+            for datagram in together:
                 self._door.send(datagram, address)
 
 

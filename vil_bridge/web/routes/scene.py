@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fastapi import APIRouter, HTTPException, Response
 
-from vil_bridge.web.live.pacing import CachedValue
+from vil_bridge.core.pacing import CachedValue
 from vil_bridge.web.schemas.scene import (
     SceneView,
 )

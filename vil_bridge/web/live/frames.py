@@ -1,0 +1,33 @@
+"""WebSocket frames of the feeds: built once for all clients, written without waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from fastapi import WebSocket
+from websockets.frames import Frame, Opcode
+
+__all__ = ["POST", "framed", "poster", "until_left"]
+
+POST: Final = "vil.post"
+"""ASGI extension of our server: a WebSocket's function that writes a frame as it is."""
+
+
+def framed(message: str | bytes) -> bytes:
+    """A message as a server writes it (RFC 6455), the same bytes for every client."""
+    if isinstance(message, str):
+        return Frame(Opcode.TEXT, message.encode()).serialize(mask=False)
+    return Frame(Opcode.BINARY, message).serialize(mask=False)
+
+
+def poster(websocket: WebSocket) -> Callable[[bytes], bool]:
+    """Writes a frame to an accepted WebSocket; False = it has not taken the one before, or has left."""
+    post: Any = websocket.scope["extensions"][POST]
+    return post  # type: ignore[no-any-return]
+
+
+async def until_left(websocket: WebSocket) -> None:
+    """Until the client leaves; what it says is of no interest."""
+    while (await websocket.receive())["type"] != "websocket.disconnect":
+        pass
