@@ -201,7 +201,9 @@ def _foreign_clock_back(site: Site) -> Seen:
     return _clock_step(site, "-500ms")
 
 
-@drill("the mocap computer's clock set forward by 0.5 s", "the clock is estimated again; no pose of the future is shown")
+@drill(
+    "the mocap computer's clock set forward by 0.5 s", "the clock is estimated again; no pose of the future is shown"
+)
 def _foreign_clock_forward(site: Site) -> Seen:
     return _clock_step(site, "500ms")
 

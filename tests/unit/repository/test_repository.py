@@ -123,3 +123,18 @@ def test_every_plugin_declares_its_quality(folder: Path) -> None:
 
 def test_there_are_plugins_to_judge() -> None:
     assert {"optitrack", "mavlink_imu", "flightgoggles"} <= {folder.name for folder in PLUGINS}
+
+
+def test_the_architecture_names_files_that_exist() -> None:
+    page = (ROOT / "docs" / "concepts" / "architecture.md").read_text()
+    drawn = "\n".join(re.findall(r"```text\n(.*?)```", page, re.DOTALL))
+    paths = re.findall(r"\b(?:vil_bridge|adapters|renderer)/[\w/.]+\w", drawn)
+    assert len(paths) > 20
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_the_architecture_has_every_room() -> None:
+    page = (ROOT / "docs" / "concepts" / "architecture.md").read_text()
+    listed = set(re.findall(r"^\| \d \| `(\w+)` \|", page, re.MULTILINE))
+    rooms = {path.parent.name for path in (ROOT / "vil_bridge").glob("*/__init__.py")}
+    assert rooms == listed
