@@ -90,7 +90,7 @@ class Pose:
 
 @dataclass(frozen=True)
 class Motion:
-    """How the camera's carrier moves at the instant that a picture shows.
+    """Motion of the camera's carrier at the instant that a picture shows.
 
     Attributes:
         v_world_mps: velocity of the body's origin, shape (3,).
@@ -165,7 +165,7 @@ class ClockSync:
         return len(self._samples)
 
     def add(self, t1: int, t2: int, t3: int, t4: int) -> None:
-        """One exchange: sent t1 (vehicle), received t2 and answered t3 (bridge), received t4 (vehicle)."""
+        """Account an exchange: sent t1 (vehicle), received t2 and answered t3 (bridge), received t4 (vehicle)."""
         rtt = (t4 - t1) - (t3 - t2)
         if rtt < 0 or t4 < t1:
             return
@@ -203,18 +203,18 @@ class ClockSync:
         return self._line[3]
 
     def offset_ns(self, t_vehicle_ns: int) -> int:
-        """Vehicle minus bridge at a vehicle time."""
+        """Return the offset, vehicle minus bridge, at a vehicle time."""
         t_ref, offset, slope, _ = self._line
         return offset + round(slope * (t_vehicle_ns - t_ref) * 1e-9)
 
     def uncertainty_ns(self, t_vehicle_ns: int) -> int:
-        """Half the best round trip (a lopsided path cannot be told) plus two standard deviations of the line."""
+        """Return half the best round trip (a lopsided path is not measurable) plus two deviations of the line."""
         tau_s = (t_vehicle_ns - self._line[0]) * 1e-9
         c00, c01, c11 = self._covariance
         return int(0.5 * self._line[3] + 2.0 * max(0.0, c00 + 2.0 * tau_s * c01 + tau_s * tau_s * c11) ** 0.5)
 
     def to_vehicle_ns(self, t_bridge_ns: int) -> int:
-        """Vehicle time of a bridge time."""
+        """Return the vehicle time of a bridge time."""
         if self.simulated:
             return t_bridge_ns
         t_ref, offset, slope, _ = self._line
@@ -222,7 +222,7 @@ class ClockSync:
         return guess + round((guess - t_ref) * slope * 1e-9 / (1.0 - slope * 1e-9))
 
     def to_bridge_ns(self, t_vehicle_ns: int) -> int:
-        """Bridge time of a vehicle time."""
+        """Return the bridge time of a vehicle time."""
         return t_vehicle_ns if self.simulated else t_vehicle_ns - self.offset_ns(t_vehicle_ns)
 
 
@@ -238,6 +238,29 @@ class _Arrival:
 class Receiver:
     """Reads one stream in a thread of its own and hands out the newest picture.
 
+    Args:
+        endpoint: the bridge's control channel, ``tcp://host:port``.
+        camera: its name in the bridge's configuration.
+        modality: ``rgb``, ``gray``, ``rgba``, ``depth``, ``depth32``, ``normals``, ``semantic``, ``instance``
+            or ``flow``, as far as the camera is configured to have it.
+        color: ``gray`` or ``rgb``.
+        variant: ``compensated`` or ``raw`` (as rendered, for a VIO that fuses delayed pictures).
+        encoding: ``jpeg`` or ``raw``; None picks what can be decoded here.
+        quality: of JPEG, 1 to 100.
+        adaptive: let the bridge lower the quality while the link is too slow for it.
+        rate_hz: pictures per second at most, evenly; None = all.
+        transport: ``tcp``; ``shm`` (shared memory, for a reader on the bridge's host, of the same user; tcp where
+            that is not possible); ``udp`` (with parity, for lossy radio links).
+        queue: pictures that wait for you: 1 = the newest only, more = in order, the oldest are given up.
+        server_key: the bridge's public CURVE key, where it asks for keys: 40 characters, or its ``.key`` file.
+        secret_key: this reader's ``.key_secret`` file, or its secret key.
+        access_token: for commands to a bridge with ``http.token_file``: a token of the role ``control``, or a file
+            with the line ``control = TOKEN``; by default the environment's ``VIL_ACCESS_TOKEN``.
+        name: shown in the bridge's status; the host's name by default. Where the bridge asks for keys, the name of
+            this reader's key file there.
+        timeout_s: silence, or age of pictures, after which ``alive`` is False.
+        clock: the vehicle's monotonic clock, ns.
+
     Attributes:
         counters: ``received``, ``delivered``, ``superseded`` (newer ones came before you asked), ``late``
             (not newer than the one before), ``malformed``, ``overwritten`` (in shared memory, before it was read),
@@ -245,7 +268,7 @@ class Receiver:
             sent and ``imu_dropped``.
         transport: in use: ``tcp``, ``shm`` or ``udp``.
         fallback: why ``shm`` was not possible; empty otherwise.
-        camera_info: what the bridge tells about the camera (size, intrinsics, T_body_camera...).
+        camera_info: the bridge's description of the camera (size, intrinsics, T_body_camera...).
         problem: why no usable pictures come, as far as known, in the bridge's words where it says so; empty while all
             is well.
         clock_sync: the clock mapping in use.
@@ -272,31 +295,6 @@ class Receiver:
         timeout_s: float = 0.5,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """Start receiving.
-
-        Args:
-            endpoint: the bridge's control channel, ``tcp://host:port``.
-            camera: its name in the bridge's configuration.
-            modality: ``rgb``, ``gray``, ``rgba``, ``depth``, ``depth32``, ``normals``, ``semantic``, ``instance``
-                or ``flow``, as far as the camera is configured to have it.
-            color: ``gray`` or ``rgb``.
-            variant: ``compensated`` or ``raw`` (as rendered, for a VIO that fuses delayed pictures).
-            encoding: ``jpeg`` or ``raw``; None picks what can be decoded here.
-            quality: of JPEG, 1 to 100.
-            adaptive: let the bridge lower the quality while the link is too slow for it.
-            rate_hz: pictures per second at most, evenly; None = all.
-            transport: ``tcp``; ``shm`` (shared memory, for a reader on the bridge's host, of the same user; tcp where
-                that is not possible); ``udp`` (with parity, for lossy radio links).
-            queue: pictures that wait for you: 1 = the newest only, more = in order, the oldest are given up.
-            server_key: the bridge's public CURVE key, where it asks for keys: 40 characters, or its ``.key`` file.
-            secret_key: this reader's ``.key_secret`` file, or its secret key.
-            access_token: for commands to a bridge with ``http.token_file``: a token of the role ``control``, or a file
-                with the line ``control = TOKEN``; by default the environment's ``VIL_ACCESS_TOKEN``.
-            name: shown in the bridge's status; the host's name by default. Where the bridge asks for keys, the name of
-                this reader's key file there.
-            timeout_s: silence, or age of pictures, after which ``alive`` is False.
-            clock: the vehicle's monotonic clock, ns.
-        """
         if transport not in _TRANSPORTS:
             raise ValueError(f"transport must be one of {_TRANSPORTS}, got {transport!r}")
         if rate_hz is not None and not 0.01 < rate_hz <= 10_000:
@@ -307,16 +305,30 @@ class Receiver:
         self._endpoint, self._host, self._clock, self._timeout_s = endpoint, found.group(1), clock, timeout_s
         if encoding is None:
             encoding = "jpeg" if _jpeg is not None and modality in _JPEG_MODALITIES else "raw"
-        self._wish = {"type": "register", "v": _PROTOCOL, "camera": camera, "modality": modality, "color": color}
-        self._wish.update(variant=variant, encoding=encoding, quality=quality, name=name or socket.gethostname()[:64])
-        self._wish.update(transport=transport, rate_hz=rate_hz, adaptive=adaptive)
+        self._registration = {
+            "type": "register",
+            "v": _PROTOCOL,
+            "camera": camera,
+            "modality": modality,
+            "color": color,
+        }
+        self._registration.update(
+            variant=variant, encoding=encoding, quality=quality, name=name or socket.gethostname()[:64]
+        )
+        self._registration.update(transport=transport, rate_hz=rate_hz, adaptive=adaptive)
         self._transport = transport
         self._keys = _curve_keys(server_key, secret_key)
         self._access = _access_token(access_token or os.environ.get("VIL_ACCESS_TOKEN", ""))
-        self.transport, self.fallback = transport, ""
+        self._prepare(queue)
+        self._thread = threading.Thread(target=self._run, name="vil-receiver", daemon=True)
+        self._thread.start()
+
+    def _prepare(self, queue: int) -> None:
+        """Set the state before the thread starts."""
+        self.transport, self.fallback = self._transport, ""
         self.counters: collections.Counter[str] = collections.Counter()
         self.camera_info: dict[str, Any] = {}
-        self.problem = f"no answer from {endpoint} yet"
+        self.problem = f"no answer from {self._endpoint} yet"
         self.clock_sync = ClockSync()
         self._changed = threading.Condition()
         self._arrivals: collections.deque[_Arrival] = collections.deque(maxlen=max(1, queue))
@@ -339,8 +351,6 @@ class Receiver:
         self._packets: _Packets | None = None
         self._wake_out, self._wake_in = socket.socketpair()
         self._wake_in.setblocking(False)
-        self._thread = threading.Thread(target=self._run, name="vil-receiver", daemon=True)
-        self._thread.start()
 
     def __enter__(self) -> Receiver:
         return self
@@ -367,7 +377,7 @@ class Receiver:
         return time.monotonic() - self._t_usable_s < self._timeout_s
 
     def next(self, timeout: float = 1.0) -> Frame | None:
-        """The newest picture not handed out yet (of a ``queue`` the next); None after ``timeout`` seconds of none."""
+        """Return the newest picture not handed out yet (of a ``queue`` the next); None after ``timeout`` seconds."""
         deadline_s = time.monotonic() + timeout
         while True:
             with self._changed:
@@ -387,7 +397,7 @@ class Receiver:
             return frame
 
     def status(self, timeout: float = 1.0) -> dict[str, Any]:
-        """The bridge's status, as soon as this reader is registered. Raises TimeoutError."""
+        """Return the bridge's status, as soon as this reader is registered. Raises TimeoutError."""
         answer: dict[str, Any] = self._ask({"type": "status"}, timeout)["status"]
         return answer
 
@@ -433,7 +443,7 @@ class Receiver:
 
     def _wake(self) -> None:
         if self._wake_out.fileno() >= 0:
-            with contextlib.suppress(OSError):  # the thread has ended meanwhile, or another one closes
+            with contextlib.suppress(OSError):  # the thread has ended, or another one closes
                 self._wake_out.send(b"x")
 
     def _ask(self, message: dict[str, Any], timeout: float) -> dict[str, Any]:
@@ -495,7 +505,7 @@ class Receiver:
                     elif ready == self._wake_in.fileno():
                         self._wake_in.recv(4096)
             self._send({"type": "unregister", "token": self._token})
-        except BaseException as exc:  # told to whoever calls next()
+        except BaseException as exc:  # raised in next()
             self._failure = exc
             with self._changed:
                 self._closing = True
@@ -578,7 +588,7 @@ class Receiver:
             self._t_imu_s = now_s + _IMU_S
             self._send_samples()
         if not self._token and len(self.clock_sync) >= _BURST and now_s >= self._t_register_s:
-            self._send(self._wish)
+            self._send(self._registration)
             self._t_register_s = now_s + _RETRY_S
 
     def _send_samples(self) -> None:
@@ -597,7 +607,7 @@ class Receiver:
         self.counters["imu_dropped"] += len(taken) - sent
 
     def _on_event(self, parts: list[Any]) -> None:
-        """A handshake that failed: with keys, the only way in which the bridge says that it does not want us."""
+        """Account a handshake; with keys, a failed one is the bridge's only refusal."""
         event = struct.unpack_from("=H", parts[0].bytes)[0]
         if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             self._refusal = ""
@@ -633,7 +643,7 @@ class Receiver:
             self._instance = str(pong["instance"])
             self.clock_sync, self._probes, self._t_simulated_ns = ClockSync(), [], 0
             self._last_t_bridge_ns = -(1 << 63)
-            self._wish["transport"], self.fallback = self._transport, ""  # what it lacked it may have now
+            self._registration["transport"], self.fallback = self._transport, ""  # what it lacked it may have now
             self._leave()
         self.clock_sync.simulated = pong.get("simulated") is True
         self._t_simulated_ns = max(self._t_simulated_ns, t3)
@@ -647,7 +657,7 @@ class Receiver:
                 self._t_usable_s = float("-inf")
 
     def _obstacle(self) -> str:
-        """What is between us and the pictures although the bridge answers; empty = nothing known."""
+        """Describe what is between us and the pictures although the bridge answers; empty = nothing known."""
         if self._packets is not None:
             return "" if self._packets.received else "no packet came by UDP so far"
         if self._data.getsockopt(zmq.EVENTS) & zmq.POLLOUT:  # by IMMEDIATE: a connection stands
@@ -655,7 +665,7 @@ class Receiver:
         return f"no connection to {self._address} so far, from where the pictures come"
 
     def _now_ns(self, header: dict[str, Any] | None = None) -> int:
-        """This vehicle's time; in a simulation the newest time heard of, that of ``header`` included."""
+        """Return this vehicle's time; in a simulation the newest time heard of, that of ``header`` included."""
         if header is not None and self.clock_sync.simulated:
             self._t_simulated_ns = max(self._t_simulated_ns, _int64(header["stamps_ns"]["send"]))
         return self._t_simulated_ns if self.clock_sync.simulated else self._clock()
@@ -732,7 +742,7 @@ class Receiver:
             self._on_picture(header, payload, t_received_ns)
 
     def _from_memory(self, memory: dict[str, Any]) -> Any:
-        """A copy of a picture in shared memory; None when it is gone, or cannot be had here at all."""
+        """Return a copy of a picture in shared memory; None when it is gone, or not available here."""
         address = _int64(memory["pid"]), _int64(memory["fd"]), str(memory["nonce"])
         try:
             if self._ring is None or self._ring.address != address:
@@ -740,7 +750,7 @@ class Receiver:
                     self._ring.close()
                 self._ring = _Ring(*address)
         except OSError as exc:
-            self._wish["transport"], self.fallback = "tcp", f"no shared memory here: {exc}"
+            self._registration["transport"], self.fallback = "tcp", f"no shared memory here: {exc}"
             self._leave()
             return None
         payload = self._ring.read(_int64(memory["sequence"]), _int64(memory["size"]))
@@ -815,7 +825,7 @@ class _Ring:
             raise OSError("it is not the bridge's")
 
     def read(self, sequence: int, size: int) -> Any:
-        """A copy of the bytes with this number; None when they were overwritten, before or meanwhile."""
+        """Return a copy of the bytes with this number; None when they were overwritten, before or during the copy."""
         if not 0 < sequence < 1 << 63 or not 0 <= size <= self._slot_bytes:
             raise ValueError("no slot of the ring is like this")
         at = self._PAGE + sequence % self._slots * (self._PAGE + self._slot_bytes)
@@ -879,7 +889,7 @@ class _Packets:
         return hmac.new(self._token, body, hashlib.sha256).digest()[:16]
 
     def _on_challenge(self, packet: bytes) -> None:
-        """The bridge asks whether we receive at this address: say its cookie back."""
+        """Send the bridge's cookie back, which proves that we receive at this address."""
         body, mac = packet[:28], packet[28:]
         if body[4:12] != self._stream or not hmac.compare_digest(mac, self._mac(body)):
             raise ValueError("a challenge of somebody else")
@@ -887,7 +897,7 @@ class _Packets:
         self.report()
 
     def receive(self) -> Iterator[Any]:
-        """The pictures that became complete, with their headers."""
+        """Yield the pictures that became complete, with their headers."""
         for _ in range(self._AT_ONCE):
             try:
                 packet = self._socket.recv(65536)
@@ -994,7 +1004,7 @@ class _Assembly:
 
 
 def _powers_of_two() -> list[int]:
-    """1, 2, 4... in GF(2^8) with the polynomial 0x11D: 255 of them, then they repeat."""
+    """Return 1, 2, 4... in GF(2^8) with the polynomial 0x11D: 255 of them, then they repeat."""
     powers = [1]
     for _ in range(254):
         doubled = powers[-1] << 1
@@ -1006,7 +1016,7 @@ _EXP = _powers_of_two()
 
 
 def _times(values: np.ndarray[Any, Any], factor: int) -> np.ndarray[Any, Any]:
-    """Bytes times a constant in that field."""
+    """Multiply bytes by a constant in that field."""
     total = np.zeros_like(values)
     while factor:
         if factor & 1:
@@ -1017,7 +1027,7 @@ def _times(values: np.ndarray[Any, Any], factor: int) -> np.ndarray[Any, Any]:
 
 
 def _curve_keys(server: str | pathlib.Path, secret: str | pathlib.Path) -> tuple[bytes, bytes, bytes] | None:
-    """The bridge's public key, our public key and our secret one, from texts or files; None where no key is given."""
+    """Read the bridge's public key, our public and our secret one, from texts or files; None where no key is given."""
     if not server and not secret:
         return None
     theirs, ours = _key(server, "public-key"), _key(secret, "secret-key")
@@ -1025,7 +1035,7 @@ def _curve_keys(server: str | pathlib.Path, secret: str | pathlib.Path) -> tuple
 
 
 def _access_token(given: str | pathlib.Path) -> str:
-    """A token, or that of the role ``control`` in a file."""
+    """Return a token, or that of the role ``control`` in a file."""
     text = str(given)
     if not text or (re.fullmatch(r"[A-Za-z0-9_-]{32,256}", text) and not pathlib.Path(text).exists()):
         return text
@@ -1096,7 +1106,7 @@ _FORMATS = {
 
 
 def _decode(header: dict[str, Any], payload: Any) -> np.ndarray[Any, Any]:
-    """Pixels of a picture, top row first. Raises ValueError when the bytes do not fit the header."""
+    """Return the pixels of a picture, top row first. Raises ValueError when the bytes do not fit the header."""
     width, height = _int64(header["width"]), _int64(header["height"])
     dtype, channels = _FORMATS[header["format"]]
     if not (0 < width <= _MAX_SIDE_PX and 0 < height <= _MAX_SIDE_PX):
@@ -1113,7 +1123,7 @@ def _decode(header: dict[str, Any], payload: Any) -> np.ndarray[Any, Any]:
 
 
 def _jpeg_size(data: Any) -> tuple[int, int]:
-    """Height and width from a JPEG's frame header, read before anything is allocated."""
+    """Return height and width from a JPEG's frame header, read before anything is allocated."""
     at = 2
     while at + 9 <= len(data):
         marker, length = struct.unpack_from(">xBH", data, at)
@@ -1153,7 +1163,7 @@ def write_png(path: pathlib.Path | str, image: np.ndarray[Any, Any]) -> None:
 
 
 class _Spread:
-    """How often which milliseconds were seen, to 0.1 % (1 us below 1 ms): the same memory after a day."""
+    """Histogram of milliseconds, to 0.1 % (1 us below 1 ms): the same memory after a day."""
 
     _STEPS = 1000
     _FARTHEST = 15 * _STEPS
@@ -1166,7 +1176,7 @@ class _Spread:
         self._counts[self._FARTHEST + max(-self._FARTHEST, min(step, self._FARTHEST))] += 1
 
     def percentiles(self, *percents: float) -> list[float | None]:
-        """In milliseconds; None of nothing."""
+        """Return the values in milliseconds; None without values."""
         steps = np.flatnonzero(self._counts)
         if not len(steps):
             return [None] * len(percents)

@@ -1,11 +1,11 @@
-"""Late warp and augmented reality on the vehicle: copy this file beside client.py; numpy, and cv2 where there is one.
+"""Late warp and augmented reality on the vehicle: copy this file next to client.py; numpy, and cv2 where there is one.
 
     imu = ImuRing()                                  # your IMU's thread calls imu.append(t_ns, w_radps, f_mps2)
     for late in LateWarper(imu).frames(receiver):    # a Receiver of client.py
         vio.feed(late.image, late.t_ns, late.K)
 
-A picture shows the instant ``frame.t_ns``; the vehicle's own inertial samples tell how the camera moved since,
-and the picture is moved as a plane, or as its depth picture tells, would move with that. The same puts a layer
+A picture shows the instant ``frame.t_ns``; the vehicle's own inertial samples measure how the camera moved since,
+and the picture is moved as a plane, or by its depth picture, as it would move with that. The same puts a layer
 that the bridge rendered (modality ``rgba``) over the picture of a real camera:
 
     layer = warper.warp(frame, receiver.camera_info, t_ns=t_exposure_ns, to_camera=REAL_CAMERA)
@@ -41,7 +41,7 @@ DEPTH_UNITS_PER_M = 655.35
 DEFAULT_PLANE_DEPTH_M = 8.0
 _JUMP_NS = 1_000_000_000  # a stamp further than this from the newest one begins a new history
 _STALE_NS = 40_000_000  # a sample held for longer, or a gap wider than this, misleads more than it helps
-_FORECAST_NS = 300_000_000  # nobody flies on like that for longer
+_FORECAST_NS = 300_000_000  # no flight goes on like that for longer
 _MAX_RATE_RADPS, _MAX_FORCE_MPS2 = 250.0, 8000.0  # more than sensors measure
 _GRID_PX, _ROUNDS, _NEAREST_M, _OUTSIDE_PX = 8, 3, 0.05, -1e6
 _NEAREST = ("semantic", "instance")
@@ -53,11 +53,11 @@ except ImportError:
     _cv2 = None
 
 
-# --- rotations and motion: copies of the bridge's functions, kept equal by a test --------------------
+# --- rotations and motion: copies of the bridge's functions, tested to be equal --------------------
 
 
 def q_mul(a: _Array, b: _Array) -> _Array:
-    """Hamilton product a b of quaternions x, y, z, w."""
+    """Return the Hamilton product a b of quaternions x, y, z, w."""
     ax, ay, az, aw = a
     bx, by, bz, bw = b
     return np.array(
@@ -71,18 +71,18 @@ def q_mul(a: _Array, b: _Array) -> _Array:
 
 
 def q_conj(q: _Array) -> _Array:
-    """Inverse of a unit quaternion."""
+    """Return the inverse of a unit quaternion."""
     return np.array([-q[0], -q[1], -q[2], q[3]])
 
 
 def q_exp(rotvec_rad: _Array) -> _Array:
-    """Quaternions of rotation vectors (..., 3)."""
+    """Return the quaternions of rotation vectors (..., 3)."""
     half = 0.5 * np.sqrt((rotvec_rad * rotvec_rad).sum(axis=-1, keepdims=True))
     return np.concatenate((rotvec_rad * (0.5 * np.sinc(half / np.pi)), np.cos(half)), axis=-1)
 
 
 def q_to_matrix(q: _Array) -> _Array:
-    """Rotation matrices of unit quaternions (..., 4), shape (..., 3, 3)."""
+    """Return the rotation matrices of unit quaternions (..., 4), shape (..., 3, 3)."""
     x, y, z, w = np.moveaxis(q, -1, 0)
     entries = (
         *(x * x - y * y - z * z + w * w, 2 * (x * y - z * w), 2 * (x * z + y * w)),
@@ -99,11 +99,11 @@ class Pose(NamedTuple):
     q_xyzw: _Array
 
     def __matmul__(self, other: Pose) -> Pose:
-        """T_a_b @ T_b_c = T_a_c."""
+        """Return T_a_c = T_a_b @ T_b_c."""
         return Pose(self.p_m + q_to_matrix(self.q_xyzw) @ other.p_m, q_mul(self.q_xyzw, other.q_xyzw))
 
     def inverse(self) -> Pose:
-        """T_b_a."""
+        """Return T_b_a."""
         q = q_conj(self.q_xyzw)
         return Pose(-q_to_matrix(q) @ self.p_m, q)
 
@@ -112,14 +112,14 @@ T_FLU_OPTICAL = Pose(np.zeros(3), np.array([-0.5, 0.5, -0.5, 0.5]))
 
 
 def placed(transform: dict[str, Any]) -> Pose:
-    """The pose of ``{"p_m", "ypr_deg"}``. Raises ValueError, KeyError, TypeError."""
+    """Return the pose of ``{"p_m", "ypr_deg"}``. Raises ValueError, KeyError, TypeError."""
     yaw, pitch, roll = (math.radians(float(a)) for a in transform["ypr_deg"])
     q = q_mul(q_mul(q_exp(np.array([0, 0, yaw])), q_exp(np.array([0, pitch, 0]))), q_exp(np.array([roll, 0, 0])))
     return Pose(np.array(transform["p_m"], dtype=float).reshape(3), q)
 
 
 def preintegrate(t_ns: _Array, w_radps: _Array, f_mps2: _Array) -> tuple[_Array, _Array, _Array, float]:
-    """Inertial increments over samples: dR as a quaternion, beta (m/s), alpha (m), duration (s).
+    """Return inertial increments over samples: dR as a quaternion, beta (m/s), alpha (m), duration (s).
 
     All in the axes at the first sample. Each step takes the mean of its ends, held constant, for which the
     integrals have closed forms (Gamma functions of Bloesch et al., 2012).
@@ -144,7 +144,7 @@ def preintegrate(t_ns: _Array, w_radps: _Array, f_mps2: _Array) -> tuple[_Array,
 
 
 def _running_product(dq: _Array) -> _Array:
-    """Identity, dq0, dq0 dq1...: shape (n + 1, 4); scalar arithmetic, since each needs the one before."""
+    """Return identity, dq0, dq0 dq1...: (n + 1, 4); scalar arithmetic, since each needs the one before."""
     x, y, z, w = 0.0, 0.0, 0.0, 1.0
     rows = [(x, y, z, w)]
     for a, b, c, d in dq.tolist():
@@ -159,7 +159,7 @@ def _running_product(dq: _Array) -> _Array:
 
 
 def _gammas(angle2: _Array) -> tuple[_Array, _Array, _Array]:
-    """(1 - cos a)/a^2, (a - sin a)/a^3 and (a^2/2 + cos a - 1)/a^4 of a^2; series where these cancel."""
+    """Return (1 - cos a)/a^2, (a - sin a)/a^3, (a^2/2 + cos a - 1)/a^4 of a^2; series where these cancel."""
     small = np.minimum(angle2, 1e-2)
     near = [sum((-small) ** k / math.factorial(2 * k + first) for k in range(5)) for first in (2, 3, 4)]
     large = np.maximum(angle2, 1e-2)
@@ -173,7 +173,7 @@ def _gammas(angle2: _Array) -> tuple[_Array, _Array, _Array]:
 
 
 def rotation_translation(T_world_render: Pose, T_world_now: Pose) -> tuple[_Array, _Array]:
-    """R_rn, which maps now-camera to render-camera coordinates, and the displacement in the render camera's axes."""
+    """Return R_rn, from now-camera to render-camera coordinates, and the displacement in the render camera's axes."""
     R_world_render = q_to_matrix(T_world_render.q_xyzw)
     R_rn = q_to_matrix(q_mul(q_conj(T_world_render.q_xyzw), T_world_now.q_xyzw))
     return R_rn, R_world_render.T @ (T_world_now.p_m - T_world_render.p_m)
@@ -186,13 +186,13 @@ class Plane(NamedTuple):
     normal: _Array = np.array([0.0, 0.0, 1.0])
 
     def seen_from(self, T_here_there: Pose) -> Plane:
-        """The same plane in another camera's axes."""
+        """Return the same plane in another camera's axes."""
         R_there_here = q_to_matrix(T_here_there.q_xyzw).T
         return Plane(self.d_m - float(self.normal @ T_here_there.p_m), R_there_here @ self.normal)
 
 
 def homography(K: _Array, R_rn: _Array, dp_render_m: _Array, plane: Plane, K_now: _Array | None = None) -> _Array:
-    """H = K_now (R_rn^T + t m^T / d) K^-1, t = -R_rn^T dp: render pixels to now pixels, exact on the plane.
+    """Return H = K_now (R_rn^T + t m^T / d) K^-1, t = -R_rn^T dp: render to now pixels, exact on the plane.
 
     FlightGoggles paper, section "Augmented Reality". Infinitely far away the rotation alone is left.
     """
@@ -211,7 +211,7 @@ def _blacken_behind(image: _Array, H: _Array) -> None:
 
 
 def distort(model: str, coefficients: tuple[float, ...], xy: _Array) -> _Array:
-    """Where a lens puts ideal normalised coordinates (n, 2); the models are OpenCV's. Raises ValueError."""
+    """Return the distorted coordinates (n, 2) of ideal ones; the models are OpenCV's. Raises ValueError."""
     x, y = xy[:, 0], xy[:, 1]
     r2 = x * x + y * y
     if model in ("plumb_bob", "radtan"):
@@ -230,7 +230,7 @@ def distort(model: str, coefficients: tuple[float, ...], xy: _Array) -> _Array:
 
 
 def undistort(model: str, coefficients: tuple[float, ...], xy: _Array) -> _Array:
-    """Ideal coordinates (n, 2) of distorted ones, by Newton's method; NaN where the lens puts nothing."""
+    """Return the ideal coordinates (n, 2) of distorted ones, by Newton's method; NaN outside the lens model."""
     ideal = xy.copy()
     with np.errstate(all="ignore"):
         for _ in range(20):
@@ -244,7 +244,7 @@ def undistort(model: str, coefficients: tuple[float, ...], xy: _Array) -> _Array
 
 
 def _slopes(model: str, coefficients: tuple[float, ...], xy: _Array) -> tuple[_Array, _Array]:
-    """How the distorted point moves with x and with y: (2, n) each."""
+    """Return the derivatives of the distorted point by x and by y: (2, n) each."""
     h = 1e-6
     along_x, along_y = (
         distort(model, coefficients, xy + step) - distort(model, coefficients, xy - step) for step in ((h, 0), (0, h))
@@ -274,7 +274,7 @@ class _Camera(NamedTuple):
         return np.array([[fx, 0, cx], [0, fy, cy], [0, 0, 1.0]])
 
     def pixels(self, xy: _Array) -> _Array:
-        """Pixels (n, 2) of ideal normalised coordinates."""
+        """Return the pixels (n, 2) of ideal normalised coordinates."""
         fx, fy, cx, cy = self.intrinsics_px
         return (distort(*self.lens, xy) if self.lens else xy) * (fx, fy) + (cx, cy)
 
@@ -283,7 +283,7 @@ class _Camera(NamedTuple):
 def _grid_rays(
     intrinsics_px: tuple[float, ...], size_px: tuple[int, int], lens: tuple[str, tuple[float, ...]] | None
 ) -> _Array:
-    """Rays (rows, columns, 3) at every eighth pixel, one cell beyond the picture on each side."""
+    """Return rays (rows, columns, 3) at every eighth pixel, one cell beyond the picture on each side."""
     fx, fy, cx, cy = intrinsics_px
     columns, rows = (np.arange(-1, -(-side // _GRID_PX) + 1) + 0.5 for side in size_px)
     u, v = np.meshgrid(columns * _GRID_PX - 0.5, rows * _GRID_PX - 0.5)
@@ -293,7 +293,7 @@ def _grid_rays(
 
 
 def grid_map(source: _Camera, target: _Camera, R_rn: _Array, dp_render_m: _Array, scene: Plane | _Array) -> _Array:
-    """Source pixels (rows, columns, 2) that the nodes of the target's grid show.
+    """Return the source pixels (rows, columns, 2) that the nodes of the target's grid show.
 
     On a plane in the source camera's axes, or by three rounds of fixed point on the depth picture of the source.
     """
@@ -318,7 +318,7 @@ def grid_map(source: _Camera, target: _Camera, R_rn: _Array, dp_render_m: _Array
 
 
 def _enlarged(grid: _Array, size_px: tuple[int, int]) -> tuple[_Array, _Array]:
-    """Both coordinates at every pixel, float32 (h, w) each."""
+    """Return both coordinates at every pixel, float32 (h, w) each."""
     rows, columns = grid.shape[:2]
     small = grid.astype(np.float32)
     if _cv2 is not None:
@@ -331,14 +331,14 @@ def _enlarged(grid: _Array, size_px: tuple[int, int]) -> tuple[_Array, _Array]:
 
 @functools.lru_cache(maxsize=8)
 def _weights(side_px: int, count: int) -> _Array:
-    """Linear interpolation of grid nodes at pixels: shape (side_px, count)."""
+    """Return weights that interpolate grid nodes at pixels: shape (side_px, count)."""
     at = (np.arange(side_px) + 0.5) / _GRID_PX + 0.5
     weights: _Array = np.maximum(0.0, 1.0 - np.abs(at[:, None] - np.arange(count))).astype(np.float32)
     return weights
 
 
 def _sampled(image: _Array, x: _Array, y: _Array, nearest: bool) -> _Array:
-    """The picture at float32 coordinates (h, w), 0 outside."""
+    """Return the picture at float32 coordinates (h, w), 0 outside."""
     if _cv2 is not None:
         method = _cv2.INTER_NEAREST if nearest else _cv2.INTER_LINEAR
         sampled: _Array = _cv2.remap(np.ascontiguousarray(image), x, y, method)
@@ -359,7 +359,7 @@ def _sampled(image: _Array, x: _Array, y: _Array, nearest: bool) -> _Array:
 
 
 def _inside(grid: _Array, size_px: tuple[int, int]) -> _Array:
-    """Which coordinates (..., 2) lie inside a picture."""
+    """Return which coordinates (..., 2) lie inside a picture."""
     inside: _Array = np.all((grid > -0.5) & (grid < np.array(size_px) - 0.5), axis=-1)
     return inside
 
@@ -376,7 +376,7 @@ class ImuRing:
     """
 
     def __init__(self, capacity: int = 2048) -> None:
-        """``capacity`` is in samples; two seconds of them are plenty."""
+        """Make an empty ring; ``capacity`` is in samples, two seconds of them are plenty."""
         self.counters = {"rejected": 0, "out_of_order": 0, "resets": 0}
         self._t_ns = np.zeros(capacity, dtype=np.int64)
         self._wf = np.zeros((capacity, 6))
@@ -410,9 +410,9 @@ class ImuRing:
         return True
 
     def between(self, t0_ns: int, t1_ns: int) -> tuple[_Array, _Array, _Array, int]:
-        """Stamps (n,), rates and forces (n, 3) over [t0, t1], and how long the newest one is held beyond itself.
+        """Return stamps (n,), rates and forces (n, 3) over [t0, t1], and how long the newest is held beyond itself.
 
-        Interpolated at the ends. Raises LookupError, saying why, where the samples do not tell.
+        Interpolated at the ends. Raises LookupError, saying why, where the samples do not cover it.
         """
         with self._lock:
             order = np.arange(self._next - self._held, self._next) % len(self._t_ns)
@@ -449,7 +449,7 @@ class Warped:
         valid_fraction: part of the picture that the rendered one covers.
         frame: the frame it was made of.
         grid: pixels of ``frame.image`` (rows, columns, 2) shown at every eighth pixel, one cell beyond each side;
-            None where it was left as it is.
+            None where it was left unchanged.
     """
 
     image: _Array
@@ -475,7 +475,7 @@ class Warped:
 
 
 class _Moved(NamedTuple):
-    """Where the body is at ``t_ns``, and how that is known."""
+    """Pose of the body at ``t_ns``, and the method that found it."""
 
     t_ns: int
     T_world_body: Pose
@@ -485,7 +485,7 @@ class _Moved(NamedTuple):
 
 
 def _nearest(frame: Any) -> bool:
-    """Whether its pixels are labels, which are never mixed. Raises ValueError for what cannot be moved."""
+    """Return True when its pixels are labels, which are never mixed. Raises ValueError for what cannot be moved."""
     modality = frame.metadata.get("modality", "rgb")
     if modality not in (*_LINEAR, *_NEAREST):
         raise ValueError(f"{modality} pictures cannot be moved")
@@ -518,7 +518,7 @@ class LateWarper:
         self._gyro_bias_radps = gyro_bias_radps
 
     def frames(self, receiver: Any) -> Iterator[Warped]:
-        """The newest pictures of a client.Receiver, each moved to the present; stamps strictly increase."""
+        """Yield the newest pictures of a client.Receiver, each moved to the present; stamps strictly increase."""
         last_ns = -(1 << 63)
         for frame in receiver:
             late = self.warp(frame, receiver.camera_info)
@@ -547,23 +547,36 @@ class LateWarper:
         Raises:
             ValueError: a kind of picture that cannot be moved, or depth of another picture.
         """
-        nearest = _nearest(frame)
+        _nearest(frame)  # raises for a kind that cannot be moved
         if depth is not None and (depth.frame_id, depth.t_bridge_ns) != (frame.frame_id, frame.t_bridge_ns):
             raise ValueError(f"depth is of frame {depth.frame_id}, the picture of {frame.frame_id}")
-        mount = frame.metadata.get("T_body_camera")  # told since the camera was moved in flight
+        mount = frame.metadata.get("T_body_camera")  # sent since the camera was moved in flight
         source = _Camera.of(camera_info if mount is None else dict(camera_info, T_body_camera=mount))
         target = source if to_camera is None else _Camera.of(to_camera)
         if frame.pose_display is None:  # a black one, whose carrier is lost
             black = np.zeros((*target.size_px[::-1], *frame.image.shape[2:]), frame.image.dtype)
             return Warped(black, frame.t_ns, target.K, None, "none", "none", "no pose", None, None, 0.0, frame)
+        return self._warped(frame, camera_info, t_ns, (source, target), depth, still=to_camera is None)
+
+    def _warped(
+        self,
+        frame: Any,
+        info: dict[str, Any],
+        t_ns: int | None,
+        cameras: tuple[_Camera, _Camera],
+        depth: Any,
+        still: bool,
+    ) -> Warped:
+        """Move the picture of ``cameras[0]`` to ``cameras[1]``; ``still`` leaves it unchanged without motion."""
+        source, target = cameras
         T_world_render = Pose(frame.pose_display.p_m, frame.pose_display.q_xyzw)
         T_world_body = T_world_render @ source.T_body_optical.inverse()
         t_asked_ns = max(self._clock(), frame.t_ns) if t_ns is None else t_ns
-        moved = self._moved(frame, T_world_body, camera_info, t_asked_ns)
+        moved = self._moved(frame, T_world_body, info, t_asked_ns)
         T_world_now = moved.T_world_body @ target.T_body_optical
         known: dict[str, Any] = {"t_ns": moved.t_ns, "K": target.K, "pose_display": T_world_now, "frame": frame}
         known.update(motion=moved.motion, problem=moved.problem, imu_age_ns=moved.imu_age_ns)
-        if to_camera is None and moved.motion == "none":
+        if still and moved.motion == "none":
             return Warped(frame.image, method="none", d_m=None, valid_fraction=1.0, **known)
         R_rn, dp_m = rotation_translation(T_world_render, T_world_now)
         scene = self._plane(frame, T_world_render) if depth is None else depth.image
@@ -571,9 +584,9 @@ class LateWarper:
         covered = float(_inside(grid[1:-1, 1:-1], source.size_px).mean())
         known.update(grid=grid, valid_fraction=covered)
         if _cv2 is None or not isinstance(scene, Plane) or source.lens or target.lens or not covered:
-            image = _sampled(frame.image, *_enlarged(grid, target.size_px), nearest)
+            image = _sampled(frame.image, *_enlarged(grid, target.size_px), _nearest(frame))
         else:
-            flags = _cv2.INTER_NEAREST if nearest else _cv2.INTER_LINEAR
+            flags = _cv2.INTER_NEAREST if _nearest(frame) else _cv2.INTER_LINEAR
             H = homography(source.K, R_rn, dp_m, scene, target.K)
             image = _cv2.warpPerspective(np.ascontiguousarray(frame.image), H, target.size_px, flags=flags)
             _blacken_behind(image, H)
@@ -582,7 +595,7 @@ class LateWarper:
         return Warped(image, method="reproject", d_m=None, **known)
 
     def _plane(self, frame: Any, T_world_display: Pose) -> Plane:
-        """The plane for the scene, in the axes of the camera of the picture."""
+        """Return the plane for the scene, in the axes of the camera of the picture."""
         d_m, normal = frame.compensation.get("d_m"), frame.compensation.get("normal")
         if self._d_m or not d_m or normal is None:
             return Plane(self._d_m or d_m or DEFAULT_PLANE_DEPTH_M)
@@ -590,10 +603,10 @@ class LateWarper:
         return Plane(d_m, np.array(normal, dtype=float)).seen_from(T_world_rendered.inverse() @ T_world_display)
 
     def _moved(self, frame: Any, T_world_body: Pose, camera_info: dict[str, Any], t_ns: int) -> _Moved:
-        """The body at ``t_ns``, as far as that is known, from the body at the frame's instant."""
+        """Move the body from the frame's instant to ``t_ns``, as far as its motion is known."""
         still = frame.t_ns, T_world_body, "none"
         if frame.motion is None:
-            return _Moved(*still, "the bridge tells no motion of the carrier", None)
+            return _Moved(*still, "the bridge sends no motion of the carrier", None)
         if t_ns == frame.t_ns:
             return _Moved(*still, "", None)
         try:
@@ -607,9 +620,9 @@ class LateWarper:
         q_now = q_mul(T_world_body.q_xyzw, q_exp(frame.motion.w_body_radps * ahead_ns * 1e-9))
         return _Moved(t_ns, Pose(p_now_m, q_now), "constant-rate", problem, None)
 
-    def _inertial(self, frame: Any, T_world_body: Pose, told: dict[str, Any] | None, t_ns: int) -> _Moved:
-        """By the samples in between, forwards or backwards. Raises LookupError."""
-        mounting = self._T_body_imu or told
+    def _inertial(self, frame: Any, T_world_body: Pose, mounting: dict[str, Any] | None, t_ns: int) -> _Moved:
+        """Move the body by the samples in between, forwards or backwards. Raises LookupError."""
+        mounting = self._T_body_imu or mounting
         if not mounting:
             raise LookupError("T_body_imu is not known")
         T_body_imu = placed(mounting)
@@ -623,14 +636,14 @@ class LateWarper:
 
 
 def forwards(T_world_imu: Pose, v_world_mps: _Array, increments: tuple[_Array, _Array, _Array, float]) -> Pose:
-    """Where the IMU is after the increments' interval, from where it was before."""
+    """Return the IMU's pose after the increments' interval, from that before."""
     dR, _, alpha, dt = increments
     p = T_world_imu.p_m + v_world_mps * dt + 0.5 * GRAVITY_WORLD_MPS2 * dt**2 + q_to_matrix(T_world_imu.q_xyzw) @ alpha
     return Pose(p, q_mul(T_world_imu.q_xyzw, dR))
 
 
 def backwards(T_world_imu: Pose, v_world_mps: _Array, increments: tuple[_Array, _Array, _Array, float]) -> Pose:
-    """Where the IMU was before the increments' interval, from where it is after."""
+    """Return the IMU's pose before the increments' interval, from that after."""
     dR, beta, alpha, dt = increments
     q = q_mul(T_world_imu.q_xyzw, q_conj(dR))
     R = q_to_matrix(q)

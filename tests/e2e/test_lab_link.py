@@ -311,7 +311,7 @@ def test_a_link_is_written_in_one_line() -> None:
         ("1=2:up.loss=x", "'loss=x': write a share such as 5%"),
         ("1=2:rate=fast", "'rate=fast': write a rate such as 10Mbit"),
         ("1=2:rate=0Mbit", "'rate=0Mbit': write a rate"),
-        ("1=2:cut=1", "'halfopen=1': '1' is no time; write 20ms"),
+        ("1=2:cut=1", "'halfopen=1': '1' is not a time; write 20ms"),
     ],
 )
 def test_wrong_links_are_explained(text: str, said: str) -> None:

@@ -127,7 +127,7 @@ def lab(
         print(f"IMU: {', '.join(ways)}")
     print("running until Ctrl-C", flush=True)
     try:
-        asyncio.run(run_lab(filmed, config, tell=lambda text: print(text, flush=True)))
+        asyncio.run(run_lab(filmed, config, report=lambda text: print(text, flush=True)))
     except ExceptionGroup as group:
         wrong, bugs = group.split(ConfigError)
         if wrong is None or bugs is not None:

@@ -25,7 +25,7 @@ _WHAT: Final = "these tokens"
 
 
 class Role(StrEnum):
-    """What somebody may do; ``control`` includes ``view``, and ``view`` includes ``metrics``."""
+    """Permission of a client; ``control`` includes ``view``, and ``view`` includes ``metrics``."""
 
     NONE = "none"
     METRICS = "metrics"
@@ -39,7 +39,7 @@ class Role(StrEnum):
 
 
 class Tokens:
-    """The tokens of one bridge, kept as digests, so that none shows in a log or a dump."""
+    """The tokens of one bridge, stored as digests, so that none shows in a log or a dump."""
 
     def __init__(self, by_role: Mapping[Role, str]) -> None:
         self._digests = {role: digest(token) for role, token in by_role.items()}

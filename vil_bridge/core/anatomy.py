@@ -139,7 +139,7 @@ class _Tree:
         return apart
 
     def parts(self, legs: _Pair, arms: _Pair) -> dict[str, int]:
-        """Return all parts, empty when there is no head, or no way to know left from right."""
+        """Return all parts, empty without a head, or without a way to know left from right."""
         hips, chest = legs.parent, arms.parent
         ups = [child for child in self.children[chest] if child not in arms.roots]
         if not ups:
@@ -211,7 +211,7 @@ class _Tree:
         return np.asarray(np.cross(up, forward), dtype=np.float64)
 
     def _upright(self, parts: Mapping[str, int]) -> bool:
-        """Return True when the legs leave the hips away from the spine, which tells a human from a dog."""
+        """Return True when the legs leave the hips away from the spine, which distinguishes a human from a dog."""
         rest_m = self._rest_m
         spine = rest_m[parts["chest"]] - rest_m[parts["hips"]]
         legs = np.sum([rest_m[parts[f"{side}_foot"]] - rest_m[parts[f"{side}_upper_leg"]] for side in _SIDES], axis=0)

@@ -38,7 +38,7 @@ class Distortion:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What a sensor and its lens add to a colour or gray picture; the defaults add nothing.
+    """Effects of a sensor and its lens on a colour or gray picture; the defaults add nothing.
 
     Attributes:
         shutter: share of the frame interval during which the shutter is open, 0..1: motion blur.

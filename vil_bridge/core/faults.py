@@ -11,8 +11,8 @@ A fault text is a list of ``name=value`` separated by commas, for example
   all at once), ``restart=EPISODE`` (gone, then back with new ids; emulators only);
 * on its clock: ``drift=50ppm``, ``step=100ms@30s``.
 
-An EPISODE is ``DURATION@START/PERIOD``: it begins START after the start (5 s unless told) and comes
-again every PERIOD (once unless told). ``seed=N`` makes the chances repeatable.
+An EPISODE is ``DURATION@START/PERIOD``: it begins START after the start (5 s by default) and comes
+again every PERIOD (once by default). ``seed=N`` makes the chances repeatable.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _TIME: Final = r"(-?\d{1,9}(?:\.\d{1,9})?)(us|ms|s|min)"
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A span of trouble, ``start_ns`` after the start and again every ``period_ns`` (0 = once)."""
+    """A span of faults, ``start_ns`` after the start and again every ``period_ns`` (0 = once)."""
 
     duration_ns: int
     start_ns: int = DEFAULT_START_NS
@@ -67,7 +67,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class SubjectEpisode:
-    """Trouble of one subject, or of two that exchange their labels."""
+    """Faults of one subject, or of two that exchange their labels."""
 
     subjects: tuple[str, ...]
     episode: Episode
@@ -75,7 +75,7 @@ class SubjectEpisode:
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What goes wrong (module text); probabilities per message, times in nanoseconds."""
+    """Injected faults (module text); probabilities per message, times in nanoseconds."""
 
     loss: float = 0.0
     duplicate: float = 0.0
@@ -170,7 +170,7 @@ class Delivery:
         return (delay,)
 
     def garbage(self, elapsed_ns: int, message: bytes) -> bytes | None:
-        """Return sometimes a broken relative of the message, to be sent beside it: cut, flipped or random."""
+        """Return a broken relative of the message (cut, flipped or random) to be sent too; mostly None."""
         if self.faults.silent(elapsed_ns) or self._random.random() >= self.faults.garbage:
             return None
         self.counters["garbage"] += 1
@@ -211,7 +211,7 @@ class SubjectFaults:
     def bodies(
         self, elapsed_ns: int, subjects: tuple[str, ...], p_m: FloatArray, q_xyzw: FloatArray, tracked: BoolArray
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Return poses (n, 3), (n, 4) and flags (n,) as the troubled system would tell them."""
+        """Return poses (n, 3), (n, 4) and flags (n,) as the faulty system would report them."""
         faults = self.faults
         if not (faults.occlude or faults.flip or faults.swap):
             return p_m, q_xyzw, tracked
@@ -265,7 +265,7 @@ def _unknown(name: str) -> str:
 def _time_ns(text: str) -> int:
     found = re.fullmatch(_TIME, text)
     if found is None:
-        raise ValueError(f"{text!r} is no time; write 20ms or 1.5s")
+        raise ValueError(f"{text!r} is not a time; write 20ms or 1.5s")
     return round(float(found[1]) * _UNIT_NS[found[2]])
 
 

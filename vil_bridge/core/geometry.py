@@ -44,14 +44,14 @@ GRAVITY_MPS2 = 9.80665
 
 
 def cross(a: _Array, b: _Array) -> _Array:
-    """Return cross product of vectors (..., 3); np.cross costs twice as much for the few vectors of a frame."""
+    """Return the cross product of vectors (..., 3); np.cross costs twice as much for the few vectors of a frame."""
     ax, ay, az = a[..., 0], a[..., 1], a[..., 2]
     bx, by, bz = b[..., 0], b[..., 1], b[..., 2]
     return np.stack((ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx), axis=-1)
 
 
 def yaw_matrix(yaw_rad: float) -> _Array:
-    """Return rotation matrix about z, shape (3, 3)."""
+    """Return the rotation matrix about z, shape (3, 3)."""
     c, s = math.cos(yaw_rad), math.sin(yaw_rad)
     return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
 
@@ -89,14 +89,14 @@ _ROTATION: _Array = _MATRIX.reshape(16, 9)
 
 
 def q_mul(a: _Array, b: _Array) -> _Array:
-    """Return Hamilton product a b (apply b first), broadcasting over leading axes."""
+    """Return the Hamilton product a b (apply b first), broadcasting over leading axes."""
     left = (a @ _LEFT_FACTOR).reshape(*a.shape[:-1], 4, 4)
     product: _Array = (left @ b[..., None])[..., 0]
     return product
 
 
 def q_conj(q: _Array) -> _Array:
-    """Return inverse of a unit quaternion."""
+    """Return the inverse of a unit quaternion."""
     conjugate: _Array = q * _CONJ
     return conjugate
 
@@ -150,14 +150,14 @@ _DIAGONAL = np.arange(4)
 
 
 def q_exp(rotvec_rad: _Array) -> _Array:
-    """Return quaternion of a rotation vector (..., 3)."""
+    """Return the quaternion of a rotation vector (..., 3)."""
     half = 0.5 * np.sqrt((rotvec_rad * rotvec_rad).sum(axis=-1, keepdims=True))
     # numpy's sinc is sin(pi x) / (pi x), and 1 at 0.
     return np.concatenate((rotvec_rad * (0.5 * np.sinc(half / np.pi)), np.cos(half)), axis=-1)
 
 
 def q_log(q: _Array) -> _Array:
-    """Return rotation vector (..., 3) of a unit quaternion, angle in [0, pi]."""
+    """Return the rotation vector (..., 3) of a unit quaternion, angle in [0, pi]."""
     w = q[..., 3:4]
     u = q[..., :3] * np.copysign(1.0, w)
     s = np.sqrt((u * u).sum(axis=-1, keepdims=True))
@@ -166,12 +166,12 @@ def q_log(q: _Array) -> _Array:
 
 
 def q_slerp(a: _Array, b: _Array, fraction: float) -> _Array:
-    """Return shortest-arc interpolation from a (0) to b (1); fractions outside extrapolate."""
+    """Interpolate along the shortest arc from a (0) to b (1); fractions outside extrapolate."""
     return q_mul(a, q_exp(fraction * q_log(q_mul(q_conj(a), b))))
 
 
 def q_from_euler_zyx(yaw_rad: float, pitch_rad: float, roll_rad: float) -> _Array:
-    """Return intrinsic Z-Y-X angles: yaw about z, then pitch about the new y, then roll about the new x."""
+    """Return the quaternion of intrinsic Z-Y-X angles: yaw about z, pitch about the new y, roll about the new x."""
     cy, sy = math.cos(0.5 * yaw_rad), math.sin(0.5 * yaw_rad)
     cp, sp = math.cos(0.5 * pitch_rad), math.sin(0.5 * pitch_rad)
     cr, sr = math.cos(0.5 * roll_rad), math.sin(0.5 * roll_rad)
@@ -186,7 +186,7 @@ def q_from_euler_zyx(yaw_rad: float, pitch_rad: float, roll_rad: float) -> _Arra
 
 
 def q_to_euler_zyx(q_xyzw: _Array) -> tuple[float, float, float]:
-    """Return yaw, pitch, roll of :func:`q_from_euler_zyx`; looking straight up or down all turning is yaw."""
+    """Return yaw, pitch, roll of :func:`q_from_euler_zyx`; for straight up or down roll is 0."""
     R = q_to_matrix(q_xyzw)
     pitch = math.atan2(-R[2, 0], math.hypot(R[0, 0], R[1, 0]))
     if abs(R[2, 0]) > 1.0 - 1e-12:
@@ -208,15 +208,15 @@ class Transform:
 
     @classmethod
     def of(cls, p_m: npt.ArrayLike, q_xyzw: npt.ArrayLike = (0.0, 0.0, 0.0, 1.0)) -> Transform:
-        """Return from any sequences; the quaternion is normalised."""
+        """Make a transform from any sequences; the quaternion is normalised."""
         return cls(np.asarray(p_m, dtype=np.float64), q_normalize(np.asarray(q_xyzw, dtype=np.float64)))
 
     def __matmul__(self, other: Transform) -> Transform:
-        """Return t_a_b @ T_b_c = T_a_c."""
+        """Return T_a_b @ T_b_c = T_a_c."""
         return Transform(self.p_m + q_rotate(self.q_xyzw, other.p_m), q_mul(self.q_xyzw, other.q_xyzw))
 
     def inverse(self) -> Transform:
-        """Return t_b_a."""
+        """Return T_b_a."""
         q = q_conj(self.q_xyzw)
         return Transform(-q_rotate(q, self.p_m), q)
 
@@ -225,7 +225,7 @@ class Transform:
         return self.p_m + q_rotate(self.q_xyzw, points_m)
 
     def rotation(self) -> _Array:
-        """Return rotation matrix R_a_b, shape (3, 3)."""
+        """Return the rotation matrix R_a_b, shape (3, 3)."""
         return q_to_matrix(self.q_xyzw)
 
 
@@ -238,17 +238,17 @@ _FLU_TO_FRD: _Array = np.array([1.0, -1.0, -1.0])
 
 
 def yup_to_zup(p_m: _Array, q_xyzw: _Array) -> tuple[_Array, _Array]:
-    """Return Motive's y-up world and body to z-up: +90 degrees about x for position and attitude (NatNet)."""
+    """Convert Motive's y-up world and body to z-up: +90 degrees about x (NatNet)."""
     return p_m @ _YUP_TO_ZUP.T, q_xyzw @ _Q_YUP_TO_ZUP.T
 
 
 def zup_to_yup(p_m: _Array, q_xyzw: _Array) -> tuple[_Array, _Array]:
-    """Return inverse of :func:`yup_to_zup`."""
+    """Apply the inverse of :func:`yup_to_zup`."""
     return p_m @ _YUP_TO_ZUP, q_xyzw @ _Q_YUP_TO_ZUP
 
 
 def flu_to_frd(v: _Array) -> _Array:
-    """Return body vectors forward-left-up to forward-right-down; its own inverse."""
+    """Convert body vectors forward-left-up to forward-right-down; its own inverse."""
     turned: _Array = v * _FLU_TO_FRD
     return turned
 
@@ -266,32 +266,32 @@ _Q_FLU_TO_UNITY, _Q_EDN_TO_UNITY = (
 
 
 def enu_flu_to_unity(p_m: _Array, q_xyzw: _Array) -> tuple[_Array, _Array]:
-    """Return ENU world and FLU bodies to Unity's left-handed y-up world and bodies (x right, y up, z forward)."""
+    """Convert ENU world, FLU bodies to Unity's left-handed y-up world and bodies (x right, y up, z forward)."""
     return p_m @ _ENU_TO_UNITY, q_xyzw @ _Q_FLU_TO_UNITY
 
 
 def unity_to_enu_flu(p_m: _Array, q_xyzw: _Array) -> tuple[_Array, _Array]:
-    """Return inverse of :func:`enu_flu_to_unity`."""
+    """Apply the inverse of :func:`enu_flu_to_unity`."""
     return p_m @ _ENU_TO_UNITY, q_xyzw @ _Q_FLU_TO_UNITY.T
 
 
 def optical_to_unity(p_m: _Array, q_xyzw: _Array) -> tuple[_Array, _Array]:
-    """Return ENU world and optical cameras (EDN) to Unity's world and cameras (x right, y up, z forward)."""
+    """Convert ENU world and optical cameras (EDN) to Unity's world and cameras (x right, y up, z forward)."""
     return p_m @ _ENU_TO_UNITY, q_xyzw @ _Q_EDN_TO_UNITY
 
 
 def unity_to_optical(p_m: _Array, q_xyzw: _Array) -> tuple[_Array, _Array]:
-    """Return inverse of :func:`optical_to_unity`."""
+    """Apply the inverse of :func:`optical_to_unity`."""
     return p_m @ _ENU_TO_UNITY, q_xyzw @ _Q_EDN_TO_UNITY.T
 
 
 def flu_to_unity(v: _Array) -> _Array:
-    """Return vectors in a body's axes, forward-left-up, to the Unity body's right-up-forward."""
+    """Convert vectors in a body's axes, forward-left-up, to the Unity body's right-up-forward."""
     turned: _Array = v @ _FLU_TO_UNITY
     return turned
 
 
 def unity_to_flu(v: _Array) -> _Array:
-    """Return inverse of :func:`flu_to_unity`."""
+    """Apply the inverse of :func:`flu_to_unity`."""
     turned: _Array = v @ _FLU_TO_UNITY.T
     return turned

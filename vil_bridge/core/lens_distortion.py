@@ -30,7 +30,7 @@ def distort(lens: Distortion | None, xy: FloatArray) -> FloatArray:
 
 
 def undistort(lens: Distortion | None, xy: FloatArray) -> FloatArray:
-    """Return ideal normalised coordinates (n, 2) of distorted ones, by Newton's method.
+    """Return the ideal normalised coordinates (n, 2) of distorted ones, by Newton's method.
 
     Where the lens puts nothing, beyond the edge at which its model folds back, they are not a number.
     """

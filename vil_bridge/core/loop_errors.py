@@ -1,4 +1,4 @@
-"""What fails inside an event loop where nobody awaits it: callbacks, forgotten tasks, transports."""
+"""Failures inside an event loop that no caller awaits: callbacks, forgotten tasks, transports."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class LoopErrors:
     asyncio alone would log a failing callback and go on, for ever, with whatever it left undone.
 
     Attributes:
-        counters: what came, by type of the exception ("other": told without one).
+        counters: what came, by type of the exception ("other": without one).
         failed: the first bug of the bridge itself: neither a ``VilBridgeError`` nor an ``OSError``, and not of a
-            part behind a bulkhead, which fails alone. Python 3.11 also tells of stream servers' tasks that were
+            part behind a bulkhead, which fails alone. Python 3.11 also reports stream servers' tasks that were
             cancelled, which is none.
     """
 
@@ -62,7 +62,7 @@ class LoopErrors:
 
 
 class _OwnedTask(asyncio.Task[Any]):
-    """A task of a part behind a bulkhead; nobody may await it, and its context is private before Python 3.12."""
+    """A task of a part behind a bulkhead; it may have no awaiter, and its context is private before Python 3.12."""
 
     owner: Bulkhead
 

@@ -143,7 +143,7 @@ class MarkerTemplate:
         return template
 
     def solve(self, p_m: FloatArray, visible: BoolArray) -> _Poses:
-        """Return pose of every segment from its visible markers, (..., k, 3) and (..., k)."""
+        """Return the pose of every segment from its visible markers, (..., k, 3) and (..., k)."""
         count = len(self.model.bones)
         weight = visible / (_NOISE_M**2 + np.square(self.wobble_m))
         W = (self.segments == np.arange(count)[:, None]) * weight[..., None, :]
@@ -266,7 +266,7 @@ class MarkerTracker:
         self._loose = np.array([i for i, label in enumerate(labels) if not label], dtype=np.intp)
 
     def _placed(self, poses: _Poses) -> _Poses:
-        """Return segments that show too little stand to their parents as they last did; parents come first."""
+        """Place the segments that show too little relative to their parents as they last were; parents come first."""
         p_m, q_xyzw = poses.p_m.copy(), poses.q_xyzw.copy()
         for i in np.flatnonzero(~poses.known):
             parent = self._above[i]

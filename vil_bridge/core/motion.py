@@ -1,4 +1,4 @@
-"""How bodies move: inertial samples over an interval, and a body's pose with its twist."""
+"""Motion of bodies: inertial samples over an interval, and a body's pose with its twist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a renderer tells of the surfaces around a camera, so that a simulated vehicle bumps into them."""
+"""Surfaces around a camera, as a renderer reports them, so that a simulated vehicle collides with them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 __all__ = ["MOST_SURFACES", "NearSurface"]
 
 MOST_SURFACES: Final = 16
-"""Nearest first; more are not told."""
+"""Nearest first; more are not reported."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""What several adapters ask of the network."""
+"""Addresses and names of computers, for several adapters."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["host_and_port", "http_url", "local_address", "resolve"]
 
 _PORTS: Final = range(1, 1 << 16)
 _ELSEWHERE: Final = "198.51.100.1"
-"""An address of documents, which nobody has; nothing is sent to it."""
+"""An address reserved for documentation; nothing is sent to it."""
 
 
 def host_and_port(target: str, default_port: int) -> tuple[str, int]:
-    """Return parts of ``host`` or ``host:port``.
+    """Split ``host`` or ``host:port``.
 
     Raises:
         ConfigError: it is neither.
@@ -33,16 +33,16 @@ def host_and_port(target: str, default_port: int) -> tuple[str, int]:
 
 
 async def resolve(host: str, port: int) -> str:
-    """Return IPv4 address of a name.
+    """Return the IPv4 address of a name.
 
     A thread of its own asks. A name server that is silent for long keeps neither the loop's own few threads busy,
     which others need, nor the program from its end.
 
     Raises:
-        OSError: nobody knows it.
+        OSError: it is unknown.
     """
     answer: Future[str] = Future()
-    answer.set_running_or_notify_cancel()  # whoever gives up waiting does not disturb the thread
+    answer.set_running_or_notify_cancel()  # so that a caller that gives up does not disturb the thread
     threading.Thread(target=_look_up, args=(host, port, answer), name="resolve", daemon=True).start()
     try:
         return await asyncio.wrap_future(answer)
@@ -53,14 +53,14 @@ async def resolve(host: str, port: int) -> str:
 def _look_up(host: str, port: int, answer: Future[str]) -> None:
     try:
         found = socket.getaddrinfo(host, port, family=socket.AF_INET)
-    except Exception as exc:  # a matter of whoever asked
+    except Exception as exc:  # the caller handles it
         answer.set_exception(exc)
     else:
         answer.set_result(str(found[0][4][0]))
 
 
 def local_address(ip: str, port: int) -> str:
-    """Return address of the interface that routes to a peer.
+    """Return the address of the interface that routes to a peer.
 
     Raises:
         OSError: none does.

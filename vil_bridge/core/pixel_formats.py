@@ -1,4 +1,4 @@
-"""How the pixels of each modality lie in memory: one table for wires, shared memory and streams."""
+"""Memory layout of the pixels of each modality: one table for messages, shared memory and streams."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PixelFormat(NamedTuple):
         name: on our wires.
         dtype: of one channel, NumPy's name, little-endian.
         channels: values per pixel; with one, pictures have the shape (h, w), else (h, w, channels).
-        masked: a picture has a validity mask, (h, w) bool, beside it.
+        masked: a picture has a validity mask, (h, w) bool, as a second array.
         empty: value of all channels where there is nothing to see.
     """
 
@@ -31,7 +31,7 @@ class PixelFormat(NamedTuple):
     empty: int = 0
 
     def shape(self, width_px: int, height_px: int) -> tuple[int, ...]:
-        """Return of a picture's array."""
+        """Return the shape of a picture's array."""
         size = (height_px, width_px)
         return size if self.channels == 1 else (*size, self.channels)
 
@@ -41,11 +41,11 @@ class PixelFormat(NamedTuple):
         return self.channels * np.dtype(self.dtype).itemsize
 
     def nbytes(self, width_px: int, height_px: int) -> int:
-        """Return bytes of a picture, its mask included."""
+        """Return the size of a picture in bytes, its mask included."""
         return width_px * height_px * (self.bytes_per_px + self.masked)
 
     def fits(self, pixels: ImageArray, valid: BoolArray | None = None) -> bool:
-        """Return true when the arrays are a picture of this kind."""
+        """Return True when the arrays are a picture of this kind."""
         height_px, width_px = pixels.shape[:2]
         mask_fits = valid is None if not self.masked else valid is not None and valid.shape == (height_px, width_px)
         return pixels.dtype == self.dtype and pixels.shape == self.shape(width_px, height_px) and mask_fits

@@ -58,7 +58,7 @@ def body_problem(T_room_body: Transform) -> str:
 
 
 def axis_cure(source: str, up_axis: str | None) -> str:
-    """Return what to do about a wrong up axis; ``up_axis`` is the configured one, None where there is no such key."""
+    """Return the cure of a wrong up axis; ``up_axis`` is the configured one, None where there is no such key."""
     if up_axis is None:
         return f"Set the up axis of {source} in the mocap program to z, or run `vil-bridge align`"
     return f"Set `up_axis:` of sources.{source} (now {up_axis}) to that of the mocap program, or run `vil-bridge align`"

@@ -1,4 +1,4 @@
-"""How often a peer may do something: one bucket of tokens for each, in a table that cannot grow."""
+"""Rate limits by peer: one token bucket for each, in a table of bounded size."""
 
 from __future__ import annotations
 
@@ -69,6 +69,6 @@ class RateLimiter:
                 self._full_at_s.popitem(last=False)
 
     def wait_s(self, peer: Hashable) -> float:
-        """Return seconds until the next one is allowed; 0 = now."""
+        """Return the seconds until the next one is allowed; 0 = now."""
         empty_s = self._full_at_s.get(peer, 0.0) - self._clock()
         return max(0.0, empty_s - (self._burst - 1.0) / self._per_s)

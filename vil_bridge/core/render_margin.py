@@ -1,4 +1,4 @@
-"""What is rendered for a camera whose pictures are warped: more than it shows, and without its lens."""
+"""Model to render for a camera whose pictures are warped: it sees more, and has no lens distortion."""
 
 from __future__ import annotations
 

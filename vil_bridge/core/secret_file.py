@@ -1,4 +1,4 @@
-"""Files with secrets: read only while nobody but their owner can."""
+"""Files with secrets: read only while their owner alone may read them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CREDENTIALS: Final = Path("/run/credentials")
 
 
 def read_private(path: Path, what: str) -> str:
-    """Return text of a file with a secret.
+    """Read the text of a file with a secret.
 
     Args:
         path: the file, at most 64 KiB.
@@ -38,7 +38,7 @@ def read_private(path: Path, what: str) -> str:
 
 
 def refuse_shared(path: Path, what: str, descriptor: int | None = None) -> None:
-    """Check that nobody but its owner may read a file, opened or by its path.
+    """Check that only its owner may read a file, opened or by its path.
 
     Raises:
         ConfigError: others may. OSError: it is not there.

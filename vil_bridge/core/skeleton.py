@@ -36,7 +36,7 @@ _Bone = TypeVar("_Bone")
 
 @lru_cache(maxsize=64)
 def _levels(parents: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], ...]:
-    """Return indices of the bones one, two, three... steps below a root; parents come before children."""
+    """Return the indices of the bones one, two, three... steps below a root; parents come before children."""
     depth: list[int] = []
     for parent in parents:
         depth.append(0 if parent < 0 else depth[parent] + 1)
@@ -44,7 +44,7 @@ def _levels(parents: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], ...]:
 
 
 def local_to_global(p: FloatArray, q: FloatArray, parents: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
-    """Return poses relative to the parents, shapes (m, 3) and (m, 4), to poses in the frame of the root."""
+    """Convert poses relative to the parents, shapes (m, 3) and (m, 4), to poses in the frame of the root."""
     p, q = p.copy(), q.copy()
     above = np.array(parents)
     for bones in _levels(parents):
@@ -55,7 +55,7 @@ def local_to_global(p: FloatArray, q: FloatArray, parents: tuple[int, ...]) -> t
 
 
 def global_to_local(p: FloatArray, q: FloatArray, parents: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
-    """Return inverse of :func:`local_to_global`."""
+    """Apply the inverse of :func:`local_to_global`."""
     child = np.flatnonzero(np.array(parents) >= 0)
     up = np.array(parents)[child]
     p_local, q_local = p.copy(), q.copy()

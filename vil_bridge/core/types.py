@@ -58,7 +58,7 @@ ImageArray = npt.NDArray[Any]
 
 
 class Modality(StrEnum):
-    """What an image holds; top row first, shapes (h, w) or (h, w, channels).
+    """Content of an image; top row first, shapes (h, w) or (h, w, channels).
 
     RGB, GRAY, RGBA: uint8, display values; RGBA is premultiplied, alpha 0 where the view's layer has nothing.
     DEPTH: uint16 z-depth, metres x 655.35, 65535 = 100 m or no hit. DEPTH32: float32 z-depth, metres, 100 = no hit.
@@ -94,7 +94,7 @@ class SkeletonModel:
         bones: bone names, length m, a parent always before its children.
         parents: index of each bone's parent, length m.
         offsets_m: shape (m, 3), each bone's origin in its parent's axes at rest, the subject's scale applied.
-        scale: the subject's size relative to the system's template, 1 where it tells none.
+        scale: the subject's size relative to the system's template, 1 where unknown.
     """
 
     name: str
@@ -206,7 +206,7 @@ class SourceReset:
 
 @dataclass(frozen=True, slots=True)
 class MotionFrame:
-    """What a room's subjects really do at one instant, room frame (z up): drives the emulators.
+    """True motion of a room's subjects at one instant, room frame (z up): drives the emulators.
 
     Attributes:
         p_m: shape (n, 3). q_xyzw: shape (n, 4). tracked: shape (n,), False while occluded.
@@ -288,7 +288,7 @@ class View:
         pose_method: how the pose was found (``inertial``, ``constant-twist``, ``measured``...).
         hide: names of actors not drawn in this view: a vehicle must not hide its own camera.
         layer: draw only what the scene assigns to this layer (``actors`` = everybody who moves); empty = all.
-        reach_m: tell the surfaces this near to the camera; 0 = none.
+        reach_m: report the surfaces this near to the camera; 0 = none.
     """
 
     camera: CameraModel
@@ -354,8 +354,8 @@ class RenderedFrame:
     """A renderer's answer to one request.
 
     Attributes:
-        range_m: downward range finder, None when the renderer does not tell or nothing was hit.
-        render_ns: how long the renderer worked on it, None when it does not tell. near: likewise, within their reach.
+        range_m: downward range finder, None when unknown or nothing was hit.
+        render_ns: render time, None when unknown. near: likewise, within their reach.
     """
 
     request: RenderRequest

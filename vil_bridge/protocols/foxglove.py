@@ -42,7 +42,7 @@ _LENS = {None: "", "plumb_bob": "plumb_bob", "equidistant": "kannala_brandt"}
 
 @functools.cache
 def schema_of(kind: Descriptor) -> tuple[str, str, bytes]:
-    """Return name, encoding and description of a message with all that it is made of, as MCAP wants it."""
+    """Return the name, encoding and description of a message with all that it is made of, as MCAP wants it."""
     files = FileDescriptorSet()
     seen: set[str] = set()
 
@@ -63,7 +63,7 @@ def pose(t_utc_ns: int, frame: str, p_m: FloatArray, q_xyzw: FloatArray) -> Pose
 
 
 def poses(t_utc_ns: int, frame: str, p_m: FloatArray, q_xyzw: FloatArray) -> PosesInFrame:
-    """Return several, shapes (n, 3) and (n, 4): the bones of a skeleton."""
+    """Return several poses, shapes (n, 3) and (n, 4): the bones of a skeleton."""
     listed = [_pose(p, q) for p, q in zip(p_m, q_xyzw, strict=True)]
     return PosesInFrame(timestamp=_time(t_utc_ns), frame_id=frame, poses=listed)
 
@@ -80,7 +80,7 @@ def transform(t_utc_ns: int, parent: str, child: str, p_m: FloatArray, q_xyzw: F
 
 
 def transforms(several: list[FrameTransform]) -> FrameTransforms:
-    """Return several of them."""
+    """Return several transforms as one message."""
     return FrameTransforms(transforms=several)
 
 
@@ -90,7 +90,7 @@ def image(t_utc_ns: int, frame: str, data: bytes) -> CompressedImage:
 
 
 def calibration(t_utc_ns: int, frame: str, model: CameraModel) -> CameraCalibration:
-    """Return size, intrinsics and lens of a camera."""
+    """Return the size, intrinsics and lens of a camera."""
     lens = model.distortion
     K = model.K
     P = np.hstack((K, np.zeros((3, 1))))
@@ -109,8 +109,8 @@ def calibration(t_utc_ns: int, frame: str, model: CameraModel) -> CameraCalibrat
 
 def log_entry(t_utc_ns: int, level: int, component: str, text: str) -> Log:
     """Return a line of the log; the level as Python counts (10 = debug, 20 = info...)."""
-    told = text.encode(errors="backslashreplace").decode()  # names of files may hold bytes that are no text
-    return Log(timestamp=_time(t_utc_ns), level=_level(level), name=component, message=told)
+    message = text.encode(errors="backslashreplace").decode()  # names of files may hold bytes that are not text
+    return Log(timestamp=_time(t_utc_ns), level=_level(level), name=component, message=message)
 
 
 def _level(level: int) -> Any:

@@ -41,7 +41,7 @@ _MAX_INT16: Final = 32767
 
 
 class MspDirection(Enum):
-    """Who speaks, and how."""
+    """Direction and kind of a frame."""
 
     REQUEST = b"<"
     ANSWER = b">"
@@ -95,13 +95,13 @@ def encode(message: MspMessage) -> bytes:
 
 
 def pack_raw_imu(reading: MspRawImu) -> bytes:
-    """Return payload of a reading; what does not fit saturates."""
+    """Return the payload of a reading; what does not fit saturates."""
     counts = (min(max(value, _MIN_INT16), _MAX_INT16) for value in (*reading.acc, *reading.gyro))
     return _SIX_AND_A_COMPASS.pack(*counts, 0, 0, 0)
 
 
 def unpack_raw_imu(payload: bytes) -> MspRawImu:
-    """Return reading of a payload.
+    """Return the reading of a payload.
 
     Raises:
         ProtocolError: it has another length.
@@ -167,7 +167,7 @@ class MspParser:
         self._pending = b""
 
     def _size(self, data: bytes, at: int) -> int | None:
-        """Return bytes of the frame that starts at ``at``; None when its head is incomplete, 0 when it is none."""
+        """Return the size of the frame that starts at ``at``; None when its head is incomplete, 0 when it is none."""
         begin = data[at : at + _START]
         if (len(begin) > 1 and begin[1] not in _VERSIONS) or (len(begin) > 2 and begin[2] not in _DIRECTIONS):
             return 0

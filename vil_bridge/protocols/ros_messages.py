@@ -48,7 +48,7 @@ class TransformLink(NamedTuple):
 
 
 class Messages:
-    """Makes and serialises the messages of one distribution.
+    """Factory of serialised messages of one distribution.
 
     Methods return the serialised message; the memory under it is a bytearray of its own.
     """
@@ -60,7 +60,7 @@ class Messages:
             self.store.register(get_types_from_msg(_TF_DEFINITION, "tf2_msgs/msg/TFMessage"))
 
     def odometry(self, stamp_ns: int, world: str, body: str, motion: BodyMotion) -> memoryview:
-        """Return nav_msgs/Odometry: the pose in the world, the twist in the body's axes."""
+        """Serialise a nav_msgs/Odometry: the pose in the world, the twist in the body's axes."""
         pose = motion.T_world_body
         v_body_mps = pose.rotation().T @ motion.v_world_mps
         return self._bytes(
@@ -83,7 +83,7 @@ class Messages:
         )
 
     def imu(self, stamp_ns: int, frame: str, w_radps: FloatArray, f_mps2: FloatArray) -> memoryview:
-        """Return sensor_msgs/Imu without orientation: rate and specific force (+g on z at rest, REP-145), IMU axes."""
+        """Serialise a sensor_msgs/Imu without orientation; specific force +g on z at rest (REP-145), IMU axes."""
         return self._bytes(
             "sensor_msgs/msg/Imu",
             header=self._header(stamp_ns, frame),
@@ -96,7 +96,7 @@ class Messages:
         )
 
     def transforms(self, stamp_ns: int, links: Sequence[TransformLink]) -> memoryview:
-        """Return tf2_msgs/TFMessage."""
+        """Serialise a tf2_msgs/TFMessage."""
         stamped, transform = self._make("geometry_msgs/msg/TransformStamped"), self._make("geometry_msgs/msg/Transform")
         return self._bytes(
             "tf2_msgs/msg/TFMessage",
@@ -114,7 +114,7 @@ class Messages:
         )
 
     def image(self, stamp_ns: int, frame: str, pixels: ImageArray) -> memoryview:
-        """Return sensor_msgs/Image of RGB (h, w, 3) or gray (h, w) uint8, contiguous, top row first."""
+        """Serialise a sensor_msgs/Image of RGB (h, w, 3) or gray (h, w) uint8, contiguous, top row first."""
         height_px, width_px = pixels.shape[:2]
         return self._bytes(
             "sensor_msgs/msg/Image",
@@ -128,7 +128,7 @@ class Messages:
         )
 
     def jpeg(self, stamp_ns: int, frame: str, payload: bytes) -> memoryview:
-        """Return sensor_msgs/CompressedImage."""
+        """Serialise a sensor_msgs/CompressedImage."""
         return self._bytes(
             "sensor_msgs/msg/CompressedImage",
             header=self._header(stamp_ns, frame),
@@ -137,7 +137,7 @@ class Messages:
         )
 
     def camera_info(self, stamp_ns: int, frame: str, camera: CameraModel, baseline_m: float = 0.0) -> memoryview:
-        """Return sensor_msgs/CameraInfo; pixel centres at integers, as ROS has them.
+        """Serialise a sensor_msgs/CameraInfo; pixel centres at integers, as ROS has them.
 
         The projection matrix of a stereo pair's right camera holds -fx times its distance to the left one.
         """

@@ -16,7 +16,7 @@ class Topic:
 
     Attributes:
         name: absolute. type: as ``sensor_msgs/msg/Imu``.
-        latched: whoever comes late gets the newest message.
+        latched: late subscribers get the newest message.
         depth: messages that a reader's queue should hold.
     """
 

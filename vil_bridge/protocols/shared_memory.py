@@ -1,14 +1,14 @@
 """Pictures to another process of the same user on the same host, through memory that both have mapped.
 
 The writer owns an anonymous file (``memfd``) with a few slots, writes each message's pictures into the
-next slot and tells the reader by other means which sequence number to fetch. Nothing has a name in a file
+next slot and sends the reader the sequence number to fetch by other means. Nothing has a name in a file
 system: the reader opens ``/proc/PID/fd/FD``, which the kernel grants to the same user only, and the
 memory is gone with the last of the two processes, however they end. The file is sealed against
 shrinking, so that a reader is never killed by a page that went away.
 
 A slot holds (sequence, size) and the bytes. The writer clears the sequence before it touches the bytes and
 sets it when they are complete; the reader copies them out and looks at the sequence before and after, so that
-a picture that was overwritten meanwhile is noticed and not used. As many slots as messages that can be
+a picture that was overwritten during the copy is noticed and not used. As many slots as messages that can be
 unread, and two more, keep that from happening at all.
 """
 
@@ -46,11 +46,11 @@ _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 class RingAddress(NamedTuple):
-    """Where a ring is, as one process tells the other.
+    """Address of a ring, which one process sends the other.
 
     Attributes:
         pid, fd: of the writer: its descriptor ``fd`` is the memory.
-        nonce: 32 hexadecimal digits that the memory holds: whoever finds them is on the same host.
+        nonce: 32 hexadecimal digits that the memory holds: a process that finds them is on the same host.
     """
 
     pid: int
@@ -174,12 +174,12 @@ def _open_ring(address: RingAddress) -> int:
     path = Path(f"/proc/{address.pid}/fd/{address.fd}")
     link = str(path.readlink())
     if not _LINK.fullmatch(link):
-        raise ProtocolError(f"descriptor {address.fd} of process {address.pid} is no ring but {link[:80]!r}")
+        raise ProtocolError(f"descriptor {address.fd} of process {address.pid} is {link[:80]!r}, not a ring")
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
 
 
 def _checked_size(fd: int) -> int:
-    """Return size of a ring's file after everything that the kernel can tell about it was looked at."""
+    """Return the size of a ring's file after a check of owner, mode, seals and size."""
     found = os.fstat(fd)
     private = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
     if not private or fcntl.fcntl(fd, fcntl.F_GET_SEALS) & _SEALS != _SEALS:

@@ -1,4 +1,4 @@
-"""A wire read by the event loop until it hangs up."""
+"""A transport read by the event loop until it hangs up."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MAX_READS_PER_WAKE: Final = 64
 
 
 class TransportReader:
-    """Tells all that comes by a wire; use it as a context manager in a running loop.
+    """Reader of a transport; use it as a context manager in a running loop.
 
     Args:
-        name: of whoever uses it, for the log.
+        name: of the user of the reader, for the log.
         wire: to read.
         on_data: called with what came at once, a whole datagram where there are such, and its arrival time.
         on_read: called when all that waited was taken.

@@ -50,11 +50,11 @@ class Transport(Protocol):
         ...
 
     def fileno(self) -> int:
-        """Return descriptor that is readable when bytes wait."""
+        """Return the descriptor that is readable when bytes wait."""
         ...
 
     def receive(self) -> bytes | None:
-        """Return bytes that wait; empty when the line hung up, None when there are none."""
+        """Return the bytes that wait; empty when the line hung up, None when there are none."""
         ...
 
     def send(self, frame: bytes) -> bool:
@@ -67,7 +67,7 @@ class Transport(Protocol):
 
 
 class TransportAddress(Protocol):
-    """Where an autopilot is: :class:`~vil_bridge.config.transport.TransportConfig`."""
+    """Address of an autopilot: :class:`~vil_bridge.config.transport.TransportConfig`."""
 
     @property
     def device(self) -> str | None:
@@ -162,7 +162,7 @@ async def open_wire(line: TransportAddress, status: Status) -> Transport:
 
 
 async def open_serial(device: str, baud: int, status: Status, protocol: str) -> SerialTransport:
-    """Open a device as soon as it is there, telling meanwhile what is missing."""
+    """Open a device as soon as it exists; report what is missing until then."""
     while True:
         try:
             wire = SerialTransport(device, baud, protocol)
@@ -178,7 +178,7 @@ async def open_serial(device: str, baud: int, status: Status, protocol: str) -> 
 
 
 async def open_tcp(host: str, port: int, status: Status) -> TcpTransport:
-    """Connect as soon as somebody listens there, telling meanwhile what is wrong."""
+    """Connect as soon as a server listens there; report what is wrong until then."""
     loop = asyncio.get_running_loop()
     while True:
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

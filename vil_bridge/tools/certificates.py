@@ -1,7 +1,7 @@
-"""Makes a certificate for a bridge on a LAN, by a certificate authority that signs nothing else.
+"""Certificates for a bridge on a LAN, each by a certificate authority that signs nothing else.
 
-The authority's key is gone as soon as it signed: whoever trusts the authority, a headset for instance,
-trusts one server and nobody who could forge others. The work is done by the program ``openssl``.
+The authority's key is gone as soon as it signed: a client that trusts the authority, such as a headset,
+trusts one server, and no other certificate can be forged. The work is done by the program ``openssl``.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def new_certificate(folder: Path, hosts: Sequence[str]) -> tuple[Path, Path, Pat
 
 
 def own_hosts() -> list[str]:
-    """Return names and addresses by which this machine is called, the one of the way out first where there is one."""
+    """Return this machine's names and addresses, that of the default route first where there is one."""
     host = urlsplit(http_url("0.0.0.0", 0)).hostname or ""  # noqa: S104 - nothing is bound
     return list(dict.fromkeys([host, socket.gethostname(), "localhost", "127.0.0.1", "::1"]))
 
@@ -82,7 +82,7 @@ def _alternative(host: str) -> str:
 
 
 def _signed(scratch: Path, host: str, names: str) -> tuple[str, str, str]:
-    """Return chain, key and authority as PEM; all else is lost with the folder."""
+    """Return the chain, key and authority as PEM; all else is lost with the folder."""
     (scratch / "server.ext").write_text(_SERVER.format(names=names))
     authority = ("-x509", "-days", _DAYS, "-subj", f"/CN=VIL Bridge on {host[:40]}", "-config", "/dev/null")
     purpose = ("-addext", "basicConstraints=critical,CA:TRUE,pathlen:0", "-addext", "keyUsage=critical,keyCertSign")

@@ -1,4 +1,4 @@
-"""Our own verbs as child processes: started with their logs in a folder, stopped by pid."""
+"""Child processes: our own verbs with logs in a folder, and Python functions behind a pipe."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BUSY_SHARE: Final = 0.1
 
 
 def free_ports(count: int, kind: socket.SocketKind) -> list[int]:
-    """Return loopback ports that were free a moment ago, all different."""
+    """Find loopback ports that were free a moment ago, all different."""
     sockets = [socket.socket(socket.AF_INET, kind) for _ in range(count)]
     try:
         for s in sockets:
@@ -70,7 +70,7 @@ class ProcessGroup:
             )
 
     def check(self, revivable: Collection[str] = ()) -> list[str]:
-        """Start again those of ``revivable`` that somebody killed; returns their names.
+        """Start again those of ``revivable`` that somebody killed; return their names.
 
         Raises:
             VilBridgeError: another child has died, or one by itself; with the end of its log.
@@ -128,7 +128,7 @@ class ProcessGroup:
         return found
 
     def stop(self) -> dict[str, int]:
-        """Return SIGTERM to all, SIGKILL to who is left after 5 s; returns the exit codes."""
+        """Send SIGTERM to all, SIGKILL to those left after 5 s; return the exit codes."""
         for child in self._children.values():
             if child.poll() is None:
                 child.terminate()

@@ -1,4 +1,4 @@
-"""Finds the mocap servers of a network and writes down the configuration that reaches them."""
+"""Search for the mocap servers of a network, and the configuration that reaches them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["Search", "as_config", "as_json", "as_yaml", "config_name", "search",
 
 _GRACE_S: Final = 5.0
 _DEVICE: Final = "device"
-"""Key of sources on serial lines: nobody answered there, they are only listed."""
+"""Key of sources on serial lines: these are listed, not asked."""
 _NAME_LIMIT: Final = 64
 _SUBJECT_LIMIT: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What a search found.
+    """Result of a search.
 
     Attributes:
         tried: types of sources that were searched for.
@@ -48,7 +48,7 @@ async def search(targets: Sequence[str], timeout_s: float) -> Search:
     """Ask with all adapters at once.
 
     Args:
-        targets: ``host`` or ``host:port``; empty = whoever answers on the default ports.
+        targets: ``host`` or ``host:port``; empty = every server that answers on the default ports.
         timeout_s: how long each adapter listens.
 
     Raises:
@@ -61,7 +61,7 @@ async def search(targets: Sequence[str], timeout_s: float) -> Search:
     if unknown and len(unknown) == len(set(targets)):
         return Search((), (), unknown, tuple(serial_devices()))
     targets = [target for target in targets if target not in unknown]
-    # Imports take the loop's time, so they come before anybody waits for an answer.
+    # Imports take the loop's time, so they come before the searches wait for answers.
     searches = [_search_of(name) for name in names]
     answers = await asyncio.gather(*(_ask(s, targets, timeout_s) for s in searches))
     heard = [source for answer in answers if not isinstance(answer, str) for source in answer]
@@ -112,7 +112,7 @@ async def _ask(search_servers: Discover | str, targets: Sequence[str], timeout_s
 
 
 def serial_devices(dev: Path = Path("/dev")) -> list[str]:
-    """Return serial lines by the names that stay; those without such a name by their own."""
+    """Return the serial lines by their persistent names; those without one by their own."""
     lasting = sorted((dev / "serial" / "by-id").glob("*"))
     known = {link.resolve() for link in lasting}
     others = [p for pattern in ("ttyACM*", "ttyUSB*", "ttyTHS*") for p in sorted(dev.glob(pattern))]

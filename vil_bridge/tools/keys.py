@@ -1,4 +1,4 @@
-"""Makes what bridges and people are known by: CURVE key pairs, tokens, certificates."""
+"""New CURVE key pairs and tokens, by which bridges and people are identified."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ curve
 """
 _TOKENS_TEXT: Final = """\
 # SECRET tokens of a bridge's HTTP server (`http.token_file`), for `Authorization: Bearer TOKEN`.
-# Take out the line of a role that nobody shall have. After a change, restart the bridge.
+# Remove the line of a role that is not given out. After a change, restart the bridge.
 control = {control}
 view = {view}
 metrics = {metrics}

@@ -55,7 +55,7 @@ _ACTIONS: Final[Mapping[bytes, str]] = {b"m": "arm", b"0": "reset", b"h": "help"
 
 @dataclass(slots=True)
 class Sticks:
-    """What the pilot's hands want, each -1 to 1; ``turn`` and ``left`` are to the left."""
+    """Positions of the sticks, each -1 to 1; ``turn`` and ``left`` are to the left."""
 
     forward: float = 0.0
     left: float = 0.0
@@ -65,7 +65,7 @@ class Sticks:
 
 @dataclass(slots=True)
 class Keys:
-    """Keys of a terminal, which tells presses and never releases: what was pressed fades away.
+    """Keys of a terminal, which reports presses and never releases: a pressed key fades away.
 
     Attributes:
         sticks: as of the newest :meth:`fade`. actions: pressed since they were taken (arm, reset, help, quit).
@@ -95,10 +95,10 @@ class Keys:
                 self.actions.append(_ACTIONS[key])
 
     def fade(self, dt_s: float) -> None:
-        """Let go of the keys a little."""
-        kept = math.exp(-dt_s / _DECAY_S)
+        """Move the sticks towards the middle."""
+        share = math.exp(-dt_s / _DECAY_S)
         for axis in ("forward", "left", "up", "turn"):
-            value = kept * getattr(self.sticks, axis)
+            value = share * getattr(self.sticks, axis)
             setattr(self.sticks, axis, value if abs(value) > _SMALLEST else 0.0)
 
     def take_actions(self) -> list[str]:
@@ -132,7 +132,7 @@ class Gamepad:
             raise VilBridgeError(f"gamepad {path}: {exc.strerror}; `ls /dev/input/js*` lists those there are") from None
 
     def fileno(self) -> int:
-        """Return readable when an event waits."""
+        """Return the descriptor, readable when an event waits."""
         return self._fd
 
     def read(self) -> None:
@@ -198,7 +198,7 @@ class VehicleClient:
         """Return the vehicle now.
 
         Raises:
-            VilBridgeError: the bridge has no such vehicle. OSError: nobody answers.
+            VilBridgeError: the bridge has no such vehicle. OSError: the bridge does not answer.
         """
         return self._ask("GET", self._path, None)
 
@@ -206,7 +206,7 @@ class VehicleClient:
         """Command it; returns the state before.
 
         Raises:
-            VilBridgeError: it was refused. OSError: nobody answers.
+            VilBridgeError: it was refused. OSError: the bridge does not answer.
         """
         return self._ask("POST", f"{self._path}/command", json.dumps(body))
 
@@ -298,7 +298,7 @@ def _act(action: str, state: Mapping[str, Any], link: VehicleClient, screen: Tex
 
 
 def _stronger(keys: Sticks, pad: Sticks | None) -> Sticks:
-    """Return of each axis, what is pushed further."""
+    """Return the stronger deflection of each axis."""
     if pad is None:
         return keys
     pick: Callable[[str], float] = lambda axis: max(getattr(keys, axis), getattr(pad, axis), key=abs)  # noqa: E731
@@ -310,8 +310,8 @@ def _show(state: Mapping[str, Any], sticks: Sticks, screen: TextIO) -> None:
     speed = math.hypot(*state["v_world_mps"])
     armed = "armed" if state["armed"] else "DISARMED (m arms)"
     hands = f"{sticks.forward:+.1f} {sticks.left:+.1f} {sticks.up:+.1f} {sticks.turn:+.1f}"
-    told = f"{state['subject']}: {x:+7.2f} {y:+7.2f} {z:+6.2f} m  {speed:4.1f} m/s  {armed}  sticks {hands}"
-    print(f"\r{told}  hits {state['collisions']}\x1b[K", end="", file=screen, flush=True)
+    line = f"{state['subject']}: {x:+7.2f} {y:+7.2f} {z:+6.2f} m  {speed:4.1f} m/s  {armed}  sticks {hands}"
+    print(f"\r{line}  hits {state['collisions']}\x1b[K", end="", file=screen, flush=True)
 
 
 def _read_until(due_s: float, terminal: int | None, keys: Keys, gamepad: Gamepad | None) -> None:

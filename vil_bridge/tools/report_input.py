@@ -1,4 +1,4 @@
-"""What a recording adds to a report: its ledger, and how wrong the predicted poses were."""
+"""A recording's part of a report: its ledger, and the errors of the predicted poses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def is_recording(file: Path) -> bool:
 
 
 def recorded_report(file: Path) -> tuple[list[CameraLedger], dict[str, PredictionErrors]]:
-    """Return ledgers of the cameras, and the errors of their predicted poses.
+    """Return the ledgers of the cameras, and the errors of their predicted poses.
 
     Raises:
         RecordingError: the file cannot be read.
@@ -105,7 +105,7 @@ def _tracks(recording: Recording, facts: RecordingFacts) -> dict[str, _Track]:
 
 
 def _error(header: dict[str, Any], camera: CameraInfo, track: _Track) -> tuple[float, float, float, float] | None:
-    """Return seconds from the start, position (mm) and angle (degrees) as rendered, angle as shown."""
+    """Return the seconds from the start, position (mm) and angle (degrees) as rendered, angle as shown."""
     drawn, shown = track.at(header["t_render_ns"]), track.at(header["t_display_ns"])
     if drawn is None or shown is None:
         return None
@@ -120,8 +120,8 @@ def _error(header: dict[str, Any], camera: CameraInfo, track: _Track) -> tuple[f
     )
 
 
-def _pose(told: dict[str, list[float]]) -> Transform:
-    return Transform.of(told["p_m"], told["q_xyzw"])
+def _pose(pose: dict[str, list[float]]) -> Transform:
+    return Transform.of(pose["p_m"], pose["q_xyzw"])
 
 
 def _angle_deg(a: Transform, b: Transform) -> float:

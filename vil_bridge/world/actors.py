@@ -1,4 +1,4 @@
-"""Who is in the world: actors bound to what sources call their subjects."""
+"""Actors of the world, bound to the subjects of their sources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Actor", "TrackingLimits"]
 
 @dataclass(frozen=True, slots=True)
 class TrackingLimits:
-    """When a pose stops being fresh, counted from the arrival of the newest tracked one, and what it can be.
+    """Ages at which a pose stops being fresh, from the arrival of the newest tracked one, and limits of motion.
 
     Attributes:
         max_speed_mps, max_rate_radps: a pose further from the one before is taken for a mistake of the
@@ -29,7 +29,7 @@ class TrackingLimits:
     frozen_after_ns: int | None = None
 
     def state(self, silence_ns: int | None, flagged_tracked: bool, *, frozen: bool = False) -> TrackingState:
-        """Return state of a body.
+        """Return the state of a body.
 
         Args:
             silence_ns: time since the newest tracked pose arrived, None = never.

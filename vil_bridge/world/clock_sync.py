@@ -37,7 +37,7 @@ class ClockLine:
 
     Attributes:
         uncertainty_ns: bound of the offset's error at ``t_ref_ns`` that holds 95 times of 100; of a
-            one-way line beyond the shortest transit, which stamps alone cannot tell.
+            one-way line beyond the shortest transit, which stamps alone cannot show.
         method: ``two-way`` (exchanges) or ``one-way`` (stamps only).
         samples: how many exchanges, or maxima of stamps, it rests on.
         drift_uncertainty: the same bound of the drift.
@@ -52,7 +52,7 @@ class ClockLine:
     drift_uncertainty: float = 0.0
 
     def offset_at(self, t_bridge_ns: int) -> int:
-        """Return foreign minus bridge at a bridge time."""
+        """Return the offset, foreign minus bridge at a bridge time."""
         return self.offset_ns + round(self.drift * (t_bridge_ns - self.t_ref_ns))
 
     def uncertainty_at(self, t_bridge_ns: int) -> int:
@@ -84,7 +84,7 @@ def fit_clock_line(
     rtt_ns: npt.NDArray[np.int64],
     drift_prior: tuple[float, float] = (0.0, DRIFT_PRIOR),
 ) -> ClockLine:
-    """Return weighted least squares of offset against time, kept within what the round trips allow.
+    """Fit offset against time by weighted least squares, within what the round trips allow.
 
     No exchange is off by more than half its round trip, whatever the network did: the line's newest
     point is put within all these bounds, and the wider side of what is left is the uncertainty.
@@ -156,7 +156,7 @@ class ClockModel:
         self._line = None
 
     def to_bridge(self, t_foreign_ns: int) -> int | None:
-        """Return bridge time of a foreign stamp, None while nothing is known."""
+        """Return the bridge time of a foreign stamp, None while nothing is known."""
         return None if self._line is None else self._line.to_bridge(t_foreign_ns)
 
     def add_exchange(self, t_sent_ns: int, t_foreign_ns: int, t_received_ns: int) -> None:
@@ -190,7 +190,7 @@ class ClockModel:
             self._line = ClockLine(*fit[:4], "one-way", fit.samples, fit.drift_uncertainty)
 
     def _believable(self, exchange: _Exchange) -> bool:
-        """Return false for an exchange that the line excludes, until three in agreement prove a step."""
+        """Return False for an exchange that the line excludes, until three in agreement prove a step."""
         line = self._line
         if line is None or line.method != "two-way":
             return True

@@ -1,4 +1,4 @@
-"""How a source's frames reach the world's tracks: the room's frame, and which column is which actor."""
+"""Binding of a source's frames to the world's tracks: the room's frame, and the column of each actor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RoomFrame:
         self._is_world = not self._shift.any() and np.array_equal(self._turn, np.eye(7))
 
     def poses(self, p_m: FloatArray, q_xyzw: FloatArray) -> FloatArray:
-        """Return poses in the room, shapes (k, 3) and (k, 4), to poses in the world, shape (k, 7)."""
+        """Transform poses in the room, shapes (k, 3) and (k, 4), to poses in the world, shape (k, 7)."""
         poses = np.concatenate((p_m, q_xyzw), axis=1)
         if self._is_world:
             return poses
@@ -47,7 +47,7 @@ def compact(indices: list[int]) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Which columns of a source's frames feed which rows of the bank, and what lies between them.
+    """Columns of a source's frames, the rows of the bank that they feed, and the transform between them.
 
     Attributes:
         p_markers_body_m, q_markers_body: shapes (count, 3) and (count, 4); ``markers_turned`` is False

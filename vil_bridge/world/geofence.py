@@ -1,4 +1,4 @@
-"""Virtual walls: who is about to leave a room, and who would meet whom of another room.
+"""Virtual walls: actors about to leave their room, and actors of different rooms about to collide.
 
 People and vehicles of different rooms do not see each other, but in the shared world they may stand
 in the same place. Every body is a set of rounded boxes: a vehicle its bounding box, a human one
@@ -41,7 +41,7 @@ class Walls:
 
 @dataclass(frozen=True, slots=True)
 class RoomVolume:
-    """A room in the world; a distance to actors of other rooms below ``margin_m`` is warned of."""
+    """A room in the world; a distance to actors of other rooms below ``margin_m`` causes a warning."""
 
     name: str
     T_world_room: Transform
@@ -84,7 +84,7 @@ class ActorVolume:
     v_mps: FloatArray
 
     def reach_m(self) -> FloatArray:
-        """Return radius of a sphere around each box, its rounding included, shape (k,)."""
+        """Return the radius of a sphere around each box, its rounding included, shape (k,)."""
         reach: FloatArray = np.linalg.norm(self.half_m, axis=1) + self.radius_m
         return reach
 
@@ -110,7 +110,7 @@ def shape_of(now: ActorState, later: ActorState, dt_s: float) -> ActorVolume:
 
 
 def closest(a: ActorVolume, b: ActorVolume, horizon_s: float = HORIZON_S) -> tuple[float, float]:
-    """Return least distance within the horizon and when it is reached; 0 when they touch.
+    """Return the least distance within the horizon and when it is reached; 0 when they touch.
 
     Minimises |d + sum x_i g_i|^2 over the boxes' coordinates and the time (bounds on x_i) for all
     pairs of boxes at once, by accelerated projected gradients; good to a centimetre.
@@ -136,7 +136,7 @@ def closest(a: ActorVolume, b: ActorVolume, horizon_s: float = HORIZON_S) -> tup
 
 
 def _nearest(d: FloatArray, directions: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Return bounded least squares for many small problems: d (n, 3), directions (n, 7, 3), bounds (n, 7)."""
+    """Solve bounded least squares for many small problems: d (n, 3), directions (n, 7, 3), bounds (n, 7)."""
     x = np.clip(np.zeros_like(upper), lower, upper)
     y, momentum = x, 1.0
     for _ in range(_STEPS):
@@ -154,8 +154,8 @@ def room_warnings(
     """Return all warnings for the next half second.
 
     Args:
-        now: the world as it is.
-        later: the same actors a little later, which tells their velocities.
+        now: the world at present.
+        later: the same actors a little later, from which their velocities follow.
         rooms: each with its walls.
         room_of: name of each actor's room; others are not judged.
     """

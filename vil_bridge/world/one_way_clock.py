@@ -1,4 +1,4 @@
-"""The line through the fastest packets: what one-way stamps tell of a foreign clock.
+"""The line through the fastest packets: fit of a foreign clock by one-way stamps.
 
 A packet's seeming offset, stamp minus arrival, is the clock's offset less the packet's transit. Most
 of a window's packets say little; the largest seeming offset of each second says nearly all.
@@ -43,7 +43,7 @@ class _Second:
 
 
 class StampVerdict(Enum):
-    """What a stamp is, seen from the line so far."""
+    """Judgement of a stamp by the line so far."""
 
     USUAL = auto()
     SUSPECT = auto()
@@ -151,7 +151,7 @@ class Envelope:
 
 
 def _hull_slope(t: list[float], y: list[float]) -> float:
-    """Return slope of the edge of the upper hull over the middle of the points; 0 for a single one."""
+    """Return the slope of the edge of the upper hull over the middle of the points; 0 for a single one."""
     hull: list[tuple[float, float]] = []
     for point in zip(t, y, strict=True):
         while len(hull) > 1 and _turns_left(hull[-2], hull[-1], point):

@@ -1,4 +1,4 @@
-"""What a body cannot do: poses beyond its limits are mistakes until they come again and again."""
+"""Impossible motion: poses beyond a body's limits are outliers until they come again and again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PROOF_NS: Final = 40 * NS_PER_MS
 def surely_reachable_step(dt_s: float, max_speed_mps: float, max_rate_radps: float) -> float:
     """Return a bound on the change of x, y, z, qx, qy, qz and qw within which every pose is reachable.
 
-    A quick test for the usual frame: an attitude told with the other sign merely looks far.
+    A quick test for the usual frame: an attitude with the other sign merely seems far.
     """
     reach_m = max_speed_mps * dt_s + _SLACK_M
     chord = 2.0 * math.sin(0.25 * min(max_rate_radps * dt_s + _SLACK_RAD, math.pi))
@@ -47,7 +47,7 @@ def reachable(
         max_speed_mps: of each body.
         max_rate_radps: of each body.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # what is no pose may be of any size
+    with np.errstate(over="ignore", invalid="ignore"):  # an invalid pose may be of any size
         products = (poses[..., None, 3:] @ before[..., 3:, None])[..., 0, 0]
         step = poses[..., :3] - before[..., :3]
         step2_m2 = (step[..., None, :] @ step[..., :, None])[..., 0, 0]

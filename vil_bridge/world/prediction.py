@@ -86,7 +86,7 @@ class InertialPredictor:
         return float(np.linalg.norm(np.trapezoid(samples.w_radps, 1e-9 * (samples.t_ns - t0_ns), axis=0)))
 
     def counters(self) -> dict[str, int]:
-        """Return inertial samples dropped and bias windows refused, by reason."""
+        """Return the inertial samples dropped and bias windows refused, by reason."""
         return {
             "imu_out_of_order": self.imu.out_of_order,
             "imu_duplicates": self.imu.duplicates,
@@ -105,9 +105,9 @@ class InertialPredictor:
         self.bias.forget_clock()
 
     def predict(self, bank: TrackBank, row: int, t_ns: int, horizon_ns: int) -> PredictedPose | None:
-        """Return pose at ``t_ns``, at most ``horizon_ns`` after the anchor; None when the IMU cannot tell.
+        """Return the pose at ``t_ns``, at most ``horizon_ns`` after the anchor; None when the IMU does not cover it.
 
-        Kept while nothing new came in, since a tick asks for its camera and for the scene.
+        Cached while nothing new came in, since a tick asks for its camera and for the scene.
         """
         newest_imu_ns = self._newest_imu_ns()
         if newest_imu_ns is None or bank.t_capture_ns.item(row) - newest_imu_ns > IMU_SILENCE_NS:

@@ -1,4 +1,4 @@
-"""Where a room stands in the world (or in another room), from what both of them measured.
+"""Placement of a room in the world (or in another room), from measurements of both.
 
 Kabsch's algorithm; gravity aligned both rooms already, so that by default only the heading is free.
 """
@@ -18,7 +18,7 @@ from vil_bridge.core.types import FloatArray
 __all__ = ["Placement", "place_by_points", "place_by_poses"]
 
 _MIN_SPREAD_M: Final = 0.05
-"""Points nearer to each other than this (to one line, for a free rotation) tell no direction."""
+"""Points nearer to each other than this (to one line, for a free rotation) give no direction."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +66,7 @@ def place_by_poses(
 ) -> Placement:
     """Return the placement from a body (a wand) whose pose was measured in both rooms, once or more often.
 
-    Attitudes decide the rotation, since a single place tells one too; positions the translation.
+    Attitudes decide the rotation, since a single place gives one too; positions the translation.
 
     Raises:
         ValueError: no pose, or not as many in one room as in the other.

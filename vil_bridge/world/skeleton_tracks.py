@@ -113,7 +113,7 @@ class SkeletonTrack:
             self._samples = deque(((t_ns + by_ns, p, seen) for t_ns, p, seen in self._samples), maxlen=CAPACITY)
 
     def at(self, t_ns: int, horizon_ns: int) -> SkeletonFrame | None:
-        """Return interpolated, or extrapolated with each bone's twist by at most ``horizon_ns``."""
+        """Interpolate, or extrapolate with each bone's twist by at most ``horizon_ns``."""
         samples = list(self._samples)
         if not samples:
             return None
@@ -145,7 +145,7 @@ class SkeletonTrack:
 def _completed(
     parents: tuple[int, ...], offsets_m: FloatArray, poses: FloatArray, tracked: BoolArray, last: FloatArray | None
 ) -> FloatArray:
-    """Return unseen bones put where they last were relative to their parents, at rest when never seen."""
+    """Place unseen bones where they last were relative to their parents, at rest when never seen."""
     poses = poses.copy()
     p_m, q_xyzw = poses[:, :3], poses[:, 3:]
     if last is None:

@@ -186,12 +186,12 @@ class TrackBank:
         return TrackWindow(self._t[slots], poses[:, :3], poses[:, 3:])
 
     def newest(self, row: int) -> tuple[FloatArray, FloatArray]:
-        """Return newest position (3,) and attitude (4,)."""
+        """Return the newest position (3,) and attitude (4,)."""
         pose = self._newest[row].copy()
         return pose[:3], pose[3:]
 
     def interpolate(self, row: int, t_ns: int) -> tuple[FloatArray, FloatArray] | None:
-        """Return pose (3,), (4,) at a past instant, None outside the history."""
+        """Return the pose (3,), (4,) at a past instant, None outside the history."""
         window = self.window(row, CAPACITY)
         after = int(np.searchsorted(window.t_ns, t_ns))
         if after >= len(window.t_ns) or (after == 0 and window.t_ns[0] != t_ns):
@@ -203,9 +203,9 @@ class TrackBank:
         return p, q_slerp(window.q_xyzw[before], window.q_xyzw[after], fraction)
 
     def motion(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return newest positions (n, 3), attitudes (n, 4), world velocities (n, 3) and body rates (n, 3) of all rows.
+        """Return newest positions (n, 3), attitudes (n, 4), world velocities (n, 3), body rates (n, 3) of all rows.
 
-        The twists are those at the newest sample, from the last 50 ms. Kept until the next sample.
+        The twists are those at the newest sample, from the last 50 ms. Cached until the next sample.
         """
         if self._motion is None:
             newest = self._newest.copy()

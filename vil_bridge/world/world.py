@@ -53,12 +53,12 @@ class World:
 
     Args:
         T_world_room_of: source name to the frame of its room in the world; frames of other sources
-            are ignored, since nobody can say where they are.
+            are ignored, since their place is unknown.
         actors: in the order in which snapshots list them.
 
     Attributes:
         lighting: goes with every snapshot, None = the scene's own; any thread may replace it.
-        props: obstacles that nobody tracks; any thread may replace them.
+        props: obstacles, which are not tracked; any thread may replace them.
     """
 
     def __init__(self, T_world_room_of: Mapping[str, Transform], actors: Sequence[Actor]) -> None:
@@ -113,7 +113,7 @@ class World:
     def _capture_ns(
         self, source: str, clock: ClockModel, t_foreign_ns: int | None, t_arrival_ns: int, latency_ns: int = 0
     ) -> int:
-        """Return capture time in bridge time; never later than the arrival, which stands in while unknown.
+        """Return the capture time in bridge time; never later than the arrival, which stands in while unknown.
 
         Stamps may be nonsense (a flipped bit): what no clock shows is unknown, and nothing is older than an hour.
         """
@@ -127,7 +127,7 @@ class World:
         if used is None or line is not used[1]:
             self._lines[source] = clock.epoch, line
             if used is not None and used[0] != clock.epoch:
-                self._forget_source(source)  # stamped by a clock that had stepped, and nobody knew yet
+                self._forget_source(source)  # stamped by a clock whose step was not known yet
             elif used is not None:
                 self._shift_source(source, used[1].offset_at(t_arrival_ns) - line.offset_at(t_arrival_ns))
         return min(max(line.to_bridge(t_foreign_ns), t_arrival_ns - _OLDEST_NS), t_arrival_ns)
@@ -239,7 +239,7 @@ class World:
         return BodyMotion(t_ns, pose.T_world_body, *twist, pose.method, pose.imu_age_ns, bias_radps)
 
     def twist_at(self, actor: str, t_ns: int) -> tuple[FloatArray, FloatArray]:
-        """Return velocity (3,), world, and angular rate (3,), body, of :meth:`motion_at`, without the cost of its pose.
+        """Return the velocity (3,), world, and angular rate (3,), body, of :meth:`motion_at`, without its pose.
 
         Raises:
             KeyError: no such actor.
@@ -248,17 +248,17 @@ class World:
             return self._twist(self._row[actor], t_ns, inertial=True)
 
     def imu_place(self, actor: str) -> Transform | None:
-        """Return t_body_imu of an actor, None where it has no IMU."""
+        """Return T_body_imu of an actor, None where it has no IMU."""
         predictor = self._predictors.get(actor)
         return None if predictor is None else predictor.T_body_imu
 
     def imu_since(self, actor: str, t_ns: int) -> ImuWindow | None:
-        """Return inertial samples of an actor newer than ``t_ns``, its IMU's axes; None = none, or no IMU."""
+        """Return the inertial samples of an actor newer than ``t_ns``, its IMU's axes; None = none, or no IMU."""
         predictor = self._predictors.get(actor)
         return None if predictor is None else predictor.since(t_ns)
 
     def newest(self, actor: str) -> tuple[Transform, int, int] | None:
-        """Return newest tracked pose, its capture and its arrival time; None = never seen."""
+        """Return the newest tracked pose, its capture and its arrival time; None = never seen."""
         row = self._row[actor]
         with self._lock:
             if self._bank.t_capture_ns[row] < 0:
@@ -267,7 +267,7 @@ class World:
             return Transform(*self._bank.newest(row)), t_capture_ns, t_arrival_ns
 
     def newest_skeleton(self, actor: str) -> tuple[SkeletonFrame, int] | None:
-        """Return newest frame of a human whose hips were tracked, and its capture time; None = never seen."""
+        """Return the newest frame of a human whose hips were tracked, and its capture time; None = never seen."""
         human = self.actors[self._row[actor]]
         with self._lock:
             track = self._skeletons[human.source, human.subject]
@@ -275,7 +275,7 @@ class World:
             return None if skeleton is None else (skeleton, track.t_capture_ns)
 
     def state_of(self, actor: str) -> TrackingState:
-        """Return tracking state now; counts the transitions."""
+        """Return the tracking state now; counts the transitions."""
         with self._lock:
             return self._state(self._row[actor], now_ns())
 
@@ -285,7 +285,7 @@ class World:
             return self._freezes[self._row[actor]].words()
 
     def speed_mps(self, actor: str) -> float | None:
-        """Return speed of a rigid actor, None while it has no history."""
+        """Return the speed of a rigid actor, None while it has no history."""
         row = self._row[actor]
         with self._lock:
             if self._bank.t_capture_ns[row] < 0:
@@ -293,7 +293,7 @@ class World:
             return float(np.linalg.norm(self._bank.motion()[2][row]))
 
     def speeds_mps(self) -> FloatArray:
-        """Return of all actors, shape (n,); NaN for humans and without history."""
+        """Return the speeds of all actors, shape (n,); NaN for humans and without history."""
         with self._lock:
             speeds_mps = np.linalg.norm(self._bank.motion()[2], axis=1)
             return np.where(self._bank.t_capture_ns < 0, np.nan, speeds_mps)
@@ -339,9 +339,9 @@ class World:
         return v_mps[row], w_radps[row]
 
     def _extrapolated(self, t_ns: int) -> list[Transform]:
-        """Return constant-twist poses of all rows; never carried further than their staleness limit.
+        """Return the constant-twist poses of all rows; never carried further than their staleness limit.
 
-        Kept while time and tracks stay, since a tick asks for its camera and for the scene.
+        Cached while time and tracks stay, since a tick asks for its camera and for the scene.
         """
         key = (t_ns, self._bank.version)
         if self._predicted[0] != key:

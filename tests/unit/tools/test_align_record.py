@@ -56,16 +56,16 @@ def feed(recorder: SampleRecorder, seconds: float, *, begin_s: float = 0.0) -> N
         if k % 50 == 0:
             for name, clock_ns in (("motive", motive_ns), ("imu", imu_clock_ns)):
                 way_ns = 200_000 + int(rng.exponential(100_000))
-                recorder.take(ClockExchange(name, T0 + t_ns - way_ns, clock_ns(t_ns), T0 + t_ns + 200_000))
+                recorder.handle(ClockExchange(name, T0 + t_ns - way_ns, clock_ns(t_ns), T0 + t_ns + 200_000))
         if k % 2 == 0:
             seen = MOTION.at(t_ns)
             tracked = np.array([k % 40 != 0])
             p = seen.p_m if tracked[0] else np.zeros((1, 3))
             arrival_ns = T0 + t_ns + int(rng.uniform(1, 9) * MS)
-            recorder.take(SourceFrame("motive", k, motive_ns(t_ns), arrival_ns, seen.subjects, p, seen.q_xyzw, tracked))
+            recorder.handle(SourceFrame("motive", k, motive_ns(t_ns), arrival_ns, seen.subjects, p, seen.q_xyzw, tracked))
         for sample_ns, w, f in MOTION.imu_between(t_ns - 5 * MS, t_ns):
             arrival_ns = T0 + sample_ns + int(rng.uniform(1, 20) * MS)
-            recorder.take(ImuSample("imu", imu_clock_ns(sample_ns), arrival_ns, w, f))
+            recorder.handle(ImuSample("imu", imu_clock_ns(sample_ns), arrival_ns, w, f))
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +99,9 @@ def test_the_mounting_follows_from_what_was_received(recorded: SampleRecorder) -
 def test_a_clock_that_restarts_leaves_only_what_comes_after() -> None:
     recorder = SampleRecorder(CONFIG, ["drone"], imu=True)
     feed(recorder, 2.0)
-    recorder.take(SourceReset("motive", "described anew", clock=False))
+    recorder.handle(SourceReset("motive", "described anew", clock=False))
     assert len(recorder.poses("drone")) == 190
-    recorder.take(SourceReset("motive", "restarted"))
+    recorder.handle(SourceReset("motive", "restarted"))
     assert len(recorder.poses("drone")) == 0
     assert len(recorder.imu("imu").t_ns) == 400
     feed(recorder, 3.0, begin_s=2.0)

@@ -160,7 +160,7 @@ def test_serial_lines(tmp_path: Path) -> None:
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
     assert "which is not there" in check_serial("imu", str(tmp_path / "gone")).text
     put(tmp_path, "file", "")
-    assert "is no serial line" in check_serial("imu", str(tmp_path / "file")).text
+    assert "is not a serial line" in check_serial("imu", str(tmp_path / "file")).text
 
 
 @pytest.mark.process
@@ -222,7 +222,7 @@ def frames(count: int, *, moving: bool = True, tracked: bool = True, subject: st
         p = np.array([[0.01 * k * moving, 0.0, 1.0]])
         q = np.array([[0.0, 0.0, 0.0, 1.0]])
         t_ns = S + k * 10_000_000
-        heard.take(SourceFrame("s", k, t_ns + 5 * S, t_ns, (subject,), p, q, np.array([tracked])))
+        heard.handle(SourceFrame("s", k, t_ns + 5 * S, t_ns, (subject,), p, q, np.array([tracked])))
     return heard
 
 
@@ -267,7 +267,7 @@ def person(heights: tuple[float, float, float]) -> SourceActivity:
         model, np.array([[0.0] * 3, heights]), np.tile((0.0, 0.0, 0.0, 1.0), (2, 1)), np.ones(2, bool)
     )
     empty = np.empty((0, 3)), np.empty((0, 4)), np.empty(0, bool)
-    heard.take(SourceFrame("s", 1, None, S, (), *empty, (skeleton,)))
+    heard.handle(SourceFrame("s", 1, None, S, (), *empty, (skeleton,)))
     return heard
 
 
@@ -294,12 +294,12 @@ def test_answers_and_clocks() -> None:
     assert "20 frames were lost" in check_answer("motive", heard).text
     assert check_clock("motive", SourceActivity()) is None
     stampless = SourceActivity(report=report())
-    stampless.take(ImuSample("s", None, S, np.zeros(3), np.zeros(3)))
+    stampless.handle(ImuSample("s", None, S, np.zeros(3), np.zeros(3)))
     told = check_clock("motive", stampless)
     assert told is not None and "no usable stamps" in told.text
     for k in range(8):
         t_ns = S + k * S // 4
-        heard.take(ClockExchange("s", t_ns, t_ns + 5 * S + 100_000, t_ns + 200_000))
+        heard.handle(ClockExchange("s", t_ns, t_ns + 5 * S + 100_000, t_ns + 200_000))
     told = check_clock("motive", heard)
     assert told is not None and told.state is State.OK and told.text.startswith("two-way, within 0.")
 

@@ -101,7 +101,7 @@ def test_a_recorded_flight_ends_where_nobody_saw_it() -> None:
     rows = np.concatenate((np.arange(0.0, 1.0, 0.01), np.arange(1.8, 3.0, 0.01)))
     flight = RecordedFlight(recorded(rows), 0.0, 0.05)
     assert flight.duration_ns == 990_000_000
-    assert flight.ends == "then nobody saw it for 0.8 s"
+    assert flight.ends == "then it was not seen for 0.8 s"
     with pytest.raises(ConfigError, match=r"start_s 5\.0 is behind the end"):
         RecordedFlight(recorded(rows), 5.0, 0.05)
 

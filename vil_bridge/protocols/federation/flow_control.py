@@ -30,7 +30,7 @@ class SubscriberLine:
         self._cut_ns = t_ns
 
     def may_send(self) -> bool:
-        """Return true while fewer frames are on their way than the line carries without a queue."""
+        """Return True while fewer frames are on their way than the line carries without a queue."""
         return len(self._sent) < self._credit
 
     def sent(self, t_ns: int) -> None:

@@ -1,7 +1,7 @@
-"""What two bridges say to each other: poses in batches, a description of the actors, clock exchanges.
+"""Messages between two bridges: poses in batches, a description of the actors, clock exchanges.
 
 Every message begins with the same 24 bytes (little-endian): ``VILR``, version u8, kind u8, zero u16,
-CRC-32 of all that follows it u32, zero u32, run u64. The run is drawn anew at each start of a publisher, so that
+CRC-32 of all that follows it u32, zero u32, run u64. A new run is drawn at each start of a publisher, so that
 a restart is noticed; a subscriber's own messages carry 0.
 
 =============  ==============================================================================
@@ -85,7 +85,7 @@ Records = npt.NDArray[np.void]
 
 
 class FederationKind(IntEnum):
-    """What a message is."""
+    """Kind of a message."""
 
     FRAME = 1
     DESCRIPTION = 2
@@ -96,7 +96,7 @@ class FederationKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ActorInfo:
-    """What stays the same of a published actor; humans have a skeleton once it is known."""
+    """Constant properties of a published actor; humans have a skeleton once it is known."""
 
     name: str
     kind: ActorKind
@@ -107,7 +107,7 @@ class ActorInfo:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Who is published; the revision grows with every change."""
+    """The published actors; the revision grows with every change."""
 
     site: str
     revision: int
@@ -144,7 +144,7 @@ class FrameMessage:
     bones: Records
 
     def states(self) -> list[TrackingState]:
-        """Return tracking state of each actor."""
+        """Return the tracking state of each actor."""
         return [_STATES[code] for code in self.actors["state"].tolist()]
 
 
@@ -293,16 +293,16 @@ def decode_description(data: bytes) -> tuple[int, Description]:
     """
     run, _ = _payload(data, FederationKind.DESCRIPTION, Struct(""), more=True)
     try:
-        told = _read_description(data[_PRELUDE.size :])
+        read = _read_description(data[_PRELUDE.size :])
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise ProtocolError(f"description: {exc}", offset=_PRELUDE.size, length=len(data)) from None
     actors = tuple(
         ActorInfo(a.name, a.kind, a.prefab, a.size_m, None if a.skeleton is None else _skeleton_model(a.skeleton))
-        for a in told.actors
+        for a in read.actors
     )
     if len({a.name for a in actors}) != len(actors):
         raise ProtocolError("description: an actor is listed twice", length=len(data))
-    return run, Description(told.site, told.revision, actors)
+    return run, Description(read.site, read.revision, actors)
 
 
 def _skeleton_json(model: SkeletonModel) -> _SkeletonJson:
@@ -310,15 +310,15 @@ def _skeleton_json(model: SkeletonModel) -> _SkeletonJson:
     return _SkeletonJson(model.name, list(model.bones), list(model.parents), offsets, model.scale)
 
 
-def _skeleton_model(told: _SkeletonJson) -> SkeletonModel:
-    if not len(told.bones) == len(told.parents) == len(told.offsets_m):
-        raise ProtocolError(f"skeleton {told.name!r}: bones, parents and offsets differ in number")
-    if any(not -1 <= parent < i for i, parent in enumerate(told.parents)):
-        raise ProtocolError(f"skeleton {told.name!r}: a parent does not stand before its child")
-    offsets_m = np.array(told.offsets_m, dtype=np.float64)
+def _skeleton_model(read: _SkeletonJson) -> SkeletonModel:
+    if not len(read.bones) == len(read.parents) == len(read.offsets_m):
+        raise ProtocolError(f"skeleton {read.name!r}: bones, parents and offsets differ in number")
+    if any(not -1 <= parent < i for i, parent in enumerate(read.parents)):
+        raise ProtocolError(f"skeleton {read.name!r}: a parent does not stand before its child")
+    offsets_m = np.array(read.offsets_m, dtype=np.float64)
     if not np.isfinite(offsets_m).all():
-        raise ProtocolError(f"skeleton {told.name!r}: an offset is not finite")
-    return SkeletonModel(told.name, tuple(told.bones), tuple(told.parents), offsets_m, told.scale)
+        raise ProtocolError(f"skeleton {read.name!r}: an offset is not finite")
+    return SkeletonModel(read.name, tuple(read.bones), tuple(read.parents), offsets_m, read.scale)
 
 
 # --- small messages -----------------------------------------------------------------------------
@@ -336,17 +336,17 @@ def decode_clock(data: bytes) -> ClockMessage:
 
 
 def encode_describe() -> bytes:
-    """Return asks for the description."""
+    """Return a request for the description."""
     return _message(FederationKind.DESCRIBE, 0)
 
 
 def encode_ack(received: int) -> bytes:
-    """Return tells how many frames came on this connection."""
+    """Return a message with the number of frames that came on this connection."""
     return _message(FederationKind.ACK, 0, _ACK.pack(received))
 
 
 def decode_ack(data: bytes) -> int:
-    """Return frames that came on this connection. Raises ProtocolError."""
+    """Return the number of frames that came on this connection. Raises ProtocolError."""
     _, (received,) = _payload(data, FederationKind.ACK, _ACK)
     return int(received)
 

@@ -1,7 +1,7 @@
 """Two bridges over zenoh (extra ``federation``): for networks where a lab's routers already run it.
 
-Keys: ``vil/SITE/frame`` is published, ``vil/SITE/ask`` answers, ``vil/SITE/alive`` tells of presence.
-Nothing is searched for (no scouting, no gossip), and whoever comes in may read this site and nothing
+Keys: ``vil/SITE/frame`` is published, ``vil/SITE/ask`` answers, ``vil/SITE/alive`` shows presence.
+Nothing is searched for (no scouting, no gossip), and a client may read this site and nothing
 else: putting is denied.
 """
 
@@ -33,7 +33,7 @@ _WHAT: Final = "these passwords"
 
 
 def read_login(path: Path) -> tuple[str, str]:
-    """Return user and password from a file with one line USER:PASSWORD.
+    """Read user and password from a file with one line USER:PASSWORD.
 
     Raises:
         ConfigError: it cannot be read, others may read it, or it holds no such line.
@@ -60,10 +60,10 @@ def _config(settings: dict[str, Any]) -> zenoh.Config:
 def _access(site: str, named: list[str]) -> dict[str, Any]:
     """Return the access rules: known users (everybody when none is named) read this site."""
     reads = ["declare_subscriber", "query", "declare_liveliness_subscriber", "liveliness_query"]
-    tells = ["put", "reply", "liveliness_token", "declare_queryable"]
+    answers = ["put", "reply", "liveliness_token", "declare_queryable"]
     rules = [
         {"id": flow, "messages": messages, "flows": [flow], "permission": "allow", "key_exprs": [f"vil/{site}/**"]}
-        for flow, messages in (("ingress", reads), ("egress", tells))
+        for flow, messages in (("ingress", reads), ("egress", answers))
     ]
     subject: dict[str, Any] = {"id": "readers"} | ({"usernames": named} if named else {})
     return {
@@ -131,14 +131,14 @@ class ZenohPublisherLink:
 
     @property
     def subscribers(self) -> int:
-        """1 while anybody listens, else 0: zenoh does not tell how many."""
+        """1 while anybody listens, else 0: zenoh does not count them."""
         return int(self._publisher is not None and self._publisher.matching_status.matching)
 
     def housekeep(self) -> None:
         """Do nothing: zenoh has its own threads."""
 
     def publish(self, frame: bytes) -> None:
-        """Send to whoever listens; zenoh drops what a line cannot take."""
+        """Send to all subscribers; zenoh drops what a connection cannot take."""
         if self._publisher is not None:
             self._publisher.put(frame)
             self.counters["sent"] += 1
@@ -212,7 +212,7 @@ class ZenohSubscriberLink:
         """Return None: zenoh reports no refusal."""
 
     async def open(self) -> bool:
-        """Connect, in a thread of its own since zenoh waits; it tells silence from refusal no more than TCP does."""
+        """Connect, in a thread of its own since zenoh waits; like TCP it cannot distinguish silence from refusal."""
         settings: dict[str, Any] = {
             "mode": "client",
             "connect/endpoints": [self._address],

@@ -108,7 +108,7 @@ class SubscriberLink(Protocol):
     """The subscriber's end of one transport; hands messages over in the loop's thread."""
 
     async def open(self) -> bool:
-        """Connect or begin to, False when nobody answered. Raises SourceUnavailable when it cannot even begin."""
+        """Connect or begin to, False without an answer. Raises SourceUnavailable when it cannot even begin."""
         ...
 
     def ask(self, request: bytes) -> bool:
@@ -125,7 +125,7 @@ class SubscriberLink(Protocol):
 
 
 class ZmqPublisherLink:
-    """Serves one TCP port.
+    """Server of one TCP port.
 
     Args:
         bind: ``tcp://ADDRESS:PORT``, port 0 = any free one.
@@ -291,7 +291,7 @@ class ZmqPublisherLink:
 
 
 class ZmqSubscriberLink:
-    """One connection to a publisher; a broken one is not mended but opened anew by its owner.
+    """One connection to a publisher; its owner replaces a broken one.
 
     Args:
         address: ``tcp://HOST:PORT``.

@@ -15,7 +15,7 @@ __all__ = ["Encoded", "EncodingOptions", "encode"]
 
 @dataclass(frozen=True, slots=True)
 class EncodingOptions:
-    """How a subscriber wants its pictures; equal wants share one encoding."""
+    """Encoding that a subscriber asks for; subscribers with equal options share one encoding."""
 
     encoding: str
     color: str
@@ -35,12 +35,12 @@ class Encoded:
     fields: dict[str, str | int]
 
 
-def encode(pixels: ImageArray, wants: EncodingOptions, modality: Modality) -> Encoded:
+def encode(pixels: ImageArray, options: EncodingOptions, modality: Modality) -> Encoded:
     """Encode a picture of any modality, top row first; only RGB and gray have JPEG, which registration sees to."""
     height_px, width_px = pixels.shape[:2]
     size: dict[str, str | int] = {"width": width_px, "height": height_px}
-    if wants.encoding == "jpeg":
-        payload, pixel_format = encode_jpeg(pixels, wants.color, wants.quality)
+    if options.encoding == "jpeg":
+        payload, pixel_format = encode_jpeg(pixels, options.color, options.quality)
         return Encoded(payload, {"encoding": "jpeg", "format": pixel_format, "rows": "top_down", **size})
-    raw = encode_raw(pixels, wants.color, modality)
+    raw = encode_raw(pixels, options.color, modality)
     return Encoded(raw.payload, {"encoding": "raw", "format": raw.format, "rows": raw.rows, **size})

@@ -42,13 +42,13 @@ def stored_rows(pixels: ImageArray) -> tuple[ImageArray, str]:
 
 
 def gray_rows(pixels: ImageArray) -> tuple[ImageArray, str]:
-    """Return like :func:`stored_rows`, with RGB turned to gray by the luma weights of JPEG (BT.601)."""
+    """Do as :func:`stored_rows`, with RGB converted to gray by the luma weights of JPEG (BT.601)."""
     stored, rows = stored_rows(pixels)
     return (cv2.cvtColor(stored, cv2.COLOR_RGB2GRAY) if stored.ndim == 3 else stored), rows
 
 
 def encode_raw(pixels: ImageArray, color: str, modality: Modality) -> RawPicture:
-    """Return bytes of a picture; RGB as gray when asked for."""
+    """Return the bytes of a picture; RGB as gray when asked for."""
     to_gray = color == "gray" and RGB8.fits(pixels)
     stored, rows = gray_rows(pixels) if to_gray else stored_rows(pixels)
     form = GRAY8 if GRAY8.fits(stored) else FORMAT_OF[modality]
@@ -59,7 +59,7 @@ def encode_raw(pixels: ImageArray, color: str, modality: Modality) -> RawPicture
 def _received_frame(stored: ImageArray) -> zmq.Frame | None:
     """Return the message part that the picture was received as, when it fills that part.
 
-    Sent on as it is, it needs no word back from ZeroMQ when its memory is free again, which saves a
+    Sent on unchanged, it needs no notice from ZeroMQ when its memory is free again, which saves a
     tenth of the work of relaying it.
     """
     owner: object = stored

@@ -1,4 +1,4 @@
-"""MAVLink in and out of one opening of a wire, read by the event loop."""
+"""MAVLink in and out of one opened transport, read by the event loop."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Address = tuple[int, int]
 
 
 class MavlinkConnection(TransportReader):
-    """Numbers what is sent and tells each message that comes; use it as a context manager in a running loop.
+    """MAVLink messages over a transport; use it as a context manager in a running loop.
 
     Args:
-        name: of whoever uses it, for the log.
+        name: of the user of the connection, for the log.
         wire: to read and write.
         address: to send as.
         counters: gets ``bad_crc``, ``garbage_bytes``, ``malformed`` (datagrams) and ``unsent``.

@@ -29,7 +29,7 @@ FRAMES: Final[Mapping[int, FloatArray]] = {
 
 
 def parallel_axes(q_frame_xyzw: FloatArray) -> FloatArray:
-    """Return rotation matrix between frames whose axes are parallel, free of rounding."""
+    """Return the rotation matrix between frames whose axes are parallel, free of rounding."""
     matrix: FloatArray = np.rint(q_to_matrix(q_frame_xyzw))
     return matrix
 
@@ -37,7 +37,7 @@ def parallel_axes(q_frame_xyzw: FloatArray) -> FloatArray:
 def in_frame(
     frame_id: int, T_room_body: Transform
 ) -> tuple[tuple[float, float, float], tuple[float, float, float, float]]:
-    """Return position (metres) and attitude (w, x, y, z) of a body, forward-right-down, in a local frame.
+    """Return the position (metres) and attitude (w, x, y, z) of a body, forward-right-down, in a local frame.
 
     Raises:
         KeyError: the frame is not local.

@@ -198,7 +198,7 @@ class MavlinkParser:
             self.garbage += len(data)
 
     def _frame(self, data: bytes, at: int, size: int, messages: list[MavlinkMessage]) -> int | None:
-        """Handle one complete frame; returns the bytes it uses up, None when it takes one more to tell."""
+        """Handle one complete frame; returns the bytes it uses up, None when one more is needed to decide."""
         version_2 = data[at] == _MAGIC_2
         if version_2:
             number = int.from_bytes(data[at + 7 : at + 10], "little")
@@ -227,7 +227,7 @@ class MavlinkParser:
 
 
 def _frame_size(data: bytes, at: int) -> int | None:
-    """Return bytes of the frame that starts at ``at``; None when its header is incomplete, 0 when it is none."""
+    """Return the size of the frame that starts at ``at``; None when its header is incomplete, 0 when it is none."""
     left = len(data) - at
     if left < 3:
         return None

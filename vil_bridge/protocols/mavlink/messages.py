@@ -172,7 +172,7 @@ class CommandLong(NamedTuple):
 
 
 class CommandAck(NamedTuple):
-    """COMMAND_ACK: ``result`` indexes RESULTS; version 1 does not tell whom it answers (target 0)."""
+    """COMMAND_ACK: ``result`` indexes RESULTS; version 1 does not name the receiver (target 0)."""
 
     command: int
     result: int
@@ -337,7 +337,7 @@ class MavlinkKind:
     arrays: Mapping[int, int]
 
     def pack(self, body: Body) -> bytes:
-        """Return full payload.
+        """Return the full payload.
 
         Raises:
             struct.error: a value is outside the range of its field, or an array has another length.
@@ -347,7 +347,7 @@ class MavlinkKind:
         return self.layout.pack(*(x for field in body for x in (field if isinstance(field, tuple) else (field,))))
 
     def unpack(self, payload: bytes) -> Body:
-        """Return message of a full payload."""
+        """Return the message of a full payload."""
         values = self.layout.unpack(payload)
         if not self.arrays:
             return self.make(*values)
@@ -386,5 +386,5 @@ KINDS: Final[dict[type[Any], MavlinkKind]] = {
 
 
 def message_id(kind: type[Any]) -> int:
-    """Return number of a message class on the wire."""
+    """Return the number of a message class on the wire."""
     return KINDS[kind].id

@@ -36,7 +36,7 @@ _lock: Final = threading.Lock()
 def ignore_resets(descriptor: int) -> None:
     """Let the kernel drop the resets that come to a listening socket's connections. Raises OSError.
 
-    Whoever does this ends connections whose peer does not answer any more.
+    The caller has to end connections whose peer does not answer any more.
     """
     with borrowed(descriptor) as listener:
         _filter(listener, _DROP_RESETS)

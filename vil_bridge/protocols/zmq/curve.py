@@ -45,7 +45,7 @@ class KeyPair:
 
 
 def read_secret_key(path: Path) -> KeyPair:
-    """Return keys from a ``.key_secret`` file.
+    """Read the keys of a ``.key_secret`` file.
 
     Raises:
         ConfigError: the file cannot be read, holds no secret key, or others may read it.

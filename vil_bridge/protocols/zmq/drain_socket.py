@@ -1,7 +1,7 @@
 """A ZeroMQ socket in an asyncio loop, drained until it is empty at every wake-up.
 
 Three times the throughput of an asyncio wrapper, since one wake-up serves many messages. The file
-descriptor of a ZeroMQ socket is edge-triggered: it tells that *something* happened, and stays quiet
+descriptor of a ZeroMQ socket is edge-triggered: it signals that *something* happened, and stays quiet
 about messages that were already waiting. Hence the socket is looked at again after every send.
 """
 
@@ -48,7 +48,7 @@ class DrainSocket:
     def pause(self, seconds: float) -> None:
         """Receive nothing for a while; what waits stays with libzmq, which slows its senders down."""
         if self._paused is None and not self._socket.closed:
-            self._loop.remove_reader(self._fd)  # which stays readable as long as nobody receives
+            self._loop.remove_reader(self._fd)  # which stays readable until messages are received
             self._paused = self._loop.call_later(seconds, self._resume)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Which streamed axis is forward, left and up, whether the data are mirrored, and how the body is turned.
+"""Streamed axes that are forward, left and up, mirrored data, and the attitude of the body.
 
 Somebody moved a body forward, left and up, and turned it to the left. The directions of the moves are
 the world's axes in the coordinates of the stream; their triple product is the handedness.
@@ -59,10 +59,10 @@ def axis_name(direction: FloatArray) -> str:
 
 
 def find_axes(forward_m: FloatArray, left_m: FloatArray, up_m: FloatArray) -> Axes:
-    """Return axes from three displacements (3,) in streamed coordinates.
+    """Find the axes from three displacements (3,) in streamed coordinates.
 
     Raises:
-        Refused: a move was too small, or the directions contradict what was asked for.
+        CalibrationError: a move was too small, or the directions contradict what was asked for.
     """
     for name, move in (("forward", forward_m), ("left", left_m), ("up", up_m)):
         length_m = float(np.linalg.norm(move))
@@ -74,14 +74,14 @@ def find_axes(forward_m: FloatArray, left_m: FloatArray, up_m: FloatArray) -> Ax
     if _angle(up, up_m) > _LEVEL_RAD:
         raise CalibrationError(
             f"the move up lies {np.degrees(_angle(up, up_m)):.0f} degrees from the nearest axis of the stream "
-            f"({axis_name(up)}): move straight up; if you did, set the ground plane of the mocap system anew"
+            f"({axis_name(up)}): move straight up; if you did, set the ground plane of the mocap system again"
         )
     forward, left = (_level(name, move, up) for name, move in (("forward", forward_m), ("left", left_m)))
     apart_rad = _angle(forward, left)
     if abs(apart_rad - np.pi / 2) > _SQUARE_RAD:
         raise CalibrationError(
-            f"forward and left are {np.degrees(apart_rad):.0f} degrees apart instead of 90: which is which cannot be "
-            "told; move along two edges of a tile or a table"
+            f"forward and left are {np.degrees(apart_rad):.0f} degrees apart instead of 90: the directions are "
+            "ambiguous; move along two edges of a tile or a table"
         )
     hand = 1.0 if float(cross(forward, left) @ up) > 0.0 else -1.0
     walked = _unit(forward + hand * cross(left, up))
@@ -93,7 +93,7 @@ def find_axes(forward_m: FloatArray, left_m: FloatArray, up_m: FloatArray) -> Ax
 
 
 def body_attitude(axes: Axes, q_streamed_markers: FloatArray) -> FloatArray:
-    """Return q_body_markers (4,) of a body held level with its nose in the direction walked; not for mirrored data."""
+    """Return q_body_markers (4,) of a body held level, nose in the direction walked; not for mirrored data."""
     rows = np.stack(
         (axes.walked_forward, cross(axes.R_world_streamed[2], axes.walked_forward), axes.R_world_streamed[2])
     )
@@ -104,7 +104,7 @@ def attitude_problem(axes: Axes, turn: BodyMotion) -> str:
     """Describe a contradiction of attitudes and positions, shown by a turn to the left; empty when they agree.
 
     Raises:
-        Refused: the turn was too small.
+        CalibrationError: the turn was too small.
     """
     turn_rad = turn.turn_rad
     angle_rad = float(np.linalg.norm(turn_rad))
@@ -125,7 +125,7 @@ def attitude_problem(axes: Axes, turn: BodyMotion) -> str:
         f"positions have {axis_name(up)} up, but a turn to the left arrives as one about {axis_name(turn_rad)}: "
         "attitudes and positions are in different axes (old mocap versions turn only the positions when "
         "their up axis is changed): set the up axis in the mocap system so that both agree, "
-        "and define the rigid body anew"
+        "and define the rigid body again"
     )
 
 
@@ -137,7 +137,7 @@ def _nearest_axis(direction: FloatArray) -> FloatArray:
 
 
 def _level(name: str, move_m: FloatArray, up: FloatArray) -> FloatArray:
-    """Return horizontal unit direction of a move."""
+    """Return the horizontal unit direction of a move."""
     climb_rad = abs(_angle(move_m, up) - np.pi / 2)
     if climb_rad > _LEVEL_RAD:
         raise CalibrationError(

@@ -1,4 +1,4 @@
-"""Leads somebody through moves, and notices by itself when each is done."""
+"""Instructions for the moves of an alignment; the end of each move is detected."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _LOOK_S: Final = 0.25
 _TROUBLE_NS: Final = 3 * NS_PER_S
 _SPOT_NS: Final = 1500 * NS_PER_MS
 _SPOT_APART_M: Final = 0.2
-_TELL_NS: Final = 5 * NS_PER_S
+_REPORT_NS: Final = 5 * NS_PER_S
 _MOVING_NS: Final = 3 * NS_PER_S
 _LAB_FLIES: Final = "The emulated lab's drone always flies: start it with `vil-bridge lab --carried` instead"
 
 
 class _Voice:
-    """Says each thing once, and what is in the way while nothing comes."""
+    """Printer of instructions, each once, and of what is missing while no data come."""
 
     def __init__(
         self, say: Say, recorder: SampleRecorder, actors: Sequence[str], timeout_s: float, imu: str | None = None
@@ -52,16 +52,16 @@ class _Voice:
         self._last = ""
 
     def __call__(self, text: str) -> None:
-        """Speak, unless these were the last words."""
+        """Print a text, unless it was the last one."""
         if text != self._last:
             self._say(text)
             self._last = text
 
     async def listen(self, waiting_for: str) -> None:
-        """Let time pass.
+        """Wait for more data.
 
         Raises:
-            Refused: it took too long.
+            CalibrationError: it took too long.
         """
         troubles = [*map(self._recorder.trouble, self._actors)]
         if self._imu is not None:
@@ -78,7 +78,7 @@ async def lead_moves(config: BridgeConfig, actor: str, say: Say, timeout_s: floa
     """Record the moves of :data:`~vil_bridge.tools.align.steps.STEPS`.
 
     Raises:
-        Refused: the time is over.
+        CalibrationError: the time is over.
         ConfigError: the source cannot be had.
     """
     hold = f"hold {actor} level with its nose in the direction that shall be forward, and keep still"
@@ -106,20 +106,20 @@ async def record_shaking(
     """Record poses and inertial samples while somebody turns the body about all its axes.
 
     Raises:
-        Refused: no poses, or no inertial samples, came in time.
+        CalibrationError: no poses, or no inertial samples, came in time.
         ConfigError: a source cannot be had.
     """
     async with recording(config, [actor], imu=True) as recorder:
         voice = _Voice(say, recorder, [actor], 2.0 * seconds + 10.0, imu)
         voice(f"turn {actor} briskly to and fro about all of its axes, in sight of the cameras, for {seconds:.0f} s")
-        told_ns = 0
+        reported_ns = 0
         while True:
             poses, samples = recorder.poses(actor), recorder.imu(imu)
             elapsed_ns = int(poses.t_ns[-1] - poses.t_ns[0]) if len(poses) else 0
             if elapsed_ns > seconds * NS_PER_S and len(samples.t_ns):
                 return poses, samples
-            if elapsed_ns - told_ns > _TELL_NS:
-                told_ns = elapsed_ns
+            if elapsed_ns - reported_ns > _REPORT_NS:
+                reported_ns = elapsed_ns
                 voice(f"{elapsed_ns / NS_PER_S:.0f} of {seconds:.0f} s: {len(poses)} poses")
             await voice.listen(f"{seconds:.0f} s of tracked poses of {actor}")
 
@@ -128,7 +128,7 @@ async def record_shaking(
 
 
 def spots(track: PoseTrack, actor: ActorConfig) -> FloatArray:
-    """Return places (k, 3) where the body's origin lay for 1.5 s, in order, each away from the one before."""
+    """Return the places (k, 3) where the body's origin lay for 1.5 s, in order, each away from the one before."""
     found: list[FloatArray] = []
     for rest in find_rests(track):
         if track.t_ns[rest.end - 1] - track.t_ns[rest.begin] < _SPOT_NS:
@@ -142,10 +142,10 @@ def spots(track: PoseTrack, actor: ActorConfig) -> FloatArray:
 async def lead_spots(
     config: BridgeConfig, actors: tuple[str, str], count: int, say: Say, timeout_s: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return places (count, 3) of two bodies, each in its room's frame, put down at the same marks in the same order.
+    """Record places (count, 3) of two bodies, each in its room's frame, put down at the same marks in order.
 
     Raises:
-        Refused: the time is over.
+        CalibrationError: the time is over.
         ConfigError: a source cannot be had.
     """
     async with recording(config, actors) as recorder:
@@ -166,10 +166,10 @@ async def lead_spots(
 async def record_wand(
     config: BridgeConfig, actors: tuple[str, str], say: Say, seconds: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return places (k, 3) of one body that both rooms see, in the frame of each, at the same instants.
+    """Record the places (k, 3) of one body that both rooms see, in the frame of each, at the same instants.
 
     Raises:
-        Refused: the rooms hardly saw it at the same time.
+        CalibrationError: the rooms hardly saw it at the same time.
         ConfigError: a source cannot be had.
     """
     async with recording(config, actors) as recorder:
@@ -185,14 +185,14 @@ async def record_wand(
 
 
 def _bodies(track: PoseTrack, actor: ActorConfig) -> PoseTrack:
-    """Return poses of the body itself."""
+    """Return the poses of the body itself."""
     T_markers_body = actor.T_body_markers.transform().inverse()
     T = Transform(track.p_room_m, track.q_room_markers)
     return PoseTrack(track.t_ns, T.apply(T_markers_body.p_m), track.q_room_markers)
 
 
 def _paired(a: PoseTrack, b: PoseTrack, within_ns: int = 50 * NS_PER_MS) -> tuple[FloatArray, FloatArray]:
-    """Return places at the stamps of ``a``, those of ``b`` between two of its own that are not far apart."""
+    """Return the places at the stamps of ``a``, those of ``b`` between two of its own that are not far apart."""
     after = np.clip(np.searchsorted(b.t_ns, a.t_ns), 1, len(b) - 1)
     near = (b.t_ns[after - 1] <= a.t_ns) & (a.t_ns <= b.t_ns[after]) & (b.t_ns[after] - b.t_ns[after - 1] < within_ns)
     if np.count_nonzero(near) < 20:

@@ -44,7 +44,7 @@ class HandEye:
         sd_rad, sd_m: standard deviation of its rotation and translation, the worst axis.
         offset_ns: stamps of the IMU minus stamps of the poses, for the same instant.
         gyro_bias_radps, accel_bias_mps2: shape (3,), IMU axes.
-        gravity_room_mps2: shape (3,), as found; its direction tells how level the room's frame is.
+        gravity_room_mps2: shape (3,), as found; its direction shows how level the room's frame is.
         seconds: how much motion it rests on.
     """
 
@@ -72,7 +72,7 @@ def calibrate(poses: PoseTrack, imu: ImuTrack) -> HandEye:
         imu: its stamps are of (nearly) the same clock, within half a second.
 
     Raises:
-        Refused: too little data, or motion that does not tell: says which motion is missing.
+        CalibrationError: too little data, or not enough motion: says which motion is missing.
     """
     samples = resample(poses, imu)
     coarse_s = _coarse_offset_s(samples)
@@ -112,7 +112,7 @@ _FASTER_TURNS: Final = "turn the body faster and with quick changes of direction
 
 
 def _coarse_offset_s(samples: Samples) -> float:
-    """Return lag at which the two sensors' turning speeds look most alike; needs no rotation and hardly a bias."""
+    """Return the lag at which the two sensors' turning speeds look most alike; needs no rotation and hardly a bias."""
     from scipy.signal import correlate  # takes longer to import than all else here
 
     reach = round(LARGEST_OFFSET_S / STEP_S)
@@ -139,7 +139,7 @@ class _Rotation:
 
 
 def _fit_rotation(samples: Samples, offset_s: float) -> _Rotation:
-    """Return robust Kabsch fit of rotation vectors of the windows, the gyroscope's bias found with it."""
+    """Fit rotation vectors robustly (Kabsch) of the windows, the gyroscope's bias found with it."""
     pairs = [_windows(samples, stretch, offset_s) for stretch in samples.stretches]
     turn_markers = np.concatenate([markers for markers, _ in pairs])
     rates = np.concatenate([w for _, w in pairs])
@@ -163,7 +163,7 @@ def _fit_rotation(samples: Samples, offset_s: float) -> _Rotation:
 
 
 def _windows(samples: Samples, stretch: Stretch, offset_s: float) -> tuple[FloatArray, FloatArray]:
-    """Return rotation vectors (m, 3) of the markers, and the gyroscope's rates (m, steps, 3) in the same windows."""
+    """Return the rotation vectors (m, 3) of the markers, and the gyroscope's rates (m, steps, 3) in their windows."""
     count = (len(stretch.t_s) - 1) // _TURN_STEPS
     q = stretch.q_room_markers[: count * _TURN_STEPS + 1 : _TURN_STEPS]
     w = samples.imu_at(stretch, offset_s)[: count * _TURN_STEPS + 1, :3]
@@ -172,7 +172,7 @@ def _windows(samples: Samples, stretch: Stretch, offset_s: float) -> tuple[Float
 
 
 def _integrate(rates: FloatArray) -> FloatArray:
-    """Return rotation vectors (m, 3) of rates (m, steps, 3)."""
+    """Return the rotation vectors (m, 3) of rates (m, steps, 3)."""
     steps = q_exp(rates * STEP_S)
     turned = steps[:, 0]
     for k in range(1, _TURN_STEPS):
@@ -209,7 +209,7 @@ class _Lever:
 
 
 def _fit_lever(samples: Samples, offset_s: float, q_imu_markers: FloatArray) -> _Lever:
-    """Return robust least squares of lever arm, accelerometer bias and gravity over all kernel windows."""
+    """Fit lever arm, accelerometer bias and gravity by robust least squares over all kernel windows."""
     parts = [_equations(samples, stretch, offset_s, q_imu_markers) for stretch in samples.stretches]
     A, y = (np.concatenate(column) for column in zip(*parts, strict=True))
     x, weight = fit(A, y)
@@ -220,7 +220,7 @@ def _fit_lever(samples: Samples, offset_s: float, q_imu_markers: FloatArray) -> 
 def _equations(
     samples: Samples, stretch: Stretch, offset_s: float, q_imu_markers: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return coefficients (m, 3, 9) of (lever arm, accelerometer bias, gravity) and right-hand sides (m, 3)."""
+    """Return the coefficients (m, 3, 9) of (lever arm, accelerometer bias, gravity) and right-hand sides (m, 3)."""
     kernel, curvature = _kernel()
     stride = len(kernel) // 4
     R = q_to_matrix(q_mul(stretch.q_room_markers, q_conj(q_imu_markers)))
@@ -242,7 +242,7 @@ def _kernel() -> tuple[FloatArray, FloatArray]:
 
 
 def _smooth(values: FloatArray, kernel: FloatArray, stride: int) -> FloatArray:
-    """Return convolution of the columns of (n, k) where the kernel fits, every ``stride``-th row."""
+    """Return the convolution of the columns of (n, k) where the kernel fits, every ``stride``-th row."""
     return np.stack([np.convolve(column, kernel, "valid")[::stride] for column in values.T], axis=1)
 
 
@@ -250,12 +250,12 @@ def _smooth(values: FloatArray, kernel: FloatArray, stride: int) -> FloatArray:
 
 
 def _leave_one_out(count: int) -> list[npt.NDArray[np.int_]]:
-    """Return for each block of time the rows outside it."""
+    """Return the rows outside each block of time."""
     rows = np.arange(count)
     return [np.delete(rows, block) for block in np.array_split(rows, _BLOCKS)]
 
 
 def _jackknife_sd(deviations: FloatArray) -> float:
-    """Return standard deviation of the worst axis, from leave-one-out deviations (blocks, 3)."""
+    """Return the standard deviation of the worst axis, from leave-one-out deviations (blocks, 3)."""
     spread = deviations - deviations.mean(axis=0)
     return float(np.sqrt((len(spread) - 1) / len(spread) * (spread**2).sum(axis=0)).max())

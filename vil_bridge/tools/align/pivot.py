@@ -1,4 +1,4 @@
-"""Where a body's centre is in its marker frame: the point that stays in place while the body is tilted.
+"""Centre of a body in its marker frame: the point that stays in place while the body is tilted.
 
 All poses of the tilting satisfy p_i + R_i v = c with the pivot v (marker axes) and the centre c (room):
 a linear sphere fit over both. v is seen only across the axis of a turn, so two axes are needed.
@@ -42,7 +42,7 @@ def find_pivot(track: PoseTrack) -> Pivot:
     """Fit the pivot; outliers (a label swap, a slip of the hand) weigh less.
 
     Raises:
-        Refused: the body was not turned about two axes, or no point of it stayed in place.
+        CalibrationError: the body was not turned about two axes, or no point of it stayed in place.
     """
     if len(track) < 20:
         raise CalibrationError("the body was hardly seen while it was tilted: keep its markers in sight of the cameras")
@@ -66,7 +66,7 @@ def find_pivot(track: PoseTrack) -> Pivot:
 
 
 def _second_axis_rad(track: PoseTrack) -> float:
-    """Return root-mean-square rotation about the second principal axis of the tilting."""
+    """Return the root-mean-square rotation about the second principal axis of the tilting."""
     middle = track.q_room_markers[len(track) // 2]
     turned = q_log(q_mul(q_conj(middle), track.q_room_markers))
     spread = np.linalg.eigvalsh(np.cov((turned - turned.mean(axis=0)).T))

@@ -1,4 +1,4 @@
-"""From the recorded moves to what should stand in the configuration."""
+"""Proposed configuration from the recorded moves."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _YUP_TO_ZUP: Final = yup_to_zup(np.eye(3), np.zeros((3, 4)))[0].T
 
 @dataclass(frozen=True, slots=True)
 class EstimatedMount:
-    """What the moves told.
+    """Result of the moves.
 
     Attributes:
         moves: by name of their step.
@@ -66,7 +66,7 @@ def mounting_of(moves: list[BodyMotion]) -> EstimatedMount:
     """Evaluate the moves of :data:`~vil_bridge.tools.align.steps.STEPS`.
 
     Raises:
-        Refused: the moves do not tell, or the data cannot be right: the reason and what to check.
+        CalibrationError: the moves are ambiguous, or the data cannot be right: the reason and what to check.
     """
     names = [step.name for step in STEPS]
     if len(moves) != len(names):
@@ -96,7 +96,7 @@ def propose(mounting: EstimatedMount, *, T_world_room: Transform, up_axis: UpAxi
     """Return the changes that make forward, left and up the world's x, y and z.
 
     Args:
-        mounting: what the moves told.
+        mounting: the result of the moves.
         T_world_room: as configured.
         up_axis: as configured at the source; None = it has no such key.
     """

@@ -35,7 +35,7 @@ def keys_of(config: BridgeConfig, actor: str, proposal: Proposal) -> dict[str, A
 
 
 def as_yaml(keys: Mapping[str, Any]) -> str:
-    """Return sections to paste."""
+    """Return configuration sections to paste."""
     return yaml.safe_dump(dict(keys), sort_keys=False, allow_unicode=True, default_flow_style=None)
 
 
@@ -59,7 +59,7 @@ def alignment_text(mounting: EstimatedMount, rows: Mapping[str, tuple[list[float
     axes, pivot = mounting.axes, mounting.pivot
     forward, left, up = axes.names
     lines = [
-        f"axes:   forward {forward}, left {left}, up {up} of the room as it is read now; right-handed",
+        f"axes:   forward {forward}, left {left}, up {up} of the room as configured; right-handed",
         f"        forward was walked {axes.off_deg:.0f} degrees off an axis",
         f"pivot:  {_triple(pivot.p_markers_m, 1e3)} mm from the marker frame's origin, in its axes; it wandered by "
         f"{1e3 * pivot.residual_m:.1f} mm while tilted by {pivot.tilt_deg:.0f} degrees",
@@ -71,7 +71,7 @@ def alignment_text(mounting: EstimatedMount, rows: Mapping[str, tuple[list[float
 
 
 def calibration_text(found: HandEye) -> str:
-    """Return the calibration with its uncertainties and what was found beside it."""
+    """Return the calibration with its uncertainties and further findings."""
     keys = transform_keys(found.T_imu_markers)
     lines = [
         f"marker frame in the IMU's axes: {keys['p_m']} m, yaw pitch roll {keys['ypr_deg']} degrees",
@@ -82,7 +82,7 @@ def calibration_text(found: HandEye) -> str:
         f"level:       the room's z leans {found.room_tilt_deg:.1f} degrees from the vertical",
     ]
     if found.room_tilt_deg > _UNLEVEL_DEG:
-        lines.append("             that is much: set the ground plane of the mocap system anew")
+        lines.append("             that is much: set the ground plane of the mocap system again")
     return "\n".join(lines)
 
 

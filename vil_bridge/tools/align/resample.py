@@ -48,7 +48,7 @@ class Samples:
     imu: FloatArray
 
     def imu_at(self, stretch: Stretch, offset_s: float) -> FloatArray:
-        """Return angular rate and specific force (n, 6) at the grid, ``offset_s`` later in the IMU's stamps."""
+        """Return the angular rate and specific force (n, 6) at the grid, ``offset_s`` later in the IMU's stamps."""
         t_s = stretch.t_s + offset_s
         return np.stack([np.interp(t_s, self.imu_t_s, column) for column in self.imu.T], axis=1)
 
@@ -57,7 +57,7 @@ def resample(poses: PoseTrack, imu: ImuTrack) -> Samples:
     """Cut the poses at their gaps and put them on the grid; cubic in position and quaternion.
 
     Raises:
-        Refused: fewer than five seconds in which both sensors speak.
+        CalibrationError: fewer than five seconds in which both sensors speak.
     """
     if len(poses) < 2 or len(imu.t_ns) < 2:
         raise CalibrationError("no poses or no inertial samples were received: are both sources running?")
@@ -74,7 +74,7 @@ def resample(poses: PoseTrack, imu: ImuTrack) -> Samples:
     seconds = sum(len(s.t_s) for s in stretches) * STEP_S
     if seconds < _LEAST_S:
         raise CalibrationError(
-            f"only {seconds:.0f} s of uninterrupted poses with inertial samples beside them; "
+            f"only {seconds:.0f} s of uninterrupted poses with inertial samples; "
             f"at least {_LEAST_S:.0f} s are wanted, a minute is good"
         )
     return Samples(stretches, imu_t_s, np.concatenate((imu.w_radps, imu.f_mps2), axis=1))

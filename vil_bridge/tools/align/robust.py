@@ -1,4 +1,4 @@
-"""Robust linear least squares: what a hand or a marker swap spoils weighs less."""
+"""Robust linear least squares: outliers, such as a marker swap, weigh less."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAD_TO_SIGMA: Final = 1.4826
 
 
 def weights(residual: FloatArray) -> FloatArray:
-    """Return weights (m,) of residuals (m, 3): 1 within 1.5 robust standard deviations, then falling, 0 from 6."""
+    """Return the weights (m,) of residuals (m, 3): 1 within 1.5 robust standard deviations, then falling, 0 from 6."""
     size = np.linalg.norm(residual, axis=1)
     sigma = _MAD_TO_SIGMA * float(np.median(size)) + 1e-12
     weight: FloatArray = np.minimum(1.0, _HUBER * sigma / np.maximum(size, 1e-12))
@@ -26,7 +26,7 @@ def weights(residual: FloatArray) -> FloatArray:
 
 
 def solve(A: FloatArray, y: FloatArray, weight: FloatArray) -> FloatArray:
-    """Return unknowns (n,) of A x = y with A (m, 3, n), y (m, 3) and weights (m,)."""
+    """Return the unknowns (n,) of A x = y with A (m, 3, n), y (m, 3) and weights (m,)."""
     root = np.sqrt(weight)
     rows = (A * root[:, None, None]).reshape(-1, A.shape[2])
     return np.asarray(np.linalg.lstsq(rows, (y * root[:, None]).ravel(), rcond=None)[0], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Takes poses and inertial samples of actors from their real sources, in the bridge's time."""
+"""Recording of poses and inertial samples of actors from their real sources, in the bridge's time."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["SampleRecorder", "recording", "rigid_actor"]
 _Item = TypeVar("_Item")
 
 _LONGEST: Final = 200_000
-"""Samples kept of each sensor: three minutes at 1 kHz."""
+"""Stored samples of each sensor: three minutes at 1 kHz."""
 
 
 def rigid_actor(config: BridgeConfig, name: str) -> str:
-    """Return the name again, when it is an actor with one rigid body.
+    """Check that a name is that of an actor with one rigid body; return it.
 
     Raises:
         ConfigError: there is no such actor, or it is a skeleton.
@@ -40,7 +40,7 @@ def rigid_actor(config: BridgeConfig, name: str) -> str:
 
 
 class SampleRecorder:
-    """What the sources of some actors sent.
+    """Recorder of the samples of some actors.
 
     Attributes:
         sources: names of those that matter. statuses: theirs, while they run.
@@ -58,38 +58,38 @@ class SampleRecorder:
         self._imu: dict[str, list[tuple[int | None, int, list[float]]]] = {n: [] for n in names}
         self._subjects: dict[str, tuple[str, ...]] = {}
 
-    def take(self, event: SourceEvent) -> None:
-        """Keep what concerns the actors."""
+    def handle(self, event: SourceEvent) -> None:
+        """Store the samples of the actors."""
         clock = self._clocks[event.source]
         match event:
             case SourceFrame():
                 if event.t_foreign_ns is not None:
                     clock.add_stamp(event.t_foreign_ns, event.t_arrival_ns - event.latency_ns)
-                self._take_frame(event)
+                self._handle_frame(event)
             case ImuSample():
                 if event.t_foreign_ns is not None:
                     clock.add_stamp(event.t_foreign_ns, event.t_arrival_ns)
                 values = [*event.w_radps.tolist(), *event.f_mps2.tolist()]
-                _keep(self._imu[event.source], (event.t_foreign_ns, event.t_arrival_ns, values))
+                _store(self._imu[event.source], (event.t_foreign_ns, event.t_arrival_ns, values))
             case ClockExchange():
                 clock.add_exchange(event.t_sent_ns, event.t_foreign_ns, event.t_received_ns)
             case SourceReset():
-                self._forget(event)
+                self._reset(event)
 
     def poses(self, actor: str) -> PoseTrack:
         """Return the tracked poses so far."""
-        kept = self._poses[actor]
+        stored = self._poses[actor]
         clock = self._clocks[self._actors[actor].source]
-        stamps = [_bridge_ns(clock, foreign, arrival, latency) for foreign, arrival, latency, _ in kept]
-        rows = np.array([values for *_, values in kept]).reshape(-1, 7)
+        stamps = [_bridge_ns(clock, foreign, arrival, latency) for foreign, arrival, latency, _ in stored]
+        rows = np.array([values for *_, values in stored]).reshape(-1, 7)
         t_ns, order = np.unique(np.array(stamps, dtype=np.int64), return_index=True)
         return PoseTrack(t_ns, rows[order, :3], rows[order, 3:])
 
     def imu(self, source: str) -> ImuTrack:
         """Return the inertial samples so far."""
-        kept = self._imu[source]
-        stamps = [_bridge_ns(self._clocks[source], foreign, arrival, 0) for foreign, arrival, _ in kept]
-        rows = np.array([values for *_, values in kept]).reshape(-1, 6)
+        stored = self._imu[source]
+        stamps = [_bridge_ns(self._clocks[source], foreign, arrival, 0) for foreign, arrival, _ in stored]
+        rows = np.array([values for *_, values in stored]).reshape(-1, 6)
         t_ns, order = np.unique(np.array(stamps, dtype=np.int64), return_index=True)
         return ImuTrack(t_ns, rows[order, :3], rows[order, 3:])
 
@@ -111,7 +111,7 @@ class SampleRecorder:
             return f"no inertial samples: source {source} is {report.state}: {report.reason or 'nothing came yet'}"
         return "" if self._imu[source] else f"no inertial samples: source {source} runs, but sends none"
 
-    def _take_frame(self, frame: SourceFrame) -> None:
+    def _handle_frame(self, frame: SourceFrame) -> None:
         self._subjects[frame.source] = frame.subjects
         for name, actor in self._actors.items():
             if actor.source != frame.source or actor.subject not in frame.subjects:
@@ -119,9 +119,9 @@ class SampleRecorder:
             row = frame.subjects.index(actor.subject)
             if frame.tracked[row]:
                 values = [*frame.p_m[row].tolist(), *frame.q_xyzw[row].tolist()]
-                _keep(self._poses[name], (frame.t_foreign_ns, frame.t_arrival_ns, frame.latency_ns, values))
+                _store(self._poses[name], (frame.t_foreign_ns, frame.t_arrival_ns, frame.latency_ns, values))
 
-    def _forget(self, reset: SourceReset) -> None:
+    def _reset(self, reset: SourceReset) -> None:
         """Drop the samples before a reset of the clock: their stamps do not fit those after it."""
         if not reset.clock:
             return
@@ -132,9 +132,9 @@ class SampleRecorder:
                 self._poses[name].clear()
 
 
-def _keep(kept: list[_Item], item: _Item) -> None:
-    if len(kept) < _LONGEST:
-        kept.append(item)
+def _store(stored: list[_Item], item: _Item) -> None:
+    if len(stored) < _LONGEST:
+        stored.append(item)
 
 
 def _bridge_ns(clock: ClockModel, foreign_ns: int | None, arrival_ns: int, latency_ns: int) -> int:
@@ -150,6 +150,6 @@ async def recording(config: BridgeConfig, actors: Iterable[str], *, imu: bool = 
         ConfigError: a plug-in cannot be had.
     """
     recorder = SampleRecorder(config, actors, imu=imu)
-    async with listening(config, recorder.sources, recorder.take) as statuses:
+    async with listening(config, recorder.sources, recorder.handle) as statuses:
         recorder.statuses = statuses
         yield recorder

@@ -27,7 +27,7 @@ _MOVED_RAD: Final = np.radians(15.0)
 
 
 class CalibrationError(VilBridgeError):
-    """What was recorded does not tell enough; the message says why and what to do differently."""
+    """Insufficient or contradictory recorded motion; the message says why and what to do differently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class BodyMotion:
-    """What a body did between two rests.
+    """Move of a body between two rests.
 
     Attributes:
         before, after: T_room_markers of the two rests.
@@ -96,14 +96,14 @@ class BodyMotion:
 
 
 def mean_pose(track: PoseTrack) -> Transform:
-    """Return median position and mean attitude of a body that stands still."""
+    """Return the median position and mean attitude of a body that stands still."""
     q = track.q_room_markers
     same_side = q * np.where(q @ q[len(q) // 2] < 0.0, -1.0, 1.0)[:, None]
     return Transform(np.median(track.p_room_m, axis=0), q_normalize(same_side.sum(axis=0)))
 
 
 def find_rests(track: PoseTrack) -> list[Rest]:
-    """Return spans of at least 0.6 s in which the body hardly moved, as a hand holds it."""
+    """Find spans of at least 0.6 s in which the body hardly moved, as a hand holds it."""
     if len(track) < 2:
         return []
     before = np.searchsorted(track.t_ns, track.t_ns - STILL_WINDOW_NS)

@@ -1,4 +1,4 @@
-"""The moves that somebody is asked to make, in order."""
+"""The moves that the user is asked to make, in order."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _GRID: Final = (16, 12)
 _PLANE_M: Final = 3.0
 _MIXED_M: Final = (1.5, 6.0)
 _LIMITS: Final = TrackingLimits(stale_after_ns=500 * NS_PER_MS)  # by default nothing is predicted as far as 280 ms
-_EVERY: Final = 14  # rows per picture: neighbours tell the same
+_EVERY: Final = 14  # rows per picture: neighbours are redundant
 
 Errors = dict[tuple[str, int, str], FloatArray]
 """By scene, delay in ms and method: pixels."""

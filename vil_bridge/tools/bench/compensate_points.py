@@ -1,4 +1,4 @@
-"""Where the late warp shows the points of a rendered picture, and where it should.
+"""Positions of a rendered picture's points after the late warp, shown and true.
 
 Points are pixels (n, 2) of the rendered picture with z-depths (n,), so that no picture is needed: what
 is measured is the poses and the mapping, not the sampling.
@@ -26,7 +26,7 @@ T_BODY_OPTICAL: Final = Transform.of((0.12, 0.0, 0.03), q_from_euler_zyx(0.0, ma
 def reprojected(
     K: FloatArray, R_rn: FloatArray, dp_render_m: FloatArray, px: FloatArray, z_m: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return pixels (n, 2) and z-depths (n,) in the now camera of points seen at ``px`` in the render camera.
+    """Return the pixels (n, 2) and z-depths (n,) in the now camera of points seen at ``px`` in the render camera.
 
     X_n = R_rn^T (X_r - dp): the pointwise form of what
     :func:`~vil_bridge.pipeline.warp.depth_reprojection.render_map` solves for whole pictures.
@@ -78,7 +78,7 @@ def errors_px(
     z_m: FloatArray,
     d_m: float | None = None,
 ) -> dict[str, FloatArray]:
-    """Return distance from the true place in the picture, by method, of the points that are truly in view.
+    """Return the distance from the true place in the picture, by method, of the points that are truly in view.
 
     Args:
         K: intrinsic matrix.

@@ -45,7 +45,7 @@ Errors = dict[tuple[int, str], FloatArray]
 
 @dataclass(frozen=True, slots=True)
 class FlightClass:
-    """How briskly a flight goes.
+    """Speed and agility of a flight.
 
     Attributes:
         speed_mps: root mean square of the velocity.
@@ -141,7 +141,7 @@ class SimulatedFlight:
         return NavState(t_ns, noisy, v_mps + dv_mps)
 
     def velocity(self, t_ns: int) -> FloatArray:
-        """Return true velocity, shape (3,), by a central difference that is exact to micrometres per second."""
+        """Return True velocity, shape (3,), by a central difference that is exact to micrometres per second."""
         step_ns = NS_PER_MS
         after, before = self.motion.truth(t_ns + step_ns).p_m, self.motion.truth(t_ns - step_ns).p_m
         v_mps: FloatArray = (after - before) / (2e-9 * step_ns)

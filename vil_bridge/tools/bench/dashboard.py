@@ -1,9 +1,9 @@
 """`vil-bridge bench dashboard`: what ten pages that watch everything cost the pipeline.
 
 Phases with and without the pages alternate in one run of one bridge: an emulated lab with a drone, its IMU
-and a human, a stand-in renderer, and an onboard client. The frame ledger tells the latencies, so that the
+and a human, a stand-in renderer, and an onboard client. The frame ledger holds the latencies, so that the
 measurement itself costs nothing while it runs. The camera has 30 Hz: all of them and the pages have to find
-room on one computer, and where there is none the latencies tell of the scheduler only.
+room on one computer, otherwise the latencies measure the scheduler only.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ http: {{port: {http}}}
 
 @dataclass(slots=True)
 class _Phases:
-    """What was seen with the pages, or without them.
+    """Measurements with the pages, or without them.
 
     Attributes:
         spans_ns: from when to when. drops: pictures dropped, by edge. cpu_ms: of the bridge, per second.

@@ -52,10 +52,10 @@ def bench_fleet(data: Path | None) -> list[Row]:
 
 
 def measure_fleet(recorded: dict[str, Path], vehicles: int, seconds: int) -> list[Row]:
-    """Fly so many vehicles for so long, each on a circle of its own, beside recordings.
+    """Fly so many vehicles for so long, each on a circle of its own, together with recordings.
 
     ``fleet_steps_per_vehicle`` is taken at the pose whose stamp is the start plus the duration; lateness is from a
-    step's instant to the wake-up that makes it, beside that of a loop on the same timer that does nothing.
+    step's instant to the wake-up that makes it, next to that of a loop on the same timer that does nothing.
     """
     with child(_empty_loop) as empty:
         empty.recv()
@@ -132,7 +132,7 @@ def _empty_loop(conn: Connection) -> None:
 
 
 def _cpu_s() -> float:
-    """Return processor time of the processes that step vehicles for this one."""
+    """Return the processor time of the processes that step vehicles for this one."""
     return sum(_of(stat) for stat in Path("/proc").glob("[0-9]*/stat")) / os.sysconf("SC_CLK_TCK")
 
 

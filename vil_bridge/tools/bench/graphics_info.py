@@ -1,4 +1,4 @@
-"""What a benchmark that draws says of the machine."""
+"""The machine's graphics, for benchmarks that draw."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def gl_machine() -> dict[str, str]:
     context = open_context()
     try:
         with context:
-            told = describe(context)
+            found = describe(context)
     finally:
         context.release()
-    return {key: str(told[key]) for key in ("gl_renderer", "gl_version")}
+    return {key: str(found[key]) for key in ("gl_renderer", "gl_version")}

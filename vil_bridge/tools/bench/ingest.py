@@ -57,7 +57,7 @@ _STAMPS_FROM_END: Final = 38
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """What is streamed, and how often."""
+    """Streamed elements and their rate."""
 
     bodies: int
     skeletons: int = 0
@@ -77,7 +77,7 @@ def bench_ingest() -> list[Row]:
 
 
 def reference_rows() -> list[Row]:
-    """Return 20 bodies, beside the reference on the same datagrams; about 12 s."""
+    """Measure 20 bodies and the reference on the same datagrams; about 12 s."""
     ours, reference, _ = _measure(_Load(20), against=True)
     return [
         _per_frame("us_per_frame_20_bodies", ours),
@@ -91,7 +91,7 @@ def _per_frame(name: str, us: list[float]) -> Row:
 
 
 def _measure(load: _Load, *, against: bool = False) -> tuple[list[float], list[float], list[float]]:
-    """Return CPU microseconds per frame of ours and of the reference, frames per second of ours, by repetition."""
+    """Measure CPU microseconds per frame of ours and of the reference, frames per second of ours, by repetition."""
     command_port, data_port = free_ports(2, socket.SOCK_DGRAM)
     ours: list[float] = []
     reference: list[float] = []
@@ -127,9 +127,9 @@ def _reading(conn: Connection) -> tuple[int, int, int]:
 
 
 class _Crowd:
-    """Bodies on circles and upright skeletons beside them: one turn of it, computed before."""
+    """Bodies on circles and upright skeletons: one turn, computed before."""
 
-    _KEPT: Final = 1000  # one turn: 6 m/s at 1 kHz
+    _FRAMES: Final = 1000  # one turn: 6 m/s at 1 kHz
 
     def __init__(self, load: _Load) -> None:
         self.subjects = _subjects(load)
@@ -138,11 +138,11 @@ class _Crowd:
         self.skeleton_models = tuple(
             SkeletonModel(name, bones, tuple(range(-1, _BONES - 1)), offsets_m) for name in _humans(load)
         )
-        self.frames = [self._frame(i / self._KEPT) for i in range(self._KEPT)]
+        self.frames = [self._frame(i / self._FRAMES) for i in range(self._FRAMES)]
 
     def at(self, t_ns: int) -> MotionFrame:
         """Return one of the frames computed before."""
-        return self.frames[t_ns // NS_PER_MS % self._KEPT]
+        return self.frames[t_ns // NS_PER_MS % self._FRAMES]
 
     def _frame(self, t_s: float) -> MotionFrame:
         phase = 2 * np.pi * t_s + np.arange(len(self.subjects))
@@ -168,11 +168,13 @@ def _humans(load: _Load) -> tuple[str, ...]:
 
 def _motive(conn: Connection, load: _Load, command_port: int, data_port: int) -> None:
     """Run the emulated server until a message comes; its frames are encoded before, so that 1 kHz costs little."""
-    # Its own filming is put off for good: what it would film is injected.
+    # Its own frames are put off for good: the frames of the crowd are injected.
     config = MotiveEmulatorConfig(command_port=command_port, data_port=data_port, transport="multicast", rate_hz=1e-3)
     crowd = _Crowd(load)
     generator = FrameGenerator(crowd, config)
-    kept = [bytearray(encode_frame(generator.frame(0, frame), parse_version(config.version))) for frame in crowd.frames]
+    datagrams = [
+        bytearray(encode_frame(generator.frame(0, frame), parse_version(config.version))) for frame in crowd.frames
+    ]
 
     async def serve() -> None:
         async with MotiveEmulator(config, crowd, now_ns()) as server:
@@ -181,7 +183,7 @@ def _motive(conn: Connection, load: _Load, command_port: int, data_port: int) ->
             def on_tick(due_ns: int, missed: int) -> None:
                 nonlocal number
                 number += 1 + missed
-                datagram = kept[number % len(kept)]
+                datagram = datagrams[number % len(datagrams)]
                 ticks = ns_to_ticks(server.foreign_ns(due_ns), _TICKS_PER_S)
                 _NUMBER.pack_into(datagram, HEADER_BYTES, number)
                 _STAMPS.pack_into(datagram, len(datagram) - _STAMPS_FROM_END, ticks, ticks, ticks)

@@ -58,7 +58,7 @@ class Tracks:
 
 
 def bench_klt(data: Path | None) -> list[Row]:
-    """Return 60 pictures of the hall at profiles low and medium, and of the warehouse under ``data`` at profile high.
+    """Draw 60 pictures of the hall at profiles low and medium, and of the warehouse under ``data`` at profile high.
 
     Raises:
         RendererError: no OpenGL, or the warehouse cannot be read.
@@ -81,7 +81,7 @@ def _warehouse(path: Path) -> Scene:
 
 
 def _flight(scene: Scene, profile: str, T_world_place: Transform) -> list[Tracks]:
-    """Return tracks of every two successive pictures on a hovering drone's way around a place."""
+    """Return the tracks of every two successive pictures on a hovering drone's way around a place."""
     found: list[Tracks] = []
     before: ImageArray | None = None
     with EmbeddedRenderer(scene, profile) as renderer:
@@ -118,13 +118,13 @@ def follow(before: ImageArray, after: ImageArray, flow_px: ImageArray, valid: Bo
     there, found = _tracked(before, after, corners)
     back, returned = _tracked(after, before, there)
     near = np.linalg.norm(back - corners, axis=2)[:, 0] < _RETURN_PX
-    kept = np.flatnonzero(found & returned & near)
-    p, q = corners[kept, 0], there[kept, 0]
+    good = np.flatnonzero(found & returned & near)
+    p, q = corners[good, 0], there[good, 0]
     x, y = (np.ascontiguousarray(q[:, axis, None]) for axis in (0, 1))
     truth = cv2.remap(np.asarray(flow_px), x, y, cv2.INTER_LINEAR).reshape(-1, 2)
     known = cv2.remap(valid.astype(np.float32), x, y, cv2.INTER_LINEAR).ravel() > 1.0 - 1e-6
     error_px = np.linalg.norm(q - p - truth, axis=1)[known]
-    return Tracks(len(corners), len(kept), error_px.astype(np.float64))
+    return Tracks(len(corners), len(good), error_px.astype(np.float64))
 
 
 def _tracked(a: ImageArray, b: ImageArray, points: ImageArray) -> tuple[ImageArray, BoolArray]:

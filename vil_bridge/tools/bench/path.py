@@ -104,7 +104,7 @@ def _poses() -> list[Row]:
 async def _measure_poses(
     command_port: int, client: FlightGogglesClient
 ) -> tuple[list[int], list[int], list[int], list[int]]:
-    """Return datagram received to world updated, tick to message handed over, the wait between, each ns.
+    """Measure datagram received to world updated, tick to message handed over, the wait between, each ns.
 
     Between two frames and two ticks the caches cool down, which multiplies every time; the last list
     holds world update plus tick to encoded message back to back, without sockets, for comparison.
@@ -204,7 +204,7 @@ def _bridged(size_px: tuple[int, int], draw_s: float) -> Iterator[tuple[Connecti
 
 
 def _images() -> list[Row]:
-    """Return interleaved repetitions of bridge and bare relay with the same pictures at the same rate.
+    """Run interleaved repetitions of bridge and bare relay with the same pictures at the same rate.
 
     The CPU ratio counts the threads that touch images (relay and ZeroMQ's own); what the loop spends
     per frame on asking the renderer and on credits, and HTTP, is a row of its own.
@@ -242,7 +242,7 @@ def _images() -> list[Row]:
 
 
 def _phase(middle: Connection, source: Connection, sink: Connection) -> tuple[dict[str, int], tuple[Any, Any]]:
-    """Return CPU of the middle process over a phase, and both ends' reports."""
+    """Return the CPU time of the middle process over a phase, and both ends' reports."""
     time.sleep(_WARM_UP_S + 1.0)
     middle.send("cpu")
     before = middle.recv()

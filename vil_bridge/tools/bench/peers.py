@@ -184,7 +184,7 @@ def bridge(
 
 
 def thread_cpu_ns() -> dict[str, int]:
-    """Return CPU time of each thread of this process by ``name-tid``; the main thread is ``main``."""
+    """Return the CPU time of each thread of this process by ``name-tid``; the main thread is ``main``."""
     times = {}
     for task in Path("/proc/self/task").iterdir():
         name = (task / "comm").read_text().strip()

@@ -104,7 +104,7 @@ def recorded_world(*actors: Actor) -> World:
 
 
 def played(recording: BenchRecording, world: World, lead_ns: int = 0) -> Iterator[tuple[int, int]]:
-    """Tell the rows to a world one by one; yields each row's number and recording time once the world knows it.
+    """Feed the rows to a world one by one; yields each row's number and recording time once the world knows it.
 
     Args:
         recording: what to play; its time 0 is :data:`EPOCH_NS` in the world.

@@ -30,7 +30,7 @@ def percentile_row(name: str, values: Sequence[float], percent: float, unit: str
 
 
 def ratio_row(name: str, ours: Sequence[float], reference: Sequence[float]) -> Row:
-    """Return median of ours over median of the reference, from interleaved repetitions."""
+    """Return the median of ours over median of the reference, from interleaved repetitions."""
     if not len(ours) or not len(reference):
         return Row(name, None, "ratio", 0)
     return Row(name, float(np.median(ours) / np.median(reference)), "ratio", len(ours))

@@ -55,7 +55,7 @@ def bench_stream() -> list[Row]:
 
 
 def warp_rows(turns: int = _WARP_TURNS) -> list[Row]:
-    """Return CPU time of the compensator over that of a bare ``cv2.warpPerspective``, on the same pictures in turns.
+    """Compare the CPU time of the compensator with that of ``cv2.warpPerspective``, on the same pictures in turns.
 
     One OpenCV thread, so that all work is in the thread that is measured.
     """
@@ -141,7 +141,7 @@ def _configured(size_px: tuple[int, int], rate_hz: float, carrier: str) -> Itera
 
 
 def sustained_rows(phase_s: float = _PHASE_S) -> list[Row]:
-    """Return pictures per second that a client gets when the renderer costs nothing, and the bridge's CPU."""
+    """Measure the pictures per second that a client gets when the renderer costs nothing, and the bridge's CPU."""
     with (
         _fed_bridge(period_s=0.0) as (bridge, control),
         child(stream_peers.reader, control, "rgb", "compensated", "jpeg") as reader,
@@ -202,7 +202,7 @@ def _cpu_ns(bridge: Connection) -> int:
 
 
 def overload_rows(duration_s: float = _OVERLOAD_S) -> list[Row]:
-    """Return age of pictures behind a link of 15 Mbit/s that are 18 Mbit/s, and age of those of a plain publisher.
+    """Measure the age of pictures behind a link of 15 Mbit/s that are 18 Mbit/s, and age of those of a plain publisher.
 
     Both run at the same time, each with a link of its own. The age of ours counts from the request to the renderer,
     that of the publisher's from the send.
@@ -238,7 +238,7 @@ def overload_rows(duration_s: float = _OVERLOAD_S) -> list[Row]:
 
 
 def _ages_ms(seen: Iterable[tuple[int, int]]) -> list[float]:
-    """Return ages of all but those of the first second, which find an empty link."""
+    """Return the ages of all but those of the first second, which find an empty link."""
     times = sorted(seen)
     steady_ns = times[0][0] + NS_PER_S if times else 0
     return [(received - sent) / 1e6 for sent, received in times if sent >= steady_ns]

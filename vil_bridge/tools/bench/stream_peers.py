@@ -53,7 +53,7 @@ def _fed(period_s: float, bridge: Bridge) -> Iterator[None]:
 
 
 def _feed(bridge: Bridge, period_s: float, over: threading.Event) -> None:
-    """Offer frames of a flying drone's camera; each waits until the relay has handled the last, as with a quick renderer."""
+    """Offer frames of a flying drone's camera; each waits until the relay has handled the last."""
     path = next(iter(bridge.paths.values()))
     camera, subjects, tracked = path.camera, ("drone",), np.ones(1, dtype=np.bool_)
     model = camera.sight.rendered

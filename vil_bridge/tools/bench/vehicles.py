@@ -84,7 +84,7 @@ _Work = Callable[[int], None]
 
 
 def _interleaved(works: Sequence[_Work], repetitions: int, block_s: float) -> list[list[float]]:
-    """Return CPU seconds of doing each once, measured in blocks that take turns."""
+    """Measure the CPU seconds of doing each once, measured in blocks that take turns."""
     times = [_fitting(work, block_s) for work in works]
     costs: list[list[float]] = [[] for _ in works]
     for _ in range(repetitions):
@@ -116,7 +116,7 @@ def _task_step(n: int, engine: str) -> _Work:
 
 
 def _ticks(model: Model, n: int) -> _Work:
-    """Return steps of 960 Hz in the kernel, all in one call, from hover."""
+    """Return work of 960 Hz steps in the kernel, all in one call, from hover."""
     native = model.native()
     if native is None:
         raise ConfigError(f"{type(model).__name__} has no compiled kernel here")
@@ -143,7 +143,7 @@ def _bytes_per_vehicle() -> float:
 
 
 def _warm_call_s() -> float:
-    """Return from the first import to the first result in a fresh process."""
+    """Measure the time from the first import to the first result in a fresh process."""
     command = [sys.executable, "-c", _WARM_CALL]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)  # noqa: S603
     return float(said.stdout)

@@ -1,4 +1,4 @@
-"""Renders a plan into a data set: shard by shard, by any number of workers, and on again after it was interrupted.
+"""Data set rendered from a plan: shard by shard, by any number of workers, resumed after an interruption.
 
 While it is made, ``.work`` holds the plan, digests of what it reads, and an entry for each shard that is done; a shard
 without an entry is done again. ``SHA256SUMS`` is written last: a data set that has it is complete.
@@ -34,7 +34,7 @@ from vil_bridge.tools.offline.files import SUMS, folder_digest, write_sums, writ
 __all__ = ["DatasetSummary", "Progress", "render_dataset"]
 
 Progress = Callable[[int, int], None]
-"""Is told how many frames are done, and of how many."""
+"""Called with the number of done frames and of all."""
 
 _WORK: Final = ".work"
 _NOTE: Final = "begun.json"
@@ -48,7 +48,7 @@ _PICTURES_HEAD: Final = "#timestamp [ns],filename"
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """What was done.
+    """Result of a call.
 
     Attributes:
         frames: of the data set, all scenes. drawn: of these, by this call.
@@ -66,12 +66,12 @@ class DatasetSummary:
     sha256: str
 
     def as_json(self) -> dict[str, Any]:
-        """Return for machines."""
+        """Return the fields by name."""
         return asdict(self)
 
 
 class _Entry(msgspec.Struct):
-    """What ``.work`` keeps of a shard."""
+    """Entry of a shard in ``.work``."""
 
     tables: dict[str, list[str]]
     labels: dict[str, dict[str, int]]
@@ -95,7 +95,7 @@ def render_dataset(
         workers: how many draw at a time.
         ray: address of the Ray cluster whose actors draw, ``local`` = on this machine; empty = without Ray.
         shard_frames: frames of a shard: what is lost at most when a worker dies.
-        on_progress: is told of every shard.
+        on_progress: called after every shard.
 
     Raises:
         ConfigError: the plan cannot be flown, ``out`` holds something else, or a file that is read has changed.

@@ -1,4 +1,4 @@
-"""Who draws the shards: this process, some processes beside it, or Ray's on many machines. The bytes are the same."""
+"""Executors of shards: this process, several processes, or Ray's on many machines. The bytes are the same."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Executor(Protocol):
     """Workers; each draws a shard at a time."""
 
     def draw(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, ShardResult]]:
-        """Draw them all, told as they are done; one whose worker died is done again.
+        """Draw all shards, yield each when it is done; one whose worker died is done again.
 
         Raises:
             RendererError: the scene cannot be drawn, or workers die again and again.

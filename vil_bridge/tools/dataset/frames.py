@@ -1,4 +1,4 @@
-"""Every frame of a data set before anything is drawn: when, where the body is, and who else is there."""
+"""Every frame of a data set before anything is drawn: instant, pose of the body, other actors."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class FrameSequence:
 
 
 def grid_ns(start_ns: int, rate_hz: float, count: int) -> list[int]:
-    """Return so many instants of a rate."""
+    """Return ``count`` instants of a rate."""
     return [start_ns + round(k * NS_PER_S / rate_hz) for k in range(count)]
 
 
@@ -153,7 +153,7 @@ def _film(
 
 
 def _check_scene(scene: str) -> None:
-    """Say at once that a scene is missing; what is wrong in its file is told when it is opened."""
+    """Check that a scene exists, at once; errors in its file are reported when it is opened."""
     from vil_renderer.embedded import scene_names
 
     if Path(scene).suffix:

@@ -59,7 +59,7 @@ def write_inertial(plan: DatasetPlan, film: FrameSequence, folder: Path) -> None
 
 
 def calibration(plan: DatasetPlan) -> dict[str, Any]:
-    """Return cameras and IMU for programs that do not read EuRoC's sheets; JSON types."""
+    """Return the calibration of cameras and IMU for programs that do not read EuRoC's sheets; JSON types."""
     T_body_imu = _imu_place(plan)
     cameras = {
         camera.model.name: {
@@ -102,7 +102,7 @@ def _write_motion(plan: DatasetPlan, film: FrameSequence, T_body_imu: Transform,
 
 
 def _of_imu(truth: TrueState, T_body_imu: Transform) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return position, attitude and velocity (n, ...) of the IMU in the world."""
+    """Return the position, attitude and velocity (n, ...) of the IMU in the world."""
     q = truth.q_world_body
     arm = np.broadcast_to(T_body_imu.p_m, truth.p_world_m.shape)
     turn = np.broadcast_to(T_body_imu.q_xyzw, q.shape)

@@ -1,4 +1,4 @@
-"""What a data set is made of beside its plan: the bytes of its recording, of scene files, and of the files they name.
+"""Inputs of a data set in addition to its plan: its recording, scene files, and the files that they name.
 
 A data set remembers their SHA-256, since shards drawn before and after a change would not belong together. It keeps no
 path of this machine: elsewhere the same files make the same data set.
@@ -19,7 +19,7 @@ __all__ = ["inputs_of", "pathless"]
 
 
 def inputs_of(plan: DatasetPlan) -> dict[str, str]:
-    """Return SHA-256 of every file that the data set is made of, by a name that holds on any machine.
+    """Return the SHA-256 of every file that the data set is made of, by a name that holds on any machine.
 
     A file that is absent has none; who reads it says so.
 
@@ -32,11 +32,11 @@ def inputs_of(plan: DatasetPlan) -> dict[str, str]:
 
 def pathless(plan: DatasetPlan) -> dict[str, Any]:
     """Return the plan as JSON types, files by their names alone."""
-    told = plan.model_dump(mode="json")
-    told["scenes"] = [Path(scene).name for scene in plan.scenes]
+    fields = plan.model_dump(mode="json")
+    fields["scenes"] = [Path(scene).name for scene in plan.scenes]
     if plan.trajectory.recorded is not None:
-        told["trajectory"]["recorded"]["file"] = plan.trajectory.recorded.file.resolve().name
-    return told
+        fields["trajectory"]["recorded"]["file"] = plan.trajectory.recorded.file.resolve().name
+    return fields
 
 
 def _files(plan: DatasetPlan) -> Iterator[tuple[str, Path]]:
@@ -57,8 +57,8 @@ def _named_in(scene: Path) -> Iterator[tuple[str, Path]]:
         try:
             if path.is_file():
                 # Of an absolute path the end: the rest is this machine's.
-                told = Path(*path.parts[-2:]) if Path(text).is_absolute() else Path(text)
-                yield told.as_posix(), path
+                name = Path(*path.parts[-2:]) if Path(text).is_absolute() else Path(text)
+                yield name.as_posix(), path
         except OSError:  # longer than any file's name
             continue
 

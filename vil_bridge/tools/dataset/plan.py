@@ -1,4 +1,4 @@
-"""What a data set shall hold: scenes, a flight, cameras, an IMU. Read from YAML as strictly as a configuration."""
+"""Plan of a data set: scenes, a flight, cameras, an IMU. Read from YAML as strictly as a configuration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 Point = tuple[float, float, float]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
 Measurement = Literal["lidar", "range", "beacons"]
-"""What is measured beside the pictures."""
+"""Measured in addition to the pictures."""
 
 _MOST_FRAMES: Final = 1_000_000
 _MOST_CAMERAS: Final = 16
@@ -171,7 +171,8 @@ class DatasetPlan(StrictModel):
     )
     imu: ImuPlan | None = Field(default=None, description="An IMU; none = none.")
     measure: tuple[Measurement, ...] = Field(
-        default=(), description="Beside the pictures: lidar (16 rings), range (downwards, and collisions), beacons."
+        default=(),
+        description="In addition to the pictures: lidar (16 rings), range (downwards, and collisions), beacons.",
     )
 
     @model_validator(mode="after")

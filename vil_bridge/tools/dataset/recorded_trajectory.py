@@ -1,4 +1,4 @@
-"""Recorded flights: a spline through tracked poses, and for our own recordings everybody else who was there."""
+"""Recorded flights: a spline through tracked poses, and for our own recordings the other actors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["MCAP", "RecordedFlight", "SeenPoses", "recorded_poses", "snapshots_a
 
 _DEGREE: Final = 5
 _STIFFNESS: Final = 1e-3
-"""Weight of the coefficients' third differences beside the poses: what carries the spline over short gaps."""
+"""Weight of the coefficients' third differences next to the poses: it carries the spline over short gaps."""
 _LONGEST_GAP_NS: Final = NS_PER_S // 2
 _HINDSIGHT_NS: Final = 80 * NS_PER_MS
 """Everybody is asked for that much later, so that poses are interpolated between two that were seen."""
@@ -37,7 +37,7 @@ MCAP: Final = ".mcap"
 
 
 class SeenPoses(NamedTuple):
-    """Where a body was seen: times (n,), increasing, positions (n, 3) and attitudes (n, 4); and who it was."""
+    """Poses of a body: times (n,), increasing, positions (n, 3) and attitudes (n, 4); and its name."""
 
     t_ns: npt.NDArray[np.int64]
     p_m: FloatArray
@@ -63,7 +63,7 @@ class RecordedFlight:
         gaps = np.flatnonzero(np.diff(seen.t_ns) > _LONGEST_GAP_NS)
         before, after = gaps[gaps < first], gaps[gaps >= first]
         last = int(after[0]) if len(after) else len(seen.t_ns) - 1
-        # What was seen on the other side of a gap tells nothing of this stretch.
+        # What was seen on the other side of a gap says nothing about this stretch.
         stretch = slice(int(before[-1]) + 1 if len(before) else 0, last + 1)
         t_ns, p_m = seen.t_ns[stretch], seen.p_m[stretch]
         if len(t_ns) < 3:
@@ -74,7 +74,7 @@ class RecordedFlight:
         self.start_ns = max(wanted_ns, int(t_ns[0]))
         self.duration_ns = int(t_ns[-1]) - self.start_ns
         blind_s = (seen.t_ns[last + 1] - seen.t_ns[last]) / NS_PER_S if len(after) else 0.0
-        self.ends = f"then nobody saw it for {blind_s:.1f} s" if len(after) else ""
+        self.ends = f"then it was not seen for {blind_s:.1f} s" if len(after) else ""
         self._origin_ns = int(t_ns[0])
         t_s = np.asarray(1e-9 * (t_ns - self._origin_ns), np.float64)
         self._spline = _smooth(t_s, np.column_stack((p_m, _continuous(seen.q_xyzw[stretch]))), smooth_s)
@@ -164,7 +164,7 @@ def _of_actor(path: RecordedPath) -> SeenPoses:
 
 
 def snapshots_at(file: Path, t_ns: Sequence[int]) -> list[WorldSnapshot]:
-    """Return everybody in a recording of ours at instants that increase, Unix time.
+    """Return all actors of a recording of ours at instants that increase, Unix time.
 
     Raises:
         RecordingError: the file cannot be read.
@@ -185,7 +185,7 @@ def snapshots_at(file: Path, t_ns: Sequence[int]) -> list[WorldSnapshot]:
 
 
 def _played(recording: Recording, world: World) -> Iterator[int]:
-    """Let a world live through a recording; tells the bridge time after each event."""
+    """Play a recording into a world; yield the bridge time after each event."""
     for t_ns, event in arrivals(recording):
         TIME.stand_at(t_ns)
         world.ingest(event)

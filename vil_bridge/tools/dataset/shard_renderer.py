@@ -1,4 +1,4 @@
-"""Draws shards of a data set: a worker's part. What comes out depends on the plan and the shard alone."""
+"""Renderer of a data set's shards, one in each worker. Its output depends on the plan and the shard alone."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class SetCamera:
 
 
 class ShardResult(NamedTuple):
-    """What became of a shard.
+    """Result of a shard.
 
     Attributes:
         tables: rows by table. labels: classes and instances by name.
@@ -101,19 +101,19 @@ def _set_camera(number: int, name: str, config: CameraConfig) -> SetCamera:
 
 
 def columns_of(plan: DatasetPlan) -> list[str]:
-    """Return head of the index: a row is a frame of a camera, files are named from the scene's folder."""
+    """Return the head of the index: a row is a frame of a camera, files are named from the scene's folder."""
     pose = ["x_m", "y_m", "z_m", "qx", "qy", "qz", "qw"]
     return ["frame", "t_ns", "camera", *pose, *_kinds(plan, set_cameras(plan))]
 
 
 def _kinds(plan: DatasetPlan, cameras: Sequence[SetCamera]) -> list[str]:
-    """Return columns with files."""
+    """Return the columns with files."""
     drawn = [str(m) for m in Modality if any(m in camera.modalities for camera in cameras)]
     return drawn + ["beacons"] * ("beacons" in plan.measure)
 
 
 class ShardRenderer:
-    """Draws shards, one scene's renderer at a time; use it as a context manager, in one thread."""
+    """Renderer of shards, one scene at a time; use it as a context manager, in one thread."""
 
     def __init__(self, plan: DatasetPlan) -> None:
         self._plan = plan
@@ -245,7 +245,7 @@ class _Stage:
         return stream.getvalue()
 
     def below(self, frame: DatasetFrame, hidden: tuple[str, ...]) -> tuple[str, int]:
-        """Return distance downwards in metres, ``inf`` for nothing, and whether the body touches something."""
+        """Return the distance downwards in metres, ``inf`` for nothing, and whether the body touches something."""
         from vil_renderer.embedded import RangeFinder
 
         metres: Any = RangeFinder(_DOWN).measure(self.world(frame.snapshot), frame.T_world_body, frozenset(hidden))
@@ -254,7 +254,7 @@ class _Stage:
         return repr(float(metres[0])), int(self.renderer.collision(body, frame.snapshot))
 
     def beacons(self, view: View, snapshot: WorldSnapshot) -> bytes:
-        """Return beacons that a camera sees: name to u, v in pixels and z-depth in metres."""
+        """Return the beacons that a camera sees: name to u, v in pixels and z-depth in metres."""
         self.world(snapshot)
         seen = {mark.name: (mark.u_px, mark.v_px, mark.depth_m) for mark in self.renderer.landmarks(view, snapshot)}
         return json.dumps(seen).encode()

@@ -36,7 +36,7 @@ class Flight(Protocol):
 
     Attributes:
         start_ns, duration_ns: of the time in which it is known.
-        ends: why it is not longer; empty = nothing to tell.
+        ends: why it is not longer; empty = no reason.
     """
 
     start_ns: int

@@ -1,4 +1,4 @@
-"""What the onboard computer gets: readers of the demo's streams, each in a thread."""
+"""Readers of the demo's streams, each in a thread: what the onboard computer receives."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["StreamReader"]
 
 
 class StreamReader:
-    """Receives one stream, counts it, and keeps some pictures for the evaluation.
+    """Reader of one stream that counts its pictures and retains some for the evaluation.
 
     Attributes:
         frames: pictures received.
         first_ns, last_ns: when the first and the newest one came.
-        kept: every picture at least ``keep_every_s`` after the last kept one, gray.
+        retained: every picture at least ``retain_every_s`` after the last retained one, gray.
         newest: header and pixels of the newest picture.
         best: the one that was the newest when :meth:`remember` was called last.
         dropped: what the client threw away, by reason.
@@ -36,17 +36,17 @@ class StreamReader:
         variant: str = "compensated",
         modality: str = "rgb",
         color: str = "gray",
-        keep_every_s: float | None = None,
+        retain_every_s: float | None = None,
     ) -> None:
         self.camera = camera
         self.frames = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
-        self.kept: list[Delivered] = []
+        self.retained: list[Delivered] = []
         self.newest: tuple[dict[str, Any], ImageArray] | None = None
         self.best: tuple[dict[str, Any], ImageArray] | None = None
         self.dropped: Counter[str] = Counter()
-        self._keep_every_ns = None if keep_every_s is None else round(keep_every_s * NS_PER_S)
+        self._retain_every_ns = None if retain_every_s is None else round(retain_every_s * NS_PER_S)
         self._arguments: dict[str, Any] = {"camera": camera, "variant": variant, "modality": modality, "color": color}
         self._endpoint = endpoint
         self._stopping = threading.Event()
@@ -62,7 +62,7 @@ class StreamReader:
         self._thread.join(2.0)
 
     def remember(self) -> None:
-        """Keep the newest picture as the best so far."""
+        """Store the newest picture as the best so far."""
         self.best = self.newest
 
     @property
@@ -77,16 +77,18 @@ class StreamReader:
             while not self._stopping.is_set():
                 frame = receiver.next(timeout=0.2)
                 if frame is not None:
-                    self._take(frame)
+                    self._handle(frame)
                 self.dropped = Counter(receiver.counters)
 
-    def _take(self, frame: Frame) -> None:
+    def _handle(self, frame: Frame) -> None:
         t_ns = now_ns()
         self.frames += 1
         self.first_ns = self.first_ns or t_ns
         self.last_ns = t_ns
         self.newest = (frame.metadata, frame.image)
-        wanted = self._keep_every_ns
-        if wanted is not None and (not self.kept or frame.metadata["t_use_ns"] - self.kept[-1].t_use_ns >= wanted):
+        wanted = self._retain_every_ns
+        if wanted is not None and (
+            not self.retained or frame.metadata["t_use_ns"] - self.retained[-1].t_use_ns >= wanted
+        ):
             gray = np.ascontiguousarray(frame.image)
-            self.kept.append(Delivered(frame.frame_id, frame.metadata["t_use_ns"], gray, frame.metadata))
+            self.retained.append(Delivered(frame.frame_id, frame.metadata["t_use_ns"], gray, frame.metadata))

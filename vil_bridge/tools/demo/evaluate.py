@@ -1,4 +1,4 @@
-"""Is the compensation right? Delivered pictures against pictures rendered afterwards at the truth.
+"""Accuracy of the compensation: delivered pictures against pictures rendered afterwards at the true pose.
 
 For each delivered picture the embedded renderer draws what the camera really saw at the instant of
 use. Corners of that reference are found again in the delivered picture; the distance is the
@@ -80,13 +80,13 @@ class Evaluator:
         return self._renderer.render((view,), snapshot)[0].pixels
 
     def error_px(self, camera: BridgeCamera, picture: Delivered) -> FloatArray | None:
-        """Return reprojection errors of one picture's corners; None where the vehicle's pose is unknown."""
+        """Return the reprojection errors of one picture's corners; None where the vehicle's pose is unknown."""
         reference = self.reference(camera, picture.t_use_ns)
         return None if reference is None else reprojection_px(reference, picture.gray)
 
 
 def reprojection_px(reference: ImageArray, delivered: ImageArray) -> FloatArray:
-    """Return distance between where corners should be and where they are, shape (n,), pixels.
+    """Return the distances between expected and found corners, shape (n,), pixels.
 
     Shi-Tomasi corners of the reference, pyramidal Lucas-Kanade with a forward-backward check of
     0.5 px; corners that left the picture, or that the warp's black border covers, do not count.

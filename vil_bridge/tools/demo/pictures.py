@@ -1,4 +1,4 @@
-"""The demo's pictures for people: what came raw, what came compensated, and how far both are off."""
+"""The demo's pictures for people: raw, compensated, and their differences from the reference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def save_pictures(out: Path, readers: dict[str, StreamReader], evaluator: Evalua
     Raw and compensated are the pair with the largest turn in between, where there is most to see;
     ``difference.png`` shows both against the reference: left raw, right compensated.
     """
-    pair = _most_telling(readers["raw"].kept, readers["compensated"].kept)
+    pair = _most_turned(readers["raw"].retained, readers["compensated"].retained)
     if pair is not None:
         raw, compensated = pair
         _write(out / "raw.png", raw.gray)
@@ -43,8 +43,8 @@ def save_pictures(out: Path, readers: dict[str, StreamReader], evaluator: Evalua
         _write(out / "two_actors.png", cv2.cvtColor(np.ascontiguousarray(observer[1]), cv2.COLOR_RGB2BGR))
 
 
-def _most_telling(raw: list[Delivered], compensated: list[Delivered]) -> tuple[Delivered, Delivered] | None:
-    """Return pictures of both streams from one request (or nearly), where the late warp turned most."""
+def _most_turned(raw: list[Delivered], compensated: list[Delivered]) -> tuple[Delivered, Delivered] | None:
+    """Return the pictures of both streams from one request (or nearly), where the late warp turned most."""
     if not raw or not compensated:
         return None
     best = max(compensated, key=lambda d: d.header["compensation"].get("angle_rad", 0.0))

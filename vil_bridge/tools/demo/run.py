@@ -37,12 +37,12 @@ _EVALUATE_SHARE: Final = 0.25
 _EVALUATE_LIMIT_S: Final = 7.0
 _CLOSE_S: Final = 1.2
 _FEWEST_PICTURES: Final = 8
-_KEPT_PICTURES: Final = 60
+_RETAINED_PICTURES: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What the user asked for.
+    """Options of the user.
 
     Attributes:
         seconds: whole length of the demo, evaluation included, where the programs start within 5 s; the flight begins
@@ -141,7 +141,7 @@ def _start(
     lab_ns = (now_ns() - spawned_ns) // 2 if options.recording else 0
     epoch_ns = now_ns() + max(round(_LAB_START_S * NS_PER_S), lab_ns)
     processes.start("lab", "lab", *lab, "--imu", str(options.out / "imu"), "--epoch-ns", str(epoch_ns), *source)
-    readers = _readers(config.stream.bind, max(0.2, flight_s / _KEPT_PICTURES))
+    readers = _readers(config.stream.bind, max(0.2, flight_s / _RETAINED_PICTURES))
     return _Run(options, config, scenario, epoch_ns, spawned_ns, url, readers)
 
 
@@ -153,11 +153,11 @@ def _take_off(run: _Run, processes: ProcessGroup, stop: threading.Event, say: Ca
     return main.first_ns is not None
 
 
-def _readers(endpoint: str, keep_every_s: float) -> dict[str, StreamReader]:
+def _readers(endpoint: str, retain_every_s: float) -> dict[str, StreamReader]:
     """Return the onboard computer's streams, started."""
     readers = {
-        "compensated": StreamReader(endpoint, "front", keep_every_s=keep_every_s),
-        "raw": StreamReader(endpoint, "plain", variant="raw", keep_every_s=keep_every_s),
+        "compensated": StreamReader(endpoint, "front", retain_every_s=retain_every_s),
+        "raw": StreamReader(endpoint, "plain", variant="raw", retain_every_s=retain_every_s),
         "depth": StreamReader(endpoint, "plain", variant="raw", modality="depth"),
         "observer": StreamReader(endpoint, "observer", variant="raw", color="rgb"),
     }
@@ -236,7 +236,7 @@ def _compare(
     """Evaluate pictures of both streams in turn, spread over the flight, until the time is up."""
     errors: dict[str, list[FloatArray]] = {"compensated": [], "raw": []}
     names = {"compensated": "front", "raw": "plain"}
-    queues = {kind: _spread(run.readers[kind].kept) for kind in errors}
+    queues = {kind: _spread(run.readers[kind].retained) for kind in errors}
     for pair in zip(*queues.values(), strict=False):
         if time.monotonic() >= until_s and len(errors["raw"]) >= _FEWEST_PICTURES:
             break
@@ -248,6 +248,6 @@ def _compare(
 
 
 def _spread(pictures: list[Delivered]) -> list[Delivered]:
-    """Return coarse to fine: wherever the list is cut, its beginning covers the whole flight."""
+    """Order coarse to fine: wherever the list is cut, its beginning covers the whole flight."""
     order = sorted(range(len(pictures)), key=lambda i: int(f"{i:012b}"[::-1], 2))
     return [pictures[i] for i in order]

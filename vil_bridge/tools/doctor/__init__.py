@@ -1,1 +1,1 @@
-"""Looks at a computer and at what a configuration names: what is wrong, and what cures it."""
+"""Checks of a computer and of what a configuration names: what is wrong, and its cure."""

@@ -24,7 +24,7 @@ def check_serial(what: str, device: str) -> Finding:
             return fail(name, f"{device} points to {path.readlink()}, which is not there", cure)
         return fail(name, f"{device} does not exist", cure)
     if not stat.S_ISCHR(path.stat().st_mode):
-        return fail(name, f"{device} is no serial line", "give the device, best one of /dev/serial/by-id")
+        return fail(name, f"{device} is not a serial line", "give the device, best one of /dev/serial/by-id")
     if not os.access(path, os.R_OK | os.W_OK):
         return fail(name, f"no permission to open {device}", "sudo usermod -aG dialout $USER, then log in again")
     real = str(path.resolve())

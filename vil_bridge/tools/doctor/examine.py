@@ -103,8 +103,8 @@ def _configured(config: BridgeConfig, own: Sequence[Interface], seconds: float) 
     for name, reason in unusable.items():
         yield fail(f"source {name}", reason, reason.rpartition(": ")[2])
     usable = [name for name in config.sources if name not in unusable]
-    for name, heard in asyncio.run(listen(config, usable, seconds)).items():
-        yield from _source(config, name, heard)
+    for name, activity in asyncio.run(listen(config, usable, seconds)).items():
+        yield from _source(config, name, activity)
 
 
 def _endpoint_port(what: str, endpoint: str) -> Finding:
@@ -131,16 +131,16 @@ def _place(name: str, source: PluginConfig, own: Sequence[Interface]) -> Iterato
         yield check_serial(name, device)
 
 
-def _source(config: BridgeConfig, name: str, heard: SourceActivity) -> Iterator[Finding]:
+def _source(config: BridgeConfig, name: str, activity: SourceActivity) -> Iterator[Finding]:
     """Judge what a source sent; without an answer there is nothing more to judge."""
-    yield check_answer(name, heard)
-    if not heard.events:
+    yield check_answer(name, activity)
+    if not activity.events:
         return
     for actor_name, actor in config.actors.items():
         if actor.source == name:
-            yield check_subject(actor_name, actor, heard)
+            yield check_subject(actor_name, actor, activity)
     up_axis = getattr(config.sources[name], "up_axis", None)
-    for finding in (check_frozen(name, heard), check_up_axis(name, heard, up_axis), check_clock(name, heard)):
+    for finding in (check_frozen(name, activity), check_up_axis(name, activity, up_axis), check_clock(name, activity)):
         if finding is not None:
             yield finding
 

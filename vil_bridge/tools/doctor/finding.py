@@ -1,4 +1,4 @@
-"""What a check says."""
+"""Findings of checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Finding", "State", "fail", "ok", "warn"]
 
 
 class State(StrEnum):
-    """How bad it is: ``FAIL`` means that something asked for cannot work."""
+    """Severity: ``FAIL`` means that something asked for cannot work."""
 
     OK = "ok"
     WARN = "warn"
@@ -31,15 +31,15 @@ class Finding:
 
 
 def ok(name: str, text: str) -> Finding:
-    """Return all is well."""
+    """Return a good finding."""
     return Finding(name, State.OK, text)
 
 
 def warn(name: str, text: str, cure: str) -> Finding:
-    """Return it works, but worse than it could."""
+    """Return a finding that works, but worse than it could."""
     return Finding(name, State.WARN, text, cure)
 
 
 def fail(name: str, text: str, cure: str) -> Finding:
-    """Return it does not work."""
+    """Return a finding that does not work."""
     return Finding(name, State.FAIL, text, cure)

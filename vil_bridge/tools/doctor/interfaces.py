@@ -28,7 +28,7 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How datagrams reach a host.
+    """Route of datagrams to a host.
 
     Attributes:
         host_ip: its address, empty when the name is unknown. local_ip: own address of the route.
@@ -42,7 +42,7 @@ class Route:
 
 
 def interfaces() -> list[Interface]:
-    """Return interfaces that have an IPv4 address, loopback first."""
+    """Return the interfaces that have an IPv4 address, loopback first."""
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for index, name in socket.if_nameindex():

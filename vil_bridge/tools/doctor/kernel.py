@@ -1,4 +1,4 @@
-"""What the Linux kernel allows and counts. Every check reads files below a root that tests replace."""
+"""Limits and counters of the Linux kernel. Every check reads files below a root that tests replace."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TIMEX_BYTES: Final = 512
 
 
 def check_receive_buffer(root: Path = ROOT) -> Finding:
-    """Return ``net.core.rmem_max`` limits how many datagrams wait while the bridge is busy."""
+    """Check ``net.core.rmem_max``, which limits the datagrams that wait while the bridge is busy."""
     name = "socket buffers"
     limit = _number(root / "proc/sys/net/core/rmem_max")
     if limit is None:
@@ -60,7 +60,7 @@ def udp_errors(root: Path = ROOT) -> dict[str, int]:
 
 
 def check_udp_errors(before: dict[str, int], after: dict[str, int]) -> Finding:
-    """Return datagrams that the kernel dropped because a socket's buffer was full, between two readings."""
+    """Check for datagrams that the kernel dropped because a socket's buffer was full, between two readings."""
     name = "UDP drops"
     if not after:
         return warn(name, "the kernel's UDP counters cannot be read", "is this Linux, with /proc mounted?")
@@ -76,7 +76,7 @@ def check_udp_errors(before: dict[str, int], after: dict[str, int]) -> Finding:
 
 
 def check_reverse_path(root: Path = ROOT, interface_count: int = 2) -> Finding:
-    """Return a strict reverse path filter drops multicast that comes in where the route does not go out."""
+    """Check the reverse path filter: a strict one drops multicast from an interface without a route back."""
     name = "reverse path filter"
     values = {p.parent.name: _number(p) for p in sorted((root / "proc/sys/net/ipv4/conf").glob("*/rp_filter"))}
     everywhere = values.pop("all", None) or 0
@@ -91,7 +91,7 @@ def check_reverse_path(root: Path = ROOT, interface_count: int = 2) -> Finding:
 
 
 def check_clock_source(root: Path = ROOT) -> Finding:
-    """Return a slow clock source costs a microsecond and more at each of thousands of stamps a second."""
+    """Check the clock source: a slow one costs a microsecond or more at each of thousands of stamps a second."""
     name = "clock source"
     path = root / "sys/devices/system/clocksource/clocksource0/current_clocksource"
     try:
@@ -135,7 +135,7 @@ def check_realtime() -> Finding:
 
 
 def check_disk(folder: Path) -> Finding:
-    """Return room for recordings and logs."""
+    """Check the space for recordings and logs."""
     name = "disk"
     free = shutil.disk_usage(folder).free
     text = f"{free / (1 << 30):.1f} GiB free in {folder.resolve()}"

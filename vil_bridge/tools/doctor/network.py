@@ -88,7 +88,7 @@ def check_multicast(interface: Interface, group: str = MOCAP_GROUP, root: Path =
 
 
 def _joined(group: str, root: Path) -> set[str]:
-    """Return names of the interfaces on which the kernel is a member of a group."""
+    """Return the names of the interfaces on which the kernel is a member of a group."""
     try:
         lines = (root / "proc/net/igmp").read_text().splitlines()[1:]
     except OSError:
@@ -140,7 +140,7 @@ def port_holder(port: int, root: Path = _ROOT) -> str:
 
 
 def open_files(root: Path = _ROOT) -> Iterator[tuple[int, str]]:
-    """Yield (pid, what it has open) of all processes that may be looked into."""
+    """Yield (pid, open file) of all processes that may be looked into."""
     for folder in (root / "proc").glob("[0-9]*/fd"):
         with contextlib.suppress(OSError):
             for fd in folder.iterdir():

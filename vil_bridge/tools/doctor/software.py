@@ -1,4 +1,4 @@
-"""What is installed: codecs, OpenGL, SDKs and extras."""
+"""Installed software: codecs, OpenGL, SDKs and extras."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SDKS: Final = {"vicon_dssdk": "Vicon's own SDK", "pyvicon_datastream": "pyvicon
 
 
 def check_gl(timeout_s: float = _GL_TIMEOUT_S) -> Finding:
-    """Return opens a context as the embedded renderer does, in a process that may hang or crash."""
+    """Open a context as the embedded renderer does, in a process that may hang or crash."""
     name = "OpenGL"
     if importlib.util.find_spec("moderngl") is None:
         cure = "pip install 'vil-bridge[gl]' where the embedded renderer is wanted"
@@ -45,7 +45,7 @@ def check_gl(timeout_s: float = _GL_TIMEOUT_S) -> Finding:
 
 
 def check_jpeg() -> Finding:
-    """Return a picture through the JPEG codec and back."""
+    """Send a picture through the JPEG codec and back."""
     name = "JPEG codec"
     try:
         import numpy as np
@@ -63,7 +63,7 @@ def check_jpeg() -> Finding:
 
 
 def check_video() -> Finding:
-    """Return PyAV, for H.264 and HEVC."""
+    """Check for PyAV, which encodes H.264 and HEVC."""
     if importlib.util.find_spec("av") is None:
         return ok("video codec", "PyAV is not installed: JPEG and raw streams only")
     return ok("video codec", "PyAV is installed")
@@ -81,6 +81,6 @@ def check_extra(module: str, *, needed: bool = False) -> Finding:
 
 
 def check_sdks() -> Finding:
-    """Return vendors' clients that are used where they are found."""
+    """List vendors' clients, which are used where they are found."""
     found = [text for module, text in _SDKS.items() if importlib.util.find_spec(module) is not None]
     return ok("vendor SDKs", ", ".join(found) or "none; the bridge's own clients need none")

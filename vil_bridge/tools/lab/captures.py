@@ -56,7 +56,7 @@ class CaptureSpec:
         """Return the server of the capture, not running yet.
 
         Raises:
-            RecordingError: the file cannot be read, or is no capture.
+            RecordingError: the file cannot be read, or is not a capture.
             ConfigError: it holds nothing to play.
             OSError: the port is taken.
         """

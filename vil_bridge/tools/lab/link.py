@@ -55,7 +55,7 @@ class LinkEmulator:
         self.up.cut_until_ns = self.down.cut_until_ns = -math.inf
 
     def change(self, faults: str) -> None:
-        """Be another network from now on, without losing a connection; resets by time need a new link.
+        """Change to another network without losing a connection; resets by time need a new link.
 
         Raises:
             ConfigError: the text says nothing.

@@ -1,4 +1,4 @@
-"""How a link is written: ``[tcp:][HOST:]PORT=[HOST:]PORT[:FAULTS]``."""
+"""Notation of a link: ``[tcp:][HOST:]PORT=[HOST:]PORT[:FAULTS]``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLACE: Final = r"((?:[^=:]+:)?\d{1,9})"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What happens in one direction.
+    """Faults and rate of one direction.
 
     Attributes:
         faults: of its messages; ``halfopen`` is a cut, ``restart`` a reset of all connections.

@@ -1,4 +1,4 @@
-"""Motions that the lab's cameras film: those of a scenario, or any recording next to it."""
+"""Motions that the lab's cameras see: those of a scenario, or any recording next to it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class MeasuredMotion:
 
 @dataclass(frozen=True, slots=True)
 class RoomMotion:
-    """What happens in a room, and how often its cameras look."""
+    """Motion in a room, and the rate of its cameras."""
 
     motion: MocapMotion
     rate_hz: float
@@ -48,7 +48,7 @@ class RoomMotion:
 
 @dataclass(frozen=True, slots=True)
 class LabMotions:
-    """Both rooms, and what the vehicle's IMU feels; None = there is none."""
+    """Both rooms, and the vehicle's inertial motion; None = there is none."""
 
     flight: RoomMotion
     actor: RoomMotion
@@ -62,7 +62,7 @@ class LabMotions:
 
     @classmethod
     def carried(cls) -> LabMotions:
-        """Return somebody carries the vehicle, switched off, through the moves of ``vil-bridge align``."""
+        """Return the vehicle, switched off, carried through the moves of ``vil-bridge align``."""
         simulated = cls.simulated()
         return cls(RoomMotion(CarriedMotion(VEHICLE_SUBJECT), simulated.flight.rate_hz), simulated.actor, None)
 
@@ -71,7 +71,7 @@ class LabMotions:
         """Return a recording in the room of its subjects; the other room is simulated.
 
         A folder (EuRoC layout) is a flight with its IMU, cut to its events within ``seconds`` (0 = all
-        of it). Any other recording has no IMU, is looped, and is filmed at its own rate.
+        of it). Any other recording has no IMU, is looped, and is streamed at its own rate.
 
         Raises:
             ConfigError: it cannot be read.

@@ -1,4 +1,4 @@
-"""What a link does with the bytes: one relay for UDP datagrams, one for TCP connections."""
+"""Relays of a link: one for UDP datagrams, one for TCP connections."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LinkDirection:
     Attributes:
         counters: ``offered`` = ``delivered`` - ``duplicated`` - ``garbage`` + ``lost`` + ``silenced`` +
             ``overflow`` + ``unsent`` + what is on its way; ``bytes`` are those delivered.
-        cut_until_ns: bridge time until which nothing passes, beside the cuts of the faults.
+        cut_until_ns: bridge time until which nothing passes, in addition to the cuts of the faults.
     """
 
     def __init__(self, way: Way) -> None:
@@ -48,7 +48,7 @@ class LinkDirection:
         self.change(way)
 
     def change(self, way: Way) -> None:
-        """Be another network from now on, the origin of its episodes; what is under way comes out as planned."""
+        """Change to another network, whose episodes begin now; what is under way comes out as planned."""
         self.faults = way.faults
         self.started_ns = now_ns()
         self._delivery = Delivery(way.faults, self.counters)

@@ -29,7 +29,7 @@ DEFAULT_SERVERS: Final = (ServerSpec.parse("motive", "flight@1510,1511"), Server
 
 @dataclass(frozen=True, slots=True)
 class LabConfig:
-    """Where the emulated lab is found.
+    """Configuration of the emulated lab.
 
     Attributes:
         imu_link: path that appears as the vehicle's serial port.
@@ -47,13 +47,13 @@ class LabConfig:
     epoch_ns: int | None = None
 
 
-async def run_lab(filmed: LabMotions, config: LabConfig, tell: Callable[[str], None] = lambda _: None) -> None:
+async def run_lab(motions: LabMotions, config: LabConfig, report: Callable[[str], None] = lambda _: None) -> None:
     """Serve until SIGINT or SIGTERM.
 
     Args:
-        filmed: what happens in the rooms.
-        config: who looks on, and where they are found.
-        tell: takes what people want to know on the way.
+        motions: what happens in the rooms.
+        config: the servers and their addresses.
+        report: called with lines for people.
 
     Raises:
         ExceptionGroup: of ``ConfigError`` where a port is in use or the IMU's link cannot be made, else of bugs.
@@ -63,16 +63,16 @@ async def run_lab(filmed: LabMotions, config: LabConfig, tell: Callable[[str], N
     for sig in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(sig, stop.set)
     epoch_ns = now_ns() if config.epoch_ns is None else config.epoch_ns
-    runs = [_named(server.title, _server(filmed, server, epoch_ns).run()) for server in config.servers]
+    runs = [_named(server.title, _server(motions, server, epoch_ns).run()) for server in config.servers]
     runs += [_named(f"link {link.listen[0]}:{link.listen[1]}", LinkEmulator(link).run()) for link in config.links]
-    runs += [_named(capture.title, _replay(capture, tell)) for capture in config.captures]
-    if filmed.imu is not None:
-        imu = SerialImuEmulator(filmed.imu, epoch_ns, config.imu_link)
+    runs += [_named(capture.title, _replay(capture, report)) for capture in config.captures]
+    if motions.imu is not None:
+        imu = SerialImuEmulator(motions.imu, epoch_ns, config.imu_link)
         runs.append(_named(f"IMU {config.imu_link}", imu.run()))
         if config.msp_link is not None:
-            runs.append(_named(f"MSP {config.msp_link}", MspEmulator(filmed.imu, epoch_ns, config.msp_link).run()))
+            runs.append(_named(f"MSP {config.msp_link}", MspEmulator(motions.imu, epoch_ns, config.msp_link).run()))
         if config.msp_port is not None:
-            by_tcp = MspEmulator(filmed.imu, epoch_ns, port=config.msp_port)
+            by_tcp = MspEmulator(motions.imu, epoch_ns, port=config.msp_port)
             runs.append(_named(f"MSP on TCP port {config.msp_port}", by_tcp.run()))
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(run) for run in runs]
@@ -81,18 +81,18 @@ async def run_lab(filmed: LabMotions, config: LabConfig, tell: Callable[[str], N
             task.cancel()
 
 
-def _server(filmed: LabMotions, server: ServerSpec, epoch_ns: int) -> RunningServer:
-    room = filmed.flight if server.room == "flight" else filmed.actor
+def _server(motions: LabMotions, server: ServerSpec, epoch_ns: int) -> RunningServer:
+    room = motions.flight if server.room == "flight" else motions.actor
     return server.open(room.motion, room.rate_hz, epoch_ns)
 
 
-async def _replay(capture: CaptureSpec, tell: Callable[[str], None]) -> None:
+async def _replay(capture: CaptureSpec, report: Callable[[str], None]) -> None:
     await capture.open().run()
-    tell(f"{capture.title}: the capture has ended")
+    report(f"{capture.title}: the capture has ended")
 
 
 async def _named(title: str, run: Coroutine[Any, Any, None]) -> None:
-    """Say who it was that could not be opened."""
+    """Run, and name what could not be opened."""
     try:
         await run
     except OSError as exc:

@@ -1,6 +1,6 @@
-"""What happens in the emulated lab: the motions, the rooms they take place in, and the truth.
+"""Scenario of the emulated lab: the motions, their rooms, and the true poses.
 
-Two rooms stand beside each other in one virtual hall: a drone flies in the first (a simulated one, or
+Two rooms stand next to each other in one virtual hall: a drone flies in the first (a simulated one, or
 a recording of a real one), a human walks in the second. The lab's emulators film these motions; the
 demo's evaluator asks the same motions for the truth.
 """
@@ -27,10 +27,10 @@ HUMAN_SUBJECT = "Actor"
 
 
 class VehicleMotion(MocapMotion, InertialMotion, Protocol):
-    """A vehicle that can be filmed, felt and checked."""
+    """A vehicle with mocap, inertial and true motion."""
 
     def truth(self, t_ns: int) -> Transform | None:
-        """Return t_room_body, None where nobody knows it."""
+        """Return T_room_body, None where it is unknown."""
         ...
 
 
@@ -56,7 +56,7 @@ class Scenario:
 
     @classmethod
     def recorded(cls, folder: Path, seconds: float) -> Scenario:
-        """Return a real vehicle's recording (EuRoC layout) in the flight room, the human beside it.
+        """Return a real vehicle's recording (EuRoC layout) in the flight room, and the human.
 
         A run shorter than the recording plays the recording's tracking gaps and its motion.
 

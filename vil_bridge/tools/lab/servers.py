@@ -1,4 +1,4 @@
-"""Which mocap servers the lab can emulate, and how one is asked for: ``actor@127.0.0.1:1520``."""
+"""Mocap servers that the lab can emulate, and their notation: ``actor@127.0.0.1:1520``."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def with_faults(servers: Sequence[ServerSpec], texts: Sequence[str]) -> tuple[Se
     """Return the servers with the faults of ``[KIND:|ROOM:]FAULTS``; without a name they are for all.
 
     Raises:
-        ConfigError: the text says nothing, or nobody has that name.
+        ConfigError: the text is malformed, or names no server or room.
     """
     for text in texts:
         name, colon, rest = text.partition(":")
@@ -174,7 +174,7 @@ KINDS: Final[Mapping[str, EmulatorKind]] = {
         "vil_adapters.qualisys.emulator:QtmEmulator",
         "vil_adapters.qualisys.config:QtmEmulatorConfig",
         _QTM_PORT,
-        # At its usual port it also answers searches; a second one beside it would find that port taken.
+        # At its usual port it also answers searches; a second one would find that port taken.
         lambda s: {"port": s.port, "discovery_port": _QTM_DISCOVERY_PORT if s.port == _QTM_PORT else 0},
     ),
 }

@@ -26,17 +26,17 @@ def arrivals(recording: Recording) -> Iterator[tuple[int, SourceEvent]]:
         RecordingError: the file is damaged.
     """
     now_ns: int | None = None
-    kept_ns = 0
+    before_ns = 0
     for event, recorded_ns, _ in recording.stamped_events():
         t_ns = _arrival_ns(event)
         if t_ns is not None:
-            if now_ns is not None and (t_ns - now_ns) - (recorded_ns - kept_ns) > _LONGEST_LEAP_NS:
+            if now_ns is not None and (t_ns - now_ns) - (recorded_ns - before_ns) > _LONGEST_LEAP_NS:
                 raise RecordingError(
                     f"{recording.path}: an event came hours later than the file was written: it is damaged"
                 )
-            kept_ns = recorded_ns
+            before_ns = recorded_ns
             now_ns = t_ns if now_ns is None else max(now_ns, t_ns)
-        if now_ns is not None:  # what comes first and tells no time resets what is still empty
+        if now_ns is not None:  # a reset without a time that comes first resets what is still empty
             yield now_ns, event
 
 

@@ -66,7 +66,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Return SHA-256 of every file below a folder by its path there, in the order of the paths.
+    """Return the SHA-256 of every file below a folder by its path there, in the order of the paths.
 
     :data:`SUMS` is left out, and so is what begins with a dot.
     """
@@ -91,7 +91,7 @@ def folder_digest(folder: Path) -> str:
 
 
 def digest(path: Path) -> str:
-    """Return SHA-256 of a file.
+    """Return the SHA-256 of a file.
 
     Raises:
         OSError: it cannot be read.

@@ -17,7 +17,7 @@ _Act = Callable[[], None]
 
 
 class Timeline:
-    """What happens when; no clock of the machine is asked. One at a time in a process: bridge time is its own."""
+    """Plan of calls by bridge time, without the machine's clock. One at a time in a process: it sets bridge time."""
 
     def __init__(self) -> None:
         self._planned: list[tuple[int, int, _Act]] = []

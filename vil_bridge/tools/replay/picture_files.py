@@ -21,7 +21,7 @@ __all__ = ["PictureWriter", "write_ledger"]
 
 
 class PictureWriter:
-    """A :class:`~vil_bridge.core.ports.FrameSink` that writes each modality as the stream shows it.
+    """A :class:`~vil_bridge.core.ports.FrameSink` that writes each modality to files.
 
     Colours are JPEG of quality 90 as the stream has them by default, all else is without loss. ``pictures.jsonl``
     holds each picture's header and file.
@@ -70,8 +70,8 @@ class PictureWriter:
 def write_ledger(path: Path, cameras: Sequence[tuple[CameraHead, PictureWriter]]) -> None:
     """Join the cameras' rows into one file that ``vil-bridge report`` reads."""
     with path.open("wb") as out:
-        for head, kept in cameras:
+        for head, writer in cameras:
             out.write(msgspec.json.encode(head) + b"\n")
-            with kept.rows.open("rb") as rows:
+            with writer.rows.open("rb") as rows:
                 shutil.copyfileobj(rows, out)
-            kept.rows.unlink()
+            writer.rows.unlink()

@@ -27,13 +27,13 @@ __all__ = ["Draw", "Rendering", "chosen_cameras"]
 Draw = Callable[[Sequence[View], WorldSnapshot], tuple[RenderedImage, ...]]
 
 _DELIVERY_NS: Final = 3_000_000
-"""What a relay takes for the way from its warp to the use of the picture while no reader has told."""
+"""Time from the warp to the use of the picture that a relay assumes without a reader's report."""
 
 
 def chosen_cameras(
     config: BridgeConfig, names: Sequence[str] | None, rate_hz: float | None, delay_ns: int
 ) -> list[BridgeCamera]:
-    """Return cameras of a configuration whose pictures take a fixed time.
+    """Return the cameras of a configuration whose pictures take a fixed time.
 
     Args:
         config: of the bridge.
@@ -53,15 +53,15 @@ def chosen_cameras(
         if names is None or name in names or left in names:
             built = bridge_camera(name, camera, config)
             rate = built.rate_hz if rate_hz is None else min(rate_hz, built.rate_hz)
-            beside = made.get(left)
-            delay = RunningDelay(delay_ns + _DELIVERY_NS) if beside is None else beside.delay
+            partner = made.get(left)
+            delay = RunningDelay(delay_ns + _DELIVERY_NS) if partner is None else partner.delay
             built = replace(built, rate_hz=rate, delay=delay)
-            made[name] = built if beside is None else replace(built, instants=beside.instants)
+            made[name] = built if partner is None else replace(built, instants=partner.instants)
     return list(made.values())
 
 
 class Rendering:
-    """Cameras that look along a timeline: the tick asks, the picture comes a fixed time later, is warped and kept.
+    """Cameras that look along a timeline: the tick asks, the picture comes a fixed time later, is warped and written.
 
     Args:
         draw: makes the pictures.
@@ -96,7 +96,7 @@ class Rendering:
             relay.close()
 
     def delivered(self) -> dict[str, int]:
-        """Return pictures by camera."""
+        """Return the number of pictures by camera."""
         return {name: sum(relay.delivered.values()) for name, relay in self._relays.items()}
 
     def dropped(self) -> dict[str, dict[str, int]]:
@@ -124,7 +124,7 @@ class Rendering:
 
 
 class _Client:
-    """A :class:`~vil_bridge.core.ports.RendererClient` without a wire."""
+    """A :class:`~vil_bridge.core.ports.RendererClient` without a connection."""
 
     name = "offline"
     in_flight = 0

@@ -42,12 +42,12 @@ _FIRST_GUESS_NS: Final = 27 * NS_PER_MS
 """From a request to the warp of its picture, as the pipeline guesses before it has measured."""
 _LOOK_NS: Final = 10 * NS_PER_MS
 _ROWS: Final = 100_000
-_TOLD_EVERY: Final = 500
+_REPORT_EVERY: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaySummary:
-    """What a replay did.
+    """Result of a replay.
 
     Attributes:
         events: that went into the world.
@@ -66,7 +66,7 @@ class ReplaySummary:
     sha256: str
 
     def as_json(self) -> dict[str, Any]:
-        """Return for machines."""
+        """Return the fields by name."""
         return asdict(self)
 
 
@@ -90,7 +90,7 @@ def replay_offline(
         cameras: those that look; None = all.
         rate_hz: of pictures at most; None = as configured.
         delay_ms: from a request to the warp of its picture; None = the recorded frames' median, or 27 ms.
-        on_progress: is told the share of the recording that is done, 0 to 1.
+        on_progress: called with the share of the recording that is done, 0 to 1.
 
     Raises:
         RecordingError: the file is none, or holds no event.
@@ -103,8 +103,8 @@ def replay_offline(
         config = config_of(recording)
         write_whole(out / "config.yaml", recording.config_text.encode())
         delay_ns = _recorded_delay_ns(recording) if delay_ms is None else round(delay_ms * NS_PER_MS)
-        looking = [] if scene is None else chosen_cameras(config, cameras, rate_hz, delay_ns)
-        played = _play(recording, config, out, scene, looking, delay_ns, on_progress)
+        chosen = [] if scene is None else chosen_cameras(config, cameras, rate_hz, delay_ns)
+        played = _play(recording, config, out, scene, chosen, delay_ns, on_progress)
         about = {
             "version": __version__,
             "recorded_by": recording.version,
@@ -128,7 +128,7 @@ def replay_offline(
 
 @dataclass(frozen=True, slots=True)
 class _Played:
-    """What came of the events; world = samples that it dropped, by reason."""
+    """Result of the events; world = samples that it dropped, by reason."""
 
     events: int
     recorded_ns: int
@@ -147,20 +147,20 @@ def _play(
     on_progress: Callable[[float], None],
 ) -> _Played:
     world, timeline = build_world(config), Timeline()
-    kept: dict[str, PictureWriter] = {}
+    writers: dict[str, PictureWriter] = {}
     rendering = None
     with contextlib.ExitStack() as stack:
         stack.enter_context(timeline.running())
-        trails = stack.enter_context(TrackWriter(out, world))
+        tracks = stack.enter_context(TrackWriter(out, world))
         if scene is not None and cameras:
             renderer = stack.enter_context(open_renderer(scene))
             for camera in cameras:
-                kept[camera.name] = stack.enter_context(
+                writers[camera.name] = stack.enter_context(
                     contextlib.closing(PictureWriter(out / "cameras" / camera.name, camera))
                 )
-            rendering = Rendering(world, cameras, renderer.render, delay_ns, kept, timeline)
+            rendering = Rendering(world, cameras, renderer.render, delay_ns, writers, timeline)
             stack.callback(rendering.close)
-        events, recorded_ns = _ingest(recording, world, timeline, trails, rendering, on_progress)
+        events, recorded_ns = _ingest(recording, world, timeline, tracks, rendering, on_progress)
         end_ns = now_ns()
     pictures = {} if rendering is None else rendering.delivered()
     dropped = {} if rendering is None else rendering.dropped()
@@ -168,7 +168,7 @@ def _play(
         CameraHead(config.name, __version__, c.name, end_ns, recording.utc_offset_ns, c.rate_hz, dropped[c.name], {})
         for c in cameras
     ]
-    write_ledger(out / "ledger.jsonl", [(head, kept[head.camera]) for head in heads])
+    write_ledger(out / "ledger.jsonl", [(head, writers[head.camera]) for head in heads])
     return _Played(events, recorded_ns, pictures, dropped, world.counters())
 
 
@@ -176,7 +176,7 @@ def _ingest(
     recording: Recording,
     world: World,
     timeline: Timeline,
-    trails: TrackWriter,
+    tracks: TrackWriter,
     rendering: Rendering | None,
     on_progress: Callable[[float], None],
 ) -> tuple[int, int]:
@@ -186,14 +186,14 @@ def _ingest(
     for number, (t_ns, event) in enumerate(arrivals(recording), 1):
         if number == 1:
             first_ns = t_ns
-            timeline.every(_LOOK_NS, t_ns, lambda _due_ns: trails.look())
+            timeline.every(_LOOK_NS, t_ns, lambda _due_ns: tracks.check())
             if rendering is not None:
                 rendering.start(t_ns)
         timeline.reach(t_ns)
         world.ingest(event)
         if isinstance(event, SourceFrame):
-            trails.tracked(event.source)
-        if number % _TOLD_EVERY == 0:
+            tracks.tracked(event.source)
+        if number % _REPORT_EVERY == 0:
             on_progress(min(1.0, (t_ns - first_ns) / whole_ns))
     if not number:
         raise RecordingError(f"{recording.path} holds no event of a source: nothing can be replayed")

@@ -45,8 +45,8 @@ class TrackWriter:
                     self._seen_ns[actor.name] = found[1]
                     self._files[actor.name].write(_tum(found[1], found[0]))
 
-    def look(self) -> None:
-        """Write the states that changed since the last look."""
+    def check(self) -> None:
+        """Write the states that changed since the last check."""
         for name in self._files:
             state = self._world.state_of(name)
             if state is not self._last.get(name):

@@ -67,7 +67,7 @@ class AccelBias:
         return math.sqrt(self._variance)
 
     def rest(self, dt_s: float, q_world_imu_xyzw: FloatArray, f_mps2: FloatArray) -> bool:
-        """Tell a rest; False when what was felt is no rest.
+        """Account a rest; False when the samples are not those of a rest.
 
         Args:
             dt_s: since the last one, or the length of this one.
@@ -95,8 +95,8 @@ class GyroBias:
     rate itself is the measurement. Without mocap the estimate stays and its uncertainty grows.
 
     Stamps that are late by the same time always (a sensor's filter, a line's delay, an exposure that
-    nobody tells) turn it away by that time and the difference of the rates at both ends, which bias
-    does not do: the fourth state. Turning tells it; until then it is 0.
+    is not known) turn it away by that time and the difference of the rates at both ends, which bias
+    does not do: the fourth state. It is measured while the body turns; until then it is 0.
 
     Attributes:
         bias_radps: shape (3,), to subtract from the gyroscope, IMU axes.
@@ -141,7 +141,7 @@ class GyroBias:
         self._P = self._P * _WITHOUT_LATE + _INITIAL_P * (1.0 - _WITHOUT_LATE)
 
     def observe(self, t_ns: int, p_world_m: FloatArray, q_world_imu_xyzw: FloatArray, imu: ImuBuffer) -> bool:
-        """Tell a tracked pose of the IMU; True when the estimate was updated. Cheap between windows.
+        """Account a tracked pose of the IMU; True when the estimate was updated. Cheap between windows.
 
         Args:
             t_ns: capture time, bridge clock.

@@ -1,4 +1,4 @@
-"""How sure the increments of a preintegration are, and a state that is propagated with them.
+"""Covariance of the increments of a preintegration, and of a state that is propagated with them.
 
 An error of one step's rate turns all later steps' forces, one of its force adds to the velocity from
 there on; sums over the steps after it give what each does to the end, so that no recursion is needed,
@@ -24,7 +24,7 @@ __all__ = ["ImuNoise", "increments_covariance", "propagated_covariance"]
 
 @dataclass(frozen=True, slots=True)
 class ImuNoise:
-    """What is wrong with the samples of an IMU; the defaults suit the small ones of flight controllers.
+    """Errors of the samples of an IMU; the defaults suit the small ones of flight controllers.
 
     Attributes:
         gyro_density: white noise, rad/s/sqrt(Hz). accel_density: white noise, m/s^2/sqrt(Hz).
@@ -111,12 +111,12 @@ def _step_jacobians(
 
 
 def _after(parts: FloatArray) -> FloatArray:
-    """Return sum of the parts after each, and half of itself."""
+    """Return the sum of the parts after each, and half of itself."""
     sums: FloatArray = np.cumsum(parts[::-1], axis=0)[::-1] - 0.5 * parts
     return sums
 
 
 def _skew(v: FloatArray) -> FloatArray:
-    """Return matrices of the cross product, shape (..., 3, 3)."""
+    """Return the matrices of the cross product, shape (..., 3, 3)."""
     matrices: FloatArray = np.swapaxes(np.cross(v[..., None, :], np.eye(3)), -1, -2)
     return matrices

@@ -1,4 +1,4 @@
-"""What a body does in the tenth of a second that no sensor has seen yet."""
+"""Motion of a body in the tenth of a second that no sensor has measured yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vil_bridge.world.inertial.preintegration import GRAVITY_WORLD_MPS2, NavStat
 __all__ = ["RECENT_NS", "forecast"]
 
 RECENT_NS: Final = 20_000_000
-"""How far back the samples tell how the rate changes and what the force is."""
+"""Span of the samples from which the change of the rate and the force are taken."""
 
 _TREND_LASTS_S: Final = 0.02
 _FORCE_LASTS_S: Final = 0.12

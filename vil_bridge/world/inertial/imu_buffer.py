@@ -101,7 +101,7 @@ class ImuBuffer:
             return True
 
     def between(self, t0_ns: int, t1_ns: int) -> ImuWindow | None:
-        """Return samples over [t0, t1]: interpolated at the ends, the newest held beyond itself.
+        """Return the samples over [t0, t1]: interpolated at the ends, the newest held beyond itself.
 
         Returns None when the history does not reach back to ``t0_ns``. How much of the interval is
         held rather than measured follows from ``newest_t_ns``.
@@ -145,7 +145,7 @@ class ImuBuffer:
             return ImuWindow(t_ns[first:].copy(), wf[:, :3], wf[:, 3:])
 
     def _value_at(self, t_ns: int, after: int) -> FloatArray:
-        """Return value at a time; ``after`` is the index of the first sample not before it."""
+        """Return the value at a time; ``after`` is the index of the first sample not before it."""
         if after == self._end:
             after, t_ns = self._end - 1, int(self._t_ns[self._end - 1])
         before = max(after - 1, self._begin)

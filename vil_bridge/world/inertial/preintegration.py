@@ -67,7 +67,7 @@ class PreintegratedTrajectory(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NavState:
-    """Where a body is and how it moves at ``t_ns``; its axes are the IMU's.
+    """Pose and velocity of a body at ``t_ns``; its axes are the IMU's.
 
     Attributes:
         v_world_mps: shape (3,), world axes.
@@ -79,7 +79,7 @@ class NavState:
 
 
 def integrate(t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArray) -> PreintegratedTrajectory:
-    """Return increments from the first sample to each sample.
+    """Return the increments from the first sample to each sample.
 
     Args:
         t_ns: shape (n,), increasing, n >= 1.
@@ -98,7 +98,7 @@ def integrate(t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArr
 
 
 def preintegrate(t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArray) -> Preintegrated:
-    """Return increments from the first sample to the last; arguments as for :func:`integrate`.
+    """Return the increments from the first sample to the last; arguments as for :func:`integrate`.
 
     :meth:`~vil_bridge.world.inertial.imu_buffer.ImuBuffer.between` cuts the samples to an interval.
     """

@@ -27,7 +27,7 @@ _MIN_SPAN_S: Final = 0.004
 
 
 class InertialDisplacement(NamedTuple):
-    """What acceleration alone did to a body since the first of n instants, world axes, gravity included.
+    """Displacement of a body by acceleration alone since the first of n instants, world axes, gravity included.
 
     Attributes:
         dp_world_m: shape (n, 3), displacement at each instant.
@@ -62,7 +62,7 @@ def inertial_displacement(
 def fit_velocity(
     t_ns: npt.NDArray[np.int64], p_world_m: FloatArray, inertial: InertialDisplacement
 ) -> FloatArray | None:
-    """Return velocity at the newest position, shape (3,), m/s, world axes.
+    """Return the velocity at the newest position, shape (3,), m/s, world axes.
 
     The positions less the displacement by acceleration lie on a line; its slope and the change of
     velocity give the velocity at the end of the window, without lag.
@@ -85,7 +85,7 @@ def fit_velocity(
 
 
 def _interpolate(at_s: FloatArray, t_s: FloatArray, values: FloatArray) -> FloatArray:
-    """Return linear interpolation of whole rows: ``values`` shape (n, ...) at ``t_s``, ascending."""
+    """Interpolate whole rows linearly: ``values`` shape (n, ...) at ``t_s``, ascending."""
     after = np.clip(np.searchsorted(t_s, at_s), 1, len(t_s) - 1)
     fraction = (at_s - t_s[after - 1]) / (t_s[after] - t_s[after - 1])
     before_values = values[after - 1]

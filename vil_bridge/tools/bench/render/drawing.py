@@ -29,7 +29,7 @@ _Case = Callable[[int], object]
 
 
 def drawing_rows(repetitions: int) -> list[Row]:
-    """Return rows of everything that is drawn; ``rgb_depth`` is what :mod:`outsiders` compares with."""
+    """Return the rows of everything that is drawn; ``rgb_depth`` is what :mod:`outsiders` compares with."""
     with contextlib.ExitStack() as stack:
         cases = dict(_cases(stack, repetitions))
         costs = interleaved(cases, repetitions)
@@ -93,7 +93,7 @@ def _pictures(
 
 
 def _many_cameras(renderer: EmbeddedRenderer) -> Iterator[tuple[str, _Case]]:
-    """Yield eight cameras along the hall: in one request, and each in its own."""
+    """Yield cases of eight cameras along the hall: in one request, and each in its own."""
     models = [replace(CAMERA, name=f"camera{i}") for i in range(_CAMERAS)]
 
     def views(n: int) -> list[View]:

@@ -1,4 +1,4 @@
-"""How long the bridge's event loop is held up while the renderer, its own process, draws as fast as it can."""
+"""Delay of the bridge's event loop while the renderer, its own process, draws as fast as it can."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MODALITIES: Final = (Modality.RGB, Modality.DEPTH)
 
 
 def loop_delay_rows(phases: int) -> list[Row]:
-    """Return delay of 1 ms timers, with the renderer idle and flat out in turn."""
+    """Measure the delay of 1 ms timers, with the renderer idle and flat out in turn."""
     return asyncio.run(_measure(phases))
 
 
@@ -73,7 +73,7 @@ async def _first_picture(client: FlightGogglesClient, processes: ProcessGroup) -
 
 
 async def _ticks(client: FlightGogglesClient, *, asking: bool) -> tuple[list[float], int]:
-    """Return milliseconds by which each timer of a phase was late, and how many requests were answered."""
+    """Return the milliseconds by which each timer of a phase was late, and how many requests were answered."""
     delays: list[float] = []
     answered = 0
     end_s = time.perf_counter() + _PHASE_S
@@ -86,7 +86,7 @@ async def _ticks(client: FlightGogglesClient, *, asking: bool) -> tuple[list[flo
 
 
 def _exchange(client: FlightGogglesClient) -> int:
-    """Take what came, ask for what may be asked for; how many answers there were."""
+    """Receive the answers, send the requests that are allowed, return the number of answers."""
     answered = 0
     while client.receive() is not None:
         answered += 1

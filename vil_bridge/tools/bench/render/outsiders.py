@@ -1,4 +1,4 @@
-"""Panda3D and pyrender on the yardstick hall, each in a child process beside its own minimal loop.
+"""Panda3D and pyrender on the yardstick hall, each in a child process next to its own minimal loop.
 
 They pin packages of their own, so ``VIL_BENCH_PYTHON`` may name the interpreter of another environment that has
 them and ``vil-bridge[gl]``; else this one's is tried.
@@ -28,7 +28,7 @@ Ratio = tuple[float, float, int]
 
 
 def outsider_rows(ours: Mapping[str, Row], repetitions: int) -> list[Row]:
-    """Return ours against theirs, each in units of the minimal loop of its own process; no value where they are absent.
+    """Compare ours with theirs, each in units of the minimal loop of its own process; no value where they are absent.
 
     Args:
         ours: rows of :mod:`drawing` by name.

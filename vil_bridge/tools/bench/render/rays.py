@@ -19,7 +19,7 @@ _RAYS: Final = 100_000
 
 
 def ray_rows(repetitions: int) -> list[Row]:
-    """Return random rays inside the hall, everything about their first hits.
+    """Cast random rays inside the hall, everything about their first hits.
 
     Raises:
         RendererError: embreex is not installed.

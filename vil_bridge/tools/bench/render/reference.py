@@ -50,7 +50,7 @@ Panel = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def _grid(panel: Panel, cells: int) -> tuple[FloatArray, FloatArray, npt.NDArray[np.intp]]:
-    """Return points, texture coordinates and triangles of a panel cut into cells."""
+    """Return the points, texture coordinates and triangles of a panel cut into cells."""
     corner, right, up = panel
     s, t = (a.ravel() / cells for a in np.meshgrid(np.arange(cells + 1), np.arange(cells + 1)))
     first = (np.arange(cells)[:, None] * (cells + 1) + np.arange(cells)).ravel()
@@ -209,7 +209,7 @@ class MinimalLoop:
             return pixels
 
     def _in_view(self, clip: FloatArray) -> npt.NDArray[np.intp]:
-        """Return draws whose boxes reach into the view."""
+        """Return the draws whose boxes reach into the view."""
         planes = np.array([clip[3] + s * clip[a] for a in (0, 1) for s in (1, -1)])
         far = np.where(planes[:, None, :3] > 0, self._high_m, self._low_m)
         return np.flatnonzero(np.all(np.einsum("ki,kni->nk", planes[:, :3], far) + planes[:, 3] > 0, axis=1))

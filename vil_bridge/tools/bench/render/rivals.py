@@ -1,4 +1,4 @@
-"""What a rival's child process does: draw the yardstick hall in turn with the minimal loop, and print the ratios."""
+"""Child process of a rival: draw the yardstick hall in turn with the minimal loop, and print the ratios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cases of ``bench render`` show: a camera on its way through the yardstick hall, a human, small props."""
+"""Content of the cases of ``bench render``: a camera on its way through the yardstick hall, a human, small props."""
 
 from __future__ import annotations
 
