@@ -62,7 +62,9 @@ def feed(recorder: SampleRecorder, seconds: float, *, begin_s: float = 0.0) -> N
             tracked = np.array([k % 40 != 0])
             p = seen.p_m if tracked[0] else np.zeros((1, 3))
             arrival_ns = T0 + t_ns + int(rng.uniform(1, 9) * MS)
-            recorder.handle(SourceFrame("motive", k, motive_ns(t_ns), arrival_ns, seen.subjects, p, seen.q_xyzw, tracked))
+            recorder.handle(
+                SourceFrame("motive", k, motive_ns(t_ns), arrival_ns, seen.subjects, p, seen.q_xyzw, tracked)
+            )
         for sample_ns, w, f in MOTION.imu_between(t_ns - 5 * MS, t_ns):
             arrival_ns = T0 + sample_ns + int(rng.uniform(1, 20) * MS)
             recorder.handle(ImuSample("imu", imu_clock_ns(sample_ns), arrival_ns, w, f))
