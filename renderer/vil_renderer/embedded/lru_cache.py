@@ -1,4 +1,4 @@
-"""What is worth remembering until it takes too much memory."""
+"""Cache with a limit on its memory."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _V = TypeVar("_V")
 
 
 class LruByteCache(Generic[_K, _V]):
-    """Values by key; those used longest ago are given up while all together are larger than allowed.
+    """Values by key; the least recently used ones are dropped while all together exceed the limit.
 
     Args:
-        limit_bytes: for all; the one asked for last is kept even if it alone is larger.
+        limit_bytes: for all; the latest one is retained even if it alone is larger.
         size_of: bytes of a value.
-        give_up: told of each value that goes.
+        release: called with each value that is dropped.
     """
 
     def __init__(
-        self, limit_bytes: int, size_of: Callable[[_V], int], give_up: Callable[[_V], object] | None = None
+        self, limit_bytes: int, size_of: Callable[[_V], int], release: Callable[[_V], object] | None = None
     ) -> None:
-        self._limit_bytes, self._size_of, self._give_up = limit_bytes, size_of, give_up
+        self._limit_bytes, self._size_of, self._release = limit_bytes, size_of, release
         self._values: dict[_K, _V] = {}
         self._bytes = 0
         self._lock = Lock()
@@ -33,7 +33,7 @@ class LruByteCache(Generic[_K, _V]):
         return len(self._values)
 
     def get(self, key: _K, make: Callable[[], _V]) -> _V:
-        """The value of a key, made when there is none."""
+        """Return the value of a key, made if it is missing."""
         with self._lock:
             value = self._values.pop(key, None)
             if value is None:
@@ -43,6 +43,6 @@ class LruByteCache(Generic[_K, _V]):
             while self._bytes > self._limit_bytes and len(self._values) > 1:
                 oldest = self._values.pop(next(iter(self._values)))
                 self._bytes -= self._size_of(oldest)
-                if self._give_up is not None:
-                    self._give_up(oldest)
+                if self._release is not None:
+                    self._release(oldest)
             return value

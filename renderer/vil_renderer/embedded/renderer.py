@@ -1,4 +1,4 @@
-"""The embedded renderer as a library: poses in, pictures and answers about the geometry out."""
+"""The embedded renderer as a library: from poses to pictures and geometric measurements."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ __all__ = ["EmbeddedRenderer"]
 
 logger = logging.getLogger(__name__)
 
-NOBODY: Final = WorldSnapshot(0, ())
+NO_ACTORS: Final = WorldSnapshot(0, ())
 COLLISION_RADIUS_M: Final = 0.15
 _CAMERAS: Final = 256
 """Cameras whose previous picture is remembered."""
@@ -66,7 +66,7 @@ _PAUSE_NS: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Seen:
-    """What a camera's previous picture showed: its pose, its time, and everybody's node matrices."""
+    """A camera's previous picture: its pose, its time, and the node matrices of all models."""
 
     T_world_camera: Transform
     t_ns: int
@@ -74,11 +74,11 @@ class _Seen:
 
 
 class EmbeddedRenderer:
-    """Draws one scene with the actors of a snapshot. Use it from the thread that made it.
+    """Renderer of one scene with the actors of a snapshot. Use it from the thread that made it.
 
     Args:
         scene: a procedural scene's name, a scene file, or a scene.
-        profile: quality, one of :data:`~.engine.profiles.PROFILES`, or one of your own, which has no plainer one.
+        profile: quality, one of :data:`~.engine.profiles.PROFILES`, or one of your own, without plainer ones.
         budget_s: time that the pictures of one request may take; a plainer profile is used while they take
             more. None = whatever it takes.
         device: which GPU, counted as EGL does.
@@ -101,17 +101,17 @@ class EmbeddedRenderer:
         budget_s: float | None = None,
         device: int = 0,
     ) -> None:
-        wanted = profile if isinstance(profile, Profile) else profile_named(profile)
-        self._profiles = {wanted.name: wanted} if isinstance(profile, Profile) else PROFILES
+        requested = profile if isinstance(profile, Profile) else profile_named(profile)
+        self._profiles = {requested.name: requested} if isinstance(profile, Profile) else PROFILES
         self.scene = scene if isinstance(scene, Scene) else load_scene(scene)
         self.rays = _ray_world(self.scene)
-        self._cast = ActorModels(self.scene)
+        self._actors = ActorModels(self.scene)
         self._extras = Extras(self.scene)
         self._mesh = static_mesh(self.scene)
         self._light = _static_light(self.scene, self._mesh, self.rays)
-        self._governor = QualityController(tuple(self._profiles), wanted.name, budget_s)
+        self._quality = QualityController(tuple(self._profiles), requested.name, budget_s)
         self._ctx = open_context(device)
-        self._painters: dict[str, ScenePass] = {}
+        self._passes: dict[str, ScenePass] = {}
         self._lighting: Lighting | None = None
         self._collisions: CollisionWorld | None = None
         self._previous: dict[str, _Seen] = {}
@@ -125,7 +125,7 @@ class EmbeddedRenderer:
             if (lamps := lamps_text(self.scene.lamps)) is not None:
                 self.info["lamps"] = lamps
             self._warm_up()
-        self._tell_profile()
+        self._report_profile()
 
     def __enter__(self) -> Self:
         return self
@@ -136,16 +136,16 @@ class EmbeddedRenderer:
         self.close()
 
     def close(self) -> None:
-        """Give the context and all its memory back."""
+        """Release the context and all its memory."""
         self._ctx.release()
 
     @property
     def instances(self) -> Mapping[str, int]:
         """Instance ids in the pictures by name: the scene's objects and every actor seen so far."""
-        return {thing.name: thing.instance for thing in self.scene.objects} | dict(self._cast.instances)
+        return {thing.name: thing.instance for thing in self.scene.objects} | dict(self._actors.instances)
 
     def render(self, views: Sequence[View], snapshot: WorldSnapshot) -> tuple[RenderedImage, ...]:
-        """Pictures of the due views, in their order.
+        """Return pictures of the due views, in their order.
 
         Views of one camera and pose (RGB and depth, say) are drawn once. Flow is towards the camera's previous
         picture, the one of the last call that drew a camera of that name.
@@ -165,17 +165,17 @@ class EmbeddedRenderer:
                 pixels = self._draw(views[members[0]], modalities, posed, shade)
                 made.update({i: pixels[views[i].modality] for i in members})
         self._remember(views, posed)
-        self._governor.took(time.perf_counter() - started_s, started_s)
-        self._tell_profile()
+        self._quality.record(time.perf_counter() - started_s, started_s)
+        self._report_profile()
         return tuple(RenderedImage(views[i], *made[i]) for i in sorted(made))
 
     def pose(self, snapshot: WorldSnapshot) -> tuple[Posed, ...]:
-        """Everything that moves as it is at a snapshot, and the ray world in step with it.
+        """Return all moving models at a snapshot, and update the ray world to it.
 
-        Kept, since the pictures and the queries of one request ask for the same.
+        Stored, since the pictures and the queries of one request need the same.
         """
         if self._posed is None or self._posed[0] is not snapshot:
-            actors = self._cast.pose(snapshot)
+            actors = self._actors.pose(snapshot)
             there = {p.name for p in actors}
             self._posed = snapshot, (*actors, *self._extras.pose(snapshot.t_ns, there))
             if self.rays is not None:
@@ -184,34 +184,34 @@ class EmbeddedRenderer:
 
     # --- questions about the geometry ----------------------------------------------------------
 
-    def collision(self, view: View, snapshot: WorldSnapshot = NOBODY) -> bool:
-        """Whether a sphere of 0.15 m at the camera touches the scene or an actor that the view shows."""
+    def collision(self, view: View, snapshot: WorldSnapshot = NO_ACTORS) -> bool:
+        """Return whether a sphere of 0.15 m at the camera touches the scene or an actor that the view shows."""
         world, hide = self.collisions(snapshot), frozenset(view.hide)
         return world.touches_sphere(view.T_world_camera.p_m, COLLISION_RADIUS_M, hide)
 
-    def near(self, view: View, snapshot: WorldSnapshot = NOBODY) -> list[NearSurface]:
-        """The surfaces within the view's reach of the camera, nearest first, at most 16; actors it shows included."""
-        ball = Sphere(view.T_world_camera.p_m, view.reach_m)
-        found = self.collisions(snapshot).contacts("", ball, frozenset(view.hide))
+    def near(self, view: View, snapshot: WorldSnapshot = NO_ACTORS) -> list[NearSurface]:
+        """Return at most 16 surfaces within the view's reach of the camera, nearest first, shown actors included."""
+        sphere = Sphere(view.T_world_camera.p_m, view.reach_m)
+        found = self.collisions(snapshot).contacts("", sphere, frozenset(view.hide))
         nearest = sorted(found, key=lambda contact: -contact.depth_m)[:MOST_SURFACES]
         return [NearSurface(view.camera.name, c.other, c.p_world_m, c.normal_world) for c in nearest]
 
-    def range_m(self, view: View, snapshot: WorldSnapshot = NOBODY) -> float | None:
-        """Range finder along the camera's down axis, metres; None when nothing is hit within 20 m, or without rays."""
+    def range_m(self, view: View, snapshot: WorldSnapshot = NO_ACTORS) -> float | None:
+        """Return the range along the camera's down axis, metres; None beyond 20 m or without rays."""
         self.pose(snapshot)
         if self.rays is None:
             return None
         return range_below_m(self.rays, view.T_world_camera, frozenset(view.hide))
 
-    def landmarks(self, view: View, snapshot: WorldSnapshot = NOBODY) -> tuple[Landmark, ...]:
-        """The IR beacons that the camera sees; none without rays."""
+    def landmarks(self, view: View, snapshot: WorldSnapshot = NO_ACTORS) -> tuple[Landmark, ...]:
+        """Return the IR beacons that the camera sees; none without rays."""
         posed = self.pose(snapshot)
         if self.rays is None:
             return ()
         return visible_beacons(self.rays, posed, view.camera, view.T_world_camera, frozenset(view.hide))
 
-    def collisions(self, snapshot: WorldSnapshot = NOBODY) -> CollisionWorld:
-        """The scene to bump into, as it is at a snapshot; built when it is first asked for."""
+    def collisions(self, snapshot: WorldSnapshot = NO_ACTORS) -> CollisionWorld:
+        """Return the collision world at a snapshot; built on the first call."""
         if self._collisions is None:
             self._collisions = CollisionWorld(self.scene)
         self._collisions.update(self.pose(snapshot))
@@ -233,7 +233,7 @@ class EmbeddedRenderer:
         before = {} if seen is None else seen.world_from_node
         hidden = frozenset(view.hide)
         shown = [p for p in posed if p.name not in hidden and view.layer in ("", p.layer)]
-        shot = ViewRequest(
+        request = ViewRequest(
             camera=drawn_camera(camera),
             T_world_camera=view.T_world_camera,
             outputs=outputs_needed(camera, modalities),
@@ -243,7 +243,7 @@ class EmbeddedRenderer:
             gain=gain,
             blobs=shade.of(shown),
         )
-        picture = self._painter().draw(shot)
+        picture = self._scene_pass().draw(request)
         if camera.effects.auto_exposure:
             self._exposures[camera.name] = exposure
         known = seen is not None
@@ -252,36 +252,36 @@ class EmbeddedRenderer:
     def _warm_up(self) -> None:
         """Draw once, small: programs are compiled and textures sent before the first request, not during it."""
         camera = CameraModel("warm-up", 16, 16, 1.0)
-        self._painter().draw(ViewRequest(camera, Transform.identity(), outputs_for((Modality.RGB, Modality.DEPTH))))
+        self._scene_pass().draw(ViewRequest(camera, Transform.identity(), outputs_for((Modality.RGB, Modality.DEPTH))))
 
-    def _painter(self) -> ScenePass:
-        name = self._governor.profile
-        if name not in self._painters:
-            painter = ScenePass(self._ctx, self._mesh, self._light, self._profiles[name], self._splats)
-            self._painters[name] = painter
-            painter.set_light(*lit(self.scene.environment, self.scene.lamps, self._lighting))
-        return self._painters[name]
+    def _scene_pass(self) -> ScenePass:
+        name = self._quality.profile
+        if name not in self._passes:
+            made = ScenePass(self._ctx, self._mesh, self._light, self._profiles[name], self._splats)
+            self._passes[name] = made
+            made.set_light(*lit(self.scene.environment, self.scene.lamps, self._lighting))
+        return self._passes[name]
 
     def _set_light(self, lighting: Lighting | None) -> None:
         if lighting != self._lighting:
             self._lighting = lighting
-            for painter in self._painters.values():
-                painter.set_light(*lit(self.scene.environment, self.scene.lamps, lighting))
+            for scene_pass in self._passes.values():
+                scene_pass.set_light(*lit(self.scene.environment, self.scene.lamps, lighting))
 
-    def _tell_profile(self) -> None:
-        governor = self._governor
-        if self.info.get("profile") != governor.profile and "profile" in self.info:
-            logger.warning("quality profile %s: %s", governor.profile, governor.reason or "the budget holds again")
+    def _report_profile(self) -> None:
+        quality = self._quality
+        if self.info.get("profile") != quality.profile and "profile" in self.info:
+            logger.warning("quality profile %s: %s", quality.profile, quality.reason or "the budget holds again")
         self.info |= {
-            "profile": governor.profile,
-            "profile_wanted": governor.wanted,
-            "profile_reason": governor.reason,
+            "profile": quality.profile,
+            "profile_wanted": quality.wanted,
+            "profile_reason": quality.reason,
         }
 
-    # --- what was there before -----------------------------------------------------------------
+    # --- the previous picture -----------------------------------------------------------------
 
     def _previous_of(self, view: View) -> _Seen | None:
-        """The camera's previous picture, unless it leapt or paused since: then nobody knows how things moved."""
+        """Return the camera's previous picture; None after a leap or a pause, since the motion is unknown then."""
         seen = self._previous.get(view.camera.name)
         if seen is None or not 0 <= view.t_pose_ns - seen.t_ns <= _PAUSE_NS:
             return None
@@ -296,16 +296,16 @@ class EmbeddedRenderer:
         if due:
             matrices = {p.name: p.world_from_node for p in posed}
             for name, view in due.items():
-                self._previous.pop(name, None)  # the one seen longest ago comes first
+                self._previous.pop(name, None)  # the oldest one comes first
                 self._previous[name] = _Seen(view.T_world_camera, view.t_pose_ns, matrices)
             while len(self._previous) > _CAMERAS:
-                forgotten = next(iter(self._previous))
-                del self._previous[forgotten]
-                self._exposures.pop(forgotten, None)
+                oldest = next(iter(self._previous))
+                del self._previous[oldest]
+                self._exposures.pop(oldest, None)
 
 
 def _ray_world(scene: Scene) -> RayWorld | None:
-    """The scene to cast rays into; None where Embree is not installed, which costs shade and sensors, not pictures."""
+    """Return the scene for rays; None without Embree, which costs shade and sensors, not pictures."""
     try:
         return RayWorld(scene)
     except RendererError as exc:
@@ -314,7 +314,7 @@ def _ray_world(scene: Scene) -> RayWorld | None:
 
 
 def _static_light(scene: Scene, mesh: StaticMesh, rays: RayWorld | None) -> StaticLight:
-    """Ambient occlusion by everything solid; light comes in through what casts no shadow."""
+    """Return ambient occlusion by all solid objects; light comes in through those that cast no shadow."""
     if rays is None:
         return StaticLight(mesh, np.ones(len(mesh.vertices), np.float32), None)
     still = replace(scene, objects=tuple(o for o in scene.objects if not o.movable))

@@ -1,4 +1,4 @@
-"""A scene as values: what stands where, how it is lit, what it means. No OpenGL, no ray tracer.
+"""A scene as values: objects, light and semantic classes. No OpenGL, no ray tracer.
 
 Light is relative: a white matt surface that faces a light of 1 is displayed white at exposure 1.
 """
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Asset
-from vil_renderer.embedded.scene_motion import Way
+from vil_renderer.embedded.scene_motion import MotionPath
 
 __all__ = [
     "ACTORS_LAYER",
@@ -134,15 +134,15 @@ class Clip:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SceneObject:
-    """One thing of a scene.
+    """An object of a scene.
 
     Attributes:
         world_from_asset: (4, 4), rotation, scale and place; of a movable object: where it rests.
         semantic, instance: ids in the pictures, 0..65535.
-        movable: follows the actor of the same name once one comes.
+        movable: follows the actor of the same name as soon as there is one.
         solid: stops rays, hides beacons, collides.
-        collider: what rays and vehicles meet when it is solid: its triangles, or the box around it (in its own axes).
-        way: on which a movable one goes while there is no such actor. clip: what it plays meanwhile.
+        collider: shape for rays and vehicles when solid: its triangles, or the box around it (in its own axes).
+        path: of a movable one without an actor. clip: what it plays during that time.
     """
 
     name: str
@@ -155,7 +155,7 @@ class SceneObject:
     solid: bool = True
     casts_shadow: bool = True
     collider: Literal["mesh", "box"] = "mesh"
-    way: Way | None = None
+    path: MotionPath | None = None
     clip: Clip | None = None
 
 
@@ -216,7 +216,7 @@ class SplatSet:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scene:
-    """Everything that a renderer or a ray tracer needs to know, but for the actors of the moment.
+    """Everything that a renderer or a ray tracer needs, except the actors.
 
     Attributes:
         gates: in the order of the race.
@@ -237,10 +237,10 @@ class Scene:
 
 @dataclass(slots=True, eq=False)
 class Posed:
-    """A model at one instant: what an actor looks like. Not frozen, since a thousand are made for each picture.
+    """A model at one instant, usually an actor's. Not frozen, since a thousand are made for each picture.
 
     Attributes:
-        name: the actor's; links it with itself in the previous picture.
+        name: the actor's; identifies it in the previous picture.
         world_from_node: (n, 4, 4) for the nodes of ``asset``.
         joint_light: (n,), share of its own colour at each node when it is a joint (a limb that is not tracked is
             greyer); None = 1.
@@ -284,7 +284,7 @@ _BOX_TRIANGLES: Final = np.array(
 
 
 def collider_parts(thing: SceneObject) -> list[_Part]:
-    """What rays and vehicles meet of an object, in its asset's axes at rest: float32 (n, 3), uint32 (m, 3) each."""
+    """Return an object's shape for rays and vehicles, in its asset's axes at rest: float32 (n, 3), uint32 (m, 3)."""
     parts = _parts(thing.asset)
     if thing.collider == "mesh" or not parts:
         return parts
@@ -302,7 +302,7 @@ def _parts(asset: Asset) -> list[_Part]:
 
 
 def static_triangles(scene: Scene, *, solid_only: bool = True) -> Triangles:
-    """All triangles of what never moves; ``owner`` indexes ``scene.objects``.
+    """Return all triangles of static objects; ``owner`` indexes ``scene.objects``.
 
     Args:
         scene: the scene.

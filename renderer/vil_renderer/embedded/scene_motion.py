@@ -1,6 +1,6 @@
-"""Ways that things of a scene go by themselves, told by the time of the snapshot alone: no state, always the same.
+"""Paths of objects that move by themselves: functions of the snapshot's time, without state.
 
-Each is rigid motions of the world by time, the identity at time 0: where a thing is, is that applied to where it rests.
+Each is a rigid motion of the world by time, the identity at time 0, that is applied to an object's place at rest.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 from vil_bridge.core.geometry import Transform, q_slerp
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["Circle", "LineMotion", "Tour", "Way", "seconds_into"]
+__all__ = ["Circle", "LineMotion", "MotionPath", "Tour", "seconds_into"]
 
 _NS: Final = 1_000_000_000
 
 
 def seconds_into(period_s: float, t_ns: int) -> float:
-    """Time since the current round began, 0 to |period|; of a negative period time runs backwards.
+    """Return the time since the current round began, 0 to |period|; with a negative period time runs backwards.
 
     Counted in whole nanoseconds, so that it is as exact after a month as in the first second.
     """
@@ -30,7 +30,7 @@ def seconds_into(period_s: float, t_ns: int) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Circle:
-    """Round and round about a vertical, the front keeping its angle to the way.
+    """Rounds about a vertical; the front keeps its angle to the path.
 
     Attributes:
         centre_m: a point of the vertical, (3,). period_s: of one round, negative = clockwise seen from above.
@@ -40,13 +40,13 @@ class Circle:
     period_s: float
 
     def motion(self, t_ns: int) -> Transform:
-        """What has happened to the thing since time 0."""
+        """Return the object's motion since time 0."""
         half = math.pi * seconds_into(self.period_s, t_ns) / abs(self.period_s)
         turn = Transform.of((0.0, 0.0, 0.0), (0.0, 0.0, math.sin(half), math.cos(half)))
         return Transform.of(self.centre_m - turn.apply(self.centre_m), turn.q_xyzw)
 
     def moved(self, T_new_old: Transform) -> Circle:
-        """The same way elsewhere."""
+        """Return the path moved to another place."""
         return replace(self, centre_m=T_new_old.apply(self.centre_m))
 
 
@@ -62,18 +62,18 @@ class LineMotion:
     period_s: float
 
     def motion(self, t_ns: int) -> Transform:
-        """What has happened to the thing since time 0."""
+        """Return the object's motion since time 0."""
         turn = 2.0 * math.pi * seconds_into(self.period_s, t_ns) / abs(self.period_s)
         return Transform.of(0.5 * (1.0 - math.cos(turn)) * self.reach_m)
 
     def moved(self, T_new_old: Transform) -> LineMotion:
-        """The same way elsewhere."""
+        """Return the path moved to another place."""
         return replace(self, reach_m=T_new_old.rotation() @ self.reach_m)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tour:
-    """Through poses in the world at their times, straight and evenly between them, then anew from the first.
+    """Through poses in the world at their times, straight and evenly between them, then again from the first.
 
     Attributes:
         times_s: (k,), k >= 2, from 0 upwards; the last one is the period. stops: poses, k of them.
@@ -83,7 +83,7 @@ class Tour:
     stops: tuple[Transform, ...]
 
     def motion(self, t_ns: int) -> Transform:
-        """What has happened to the thing since time 0, when it was at the first stop."""
+        """Return the object's motion since time 0, when it was at the first stop."""
         t_s = seconds_into(float(self.times_s[-1]), t_ns)
         leg = int(np.searchsorted(self.times_s, t_s, side="right")) - 1
         a, b = self.stops[leg], self.stops[leg + 1]
@@ -92,8 +92,8 @@ class Tour:
         return here @ self.stops[0].inverse()
 
     def moved(self, T_new_old: Transform) -> Tour:
-        """The same way elsewhere."""
+        """Return the path moved to another place."""
         return replace(self, stops=tuple(T_new_old @ stop for stop in self.stops))
 
 
-Way = Circle | LineMotion | Tour
+MotionPath = Circle | LineMotion | Tour

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.embedded import CAMERA, looking, prop, renderer, view
 from vil_bridge.core.types import WorldSnapshot
-from vil_renderer.embedded.servers.flightmare import FlightmareStage
+from vil_renderer.embedded.servers.flightmare import FlightmareServer
 from vil_renderer.flightmare.messages import EventCameraMessage
 
 _CAMERA = EventCameraMessage(
@@ -13,13 +13,13 @@ _CAMERA = EventCameraMessage(
 
 
 def test_a_box_that_moves_sideways_makes_events_at_its_edges_only() -> None:
-    stage = FlightmareStage(lambda _: renderer("empty"), "empty")
+    server = FlightmareServer(lambda _: renderer("empty"), "empty")
     asked = view(looking((0.0, 0.0, 1.5)))
 
     def seen(y_m: float, t_ns: int) -> list[tuple[int, int]]:
         snapshot = WorldSnapshot(t_ns, (prop("box", (4.0, y_m, 1.5), (0.5, 0.5, 0.5)),))
-        (image,) = stage.renderer.render((asked,), snapshot)
-        found = stage.events(image, _CAMERA, snapshot)
+        (image,) = server.renderer.render((asked,), snapshot)
+        found = server.events(image, _CAMERA, snapshot)
         assert all(t_ns - 1000 < e.time <= t_ns and e.polarity in (-1, 1) for e in found)
         return [(e.coord_x, e.coord_y) for e in found]
 

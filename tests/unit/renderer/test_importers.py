@@ -229,7 +229,7 @@ XYZ = "property float x\nproperty float y\nproperty float z\n"
         (PLY.format(XYZ, 1) + "0 0 0\n1 0 0\n0 1 0\n3 0 1 7\n", "vertex 7, but there are 3"),
         (PLY.format(XYZ, 1) + "0 0 0\n1 nan 0\n0 1 0\n3 0 1 2\n", "positions are not finite"),
         (PLY.format(XYZ, 1).replace("end_header", "") + "0 0 0\n", "PLY header"),
-        (PLY.format(XYZ, "1e9"), "is no element"),
+        (PLY.format(XYZ, "1e9"), "is not an element"),
         ("", "PLY header"),
     ],
 )

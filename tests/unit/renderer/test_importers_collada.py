@@ -88,8 +88,8 @@ BOMB = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a
     ("more", "reason"),
     [
         ({"doctype": BOMB}, "document types are not read"),
-        ({"unit": '<unit meter="0"/>'}, "asset/unit: meter='0' is no length"),
-        ({"unit": '<unit meter="wide"/>'}, "meter='wide' is no length"),
+        ({"unit": '<unit meter="0"/>'}, "asset/unit: meter='0' is not a length"),
+        ({"unit": '<unit meter="wide"/>'}, "meter='wide' is not a length"),
         ({"up": "<up_axis>W_UP</up_axis>"}, "up_axis: 'W_UP'"),
         ({"unit": "<unit"}, "XML: "),
         ({"matrix": PLACE.replace("1 0 0 1000", "1 1 0 1000")}, "shears"),

@@ -100,7 +100,7 @@ def test_skeletons_without_end_leave_nothing_behind(monkeypatch: pytest.MonkeyPa
         somebody = ActorState("s", ActorKind.PROP, TrackingState.TRACKED, 0, at(), frame)
         pictures.append(shot(renderer, camera(), Modality.INSTANCE, snapshot=everybody(somebody)))
         assert (pictures[-1] >= 32768).sum() > 200, "it is drawn"
-    batch = renderer._painter()._models
+    batch = renderer._scene_pass()._models
     assert len(batch._extents) == 3 and {key for key, _ in batch._parts} <= set(batch._extents)
 
 

@@ -31,7 +31,7 @@ class Run:
     def draw(self, pictures: int, cost_s: float) -> str:
         for _ in range(pictures):
             self.now_s += PERIOD_S
-            self.governor.took(cost_s, self.now_s)
+            self.governor.record(cost_s, self.now_s)
         return self.governor.profile
 
     def until_change(self, cost_s: float, limit_s: float = 1000.0) -> float:

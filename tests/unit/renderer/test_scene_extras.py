@@ -190,7 +190,7 @@ Z_M, PERIOD_S = 4.0, 2.0
 def obstacle() -> Scene:
     """A wall, and before it a square that goes to the right and back."""
     way = LineMotion(np.array([1.0, 0.0, 0.0]), PERIOD_S)
-    square = thing("square", facing(Z_M, 0.5, at_m=(-0.4, 0.0)), instance=2, movable=True, way=way)
+    square = thing("square", facing(Z_M, 0.5, at_m=(-0.4, 0.0)), instance=2, movable=True, path=way)
     return scene_of(thing("wall", facing(8.0, 20.0)), square)
 
 

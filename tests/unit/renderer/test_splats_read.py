@@ -102,8 +102,11 @@ def test_every_cut_is_noticed(tmp_path: Path) -> None:
         (header(1, FIELDS[1:]), "element vertex: no property x: no Gaussian splats"),
         (header(1, ("x", "y", "z")), "no property f_dc_0, f_dc_1, f_dc_2, opacity, scale_0"),
         (header(1, (*FIELDS, "x")), "element vertex: twice x"),
-        (header(1, FIELDS, kind="half"), "property half x is no single number"),
-        (header(1, FIELDS).replace(b"float x", b"list uchar int x"), "property list uchar int x is no single number"),
+        (header(1, FIELDS, kind="half"), "property half x is not a single number"),
+        (
+            header(1, FIELDS).replace(b"float x", b"list uchar int x"),
+            "property list uchar int x is not a single number",
+        ),
         (header(1, [f"p{i}" for i in range(300)]), "is not understood"),
         (header(1, (*FIELDS, "f_rest_0")) + bytes(72), "properties f_rest: 0, 9, 24 or 45, from"),
         (header(1, (*FIELDS, *(f"f_rest_{i}" for i in range(1, 10)))) + bytes(104), "from f_rest_0 on"),

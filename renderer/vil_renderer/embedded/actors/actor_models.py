@@ -1,4 +1,4 @@
-"""Who plays whom: every actor of a snapshot as a posed model, for the painter and for the rays."""
+"""Actors of a snapshot as posed models, for the scene pass and for the rays."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_CAPSULES: Final = np.zeros((0, 8))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Role:
-    """How an actor is drawn."""
+    """Model and ids of an actor."""
 
     model: RigidModel
     semantic: int
@@ -39,7 +39,7 @@ class ActorModels:
 
     Attributes:
         instances: instance id of every actor seen so far, in order of appearance, and of movable objects.
-        missing_prefabs: names that actors asked for and nobody has, or that no skeleton can move.
+        missing_prefabs: requested names of unknown models, or of models that no skeleton can move.
     """
 
     def __init__(self, scene: Scene) -> None:
@@ -50,22 +50,22 @@ class ActorModels:
         self._appeared = 0
         self._models: dict[Prefab, RigidModel] = {}
         self._roles: dict[tuple[str, ActorKind, str], _Role] = {}
-        self._people = HumanModels()
-        # Painted and studied now, so that nobody's first appearance holds up a picture.
+        self._humans = HumanModels()
+        # Painted and studied now, so that the first appearance of an actor does not delay a picture.
         shipped = {kind: built_in("", kind)[1].asset for kind in ActorKind}
-        self._people.rig(shipped[ActorKind.HUMAN])
+        self._humans.rig(shipped[ActorKind.HUMAN])
 
     def pose(self, snapshot: WorldSnapshot) -> tuple[Posed, ...]:
-        """What every actor looks like; those that are lost, or whose pose is not finite, are left out.
+        """Return every actor as a posed model; leave out lost actors and poses that are not finite.
 
-        Of several with one name the last counts, as with the Unity programs.
+        Of several actors with one name the last one counts, as in the Unity programs.
         """
         rigid: list[tuple[ActorState, _Role]] = []
         posed: list[Posed] = []
         for actor in {actor.name: actor for actor in snapshot.actors}.values():
             if actor.state is TrackingState.LOST:
                 continue
-            role = self._roles.get((actor.name, actor.kind, actor.prefab)) or self._engage(actor)
+            role = self._roles.get((actor.name, actor.kind, actor.prefab)) or self._assign(actor)
             if actor.skeleton is None or actor.name in self._movable:
                 rigid.append((actor, role))
             elif _finite(actor.T_world_body) and (human := self._human(actor, role)) is not None:
@@ -73,12 +73,12 @@ class ActorModels:
         posed += _place(rigid, snapshot.t_ns)
         return tuple(posed)
 
-    def _engage(self, actor: ActorState) -> _Role:
-        thing = self._movable.get(actor.name)
+    def _assign(self, actor: ActorState) -> _Role:
+        movable = self._movable.get(actor.name)
         if len(self._roles) >= _INSTANCES:
-            self._forget()
-        if thing is not None:
-            role = _Role(_driven(thing), thing.semantic, thing.instance, thing.layer)
+            self._reset()
+        if movable is not None:
+            role = _Role(_driven(movable), movable.semantic, movable.instance, movable.layer)
         else:
             if actor.name not in self.instances:
                 self.instances[actor.name] = FIRST_INSTANCE + self._appeared
@@ -89,7 +89,7 @@ class ActorModels:
         self._roles[actor.name, actor.kind, actor.prefab] = role
         return role
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         """Start over after more names than there are ids."""
         self._roles.clear()
         self.missing_prefabs.clear()
@@ -108,9 +108,9 @@ class ActorModels:
 
     def _human(self, actor: ActorState, role: _Role) -> Posed | None:
         assert actor.skeleton is not None
-        wanted = role.model.prefab.asset
-        asset, pose = self._people.pose(actor.skeleton, wanted)
-        if actor.prefab and self._people.rig(wanted) is None:
+        requested = role.model.prefab.asset
+        asset, pose = self._humans.pose(actor.skeleton, requested)
+        if actor.prefab and self._humans.rig(requested) is None:
             self.missing_prefabs.add(actor.prefab)
         if pose is None:
             return None
@@ -134,14 +134,14 @@ def _finite(T: Transform) -> bool:
 
 
 def _driven(thing: SceneObject) -> RigidModel:
-    """A scene's own object as a model: its scale stays, its place and rotation are the actor's."""
+    """Return a scene object as a model that keeps its scale and takes place and rotation of its actor."""
     scale = np.eye(4)
     scale[range(3), range(3)] = 1.0 / np.linalg.norm(thing.world_from_asset[:3, :3], axis=0)
     return RigidModel(Prefab(thing.asset, thing.semantic, asset_from_body=scale))
 
 
 def _place(rigid: list[tuple[ActorState, _Role]], t_ns: int) -> list[Posed]:
-    """Rigid actors, all of one model at once."""
+    """Return the rigid actors as posed models, all of one model at once."""
     if not rigid:
         return []
     p_m = np.concatenate([actor.T_world_body.p_m for actor, _ in rigid]).reshape(-1, 3)
@@ -177,7 +177,7 @@ def _place(rigid: list[tuple[ActorState, _Role]], t_ns: int) -> list[Posed]:
 
 
 def _half_size(capsules: FloatArray, T_world_body: Transform) -> tuple[float, float, float]:
-    """Half of the box about the body's origin and along its axes that holds all capsules (k, 8)."""
+    """Return the half of the box about the body's origin and along its axes that holds all capsules (k, 8)."""
     if not len(capsules):
         return (0.0, 0.0, 0.0)
     ends = T_world_body.inverse().apply(capsules[:, :6].reshape(-1, 3))

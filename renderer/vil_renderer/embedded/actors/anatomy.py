@@ -1,4 +1,4 @@
-"""Which bones of a skeleton carry which part of a human, by name and by where limbs branch off."""
+"""Bones of a skeleton by the part of a human that they carry, found by name and by where limbs branch off."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UPPERS, LOWERS, ENDS = ([PART_INDEX[limb[k]] for limb in LIMBS] for k in range(3
 
 
 def anatomy(model: SkeletonModel) -> dict[str, int]:
-    """The bone of each part of :data:`PARTS` that a skeleton has.
+    """Return the bone of each part of :data:`PARTS` that a skeleton has.
 
     Chest and hips are where the arms and the legs branch off, whatever they are called; a foot's child is
     its toe, the chest's child that carries the head is the neck.
@@ -52,7 +52,7 @@ def anatomy(model: SkeletonModel) -> dict[str, int]:
 
 
 def path_up(parents: tuple[int, ...], bone: int) -> list[int]:
-    """The bone, its parent, and so on to the root."""
+    """Return the bone, its parent and so on to the root."""
     path = []
     while bone >= 0:
         path.append(bone)

@@ -1,4 +1,4 @@
-"""A body of tapered capsules, one or more to each bone: for skeletons that are no human, or not enough of one."""
+"""A body of tapered capsules, one or more to each bone: for skeletons that are not human, or lack parts of one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CapsuleBody:
         self._parents = np.array(model.parents, np.intp)
 
     def pose(self, skeleton: SkeletonFrame) -> PosedRig | None:
-        """The body as a frame has it; None while no bone can be placed."""
+        """Return the body in the pose of a frame; None if no bone can be placed."""
         placed = plausible(skeleton)
         if not placed.any():
             return None
@@ -49,7 +49,7 @@ class CapsuleBody:
         matrices[:count, :3, :3] = q_to_matrix(np.where(placed[:, None], skeleton.q_xyzw, 0.0))
         matrices[:count, :3, 3] = np.where(placed[:, None], skeleton.p_m, 0.0)
         for bone in np.flatnonzero(~placed):
-            # Shrunk to where its parent is; below a root that is lost, to any bone that is not.
+            # Shrunk to its parent's place; below a lost root, to any placed bone.
             above = self._parents[bone]
             at = matrices[above if above >= 0 and placed[above] else int(placed.argmax()), :3, 3]
             matrices[bone, :3] = 0.0
@@ -65,7 +65,7 @@ class CapsuleBody:
 
 
 def _capsules(model: SkeletonModel) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray]:
-    """Bone (k,) of each capsule, its ends (k, 2, 3) in the bone's axes, its radii (k, 2)."""
+    """Return the bone (k,) of each capsule, its ends (k, 2, 3) in the bone's axes, its radii (k, 2)."""
     length_m = np.linalg.norm(model.offsets_m, axis=1)
     rows: list[tuple[int, FloatArray, float]] = []
     for bone, parent in enumerate(model.parents):

@@ -1,4 +1,4 @@
-"""Capsules about the parts of a skinned model, measured on its mesh at rest: what rays meet instead of triangles."""
+"""Capsules about the parts of a skinned model, measured on its mesh at rest: rays meet these instead of triangles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NodeCapsules:
     """One capsule for each group of nodes that has enough vertices.
 
     Attributes:
-        group: index of what moves each, (k,).
+        group: index of the group that moves each, (k,).
         ends_m: (k, 2, 3), in the asset's axes at rest. radii_m: (k, 2).
     """
 
@@ -58,7 +58,7 @@ class NodeCapsules:
         )
 
     def carried(self, linear: FloatArray, offset: FloatArray, scale: FloatArray | float) -> FloatArray:
-        """Rows (k, 8) of ends and radii in the world; what is shrunk to a point is left out.
+        """Return rows (k, 8) of ends and radii in the world; capsules shrunk to a point are left out.
 
         Args:
             linear: (g, 3, 3), of each group: x_world = linear x + offset.
@@ -72,7 +72,7 @@ class NodeCapsules:
 
 
 def _fit(points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Ends (2, 3) and radii (2,) of the tapered capsule along the points' longest extent."""
+    """Return ends (2, 3) and radii (2,) of the tapered capsule along the points' longest extent."""
     centre = 0.5 * (points.min(axis=0) + points.max(axis=0))
     about = points - centre
     axis = np.linalg.svd(about, full_matrices=False)[2][0]

@@ -1,4 +1,4 @@
-"""What the shipped human wears: one texture with a place for each part of the body, rich in corners."""
+"""Clothes of the shipped human: one texture with a place for each part of the body, rich in corners."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ PLACES: Final[dict[str, UvRect]] = {
 
 
 def clothes() -> Material:
-    """The material of the shipped human."""
+    """Return the material of the shipped human."""
     rng = np.random.default_rng(_SEED)
     canvas = Canvas(rng, _SKIN, 0.06, _SIZE_PX)
     _torso(canvas)
@@ -65,7 +65,7 @@ def clothes() -> Material:
 
 
 def _torso(canvas: Canvas) -> None:
-    """From the crotch to the neck: trousers, belt, a vest with bands, pockets and letters."""
+    """Paint from the crotch to the neck: trousers, belt, a vest with bands, pockets and letters."""
     x, y, w, h = _BOXES["torso"]
     canvas.rect(x, y, w, h, _VEST)
     for top in (150, 218):
@@ -95,7 +95,7 @@ def _torso(canvas: Canvas) -> None:
 
 
 def _head(canvas: Canvas) -> None:
-    """Neck and face in the middle, hair behind."""
+    """Paint neck and face in the middle, hair behind."""
     x, y, w, h = _BOXES["head"]
     hair: Colour = (66, 48, 36)
     canvas.rect(x, y, 120, 190, hair)
@@ -127,7 +127,7 @@ def _helmet(canvas: Canvas) -> None:
 
 
 def _arm(canvas: Canvas) -> None:
-    """A sleeve from the shoulder to its cuff."""
+    """Paint a sleeve from the shoulder to its cuff."""
     x, y, w, h = _BOXES["arm"]
     canvas.rect(x, y, w, h, _SHIRT)
     for top in (118, 300):
@@ -141,7 +141,7 @@ def _arm(canvas: Canvas) -> None:
 
 
 def _leg(canvas: Canvas) -> None:
-    """A trouser leg: seams, a pocket, a knee patch, a band."""
+    """Paint a trouser leg: seams, a pocket, a knee patch, a band."""
     x, y, w, h = _BOXES["leg"]
     canvas.rect(x, y, w, h, _TROUSERS)
     for k in (w // 4, 3 * w // 4):

@@ -1,7 +1,6 @@
 """The shipped human: a builder of 1.75 m with helmet and vest, skinned, standing with the arms half lifted.
 
-Every part is a loft along its bones; where parts meet they reach into each other. Forward is x; the floor
-is z = 0.
+Every part is a loft along its bones and overlaps its neighbours. Forward is x; the floor is z = 0.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ _SHOE: Final = (
 
 @cache
 def figure() -> Asset:
-    """The human's joints and its one skinned mesh."""
+    """Return the human: its joints and its one skinned mesh."""
     joints = _joints()
     names = list(joints)
     places = np.array([place for _, place in joints.values()])
@@ -165,7 +164,7 @@ def _primitive(names: list[str], joints: dict[str, tuple[str, _V]]) -> Primitive
     mesh = join([part for part, _ in parts])
     weights = np.concatenate([share for _, share in parts])
     heaviest = np.argsort(-weights, axis=1, kind="stable")[:, :4]
-    kept = np.take_along_axis(weights, heaviest, axis=1)
+    largest = np.take_along_axis(weights, heaviest, axis=1)
     return Primitive(
         mesh.p_m.astype(np.float32),
         mesh.normal.astype(np.float32),
@@ -173,7 +172,7 @@ def _primitive(names: list[str], joints: dict[str, tuple[str, _V]]) -> Primitive
         mesh.triangles.astype(np.uint32),
         clothes(),
         joints=heaviest.astype(np.uint16),
-        weights=(kept / kept.sum(axis=1, keepdims=True)).astype(np.float32),
+        weights=(largest / largest.sum(axis=1, keepdims=True)).astype(np.float32),
     )
 
 
@@ -184,21 +183,21 @@ class _Blend:
         self._names = names
 
     def along(self, chain: list[str], share: FloatArray) -> FloatArray:
-        """Shares (n,) along a chain: 0 = all the first joint's, 1 = all the second's..., rounded in between."""
+        """Return shares (n,) along a chain: 0 = all the first joint's, 1 = all the second's..., rounded in between."""
         weights = np.zeros((len(share), len(self._names)))
         for k, name in enumerate(chain):
             weights[:, self._names.index(name)] = np.clip(1.0 - np.abs(np.clip(share, 0, len(chain) - 1) - k), 0.0, 1.0)
         return weights
 
     def towards(self, weights: FloatArray, name: str, share: FloatArray) -> FloatArray:
-        """The weights with a share (n,) given to one joint."""
+        """Return the weights with a share (n,) given to one joint."""
         mixed: FloatArray = weights * (1.0 - share)[:, None]
         mixed[:, self._names.index(name)] += share
         return mixed
 
 
 def _step(x: FloatArray, low: float, high: float) -> FloatArray:
-    """The cubic smooth step from 0 at ``low`` to 1 at ``high``."""
+    """Return the cubic smooth step from 0 at ``low`` to 1 at ``high``."""
     t = np.clip((x - low) / (high - low), 0.0, 1.0)
     step: FloatArray = t * t * (3.0 - 2.0 * t)
     return step
@@ -207,7 +206,7 @@ def _step(x: FloatArray, low: float, high: float) -> FloatArray:
 def _rings(
     middle_m: FloatArray, along: FloatArray, back: FloatArray, sizes_m: FloatArray, columns: int, squareness: float
 ) -> FloatArray:
-    """Rounded cross-sections (rows, columns, 3).
+    """Return rounded cross-sections (rows, columns, 3).
 
     Args:
         middle_m: (rows, 3).
@@ -227,7 +226,7 @@ def _rings(
 
 
 def _upright(table: tuple[_V4, ...], part: str, rows: int, columns: int, squareness: float) -> MeshBuilder:
-    """A loft up along z from a table of height, half width, half depth, middle."""
+    """Return a loft up along z from a table of height, half width, half depth, middle."""
     z, wide, deep, forward = smooth_table(table, rows).T
     middle = np.stack((forward, np.zeros(rows), z), axis=-1)
     up = np.tile((0.0, 0.0, 1.0), (rows, 1))
@@ -259,7 +258,7 @@ def _helmet(blend: _Blend) -> _Part:
 
 
 def _limb(blend: _Blend, at: dict[str, FloatArray], side: str, part: str) -> _Part:
-    """An arm or a leg: along both bones, rounded at the bend."""
+    """Build an arm or a leg along both bones, rounded at the bend."""
     arm = part == "arm"
     chain = [side + name for name in (("Shoulder", "Arm", "ForeArm", "Hand") if arm else ("", "UpLeg", "Leg", "Foot"))]
     if not arm:
@@ -277,7 +276,7 @@ def _limb(blend: _Blend, at: dict[str, FloatArray], side: str, part: str) -> _Pa
 
 
 def _hand(blend: _Blend, at: dict[str, FloatArray], side: str) -> list[_Part]:
-    """A mitten with its thumb to the front, going on from the forearm."""
+    """Build a mitten with its thumb to the front, as an extension of the forearm."""
     wrist = at[f"{side}Hand"]
     along = unit(wrist - at[f"{side}ForeArm"])
     front = unit(np.array([1.0, 0.0, 0.0]) - along[0] * along)
@@ -307,6 +306,6 @@ def _shoe(blend: _Blend, at: dict[str, FloatArray], side: str) -> _Part:
 
 
 def _downward(place: UvRect) -> UvRect:
-    """A place in the texture for a loft whose path leads down."""
+    """Return the texture rectangle for a loft whose path leads down."""
     left, top, right, bottom = place
     return (right, bottom, left, top)

@@ -1,4 +1,4 @@
-"""One frame of a skeleton as the retargeting reads it: by parts, with what cannot be where it is said to be marked."""
+"""One frame of a skeleton as the retargeting reads it: by parts, implausible ones marked."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SortedFrame:
         self.seen: BoolArray = (source.joints >= 0) & placed[source.joints]
 
     def middle(self, part: int, offset_m: FloatArray | None, limbs: list[int]) -> FloatArray | None:
-        """Middle of two limbs' first joints: where the trunk carries it, else between them; None when unknown."""
+        """Return the middle of two limbs' first joints, by the trunk if placed, else between them; None if unknown."""
         if offset_m is not None and self.placed[part]:
             carried: FloatArray = self.p_m[part] + self._R_bone[part] @ offset_m
             return carried
@@ -45,7 +45,7 @@ class SortedFrame:
         return None
 
     def apart(self, limbs: list[int], up: FloatArray) -> FloatArray | None:
-        """Rotation of the trunk where two limbs begin, told by their joints; None when they are not there."""
+        """Return the trunk's rotation from the first joints of two limbs; None if they are missing."""
         if not self.seen[limbs, 0].all():
             return None
         left_m, right_m = self.joints_m[limbs, 0]

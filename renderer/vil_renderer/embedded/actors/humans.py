@@ -1,4 +1,4 @@
-"""Skeletons and what they move: a human model where they are human, else a body made of their own bones."""
+"""Poses of skeletons: on a human model if they are human, else on a body made of their own bones."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ _MOST: Final = 64
 
 
 class HumanModels:
-    """Everybody's way of moving, worked out when first seen and kept for as many as a hall holds."""
+    """Retargeting of each pair of skeleton and model, computed when first seen and cached for the 64 latest."""
 
     def __init__(self) -> None:
         self._rigs: dict[Asset, Rig | None] = {}
-        self._movers: dict[tuple[ModelKey, Asset], Retarget | CapsuleBody] = {}
+        self._posers: dict[tuple[ModelKey, Asset], Retarget | CapsuleBody] = {}
 
     def pose(self, skeleton: SkeletonFrame, asset: Asset) -> tuple[Asset, PosedRig | None]:
-        """What a skeleton looks like as a model, or, where one of them is no human, as itself.
+        """Return a skeleton's pose on a model, or on its own capsule body if either of them is not human.
 
         Returns:
-            The model that is really moved, and how; None while nothing of it can be placed.
+            The model that is used, and its pose; None if no part of it can be placed.
         """
         key = ModelKey(skeleton.model), asset
-        mover = self._movers.get(key)
-        if mover is None:
-            if len(self._movers) >= _MOST:
-                del self._movers[next(iter(self._movers))]
-            mover = self._movers[key] = self._engage(skeleton, asset)
-        return mover.asset, mover.pose(skeleton)
+        poser = self._posers.get(key)
+        if poser is None:
+            if len(self._posers) >= _MOST:
+                del self._posers[next(iter(self._posers))]
+            poser = self._posers[key] = self._make(skeleton, asset)
+        return poser.asset, poser.pose(skeleton)
 
     def rig(self, asset: Asset) -> Rig | None:
-        """A model's joints, None when it is no human; the first time takes a tenth of a second."""
+        """Return a model's joints, None if it is not human; the first call takes a tenth of a second."""
         if asset not in self._rigs:
             self._rigs[asset] = Rig.of(asset)
         return self._rigs[asset]
 
-    def _engage(self, skeleton: SkeletonFrame, asset: Asset) -> Retarget | CapsuleBody:
+    def _make(self, skeleton: SkeletonFrame, asset: Asset) -> Retarget | CapsuleBody:
         rig, source = self.rig(asset), Source.of(skeleton.model)
         return CapsuleBody(skeleton.model) if rig is None or source is None else Retarget(source, rig)

@@ -18,7 +18,7 @@ _WELD_M = 1e-6
 
 
 def loft(rings_m: FloatArray, uv: UvRect = UV_WHOLE, poles_m: FloatArray | None = None) -> MeshBuilder:
-    """A closed solid through rings.
+    """Build a closed solid through rings.
 
     Args:
         rings_m: (rows, columns, 3); columns turn left seen from the last ring, the first one is not repeated.
@@ -37,7 +37,7 @@ def loft(rings_m: FloatArray, uv: UvRect = UV_WHOLE, poles_m: FloatArray | None 
     up = columns + 1
     a = np.stack((first, first + 1, first + up + 1), axis=-1)
     b = np.stack((first, first + up + 1, first + up), axis=-1)
-    # Triangles at the poles that have no area are left out.
+    # Triangles at the poles without area are left out.
     triangles = np.concatenate((a[columns:], b[: rows * columns]))
     return MeshBuilder(p_m, _smooth_normals(p_m, triangles), np.stack((u, v), axis=-1).reshape(-1, 2), triangles)
 
@@ -45,7 +45,7 @@ def loft(rings_m: FloatArray, uv: UvRect = UV_WHOLE, poles_m: FloatArray | None 
 def capsule(
     a_m: FloatArray, b_m: FloatArray, radii_m: tuple[float, float], columns: int = 12, rows: int = 4
 ) -> MeshBuilder:
-    """A tapered capsule between two points (3,)."""
+    """Build a tapered capsule between two points (3,)."""
     along = unit(b_m - a_m) if np.linalg.norm(b_m - a_m) > _WELD_M else np.array([0.0, 0.0, 1.0])
     side = unit(cross(along, np.eye(3)[int(np.abs(along).argmin())]))
     across = cross(along, side)
@@ -60,7 +60,7 @@ def capsule(
 
 
 def smooth_table(table: Sequence[Sequence[float]], rows: int) -> FloatArray:
-    """Rows of a table, (rows, k), on a smooth curve through the given ones, evenly spread along the first column."""
+    """Return rows (rows, k) of a table on a smooth curve through the given ones, evenly along the first column."""
     given = np.asarray(table, np.float64)
     knots = given[:, 0]
     at = np.linspace(knots[0], knots[-1], rows)
@@ -83,7 +83,7 @@ def smooth_table(table: Sequence[Sequence[float]], rows: int) -> FloatArray:
 
 
 def _smooth_normals(p_m: FloatArray, triangles: npt.NDArray[np.intp]) -> FloatArray:
-    """Mean of the normals around each place (n, 3), by area; vertices at one place share theirs."""
+    """Return the mean normals (n, 3) around each place, weighted by area; vertices at one place share theirs."""
     _, place = np.unique(np.rint(p_m / _WELD_M).astype(np.int64), axis=0, return_inverse=True)
     a, b, c = (p_m[triangles[:, k]] for k in range(3))
     faces = cross(b - a, c - a)

@@ -1,4 +1,4 @@
-"""The scene's own moving things: what is movable, goes a way or plays a clip, posed at any time without any actor."""
+"""Moving objects of a scene: they rest, follow a path or play a clip, at any time, without an actor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_CAPSULES: Final = np.zeros((0, 8))
 
 
 class Extras:
-    """Poses the movable objects of a scene; what a snapshot's actors drive is left to the cast.
+    """Movable objects of a scene, except those that a snapshot's actors drive.
 
     Args:
         scene: the scene.
@@ -36,7 +36,7 @@ class Extras:
         self._things = tuple(_Extra(thing) for thing in scene.objects if thing.movable)
 
     def pose(self, t_ns: int, driven: Collection[str] = ()) -> list[Posed]:
-        """Everything as it is at a time, but for what actors of these names drive."""
+        """Return all movable objects at a time, except those that actors of these names drive."""
         return [thing.pose(t_ns) for thing in self._things if thing.name not in driven]
 
 
@@ -50,19 +50,19 @@ class _Extra:
         if thing.clip is not None and thing.clip.animation not in thing.asset.animations:
             known = ", ".join(sorted(thing.asset.animations)) or "none"
             raise RendererError(f"{thing.name}: the model has no animation {thing.clip.animation!r}; known: {known}")
-        moves = thing.way is not None or thing.clip is not None
+        moves = thing.path is not None or thing.clip is not None
         self._low, self._high = _bounds(thing) if moves else (_NOWHERE, _NOWHERE)
         self._still = None if moves else self._posed(0)
 
     def pose(self, t_ns: int) -> Posed:
-        """It at a time; what rests is made once."""
+        """Return the object at a time; a resting object is posed once."""
         return self._still or self._posed(t_ns)
 
     def _posed(self, t_ns: int) -> Posed:
         thing = self._thing
         m = thing.world_from_asset
-        if thing.way is not None:
-            motion = thing.way.motion(t_ns)
+        if thing.path is not None:
+            motion = thing.path.motion(t_ns)
             m = motion.rotation() @ m[:3]
             m[:, 3] += motion.p_m
             m = np.vstack((m, (0.0, 0.0, 0.0, 1.0)))
@@ -90,20 +90,20 @@ class _Extra:
 
 
 def _joint_capsules(thing: SceneObject, rest: FloatArray) -> NodeCapsules | None:
-    """Around what hangs on each joint; None when nothing does, or when a box stands for it."""
+    """Return the capsules around the mesh of each joint; None without joints, or if the collider is a box."""
     if thing.collider == "box" or not any(node.skin for node in thing.asset.nodes):
         return None
     return NodeCapsules.around(thing.asset, rest, np.arange(len(rest)), len(rest))
 
 
 def _bounds(thing: SceneObject) -> tuple[FloatArray, FloatArray]:
-    """Lowest and highest corner (3,) in its asset's axes at rest."""
+    """Return the lowest and the highest corner (3,) in the asset's axes at rest."""
     corners = np.concatenate([p_m for p_m, _ in collider_parts(thing)]).astype(np.float64)
     return corners.min(axis=0), corners.max(axis=0)
 
 
 def _playing(asset: Asset, clip: Clip, t_ns: int) -> FloatArray:
-    """Nodes (n, 4, 4) in the asset's axes while a clip plays."""
+    """Return the nodes (n, 4, 4) in the asset's axes while a clip plays."""
     animation = asset.animations[clip.animation]
     if clip.speed and animation.duration_s > 0.0:
         period_s = animation.duration_s / clip.speed

@@ -1,4 +1,4 @@
-"""How each part of a rig moves in one frame, and what that makes of its nodes and capsules."""
+"""Motion of each part of a rig in one frame, and its nodes and capsules that follow from it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PosedRig:
 
 
 class RigPose:
-    """Each part p moves as ``x_world = linear[p] (x - anchor[p]) + place[p]``, x in the rig's axes at rest.
+    """Pose of a rig: part p moves as ``x_world = linear[p] (x - anchor[p]) + place[p]``, x in the rig's axes at rest.
 
     Attributes:
         linear: (20, 3, 3). anchor, place: (20, 3).
@@ -47,12 +47,12 @@ class RigPose:
         self.anchor = rig.joint_m.copy()
 
     def moved(self, part: int, points_m: FloatArray) -> FloatArray:
-        """Points (..., 3) of the rig at rest, carried by a part."""
+        """Return points (..., 3) of the rig at rest, carried by a part."""
         carried: FloatArray = (points_m - self.anchor[part]) @ self.linear[part].T + self.place[part]
         return carried
 
     def stretch(self, parts: _Parts, R: FloatArray, a_m: FloatArray, b_m: FloatArray) -> None:
-        """Bones (k) turned by R (k, 3, 3), then the shortest way, and stretched, to reach from a to b (k, 3)."""
+        """Turn bones (k) by R (k, 3, 3), then the shortest way, and stretch them to reach from a to b (k, 3)."""
         along, length_m = self._rig.along[parts], self._rig.length_m[parts]
         span = b_m - a_m
         turned = shortest_turn((R @ along[..., None])[..., 0], unit(span)) @ R
@@ -63,12 +63,12 @@ class RigPose:
         self.place[parts] = a_m
 
     def collapse(self, parts: _Parts, at_m: FloatArray) -> None:
-        """Shrink parts to a point: nobody knows where they are."""
+        """Shrink parts of unknown place to a point."""
         self.linear[parts] = 0.0
         self.place[parts] = at_m
 
     def finish(self, R_trunk: FloatArray, light: FloatArray) -> PosedRig:
-        """Nodes and capsules in the world.
+        """Return nodes and capsules in the world.
 
         Args:
             R_trunk: rotations of hips and chest, (2, 3, 3), between which the spine is bent.
@@ -76,17 +76,17 @@ class RigPose:
         """
         rig = self._rig
         linear, place, light = self._with_spine(R_trunk, light)
-        moves = np.zeros((len(linear), 4, 4))
-        moves[:, :3, :3] = linear
-        moves[:, :3, 3] = place
-        moves[:, 3, 3] = 1.0
+        matrices = np.zeros((len(linear), 4, 4))
+        matrices[:, :3, :3] = linear
+        matrices[:, :3, 3] = place
+        matrices[:, 3, 3] = 1.0
         node_light = light[rig.driver] if light.min() < 1.0 else None
         return PosedRig(
-            moves[rig.driver] @ rig.asset_from_node, node_light, rig.capsules.carried(linear, place, self._scale)
+            matrices[rig.driver] @ rig.asset_from_node, node_light, rig.capsules.carried(linear, place, self._scale)
         )
 
     def _with_spine(self, R_trunk: FloatArray, light: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Linear parts, offsets (x_world = linear x + offset) and light, those of the spine's joints appended."""
+        """Return linear parts, offsets (x_world = linear x + offset) and light, with the spine's joints appended."""
         offset = self.place - (self.linear @ self.anchor[..., None])[..., 0]
         share = self._rig.spine
         if not len(share):
@@ -105,7 +105,7 @@ class RigPose:
 
 
 def between(R_a: FloatArray, R_b: FloatArray, share: FloatArray) -> FloatArray:
-    """Rotations (k, 3, 3) on the shortest way from one to another, at shares (k,) of it."""
+    """Return rotations (k, 3, 3) on the shortest path from one to another, at shares (k,) of it."""
     q = q_from_matrix(np.stack((R_a, R_a.T @ R_b)))
     turned: FloatArray = q_to_matrix(q_mul(q[0], q_exp(share[:, None] * q_log(q[1]))))
     return turned

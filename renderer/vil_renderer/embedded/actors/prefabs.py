@@ -22,7 +22,7 @@ _ORANGE: Final[Tint] = (1.0, 0.45, 0.12)
 
 
 def built_in(name: str, kind: ActorKind) -> tuple[bool, Prefab]:
-    """The shipped model of a name, or that of the kind; and whether there is one of that name.
+    """Return the shipped model of a name, else that of the kind, and whether there is one of that name.
 
     Any name with ``gate`` in it means the gate.
     """
@@ -66,7 +66,7 @@ _DEFAULTS: Final[Mapping[ActorKind, str]] = {
 
 
 def _striped_gate() -> Asset:
-    """Four bars around the x axis in a cube of 1 m, each cut into stripes."""
+    """Build four bars around the x axis in a cube of 1 m, each cut into stripes."""
     thing = Thing()
     inner = 1.0 - 2.0 * _BAR
     for side in (1, -1):

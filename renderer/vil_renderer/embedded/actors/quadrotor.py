@@ -38,7 +38,7 @@ SPIN_REV_PER_S: Final[Mapping[str, float]] = {f"rotor{k}": _SPIN * (1 - 2 * (k %
 
 
 def quadrotor() -> Asset:
-    """A body node and four that turn about their own z; forward is x, the origin lies in the frame."""
+    """Build a body node and four that turn about their own z; forward is x, the origin lies in the frame."""
     frame = Node("frame", primitives=_body().asset("frame").nodes[0].primitives)
     rotors = []
     for k, angle in enumerate(_ROTORS):
@@ -57,7 +57,7 @@ def _body() -> Thing:
 
 
 def _stack(thing: Thing) -> None:
-    """Plates, electronics between them, battery below its strap on top, camera in front, receiver behind."""
+    """Add plates, electronics between them, battery below its strap on top, camera in front, receiver behind."""
     for z in (-0.006, 0.026):
         thing.add(box((0.125, 0.046, 0.002)).at(0.0, 0.0, z), "cloth", _CARBON)
         thing.add(box((0.060, 0.066, 0.002)).at(0.0, 0.0, z), "cloth", _CARBON)
@@ -78,7 +78,7 @@ def _stack(thing: Thing) -> None:
 
 
 def _arm(thing: Thing, angle: float) -> None:
-    """An arm with motor, light and foot."""
+    """Add an arm with motor, light and foot."""
     x, y = _ARM_M * math.cos(angle), _ARM_M * math.sin(angle)
     thing.add(box((_ARM_M - 0.02, 0.016, 0.004)).at(0.57 * x, 0.57 * y, -0.004, angle), "cloth", _CARBON)
     thing.add(box((0.026, 0.012, 0.004)).at(0.55 * x, 0.55 * y, 0.0, angle), "plain", _BLACK)
@@ -92,7 +92,7 @@ def _arm(thing: Thing, angle: float) -> None:
 
 
 def _propeller(sense: float, tint: Tint) -> Thing:
-    """Two twisted blades and a hub around z; ``sense`` +1 lifts when turning clockwise seen from above."""
+    """Build two twisted blades and a hub around z; ``sense`` +1 lifts when turning clockwise seen from above."""
     thing = Thing().add(lathe([(0.006, -0.003), (0.006, 0.003), (0.0, 0.005)], 10), "plain", tint)
     stations = np.linspace(0.003, _BLADE_M, 7)
     chord = 0.013 * np.sqrt(np.maximum(0.08, 1.0 - (2.0 * stations / _BLADE_M - 0.95) ** 2))

@@ -73,7 +73,7 @@ class Retarget:
         self._trunk_size = _trunk_size(source, rig, self._scale, self._torso_m / torso_m)
 
     def pose(self, skeleton: SkeletonFrame) -> PosedRig | None:
-        """The rig in the world as a frame has it; None when the trunk cannot be placed."""
+        """Return the rig in the pose of a frame; None if the trunk cannot be placed."""
         frame = SortedFrame(self._source, skeleton, self._bone_from_rest)
         trunk = self._trunk(frame)
         if trunk is None:
@@ -90,18 +90,18 @@ class Retarget:
     # --- the trunk -------------------------------------------------------------------------------
 
     def _trunk(self, frame: SortedFrame) -> tuple[FloatArray, FloatArray] | None:
-        """Rotations (2, 3, 3) of hips and chest, and the middles (2, 3) of the joints of legs and arms.
+        """Return rotations (2, 3, 3) of hips and chest, and the middles (2, 3) of the joints of legs and arms.
 
-        What the bone of hips or chest does not tell is told by the limbs' joints, else by the other one.
+        If the bone of hips or chest is not placed, the limbs' joints give its rotation, else the other bone.
         """
         thighs_m = frame.middle(_HIPS, self._source.thighs_m, _LEGS)
         shoulders_m = frame.middle(_CHEST, self._source.shoulders_m, _ARMS)
-        told = [frame.R[part] if frame.placed[part] else None for part in (_HIPS, _CHEST)]
+        known = [frame.R[part] if frame.placed[part] else None for part in (_HIPS, _CHEST)]
         if thighs_m is not None and shoulders_m is not None:
             up = shoulders_m - thighs_m
-            told = [frame.apart(limbs, up) if R is None else R for R, limbs in zip(told, (_LEGS, _ARMS), strict=True)]
-        low = told[0] if told[0] is not None else told[1]
-        high = told[1] if told[1] is not None else told[0]
+            known = [frame.apart(limbs, up) if R is None else R for R, limbs in zip(known, (_LEGS, _ARMS), strict=True)]
+        low = known[0] if known[0] is not None else known[1]
+        high = known[1] if known[1] is not None else known[0]
         if low is None or high is None:
             return None
         up = self._torso_m * high[:, 2]
@@ -114,7 +114,7 @@ class Retarget:
     # --- arms and legs ---------------------------------------------------------------------------
 
     def _limbs(self, frame: SortedFrame, R_trunk: FloatArray, moves: RigPose) -> None:
-        """Arms and legs with hands, feet, toes and collar bones; arrays are of the four limbs."""
+        """Pose arms and legs with hands, feet, toes and collar bones; arrays are of the four limbs."""
         joint_m = self._rig.joint_m
         R = self._limb_rotations(frame, R_trunk[[1, 1, 0, 0]])
         seen = frame.seen.copy()
@@ -142,7 +142,7 @@ class Retarget:
                 moves.collapse([UPPERS[k], *gone], begin[k])
 
     def _limb_rotations(self, frame: SortedFrame, R_above: FloatArray) -> FloatArray:
-        """Rotations (4, 3, 3, 3) of the limbs' parts; a bone that is not placed follows the one above."""
+        """Return rotations (4, 3, 3, 3) of the limbs' parts; a bone that is not placed follows the one above."""
         parts = np.array((UPPERS, LOWERS, ENDS)).T
         R: FloatArray = frame.R[parts]
         placed = frame.placed[parts]
@@ -157,7 +157,7 @@ class Retarget:
         return R
 
     def _collars(self, R_chest: FloatArray, arms_m: FloatArray, moves: RigPose) -> None:
-        """Collar bones reach from the chest towards the arms' joints."""
+        """Stretch the collar bones from the chest towards the arms' joints."""
         at = moves.moved(_CHEST, self._rig.joint_m[_SHOULDERS])
         gap = arms_m - at
         reach = np.clip(np.linalg.norm(gap, axis=1), *(self._scale * _COLLAR_STRETCH * self._rig.length_m[_SHOULDERS]))
@@ -174,8 +174,8 @@ class Retarget:
         rig, own = self._rig, self._source.own
         head_there = bool(frame.placed[_HEAD])
         R_head = frame.R[_HEAD] if head_there else R_chest
-        neck_told = bool(own[_NECK] and frame.placed[_NECK])
-        R_neck = frame.R[_NECK] if neck_told else between(R_chest, R_head, np.array([0.5]))[0]
+        neck_known = bool(own[_NECK] and frame.placed[_NECK])
+        R_neck = frame.R[_NECK] if neck_known else between(R_chest, R_head, np.array([0.5]))[0]
         base = moves.moved(_CHEST, rig.joint_m[_NECK])
         length = self._scale * float(rig.length_m[_NECK])
         if head_there:
@@ -193,7 +193,7 @@ class Retarget:
 
 
 def _size_ratio(source: Source, rig: Rig) -> float:
-    """Size of the subject relative to the model: trunk and legs added up; arms where there are no whole legs."""
+    """Return the subject's size relative to the model's: trunk plus legs, or arms if a leg is incomplete."""
     theirs = source.torso_m
     ours = float(np.linalg.norm(rig.shoulders_m - rig.thighs_m)) if theirs else 0.0
     whole = [k for k in range(4) if (source.joints[k, [0, 2]] >= 0).all()]
@@ -206,7 +206,7 @@ def _size_ratio(source: Source, rig: Rig) -> float:
 
 
 def _trunk_size(source: Source, rig: Rig, scale: float, torso: float) -> FloatArray:
-    """Factors of hips and chest forward, left and up, (2, 3)."""
+    """Return factors of hips and chest forward, left and up, (2, 3)."""
     up = min(max(torso, _TORSO[0] * scale), _TORSO[1] * scale)
     sizes = []
     for theirs, name in ((source.hip_width_m, "upper_leg"), (source.shoulder_width_m, "upper_arm")):
@@ -217,7 +217,7 @@ def _trunk_size(source: Source, rig: Rig, scale: float, torso: float) -> FloatAr
 
 
 def _rest_turns(rig: Rig, wanted: FloatArray) -> FloatArray:
-    """Turns (20, 3, 3) of the model's parts to the source's rest, in body axes.
+    """Return rotations (20, 3, 3) of the model's parts to the source's rest, in body axes.
 
     Down a limb they add up, so that a bent elbow is straightened about its hinge and does not twist.
     """
@@ -251,7 +251,7 @@ def _slope_rad(direction: FloatArray) -> float:
 
 
 def _ankle_stretch(source: Source, rig: Rig, wanted: FloatArray, scale: float) -> FloatArray:
-    """Factors (2,) on the heights of both feet, 1 or more.
+    """Return factors (2,) on the heights of both feet, 1 or more.
 
     A skeleton whose line from ankle to toe slopes more than the model's has higher ankles: the foot grows
     upwards to reach them, and its sole stays flat on the floor.
@@ -268,7 +268,7 @@ def _ankle_stretch(source: Source, rig: Rig, wanted: FloatArray, scale: float) -
 
 
 def _rest_directions(source: Source) -> FloatArray:
-    """Unit directions (20, 3) in body axes from each limb part's joint to the next one there is; 0 = not told."""
+    """Return unit directions (20, 3) in body axes from each limb part's joint to the next one; 0 = unknown."""
     wanted = np.zeros((len(PARTS), 3))
     for chain in (*zip(UPPERS, LOWERS, ENDS, strict=True), *zip(_FEET, _TOES, strict=True)):
         for part, following in pairwise(part for part in chain if source.own[part]):

@@ -52,7 +52,7 @@ class Rig:
 
     @classmethod
     def of(cls, asset: Asset) -> Rig | None:
-        """Study an asset; None when it is no skinned human: a trunk, a head and four limbs."""
+        """Study an asset; None unless it is a skinned human: a trunk, a head and four limbs."""
         model = _model(asset)
         parts = {} if model is None else anatomy(model)
         if model is None or any(part not in parts for part in _NEEDED):
@@ -88,7 +88,7 @@ class Rig:
 
 
 def _model(asset: Asset) -> SkeletonModel | None:
-    """The nodes as a skeleton, only joints with their names; None when nothing is skinned."""
+    """Return the nodes as a skeleton in which only joints have names; None if nothing is skinned."""
     skins: list[Skin] = [node.skin for node in asset.nodes if node.skin is not None]
     joints = {joint for skin in skins for joint in skin.joints}
     if not joints:
@@ -101,7 +101,7 @@ def _model(asset: Asset) -> SkeletonModel | None:
 
 
 def _or_above(part: str, parts: dict[str, int]) -> str:
-    """The part, or the one that stands in for its joint where an asset has it not."""
+    """Return the part, or the one that stands in for its joint if the asset lacks it."""
     if part in parts:
         return part
     side = part.partition("_")[0]
@@ -109,7 +109,7 @@ def _or_above(part: str, parts: dict[str, int]) -> str:
 
 
 def _drivers(parents: tuple[int, ...], parts: dict[str, int], spine: list[int]) -> npt.NDArray[np.intp]:
-    """What moves each node: itself if it is a part, else the nearest one above, else the hips."""
+    """Return the driver of each node: itself if it is a part, else the nearest one above, else the hips."""
     moved = {bone: PART_INDEX[part] for part, bone in parts.items()}
     moved |= {bone: len(PARTS) + i for i, bone in enumerate(spine)}
     driver: list[int] = []
@@ -124,7 +124,7 @@ def _middle(joint_m: FloatArray, part: str) -> FloatArray:
 
 
 def _bone_vectors(joint_m: FloatArray) -> FloatArray:
-    """From each part's joint to the next one's, (20, 3); 0 for head, hands, toes and the trunk."""
+    """Return vectors from each part's joint to the next one's, (20, 3); 0 for head, hands, toes and the trunk."""
     bones = np.zeros_like(joint_m)
     chains = [("neck", "head")]
     for side in SIDES:

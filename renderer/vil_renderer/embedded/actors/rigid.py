@@ -41,7 +41,7 @@ class RigidModel:
         self.half_size_m: FloatArray = np.maximum(np.abs(low), np.abs(high))
 
     def place(self, R: FloatArray, p_m: FloatArray, size_m: FloatArray, t_ns: int) -> FloatArray:
-        """Matrices (m, n, 4, 4) of the nodes in the world, for bodies at (m, 3, 3) and (m, 3), of sizes (m, 3).
+        """Return world matrices (m, n, 4, 4) of the nodes, for bodies at (m, 3, 3) and (m, 3), of sizes (m, 3).
 
         What has no size along an axis is made very thin there, so that rays can be carried into its axes.
         """
@@ -55,13 +55,13 @@ class RigidModel:
         return placed
 
     def half_sizes(self, size_m: FloatArray) -> FloatArray:
-        """Half of the boxes (m, 3) around bodies of sizes (m, 3)."""
+        """Return half of the boxes (m, 3) around bodies of sizes (m, 3)."""
         return (
             0.5 * np.maximum(size_m, _THINNEST_M) if self._fitted else np.broadcast_to(self.half_size_m, size_m.shape)
         )
 
     def _nodes(self, t_ns: int) -> FloatArray:
-        """Nodes in the body's axes (n, 4, 4); what spins has turned by the instant's own angle."""
+        """Return nodes in the body's axes (n, 4, 4); spinning ones are turned by the angle of the instant."""
         prefab = self.prefab
         if not prefab.spin:
             return self._rest
@@ -76,7 +76,7 @@ class RigidModel:
 
 
 def _bounds(asset: Asset, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Lowest and highest corner (3,) of an asset whose nodes have these matrices (n, 4, 4)."""
+    """Return the lowest and the highest corner (3,) of an asset whose nodes have these matrices (n, 4, 4)."""
     corners = [
         part.p_m.astype(np.float64) @ m[:3, :3].T + m[:3, 3]
         for node, m in zip(asset.nodes, nodes, strict=True)

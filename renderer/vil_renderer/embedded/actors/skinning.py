@@ -12,12 +12,12 @@ __all__ = ["skin", "skinned", "skinned_points"]
 
 
 def skin(posed: Posed, node: int, primitive: Primitive) -> FloatArray:
-    """World positions (n, 3) of a primitive that hangs on a node of a posed model."""
+    """Return world positions (n, 3) of a primitive that hangs on a node of a posed model."""
     return skinned(posed.world_from_node, posed.asset.nodes[node].skin, node, primitive)
 
 
 def skinned(world_from_node: FloatArray, skin: Skin | None, node: int, primitive: Primitive) -> FloatArray:
-    """Positions (n, 3) by the matrices (k, 4, 4) of all nodes; without a skin the node alone carries them."""
+    """Return positions (n, 3) by the matrices (k, 4, 4) of all nodes; without a skin only the node carries them."""
     p = primitive.p_m.astype(np.float64)
     if skin is None or primitive.joints is None or primitive.weights is None:
         m = world_from_node[node]
@@ -32,7 +32,7 @@ def skinned(world_from_node: FloatArray, skin: Skin | None, node: int, primitive
 
 
 def skinned_points(asset: Asset, world_from_node: FloatArray) -> list[FloatArray]:
-    """Positions (n, 3) of each primitive that has a skin, node after node."""
+    """Return positions (n, 3) of each primitive that has a skin, node after node."""
     return [
         skinned(world_from_node, node.skin, i, part)
         for i, node in enumerate(asset.nodes)

@@ -1,4 +1,4 @@
-"""A mocap skeleton as the retargeting reads it: its rest, and which bones of a frame can be where they seem to be."""
+"""A mocap skeleton as the retargeting reads it: its rest, and which bones of a frame have a plausible place."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _ABOVE: Final = {
     "foot": "lower_leg",
     "toe": "foot",
 }
-"""What moves a part that a skeleton has no bone for."""
+"""The part that moves one without a bone of its own."""
 
 
 class ModelKey:
-    """Makes a skeleton model usable as a key: models of the same rest pose are the same."""
+    """Hashable skeleton model: models of the same rest pose are equal."""
 
     __slots__ = ("_key", "model")
 
@@ -55,17 +55,17 @@ class ModelKey:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """What a skeleton model tells before any frame of it.
+    """Properties of a skeleton model, known before any frame of it.
 
     Attributes:
         bones: of each part, (20,): its own, or the nearest one above that the skeleton has.
-        own: whether it has that part, (20,).
+        own: True for parts that it has, (20,).
         joints: where limbs begin, bend and end, (4, 3); -1 = the skeleton has none.
         axes: bone axes from body axes (forward, left, up) at rest, (20, 3, 3).
         rest_m: bone origins at rest with all bones' axes parallel, (m, 3).
         thighs_m: middle of the thigh joints in the hips' axes, (3,). hip_width_m: their distance.
-        shoulders_m: middle of the arms' joints in the chest's axes, None when the rest does not tell.
-        shoulder_width_m: their distance. torso_m: from one middle to the other; 0 = not told.
+        shoulders_m: middle of the arms' joints in the chest's axes, None if the rest does not show it.
+        shoulder_width_m: their distance. torso_m: from one middle to the other; 0 = unknown.
     """
 
     bones: npt.NDArray[np.intp]
@@ -129,7 +129,7 @@ def _width(pair: list[int], rest_m: FloatArray) -> float:
 
 
 def _trunk_axes(parts: dict[str, int], rest_m: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Axes of hips and chest from body axes at rest."""
+    """Return axes of hips and chest from body axes at rest."""
     hips, head = parts["hips"], parts["head"]
     chest = parts.get("chest", hips)
     up = rest_m[chest if chest != hips else head] - rest_m[hips]
@@ -147,7 +147,7 @@ def _trunk_axes(parts: dict[str, int], rest_m: FloatArray) -> tuple[FloatArray, 
 
 
 def _trusted(arms: list[int], chest: int, model: SkeletonModel, rest_m: FloatArray) -> bool:
-    """Whether the rest tells where the arms begin: at the chest itself, or held apart by collar bones.
+    """Return whether the rest shows where the arms begin: at the chest itself, or held apart by collar bones.
 
     The axes of these may be their own, so that they lie elsewhere when all bones' axes are parallel.
     """
@@ -158,10 +158,10 @@ def _trusted(arms: list[int], chest: int, model: SkeletonModel, rest_m: FloatArr
 
 
 def plausible(skeleton: SkeletonFrame) -> BoolArray:
-    """Which bones can be where they are said to be, (m,): tracked ones, and those near a parent that can.
+    """Return which bones have a plausible place, (m,): tracked ones, and those near a plausible parent.
 
-    A bone that the system never saw lies in the origin: nothing may be drawn towards it. Where no bone at all
-    is tracked the whole pose is remembered, and stands.
+    A bone that the system never saw lies in the origin: nothing may be drawn towards it. If no bone is tracked,
+    the whole pose is an old one and counts as plausible.
     """
     placed: BoolArray = np.logical_and.reduce(np.isfinite(np.hstack((skeleton.p_m, skeleton.q_xyzw))), axis=1)
     if skeleton.tracked.all() or not skeleton.tracked.any():

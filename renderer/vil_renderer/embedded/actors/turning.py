@@ -17,14 +17,14 @@ _SNAP_COSINE: Final = math.cos(math.radians(30.0))
 
 
 def unit(v: FloatArray) -> FloatArray:
-    """Vectors (..., 3) of length 1; what is too short to have a direction becomes 0."""
+    """Return vectors (..., 3) scaled to length 1; one too short to have a direction becomes 0."""
     length = np.sqrt((v * v).sum(axis=-1, keepdims=True))
     scaled: FloatArray = np.divide(v, length, out=np.zeros_like(v), where=length > _TINY)
     return scaled
 
 
 def shortest_turn(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Rotations (..., 3, 3) that take unit vectors a to b, both (..., 3), by the shortest way.
+    """Return the smallest rotations (..., 3, 3) that take unit vectors a to b, both (..., 3).
 
     Opposite vectors have none; they turn half round about the axis that is most square to them. A vector 0
     asks for no turn.
@@ -44,7 +44,7 @@ def shortest_turn(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def body_axes(left: FloatArray, up: FloatArray) -> FloatArray | None:
-    """Columns forward, left, up of a body, from the direction to its left and roughly up; None when they are one."""
+    """Return columns forward, left, up from the direction to the left and roughly up; None if they are parallel."""
     y = unit(left)
     x = unit(cross(y, up))
     if not (y.any() and x.any()):
@@ -53,7 +53,7 @@ def body_axes(left: FloatArray, up: FloatArray) -> FloatArray | None:
 
 
 def snapped_body_axes(left: FloatArray, up: FloatArray) -> FloatArray | None:
-    """:func:`body_axes` of a bone at rest: its own axes, where they are within 30 degrees.
+    """Return :func:`body_axes` of a bone at rest: its own axes if they are within 30 degrees.
 
     Systems align a bone's axes with the body, up to swaps and signs, but joints sit where anatomy has them.
     """

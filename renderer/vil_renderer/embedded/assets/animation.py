@@ -16,7 +16,7 @@ __all__ = ["sample"]
 
 
 def sample(asset: Asset, animation: Animation, t_s: float, loop: bool = True) -> FloatArray:
-    """Matrices (n, 4, 4) of the asset's nodes relative to their parents, for :meth:`Asset.asset_from_node`.
+    """Return matrices (n, 4, 4) of the asset's nodes relative to their parents, for :meth:`Asset.asset_from_node`.
 
     Nodes that the animation leaves alone are at rest. Before the first key of a channel and after its last it
     keeps their values.
@@ -25,7 +25,7 @@ def sample(asset: Asset, animation: Animation, t_s: float, loop: bool = True) ->
         asset: whose nodes.
         animation: one of its clips.
         t_s: time since the clip began.
-        loop: begin anew at its end, else hold it.
+        loop: begin again at its end, else hold it.
     """
     duration_s = animation.duration_s
     t_s = t_s % duration_s if loop and duration_s > 0.0 else min(max(t_s, 0.0), duration_s)
@@ -50,7 +50,7 @@ def _blend(
     t_s: float,
     brackets: dict[int, tuple[int, float, float]],
 ) -> FloatArray:
-    """Values (k, c) of channels that move the same property in the same way."""
+    """Return values (k, c) of channels that move the same property in the same way."""
     before: list[npt.NDArray[Any]] = []
     after: list[npt.NDArray[Any]] = []
     fractions: list[float] = []
@@ -79,7 +79,7 @@ def _blend(
 
 
 def _bracket(times_s: FloatArray, t_s: float) -> tuple[int, float, float]:
-    """The key at or before an instant, the fraction of the way to the next, and the time between the two."""
+    """Return the key at or before an instant, the fraction of the way to the next, and the time between them."""
     if len(times_s) == 1:
         return 0, 0.0, 0.0
     key = int(np.searchsorted(times_s, t_s, side="right")) - 1
@@ -91,7 +91,7 @@ def _bracket(times_s: FloatArray, t_s: float) -> tuple[int, float, float]:
 
 
 def _hermite(a: FloatArray, b: FloatArray, f: FloatArray, span_s: FloatArray) -> FloatArray:
-    """Cubic of glTF 2.0 (appendix C) between keys (k, 3, c): in-tangent, value, out-tangent."""
+    """Return the cubic of glTF 2.0 (appendix C) between keys (k, 3, c): in-tangent, value, out-tangent."""
     f2, f3 = f * f, f * f * f
     leave, arrive = span_s * a[:, 2], span_s * b[:, 0]
     from_a = (2.0 * f3 - 3.0 * f2 + 1.0) * a[:, 1] + (f3 - 2.0 * f2 + f) * leave
@@ -101,7 +101,7 @@ def _hermite(a: FloatArray, b: FloatArray, f: FloatArray, span_s: FloatArray) ->
 
 
 def _matrices(p: FloatArray, q_xyzw: FloatArray, scale: FloatArray) -> FloatArray:
-    """Translation x rotation x scale for many nodes."""
+    """Return translation x rotation x scale for many nodes."""
     made = np.zeros((len(p), 4, 4))
     made[:, :3, :3] = q_to_matrix(q_xyzw) * scale[:, None, :]
     made[:, :3, 3] = p

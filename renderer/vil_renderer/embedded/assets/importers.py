@@ -94,7 +94,7 @@ def _scaled(unit_m: float) -> FloatArray:
 
 
 def _load(path: Path, data: bytes, suffix: str) -> dict[str, Any]:
-    """What trimesh reads: what its meshes would be made of, by name, and where they stand."""
+    """Load a file with trimesh; return the parts of its meshes by name, and their places."""
     module = "trimesh.exchange." + suffix[1:]
     what = f"{suffix} files"
     loader = getattr(load_native(module, "trimesh", what), _LOADERS[suffix])
@@ -135,7 +135,7 @@ def _nodes(loaded: dict[str, Any], path: Path, smooth: bool, looks: MaterialConv
 
 
 def _primitive(mesh: Mapping[str, Any], label: str, smooth: bool, looks: MaterialConverter) -> Primitive | None:
-    """One mesh of trimesh's; None if it has no triangles."""
+    """Convert one mesh of trimesh; None if it has no triangles."""
     if mesh.get("faces") is None or len(mesh["faces"]) == 0:
         return None
     arrays, triangles = _arrays(mesh, label)
@@ -157,7 +157,7 @@ def _primitive(mesh: Mapping[str, Any], label: str, smooth: bool, looks: Materia
 
 
 def _arrays(mesh: Mapping[str, Any], label: str) -> tuple[dict[str, Any], Any]:
-    """Checked arrays by the names that :class:`Primitive` gives them, and triangles."""
+    """Return checked arrays by the names that :class:`Primitive` gives them, and triangles."""
     p_m = _finite(_table(mesh["vertices"], (3,), None, f"{label}: positions"), f"{label}: positions")
     faces = np.asarray(mesh["faces"])
     if faces.ndim == 2 and faces.shape[1] == 4:
@@ -186,7 +186,7 @@ def _arrays(mesh: Mapping[str, Any], label: str) -> tuple[dict[str, Any], Any]:
 
 
 def _table(values: Any, widths: tuple[int, ...], rows: int | None, what: str) -> npt.NDArray[Any]:
-    """Numbers in rows, whatever a broken file made of them; ``what`` begins the message."""
+    """Return numbers in rows, checked against broken files; ``what`` begins the message."""
     try:
         table = np.asarray(values)
     except ValueError:

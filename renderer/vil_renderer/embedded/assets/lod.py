@@ -21,7 +21,7 @@ _PLACES: Final = ("p_m", "joints", "weights")
 
 
 def simplified(part: Primitive, cell_m: float) -> Primitive:
-    """The same surface of fewer triangles; no vertex moves farther than a cell's diagonal.
+    """Return the surface with fewer triangles; no vertex moves farther than a cell's diagonal.
 
     The vertices in a cell that hang mostly on the same joint come to one place: that of the one in their middle,
     with its joints and weights. Those that face differently keep normals, texture coordinates and colours of
@@ -46,12 +46,12 @@ def simplified(part: Primitive, cell_m: float) -> Primitive:
 
 
 def _numbered(keys: npt.NDArray[np.int64]) -> _IndexArray:
-    """Rows (n, k) as numbers (n,) from 0; equal rows have the same."""
+    """Return numbers (n,) of the rows (n, k) from 0; equal rows have the same number."""
     return np.asarray(np.unique(keys, axis=0, return_inverse=True)[1], np.intp).reshape(-1)
 
 
 def _joint(part: Primitive) -> npt.NDArray[np.int64]:
-    """The joint that moves each vertex most, (n,); 0 where none does."""
+    """Return the joint that moves each vertex most, (n,); 0 if none does."""
     if part.joints is None or part.weights is None:
         return np.zeros(len(part.p_m), np.int64)
     most = np.argmax(part.weights, axis=1)
@@ -59,26 +59,26 @@ def _joint(part: Primitive) -> npt.NDArray[np.int64]:
 
 
 def _facing(normal: Float32Array) -> npt.NDArray[np.int64]:
-    """Which of the six axes each normal is nearest to, (n,)."""
+    """Return the axis of six that each normal is nearest to, (n,)."""
     axis = np.argmax(np.abs(normal), axis=1)
     return np.asarray(2 * axis + (normal[np.arange(len(axis)), axis] < 0.0), np.int64)
 
 
 def _astray(p_m: Float32Array, group: _IndexArray) -> npt.NDArray[np.float64]:
-    """How far each vertex is from the mean of its group, (n,)."""
+    """Return the distance of each vertex from the mean of its group, (n,)."""
     count = np.bincount(group)
     mean = np.stack([np.bincount(group, weights=p_m[:, i]) / count for i in range(3)], axis=1)
     return np.asarray(np.linalg.norm(p_m - mean[group], axis=1))
 
 
 def _first(group: _IndexArray, rank: npt.NDArray[np.float64]) -> _IndexArray:
-    """Of each group the member of the lowest rank."""
+    """Return the member of the lowest rank of each group."""
     order = np.lexsort((rank, group))
     return np.asarray(order[np.searchsorted(group[order], np.arange(group.max() + 1))], np.intp)
 
 
 def _unfolded(triangles: _IndexArray, place: _IndexArray) -> _IndexArray:
-    """Triangles (m, 3) whose corners, at these places, are three; each once."""
+    """Return triangles (m, 3) whose corners, at these places, are three; each once."""
     a, b, c = place.T
     left = triangles[(a != b) & (b != c) & (c != a)]
     start = np.argmin(left, axis=1)

@@ -1,4 +1,4 @@
-"""What a file or a recipe describes, before any OpenGL: meshes, materials, textures, skins, animations.
+"""Models of files and recipes, independent of OpenGL: meshes, materials, textures, skins, animations.
 
 Node matrices keep the axes of their origin; :attr:`Asset.root` turns them to ours (x forward, y left,
 z up, metres). Colours of materials are linear, textures hold what their use says (colour ones sRGB).
@@ -205,28 +205,28 @@ class Asset:
     origin: str = ""
 
     def asset_from_node(self, local: FloatArray | None = None) -> FloatArray:
-        """Matrices (n, 4, 4) from each node's axes to the asset's (ours), at rest or from local ones (n, 4, 4)."""
+        """Return matrices (n, 4, 4) from each node's axes to the asset's, at rest or from local ones (n, 4, 4)."""
         made = self.rest_local() if local is None else local.copy()
         for i, node in enumerate(self.nodes):
             made[i] = (self.root if node.parent < 0 else made[node.parent]) @ made[i]
         return made
 
     def rest_local(self) -> FloatArray:
-        """Matrices (n, 4, 4) of each node relative to its parent, at rest."""
+        """Return matrices (n, 4, 4) of each node relative to its parent, at rest."""
         return np.array([trs_matrix(n.p, n.q_xyzw, n.scale) for n in self.nodes]).reshape(-1, 4, 4)
 
     def node_named(self, name: str) -> int:
-        """Index of a node, -1 when there is none of that name."""
+        """Return the index of a node, -1 if none has that name."""
         return next((i for i, node in enumerate(self.nodes) if node.name == name), -1)
 
     @staticmethod
     def of(name: str, primitives: Sequence[Primitive], origin: str = "") -> Asset:
-        """A rigid asset of one node in our axes."""
+        """Return a rigid asset of one node in our axes."""
         return Asset(name, (Node(name, primitives=tuple(primitives)),), origin=origin)
 
 
 def trs_matrix(p: FloatArray, q_xyzw: FloatArray, scale: FloatArray) -> FloatArray:
-    """Translation x rotation x scale as a matrix (4, 4)."""
+    """Return translation x rotation x scale as a matrix (4, 4)."""
     x, y, z, w = q_xyzw
     m = np.eye(4)
     m[:3, :3] = [

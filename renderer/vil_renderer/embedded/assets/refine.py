@@ -23,12 +23,12 @@ _MOST_ROUNDS: Final = 16
 
 
 def refined(asset: Asset, limit_m: float, world_from_asset: FloatArray | None = None) -> Asset:
-    """The same model with no edge longer than a limit; what hangs on joints stays as it is.
+    """Return a model without edges longer than a limit; skinned nodes stay unchanged.
 
     Args:
         asset: the model.
         limit_m: longest edge; of a very large part a 64th of its size.
-        world_from_asset: (4, 4), with its scale; None = as large as it is.
+        world_from_asset: (4, 4), with its scale; None = the identity.
     """
     places = (np.eye(4) if world_from_asset is None else world_from_asset) @ asset.asset_from_node()
     nodes = [
@@ -63,7 +63,7 @@ def _refined(part: Primitive, linear: FloatArray, limit_m: float) -> Primitive:
 
 
 def _with_middles(arrays: _Arrays, pairs: npt.NDArray[np.uint32]) -> dict[str, npt.NDArray[Any]]:
-    """The vertices, and behind them those half way between pairs (k, 2)."""
+    """Append the middles of vertex pairs (k, 2) to the vertices."""
     made: dict[str, npt.NDArray[Any]] = {}
     for name, array in arrays.items():
         between = array[pairs].mean(axis=1, dtype=np.float64)
@@ -79,9 +79,9 @@ def _with_middles(arrays: _Arrays, pairs: npt.NDArray[np.uint32]) -> dict[str, n
 
 
 def _cut(triangles: _Triangles, middle: _Triangles, long: BoolArray) -> _Triangles:
-    """Triangles (m, 3) with their long edges cut at vertices ``middle``, both (m, 3); edge k begins at corner k."""
+    """Cut triangles (m, 3) with long edges at vertices ``middle``, both (m, 3); edge k begins at corner k."""
     count = long.sum(axis=1)
-    # Turned so that long edges come first: a lone one, or the two beside the short one.
+    # Turned so that long edges come first: a lone one, or the two next to the short one.
     first = np.select([count == 1, count == 2], [long.argmax(axis=1), long.argmin(axis=1) + 1], 0)
     order = (np.arange(3) + first[:, None]) % 3
     a, b, c = np.take_along_axis(triangles, order, axis=1).T

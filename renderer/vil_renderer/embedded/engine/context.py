@@ -36,7 +36,7 @@ def open_context(device: int = 0) -> moderngl.Context:
 
 
 def describe(ctx: moderngl.Context) -> dict[str, Any]:
-    """What draws: renderer and version strings and the limits that matter."""
+    """Return renderer and version strings of OpenGL and the limits that matter."""
     info = ctx.info
     return {
         "gl_renderer": str(info["GL_RENDERER"]),

@@ -1,4 +1,4 @@
-"""How much of a model is worth drawing: by its size in the picture."""
+"""Levels of detail: fewer triangles for models that are small in the picture."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _SMALLEST: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ViewPoint:
-    """Whence models are seen.
+    """Viewpoint of a picture.
 
     Attributes:
         eye_m: (3,). f_px: focal length of the camera.
-        behind_m: a place behind the previous camera, where points stand whose motion nobody knows, (3,).
+        behind_m: a place behind the previous camera for points of unknown motion, (3,).
         clip_from_world: of the view, (4, 4), beyond which nothing is drawn; None = everything is.
     """
 
@@ -40,14 +40,14 @@ class ViewPoint:
     clip_from_world: FloatArray | None = None
 
     def sees(self, carried: FloatArray, centre: FloatArray, radius: float) -> BoolArray:
-        """Into which of the places (k, 4, 4) a ball can be carried and still reach into the view."""
+        """Return which of the places (k, 4, 4) can carry a ball into the view."""
         if self.clip_from_world is None:
             return np.ones(len(carried), np.bool_)
         linear = carried[:, :3, :3]
         return in_view(self.clip_from_world, linear @ centre + carried[:, :3, 3], radius * _stretch(linear))
 
     def sees_blended(self, carried: FloatArray, centre: FloatArray, radius: float) -> bool:
-        """The same of one thing whose points are each between where several matrices (k, 4, 4) carry them."""
+        """Return whether a model is seen whose points lie between their places by several matrices (k, 4, 4)."""
         if self.clip_from_world is None:
             return True
         balls = carried[:, :3, :3] @ centre + carried[:, :3, 3]
@@ -57,7 +57,7 @@ class ViewPoint:
 
 
 def _stretch(linear: FloatArray) -> FloatArray:
-    """What no direction is stretched more than, by each matrix (k, 3, 3)."""
+    """Return upper bounds on the stretch of any direction, by each matrix (k, 3, 3)."""
     most: FloatArray = np.sqrt(np.abs(np.swapaxes(linear, 1, 2) @ linear).sum(axis=1).max(axis=1))
     return most
 
@@ -86,7 +86,7 @@ class Extent:
 
 
 def extent_of(asset: Asset) -> Extent:
-    """The ball around an asset; it moves with the node of the first part, or with the joint that this hangs on."""
+    """Return the ball around an asset; it moves with the first part's node or the joint above it."""
     rest = asset.asset_from_node()
     placed = np.array([_asset_from_vertices(node, m, rest) for node, m in zip(asset.nodes, rest, strict=True)])
     scale = np.array([_length(m) for m in placed])
@@ -105,7 +105,7 @@ def extent_of(asset: Asset) -> Extent:
 
 
 def _asset_from_vertices(node: Node, asset_from_node: FloatArray, rest: FloatArray) -> FloatArray:
-    """What carries a node's vertices to the asset's axes, (4, 4)."""
+    """Return the matrix (4, 4) from a node's vertices to the asset's axes."""
     if node.skin is None:
         return asset_from_node
     carried: FloatArray = rest[node.skin.joints[0]] @ node.skin.inverse_bind[0]
@@ -113,24 +113,24 @@ def _asset_from_vertices(node: Node, asset_from_node: FloatArray, rest: FloatArr
 
 
 def _length(m: FloatArray) -> float:
-    """The longest that something of length 1 becomes along the axes of a matrix."""
+    """Return the longest image of a unit vector along the axes of a matrix."""
     return float(np.linalg.norm(m[:3, :3], axis=0).max())
 
 
 def centre_m(posed: Posed, extent: Extent) -> FloatArray:
-    """Where the middle of a model is, world, (3,)."""
+    """Return the middle of a model in the world, (3,)."""
     m = posed.world_from_node[extent.node]
     centre: FloatArray = m[:3, :3] @ extent.centre + m[:3, 3]
     return centre
 
 
 def worth_less(extent: Extent) -> bool:
-    """Whether an asset has so many triangles that it is worth drawing fewer."""
+    """Return whether an asset has so many triangles that drawing fewer pays off."""
     return extent.triangles >= _WORTH_TRIANGLES
 
 
 def detail_of(posed: Posed, extent: Extent, sight: ViewPoint, limit_px: float) -> int:
-    """0 = everything, 1 and 2 = coarser and coarser.
+    """Return the level of detail: 0 = everything, 1 and 2 = coarser and coarser.
 
     Args:
         posed: the model.
@@ -145,7 +145,7 @@ def detail_of(posed: Posed, extent: Extent, sight: ViewPoint, limit_px: float) -
 
 
 def coarse(part: Primitive, node: int, extent: Extent, level: int, limit_px: float) -> Primitive:
-    """A part of a node for a level of :func:`detail_of`: cells of two pixels where that level begins."""
+    """Return a part of a node for a level of :func:`detail_of`: cells of two pixels where that level begins."""
     if level == 0:
         return part
     cell = _CELL_PX * extent.radius * _STEP ** (level - 1) / limit_px

@@ -45,7 +45,7 @@ class LightState:
 
 
 def depth_block(clip_from_world: FloatArray) -> npt.NDArray[np.void]:
-    """The block of a pass that writes depth only."""
+    """Return the uniform block of a pass that writes depth only."""
     block = np.zeros((), _BLOCK)
     block["clip"] = clip_from_world.T
     return block
@@ -58,7 +58,7 @@ def frame_block(
     light: LightState,
     exposure: float,
 ) -> npt.NDArray[np.void]:
-    """The block's bytes for one camera; matrices are stored by columns, as OpenGL reads them."""
+    """Return the block's bytes for one camera; matrices are stored by columns, as OpenGL reads them."""
     block = np.zeros((), _BLOCK)
     eye = T_world_camera.p_m
     T_camera_world = T_world_camera.inverse()

@@ -25,7 +25,7 @@ Occluded = Callable[[FloatArray, FloatArray], BoolArray]
 
 
 def lamp_light(lamp: Lamp, p_m: FloatArray, normal: FloatArray) -> npt.NDArray[np.float64]:
-    """How strongly a lamp shines on surface points (n, 3), shape (n,); the same sum as in the shaders."""
+    """Return a lamp's strength on surface points (n, 3), shape (n,); the same sum as in the shaders."""
     to = lamp.p_m - p_m
     r2 = np.maximum(np.einsum("ni,ni->n", to, to), 1e-4)
     to /= np.sqrt(r2)[:, None]
@@ -40,7 +40,7 @@ def lamp_light(lamp: Lamp, p_m: FloatArray, normal: FloatArray) -> npt.NDArray[n
 
 
 class StaticLight:
-    """What each vertex receives.
+    """Light that each vertex receives.
 
     Attributes:
         ambient_share: what the surroundings leave of the ambient light, (n,).
@@ -54,7 +54,7 @@ class StaticLight:
         self.ambient_share = ambient_share
 
     def bake(self, environment: Environment, lamps: Sequence[Lamp], *, display: bool) -> npt.NDArray[np.uint8]:
-        """Light per vertex as the shaders read it, uint8 (n, 4).
+        """Return the light of each vertex as the shaders read it, uint8 (n, 4).
 
         Args:
             environment: its light, exposure included.
@@ -82,7 +82,7 @@ class StaticLight:
         return rgba
 
     def _seen(self, which: BoolArray, light_m: FloatArray) -> FloatArray:
-        """1 where nothing stands between vertices and a light at (3,) or (n, 3), else 0."""
+        """Return 1 for vertices in sight of a light at (3,) or (n, 3), else 0."""
         p = self._p[which] + _LIFT_M * self._normal[which]
         if self._occluded is None or not len(p):
             return np.ones(len(p))

@@ -24,7 +24,7 @@ GAMMA: Final = 2.2
 
 
 class GpuMaterial:
-    """What a draw call binds.
+    """Material as a draw call binds it.
 
     Attributes:
         defines: of the surface shader, sorted.
@@ -57,7 +57,7 @@ class MaterialCache:
         self._white = Texture(np.full((1, 1, 3), 255, np.uint8))
 
     def get(self, material: Material) -> GpuMaterial:
-        """The material on the GPU."""
+        """Return the material on the GPU."""
         found = self._materials.get(id(material))
         if found is None:
             found = self._materials[id(material)] = self._upload(material)

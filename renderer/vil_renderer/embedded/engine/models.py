@@ -1,4 +1,4 @@
-"""What moves, on the GPU: rigid parts drawn as instances, skinned ones by their joints."""
+"""Moving models on the GPU: rigid parts drawn as instances, skinned ones by their joints."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class ModelBatch:
         self._ctx.front_face = "cw"
 
     def _by_detail(self, by_asset: dict[int, list[Moved]], sight: ViewPoint) -> Iterator[tuple[int, list[Moved]]]:
-        """Models that are drawn together: of one asset, and equally coarse."""
+        """Group the models that are drawn together: of one asset, and equally coarse."""
         for group in by_asset.values():
             extent = self._extent(group[0].posed.asset)
             if not worth_less(extent) or not self._lod_px:
@@ -125,7 +125,7 @@ class ModelBatch:
                 yield level, [model for model, own in zip(group, levels, strict=True) if own == level]
 
     def _panes(self, by_asset: dict[int, list[Moved]], sight: ViewPoint) -> Iterator[tuple[int, list[Moved]]]:
-        """Models with parts that let light through, each by itself, the far ones first."""
+        """Return models with translucent parts, each by itself, the far ones first."""
         panes: list[tuple[float, Moved]] = []
         for group in by_asset.values():
             asset = group[0].posed.asset
@@ -227,7 +227,7 @@ class ModelBatch:
             self._skinned_array(part, program).render()
 
     def _untracked(self, posed: Posed, skin: Skin) -> tuple[str, ...]:
-        """What the shader has to know of joints that are not tracked; nothing where all of them are."""
+        """Return the shader's values for untracked joints; nothing if all are tracked."""
         if posed.joint_light is None or (light := posed.joint_light[list(skin.joints)]).min() >= 1.0:
             return ()
         rows = np.zeros((len(light), 3, 4))
@@ -290,16 +290,15 @@ class ModelBatch:
 
 
 def _mirrored(m: FloatArray) -> BoolArray:
-    """Which of the matrices (n, 4, 4) turn things inside out."""
+    """Return which of the matrices (n, 4, 4) mirror."""
     inside_out: BoolArray = np.einsum("ni,ni->n", cross(m[:, 0, :3], m[:, 1, :3]), m[:, 2, :3]) < 0.0
     return inside_out
 
 
 def _previous(group: Sequence[Moved], now: FloatArray, behind_m: FloatArray) -> FloatArray:
-    """Node matrices (k, n, 4, 4) in the previous picture of models that now have these.
+    """Return node matrices (k, n, 4, 4) in the previous picture of models that now have these.
 
-    Of one that was not there, that was another model, or that leapt, nobody knows how it moved: all its points
-    lie behind that camera.
+    A model that was absent, was another one or leapt has no known motion: all its points lie behind that camera.
     """
     nowhere = np.zeros(now.shape[1:])
     nowhere[:, :3, 3] = behind_m

@@ -14,7 +14,7 @@ _OF_VERTICES = ("p_m", "normal", "uv", "uv1", "tangent", "colour", "joints", "we
 
 
 def in_drawing_order(part: Primitive) -> Primitive:
-    """The same surface with neighbouring vertices at neighbouring places, and triangles in the vertices' order.
+    """Return the surface with neighbouring vertices at neighbouring places, and triangles in the vertices' order.
 
     A vertex that several triangles share is shaded once while the renderer remembers it, and what it remembers
     is small (llvmpipe: 256 vertices by the low byte of their index). Reverse Cuthill-McKee keeps neighbours close.

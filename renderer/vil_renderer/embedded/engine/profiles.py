@@ -13,7 +13,7 @@ __all__ = ["PROFILES", "Profile", "Shading", "profile_named"]
 
 
 class Shading(IntEnum):
-    """How light is computed.
+    """Way of computing light.
 
     VERTEX: baked or computed per vertex, multiplied in display values. PIXEL: linear light, the sun per pixel.
     PBR: PIXEL, with metalness, roughness and normal maps where a material has them.

@@ -41,7 +41,7 @@ class Programs:
         self._built: dict[tuple[str, tuple[tuple[str, object], ...]], moderngl.Program] = {}
 
     def of(self, wanted: Mapping[str, object], vertices: str, material: tuple[str, ...]) -> moderngl.Program:
-        """The surface shader cut to size.
+        """Return the surface shader with these options.
 
         Args:
             wanted: outputs and light of the pass; ``DEPTH_ONLY`` = nothing but depth.
@@ -56,11 +56,11 @@ class Programs:
         return self._get("surface", SURFACE_VERTEX, SURFACE_FRAGMENT, defines)
 
     def sky(self, defines: dict[str, object]) -> moderngl.Program:
-        """What is seen where nothing is."""
+        """Return the program of the background."""
         return self._get("sky", SKY_VERTEX, SKY_FRAGMENT, defines)
 
     def blob(self) -> moderngl.Program:
-        """Soft dark discs below actors."""
+        """Return the program of the soft dark discs below actors."""
         return self._get("blob", BLOB_VERTEX, BLOB_FRAGMENT, {"SHADING": 0})
 
     def _get(self, kind: str, vertex: str, fragment: str, defines: dict[str, object]) -> moderngl.Program:
@@ -83,7 +83,7 @@ def _bind_slots(program: moderngl.Program) -> None:
 
 
 def vertex_format(program: moderngl.Program, dtype: np.dtype[np.void]) -> tuple[str, list[str]]:
-    """Format and attribute names of interleaved vertices; what a program does not read is skipped."""
+    """Return format and attribute names of interleaved vertices; those that a program does not read are skipped."""
     codes, names = [], []
     for field, (kind, _offset, *_title) in cast("Any", dtype.fields).items():
         code, size = _CODES[f"{kind.shape[0] if kind.shape else ''}{kind.base.str[1:]}"]

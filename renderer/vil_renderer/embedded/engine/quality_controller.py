@@ -1,4 +1,4 @@
-"""Which quality a machine can hold: steps down when pictures take too long, tries again later."""
+"""Choice of the quality that a machine can hold: steps down if pictures take too long, tries again later."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class QualityController:
         """Name of the profile to draw with."""
         return self._names[self._level]
 
-    def took(self, cost_s: float, now_s: float) -> None:
-        """Account one request: how long its pictures took, and a clock to wait by."""
+    def record(self, cost_s: float, now_s: float) -> None:
+        """Record one request: how long its pictures took, and a clock to wait by."""
         if self._budget_s is None:
             return
         self._recent.append(cost_s)

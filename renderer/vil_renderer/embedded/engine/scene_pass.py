@@ -87,7 +87,7 @@ class ScenePass:
         self._patches = _Patches(ctx, self._programs.blob())
 
     def set_light(self, environment: Environment, lamps: Sequence[Lamp]) -> None:
-        """Change the light; static vertices are baked anew."""
+        """Change the light; static vertices are baked again."""
         self._static.set_light(self._static_light.bake(environment, lamps, display=not self._linear))
         state = LightState(environment, lamps, np.eye(4))
         if self._shadow is not None and environment.sun is not None:
@@ -117,7 +117,7 @@ class ScenePass:
         return self._two_passes(size, shot, splats)
 
     def _two_passes(self, size: tuple[int, int], shot: ViewRequest, splats: SplatLayer | None) -> RenderedView:
-        """Colour alone has many samples and splats: ids, depth and flow are never averaged over an edge."""
+        """Draw colour with many samples and splats, the rest with one: an edge never averages ids, depth or flow."""
         colour = self._smooth_colour(size, shot) if splats is None else self._colour_with(splats, size, shot)
         places = {PassOutput.COLOUR: (colour, 0)}
         rest = shot.outputs & ~PassOutput.COLOUR
@@ -135,7 +135,7 @@ class ScenePass:
         return one
 
     def _colour_with(self, splats: SplatLayer, size: tuple[int, int], shot: ViewRequest) -> moderngl.Framebuffer:
-        """Splats over the meshes without their proxy, hidden by what of those is nearer."""
+        """Draw splats over the meshes without their proxy, hidden by nearer ones of these."""
         seen = replace(shot, proxy=False)
         outputs = PassOutput.Z if self._samples > 1 else PassOutput.COLOUR | PassOutput.Z
         target = self._targets.get(size, outputs)
@@ -178,7 +178,7 @@ class ScenePass:
             self._draw_over(target, shot, outputs, defines, clip, sight)
 
     def _draw_background(self, shot: ViewRequest, outputs: PassOutput) -> None:
-        """The sky wherever nothing was drawn; nothing at all behind a single layer."""
+        """Draw the sky wherever nothing was drawn; nothing behind a single layer."""
         ctx = self._ctx
         defines: dict[str, object] = {"SHADING": int(self.profile.shading), **defines_of(outputs)}
         if shot.layer:
@@ -195,7 +195,7 @@ class ScenePass:
         self, target: moderngl.Framebuffer, shot: ViewRequest, outputs: PassOutput, defines: dict[str, object],
         clip: FloatArray, sight: ViewPoint,
     ) -> None:  # fmt: skip
-        """Dark patches below actors, and what lets light through: colour only, depth stays."""
+        """Draw dark patches below actors, and translucent parts: colour only, depth stays."""
         ctx = self._ctx
         count = len(places_of(target, outputs))
         ctx.enable(ctx.BLEND)

@@ -39,7 +39,7 @@ NO_FLOW: Final = 1.0e9
 
 
 def shader(source: str, defines: Mapping[str, object]) -> str:
-    """A source with its version and defines in front."""
+    """Return a source with its version and defines in front."""
     lines = "".join(f"#define {name} {value}\n" for name, value in defines.items())
     return f"#version 330 core\n#extension GL_ARB_shading_language_packing : require\n{lines}{_FRAME}{source}"
 

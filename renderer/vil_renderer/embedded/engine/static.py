@@ -1,4 +1,4 @@
-"""What never moves, on the GPU: one vertex buffer, and an index buffer that is written anew for every view."""
+"""Static objects on the GPU: one vertex buffer, and an index buffer that is written again for every view."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class StaticBatch:
         self._blend = np.array(["BLEND" in m.defines for m in self._materials], np.bool_)
 
     def set_light(self, rgba: npt.NDArray[np.uint8]) -> None:
-        """New baked light for all vertices, uint8 (n, 4)."""
+        """Replace the baked light of all vertices, uint8 (n, 4)."""
         if len(rgba):
             self._mesh.vertices["light"] = rgba
             self._vertices.write(self._mesh.vertices.tobytes())
@@ -77,7 +77,7 @@ class StaticBatch:
         self._draw_chunks(np.flatnonzero(seen), eye_m, defines, far_first=blended)
 
     def draw_depth(self, defines: dict[str, object]) -> None:
-        """Everything that casts a shadow, for the shadow map."""
+        """Draw everything that casts a shadow, for the shadow map."""
         casting = np.flatnonzero(self._mesh.chunks.casts_shadow)
         self._draw_chunks(casting, np.zeros(3), defines, far_first=False)
 

@@ -1,4 +1,4 @@
-"""What a pass writes: colour, z-depth, normals, ids and flow in one framebuffer, read back on demand."""
+"""Outputs of a pass: colour, z-depth, normals, ids and flow in one framebuffer, read back on demand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SCRATCH_BYTES: Final = 64 << 20
 
 
 class PassOutput(IntFlag):
-    """What a pass writes."""
+    """Outputs of a pass."""
 
     COLOUR = 1
     Z = 2
@@ -46,12 +46,12 @@ _FORMATS: Final = {
 
 
 def defines_of(outputs: PassOutput) -> dict[str, object]:
-    """Defines of the shaders: each output's location."""
+    """Return the shaders' defines: each output's location."""
     return {f"OUT_{o.name}": i for i, o in enumerate(o for o in OUTPUTS if o in outputs)}
 
 
 def places_of(target: moderngl.Framebuffer, outputs: PassOutput) -> dict[PassOutput, tuple[moderngl.Framebuffer, int]]:
-    """Where a framebuffer of :class:`TargetCache` holds its outputs."""
+    """Return where a framebuffer of :class:`TargetCache` holds its outputs."""
     return {o: (target, i) for i, o in enumerate(o for o in OUTPUTS if o in outputs)}
 
 
@@ -60,12 +60,12 @@ Scratch: TypeAlias = LruByteCache[tuple[object, ...], npt.NDArray[Any]]
 
 
 def scratch() -> Scratch:
-    """Such memory for the pictures of one painter."""
+    """Return scratch memory for the pictures of one scene pass."""
     return LruByteCache(_SCRATCH_BYTES, lambda pixels: pixels.nbytes)
 
 
 class RenderedView:
-    """What was drawn for one view; valid until the next one of the same size. Top row first.
+    """Images of one view, top row first; valid until the next view of the same size.
 
     Attributes:
         places: of each output, the framebuffer that holds it and its attachment there.
@@ -84,7 +84,7 @@ class RenderedView:
     def _read(
         self, output: PassOutput, components: int, kind: str, dtype: Any, *, keep: bool = True
     ) -> npt.NDArray[Any]:
-        """One attachment; without ``keep`` into memory that the next reading uses again."""
+        """Read one attachment; without ``keep`` into memory that the next reading uses again."""
         target, attachment = self.places[output]
         width, height = self.size_px
         shape = (height, width) if components == 1 else (height, width, components)
@@ -93,30 +93,30 @@ class RenderedView:
         return pixels
 
     def rgba(self) -> npt.NDArray[np.uint8]:
-        """Display values, shape (h, w, 4)."""
+        """Return display values, shape (h, w, 4)."""
         return self._read(PassOutput.COLOUR, 4, "f1", np.uint8)
 
     def rgb(self) -> npt.NDArray[np.uint8]:
-        """Display values, shape (h, w, 3)."""
+        """Return display values, shape (h, w, 3)."""
         # OpenCV drops the fourth byte four times faster than OpenGL does.
         rgba = self._read(PassOutput.COLOUR, 4, "f1", np.uint8, keep=False)
         return cast("npt.NDArray[np.uint8]", cv2.cvtColor(rgba, cv2.COLOR_RGBA2RGB))
 
     def z_m(self) -> npt.NDArray[np.float32]:
-        """z-depth in metres, shape (h, w), until the next call; no surface is beyond every full scale."""
+        """Return z-depth in metres, shape (h, w), until the next call; beyond every full scale without a surface."""
         return self._read(PassOutput.Z, 1, "f4", np.float32, keep=False)
 
     def normals(self) -> npt.NDArray[np.float16]:
-        """Optical axes, shape (h, w, 3), 0 where there is no surface."""
+        """Return normals in optical axes, shape (h, w, 3), 0 without a surface."""
         packed = self._read(PassOutput.NORMAL, 2, "u4", np.uint32, keep=False)
         return np.asarray(cv2.cvtColor(packed.view(np.uint16), cv2.COLOR_RGBA2RGB)).view(np.float16)
 
     def ids(self) -> npt.NDArray[np.uint32]:
-        """Semantic id << 16 | instance id, shape (h, w), until the next call."""
+        """Return semantic id << 16 | instance id, shape (h, w), until the next call."""
         return self._read(PassOutput.IDS, 1, "u4", np.uint32, keep=False)
 
     def flow_px(self) -> npt.NDArray[np.float32]:
-        """Pixels, shape (h, w, 2); ``NO_FLOW`` where none is known."""
+        """Return flow in pixels, shape (h, w, 2); ``NO_FLOW`` if unknown."""
         return self._read(PassOutput.FLOW, 2, "f4", np.float32)
 
 
@@ -136,7 +136,7 @@ class TargetCache:
             _release(self._old.pop())
 
     def get(self, size_px: tuple[int, int], outputs: PassOutput, samples: int = 1) -> moderngl.Framebuffer:
-        """A framebuffer, valid until the next :meth:`tidy`.
+        """Return a framebuffer, valid until the next :meth:`tidy`.
 
         Raises:
             RendererError: it is larger than this machine can have.
@@ -164,7 +164,7 @@ class TargetCache:
 
 
 def _nbytes(target: moderngl.Framebuffer) -> int:
-    """Memory of a framebuffer, its depth included."""
+    """Return the memory of a framebuffer, its depth included."""
     colours = cast("Any", target.color_attachments)
     per_sample = 4 + sum(texture.components * int(texture.dtype[1]) for texture in colours)
     width, height = target.size

@@ -66,7 +66,7 @@ class StaticMesh:
 
 
 def transformed_uv(part: Primitive) -> npt.NDArray[np.float32]:
-    """The coordinates of the colour map (or of the first map there is), its transform applied, float32 (n, 2)."""
+    """Return the texture coordinates of the colour map (else of the first map), transformed, float32 (n, 2)."""
     m = part.material
     use = first_use(m)
     if use is None:
@@ -95,7 +95,7 @@ def _fill(rows: npt.NDArray[np.void], part: Primitive) -> None:
 
 
 def model_vertices(part: Primitive, *, skinned: bool) -> npt.NDArray[np.void]:
-    """Vertices (n,): :data:`MODEL_VERTEX` in the axes of their node, or :data:`SKIN_VERTEX` that hang on joints."""
+    """Return vertices (n,): :data:`MODEL_VERTEX` in their node's axes, or :data:`SKIN_VERTEX` with joints."""
     rows = np.zeros(len(part.p_m), SKIN_VERTEX if skinned else MODEL_VERTEX)
     rows["p"], rows["normal"] = part.p_m, part.normal
     _fill(rows, part)
@@ -105,11 +105,11 @@ def model_vertices(part: Primitive, *, skinned: bool) -> npt.NDArray[np.void]:
 
 
 def static_mesh(scene: Scene) -> StaticMesh:
-    """Gather what never moves."""
+    """Gather all objects that never move."""
     vertices: list[npt.NDArray[np.void]] = []
     triangles: list[npt.NDArray[np.uint32]] = []
     materials: dict[tuple[int, bool], int] = {}
-    kept: list[tuple[Material, bool]] = []
+    listed: list[tuple[Material, bool]] = []
     table: list[tuple[int, SceneObject]] = []
     count = 0
     for thing in scene.objects:
@@ -119,8 +119,8 @@ def static_mesh(scene: Scene) -> StaticMesh:
             for part in node.primitives:
                 key = (id(part.material), part.colour is not None)
                 if key not in materials:
-                    materials[key] = len(kept)
-                    kept.append((part.material, part.colour is not None))
+                    materials[key] = len(listed)
+                    listed.append((part.material, part.colour is not None))
                 rows, faces = _world_vertices(both_sides(part), thing.world_from_asset @ matrix)
                 rows["ids"] = thing.semantic << 16 | thing.instance
                 vertices.append(rows)
@@ -130,7 +130,7 @@ def static_mesh(scene: Scene) -> StaticMesh:
     return StaticMesh(
         np.concatenate(vertices) if vertices else np.zeros(0, STATIC_VERTEX),
         np.concatenate(triangles) if triangles else np.zeros((0, 3), np.uint32),
-        tuple(kept),
+        tuple(listed),
         _chunks(vertices, triangles, table, scene.splats.proxy if scene.splats else ()),
     )
 

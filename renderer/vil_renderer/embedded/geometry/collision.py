@@ -105,7 +105,7 @@ class CollisionWorld:
         )
 
     def contacts(self, name: str, vehicle: Sphere | OrientedBox, hide: frozenset[str] = NO_ONE) -> list[Overlap]:
-        """Everything that a vehicle overlaps, deepest first for each thing.
+        """Return everything that a vehicle overlaps, deepest first for each object.
 
         Args:
             name: the vehicle's, which does not collide with itself.
@@ -121,7 +121,7 @@ class CollisionWorld:
         return found
 
     def touches_sphere(self, p_world_m: FloatArray, radius_m: float, hide: frozenset[str] = NO_ONE) -> bool:
-        """Whether a sphere overlaps anything."""
+        """Return whether a sphere overlaps anything."""
         ball = Sphere(p_world_m, radius_m)
         if any(len(self._overlapped(ball, obstacle, 1)) for obstacle in self._obstacles(hide)):
             return True
@@ -155,7 +155,7 @@ class CollisionWorld:
         return _Obstacle(names, owner, points.reshape(-1, 3, 3), placed, np.eye(4), node, at_rest)
 
     def _movable_obstacles(self, thing: SceneObject) -> list[_Obstacle]:
-        """What moves as one: the whole, or each node where a clip may move them apart (what has joints is capsules)."""
+        """Return what moves as one: the whole, or each node if a clip may move them apart (joints have capsules)."""
         places = thing.world_from_asset @ thing.asset.asset_from_node()
         apart = thing.collider == "mesh" and (thing.clip or any(node.skin for node in thing.asset.nodes))
         if not apart:
@@ -170,7 +170,7 @@ class CollisionWorld:
         ]
 
     def _overlapped(self, vehicle: Sphere | OrientedBox, obstacle: _Obstacle, most: int) -> npt.NDArray[np.intp]:
-        """Triangles of an obstacle that a vehicle overlaps."""
+        """Return triangles of an obstacle that a vehicle overlaps."""
         request = self._fcl.CollisionRequest(num_max_contacts=most, enable_contact=True)
         result = self._fcl.CollisionResult()
         self._fcl.collide(obstacle.model, self._solid(vehicle), request, result)
@@ -205,19 +205,19 @@ class CollisionWorld:
 
 
 def _corners(part: tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32]], m: FloatArray) -> FloatArray:
-    """Triangles (k, 3, 3) of points and indices, moved by (4, 4)."""
+    """Return triangles (k, 3, 3) of points and indices, moved by (4, 4)."""
     p_m, triangles = part
     moved: FloatArray = (p_m @ m[:3, :3].T + m[:3, 3])[triangles]
     return moved
 
 
 def box_at(T_world_body: Transform, half_size_m: Sequence[float]) -> OrientedBox:
-    """A vehicle's box at its pose."""
+    """Return a vehicle's box at its pose."""
     return OrientedBox(T_world_body.p_m, T_world_body.rotation().T, np.asarray(half_size_m, np.float64))
 
 
 def _with_cones(name: str, vehicle: Sphere | OrientedBox, actor: Posed) -> list[Overlap]:
-    """The deepest contact with a human."""
+    """Return the deepest contact with a human."""
     depths, normals, points = vehicle.leave_cones(actor.capsules)
     deepest = int(depths.argmax())
     if depths[deepest] <= 0.0:
@@ -228,7 +228,7 @@ def _with_cones(name: str, vehicle: Sphere | OrientedBox, actor: Posed) -> list[
 def _with_mesh(
     name: str, vehicle: Sphere | OrientedBox, obstacle: _Obstacle, overlapped: npt.NDArray[np.intp]
 ) -> list[Overlap]:
-    """Contacts with a mesh: the deepest triangle, then the deepest of those that getting out of it would not clear."""
+    """Return contacts with a mesh: the deepest triangle, then the deepest of those that leaving it would not clear."""
     m = obstacle.world_from_own
     corners = obstacle.corners[overlapped] @ m[:3, :3].T + m[:3, 3]
     owner = obstacle.owner[overlapped]
@@ -249,7 +249,7 @@ def _with_mesh(
 
 
 def _touched(vehicle: Sphere | OrientedBox, corners: FloatArray, depth: float, normal: FloatArray) -> FloatArray:
-    """The point on the surface: below a sphere's centre, in the middle of what lies within a box."""
+    """Return the point on the surface: below a sphere's centre, or in the middle of what lies within a box."""
     if isinstance(vehicle, Sphere):
         return vehicle.centre - (vehicle.radius - depth) * normal
     faces = unit_rows(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]))

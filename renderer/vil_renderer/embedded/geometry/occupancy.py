@@ -51,7 +51,7 @@ class OccupancyGrid:
         self._distance = self._spread(nearest, near.surface_m.astype(np.float32))
 
     def _spread(self, nearest: npt.NDArray[np.int32], surface_m: Float32Array) -> Float32Array:
-        """Distances (cells,) from the index of the surface point that each cell has so far, -1 = none."""
+        """Return distances (cells,) from the index of the surface point that each cell has so far, -1 = none."""
         grid = self._grid
         # The last point answers index -1.
         points = np.concatenate((surface_m, np.full((1, 3), 1e6, np.float32)))
@@ -69,7 +69,7 @@ class OccupancyGrid:
         return np.minimum(np.sqrt(best), np.float32(self.reach_m)).ravel()
 
     def distance_m(self, p_world_m: FloatArray) -> FloatArray:
-        """Distances (n,) of points (n, 3) from the nearest surface, at most ``reach_m``."""
+        """Return distances (n,) of points (n, 3) from the nearest surface, at most ``reach_m``."""
         grid = self._grid
         place = (p_world_m - grid.first_m) / grid.cell_m
         last = np.array(grid.shape) - 1
@@ -85,7 +85,7 @@ class OccupancyGrid:
         return np.where(covered, mixed, self.reach_m)
 
     def occupied(self, p_world_m: FloatArray, radius_m: float) -> BoolArray:
-        """Whether spheres about points (n, 3) meet a surface, to within the resolution.
+        """Return whether spheres about points (n, 3) meet a surface, to within the resolution.
 
         Raises:
             RendererError: the radius is not below the grid's reach.

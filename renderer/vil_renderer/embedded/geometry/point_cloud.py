@@ -43,7 +43,7 @@ class Cloud:
 
 
 def sample_cloud(scene: Scene, spacing_m: float, box: Box | None = None, *, seed: int = 0) -> Cloud:
-    """Points spread over the surfaces by area, one per square of ``spacing_m``.
+    """Sample points on the surfaces by area, one per square of ``spacing_m``.
 
     Args:
         scene: the scene.
@@ -71,12 +71,12 @@ def sample_cloud(scene: Scene, spacing_m: float, box: Box | None = None, *, seed
     places = (np.arange(round(count)) + rng.random(round(count))) / max(round(count), 1) * areas.sum()
     chosen = np.minimum(np.searchsorted(np.cumsum(areas), places, side="right"), max(len(areas) - 1, 0))
     p_m = _within(corners[chosen], rng)
-    kept = slice(None) if box is None else box.holds(p_m)
-    return _labelled(scene, triangles, chosen[kept], p_m[kept])
+    inside = slice(None) if box is None else box.holds(p_m)
+    return _labelled(scene, triangles, chosen[inside], p_m[inside])
 
 
 def voxel_cloud(scene: Scene, resolution_m: float, box: Box | None = None) -> Cloud:
-    """Centres of the cells at which a sphere of radius ``resolution_m`` meets a surface, as Flightmare's cloud.
+    """Return centres of the cells where a sphere of ``resolution_m`` meets a surface, as Flightmare's cloud.
 
     So surfaces come about two cells thick; the inside of closed things is empty.
 
@@ -123,7 +123,7 @@ def write_ply(path: Path, cloud: Cloud, *, labels: bool = False) -> None:
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    """Under another name first: a client that waits for the file must not read half of it."""
+    """Write under another name first: a client that waits for the file must not read half of it."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -136,7 +136,7 @@ def _write_whole(path: Path, content: bytes) -> None:
 
 
 def _within(corners: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """A uniformly random point (n, 3) in each triangle (n, 3, 3)."""
+    """Draw a uniformly random point (n, 3) in each triangle (n, 3, 3)."""
     root, v = np.sqrt(rng.random((len(corners), 1))), rng.random((len(corners), 1))
     return (1.0 - root) * corners[:, 0] + root * (1.0 - v) * corners[:, 1] + root * v * corners[:, 2]
 
@@ -151,5 +151,5 @@ def _labelled(scene: Scene, triangles: Triangles, chosen: npt.NDArray[np.intp], 
 
 
 def _normals(corners: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """Twice the area of triangles (n, 3, 3) along their normals."""
+    """Return twice the area of triangles (n, 3, 3) along their normals."""
     return np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])

@@ -34,7 +34,7 @@ _CLEARANCE_M: Final = 0.002
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hits:
-    """What n rays hit first.
+    """First hits of n rays.
 
     Attributes:
         distance_m: float32 (n,), in lengths of the direction, infinity where nothing was hit.
@@ -74,7 +74,7 @@ class Part:
 
     @staticmethod
     def of(name: str, node: int, owner: int, shape: TriangleSurface | Capsules, world_from_part: FloatArray) -> Part:
-        """The part with the ball around it."""
+        """Return the part with the ball around it."""
         m = world_from_part
         linear = m[:3, :3]
         # No direction is stretched more than this; without shear it is the longest axis, and a tenth of the cost.
@@ -82,7 +82,7 @@ class Part:
         return Part(name, node, owner, shape, m, linear @ shape.centre + m[:3, 3], stretch * shape.radius)
 
     def local(self, origins: Float32Array, directions: Float32Array) -> tuple[Float32Array, Float32Array]:
-        """Rays in the part's axes."""
+        """Return rays in the part's axes."""
         inverse = np.linalg.inv(self.world_from_part)
         turn = inverse[:3, :3].T
         o = (origins @ turn + inverse[:3, 3]).astype(np.float32)
@@ -100,14 +100,14 @@ class _Found:
     v: Float32Array
 
     def within(self, part: int) -> tuple[npt.NDArray[np.intp], Struck]:
-        """Rays that hit one part, and how."""
+        """Return the rays that hit one part, and how."""
         rays = np.flatnonzero(self.part == part)
         return rays, (self.reach[rays], self.primitive[rays], self.u[rays], self.v[rays])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Instant:
-    """Everything that rays can hit, as it is now.
+    """Everything that rays can hit, in its present place.
 
     Attributes:
         centre: of the balls around the parts, float32 (k, 3). radius: (k,).
@@ -121,7 +121,7 @@ class _Instant:
     instance: npt.NDArray[np.uint16]
 
     def near(self, o: Float32Array, d: Float32Array, reach: Float32Array, hide: frozenset[str]) -> list[int]:
-        """Indices of the parts that move, are not hidden, and that some ray may meet."""
+        """Return indices of the visible moving parts that some ray may meet."""
         met = np.ones(len(self.parts), bool)
         if len(o) < len(self.parts):  # else each part asks all rays anyway
             met[:] = False
@@ -132,7 +132,7 @@ class _Instant:
         return [index for index in np.flatnonzero(met).tolist() if self.parts[index].name not in hide]
 
     def rays_of(self, part: int, o: Float32Array, d: Float32Array, reach: Float32Array) -> BoolArray:
-        """Which rays may meet a part."""
+        """Return which rays may meet a part."""
         one = slice(part, part + 1)
         return _meets(self.centre[one], self.radius[one], o, d, reach)
 
@@ -181,16 +181,16 @@ class RayWorld:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the scene's objects and then of the actors."""
+        """Names of the scene's objects and then of the actors."""
         return (*(thing.name for thing in self.scene.objects), *(actor.name for actor in self._posed))
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What rays hit: first all that stands still, then each thing that moves."""
+        """Surfaces that rays hit: first all static ones, then each moving one."""
         return self._now().parts
 
     def _now(self) -> _Instant:
-        """What :meth:`update` put where; worked out when a ray needs it, since most pictures need none."""
+        """Return the parts of the last :meth:`update`; computed on the first ray, since most pictures need none."""
         if self._instant is None:
             everyone: list[SceneObject | Posed] = [*self.scene.objects, *self._posed]
             parts = self.parts_at(self._posed)
@@ -204,7 +204,7 @@ class RayWorld:
         return self._instant
 
     def parts_at(self, posed: Sequence[Posed]) -> tuple[Part, ...]:
-        """What :attr:`parts` would be with these actors; what stands still comes first."""
+        """Return :attr:`parts` with these actors; static ones come first."""
         there = {actor.name for actor in posed}
         parts = [Part.of("", -1, -1, self.still, np.eye(4))]
         for name, resting in self._at_rest.items():
@@ -222,7 +222,7 @@ class RayWorld:
         *,
         smooth: bool = False,
     ) -> Hits:
-        """First hits of rays.
+        """Return the first hits of rays.
 
         Args:
             origins_m: (n, 3), world.
@@ -244,7 +244,7 @@ class RayWorld:
     def occluded(
         self, origins_m: npt.NDArray[np.floating], targets_m: npt.NDArray[np.floating], hide: frozenset[str] = NO_ONE
     ) -> BoolArray:
-        """Whether something lies between points (n, 3) and (n, 3), world; 2 mm at both ends do not count."""
+        """Return whether something lies between points (n, 3) and (n, 3), world; 2 mm at both ends do not count."""
         o, d = np.asarray(origins_m, np.float64), np.asarray(targets_m, np.float64) - origins_m
         step = _CLEARANCE_M / np.maximum(np.linalg.norm(d, axis=1), 2.0 * _CLEARANCE_M)[:, None]
         start, way = (o + step * d).astype(np.float32), ((1.0 - 2.0 * step) * d).astype(np.float32)
@@ -275,7 +275,7 @@ class RayWorld:
         return _Found(reach, which, primitive, u, v)
 
     def _lookup(self, found: _Found, o: Float32Array, d: Float32Array, smooth: bool) -> tuple[IndexArray, Float32Array]:
-        """Owners and normals of hits."""
+        """Return owners and normals of hits."""
         # What moves has primitives of its own: out of the tables of what stands still with it.
         parts = self.parts
         primitive = found.primitive if len(parts) == 1 else np.where(found.part > 0, -1, found.primitive)
@@ -310,7 +310,7 @@ class RayWorld:
         return [Part.of(name, node, owner, mesh, world_from_node[node]) for node, mesh in self._node_meshes(asset)]
 
     def _node_meshes(self, asset: Asset) -> tuple[tuple[int, TriangleSurface], ...]:
-        """Meshes of the rigid nodes, built when the asset is first seen."""
+        """Return meshes of the rigid nodes, built when the asset is first seen."""
         if asset not in self._nodes:
             self._nodes[asset] = tuple(
                 (index, joined([(p.p_m, p.triangles, p.normal) for p in node.primitives]))
@@ -323,7 +323,7 @@ class RayWorld:
 def _meets(
     centre: Float32Array, radius: Float32Array, o: Float32Array, d: Float32Array, reach: Float32Array
 ) -> BoolArray:
-    """Which rays come into a ball before their reach: one ball (1, 3) and n rays, or k balls and one ray (1, 3)."""
+    """Return which rays enter a ball within their reach: one ball (1, 3) and n rays, or k balls and one ray (1, 3)."""
     to_centre = centre - o
     along, squared = dots(to_centre, d), dots(d, d)
     aside = dots(to_centre, to_centre) - along * along / squared

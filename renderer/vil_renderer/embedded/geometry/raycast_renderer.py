@@ -33,7 +33,7 @@ Previous = tuple[Transform, Sequence[Posed]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuxPictures:
-    """What a camera measures, as :class:`vil_bridge.core.types.Modality` says; (h, w), top row first.
+    """Measurements of a camera, as :class:`vil_bridge.core.types.Modality` says; (h, w), top row first.
 
     Attributes:
         depth32: float32, z-depth in metres, 100 = nothing within 100 m.
@@ -72,7 +72,7 @@ class RaycastRenderer:
         previous: Previous | None = None,
         hide: frozenset[str] = NO_ONE,
     ) -> AuxPictures:
-        """One picture of each modality.
+        """Render one picture of each modality.
 
         Args:
             camera: its lens bends the rays.
@@ -102,7 +102,7 @@ class RaycastRenderer:
     def _flow(
         self, camera: CameraModel, T_world_camera: Transform, rays: FloatArray, hits: Hits, previous: Previous | None
     ) -> tuple[FloatArray, BoolArray]:
-        """Where each pixel's surface point came from: moved back with its part, seen by the previous camera."""
+        """Return the previous pixel of each surface point: moved back with its part, seen by the previous camera."""
         flow, valid = np.zeros((len(rays), 2)), np.zeros(len(rays), bool)
         if previous is None:
             return flow, valid

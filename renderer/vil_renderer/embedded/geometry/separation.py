@@ -1,4 +1,4 @@
-"""How far, and which way, a sphere or a box must move to leave a triangle, a box or a round cone.
+"""Distance and direction by which a sphere or a box must move to leave a triangle, a box or a round cone.
 
 Everything here returns depths (n,), > 0 = they overlap, and unit normals (n, 3) towards the sphere or box: moved by
 depth along normal it just touches.
@@ -32,20 +32,20 @@ class Sphere:
     radius: float
 
     def moved(self, by_m: FloatArray) -> Sphere:
-        """The same elsewhere."""
+        """Return the sphere at another place."""
         return Sphere(self.centre + by_m, self.radius)
 
     def leave_triangles(self, corners: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Depths and normals for triangles (n, 3, 3), which have two sides."""
+        """Return depths and normals for triangles (n, 3, 3), which have two sides."""
         return self._leave_points(closest_on_triangles(self.centre, corners), 0.0)
 
     def leave_box(self, box: OrientedBox) -> tuple[FloatArray, FloatArray]:
-        """Depth (1,) and normal (1, 3) for a solid box."""
+        """Return depth (1,) and normal (1, 3) for a solid box."""
         distance, normal = box.distance(self.centre[None])
         return self.radius - distance, normal
 
     def leave_cones(self, cones: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Depths and normals for round cones (n, 8), ends and radii, and the points (n, 3) on them."""
+        """Return depths and normals for round cones (n, 8), ends and radii, and the points (n, 3) on them."""
         a, axis, ra, taper = cones[:, :3], cones[:, 3:6] - cones[:, :3], cones[:, 6], cones[:, 6] - cones[:, 7]
         length = np.sqrt((axis * axis).sum(axis=1))
         along = ((self.centre - a) * axis).sum(axis=1) / np.maximum(length, _TINY)
@@ -74,11 +74,11 @@ class OrientedBox:
     half: FloatArray
 
     def moved(self, by_m: FloatArray) -> OrientedBox:
-        """The same elsewhere."""
+        """Return the box at another place."""
         return OrientedBox(self.centre + by_m, self.axes, self.half)
 
     def leave_triangles(self, corners: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Depths and normals for triangles (n, 3, 3), which have two sides: the least of all separating axes."""
+        """Return depths and normals for triangles (n, 3, 3), which have two sides: the least of all separating axes."""
         edges = np.roll(corners, -1, axis=1) - corners
         face = np.cross(edges[:, 0], edges[:, 1])[:, None]
         own = np.broadcast_to(self.axes, (len(corners), 3, 3))
@@ -98,7 +98,7 @@ class OrientedBox:
         return depths.reshape(len(corners), -1)[rows, chosen], ways[rows, chosen // 2] * _SIGNS[chosen % 2][:, None]
 
     def leave_cones(self, cones: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Depths and normals for round cones (n, 8), ends and radii, and the points (n, 3) on them.
+        """Return depths and normals for round cones (n, 8), ends and radii, and the points (n, 3) on them.
 
         Along a cone's axis the distance to the box less the radius has one least value: closed in on by zooming.
         """
@@ -117,7 +117,7 @@ class OrientedBox:
         return radius - distance, -outward, centre - radius[:, None] * outward
 
     def distance(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Signed distances (n,) of points (n, 3) from the surface (negative inside) and the ways out (n, 3)."""
+        """Return signed distances (n,) of points (n, 3) from the surface (negative inside), directions out (n, 3)."""
         local = (points - self.centre) @ self.axes.T
         beyond = np.abs(local) - self.half
         outside = np.maximum(beyond, 0.0)
@@ -128,7 +128,7 @@ class OrientedBox:
 
 
 def closest_on_triangles(p: FloatArray, corners: FloatArray) -> FloatArray:
-    """The nearest points (n, 3) to p, (3,) or (n, 3), on triangles (n, 3, 3)."""
+    """Return the nearest points (n, 3) to p, (3,) or (n, 3), on triangles (n, 3, 3)."""
     edges = np.roll(corners, -1, axis=1) - corners
     apex = p[..., None, :]
     share = ((apex - corners) * edges).sum(axis=2) / np.maximum((edges * edges).sum(axis=2), 1e-30)
@@ -146,7 +146,7 @@ def closest_on_triangles(p: FloatArray, corners: FloatArray) -> FloatArray:
 
 
 def patches(box: OrientedBox, corners: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Centroids (n, 3) and areas (n,) of the parts of triangles (n, 3, 3) within a box."""
+    """Return centroids (n, 3) and areas (n,) of the parts of triangles (n, 3, 3) within a box."""
     polygons = (corners - box.centre) @ box.axes.T
     for axis in range(3):
         for sign in _SIGNS:
@@ -160,13 +160,13 @@ def patches(box: OrientedBox, corners: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def _cut(polygons: FloatArray, beyond: FloatArray) -> FloatArray:
-    """The parts of convex polygons (n, k, 3) whose ``beyond`` (n, k) is not positive, filled up with first corners."""
+    """Clip convex polygons (n, k, 3) to where ``beyond`` (n, k) is not positive, filled up with first corners."""
     before, here = np.roll(polygons, 1, axis=1), np.roll(beyond, 1, axis=1)
     crosses = (here > 0.0) != (beyond > 0.0)
     share = np.where(crosses, here / np.where(crosses, here - beyond, 1.0), 0.0)
     between = before + share[..., None] * (polygons - before)
     points = np.stack((between, polygons), axis=2).reshape(len(polygons), -1, 3)
-    kept = np.stack((crosses, beyond <= 0.0), axis=2).reshape(len(polygons), -1)
-    order = np.argsort(~kept, axis=1, kind="stable")[:, : polygons.shape[1] + 1]
-    kept, points = np.take_along_axis(kept, order, axis=1), np.take_along_axis(points, order[..., None], axis=1)
-    return np.where(kept[..., None], points, points[:, :1])
+    inside = np.stack((crosses, beyond <= 0.0), axis=2).reshape(len(polygons), -1)
+    order = np.argsort(~inside, axis=1, kind="stable")[:, : polygons.shape[1] + 1]
+    inside, points = np.take_along_axis(inside, order, axis=1), np.take_along_axis(points, order[..., None], axis=1)
+    return np.where(inside[..., None], points, points[:, :1])

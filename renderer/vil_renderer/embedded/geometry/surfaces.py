@@ -1,4 +1,4 @@
-"""What a ray can hit: triangle meshes (Embree) and round cones (closed form), each in its own axes.
+"""Surfaces for rays: triangle meshes (Embree) and round cones (closed form), each in its own axes.
 
 Directions need not be of unit length: distances count in lengths of the direction.
 """
@@ -67,7 +67,7 @@ class TriangleSurface:
         return scene
 
     def strike(self, origins: Float32Array, directions: Float32Array, reach: Float32Array) -> Struck:
-        """First hit within ``reach`` (n,), which is used up."""
+        """Return the first hit within ``reach`` (n,), which is overwritten."""
         if not len(self.triangles):
             nothing = np.zeros(len(origins), np.float32)
             return reach, np.full(len(origins), -1, np.int32), nothing, nothing
@@ -75,19 +75,19 @@ class TriangleSurface:
         return found["tfar"], found["primID"], found["u"], found["v"]
 
     def blocks(self, origins: Float32Array, directions: Float32Array, reach: Float32Array) -> BoolArray:
-        """Whether anything lies within ``reach`` (n,)."""
+        """Return whether anything lies within ``reach`` (n,)."""
         if not len(self.triangles):
             return np.zeros(len(origins), bool)
         blocked: BoolArray = self._embree.run(origins, directions, dists=reach, query="OCCLUDED") >= 0
         return blocked
 
     def from_behind(self, primitive: IndexArray, directions: Float32Array) -> BoolArray:
-        """Whether rays (n, 3) came from the back of what they hit; False where they hit nothing."""
+        """Return whether rays (n, 3) came from the back of their surface; False without a hit."""
         behind: BoolArray = dots(self._looked_up(primitive), directions) > 0.0
         return behind
 
     def normals(self, struck: Struck, directions: Float32Array, *, smooth: bool) -> Float32Array:
-        """Normals (n, 3) on the side the rays (n, 3) came from, unit, 0 where nothing was hit.
+        """Return normals (n, 3) on the side the rays (n, 3) came from, unit, 0 without a hit.
 
         Args:
             struck: what they hit.
@@ -127,7 +127,7 @@ class Capsules:
         self.radius = 0.5 * float(np.linalg.norm(high - low))
 
     def strike(self, origins: Float32Array, directions: Float32Array, reach: Float32Array) -> Struck:
-        """First entry within ``reach`` (n,); a ray that starts inside does not hit its capsule."""
+        """Return the first entry within ``reach`` (n,); a ray that starts inside does not hit its capsule."""
         o, d = origins.astype(np.float64), directions.astype(np.float64)
         best = reach.astype(np.float64)
         primitive = np.full(len(o), -1, np.int32)
@@ -139,11 +139,11 @@ class Capsules:
         return best.astype(np.float32), primitive, nothing, nothing
 
     def blocks(self, origins: Float32Array, directions: Float32Array, reach: Float32Array) -> BoolArray:
-        """Whether anything lies within ``reach`` (n,)."""
+        """Return whether anything lies within ``reach`` (n,)."""
         return self.strike(origins, directions, reach)[1] >= 0
 
     def _entry(self, k: int, m: FloatArray, d: FloatArray) -> FloatArray:
-        """Where rays (m from the first end, d) enter capsule k: its two spheres, and the cone that touches both."""
+        """Return where rays (m from the first end, d) enter capsule k: two spheres, and the cone that touches both."""
         ra, rb, axis = self.radius_a[k], self.radius_b[k], self.axis[k]
         dd, md, mm = dots(d, d), dots(m, d), dots(m, m)
         entry = np.minimum(
@@ -161,7 +161,7 @@ class Capsules:
         return np.where(starts_inside, np.inf, np.where((s >= 0.0) & (s <= 1.0), np.minimum(entry, t), entry))
 
     def normals(self, primitive: IndexArray, p_m: FloatArray) -> Float32Array:
-        """Outward normals (n, 3) at points on the capsules ``primitive`` (n,)."""
+        """Return outward normals (n, 3) at points on the capsules ``primitive`` (n,)."""
         axis, radius = self.axis[primitive], self.radius_a[primitive]
         taper = radius - self.radius_b[primitive]
         m = p_m - self.a[primitive]
@@ -172,20 +172,20 @@ class Capsules:
 
 
 def _root(a: FloatArray, b: FloatArray, c: FloatArray) -> FloatArray:
-    """The entering root of a t^2 + 2 b t + c = 0 ahead of the origin, infinity where there is none."""
+    """Return the entering root of a t^2 + 2 b t + c = 0 ahead of the origin, infinity if there is none."""
     h = b * b - a * c
     t = (-b - np.sqrt(np.maximum(h, 0.0))) / np.where(a == 0.0, 1.0, a)
     return np.where((h > 0.0) & (a != 0.0) & (t > 0.0), t, np.inf)
 
 
 def dots(a: npt.NDArray[np.floating], b: npt.NDArray[np.floating]) -> npt.NDArray[Any]:
-    """Dot products of rows (n, 3); for many rows by columns it costs a quarter of einsum."""
+    """Return dot products of rows (n, 3); for many rows, by columns costs a quarter of einsum."""
     product: npt.NDArray[Any] = a[:, 0] * b[:, 0] + a[:, 1] * b[:, 1] + a[:, 2] * b[:, 2]
     return product
 
 
 def unit_rows(v: npt.NDArray[np.floating]) -> npt.NDArray[Any]:
-    """Rows scaled to unit length; zero rows stay."""
+    """Return rows scaled to unit length; zero rows stay."""
     length = np.sqrt((v * v).sum(axis=-1, keepdims=True))
     scaled: npt.NDArray[Any] = v / np.maximum(length, 1e-30)
     return scaled
@@ -195,7 +195,7 @@ _Piece = tuple[npt.NDArray[np.floating], npt.NDArray[np.uint32], npt.NDArray[np.
 
 
 def joined(pieces: Sequence[_Piece]) -> TriangleSurface:
-    """One mesh of pieces (points, triangles, vertex normals of any length)."""
+    """Join pieces (points, triangles, vertex normals of any length) into one mesh."""
     points, normals = [np.zeros((0, 3), np.float32)], [np.zeros((0, 3), np.float32)]
     triangles = [np.zeros((0, 3), np.uint32)]
     count = 0
@@ -208,7 +208,7 @@ def joined(pieces: Sequence[_Piece]) -> TriangleSurface:
 
 
 def drawn_mesh(scene: Scene) -> tuple[TriangleSurface, npt.NDArray[np.intp]]:
-    """All that stands still as it is drawn, and per triangle the index into ``scene.objects``."""
+    """Return all static objects in drawn shape, and per triangle the index into ``scene.objects``."""
     pieces: list[_Piece] = []
     owners = [np.zeros(0, np.intp)]
     for index, thing in enumerate(scene.objects):
@@ -224,6 +224,6 @@ def drawn_mesh(scene: Scene) -> tuple[TriangleSurface, npt.NDArray[np.intp]]:
 
 
 def solid_mesh(scene: Scene) -> tuple[TriangleSurface, npt.NDArray[np.intp]]:
-    """All that stands still and stops things, and per triangle the index into ``scene.objects``."""
+    """Return all static solid objects, and per triangle the index into ``scene.objects``."""
     still = static_triangles(scene)
     return TriangleSurface(still.p_m, still.triangles), still.owner

@@ -30,13 +30,13 @@ class Box:
 
     @staticmethod
     def around(triangles: Triangles, margin_m: float) -> Box:
-        """What holds all triangles and a margin; without any, the margin about the origin."""
+        """Return the box around all triangles plus a margin; without any, the margin about the origin."""
         p = triangles.p_m.astype(np.float64) if len(triangles.p_m) else np.zeros((1, 3))
         low, high = p.min(axis=0), p.max(axis=0)
         return Box(0.5 * (low + high), high - low + 2.0 * margin_m)
 
     def holds(self, p_m: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
-        """Which points (n, 3) lie inside."""
+        """Return which points (n, 3) lie inside."""
         inside: npt.NDArray[np.bool_] = np.logical_and.reduce(np.abs(p_m - self.centre_m) <= 0.5 * self.size_m, axis=1)
         return inside
 
@@ -51,14 +51,14 @@ class Grid:
 
     @staticmethod
     def over(box: Box, cell_m: float) -> Grid:
-        """Centres from half a cell inside the lower corner up to the upper one, as Flightmare steps."""
+        """Return centres from half a cell inside the lower corner up to the upper one, as Flightmare steps."""
         if not cell_m > 0.0:
             raise RendererError(f"the resolution of a grid must be positive, not {cell_m} m")
         x, y, z = (max(1, int(size / cell_m - 0.5) + 1) for size in box.size_m)
         return Grid(box.centre_m - 0.5 * box.size_m + 0.5 * cell_m, cell_m, (x, y, z))
 
     def centres(self, cells: npt.NDArray[np.int64]) -> FloatArray:
-        """Centres (n, 3) of cells (n,), numbered with z running fastest."""
+        """Return centres (n, 3) of cells (n,), numbered with z running fastest."""
         return self.first_m + self.cell_m * np.stack(np.unravel_index(cells, self.shape), axis=1)
 
 
@@ -80,7 +80,7 @@ class NearCells:
 
 
 def all_triangles(scene: Scene) -> Triangles:
-    """Solid triangles in the world, movable objects where they rest; ``owner`` indexes ``scene.objects``."""
+    """Return solid triangles in the world, movable objects at rest; ``owner`` indexes ``scene.objects``."""
     still = static_triangles(scene)
     points, corners, owners = [still.p_m], [still.triangles], [still.owner]
     count = len(still.p_m)
@@ -95,7 +95,7 @@ def all_triangles(scene: Scene) -> Triangles:
 
 
 def near_cells(triangles: Triangles, grid: Grid, reach_m: float) -> NearCells:
-    """The cells whose centre is within ``reach_m`` of a triangle.
+    """Return the cells whose centre is within ``reach_m`` of a triangle.
 
     Raises:
         RendererError: that is too much to look at.
@@ -116,7 +116,7 @@ def near_cells(triangles: Triangles, grid: Grid, reach_m: float) -> NearCells:
 
 
 def _blocks(corners: FloatArray, grid: Grid, reach_m: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """First cell (n, 3) and number of cells (n, 3) within reach of the bounds of triangles (n, 3, 3)."""
+    """Return first cell (n, 3) and number of cells (n, 3) within reach of the bounds of triangles (n, 3, 3)."""
     shape = np.array(grid.shape)
     low = np.ceil((corners.min(axis=1) - reach_m - grid.first_m) / grid.cell_m)
     high = np.floor((corners.max(axis=1) + reach_m - grid.first_m) / grid.cell_m)
@@ -125,7 +125,7 @@ def _blocks(corners: FloatArray, grid: Grid, reach_m: float) -> tuple[npt.NDArra
 
 
 def _cut_up(corners: FloatArray, grid: Grid, reach_m: float) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-    """Triangles near the grid, halved across their longest edge until small, and where each came from."""
+    """Halve triangles near the grid across their longest edge until small; return their origins too."""
     longest_m = max(_PIECE_CELLS * grid.cell_m, 2.0 * reach_m)
     done: list[tuple[FloatArray, npt.NDArray[np.intp]]] = []
     source = np.arange(len(corners))
@@ -156,7 +156,7 @@ def _measured(
     grid: Grid,
     reach_m: float,
 ) -> NearCells:
-    """Distances of the cells in the block around each piece: those near its plane first."""
+    """Return distances of the cells in the block around each piece: those near its plane first."""
     totals = count.prod(axis=1)
     piece = np.repeat(np.arange(len(pieces)), totals)
     number = np.arange(len(piece)) - np.repeat(np.cumsum(totals) - totals, totals)
@@ -177,7 +177,7 @@ def _measured(
 
 
 def _nearest(found: list[NearCells]) -> NearCells:
-    """Each cell once, with its nearest triangle."""
+    """Return each cell once, with its nearest triangle."""
     cell = np.concatenate([f.cell for f in found])
     surface = np.concatenate([f.surface_m for f in found])
     distance = np.concatenate([f.distance_m for f in found])

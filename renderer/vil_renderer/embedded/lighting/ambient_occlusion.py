@@ -28,7 +28,7 @@ def bake_ao(
     rays: int = 16,
     reach_m: float = 2.5,
 ) -> Float32Array:
-    """Factor on the ambient light of vertices, 0.25..1, by what stands still and is solid.
+    """Return factors 0.25..1 on the ambient light of vertices, by static solid objects.
 
     Each of ``rays`` cosine-weighted directions counts by the distance to what it hits, up to ``reach_m``; one that
     hits a surface from behind started inside something and counts 0.6, so that vertices buried in a neighbour do
@@ -64,7 +64,7 @@ def _open_share(
 
 
 def _directions(p_m: Float32Array, normal: Float32Array, rays: int) -> Float32Array:
-    """Cosine-weighted directions (n, rays, 3): one spiral on the disc, turned by the place and lifted."""
+    """Return cosine-weighted directions (n, rays, 3): one spiral on the disc, turned by the place and lifted."""
     index = np.arange(rays) + 0.5
     radius, height = np.sqrt(index / rays), np.sqrt(1.0 - index / rays)
     place = np.round(p_m.astype(np.float64) * 1000.0) @ np.array([12.9898, 78.233, 37.719])
@@ -77,7 +77,7 @@ def _directions(p_m: Float32Array, normal: Float32Array, rays: int) -> Float32Ar
 
 
 def _frame(n: Float32Array) -> tuple[Float32Array, Float32Array]:
-    """Two unit vectors across each normal (Duff et al. 2017)."""
+    """Return two unit vectors across each normal (Duff et al. 2017)."""
     sign = np.copysign(np.float32(1.0), n[:, 2])
     a = -1.0 / (sign + n[:, 2])
     b = n[:, 0] * n[:, 1] * a

@@ -37,7 +37,7 @@ _GLOW: Final = np.array([0.85, 0.40, 0.15])
 
 
 def sun_direction(time_of_day_h: float, latitude_deg: float) -> FloatArray:
-    """Unit vector towards the sun in the world (ENU), shape (3,); it may point below the horizon.
+    """Return the unit vector towards the sun in the world (ENU), shape (3,); it may point below the horizon.
 
     Args:
         time_of_day_h: local solar time, hours.
@@ -54,14 +54,14 @@ def sun_direction(time_of_day_h: float, latitude_deg: float) -> FloatArray:
 
 
 def to_sun(azimuth_deg: float, elevation_deg: float) -> FloatArray:
-    """Unit vector, shape (3,), from a compass bearing (0 = north, 90 = east) and the height above the horizon."""
+    """Return a unit vector, shape (3,), from compass bearing (0 = north, 90 = east) and height above the horizon."""
     azimuth, elevation = math.radians(azimuth_deg), math.radians(elevation_deg)
     level = math.cos(elevation)
     return np.array([level * math.sin(azimuth), level * math.cos(azimuth), math.sin(elevation)])
 
 
 def sun_at(time_of_day_h: float, latitude_deg: float) -> Sun | None:
-    """The sun at an hour; None while it is below the horizon.
+    """Return the sun at an hour; None below the horizon.
 
     Its light is dimmed and reddened by the air on the way: exp(-depth x air mass), with the air mass of
     Kasten and Young (1989).
@@ -75,7 +75,7 @@ def sun_at(time_of_day_h: float, latitude_deg: float) -> Sun | None:
 
 
 def daylight(time_of_day_h: float, latitude_deg: float) -> Environment:
-    """Sun, ambient light and sky of an hour, at exposure 1."""
+    """Return sun, ambient light and sky of an hour, at exposure 1."""
     elevation_deg = _elevation_deg(sun_direction(time_of_day_h, latitude_deg))
     t = min(max((elevation_deg - _TWILIGHT_DEG) / (_BRIGHT_DEG - _TWILIGHT_DEG), 0.0), 1.0)
     day = t * t * (3.0 - 2.0 * t)
@@ -98,7 +98,7 @@ def _elevation_deg(direction: FloatArray) -> float:
 def lit(
     environment: Environment, lamps: Sequence[Lamp], lighting: Lighting | None
 ) -> tuple[Environment, tuple[Lamp, ...]]:
-    """A scene's light as it is now: the daylight of the hour that was set, lamps switched, dimmed and coloured.
+    """Return a scene's light after changes: daylight of the hour, lamps switched, dimmed and coloured.
 
     The exposure stays the scene's own. A lamp without power is left out.
     """

@@ -40,5 +40,5 @@ class GroundShade:
         self._row = {wide[i].name: row for row, i in enumerate(below.tolist())}
 
     def of(self, shown: Sequence[Posed]) -> npt.NDArray[np.float32]:
-        """Patches (k, 5) of those who are shown: place, radius and strength."""
+        """Return patches (k, 5) of the shown actors: place, radius and strength."""
         return self._rows[[self._row[p.name] for p in shown if p.name in self._row]]

@@ -21,7 +21,7 @@ FAR_M: Final = 1000.0
 
 
 def clip_from_camera(camera: CameraModel) -> FloatArray:
-    """Projection of optical coordinates, shape (4, 4); clip w is the z-depth in metres."""
+    """Return the projection of optical coordinates, shape (4, 4); clip w is the z-depth in metres."""
     w, h, k = camera.width_px, camera.height_px, camera.K
     depth = FAR_M - NEAR_M
     return np.array(
@@ -35,7 +35,7 @@ def clip_from_camera(camera: CameraModel) -> FloatArray:
 
 
 def clip_from_world(camera: CameraModel, T_world_camera: Transform) -> FloatArray:
-    """World coordinates to clip space, shape (4, 4)."""
+    """Return the matrix from world to clip space, shape (4, 4)."""
     T_camera_world = T_world_camera.inverse()
     m = np.eye(4)
     m[:3, :3] = T_camera_world.rotation()
@@ -44,7 +44,7 @@ def clip_from_world(camera: CameraModel, T_world_camera: Transform) -> FloatArra
 
 
 def world_from_ndc_ray(camera: CameraModel, T_world_camera: Transform) -> FloatArray:
-    """Matrix (3, 3) that maps (x_ndc, y_ndc, 1) to a viewing ray in the world."""
+    """Return the matrix (3, 3) that maps (x_ndc, y_ndc, 1) to a viewing ray in the world."""
     fx, fy, cx, cy = camera.intrinsics_px
     w, h = camera.width_px, camera.height_px
     rays = np.array(
@@ -59,7 +59,7 @@ def world_from_ndc_ray(camera: CameraModel, T_world_camera: Transform) -> FloatA
 
 
 def in_view(clip_from_world: FloatArray, centre_m: FloatArray, radius_m: FloatArray) -> BoolArray:
-    """Which balls (k, 3), (k,) in the world reach into a view with this matrix (4, 4)."""
+    """Return which balls (k, 3), (k,) in the world reach into a view with this matrix (4, 4)."""
     rows = clip_from_world
     planes = np.array([rows[3] + rows[0], rows[3] - rows[0], rows[3] + rows[1], rows[3] - rows[1], rows[3]])
     reach = centre_m @ planes[:, :3].T + planes[:, 3]

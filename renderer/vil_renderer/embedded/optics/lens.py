@@ -18,13 +18,13 @@ _FOLDED: Final = 1e-3
 
 
 def project(camera: CameraModel, p_camera_m: FloatArray) -> FloatArray:
-    """Pixels (n, 2) of points (n, 3) in optical axes; of points behind the camera they mean nothing."""
+    """Return pixels (n, 2) of points (n, 3) in optical axes; meaningless for points behind the camera."""
     ahead = np.where(p_camera_m[:, 2] > 1e-9, p_camera_m[:, 2], 1e-9)
     return _to_pixels(camera, distort(camera.distortion, p_camera_m[:, :2] / ahead[:, None]))
 
 
 def in_picture(camera: CameraModel, p_camera_m: FloatArray) -> BoolArray:
-    """Which points (n, 3) in optical axes lie ahead of the near plane and within the picture.
+    """Return which points (n, 3) in optical axes lie ahead of the near plane and within the picture.
 
     Far outside its field a lens model folds back into the picture: such points are not in it.
     """
@@ -41,7 +41,7 @@ def in_picture(camera: CameraModel, p_camera_m: FloatArray) -> BoolArray:
 
 
 def pixel_rays(camera: CameraModel) -> FloatArray:
-    """Directions (h * w, 3) of all pixels in optical axes, row by row, z = 1: distances along them are z-depths.
+    """Return directions (h * w, 3) of all pixels in optical axes, row by row; z = 1, so they scale to z-depths.
 
     x and y of a pixel through which the lens shows nothing are not numbers.
     """

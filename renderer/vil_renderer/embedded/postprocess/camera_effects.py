@@ -1,4 +1,4 @@
-"""What a sensor and its optics add to a colour picture: blur, exposure, vignetting, dirt, noise."""
+"""Effects of a sensor and its optics on a colour picture: blur, exposure, vignetting, dirt, noise."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _GLASS_BYTES: Final = 64 << 20
 
 @lru_cache(maxsize=1)
 def _decode() -> npt.NDArray[np.float32]:
-    """Linear light of each display level, float32 (256,)."""
+    """Return the linear light of each display level, float32 (256,)."""
     c = np.arange(256) / 255.0
     return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4).astype(np.float32)
 
 
 @lru_cache(maxsize=1)
 def _encode() -> _Picture:
-    """Display level of linear light in steps of 1/4095, uint8 (4096,)."""
+    """Return the display level of linear light in steps of 1/4095, uint8 (4096,)."""
     c = np.arange(4096) / 4095.0
     levels = np.where(c <= 0.0031308, 12.92 * c, 1.055 * np.maximum(c, 1e-9) ** (1 / 2.4) - 0.055)
     return np.rint(255.0 * levels).astype(np.uint8)
@@ -72,7 +72,7 @@ _GLASS: Final[LruByteCache[tuple[int, int, float, float], _Glass]] = LruByteCach
 
 
 def seen_through(rgb: _Picture, camera: CameraModel) -> _Picture:
-    """Darker corners, and smudges that dim and scatter."""
+    """Darken the corners; add smudges that dim and scatter."""
     effects = camera.effects
     if effects.vignetting <= 0.0 and effects.dirt <= 0.0:
         return rgb
@@ -88,12 +88,12 @@ def seen_through(rgb: _Picture, camera: CameraModel) -> _Picture:
 
 
 def _decode_mean(rgb: _Picture) -> float:
-    """Mean linear light, from every eighth pixel both ways."""
+    """Return the mean linear light, from every eighth pixel both ways."""
     return float(_decode()[rgb[::_STRIDE, ::_STRIDE]].mean())
 
 
 def _glass(w: int, h: int, vignetting: float, dirt: float) -> _Glass:
-    """Factor on display levels, uint8 (h, w, 3), and what smudges add at full light, float32 (h, w, 3)."""
+    """Return factors on display levels, uint8 (h, w, 3), and the smudges' light, float32 (h, w, 3)."""
     y, x = np.indices((h, w), dtype=np.float64)
     r2 = ((x - 0.5 * (w - 1)) ** 2 + (y - 0.5 * (h - 1)) ** 2) / max(0.25 * ((w - 1) ** 2 + (h - 1) ** 2), 1.0)
     light = 1.0 - vignetting * r2
@@ -111,7 +111,7 @@ def _glass(w: int, h: int, vignetting: float, dirt: float) -> _Glass:
 
 
 def noisy(rgb: _Picture, effects: Effects, seed: int) -> _Picture:
-    """Shot noise of the given strength at middle gray; the same seed gives the same noise."""
+    """Add shot noise of the given strength at middle gray; the same seed gives the same noise."""
     if effects.noise <= 0.0:
         return rgb
     rng = np.random.default_rng(seed & (2**63 - 1))
@@ -146,7 +146,7 @@ class AutoExposure:
         return float(2.0**self._ev)
 
     def look(self, rgb: _Picture, t_ns: int) -> None:
-        """Learn from a picture (h, w, 3) taken with the present gain."""
+        """Adapt to a picture (h, w, 3) taken with the present gain."""
         elapsed_s = _SETTLING_S if self._t_ns is None else min(max(0.0, 1e-9 * (t_ns - self._t_ns)), 1.0)
         self._t_ns = t_ns
         missing_ev = math.log2(_MIDDLE_GRAY / max(_decode_mean(rgb), 1e-4))

@@ -1,4 +1,4 @@
-"""From what a pass wrote to the pictures that views asked for: effects, lens, encodings."""
+"""From the outputs of a pass to the pictures that views request: effects, lens, encodings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLOURS: Final = frozenset({Modality.RGB, Modality.GRAY})
 
 
 def drawn_camera(camera: CameraModel) -> CameraModel:
-    """The ideal pinhole that is drawn for a camera.
+    """Return the ideal pinhole that is drawn for a camera.
 
     Raises:
         RendererError: its lens sees more than a plane can hold.
@@ -30,7 +30,7 @@ def drawn_camera(camera: CameraModel) -> CameraModel:
 
 
 def outputs_needed(camera: CameraModel, modalities: AbstractSet[Modality]) -> PassOutput:
-    """What the pass has to write, motion included where the shutter smears it."""
+    """Return the outputs of the pass, motion included if the shutter blurs it."""
     outputs = outputs_for(modalities)
     if camera.effects.shutter > 0.0 and modalities & _COLOURS:
         outputs |= PassOutput.FLOW
@@ -46,13 +46,13 @@ def develop(
     exposure: AutoExposure,
     t_ns: int,
 ) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
-    """Pictures of each modality, with the mask of flow.
+    """Return the pictures of each modality, with the mask of flow.
 
     Args:
         picture: what was drawn, by :func:`drawn_camera`.
         camera: as asked for, lens and effects included.
         modalities: what is wanted.
-        motion_known: False = nobody knows how anything moved since the camera's previous picture.
+        motion_known: False = the motion since the camera's previous picture is unknown.
         exposure: of this camera; it learns from the picture where the camera has automatic exposure.
         t_ns: instant of the picture; also what the noise depends on.
     """

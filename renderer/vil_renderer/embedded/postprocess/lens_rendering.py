@@ -26,7 +26,7 @@ _MOST_PX: Final = 1 << 25
 _LONGEST_PX: Final = 1 << 14
 _BORDER_PX: Final = 1.0
 _UNSEEN: Final = -10.0
-_KEPT_BYTES: Final = 128 << 20
+_CACHE_BYTES: Final = 128 << 20
 
 
 class Lens:
@@ -73,7 +73,7 @@ class Lens:
     def bend(
         self, modality: Modality, pixels: ImageArray, valid: BoolArray | None
     ) -> tuple[ImageArray, BoolArray | None]:
-        """A picture of the ideal camera as the lens shows it; what is no colour is never mixed.
+        """Distort a picture of the ideal camera; only colours are interpolated.
 
         Where the lens shows nothing, neither does the picture: black, no hit, no id, no motion.
         """
@@ -90,7 +90,7 @@ class Lens:
         return np.asarray(cv2.remap(pixels, *self._whole, cv2.INTER_NEAREST, borderValue=empty))
 
     def _bend_flow(self, flow: ImageArray, valid: BoolArray) -> tuple[ImageArray, BoolArray]:
-        """Motion between the two places where the lens shows the point, not between the ideal ones."""
+        """Return the motion between the distorted places of each point, not between the ideal ones."""
         known = self._nearest(valid.astype(np.uint8)).astype(np.bool_)
         fx, fy, _, _ = self._camera.intrinsics_px
         gx, gy, cx, cy = self.ideal.intrinsics_px
@@ -104,7 +104,7 @@ class Lens:
 
 
 def _ideal_focal_px(camera: CameraModel, spread: npt.NDArray[np.float64]) -> tuple[float, float]:
-    """The camera's focal lengths, or what keeps the ideal picture of ``spread`` (2,), in lengths of 1 m, small."""
+    """Return the camera's focal lengths, less where the ideal picture of ``spread`` (2,) would be too large."""
     focal = np.array(camera.intrinsics_px[:2])
     size = np.maximum(spread * focal, 1.0)
     longest = np.minimum(_MOST_TIMES * np.array([camera.width_px, camera.height_px]), _LONGEST_PX)
@@ -113,11 +113,11 @@ def _ideal_focal_px(camera: CameraModel, spread: npt.NDArray[np.float64]) -> tup
     return float(focal[0]), float(focal[1])
 
 
-_LENSES: Final[LruByteCache[CameraModel, Lens]] = LruByteCache(_KEPT_BYTES, lambda lens: lens.nbytes)
+_LENSES: Final[LruByteCache[CameraModel, Lens]] = LruByteCache(_CACHE_BYTES, lambda lens: lens.nbytes)
 
 
 def lens_of(camera: CameraModel) -> Lens | None:
-    """The camera's lens; None when it has none.
+    """Return the camera's lens; None if it has none.
 
     Raises:
         RendererError: it sees nothing, or more than a plane can hold.

@@ -1,4 +1,4 @@
-"""From what a pass wrote to what a view asked for."""
+"""Conversion of a pass's outputs to the modalities that a view requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OUTPUT_OF: Final = {
 
 
 def outputs_for(modalities: Iterable[Modality]) -> PassOutput:
-    """What a pass has to write."""
+    """Return the outputs that a pass has to write."""
     wanted = PassOutput(0)
     for modality in modalities:
         wanted |= _OUTPUT_OF[modality]
@@ -39,7 +39,7 @@ def outputs_for(modalities: Iterable[Modality]) -> PassOutput:
 def read_modalities(
     picture: RenderedView, modalities: Iterable[Modality]
 ) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
-    """Pixels of each modality but colour and flow; each output is read once."""
+    """Return pixels of each modality except colour and flow; each output is read once."""
     wanted = set(modalities)
     made: dict[Modality, ImageArray] = {}
     if Modality.RGBA in wanted:
@@ -62,7 +62,7 @@ def read_modalities(
 
 
 def gray8(rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Luma of sRGB values (h, w, 3): (77 R + 150 G + 29 B) / 256, shape (h, w)."""
+    """Return the luma of sRGB values (h, w, 3): (77 R + 150 G + 29 B) / 256, shape (h, w)."""
     wide = rgb[..., 0].astype(np.uint16)
     wide *= 77
     wide += rgb[..., 1] * np.uint16(150)
@@ -72,7 +72,7 @@ def gray8(rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 
 
 def depth16(z_m: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
-    """Metres (h, w) to metres x 655.35 rounded to nearest; 65535 = 100 m and beyond. Overwrites its argument."""
+    """Convert metres (h, w) to metres x 655.35, rounded; 65535 = 100 m and beyond. Overwrites its argument."""
     z_m *= np.float32(DEPTH_UNITS_PER_M)
     z_m += np.float32(0.5)
     np.minimum(z_m, np.float32(DEPTH_NO_HIT), out=z_m)
@@ -80,12 +80,12 @@ def depth16(z_m: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
 
 
 def depth32(z_m: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Metres (h, w), 100 for what is farther and where nothing is."""
+    """Return metres (h, w), 100 beyond that and without a surface."""
     return np.minimum(z_m, _FULL_SCALE_M)
 
 
 def known_flow(flow_px: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], BoolArray]:
-    """Flow (h, w, 2) with 0 where it is not known, and where it is, (h, w). Overwrites its argument."""
+    """Return flow (h, w, 2) with 0 where unknown, and its mask (h, w). Overwrites its argument."""
     valid: BoolArray = flow_px[..., 0] < 0.5 * NO_FLOW
     flow_px[~valid] = 0.0
     return flow_px, valid

@@ -31,7 +31,7 @@ __all__ = [
 
 
 def wrong(text: str) -> PydanticCustomError:
-    """What a validator raises."""
+    """Return the error that a validator raises."""
     return PydanticCustomError("scene", "{text}", {"text": text})
 
 
@@ -63,7 +63,7 @@ Light = tuple[Amount, Amount, Amount]
 
 
 class PoseConfig(StrictModel):
-    """Where something stands and how it is turned."""
+    """Place and rotation."""
 
     p_m: Point = Field(default=(0.0, 0.0, 0.0), description="Position in the world (east, north, up), metres.")
     yaw_deg: Angle | None = Field(default=None, description="Turn about the vertical, counter-clockwise, degrees.")
@@ -83,6 +83,6 @@ class PoseConfig(StrictModel):
         return self
 
     def transform(self) -> Transform:
-        """The same as a :class:`Transform`."""
+        """Return the pose as a :class:`Transform`."""
         yaw, pitch, roll = (math.radians(a) for a in self.ypr_deg or (self.yaw_deg or 0.0, 0.0, 0.0))
         return Transform.of(self.p_m, self.q_xyzw or q_from_euler_zyx(yaw, pitch, roll))

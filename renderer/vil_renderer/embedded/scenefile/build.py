@@ -78,7 +78,7 @@ class Builder:
         self._free = (number for number in range(1, _LAST_INSTANCE + 1) if number not in used)
 
     def scene(self) -> Scene:
-        """The scene; of no use when there are problems."""
+        """Return the scene; meaningless if there are problems."""
         config = self.config
         base = self.base or Scene(config.scene, (), _environment(EnvironmentConfig(), None))
         objects, lamps, suns = self._objects()
@@ -101,7 +101,7 @@ class Builder:
     # --- objects -------------------------------------------------------------------------------
 
     def _objects(self) -> tuple[list[SceneObject], list[Lamp], list[Sun]]:
-        """The file's objects, and the lights that their files bring."""
+        """Return the file's objects, and the lights that their files bring."""
         objects: list[SceneObject] = []
         lamps: list[Lamp] = []
         suns: list[Sun] = []
@@ -120,7 +120,7 @@ class Builder:
                 config.instance or self._instance(("objects", index)),
                 config.layer,
                 moving,
-                way=config.path.way(config.start()) if config.path else None,
+                path=config.path.motion_path(config.start()) if config.path else None,
                 clip=self._clip(("objects", index, "animation"), config, asset),
                 solid=config.collider != "none",
                 casts_shadow=config.casts_shadow,
@@ -233,7 +233,7 @@ def _prefab(config: PrefabConfig, asset: Asset, semantic: int) -> Prefab:
 
 
 def _environment(config: EnvironmentConfig, base: Environment | None) -> Environment:
-    """The base's light, or that of the hour, or of a morning, with what is written over it."""
+    """Return the base's light, or that of the hour, or of a morning, with the file's values over it."""
     latitude_deg = base.latitude_deg if base else _LATITUDE_DEG
     if config.latitude_deg is not None:
         latitude_deg = config.latitude_deg
@@ -298,7 +298,7 @@ def _lights_of(thing: SceneObject, light_per_candela: float, lamps: list[Lamp], 
 
 
 def _on_carriers(scene: Scene) -> Scene:
-    """Beacons on what never moves are fixed in the world; the others keep their carrier.
+    """Fix beacons on static objects in the world; the others keep their carrier.
 
     Those on a movable object go over to its asset's axes, which its scale stretches; an actor has none.
     """
@@ -315,12 +315,12 @@ def _on_carriers(scene: Scene) -> Scene:
 
 
 def _pose(thing: SceneObject) -> Transform:
-    """An object's place and attitude, without its scale."""
+    """Return an object's place and attitude, without its scale."""
     m = thing.world_from_asset
     return Transform(m[:3, 3].copy(), q_from_matrix(m[:3, :3] / _scale(thing)))
 
 
 def _scale(thing: SceneObject) -> FloatArray:
-    """Metres in the world per metre along each axis of the asset, shape (3,)."""
+    """Return metres in the world per metre along each axis of the asset, shape (3,)."""
     scale: FloatArray = np.linalg.norm(thing.world_from_asset[:3, :3], axis=0)
     return scale

@@ -1,4 +1,4 @@
-"""What a scene file may say (docs/guides/scenes.md)."""
+"""Model of a scene file (docs/guides/scenes.md)."""
 
 from __future__ import annotations
 
@@ -140,11 +140,11 @@ class ModelConfig(PoseConfig, ShapeConfig):
     )
 
     def start(self) -> Transform:
-        """Its pose, at time 0 if it moves."""
+        """Return the pose, at time 0 if it moves."""
         return self.transform()
 
     def matrix(self) -> FloatArray:
-        """From the model's axes to the outer ones, shape (4, 4): turned, scaled, moved."""
+        """Return the matrix from the model's axes to the outer ones, shape (4, 4): turned, scaled, moved."""
         pose = self.start()
         matrix = np.eye(4)
         matrix[:3, :3] = pose.rotation() * np.broadcast_to(self.scale, 3)
@@ -193,7 +193,7 @@ class ObjectConfig(ModelConfig):
         return self
 
     def start(self) -> Transform:
-        """Its pose at time 0."""
+        """Return the pose at time 0."""
         return self.path.poses[0].transform() if self.path and self.path.poses else self.transform()
 
 
@@ -206,7 +206,7 @@ class SunConfig(StrictModel):
 
 
 class EnvironmentConfig(StrictModel):
-    """Light from everywhere, sky and exposure; what is not written stays as it is in the base."""
+    """Light from everywhere, sky and exposure; missing values are those of the base."""
 
     time_of_day_h: float | None = Field(
         default=None, ge=0, le=24, description="Local solar time, hours: sun, sky and ambient light of a clear day."
@@ -284,7 +284,7 @@ class PrefabConfig(ModelConfig):
 
     semantic: str = Field(default="vehicle", alias="class", description="Semantic class.")
     fit: Literal["size", "none"] = Field(
-        default="none", description="size = stretched to the actor's bounding box; none = as large as it is."
+        default="none", description="size = stretched to the actor's bounding box; none = unscaled."
     )
     spin: dict[str, Annotated[float, Field(ge=-1000, le=1000)]] = Field(
         default={}, description="Nodes of the file that turn, with their revolutions per second."

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from vil_bridge.config.base import StrictModel
 from vil_bridge.core.geometry import Transform
-from vil_renderer.embedded.scene_motion import Circle, LineMotion, Tour, Way
+from vil_renderer.embedded.scene_motion import Circle, LineMotion, MotionPath, Tour
 from vil_renderer.embedded.scenefile.basics import Point, PoseConfig, wrong
 
 __all__ = ["PathConfig"]
@@ -46,7 +46,7 @@ class PathConfig(StrictModel):
     circle: CircleConfig | None = Field(default=None, description="Round a vertical, from its own pose.")
     line: LineMotionConfig | None = Field(default=None, description="There and back, from its own p_m.")
     poses: tuple[StopConfig, ...] = Field(
-        default=(), max_length=10_000, description="Through these, straight and evenly, then anew from the first."
+        default=(), max_length=10_000, description="Through these, straight and evenly, then again from the first."
     )
 
     @model_validator(mode="after")
@@ -58,8 +58,8 @@ class PathConfig(StrictModel):
             raise wrong("poses are two or more, the first at t_s 0, each later than the one before")
         return self
 
-    def way(self, start: Transform) -> Way:
-        """The same as a value, for an object that is at ``start`` at time 0."""
+    def motion_path(self, start: Transform) -> MotionPath:
+        """Return the path as a value, for an object that is at ``start`` at time 0."""
         if self.circle is not None:
             period_s = -self.circle.period_s if self.circle.clockwise else self.circle.period_s
             return Circle(np.array(self.circle.centre_m), period_s)

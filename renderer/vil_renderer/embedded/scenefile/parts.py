@@ -47,7 +47,7 @@ class PartFactory:
     _cut: dict[tuple[int, tuple[float, ...]], tuple[Asset, Asset]] = field(default_factory=dict)
 
     def model(self, config: ShapeConfig, name: str) -> Asset:
-        """The model that is asked for; shapes are cut into cells, since light may be computed per vertex.
+        """Return the requested model; shapes are cut into cells, since light may be computed per vertex.
 
         Raises:
             RendererError: a file cannot be read.
@@ -66,7 +66,7 @@ class PartFactory:
         return Asset.of(name, [primitive], origin="scene file")
 
     def file(self, path: Path, unit_m: float | None, up: Literal["y", "z"]) -> Asset:
-        """A model of a file.
+        """Return a model of a file.
 
         Raises:
             RendererError: it cannot be read, here or at all.
@@ -77,14 +77,14 @@ class PartFactory:
         return self._files[key]
 
     def cut(self, asset: Asset, scale: float | tuple[float, float, float]) -> Asset:
-        """A file's model, at this scale, with short edges: where it never moves, its light is computed at vertices."""
+        """Return a file's model with short edges at this scale: a static one has its light computed at vertices."""
         key = id(asset), tuple(np.broadcast_to(scale, 3).tolist())
         if key not in self._cut:
             self._cut[key] = asset, refined(asset, _LONGEST_EDGE_M, np.diag((*key[1], 1.0)))
         return self._cut[key][1]
 
     def _material(self, config: MaterialConfig) -> Material:
-        """A shape's surface: what is written, over the shipped surface if one is named.
+        """Return a shape's surface: the file's values, over the shipped surface if one is named.
 
         Raises:
             AssetError: the texture is broken.
@@ -145,12 +145,12 @@ def _cylinder(radius: float, height: float, tile_m: float) -> shapes.MeshBuilder
 
 
 def _cell_m(length_m: float) -> float:
-    """Cells of half a metre, larger ones where there would be too many."""
+    """Return cells of half a metre, larger ones if there were too many."""
     return max(_CELL_M, length_m / _CELLS)
 
 
 def gate_frame(gate: GateConfig, frame: FrameConfig) -> tuple[Asset, tuple[Beacon, ...]]:
-    """A gate's frame and its beacons, both in the gate's axes; legs only under an upright gate."""
+    """Return a gate's frame and its beacons in the gate's axes; only an upright gate has legs."""
     upright = abs(gate.transform().rotation()[2, 2] - 1.0) < _LEVEL
     height = float(gate.p_m[2]) if frame.legs and upright else 0.0
     builder = SceneBuilder(gate.name)

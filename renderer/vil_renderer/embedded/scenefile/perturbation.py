@@ -28,7 +28,7 @@ _MAX_MOVE_M: Final = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class Displacement:
-    """How one thing is moved in the world (ENU): metres, and radians counter-clockwise about its own origin.
+    """Move of one object in the world (ENU): metres, and radians counter-clockwise about its own origin.
 
     Attributes:
         place: ``file:line``, for messages.
@@ -41,7 +41,7 @@ class Displacement:
 
 
 def read_moves(path: Path) -> tuple[dict[str, Displacement], list[str]]:
-    """Moves by name, and what is wrong with the file, as ``file:line: reason``."""
+    """Return moves by name, and the file's problems, as ``file:line: reason``."""
     try:
         with path.open("rb") as file:
             raw = file.read(_MAX_BYTES + 1)
@@ -80,7 +80,7 @@ def _move(values: str, place: str) -> Displacement | None:
 
 
 def perturbed(scene: Scene, moves: Mapping[str, Displacement]) -> tuple[Scene, list[str]]:
-    """The scene with gates and objects moved, their frames and beacons ``NAME_*`` with them, and names it lacks."""
+    """Return the scene with gates and objects moved, their frames and beacons ``NAME_*`` too, and unknown names."""
     pivots = {thing.name: thing.world_from_asset[:3, 3] for thing in scene.objects}
     pivots |= {gate.name: gate.T_world_gate.p_m for gate in scene.gates}
     problems: list[str] = []
@@ -93,7 +93,7 @@ def perturbed(scene: Scene, moves: Mapping[str, Displacement]) -> tuple[Scene, l
 
 
 def _about(pivot_m: FloatArray, move: Displacement) -> Transform:
-    """The move as a transform of world coordinates."""
+    """Return the move as a transform of world coordinates."""
     q_xyzw = (0.0, 0.0, math.sin(0.5 * move.yaw_rad), math.cos(0.5 * move.yaw_rad))
     shift = np.array([move.east_m, move.north_m, 0.0])
     return Transform.of(pivot_m + shift - yaw_matrix(move.yaw_rad) @ pivot_m, q_xyzw)
@@ -110,7 +110,7 @@ def _moved(scene: Scene, name: str, T_new_old: Transform) -> Scene:
     return replace(
         scene,
         objects=tuple(
-            replace(o, world_from_asset=matrix @ o.world_from_asset, way=o.way and o.way.moved(T_new_old))
+            replace(o, world_from_asset=matrix @ o.world_from_asset, path=o.path and o.path.moved(T_new_old))
             if o.name == name
             else o
             for o in scene.objects

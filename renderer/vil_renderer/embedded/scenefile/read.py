@@ -30,19 +30,19 @@ def _shipped() -> Bases:
 
 
 def scene_names() -> list[str]:
-    """Names of the shipped scenes."""
+    """Return names of the shipped scenes."""
     return sorted(_shipped())
 
 
 def schema() -> dict[str, Any]:
-    """JSON Schema of a scene file, for completion and checks in editors."""
+    """Return the JSON Schema of a scene file, for completion and checks in editors."""
     made = SceneFile.model_json_schema()
     made["properties"]["base"]["anyOf"][0]["enum"] = scene_names()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": "VIL Bridge scene"}
 
 
 def load_scene(name_or_path: str | Path, bases: Bases | None = None) -> Scene:
-    """A shipped scene by its name, or the scene that a file describes.
+    """Return a shipped scene by its name, or the scene that a file describes.
 
     Args:
         name_or_path: what has a suffix or a slash is a file.
@@ -75,7 +75,7 @@ def _read(path: Path, known: Bases) -> Scene:
 
 
 def _understand(tree: Tree, folder: Path, known: Bases) -> tuple[SceneFile | None, Scene | None, list[Problem]]:
-    """The file as a value and the scene it starts from, or what is wrong with it."""
+    """Return the file as a value and the scene it starts from, or its problems."""
     if not isinstance(tree.data, dict):
         return None, None, []
     named = tree.data.get("base")
@@ -103,7 +103,7 @@ def check_scene(name_or_path: str | Path, bases: Bases | None = None) -> list[st
 
 
 def summary(scene: Scene) -> list[str]:
-    """What is in a scene, one line each."""
+    """Return the contents of a scene, one line each."""
     drawn = sum(len(p.triangles) for o in scene.objects for node in o.asset.nodes for p in node.primitives)
     movable = [thing.name for thing in scene.objects if thing.movable]
     carriers = sorted({b.carrier for b in scene.beacons if b.carrier} - set(movable))

@@ -1,4 +1,4 @@
-"""What the parts of a scene file say about each other and about files, checked on plain data.
+"""References between the parts of a scene file and to other files, checked on plain data.
 
 Working on plain data lets these problems be reported together with those inside the parts.
 """
@@ -27,7 +27,7 @@ _SINGULAR: Final = {"objects": "object", "lights": "light", "beacons": "beacon",
 
 
 def reference_problems(data: Mapping[str, Any], folder: FilePath, base: Scene | None) -> Iterator[Reference]:
-    """All that contradicts itself, the base or the files beside it.
+    """Return all contradictions within the file, and with the base or the files next to it.
 
     Args:
         data: the scene file as plain data, possibly wrong in other ways.
@@ -90,7 +90,7 @@ def _names(data: Mapping[str, Any], base: Scene | None) -> Iterator[Reference]:
 
 
 def _generated(data: Mapping[str, Any]) -> Iterator[tuple[str, Path, Any]]:
-    """Objects and beacons that come with the frames of gates."""
+    """Return objects and beacons that come with the frames of gates."""
     for path, gate in _list(data, "gates"):
         frame = gate.get("frame")
         if isinstance(frame, Mapping):
@@ -110,7 +110,7 @@ def _instances(data: Mapping[str, Any], base: Scene | None) -> Iterator[Referenc
 
 
 def known_classes(own: Mapping[Any, Any]) -> dict[str, int]:
-    """The built-in classes and the file's own."""
+    """Return the built-in classes and the file's own."""
     return {**CLASSES, **{name: number for name, number in own.items() if isinstance(name, str)}}
 
 
@@ -161,7 +161,7 @@ def _file(path: Path, given: Any, folder: FilePath, suffixes: Iterable[str]) -> 
         return
     try:
         if not wanted.is_file():
-            beside = [p.name for p in wanted.parent.iterdir() if p.is_file()] if wanted.parent.is_dir() else []
-            yield path, f"there is no file {str(wanted)!r}{similar(wanted.name, beside)}"
+            names = [p.name for p in wanted.parent.iterdir() if p.is_file()] if wanted.parent.is_dir() else []
+            yield path, f"there is no file {str(wanted)!r}{similar(wanted.name, names)}"
     except OSError as exc:
         yield path, f"cannot look for {str(wanted)[:120]!r}: {exc.strerror}"

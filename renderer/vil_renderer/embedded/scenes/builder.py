@@ -36,7 +36,7 @@ class Thing:
         return self
 
     def asset(self, name: str) -> Asset:
-        """One primitive for each surface."""
+        """Return an asset with one primitive for each surface."""
         parts = [_primitive(surface, parts) for surface, parts in self._parts.items()]
         return Asset.of(name, parts, origin="procedural")
 
@@ -99,7 +99,7 @@ class SceneBuilder:
         return placed
 
     def scene(self, environment: Environment) -> Scene:
-        """What has been built."""
+        """Return the scene built so far."""
         return Scene(
             self.name, tuple(self.objects), environment, tuple(self.lamps), tuple(self.beacons), tuple(self.gates)
         )

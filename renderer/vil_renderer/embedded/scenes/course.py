@@ -1,4 +1,4 @@
-"""The race course: eleven gates in a hall of 60 x 36 x 10 m, with stands, boards and obstacles beside the track."""
+"""The race course: eleven gates in a hall of 60 x 36 x 10 m, with stands, boards and obstacles next to the track."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _gates(builder: SceneBuilder) -> None:
 
 
 def _roof(builder: SceneBuilder) -> None:
-    """Beams across, lamps between them, banners that hang from them."""
+    """Add beams across, lamps between them, and banners that hang from them."""
     for x in np.arange(-22.5, 23.0, 7.5):
         beam = box((0.3, 35.8, 0.7), uv=4.0, cell_m=1.5, faces="xXzZ")
         builder.put("Beam", "structure", Thing().add(beam, "wall_sheet"), (float(x), 0.0, 9.0))
@@ -90,7 +90,7 @@ def _stands(builder: SceneBuilder) -> None:
 
 
 def _stand(length_m: float, rows: int) -> Thing:
-    """Steps that rise towards +y, with seats and spectators who look along -y."""
+    """Build steps that rise towards +y, with seats and spectators who look along -y."""
     thing = Thing()
     for row in range(rows):
         y, z = 0.85 * row, 0.45 * (row + 1)
@@ -114,7 +114,7 @@ def _stand(length_m: float, rows: int) -> Thing:
 
 
 def _boards(builder: SceneBuilder) -> None:
-    """Advertising along the walls and a screen at each end."""
+    """Add advertising along the walls and a screen at each end."""
     for k, x in enumerate((-24.0, -18.0, -12.0, -6.0, 0.0, 18.5, 24.5)):
         surface, v = ("boards", "boards_red")[k % 2], 0.25 * (k % 4)
         builder.put("Board", "sign", _standing_board(surface, v), (x, -16.2, 0.0), _QUARTER)
@@ -134,7 +134,7 @@ def _boards(builder: SceneBuilder) -> None:
 
 
 def _standing_board(surface: str, v: float) -> Thing:
-    """A board, 5 x 1 m, that looks along +x."""
+    """Build a board, 5 x 1 m, that looks along +x."""
     thing = Thing().add(board(0.08, 5.0, 1.0, (0.0, v, 1.0, v + 0.25)), surface)
     for y in (-2.0, 0.0, 2.0):
         thing.add(box((0.5, 0.06, 0.05), faces=STANDING).at(-0.25, y, 0.0), "steel", (0.4, 0.4, 0.42))
@@ -142,7 +142,7 @@ def _standing_board(surface: str, v: float) -> Thing:
 
 
 def _obstacles(rng: np.random.Generator, builder: SceneBuilder) -> None:
-    """Beside the straight lines between the gates: cones below them, things to avoid next to them."""
+    """Add cones below the straight lines between the gates, and obstacles next to them."""
     for (x0, y0, *_), (x1, y1, *_) in pairwise((*_TRACK, _TRACK[0])):
         for share in (0.33, 0.67):
             x, y = x0 + share * (x1 - x0), y0 + share * (y1 - y0)
@@ -179,7 +179,7 @@ def _obstacles(rng: np.random.Generator, builder: SceneBuilder) -> None:
 
 
 def _tyres(count: int) -> Thing:
-    """Tyres on one another."""
+    """Build tyres on one another."""
     thing = Thing()
     ring = [(0.2, 0.02), (0.3, 0.0), (0.34, 0.06), (0.34, 0.16), (0.3, 0.22), (0.2, 0.2)]
     for k in range(count):
@@ -189,7 +189,7 @@ def _tyres(count: int) -> Thing:
 
 
 def _start(builder: SceneBuilder) -> None:
-    """A podium, and an arch of trusses that one flies through on the way to the first gate."""
+    """Add a podium, and an arch of trusses that the track passes on the way to the first gate."""
     podium = Thing().add(box((3.0, 3.0, 0.6), faces=STANDING, cell_m=0.6), "checkers")
     builder.put("Podium", "structure", podium, (-23.5, -12.0, 0.0))
     for y in (-15.0, -9.0):

@@ -19,7 +19,7 @@ _SURFACES: Final = ("floor_plain", "floor_lane", "floor_marked")
 
 
 def build_empty() -> Scene:
-    """Slabs of concrete in the sun; the same at every call."""
+    """Build slabs of concrete in the sun; the same at every call."""
     rng = np.random.default_rng(3)
     builder = SceneBuilder("empty")
     slab = np.eye(3) * _SLAB_M

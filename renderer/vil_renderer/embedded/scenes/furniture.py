@@ -21,7 +21,7 @@ _UPRIGHT: Final = np.array([[0.0, 0.0, -1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
 
 
 def desk(rng: np.random.Generator, screens: int) -> Thing:
-    """A desk, 1.6 x 0.8 m, that one sits at from -y, with screens, keyboard, paper and a computer below."""
+    """Build a desk, 1.6 x 0.8 m, with its seat at -y: screens, keyboard, paper, and a computer below."""
     thing = Thing().add(box((1.6, 0.8, 0.03), uv=(0.0, 0.0, 1.0, 0.5)).at(0.0, 0.0, _DESK_M - 0.03), "wood")
     for x in (-0.74, 0.74):
         for y in (-0.34, 0.34):
@@ -45,7 +45,7 @@ def desk(rng: np.random.Generator, screens: int) -> Thing:
 
 
 def chair(tint: Tint) -> Thing:
-    """A swivel chair that looks along +y."""
+    """Build a swivel chair that looks along +y."""
     thing = Thing().add(box((0.46, 0.46, 0.08)).at(0.0, 0.0, 0.42), "cloth", tint)
     thing.add(box((0.44, 0.06, 0.5)).at(0.0, -0.24, 0.56), "cloth", tint)
     thing.add(box((0.08, 0.03, 0.2)).at(0.0, -0.285, 0.46), "plain", _BLACK)
@@ -59,7 +59,7 @@ def chair(tint: Tint) -> Thing:
 
 
 def shelf(rng: np.random.Generator, width_m: float = 1.2) -> Thing:
-    """An open shelf, 2 m high, with its back at -y."""
+    """Build an open shelf, 2 m high, with its back at -y."""
     thing = Thing()
     for x in (-0.5 * width_m, 0.5 * width_m):
         thing.add(box((0.03, 0.36, 2.0), uv=1.0, faces=STANDING).at(x, 0.0, 0.0), "wood", (0.8, 0.8, 0.8))
@@ -78,7 +78,7 @@ def shelf(rng: np.random.Generator, width_m: float = 1.2) -> Thing:
 
 
 def cabinet(tint: Tint) -> Thing:
-    """A steel cabinet whose doors look along +y."""
+    """Build a steel cabinet whose doors look along +y."""
     thing = Thing().add(box((0.9, 0.45, 1.8), uv=(0.0, 0.0, 0.9, 1.8), faces=STANDING), "plaster", tint)
     thing.add(box((0.01, 0.02, 1.7), faces="xXy").at(0.0, 0.22, 0.06), "plain", _BLACK)
     for x in (-0.06, 0.06):
@@ -90,7 +90,7 @@ def cabinet(tint: Tint) -> Thing:
 
 
 def truss(length_m: float, *, upright: bool = False) -> Thing:
-    """A square truss, 0.2 m wide, of four tubes and the diagonals between them: along x, or on the floor along z."""
+    """Build a square truss, 0.2 m wide, of four tubes with diagonals: along x, or on the floor along z."""
     thing = Thing()
     half, corners = 0.5 * length_m, ((-0.1, 0.0), (0.1, 0.0), (0.1, 0.2), (-0.1, 0.2))
 
@@ -110,13 +110,13 @@ def truss(length_m: float, *, upright: bool = False) -> Thing:
 
 
 def wall_camera(pitch_rad: float) -> Thing:
-    """A motion capture camera below its mount at the origin; looks along +x, down by ``pitch_rad``."""
+    """Build a motion capture camera below its mount at the origin; looks along +x, down by ``pitch_rad``."""
     thing = Thing().add(box((0.03, 0.03, 0.14)).at(0.0, 0.0, -0.14), "steel", _STEEL)
     return _camera(thing, pitch_rad, -0.2)
 
 
 def tripod_camera(height_m: float, pitch_rad: float) -> Thing:
-    """A motion capture camera on a tripod; looks along +x, down by ``pitch_rad``."""
+    """Build a motion capture camera on a tripod; looks along +x, down by ``pitch_rad``."""
     thing = Thing()
     for k in range(3):
         angle = 2 * math.pi * k / 3 + math.pi
@@ -130,7 +130,7 @@ def tripod_camera(height_m: float, pitch_rad: float) -> Thing:
 
 
 def pillar(height_m: float, tint: Tint) -> Thing:
-    """An obstacle of foam on a foot plate."""
+    """Build an obstacle of foam on a foot plate."""
     thing = Thing().add(box((0.5, 0.5, 0.02), uv=1.0, faces=STANDING), "wood")
     return thing.add(
         lathe([(0.14, 0.02), (0.14, height_m), (0.0, height_m)], 14, uv=(0.0, 0.0, 0.3, 1.0)), "gate", tint

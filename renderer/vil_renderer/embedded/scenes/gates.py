@@ -30,7 +30,7 @@ def add_gate(
     surface: str = "gate",
     tint: Tint = WHITE,
 ) -> None:
-    """A gate to be flown through along its +x.
+    """Add a gate with its opening along +x.
 
     Args:
         builder: takes the thing, the gate and its beacons: 1 top left as the pilot sees it, then clockwise.
@@ -58,7 +58,7 @@ def add_gate(
 
 
 def _frame(opening_m: tuple[float, float], bar_m: tuple[float, float], surface: str, tint: Tint) -> Thing:
-    """Four bars around the origin, each with its own strip of the texture along it."""
+    """Build four bars around the origin, each with its own strip of the texture along it."""
     (width, height), (bar, depth) = opening_m, bar_m
     whole_m = height + 2 * bar
     thing = Thing()
@@ -73,7 +73,7 @@ def _frame(opening_m: tuple[float, float], bar_m: tuple[float, float], surface: 
 
 
 def _bar(depth_m: float, bar_m: float, length_m: float, u: float, whole_m: float) -> MeshBuilder:
-    """An upright bar without ends; the whole texture is ``whole_m`` large."""
+    """Build an upright bar without ends; the whole texture is ``whole_m`` large."""
     v = length_m / whole_m
     flanks = box((depth_m, bar_m, length_m), uv=(u, 0.0, u + depth_m / whole_m, v), cell_m=0.4, faces="yY")
     return join([box((depth_m, bar_m, length_m), uv=(u, 0.0, u + bar_m / whole_m, v), cell_m=0.4, faces="xX"), flanks])

@@ -22,18 +22,18 @@ _RACK_SHELVES_M: Final = (0.25, 1.2, 2.15, 3.0)
 
 
 def warm(rng: np.random.Generator, low: float = 0.78, high: float = 1.0) -> Tint:
-    """Wood and cardboard of slightly different age."""
+    """Return a tint for wood and cardboard of slightly different age."""
     shade = float(rng.uniform(low, high))
     return shade, 0.98 * shade, 0.94 * shade
 
 
 def crate(rng: np.random.Generator, size_m: tuple[float, float, float], surface: str) -> Thing:
-    """A crate or a carton."""
+    """Build a crate or a carton."""
     return Thing().add(box(size_m, faces=STANDING), surface, warm(rng))
 
 
 def container(size_m: tuple[float, float, float], tint: Tint) -> Thing:
-    """A shipping container with corner posts, and lock bars at its +x end."""
+    """Build a shipping container with corner posts, and lock bars at its +x end."""
     x, y, z = size_m
     thing = Thing().add(box(size_m, faces=STANDING, cell_m=0.7), "container", tint)
     dark = (0.6 * tint[0], 0.6 * tint[1], 0.6 * tint[2])
@@ -50,7 +50,7 @@ def container(size_m: tuple[float, float, float], tint: Tint) -> Thing:
 
 
 def pallet(layers: int = 1) -> Thing:
-    """Euro pallets, 1.2 x 0.8 m, one on another."""
+    """Build Euro pallets, 1.2 x 0.8 m, one on another."""
     thing = Thing()
     for layer in range(layers):
         z = 0.144 * layer
@@ -62,7 +62,7 @@ def pallet(layers: int = 1) -> Thing:
 
 
 def barrel(tint: Tint) -> Thing:
-    """A steel drum, 0.58 m wide and 0.88 m high."""
+    """Build a steel drum, 0.58 m wide and 0.88 m high."""
     side = [(0.285, 0.0), (0.285, 0.28), (0.3, 0.3), (0.285, 0.32), (0.285, 0.58), (0.3, 0.6), (0.285, 0.62)]
     drum = lathe(
         [*side, (0.285, 0.86), (0.295, 0.88), (0.27, 0.88), (0.27, 0.86), (0.0, 0.86)], 12, uv=(0.0, 0.05, 1.0, 0.2)
@@ -71,26 +71,26 @@ def barrel(tint: Tint) -> Thing:
 
 
 def cone() -> Thing:
-    """A traffic cone, 0.5 m high."""
+    """Build a traffic cone, 0.5 m high."""
     thing = Thing().add(box((0.34, 0.34, 0.03), faces=STANDING), "plain", _DARK)
     return thing.add(lathe([(0.13, 0.03), (0.035, 0.5), (0.0, 0.5)], 10), "cone")
 
 
 def board(thickness_m: float, width_m: float, height_m: float, uv: UvRect = UV_WHOLE, faces: str = "xX") -> MeshBuilder:
-    """An upright board that looks along x; its edges show a corner of the picture instead of all of it squeezed."""
+    """Build an upright board that looks along x; its edges show a corner of the picture."""
     size = (thickness_m, width_m, height_m)
     edges = box(size, uv=(uv[0], uv[1], uv[0] + 0.02, uv[1] + 0.02), faces="yYzZ", cell_m=2.0)
     return join([box(size, uv=uv, faces=faces, cell_m=0.8), edges])
 
 
 def poster(size_m: tuple[float, float], surface: str, uv: UvRect) -> Thing:
-    """A board that hangs 1 cm off the wall behind it (x = 0) and looks along +x; its centre is the origin."""
+    """Build a board that hangs 1 cm off the wall behind it (x = 0) and looks along +x; its centre is the origin."""
     width, height = size_m
     return Thing().add(board(0.04, width, height, uv, "x").at(0.03, 0.0, -0.5 * height), surface)
 
 
 def rack(rng: np.random.Generator, length_m: float) -> Thing:
-    """A pallet rack, 3 m high and 0.85 m deep, with what lies on its shelves."""
+    """Build a pallet rack, 3 m high and 0.85 m deep, with what lies on its shelves."""
     thing = Thing()
     for x in (-0.5 * length_m, 0.0, 0.5 * length_m):
         for y in (-0.38, 0.38):
@@ -110,7 +110,7 @@ def rack(rng: np.random.Generator, length_m: float) -> Thing:
 
 
 def forklift() -> Thing:
-    """A forklift truck that looks along +x, forks on the floor."""
+    """Build a forklift truck that looks along +x, forks on the floor."""
     thing = Thing()
     yellow = (0.95, 0.68, 0.10)
     thing.add(box((1.3, 1.0, 0.55), uv=(0.0, 0.5, 0.5, 1.0)).at(-0.35, 0.0, 0.2), "container", yellow)
@@ -135,7 +135,7 @@ def forklift() -> Thing:
 
 
 def stack(rng: np.random.Generator, sides_m: tuple[float, ...], seed: int) -> list[tuple[Thing, float, float]]:
-    """Crates and cartons on one another: each with its height above the floor and its yaw."""
+    """Build crates and cartons on one another: each with its height above the floor and its yaw."""
     made, z = [], 0.0
     for level, side in enumerate(sides_m):
         surface = "crate" if (level + len(sides_m) + seed) % 2 else "cardboard"
@@ -147,7 +147,7 @@ def stack(rng: np.random.Generator, sides_m: tuple[float, ...], seed: int) -> li
 
 
 def lamp_panel(width_m: float = 1.4, depth_m: float = 0.3) -> Thing:
-    """A hanging lamp whose lit side, at z = 0, looks down."""
+    """Build a hanging lamp whose lit side, at z = 0, looks down."""
     thing = Thing().add(
         box((width_m + 0.1, depth_m + 0.08, 0.12), uv=1.0).at(0.0, 0.0, 0.02), "steel", (0.5, 0.5, 0.52)
     )

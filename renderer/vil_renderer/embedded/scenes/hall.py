@@ -84,7 +84,7 @@ def build_hall() -> Scene:
 
 
 def _structure(builder: SceneBuilder) -> None:
-    """Columns, roof beams across and cable trays along."""
+    """Add columns, roof beams across and cable trays along."""
     for x in (-7.5, -2.5, 2.5, 7.5):
         for y in (-6.8, 6.8):
             column = box((0.36, 0.36, 6.0), faces="xXyY", uv=(0.0, 0.0, 0.2, 1.0), cell_m=0.6)
@@ -115,7 +115,7 @@ def _lamps(builder: SceneBuilder) -> None:
 
 
 def _services(builder: SceneBuilder) -> None:
-    """An air duct along one wall and pipes along the other."""
+    """Add an air duct along one wall and pipes along the other."""
     duct = lathe([(0.25, 0.0), (0.25, 19.6)], 12, uv=(0.0, 0.0, 1.0, 12.0))
     along_x = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])
     thing = Thing().add(duct.turned(along_x), "ceiling_trays", (0.95, 0.97, 1.0))
@@ -139,7 +139,7 @@ def _containers(builder: SceneBuilder) -> None:
 
 
 def _loose(rng: np.random.Generator, builder: SceneBuilder) -> None:
-    """What people leave behind."""
+    """Add objects that people leave behind."""
     builder.put("Forklift", "machine", forklift(), (-3.4, 4.2, 0.0), 0.4)
     for x, y, layers, yaw in ((-8.2, -4.2, 6, 0.2), (-1.4, 4.4, 3, -0.3), (3.9, -3.6, 2, 1.2)):
         builder.put("Pallets", "box", pallet(layers), (x, y, 0.0), yaw)
@@ -154,7 +154,7 @@ def _loose(rng: np.random.Generator, builder: SceneBuilder) -> None:
 
 
 def _posters(rng: np.random.Generator, builder: SceneBuilder) -> None:
-    """Two banners on the short walls, then posters in slots, so that none covers another."""
+    """Add two banners on the short walls, then posters in slots, so that none covers another."""
     for x, z, side, yaw in ((10.0, 3.75, 3.5, math.pi), (-10.0, 4.2, 3.0, 0.0)):
         builder.put("Banner", "sign", poster((side, side), "banner", (0.0, 0.0, 1.0, 1.0)), (x, 0.0, z), yaw)
     surfaces = ("banner", "cardboard", "gate", "wall_board", "floor_marked")

@@ -81,7 +81,7 @@ def _lamps(builder: SceneBuilder) -> None:
 
 
 def _capture_system(builder: SceneBuilder) -> None:
-    """A truss all around below the ceiling with twelve cameras, and four tripods."""
+    """Add a truss all around below the ceiling with twelve cameras, and four tripods."""
     for y in (-2.6, 2.6):
         builder.put("Truss", "structure", truss(7.0), (0.0, y, _TRUSS_Z_M))
         for x in (-3.2, -1.6, 0.0, 1.6, 3.2):
@@ -119,7 +119,7 @@ def _storage(rng: np.random.Generator, builder: SceneBuilder) -> None:
 
 
 def _boards(builder: SceneBuilder) -> None:
-    """What hangs on the walls: x, y, z of the centre, the way it looks, its size and what it shows."""
+    """Return the boards on the walls: name, class, x, y, z of the centre, yaw, size and surface."""
     wall: tuple[tuple[str, str, float, float, float, float, tuple[float, float], str, UvRect], ...] = (
         ("Door", "door", -2.5, -3.0, 1.05, _QUARTER, (0.95, 2.1), "door", UV_WHOLE),
         ("Window", "window", -0.4, -3.0, 1.75, _QUARTER, (1.5, 1.2), "window", UV_WHOLE),

@@ -24,7 +24,7 @@ _FENCE_STEP_M: Final = 2.5
 
 
 def tree(rng: np.random.Generator, height_m: float) -> Thing:
-    """A broad-leaved tree: trunk, boughs, a dense crown with loose bunches of leaves around it."""
+    """Build a broad-leaved tree: trunk, boughs, a dense crown with loose bunches of leaves around it."""
     crown_m = 0.27 * height_m
     middle = np.array([0.0, 0.0, height_m - 1.1 * crown_m])
     trunk = [(0.05 * height_m, -0.4), (0.032 * height_m, 0.3), (0.022 * height_m, float(middle[2]))]
@@ -40,14 +40,14 @@ def tree(rng: np.random.Generator, height_m: float) -> Thing:
 
 
 def bush(rng: np.random.Generator, radius_m: float) -> Thing:
-    """A round bush that grows out of the ground."""
+    """Build a round bush that grows out of the ground."""
     middle = np.array([0.0, 0.0, 0.55 * radius_m])
     thing = Thing().add(_blob(rng, radius_m, 9, 6).at(*middle), "foliage", _green(rng))
     return thing.add(_bunches(rng, middle, 0.9 * radius_m, 7), "twigs", _green(rng))
 
 
 def lamp_post(height_m: float = 5.0) -> Thing:
-    """A post with an arm along +x; its lamp looks down at (0.9, 0, height)."""
+    """Build a post with an arm along +x; its lamp looks down at (0.9, 0, height)."""
     thing = Thing().add(lathe([(0.09, -0.3), (0.09, 0.6), (0.05, 0.7), (0.04, height_m)], 8), "steel", _POST)
     arm = [(0.0, 0.0, height_m - 0.1), (0.3, 0.0, height_m + 0.06), (0.95, 0.0, height_m + 0.08)]
     thing.add(tube(arm, 0.03, 6), "steel", _POST)
@@ -56,7 +56,7 @@ def lamp_post(height_m: float = 5.0) -> Thing:
 
 
 def pole(height_m: float) -> Thing:
-    """A wooden pole with a cross-arm along y; cables hang at (0, +-0.7, height - 0.2)."""
+    """Build a wooden pole with a cross-arm along y; cables hang at (0, +-0.7, height - 0.2)."""
     thing = Thing().add(lathe([(0.15, -0.4), (0.11, height_m), (0.0, height_m)], 9, uv=(0.0, 0.0, 1.0, 4.0)), "bark")
     thing.add(box((0.1, 1.7, 0.12), uv=1.0).at(0.14, 0.0, height_m - 0.45), "planks")
     for y in (-0.7, 0.7):
@@ -67,7 +67,7 @@ def pole(height_m: float) -> Thing:
 
 
 def cable(start_m: FloatArray, end_m: FloatArray, sag_m: float) -> Thing:
-    """A cable that hangs between two points, in the axes of the world."""
+    """Build a cable that hangs between two points, in the axes of the world."""
     share = np.linspace(0.0, 1.0, 13)
     path = start_m + share[:, None] * (end_m - start_m)
     path[:, 2] -= 4.0 * sag_m * share * (1.0 - share)
@@ -75,7 +75,7 @@ def cable(start_m: FloatArray, end_m: FloatArray, sag_m: float) -> Thing:
 
 
 def fence(start_m: tuple[float, float], end_m: tuple[float, float], ground: Ground) -> Thing:
-    """Posts and wire mesh along a line on uneven ground, in the axes of the world."""
+    """Build posts and wire mesh along a line on uneven ground, in the axes of the world."""
     a, b = np.array(start_m), np.array(end_m)
     count = max(1, round(float(np.linalg.norm(b - a)) / _FENCE_STEP_M))
     feet = a + np.linspace(0.0, 1.0, count + 1)[:, None] * (b - a)
@@ -92,7 +92,7 @@ def fence(start_m: tuple[float, float], end_m: tuple[float, float], ground: Grou
 
 
 def barrier() -> Thing:
-    """A concrete barrier, 3 m long along x."""
+    """Build a concrete barrier, 3 m long along x."""
     half = [(0.3, 0.0), (0.3, 0.08), (0.16, 0.3), (0.1, 0.8)]
     profile = [*half, *((-y, z) for y, z in reversed(half))]
     foot, body = [profile[k] for k in (0, 1, 6, 7)], [profile[k] for k in (2, 3, 4, 5)]
@@ -101,7 +101,7 @@ def barrier() -> Thing:
 
 
 def van(tint: Tint) -> Thing:
-    """A box van that looks along +x."""
+    """Build a box van that looks along +x."""
     thing = Thing().add(box((3.2, 2.0, 2.1)).at(-0.9, 0.0, 0.55), "container", tint)
     cab = [(0.0, 0.45), (1.75, 0.45), (1.75, 1.0), (1.45, 1.15), (0.75, 1.95), (0.0, 1.95)]
     # Drawn with its nose to +y, then turned to +x.
@@ -127,7 +127,7 @@ def _green(rng: np.random.Generator) -> Tint:
 
 
 def _blob(rng: np.random.Generator, radius_m: float, sides: int, rings: int) -> MeshBuilder:
-    """A lumpy ball; every triangle keeps its own normal."""
+    """Build a lumpy ball; every triangle keeps its own normal."""
     latitude = np.linspace(-0.5 * np.pi, 0.5 * np.pi, rings + 1)
     longitude = 2 * np.pi * np.arange(sides) / sides
     direction = np.stack(
@@ -156,7 +156,7 @@ def _blob(rng: np.random.Generator, radius_m: float, sides: int, rings: int) -> 
 
 
 def _bunches(rng: np.random.Generator, middle_m: FloatArray, radius_m: float, count: int) -> MeshBuilder:
-    """Cards with leaves around a crown, turned to all sides, lit as the crown is where they stand."""
+    """Build cards with leaves around a crown, turned to all sides, lit as the crown is at their places."""
     parts: list[MeshBuilder] = []
     for _ in range(count):
         out = rng.normal(size=3) * (1.0, 1.0, 0.8)

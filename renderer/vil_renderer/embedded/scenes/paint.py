@@ -23,8 +23,8 @@ class Canvas:
 
     Attributes:
         colour: uint8 (s, s, 3), RGB, top row first.
-        shade: float32 (s, s), 1 = the colour as it is.
-        cover: uint8 (s, s), 0 where one sees through, or None where nobody does.
+        shade: float32 (s, s), 1 = the colour unchanged.
+        cover: uint8 (s, s), 0 where it is transparent; None = opaque.
         height: float32 (s, s), how far the surface stands out, in pixels of the texture; None = nowhere.
     """
 
@@ -39,7 +39,7 @@ class Canvas:
         self.shade += np.float32(1.0)
 
     def _noise(self, cells: Sequence[int]) -> _Shade:
-        """Sum of smooth noises, one per number of cells across the picture, roughly -1..1."""
+        """Return a sum of smooth noises, one per number of cells across the picture, roughly -1..1."""
         total = np.zeros((self.size, self.size), np.float32)
         weight = 1.0
         for n in cells:
@@ -59,7 +59,7 @@ class Canvas:
             cv2.fillPoly(self.shade, [polygon], float(value))
 
     def stain(self, count: int, strength: float) -> None:
-        """Large soft dark patches with ragged edges."""
+        """Paint large soft dark patches with ragged edges."""
         rng, side = self.rng, self.size // 4
         mask = np.zeros((side, side), np.float32)
         for _ in range(count):
@@ -72,7 +72,7 @@ class Canvas:
         self.shade *= np.float32(1.0) - np.float32(strength) * np.clip(soft, 0.0, 1.0, out=soft)
 
     def cracks(self, count: int, shade: float) -> None:
-        """Thin broken lines that wander."""
+        """Paint thin broken lines that wander."""
         rng = self.rng
         for _ in range(count):
             heading = np.cumsum(rng.normal(0, 0.5, 30)) + rng.uniform(0, 2 * np.pi)
@@ -92,15 +92,15 @@ class Canvas:
         cv2.rectangle(self.relief, (x, y), (x + w - 1, y + h - 1), height_px, -1)
 
     def rect(self, x: int, y: int, w: int, h: int, colour: Colour, thickness: int = -1) -> None:
-        """A filled (or outlined) rectangle."""
+        """Paint a filled (or outlined) rectangle."""
         cv2.rectangle(self.colour, (x, y), (x + w - 1, y + h - 1), colour, thickness)
 
     def line(self, a: tuple[int, int], b: tuple[int, int], colour: Colour, thickness: int) -> None:
-        """A straight stroke."""
+        """Paint a straight stroke."""
         cv2.line(self.colour, a, b, colour, thickness, cv2.LINE_AA)
 
     def text(self, words: str, x: int, y: int, w: int, h: int, colour: Colour) -> None:
-        """A line of letters that fills a rectangle, whatever the metrics of OpenCV's letters are."""
+        """Write a line of letters that fills a rectangle, independent of the metrics of OpenCV's letters."""
         letters = np.zeros((96, 64 * len(words)), np.uint8)
         cv2.putText(letters, words, (16, 64), cv2.FONT_HERSHEY_DUPLEX, 1.6, 255, 4, cv2.LINE_AA)
         left, top, width, height = cv2.boundingRect(letters)
@@ -110,7 +110,7 @@ class Canvas:
         patch[...] = np.rint(patch + cover * (np.array(colour, np.float32) - patch))
 
     def tag(self, x: int, y: int, size_px: int, cells: int = 6) -> None:
-        """A black-bordered square of random black and white cells, like a fiducial marker."""
+        """Paint a black-bordered square of random black and white cells, like a fiducial marker."""
         paper, ink = (236, 234, 228), (22, 22, 24)
         module = size_px // (cells + 4)
         self.rect(x, y, module * (cells + 4), module * (cells + 4), paper)
@@ -120,7 +120,7 @@ class Canvas:
                 self.rect(x + (2 + int(column)) * module, y + (2 + row) * module, module, module, paper)
 
     def normals(self, bump_px: float) -> npt.NDArray[np.uint8]:
-        """Map of the tangent-space normals at half the size, OpenGL's y, uint8 (s / 2, s / 2, 3).
+        """Return the tangent-space normals at half the size, OpenGL's y, uint8 (s / 2, s / 2, 3).
 
         Args:
             bump_px: how much further out a spot is that is one shade brighter.
@@ -138,7 +138,7 @@ class Canvas:
         return np.asarray(np.rint(127.5 + 127.5 * normal), np.uint8)
 
     def finish(self, grain: _Shade) -> npt.NDArray[np.uint8]:
-        """The picture with fine grain, a zero-mean pattern of at least its size; uint8 (s, s, 3) or (s, s, 4)."""
+        """Return the picture with fine grain, a zero-mean pattern of at least its size; uint8, (s, s, 3 or 4)."""
         self.shade += grain[: self.size, : self.size]
         picture = np.asarray(cv2.multiply(self.colour, cv2.merge([self.shade] * 3), dtype=cv2.CV_8U), np.uint8)
         return picture if self.cover is None else np.dstack((picture, self.cover))
@@ -146,7 +146,7 @@ class Canvas:
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """What a thing is covered with.
+    """Surface of an object.
 
     Attributes:
         paint: draws its texture with a seeded generator; None = plain, the tint alone.

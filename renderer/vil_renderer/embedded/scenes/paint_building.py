@@ -18,7 +18,7 @@ _WAVE: Final = 0.05
 
 
 def concrete(rng: np.random.Generator, colour: Colour = (150, 147, 140)) -> Canvas:
-    """Speckled, stained concrete."""
+    """Paint speckled, stained concrete."""
     canvas = Canvas(rng, colour, 0.10)
     canvas.stain(5, 0.35)
     canvas.speckle(1400, (2, 6), (0.55, 1.3))
@@ -27,7 +27,7 @@ def concrete(rng: np.random.Generator, colour: Colour = (150, 147, 140)) -> Canv
 
 
 def joints(canvas: Canvas, step: int, colour: Colour, width: int) -> None:
-    """Lines in a square grid."""
+    """Paint lines in a square grid."""
     for k in range(0, _S + 1, step):
         canvas.line((k, 0), (k, _S), colour, width)
         canvas.line((0, k), (_S, k), colour, width)
@@ -71,7 +71,7 @@ def _floor_marked(rng: np.random.Generator) -> Canvas:
 
 
 def courses(canvas: Canvas, width: int, height: int, spread: float, mortar: Colour) -> None:
-    """Bricks or blocks in running bond, each of its own shade."""
+    """Paint bricks or blocks in running bond, each of its own shade."""
     rows = _S // height
     for row in range(rows):
         values = np.repeat(canvas.rng.uniform(1 - spread, 1 + spread, _S // width + 1), width)
@@ -139,7 +139,7 @@ def _wall_board(rng: np.random.Generator) -> Canvas:
 
 
 def corrugated(rng: np.random.Generator, colour: Colour, period: int) -> Canvas:
-    """Sheet metal in upright waves, ``period`` pixels each."""
+    """Paint sheet metal in upright waves, ``period`` pixels each."""
     canvas = Canvas(rng, colour, 0.08)
     wave = np.sin(np.arange(_S, dtype=np.float32) * np.float32(2 * np.pi / period))
     canvas.shade *= np.float32(0.82) + np.float32(0.28) * wave

@@ -135,7 +135,7 @@ def _cone(rng: np.random.Generator) -> Canvas:
 
 
 def _wheel(rng: np.random.Generator) -> Canvas:
-    """The texture runs from the hub over the tread to the other hub."""
+    """Paint a wheel; the texture runs from the hub over the tread to the other hub."""
     canvas = Canvas(rng, (46, 46, 48), 0.10, 256)
     for top in (0, 206):
         canvas.rect(0, top, 256, 50, (188, 178, 120))

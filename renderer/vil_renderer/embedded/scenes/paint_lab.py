@@ -33,7 +33,7 @@ def _vinyl(rng: np.random.Generator) -> Canvas:
 
 
 def _mat(rng: np.random.Generator) -> Canvas:
-    """Foam with a diamond profile, jigsaw edges and scraps of coloured tape."""
+    """Paint foam with a diamond profile, jigsaw edges and scraps of coloured tape."""
     canvas = Canvas(rng, (168, 172, 176), 0.06, _S)
     for k in range(-_S, _S, 32):
         for start, end in (((k, 0), (k + _S, _S)), ((k, _S), (k + _S, 0))):
@@ -66,7 +66,7 @@ def _plaster(rng: np.random.Generator) -> Canvas:
 
 
 def _trunking(rng: np.random.Generator) -> Canvas:
-    """The lower part of a wall: paint, a skirting board, a cable duct with sockets."""
+    """Paint the lower part of a wall: paint, a skirting board, a cable duct with sockets."""
     canvas = Canvas(rng, (96, 122, 132), 0.07, _S)
     canvas.speckle(600, (1, 6), (0.65, 1.2))
     canvas.rect(0, _S - 56, _S, 56, (70, 72, 74))
@@ -85,7 +85,7 @@ def _trunking(rng: np.random.Generator) -> Canvas:
 
 
 def _acoustic(rng: np.random.Generator) -> Canvas:
-    """Felt panels with holes."""
+    """Paint felt panels with holes."""
     canvas = Canvas(rng, (126, 116, 104), 0.08, _S)
     for row in range(2):
         for column in range(2):
@@ -189,7 +189,7 @@ def _door(rng: np.random.Generator) -> Canvas:
 
 
 def _window(rng: np.random.Generator) -> Canvas:
-    """A bright yard behind two panes, with the blind half down."""
+    """Paint a bright yard behind two panes, with the blind half down."""
     canvas = Canvas(rng, (176, 204, 226), 0.04, _S)
     x = np.arange(0, _S + 32, 32)
     hills = np.stack((x, 330 + 30 * np.sin(x / 60.0) + rng.normal(0, 10, len(x))), axis=-1)
@@ -210,7 +210,7 @@ def _window(rng: np.random.Generator) -> Canvas:
 
 
 def _paper(rng: np.random.Generator) -> Canvas:
-    """A conference poster."""
+    """Paint a conference poster."""
     canvas = Canvas(rng, (230, 230, 226), 0.03, _S)
     canvas.rect(0, 0, _S, 80, (36, 72, 120))
     canvas.text("Flying between worlds", 24, 18, 464, 44, (238, 238, 232))
@@ -245,7 +245,7 @@ def _books(rng: np.random.Generator) -> Canvas:
 
 
 def _lens(rng: np.random.Generator) -> Canvas:
-    """The face of a motion capture camera: a dark lens in a ring of red lights."""
+    """Paint the face of a motion capture camera: a dark lens in a ring of red lights."""
     canvas = Canvas(rng, (30, 32, 38), 0.03, 256)
     for k in range(24):
         angle = 2 * np.pi * k / 24

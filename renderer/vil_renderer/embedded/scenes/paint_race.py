@@ -19,14 +19,14 @@ _NUMBERS_ACROSS: Final = 4
 
 
 def number_uv(number: int) -> tuple[float, float, float, float]:
-    """Where the surface ``numbers`` shows a number, 0..15."""
+    """Return where the surface ``numbers`` shows a number, 0..15."""
     row, column = divmod(number, _NUMBERS_ACROSS)
     step = 1.0 / _NUMBERS_ACROSS
     return column * step, row * step, (column + 1) * step, (row + 1) * step
 
 
 def _padding(rng: np.random.Generator, colour: Colour) -> Canvas:
-    """Quilted cloth with squares, arrows and markers."""
+    """Paint quilted cloth with squares, arrows and markers."""
     canvas = Canvas(rng, colour, 0.07)
     step = _S // 16
     for row in range(16):
@@ -51,7 +51,7 @@ def _padding(rng: np.random.Generator, colour: Colour) -> Canvas:
 
 
 def _sports_floor(rng: np.random.Generator) -> Canvas:
-    """Boards of wood with scuffs and the lines of several games."""
+    """Paint boards of wood with scuffs and the lines of several games."""
     canvas = Canvas(rng, (176, 138, 92), 0.08)
     for k in range(32):
         values = np.repeat(rng.uniform(0.84, 1.1, 9), 128)
@@ -87,7 +87,7 @@ def _sports_floor_mark(rng: np.random.Generator) -> Canvas:
 
 
 def _numbers(rng: np.random.Generator) -> Canvas:
-    """A sheet of plates, 0 to 15."""
+    """Paint a sheet of plates, 0 to 15."""
     canvas = Canvas(rng, (30, 34, 44), 0.03)
     for number in range(_NUMBERS_ACROSS**2):
         row, column = divmod(number, _NUMBERS_ACROSS)
@@ -99,7 +99,7 @@ def _numbers(rng: np.random.Generator) -> Canvas:
 
 
 def _board(rng: np.random.Generator, colour: Colour, words: tuple[str, str]) -> Canvas:
-    """Advertising, four boards under one another."""
+    """Paint advertising, four boards under one another."""
     canvas = Canvas(rng, colour, 0.06)
     for k in range(4):
         y = 256 * k
@@ -115,7 +115,7 @@ def _board(rng: np.random.Generator, colour: Colour, words: tuple[str, str]) -> 
 
 
 def _seats(rng: np.random.Generator) -> Canvas:
-    """A row of eight seats."""
+    """Paint a row of eight seats."""
     canvas = Canvas(rng, (70, 72, 78), 0.06, 512)
     for k in range(8):
         tone = (200, 60, 50) if rng.uniform() < 0.7 else (230, 226, 214)
@@ -127,7 +127,7 @@ def _seats(rng: np.random.Generator) -> Canvas:
 
 
 def _crowd(rng: np.random.Generator) -> Canvas:
-    """Four rows of spectators from the hips up, 0.95 m high and 3.8 m wide each."""
+    """Paint four rows of spectators from the hips up, 0.95 m high and 3.8 m wide each."""
     canvas = Canvas(rng, (120, 110, 100), 0.10)
     canvas.cover = np.zeros((_S, _S), np.uint8)
     for row in range(4):

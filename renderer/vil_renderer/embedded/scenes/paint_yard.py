@@ -62,7 +62,7 @@ def _asphalt_marked(rng: np.random.Generator) -> Canvas:
 
 
 def _blades(canvas: Canvas, count: int, tones: tuple[Colour, ...]) -> None:
-    """Short strokes of grass."""
+    """Paint short strokes of grass."""
     rng = canvas.rng
     start = rng.integers(0, canvas.size, (count, 2))
     end = start + np.stack((rng.integers(-9, 10, count), rng.integers(-26, -8, count)), axis=-1)
@@ -97,7 +97,7 @@ def _gravel(rng: np.random.Generator) -> Canvas:
 
 
 def _facade(rng: np.random.Generator) -> Canvas:
-    """Two windows in coloured render, with sills, a downpipe shadow and weather."""
+    """Paint two windows in coloured render, with sills, a downpipe shadow and weather."""
     canvas = Canvas(rng, (192, 168, 128), 0.08)
     canvas.speckle(1500, (2, 6), (0.8, 1.15))
     canvas.rect(0, 0, _S, 40, (120, 96, 78))
@@ -152,7 +152,7 @@ _GREENS: Final[tuple[Colour, ...]] = ((74, 104, 44), (98, 130, 58), (58, 86, 40)
 
 
 def _foliage(rng: np.random.Generator) -> Canvas:
-    """Leaves so dense that nothing shows between them."""
+    """Paint leaves so dense that nothing shows between them."""
     canvas = Canvas(rng, (52, 72, 36), 0.16, 512)
     for x, y in rng.uniform(0, 512, (900, 2)):
         _leaf(canvas, x, y, rng.uniform(9, 18), _GREENS[int(rng.integers(0, 5))])
@@ -160,7 +160,7 @@ def _foliage(rng: np.random.Generator) -> Canvas:
 
 
 def _twigs(rng: np.random.Generator) -> Canvas:
-    """A bunch of leaves, round, with gaps."""
+    """Paint a bunch of leaves, round, with gaps."""
     canvas = Canvas(rng, (70, 96, 44), 0.12, 512)
     canvas.cover = np.zeros((512, 512), np.uint8)
     for _ in range(260):
@@ -171,7 +171,7 @@ def _twigs(rng: np.random.Generator) -> Canvas:
 
 
 def _wire_mesh(rng: np.random.Generator) -> Canvas:
-    """A fence panel of welded bars, 2.5 x 1.8 m, with a sign."""
+    """Paint a fence panel of welded bars, 2.5 x 1.8 m, with a sign."""
     canvas = Canvas(rng, (62, 104, 84), 0.06)
     cover: npt.NDArray[np.uint8] = np.zeros((_S, _S), np.uint8)
     for x in range(0, _S, 64):

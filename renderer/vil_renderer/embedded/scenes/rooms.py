@@ -43,7 +43,7 @@ def _cuts(length_m: float, count: int) -> list[tuple[float, float]]:
 def _plane(
     rng: np.random.Generator, room: RoomSize, sections: tuple[int, int], surfaces: Sequence[str]
 ) -> Iterator[tuple[tuple[float, float], tuple[float, float], UvRect, str]]:
-    """Ends along x and along y, picture and surface of each section; some pictures are turned around."""
+    """Return ends along x and y, picture and surface of each section; some pictures are turned around."""
     for column, x_m in enumerate(_cuts(room.x_m, sections[0])):
         for row, y_m in enumerate(_cuts(room.y_m, sections[1])):
             uv = _TURNED if rng.integers(0, 2) else UV_WHOLE
@@ -54,7 +54,7 @@ def add_floor(
     builder: SceneBuilder, rng: np.random.Generator, room: RoomSize, sections: tuple[int, int],
     surfaces: Sequence[str], cell_m: float,
 ) -> None:  # fmt: skip
-    """Sections along x and y, each showing one whole texture, some of them turned around."""
+    """Add sections along x and y, each showing one whole texture, some of them turned around."""
     section: SceneObject | None = None
     for (x0, x1), (y0, y1), uv, surface in _plane(rng, room, sections, surfaces):
         sheet = panel((x0, y0, 0.0), (x1 - x0, 0.0, 0.0), (0.0, y1 - y0, 0.0), uv=uv, cell_m=cell_m)
@@ -66,7 +66,7 @@ def add_ceiling(
     builder: SceneBuilder, rng: np.random.Generator, room: RoomSize, sections: tuple[int, int],
     surfaces: Sequence[str], cell_m: float,
 ) -> None:  # fmt: skip
-    """Sections along x and y, seen from below; the sun shines through them."""
+    """Add sections along x and y, seen from below; the sun shines through them."""
     section: SceneObject | None = None
     for (x0, x1), (y0, y1), uv, surface in _plane(rng, room, sections, surfaces):
         sheet = panel((x1, y0, room.height_m), (x0 - x1, 0.0, 0.0), (0.0, y1 - y0, 0.0), uv=uv, cell_m=cell_m)
@@ -78,7 +78,7 @@ def add_walls(
     builder: SceneBuilder, rng: np.random.Generator, room: RoomSize, sections: tuple[int, int],
     rows: Sequence[tuple[float, Sequence[str]]], cell_m: float,
 ) -> None:  # fmt: skip
-    """Four walls of ``sections`` along x and along y; the sun shines through them.
+    """Add four walls of ``sections`` along x and along y; the sun shines through them.
 
     Args:
         builder: takes the sections.

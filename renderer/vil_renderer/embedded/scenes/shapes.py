@@ -37,7 +37,7 @@ UvRect = tuple[float, float, float, float]
 
 UV_WHOLE: Final[UvRect] = (0.0, 0.0, 1.0, 1.0)
 STANDING: Final = "xXyYz"
-"""Faces of a box whose underside nobody sees."""
+"""Faces of a box whose underside is never seen."""
 
 _FACES: Final = {
     "x": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
@@ -65,17 +65,17 @@ class MeshBuilder:
     triangles: npt.NDArray[np.intp]
 
     def turned(self, rotation: FloatArray) -> MeshBuilder:
-        """Rotated by a matrix (3, 3) about the origin."""
+        """Rotate by a matrix (3, 3) about the origin."""
         return MeshBuilder(self.p_m @ rotation.T, self.normal @ rotation.T, self.uv, self.triangles)
 
     def at(self, x: float, y: float, z: float, yaw_rad: float = 0.0) -> MeshBuilder:
-        """Turned about the upright axis, then moved."""
+        """Turn about the upright axis, then move."""
         turned = self.turned(yaw_matrix(yaw_rad)) if yaw_rad else self
         return MeshBuilder(turned.p_m + np.array([x, y, z]), turned.normal, self.uv, self.triangles)
 
 
 def join(parts: Sequence[MeshBuilder]) -> MeshBuilder:
-    """Several meshes as one."""
+    """Join several meshes into one."""
     starts = np.cumsum([0] + [len(part.p_m) for part in parts])
     return MeshBuilder(
         np.concatenate([part.p_m for part in parts]),
@@ -93,7 +93,7 @@ def panel(
     uv: UvRect | float = UV_WHOLE,
     cell_m: float = 0.5,
 ) -> MeshBuilder:
-    """A parallelogram seen from the side that ``right x up`` points to.
+    """Build a parallelogram seen from the side that ``right x up`` points to.
 
     Args:
         corner_m: its bottom left corner, shape (3,).
@@ -118,7 +118,7 @@ def panel(
 
 @cache
 def _unit_grid(columns: int, rows: int) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-    """Shares of right and up (n, 2) of the vertices of a panel, and its triangles."""
+    """Return shares of right and up (n, 2) of the vertices of a panel, and its triangles."""
     t, s = np.indices((rows + 1, columns + 1)).reshape(2, -1)
     return np.stack((s / columns, t / rows), axis=-1), _grid_triangles(columns, rows)
 
@@ -130,7 +130,7 @@ def box(
     cell_m: float = 0.5,
     faces: str = "xXyYzZ",
 ) -> MeshBuilder:
-    """A box whose base is centred on the origin; ``faces`` names those that can be seen (capital = negative side)."""
+    """Build a box with its base centred on the origin; ``faces`` names the visible ones (capital = negative side)."""
     half = 0.5 * np.array(size_m)
     parts = []
     for face in faces:
@@ -147,7 +147,7 @@ def lathe(
     smooth: bool = False,
     uv: UvRect = UV_WHOLE,
 ) -> MeshBuilder:
-    """A solid turned about z.
+    """Build a solid turned about z.
 
     Args:
         profile_m: radius and height from the bottom to the top; starts or ends at radius 0 where it is closed.
@@ -176,9 +176,9 @@ def lathe(
         triangles = _grid_triangles(sides, 1)
         # At a tip one triangle of each pair has no area.
         keep = [profile[k, 0] > 0.0, profile[k + 1, 0] > 0.0]
-        kept = triangles.reshape(-1, 2, 3)[:, keep].reshape(-1, 3)
+        used = triangles.reshape(-1, 2, 3)[:, keep].reshape(-1, 3)
         p_m, normal, uvs = (np.concatenate(pair) for pair in zip(*rings, strict=True))
-        parts.append(MeshBuilder(p_m, normal, uvs, kept))
+        parts.append(MeshBuilder(p_m, normal, uvs, used))
     return join(parts)
 
 
@@ -197,7 +197,7 @@ def _ring(
 def tube(
     path_m: Sequence[tuple[float, float, float]], radius_m: float, sides: int = 6, repeat_m: float = 1.0
 ) -> MeshBuilder:
-    """A round bar, pipe or cable along a path, open at both ends; the texture repeats every ``repeat_m`` along it."""
+    """Build a round bar, pipe or cable along a path, open at both ends; the texture repeats every ``repeat_m``."""
     path = np.asarray(path_m, np.float64)
     along = np.gradient(path, axis=0)
     along /= np.linalg.norm(along, axis=1, keepdims=True)
@@ -218,7 +218,7 @@ def tube(
 
 
 def extrude(profile_m: Sequence[tuple[float, float]], length_m: float, *, repeat_m: float = 1.0) -> MeshBuilder:
-    """A convex profile (y, z), counter-clockwise seen from +x, drawn out along x about the origin, with end caps."""
+    """Extrude a convex profile (y, z), counter-clockwise seen from +x, along x about the origin, with end caps."""
     profile = np.asarray(profile_m, np.float64)
     half = 0.5 * length_m
     parts = []
@@ -235,7 +235,7 @@ def extrude(profile_m: Sequence[tuple[float, float]], length_m: float, *, repeat
 
 
 def terrain(x_m: FloatArray, y_m: FloatArray, z_m: FloatArray, repeat_m: float) -> MeshBuilder:
-    """Ground over a grid with smooth normals.
+    """Build ground over a grid with smooth normals.
 
     Args:
         x_m: (columns,).
@@ -255,7 +255,7 @@ def terrain(x_m: FloatArray, y_m: FloatArray, z_m: FloatArray, repeat_m: float) 
 
 
 def _grid_triangles(columns: int, rows: int) -> npt.NDArray[np.intp]:
-    """Two triangles for each cell of (rows + 1) x (columns + 1) vertices, row after row; shape (m, 3)."""
+    """Return two triangles for each cell of (rows + 1) x (columns + 1) vertices, row after row; shape (m, 3)."""
     first = (np.arange(rows)[:, None] * (columns + 1) + np.arange(columns)).ravel()
     up = columns + 1
     return np.stack((first, first + 1, first + up + 1, first, first + up + 1, first + up), axis=-1).reshape(-1, 3)

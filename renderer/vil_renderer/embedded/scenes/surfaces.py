@@ -34,7 +34,7 @@ SURFACES: Final[Mapping[str, Surface]] = {**_PLAIN, **BUILDING, **GOODS, **BOARD
 
 @cache
 def material(name: str) -> Material:
-    """The material of a surface; one value in the whole process, so that textures are shared.
+    """Return the material of a surface; one value in the whole process, so that textures are shared.
 
     Raises:
         KeyError: no surface has that name.

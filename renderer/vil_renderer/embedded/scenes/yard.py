@@ -30,7 +30,7 @@ _QUARTER: Final = 0.5 * math.pi
 
 
 def height(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Of the ground: flat in the middle and at the building, bumps around, a bank at the rim."""
+    """Return the ground's height: flat in the middle and at the building, bumps around, a bank at the rim."""
     bumps = 0.30 * np.sin(0.35 * x + 1.0) * np.cos(0.27 * y) + 0.12 * np.sin(0.9 * x + 0.5 * y) + 0.05 * np.sin(2.1 * y)
     inside = _smooth((np.maximum(np.abs(x), np.abs(y)) - _ASPHALT_M) / 5.0)
     x0, x1, y0, y1 = _BUILDING
@@ -88,7 +88,7 @@ def _asphalt(rng: np.random.Generator, builder: SceneBuilder) -> None:
 
 
 def _land(rng: np.random.Generator, builder: SceneBuilder) -> None:
-    """Uneven sections around the asphalt, and the country beyond the bank."""
+    """Add uneven sections around the asphalt, and the country beyond the bank."""
     section: SceneObject | None = None
     for x0 in np.arange(-_HALF_M, _HALF_M, 8.0):
         for y0 in np.arange(-_HALF_M, _HALF_M, 8.0):

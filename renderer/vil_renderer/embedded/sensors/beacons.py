@@ -27,7 +27,7 @@ def visible_beacons(
     T_world_camera: Transform,
     hide: frozenset[str] = NO_ONE,
 ) -> tuple[Landmark, ...]:
-    """The beacons inside the picture that nothing hides, in the scene's order.
+    """Return the beacons in sight within the picture, in the scene's order.
 
     Args:
         world: the scene, updated with ``posed``.
@@ -53,7 +53,7 @@ def visible_beacons(
 
 
 def _placed(scene: Scene, actors: dict[str, Posed]) -> list[tuple[Beacon, FloatArray]]:
-    """Beacons with their places in the world; those whose carrier is away are left out."""
+    """Return beacons with their places in the world, without those whose carrier is absent."""
     objects = {thing.name: thing for thing in scene.objects}
     placed: list[tuple[Beacon, FloatArray]] = []
     for beacon in scene.beacons:

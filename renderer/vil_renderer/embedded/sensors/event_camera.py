@@ -44,7 +44,7 @@ class Events:
 
 @dataclass(slots=True, eq=False)
 class _Retina:
-    """What each pixel (h * w,) remembers: its light now, at its last event, and when that was; its thresholds."""
+    """State of each pixel (h * w,): its light now and at its last event, the time of that, its thresholds."""
 
     t_ns: int
     shape: tuple[int, int]
@@ -87,7 +87,7 @@ class EventCamera:
         self._retina: _Retina | None = None
 
     def look(self, picture: npt.NDArray[np.uint8], t_ns: int) -> Events:
-        """Events since the previous picture; none for the first, and none where size changes or time goes back.
+        """Return events since the previous picture; none for the first, after a change of size, or when time goes back.
 
         Args:
             picture: display values, gray (h, w) or RGB (h, w, 3).
@@ -139,7 +139,7 @@ class EventCamera:
 
 
 def _sorted(made: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.intp], FloatArray, int]]) -> Events:
-    """Events of instants, pixel numbers, polarities and the picture's width, in order of time."""
+    """Return events of instants, pixel numbers, polarities and the picture's width, in order of time."""
     if not made:
         return Events(np.zeros(0, np.int64), np.zeros(0, np.uint16), np.zeros(0, np.uint16), np.zeros(0, np.int8))
     t_ns, pixel, polarity = (np.concatenate([part[i] for part in made]) for i in range(3))
@@ -149,7 +149,7 @@ def _sorted(made: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.intp], FloatA
 
 
 def _log_light(picture: npt.NDArray[np.uint8]) -> FloatArray:
-    """Logarithm of linear light (h, w); the darkest is lifted, so that it has one."""
+    """Return the logarithm of linear light (h, w); the darkest is raised, so that it has one."""
     linear, logarithm = _tables()
     if picture.ndim == 2:
         return logarithm[picture]
@@ -159,7 +159,7 @@ def _log_light(picture: npt.NDArray[np.uint8]) -> FloatArray:
 
 @lru_cache(maxsize=1)
 def _tables() -> tuple[FloatArray, FloatArray]:
-    """Linear light of each display level, and its logarithm, (256,) each."""
+    """Return the linear light of each display level, and its logarithm, (256,) each."""
     c = np.arange(256) / 255.0
     linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
     return linear, np.log(_DARK + linear)

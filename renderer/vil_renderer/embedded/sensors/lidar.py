@@ -68,7 +68,7 @@ class SpinningLidar:
     def sweep(
         self, world: RayWorld, T_world_sensor: Sequence[Transform], hide: frozenset[str] = NO_ONE
     ) -> npt.NDArray[Any]:
-        """The returns of one turn.
+        """Return the points of one turn.
 
         Args:
             world: the scene, which stands still during the turn.
@@ -83,13 +83,13 @@ class SpinningLidar:
         way = q_rotate(q, self._beams)
         hits = world.cast(p, way, self._max_m, hide)
         noisy = self._noise.on(hits.distance_m.astype(np.float64), self._rng)
-        kept = np.flatnonzero((noisy >= self._min_m) & (noisy <= self._max_m))
-        points = np.zeros(len(kept), POINT)
-        points["range_m"] = noisy[kept]
-        points["p_m"] = noisy[kept, None] * self._beams[kept]
-        points["intensity"] = -(hits.normal_world[kept] * way[kept]).sum(axis=1)
-        points["ring"], points["t_ns"] = self._ring[kept], self._t_ns[kept]
-        points["semantic"], points["instance"] = hits.semantic[kept], hits.instance[kept]
+        valid = np.flatnonzero((noisy >= self._min_m) & (noisy <= self._max_m))
+        points = np.zeros(len(valid), POINT)
+        points["range_m"] = noisy[valid]
+        points["p_m"] = noisy[valid, None] * self._beams[valid]
+        points["intensity"] = -(hits.normal_world[valid] * way[valid]).sum(axis=1)
+        points["ring"], points["t_ns"] = self._ring[valid], self._t_ns[valid]
+        points["semantic"], points["instance"] = hits.semantic[valid], hits.instance[valid]
         return points
 
 
@@ -102,7 +102,7 @@ def planar_fan(
     max_m: float,
     hide: frozenset[str] = NO_ONE,
 ) -> FloatArray:
-    """Flightmare's lidar: ranges (beams,) in the sensor's x-y plane from one angle to the other, both included.
+    """Return ranges (beams,) of Flightmare's lidar in its x-y plane from one angle to the other, both included.
 
     Angles count counter-clockwise from x; a beam that hits nothing within ``max_m`` says ``max_m + 1``.
     """
@@ -113,7 +113,7 @@ def planar_fan(
 
 
 def _poses_at(knots: Sequence[Transform], share: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Positions (n, 3) and attitudes (n, 4) at shares (n,) of the way along evenly spread poses."""
+    """Return positions (n, 3) and attitudes (n, 4) at shares (n,) of the way along evenly spread poses."""
     p, q = np.array([T.p_m for T in knots]), np.array([T.q_xyzw for T in knots])
     if len(knots) == 1:
         return np.broadcast_to(p, (len(share), 3)), np.broadcast_to(q, (len(share), 4))

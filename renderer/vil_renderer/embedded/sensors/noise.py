@@ -1,4 +1,4 @@
-"""What a range sensor adds to the truth."""
+"""Errors of a range sensor."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RangeNoise:
     drop_out: float = 0.0
 
     def on(self, true_m: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Noisy ranges of true ones (n,); infinity = nothing. Draws 2 n numbers whatever the parameters."""
+        """Add noise to true ranges (n,); infinity = nothing. Draws 2 n numbers whatever the parameters."""
         sigma = np.hypot(self.sigma_m, self.sigma_share * np.where(np.isfinite(true_m), true_m, 0.0))
         noisy = true_m + sigma * rng.standard_normal(len(true_m))
         return np.where(rng.random(len(true_m)) < self.drop_out, np.inf, noisy)

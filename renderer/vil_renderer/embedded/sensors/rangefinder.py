@@ -49,7 +49,7 @@ class RangeFinder:
         self._rng = np.random.default_rng(seed)
 
     def measure(self, world: RayWorld, T_world_body: Transform, hide: frozenset[str] = NO_ONE) -> FloatArray:
-        """Ranges (n,) of the beams, metres: infinity = nothing within reach or dropped, -infinity = too near."""
+        """Return ranges (n,) of the beams, metres: infinity = nothing within reach or dropped, -infinity = too near."""
         T = T_world_body @ self._T_body_sensor
         origins = np.broadcast_to(T.p_m, self._beams.shape)
         true_m = world.cast(origins, self._beams @ T.rotation().T, self._max_m, hide).distance_m
@@ -58,7 +58,7 @@ class RangeFinder:
 
 
 def beam_grid(width_rad: float, height_rad: float, columns: int, rows: int) -> FloatArray:
-    """Directions (rows * columns, 3) of a zone sensor: one beam in the middle of each zone, top left first.
+    """Return directions (rows * columns, 3) of a zone sensor: the middle of each zone, top left first.
 
     Args:
         width_rad: full field of view across.
@@ -73,20 +73,20 @@ def beam_grid(width_rad: float, height_rad: float, columns: int, rows: int) -> F
 
 
 def beam_cone(half_angle_rad: float, count: int) -> FloatArray:
-    """Directions (count, 3) that fill a cone about x evenly (a spiral of equal solid angles)."""
+    """Return directions (count, 3) that fill a cone about x evenly (a spiral of equal solid angles)."""
     along = 1.0 - (np.arange(count) + 0.5) / count * (1.0 - math.cos(half_angle_rad))
     aside, turn = np.sqrt(1.0 - along * along), np.arange(count) * _GOLDEN_ANGLE
     return np.stack((along, aside * np.cos(turn), aside * np.sin(turn)), axis=1)
 
 
 def directions(azimuth_rad: FloatArray, elevation_rad: FloatArray) -> FloatArray:
-    """Unit vectors (n, 3): azimuth counter-clockwise from x, elevation up from the x-y plane."""
+    """Return unit vectors (n, 3): azimuth counter-clockwise from x, elevation up from the x-y plane."""
     level = np.cos(elevation_rad)
     return np.stack((level * np.cos(azimuth_rad), level * np.sin(azimuth_rad), np.sin(elevation_rad)), axis=1)
 
 
 def range_below_m(world: RayWorld, T_world_camera: Transform, hide: frozenset[str] = NO_ONE) -> float | None:
-    """FlightGoggles' range finder: along the camera's down axis, None when nothing is hit within 20 m."""
+    """Return FlightGoggles' range along the camera's down axis; None beyond 20 m."""
     hits = world.cast(T_world_camera.p_m[None], _DOWN @ T_world_camera.rotation().T, RANGE_LIMIT_M, hide)
     distance = float(hits.distance_m[0])
     return distance if distance <= RANGE_LIMIT_M else None

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def write_glb(scene: Scene) -> bytes:
-    """The whole file; its ``extras.gates`` are the scene's gates in the world's axes (metres, z up)."""
+    """Return the whole file; its ``extras.gates`` are the scene's gates in the world's axes (metres, z up)."""
     writer = _Writer()
     for material, parts in _by_material(scene).items():
         writer.add(material, parts)
@@ -65,7 +65,7 @@ def _gate(gate: Gate) -> dict[str, Any]:
 
 
 def _by_material(scene: Scene) -> Mapping[Material, list[tuple[Primitive, FloatArray]]]:
-    """Every primitive that stands still, with the matrix that takes it to the world."""
+    """Return every static primitive, with the matrix from its axes to the world."""
     found: dict[Material, list[tuple[Primitive, FloatArray]]] = {}
     for thing in scene.objects:
         if thing.movable:
@@ -91,7 +91,7 @@ class _Writer:
         self._seen: dict[int, int] = {}
 
     def add(self, material: Material, parts: list[tuple[Primitive, FloatArray]]) -> None:
-        """One primitive of everything that has this material."""
+        """Add one primitive of everything that has this material."""
         counts = np.cumsum([0, *(len(part.p_m) for part, _ in parts)])
         p_m = np.concatenate([part.p_m @ m[:3, :3].T + m[:3, 3] for part, m in parts]).astype("<f4")
         if not len(p_m):
@@ -118,7 +118,7 @@ class _Writer:
         )
 
     def file(self, gates: list[dict[str, Any]]) -> bytes:
-        """The GLB."""
+        """Return the GLB."""
         document = {
             "asset": {"version": "2.0", "generator": "vil-bridge"},
             "extensionsUsed": ["KHR_mesh_quantization"],
@@ -191,7 +191,7 @@ class _Writer:
 
 
 def _picture(pixels: npt.NDArray[np.uint8]) -> tuple[bytes, str]:
-    """JPEG, or PNG where there is alpha; no side over the limit."""
+    """Encode as JPEG, or as PNG if there is alpha; no side exceeds the limit."""
     scale = min(1.0, _SIDE_PX / max(pixels.shape[:2]))
     size = (max(1, round(scale * pixels.shape[1])), max(1, round(scale * pixels.shape[0])))
     small = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
@@ -207,7 +207,7 @@ def _unit(vectors: FloatArray) -> FloatArray:
 
 
 def _padded(rows: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
-    """Rows (n, 3) of bytes at steps of four, as vertices must lie."""
+    """Return rows (n, 3) of bytes at steps of four, as vertices must lie."""
     return np.concatenate((rows, np.zeros((len(rows), 1), np.int8)), axis=1)
 
 

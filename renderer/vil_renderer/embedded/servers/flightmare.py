@@ -22,25 +22,25 @@ from vil_renderer.flightmare.files import PointCloudBox
 from vil_renderer.flightmare.messages import EventCameraMessage, EventMessage
 from vil_renderer.flightmare.server import FlightmareServerConfig, RenderedRequest, Senses, serve
 
-__all__ = ["CLIENTS_CHOICE", "FlightmareStage", "serve_flightmare"]
+__all__ = ["CLIENTS_CHOICE", "FlightmareServer", "serve_flightmare"]
 
 logger = logging.getLogger(__name__)
 
 CLIENTS_CHOICE: Final = "client"
 """Name of a scene that is the client's to choose, by its number."""
 _FIRST_SCENE: Final = "hall"
-_MOST_RETINAS: Final = 64
+_MOST_EVENT_CAMERAS: Final = 64
 
 
-class FlightmareStage:
-    """The renderer of the scene in use.
+class FlightmareServer:
+    """Renderer of the scene in use, as the Flightmare protocol asks for it.
 
     Args:
         make: a renderer of a scene.
         scene: the scene; :data:`CLIENTS_CHOICE` = by the client's number.
 
     Raises:
-        RendererError: this machine cannot draw, or there is no such scene.
+        RendererError: this machine cannot draw, or the scene does not exist.
     """
 
     def __init__(self, make: Callable[[str], EmbeddedRenderer], scene: str) -> None:
@@ -48,7 +48,7 @@ class FlightmareStage:
         self.chosen_by_client = scene == CLIENTS_CHOICE
         self._name = _FIRST_SCENE if self.chosen_by_client else scene
         self.renderer = make(self._name)
-        self._retinas: dict[tuple[object, ...], EventCamera] = {}
+        self._event_cameras: dict[tuple[object, ...], EventCamera] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -57,26 +57,26 @@ class FlightmareStage:
         self.renderer.close()
 
     def change(self, scene: str) -> None:
-        """Put another scene on. Raises RendererError."""
+        """Load another scene. Raises RendererError."""
         if scene != self._name:
             renderer = self._make(scene)
             self.renderer.close()
             self.renderer, self._name = renderer, scene
 
     def draw(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
-        """Pictures of all views."""
+        """Render pictures of all views."""
         return RenderedRequest(
             self.renderer.render(views, snapshot), info={"renderer": self.renderer.info["gl_renderer"]}
         )
 
     def collides(self, vehicle: str, snapshot: WorldSnapshot) -> bool:
-        """Whether the vehicle's box overlaps the scene or anybody else; one that is not drawn touches nothing."""
+        """Return whether a vehicle's box overlaps the scene or another object; an undrawn one touches nothing."""
         world = self.renderer.collisions(snapshot)
         posed = next((p for p in self.renderer.pose(snapshot) if p.name == vehicle), None)
         return posed is not None and bool(world.contacts(vehicle, box_at(posed.T_world_body, posed.half_size_m)))
 
     def ranges(self, fan: Fan, snapshot: WorldSnapshot) -> FloatArray:
-        """What a vehicle's lidar measures, metres, shape (beams,); nothing where there are no rays."""
+        """Return a vehicle's lidar ranges, metres, shape (beams,); nothing without rays."""
         self.renderer.pose(snapshot)
         if self.renderer.rays is None:
             return np.zeros(0)
@@ -88,19 +88,19 @@ class FlightmareStage:
     def events(
         self, image: RenderedImage, camera: EventCameraMessage, snapshot: WorldSnapshot
     ) -> Sequence[EventMessage]:
-        """What an event camera saw up to this picture; times are those of the snapshots."""
+        """Return an event camera's events up to this picture; times are those of the snapshots."""
         character = (camera.Cp, camera.Cm, 1e-9 * camera.refractory_period_ns, max(camera.sigma_Cp, camera.sigma_Cm))
         key = (image.view.camera.name, *character)
-        if key not in self._retinas:
-            if len(self._retinas) >= _MOST_RETINAS:
-                del self._retinas[next(iter(self._retinas))]
-            self._retinas[key] = EventCamera(*character)
-        seen = self._retinas[key].look(image.pixels, snapshot.t_ns)
+        if key not in self._event_cameras:
+            if len(self._event_cameras) >= _MOST_EVENT_CAMERAS:
+                del self._event_cameras[next(iter(self._event_cameras))]
+            self._event_cameras[key] = EventCamera(*character)
+        seen = self._event_cameras[key].look(image.pixels, snapshot.t_ns)
         rows = zip(seen.x.tolist(), seen.y.tolist(), seen.polarity.tolist(), seen.t_ns.tolist(), strict=True)
         return [EventMessage(coord_x=x, coord_y=y, polarity=p, time=float(t)) for x, y, p, t in rows]
 
     def occupied(self, point_m: FloatArray, radius_m: float) -> bool:
-        """Whether a sphere touches the scene."""
+        """Return whether a sphere touches the scene."""
         return self.renderer.collisions().touches_sphere(point_m, radius_m)
 
     def write_point_cloud(self, box: PointCloudBox, path: Path) -> None:
@@ -108,20 +108,20 @@ class FlightmareStage:
         write_ply(path, voxel_cloud(self.renderer.scene, box.resolution_m, Box(box.origin_m, box.range_m)))
 
 
-def serve_flightmare(stage: FlightmareStage, config: FlightmareServerConfig, stop: threading.Event) -> None:
-    """Serve until ``stop`` is set, with every sense that the embedded renderer has on this computer."""
+def serve_flightmare(server: FlightmareServer, config: FlightmareServerConfig, stop: threading.Event) -> None:
+    """Serve until ``stop`` is set, with every measurement that the embedded renderer supports on this computer."""
     try:
-        stage.renderer.collisions()
-        feels = True
+        server.renderer.collisions()
+        collides = True
     except RendererError as exc:
-        logger.warning("collisions are not told: %s", exc)
-        feels = False
+        logger.warning("collisions are not reported: %s", exc)
+        collides = False
     senses = Senses(
-        load_scene=stage.change if stage.chosen_by_client else None,
-        collides=stage.collides if feels else None,
-        ranges=stage.ranges,
-        events=stage.events,
-        occupied=stage.occupied if feels else None,
-        point_cloud=stage.write_point_cloud,
+        load_scene=server.change if server.chosen_by_client else None,
+        collides=server.collides if collides else None,
+        ranges=server.ranges,
+        events=server.events,
+        occupied=server.occupied if collides else None,
+        point_cloud=server.write_point_cloud,
     )
-    serve(stage.draw, config, stop, senses=senses)
+    serve(server.draw, config, stop, senses=senses)

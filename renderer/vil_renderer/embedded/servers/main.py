@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,7 @@ from vil_bridge.core.near_surface import NearSurface
 from vil_bridge.core.types import View, WorldSnapshot
 from vil_renderer.embedded.engine.profiles import PROFILES
 from vil_renderer.embedded.renderer import EmbeddedRenderer
-from vil_renderer.embedded.servers.flightmare import FlightmareStage, serve_flightmare
+from vil_renderer.embedded.servers.flightmare import FlightmareServer, serve_flightmare
 from vil_renderer.flightgoggles.server import FlightGogglesServerConfig, RenderedRequest, serve
 from vil_renderer.flightmare.server import FlightmareServerConfig
 
@@ -60,50 +60,49 @@ def run(
         fifo: draw every pose in order, as FlightGoggles 2.0.5 does; else the newest that waits.
 
     Returns:
-        The exit code: 0 after a signal, 3 when this machine cannot draw or the address is not one.
+        The exit code: 0 after a signal, 3 if this machine cannot draw or the address is invalid.
     """
-    if not _is_address(client_ip):
-        logger.error("%r is no numeric address of the bridge, such as 127.0.0.1", client_ip)
-        return _EXIT_CANNOT_DRAW
-    # Vertices are shaded by one thread anyway; more would take the bridge's cores.
-    os.environ.setdefault("LP_NUM_THREADS", "1")
-    for number in _SIGNALS:
-        signal.signal(number, lambda *_: sys.exit(_EXIT_OK))  # while it loads
+    os.environ.setdefault("LP_NUM_THREADS", "1")  # one thread shades vertices; more would take the bridge's cores
+    _on_signal(lambda: sys.exit(_EXIT_OK))  # while it loads
 
     def make(name: str) -> EmbeddedRenderer:
         renderer = EmbeddedRenderer(name, profile, budget_s=1e-3 * budget_ms or None, device=device)
         logger.info("drawing %s with %s for %s", name, renderer.info["gl_renderer"], client_ip)
         return renderer
 
-    stop = threading.Event()
     try:
+        _check_address(client_ip)
         if protocol == FLIGHTMARE:
-            with FlightmareStage(make, scene) as stage:
-                _stop_by_signal(stop)
-                peer = FlightmareServerConfig(client_ip, input_port, output_port, folder=Path.cwd())
-                serve_flightmare(stage, peer, stop)
+            peer = FlightmareServerConfig(client_ip, input_port, output_port, folder=Path.cwd())
+            with FlightmareServer(make, scene) as server:
+                serve_flightmare(server, peer, _stop_event())
         else:
+            config = FlightGogglesServerConfig(client_ip, input_port, output_port, newest_only=not fifo)
             with make(scene) as renderer:
-                _stop_by_signal(stop)
-                config = FlightGogglesServerConfig(client_ip, input_port, output_port, newest_only=not fifo)
-                serve(partial(_draw, renderer), config, stop)
+                serve(partial(_draw, renderer), config, _stop_event())
     except RendererError as exc:
         logger.error("%s", exc)
         return _EXIT_CANNOT_DRAW
     return _EXIT_OK
 
 
-def _is_address(client_ip: str) -> bool:
+def _check_address(client_ip: str) -> None:
     try:
         ipaddress.IPv4Address(client_ip)
     except ValueError:
-        return False
-    return True
+        raise RendererError(f"{client_ip!r} is not a numeric address of the bridge, such as 127.0.0.1") from None
 
 
-def _stop_by_signal(stop: threading.Event) -> None:
+def _stop_event() -> threading.Event:
+    """Return an event that a signal sets from now on."""
+    stop = threading.Event()
+    _on_signal(stop.set)
+    return stop
+
+
+def _on_signal(action: Callable[[], object]) -> None:
     for number in _SIGNALS:
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_: action())
 
 
 def _draw(renderer: EmbeddedRenderer, views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
@@ -121,7 +120,7 @@ def _draw(renderer: EmbeddedRenderer, views: tuple[View, ...], snapshot: WorldSn
 def _near(
     renderer: EmbeddedRenderer, views: tuple[View, ...], snapshot: WorldSnapshot
 ) -> tuple[NearSurface, ...] | None:
-    """What cameras with a reach are near to, each once; None when none has one."""
+    """Return the surfaces near cameras with a reach, each once; None without such a camera."""
     reaching = {view.camera.name: view for view in views if view.reach_m and view.due}
     if not any(view.reach_m for view in views):
         return None
@@ -129,7 +128,7 @@ def _near(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Command line in the manner of the original renderer, which writes one dash."""
+    """Parse the command line in the manner of the original renderer, which writes one dash."""
     parser = argparse.ArgumentParser(prog="vil_renderer.embedded.servers.main", description=__doc__, allow_abbrev=False)
     parser.add_argument("-client-ip", "--client-ip", default="127.0.0.1", help="numeric address of the bridge")
     parser.add_argument("-input-port", "--input-port", type=int, default=10253, help="the bridge's port of poses")

@@ -13,7 +13,7 @@ __all__ = ["compiled"]
 
 @cache
 def compiled(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel compiled by numba; without the GIL while it runs, and kept on disk where that is possible.
+    """Compile a kernel with numba; it runs without the GIL and is cached on disk if possible.
 
     Raises:
         RendererError: numba is not installed.
@@ -23,6 +23,6 @@ def compiled(kernel: Callable[..., Any]) -> Callable[..., Any]:
     options = {"nogil": True, "fastmath": {"contract"}}
     try:
         made = numba.njit(kernel, cache=True, **options)
-    except RuntimeError:  # neither beside the sources nor in the home may files be written
+    except RuntimeError:  # neither the sources' folder nor the home is writable
         made = numba.njit(kernel, **options)
     return made  # type: ignore[no-any-return]

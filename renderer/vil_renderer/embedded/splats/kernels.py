@@ -93,7 +93,7 @@ def project_splats(
             continue
         x = (turn[0, 0] * px + turn[0, 1] * py + turn[0, 2] * pz + shift[0]) / z
         y = (turn[1, 0] * px + turn[1, 1] * py + turn[1, 2] * pz + shift[1]) / z
-        # Beside the picture J is that of its surroundings: else near splats out there smear over all of it.
+        # Outside the picture J is that of its surroundings: else near splats out there smear over all of it.
         xj = min(max(x, mid_x - aside * half_x), mid_x + aside * half_x)
         yj = min(max(y, mid_y - aside * half_y), mid_y + aside * half_y)
         for k in range(3):
@@ -154,7 +154,7 @@ def select_splats(
 
 
 def shade_splats(p: _Float32, sh: _Float32, eye: _Float32, exposure: float, index: _Index, rows: _Float32) -> None:
-    """Colour of splats as seen from a place: spherical harmonics in the order and signs of the 3DGS authors.
+    """Return colours of splats seen from a place: spherical harmonics in the order and signs of the 3DGS authors.
 
     Args:
         p: (n, 3).
@@ -230,9 +230,8 @@ def bin_splats(bounds: _Index, first: int, across: int, unfinished: _Flags, star
 
 
 def blend_tiles(
-    rows: _Float32, bounds: _Index, starts: _Index, members: _Index, across: int,
-    unfinished: _Flags, tiles: _Float32,
-) -> None:  # fmt: skip
+    rows: _Float32, bounds: _Index, starts: _Index, members: _Index, across: int, unfinished: _Flags, tiles: _Float32
+) -> None:
     """Lay splats over each other, from the nearest on.
 
     Args:
@@ -242,8 +241,7 @@ def blend_tiles(
         members: indices of splats.
         across: tiles in a line.
         unfinished: (t,), updated.
-        tiles: (t, TILE * LINE), updated; a line of a tile is TILE values each of red, green and blue so far, of what
-            is let through, and of the z-depth beyond which splats are hidden.
+        tiles: (t, TILE * LINE), updated; lines of TILE reds, greens, blues, shares let through and hiding z-depths.
     """
     lane, faint, lowest = np.uint64(TILE), np.float32(FAINTEST), np.float32(_LOWEST)
     for tile in range(len(starts) - 1):
@@ -253,9 +251,7 @@ def blend_tiles(
             u, v, wa, wb, wc, opacity, z, red, green, blue = rows[i]
             for y in range(max(bounds[i, 2] - top, 0), min(bounds[i, 3] + 1 - top, TILE)):
                 dv = np.float32(top + y) - v
-                across_2 = (wc * dv) ** 2
-                start = wa * (np.float32(left) - u) + wb * dv
-                line = np.uint64(LINE * y)
+                across_2, start = (wc * dv) ** 2, wa * (np.float32(left) - u) + wb * dv
                 for x in range(lane):  # unsigned and without branches: becomes vector instructions
                     along = start + wa * np.float32(x)
                     s = (along * along + across_2) * np.float32(-1.0 / 64.0)
@@ -269,9 +265,8 @@ def blend_tiles(
                     e *= e
                     alpha = opacity * e
                     alpha = alpha if alpha >= faint else np.float32(0.0)
-                    k = line + x
-                    alpha = alpha if z <= t[k + np.uint64(4 * TILE)] else np.float32(0.0)
-                    share = alpha * t[k + np.uint64(3 * TILE)]
+                    k = np.uint64(LINE * y) + x
+                    share = (alpha if z <= t[k + np.uint64(4 * TILE)] else np.float32(0.0)) * t[k + np.uint64(3 * TILE)]
                     t[k] += share * red
                     t[k + np.uint64(TILE)] += share * green
                     t[k + np.uint64(2 * TILE)] += share * blue

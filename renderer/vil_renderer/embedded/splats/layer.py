@@ -90,7 +90,7 @@ class SplatLayer:
 
 
 def _check_proxy(scene: Scene) -> None:
-    """The proxy is there and stands still, as splats do."""
+    """Check that the proxy exists and never moves, like splats."""
     assert scene.splats is not None
     movable = {thing.name: thing.movable for thing in scene.objects}
     for name in scene.splats.proxy:

@@ -1,4 +1,4 @@
-"""Where splats are in a picture, and what colour they have from there."""
+"""Projection of splats into a picture, and their colour seen from there."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def project(
 
 
 def _nearest_first(z_m: _Float32) -> npt.NDArray[np.intp]:
-    """Order of positive depths, by radix: their bits sort as they do, and NumPy sorts 16 bits in linear time."""
+    """Return the order of positive depths, by radix: their bits sort as they do; NumPy sorts 16 bits in linear time."""
     bits = np.ascontiguousarray(z_m).view(np.uint32)
     order = np.argsort(bits.astype(np.uint16), kind="stable")
     upper = (bits >> np.uint32(16)).astype(np.uint16)

@@ -53,7 +53,7 @@ def rasterise(projected: Projected, z_m: _Float32) -> _Float32:
 
 
 def _tiled(z_m: _Float32, across: int, down: int) -> _Float32:
-    """Depth by tiles, (down, across, 16, 16); -1 beyond the picture."""
+    """Return depth by tiles, (down, across, 16, 16); -1 beyond the picture."""
     height, width = z_m.shape
     padded = np.full((down * _TILE, across * _TILE), -1.0, np.float32)
     padded[:height, :width] = z_m

@@ -54,7 +54,7 @@ def read_splats(path: Path) -> SplatCloud:
     """Read a binary PLY as 3DGS trainers write it: log scales, logit opacities, quaternions scalar first.
 
     Raises:
-        AssetError: it cannot be read, is no such file, is cut short, or holds values that mean nothing; the message
+        AssetError: it cannot be read, is not such a file, is cut short, or holds values that mean nothing; the message
             names file and element.
     """
     try:
@@ -75,7 +75,7 @@ def read_splats(path: Path) -> SplatCloud:
 
 
 def _split(head: bytes, name: str) -> tuple[list[str], int]:
-    """Lines of the header, and where the data begins."""
+    """Return lines of the header, and the offset of the data."""
     end = re.search(rb"\nend_header\r?\n", head)
     if end is None or not re.match(rb"ply\r?\n", head):
         raise AssetError(f"{name}: PLY header: absent or cut short")
@@ -83,7 +83,7 @@ def _split(head: bytes, name: str) -> tuple[list[str], int]:
 
 
 def _layout(lines: list[str], name: str) -> tuple[np.dtype[Any], int]:
-    """Bytes of one splat, and how many there are."""
+    """Return bytes of one splat, and the number of splats."""
     fields: list[tuple[str, str]] = []
     elements: list[tuple[str, int]] = []
     for words in _statements(lines, name):
@@ -106,14 +106,14 @@ def _layout(lines: list[str], name: str) -> tuple[np.dtype[Any], int]:
 
 
 def _rest(names: Sequence[str]) -> tuple[str, ...] | None:
-    """Properties of the higher harmonics in their order; None when they make no whole degree."""
+    """Return properties of the higher harmonics in their order; None if they do not form a whole degree."""
     found = {field for field in names if field.startswith("f_rest_")}
     ordered = tuple(f"f_rest_{i}" for i in range(len(found)))
     return ordered if len(found) in _RESTS and found == set(ordered) else None
 
 
 def _statements(lines: list[str], name: str) -> Iterator[list[str]]:
-    """Elements and properties of a header whose format is the one that is read."""
+    """Return elements and properties of a header in the supported format."""
     if not lines or lines[0].split() != ["format", "binary_little_endian", "1.0"]:
         found = lines[0].strip()[:40] if lines else "nothing"
         raise AssetError(f"{name}: PLY header: {found!r}: export as binary PLY (format binary_little_endian 1.0)")
@@ -130,7 +130,7 @@ def _statements(lines: list[str], name: str) -> Iterator[list[str]]:
 
 def _field(words: list[str], name: str) -> tuple[str, str]:
     if len(words) != 3 or words[1] not in _TYPES:
-        raise AssetError(f"{name}: element vertex: property {' '.join(words[1:])[:60]} is no single number")
+        raise AssetError(f"{name}: element vertex: property {' '.join(words[1:])[:60]} is not a single number")
     return words[2], _TYPES[words[1]]
 
 
@@ -152,7 +152,7 @@ def _cloud(rows: npt.NDArray[np.void], name: str) -> SplatCloud:
 
 
 def _harmonics(rows: npt.NDArray[np.void], name: str) -> _Float32:
-    """Coefficients (n, k, 3); the file has all those of red first, then green, then blue."""
+    """Return coefficients (n, k, 3); the file has all those of red first, then green, then blue."""
     rest = _rest(rows.dtype.names or ()) or ()
     terms = 1 + len(rest) // 3
     sh = np.empty((len(rows), terms, 3), np.float32)
@@ -162,7 +162,7 @@ def _harmonics(rows: npt.NDArray[np.void], name: str) -> _Float32:
 
 
 def _columns(rows: npt.NDArray[np.void], fields: tuple[str, ...], name: str) -> _Float32:
-    """Properties side by side, float32 (n, len(fields)), all finite."""
+    """Return properties side by side, float32 (n, len(fields)), all finite."""
     made = np.empty((len(rows), len(fields)), np.float32)
     with np.errstate(over="ignore"):  # a double beyond float32 is refused as infinite
         for i, field in enumerate(fields):
@@ -177,7 +177,7 @@ def _refuse(broken: npt.NDArray[np.bool_], name: str, what: str) -> None:
 
 
 def _matrices(q_wxyz: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Rotation matrices (n, 3, 3) of unit quaternions (n, 4)."""
+    """Return the rotation matrices (n, 3, 3) of unit quaternions (n, 4)."""
     w, x, y, z = q_wxyz.T
     rows = (
         (1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)),

@@ -1,4 +1,4 @@
-"""What a COLLADA file says of its unit and axes, read before anything else looks at it."""
+"""Unit and axes of a COLLADA file, read before anything else."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def read_collada_header(data: bytes, name: str) -> ColladaHeader:
         name: of the file, for messages.
 
     Raises:
-        AssetError: it is no XML, no COLLADA, declares a document type (which could define entities that
-            expand beyond all bounds), or its unit is no length.
+        AssetError: it is not XML, not COLLADA, declares a document type (which could define entities that
+            expand beyond all bounds), or its unit is not a length.
     """
     reader = _Reader(name)
     parser = expat.ParserCreate()
@@ -84,5 +84,5 @@ class _Reader:
         except ValueError:
             unit_m = math.nan
         if not 0.0 < unit_m < 1e9:
-            raise AssetError(f"{self._name}: asset/unit: meter={text[:40]!r} is no length")
+            raise AssetError(f"{self._name}: asset/unit: meter={text[:40]!r} is not a length")
         return unit_m

@@ -1,4 +1,4 @@
-"""Files that a model names: found beside it or one folder up, bounded, and remembered when they are missing."""
+"""Files that a model names: found next to it or one folder up, of bounded size; missing ones are recorded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _USUAL: Final = (".", "textures", "../textures", "../materials/textures")
 
 
 class AssetFileResolver:
-    """What trimesh calls a resolver. It swallows our errors, so that the first is kept.
+    """Resolver for trimesh, which swallows our errors: the first one is stored.
 
     Attributes:
         problem: why something that the model names could not be read, None while everything was.
@@ -30,7 +30,7 @@ class AssetFileResolver:
         self.problem: AssetError | None = None
 
     def get(self, name: str) -> bytes:
-        """Bytes of the file that the model calls ``name``.
+        """Return the bytes of the file that the model calls ``name``.
 
         Raises:
             AssetError: it is absent, elsewhere, too large, or neither a material file nor a picture.

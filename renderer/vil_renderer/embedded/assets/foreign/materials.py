@@ -30,7 +30,7 @@ class MaterialConverter:
     _textures: dict[int, Texture] = field(default_factory=dict)
 
     def material(self, described: Any) -> Material:
-        """From a SimpleMaterial (OBJ, PLY), a PBRMaterial (COLLADA) or None.
+        """Convert a SimpleMaterial (OBJ, PLY), a PBRMaterial (COLLADA) or None.
 
         Raises:
             AssetError: a picture is broken.
@@ -80,7 +80,7 @@ class MaterialConverter:
 
 
 def linear_colours(colours: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Displayed colours (n, 3) or (n, 4), integers of 0..255 or 0..1, as linear bytes (n, 4)."""
+    """Return displayed colours (n, 3) or (n, 4), integers of 0..255 or 0..1, as linear bytes (n, 4)."""
     display = colours.astype(np.float64) / (255.0 if colours.dtype.kind in "iu" else 1.0)
     display = np.nan_to_num(display).clip(0.0, 1.0)
     made = np.full((len(colours), 4), 255, np.uint8)
@@ -90,7 +90,7 @@ def linear_colours(colours: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 
 def _factor(colour: Any, base: TextureUse | None) -> tuple[float, float, float, float]:
-    """Linear factor of displayed bytes; a texture stands for the colour, whatever exporters leave beside it."""
+    """Return the linear factor of displayed bytes; a texture replaces the colour that exporters write with it."""
     display = np.ones(4) if colour is None else np.asarray(colour, np.float64) / 255.0
     red, green, blue = (1.0, 1.0, 1.0) if base is not None else _linear(display[:3])
     return float(red), float(green), float(blue), float(display[3])
@@ -101,7 +101,7 @@ def _alpha(colour: Any) -> Any:
 
 
 def _number(value: Any, otherwise: float) -> float:
-    """A finite number, whatever the file had in its place."""
+    """Return a finite number, whatever the file contains."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -110,5 +110,5 @@ def _number(value: Any, otherwise: float) -> float:
 
 
 def _linear(display: FloatArray) -> FloatArray:
-    """Linear light of displayed values (sRGB, IEC 61966-2-1)."""
+    """Return the linear light of displayed values (sRGB, IEC 61966-2-1)."""
     return np.where(display <= 0.04045, display / 12.92, ((display + 0.055) / 1.055) ** 2.4)

@@ -1,4 +1,4 @@
-"""The header of a PLY file: enough to tell a mesh from what is none, and to believe its counts."""
+"""Header of a PLY file: enough to recognise a mesh, and to trust its counts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def refuse_unless_mesh(data: bytes, name: str) -> None:
         name: of the file, for messages.
 
     Raises:
-        AssetError: it is no PLY, counts more elements than it has bytes, or holds no faces; Gaussian splats
+        AssetError: it is not a PLY file, counts more elements than it has bytes, or holds no faces; Gaussian splats
             are named as such.
     """
     elements, header_bytes = _elements(data, name)
@@ -38,7 +38,7 @@ def refuse_unless_mesh(data: bytes, name: str) -> None:
     vertex = elements.get("vertex", _Element(0, set()))
     if elements.get("face", _Element(0, set())).count == 0:
         if vertex.fields >= _SPLAT_FIELDS:
-            raise AssetError(f"{name}: holds Gaussian splats, not a mesh: name it as splats, beside a proxy mesh")
+            raise AssetError(f"{name}: holds Gaussian splats, not a mesh: name it as splats, next to a proxy mesh")
         raise AssetError(f"{name}: holds {vertex.count:,} points and no faces: make a mesh of them first")
 
 
@@ -53,7 +53,7 @@ def _elements(data: bytes, name: str) -> tuple[dict[str, _Element], int]:
         words = line.split()
         if words[:1] == ["element"]:
             if len(words) != 3 or not words[2].isdecimal() or len(words[2]) > 18:
-                raise AssetError(f"{name}: PLY header: {line[:80]!r} is no element")
+                raise AssetError(f"{name}: PLY header: {line[:80]!r} is not an element")
             latest = set()
             elements[words[1]] = _Element(int(words[2]), latest)
         elif words[:1] == ["property"]:

@@ -37,7 +37,7 @@ class Accessors:
     _raw: dict[int, Array] = field(default_factory=dict)
 
     def floats(self, index: int, user: str, *types: str) -> npt.NDArray[np.float32]:
-        """Elements as float32 (count, width), normalised integers as -1..1 or 0..1.
+        """Return elements as float32 (count, width), normalised integers as -1..1 or 0..1.
 
         Args:
             index: the accessor.
@@ -45,7 +45,7 @@ class Accessors:
             *types: the element types that fit there.
 
         Raises:
-            AssetError: it does not exist, does not fit, exceeds its bytes, or holds what is no finite number.
+            AssetError: it does not exist, does not fit, exceeds its bytes, or holds a value that is not finite.
         """
         raw = self.integers(index, user, *types)
         if index in self._floats:
@@ -65,7 +65,7 @@ class Accessors:
         return values
 
     def integers(self, index: int, user: str, *types: str) -> Array:
-        """Elements (count, width) in the type in which the file holds them.
+        """Return elements (count, width) in the type in which the file holds them.
 
         Raises:
             AssetError: as :meth:`floats`.

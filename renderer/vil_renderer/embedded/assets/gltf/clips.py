@@ -33,7 +33,7 @@ _INTERPOLATIONS: Final[dict[str, Literal["linear", "step", "cubic"]]] = {
 
 
 def read_animations(document: Document, accessors: Accessors, positions: Mapping[int, int]) -> dict[str, Animation]:
-    """Clips by name; one without a name is called by its number, of equal names the later get theirs appended.
+    """Return clips by name; a nameless one is called by its number, a repeated name gets its number appended.
 
     Args:
         document: the file.
@@ -91,7 +91,7 @@ class _Clip:
         return Channel(node, path, _INTERPOLATIONS[sampler.interpolation], times, values)
 
     def _key_times(self, index: int, me: str) -> FloatArray:
-        """One array for all channels that share it, so that sampling can see that they do."""
+        """Return one array for all channels that share it, so that sampling can see that they do."""
         if index not in self._times:
             times = self._accessors.floats(index, f"{me} times", "SCALAR")[:, 0].astype(np.float64)
             if times[0] < 0.0 or (np.diff(times) < 0.0).any():

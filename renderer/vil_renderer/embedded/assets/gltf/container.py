@@ -68,11 +68,11 @@ class Document:
     _decoded_bytes: int = 0
 
     def error(self, element: str, problem: str) -> AssetError:
-        """The error to raise for an element."""
+        """Return the error to raise for an element."""
         return AssetError(f"{self.name}: {element}: {problem}")
 
     def item(self, items: Sequence[_T], kind: str, index: int, user: str) -> _T:
-        """Element ``index`` of a list of the file, for the element ``user`` that refers to it.
+        """Return element ``index`` of a list of the file, for the element ``user`` that refers to it.
 
         Raises:
             AssetError: there are fewer.
@@ -92,7 +92,7 @@ class Document:
             raise self.error(user, f"the file decodes to more than {MAX_DECODED_BYTES >> 20:,} MiB: divide it")
 
     def view(self, index: int, user: str) -> memoryview:
-        """The bytes of a buffer view.
+        """Return the bytes of a buffer view.
 
         Raises:
             AssetError: it or its buffer does not exist, or is shorter than it says.
@@ -106,7 +106,7 @@ class Document:
         return memoryview(data)[view.byte_offset : end]
 
     def fetch(self, uri: str, user: str) -> bytes:
-        """The bytes behind a URI: in the text itself, or of a file in this folder or below.
+        """Return the bytes behind a URI: in the text itself, or of a file in this folder or below.
 
         Raises:
             AssetError: it is absent, elsewhere, too large, or of a scheme other than ``data``.
@@ -121,7 +121,7 @@ class Document:
                 raise self.error(user, f"its data URI is broken: {exc}") from None
         relative = unquote(uri)
         if ":" in relative or relative.startswith(("/", "\\")):
-            raise self.error(user, f"refers to {uri[:120]!r}: only files beside this one are read, by relative path")
+            raise self.error(user, f"refers to {uri[:120]!r}: only files next to this one are read, by relative path")
         try:
             path = (self.folder / relative).resolve()
         except (OSError, ValueError, RuntimeError) as exc:
@@ -147,7 +147,7 @@ class Document:
 
 
 def read_file(path: Path, label: str) -> bytes:
-    """A regular file of bounded size; ``label`` begins the messages.
+    """Read a regular file of bounded size; ``label`` begins the messages.
 
     Raises:
         AssetError: it is absent, unreadable, no regular file (which might never end), or too large.

@@ -29,7 +29,7 @@ class PictureBudget:
         self._reserved = 0
 
     def reserve(self, image: Image.Image, label: str, limit_px: int | None = None) -> None:
-        """Reserve what an opened picture takes at this limit of its sides.
+        """Reserve the memory of an opened picture at this limit of its sides.
 
         Raises:
             AssetError: the scene's pictures would take too much.
@@ -57,7 +57,7 @@ def decode_image(
     Args:
         data: the file's bytes.
         label: as above.
-        limit_px: neither side becomes longer, None = than 4096 pixels; the ratio of the sides is kept.
+        limit_px: neither side becomes longer, None = than 4096 pixels; the ratio of the sides stays.
         formats: what Pillow may take it for.
         budget: takes what it needs, before it is decoded.
 

@@ -42,7 +42,7 @@ class Materials:
     _images: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
 
     def get(self, index: int | None, user: str) -> Material:
-        """The material, or the specification's default for None.
+        """Return the material, or the specification's default for None.
 
         Raises:
             AssetError: it, a texture or a picture does not exist or is broken.
@@ -141,12 +141,12 @@ class Materials:
 
 
 def _image_name(image: schema.Image, index: int) -> str:
-    """What to call a picture without a name."""
+    """Return a label for a picture without a name."""
     return image.uri if image.uri is not None and not image.uri.startswith("data:") else f"image {index}"
 
 
 def _uv_matrix(change: schema.UvTransform) -> npt.NDArray[np.float64]:
-    """KHR_texture_transform as (2, 3): scale, turn, move.
+    """Return KHR_texture_transform as (2, 3): scale, turn, move.
 
     Positive angles turn the coordinates counter-clockwise as seen on the picture, whose v points down; so
     the extension's own examples want it, though its GLSL has the other sign.

@@ -44,7 +44,7 @@ class Meshes:
     def primitives(
         self, index: int, user: str, joints: int = 0, mirror: bool = False, weights: Weights | None = None
     ) -> tuple[Primitive, ...]:
-        """The triangles of a mesh.
+        """Return the triangles of a mesh.
 
         Args:
             index: of the mesh.
@@ -88,7 +88,7 @@ class Meshes:
         return with_tangents(Primitive(triangles=triangles, material=material, **arrays))
 
     def _attributes(self, described: schema.MeshPrimitive, me: str) -> dict[str, Array]:
-        """Arrays of one length by the names that :class:`Primitive` gives them."""
+        """Return arrays of one length by the names that :class:`Primitive` gives them."""
         found: dict[str, Array] = {}
         for name, field_name, types in (
             ("POSITION", "p_m", ("VEC3",)),
@@ -141,7 +141,7 @@ class Meshes:
         return _topology(indices[:, 0].astype(np.uint32), described.mode)
 
     def _skinning(self, described: schema.MeshPrimitive, me: str, joints: int, vertices: int) -> dict[str, Array]:
-        """Joints and weights, the best four of eight."""
+        """Return joints and weights, the best four of eight."""
         joint_sets: list[Array] = []
         weight_sets: list[Array] = []
         for which in range(2):
@@ -167,13 +167,13 @@ class Meshes:
 
 
 def mirrored(part: Primitive) -> Primitive:
-    """The same to be shown through a transform that mirrors: counter-clockwise again once it is applied."""
+    """Return a primitive for a mirroring transform: counter-clockwise again once that is applied."""
     tangent = None if part.tangent is None else part.tangent * np.array([1, 1, 1, -1], np.float32)
     return replace(part, triangles=part.triangles[:, ::-1].copy(), tangent=tangent)
 
 
 def with_tangents(part: Primitive) -> Primitive:
-    """With tangents made if its material has a normal map and it has none; without, if nothing needs them."""
+    """Add tangents for a normal map that lacks them; drop tangents without a normal map."""
     use = part.material.normal
     if use is None or part.tangent is not None:
         return part if use is not None else replace(part, tangent=None)
@@ -182,7 +182,7 @@ def with_tangents(part: Primitive) -> Primitive:
 
 
 def _topology(indices: UintArray, mode: int) -> UintArray:
-    """Triangles (m, 3) of a list, strip or fan."""
+    """Return triangles (m, 3) of a list, strip or fan."""
     if mode == _TRIANGLES:
         return indices[: len(indices) // 3 * 3].reshape(-1, 3)
     count = max(len(indices) - 2, 0)
@@ -199,14 +199,14 @@ def _topology(indices: UintArray, mode: int) -> UintArray:
 
 
 def _colour(factor: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
-    """Linear colours 0..1, three or four of them, as bytes (n, 4)."""
+    """Return linear colours 0..1, three or four of them, as bytes (n, 4)."""
     colour = np.full((len(factor), 4), 255, np.uint8)
     colour[:, : factor.shape[1]] = np.rint(factor.clip(0.0, 1.0) * 255.0)
     return colour
 
 
 def _best_four(joint: Array, weight: npt.NDArray[np.float32]) -> dict[str, Array]:
-    """The four largest weights of each vertex, their sum 1; a vertex without any follows the first joint."""
+    """Return the four largest weights of each vertex, their sum 1; a vertex without any follows the first joint."""
     if weight.shape[1] > _SLOTS:
         best = np.argsort(-weight, axis=1, kind="stable")[:, :_SLOTS]
         joint, weight = np.take_along_axis(joint, best, axis=1), np.take_along_axis(weight, best, axis=1)

@@ -19,7 +19,7 @@ MAX_DEPTH = 512
 
 
 def scene_order(document: Document) -> tuple[list[int], list[int]]:
-    """Nodes of the default scene, parents first: their indices in the file, and positions of their parents.
+    """Return the default scene's nodes, parents first: indices in the file, and positions of their parents.
 
     The default scene is the one that the file names, else its first, else all roots. A root's parent is -1.
 
@@ -45,16 +45,16 @@ def scene_order(document: Document) -> tuple[list[int], list[int]]:
 
 
 def label(document: Document, index: int) -> str:
-    """A node for messages."""
+    """Return the name of a node for messages."""
     name = document.gltf.nodes[index].name
     return f"node {index} ({name[:60]})" if name else f"node {index}"
 
 
 def place(document: Document, index: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Translation, rotation (x, y, z, w) and scale of a node.
+    """Return translation, rotation (x, y, z, w) and scale of a node.
 
     Raises:
-        AssetError: its matrix shears or flattens, or its rotation is no rotation.
+        AssetError: its matrix shears or flattens, or its rotation is not one.
     """
     node = document.gltf.nodes[index]
     if node.matrix is not None:
@@ -70,7 +70,7 @@ def place(document: Document, index: int) -> tuple[FloatArray, FloatArray, Float
 
 
 def decompose(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-    """Translation, rotation and scale of a matrix (4, 4), a mirror as negative scale; None if it is no such."""
+    """Return translation, rotation and scale of a matrix (4, 4), a mirror as negative scale; None if impossible."""
     linear = matrix[:3, :3]
     scale = np.linalg.norm(linear, axis=0)
     if not scale.min() > 1e-9 or np.abs(matrix[3] - (0.0, 0.0, 0.0, 1.0)).max() > 1e-6:
@@ -84,7 +84,7 @@ def decompose(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray] |
 
 
 def light_of(document: Document, index: int) -> PunctualLight | None:
-    """The light that a node carries.
+    """Return the light that a node carries.
 
     Raises:
         AssetError: it does not exist.
@@ -111,7 +111,7 @@ def _parents(document: Document) -> list[int]:
 
 
 def _refuse_cycles(document: Document, parents: list[int]) -> None:
-    """Every node must hang below a root; with one parent each, what does not is a circle."""
+    """Refuse nodes that hang below no root; with one parent each, they form a circle."""
     reached = [index for index, parent in enumerate(parents) if parent < 0]
     for index in reached:
         reached += document.gltf.nodes[index].children

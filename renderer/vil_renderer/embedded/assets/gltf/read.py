@@ -113,7 +113,7 @@ class _Builder:
 
 
 def _refuse_overflow(document: Document, asset: Asset, order: list[int]) -> None:
-    """Products of many scales must still be numbers."""
+    """Refuse products of many scales that overflow."""
     with np.errstate(all="ignore"):
         matrices = asset.asset_from_node()
     wild = ~(np.abs(matrices) < 1e12).all(axis=(1, 2))

@@ -47,14 +47,14 @@ class _Object(msgspec.Struct, rename="camel", frozen=True):
 
 
 class AssetInfo(_Object, frozen=True):
-    """Which glTF it is."""
+    """Version of glTF."""
 
     version: str
     min_version: str | None = None
 
 
 class Buffer(_Object, frozen=True):
-    """Bytes in the GLB (no ``uri``), in the JSON or in a file beside it."""
+    """Bytes in the GLB (no ``uri``), in the JSON or in a file next to it."""
 
     byte_length: Size
     uri: str | None = None
@@ -70,7 +70,7 @@ class BufferView(_Object, frozen=True):
 
 
 class SparseIndices(_Object, frozen=True):
-    """Where the elements that differ stand."""
+    """Indices of the elements that differ."""
 
     buffer_view: Index
     component_type: Literal[5121, 5123, 5125]
@@ -113,7 +113,7 @@ class Image(_Object, frozen=True):
 
 
 class Sampler(_Object, frozen=True):
-    """How a texture goes on beyond its edges; we choose the filters ourselves."""
+    """Continuation of a texture beyond its edges; we choose the filters ourselves."""
 
     wrap_s: Literal[10497, 33071, 33648] = 10497
     wrap_t: Literal[10497, 33071, 33648] = 10497
@@ -220,7 +220,7 @@ class GltfSkin(_Object, frozen=True):
 
 
 class LightUse(_Object, frozen=True):
-    """Which light a node carries."""
+    """Reference from a node to its light."""
 
     light: Index
 
@@ -253,7 +253,7 @@ class GltfScene(_Object, frozen=True):
 
 
 class AnimationTarget(_Object, frozen=True):
-    """What a channel moves."""
+    """Node and property that a channel moves."""
 
     path: str
     node: Index | None = None

@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 
 
 def faceted(arrays: dict[str, Array], triangles: UintArray) -> tuple[dict[str, Array], UintArray]:
-    """The same with a ``normal``, that of the triangle, which vertices of different triangles share if it is one.
+    """Return triangles with a ``normal`` each; vertices of different triangles stay shared if theirs are equal.
 
     Args:
         arrays: of equal length n, ``p_m`` among them.
@@ -31,7 +31,7 @@ def faceted(arrays: dict[str, Array], triangles: UintArray) -> tuple[dict[str, A
 
 
 def welded(arrays: dict[str, Array], triangles: UintArray) -> tuple[dict[str, Array], UintArray]:
-    """The same without vertices that are equal bit by bit, the others in their order."""
+    """Return the mesh without vertices that are equal bit by bit, the others in their order."""
     count = len(arrays["p_m"])
     rows = np.concatenate([a.reshape(count, -1).astype(np.float32) for a in arrays.values()], axis=1)
     words = rows.view(np.uint32).astype(np.uint64)
@@ -47,12 +47,12 @@ def welded(arrays: dict[str, Array], triangles: UintArray) -> tuple[dict[str, Ar
 
 
 def vertex_normals(p_m: Float32Array, triangles: UintArray) -> Float32Array:
-    """Unit normals of vertices, shape (n, 3): of the triangles around each, weighted by area."""
+    """Return unit normals of vertices, shape (n, 3): of the triangles around each, weighted by area."""
     return _unit(_at_vertices(_area_vectors(p_m, triangles), triangles, len(p_m)))
 
 
 def repaired_normals(normal: Float32Array, p_m: Float32Array, triangles: UintArray) -> Float32Array:
-    """The same at unit length; those of no length, which exporters write, from the triangles around them."""
+    """Return normals at unit length; those of no length, which exporters write, from the triangles around them."""
     length = np.linalg.norm(normal.astype(np.float64), axis=1)
     short = length < 1e-6
     unit = _unit(normal)
@@ -64,7 +64,7 @@ def repaired_normals(normal: Float32Array, p_m: Float32Array, triangles: UintArr
 def tangents(
     p_m: Float32Array, normal: Float32Array, uv: npt.NDArray[np.floating[Any]], triangles: UintArray
 ) -> Float32Array:
-    """Tangents (n, 4) along increasing u; w is the sign that makes cross(n, t) w point along decreasing v.
+    """Return tangents (n, 4) along increasing u; w is the sign for which cross(n, t) w points along decreasing v.
 
     From the gradient of u and v over the triangles around each vertex. Not MikkTSpace: normal maps baked for
     that show faint seams where a vertex is shared by faces whose texture coordinates are oriented differently.
@@ -87,7 +87,7 @@ def tangents(
 
 
 def _in_order(count: int) -> UintArray:
-    """Triangles whose corners are numbered as they come."""
+    """Return triangles whose corners are numbered in their order."""
     return np.arange(3 * count, dtype=np.uint32).reshape(-1, 3)
 
 
@@ -97,7 +97,7 @@ def _area_vectors(p_m: Float32Array, triangles: UintArray) -> FloatArray:
 
 
 def _at_vertices(of_triangles: FloatArray, triangles: UintArray, count: int) -> FloatArray:
-    """Sums (count, 3) of the triangles' vectors at their corners."""
+    """Return sums (count, 3) of the triangles' vectors at their corners."""
     corners = triangles.reshape(-1)
     sums = np.empty((count, 3))
     for axis in range(3):
