@@ -17,6 +17,7 @@ from vil_adapters.mavlink_imu.source import MavlinkImuSource
 from vil_bridge.client import ClockSync, Frame, Receiver
 from vil_bridge.config.base import TransformConfig
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.ports import SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
@@ -71,7 +72,7 @@ class ImuFeed:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._task = self._loop.create_task(self._source.run(self._on_event, Status("onboard")))
+        self._task = self._loop.create_task(self._source.run(self._on_event, Status("onboard"), SourceContext()))
         try:
             self._loop.run_until_complete(self._task)
         except asyncio.CancelledError:

@@ -34,6 +34,7 @@ from tests.support.source_rigs import SourceRig
 from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.faults import Faults
+from vil_bridge.core.ports import SourceContext
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import ClockExchange, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.world.clock_sync import ClockModel
@@ -270,7 +271,7 @@ async def test_an_error_of_the_receiver_ends_the_source(name: str) -> None:
 
     async with rig.emulator(Dance(), now_ns(), Faults()) as emulator, asyncio.timeout(PATIENCE_S):
         with pytest.raises(LookupError, match="a bug"):
-            await rig.source(emulator).run(emit, Status("lab"))
+            await rig.source(emulator).run(emit, Status("lab"), SourceContext())
 
 
 class Elsewhere(Dance):

@@ -92,7 +92,7 @@ def renderer(scene: Path, ports: tuple[int, int], options: tuple[str, ...]) -> I
 async def flying(folder: Path, protocol: str) -> AsyncIterator[Bridge]:
     """A bridge whose renderer draws the room with the tags."""
     bridge = build(CONFIG.format(track=write_track(folder), protocol=protocol, baseline_m=BASELINE_M))
-    client: Any = bridge.renderers["tags"]
+    client: Any = bridge.context.renderers["tags"]
     with renderer(write_scene(folder), (client.pose_port, client.image_port), PROTOCOLS[protocol]):
         async with running(bridge):
             yield bridge
@@ -138,7 +138,7 @@ async def test_tags_give_back_the_pose_in_the_metadata(protocol: str, tmp_path: 
     pytest.importorskip("pupil_apriltags")
     async with flying(tmp_path, protocol) as bridge:
         streams = [("front", "raw"), ("front", "compensated"), ("pair", "raw"), ("pair_right", "raw")]
-        endpoint = bridge.hub.endpoint
+        endpoint = bridge.context.hub.endpoint
         collected = await asyncio.gather(*(asyncio.to_thread(collect, endpoint, *stream) for stream in streams))
     found = detect([frame.image for frames in collected for frame in frames], tmp_path)
     raw_tags, compensated_tags, left_tags, right_tags = (

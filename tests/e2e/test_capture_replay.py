@@ -237,7 +237,7 @@ debug: {{packet_capture: {folder}}}
 async def test_a_bridge_keeps_what_its_configuration_asks_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = tmp_path / "captures"
     async with emulated() as motive, running(_BRIDGE.format(port=motive.command_port, folder=folder)) as bridge:
-        status = bridge.sources["mocap"].status
+        status = bridge.context.sources["mocap"].status
         await until(lambda: status.state == "running")
         kept = Path(status.facts["capture"])
     assert "no datagrams of other: not received over UDP" in caplog.text

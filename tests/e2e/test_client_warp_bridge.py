@@ -140,11 +140,11 @@ def samples(body: Callable[[int], Transform], first_ns: int, last_ns: int) -> Im
 
 
 async def filmed(bridge: Bridge) -> tuple[list[Frame], dict[str, Any]]:
-    frames, info = await asyncio.to_thread(collect, bridge.hub.endpoint)
+    frames, info = await asyncio.to_thread(collect, bridge.context.hub.endpoint)
     newest_ns = frames[-1].t_bridge_ns
 
     def flown() -> bool:
-        newest = bridge.world.newest("drone")
+        newest = bridge.context.world.newest("drone")
         return newest is not None and newest[1] > newest_ns + 100_000_000
 
     await until(flown)
@@ -162,7 +162,7 @@ async def test_a_layer_of_the_bridge_over_a_real_picture(tmp_path: Path) -> None
         frames, info = await filmed(bridge)
 
         def body(t_ns: int) -> Transform:
-            return bridge.world.motion_at("drone", t_ns).T_world_body
+            return bridge.context.world.motion_at("drone", t_ns).T_world_body
 
         for frame, ahead_ms in zip(frames, (20, -20, 0, 10, -15, 15, 5, 20, -20, 20), strict=False):
             t_ns, ahead_ns = frame.t_bridge_ns, ahead_ms * 1_000_000
@@ -198,8 +198,8 @@ def augmented(endpoint: str, folder: Path) -> ImageArray:
 
 async def test_the_examples_do_what_they_say(tmp_path: Path) -> None:
     async with drawn_bridge(CONFIG.format(track=write_track(tmp_path)), studio) as bridge:
-        lines = await asyncio.to_thread(printed, bridge.hub.endpoint)
-        picture = await asyncio.to_thread(augmented, bridge.hub.endpoint, tmp_path)
+        lines = await asyncio.to_thread(printed, bridge.context.hub.endpoint)
+        picture = await asyncio.to_thread(augmented, bridge.context.hub.endpoint, tmp_path)
     assert all("(480, 640)" in line for line in lines)
     assert any(line.endswith("constant-rate T_body_imu is not known") for line in lines)
     stamps = [int(line.split()[0]) for line in lines]
@@ -219,6 +219,6 @@ async def test_the_augmenting_example_runs_with_its_preset(tmp_path: Path) -> No
     config["renderers"]["hall"] |= {"pose_port": 0, "image_port": 0}
     config |= {"stream": {"bind": "tcp://127.0.0.1:0"}, "http": {"port": 0}, "realtime": {"fifo_priority": 0}}
     async with drawn_bridge(yaml.safe_dump(config), studio) as bridge:
-        picture = await asyncio.to_thread(augmented, bridge.hub.endpoint, tmp_path)
+        picture = await asyncio.to_thread(augmented, bridge.context.hub.endpoint, tmp_path)
     sign = np.abs(picture[:, :, ::-1] - (COLOUR * ALPHA + 90 * (1 - ALPHA))).max(axis=2) <= 3
     assert 0.02 < sign.mean() < 0.2

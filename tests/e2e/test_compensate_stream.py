@@ -44,7 +44,9 @@ class Studio:
 
 
 async def frame_of(bridge: Bridge, camera: str, variant: str) -> Frame:
-    with Receiver(bridge.hub.endpoint, camera=camera, variant=variant, modality="gray", encoding="raw") as receiver:
+    with Receiver(
+        bridge.context.hub.endpoint, camera=camera, variant=variant, modality="gray", encoding="raw"
+    ) as receiver:
         async with asyncio.timeout(60):
             while (frame := await asyncio.to_thread(receiver.next, 0.2)) is None:
                 pass

@@ -87,7 +87,7 @@ async def test_a_camera_moves_and_its_pair_with_it(tmp_path: Path) -> None:
 
         def read() -> Any:
             """Return the camera that the reader has, once a picture says the same: older ones are on their way."""
-            with Receiver(bridge.hub.endpoint, camera="front", encoding="raw", variant="raw") as receiver:
+            with Receiver(bridge.context.hub.endpoint, camera="front", encoding="raw", variant="raw") as receiver:
                 return next(
                     t for f in receiver if (t := receiver.camera_info["T_body_camera"]) == f.metadata["T_body_camera"]
                 )
@@ -139,24 +139,24 @@ async def test_the_configuration_is_read_again(tmp_path: Path) -> None:
         await until(lambda: seen.place("front") == [0.0, 0.0, 4.0] and seen.snapshot.lighting is not None)
         assert seen.snapshot.lighting is not None
         assert seen.snapshot.lighting.time_of_day_h == pytest.approx(19.5)
-        assert bridge.paths["front"].sink.max_age_ns == 90_000_000
-        bag_output = bridge.ways_out.outputs["bag"][0]
+        assert bridge.context.cameras["front"].sink.max_age_ns == 90_000_000
+        bag_output = bridge.context.outputs.outputs["bag"][0]
         await until(lambda: bag_output.status.counters["sent"] > 3)
         assert bridge.controls.effective()["cameras"]["front"]["rate_hz"] == 50, "what is in force"
 
         path.write_text(path.read_text().replace("19.5", "20.5"))
         assert (await asyncio.to_thread(reload)).applied == ("lighting.time_of_day_h",)
-        assert bridge.ways_out.outputs["bag"][0] is bag_output, "what stays the same is not touched"
+        assert bridge.context.outputs.outputs["bag"][0] is bag_output, "what stays the same is not touched"
 
         other = f"{{type: ros-bag, cameras: [front], images: [raw], variant: compensated, path: {tmp_path / 'other'}}}"
         path.write_text(changed + bag.replace("}}", f"}}, other: {other}}}"))
         with pytest.raises(ConfigError, match="camera front has no compensated rgb or gray pictures"):
             await asyncio.to_thread(reload)
-        assert bridge.ways_out.outputs["bag"][0] is bag_output, "the rest goes on"
+        assert bridge.context.outputs.outputs["bag"][0] is bag_output, "the rest goes on"
 
         path.write_text(changed)
         assert set((await asyncio.to_thread(reload)).applied) == {"outputs.bag", "lighting.time_of_day_h"}
-        assert bridge.ways_out.outputs == {}
+        assert bridge.context.outputs.outputs == {}
         assert (tmp_path / "run" / "run.mcap").stat().st_size > 0, "closed when it went"
         await until(lambda: seen.snapshot.lighting is None)
 
@@ -178,7 +178,7 @@ async def test_faults_of_a_source_change(tmp_path: Path) -> None:
         controls = bridge.controls
         await asyncio.to_thread(controls.set_faults, "lab", "loss=100%")
         assert controls.faults("lab") == "loss=100%"
-        injector = bridge.sources["lab"].fault_injector
+        injector = bridge.context.sources["lab"].fault_injector
         assert injector is not None
         assert injector.text == "loss=100%"
         assert controls.effective()["sources"]["lab"]["faults"] == "loss=100%"
@@ -194,10 +194,10 @@ async def test_what_was_changed_by_hand_is_in_force_until_the_file_is_read_again
     async with changed_bridge(tmp_path) as (bridge, _, _):
         controls = bridge.controls
         lit = Lighting(6.5, {"desk": LampState(0.5, (1.0, 0.5, 0.25))})
-        bridge.world.lighting = lit
+        bridge.context.world.lighting = lit
         await asyncio.to_thread(controls.set_faults, "lab", "loss=100%")
         await asyncio.to_thread(controls.set_mount, "front", MountView((1.0, 0.0, 0.0), UPRIGHT))
-        assert bridge.world.lighting == lit, "nobody asked for another light"
+        assert bridge.context.world.lighting == lit, "nobody asked for another light"
         lamps = {"desk": {"power": 0.5, "colour": [1.0, 0.5, 0.25]}}
         assert controls.effective()["lighting"] == {"time_of_day_h": 6.5, "lamps": lamps}
         told = await asyncio.to_thread(controls.reload)
@@ -287,10 +287,10 @@ async def test_a_light_set_while_the_file_is_read_stays(tmp_path: Path, told: ty
         path.write_text(_CONFIG + "outputs: {look: {type: told, slow: true}}\n")
         reload = asyncio.create_task(asyncio.to_thread(bridge.controls.reload))
         assert await asyncio.to_thread(told.made.wait, 10.0)
-        bridge.world.lighting = Lighting(time_of_day_h=20.0)
+        bridge.context.world.lighting = Lighting(time_of_day_h=20.0)
         told.go_on.set()
         assert (await reload).applied == ("outputs.look",)
-        assert bridge.world.lighting == Lighting(time_of_day_h=20.0)
+        assert bridge.context.world.lighting == Lighting(time_of_day_h=20.0)
 
 
 async def test_many_hangups_are_one_more_reading(tmp_path: Path, told: type[ToldOutput]) -> None:
@@ -305,4 +305,4 @@ async def test_many_hangups_are_one_more_reading(tmp_path: Path, told: type[Told
         await asyncio.wait_for(asyncio.to_thread(lambda: None), 30.0)
         told.go_on.set()
         await until(lambda: len(told.places) == 2)
-        assert bridge.ways_out.outputs["look"][1] == ToldConfig()
+        assert bridge.context.outputs.outputs["look"][1] == ToldConfig()

@@ -22,12 +22,12 @@ async def test_stages_and_time_series_fill_without_a_reader(tmp_path: Path) -> N
 
         def flown() -> bool:
             film(bridge, next(numbers), (0.5, 0.0, 1.0))
-            rows = bridge.history.view()["front"].output_ms
+            rows = bridge.context.history.view()["front"].output_ms
             return any(ms is not None for ms in rows)
 
         await until(flown)
         await asyncio.to_thread(_read, BridgeApi(bridge.http.url))
-        assert bridge.paths["front"].sink.sent == 0
+        assert bridge.context.cameras["front"].sink.sent == 0
 
 
 def _read(api: BridgeApi) -> None:

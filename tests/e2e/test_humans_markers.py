@@ -185,13 +185,13 @@ realtime: {fifo_priority: 0}
 
 async def test_a_bridge_makes_a_human_of_markers_and_injects_faults_into_them(tmp_path: Path) -> None:
     async with running(CONFIG % (data_dir("markers") / "markers_analogs.c3d", template_file(tmp_path))) as bridge:
-        line = bridge.sources["gym"]
-        await until(lambda: bridge.world.state_of("human") is TrackingState.TRACKED)
+        line = bridge.context.sources["gym"]
+        await until(lambda: bridge.context.world.state_of("human") is TrackingState.TRACKED)
         only_the_box_lost = (TrackingState.TRACKED, TrackingState.LOST)
-        await until(lambda: tuple(map(bridge.world.state_of, ("human", "box"))) == only_the_box_lost)
-        human, _ = bridge.world.snapshot(now_ns()).actors
+        await until(lambda: tuple(map(bridge.context.world.state_of, ("human", "box"))) == only_the_box_lost)
+        human, _ = bridge.context.world.snapshot(now_ns()).actors
         assert human.skeleton is not None and human.skeleton.model.bones[0] == "pelvis"
-        assert bridge.world.newest("box") is not None, "it was there before"
+        assert bridge.context.world.newest("box") is not None, "it was there before"
         assert line.status.facts["template"] == ["Daphnee: followed by 35 markers", "boite: followed by 8 markers"]
         assert line.status.counters["markers_followed"] and line.status.counters["markers_occluded"]
 

@@ -86,7 +86,7 @@ async def test_the_light_follows_put_and_patch() -> None:
 async def test_the_light_is_seen_in_the_picture() -> None:
     recorder = Recorder()
     async with bridge_with_camera("latency_compensation: none", recorder.draw) as bridge:
-        relay = bridge.paths["front"].relay
+        relay = bridge.context.cameras["front"].relay
 
         async def brightness(expected: int) -> None:
             await until(lambda: relay.newest is not None and int(relay.newest[1][0, 0, 0]) == expected)

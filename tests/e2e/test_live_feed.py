@@ -98,12 +98,12 @@ async def test_both_variants_of_a_camera_beside_each_other(tmp_path: Path) -> No
             *("camera", "variant", "frame_id", "blank", "t_capture_ns", "t_image_ns"),
             *("age_s", "angle_rad", "width", "height", "K"),
         }
-        assert header["K"] == list(bridge.paths["front"].camera.model.intrinsics_px)
+        assert header["K"] == list(bridge.context.cameras["front"].camera.model.intrinsics_px)
 
 
 async def test_nobody_who_watches_costs_nothing(tmp_path: Path) -> None:
     async with seat(tmp_path) as bridge:
-        path = bridge.paths["front"]
+        path = bridge.context.cameras["front"]
         async with feed_of(bridge) as feed:
             await feed.send(json.dumps({"previews": [{"camera": "front"}]}))
             await hear(feed)

@@ -25,7 +25,7 @@ from vil_adapters.mavlink_vehicle.source import MavlinkVehicleSource
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import PoseSource
+from vil_bridge.core.ports import PoseSource, SourceContext
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import SourceFrame, SourceReset
 
@@ -185,7 +185,7 @@ async def test_a_taken_port_and_an_unknown_computer_are_for_the_supervisor() -> 
         port = taken.getsockname()[1]
         for config in (MavlinkVehicleConfig(port=port), MavlinkVehicleConfig(peer="no-such-computer.invalid")):
             with pytest.raises(SourceUnavailable, match="cannot listen on UDP port"):
-                await MavlinkVehicleSource("uav", config).run(lambda _event: None, Status("uav"))
+                await MavlinkVehicleSource("uav", config).run(lambda _event: None, Status("uav"), SourceContext())
 
 
 # --- the reference implementation on the other side -----------------------------------------------

@@ -20,6 +20,7 @@ from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.ports import SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, MotionFrame, SkeletonModel, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.world.actors import Actor
@@ -79,7 +80,7 @@ async def test_capture_times_through_drift_jitter_and_a_step() -> None:
 
         started_ns = motive.server.started_ns
         client = OptitrackSource("motive", OptitrackConfig(command_port=motive.command_port))
-        running = asyncio.create_task(client.run(emit, Status("motive")))
+        running = asyncio.create_task(client.run(emit, Status("motive"), SourceContext()))
         late_ns = started_ns + (before_s + min(10.0, after_s / 2)) * S
         await asyncio.sleep(before_s + after_s)
         await until(lambda: sum(truth_ns > late_ns for truth_ns, *_ in rows) >= 60)

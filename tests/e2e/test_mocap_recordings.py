@@ -27,6 +27,7 @@ from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul
+from vil_bridge.core.ports import SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
     ActorKind,
@@ -228,7 +229,7 @@ async def test_a_real_gap_in_real_time() -> None:
     epoch_ns = now_ns()
     async with MotiveEmulator(emulator_config, Played(source, last_ns - lead_ns), epoch_ns) as motive:
         client = OptitrackSource("motive", OptitrackConfig(command_port=motive.command_port))
-        running = asyncio.create_task(client.run(world.ingest, Status("motive")))
+        running = asyncio.create_task(client.run(world.ingest, Status("motive"), SourceContext()))
         changes: list[tuple[int, TrackingState]] = []
         async with asyncio.timeout(60):
             while now_ns() < epoch_ns + lead_ns + next_ns - last_ns or changes[-1][1] is not TrackingState.TRACKED:

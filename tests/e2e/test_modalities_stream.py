@@ -48,7 +48,7 @@ class Studio:
 
 
 async def first_frame(bridge: Bridge, modality: str, **wish: Any) -> tuple[Frame, dict[str, Any]]:
-    with Receiver(bridge.hub.endpoint, modality=modality, **wish) as receiver:
+    with Receiver(bridge.context.hub.endpoint, modality=modality, **wish) as receiver:
         frame = await another(receiver)
         assert receiver.counters["malformed"] == 0
         return frame, receiver.camera_info
@@ -56,7 +56,7 @@ async def first_frame(bridge: Bridge, modality: str, **wish: Any) -> tuple[Frame
 
 async def first_flow(bridge: Bridge, studio: Studio, **wish: Any) -> tuple[Frame, dict[str, Any]]:
     """Return a flow picture whose predecessor was delivered too: it looks back to that one."""
-    with Receiver(bridge.hub.endpoint, modality="flow", queue=1000, **wish) as receiver:
+    with Receiver(bridge.context.hub.endpoint, modality="flow", queue=1000, **wish) as receiver:
         before, frame = await another(receiver), await another(receiver)
         while (before.metadata["t_render_ns"], frame.metadata["t_render_ns"]) not in pairwise(studio.drawn_ns):
             before, frame = frame, await another(receiver)
@@ -73,7 +73,7 @@ async def another(receiver: Receiver) -> Frame:
 
 
 async def refusal(bridge: Bridge, modality: str, **wish: Any) -> str:
-    with Receiver(bridge.hub.endpoint, modality=modality, **wish) as receiver:
+    with Receiver(bridge.context.hub.endpoint, modality=modality, **wish) as receiver:
         await until(lambda: receiver.problem.startswith(("camera", modality)))
         return receiver.problem
 
@@ -95,7 +95,7 @@ async def test_raw_pictures_of_every_modality_arrive_exactly() -> None:
                 assert np.array_equal(frame.image, expected)
             assert frame.metadata["format"] == FORMAT_OF[modality].name
             assert info["modalities"] == {str(m): ["raw"] for m in Modality}
-        await until(lambda: bridge.preview("front") is not None)
+        await until(lambda: bridge.context.cameras["front"].preview_jpeg() is not None)
 
 
 async def test_every_modality_is_offered_compensated() -> None:
@@ -128,8 +128,8 @@ async def test_readers_are_told_the_lens() -> None:
 
 async def test_a_lost_carrier_has_empty_pictures_of_every_kind() -> None:
     async with bridge_with_camera(f"latency_compensation: rotation, {ALL}", Studio()) as bridge:
-        relay = bridge.paths["front"].relay
+        relay = bridge.context.cameras["front"].relay
         relay.offer_blank(1)
         kinds = {f"{m}/{variant}" for m in Modality for variant in ("raw", "compensated")}
         await until(lambda: set(relay.delivered) == kinds)
-        assert bridge.pool.failed is None
+        assert bridge.context.pool.failed is None

@@ -11,7 +11,6 @@ from tests.support.bridge_rig import build, drawn_bridge
 from tests.support.dashboard_rig import CONFIG, draw
 from tests.support.record import frame_at, record
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.daemon.snapshots import modes_of
 from vil_bridge.web.client import BridgeApi
 
 pytestmark = pytest.mark.wire
@@ -71,6 +70,6 @@ def test_paused_is_a_simulated_time_that_stands_still() -> None:
 def _modes(config: str) -> tuple[str, ...]:
     bridge = build(config)
     try:
-        return modes_of(bridge)
+        return bridge.reporter.modes()
     finally:
         bridge.http.stop()

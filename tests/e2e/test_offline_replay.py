@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.common import needs_gl
 from tests.support.offline import LATENCY_NS, MS, PERIOD_NS, T0_NS, flight, pose_at, room_file, write_recording
-from vil_bridge.core.bridge_time import TIME, machine_ns
+from vil_bridge.core.bridge_time import bridge_clock, machine_ns
 from vil_bridge.core.errors import ConfigError, RecordingError
 from vil_bridge.core.geometry import q_conj, q_log, q_mul
 from vil_bridge.core.types import (
@@ -53,7 +53,7 @@ def twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ReplaySummary
     shares: list[float] = []
     one = replay_offline(recording, folder / "one", scene=room, on_progress=shares.append)
     assert shares[-1] == 1.0
-    assert TIME.now_ns() == pytest.approx(machine_ns(), abs=1e9), "bridge time is the machine's again"
+    assert bridge_clock().now_ns() == pytest.approx(machine_ns(), abs=1e9), "bridge time is the machine's again"
     return folder, one, replay_offline(recording, folder / "two", scene=room)
 
 

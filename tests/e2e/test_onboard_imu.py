@@ -13,13 +13,12 @@ import pytest
 import zmq
 import zmq.asyncio
 
-from tests.support.events import receiving, until
+from tests.support.events import Received, receiving, until
 from tests.support.stream_rig import INFO
 from vil_adapters.onboard_imu.config import OnboardImuConfig
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.onboard_imu import IMU_INBOX
-from vil_bridge.core.ports import PoseSource
+from vil_bridge.core.ports import PoseSource, SourceContext
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import ImuSample
 from vil_bridge.outputs.stream.hub import StreamHub
@@ -62,14 +61,16 @@ class Reader:
 
 
 @asynccontextmanager
-async def served() -> AsyncIterator[tuple[StreamHub, Reader]]:
-    hub = StreamHub("tcp://127.0.0.1:0", on_received=lambda *_: None, status=dict, on_imu=IMU_INBOX.deliver)
+async def served() -> AsyncIterator[tuple[StreamHub, Reader, Received]]:
+    context = SourceContext()
+    hub = StreamHub("tcp://127.0.0.1:0", on_received=lambda *_: None, status=dict, on_imu=context.onboard_imu.deliver)
     sink = ZmqStreamSink("front", {"rgb": ("compensated",)}, port=0, on_sent=lambda *_: None)
     hub.add_camera(sink, INFO, lambda: None)
     await hub.start()
     reader = Reader(hub.endpoint)
     try:
-        yield hub, reader
+        async with receiving(source(), context=context) as got:
+            yield hub, reader, got
     finally:
         reader.close()
         hub.close()
@@ -77,7 +78,7 @@ async def served() -> AsyncIterator[tuple[StreamHub, Reader]]:
 
 
 async def test_samples_of_the_named_reader_arrive_at_their_times() -> None:
-    async with served() as (hub, reader), receiving(source()) as got:
+    async with served() as (hub, reader, got):
         await got.until(lambda: got.status.state is ComponentState.WAITING)
         assert "'jetson'" in got.status.report().reason
         await reader.register("jetson")
@@ -101,7 +102,7 @@ async def test_samples_of_the_named_reader_arrive_at_their_times() -> None:
 
 
 async def test_samples_of_others_are_not_taken() -> None:
-    async with served() as (_, reader), receiving(source()) as got:
+    async with served() as (_, reader, got):
         await reader.register("raspberry")
         await reader.send([now_ns()])
         reader.token = "wrong"
@@ -111,7 +112,7 @@ async def test_samples_of_others_are_not_taken() -> None:
 
 
 async def test_a_reader_that_was_away_starts_a_new_history() -> None:
-    async with served() as (_, reader), receiving(source()) as got:
+    async with served() as (_, reader, got):
         await reader.register("jetson")
         await reader.send([now_ns()])
         await got.until(lambda: len(got.of(ImuSample)) == 1)
@@ -122,10 +123,11 @@ async def test_a_reader_that_was_away_starts_a_new_history() -> None:
 
 
 async def test_one_source_for_one_reader() -> None:
-    async with receiving(source()):
+    context = SourceContext()
+    async with receiving(source(), context=context):
         await asyncio.sleep(0)
         with pytest.raises(SourceUnavailable, match="another source"):
-            await source().run(lambda _: None, Status("second"))
+            await source().run(lambda _: None, Status("second"), context)
     # The first has ended, so the place is free.
-    async with receiving(source()) as again:
+    async with receiving(source(), context=context) as again:
         await until(lambda: again.status.state is ComponentState.WAITING)

@@ -75,7 +75,7 @@ async def test_a_bridge_without_free_files_says_so_and_goes_on() -> None:
         # Python opens a file for what is imported late: everything has run once before the files are taken.
         await asyncio.to_thread(bridge.snapshot)
         await until(lambda: bridge.snapshot().cameras["front"].frames["received"] > 50)
-        ports = [bridge.renderers["drawn"].image_port, urlsplit(bridge.http.url).port or 0]  # type: ignore[attr-defined]
+        ports = [bridge.context.renderers["drawn"].image_port, urlsplit(bridge.http.url).port or 0]  # type: ignore[attr-defined]
         waiting = [socket.socket() for _ in ports]
         with few_files(60), all_files_open():
             for sock, port in zip(waiting, ports, strict=True):

@@ -32,6 +32,7 @@ from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
 from vil_adapters.optitrack.legacy import LegacyOptitrackSource
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import SourceUnavailable
+from vil_bridge.core.ports import SourceContext
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import Markers, SourceEvent
 
@@ -340,7 +341,7 @@ class Boneless(SpinMotion):
 
 
 async def follow(config: LegacyOptitrackConfig, receiver: Received) -> None:
-    await LegacyOptitrackSource("old", config).run(receiver.events.append, receiver.status)
+    await LegacyOptitrackSource("old", config).run(receiver.events.append, receiver.status, SourceContext())
 
 
 @pytest.mark.process
@@ -374,5 +375,5 @@ async def test_natnetclient_gives_up_at_newer_servers_and_says_so() -> None:
         config = LegacyOptitrackConfig(command_port=motive.command_port, data_port=free_ports(1, socket.SOCK_DGRAM)[0])
         source = LegacyOptitrackSource("old", config)
         with pytest.raises(SourceUnavailable, match=r"natnetclient gave up: struct\.error"):
-            await asyncio.wait_for(source.run(events.append, Status("old")), 60.0)
+            await asyncio.wait_for(source.run(events.append, Status("old"), SourceContext()), 60.0)
     assert events == []

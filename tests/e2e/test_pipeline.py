@@ -16,7 +16,7 @@ from tests.support.events import until
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.types import ImageArray, Landmark, Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge
-from vil_bridge.daemon.snapshots import brief_status_of, points_of
+from vil_bridge.daemon.snapshots import camera_points
 from vil_bridge.web.live.codec import LivePreview, decode_live
 from vil_bridge.web.live.previews import picture_message
 from vil_renderer.flightgoggles.server import RenderedRequest
@@ -70,8 +70,8 @@ def _bridge(cameras: str, studio: _Studio) -> AbstractAsyncContextManager[Bridge
 
 def _check_rates(bridge: Bridge, studio: _Studio, fast_hz: int, slow_hz: int) -> None:
     """Pictures were due at these rates: drawn, or skipped by the bridge or the renderer on a busy machine."""
-    fast, slow = (studio.asked[name] + bridge.pool.skipped(name).total() for name in ("fast", "slow"))
-    passed_over = bridge.renderers["unity"].status.counters["skipped"]
+    fast, slow = (studio.asked[name] + bridge.context.pool.skipped(name).total() for name in ("fast", "slow"))
+    passed_over = bridge.context.renderers["unity"].status.counters["skipped"]
     assert abs(slow_hz * fast - fast_hz * slow) <= fast_hz * (2 + passed_over), (fast, slow, passed_over)
 
 
@@ -86,7 +86,7 @@ async def _take(receiver: Receiver, count: int) -> list[Frame]:
 
 async def test_pictures_arrive_upright_with_every_stamp_in_order() -> None:
     async with _bridge(_FIXED % "latency_compensation: none", _Studio()) as bridge:
-        with Receiver(bridge.hub.endpoint, variant="raw") as receiver:
+        with Receiver(bridge.context.hub.endpoint, variant="raw") as receiver:
             frames = await _take(receiver, 20)
         stages = ("request", "image", "warp", "encode", "send", "received")
         for frame in frames[5:]:
@@ -107,7 +107,7 @@ async def test_pictures_arrive_upright_with_every_stamp_in_order() -> None:
         await until(lambda: snapshot().cameras["front"].latency["send_to_received"].since_start.count >= 10)
         assert view.collision is True
         assert [(b.name, round(b.u_px), round(b.v_px)) for b in view.landmarks] == [("Gate1_1", 10, 20)]
-        assert bridge.preview("front") is not None
+        assert bridge.context.cameras["front"].preview_jpeg() is not None
 
 
 async def test_status_and_preview_follow_the_renderer_without_any_reader() -> None:
@@ -117,13 +117,13 @@ async def test_status_and_preview_follow_the_renderer_without_any_reader() -> No
         await until(lambda: (bridge.snapshot().cameras["front"].age_s or 9.0) < 1.0)
         view = bridge.snapshot().cameras["front"]
         assert view.range_m == 1.5
-        assert bridge.preview("front") is not None
+        assert bridge.context.cameras["front"].preview_jpeg() is not None
         assert not view.frames.get("rgb/raw")
 
 
 async def test_artificial_delay_shifts_pictures_without_thinning_them() -> None:
     async with _bridge(_FIXED % "latency_compensation: none, artificial_delay_ms: 120", _Studio()) as bridge:
-        with Receiver(bridge.hub.endpoint, variant="raw") as receiver:
+        with Receiver(bridge.context.hub.endpoint, variant="raw") as receiver:
             frames = await _take(receiver, 60)
         delays = [f.stamps["warp"] - f.stamps["image"] for f in frames]
         assert min(delays) >= 120_000_000
@@ -135,8 +135,8 @@ async def test_artificial_delay_shifts_pictures_without_thinning_them() -> None:
 async def test_too_old_pictures_are_dropped_and_counted() -> None:
     studio = _Studio(draw_s=0.08)
     async with _bridge(_FIXED % "latency_compensation: none, max_age_ms: 50", studio) as bridge:
-        with Receiver(bridge.hub.endpoint, variant="raw") as receiver:
-            relay = bridge.paths["front"].relay
+        with Receiver(bridge.context.hub.endpoint, variant="raw") as receiver:
+            relay = bridge.context.cameras["front"].relay
             while relay.dropped["too_old"] < 5:
                 await asyncio.sleep(0.02)
             assert receiver.counters["received"] == 0
@@ -150,7 +150,7 @@ async def test_cameras_share_a_message_and_keep_their_own_rates() -> None:
          modalities: [rgb, depth]}
   slow: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 10, latency_compensation: none}"""
     async with _bridge(cameras, studio) as bridge:
-        with Receiver(bridge.hub.endpoint, "fast", "depth", variant="raw") as receiver:
+        with Receiver(bridge.context.hub.endpoint, "fast", "depth", variant="raw") as receiver:
             frames = await _take(receiver, 60)
         assert np.unique(frames[-1].image).tolist() == [5 * 655]
     assert studio.lists == {("fast", "fast/depth", "slow")}
@@ -164,7 +164,7 @@ async def test_rates_need_not_divide_each_other_and_beacons_belong_to_the_first_
   fast: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 40, latency_compensation: none}
   slow: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 30, latency_compensation: none}"""
     async with _bridge(cameras, studio) as bridge:
-        with Receiver(bridge.hub.endpoint, "slow", variant="raw") as receiver:
+        with Receiver(bridge.context.hub.endpoint, "slow", variant="raw") as receiver:
             frames = await _take(receiver, 60)
         assert frames[-1].metadata["landmarks"] == []
         assert frames[-1].metadata["range_m"] is None
@@ -175,7 +175,7 @@ async def test_rates_need_not_divide_each_other_and_beacons_belong_to_the_first_
 
 async def test_a_reader_is_told_which_variants_a_camera_has() -> None:
     async with _bridge(_FIXED % "latency_compensation: none", _Studio()) as bridge:
-        with Receiver(bridge.hub.endpoint) as receiver:
+        with Receiver(bridge.context.hub.endpoint) as receiver:
             while "raw" not in receiver.problem:
                 await asyncio.sleep(0.02)
             assert "no 'compensated' rgb, only raw" in receiver.problem
@@ -189,21 +189,21 @@ async def test_a_lost_carrier_gives_black_pictures_that_say_so() -> None:
     async with _bridge(camera, studio) as bridge:
         for modality, shown in (("gray", 0), ("depth", 65535)):
             for variant in ("compensated", "raw"):
-                with Receiver(bridge.hub.endpoint, modality=modality, variant=variant) as receiver:
+                with Receiver(bridge.context.hub.endpoint, modality=modality, variant=variant) as receiver:
                     frames = await _take(receiver, 3)
                 for frame in frames:
                     assert frame.tracking_state == "lost"
                     assert frame.metadata["blank"] is True
                     assert np.unique(frame.image).tolist() == [shown]
         assert bridge.snapshot().cameras["front"].dropped["tracking_lost"] >= 5
-        newest = bridge.paths["front"].relay.newest
+        newest = bridge.context.cameras["front"].relay.newest
         assert newest is not None
         preview = decode_live(picture_message(newest[0], newest[1]))
         assert isinstance(preview, LivePreview)
         assert preview.header["blank"] is True
-        assert bridge.preview("front") is None, "a black picture says nothing"
-        assert brief_status_of(bridge)["actors"] == {"drone": "lost"}
-        view, point = bridge.snapshot().cameras["front"], points_of(bridge)["front"]
+        assert bridge.context.cameras["front"].preview_jpeg() is None, "a black picture says nothing"
+        assert bridge.reporter.summary_status()["actors"] == {"drone": "lost"}
+        view, point = bridge.snapshot().cameras["front"], camera_points(bridge.context)["front"]
         assert view.problem.startswith("actor drone is lost")
         assert (view.age_s, point.picture_age_s) == (None, None), "black pictures have no age"
     assert not studio.asked

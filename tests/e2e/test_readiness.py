@@ -19,7 +19,6 @@ from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import RenderedImage, SourceFrame, View, WorldSnapshot
 from vil_bridge.daemon import bridge as app
 from vil_bridge.daemon import readiness
-from vil_bridge.daemon.snapshots import words_of
 from vil_bridge.monitoring.state_changes import PAUSE_NS, TransitionLog
 from vil_bridge.world import world as world_module
 from vil_renderer.flightgoggles.server import RenderedRequest
@@ -38,7 +37,7 @@ async def test_a_lost_carrier_makes_the_bridge_unready_and_its_return_ready(tmp_
         assert any("it carries front" in why for why in blind.reasons)
         ended, _ = await rig.until(lambda s: not s.alive and s.problem.startswith("actor drone is "))
         assert ended.camera["problem"].startswith("actor drone is ")
-        assert words_of(rig.bridge).startswith("not ready: actor drone is ")
+        assert rig.bridge.reporter.status_line().startswith("not ready: actor drone is ")
         assert ended.metrics["vil_ready"] == 0.0
         assert ended.metrics['vil_camera_up{camera="front"}'] == 0.0
         lost = await rig.logged(flowed["id"], "drone", "lost", "warning")
@@ -58,12 +57,12 @@ async def test_the_loss_of_a_carrier_is_a_reason_within_a_second(
         begun_ns = t_ns = now_ns()
         monkeypatch.setattr(world_module, "now_ns", lambda: t_ns)
         pose = np.ones((1, 3)), np.array([[0.0, 0.0, 0.0, 1.0]]), np.array([True])
-        bridge.world.ingest(SourceFrame("motive", 1, None, t_ns, ("cf1",), *pose))
+        bridge.context.world.ingest(SourceFrame("motive", 1, None, t_ns, ("cf1",), *pose))
         while not any(why.startswith("actor drone is ") for why in bridge.readiness.reasons()):  # as readyz asks
             t_ns += 10 * NS_PER_MS
         bridge.readiness.check()
         assert bridge.readiness.problems["front"].startswith("actor drone is ")
-        assert (t_ns - begun_ns) / NS_PER_S + app._WATCH_S < 1.0, "the longest time until the next check"
+        assert (t_ns - begun_ns) / NS_PER_S + app._CHECK_PERIOD_S < 1.0, "the longest time until the next check"
 
 
 async def test_a_camera_that_never_delivers_is_an_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,12 +120,12 @@ def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
 
 async def test_an_imu_that_comes_with_a_reader_is_no_reason_unless_it_is_required() -> None:
     async with drawn_bridge(READERS_IMU % "", draw) as bridge:
-        await until(lambda: bridge.sources["jetson"].status.state is ComponentState.WAITING)
-        await until(lambda: bridge.paths["front"].meter.count > 5 and not bridge.readiness.reasons())
+        await until(lambda: bridge.context.sources["jetson"].status.state is ComponentState.WAITING)
+        await until(lambda: bridge.context.cameras["front"].meter.count > 5 and not bridge.readiness.reasons())
     async with drawn_bridge(READERS_IMU % ", required_within_s: 100", draw) as bridge:
-        (renderer,) = bridge.renderers.values()
+        (renderer,) = bridge.context.renderers.values()
         await until(lambda: renderer.status.state is ComponentState.RUNNING)
-        await until(lambda: bridge.paths["front"].meter.count > 5)
+        await until(lambda: bridge.context.cameras["front"].meter.count > 5)
         assert [why.partition(" is ")[0] for why in bridge.readiness.reasons()] == ["source jetson"]
 
 
@@ -139,10 +138,10 @@ async def test_a_renderer_that_was_too_slow_and_delivers_is_no_reason() -> None:
         return draw(views, snapshot)
 
     async with drawn_bridge((READERS_IMU % "").replace("actor: drone", "actor: world"), slow) as bridge:
-        (renderer,) = bridge.renderers.values()
+        (renderer,) = bridge.context.renderers.values()
         await until(lambda: not pauses and "too slow" in renderer.status.report().reason)  # for two seconds
-        delivered = bridge.paths["front"].meter.count
-        await until(lambda: bridge.paths["front"].meter.count > delivered + 5)
+        delivered = bridge.context.cameras["front"].meter.count
+        await until(lambda: bridge.context.cameras["front"].meter.count > delivered + 5)
         assert renderer.status.state is ComponentState.WAITING
         assert not bridge.readiness.reasons() and not bridge.readiness.problem_of("front")
 
@@ -151,8 +150,8 @@ async def test_a_camera_without_a_reader_delivers(tmp_path: Path) -> None:
     async with truth_rig(tmp_path) as rig:
         rig.receiver.close()
         await rig.until(lambda s: not s.status["streams"]["front"]["subscribers"])
-        before = rig.bridge.paths["front"].meter.count
-        await until(lambda: rig.bridge.paths["front"].meter.count > before + 60)  # 2 s of pictures
+        before = rig.bridge.context.cameras["front"].meter.count
+        await until(lambda: rig.bridge.context.cameras["front"].meter.count > before + 60)  # 2 s of pictures
         alone = await rig.seen()
         assert alone.readyz == 200 and alone.camera["measured_hz"] > 0.0
 
@@ -182,7 +181,7 @@ def test_flickering_is_logged_once_in_two_seconds(caplog: pytest.LogCaptureFixtu
 
 async def test_what_is_frozen_ends_the_dead_mans_signal_before_silence_does(tmp_path: Path) -> None:
     async with truth_rig(tmp_path) as rig:
-        patient = Receiver(rig.bridge.hub.endpoint, "front", variant="raw", timeout_s=1000.0)
+        patient = Receiver(rig.bridge.context.hub.endpoint, "front", variant="raw", timeout_s=1000.0)
         try:
             for part in (rig.motion, rig.painter):
                 await until(lambda: patient.alive and not patient.problem)

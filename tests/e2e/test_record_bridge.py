@@ -87,7 +87,7 @@ async def test_record_and_replay_over_rest(tmp_path: Path) -> None:
         assert refused.status_code == 409
         assert "one.mcap is being recorded" in refused.json()["detail"]
         assert (await web.get("/api/v1/recordings/one.mcap")).status_code == 409
-        relay = bridge.paths["front"].relay
+        relay = bridge.context.cameras["front"].relay
         await until(lambda: relay.delivered["rgb/compensated"] > 20)
         told = await asked(web, "DELETE", "recording")
         assert (told["state"], told["lost"]) == ("idle", {})
@@ -101,7 +101,7 @@ async def test_record_and_replay_over_rest(tmp_path: Path) -> None:
         for bad in ({"name": "two"}, {"name": "../one"}, {"name": "one", "rate": 0}):
             assert (await web.put("/api/v1/replay", json=bad)).status_code in (404, 422)
         await asked(web, "PUT", "replay", name="one", loop=True)
-        line = bridge.sources["mocap"]
+        line = bridge.context.sources["mocap"]
         await until(lambda: line.status.counters["held_back"] > 20)
         playing = await asked(web, "GET", "replay")
         assert (playing["state"], playing["file"]) == ("playing", "one.mcap")
@@ -160,17 +160,17 @@ def check_recording(path: Path) -> None:
 async def test_a_recorded_bridge_is_built_again_and_its_world_moves_as_it_did(tmp_path: Path) -> None:
     bridge = build(written(tmp_path), record=tmp_path / "a.mcap")
     async with running(bridge):
-        await until(lambda: bridge.sources["mocap"].meter.count > 60)
+        await until(lambda: bridge.context.sources["mocap"].meter.count > 60)
     with Recording(tmp_path / "a.mcap") as recording:
         config = replay_config(recording, rate=1.0, loop=False)
         frames = [e for e in recording.events() if isinstance(e, SourceFrame)]
     assert config.sources["mocap"].type == "replay"
     again = Bridge(config.model_copy(update={"http": config.http.model_copy(update={"port": 0})}))
     seen: list[SourceFrame] = []
-    again.records.note = lambda event: seen.append(event) if isinstance(event, SourceFrame) else None  # type: ignore[method-assign]
+    again.recordings.record = lambda event: seen.append(event) if isinstance(event, SourceFrame) else None  # type: ignore[method-assign]
     async with running(again):
         await until(lambda: len(seen) == len(frames))
-        newest = again.world.newest("drone")
+        newest = again.context.world.newest("drone")
     assert newest is not None
     np.testing.assert_allclose(newest[0].p_m, frames[-1].p_m[0] + (10.0, 0.0, 0.0))
     steps = np.diff([f.t_arrival_ns for f in frames])
@@ -234,9 +234,9 @@ async def test_a_loop_resets_sources_that_tell_no_time_and_ends_when_nothing_was
 async def test_the_last_of_two_that_ask_for_a_replay_at_once_has_it(tmp_path: Path) -> None:
     bridge = build(written(tmp_path), record=tmp_path / "a.mcap")
     async with running(bridge):
-        await until(lambda: bridge.sources["mocap"].meter.count > 20)
-        await asyncio.to_thread(bridge.records.stop)
-        desk, path = bridge.records.player, tmp_path / "a.mcap"
+        await until(lambda: bridge.context.sources["mocap"].meter.count > 20)
+        await asyncio.to_thread(bridge.recordings.stop)
+        desk, path = bridge.recordings.player, tmp_path / "a.mcap"
         await asyncio.to_thread(desk.play, path, path.open("rb"), 1.0, True)
         begun = (desk._begin(Recording(path), frozenset({"mocap"}), rate, True) for rate in (0.5, 0.25))
         await asyncio.gather(*begun)

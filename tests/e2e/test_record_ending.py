@@ -53,7 +53,7 @@ async def test_a_bridge_of_any_name_records_into_its_folder(tmp_path: Path) -> N
 
 def takes_more(bridge: Bridge, name: str) -> bool:
     try:
-        bridge.records.opened(name).close()
+        bridge.recordings.opened(name).close()
     except RecordingError:
         return True
     return False
@@ -88,8 +88,8 @@ async def test_a_bridge_that_has_ended_begins_no_recording(tmp_path: Path) -> No
     async with running(bridge):
         pass
     with pytest.raises(RecordingError, match="the bridge is ending"):
-        bridge.records.start("late")
-    assert not bridge.records.stored()
+        bridge.recordings.start("late")
+    assert not bridge.recordings.stored()
 
 
 async def test_a_bridge_ends_while_somebody_waits_for_a_recording_on_a_stalled_disk(
@@ -97,9 +97,9 @@ async def test_a_bridge_ends_while_somebody_waits_for_a_recording_on_a_stalled_d
 ) -> None:
     monkeypatch.setattr("vil_bridge.daemon.recording_service._PATIENCE_S", 2 * _LONG_S)
     bridge = bridge_that_records_into(tmp_path)
-    stopper = threading.Thread(target=bridge.records.stop)
+    stopper = threading.Thread(target=bridge.recordings.stop)
     async with running(bridge):
-        await asyncio.to_thread(bridge.records.start, "a")
+        await asyncio.to_thread(bridge.recordings.start, "a")
         disk.works.clear()
         await asyncio.to_thread(disk.waiting.wait, _LONG_S)
         stopper.start()
@@ -121,7 +121,7 @@ async def test_a_recording_that_a_stalled_disk_begins_too_late_is_refused_and_ha
 
     def start() -> None:
         try:
-            bridge.records.start("a")
+            bridge.recordings.start("a")
         except RecordingError as exc:
             told.append(str(exc))
 
@@ -168,7 +168,7 @@ async def test_what_is_freed_in_the_inbox_may_log_while_another_thread_logs(tmp_
     """Whoever logs holds no lock of the handler's while it waits for the inbox, or each would wait for the other."""
     bridge, before = bridge_that_records_into(tmp_path), set(logging.getLogger().handlers)
     async with running(bridge):
-        await asyncio.to_thread(bridge.records.start, "a")
+        await asyncio.to_thread(bridge.recordings.start, "a")
         (tap,) = set(logging.getLogger().handlers) - before - {bridge.web.log}
         assert tap.lock is not None
         with tap.lock:
@@ -176,7 +176,7 @@ async def test_what_is_freed_in_the_inbox_may_log_while_another_thread_logs(tmp_
             other.start()
             await asyncio.to_thread(other.join, _LONG_S)
             assert not other.is_alive()
-        await asyncio.to_thread(bridge.records.stop)
+        await asyncio.to_thread(bridge.recordings.stop)
 
 
 async def test_a_line_that_is_no_text_does_not_harm_who_logs_it(
@@ -185,11 +185,11 @@ async def test_a_line_that_is_no_text_does_not_harm_who_logs_it(
     monkeypatch.setattr(logging.getLogger(), "handlers", [])  # pytest's own raise what is wrong with a line
     bridge, library = bridge_that_records_into(tmp_path), logging.getLogger("some.library")
     async with running(bridge):
-        await asyncio.to_thread(bridge.records.start, "a")
+        await asyncio.to_thread(bridge.recordings.start, "a")
         library.warning("took %d ms", "long")
         library.warning("%(what)s", {"who": "nobody"})
         library.warning("took %d ms", 3)
-        await asyncio.to_thread(bridge.records.stop)
+        await asyncio.to_thread(bridge.recordings.stop)
     with (tmp_path / "a.mcap").open("rb") as file:
         lines = [Log.FromString(message.data) for _, _, message in make_reader(file).iter_messages(topics="/log")]
     assert [line.message for line in lines if line.name == "some.library"] == ["took 3 ms"]

@@ -25,7 +25,7 @@ from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.errors import ConfigError, RecordingError
 from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.types import ImuSample, SkeletonFrame, SkeletonModel, SourceFrame
-from vil_bridge.daemon.recorded_bridge import facts_of
+from vil_bridge.daemon.recorded_bridge import recording_metadata
 from vil_bridge.recording.export import FORMATS
 from vil_bridge.recording.export.images import decoded
 from vil_bridge.recording.reader import Recording
@@ -67,7 +67,7 @@ def flight(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "bridge.yaml").write_text(CONFIG)
     (folder / "none.txt").write_text("0 0 0 0 0 0 0 1\n")
     config = load(folder / "bridge.yaml", env={}, resolve=registry.resolve)
-    facts = facts_of(config, WallClock.of_run().offset_ns)
+    facts = recording_metadata(config, WallClock.of_run().offset_ns)
     begin_ns = now_ns() - POSES * PERIOD_NS
     recorder = Recorder(folder / "flight.mcap", facts, lambda event: getattr(event, "t_arrival_ns", None))
     for i in range(POSES):
@@ -175,7 +175,7 @@ def test_names_of_bones_are_text_in_tables(tmp_path: Path) -> None:
     human = CONFIG.replace("actors: {", "actors: {person: {kind: human, source: mocap, subject: Actor}, ")
     (tmp_path / "bridge.yaml").write_text(human)
     (tmp_path / "none.txt").write_text("0 0 0 0 0 0 0 1\n")
-    facts = facts_of(load(tmp_path / "bridge.yaml", env={}, resolve=registry.resolve), 0)
+    facts = recording_metadata(load(tmp_path / "bridge.yaml", env={}, resolve=registry.resolve), 0)
     recorder = Recorder(tmp_path / "human.mcap", facts, lambda event: getattr(event, "t_arrival_ns", None))
     model = SkeletonModel("Actor", ("Hip,Left", "=cmd()"), (-1, 0), np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.7]]))
     still, both = np.repeat([[0.0, 0.0, 0.0, 1.0]], 2, axis=0), np.ones(2, dtype=np.bool_)

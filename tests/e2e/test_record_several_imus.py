@@ -14,11 +14,11 @@ from tests.support.events import receiving, until
 from tests.support.record import picture
 from vil_bridge import registry
 from vil_bridge.config.load import load
-from vil_bridge.core.bridge_time import TIME
+from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.daemon.factories import build_world
-from vil_bridge.daemon.recorded_bridge import facts_of
+from vil_bridge.daemon.recorded_bridge import recording_metadata
 from vil_bridge.recording.config import McapConfig
 from vil_bridge.recording.reader import Recording
 from vil_bridge.recording.recorder import Recorder
@@ -67,17 +67,17 @@ def recorded(
     """A recording of the parts, between which the recorder waited that long."""
     (folder / "bridge.yaml").write_text(config)
     loaded = load(folder / "bridge.yaml", env={}, resolve=registry.resolve)
-    facts = facts_of(loaded, WallClock.of_run().offset_ns)
+    facts = recording_metadata(loaded, WallClock.of_run().offset_ns)
     recorder = Recorder(folder / "flight.mcap", facts, lambda event: getattr(event, "t_arrival_ns", None))
     begun_ns = now_ns()
     for number, part in enumerate(parts):
         try:
             if number:
-                TIME.stand_at(begun_ns + number * apart_ns)
+                bridge_clock().stand_at(begun_ns + number * apart_ns)
             for event in part:
                 recorder.queue.enqueue_event(event)
         finally:
-            TIME.real()
+            bridge_clock().real()
     for i in range(3 if blank else 0):
         waiting = picture(i, "raw")
         waiting.header.width, waiting.header.height = 32, 24
@@ -113,7 +113,7 @@ async def test_a_replay_takes_the_place_of_its_live_samples_too(tmp_path: Path) 
     bridge = build(CONFIG + f"record: {{folder: {tmp_path}}}\n")
 
     def turning() -> bool:
-        samples = bridge.world._predictors["drone"].imu.recent(NS_PER_S)
+        samples = bridge.context.world._predictors["drone"].imu.recent(NS_PER_S)
         return samples is not None and bool(np.any(samples.w_radps[:, 2] == 0.1))
 
     async with running(bridge), httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:

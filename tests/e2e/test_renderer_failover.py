@@ -81,7 +81,7 @@ class Theatre:
         self.readers: dict[str, Reader] = {}
 
     def start(self, name: str) -> None:
-        client: Any = self.bridge.renderers[name]
+        client: Any = self.bridge.context.renderers[name]
         ports = ("-input-port", client.pose_port, "-output-port", client.image_port)
         command = (sys.executable, "-m", "vil_renderer.embedded.servers.main", "-scene", "empty", *ports)
         self.children[name] = Program(*command)
@@ -95,7 +95,9 @@ class Theatre:
         return t_ns
 
     def read(self) -> None:
-        self.readers = {camera: Reader(self.bridge.hub.endpoint, camera) for camera in self.bridge.paths}
+        self.readers = {
+            camera: Reader(self.bridge.context.hub.endpoint, camera) for camera in self.bridge.context.cameras
+        }
 
     def now(self) -> BridgeSnapshot:
         return self.bridge.snapshot()

@@ -68,7 +68,10 @@ class Painter:
 @asynccontextmanager
 async def painted(spare: str = "flightgoggles") -> AsyncIterator[tuple[Bridge, dict[str, Painter]]]:
     bridge = build(CONFIG % spare)
-    painters = {name: Painter(client, bridge.config.renderers[name].type) for name, client in bridge.renderers.items()}
+    painters = {
+        name: Painter(client, bridge.context.config.renderers[name].type)
+        for name, client in bridge.context.renderers.items()
+    }
     async with running(bridge):
         try:
             await until(lambda: all(r.report.state == "running" for r in bridge.snapshot().renderers.values()))
@@ -101,7 +104,7 @@ async def test_a_renderer_that_loses_its_last_camera_is_told_to_draw_none() -> N
         main, spare = painters["main"], painters["spare"]
         await asyncio.to_thread(main.close)
         await until(lambda: spare.newest == ("front",))
-        painters["main"] = Painter(bridge.renderers["main"], "flightgoggles")
+        painters["main"] = Painter(bridge.context.renderers["main"], "flightgoggles")
         await until(lambda: bridge.snapshot().cameras["front"].renderer == "main" and not spare.newest)
 
 
@@ -120,6 +123,6 @@ async def test_a_program_of_the_other_protocol_can_stand_by() -> None:
     async with painted("flightmare") as (bridge, painters):
         await asyncio.to_thread(painters["main"].close)
         await until(lambda: bridge.snapshot().cameras["front"].assigned == "fail-over from main")
-        begun = bridge.paths["front"].meter.count
-        await until(lambda: bridge.paths["front"].meter.count >= begun + 20)
+        begun = bridge.context.cameras["front"].meter.count
+        await until(lambda: bridge.context.cameras["front"].meter.count >= begun + 20)
         assert bridge.snapshot().renderers["spare"].utilisation > 0.0

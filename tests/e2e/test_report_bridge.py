@@ -49,7 +49,9 @@ async def fly(bridge: Bridge) -> None:
         t_ns = now_ns()
         half = 0.5 * math.sin(2e-9 * (t_ns % 10**12))
         q = np.array([[0.0, 0.0, math.sin(half), math.cos(half)]])
-        bridge.world.ingest(SourceFrame("imu", 0, None, t_ns, ("drone",), np.zeros((1, 3)), q, np.ones(1, np.bool_)))
+        bridge.context.world.ingest(
+            SourceFrame("imu", 0, None, t_ns, ("drone",), np.zeros((1, 3)), q, np.ones(1, np.bool_))
+        )
         await asyncio.sleep(0.01)
 
 
@@ -75,9 +77,9 @@ async def test_every_frame_has_its_row_and_the_report_every_stage(tmp_path: Path
     page, saved, again = tmp_path / "a.html", tmp_path / "a.jsonl", tmp_path / "b.html"
     async with drawn_bridge(_CONFIG, draw) as bridge:
         flight = asyncio.create_task(fly(bridge))
-        frames = await asyncio.to_thread(read, bridge.hub.endpoint)
+        frames = await asyncio.to_thread(read, bridge.context.hub.endpoint)
         flight.cancel()
-        ledger = bridge.paths["front"].ledger
+        ledger = bridge.context.cameras["front"].ledger
         await until(lambda: all(row.stamps.send is not None for row in ledger.rows()[-20:-10]))
         said = await asyncio.to_thread(reported, "--url", bridge.http.url, "-o", str(page), "--save", str(saved))
         async with httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:

@@ -36,12 +36,12 @@ async def test_reports_over_rest(tmp_path: Path) -> None:
         drawn_bridge(written(tmp_path, CAMERAS), grey) as bridge,
         httpx.AsyncClient(base_url=bridge.http.url, timeout=PATIENCE_S) as web,
     ):
-        await asyncio.to_thread(bridge.records.start, "flight")
-        relay = bridge.paths["front"].relay
+        await asyncio.to_thread(bridge.recordings.start, "flight")
+        relay = bridge.context.cameras["front"].relay
         await until(lambda: relay.delivered["rgb/compensated"] > 100)
         await asyncio.to_thread(_from_the_client, bridge.http.url, tmp_path / "copy.html")
         assert "Camera front" in (tmp_path / "copy.html").read_text(), "of what is written so far"
-        await asyncio.to_thread(bridge.records.stop)
+        await asyncio.to_thread(bridge.recordings.stop)
 
         both = await asyncio.gather(*(web.get(REPORT.format("flight")) for _ in range(2)))
         done, refused = sorted(both, key=lambda answer: answer.status_code)

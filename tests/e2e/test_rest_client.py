@@ -92,7 +92,7 @@ def _send_examples(url: str) -> None:
 async def test_state_and_scene(tmp_path: Path) -> None:
     async with seat(tmp_path) as bridge:
         film(bridge, 1, (0.5, 0.0, 1.0))
-        await until(lambda: bridge.paths["front"].relay.newest is not None)
+        await until(lambda: bridge.context.cameras["front"].relay.newest is not None)
         await asyncio.to_thread(_read_everything, bridge)
 
 
@@ -144,7 +144,7 @@ def _change_everything(bridge: Bridge) -> None:
     assert moved.p_m == pytest.approx(mount.p_m)
     assert moved.q_xyzw == pytest.approx(mount.q_xyzw)
     assert api.get_mount("front") == moved
-    assert bridge.paths["front"].camera.T_body_camera.p_m.tolist() == pytest.approx(list(mount.p_m))
+    assert bridge.context.cameras["front"].camera.T_body_camera.p_m.tolist() == pytest.approx(list(mount.p_m))
     box = PropBody(p_m=(1.0, 1.0, 0.5), size_m=(1.0, 0.5, 1.0))
     assert api.put_prop("box", box).q_xyzw == (0.0, 0.0, 0.0, 1.0)
     assert list(api.get_props()) == ["box"]

@@ -59,9 +59,9 @@ async def test_a_bridge_with_outputs(tmp_path: Path) -> None:
     with zenoh.open(config) as session:
         reader = session.declare_subscriber("7/vil/front/image_raw/**", got.append)
         async with drawn_bridge(_CONFIG % (place, tmp_path / "out" / "run"), draw) as bridge:
-            kept = bridge.ways_out.outputs["bag"][0].status.counters
+            kept = bridge.context.outputs.outputs["bag"][0].status.counters
             await until(lambda: len(got) >= 5 and kept["sent"] >= 5)
-            states = {name: str(output.status.state) for name, (output, _) in bridge.ways_out.outputs.items()}
+            states = {name: str(output.status.state) for name, (output, _) in bridge.context.outputs.outputs.items()}
         reader.undeclare()
     assert states == dict.fromkeys(("bag", "ros", "wire"), "running")
     pictures = [ros_types.Image.deserialize(sample.payload.to_bytes()) for sample in got]

@@ -27,7 +27,7 @@ from tests.support.common import ROOT, needs_gl
 from tests.support.events import until
 from tests.support.programs import VIL_BRIDGE, Program, run
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
-from vil_bridge.core.vehicle_commands import VEHICLE_DESK, VehicleCommand, VehicleState
+from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleState
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.outputs.stream.vehicle_client import VehicleClient
 from vil_renderer.flightgoggles.client import FlightGogglesClient
@@ -63,19 +63,20 @@ def written(vehicle: str = "", camera: str = "", room: str = "0, 0, 0", start: s
     return CONFIG % (room, start, vehicle, camera)
 
 
-def drone() -> VehicleState:
-    return VEHICLE_DESK.state("drone")
+def drone(bridge: Bridge) -> VehicleState:
+    return bridge.context.for_sources.vehicles.state("drone")
 
 
-async def flying() -> None:
+async def flying(bridge: Bridge) -> None:
     """Wait until the vehicle is simulated."""
-    await until(lambda: VEHICLE_DESK.names() == ["drone"] and drone().steps > 10, LOAD_S)
+    vehicles = bridge.context.for_sources.vehicles
+    await until(lambda: vehicles.names() == ["drone"] and drone(bridge).steps > 10, LOAD_S)
 
 
 @asynccontextmanager
 async def bare_bridge() -> AsyncIterator[Bridge]:
     async with running(written()) as bridge:
-        await flying()
+        await flying(bridge)
         yield bridge
 
 
@@ -96,7 +97,7 @@ async def test_rest_tells_commands_and_refuses() -> None:
         url = "/api/v1/vehicles/drone/command"
         body = {"mode": "position", "values": {"p_world_m": [0, 4, 2.5], "yaw_rad": 0.5}}
         assert (await web.post(url, json=body)).status_code == 200
-        await until(lambda: drone().p_world_m[2] > 2.3)
+        await until(lambda: drone(bridge).p_world_m[2] > 2.3)
         for wrong, status, told in (
             ({"mode": "position", "values": [1.0]}, 422, "mode 'position' takes p_world_m (3, m), yaw_rad (1, rad)"),
             ({"mode": "loop"}, 422, "drone has no mode 'loop'"),
@@ -108,7 +109,7 @@ async def test_rest_tells_commands_and_refuses() -> None:
         assert (await web.post("/api/v1/vehicles/dron/command", json={})).status_code == 404
         assert "known: drone" in (await web.get("/api/v1/vehicles/dron")).json()["detail"]
         assert (await web.post(url, json={"action": "reset"})).status_code == 200
-        await until(lambda: drone().p_world_m[2] < 1.6)
+        await until(lambda: drone(bridge).p_world_m[2] < 1.6)
         assert "/api/v1/vehicles/{name}/command" in (await web.get("/api/v1/openapi.json")).json()["paths"]
         status = (await web.get("/api/v1/sources/sim")).json()
         assert status["report"]["counters"]["steps"] > 0
@@ -120,7 +121,7 @@ async def test_the_control_channel_commands_too() -> None:
     async with bare_bridge() as bridge:
 
         def talk() -> dict[str, Any]:
-            with VehicleClient(bridge.hub.endpoint, timeout_s=20.0) as client:
+            with VehicleClient(bridge.context.hub.endpoint, timeout_s=20.0) as client:
                 assert client.names() == ["drone"]
                 client.fly("drone", "velocity", {"v_world_mps": [0.0, 0.0, 1.0], "yaw_radps": 0.0})
                 for subject, mode, values, told in (
@@ -137,14 +138,14 @@ async def test_the_control_channel_commands_too() -> None:
 
         state = await asyncio.to_thread(talk)
         assert (state["model"], state["source"]) == ("flightgoggles", "sim")
-        await until(lambda: drone().v_world_mps[2] > 0.8)
+        await until(lambda: drone(bridge).v_world_mps[2] > 0.8)
 
         def disarm() -> None:
-            with VehicleClient(bridge.hub.endpoint, timeout_s=20.0) as client:
+            with VehicleClient(bridge.context.hub.endpoint, timeout_s=20.0) as client:
                 client.arm("drone", armed=False)
 
         await asyncio.to_thread(disarm)
-        await until(lambda: not drone().armed)
+        await until(lambda: not drone(bridge).armed)
 
 
 def test_a_client_without_a_bridge_says_so() -> None:
@@ -170,27 +171,29 @@ async def test_a_wall_of_the_renderer_is_never_passed() -> None:
     """The hall's banner hangs at x = 9.95 m; the room's frame is shifted, as the vehicle must not notice."""
     needs_gl()
     bridge = build(written("contact: {radius_m: 0.2, reach_m: 1.5}", CAMERA, "0, 0.5, 0", "8.8, -1, 2.5"))
-    (link,) = bridge.renderers.values()
+    (link,) = bridge.context.renderers.values()
     assert isinstance(link, FlightGogglesClient)
     with embedded(link):
         async with running(bridge):
-            await flying()
-            await until(lambda: bridge.paths["front"].relay.newest is not None, LOAD_S)
+            await flying(bridge)
+            await until(lambda: bridge.context.cameras["front"].relay.newest is not None, LOAD_S)
             deepest = [0.0]
-            emitted = bridge.world
+            emitted = bridge.context.world
 
             def look() -> bool:
-                VEHICLE_DESK.command(VehicleCommand("drone", mode="velocity", values=[1.5, 0.0, 0.0, 0.0]))
+                bridge.context.for_sources.vehicles.command(
+                    VehicleCommand("drone", mode="velocity", values=[1.5, 0.0, 0.0, 0.0])
+                )
                 newest = emitted.newest("drone")
                 assert newest is not None
                 deepest.append(float(newest[0].p_m[0]))
-                if not drone().collisions:
-                    touched[0] = drone().steps
-                return drone().steps > touched[0] + 2 * 960
+                if not drone(bridge).collisions:
+                    touched[0] = drone(bridge).steps
+                return drone(bridge).steps > touched[0] + 2 * 960
 
-            touched = [drone().steps]
+            touched = [drone(bridge).steps]
             await until(look, 60.0)
-            assert drone().collisions
+            assert drone(bridge).collisions
     assert 9.6 < max(deepest) <= 9.95 - 0.2 + 0.01
 
 
@@ -199,13 +202,15 @@ async def test_a_renderer_that_tells_only_hits_sends_the_vehicle_back() -> None:
         images = tuple(RenderedImage(v, np.zeros((v.camera.height_px, v.camera.width_px, 3), np.uint8)) for v in views)
         return RenderedRequest(images, collision=any(view.T_world_camera.p_m[1] > 4.6 for view in views))
 
-    async with drawn_bridge(written("", CAMERA), draw):
-        await flying()
-        VEHICLE_DESK.command(VehicleCommand("drone", mode="velocity", values=[0.0, 1.5, 0.0, 0.0]))
-        await until(lambda: drone().collisions)
-        await until(lambda: not drone().armed)
-        assert drone().p_world_m[1] < 4.1
-        assert drone().pilot == "autopilot"
+    async with drawn_bridge(written("", CAMERA), draw) as bridge:
+        await flying(bridge)
+        bridge.context.for_sources.vehicles.command(
+            VehicleCommand("drone", mode="velocity", values=[0.0, 1.5, 0.0, 0.0])
+        )
+        await until(lambda: drone(bridge).collisions)
+        await until(lambda: not drone(bridge).armed)
+        assert drone(bridge).p_world_m[1] < 4.1
+        assert drone(bridge).pilot == "autopilot"
 
 
 # --- by hand --------------------------------------------------------------------------------------
@@ -255,15 +260,15 @@ async def test_keys_fly_disarm_reset_and_quit() -> None:
         cockpit = Cockpit(bridge.http.url)
         await until(lambda: b"drone:" in cockpit.seen, LOAD_S)
         assert b"arm or disarm" in cockpit.seen
-        await cockpit.typing(b"\x1b[A", lambda: drone().v_world_mps[2] > 0.5)
-        await cockpit.typing(b"w", lambda: drone().v_world_mps[0] > 0.5)
-        await cockpit.typing(b"\x1b[D", lambda: drone().w_body_radps[2] > 0.3)
-        assert (drone().mode, drone().pilot) == ("velocity", "command")
+        await cockpit.typing(b"\x1b[A", lambda: drone(bridge).v_world_mps[2] > 0.5)
+        await cockpit.typing(b"w", lambda: drone(bridge).v_world_mps[0] > 0.5)
+        await cockpit.typing(b"\x1b[D", lambda: drone(bridge).w_body_radps[2] > 0.3)
+        assert (drone(bridge).mode, drone(bridge).pilot) == ("velocity", "command")
         cockpit.type(b"m")
-        await until(lambda: not drone().armed)
+        await until(lambda: not drone(bridge).armed)
         await until(lambda: b"DISARMED" in cockpit.seen)
         cockpit.type(b"0")
-        await until(lambda: drone().armed)
+        await until(lambda: drone(bridge).armed)
         cockpit.type(b"h")
         await until(lambda: cockpit.seen.count(b"arm or disarm") == 2)
         cockpit.type(b"q")
@@ -281,12 +286,12 @@ async def test_a_gamepad_flies(tmp_path: Path) -> None:
         whole = struct.pack("<IhBB", 1, -32767, 2, 3) + struct.pack("<IhBB", 2, 1000, 2 | 0x80, 1)
         os.write(device, whole[:5])
         os.write(device, whole[5:])
-        await until(lambda: drone().v_world_mps[2] > 1.5)
-        assert abs(drone().v_world_mps[0]) < 0.2, "a stick that hardly moves is at rest"
+        await until(lambda: drone(bridge).v_world_mps[2] > 1.5)
+        assert abs(drone(bridge).v_world_mps[0]) < 0.2, "a stick that hardly moves is at rest"
         os.write(device, struct.pack("<IhBB", 3, 0, 2, 3) + struct.pack("<IhBB", 4, 32767, 2, 0))
-        await until(lambda: drone().v_world_mps[1] < -1.0)
+        await until(lambda: drone(bridge).v_world_mps[1] < -1.0)
         os.write(device, struct.pack("<IhBB", 5, 1, 1, 0))
-        await until(lambda: not drone().armed)
+        await until(lambda: not drone(bridge).armed)
         cockpit.type(b"q")
         assert await asyncio.to_thread(cockpit.end) == 0
     os.close(device)
@@ -334,6 +339,6 @@ async def test_the_pages_commands_work() -> None:
             here = [word.replace("http://127.0.0.1:8080/", bridge.http.url) for word in words]
             done = await asyncio.to_thread(subprocess.run, [*here, "--fail-with-body"], capture_output=True, timeout=60)
             assert done.returncode == 0, done
-        local = code.replace('"tcp://127.0.0.1:5560"', f'"{bridge.hub.endpoint}", timeout_s=20.0')
+        local = code.replace('"tcp://127.0.0.1:5560"', f'"{bridge.context.hub.endpoint}", timeout_s=20.0')
         await asyncio.to_thread(exec, compile(local, "simulated.md", "exec"), {})
-        await until(lambda: drone().pilot == "autopilot")
+        await until(lambda: drone(bridge).pilot == "autopilot")

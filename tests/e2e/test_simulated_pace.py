@@ -14,9 +14,9 @@ import pytest
 from tests.support.events import receiving
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.source import SimulatedSource
-from vil_bridge.core.bridge_time import TIME
+from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.supervisor import ComponentState
-from vil_bridge.core.vehicle_commands import VEHICLE_DESK, VehicleCommand
+from vil_bridge.core.vehicle_commands import VehicleCommand
 
 pytestmark = pytest.mark.process
 
@@ -31,11 +31,11 @@ def source(**more: Any) -> SimulatedSource:
 
 @contextmanager
 def simulated_time(rate: float) -> Iterator[None]:
-    TIME.run(rate)
+    bridge_clock().run(rate)
     try:
         yield
     finally:
-        TIME.real()
+        bridge_clock().real()
 
 
 def _children() -> list[int]:
@@ -49,13 +49,16 @@ async def test_a_world_that_stands_from_the_start_shows_its_vehicles_and_takes_c
     with simulated_time(0.0):
         async with receiving(source(process=process)) as received:
             await received.until(lambda: received.status.state is ComponentState.RUNNING, LOAD_S)
-            state = VEHICLE_DESK.state("drone")
+            state = received.context.vehicles.state("drone")
             assert (state.steps, state.armed, state.p_world_m) == (0, True, (0.0, 0.0, 1.0))
-            VEHICLE_DESK.command(VehicleCommand("drone", mode="position", values=[0.0, 0.0, 2.0, 0.0]))
-            TIME.run(1.0, 100_000_000)
-            TIME.run(1.0, 150_000_000)  # behind the one that is under way
-            await received.until(lambda: VEHICLE_DESK.state("drone").steps >= 240)
-            assert (VEHICLE_DESK.state("drone").steps, VEHICLE_DESK.state("drone").mode) == (240, "position")
+            received.context.vehicles.command(VehicleCommand("drone", mode="position", values=[0.0, 0.0, 2.0, 0.0]))
+            bridge_clock().run(1.0, 100_000_000)
+            bridge_clock().run(1.0, 150_000_000)  # behind the one that is under way
+            await received.until(lambda: received.context.vehicles.state("drone").steps >= 240)
+            assert (received.context.vehicles.state("drone").steps, received.context.vehicles.state("drone").mode) == (
+                240,
+                "position",
+            )
 
 
 @pytest.mark.parametrize("rate_hz", [200.0, 1.0])
@@ -65,8 +68,8 @@ async def test_time_does_not_run_away_from_vehicles_that_cannot_keep_up(rate_hz:
             for _ in range(20):
                 last = (await received.more_frames(1, LOAD_S))[-1]
                 assert last.t_foreign_ns is not None
-                assert TIME.now_ns() - last.t_foreign_ns <= max(0.25, 2.0 / rate_hz) * 1e9
-    assert TIME.mapping.until_ns is None
+                assert bridge_clock().now_ns() - last.t_foreign_ns <= max(0.25, 2.0 / rate_hz) * 1e9
+    assert bridge_clock().mapping.until_ns is None
 
 
 async def test_a_process_that_is_stopped_is_told_and_flies_on() -> None:
@@ -81,4 +84,4 @@ async def test_a_process_that_is_stopped_is_told_and_flies_on() -> None:
             os.kill(child, signal.SIGCONT)
         await received.until(lambda: received.status.counters["late"] > 960)
         assert received.status.state is ComponentState.RUNNING
-        assert VEHICLE_DESK.state("drone").p_world_m == pytest.approx((0.0, 0.0, 1.0), abs=0.01)
+        assert received.context.vehicles.state("drone").p_world_m == pytest.approx((0.0, 0.0, 1.0), abs=0.01)

@@ -17,12 +17,12 @@ from pydantic import ValidationError
 from tests.support.events import receiving, until
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.source import SimulatedSource
-from vil_bridge.core.bridge_time import TIME
+from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorKind, ImuSample
-from vil_bridge.core.vehicle_commands import VEHICLE_DESK, VehicleCommand
+from vil_bridge.core.vehicle_commands import VehicleCommand
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 
@@ -97,7 +97,7 @@ async def test_a_motion_capture_room_stands_between() -> None:
     assert numbers[-1] - numbers[0] + 1 > len(frames) + 5, "some are lost"
     assert np.std([f.p_m[0] for f in frames], axis=0) == pytest.approx(1e-3 * 10.0, rel=0.4), "density sqrt(rate/2)"
     assert received.exchanges == [], "a room's clock is found by its stamps"
-    assert VEHICLE_DESK.names() == []
+    assert received.context.vehicles.names() == []
     with pytest.raises(ValidationError, match="mocap has no parameter 'latency'; known: rate_hz, latency_s"):
         SimulatedConfig.model_validate({**config, "mocap": {"latency": 1}})
 
@@ -106,16 +106,16 @@ async def test_a_motion_capture_room_stands_between() -> None:
 async def test_commands_are_taken_or_refused_with_a_reason(process: bool) -> None:
     async with receiving(source(process, command_timeout_ms=60_000)) as received:
         await received.more_frames(1, LOAD_S)
-        assert VEHICLE_DESK.names() == ["drone"]
+        assert received.context.vehicles.names() == ["drone"]
         values: dict[str, float | list[float]] = {"v_world_mps": [0.0, 0.0, 1.0], "yaw_radps": 0.0}
-        VEHICLE_DESK.command(VehicleCommand("drone", mode="velocity", values=values))
-        await received.until(lambda: VEHICLE_DESK.state("drone").v_world_mps[2] > 0.8)
-        state = VEHICLE_DESK.state("drone")
+        received.context.vehicles.command(VehicleCommand("drone", mode="velocity", values=values))
+        await received.until(lambda: received.context.vehicles.state("drone").v_world_mps[2] > 0.8)
+        state = received.context.vehicles.state("drone")
         assert (state.mode, state.pilot, state.commands, state.armed) == ("velocity", "command", 1, True)
-        VEHICLE_DESK.command(VehicleCommand("drone", "disarm"))
-        await received.until(lambda: not VEHICLE_DESK.state("drone").armed)
-        VEHICLE_DESK.command(VehicleCommand("drone", "reset"))
-        await received.until(lambda: VEHICLE_DESK.state("drone").armed)
+        received.context.vehicles.command(VehicleCommand("drone", "disarm"))
+        await received.until(lambda: not received.context.vehicles.state("drone").armed)
+        received.context.vehicles.command(VehicleCommand("drone", "reset"))
+        await received.until(lambda: received.context.vehicles.state("drone").armed)
         for wrong, reason in (
             (VehicleCommand("drone", mode="sideways"), "has no mode 'sideways'; known: motor_speeds, rates"),
             (
@@ -127,18 +127,18 @@ async def test_commands_are_taken_or_refused_with_a_reason(process: bool) -> Non
             (VehicleCommand("drone", mode="velocity", values=[float("nan")] * 4), "must be finite"),
         ):
             with pytest.raises(ValueError, match=reason):
-                VEHICLE_DESK.command(wrong)
-    assert VEHICLE_DESK.names() == []
+                received.context.vehicles.command(wrong)
+    assert received.context.vehicles.names() == []
     assert [reset.source for reset in received.resets] == ["sim"]
 
 
 @contextmanager
 def simulated_time(rate: float) -> Iterator[None]:
-    TIME.run(rate)
+    bridge_clock().run(rate)
     try:
         yield
     finally:
-        TIME.real()
+        bridge_clock().real()
 
 
 @BOTH
@@ -146,17 +146,17 @@ async def test_vehicles_stand_go_on_and_hurry_with_the_bridges_time(process: boo
     with simulated_time(1.0):
         async with receiving(source(process)) as received:
             await received.more_frames(10, LOAD_S)
-            TIME.run(0.0)
-            stopped_ns = TIME.now_ns()
+            bridge_clock().run(0.0)
+            stopped_ns = bridge_clock().now_ns()
             await received.until(lambda: received.frames[-1].t_foreign_ns > stopped_ns - 6_000_000)  # type: ignore[operator]
             count = len(received.frames)
             await asyncio.sleep(0.1)
             assert len(received.frames) <= count + 1
             assert all(f.t_foreign_ns is not None and f.t_foreign_ns <= stopped_ns for f in received.frames)
-            TIME.run(1.0, 100_000_000)
+            bridge_clock().run(1.0, 100_000_000)
             await received.until(lambda: received.frames[-1].t_foreign_ns > stopped_ns + 94_000_000)  # type: ignore[operator]
             assert received.frames[-1].t_foreign_ns <= stopped_ns + 100_000_000  # type: ignore[operator]
-            TIME.run(4.0)
+            bridge_clock().run(4.0)
             await received.more_frames(100)
 
 
@@ -169,7 +169,7 @@ async def test_a_process_that_is_killed_is_started_again_and_histories_start_ove
         await received.more_frames(5, LOAD_S)
         assert received.status.report().retries == 1
         assert "process that steps the vehicles of sim is gone" in str(received.status.report().last_error)
-        assert VEHICLE_DESK.names() == ["drone"]
+        assert received.context.vehicles.names() == ["drone"]
     assert _children() == []
 
 

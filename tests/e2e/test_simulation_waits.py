@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.bridge_rig import drawn_bridge
 from tests.support.events import until
-from vil_bridge.core.bridge_time import REAL_TIME, TIME, machine_ns, now_ns
+from vil_bridge.core.bridge_time import REAL_TIME, machine_ns, now_ns
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import RenderedImage, SourceEvent, SourceFrame, View, WorldSnapshot
 from vil_bridge.daemon import readiness
@@ -57,16 +57,16 @@ async def test_every_picture_comes_in_simulated_time(tmp_path: Path) -> None:
     pencil = SlowPencil()
     async with drawn_bridge(write(tmp_path), pencil) as bridge:
         await until(lambda: len(pencil.t_pose_ns) > 8)
-        skipped = bridge.pool.skipped("front")
+        skipped = bridge.context.pool.skipped("front")
         first, begun_ns, t_ns = len(pencil.t_pose_ns), machine_ns(), now_ns()
         await until(lambda: len(pencil.t_pose_ns) >= first + 30)
         drawn, simulated_ns, real_ns = len(pencil.t_pose_ns) - first, now_ns() - t_ns, machine_ns() - begun_ns
-        assert bridge.pool.skipped("front") == skipped
+        assert bridge.context.pool.skipped("front") == skipped
         # One may be under way; all others were drawn, one each period of simulated time.
         assert abs(drawn - simulated_ns / NOMINAL_NS) <= 2.0
         assert simulated_ns < 0.35 * real_ns
-        assert 0.0 < bridge.time.state().reached < 1.0
-    assert TIME.mapping == REAL_TIME
+        assert 0.0 < bridge.context.simulation.state().reached < 1.0
+    assert bridge.context.simulation.clock.mapping == REAL_TIME
 
 
 async def test_time_goes_on_when_the_renderer_is_gone(tmp_path: Path) -> None:
@@ -74,9 +74,9 @@ async def test_time_goes_on_when_the_renderer_is_gone(tmp_path: Path) -> None:
     async with drawn_bridge(write(tmp_path), pencil) as bridge:
         await until(lambda: len(pencil.t_pose_ns) > 3)
         pencil.duration_s = 3.0
-        await until(lambda: bridge.time.state().reached == 0.0)
+        await until(lambda: bridge.context.simulation.state().reached == 0.0)
         held_ns = now_ns()
-        (client,) = bridge.renderers.values()
+        (client,) = bridge.context.renderers.values()
         await until(lambda: client.status.report().state != "running")
         await until(lambda: now_ns() > held_ns + NOMINAL_NS)
         pencil.duration_s = 0.0
@@ -107,9 +107,9 @@ async def flown(path: Path, pencil: SlowPencil, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(World, "ingest", noting)
     async with drawn_bridge(path, pencil) as bridge:
         await until(lambda: len(pencil.t_pose_ns) > 8)  # until its first answer nobody waits for a renderer
-        skipped, drawn, t_ns = bridge.pool.skipped("front"), len(pencil.t_pose_ns), now_ns()
+        skipped, drawn, t_ns = bridge.context.pool.skipped("front"), len(pencil.t_pose_ns), now_ns()
         await until(lambda: len(poses) > 1 and poses[-1][0] - poses[0][0] >= NS_PER_S)
-        assert bridge.pool.skipped("front") == skipped
+        assert bridge.context.pool.skipped("front") == skipped
         # One picture each period of simulated time; one may be under way.
         assert abs(len(pencil.t_pose_ns) - drawn - (now_ns() - t_ns) / NOMINAL_NS) <= 2.0
     monkeypatch.setattr(World, "ingest", ingest)

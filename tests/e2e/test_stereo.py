@@ -72,7 +72,7 @@ class Studio:
 
 async def frames_of(bridge: Bridge, camera: str, found: dict[int, Frame], enough: asyncio.Event) -> dict[str, Any]:
     """Collect frames by id until ``enough``; what the reader is told about the camera."""
-    with Receiver(bridge.hub.endpoint, camera=camera, variant="raw", color="gray", encoding="raw") as receiver:
+    with Receiver(bridge.context.hub.endpoint, camera=camera, variant="raw", color="gray", encoding="raw") as receiver:
         while not enough.is_set():
             frame = await asyncio.to_thread(receiver.next, 0.1)
             if frame is not None:
@@ -167,11 +167,13 @@ class Restless(RunningDelay):
 @pytest.mark.wire
 async def test_both_cameras_are_asked_for_one_instant_while_the_delay_is_measured() -> None:
     bridge = build(BRIDGE % PAIR)
-    cameras = [bridge.paths[name].camera for name in ("front", "front_right")]
+    cameras = [bridge.context.cameras[name].camera for name in ("front", "front_right")]
     assert cameras[0].delay is cameras[1].delay
     delay = Restless(30_000_000)
     cameras = [replace(camera, delay=delay) for camera in cameras]
-    scheduler = Scheduler(bridge.renderers["a"], cameras, bridge.world, lambda _c: True, lambda _c, _t: None)
+    scheduler = Scheduler(
+        bridge.context.renderers["a"], cameras, bridge.context.world, lambda _c: True, lambda _c, _t: None
+    )
     for i in range(3):
         left, right = scheduler.build(1_000_000_000 * (i + 1), (True, True)).views
         assert left.t_pose_ns == right.t_pose_ns
@@ -183,11 +185,11 @@ async def test_both_cameras_are_asked_for_one_instant_while_the_delay_is_measure
 @pytest.mark.wire
 async def test_a_pair_is_never_torn_apart() -> None:
     bridge = build(BRIDGE % PAIR)
-    wishes = {name: path.wish(bridge.config) for name, path in bridge.paths.items()}
+    preferences = {name: path.preference(bridge.context.config) for name, path in bridge.context.cameras.items()}
     close(bridge)
-    assert (wishes["front_right"].beside, wishes["front"].beside) == ("front", "")
+    assert (preferences["front_right"].beside, preferences["front"].beside) == ("front", "")
     cost_ns = {"a": 8e6, "b": 8e6}
-    assigner = Assigner(wishes)
+    assigner = Assigner(preferences)
     homes = []
     for step, working in enumerate(({"a", "b"}, {"b"}, {"a", "b"}, {"a"}, {"a", "b"}), 1):
         for tick in range(200):
@@ -203,10 +205,10 @@ async def test_a_pair_is_never_torn_apart() -> None:
 
 def close(bridge: Bridge) -> None:
     """Release what a bridge that never ran holds."""
-    for path in bridge.paths.values():
+    for path in bridge.context.cameras.values():
         assert isinstance(path, CameraRunner)
         path.relay.close()
         path.sink.close()
-    for renderer in bridge.renderers.values():
+    for renderer in bridge.context.renderers.values():
         renderer.close()
     bridge.http.stop()

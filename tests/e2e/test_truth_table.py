@@ -114,7 +114,7 @@ async def test_a_slow_and_a_broken_renderer(tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def _garbage(rig: TruthRig) -> Iterator[None]:
-    client = rig.bridge.renderers["hall"]
+    client = rig.bridge.context.renderers["hall"]
     assert isinstance(client, FlightGogglesClient)
     with zmq.Context() as context, context.socket(zmq.PUB) as socket:
         socket.setsockopt(zmq.LINGER, 0)
@@ -140,7 +140,7 @@ async def test_modes_and_links(tmp_path: Path) -> None:
         await carried_out(rig, "faults", after)
         await asyncio.to_thread(api.put_faults, "motive", "")
         await asyncio.to_thread(api.start_recording, "flight")
-        meter = rig.bridge.sources["motive"].meter
+        meter = rig.bridge.context.sources["motive"].meter
         flown = meter.count + 100
         await until(lambda: meter.count > flown, LIMIT_S)
         await asyncio.to_thread(api.stop_recording)
@@ -153,7 +153,7 @@ async def test_modes_and_links(tmp_path: Path) -> None:
 
 async def _link_cut(rig: TruthRig) -> None:
     """A second reader behind a radio link, which is cut."""
-    ports = int(rig.bridge.hub.endpoint.rpartition(":")[2]), rig.bridge.paths["front"].sink.port
+    ports = int(rig.bridge.context.hub.endpoint.rpartition(":")[2]), rig.bridge.context.cameras["front"].sink.port
     links = [LinkEmulator(LinkSpec.parse(f"tcp:{RADIO}:{port}={port}")) for port in ports]
     for link in links:
         await link.start()
@@ -181,12 +181,12 @@ async def test_the_bridge_stops(tmp_path: Path) -> None:
     row = ROWS["bridge stopped"]
     async with contextlib.AsyncExitStack() as stack:
         rig = await stack.enter_async_context(truth_rig(tmp_path))
-        receiver = Receiver(rig.bridge.hub.endpoint, "front", variant="raw", timeout_s=TIMEOUT_S)
+        receiver = Receiver(rig.bridge.context.hub.endpoint, "front", variant="raw", timeout_s=TIMEOUT_S)
         stack.push_async_callback(asyncio.to_thread, receiver.close)
         await until(lambda: receiver.alive, LIMIT_S)
         rig.bridge.http.stop()
-        rig.bridge.hub.close()
-        rig.bridge.pool.stop()
+        rig.bridge.context.hub.close()
+        rig.bridge.context.pool.stop()
         await until(lambda: receiver.alive is row.alive and "no answer from" in receiver.problem, LIMIT_S)
         with pytest.raises(OSError):
             await rig.get("readyz")
@@ -196,7 +196,7 @@ async def test_no_camera() -> None:
     row = ROWS["no camera"]
     text = 'version: 1\nstream: {bind: "tcp://127.0.0.1:0"}\nhttp: {port: 0}\nrealtime: {fifo_priority: 0}\n'
     async with running(text) as bridge:
-        receiver = Receiver(bridge.hub.endpoint, "front", timeout_s=TIMEOUT_S)
+        receiver = Receiver(bridge.context.hub.endpoint, "front", timeout_s=TIMEOUT_S)
         try:
             await until(lambda: "no camera named 'front'" in receiver.problem, LIMIT_S)
             now = await seen_of(bridge, receiver)

@@ -18,6 +18,7 @@ from vil_adapters.vicon.udp_source import ObjectTracker, TrackerUdpSource
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.faults import Faults
+from vil_bridge.core.ports import SourceContext
 from vil_bridge.core.supervisor import ComponentState, Status
 
 pytestmark = pytest.mark.wire
@@ -118,7 +119,7 @@ async def test_a_port_in_use_is_unavailable() -> None:
         taken.bind(("", 0))
         source = TrackerUdpSource("lab", TrackerUdpConfig(port=taken.getsockname()[1]))
         with pytest.raises(SourceUnavailable, match="cannot listen on UDP port"):
-            await source.run(lambda _: None, Status("lab"))
+            await source.run(lambda _: None, Status("lab"), SourceContext())
 
 
 async def test_blocks_are_padded_and_hold_as_many_objects_as_fit() -> None:

@@ -21,6 +21,7 @@ from vil_adapters.vicon.config import ViconConfig
 from vil_adapters.vicon.source import ViconSource
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import SourceUnavailable
+from vil_bridge.core.ports import SourceContext
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import SourceFrame, SourceReset
 
@@ -357,4 +358,4 @@ async def test_an_unknown_server_is_unavailable() -> None:
     source = ViconSource("lab", ViconConfig(server="no-such-host.invalid"))
     with pytest.raises(SourceUnavailable, match=r"cannot find no-such-host\.invalid"):
         async with asyncio.timeout(60):
-            await source.run(lambda _: None, Status("lab"))
+            await source.run(lambda _: None, Status("lab"), SourceContext())

@@ -23,7 +23,7 @@ from vil_adapters.vrpn.source import VrpnSource
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import PoseSource
+from vil_bridge.core.ports import PoseSource, SourceContext
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import FloatArray, SourceFrame
 
@@ -324,7 +324,7 @@ async def test_nobody_else_may_connect_back() -> None:
 async def test_an_unknown_computer_is_for_the_supervisor() -> None:
     unknown = VrpnSource("lab", VrpnConfig(server="no-such-computer.invalid"))
     with pytest.raises(SourceUnavailable, match="cannot reach no-such-computer"):
-        await unknown.run(lambda _event: None, Status("lab"))
+        await unknown.run(lambda _event: None, Status("lab"), SourceContext())
 
 
 async def test_discovery_names_trackers_and_rates() -> None:

@@ -34,7 +34,7 @@ from tests.support.motions import Dance
 from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import Emit, PoseSource
+from vil_bridge.core.ports import Emit, PoseSource, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame, SourceReset, TrackingState
 from vil_bridge.daemon.bridge import Bridge
@@ -91,7 +91,7 @@ def configuration(specs: Iterable[ServerSpec]) -> dict[str, Any]:
 
 def build(specs: Iterable[ServerSpec]) -> Bridge:
     bridge = bridge_rig.build(json.dumps(configuration(specs)))  # YAML holds JSON
-    for line in bridge.sources.values():
+    for line in bridge.context.sources.values():
         line.source = Tapped(line.source)
     return bridge
 
@@ -104,7 +104,7 @@ class Tapped:
         self.counters: Counter[str] = Counter()
         self._source = source
 
-    async def run(self, emit: Emit, status: Status) -> None:
+    async def run(self, emit: Emit, status: Status, context: SourceContext) -> None:
         def tap(event: SourceEvent) -> None:
             match event:
                 case SourceFrame():
@@ -117,7 +117,7 @@ class Tapped:
             self.counters["events"] += not isinstance(event, SourceReset)
             emit(event)
 
-        await self._source.run(tap, status)
+        await self._source.run(tap, status, context)
 
 
 # --- faults ---------------------------------------------------------------------------------------
@@ -237,7 +237,8 @@ def opened(spec: ServerSpec, faults: str, epoch_ns: int) -> Emulator:
 async def day(bridge: Bridge, specs: list[ServerSpec], faults: dict[str, str], seconds: float) -> list[Ledger]:
     """Run emulators with these faults for so long."""
     before = {
-        n: (Counter(line.status.counters), Counter(tapped(bridge, n).counters)) for n, line in bridge.sources.items()
+        n: (Counter(line.status.counters), Counter(tapped(bridge, n).counters))
+        for n, line in bridge.context.sources.items()
     }
     epoch_ns = now_ns()
     emulators = {spec.kind: opened(spec, faults[spec.kind], epoch_ns) for spec in specs}
@@ -249,7 +250,7 @@ async def day(bridge: Bridge, specs: list[ServerSpec], faults: dict[str, str], s
     ledgers = []
     for kind, emulator in emulators.items():
         source, tap = before[kind]
-        status = Counter(bridge.sources[kind].status.counters)
+        status = Counter(bridge.context.sources[kind].status.counters)
         status.subtract(source)
         emitted = Counter(tapped(bridge, kind).counters)
         emitted.subtract(tap)
@@ -258,7 +259,7 @@ async def day(bridge: Bridge, specs: list[ServerSpec], faults: dict[str, str], s
 
 
 def tapped(bridge: Bridge, name: str) -> Tapped:
-    source = bridge.sources[name].source
+    source = bridge.context.sources[name].source
     assert isinstance(source, Tapped)
     return source
 
@@ -269,7 +270,7 @@ async def watched(bridge: Bridge, seconds: float) -> None:
     looks = 0
     while now_ns() < ends_ns:
         await asyncio.sleep(SNAPSHOT_S)
-        for actor in bridge.world.snapshot(now_ns()).actors:
+        for actor in bridge.context.world.snapshot(now_ns()).actors:
             pose = np.concatenate((actor.T_world_body.p_m, actor.T_world_body.q_xyzw))
             assert np.isfinite(pose).all(), f"{actor.name} is at {pose}"
             assert abs(float(np.linalg.norm(pose[3:])) - 1.0) < 1e-3, f"the attitude of {actor.name} is {pose[3:]}"
@@ -297,8 +298,8 @@ async def calm(bridge: Bridge, specs: list[ServerSpec]) -> None:
 def astray(bridge: Bridge) -> list[str]:
     """Actors that are not tracked, or beside their circles of 1 m."""
     wrong = []
-    rooms = list(bridge.sources)
-    for actor in bridge.world.snapshot(now_ns()).actors:
+    rooms = list(bridge.context.sources)
+    for actor in bridge.context.world.snapshot(now_ns()).actors:
         room, _, subject = actor.name.rpartition("-")
         centre_m = (APART_M * rooms.index(room) + 2.0 * (subject == "human"), 0.0)
         radius_m = float(np.linalg.norm(actor.T_world_body.p_m[:2] - centre_m))
@@ -352,7 +353,10 @@ async def days(seconds: float, seed: int) -> list[str]:
         number += 1
     await alive(running, calm(bridge, specs))
     used.append(memory())
-    print(f"{number} days; memory and objects: {used[1]} to {used[-1]}; world {bridge.world.counters()}", flush=True)
+    print(
+        f"{number} days; memory and objects: {used[1]} to {used[-1]}; world {bridge.context.world.counters()}",
+        flush=True,
+    )
     grown_mb, grown_objects = (growth([float(u[i]) for u in used]) for i in (0, 1))
     if grown_mb > GROWTH_MB or grown_objects > GROWTH_OBJECTS:
         problems.append(f"grown by {grown_mb:.1f} MB and {grown_objects:.0f} objects")

@@ -45,14 +45,18 @@ def build(config: str | Path, record: Path | None = None) -> Bridge:
 
 @asynccontextmanager
 async def running(bridge: Bridge | str | Path) -> AsyncIterator[Bridge]:
-    """Run a bridge, or the one of a configuration, from the moment on at which it asks for pictures."""
+    """Run a bridge, or the one of a configuration, from the moment on at which it asks for pictures.
+
+    Its clock is the one that the test reads in the meantime.
+    """
     one = bridge if isinstance(bridge, Bridge) else build(bridge)
     task = asyncio.create_task(one.run())
     try:
-        await until(lambda: task.done() or "scheduling" in one.startup, 60.0)
+        await until(lambda: task.done() or "scheduling" in one.context.startup, 60.0)
         if task.done():
             task.result()
-        yield one
+        with one.context.simulation.clock.in_force():
+            yield one
     finally:
         task.cancel()
         await asyncio.wait([task])
@@ -62,7 +66,7 @@ async def running(bridge: Bridge | str | Path) -> AsyncIterator[Bridge]:
 async def drawn_bridge(config: str | Path, draw: Draw) -> AsyncIterator[Bridge]:
     """Run the bridge of a configuration whose only renderer draws with a function."""
     bridge = build(config)
-    (client,) = bridge.renderers.values()
+    (client,) = bridge.context.renderers.values()
     assert isinstance(client, FlightGogglesClient)
     with server(ports(client), draw):
         async with running(bridge):

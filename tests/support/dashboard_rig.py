@@ -63,10 +63,10 @@ def film(bridge: Bridge, number: int, p_m: tuple[float, float, float]) -> None:
     """Both rooms' next frame: the drone there in its room, the person at its room's origin."""
     t_ns = now_ns()
     still = np.array([[0.0, 0.0, 0.0, 1.0]])
-    bridge.world.ingest(
+    bridge.context.world.ingest(
         SourceFrame("mocap", number, None, t_ns, ("cf1",), np.array([p_m]), still, np.ones(1, dtype=np.bool_))
     )
     bones_m = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 1.7]])
     human = SkeletonFrame(PERSON, bones_m, np.repeat(still, 2, axis=0), np.ones(2, dtype=np.bool_))
     nobody = np.empty((0, 3)), np.empty((0, 4)), np.empty(0, dtype=np.bool_)
-    bridge.world.ingest(SourceFrame("second", number, None, t_ns, (), *nobody, (human,)))
+    bridge.context.world.ingest(SourceFrame("second", number, None, t_ns, (), *nobody, (human,)))

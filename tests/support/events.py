@@ -10,7 +10,7 @@ from typing import TypeVar
 from tests.support.common import PATIENCE_S, Stopwatch
 from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.ports import PoseSource
+from vil_bridge.core.ports import PoseSource, SourceContext
 from vil_bridge.core.supervisor import Status, supervise
 from vil_bridge.core.types import ClockExchange, SourceEvent, SourceFrame, SourceReset
 
@@ -48,10 +48,11 @@ def elapse(emulator: Emulator, minutes: int) -> None:
 
 
 class Received:
-    """What a source emitted, in order, and its status."""
+    """Events that a source emitted, in order, its status, and what the bridge gave it."""
 
-    def __init__(self, status: Status) -> None:
+    def __init__(self, status: Status, context: SourceContext | None = None) -> None:
         self.status = status
+        self.context = SourceContext() if context is None else context
         self.events: list[SourceEvent] = []
         self.task: asyncio.Task[None] | None = None
 
@@ -88,12 +89,14 @@ class Received:
 
 
 @asynccontextmanager
-async def receiving(source: PoseSource, *, supervised: bool = False) -> AsyncIterator[Received]:
+async def receiving(
+    source: PoseSource, *, supervised: bool = False, context: SourceContext | None = None
+) -> AsyncIterator[Received]:
     """Run a source, or its supervisor with short waits; what it raises, the test raises."""
-    received = Received(Status(source.name))
+    received = Received(Status(source.name), context)
 
     async def run(status: Status) -> None:
-        await source.run(received.events.append, status)
+        await source.run(received.events.append, status, received.context)
 
     alone = supervise(run, received.status, sleep=lambda _: asyncio.sleep(0.05)) if supervised else run(received.status)
     received.task = task = asyncio.create_task(alone)

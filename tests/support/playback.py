@@ -17,7 +17,7 @@ from vil_adapters.optitrack.capture_server import ReplayedMotive
 from vil_adapters.optitrack.codec import MessageId, message_id
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.source import OptitrackSource
-from vil_bridge.core.bridge_time import TIME
+from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.types import SourceFrame
@@ -70,17 +70,17 @@ class HeldClock:
             begin_ns: time of the capture at which it begins.
             again: the source that follows.
         """
-        TIME.run(0.0)
+        bridge_clock().run(0.0)
         try:
             while not self._begun:
-                TIME.run(_AT_ONCE, NS_PER_MS)
+                bridge_clock().run(_AT_ONCE, NS_PER_MS)
                 await asyncio.sleep(0.001)
             await again.until(lambda: again.status.facts)  # frames are passed over before the server is known
             for count, frame in enumerate(frames, 1):
-                TIME.run(_AT_ONCE, max(0, self._begun[0] + frame.t_ns - begin_ns - now_ns()))
+                bridge_clock().run(_AT_ONCE, max(0, self._begun[0] + frame.t_ns - begin_ns - now_ns()))
                 await again.until(lambda count=count: came(again) >= count)  # type: ignore[misc]
         finally:
-            TIME.real()
+            bridge_clock().real()
 
 
 def came(received: Received) -> int:

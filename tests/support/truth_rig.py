@@ -154,11 +154,11 @@ class TruthRig:
         self.bridge, self.motive, self.motion, self.painter = bridge, motive, motion, painter
         self._renderer = ExitStack()
         self._reader = threading.Event()
-        self.receiver = Receiver(bridge.hub.endpoint, "front", variant="raw", timeout_s=TIMEOUT_S)
+        self.receiver = Receiver(bridge.context.hub.endpoint, "front", variant="raw", timeout_s=TIMEOUT_S)
 
     async def start_renderer(self) -> None:
         """Start the renderer."""
-        client = self.bridge.renderers["hall"]
+        client = self.bridge.context.renderers["hall"]
         assert isinstance(client, FlightGogglesClient)
         self._renderer.enter_context(server(ports(client), self.painter.draw))
 

@@ -2,16 +2,21 @@
 
 Poses, ages, camera ticks and stamps follow bridge time, so that a slowed or paused world stays consistent in
 itself. Patience with peers (sockets, renderers, threads) follows the machine's clock, which never stands.
+
+Each bridge has a clock of its own. The clock in force belongs to the context (:mod:`contextvars`): tasks and
+callbacks inherit it, threads do where they are :class:`~vil_bridge.core.threads.ContextThread`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Final, NamedTuple
 
-__all__ = ["REAL_TIME", "TIME", "BridgeTime", "TimeMapping", "machine_ns", "now_ns"]
+__all__ = ["REAL_TIME", "BridgeTime", "TimeMapping", "bridge_clock", "machine_ns", "now_ns"]
 
 machine_ns = time.monotonic_ns
 
@@ -50,7 +55,7 @@ REAL_TIME: Final = TimeMapping()
 
 
 class BridgeTime:
-    """Whose hands set the clock; reading is for any thread, without a lock.
+    """Clock of one bridge; any thread may read it, without a lock.
 
     Attributes:
         mapping: the one that holds now.
@@ -65,8 +70,18 @@ class BridgeTime:
         self._watchers: set[Callable[[], object]] = set()
 
     def now_ns(self) -> int:
-        """Bridge time."""
+        """Return the time of this clock."""
         return self.mapping.at(time.monotonic_ns())
+
+    @contextlib.contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Make this the clock that :func:`now_ns` reads in this context, and in what is started from it."""
+        before = _IN_FORCE.get()
+        _IN_FORCE.set(self)
+        try:
+            yield
+        finally:
+            _IN_FORCE.set(before)
 
     def run(self, rate: float, for_ns: int | None = None) -> None:
         """Go on at a rate (0 = stand), for a while, behind one that is under way, or for good.
@@ -80,14 +95,14 @@ class BridgeTime:
             self._rate = rate
             self._until_ns = None if for_ns is None else max(self.now_ns(), self._until_ns or 0) + for_ns
             self._change()
-        self._tell()
+        self._notify()
 
     def bound(self, holder: object, t_ns: int) -> None:
         """Do not pass an instant until the holder sets a later one, or none; in the past = stand."""
         with self._lock:
             self._bounds[holder] = t_ns
             self._change()
-        self._tell()
+        self._notify()
 
     def unbound(self, holder: object) -> None:
         """Forget the holder's bound, if it has one."""
@@ -95,7 +110,7 @@ class BridgeTime:
             if self._bounds.pop(holder, None) is None:
                 return
             self._change()
-        self._tell()
+        self._notify()
 
     def real(self) -> None:
         """Return to the machine's clock: time jumps to it. For the end of a simulation."""
@@ -103,7 +118,7 @@ class BridgeTime:
             self._rate, self._until_ns = 1.0, None
             self._bounds.clear()
             self.mapping = REAL_TIME
-        self._tell()
+        self._notify()
 
     def stand_at(self, t_ns: int) -> None:
         """Stand at an instant, whatever it was before; for those whose events are the clock, until :meth:`real`."""
@@ -111,7 +126,7 @@ class BridgeTime:
             self._rate, self._until_ns = 0.0, None
             self._bounds.clear()
             self.mapping = TimeMapping(0, t_ns, 0.0)
-        self._tell()
+        self._notify()
 
     def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
         """Have ``changed`` called after every change, in the thread that made it; returns what ends that."""
@@ -130,15 +145,22 @@ class BridgeTime:
         ends = [*self._bounds.values(), *([] if self._until_ns is None else [self._until_ns])]
         self.mapping = TimeMapping(t_machine_ns, t_ns, self._rate, max(t_ns, min(ends)) if ends else None)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         with self._lock:
             watchers = tuple(self._watchers)
         for watcher in watchers:
             watcher()
 
 
-TIME: Final = BridgeTime()
-"""Of this process."""
+_IN_FORCE: Final = ContextVar("bridge clock in force", default=BridgeTime())  # noqa: B039 - one for the whole process
 
-now_ns = TIME.now_ns
-"""Bridge time: what everything is stamped with."""
+
+def bridge_clock() -> BridgeTime:
+    """Return the clock in force; where no bridge set its own, the one of the process, which follows the machine's."""
+    return _IN_FORCE.get()
+
+
+def now_ns() -> int:
+    """Return bridge time, nanoseconds: what everything is stamped with."""
+    mapping = _IN_FORCE.get().mapping
+    return time.monotonic_ns() if mapping is REAL_TIME else mapping.at(time.monotonic_ns())

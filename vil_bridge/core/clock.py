@@ -18,7 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from vil_bridge.core.bridge_time import REAL_TIME, TIME, TimeMapping, machine_ns, now_ns
+from vil_bridge.core.bridge_time import REAL_TIME, TimeMapping, bridge_clock, machine_ns, now_ns
+from vil_bridge.core.threads import ContextThread
 
 __all__ = [
     "NS_PER_MS",
@@ -120,12 +121,14 @@ class Ticker:
         self._period_ns = period_ns
         self._on_tick = on_tick
         self._machine = machine
+        self._clock = bridge_clock()
         self.next_ns = 0
         self._stop: Callable[[], None] | None = None
 
     def start(self) -> None:
         """Begin ticking one period from now."""
         loop = asyncio.get_running_loop()
+        self._clock = bridge_clock()
         self.next_ns = self._now_ns() + self._period_ns
         self._stop = self._start_timerfd(loop) if sys.platform == "linux" else self._start_thread(loop)
 
@@ -137,7 +140,7 @@ class Ticker:
 
     @property
     def _mapping(self) -> TimeMapping:
-        return REAL_TIME if self._machine else TIME.mapping
+        return REAL_TIME if self._machine else self._clock.mapping
 
     def _now_ns(self) -> int:
         return self._mapping.at(machine_ns())
@@ -181,7 +184,7 @@ class Ticker:
 
         loop.add_reader(fd, on_readable)
         arm()
-        unwatch = TIME.watch(lambda: loop.call_soon_threadsafe(rearm))
+        unwatch = self._clock.watch(lambda: loop.call_soon_threadsafe(rearm))
 
         def stop() -> None:
             unwatch()
@@ -203,8 +206,8 @@ class Ticker:
                 elif (due := self._elapsed()) > 0:
                     asyncio.run_coroutine_threadsafe(self._fire_in_loop(due), loop).result()
 
-        unwatch = TIME.watch(changed.set)
-        threading.Thread(target=run, name="ticker", daemon=True).start()
+        unwatch = self._clock.watch(changed.set)
+        ContextThread(target=run, name="ticker", daemon=True).start()
 
         def stop() -> None:
             unwatch()

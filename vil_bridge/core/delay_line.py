@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from vil_bridge.core.bridge_time import TIME
+from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import NS_PER_S, arm_timerfd, machine_ns, now_ns, open_timerfd
 
 __all__ = ["DelayLine"]
@@ -41,7 +41,8 @@ class DelayLine(Generic[_T]):
         self._closed = False
         if self._fd >= 0:
             self._loop.add_reader(self._fd, self._on_timer)
-        self._unwatch = TIME.watch(lambda: self._loop.call_soon_threadsafe(self._arm))
+        self._clock = bridge_clock()
+        self._unwatch = self._clock.watch(lambda: self._loop.call_soon_threadsafe(self._arm))
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -75,7 +76,7 @@ class DelayLine(Generic[_T]):
 
     def _arm(self) -> None:
         """Wake when the earliest is due; while bridge time stands before that, its next change wakes."""
-        due_ns = TIME.mapping.when(self._heap[0][0]) if self._heap else None
+        due_ns = self._clock.mapping.when(self._heap[0][0]) if self._heap else None
         if self._fd >= 0:
             arm_timerfd(self._fd, 0 if due_ns is None else max(1, due_ns))
             return

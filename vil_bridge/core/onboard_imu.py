@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
 
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.motion import ImuWindow
 
-__all__ = ["IMU_INBOX", "OnboardImuRouter"]
+__all__ = ["OnboardImuRouter"]
 
 
 class OnboardImuRouter:
@@ -40,7 +39,3 @@ class OnboardImuRouter:
             return False
         take(samples)
         return True
-
-
-IMU_INBOX: Final = OnboardImuRouter()
-"""Of this process: plug-ins are made from their configuration alone, so that nobody could hand it to them."""

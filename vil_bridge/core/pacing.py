@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Generic, TypeVar
 
 from vil_bridge.core.clock import NS_PER_S, machine_ns
+from vil_bridge.core.threads import ContextThread
 
 __all__ = ["CachedValue", "FrameRateLimiter", "PeriodicTask", "SlotTimer", "call_periodically", "in_bursts"]
 
@@ -143,7 +144,7 @@ async def call_periodically(name: str, rate_hz: float, step: Callable[[], None])
             error = exc
         loop.call_soon_threadsafe(settle, error)
 
-    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread = ContextThread(target=work, name=name, daemon=True)
     thread.start()
     try:
         await ended

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from vil_bridge.core.bridge_time import BridgeTime, bridge_clock
 from vil_bridge.core.datagrams import Tap
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.motion import BodyMotion, ImuWindow
+from vil_bridge.core.onboard_imu import OnboardImuRouter
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
     CameraModel,
@@ -23,6 +25,7 @@ from vil_bridge.core.types import (
     TrackingState,
     WorldSnapshot,
 )
+from vil_bridge.core.vehicle_commands import VehicleCommandBus
 
 __all__ = [
     "CameraInfo",
@@ -36,6 +39,7 @@ __all__ = [
     "Output",
     "PoseSource",
     "RendererClient",
+    "SourceContext",
     "WorldView",
 ]
 
@@ -99,17 +103,37 @@ class InertialMotion(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class SourceContext:
+    """What a source may use of the bridge that runs it; each bridge of a process has its own.
+
+    Attributes:
+        onboard_imu: inertial samples that readers of the stream send; loop thread.
+        vehicles: commands to simulated vehicles, and what renderers report of them; any thread.
+        clock: bridge time; :func:`~vil_bridge.core.clock.now_ns` reads the same one.
+    """
+
+    onboard_imu: OnboardImuRouter = field(default_factory=OnboardImuRouter)
+    vehicles: VehicleCommandBus = field(default_factory=VehicleCommandBus)
+    clock: BridgeTime = field(default_factory=bridge_clock)
+
+
 @runtime_checkable
 class PoseSource(Protocol):
     """Mocap system, IMU, recording or simulation: wire to values, in the source's own clock."""
 
     name: str
 
-    async def run(self, emit: Emit, status: Status) -> None:
+    async def run(self, emit: Emit, status: Status, context: SourceContext, /) -> None:
         """Receive and emit until cancelled.
 
         Calls ``status.running()`` while data flow and ``status.waiting(reason)`` while the peer is
         silent (and goes on probing). Never retries a failed set-up and never sleeps to pace.
+
+        Args:
+            emit: takes each event.
+            status: of the source.
+            context: what the bridge offers to its sources.
 
         Raises:
             SourceUnavailable: it cannot go on; the supervisor starts it again.

@@ -6,13 +6,12 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol
+from typing import Literal, Protocol
 
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.near_surface import NearSurface
 
 __all__ = [
-    "VEHICLE_DESK",
     "Action",
     "CommandField",
     "VehicleCommand",
@@ -96,7 +95,7 @@ class VehicleSimulator(Protocol):
         """One of its vehicles now."""
         ...
 
-    def felt(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool) -> None:
+    def on_contact(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool) -> None:
         """What a renderer tells of a camera on a vehicle.
 
         Args:
@@ -150,14 +149,10 @@ class VehicleCommandBus:
         """A vehicle now. Raises KeyError: no such vehicle."""
         return self._keepers[subject][1].state(subject)
 
-    def felt(
+    def on_contact(
         self, source: str, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool
     ) -> None:
         """Pass on what a renderer tells of a subject's camera; nobody's if the source does not simulate it."""
         found = self._keepers.get(subject)
         if found is not None and found[0] == source:
-            found[1].felt(subject, t_pose_ns, surfaces, hit=hit)
-
-
-VEHICLE_DESK: Final = VehicleCommandBus()
-"""Of this process: plug-ins are made from their configuration alone, so that nobody could hand it to them."""
+            found[1].on_contact(subject, t_pose_ns, surfaces, hit=hit)

@@ -14,57 +14,39 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from vil_bridge import registry
-from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.root import BridgeConfig
-from vil_bridge.core.clock import NS_PER_S, WallClock, machine_ns, now_ns
-from vil_bridge.core.errors import RendererError, RequiredSourceLost
-from vil_bridge.core.loop_errors import LoopErrors
-from vil_bridge.core.onboard_imu import IMU_INBOX
-from vil_bridge.core.ports import Emit, RendererClient
-from vil_bridge.core.supervisor import Status, supervise
-from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
-from vil_bridge.daemon.cameras import CameraRunner
+from vil_bridge.core.clock import machine_ns, now_ns
+from vil_bridge.core.errors import RequiredSourceLost
+from vil_bridge.core.ports import Emit
+from vil_bridge.daemon.context import Judgement, build
 from vil_bridge.daemon.controls import BridgeControls
-from vil_bridge.daemon.factories import build_world, make_guard, make_publisher
-from vil_bridge.daemon.fault_injection import FaultInjector
-from vil_bridge.daemon.http_access import make_access, make_tls, show_login_link
+from vil_bridge.daemon.http_access import make_tls, show_login_link
 from vil_bridge.daemon.http_app import HttpApp
-from vil_bridge.daemon.output_manager import OutputManager
 from vil_bridge.daemon.readiness import Readiness
-from vil_bridge.daemon.realtime import keep_heap, keep_running, prepare_process
+from vil_bridge.daemon.realtime import exempt_from_scheduler, freeze_heap, prepare_process
 from vil_bridge.daemon.recording_service import RecordingService
-from vil_bridge.daemon.room_monitor import make_watch
-from vil_bridge.daemon.simulation_clock import SimulationClock
-from vil_bridge.daemon.snapshots import brief_status_of, points_of, shed_of, snapshot_of, words_of
-from vil_bridge.daemon.sources import SourceRunner
-from vil_bridge.daemon.subject_check import SubjectCheck
-from vil_bridge.daemon.vehicle_commands import vehicle_commands
-from vil_bridge.monitoring.camera_history import HistoryRing
-from vil_bridge.monitoring.overload import OverloadDetector
-from vil_bridge.monitoring.process_stats import DescriptorCheck
-from vil_bridge.monitoring.rate_meter import Meter
+from vil_bridge.daemon.snapshots import StatusReporter, camera_points, dropped_frames
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
-from vil_bridge.monitoring.watchdog import Watchdog
-from vil_bridge.outputs.stream.hub import StreamHub
-from vil_bridge.pipeline.renderer_pool import RendererPool
 from vil_bridge.recording.packet_capture import capturing
-from vil_bridge.web.live.previews import shown_jpeg
 from vil_bridge.web.server import HttpServer, bind_http
 
 __all__ = ["Bridge", "run_daemon"]
 
 logger = logging.getLogger(__name__)
 
-_WATCH_S: Final = 0.2
+_CHECK_PERIOD_S: Final = 0.2
 _INTERRUPTED: Final = 130
-_PREVIEW_LIMIT_NS: Final = 3 * NS_PER_S
 
 
 class Bridge:
-    """A whole bridge, built and not yet running.
+    """A whole bridge, built and not yet running: its parts (``context``) and the services that work on them.
+
+    Args:
+        config: what to run.
+        reread: reads the configuration again, when people or SIGHUP ask for that; None = there is no file.
+        record: file to record into from the start; None = as the configuration says.
 
     Raises:
         ConfigError: a plug-in or an address cannot be had.
@@ -74,63 +56,28 @@ class Bridge:
     def __init__(
         self, config: BridgeConfig, reread: Callable[[], BridgeConfig] | None = None, record: Path | None = None
     ) -> None:
-        self.config = config
         self._record = record
-        self.controls = BridgeControls(self, reread)
-        self.started_ns = machine_ns()
-        self.wall_clock = WallClock.of_run()
-        self.startup: dict[str, Any] = {"heap_kept": keep_heap()}
-        self.time = SimulationClock(config.simulation)
-        self.sources = {n: SourceRunner(n, c) for n, c in config.sources.items()}
-        self.world = build_world(config)
-        self.publisher = make_publisher(config, self.world)
-        self.room_watch = make_watch(config, self.world)
-        up_axes = {n: axis for n, c in config.sources.items() if (axis := getattr(c, "up_axis", None))}
-        self.subject_watch = SubjectCheck(config.actors, up_axes)
-        self.renderers: dict[str, RendererClient] = {
-            name: _make_renderer(name, renderer) for name, renderer in config.renderers.items()
-        }
-        self.ways_out = OutputManager(config.outputs)
-        self.access, tls = make_access(config.http), make_tls(config.http)
-        self.stream_guard = make_guard(config.stream)
-        first = config.stream.data_port
-        self.paths: dict[str, CameraRunner] = {}
-        for i, (name, camera) in enumerate(config.every_camera().items()):
-            left = self.paths.get(config.left_of(name))
-            port = first + i if first else 0
-            guard = self.stream_guard
-            self.paths[name] = CameraRunner(name, camera, config, self.world, port, guard, self.ways_out, left)
-        self.hub = StreamHub(
-            config.stream.bind,
-            on_received=lambda camera, frame_id, t_ns: self.paths[camera].relay.received(frame_id, t_ns),
-            status=lambda: brief_status_of(self),
-            commands=vehicle_commands(),
-            refuses_command=self.access.refuses_command,
-            udp_port=config.stream.udp_port,
-            udp_rate_mbps=config.stream.udp_rate_mbps,
-            guard=self.stream_guard,
-            on_imu=IMU_INBOX.deliver,
-            problem=lambda camera: self.readiness.for_readers(camera),
+        judgement = Judgement(
+            status=lambda: self.reporter.summary_status(),
+            status_line=lambda: self.reporter.status_line(),
+            camera_problem=lambda camera: self.readiness.for_readers(camera),
         )
-        for path in self.paths.values():
-            self.hub.add_camera(path.sink, path.told, path.relay.wake)
-        self.pool = RendererPool(
-            self.renderers,
-            {name: path.relay for name, path in self.paths.items()},
-            {name: path.wish(config) for name, path in self.paths.items()},
-            self.world,
-            waits=config.simulation.wait_for_cameras,
+        heap_is_frozen = freeze_heap()  # before the first thread
+        self.context = build(config, judgement, {"heap_kept": heap_is_frozen})
+        self.controls = BridgeControls(self.context, reread)
+        self.readiness = Readiness(self.context)
+        self.recordings = RecordingService(self.context, self.controls.in_force)
+        self.reporter = StatusReporter(
+            self.context, self.readiness, self.recordings, lambda: self.http, lambda: self.web.pages()
         )
-        self.vitals = Watchdog(self.pool.busy_s, lambda: words_of(self))
-        self.loop_errors = LoopErrors()
-        self.overload_watch = OverloadDetector()
-        self.descriptors = DescriptorCheck()
-        self.history = HistoryRing(tuple(self.paths), self.wall_clock)
-        self.readiness = Readiness(self)
-        self.records = RecordingService(self)
-        self.web = HttpApp(self)
-        listening = bind_http(config.http.bind, config.http.port)
-        self.http = HttpServer(self.web.app, listening, tls, self.access.counters, self.access.peer_faults)
+        self.web = HttpApp(self.context, self.controls, self.recordings, self.reporter)
+        access, http = self.context.access, config.http
+        listening = bind_http(http.bind, http.port)
+        self.http = HttpServer(self.web.app, listening, make_tls(http), access.counters, access.peer_faults)
+
+    def snapshot(self) -> BridgeSnapshot:
+        """Return the whole bridge as people read it; any thread."""
+        return self.reporter.snapshot()
 
     async def run(self) -> None:
         """Run until SIGINT or SIGTERM.
@@ -139,142 +86,110 @@ class Bridge:
             ExceptionGroup: a component has a bug.
             SinkError: the control channel cannot be bound.
         """
-        self.loop = asyncio.get_running_loop()
+        context = self.context
+        context.loop = asyncio.get_running_loop()
         stop = asyncio.Event()
         with _signals(stop, self.controls.on_hangup):
             async with contextlib.AsyncExitStack() as stack:
-                stack.enter_context(self.loop_errors.caught())
+                stack.enter_context(context.loop_errors.caught())
                 await self._start(stack)
                 async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(self._supervise(line), name=n) for n, line in self.sources.items()]
-                    self.ways_out.start(group, self.world)
-                    tasks.append(group.create_task(self._watch(), name="watch"))
-                    if self.publisher is not None:
-                        tasks.append(group.create_task(self.publisher.keep(), name="publish"))
-                    logger.info("running: stream %s, status page %s", self.hub.endpoint, self.http.url)
-                    show_login_link(self.access, self.http.url)
-                    self.vitals.ready()
+                    tasks = self._start_sources(group)
+                    context.outputs.start(group, context.world)
+                    tasks.append(group.create_task(self._check(), name="watch"))
+                    if context.publisher is not None:
+                        tasks.append(group.create_task(context.publisher.keep(), name="publish"))
+                    logger.info("running: stream %s, status page %s", context.hub.endpoint, self.http.url)
+                    show_login_link(context.access, self.http.url)
+                    context.watchdog.ready()
                     await stop.wait()
-                    self.vitals.stopping()
-                    self.ways_out.stop()
+                    context.watchdog.stopping()
+                    context.outputs.stop()
                     for task in tasks:
                         task.cancel()
 
     async def _start(self, stack: contextlib.AsyncExitStack) -> None:
-        """Everything but the sources; registered for the way back, which runs against the arrows."""
-        stack.enter_context(self.time.passing())
+        """Start everything except the sources; register cleanup in reverse order."""
+        context = self.context
+        stack.enter_context(context.simulation.passing())
         self.web.open()
         stack.callback(self.http.stop)
         stack.callback(self.web.close)
-        await self.hub.start()
+        await context.hub.start()
         self.http.start()
-        stack.callback(self.records.close)
-        stack.push_async_callback(self.records.player.end)
+        stack.callback(self.recordings.close)
+        stack.push_async_callback(self.recordings.player.end)
         if self._record is not None:
-            self.records.start_file(self._record)
-        elif self.config.record.at_start:
-            self.records.start(None)
-        stack.enter_context(
-            capturing(self.config.debug.packet_capture, [(s.source, s.status) for s in self.sources.values()])
-        )
+            self.recordings.start_file(self._record)
+        elif context.config.record.at_start:
+            self.recordings.start(None)
+        sources = [(runner.source, runner.status) for runner in context.sources.values()]
+        stack.enter_context(capturing(context.config.debug.packet_capture, sources))
         # Threads inherit their priority: the relays start after this.
-        self.startup |= prepare_process(self.config.realtime.fifo_priority)
-        keep_running(self.http.thread)
-        if self.stream_guard is not None:
-            stack.push_async_callback(asyncio.to_thread, self.stream_guard.end)  # aiozmq closes a turn later
-        stack.callback(self.hub.close)
-        for client in self.renderers.values():
+        context.startup |= prepare_process(context.config.realtime.fifo_priority)
+        exempt_from_scheduler(self.http.thread)
+        if context.stream_guard is not None:
+            stack.push_async_callback(asyncio.to_thread, context.stream_guard.end)  # aiozmq closes a turn later
+        stack.callback(context.hub.close)
+        for client in context.renderers.values():
             stack.callback(client.close)
-        stack.callback(self.ways_out.close)
-        for path in self.paths.values():
-            stack.callback(path.relay.close)
-            stack.callback(path.sinks.close)
-        stack.push_async_callback(self.ways_out.settle)
-        self.pool.start()
-        stack.callback(self.pool.stop)
-        if self.publisher is not None:
-            stack.callback(self.publisher.stop)
-            self.publisher.start()
-        self.vitals.start()
-        stack.callback(self.vitals.stop)
+        stack.callback(context.outputs.close)
+        for camera in context.cameras.values():
+            stack.callback(camera.relay.close)
+            stack.callback(camera.sinks.close)
+        stack.push_async_callback(context.outputs.settle)
+        context.pool.start()
+        stack.callback(context.pool.stop)
+        if context.publisher is not None:
+            stack.callback(context.publisher.stop)
+            context.publisher.start()
+        context.watchdog.start()
+        stack.callback(context.watchdog.stop)
 
-    async def _supervise(self, line: SourceRunner) -> None:
-        into_world = self.records.player.gate(line.status, self._emitter(line.meter))
-        if line.subjects is not None:
-            into_world = line.subjects.before(into_world)
-        with contextlib.closing(FaultInjector(line.faults, into_world, line.status)) as line.fault_injector:
-            emit = line.fault_injector.emit
+    def _start_sources(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        """Run each source; behind the gate its events go to the world first, then to those who look on."""
+        context = self.context
+        receivers: list[Emit] = [context.world.ingest, context.subject_check.record, self.recordings.record]
+        if context.publisher is not None:
+            receivers.append(context.publisher.on_event)
+        return [
+            group.create_task(runner.run(context.for_sources, receivers), name=name)
+            for name, runner in context.sources.items()
+        ]
 
-            async def run(status: Status) -> None:
-                await line.source.run(emit, status)
+    async def _check(self) -> None:
+        """Check everything a few times a second.
 
-            await supervise(run, line.status)
-
-    def _emitter(self, meter: Meter) -> Emit:
-        ingest, publisher, note = self.world.ingest, self.publisher, self.subject_watch.take
-        record = self.records.note
-
-        def emit(event: SourceEvent) -> None:
-            if isinstance(event, (SourceFrame, ImuSample)):
-                meter.mark(event.t_arrival_ns)
-            ingest(event)
-            note(event)
-            record(event)
-            if publisher is not None and isinstance(event, SourceFrame):
-                publisher.on_frame(event.source)
-
-        return emit
-
-    async def _watch(self) -> None:
-        """Looks over the rooms; ends the bridge when a thread or callback has a bug or a required source stays away."""
+        Raises:
+            Exception: a thread or callback has a bug.
+            RequiredSourceLost: a source that the configuration requires stays away.
+        """
+        context = self.context
         while True:
-            await asyncio.sleep(_WATCH_S)
-            await asyncio.to_thread(self.room_watch.look)
-            await asyncio.to_thread(self.history.add, machine_ns(), lambda: points_of(self))
-            self.subject_watch.look({name: line.status for name, line in self.sources.items()})
-            self.overload_watch.look(now_ns(), *shed_of(self))
-            self.descriptors.look()
+            await asyncio.sleep(_CHECK_PERIOD_S)
+            await asyncio.to_thread(context.geofence.check)
+            await asyncio.to_thread(context.history.add, machine_ns(), lambda: camera_points(context))
+            context.subject_check.check({name: runner.status for name, runner in context.sources.items()})
+            context.overload.look(now_ns(), *dropped_frames(context))
+            context.descriptors.look()
             self.readiness.check()
             self.http.check()
-            for failed in (self.pool.failed, self.loop_errors.failed):
+            for failed in (context.pool.failed, context.loop_errors.failed):
                 if failed is not None:
                     raise failed
-            for name, line in self.sources.items():
-                limit_s = getattr(self.config.sources[name], "required_within_s", None)
-                silent_s = line.silent_s(now_ns())
+            for name, runner in context.sources.items():
+                limit_s = getattr(context.config.sources[name], "required_within_s", None)
+                silent_s = runner.silent_s(now_ns())
                 if limit_s is not None and silent_s > limit_s:
-                    report = line.status.report()
+                    report = runner.status.report()
                     raise RequiredSourceLost(f"source {name} is required and {report.state}: {report.reason}")
-
-    # --- read by HTTP and control; any thread ---------------------------------------------------
-
-    def snapshot(self) -> BridgeSnapshot:
-        """What people read."""
-        return snapshot_of(self)
-
-    def preview(self, camera: str) -> bytes | None:
-        """A camera's newest picture as JPEG."""
-        path = self.paths.get(camera)
-        newest = path.relay.newest if path is not None else None
-        if newest is None or newest[0].blank or now_ns() - newest[2] > _PREVIEW_LIMIT_NS:
-            return None
-        return shown_jpeg(newest[1])
-
-
-def _make_renderer(name: str, config: PluginConfig) -> RendererClient:
-    """Raises RendererError: a port is taken."""
-    try:
-        client: RendererClient = registry.create("renderers", name, config)
-    except RendererError as exc:
-        raise RendererError(f"renderers.{name}: {exc}") from exc
-    return client
 
 
 @contextlib.contextmanager
 def _signals(stop: asyncio.Event, on_hangup: Callable[[], object]) -> Iterator[None]:
-    """SIGINT or SIGTERM asks to stop; a second one ends the process at once. SIGHUP is passed on.
+    """Stop at SIGINT or SIGTERM, and end the process at once at a second one. SIGHUP is passed on.
 
-    Unless it means that the terminal is gone in which the bridge was started: then nobody is left who looks after it.
+    SIGHUP stops the bridge too when it means that the terminal is gone in which the bridge was started.
     """
     hangs_on_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
 
@@ -311,12 +226,7 @@ def _has_terminal() -> bool:
 def run_daemon(
     config: BridgeConfig, reread: Callable[[], BridgeConfig] | None = None, record: Path | None = None
 ) -> None:
-    """Run a bridge until it is told to stop.
-
-    Args:
-        config: what to run.
-        reread: reads it again, when people or SIGHUP ask for that; None = there is no file.
-        record: file to record into from the start; None = as the configuration says.
+    """Run a bridge until a signal stops it; the arguments are those of :class:`Bridge`.
 
     Raises:
         RecordingError: the file to record into exists, or cannot be created.
@@ -331,4 +241,4 @@ def run_daemon(
         if lost is None or bugs is not None:
             raise
         raise lost.exceptions[0] from None
-    logger.info("stopped: %s", json.dumps({n: dict(p.relay.delivered) for n, p in bridge.paths.items()}))
+    logger.info("stopped: %s", json.dumps({n: dict(c.relay.delivered) for n, c in bridge.context.cameras.items()}))

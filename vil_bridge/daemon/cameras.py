@@ -1,15 +1,17 @@
-"""The two ends of a bridge's pipeline as it keeps them: a source's line into the world, a camera's path out of it."""
+"""Cameras of the running bridge, each with its way from the renderer to those that read its pictures."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.references import RIGHT
 from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.ports import CameraInfo
-from vil_bridge.daemon.factories import bridge_camera, camera_info, feeler
+from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.daemon.factories import bridge_camera, camera_info, contact_reporter
 from vil_bridge.daemon.output_manager import OutputManager
 from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator
@@ -18,10 +20,12 @@ from vil_bridge.pipeline.assignment import RendererPreference
 from vil_bridge.pipeline.camera_relay import CameraRelay
 from vil_bridge.pipeline.fan_out import FanOut
 from vil_bridge.pipeline.frame_ledger import FrameLedger, LedgerSink
-from vil_bridge.web.live.previews import SHOWN, PreviewTap
+from vil_bridge.web.live.previews import SHOWN, PreviewTap, shown_jpeg
 from vil_bridge.world.world import World
 
 __all__ = ["CameraRunner"]
+
+_PREVIEW_LIMIT_NS: Final = 3 * NS_PER_S
 
 
 class CameraRunner:
@@ -29,7 +33,7 @@ class CameraRunner:
 
     Attributes:
         fan: hands its pictures to all that take them. tap: to the pages that watch.
-        told: what a reader is told once; JSON types.
+        details: geometry of the camera and of the IMU on its carrier, for readers that register; JSON types.
     """
 
     def __init__(
@@ -38,9 +42,10 @@ class CameraRunner:
         config: CameraConfig,
         bridge: BridgeConfig,
         world: World,
+        vehicles: VehicleCommandBus,
         data_port: int,
         guard: CurveAuthenticator | None,
-        ways_out: OutputManager,
+        outputs: OutputManager,
         left: CameraRunner | None = None,
     ) -> None:
         self.config = config
@@ -60,31 +65,38 @@ class CameraRunner:
             on_sent=self.ledger.sent,
         )
         self.fan = FanOut((self.sink,))
-        ways_out.connect(lambda: camera_info(self.camera), self.fan)
+        outputs.connect(lambda: camera_info(self.camera), self.fan)
         self.tap = PreviewTap(next((str(m) for m in config.modalities if m in SHOWN), None))
         # Pages look on: what only they see is no row of the ledger.
         self.sinks = FanOut((LedgerSink(self.fan, self.ledger), self.tap))
-        feel = feeler(name, config, bridge)
-        self.relay = CameraRelay(self.camera, world, self.sinks, self.ledger, self.meter, feel)
-        self.told = self._told(bridge)
+        report_contact = contact_reporter(name, config, bridge, vehicles)
+        self.relay = CameraRelay(self.camera, world, self.sinks, self.ledger, self.meter, report_contact)
+        self.details = self._details(bridge)
 
     def info(self, config: CameraConfig, bridge: BridgeConfig) -> CameraInfo:
-        """What outputs are told of it as another configuration has it."""
+        """Return the camera as outputs get it, with another configuration."""
         return camera_info(bridge_camera(self.camera.name, config, bridge))
 
     def retune(self, config: CameraConfig, bridge: BridgeConfig) -> None:
-        """Take over what of a configuration can change in flight (:data:`IN_FLIGHT`); any thread."""
+        """Adopt what of a configuration can change while the camera runs; any thread."""
         moved = config.T_body_camera != self.config.T_body_camera
         self.config = config
         self.camera.retune(bridge_camera(self.camera.name, config, bridge))
         self.sink.max_age_ns = self.camera.max_age_ns
         if moved:
             place = config.T_body_camera.model_dump()
-            self.told["T_body_camera"] = place
+            self.details["T_body_camera"] = place
             self.relay.headers.T_body_camera = place
 
-    def wish(self, bridge: BridgeConfig) -> RendererPreference:
-        """Which renderers may draw it."""
+    def preview_jpeg(self) -> bytes | None:
+        """Return the newest picture as JPEG; None without one that is fresh and not blank. Any thread."""
+        newest = self.relay.newest
+        if newest is None or newest[0].blank or now_ns() - newest[2] > _PREVIEW_LIMIT_NS:
+            return None
+        return shown_jpeg(newest[1])
+
+    def preference(self, bridge: BridgeConfig) -> RendererPreference:
+        """Return which renderers may draw it."""
         model = self.camera.model
         return RendererPreference(
             self.config.candidates(bridge.renderers),
@@ -94,8 +106,7 @@ class CameraRunner:
             beside=bridge.left_of(self.camera.name),
         )
 
-    def _told(self, bridge: BridgeConfig) -> dict[str, Any]:
-        """What a reader is told once: geometry of the camera and of the IMU on its carrier."""
+    def _details(self, bridge: BridgeConfig) -> dict[str, Any]:
         model = self.camera.model
         actor = bridge.actors.get(self.config.actor)
         left, baseline_m = bridge.left_of(model.name) or model.name, self.config.stereo_baseline_m

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from pydantic import ValidationError
@@ -20,13 +20,11 @@ from vil_bridge.core.errors import ConfigError, SinkError, ValueRefused
 from vil_bridge.core.geometry import Transform, q_to_euler_zyx
 from vil_bridge.core.loop_calls import LoopBusyError, in_loop
 from vil_bridge.core.types import ActorKind, ActorState, TrackingState
-from vil_bridge.daemon.room_monitor import make_watch
+from vil_bridge.daemon.context import BridgeContext
+from vil_bridge.daemon.room_monitor import make_geofence
 from vil_bridge.daemon.sources import SourceRunner
 from vil_bridge.registry import resolve
 from vil_bridge.web.schemas.controls import MountView, PropView, ReloadView
-
-if TYPE_CHECKING:
-    from vil_bridge.daemon.bridge import Bridge
 
 __all__ = ["BridgeControls"]
 
@@ -49,8 +47,8 @@ class BridgeControls:
         reread: reads the configuration again, as it was read at the start; None = there is no file.
     """
 
-    def __init__(self, bridge: Bridge, reread: Callable[[], BridgeConfig] | None) -> None:
-        self._bridge = bridge
+    def __init__(self, context: BridgeContext, reread: Callable[[], BridgeConfig] | None) -> None:
+        self._context = context
         self._reread = reread
         self._lock = threading.Lock()
         self._hangups = 0
@@ -59,7 +57,7 @@ class BridgeControls:
 
     def mount(self, camera: str) -> MountView:
         """Where a camera sits."""
-        return _mount_view(self._bridge.paths[camera].camera.T_body_camera)
+        return _mount_view(self._context.cameras[camera].camera.T_body_camera)
 
     def set_mount(self, camera: str, mount: MountView) -> None:
         """Move a camera, and the right one of its pair with it.
@@ -67,18 +65,18 @@ class BridgeControls:
         Raises:
             ValueError: it is the right one, or the numbers are no pose.
         """
-        left = self._bridge.config.left_of(camera) if camera in self._bridge.paths else ""
+        left = self._context.config.left_of(camera) if camera in self._context.cameras else ""
         if left:
             raise ValueError(f"{camera} is the right camera of {left} and moves with it: move {left}")
         place = _place(_pose(mount))
         with self._lock:
             config = self.in_force()
             moved = config.cameras[camera].model_copy(update={"T_body_camera": place})
-            self._take_over(config.model_copy(update={"cameras": {**config.cameras, camera: moved}}))
+            self._adopt(config.model_copy(update={"cameras": {**config.cameras, camera: moved}}))
 
     def faults(self, source: str) -> str:
         """Return the faults injected into a source."""
-        return self._bridge.sources[source].faults
+        return self._context.sources[source].faults
 
     def set_faults(self, source: str, text: str) -> None:
         """Inject other faults into a source.
@@ -86,14 +84,13 @@ class BridgeControls:
         Raises:
             ConfigError: the text is malformed, or asks for a fault that works with emulators only.
         """
-        line = self._bridge.sources[source]
         check_faults(text)
         with self._lock:
-            self._in_loop(_set_faults(line, text))
-            config = self._bridge.config
+            self._in_loop(_set_faults(self._context.sources[source], text))
+            config = self._context.config
             if hasattr(config.sources[source], "faults"):
                 faulty = config.sources[source].model_copy(update={"faults": text})
-                self._bridge.config = config.model_copy(update={"sources": {**config.sources, source: faulty}})
+                self._context.config = config.model_copy(update={"sources": {**config.sources, source: faulty}})
         logger.info("source %s: faults asked for: %s", source, text or "none")
 
     def props(self) -> Mapping[str, PropView]:
@@ -110,7 +107,7 @@ class BridgeControls:
         prop = replace(prop, q_xyzw=(x, y, z, w))
         if not all(0.0 < side <= _LONGEST_M for side in prop.size_m):
             raise ValueRefused(f"size_m: every side is more than 0 and at most {_LONGEST_M:.0f} m")
-        if name in self._bridge.config.actors:
+        if name in self._context.config.actors:
             raise ValueError(f"an actor is named {name!r}: take another name")
         with self._lock:
             if name not in self._props and len(self._props) >= _MOST_PROPS:
@@ -159,7 +156,7 @@ class BridgeControls:
             self._reload_behind()
 
     def _reload_behind(self) -> None:
-        self._bridge.loop.run_in_executor(None, self._reload_and_log).add_done_callback(self._reloaded)
+        self._context.loop.run_in_executor(None, self._reload_and_log).add_done_callback(self._reloaded)
 
     def _reloaded(self, _done: asyncio.Future[None]) -> None:
         self._hangups -= 1
@@ -177,9 +174,9 @@ class BridgeControls:
 
     def in_force(self) -> BridgeConfig:
         """The configuration with the light and the outputs that there are, which go their own ways. Any thread."""
-        light = LightingConfig.of(self._bridge.world.lighting)
-        running = {name: config for name, (_, config) in self._bridge.ways_out.outputs.items()}
-        return self._bridge.config.model_copy(update={"lighting": light, "outputs": running})
+        light = LightingConfig.of(self._context.world.lighting)
+        running = {name: config for name, (_, config) in self._context.outputs.outputs.items()}
+        return self._context.config.model_copy(update={"lighting": light, "outputs": running})
 
     def _apply(self, data: dict[str, Any], *, lit: bool) -> None:
         try:
@@ -189,35 +186,35 @@ class BridgeControls:
             place = ".".join(map(str, first["loc"]))
             raise ValueError(f"nothing was applied: {place}: {first['msg']} before a restart takes the rest") from None
         self._in_loop(self._exchange(config))
-        self._take_over(config, lit=lit)
+        self._adopt(config, lit=lit)
 
     async def _exchange(self, config: BridgeConfig) -> None:
-        cameras, old = config.every_camera(), self._bridge.config.every_camera()
-        paths = self._bridge.paths.items()
-        coming = {name: path.info(cameras[name], config) for name, path in paths if cameras[name] != old[name]}
+        cameras, old = config.every_camera(), self._context.config.every_camera()
+        runners = self._context.cameras.items()
+        coming = {name: runner.info(cameras[name], config) for name, runner in runners if cameras[name] != old[name]}
         try:
-            await self._bridge.ways_out.exchange(config.outputs, coming)
+            await self._context.outputs.exchange(config.outputs, coming)
         except (SinkError, OSError) as exc:
             raise ConfigError(f"outputs: {exc}") from exc
-        for name, line in self._bridge.sources.items():
-            await _set_faults(line, getattr(config.sources[name], "faults", line.faults))
+        for name, runner in self._context.sources.items():
+            runner.set_faults(getattr(config.sources[name], "faults", runner.faults))
 
-    def _take_over(self, config: BridgeConfig, *, lit: bool = False) -> None:
+    def _adopt(self, config: BridgeConfig, *, lit: bool = False) -> None:
         """Nothing of it can fail: what can be refused was asked before."""
-        bridge = self._bridge
-        before, bridge.config = bridge.config, config
+        context = self._context
+        before, context.config = context.config, config
         cameras, old = config.every_camera(), before.every_camera()
-        for name, path in bridge.paths.items():
+        for name, runner in context.cameras.items():
             if cameras[name] != old[name]:
-                path.retune(cameras[name], config)
+                runner.retune(cameras[name], config)
         if config.rooms != before.rooms:
-            bridge.room_watch = make_watch(config, bridge.world)
+            context.geofence = make_geofence(config, context.world)
         if lit:
-            bridge.world.lighting = config.lighting.lighting()
+            context.world.lighting = config.lighting.lighting()
 
     def _show(self, props: dict[str, PropView]) -> None:
         self._props = props
-        self._bridge.world.props = tuple(
+        self._context.world.props = tuple(
             ActorState(n, ActorKind.PROP, TrackingState.TRACKED, 0, _pose(p), prefab=p.prefab, size_m=p.size_m)
             for n, p in props.items()
         )
@@ -225,17 +222,13 @@ class BridgeControls:
     def _in_loop(self, work: Coroutine[Any, Any, None]) -> None:
         """Raises ConfigError: an output cannot be had. ValueError: the loop does not get to it."""
         try:
-            in_loop(self._bridge.loop, work)
+            in_loop(self._context.loop, work)
         except LoopBusyError as exc:
             raise ValueError(str(exc)) from None
 
 
-async def _set_faults(line: SourceRunner, text: str) -> None:
-    """A source that has not started yet starts with them."""
-    if text != line.faults:
-        if line.fault_injector is not None:
-            line.fault_injector.change(text)
-        line.faults = text
+async def _set_faults(runner: SourceRunner, text: str) -> None:
+    runner.set_faults(text)
 
 
 def _in_flight(key: Key) -> bool:

@@ -14,7 +14,7 @@ from vil_bridge.config.stream import StreamConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import RenderedFrame
-from vil_bridge.core.vehicle_commands import VEHICLE_DESK
+from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
 from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator
 from vil_bridge.pipeline.camera import BridgeCamera
@@ -25,7 +25,7 @@ from vil_bridge.registry import explain_missing
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World
 
-__all__ = ["bridge_camera", "build_world", "camera_info", "feeler", "make_guard", "make_publisher"]
+__all__ = ["bridge_camera", "build_world", "camera_info", "contact_reporter", "make_guard", "make_publisher"]
 
 _MS: Final = 1_000_000
 FROZEN_AFTER_MS: Final = 200.0
@@ -76,8 +76,10 @@ def _reach_of(config: CameraConfig, bridge: BridgeConfig) -> float | None:
     return None if actor is None or reach_of is None or not config.collision else reach_of(actor.subject)
 
 
-def feeler(name: str, config: CameraConfig, bridge: BridgeConfig) -> Callable[[RenderedFrame], None] | None:
-    """What tells a simulated carrier what its camera's renderer says of collisions; None = nobody wants to know."""
+def contact_reporter(
+    name: str, config: CameraConfig, bridge: BridgeConfig, vehicles: VehicleCommandBus
+) -> Callable[[RenderedFrame], None] | None:
+    """Return what reports collisions from a camera's renderer to its simulated carrier; None where it needs none."""
     if _reach_of(config, bridge) is None:
         return None
     actor = bridge.actors[config.actor]
@@ -85,14 +87,17 @@ def feeler(name: str, config: CameraConfig, bridge: BridgeConfig) -> Callable[[R
     T_room_world = room.T_world_room.transform().inverse()
     turn = T_room_world.rotation()
 
-    def feel(frame: RenderedFrame) -> None:
-        told = [s for s in frame.near or () if s.camera == name]
-        near = [replace(s, p_world_m=T_room_world.apply(s.p_world_m), normal_world=turn @ s.normal_world) for s in told]
+    def report_contact(frame: RenderedFrame) -> None:
+        near = [
+            replace(s, p_world_m=T_room_world.apply(s.p_world_m), normal_world=turn @ s.normal_world)
+            for s in frame.near or ()
+            if s.camera == name
+        ]
         t_pose_ns = next(image.view.t_pose_ns for image in frame.images if image.view.camera.name == name)
         surfaces = None if frame.near is None else near
-        VEHICLE_DESK.felt(actor.source, actor.subject, t_pose_ns, surfaces, hit=frame.collision)
+        vehicles.on_contact(actor.source, actor.subject, t_pose_ns, surfaces, hit=frame.collision)
 
-    return feel
+    return report_contact
 
 
 def _frozen_after_ns(actor: ActorConfig, bridge: BridgeConfig) -> int | None:

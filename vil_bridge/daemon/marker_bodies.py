@@ -16,7 +16,6 @@ import numpy as np
 from vil_bridge.config.marker_template import read_template
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.marker_tracking import MarkerTemplate, MarkerTracker, Segment
-from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import FloatArray, Markers, SkeletonFrame, SourceEvent, SourceFrame, SourceReset
 
@@ -49,16 +48,14 @@ class MarkerBodies:
         self._subjects = {name: _Subject(name, segments) for name, segments in read_template(path).items()}
         self._told: dict[str, str] = {}
 
-    def before(self, emit: Emit) -> Emit:
-        """An ``emit`` with the template in front of another one."""
-
-        def follow(event: SourceEvent) -> None:
-            if isinstance(event, SourceReset):
-                for subject in self._subjects.values():
-                    subject.forget()
-            emit(self.frame(event) if isinstance(event, SourceFrame) else event)
-
-        return follow
+    def transformed(self, event: SourceEvent) -> SourceEvent:
+        """Return an event of the source with the template's subjects in it; a reset makes them start over."""
+        if isinstance(event, SourceFrame):
+            return self.frame(event)
+        if isinstance(event, SourceReset):
+            for subject in self._subjects.values():
+                subject.forget()
+        return event
 
     def frame(self, frame: SourceFrame) -> SourceFrame:
         """The same frame with the template's subjects, which stand in for the source's own of the same names."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import cv2
 
-__all__ = ["keep_heap", "keep_running", "prepare_process"]
+__all__ = ["exempt_from_scheduler", "freeze_heap", "prepare_process"]
 
 SWITCH_INTERVAL_S: Final = 0.0005
 _COLLECT_EVERY: Final = (700, 10, 10)
@@ -41,7 +41,7 @@ def prepare_process(fifo_priority: int) -> dict[str, Any]:
     return facts
 
 
-def keep_running(thread: threading.Thread) -> None:
+def exempt_from_scheduler(thread: threading.Thread) -> None:
     """Let no other program stop a thread that may hold the interpreter's lock, where ours are real-time ones.
 
     A thread of normal priority that is put aside while it holds the lock keeps the loop waiting for as long.
@@ -55,7 +55,7 @@ def keep_running(thread: threading.Thread) -> None:
         )
 
 
-def keep_heap() -> bool:
+def freeze_heap() -> bool:
     """Ask glibc not to return and re-fault the memory of every picture; False where there is no mallopt.
 
     All threads share one heap: pictures are received in one and freed in another, and heaps of their

@@ -1,4 +1,4 @@
-"""What a recording is told of a bridge, and a bridge built from what a recording tells."""
+"""Convert between a bridge configuration and recording metadata."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vil_bridge.recording.metadata import RecordedActor, RecordingFacts
 from vil_bridge.recording.reader import Recording
 from vil_bridge.registry import resolve
 
-__all__ = ["config_text", "facts_of", "recorded_config", "replay_config"]
+__all__ = ["config_text", "recorded_config", "recording_metadata", "replay_config"]
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +27,8 @@ _NOT_AGAIN = ("outputs", "federation", "http", "stream", "record", "debug", "rea
 """Sections that a replay does not take over: it neither listens nor sends where the recorded bridge did."""
 
 
-def facts_of(config: BridgeConfig, utc_offset_ns: int, version: str = __version__) -> RecordingFacts:
-    """Of a bridge of that configuration.
+def recording_metadata(config: BridgeConfig, utc_offset_ns: int, version: str = __version__) -> RecordingFacts:
+    """Return the metadata of a recording of a bridge.
 
     Args:
         config: the effective one.

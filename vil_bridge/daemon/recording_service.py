@@ -6,19 +6,22 @@ import logging
 import re
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Final
 
+from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.bulkhead import Bulkhead
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.output_folder import open_in
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import ClockExchange, SourceEvent, SourceReset
-from vil_bridge.daemon.recorded_bridge import config_text, facts_of
+from vil_bridge.daemon.cameras import CameraRunner
+from vil_bridge.daemon.context import BridgeContext
+from vil_bridge.daemon.recorded_bridge import config_text, recording_metadata
 from vil_bridge.daemon.replay_service import ReplayService
 from vil_bridge.daemon.report_worker import ReportWorker
 from vil_bridge.daemon.snapshots import ledger_of
@@ -29,11 +32,6 @@ from vil_bridge.recording.recorder import Recorder
 from vil_bridge.recording.write_queue import LogLine
 from vil_bridge.web.live.previews import SHOWN
 from vil_bridge.web.schemas.recordings import RecordingView, ReplayView, StoredView
-
-if TYPE_CHECKING:
-    from vil_bridge.daemon.bridge import Bridge
-    from vil_bridge.daemon.cameras import CameraRunner
-    from vil_bridge.daemon.controls import BridgeControls
 
 __all__ = ["RecordingService"]
 
@@ -50,16 +48,20 @@ _ENDING: Final = "the bridge is ending: nothing is recorded any more"
 
 
 class RecordingService:
-    """Of one bridge (implements ``dashboard.recording.Recordings``).
+    """Recorder of one bridge (implements :class:`~vil_bridge.web.schemas.recordings.Recordings`).
 
-    All but ``note`` is for any thread but the loop's.
+    All but ``record`` is for any thread but the loop's.
+
+    Args:
+        context: of the bridge. in_force: returns the configuration in force.
 
     Attributes:
         player: replays.
     """
 
-    def __init__(self, bridge: Bridge) -> None:
-        self._bridge = bridge
+    def __init__(self, context: BridgeContext, in_force: Callable[[], BridgeConfig]) -> None:
+        self._context = context
+        self._in_force = in_force
         self._beginning = threading.Lock()
         self._lock = threading.Lock()  # never held while a disk works
         self._closed = False
@@ -67,10 +69,10 @@ class RecordingService:
         self._sinks: list[tuple[CameraRunner, FrameSink]] = []
         self._log = _LogTap()
         self._reports = ReportWorker()
-        self.player = ReplayService(bridge)
+        self.player = ReplayService(context)
 
-    def note(self, event: SourceEvent) -> None:
-        """An event went into the world; costs one look while nothing is recorded."""
+    def record(self, event: SourceEvent) -> None:
+        """Record an event that went into the world; cheap while no recording is under way."""
         recorder = self._recorder
         if recorder is None or not recorder.open:
             return
@@ -97,7 +99,7 @@ class RecordingService:
             RecordingError: one is under way already, the file cannot be created, or the bridge is ending.
         """
         stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
-        self.start_file(self._folder / _with_suffix(name or f"{_plain(self._bridge.config.name)}-{stamp}"))
+        self.start_file(self._folder / _with_suffix(name or f"{_plain(self._context.config.name)}-{stamp}"))
 
     def start_file(self, path: Path) -> None:
         """Begin to record into any file.
@@ -105,16 +107,16 @@ class RecordingService:
         Raises:
             RecordingError: as for :meth:`start`.
         """
-        bridge = self._bridge
+        context = self._context
         with self._beginning:
             with self._lock:
                 self._check_free()
-                self._let_go()  # of one that failed
-            config = _ConfigTap(bridge.controls)
-            facts = facts_of(config.told, bridge.wall_clock.offset_ns)
-            recorder = Recorder(path, facts, self._capture_ns, _LedgerTap(bridge).lines, config.changed)
+                self._release()  # of one that failed
+            config = _ConfigTap(self._in_force)
+            facts = recording_metadata(config.recorded, context.wall_clock.offset_ns)
+            recorder = Recorder(path, facts, self._capture_ns, _LedgerTap(context).lines, config.changed)
             with self._lock:
-                self._take(recorder)
+                self._attach(recorder)
                 closed = self._closed
         if closed:  # meanwhile
             self._end(_CLOSE_S)
@@ -139,18 +141,18 @@ class RecordingService:
         if self._recorder is not None and self._recorder.open:
             raise RecordingError(f"{self._recorder.report().file.name} is being recorded: stop that first")
 
-    def _take(self, recorder: Recorder) -> None:
+    def _attach(self, recorder: Recorder) -> None:
         self._log.open(recorder)
         boundary = Bulkhead("recording", recorder.fail)
         self._sinks = [
-            (path, boundary.sink(RecordSink(recorder, name, self._kinds(path))))
-            for name, path in self._bridge.paths.items()
+            (runner, boundary.sink(RecordSink(recorder, name, self._kinds(runner))))
+            for name, runner in self._context.cameras.items()
         ]
         for camera, sink in self._sinks:
             camera.fan.add(sink)
         self._recorder = recorder
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         for camera, sink in self._sinks:
             camera.fan.remove(sink)
         self._sinks = []
@@ -164,18 +166,18 @@ class RecordingService:
             if recorder is None:
                 return
             recorded = recorder.open
-            self._let_go()
+            self._release()
         recorder.stop(patience_s)
         if recorded:
             logger.info("recorded %s", recorder.report().file)
 
-    def _kinds(self, path: CameraRunner) -> list[tuple[str, str]]:
+    def _kinds(self, runner: CameraRunner) -> list[tuple[str, str]]:
         """Modality and variant of the pictures of a camera that are recorded."""
-        pictures = self._bridge.config.record.pictures
-        modality = next((str(m) for m in path.config.modalities if m in SHOWN), None)
+        pictures = self._context.config.record.pictures
+        modality = next((str(m) for m in runner.config.modalities if m in SHOWN), None)
         if modality is None or pictures == "none":
             return []
-        offered = path.camera.variants
+        offered = runner.camera.variants
         wanted = [v for v in offered if pictures in ("both", v)] or list(offered[:1])
         return [(modality, variant) for variant in wanted]
 
@@ -183,7 +185,7 @@ class RecordingService:
         """The capture as the world's clocks have it now; asked in the recorder's thread."""
         if isinstance(event, ClockExchange | SourceReset):
             return None
-        clock = self._bridge.world.clocks.get(event.source)
+        clock = self._context.world.clocks.get(event.source)
         line = None if clock is None else clock.line
         if line is None or event.t_foreign_ns is None:
             return event.t_arrival_ns
@@ -191,7 +193,7 @@ class RecordingService:
 
     @property
     def _folder(self) -> Path:
-        return self._bridge.config.record.folder
+        return self._context.config.record.folder
 
     def stored(self) -> list[StoredView]:
         """Files of the folder, the newest first."""
@@ -261,17 +263,18 @@ class RecordingService:
 class _LedgerTap:
     """The frames of all cameras, each once, when it changes no more."""
 
-    def __init__(self, bridge: Bridge) -> None:
-        self._bridge = bridge
-        self._told = {
-            name: max((row.frame_id for row in path.ledger.rows(1)), default=0) for name, path in bridge.paths.items()
+    def __init__(self, context: BridgeContext) -> None:
+        self._context = context
+        self._recorded = {
+            name: max((row.frame_id for row in runner.ledger.rows(1)), default=0)
+            for name, runner in context.cameras.items()
         }
 
     def lines(self, everything: bool) -> Iterator[tuple[str, bytes]]:
         """Camera and line, those since the last call."""
-        for name, told in self._told.items():
-            ledger = ledger_of(self._bridge, name, _NEWEST_ROWS)
-            lines, self._told[name] = settled_rows(ledger.rows, told, ledger.head, everything=everything)
+        for name, recorded in self._recorded.items():
+            ledger = ledger_of(self._context, name, _NEWEST_ROWS)
+            lines, self._recorded[name] = settled_rows(ledger.rows, recorded, ledger.head, everything=everything)
             yield from ((name, line) for line in lines)
 
 
@@ -279,19 +282,19 @@ class _ConfigTap:
     """The configuration in force.
 
     Attributes:
-        told: as it was last seen.
+        recorded: as it was recorded last.
     """
 
-    def __init__(self, controls: BridgeControls) -> None:
-        self._controls = controls
-        self.told = controls.in_force()
+    def __init__(self, in_force: Callable[[], BridgeConfig]) -> None:
+        self._in_force = in_force
+        self.recorded = in_force()
 
     def changed(self) -> str | None:
-        """It, as YAML, when it is another than before."""
-        now = self._controls.in_force()
-        if now == self.told:
+        """Return it as YAML when it differs from the recorded one."""
+        now = self._in_force()
+        if now == self.recorded:
             return None
-        self.told = now
+        self.recorded = now
         return config_text(now)
 
 

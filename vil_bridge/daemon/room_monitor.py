@@ -1,4 +1,4 @@
-"""What joins a running bridge with others: its keys and tokens, the publisher to other rooms, the watch over walls."""
+"""Warnings of actors that are about to leave their room, or to meet actors of another room in the virtual world."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.world.geofence import RoomVolume, RoomWarning, Walls, room_warnings
 from vil_bridge.world.world import World
 
-__all__ = ["GeofenceMonitor", "make_watch", "warning_text"]
+__all__ = ["GeofenceMonitor", "make_geofence", "warning_text"]
 
 logger = logging.getLogger(__name__)
 
@@ -19,8 +19,8 @@ _VELOCITY_NS: Final = 50 * NS_PER_MS
 _EPISODE_END_NS: Final = NS_PER_S
 
 
-def make_watch(config: BridgeConfig, world: World) -> GeofenceMonitor:
-    """The watch over all rooms of a configuration."""
+def make_geofence(config: BridgeConfig, world: World) -> GeofenceMonitor:
+    """Return the monitor of all rooms of a configuration."""
     rooms = tuple(
         RoomVolume(
             name,
@@ -35,10 +35,10 @@ def make_watch(config: BridgeConfig, world: World) -> GeofenceMonitor:
 
 
 class GeofenceMonitor:
-    """Looks ahead when asked; warns in the log once per episode.
+    """Monitor that looks ahead at every check; it logs a warning once per episode.
 
     Attributes:
-        warnings: those of the last look.
+        warnings: those of the last check.
         episodes: how many began so far, by kind.
     """
 
@@ -51,7 +51,7 @@ class GeofenceMonitor:
         self._needed = len(set(room_of.values())) > 1 or any(room.walls is not None for room in rooms)
         self._last_ns: dict[tuple[str, tuple[str, ...]], int] = {}
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Find the warnings of now. Any thread, one at a time."""
         if not self._needed:
             return
@@ -67,7 +67,7 @@ class GeofenceMonitor:
 
 
 def warning_text(warning: RoomWarning) -> str:
-    """A warning in words."""
+    """Return a warning as a sentence."""
     if warning.kind == "leaving":
         return f"{warning.actors[0]} is about to leave room {warning.rooms[0]} (in {warning.in_s:.1f} s)"
     (one, other), (room, other_room) = warning.actors, warning.rooms

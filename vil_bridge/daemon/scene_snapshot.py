@@ -1,15 +1,17 @@
-"""A running bridge's scene, as pages draw it: what its configuration, its world and its renderers know of it."""
+"""The scene of a running bridge for pages: from its configuration, its world and its renderers."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from vil_bridge.config.root import RoomConfig
 from vil_bridge.core.skeleton import body_parents
 from vil_bridge.core.types import ActorKind
 from vil_bridge.daemon.cameras import CameraRunner
+from vil_bridge.daemon.context import BridgeContext
 from vil_bridge.daemon.scene_geometry import SceneModel
+from vil_bridge.web.schemas.controls import PropView
 from vil_bridge.web.schemas.scene import (
     MODEL_PATH,
     SceneActor,
@@ -24,27 +26,25 @@ from vil_bridge.web.schemas.scene import (
 )
 from vil_bridge.world.actors import Actor
 
-if TYPE_CHECKING:
-    from vil_bridge.daemon.bridge import Bridge
-
 __all__ = ["scene_of"]
 
 
-def scene_of(bridge: Bridge, model: SceneModel | None) -> SceneView:
-    """Everything that does not move by itself, as of now; revision 0.
+def scene_of(context: BridgeContext, props: Mapping[str, PropView], model: SceneModel | None) -> SceneView:
+    """Return everything that does not move by itself, as of now; revision 0.
 
     Args:
-        bridge: the bridge.
+        context: of the bridge.
+        props: obstacles by name.
         model: of the scene that its renderer draws, None = unknown.
     """
-    config = bridge.config
+    config = context.config
     return SceneView(
         name=config.name,
         rooms={name: _room(room) for name, room in config.rooms.items()},
-        actors=tuple(_actor(bridge, actor) for actor in bridge.world.actors),
-        cameras=tuple(_camera(name, path) for name, path in bridge.paths.items()),
+        actors=tuple(_actor(context, actor) for actor in context.world.actors),
+        cameras=tuple(_camera(name, runner) for name, runner in context.cameras.items()),
         gates=() if model is None else model.gates,
-        props=tuple(SceneProp.of(name, prop) for name, prop in bridge.controls.props().items()),
+        props=tuple(SceneProp.of(name, prop) for name, prop in props.items()),
         model=None if model is None else f"{MODEL_PATH}?{model.name}",  # another scene, another address
     )
 
@@ -55,15 +55,15 @@ def _room(room: RoomConfig) -> SceneRoom:
     return SceneRoom(three(place), quaternion(place), walls, room.margin_m)
 
 
-def _actor(bridge: Bridge, actor: Actor) -> SceneActor:
-    newest = bridge.world.newest_skeleton(actor.name) if actor.kind is ActorKind.HUMAN else None
+def _actor(context: BridgeContext, actor: Actor) -> SceneActor:
+    newest = context.world.newest_skeleton(actor.name) if actor.kind is ActorKind.HUMAN else None
     skeleton = None if newest is None else SkeletonView(newest[0].model.bones, body_parents(newest[0].model))
-    room = getattr(bridge.config.sources[actor.source], "room", None) or ""
+    room = getattr(context.config.sources[actor.source], "room", None) or ""
     return SceneActor(actor.name, actor.kind, actor.size_m, actor.source, room, actor.prefab, skeleton)
 
 
-def _camera(name: str, path: CameraRunner) -> SceneCamera:
-    camera = path.camera
+def _camera(name: str, runner: CameraRunner) -> SceneCamera:
+    camera = runner.camera
     model, place = camera.model, camera.T_body_camera
     fy_px = model.intrinsics_px[1]
     return SceneCamera(

@@ -8,26 +8,30 @@ from collections.abc import Iterator
 from typing import Final
 
 from vil_bridge.config.simulation import SimulationConfig
-from vil_bridge.core.bridge_time import TIME
-from vil_bridge.core.clock import NS_PER_MS, Ticker, machine_ns, now_ns
+from vil_bridge.core.bridge_time import BridgeTime
+from vil_bridge.core.clock import NS_PER_MS, Ticker, machine_ns
 from vil_bridge.monitoring.snapshot import SimulationView
 
 __all__ = ["SimulationClock"]
 
-_LOOK_NS: Final = 250 * NS_PER_MS
+_CHECK_NS: Final = 250 * NS_PER_MS
 _UPWARDS: Final = 1.25
 """Time is offered more than it took lately, so that it finds out soon when pictures come faster again."""
 _SLOWEST: Final = 0.05
 
 
 class SimulationClock:
-    """The hands of the clock; every method but :meth:`passing` is for any thread.
+    """Control of a bridge's clock; every method but :meth:`passing` is for any thread.
 
     Pictures are waited for in two ways at once: schedulers bound the clock, which skips none, and the rate
     follows what was reached lately, so that time passes evenly instead of in jerks.
+
+    Attributes:
+        clock: the bridge's own.
     """
 
     def __init__(self, config: SimulationConfig) -> None:
+        self.clock = BridgeTime()
         self._config = config
         self._lock = threading.Lock()
         self._speed = config.speed
@@ -37,23 +41,24 @@ class SimulationClock:
 
     @contextlib.contextmanager
     def passing(self) -> Iterator[None]:
-        """Let time pass as configured, in the running loop; the machine's own clock comes back afterwards."""
-        if self._config.clock == "real":
-            yield
-            return
-        TIME.run(0.0 if self._paused else self._speed)
-        self._seen = machine_ns(), now_ns()
-        look = Ticker(_LOOK_NS, lambda _due, _missed: self._look(), machine=True)
-        look.start()
-        try:
-            yield
-        finally:
-            look.stop()
-            TIME.real()
+        """Put the clock in force and let time pass as configured, in the running loop; real time afterwards."""
+        with self.clock.in_force():
+            if self._config.clock == "real":
+                yield
+                return
+            self.clock.run(0.0 if self._paused else self._speed)
+            self._seen = machine_ns(), self.clock.now_ns()
+            ticker = Ticker(_CHECK_NS, lambda _due, _missed: self._check(), machine=True)
+            ticker.start()
+            try:
+                yield
+            finally:
+                ticker.stop()
+                self.clock.real()
 
     def state(self) -> SimulationView:
-        """How time passes."""
-        return SimulationView(self._config.clock, self._paused, self._speed, self._reached, now_ns())
+        """Return how time passes now."""
+        return SimulationView(self._config.clock, self._paused, self._speed, self._reached, self.clock.now_ns())
 
     def set_pace(self, *, paused: bool | None = None, speed: float | None = None) -> None:
         """Pause, go on, or change the speed.
@@ -66,8 +71,8 @@ class SimulationClock:
             self._paused = self._paused if paused is None else paused
             self._speed = self._speed if speed is None else speed
             if paused is not None or not self._paused:  # another speed does not end a step that is under way
-                TIME.run(0.0 if self._paused else self._speed)
-                self._seen = machine_ns(), now_ns()  # what was reached before tells nothing of this pace
+                self.clock.run(0.0 if self._paused else self._speed)
+                self._seen = machine_ns(), self.clock.now_ns()  # what was reached before says nothing of this pace
 
     def step(self, duration_ns: int) -> None:
         """Let a paused world go on for a while, behind a step that is under way.
@@ -79,19 +84,19 @@ class SimulationClock:
             self._need_simulation()
             if not self._paused:
                 raise ValueError("the simulation is running: pause it before stepping")
-            TIME.run(self._speed, duration_ns)
+            self.clock.run(self._speed, duration_ns)
 
     def _need_simulation(self) -> None:
         if self._config.clock == "real":
             raise ValueError("this bridge runs in real time: set `simulation: {clock: simulated}` in its configuration")
 
-    def _look(self) -> None:
-        """Note what was reached; offer the world a rate that it can hold."""
-        t_machine_ns, t_ns = machine_ns(), now_ns()
+    def _check(self) -> None:
+        """Record what was reached; offer the world a rate that it can hold."""
+        t_machine_ns, t_ns = machine_ns(), self.clock.now_ns()
         with self._lock:
-            if t_machine_ns - self._seen[0] < _LOOK_NS // 2:
+            if t_machine_ns - self._seen[0] < _CHECK_NS // 2:
                 return
             self._reached = (t_ns - self._seen[1]) / max(1, t_machine_ns - self._seen[0])
             self._seen = t_machine_ns, t_ns
             if self._config.wait_for_cameras and not self._paused:
-                TIME.run(min(self._speed, max(_SLOWEST, _UPWARDS * self._reached)))
+                self.clock.run(min(self._speed, max(_SLOWEST, _UPWARDS * self._reached)))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from vil_bridge import __version__
 from vil_bridge.core.clock import NS_PER_S, machine_ns, now_ns
@@ -12,8 +12,11 @@ from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorKind, ActorState, FloatArray
-from vil_bridge.daemon.readiness import dropped_pictures
+from vil_bridge.daemon.cameras import CameraRunner
+from vil_bridge.daemon.context import BridgeContext
+from vil_bridge.daemon.readiness import Readiness, dropped_pictures
 from vil_bridge.daemon.room_monitor import warning_text
+from vil_bridge.daemon.sources import SourceRunner
 from vil_bridge.monitoring.camera_history import CameraPoint
 from vil_bridge.monitoring.frame_records import CameraHead, CameraLedger
 from vil_bridge.monitoring.process_stats import process_view
@@ -31,152 +34,201 @@ from vil_bridge.monitoring.snapshot import (
     StreamView,
     WarningView,
 )
+from vil_bridge.web.schemas.recordings import Recordings
+from vil_bridge.web.server import HttpServer
 
-if TYPE_CHECKING:
-    from vil_bridge.daemon.bridge import Bridge
-    from vil_bridge.daemon.cameras import CameraRunner
-    from vil_bridge.daemon.sources import SourceRunner
-
-__all__ = ["brief_status_of", "ledger_of", "modes_of", "points_of", "shed_of", "snapshot_of", "words_of"]
+__all__ = ["StatusReporter", "camera_points", "dropped_frames", "ledger_of"]
 
 _LATE_S: Final = 0.05
 """At a hundred poses a second, five of them are on their way at once."""
 
 
-def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
-    """Everything, as of now."""
-    t_ns = now_ns()
-    sources = {n: _source(bridge, n, line, t_ns) for n, line in bridge.sources.items()}
-    renderers = {n: _renderer(bridge, n, client, t_ns) for n, client in bridge.renderers.items()}
-    actors = {a.name: _actor(bridge, a) for a in bridge.world.snapshot(t_ns).actors}
-    reasons = bridge.readiness.reasons()
-    lag_s = _seconds(bridge.vitals.loop_lag.view(machine_ns()).last_10_s.p99_ms)
-    return BridgeSnapshot(
-        t_ns=t_ns,
-        name=bridge.config.name,
-        version=__version__,
-        uptime_s=(machine_ns() - bridge.started_ns) / NS_PER_S,
-        ready=not reasons,
-        not_ready_because=reasons,
-        modes=modes_of(bridge),
-        startup={**bridge.startup, "utc_offset_ns": bridge.wall_clock.offset_ns},
-        sources=sources,
-        actors=actors,
-        renderers=renderers,
-        cameras={n: _camera(bridge, n, path, t_ns) for n, path in bridge.paths.items()},
-        streams={n: _stream(n, path) for n, path in bridge.paths.items()},
-        outputs={
-            n: OutputView(output.status.report(), config.type)
-            for n, (output, config) in bridge.ways_out.outputs.items()
-        },
-        faults={
-            "control": bridge.hub.faults(),
-            "http": bridge.http.faults(),
-            "loop": dict(bridge.loop_errors.counters),
-            "world": bridge.world.counters(),
-            **{f"stream/{n}": path.sink.faults() for n, path in bridge.paths.items()},
-        },
-        warnings=tuple(
-            WarningView(w.kind, w.actors, w.rooms, w.distance_m, w.in_s, warning_text(w))
-            for w in bridge.room_watch.warnings
-        ),
-        publish=None if bridge.publisher is None else bridge.publisher.report(),
-        loop_lag_s=lag_s,
-        overload=(*_late(lag_s), *bridge.overload_watch.words, *_warned(bridge), *bridge.descriptors.words),
-        peer_faults=tuple(row for faults in _peer_faults(bridge) for row in faults.rows()),
-        process=process_view(bridge.vitals.tasks),
-        simulation=bridge.time.state() if bridge.config.simulation.clock == "simulated" else None,
-        pages=bridge.web.pages(),
-    )
+class StatusReporter:
+    """Reports on one bridge; any thread may ask.
+
+    Args:
+        context: of the bridge. readiness: its judgement. recordings: records and replays.
+        http: returns the HTTP server. pages: returns counts of the pages that watch.
+    """
+
+    def __init__(
+        self,
+        context: BridgeContext,
+        readiness: Readiness,
+        recordings: Recordings,
+        http: Callable[[], HttpServer],
+        pages: Callable[[], dict[str, int]],
+    ) -> None:
+        self._context = context
+        self._readiness = readiness
+        self._recordings = recordings
+        self._http = http
+        self._pages = pages
+
+    def snapshot(self) -> BridgeSnapshot:
+        """Return everything, as of now."""
+        context, t_ns = self._context, now_ns()
+        reasons = self._readiness.reasons()
+        lag_ms = context.watchdog.loop_lag.view(machine_ns()).last_10_s.p99_ms
+        lag_s = None if lag_ms is None else 1e-3 * lag_ms
+        return BridgeSnapshot(
+            t_ns=t_ns,
+            name=context.config.name,
+            version=__version__,
+            uptime_s=(machine_ns() - context.started_ns) / NS_PER_S,
+            ready=not reasons,
+            not_ready_because=reasons,
+            modes=self.modes(),
+            startup={**context.startup, "utc_offset_ns": context.wall_clock.offset_ns},
+            sources={n: _source(context, n, runner, t_ns) for n, runner in context.sources.items()},
+            actors={a.name: _actor(context, a) for a in context.world.snapshot(t_ns).actors},
+            renderers={n: _renderer(context, n, client, t_ns) for n, client in context.renderers.items()},
+            cameras={n: self._camera(n, runner, t_ns) for n, runner in context.cameras.items()},
+            streams={n: _stream(n, runner) for n, runner in context.cameras.items()},
+            outputs={
+                n: OutputView(output.status.report(), config.type)
+                for n, (output, config) in context.outputs.outputs.items()
+            },
+            faults=self._faults(),
+            warnings=tuple(
+                WarningView(w.kind, w.actors, w.rooms, w.distance_m, w.in_s, warning_text(w))
+                for w in context.geofence.warnings
+            ),
+            publish=None if context.publisher is None else context.publisher.report(),
+            loop_lag_s=lag_s,
+            overload=(*_late(lag_s), *context.overload.words, *self._warned(), *context.descriptors.words),
+            peer_faults=tuple(row for faults in self._peer_faults() for row in faults.rows()),
+            process=process_view(context.watchdog.tasks),
+            simulation=context.simulation.state() if context.config.simulation.clock == "simulated" else None,
+            pages=self._pages(),
+        )
+
+    def modes(self) -> tuple[str, ...]:
+        """Return the words of :attr:`BridgeSnapshot.modes` that are true now."""
+        config, sources = self._context.config, self._context.sources
+        flown = {actor.source for actor in config.actors.values() if actor.kind is ActorKind.VEHICLE}
+        recorded = any(
+            s.type == "replay" or (s.type == "motion-file" and n in flown) for n, s in config.sources.items()
+        )
+        modes = {
+            "REPLAY": recorded or self._recordings.replay().state == "playing",
+            "FAULTS": any(runner.faults for runner in sources.values()),
+            "REC": self._recordings.recording().state == "recording",
+            "PAUSED": self._context.simulation.state().paused and config.simulation.clock == "simulated",
+        }
+        return tuple(word for word, is_true in modes.items() if is_true)
+
+    def summary_status(self) -> dict[str, Any]:
+        """Return states by name, for an onboard client's question."""
+        now = self.snapshot()
+        return {
+            "ready": now.ready,
+            "not_ready_because": list(now.not_ready_because),
+            "sources": {n: str(s.report.state) for n, s in now.sources.items()},
+            "renderers": {n: str(r.report.state) for n, r in now.renderers.items()},
+            "cameras": {n: c.problem or "delivers" for n, c in now.cameras.items()},
+            "actors": {n: str(a.state) for n, a in now.actors.items()},
+            "outputs": {n: str(o.report.state) for n, o in now.outputs.items()},
+        }
+
+    def status_line(self) -> str:
+        """Return one line for ``systemctl status``."""
+        now = self.snapshot()
+        problems = [*now.not_ready_because, *now.overload, *filter(None, [self._http().trouble])]
+        return ("ready" if now.ready else "not ready") + (f": {'; '.join(problems)}" if problems else "")
+
+    def _faults(self) -> dict[str, dict[str, int]]:
+        context = self._context
+        return {
+            "control": context.hub.faults(),
+            "http": self._http().faults(),
+            "loop": dict(context.loop_errors.counters),
+            "world": context.world.counters(),
+            **{f"stream/{n}": runner.sink.faults() for n, runner in context.cameras.items()},
+        }
+
+    def _peer_faults(self) -> list[PeerFaults]:
+        context = self._context
+        links = [] if context.publisher is None else context.publisher.links
+        cameras = [runner.sink.peer_faults for runner in context.cameras.values()]
+        return [context.hub.peer_faults, context.access.peer_faults, *cameras, *(link.peer_faults for link in links)]
+
+    def _warned(self) -> list[str]:
+        return [text for faults in self._peer_faults() for text in faults.warnings()]
+
+    def _camera(self, name: str, runner: CameraRunner, t_ns: int) -> CameraView:
+        context, config, relay = self._context, runner.config, runner.relay
+        place = context.pool.assigner.place_of(name)
+        waits_for = context.pool.waits_for(name)
+        header = relay.newest[0] if relay.newest else None
+        return CameraView(
+            actor=config.actor,
+            renderer=place.renderer,
+            assigned=f"waits for {' or '.join(waits_for)}" if waits_for else place.why,
+            modalities=tuple(str(m) for m in config.modalities),
+            width_px=config.width_px,
+            height_px=config.height_px,
+            rate_hz=config.rate_hz,
+            measured_hz=runner.meter.rate_hz(t_ns),
+            age_s=runner.meter.age_s(t_ns),
+            in_flight=context.renderers[place.renderer].in_flight,
+            frames={"received": relay.rendered, **relay.delivered, **relay.warped},
+            dropped=dict(dropped_pictures(context, name)),
+            problem=self._readiness.problem_of(name),
+            compensation=None
+            if header is None
+            else CompensationView(
+                **{k: v for k, v in header.compensation.items() if k in CompensationView.__dataclass_fields__}
+            ),
+            collision=None if header is None else header.collision,
+            landmarks=() if header is None else tuple(LandmarkView(*landmark) for landmark in header.landmarks),
+            range_m=None if header is None else header.range_m,
+            latency={stage: histogram.view(t_ns) for stage, histogram in runner.ledger.stages.items()},
+        )
 
 
-def modes_of(bridge: Bridge) -> tuple[str, ...]:
-    """Return the words of :attr:`BridgeSnapshot.modes` that are true now."""
-    config = bridge.config
-    flown = {actor.source for actor in config.actors.values() if actor.kind is ActorKind.VEHICLE}
-    recorded = any(s.type == "replay" or (s.type == "motion-file" and n in flown) for n, s in config.sources.items())
-    modes = {
-        "REPLAY": recorded or bridge.records.replay().state == "playing",
-        "FAULTS": any(line.faults for line in bridge.sources.values()),
-        "REC": bridge.records.recording().state == "recording",
-        "PAUSED": bridge.time.state().paused and config.simulation.clock == "simulated",
-    }
-    return tuple(word for word, is_true in modes.items() if is_true)
-
-
-def _peer_faults(bridge: Bridge) -> list[PeerFaults]:
-    links = [] if bridge.publisher is None else bridge.publisher.links
-    cameras = [path.sink.peer_faults for path in bridge.paths.values()]
-    return [bridge.hub.peer_faults, bridge.access.peer_faults, *cameras, *(link.peer_faults for link in links)]
-
-
-def _warned(bridge: Bridge) -> list[str]:
-    return [text for faults in _peer_faults(bridge) for text in faults.warnings()]
-
-
-def brief_status_of(bridge: Bridge) -> dict[str, Any]:
-    """What an onboard client gets for its question: states by name."""
-    now = snapshot_of(bridge)
-    return {
-        "ready": now.ready,
-        "not_ready_because": list(now.not_ready_because),
-        "sources": {n: str(s.report.state) for n, s in now.sources.items()},
-        "renderers": {n: str(r.report.state) for n, r in now.renderers.items()},
-        "cameras": {n: c.problem or "delivers" for n, c in now.cameras.items()},
-        "actors": {n: str(a.state) for n, a in now.actors.items()},
-        "outputs": {n: str(o.report.state) for n, o in now.outputs.items()},
-    }
-
-
-def words_of(bridge: Bridge) -> str:
-    """One line for ``systemctl status``."""
-    now = snapshot_of(bridge)
-    told = [*now.not_ready_because, *now.overload, *filter(None, [bridge.http.trouble])]
-    return ("ready" if now.ready else "not ready") + (f": {'; '.join(told)}" if told else "")
-
-
-def shed_of(bridge: Bridge) -> tuple[dict[str, Counter[str]], dict[str, float]]:
-    """What the cameras of working renderers left out since the start, by reason; their rates, Hz."""
+def dropped_frames(context: BridgeContext) -> tuple[dict[str, Counter[str]], dict[str, float]]:
+    """Return dropped frames per camera and reason since startup, and camera rates in Hz; of working renderers only."""
     drawn = {
-        name: path
-        for name, path in bridge.paths.items()
-        if bridge.renderers[bridge.pool.assigner.place_of(name).renderer].status.state is ComponentState.RUNNING
+        name: runner
+        for name, runner in context.cameras.items()
+        if context.renderers[context.pool.assigner.place_of(name).renderer].status.state is ComponentState.RUNNING
     }
-    return {n: dropped_pictures(bridge, n) for n in drawn}, {n: path.camera.rate_hz for n, path in drawn.items()}
+    return {n: dropped_pictures(context, n) for n in drawn}, {n: r.camera.rate_hz for n, r in drawn.items()}
 
 
-def points_of(bridge: Bridge) -> dict[str, CameraPoint]:
+def camera_points(context: BridgeContext) -> dict[str, CameraPoint]:
     """Return one row of every camera's history: the last second."""
     t_ns = now_ns()
-    ages_ns = {actor.name: actor.age_ns for actor in bridge.world.snapshot(t_ns, quick=True).actors}
+    ages_ns = {actor.name: actor.age_ns for actor in context.world.snapshot(t_ns, quick=True).actors}
 
-    def point(path: CameraRunner) -> CameraPoint:
-        age_ns, stages = ages_ns.get(path.config.actor), path.ledger.stages
+    def point(runner: CameraRunner) -> CameraPoint:
+        age_ns, stages = ages_ns.get(runner.config.actor), runner.ledger.stages
         medians_ms = (stages[s].recent(t_ns, NS_PER_S).p50_ms for s in ("capture_to_output", "capture_to_received"))
         return CameraPoint(
-            path.meter.rate_hz(t_ns),
-            path.meter.age_s(t_ns),
+            runner.meter.rate_hz(t_ns),
+            runner.meter.age_s(t_ns),
             None if age_ns is None else age_ns / NS_PER_S,
             *medians_ms,
         )
 
-    return {name: point(path) for name, path in bridge.paths.items()}
+    return {name: point(runner) for name, runner in context.cameras.items()}
 
 
-def ledger_of(bridge: Bridge, camera: str, last: int) -> CameraLedger:
-    """A camera's newest frames, at most so many."""
-    path = bridge.paths[camera]
+def ledger_of(context: BridgeContext, camera: str, last: int) -> CameraLedger:
+    """Return a camera's newest frames, ``last`` at most."""
+    runner = context.cameras[camera]
     head = CameraHead(
-        bridge=bridge.config.name,
+        bridge=context.config.name,
         version=__version__,
         camera=camera,
         t_ns=now_ns(),
-        utc_offset_ns=bridge.wall_clock.offset_ns,
-        rate_hz=path.camera.rate_hz,
-        dropped=dict(dropped_pictures(bridge, camera)),
-        unsent=dict(path.sink.dropped),
+        utc_offset_ns=context.wall_clock.offset_ns,
+        rate_hz=runner.camera.rate_hz,
+        dropped=dict(dropped_pictures(context, camera)),
+        unsent=dict(runner.sink.dropped),
     )
-    return CameraLedger(head, path.ledger.rows(last))
+    return CameraLedger(head, runner.ledger.rows(last))
 
 
 def _late(lag_s: float | None) -> tuple[str, ...]:
@@ -185,30 +237,26 @@ def _late(lag_s: float | None) -> tuple[str, ...]:
     return (f"overloaded: the realtime loop is {1e3 * lag_s:.0f} ms late (99th percentile of 10 s): use a faster CPU",)
 
 
-def _seconds(value_ms: float | None) -> float | None:
-    return None if value_ms is None else 1e-3 * value_ms
-
-
-def _source(bridge: Bridge, name: str, line: SourceRunner, t_ns: int) -> SourceView:
-    clock = bridge.world.clocks.get(name)
+def _source(context: BridgeContext, name: str, runner: SourceRunner, t_ns: int) -> SourceView:
+    clock = context.world.clocks.get(name)
     fit = clock.line if clock is not None else None
     view = ClockView("none")
     if fit is not None:
         view = ClockView(fit.method, fit.offset_at(t_ns), fit.uncertainty_at(t_ns), 1e6 * fit.drift, fit.samples)
     return SourceView(
-        report=line.status.report(),
-        type=bridge.config.sources[name].type,
-        frames=line.meter.count,
-        rate_hz=line.meter.rate_hz(t_ns),
-        age_s=line.meter.age_s(t_ns),
+        report=runner.status.report(),
+        type=context.config.sources[name].type,
+        frames=runner.meter.count,
+        rate_hz=runner.meter.rate_hz(t_ns),
+        age_s=runner.meter.age_s(t_ns),
         clock=view,
     )
 
 
-def _actor(bridge: Bridge, state: ActorState) -> ActorView:
-    config = bridge.config.actors[state.name]
+def _actor(context: BridgeContext, state: ActorState) -> ActorView:
+    config = context.config.actors[state.name]
     known = state.age_ns is not None
-    seen = dict(bridge.world.transitions[state.name])  # in one go: other threads go on counting
+    seen = dict(context.world.transitions[state.name])  # in one go: other threads go on counting
     p, q = state.T_world_body.p_m.tolist(), state.T_world_body.q_xyzw.tolist()
     return ActorView(
         kind=state.kind,
@@ -218,15 +266,15 @@ def _actor(bridge: Bridge, state: ActorState) -> ActorView:
         age_s=None if state.age_ns is None else state.age_ns / NS_PER_S,
         p_world_m=(p[0], p[1], p[2]) if known else None,
         q_xyzw=(q[0], q[1], q[2], q[3]) if known else None,
-        speed_mps=bridge.world.speed_mps(state.name),
+        speed_mps=context.world.speed_mps(state.name),
         seen={str(s): n for s, n in seen.items()},
-        problem=bridge.subject_watch.problems.get(state.name, ""),
-        imu=_imu(bridge, state.name),
+        problem=context.subject_check.problems.get(state.name, ""),
+        imu=_imu(context, state.name),
     )
 
 
-def _imu(bridge: Bridge, actor: str) -> ImuView | None:
-    predictor = bridge.world.predictor(actor)
+def _imu(context: BridgeContext, actor: str) -> ImuView | None:
+    predictor = context.world.predictor(actor)
     if predictor is None:
         return None
     bias = predictor.bias
@@ -238,13 +286,13 @@ def _three(v: FloatArray) -> tuple[float, float, float]:
     return x, y, z
 
 
-def _renderer(bridge: Bridge, name: str, client: RendererClient, t_ns: int) -> RendererView:
-    report, load = client.status.report(), bridge.pool.loads[name].report(t_ns)
+def _renderer(context: BridgeContext, name: str, client: RendererClient, t_ns: int) -> RendererView:
+    report, load = client.status.report(), context.pool.loads[name].report(t_ns)
     return RendererView(
         report=report,
-        type=bridge.config.renderers[name].type,
+        type=context.config.renderers[name].type,
         in_flight=client.in_flight,
-        cameras=tuple(bridge.pool.assigner.cameras_of(name)),
+        cameras=tuple(context.pool.assigner.cameras_of(name)),
         pictures_hz=load.pictures_hz,
         render_ms=None if load.render_ns is None else 1e-6 * load.render_ns,
         utilisation=load.utilisation,
@@ -260,37 +308,6 @@ def _shortfall(info: Mapping[str, Any]) -> str:
     return f"draws with profile {profile} instead of {wanted}: {info.get('profile_reason') or 'it does not say why'}"
 
 
-def _camera(bridge: Bridge, name: str, path: CameraRunner, t_ns: int) -> CameraView:
-    config, relay = path.config, path.relay
-    place = bridge.pool.assigner.place_of(name)
-    waits_for = bridge.pool.waits_for(name)
-    header = relay.newest[0] if relay.newest else None
-    return CameraView(
-        actor=config.actor,
-        renderer=place.renderer,
-        assigned=f"waits for {' or '.join(waits_for)}" if waits_for else place.why,
-        modalities=tuple(str(m) for m in config.modalities),
-        width_px=config.width_px,
-        height_px=config.height_px,
-        rate_hz=config.rate_hz,
-        measured_hz=path.meter.rate_hz(t_ns),
-        age_s=path.meter.age_s(t_ns),
-        in_flight=bridge.renderers[place.renderer].in_flight,
-        frames={"received": relay.rendered, **relay.delivered, **relay.warped},
-        dropped=dict(dropped_pictures(bridge, name)),
-        problem=bridge.readiness.problem_of(name),
-        compensation=None
-        if header is None
-        else CompensationView(
-            **{k: v for k, v in header.compensation.items() if k in CompensationView.__dataclass_fields__}
-        ),
-        collision=None if header is None else header.collision,
-        landmarks=() if header is None else tuple(LandmarkView(*landmark) for landmark in header.landmarks),
-        range_m=None if header is None else header.range_m,
-        latency={stage: histogram.view(t_ns) for stage, histogram in path.ledger.stages.items()},
-    )
-
-
-def _stream(name: str, path: CameraRunner) -> StreamView:
-    reports = tuple(s.report() for s in path.sink.subscribers)
-    return StreamView(camera=name, frames=path.sink.sent, dropped=dict(path.sink.dropped), subscribers=reports)
+def _stream(name: str, runner: CameraRunner) -> StreamView:
+    reports = tuple(s.report() for s in runner.sink.subscribers)
+    return StreamView(camera=name, frames=runner.sink.sent, dropped=dict(runner.sink.dropped), subscribers=reports)

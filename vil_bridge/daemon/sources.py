@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.ports import PoseSource
-from vil_bridge.core.supervisor import ComponentState, Status
+from vil_bridge.core.ports import Emit, PoseSource, SourceContext
+from vil_bridge.core.supervisor import ComponentState, Status, supervise
+from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
 from vil_bridge.daemon.fault_injection import FaultInjector
 from vil_bridge.daemon.marker_bodies import MarkerBodies
 from vil_bridge.monitoring.rate_meter import Meter
 
-__all__ = ["SourceRunner"]
+__all__ = ["RunSource", "SourceRunner", "run_of"]
 
-_LONGEST_LOOK_NS: Final = NS_PER_S
+logger = logging.getLogger(__name__)
+
+RunSource = Callable[[Emit, Status, SourceContext], Awaitable[None]]
+
+_LONGEST_CHECK_NS: Final = NS_PER_S
 
 
 class SourceRunner:
-    """A source with its status, its meter, the faults injected into it and its marker template.
+    """A source with the stages that each of its events passes, in this order.
+
+    source -> injected faults -> marker bodies -> replay gate
+    | meter -> world -> subject check -> recorder -> federation
+
+    A replay enters behind the gate, by :meth:`into_world`. Loop thread.
 
     Attributes:
         faults: wanted ones, by the configuration or since. fault_injector: injects them while the source runs.
+        replaced: True while a replay stands in for the source, whose events are held back.
+        held_back: events held back in this or the last replay.
 
     Raises:
         ConfigError: the source or its template cannot be had.
@@ -34,17 +50,80 @@ class SourceRunner:
         self.faults: str = getattr(config, "faults", "")
         self.fault_injector: FaultInjector | None = None
         self.status = Status(name)
-        template: Path | None = getattr(config, "marker_template", None)
-        self.subjects = None if template is None else MarkerBodies(template, self.status)
         self.meter = Meter()
-        self._looked_ns = now_ns()
+        self.replaced = False
+        self.held_back = 0
+        template: Path | None = getattr(config, "marker_template", None)
+        self._bodies = None if template is None else MarkerBodies(template, self.status)
+        self._run_source = run_of(self.source)
+        self._receivers: tuple[Emit, ...] = ()
+        self._checked_ns = now_ns()
         self._silent_ns = 0
 
-    def silent_s(self, t_ns: int) -> float:
-        """For how long it has not run, however its trouble changed since; to be asked every now and then.
+    async def run(self, context: SourceContext, receivers: Sequence[Emit]) -> None:
+        """Run the source, again after each failure, until cancelled.
 
-        Time in which nobody asked hardly counts: then this process stood still, and the source may be well.
+        Args:
+            context: what the source gets.
+            receivers: take each event behind the gate, the world first.
         """
-        passed_ns, self._looked_ns = min(t_ns - self._looked_ns, _LONGEST_LOOK_NS), t_ns
+        self._receivers = tuple(receivers)
+        with contextlib.closing(FaultInjector(self.faults, self._behind_faults, self.status)) as injector:
+            self.fault_injector, emit = injector, injector.emit
+            await supervise(lambda status: self._run_source(emit, status, context), self.status)
+
+    def _behind_faults(self, event: SourceEvent) -> None:
+        if self._bodies is not None:
+            event = self._bodies.transformed(event)
+        if self.replaced:
+            self.held_back += 1
+            self.status.counters["held_back"] += 1
+        else:
+            self.into_world(event)
+
+    def into_world(self, event: SourceEvent) -> None:
+        """Hand an event, live or replayed, to the world and to those behind it."""
+        if isinstance(event, SourceFrame | ImuSample):
+            self.meter.mark(event.t_arrival_ns)
+        for receive in self._receivers:
+            receive(event)
+
+    def set_faults(self, text: str) -> None:
+        """Inject other faults from now on; a source that has not started yet starts with them.
+
+        Raises:
+            ConfigError: the text cannot be read; the old faults stay.
+        """
+        if text != self.faults:
+            if self.fault_injector is not None:
+                self.fault_injector.change(text)
+            self.faults = text
+
+    def silent_s(self, t_ns: int) -> float:
+        """Return for how long it has not run, seconds; to be asked every now and then.
+
+        Time between two calls counts for one second at most: this process may have stood still, and the source be well.
+        """
+        passed_ns, self._checked_ns = min(t_ns - self._checked_ns, _LONGEST_CHECK_NS), t_ns
         self._silent_ns = 0 if self.status.state is ComponentState.RUNNING else self._silent_ns + passed_ns
         return self._silent_ns / NS_PER_S
+
+
+def run_of(source: PoseSource) -> RunSource:
+    """Return a source's ``run``, adapted if it still has the signature without a context (until version 0.3)."""
+    run: Callable[..., Awaitable[None]] = source.run
+    parameters = inspect.signature(run).parameters.values()
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if len(positional) > 2 or any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return run
+    logger.warning(
+        "source %s: %s.run(emit, status) is deprecated and stops working in version 0.3. "
+        "Change it to run(emit, status, context) (vil_bridge.core.ports.SourceContext)",
+        source.name,
+        type(source).__name__,
+    )
+
+    async def run_without_context(emit: Emit, status: Status, _context: SourceContext) -> Any:
+        await run(emit, status)
+
+    return run_without_context

@@ -76,8 +76,8 @@ class SubjectCheck:
         for actor in actors.values():
             self._frames.setdefault(_stream(actor), {})[actor.subject] = None
 
-    def take(self, event: SourceEvent) -> None:
-        """Note whom an event is about; they are forgotten when their source starts over."""
+    def record(self, event: SourceEvent) -> None:
+        """Record the subjects of an event; they are dropped when their source starts over."""
         if isinstance(event, SourceReset):
             for noted in (self._begun_ns, self._newest_ns, self._bodies, self._skeletons):
                 noted.pop(event.source, None)
@@ -92,7 +92,7 @@ class SubjectCheck:
                 frames = self._frames.get((event.source, human), {})
                 frames.update(dict.fromkeys(frames.keys() & names, event))
 
-    def look(self, statuses: Mapping[str, Status]) -> None:
+    def check(self, statuses: Mapping[str, Status]) -> None:
         """Judge again. Log each kind of problem once until it is gone; a restart of the source does not end it.
 
         Args:

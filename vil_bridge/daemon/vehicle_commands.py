@@ -3,54 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from vil_bridge.core.vehicle_commands import VEHICLE_DESK, VehicleCommand
+from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleCommandBus
 from vil_bridge.outputs.stream.commands import CommandHandler
 
 __all__ = ["vehicle_commands"]
 
+_T = TypeVar("_T")
 
-class _Wish(msgspec.Struct, forbid_unknown_fields=True):
+
+class _StateRequest(msgspec.Struct, forbid_unknown_fields=True):
     subject: str
 
 
-def vehicle_commands() -> Mapping[str, CommandHandler]:
-    """``vehicle_command``, ``vehicle_state`` and ``vehicles``, as the control channel's command messages name them."""
-    return {"vehicle_command": _command, "vehicle_state": _state, "vehicles": _names}
+def vehicle_commands(vehicles: VehicleCommandBus) -> Mapping[str, CommandHandler]:
+    """Return the handlers of ``vehicle_command``, ``vehicle_state`` and ``vehicles`` for one bridge's vehicles."""
+
+    def command(args: dict[str, Any]) -> None:
+        asked = _converted(args, VehicleCommand)
+        unknown = sorted(args.keys() - set(VehicleCommand.__dataclass_fields__))
+        if unknown:
+            known = ", ".join(VehicleCommand.__dataclass_fields__)
+            raise ValueError(f"a command has no {unknown[0]!r}; known: {known}")
+        try:
+            vehicles.command(asked)
+        except KeyError:
+            raise _unknown(asked.subject, vehicles) from None
+
+    def state(args: dict[str, Any]) -> Any:
+        subject = _converted(args, _StateRequest).subject
+        try:
+            return msgspec.to_builtins(vehicles.state(subject))
+        except KeyError:
+            raise _unknown(subject, vehicles) from None
+
+    return {"vehicle_command": command, "vehicle_state": state, "vehicles": lambda _args: vehicles.names()}
 
 
-def _command(args: dict[str, Any]) -> None:
-    """Arguments as :class:`VehicleCommand` has them."""
+def _converted(args: dict[str, Any], kind: type[_T]) -> _T:
+    """Raises ValueError: the arguments are not of that kind."""
     try:
-        command = msgspec.convert(args, VehicleCommand)
+        return msgspec.convert(args, kind)
     except msgspec.ValidationError as exc:
         raise ValueError(str(exc)) from None
-    unknown = sorted(args.keys() - set(VehicleCommand.__dataclass_fields__))
-    if unknown:
-        raise ValueError(f"a command has no {unknown[0]!r}; known: {', '.join(VehicleCommand.__dataclass_fields__)}")
-    try:
-        VEHICLE_DESK.command(command)
-    except KeyError:
-        raise _unknown(command.subject) from None
 
 
-def _state(args: dict[str, Any]) -> Any:
-    try:
-        subject = msgspec.convert(args, _Wish).subject
-        return msgspec.to_builtins(VEHICLE_DESK.state(subject))
-    except msgspec.ValidationError as exc:
-        raise ValueError(str(exc)) from None
-    except KeyError as exc:
-        raise _unknown(str(exc.args[0])) from None
-
-
-def _names(_args: dict[str, Any]) -> list[str]:
-    return VEHICLE_DESK.names()
-
-
-def _unknown(subject: str) -> ValueError:
-    known = ", ".join(VEHICLE_DESK.names()[:20]) or "none"
+def _unknown(subject: str, vehicles: VehicleCommandBus) -> ValueError:
+    known = ", ".join(vehicles.names()[:20]) or "none"
     return ValueError(f"no simulated vehicle is named {subject!r}; known: {known}")

@@ -13,6 +13,7 @@ from vil_bridge.core.bulkhead import describe
 from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.supervisor import Status
+from vil_bridge.core.threads import ContextThread
 from vil_bridge.core.types import ImageArray
 
 __all__ = ["SinkThread"]
@@ -48,7 +49,7 @@ class SinkThread:
         self._closing = False
         self._failure: BaseException | None = None
         work = partial(contextvars.copy_context().run, self._run)  # its callbacks in the loop belong to the output
-        self._thread = threading.Thread(target=work, name=name, daemon=True)
+        self._thread = ContextThread(target=work, name=name, daemon=True)
         self._thread.start()
 
     def wanted(self, modality: str, variant: str) -> bool:

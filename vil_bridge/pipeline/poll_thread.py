@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from vil_bridge.core.clock import NS_PER_S, machine_ns
+from vil_bridge.core.threads import ContextThread
 
 __all__ = ["POLL_MS", "PollThread"]
 
@@ -36,7 +37,7 @@ class PollThread:
         self._fds = tuple(fds)
         self._work = work
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = ContextThread(target=self._run, name=name, daemon=True)
 
     @property
     def busy_s(self) -> float:

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from vil_bridge.core.bridge_time import TIME
+from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
 from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
@@ -52,6 +52,7 @@ class Scheduler:
         self._on_blank = on_blank
         self._waits = waits
         self._overdue = False
+        self._clock = bridge_clock()
         self._loop: asyncio.AbstractEventLoop | None = None
         rate_hz = max(c.rate_hz for c in cameras)
         self._share = [c.rate_hz / rate_hz for c in cameras]
@@ -66,6 +67,7 @@ class Scheduler:
     def start(self) -> None:
         """Begin ticking in the running loop."""
         self._loop = asyncio.get_running_loop()
+        self._clock = bridge_clock()
         self._ticker.start()
         self._keep_alive.start()
 
@@ -73,7 +75,7 @@ class Scheduler:
         """No request goes out after this."""
         self._ticker.stop()
         self._keep_alive.stop()
-        TIME.unbound(self)
+        self._clock.unbound(self)
 
     def on_answer(self) -> None:
         """The renderer may be free again; from any thread."""
@@ -97,9 +99,9 @@ class Scheduler:
         working = self._client.status.state is ComponentState.RUNNING
         self._overdue = overdue and working
         if not working:
-            TIME.unbound(self)
+            self._clock.unbound(self)
         else:
-            TIME.bound(self, now_ns() if overdue else self._ticker.next_ns)
+            self._clock.bound(self, now_ns() if overdue else self._ticker.next_ns)
 
     def tick(self, due_ns: int, missed: int) -> None:
         """Ask for what is due at a tick, and for what waited; ``missed`` ticks passed unnoticed before it."""

@@ -17,6 +17,7 @@ from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.ports import DatagramSource, PoseSource
 from vil_bridge.core.supervisor import Status
+from vil_bridge.core.threads import ContextThread
 from vil_bridge.recording.pcap import OVERHEAD_BYTES, PREAMBLE, encode_datagram
 
 __all__ = ["Capture", "capturing"]
@@ -63,7 +64,7 @@ class Capture:
         except OSError as exc:
             raise RecordingError(f"debug.packet_capture: cannot create {path}: {exc.strerror or exc}") from exc
         status.facts["capture"] = str(path)
-        self._thread = threading.Thread(target=self._run, name=f"capture {status.name}", daemon=True)
+        self._thread = ContextThread(target=self._run, name=f"capture {status.name}", daemon=True)
         self._thread.start()
 
     def enqueue(self, datagram: Datagram) -> None:

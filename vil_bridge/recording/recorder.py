@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.threads import ContextThread
 from vil_bridge.core.types import SourceEvent
 from vil_bridge.recording.mcap_writer import McapFile
 from vil_bridge.recording.message_writer import MessageWriter
@@ -94,7 +95,7 @@ class Recorder:
         except OSError as exc:
             self._fail(exc)
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        self._thread = ContextThread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
 
     @property

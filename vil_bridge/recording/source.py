@@ -10,7 +10,7 @@ from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError, RecordingError
-from vil_bridge.core.ports import Emit
+from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceEvent, SourceReset
 from vil_bridge.recording.config import McapConfig
@@ -45,7 +45,7 @@ class McapSource:
             known = ", ".join(recording.sources) or "none"
             raise RecordingError(f"{recording.path} holds no source {self._recorded!r}; it has: {known}")
 
-    async def run(self, emit: Emit, status: Status) -> None:
+    async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
         """Play until cancelled; after the end of a recording that does not loop, wait."""
         config = self._config
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.output_folder import new_folder
-from vil_bridge.daemon.recorded_bridge import facts_of, recorded_config
+from vil_bridge.daemon.recorded_bridge import recorded_config, recording_metadata
 from vil_bridge.recording.export import FORMATS
 from vil_bridge.recording.reader import Recording
 
@@ -31,7 +31,7 @@ def export(file: Path, kind: str, out: Path) -> Counter[str]:
         OSError: the disk is full.
     """
     with Recording(file) as recording:
-        facts = facts_of(recorded_config(recording), recording.utc_offset_ns, recording.version)
+        facts = recording_metadata(recorded_config(recording), recording.utc_offset_ns, recording.version)
         with new_folder(out, "an export"):
             written = FORMATS[kind](recording, facts, out)
             if not written:

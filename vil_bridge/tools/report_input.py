@@ -13,7 +13,7 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul, q_slerp
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import FloatArray
-from vil_bridge.daemon.recorded_bridge import facts_of, recorded_config
+from vil_bridge.daemon.recorded_bridge import recorded_config, recording_metadata
 from vil_bridge.monitoring.frame_records import CameraHead, CameraLedger, FrameRow
 from vil_bridge.monitoring.report.figures import PredictionErrors
 from vil_bridge.recording.export.measurements import sightings
@@ -41,7 +41,7 @@ def recorded_report(file: Path) -> tuple[list[CameraLedger], dict[str, Predictio
         RecordingError: the file cannot be read.
     """
     with Recording(file) as recording:
-        facts = facts_of(recorded_config(recording), recording.utc_offset_ns, recording.version)
+        facts = recording_metadata(recorded_config(recording), recording.utc_offset_ns, recording.version)
         return _ledgers(recording), prediction_errors(recording, facts)
 
 

@@ -7,7 +7,6 @@ import logging
 import socket
 import ssl
 import sys
-import threading
 from collections import Counter
 from typing import Final
 
@@ -17,6 +16,7 @@ from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.network import http_url
 from vil_bridge.core.peer_faults import PeerFaults
+from vil_bridge.core.threads import ContextThread
 from vil_bridge.web import uvicorn_internals
 from vil_bridge.web.uvicorn_internals import LogFaults, UvicornServer
 
@@ -86,7 +86,7 @@ class HttpServer:
         counters = Counter() if counters is None else counters
         self._faults = LogFaults(counters, peer_faults or PeerFaults("http"))
         self._server = UvicornServer(app, sock, tls, self._faults)
-        self.thread = threading.Thread(target=self._server.run, name="http", daemon=True)
+        self.thread = ContextThread(target=self._server.run, name="http", daemon=True)
         self.trouble = ""
 
     def start(self) -> None:

@@ -8,7 +8,7 @@ from vil_adapters.common.mavlink_session import MavlinkSession
 from vil_adapters.mavlink_imu.codec import KIND_OF, MESSAGE_OF, ImuKind, InertialMessage, from_message
 from vil_adapters.mavlink_imu.config import MavlinkImuConfig
 from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.ports import Emit
+from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceReset
 from vil_bridge.protocols.mavlink import framing as mavlink
@@ -24,7 +24,7 @@ class MavlinkImuSource:
         self.name = name
         self._config = config
 
-    async def run(self, emit: Emit, status: Status) -> None:
+    async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
         """Wait for the device, read it until it hangs up, wait for it again; never returns.
 
         Raises:

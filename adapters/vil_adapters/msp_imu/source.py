@@ -11,7 +11,7 @@ from vil_adapters.msp_imu.config import MspImuConfig
 from vil_adapters.msp_imu.convert import AnswerTimes, RestScale, from_counts
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.ports import Emit
+from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceReset
 from vil_bridge.protocols import msp
@@ -36,7 +36,7 @@ class MspImuSource:
         self._config = config
         self._scale = RestScale(config.acc_lsb_per_g)
 
-    async def run(self, emit: Emit, status: Status) -> None:
+    async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
         """Wait for the controller, ask it until it hangs up, wait for it again; never returns."""
         while True:
             with closing(await self._open(status)) as wire:

@@ -12,8 +12,7 @@ from typing import Final
 from vil_adapters.onboard_imu.config import OnboardImuConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.motion import ImuWindow
-from vil_bridge.core.onboard_imu import IMU_INBOX
-from vil_bridge.core.ports import Emit
+from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceReset
 
@@ -32,14 +31,14 @@ class OnboardImuSource:
         self.name = name
         self._reader = config.reader
 
-    async def run(self, emit: Emit, status: Status) -> None:
+    async def run(self, emit: Emit, status: Status, context: SourceContext) -> None:
         """Take samples until cancelled.
 
         Raises:
             SourceUnavailable: another source takes those of this reader.
         """
         taker = _Taker(self.name, emit, status)
-        with IMU_INBOX.taking(self._reader, taker.take):
+        with context.onboard_imu.taking(self._reader, taker.take):
             while True:
                 if now_ns() - taker.t_heard_ns > _SILENT_NS:
                     status.waiting(

@@ -19,7 +19,7 @@ from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
 from vil_bridge.core.network import host_and_port, resolve
-from vil_bridge.core.ports import FoundSource
+from vil_bridge.core.ports import FoundSource, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceEvent, SourceFrame
 
@@ -115,7 +115,7 @@ async def _watch(place: _Place, info: ServerInfo, timeout_s: float) -> FoundSour
     status, census = Status("discover"), _Census()
     with contextlib.suppress(SourceUnavailable, TimeoutError):
         async with asyncio.timeout(timeout_s):
-            await OptitrackSource("discover", config).run(census.take, status)
+            await OptitrackSource("discover", config).run(census.take, status, SourceContext())
     version = dotted(info.natnet_version)
     mode = "multicast" if info.multicast else "unicast"
     return FoundSource(

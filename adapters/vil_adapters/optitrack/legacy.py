@@ -23,7 +23,7 @@ from vil_adapters.optitrack.sockets import NatNetSockets
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.geometry import q_normalize, yup_to_zup
-from vil_bridge.core.ports import Emit
+from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceFrame
 
@@ -44,7 +44,7 @@ class LegacyOptitrackSource:
         self.name = name
         self._config = config
 
-    async def run(self, emit: Emit, status: Status) -> None:
+    async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
         """Receive until cancelled.
 
         Raises:

@@ -9,7 +9,7 @@ from vil_adapters.optitrack.session import NatNetSession
 from vil_adapters.optitrack.sockets import NatNetSockets
 from vil_bridge.core.clock import NS_PER_MS, Ticker
 from vil_bridge.core.datagrams import Tap
-from vil_bridge.core.ports import Emit
+from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 
 __all__ = ["OptitrackSource"]
@@ -25,7 +25,7 @@ class OptitrackSource:
         self.tap: Tap | None = None
         self._config = config
 
-    async def run(self, emit: Emit, status: Status) -> None:
+    async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
         """Receive until cancelled.
 
         Raises:

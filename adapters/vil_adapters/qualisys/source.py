@@ -16,7 +16,7 @@ from vil_adapters.qualisys.convert import QualisysConverter, up_axis
 from vil_adapters.qualisys.parameters import Parameters
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.ports import Emit
+from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 
 __all__ = ["QualisysSource"]
@@ -35,7 +35,7 @@ class QualisysSource:
         self.name = name
         self._config = config
 
-    async def run(self, emit: Emit, status: Status) -> None:
+    async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
         """Connect, receive until the server hangs up, and connect again; never returns."""
         session = _Session(self.name, self._config, emit, status)
         task = asyncio.current_task()

@@ -12,7 +12,7 @@ from vil_adapters.recording.formats import open_recording
 from vil_adapters.recording.model import MotionFile
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.delay_line import DelayLine
-from vil_bridge.core.ports import Emit
+from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceFrame, SourceReset
 
@@ -34,7 +34,7 @@ class RecordingSource:
         )
         self._played = False
 
-    async def run(self, emit: Emit, status: Status) -> None:
+    async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
         """Play until cancelled; after the end of a recording that does not loop, wait."""
         recording = self.recording
         status.facts.update(

@@ -10,7 +10,7 @@ from vil_adapters.remote.links import make_link
 from vil_adapters.remote.session import FederationSession
 from vil_adapters.remote.tcp_probe import reached, refused
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
-from vil_bridge.core.ports import Emit
+from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.protocols.federation.zmq_link import Refusal
 
@@ -33,7 +33,7 @@ class RemoteSource:
         self._config = config
         self._refusal: Refusal | None = None
 
-    async def run(self, emit: Emit, status: Status) -> None:
+    async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
         """Receive until cancelled.
 
         Raises:

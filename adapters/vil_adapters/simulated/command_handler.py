@@ -119,7 +119,7 @@ class CommandHandler:
             modes=modes,
         )
 
-    def felt(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool) -> None:
+    def on_contact(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool) -> None:
         """Pass on what a renderer tells of a camera."""
         if surfaces is None and not hit:
             return

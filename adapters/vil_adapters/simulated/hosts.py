@@ -16,7 +16,7 @@ from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.ipc import ClockUpdate, Order, Start, Stop, VehicleBatch, decode_report, encode
 from vil_adapters.simulated.simulation import Simulation
 from vil_adapters.simulated.stepper import Stepper, WakeupTimer
-from vil_bridge.core.bridge_time import TIME
+from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.errors import SourceUnavailable
 
 __all__ = ["BUFFER_BYTES", "MESSAGE_BYTES", "Host", "ProcessHost", "ThreadHost", "ready_flock"]
@@ -91,7 +91,7 @@ class ThreadHost:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(self._deliver, batch)
 
-        pacer = Stepper(self._flock, start_ns, TIME.mapping, self._take, give, self._alarm)
+        pacer = Stepper(self._flock, start_ns, bridge_clock().mapping, self._take, give, self._alarm)
         self._thread = threading.Thread(target=self._run, args=(pacer,), name=f"steps {self._name}", daemon=True)
         self._thread.start()
 
@@ -167,7 +167,7 @@ class ProcessHost:
 
     def start(self, start_ns: int) -> None:
         """Begin."""
-        self.send(Start(start_ns, ClockUpdate.of(TIME.mapping)))
+        self.send(Start(start_ns, ClockUpdate.of(bridge_clock().mapping)))
 
     def send(self, order: Order) -> bool:
         """Pass an order."""

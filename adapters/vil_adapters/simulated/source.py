@@ -13,13 +13,12 @@ from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.hosts import Host, ProcessHost, ThreadHost
 from vil_adapters.simulated.ipc import ClockUpdate, Inertial, Order, VehicleBatch
 from vil_adapters.simulated.mocap_model import MocapModel
-from vil_bridge.core.bridge_time import REAL_TIME, TIME
+from vil_bridge.core.bridge_time import REAL_TIME, BridgeTime
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.ports import Emit
+from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceFrame, SourceReset
-from vil_bridge.core.vehicle_commands import VEHICLE_DESK
 
 __all__ = ["SimulatedSource"]
 
@@ -44,7 +43,7 @@ class SimulatedSource:
         self.name = name
         self._config = config
         self._host: Host | None = None
-        self._clock_told = False
+        self._clock_sent = False
         try:
             self.keeper = CommandHandler(name, config, self._send)
         except ValueError as exc:
@@ -52,7 +51,7 @@ class SimulatedSource:
         many = len(self.keeper.subjects) >= _OWN_PROCESS_FROM
         self._own_process = many if config.process is None else config.process
 
-    async def run(self, emit: Emit, status: Status) -> None:
+    async def run(self, emit: Emit, status: Status, context: SourceContext) -> None:
         """Fly until cancelled.
 
         Raises:
@@ -65,13 +64,18 @@ class SimulatedSource:
         config = self._config
         room = MocapModel(len(self.keeper.subjects), {"rate_hz": config.rate_hz, **config.mocap}, config.seed)
         margin_ns = round(max(_MARGIN_S, 2.0 / config.rate_hz) * NS_PER_S)
-        teller = _Teller(self.name, self.keeper, emit, status, room if config.mocap else None, margin_ns)
+        clock = context.clock
+        teller = _Teller(self.name, self.keeper, emit, status, room if config.mocap else None, margin_ns, clock)
         make = ProcessHost if self._own_process else ThreadHost
         host: Host = make(self.name, self._config, teller.tell)
-        unwatch = TIME.watch(self._tell_clock)
+
+        def send_clock() -> None:
+            self._send_clock(clock)
+
+        unwatch = clock.watch(send_clock)
         try:
             await host.load()
-            with VEHICLE_DESK.serving(self.name, self.keeper.subjects, self.keeper):
+            with context.vehicles.serving(self.name, self.keeper.subjects, self.keeper):
                 teller.begin(now_ns())
                 self.keeper.begin(teller.start_ns)
                 self._host = host
@@ -82,20 +86,20 @@ class SimulatedSource:
                     host.check()
                     teller.tell_clock()
                     teller.look_after()
-                    if not self._clock_told:
-                        self._tell_clock()
+                    if not self._clock_sent:
+                        send_clock()
                     await asyncio.sleep(_HOUSEKEEPING_S)
         finally:
             unwatch()
             self._host = None
             host.close()
-            TIME.unbound(teller)
+            clock.unbound(teller)
             for source in teller.sources:
                 emit(SourceReset(source, "the simulation ended"))
 
-    def _tell_clock(self) -> None:
-        """Tell the steps how time passes now; said again later if too many orders wait."""
-        self._clock_told = self._send(ClockUpdate.of(TIME.mapping))
+    def _send_clock(self, clock: BridgeTime) -> None:
+        """Send the steps how time passes now; repeated later if too many orders wait."""
+        self._clock_sent = self._send(ClockUpdate.of(clock.mapping))
 
     def _send(self, order: Order) -> bool:
         return self._host is not None and self._host.send(order)
@@ -109,7 +113,14 @@ class _Teller:
     """
 
     def __init__(
-        self, name: str, keeper: CommandHandler, emit: Emit, status: Status, room: MocapModel | None, margin_ns: int
+        self,
+        name: str,
+        keeper: CommandHandler,
+        emit: Emit,
+        status: Status,
+        room: MocapModel | None,
+        margin_ns: int,
+        clock: BridgeTime,
     ) -> None:
         self.start_ns = 0
         self.sources: dict[str, None] = {name: None}
@@ -119,6 +130,7 @@ class _Teller:
         self._status = status
         self._room = room
         self._margin_ns = margin_ns
+        self._clock = clock
         self._told_ns = 0
         self._told_at_ns = 0
         self._bound_ns = 0
@@ -179,9 +191,9 @@ class _Teller:
 
     def _bound_time(self) -> None:
         """Let simulated time wait for vehicles that cannot keep up."""
-        if TIME.mapping != REAL_TIME and self._told_ns + self._margin_ns // 2 >= self._bound_ns:
+        if self._clock.mapping != REAL_TIME and self._told_ns + self._margin_ns // 2 >= self._bound_ns:
             self._bound_ns = self._told_ns + self._margin_ns
-            TIME.bound(self, self._bound_ns)
+            self._clock.bound(self, self._bound_ns)
 
     def _tell_inertial(self, inertial: Inertial) -> None:
         source = f"{self._name}/{self._keeper.subjects[inertial.vehicle]}"

@@ -13,7 +13,7 @@ from vil_adapters.vicon.source import ViconSource
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.network import host_and_port
-from vil_bridge.core.ports import FoundSource
+from vil_bridge.core.ports import FoundSource, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceEvent, SourceFrame
 
@@ -45,7 +45,7 @@ async def _ask(host: str, port: int, timeout_s: float) -> FoundSource | None:
     heard = _Heard()
     with suppress(SourceUnavailable, TimeoutError):
         async with asyncio.timeout(timeout_s):
-            await ViconSource("discover", config).run(heard, status)
+            await ViconSource("discover", config).run(heard, status, SourceContext())
     if not heard.frames:
         return None
     return FoundSource(

@@ -14,7 +14,7 @@ from vil_adapters.vicon.convert import ViconConverter
 from vil_adapters.vicon.receiver import ViconReceiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError, ProtocolError, SourceUnavailable
-from vil_bridge.core.ports import Emit
+from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 
 __all__ = ["ViconNativeSource"]
@@ -46,7 +46,7 @@ class ViconNativeSource:
             )
         self._library = installed[0]
 
-    async def run(self, emit: Emit, status: Status) -> None:
+    async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
         """Receive until cancelled.
 
         Raises:

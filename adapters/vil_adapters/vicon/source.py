@@ -12,7 +12,7 @@ from vil_adapters.vicon.convert import ViconConverter
 from vil_adapters.vicon.receiver import ViconReceiver
 from vil_adapters.vicon.session import ViconSession
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.ports import Emit
+from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 
 __all__ = ["ViconSource"]
@@ -30,7 +30,7 @@ class ViconSource:
         self.name = name
         self._config = config
 
-    async def run(self, emit: Emit, status: Status) -> None:
+    async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
         """Receive until cancelled.
 
         Raises:

@@ -14,7 +14,7 @@ from vil_adapters.vicon.convert import M_PER_MM
 from vil_adapters.vicon.udp_codec import ObjectBlock, decode_objects, q_from_euler_xyz
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.datagrams import Tap
-from vil_bridge.core.ports import Emit
+from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import BoolArray, SourceFrame
 
@@ -108,7 +108,7 @@ class TrackerUdpSource:
         self.tap: Tap | None = None
         self._config = config
 
-    async def run(self, emit: Emit, status: Status) -> None:
+    async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
         """Receive until cancelled.
 
         Raises:

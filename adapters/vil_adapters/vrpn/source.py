@@ -11,7 +11,7 @@ from vil_adapters.vrpn.session import VrpnSession
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
 from vil_bridge.core.network import local_address, resolve
-from vil_bridge.core.ports import Emit
+from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 
 __all__ = ["VrpnSource"]
@@ -28,7 +28,7 @@ class VrpnSource:
         self.name = name
         self._config = config
 
-    async def run(self, emit: Emit, status: Status) -> None:
+    async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
         """Receive until cancelled.
 
         Raises:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.events import until
 from vil_adapters.emulation.emulator import EmulatedFrame, Emulator
-from vil_bridge.core.bridge_time import TIME
+from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.types import MotionFrame, SkeletonModel
@@ -76,9 +76,9 @@ class Counting(Emulator):
 @pytest.fixture
 def standing() -> Iterator[None]:
     """Bridge time that goes on with :func:`tick` only."""
-    TIME.stand_at(now_ns())
+    bridge_clock().stand_at(now_ns())
     yield
-    TIME.real()
+    bridge_clock().real()
 
 
 async def tick(emulator: Counting, count: int) -> None:
@@ -86,7 +86,7 @@ async def tick(emulator: Counting, count: int) -> None:
     ticker = emulator.server._ticker
     assert ticker is not None
     for due_ns in range(ticker.next_ns, ticker.next_ns + count * 5 * MS, 5 * MS):
-        TIME.stand_at(due_ns)
+        bridge_clock().stand_at(due_ns)
         await until(lambda due_ns=due_ns: ticker.next_ns > due_ns)  # type: ignore[misc]
 
 

@@ -176,10 +176,10 @@ def test_a_frame_without_any_marker_loses_everybody(tmp_path: Path) -> None:
 
 def test_other_events_pass_and_a_reset_forgets_where_a_subject_was(tmp_path: Path) -> None:
     events: list[SourceEvent] = []
-    emit = MarkerBodies(template_file(tmp_path), Status("lab")).before(events.append)
+    bodies = MarkerBodies(template_file(tmp_path), Status("lab"))
     exchange, reset = ClockExchange("lab", 1, 2, 3), SourceReset("lab", "again")
     for event in (exchange, frame(0), frame(50), reset, frame(51, *LABELS)):
-        emit(event)
+        events.append(bodies.transformed(event))
     assert events[0] is exchange and events[3] is reset
     before, after = events[2], events[4]
     assert isinstance(before, SourceFrame) and isinstance(after, SourceFrame)

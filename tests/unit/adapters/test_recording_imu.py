@@ -15,7 +15,7 @@ from vil_adapters.motions.drone import DroneMotion
 from vil_adapters.recording.config import RecordingConfig
 from vil_adapters.recording.formats import open_recording
 from vil_adapters.recording.source import RecordingSource
-from vil_bridge.core.bridge_time import TIME, now_ns
+from vil_bridge.core.bridge_time import bridge_clock, now_ns
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorKind, ImuSample, SourceFrame
@@ -53,15 +53,15 @@ def _write(file: Path, rows: list[str]) -> None:
 
 async def played(source: RecordingSource) -> Received:
     """Return all that a source emits, while bridge time goes on in steps of 2 ms as fast as it can follow."""
-    TIME.stand_at(now_ns())
+    bridge_clock().stand_at(now_ns())
     try:
         async with receiving(source) as got:
             while got.status.state is not ComponentState.WAITING:
-                TIME.stand_at(now_ns() + 2 * MS)
+                bridge_clock().stand_at(now_ns() + 2 * MS)
                 await asyncio.sleep(0.0001)
         return got
     finally:
-        TIME.real()
+        bridge_clock().real()
 
 
 async def test_samples_are_played_between_the_poses_in_their_clock(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ async def test_a_labs_preset_hears_the_emulated_server(name: str, kind: str, sou
     heard: list[bool] = []
 
     def take(event: SourceEvent) -> None:
-        watch.take(event)
+        watch.record(event)
         if isinstance(event, SourceFrame) and "drone" in event.subjects:
             heard.append(bool(event.tracked[event.subjects.index("drone")]))
 
@@ -99,7 +99,7 @@ async def test_a_labs_preset_hears_the_emulated_server(name: str, kind: str, sou
     try:
         async with listening(config, [source], take) as statuses:
             await until(lambda: sum(heard) > 20)
-            watch.look(statuses)
+            watch.check(statuses)
     finally:
         emulating.cancel()
         await asyncio.gather(emulating, return_exceptions=True)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.events import until
-from vil_bridge.core.bridge_time import REAL_TIME, TIME, BridgeTime, TimeMapping, machine_ns, now_ns
+from vil_bridge.core.bridge_time import REAL_TIME, BridgeTime, TimeMapping, bridge_clock, machine_ns, now_ns
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker
 from vil_bridge.core.delay_line import DelayLine
 
@@ -21,7 +21,7 @@ DAY_NS = 86_400 * NS_PER_S
 @pytest.fixture(autouse=True)
 def real_time_again() -> Iterator[None]:
     yield
-    TIME.real()
+    bridge_clock().real()
 
 
 def test_real_time_is_the_machines_clock() -> None:
@@ -113,7 +113,7 @@ def test_a_step_ends_exactly() -> None:
 
 async def test_ticks_follow_bridge_time() -> None:
     ticks: list[tuple[int, int]] = []
-    TIME.run(0.0)
+    bridge_clock().run(0.0)
     t_ns = now_ns()
     ticker = Ticker(10 * NS_PER_MS, lambda due, missed: ticks.append((due - t_ns, missed)))
     ticker.start()
@@ -127,11 +127,11 @@ async def test_ticks_follow_bridge_time() -> None:
     by_machine.start()
     await until(lambda: awake >= 5)
     assert not ticks  # time stands for them, not for the machine
-    TIME.run(10.0, 35 * NS_PER_MS)
+    bridge_clock().run(10.0, 35 * NS_PER_MS)
     await until(lambda: now_ns() == t_ns + 35 * NS_PER_MS)
     await until(lambda: sum(1 + missed for _, missed in ticks) == 3)
     assert all(due == sum(1 + m for _, m in ticks[: i + 1]) * 10 * NS_PER_MS for i, (due, _) in enumerate(ticks))
-    TIME.run(1.0)
+    bridge_clock().run(1.0)
     await until(lambda: len(ticks) > 3)
     ticker.stop()
     by_machine.stop()
@@ -139,10 +139,10 @@ async def test_ticks_follow_bridge_time() -> None:
 
 async def test_deliveries_wait_while_time_stands() -> None:
     got: list[int] = []
-    TIME.run(0.0)
+    bridge_clock().run(0.0)
     with closing(DelayLine[int](got.append)) as line:
         line.put(now_ns() + 5 * NS_PER_MS, 1)
         await asyncio.sleep(0.02)
         assert not got
-        TIME.run(0.5)
+        bridge_clock().run(0.5)
         await until(lambda: got == [1])

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.process
 
 CHILD = """
 import gc, json, os, sys, threading
-from vil_bridge.daemon.realtime import keep_running, prepare_process
+from vil_bridge.daemon.realtime import exempt_from_scheduler, prepare_process
 
 os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # whatever the tests run at
 told, asked = {}, threading.Event()
@@ -33,7 +33,7 @@ thread = threading.Thread(target=work)
 thread.start()
 gc.set_threshold(10_000, 10, 10)
 told["facts"] = prepare_process(int(sys.argv[1]))["scheduling"]
-keep_running(thread)
+exempt_from_scheduler(thread)
 asked.set()
 thread.join()
 look("loop")

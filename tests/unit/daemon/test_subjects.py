@@ -44,23 +44,23 @@ def test_names_and_kinds_that_the_stream_does_not_have(caplog: pytest.LogCapture
     }
     watch, status = SubjectCheck(wanted), Status("motive")
     status.facts["subjects"] = ["gate"]
-    watch.look({"motive": status})
+    watch.check({"motive": status})
     assert watch.problems == {}, "nothing came yet: the source itself says why"
-    watch.take(frame("CF1", age_s=0.5))
-    watch.look({"motive": status})
+    watch.record(frame("CF1", age_s=0.5))
+    watch.check({"motive": status})
     assert watch.problems == {}, "some servers list their subjects one by one"
-    watch.take(SourceReset("motive", "restart", clock=False))
-    watch.take(frame("CF1", age_s=5.0))
+    watch.record(SourceReset("motive", "restart", clock=False))
+    watch.record(frame("CF1", age_s=5.0))
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            watch.look({"motive": status})
+            watch.check({"motive": status})
     assert set(watch.problems) == {"case", "kind", "person"}
     assert watch.problems["case"] == "config wants 'cf1'; stream has 'CF1', 'gate', 'Actor' (did you mean 'CF1'?)"
     assert watch.problems["kind"] == "'Actor' is a skeleton, which only `kind: human` can be"
     assert watch.problems["person"] == "'CF1' is a rigid body, and `kind: human` wants a skeleton"
     assert sorted(r.message.partition(":")[0] for r in caplog.records) == ["actor case", "actor kind", "actor person"]
-    watch.take(frame("CF1", "cf1", age_s=0.0))
-    watch.look({"motive": status})
+    watch.record(frame("CF1", "cf1", age_s=0.0))
+    watch.check({"motive": status})
     assert set(watch.problems) == {"kind", "person"}, "who appears later is welcome"
 
 
@@ -78,8 +78,8 @@ def seen(
     p_m = np.array([T.p_m for T in pose]).reshape(-1, 3)
     q = np.array([T.q_xyzw for T in pose]).reshape(-1, 4)
     t_ns = now_ns() + round((t_s - 60.0) * NS_PER_S)
-    watch.take(SourceFrame("motive", 1, None, t_ns, subjects, p_m, q, np.ones(len(pose), bool), skeletons))
-    watch.look({"motive": Status("motive")})
+    watch.record(SourceFrame("motive", 1, None, t_ns, subjects, p_m, q, np.ones(len(pose), bool), skeletons))
+    watch.check({"motive": Status("motive")})
 
 
 def test_a_person_who_lies_for_two_seconds_is_a_wrong_up_axis() -> None:
@@ -129,12 +129,12 @@ def test_a_file_that_loops_every_second_is_judged_too() -> None:
     chain = SkeletonModel("Actor", ("a", "b", "c"), (-1, 0, 1), np.full((3, 3), 0.3))
     watch = SubjectCheck({"anna": actor("Actor", "human"), "drone": actor("CF1")}, {"motive": "y"})
     for second in range(4):
-        watch.take(SourceReset("motive", "the recording begins again"))
+        watch.record(SourceReset("motive", "the recording begins again"))
         seen(watch, 60.0 + second, tilted(1.4), posed_by(chain))
     assert watch.problems["anna"] == NOT_HUMAN
     assert watch.problems["drone"].startswith("is tilted by 80 degrees")
-    watch.take(SourceReset("motive", "restart"))
-    watch.look({"motive": Status("motive")})
+    watch.record(SourceReset("motive", "restart"))
+    watch.check({"motive": Status("motive")})
     assert watch.problems == {}, "nothing came since"
 
 
@@ -142,8 +142,8 @@ def test_a_name_that_two_of_the_stream_have() -> None:
     """OptiTrack's frames hold the first one only; its source warns by the descriptions."""
     watch = SubjectCheck({"drone": actor("CF1"), "anna": actor("Actor", "human"), "box": actor("CF2", "prop")})
     both = frame("CF1", "CF2", "CF1", age_s=0.0)
-    watch.take(replace(both, skeletons=both.skeletons * 3))
-    watch.look({"motive": Status("motive")})
+    watch.record(replace(both, skeletons=both.skeletons * 3))
+    watch.check({"motive": Status("motive")})
     assert watch.problems == {
         "drone": "2 in the stream are named 'CF1': the first is used. Rename the others",
         "anna": "3 in the stream are named 'Actor': the first is used. Rename the others",
@@ -181,8 +181,8 @@ def test_a_restart_of_the_source_does_not_log_a_known_problem_again(
     for t_s in (0, 1, 2, 3):
         seen(watch, t_s, tilted(1.5))
     monkeypatch.setattr("vil_bridge.daemon.subject_check.machine_ns", lambda: now_ns() + PAUSE_NS)
-    watch.take(SourceReset("motive", "restart", clock=False))
-    watch.look({"motive": Status("motive")})
+    watch.record(SourceReset("motive", "restart", clock=False))
+    watch.check({"motive": Status("motive")})
     assert watch.problems == {}
     seen(watch, 4, tilted(1.5))
     assert set(watch.problems) == {"drone"}

@@ -266,14 +266,14 @@ def _more(count: Callable[[], int], than: int) -> bool:
 @pytest.mark.wire
 async def test_a_flight_goes_on_though_an_output_has_bugs() -> None:
     async with bridge_with_camera("actor: world", draw) as bridge:
-        await bridge.ways_out.exchange({"buggy": BuggyConfig()})
-        buggy, relay = BuggyOutput.made["buggy"], bridge.paths["front"].relay
+        await bridge.context.outputs.exchange({"buggy": BuggyConfig()})
+        buggy, relay = BuggyOutput.made["buggy"], bridge.context.cameras["front"].relay
         for place in ("offer", "callback", "run"):
             buggy.bugs[place] = ZeroDivisionError(place)
             await until(partial(_more, lambda: buggy.runs, buggy.runs))
             await until(partial(_more, relay.delivered.total, relay.delivered.total() + 5))
             assert f"ZeroDivisionError: {place}" in str(bridge.snapshot().outputs["buggy"].report.last_error)
-        assert bridge.pool.failed is None and bridge.loop_errors.failed is None
+        assert bridge.context.pool.failed is None and bridge.context.loop_errors.failed is None
 
 
 def _publisher() -> Publisher:
@@ -334,14 +334,14 @@ async def test_a_recording_that_cannot_be_fed_fails_and_the_flight_goes_on(
         raise ZeroDivisionError("a bug")
 
     async with bridge_with_camera("actor: world", draw) as bridge:
-        records, relay = bridge.records, bridge.paths["front"].relay
+        records, relay = bridge.recordings, bridge.context.cameras["front"].relay
         for method in ("enqueue_picture", "enqueue_event"):
             await asyncio.to_thread(records.start_file, tmp_path / f"{method}.mcap")
             with monkeypatch.context() as patched:
                 patched.setattr(WriteQueue, method, broken)
                 if method == "enqueue_event":
-                    records.note(SourceReset("mocap", "restarted"))
+                    records.record(SourceReset("mocap", "restarted"))
                 await until(lambda: records.recording().state == "failed")
             await until(partial(_more, lambda: _newest_ns(relay), _newest_ns(relay)))
             assert "cannot be handed over" in records.recording().reason
-        assert bridge.pool.failed is None
+        assert bridge.context.pool.failed is None

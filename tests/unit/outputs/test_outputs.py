@@ -164,7 +164,7 @@ def test_people_are_told_what_was_learnt_of_the_imu() -> None:
         'stream: {bind: "tcp://127.0.0.1:0"}\n'
         "http: {port: 0}\n"
     )
-    predictor = bridge.world.predictor("drone")
+    predictor = bridge.context.world.predictor("drone")
     assert predictor is not None
     predictor.bias.late_s, predictor.bias.bias_radps = 0.004, np.array([0.01, 0.02, -0.03])
     predictor.bias.accel.bias_mps2 = np.array([0.1, 0.0, -0.2])

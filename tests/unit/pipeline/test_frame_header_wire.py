@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from vil_bridge.core.bridge_time import TIME
+from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform, q_exp
@@ -175,12 +175,12 @@ def _rounded(match: re.Match[bytes]) -> bytes:
 
 
 def _lines() -> list[bytes]:
-    TIME.stand_at(START_NS)
+    bridge_clock().stand_at(START_NS)
     try:
         assert now_ns() == START_NS
         return [name.encode() + b" " + _FLOAT.sub(_rounded, header.to_json()) for name, header in _cases()]
     finally:
-        TIME.real()
+        bridge_clock().real()
 
 
 def test_headers_are_byte_for_byte_those_of_the_table() -> None:

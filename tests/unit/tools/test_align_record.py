@@ -11,7 +11,7 @@ from tests.support.align import Shaken
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.geometry import Transform, q_conj, q_from_euler_zyx, q_log, q_mul
-from vil_bridge.core.ports import Emit
+from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceFrame, SourceReset
 from vil_bridge.registry import resolve
@@ -119,7 +119,7 @@ async def test_a_source_with_a_bug_and_one_that_is_away(monkeypatch: pytest.Monk
         def __init__(self, name: str) -> None:
             self.name = name
 
-        async def run(self, emit: Emit, status: Status) -> None:
+        async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
             raise SourceUnavailable("not there") if self.name == "imu" else ZeroDivisionError
 
     monkeypatch.setattr(registry, "create", lambda _section, name, _config: Source(name))

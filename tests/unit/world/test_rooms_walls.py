@@ -128,7 +128,7 @@ def test_a_real_flight_and_a_real_walk_are_warned_of_once_per_episode(caplog: py
         )
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            watch.look()
+            watch.check()
     assert [(w.kind, w.actors) for w in watch.warnings] == [("collision", ("drone", "human"))]
     assert watch.warnings[0].distance_m < 0.2
     assert watch.episodes == {"collision": 1}
@@ -138,7 +138,7 @@ def test_a_real_flight_and_a_real_walk_are_warned_of_once_per_episode(caplog: py
 def test_one_room_without_walls_costs_nothing() -> None:
     world = World({"flight": IDENTITY}, (Actor("drone", ActorKind.VEHICLE, "flight", "drone"),))
     watch = GeofenceMonitor(world, (RoomVolume("flight", IDENTITY),), {"drone": "flight"})
-    watch.look()
+    watch.check()
     assert watch.warnings == ()
 
 

@@ -21,7 +21,7 @@ from vil_bridge.core.clock import NS_PER_MS, Ticker, now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.supervisor import Status, supervise
-from vil_bridge.core.types import ActorKind, SkeletonFrame, SkeletonModel, TrackingState
+from vil_bridge.core.types import ActorKind, SkeletonFrame, SkeletonModel, SourceEvent, SourceFrame, TrackingState
 from vil_bridge.protocols.federation.messages import (
     ActorInfo,
     ActorPose,
@@ -148,6 +148,11 @@ class Publisher:
             "subscribers": sum(link.subscribers for link in self.links),
             "counters": dict(counters),
         }
+
+    def on_event(self, event: SourceEvent) -> None:
+        """Publish behind a frame that has reached the world."""
+        if isinstance(event, SourceFrame):
+            self.on_frame(event.source)
 
     def on_frame(self, source: str) -> None:
         """A source's frame has reached the world: send what it tells of the published actors."""

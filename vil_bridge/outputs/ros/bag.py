@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -29,6 +28,7 @@ from vil_bridge.core.errors import SinkError
 from vil_bridge.core.pacing import call_periodically
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.supervisor import Status
+from vil_bridge.core.threads import ContextThread
 from vil_bridge.outputs.base import OpenSink
 from vil_bridge.outputs.ros.config import RosBagConfig
 from vil_bridge.outputs.ros.topics import RosFeed
@@ -137,7 +137,7 @@ class BagThread:
             self._begin_file()
         except (OSError, Ros1Error, Ros2Error) as exc:
             raise SinkError(f"cannot create {path}: {exc}") from exc
-        self._thread = threading.Thread(target=self._run, name=path.name, daemon=True)
+        self._thread = ContextThread(target=self._run, name=path.name, daemon=True)
         self._thread.start()
 
     def enqueue(self, topic: Topic, data: memoryview) -> None:

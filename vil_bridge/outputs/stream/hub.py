@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vil_bridge.core.bridge_time import REAL_TIME, TIME
+from vil_bridge.core.bridge_time import REAL_TIME, bridge_clock
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError
 from vil_bridge.core.motion import ImuWindow
@@ -249,7 +249,7 @@ class StreamHub:
             "known": reader is not None,
             "in_flight": 0 if reader is None else reader.subscriber.in_flight,
             "instance": self._instance,
-            **({} if TIME.mapping == REAL_TIME else {"simulated": True}),
+            **({} if bridge_clock().mapping == REAL_TIME else {"simulated": True}),
             **({"problem": problem[:_LONGEST_PROBLEM]} if problem else {}) | ({"frozen": True} if frozen else {}),
             "t3": now_ns(),
         }

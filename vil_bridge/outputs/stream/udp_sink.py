@@ -19,6 +19,7 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError
 from vil_bridge.core.pacing import in_bursts
 from vil_bridge.core.peer_faults import PeerFaults
+from vil_bridge.core.threads import ContextThread
 from vil_bridge.outputs.stream.encoded_picture import EncodedPicture
 from vil_bridge.outputs.stream.fec import Report, decode_report, encode_challenge, is_from, packets, stream_id
 from vil_bridge.outputs.stream.subscriber import Subscriber
@@ -173,7 +174,7 @@ class UdpSubscriberThread:
         self._closing = False
         self._failure: BaseException | None = None
         self._wake = threading.Event()
-        threading.Thread(target=self._run, name=f"vil-udp-{subscriber.camera}", daemon=True).start()
+        ContextThread(target=self._run, name=f"vil-udp-{subscriber.camera}", daemon=True).start()
 
     @property
     def address(self) -> Any:

@@ -18,7 +18,7 @@ from vil_adapters.simulated.stepper import WakeupTimer
 from vil_bridge.config.root import RealtimeConfig
 from vil_bridge.core.clock import machine_ns
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.ports import PoseSource
+from vil_bridge.core.ports import PoseSource, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, SourceEvent, SourceFrame
 from vil_bridge.daemon.realtime import prepare_process
@@ -84,6 +84,7 @@ async def _fly(recorded: dict[str, Path], vehicles: int, seconds: int, empty: Co
     actors = [Actor(name, ActorKind.VEHICLE, "sim", name) for name in simulated.keeper.subjects]
     actors += [Actor(o.name, ActorKind.VEHICLE, o.name, o.recording.subjects[0]) for o in others]
     sources: list[PoseSource] = [simulated, *others]
+    context = SourceContext()
     world = World({source.name: Transform.identity() for source in sources}, actors)
     status, last = Status("sim"), _RATE_HZ * seconds
     late_us: list[float] = []
@@ -108,7 +109,7 @@ async def _fly(recorded: dict[str, Path], vehicles: int, seconds: int, empty: Co
     async with AsyncExitStack() as stack:
         group = await stack.enter_async_context(asyncio.TaskGroup())
         states = (status, *(Status(other.name) for other in others))
-        tasks = [group.create_task(s.run(take, state)) for s, state in zip(sources, states, strict=True)]
+        tasks = [group.create_task(s.run(take, state, context)) for s, state in zip(sources, states, strict=True)]
         await done.wait()
         for task in tasks:
             task.cancel()

@@ -31,9 +31,10 @@ from vil_adapters.optitrack.reader import HEADER_BYTES
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.ports import SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, MotionFrame, SkeletonFrame, SkeletonModel, SourceEvent, SourceFrame
-from vil_bridge.daemon.realtime import keep_heap
+from vil_bridge.daemon.realtime import freeze_heap
 from vil_bridge.tools.bench.children import child
 from vil_bridge.tools.bench.report import Row, ratio_row
 from vil_bridge.tools.child_processes import free_ports
@@ -219,9 +220,9 @@ def _bridge(conn: Connection, load: _Load, command_port: int) -> None:
                 frames += 1
                 receiving.set()
 
-        task = asyncio.create_task(source.run(emit, Status("room")))
+        task = asyncio.create_task(source.run(emit, Status("room"), SourceContext()))
         await receiving.wait()
-        keep_heap()
+        freeze_heap()
         conn.send("receiving")
 
         def on_message() -> None:

@@ -19,6 +19,7 @@ from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.ports import SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, CameraModel, MotionFrame, SkeletonModel, SourceEvent, SourceFrame
 from vil_bridge.pipeline.camera import BridgeCamera
@@ -126,7 +127,7 @@ async def _measure_poses(
 
     scheduler = Scheduler(client, [camera], world, lambda _camera: True, lambda _camera, _t_ns: None)
     source = OptitrackSource("motive", OptitrackConfig(command_port=command_port, room="lab"))
-    running = asyncio.create_task(source.run(emit, Status("motive")))
+    running = asyncio.create_task(source.run(emit, Status("motive"), SourceContext()))
     loop = asyncio.get_running_loop()
     loop.add_reader(client.fileno(), lambda: _drain(client))
     end_s = time.monotonic() + 8.0

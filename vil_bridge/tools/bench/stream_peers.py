@@ -54,7 +54,7 @@ def _fed(period_s: float, bridge: Bridge) -> Iterator[None]:
 
 def _feed(bridge: Bridge, period_s: float, over: threading.Event) -> None:
     """Offer frames of a flying drone's camera; each waits until the relay has handled the last."""
-    path = next(iter(bridge.paths.values()))
+    path = next(iter(bridge.context.cameras.values()))
     camera, subjects, tracked = path.camera, ("drone",), np.ones(1, dtype=np.bool_)
     model = camera.sight.rendered
     picture = peers.textured(model.width_px, model.height_px)
@@ -63,12 +63,12 @@ def _feed(bridge: Bridge, period_s: float, over: threading.Event) -> None:
     for number in itertools.count():
         begun_s, t_ns = time.monotonic(), now_ns()
         pose = flight.truth(t_ns - epoch_ns)
-        bridge.world.ingest(
+        bridge.context.world.ingest(
             SourceFrame("motive", number, None, t_ns, subjects, pose.p_m[None], pose.q_xyzw[None], tracked)
         )
-        shown = camera.pose_to_render(bridge.world, t_ns, camera.delay.value_ns)
+        shown = camera.pose_to_render(bridge.context.world, t_ns, camera.delay.value_ns)
         view = View(model, Modality.RGB, shown.T_world_camera, shown.t_ns)
-        request = RenderRequest(t_ns, t_ns, (view,), bridge.world.snapshot(t_ns), t_ns, t_ns)
+        request = RenderRequest(t_ns, t_ns, (view,), bridge.context.world.snapshot(t_ns), t_ns, t_ns)
         path.relay.offer(RenderedFrame(request, now_ns(), (RenderedImage(view, next(pictures)),)))
         while path.meter.count <= number and time.monotonic() < begun_s + _TAKEN_WITHIN_S:
             if over.wait(_LOOK_S):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.recording.formats import open_recording
-from vil_bridge.core.bridge_time import TIME
+from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_conj, q_mul, q_normalize
@@ -187,6 +187,6 @@ def snapshots_at(file: Path, t_ns: Sequence[int]) -> list[WorldSnapshot]:
 def _played(recording: Recording, world: World) -> Iterator[int]:
     """Play a recording into a world; yield the bridge time after each event."""
     for t_ns, event in arrivals(recording):
-        TIME.stand_at(t_ns)
+        bridge_clock().stand_at(t_ns)
         world.ingest(event)
         yield t_ns

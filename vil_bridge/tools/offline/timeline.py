@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Final
 
-from vil_bridge.core.bridge_time import TIME
+from vil_bridge.core.bridge_time import BridgeTime
 
 __all__ = ["Timeline"]
 
@@ -17,20 +17,19 @@ _Act = Callable[[], None]
 
 
 class Timeline:
-    """Plan of calls by bridge time, without the machine's clock. One at a time in a process: it sets bridge time."""
+    """Plan of calls by bridge time, without the machine's clock."""
 
     def __init__(self) -> None:
         self._planned: list[tuple[int, int, _Act]] = []
         self._order: Final = count()
+        self._clock = BridgeTime()
         self._ended = False
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Bind bridge time to this timeline; the machine's own time comes back afterwards."""
-        try:
+        """Bind bridge time to this timeline, in this context."""
+        with self._clock.in_force():
             yield
-        finally:
-            TIME.real()
 
     def at(self, t_ns: int, act: _Act) -> None:
         """Plan something; at one instant, what was planned first comes first."""
@@ -50,13 +49,13 @@ class Timeline:
         """Let everything happen that is planned for before an instant."""
         while self._planned and self._planned[0][0] < t_ns:
             now_ns, _, act = heapq.heappop(self._planned)
-            TIME.stand_at(now_ns)
+            self._clock.stand_at(now_ns)
             act()
 
     def reach(self, t_ns: int) -> None:
         """Go to an instant; what is planned for itself happens behind what the caller does there."""
         self.until(t_ns)
-        TIME.stand_at(t_ns)
+        self._clock.stand_at(t_ns)
 
     def end(self) -> None:
         """Let happen what is still under way; nothing repeats any more."""

@@ -1,0 +1,192 @@
+"""The parts of a bridge, as plain data: what everything that works on a bridge takes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from vil_bridge import registry
+from vil_bridge.config.base import PluginConfig
+from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.clock import WallClock, machine_ns
+from vil_bridge.core.errors import RendererError
+from vil_bridge.core.loop_errors import LoopErrors
+from vil_bridge.core.ports import RendererClient, SourceContext
+from vil_bridge.daemon.cameras import CameraRunner
+from vil_bridge.daemon.factories import build_world, make_guard, make_publisher
+from vil_bridge.daemon.http_access import make_access
+from vil_bridge.daemon.output_manager import OutputManager
+from vil_bridge.daemon.room_monitor import GeofenceMonitor, make_geofence
+from vil_bridge.daemon.simulation_clock import SimulationClock
+from vil_bridge.daemon.sources import SourceRunner
+from vil_bridge.daemon.subject_check import SubjectCheck
+from vil_bridge.daemon.vehicle_commands import vehicle_commands
+from vil_bridge.monitoring.camera_history import HistoryRing
+from vil_bridge.monitoring.overload import OverloadDetector
+from vil_bridge.monitoring.process_stats import DescriptorCheck
+from vil_bridge.monitoring.watchdog import Watchdog
+from vil_bridge.outputs.federation.publisher import Publisher
+from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator
+from vil_bridge.outputs.stream.hub import StreamHub
+from vil_bridge.pipeline.renderer_pool import RendererPool
+from vil_bridge.web.auth.access import Access
+from vil_bridge.world.world import World
+
+__all__ = ["BridgeContext", "Judgement", "build"]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Answers about the whole bridge that its parts ask for; any thread.
+
+    Attributes:
+        status: states by name, for an onboard client's question.
+        status_line: one line for ``systemctl status``.
+        camera_problem: why a camera's readers get no pictures, and True while what they would get is frozen.
+    """
+
+    status: Callable[[], Mapping[str, Any]]
+    status_line: Callable[[], str]
+    camera_problem: Callable[[str], tuple[str, bool]]
+
+
+@dataclass(slots=True)
+class BridgeContext:
+    """A bridge's parts. Any thread may read; ``config`` and ``geofence`` are replaced while it runs.
+
+    Attributes:
+        startup: facts about the process, known once the bridge runs.
+        for_sources: what sources get besides their own configuration.
+        loop: runs the bridge; set when it starts.
+    """
+
+    config: BridgeConfig
+    access: Access
+    world: World
+    sources: dict[str, SourceRunner]
+    renderers: dict[str, RendererClient]
+    cameras: dict[str, CameraRunner]
+    outputs: OutputManager
+    publisher: Publisher | None
+    hub: StreamHub
+    pool: RendererPool
+    stream_guard: CurveAuthenticator | None
+    simulation: SimulationClock
+    for_sources: SourceContext
+    geofence: GeofenceMonitor
+    subject_check: SubjectCheck
+    watchdog: Watchdog
+    history: HistoryRing
+    startup: dict[str, Any]
+    wall_clock: WallClock
+    started_ns: int = field(default_factory=machine_ns)
+    loop_errors: LoopErrors = field(default_factory=LoopErrors)
+    overload: OverloadDetector = field(default_factory=OverloadDetector)
+    descriptors: DescriptorCheck = field(default_factory=DescriptorCheck)
+    loop: asyncio.AbstractEventLoop = field(init=False)
+
+
+def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -> BridgeContext:
+    """Make the parts that a configuration describes; none of them runs yet.
+
+    Args:
+        config: what to build.
+        judgement: answers that the control channel and the service manager ask for.
+        startup: facts about the process so far.
+
+    Raises:
+        ConfigError: a plug-in or an address cannot be had.
+        SinkError: a stream's port cannot be bound.
+    """
+    wall_clock = WallClock.of_run()
+    simulation = SimulationClock(config.simulation)
+    for_sources = SourceContext(clock=simulation.clock)
+    sources = {name: SourceRunner(name, source) for name, source in config.sources.items()}
+    world = build_world(config)
+    publisher = make_publisher(config, world)
+    up_axes = {n: axis for n, c in config.sources.items() if (axis := getattr(c, "up_axis", None))}
+    renderers = {name: _renderer(name, renderer) for name, renderer in config.renderers.items()}
+    outputs = OutputManager(config.outputs)
+    access, guard = make_access(config.http), make_guard(config.stream)
+    cameras = _cameras(config, world, for_sources, guard, outputs)
+    hub = _hub(config, cameras, for_sources, access, guard, judgement)
+    pool = RendererPool(
+        renderers,
+        {name: camera.relay for name, camera in cameras.items()},
+        {name: camera.preference(config) for name, camera in cameras.items()},
+        world,
+        waits=config.simulation.wait_for_cameras,
+    )
+    return BridgeContext(
+        config=config,
+        access=access,
+        world=world,
+        sources=sources,
+        renderers=renderers,
+        cameras=cameras,
+        outputs=outputs,
+        publisher=publisher,
+        hub=hub,
+        pool=pool,
+        stream_guard=guard,
+        simulation=simulation,
+        for_sources=for_sources,
+        geofence=make_geofence(config, world),
+        subject_check=SubjectCheck(config.actors, up_axes),
+        watchdog=Watchdog(pool.busy_s, judgement.status_line),
+        history=HistoryRing(tuple(cameras), wall_clock),
+        startup=startup,
+        wall_clock=wall_clock,
+    )
+
+
+def _renderer(name: str, config: PluginConfig) -> RendererClient:
+    """Raises RendererError: a port is taken."""
+    try:
+        client: RendererClient = registry.create("renderers", name, config)
+    except RendererError as exc:
+        raise RendererError(f"renderers.{name}: {exc}") from exc
+    return client
+
+
+def _cameras(
+    config: BridgeConfig,
+    world: World,
+    for_sources: SourceContext,
+    guard: CurveAuthenticator | None,
+    outputs: OutputManager,
+) -> dict[str, CameraRunner]:
+    first = config.stream.data_port
+    cameras: dict[str, CameraRunner] = {}
+    for i, (name, camera) in enumerate(config.every_camera().items()):
+        left = cameras.get(config.left_of(name))
+        port = first + i if first else 0
+        cameras[name] = CameraRunner(name, camera, config, world, for_sources.vehicles, port, guard, outputs, left)
+    return cameras
+
+
+def _hub(
+    config: BridgeConfig,
+    cameras: dict[str, CameraRunner],
+    for_sources: SourceContext,
+    access: Access,
+    guard: CurveAuthenticator | None,
+    judgement: Judgement,
+) -> StreamHub:
+    hub = StreamHub(
+        config.stream.bind,
+        on_received=lambda camera, frame_id, t_ns: cameras[camera].relay.received(frame_id, t_ns),
+        status=judgement.status,
+        commands=vehicle_commands(for_sources.vehicles),
+        refuses_command=access.refuses_command,
+        udp_port=config.stream.udp_port,
+        udp_rate_mbps=config.stream.udp_rate_mbps,
+        guard=guard,
+        on_imu=for_sources.onboard_imu.deliver,
+        problem=judgement.camera_problem,
+    )
+    for camera in cameras.values():
+        hub.add_camera(camera.sink, camera.details, camera.relay.wake)
+    return hub
