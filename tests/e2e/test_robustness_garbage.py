@@ -20,7 +20,8 @@ import pytest
 from tests.support.common import wait_until
 from tests.support.garbage import HTTP, Thrower
 from tests.support.harness import Rig, delivered, rss_mb, sockets_of
-from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink import framing
+from vil_bridge.protocols.mavlink import messages as mavlink
 
 SOAK_S: Final = float(os.environ.get("VIL_SOAK_S", "10"))
 LARGEST_GROWTH_MB: Final = 10.0
@@ -50,7 +51,7 @@ class Autopilot:
             time_us = time.monotonic_ns() // 1000
             body = mavlink.HighresImu(time_us, 0.0, 0.0, -9.81, 0.0, 0.0, 0.0)
             with contextlib.suppress(BlockingIOError):
-                os.write(self.master, mavlink.encode(body, sequence, system=1, component=1))
+                os.write(self.master, framing.encode(body, sequence, system=1, component=1))
 
     def close(self) -> None:
         self._over.set()

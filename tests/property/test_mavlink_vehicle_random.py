@@ -15,7 +15,8 @@ from vil_adapters.mavlink_vehicle.convert import (
 )
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.geometry import q_normalize
-from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink import framing
+from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink import messages as mavlink_messages
 from vil_bridge.protocols.mavlink.messages import KINDS
 
@@ -55,8 +56,8 @@ def test_any_local_position_is_a_pose_or_refused(position: bytes, attitude: byte
 def test_poses_survive_the_wire(frame: int, t_ms: int, p: list[float], q: list[float], counter: int) -> None:
     pose = VehiclePose(t_ms * 1_000_000, np.array(p), q_normalize(np.array(q)))
     sent: list[mavlink_messages.Body] = [to_odometry(pose, frame, counter, tracked=True), *to_local_position(pose)]
-    stream = b"".join(mavlink.encode(body, i, system=1, component=1) for i, body in enumerate(sent))
-    odometry, attitude, position = (message.body for message in mavlink.MavlinkParser().feed(stream))
+    stream = b"".join(framing.encode(body, i, system=1, component=1) for i, body in enumerate(sent))
+    odometry, attitude, position = (message.body for message in framing.MavlinkParser().feed(stream))
     assert isinstance(odometry, mavlink.Odometry)
     assert isinstance(attitude, mavlink.AttitudeQuaternion)
     assert isinstance(position, mavlink.LocalPositionNed)

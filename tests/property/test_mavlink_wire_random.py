@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vil_adapters.mavlink_imu.codec import from_message, to_message
-from vil_bridge.protocols.mavlink.framing import MavlinkParser, MavlinkRawImu, ScaledImu, TimeSync, encode
+from vil_bridge.protocols.mavlink.framing import MavlinkParser, encode
+from vil_bridge.protocols.mavlink.messages import MavlinkRawImu, ScaledImu, TimeSync
 
 vectors = st.lists(st.floats(-30, 30), min_size=3, max_size=3)
 

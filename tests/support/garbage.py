@@ -28,7 +28,8 @@ from vil_adapters.optitrack.codec import (
     encode_server_info,
     encode_text,
 )
-from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink import framing
+from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_renderer.flightgoggles.codec import decode_pose, encode_images
 from vil_renderer.flightgoggles.convert_renderer import read_pose, write_answer
 
@@ -255,7 +256,7 @@ class Thrower:
                     yield
 
     def _line(self) -> Iterator[None]:
-        sample = mavlink.encode(mavlink.TimeSync(1, 2), 0, system=1, component=1)
+        sample = framing.encode(mavlink.TimeSync(1, 2), 0, system=1, component=1)
         for data in [*noise(50, 300), *prefixes(sample), b"\xfd" * 3000, b"\xfe\xff" * 500]:
             with contextlib.suppress(BlockingIOError):
                 self.thrown["serial"] += os.write(self.serial, data)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, Generic, TypeVar
 
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.connection import Address
 
 __all__ = ["OUR_COMPONENT", "OUR_SYSTEM", "RateRequest"]

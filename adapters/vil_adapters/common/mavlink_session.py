@@ -16,7 +16,8 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange
-from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink import framing
+from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.connection import Address, MavlinkConnection
 from vil_bridge.protocols.transports import Transport
 
@@ -201,7 +202,7 @@ class MavlinkSession(ABC, Generic[K]):
 
     # --- messages ----------------------------------------------------------------------------------
 
-    def _on_message(self, message: mavlink.MavlinkMessage, t_arrival_ns: int) -> None:
+    def _on_message(self, message: framing.MavlinkMessage, t_arrival_ns: int) -> None:
         body = message.body
         sender = message.system, message.component
         if self._system not in (None, message.system):

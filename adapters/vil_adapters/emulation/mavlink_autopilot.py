@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink import framing
+from vil_bridge.protocols.mavlink import messages as mavlink
 
 __all__ = ["Autopilot"]
 
@@ -39,7 +40,7 @@ class Autopilot:
     def frame(self, body: mavlink.Body) -> bytes:
         """One message as the autopilot's next frame."""
         self._sequence += 1
-        return mavlink.encode(body, self._sequence - 1, system=SYSTEM, component=COMPONENT)
+        return framing.encode(body, self._sequence - 1, system=SYSTEM, component=COMPONENT)
 
     def heartbeat(self) -> bytes:
         """A sign of life, to be sent each second."""
@@ -54,7 +55,7 @@ class Autopilot:
         self._t_sent_ns[kind] = t_ns
         return True
 
-    def replies(self, messages: list[mavlink.MavlinkMessage]) -> list[bytes]:
+    def replies(self, messages: list[framing.MavlinkMessage]) -> list[bytes]:
         """Frames that answer what was heard."""
         frames = []
         for message in messages:

@@ -11,7 +11,7 @@ from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.geometry import GRAVITY_MPS2, flu_to_frd, q_conj, q_normalize, q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink import messages as mavlink
 
 __all__ = ["KIND_OF", "MESSAGE_OF", "ImuKind", "InertialMessage", "from_message", "to_message"]
 

@@ -12,7 +12,7 @@ from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
 from vil_adapters.mavlink_imu.codec import MESSAGE_OF, ImuKind, to_message
 from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
 from vil_bridge.core.ports import InertialMotion
-from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink import framing
 
 __all__ = ["SerialImuEmulator"]
 
@@ -52,7 +52,7 @@ class SerialImuEmulator:
         interval_ns = 0 if initial_rate_hz is None else round(NS_PER_S / initial_rate_hz)
         self._autopilot = Autopilot(lambda: self.clock_ns(now_ns()), {MESSAGE_OF[message]: interval_ns})
         self._ticker = Ticker(_TICK_NS, self._on_tick)
-        self._parser = mavlink.MavlinkParser()
+        self._parser = framing.MavlinkParser()
         self._terminal: PseudoTerminal | None = None
         self._t_done_ns = 0
         self._t_heartbeat_ns = 0

@@ -11,7 +11,7 @@ from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceReset
-from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.transports import Transport, open_wire
 
 __all__ = ["MavlinkImuSource"]

@@ -11,7 +11,7 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.geometry import Transform, q_exp, q_mul, q_normalize
 from vil_bridge.core.types import FloatArray
-from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.frames import FRAMES, Q_FRD_FLU, Q_ROOM_NED, in_frame, parallel_axes
 
 __all__ = [

@@ -15,7 +15,8 @@ from vil_adapters.common.mavlink_session import HEARTBEAT
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig
 from vil_bridge.core.network import host_and_port, resolve
 from vil_bridge.core.ports import FoundSource
-from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink import framing
+from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.transports import UdpTransport
 
 __all__ = ["discover"]
@@ -68,8 +69,8 @@ async def _hear(host: str, ip: str, port: int, peer_port: int | None, timeout_s:
         poses: Counter[int] = Counter()
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_s
-        wire.send(mavlink.encode(HEARTBEAT, 0, system=OUR_SYSTEM, component=OUR_COMPONENT))
-        parser = mavlink.MavlinkParser()
+        wire.send(framing.encode(HEARTBEAT, 0, system=OUR_SYSTEM, component=OUR_COMPONENT))
+        parser = framing.MavlinkParser()
         while loop.time() < until:
             while (data := wire.receive()) is not None:
                 for message in parser.feed(data):

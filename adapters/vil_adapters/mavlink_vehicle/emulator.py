@@ -19,7 +19,8 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.datagrams import Address
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import MocapMotion
-from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink import framing
+from vil_bridge.protocols.mavlink import messages as mavlink
 
 __all__ = ["VehicleEmulator"]
 
@@ -60,7 +61,7 @@ class VehicleEmulator(Emulator):
         self._config = config
         self._boot_ns = epoch_ns - round(config.boot_s * NS_PER_S)
         self._autopilot = self._new_autopilot()
-        self._parser = mavlink.MavlinkParser()
+        self._parser = framing.MavlinkParser()
         self._socket: socket.socket | None = None
         self._terminal: PseudoTerminal | None = None
         self._listeners: dict[Address, Callable[[bytes], None]] = {}
@@ -86,7 +87,7 @@ class VehicleEmulator(Emulator):
         if self.server.started_ns >= 0:
             self._boot_ns = now_ns() - _BOOTING_NS
         config = self._config
-        self._autopilot, self._parser = self._new_autopilot(), mavlink.MavlinkParser()
+        self._autopilot, self._parser = self._new_autopilot(), framing.MavlinkParser()
         loop = asyncio.get_running_loop()
         if config.link is not None:
             self._terminal = PseudoTerminal(Path(config.link))
@@ -124,7 +125,7 @@ class VehicleEmulator(Emulator):
         if self._socket is None:
             return
         for datagram, sender, _ in waiting_datagrams(self._socket):
-            messages = mavlink.MavlinkParser().feed(datagram)
+            messages = framing.MavlinkParser().feed(datagram)
             if messages and self._add_listener(sender):
                 self._answer(messages, self._listeners[sender])
             elif not messages:
@@ -137,7 +138,7 @@ class VehicleEmulator(Emulator):
             self._heartbeat_ns = 0  # the next frame sends one
         return address in self._listeners
 
-    def _answer(self, messages: list[mavlink.MavlinkMessage], send: Callable[[bytes], None]) -> None:
+    def _answer(self, messages: list[framing.MavlinkMessage], send: Callable[[bytes], None]) -> None:
         for frame in self._autopilot.replies(messages):
             self.server.send(send, frame)
 

@@ -44,7 +44,8 @@ from vil_bridge.protocols.federation.messages import (
     encode_frame,
     records_of,
 )
-from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink import framing
+from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.shared_memory import RingAddress, RingReader
 
 __all__ = ["TARGETS"]
@@ -93,7 +94,7 @@ def _mavlink_stream(data: bytes) -> None:
     _LOOP.run_until_complete(_mavlink(split(data)))
 
 
-_KINDS: Final = list(mavlink._BY_ID.values())
+_KINDS: Final = list(framing._BY_ID.values())
 
 
 def _mavlink_messages(data: bytes) -> None:
@@ -113,7 +114,7 @@ def _sealed(kind: Any, payload: bytes, *, version_1: bool, signed: bool) -> byte
     else:
         head = bytes((len(payload), signed, 0, 0, 1, 1)) + kind.id.to_bytes(3, "little")
         magic, tail = b"\xfd", bytes(13) if signed else b""
-    return magic + head + payload + mavlink._checksum(head + payload, kind.crc_extra).to_bytes(2, "little") + tail
+    return magic + head + payload + framing._checksum(head + payload, kind.crc_extra).to_bytes(2, "little") + tail
 
 
 def _bodies() -> list[Any]:
@@ -130,7 +131,7 @@ def _bodies() -> list[Any]:
 
 
 def _mavlink_frames() -> Iterator[bytes]:
-    frames = [mavlink.encode(body, i, system=1, component=1) for i, body in enumerate(_bodies())]
+    frames = [framing.encode(body, i, system=1, component=1) for i, body in enumerate(_bodies())]
     yield from frames
     yield join(*frames[:5])
     yield b"".join(frames[5:])
@@ -140,7 +141,7 @@ def _mavlink_payloads() -> Iterator[bytes]:
     ids = [kind.id for kind in _KINDS]
     pieces = []
     for i, body in enumerate(_bodies()):
-        frame = mavlink.encode(body, 0, system=1, component=1)
+        frame = framing.encode(body, 0, system=1, component=1)
         pieces.append(bytes((ids.index(mavlink.message_id(type(body))), i % 4)) + frame[10:-2])
     yield from pieces
     yield join(*pieces)

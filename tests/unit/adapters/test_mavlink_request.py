@@ -8,7 +8,7 @@ import pytest
 
 from vil_adapters.common.mavlink_message_rates import RateRequest
 from vil_adapters.mavlink_imu.codec import MESSAGE_OF, ImuKind
-from vil_bridge.protocols.mavlink.framing import AttitudeQuaternion, CommandAck, LocalPositionNed, Odometry
+from vil_bridge.protocols.mavlink.messages import AttitudeQuaternion, CommandAck, LocalPositionNed, Odometry
 
 MS = 1_000_000
 FC = (7, 1)

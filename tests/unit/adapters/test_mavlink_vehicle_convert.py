@@ -19,8 +19,8 @@ from vil_adapters.mavlink_vehicle.convert import (
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.geometry import q_from_euler_zyx
 from vil_bridge.core.types import FloatArray
-from vil_bridge.protocols.mavlink import framing as mavlink
-from vil_bridge.protocols.mavlink.framing import AttitudeQuaternion, EstimatorStatus, LocalPositionNed, Odometry
+from vil_bridge.protocols.mavlink import messages as mavlink
+from vil_bridge.protocols.mavlink.messages import AttitudeQuaternion, EstimatorStatus, LocalPositionNed, Odometry
 
 NED, ENU, FRD, FLU = 1, 4, 20, 21
 NOT_GIVEN = (math.nan,) * 6

@@ -13,7 +13,8 @@ from pymavlink.dialects.v20 import common as reference
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.outputs.mavlink.config import MavlinkPoseConfig
 from vil_bridge.outputs.mavlink.messages import FRAME_IDS, Measured, Spread, message_of
-from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink import framing
+from vil_bridge.protocols.mavlink import messages as mavlink
 
 S = math.sqrt(0.5)
 COS15, SIN15 = math.cos(math.radians(15)), math.sin(math.radians(15))
@@ -35,7 +36,7 @@ BY_HAND = [
 
 
 def read(body: mavlink.Body) -> Any:
-    (message,) = reference.MAVLink(None).parse_buffer(mavlink.encode(body, 0, system=1, component=197))
+    (message,) = reference.MAVLink(None).parse_buffer(framing.encode(body, 0, system=1, component=197))
     return message
 
 

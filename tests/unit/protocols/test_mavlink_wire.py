@@ -10,9 +10,9 @@ import pytest
 from pymavlink.dialects.v10 import common as reference_1
 from pymavlink.dialects.v20 import common as reference
 
-from vil_bridge.protocols.mavlink import framing as mavlink
-from vil_bridge.protocols.mavlink.framing import Body, MavlinkParser, encode
-from vil_bridge.protocols.mavlink.messages import KINDS
+from vil_bridge.protocols.mavlink import messages as mavlink
+from vil_bridge.protocols.mavlink.framing import MavlinkParser, encode
+from vil_bridge.protocols.mavlink.messages import KINDS, Body
 
 # Each body beside the same message as the reference builds it (floats that single precision holds exactly).
 PAIRS: list[tuple[Body, Any]] = [

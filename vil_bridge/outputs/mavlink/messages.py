@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 from vil_bridge.core.geometry import Transform, flu_to_frd
 from vil_bridge.core.types import FloatArray
-from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.frames import euler_rad, in_frame
 
 __all__ = ["FRAME_IDS", "Measured", "Spread", "message_of"]

@@ -22,7 +22,8 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import TrackingState
 from vil_bridge.outputs.mavlink.config import MavlinkPoseConfig
 from vil_bridge.outputs.mavlink.messages import FRAME_IDS, Measured, Spread, message_of
-from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink import framing
+from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.connection import MavlinkConnection
 from vil_bridge.protocols.transports import Transport, open_wire
 
@@ -140,7 +141,7 @@ class _Telling:
             state = self._world.state_of(actor)
             self._status.waiting(f"{actor} is {state}: nothing is told on {self._wire.place}")
 
-    def _on_message(self, message: mavlink.MavlinkMessage, t_arrival_ns: int) -> None:
+    def _on_message(self, message: framing.MavlinkMessage, t_arrival_ns: int) -> None:
         body = message.body
         if isinstance(body, mavlink.TimeSync):
             if body.tc1_ns == 0:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink import framing
+from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.transport_reader import TransportReader
 from vil_bridge.protocols.transports import Transport
 
@@ -33,21 +34,21 @@ class MavlinkConnection(TransportReader):
         wire: Transport,
         address: Address,
         counters: Counter[str],
-        on_message: Callable[[mavlink.MavlinkMessage, int], None],
+        on_message: Callable[[framing.MavlinkMessage, int], None],
         on_read: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(name, wire, self._take, on_read)
         self._address = address
         self._counters = counters
         self._on_message = on_message
-        self._parser = mavlink.MavlinkParser()
+        self._parser = framing.MavlinkParser()
         self._last_counts = (0, 0)
         self._sequence = 0
 
     def send(self, body: mavlink.Body) -> None:
         """Write a message now, or count it as ``unsent``."""
         system, component = self._address
-        frame = mavlink.encode(body, self._sequence, system=system, component=component)
+        frame = framing.encode(body, self._sequence, system=system, component=component)
         self._sequence += 1
         if not self._wire.send(frame):
             self._counters["unsent"] += 1

@@ -10,7 +10,7 @@ import numpy as np
 
 from vil_bridge.core.geometry import Transform, q_conj, q_mul, q_to_matrix
 from vil_bridge.core.types import FloatArray
-from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink import messages as mavlink
 
 __all__ = ["FRAMES", "Q_FRD_FLU", "Q_ROOM_NED", "euler_rad", "in_frame", "parallel_axes"]
 

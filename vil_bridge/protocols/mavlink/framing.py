@@ -4,7 +4,7 @@ Frame (version 2): 0xFD, payload length, incompatibility flags, compatibility fl
 system, component, message id (3 bytes), payload with its trailing zeros cut off, checksum, and a
 13-byte signature when flag bit 0 is set. The checksum is CRC-16/MCRF4XX over everything after the
 magic byte and one constant per message that depends on its fields. The messages themselves are in
-``mavlink_messages`` and are found here too.
+:mod:`~vil_bridge.protocols.mavlink.messages`.
 Source: https://mavlink.io/en/guide/serialization.html.
 """
 
@@ -14,87 +14,9 @@ import re
 from binascii import crc_hqx
 from typing import Final, NamedTuple
 
-from vil_bridge.protocols.mavlink.messages import (
-    AUTOPILOT_INVALID,
-    CMD_SET_MESSAGE_INTERVAL,
-    ESTIMATE_ATTITUDE,
-    ESTIMATE_CONSTANT_POSITION,
-    ESTIMATE_POSITION,
-    ESTIMATOR_VISION,
-    FRAME_BODY_FRD,
-    FRAME_LOCAL_ENU,
-    FRAME_LOCAL_FLU,
-    FRAME_LOCAL_FRD,
-    FRAME_LOCAL_NED,
-    KINDS,
-    QUALITY_FAILED,
-    RESULT_ACCEPTED,
-    RESULT_FAILED,
-    RESULTS,
-    STATE_ACTIVE,
-    TYPE_ONBOARD_CONTROLLER,
-    AttitudeQuaternion,
-    AttPosMocap,
-    Body,
-    CommandAck,
-    CommandLong,
-    EstimatorStatus,
-    GpsGlobalOrigin,
-    Heartbeat,
-    HighresImu,
-    LocalPositionNed,
-    MavlinkRawImu,
-    Odometry,
-    ScaledImu,
-    ScaledImu2,
-    ScaledImu3,
-    SetGpsGlobalOrigin,
-    TimeSync,
-    VisionPositionEstimate,
-    message_id,
-)
+from vil_bridge.protocols.mavlink.messages import KINDS, Body
 
-__all__ = [
-    "AUTOPILOT_INVALID",
-    "CMD_SET_MESSAGE_INTERVAL",
-    "ESTIMATE_ATTITUDE",
-    "ESTIMATE_CONSTANT_POSITION",
-    "ESTIMATE_POSITION",
-    "ESTIMATOR_VISION",
-    "FRAME_BODY_FRD",
-    "FRAME_LOCAL_ENU",
-    "FRAME_LOCAL_FLU",
-    "FRAME_LOCAL_FRD",
-    "FRAME_LOCAL_NED",
-    "QUALITY_FAILED",
-    "RESULTS",
-    "RESULT_ACCEPTED",
-    "RESULT_FAILED",
-    "STATE_ACTIVE",
-    "TYPE_ONBOARD_CONTROLLER",
-    "AttPosMocap",
-    "AttitudeQuaternion",
-    "Body",
-    "CommandAck",
-    "CommandLong",
-    "EstimatorStatus",
-    "GpsGlobalOrigin",
-    "Heartbeat",
-    "HighresImu",
-    "LocalPositionNed",
-    "MavlinkMessage",
-    "MavlinkParser",
-    "MavlinkRawImu",
-    "Odometry",
-    "ScaledImu",
-    "ScaledImu2",
-    "ScaledImu3",
-    "SetGpsGlobalOrigin",
-    "TimeSync",
-    "VisionPositionEstimate",
-    "encode",
-    "message_id",
-]
+__all__ = ["MavlinkMessage", "MavlinkParser", "encode"]
 
 _MAGIC_1: Final = 0xFE
 _MAGIC_2: Final = 0xFD
