@@ -1,7 +1,7 @@
-# make setup | web | openapi | demo | test | test-all | check | perf | mutants | fuzz | fuzz-short | soak | audit | site | picture | tour | clean
+# make setup | web | openapi | demo | test | test-all | check | perf | mutants | fuzz | fuzz-short | soak | audit | site | picture | tour | new-adapter | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup web openapi foreign demo test test-all lint check pytest perf mutants fuzz fuzz-short soak audit site picture tour clean
+.PHONY: setup web openapi foreign demo test test-all lint check pytest perf mutants fuzz fuzz-short soak audit site picture tour new-adapter clean
 
 # Hundreds of processes import the same modules; an environment that forbids keeping them compiled costs minutes.
 unexport PYTHONDONTWRITEBYTECODE
@@ -116,6 +116,10 @@ picture: setup
 # Runs docs/start/tour.md and renews its outputs.
 tour: setup
 	$(BIN)/python scripts/tour.py docs/start/tour.md
+
+# The package of a new source, from examples/adapter (adapters/README.md): make new-adapter NAME=foo [DIR=path]
+new-adapter: setup
+	$(BIN)/python scripts/new_adapter.py $(NAME) $(DIR)
 
 clean:
 	rm -rf $(VENV) build dist out $(WEB)/node_modules vil_bridge/web/static

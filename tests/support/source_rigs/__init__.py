@@ -1,7 +1,7 @@
 """What the contract suite needs of each adapter: its emulator, its source, and how exact they are.
 
 Every module of this folder holds one ``RIG``; ``tests/contract/test_sources.py`` runs the same
-promises against all of them.
+promises against all of them. The package of another project calls :func:`use` before it imports that suite.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
+import pytest
+
 from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import MocapMotion, PoseSource
 
-__all__ = ["SourceRig"]
+__all__ = ["SourceRig", "chosen", "use"]
 
 
 @dataclass(frozen=True)
@@ -43,3 +45,17 @@ class SourceRig:
     flags_return: bool = True
     clock: str = "one-way"
     markers: bool = False
+
+
+_CHOSEN: list[SourceRig] = []
+
+
+def use(rig: SourceRig) -> None:
+    """Let the contract suite, which is imported after this, run against one rig only."""
+    pytest.register_assert_rewrite("tests.contract.test_sources")
+    _CHOSEN[:] = [rig]
+
+
+def chosen() -> SourceRig | None:
+    """Return the rig of another project, None in this one."""
+    return _CHOSEN[0] if _CHOSEN else None

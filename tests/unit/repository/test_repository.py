@@ -84,8 +84,8 @@ def test_documents_name_commands_that_exist(document: Path) -> None:
     verbs = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
     verbs |= {group.name for group in app.registered_groups if group.name}
     assert set(re.findall(r"\bvil-bridge ([a-z]+)", code)) - verbs == set()
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"\bmake ([a-z]+)", code)) - targets - {"python"} == set()
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"\bmake ([a-z-]+)", code)) - targets - {"python"} == set()
     for path in re.findall(r"\b((?:configs|scripts|vil_bridge|docs)/[\w/.-]+\w)", code):
         assert (ROOT / path).exists(), path
 
