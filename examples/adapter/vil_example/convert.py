@@ -15,6 +15,7 @@ _NS_PER_US = 1000
 _NORM = (0.9, 1.1)
 
 
+@np.errstate(invalid="ignore", over="ignore")  # any bits may arrive; invalid poses are marked below
 def to_frame(source: str, frame: StreamedFrame, t_arrival_ns: int) -> SourceFrame:
     """Return a frame in metres, z up, quaternions with the scalar last, nanoseconds of the server's clock."""
     # TODO: convert position and attitude; see docs/concepts/conventions.md of the bridge.

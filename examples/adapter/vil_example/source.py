@@ -34,10 +34,8 @@ class ExampleSource:
 
         def on_datagram(datagram: bytes, t_arrival_ns: int) -> SourceFrame | None:
             # TODO: other messages of the system, such as names of bodies, are handled here and return None.
-            frame = decode(datagram)
-            if order.judge(frame.number, t_arrival_ns, frame.t_us * 1000) is None:
-                return None
-            return to_frame(self.name, frame, t_arrival_ns)
+            frame = to_frame(self.name, decode(datagram), t_arrival_ns)
+            return None if order.judge(frame.frame_number, t_arrival_ns, frame.t_foreign_ns) is None else frame
 
         # TODO: a system that must be asked for frames needs a loop of its own; vil_adapters.vrpn is a short one.
         listener = UdpListener(self.name, self._config.subjects, emit, status, on_datagram)
