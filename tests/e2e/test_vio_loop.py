@@ -25,7 +25,7 @@ from vil_adapters.simulated import BRISK, DroneMotion
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, Modality, View, WorldSnapshot
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
-from vil_bridge.recording.euroc_writer import EurocCamera, EurocImu, EurocWriter
+from vil_bridge.protocols.euroc import EurocCamera, EurocImu, EurocWriter
 from vil_renderer.embedded import EmbeddedRenderer
 
 pytestmark = [pytest.mark.process, pytest.mark.gl]

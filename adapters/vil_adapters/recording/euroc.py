@@ -1,18 +1,10 @@
-"""EuRoC/ASL folders (also TUM-VI, BROAD): a tracked body with its IMU, read as motion.
+"""Motion of a recording in EuRoC's layout (also TUM-VI, BROAD): a tracked body with its IMU.
 
-Layout: ``mav0/vicon0/data.csv`` or ``mav0/mocap0/data.csv`` (time, p_RS_R xyz, q_RS wxyz), else
-``mav0/state_groundtruth_estimate0/data.csv`` (the same, then velocity and biases, which are left), and
-``mav0/imu0/data.csv`` (time, gyro xyz, specific force xyz), times in integer nanoseconds of one clock;
-either file may be gzipped. The pose is that of the IMU in a world with z up; where the tracking system
-lost the body, rows are missing.
+The pose is that of the IMU in a world with z up; where the tracking system lost the body, rows are missing.
 """
 
 from __future__ import annotations
 
-import gzip
-import logging
-import math
-from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,17 +19,10 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul, q_normalize, q_slerp
 from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonModel
+from vil_bridge.protocols.euroc import IMU_VALUES, POSE_VALUES, find_mocap, read_rows, require_imu
 
-__all__ = ["IMU_VALUES", "POSE_VALUES", "EurocMotion", "Window", "find_imu", "find_mocap", "read_rows"]
+__all__ = ["EurocMotion", "Window"]
 
-logger = logging.getLogger(__name__)
-
-_MOCAP_FOLDERS: Final = ("mocap0", "vicon0", "state_groundtruth_estimate0")
-POSE_VALUES: Final = 7
-_STATE_VALUES: Final = 16
-IMU_VALUES: Final = 6
-_NORM_TOLERANCE: Final = 0.01
-_INT64_MAX: Final = 2**63 - 1
 _LONGEST_STEP: Final = 1.5  # nominal periods between two rows that may be interpolated
 
 _ACQUIRE_BEFORE_S: Final = 1.2
@@ -97,7 +82,7 @@ class EurocMotion:
         """
         self.subjects: tuple[str, ...] = (subject,)
         t_pose_ns, poses = read_rows(find_mocap(Path(folder)), POSE_VALUES)
-        t_imu_ns, self._imu = read_rows(_required([_imu_folder(Path(folder))]), IMU_VALUES)
+        t_imu_ns, self._imu = read_rows(require_imu(Path(folder)), IMU_VALUES)
         start_ns = min(int(t_pose_ns[0]), int(t_imu_ns[0]))
         self._t_pose_ns: _IntArray = t_pose_ns - start_ns
         self._t_imu_ns: _IntArray = t_imu_ns - start_ns
@@ -223,92 +208,3 @@ class EurocMotion:
 
 def _ns(seconds: float) -> int:
     return round(seconds * NS_PER_S)
-
-
-def find_mocap(folder: Path) -> Path:
-    """The file with the poses of a recording.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    return _required([folder / "mav0" / name for name in _MOCAP_FOLDERS])
-
-
-def find_imu(folder: Path) -> Path | None:
-    """The file with the inertial samples of a recording, None when it has none."""
-    return next((file for file in _files([_imu_folder(folder)]) if file.is_file()), None)
-
-
-def _imu_folder(folder: Path) -> Path:
-    return folder / "mav0" / "imu0"
-
-
-def _files(folders: Sequence[Path]) -> list[Path]:
-    return [folder / name for folder in folders for name in ("data.csv", "data.csv.gz")]
-
-
-def _required(folders: Sequence[Path]) -> Path:
-    candidates = _files(folders)
-    for candidate in candidates:
-        if candidate.is_file():
-            return candidate
-    raise ConfigError(f"no recording: none of {', '.join(map(str, candidates))} exists")
-
-
-def read_rows(path: Path, values: int) -> tuple[_IntArray, FloatArray]:
-    """Times (n,) and values (n, values) of a data.csv, n >= 2; rows that repeat a time are left out.
-
-    Raises:
-        ConfigError: it cannot be read, or a line is malformed (``file:line``).
-    """
-    times = array("q")
-    numbers = array("d")
-    repeats = 0
-    try:
-        with (
-            gzip.open(path, "rt", encoding="utf-8-sig")
-            if path.suffix == ".gz"
-            else path.open(encoding="utf-8-sig") as lines
-        ):
-            for number, line in enumerate(lines, start=1):
-                if line.isspace() or line.startswith("#"):
-                    continue
-                t_ns, row = _parse(line, values, f"{path}:{number}")
-                if times and t_ns == times[-1]:
-                    repeats += 1
-                    continue
-                if times and t_ns < times[-1]:
-                    raise ConfigError(f"{path}:{number}: time {t_ns} does not follow {times[-1]}")
-                times.append(t_ns)
-                numbers.extend(row)
-    except (OSError, EOFError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"{path}: cannot be read: {exc}") from exc
-    if repeats:
-        logger.warning("%s: left out %d rows that repeat a time", path, repeats)
-    if len(times) < 2:
-        raise ConfigError(f"{path}: holds {len(times)} rows, a recording needs at least 2")
-    return np.array(times, dtype=np.int64), np.array(numbers).reshape(-1, values)
-
-
-def _parse(line: str, values: int, place: str) -> tuple[int, list[float]]:
-    time, *fields = (field.strip() for field in line.split(","))
-    if not (time.isascii() and time.isdigit()):
-        hint = " (a spreadsheet has destroyed its digits)" if "E" in time.upper() else ""
-        raise ConfigError(f"{place}: time {time!r} is not a whole number of nanoseconds{hint}")
-    # Twenty digits never fit; asking for the length first keeps int() from chewing on a huge number.
-    if len(time) > 19 or int(time) > _INT64_MAX:
-        raise ConfigError(f"{place}: time does not fit 64 bits")
-    if values == POSE_VALUES and len(fields) == _STATE_VALUES:
-        fields = fields[:values]
-    if len(fields) != values:
-        also = f" or {_STATE_VALUES + 1}" if values == POSE_VALUES else ""
-        raise ConfigError(f"{place}: {len(fields) + 1} columns, expected {values + 1}{also}")
-    try:
-        row = [float(field) for field in fields]
-    except ValueError as exc:
-        raise ConfigError(f"{place}: {exc}") from None
-    if not all(map(math.isfinite, row)):
-        raise ConfigError(f"{place}: holds a value that is not finite")
-    if values == POSE_VALUES and abs(math.hypot(*row[3:]) - 1.0) > _NORM_TOLERANCE:
-        raise ConfigError(f"{place}: the quaternion has not unit length")
-    return int(time), row

@@ -9,12 +9,12 @@ from typing import Final
 
 import numpy as np
 
-from vil_adapters.recording.euroc import IMU_VALUES, POSE_VALUES, find_imu, find_mocap, read_rows
 from vil_adapters.recording.model import Bodies, IntArray, MotionFile
 from vil_adapters.recording.text import increasing_ns, read_lines, table, wrong
 from vil_bridge.core.geometry import q_normalize, yup_to_zup
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
+from vil_bridge.protocols.euroc import IMU_VALUES, POSE_VALUES, find_imu, find_mocap, read_rows
 
 __all__ = ["read_euroc", "read_tum"]
 

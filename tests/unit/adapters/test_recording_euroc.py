@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from vil_adapters.recording import EurocMotion, Window
-from vil_adapters.recording.euroc import find_mocap, read_rows
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.protocols.euroc import find_mocap, read_rows
 
 S = 1_000_000_000
 MS = 1_000_000

@@ -18,7 +18,7 @@ from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.geometry import Transform, q_to_matrix
 from vil_bridge.core.types import FloatArray, ImageArray
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
-from vil_bridge.recording.euroc_writer import EurocCamera, EurocImu, EurocWriter
+from vil_bridge.protocols.euroc import EurocCamera, EurocImu, EurocWriter
 
 START_NS = 1_403_636_579_758_555_392  # needs all 19 digits
 SIZE_PX = (64, 48)

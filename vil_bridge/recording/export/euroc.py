@@ -15,7 +15,7 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.geometry import Transform, cross
 from vil_bridge.core.ports import CameraInfo
-from vil_bridge.recording.euroc_writer import EurocCamera, EurocImu, EurocWriter
+from vil_bridge.protocols.euroc import EurocCamera, EurocImu, EurocWriter, camera_folder
 from vil_bridge.recording.export.images import decoded, shown
 from vil_bridge.recording.export.measurements import motions, samples
 from vil_bridge.recording.metadata import RecordedActor, RecordingFacts
@@ -35,7 +35,7 @@ def to_euroc(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[
     Of a camera with both kinds of pictures those as rendered are taken, stamped with the instant that they show.
 
     Raises:
-        RecordingError: a lens has no words in the format.
+        RecordingError: the format cannot describe a lens.
     """
     rates_hz = _rates_hz(recording)
     rigid = [actor for actor in facts.actors if not actor.human]
@@ -78,7 +78,7 @@ class _Sessions:
                 self._of(actor).add_imu(felt.t_utc_ns, felt.w_radps, felt.f_mps2)
         for actor in actors:
             for i, camera in enumerate(self._cameras(actor)):
-                self._add_pictures(actor, f"cam{i}", camera.model.name)
+                self._add_pictures(actor, camera_folder(i), camera.model.name)
 
     def written(self) -> dict[str, int]:
         """Rows by actor and stream; pictures that stood in time before others are told as left out."""
@@ -122,7 +122,7 @@ class _Sessions:
 def _sheets(cameras: list[CameraInfo], T_body_imu: Transform) -> dict[str, EurocCamera]:
     T_imu_body = T_body_imu.inverse()
     return {
-        f"cam{i}": EurocCamera(camera.model, T_imu_body @ camera.T_body_optical, camera.rate_hz)
+        camera_folder(i): EurocCamera(camera.model, T_imu_body @ camera.T_body_optical, camera.rate_hz)
         for i, camera in enumerate(cameras)
     }
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_normalize, q_slerp
 from vil_bridge.core.types import ActorKind, FloatArray, ImuSample, SourceFrame
+from vil_bridge.protocols.euroc import IMU, ROOT, TABLE
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 
@@ -54,9 +55,9 @@ class BenchRecording:
         Raises:
             ConfigError: a file is absent.
         """
-        mav0 = folder / "mav0"
-        found = [mav0 / "mocap0/data.csv"] if mav0.is_dir() else sorted(folder.glob("*.csv.gz"))
-        imu_csv = mav0 / "imu0/data.csv"
+        mav0 = folder / ROOT
+        found = [mav0 / "mocap0" / TABLE] if mav0.is_dir() else sorted(folder.glob("*.csv.gz"))
+        imu_csv = mav0 / IMU / TABLE
         if not found or not found[0].is_file():
             raise ConfigError(f"{folder}: no recording there (give its parent with --data or VIL_TEST_DATA)")
         t_ns, poses = _read(found[0], 8)

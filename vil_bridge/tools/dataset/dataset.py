@@ -22,6 +22,7 @@ from vil_bridge import __version__
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.output_folder import begin_folder
+from vil_bridge.protocols.euroc import FILE_COLUMNS, TABLE
 from vil_bridge.tools.dataset.executors import Executor, ProcessExecutor, RayExecutor, SerialExecutor
 from vil_bridge.tools.dataset.frames import FrameSequence, Shard, films_of
 from vil_bridge.tools.dataset.inertial import calibration, write_inertial
@@ -40,10 +41,9 @@ _WORK: Final = ".work"
 _NOTE: Final = "begun.json"
 _SHARD_FRAMES: Final = 25
 _HEADS: Final = {
-    f"{LIDAR}/data.csv": "#timestamp [ns],filename",
-    f"{RANGE}/data.csv": "#timestamp [ns],range down [m],collision",
+    f"{LIDAR}/{TABLE}": FILE_COLUMNS,
+    f"{RANGE}/{TABLE}": "#timestamp [ns],range down [m],collision",
 }
-_PICTURES_HEAD: Final = "#timestamp [ns],filename"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def _assemble(
 ) -> None:
     """Join the entries to tables, which completes the data set."""
     decode = msgspec.json.Decoder(_Entry).decode
-    heads = {camera.folder + "/data.csv": _PICTURES_HEAD for camera in set_cameras(plan)}
+    heads = {f"{camera.folder}/{TABLE}": FILE_COLUMNS for camera in set_cameras(plan)}
     heads |= _HEADS | {FRAMES: ",".join(columns_of(plan))}
     drawn_by: set[str] = set()
     for film in films:

@@ -14,7 +14,7 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, cross, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.recording.euroc_writer import EurocCamera, EurocImu, EurocWriter
+from vil_bridge.protocols.euroc import ROOT, EurocCamera, EurocImu, EurocWriter
 from vil_bridge.tools.dataset.frames import FrameSequence, grid_ns
 from vil_bridge.tools.dataset.plan import DatasetPlan
 from vil_bridge.tools.dataset.shard_renderer import set_cameras
@@ -34,10 +34,10 @@ def write_inertial(plan: DatasetPlan, film: FrameSequence, folder: Path) -> None
     """Write ``mav0`` of a scene but for pictures and their tables; whole or not at all.
 
     Raises:
-        ConfigError: EuRoC's layout has no words for a camera.
+        ConfigError: EuRoC's layout cannot describe a camera.
         OSError: the disk is full.
     """
-    if (folder / "mav0").exists():
+    if (folder / ROOT).exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / f".{uuid.uuid4().hex}.part"
@@ -51,7 +51,7 @@ def write_inertial(plan: DatasetPlan, film: FrameSequence, folder: Path) -> None
     try:
         with EurocWriter(part, cameras, _expected(plan)) as writer:
             _write_motion(plan, film, T_body_imu, writer)
-        (part / "mav0").rename(folder / "mav0")
+        (part / ROOT).rename(folder / ROOT)
     except ValueError as exc:
         raise ConfigError(f"cameras: {exc}") from exc
     finally:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vil_adapters.recording.euroc import find_mocap
 from vil_bridge.config.error_report import read_tree
+from vil_bridge.protocols.euroc import find_mocap
 from vil_bridge.tools.dataset.plan import DatasetPlan, scene_name
 from vil_bridge.tools.offline.files import digest
 

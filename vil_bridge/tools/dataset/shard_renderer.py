@@ -18,6 +18,7 @@ from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.text import csv_line
 from vil_bridge.core.types import Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
+from vil_bridge.protocols.euroc import ROOT, TABLE, camera_folder
 from vil_bridge.tools.dataset.frames import DatasetFrame, Shard
 from vil_bridge.tools.dataset.plan import DatasetPlan
 from vil_bridge.tools.offline.files import encoded, suffix_of
@@ -42,8 +43,8 @@ Write = Callable[[str, bytes], None]
 """Takes a file: its path in the data set, and what it holds."""
 
 FRAMES: Final = "frames.csv"
-LIDAR: Final = "mav0/lidar0"
-RANGE: Final = "mav0/range0"
+LIDAR: Final = f"{ROOT}/lidar0"
+RANGE: Final = f"{ROOT}/range0"
 _DOWN: Final = Transform.of((0.0, 0.0, 0.0), q_from_euler_zyx(0.0, math.pi / 2, 0.0))
 _LIDAR_RINGS_DEG: Final = np.linspace(-15.0, 15.0, 16)
 _LIDAR_POINTS: Final = 900
@@ -97,7 +98,7 @@ def set_cameras(plan: DatasetPlan) -> list[SetCamera]:
 
 def _set_camera(number: int, name: str, config: CameraConfig) -> SetCamera:
     T_body_optical = config.T_body_camera.transform() @ T_FLU_OPTICAL
-    return SetCamera(f"mav0/cam{number}", config.camera_model(name), T_body_optical, config.modalities)
+    return SetCamera(f"{ROOT}/{camera_folder(number)}", config.camera_model(name), T_body_optical, config.modalities)
 
 
 def columns_of(plan: DatasetPlan) -> list[str]:
@@ -180,7 +181,7 @@ class ShardRenderer:
             pose = map(repr, (*T.p_m.tolist(), *T.q_xyzw.tolist()))
             named = (files.get(kind, "") for kind in self._kinds)
             rows.add(FRAMES, frame.number, frame.t_ns, camera.model.name, *pose, *named)
-            rows.add(f"{camera.folder}/data.csv", frame.t_ns, files[camera.main].rpartition("/")[2])
+            rows.add(f"{camera.folder}/{TABLE}", frame.t_ns, files[camera.main].rpartition("/")[2])
         self._measure(stage, frame, hidden, rows)
 
     def _pictures(self, camera: SetCamera, images: Iterator[RenderedImage], write: Write) -> Iterator[tuple[str, str]]:
@@ -195,9 +196,9 @@ class ShardRenderer:
         if "lidar" in self._plan.measure:
             name = f"{frame.t_ns}.npy"
             rows.write(f"{LIDAR}/data/{name}", stage.sweep(frame, hidden))
-            rows.add(f"{LIDAR}/data.csv", frame.t_ns, name)
+            rows.add(f"{LIDAR}/{TABLE}", frame.t_ns, name)
         if "range" in self._plan.measure:
-            rows.add(f"{RANGE}/data.csv", frame.t_ns, *stage.below(frame, hidden))
+            rows.add(f"{RANGE}/{TABLE}", frame.t_ns, *stage.below(frame, hidden))
 
 
 class _Rows:

@@ -1,31 +1,64 @@
-"""A session as an EuRoC/ASL folder, the layout that visual-inertial programs read.
+"""EuRoC's layout of a session (also TUM-VI, BROAD), which visual-inertial programs read: its files, read and written.
 
-``data.csv`` and ``sensor.yaml`` in each of ``mav0/cam0`` (and pictures, ``data/<t_ns>.png``), ``mav0/imu0`` and
-``mav0/state_groundtruth_estimate0``: Burri et al., "The EuRoC micro aerial vehicle datasets", IJRR 2016. All times
-are integer nanoseconds of one clock; the body frame is the IMU's.
+Folder ``mav0`` holds ``data.csv`` and ``sensor.yaml`` in each of ``cam0`` (and pictures, ``data/<t_ns>.png``), ``imu0``
+and ``state_groundtruth_estimate0``; a tracking system's own poses stand in ``vicon0`` or ``mocap0``. Tables that are
+read may be gzipped. Burri et al., "The EuRoC micro aerial vehicle datasets", IJRR 2016. All times are integer
+nanoseconds of one clock; the body frame is the IMU's.
 """
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Mapping
+import gzip
+import logging
+import math
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
 import cv2
 import numpy as np
+import numpy.typing as npt
 import yaml
 
 from vil_bridge.core.camera_model import CameraModel, LensModel
+from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray, ImageArray
 
-__all__ = ["EurocCamera", "EurocImu", "EurocWriter"]
+__all__ = [
+    "FILE_COLUMNS",
+    "IMU",
+    "IMU_VALUES",
+    "POSE_VALUES",
+    "ROOT",
+    "TABLE",
+    "EurocCamera",
+    "EurocImu",
+    "EurocWriter",
+    "camera_folder",
+    "find_imu",
+    "find_mocap",
+    "read_rows",
+    "require_imu",
+]
 
-_IMU: Final = "imu0"
+logger = logging.getLogger(__name__)
+
+ROOT: Final = "mav0"
+TABLE: Final = "data.csv"
+IMU: Final = "imu0"
 _TRUTH: Final = "state_groundtruth_estimate0"
-_CAMERA_COLUMNS: Final = "#timestamp [ns],filename"
+_POSE_FOLDERS: Final = ("mocap0", "vicon0", _TRUTH)
+POSE_VALUES: Final = 7
+IMU_VALUES: Final = 6
+_STATE_VALUES: Final = 16
+_NORM_TOLERANCE: Final = 0.01
+_INT64_MAX: Final = 2**63 - 1
+FILE_COLUMNS: Final = "#timestamp [ns],filename"
+"""Of a table of files: a camera's pictures."""
 _IMU_COLUMNS: Final = ",".join(
     ["#timestamp [ns]"]
     + [f"w_RS_S_{axis} [rad s^-1]" for axis in "xyz"]
@@ -40,6 +73,11 @@ _TRUTH_COLUMNS: Final = ",".join(
     + [f" b_a_RS_S_{axis} [m s^-2]" for axis in "xyz"]
 )
 _FAST_PNG: Final = (cv2.IMWRITE_PNG_COMPRESSION, 1)
+
+
+def camera_folder(number: int) -> str:
+    """Return the folder name of a camera, counted from 0."""
+    return f"cam{number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +112,7 @@ class EurocImu:
 
 
 class EurocWriter:
-    """Writes pictures, inertial samples and ground truth as they come; use it as a context manager.
+    """Writer of pictures, inertial samples and ground truth as they come; a context manager.
 
     Times of each stream strictly increase: a row that does not follow the one before is left out and counted
     in ``refused`` by the stream's name. Rows stand on the disk when the call returns, and a picture before its row.
@@ -90,16 +128,16 @@ class EurocWriter:
 
         Raises:
             FileExistsError: the folder holds a session already.
-            ValueError: the format has no words for the lens.
+            ValueError: the format cannot describe the lens.
         """
         self.refused: collections.Counter[str] = collections.Counter()
         self.rows: collections.Counter[str] = collections.Counter()
-        self._root = folder / "mav0"
+        self._root = folder / ROOT
         sheets = {name: _camera_sheet(camera) for name, camera in cameras.items()}
-        sheets[_IMU] = _imu_sheet(imu)
+        sheets[IMU] = _imu_sheet(imu)
         sheets[_TRUTH] = {"sensor_type": "visual-inertial", "comment": "tracked pose of the IMU", **_T_BS(_HERE)}
         self._root.mkdir(parents=True)
-        columns = dict.fromkeys(cameras, _CAMERA_COLUMNS) | {_IMU: _IMU_COLUMNS, _TRUTH: _TRUTH_COLUMNS}
+        columns = dict.fromkeys(cameras, FILE_COLUMNS) | {IMU: _IMU_COLUMNS, _TRUTH: _TRUTH_COLUMNS}
         self._tables = {name: self._open(name, sheets[name], head) for name, head in columns.items()}
         self._sizes = {name: (camera.model.height_px, camera.model.width_px) for name, camera in cameras.items()}
         self._last_ns: dict[str, int] = {}
@@ -141,9 +179,9 @@ class EurocWriter:
 
     def add_imu(self, t_ns: int, w_radps: FloatArray, f_mps2: FloatArray) -> bool:
         """Write a sample in the IMU's axes (x forward, y left, z up), shapes (3,); False when it was refused."""
-        if not self._follows(_IMU, t_ns):
+        if not self._follows(IMU, t_ns):
             return False
-        self._row(_IMU, t_ns, map(repr, [*w_radps.tolist(), *f_mps2.tolist()]))
+        self._row(IMU, t_ns, map(repr, [*w_radps.tolist(), *f_mps2.tolist()]))
         return True
 
     def add_truth(
@@ -154,7 +192,7 @@ class EurocWriter:
         gyro_bias_radps: FloatArray | None = None,
         accel_bias_mps2: FloatArray | None = None,
     ) -> bool:
-        """Write a tracked state; False when it was refused. A bias that nobody knows is written as zero."""
+        """Write a tracked state; False when it was refused. An unknown bias is written as zero."""
         if not self._follows(_TRUTH, t_ns):
             return False
         x, y, z, w = T_world_imu.q_xyzw.tolist()
@@ -167,7 +205,7 @@ class EurocWriter:
         folder = self._root / name
         folder.mkdir()
         (folder / "sensor.yaml").write_text(yaml.safe_dump(sheet, sort_keys=False, default_flow_style=None))
-        table = (folder / "data.csv").open("w", buffering=1, encoding="ascii", newline="\n")
+        table = (folder / TABLE).open("w", buffering=1, encoding="ascii", newline="\n")
         table.write(columns + "\n")
         return table
 
@@ -187,7 +225,7 @@ _HERE: Final = Transform.identity()
 
 
 def _T_BS(T_imu_sensor: Transform) -> dict[str, object]:  # noqa: N802 - the format's name
-    """The key that turns sensor coordinates into body coordinates."""
+    """Return the key that turns sensor coordinates into body coordinates."""
     matrix = np.eye(4)
     matrix[:3, :3], matrix[:3, 3] = T_imu_sensor.rotation(), T_imu_sensor.p_m
     return {"T_BS": {"cols": 4, "rows": 4, "data": matrix.ravel().tolist()}}
@@ -208,7 +246,7 @@ def _camera_sheet(camera: EurocCamera) -> dict[str, object]:
 
 
 def _lens(model: CameraModel) -> dict[str, object]:
-    """Distortion as the layout writes it: radial-tangential has no third radial term.
+    """Return the distortion as the layout writes it: radial-tangential has no third radial term.
 
     Raises:
         ValueError: the lens has one.
@@ -235,3 +273,100 @@ def _imu_sheet(imu: EurocImu) -> dict[str, object]:
         "accelerometer_noise_density": imu.accel_density,
         "accelerometer_random_walk": imu.accel_walk,
     }
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def find_mocap(folder: Path) -> Path:
+    """Return the table of a recording's poses: of a tracking system, else of an estimate.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    return _required([folder / ROOT / name for name in _POSE_FOLDERS])
+
+
+def require_imu(folder: Path) -> Path:
+    """Return the table of a recording's inertial samples.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    return _required([folder / ROOT / IMU])
+
+
+def find_imu(folder: Path) -> Path | None:
+    """Return the table of a recording's inertial samples, None when it has none."""
+    return next((file for file in _tables([folder / ROOT / IMU]) if file.is_file()), None)
+
+
+def _tables(folders: Sequence[Path]) -> list[Path]:
+    return [folder / name for folder in folders for name in (TABLE, f"{TABLE}.gz")]
+
+
+def _required(folders: Sequence[Path]) -> Path:
+    candidates = _tables(folders)
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    raise ConfigError(f"no recording: none of {', '.join(map(str, candidates))} exists")
+
+
+def read_rows(path: Path, values: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
+    """Return times (n,) and values (n, values) of a table, n >= 2; rows that repeat a time are left out.
+
+    Raises:
+        ConfigError: it cannot be read, or a line is malformed (``file:line``).
+    """
+    times = array("q")
+    numbers = array("d")
+    repeats = 0
+    try:
+        with (
+            gzip.open(path, "rt", encoding="utf-8-sig")
+            if path.suffix == ".gz"
+            else path.open(encoding="utf-8-sig") as lines
+        ):
+            for number, line in enumerate(lines, start=1):
+                if line.isspace() or line.startswith("#"):
+                    continue
+                t_ns, row = _parse(line, values, f"{path}:{number}")
+                if times and t_ns == times[-1]:
+                    repeats += 1
+                    continue
+                if times and t_ns < times[-1]:
+                    raise ConfigError(f"{path}:{number}: time {t_ns} does not follow {times[-1]}")
+                times.append(t_ns)
+                numbers.extend(row)
+    except (OSError, EOFError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"{path}: cannot be read: {exc}") from exc
+    if repeats:
+        logger.warning("%s: left out %d rows that repeat a time", path, repeats)
+    if len(times) < 2:
+        raise ConfigError(f"{path}: holds {len(times)} rows, a recording needs at least 2")
+    return np.array(times, dtype=np.int64), np.array(numbers).reshape(-1, values)
+
+
+def _parse(line: str, values: int, place: str) -> tuple[int, list[float]]:
+    time, *fields = (field.strip() for field in line.split(","))
+    if not (time.isascii() and time.isdigit()):
+        hint = " (a spreadsheet has destroyed its digits)" if "E" in time.upper() else ""
+        raise ConfigError(f"{place}: time {time!r} is not a whole number of nanoseconds{hint}")
+    # Twenty digits never fit; asking for the length first keeps int() from chewing on a huge number.
+    if len(time) > 19 or int(time) > _INT64_MAX:
+        raise ConfigError(f"{place}: time does not fit 64 bits")
+    if values == POSE_VALUES and len(fields) == _STATE_VALUES:
+        fields = fields[:values]
+    if len(fields) != values:
+        also = f" or {_STATE_VALUES + 1}" if values == POSE_VALUES else ""
+        raise ConfigError(f"{place}: {len(fields) + 1} columns, expected {values + 1}{also}")
+    try:
+        row = [float(field) for field in fields]
+    except ValueError as exc:
+        raise ConfigError(f"{place}: {exc}") from None
+    if not all(map(math.isfinite, row)):
+        raise ConfigError(f"{place}: holds a value that is not finite")
+    if values == POSE_VALUES and abs(math.hypot(*row[3:]) - 1.0) > _NORM_TOLERANCE:
+        raise ConfigError(f"{place}: the quaternion has not unit length")
+    return int(time), row
