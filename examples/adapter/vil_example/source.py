@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vil_adapters.common.frame_order import FrameFilter
 from vil_adapters.common.udp_listener import UdpListener
-from vil_bridge.core.ports import Emit
+from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceFrame
 from vil_example.codec import decode
@@ -24,7 +24,7 @@ class ExampleSource:
         self.name = name
         self._config = config
 
-    async def run(self, emit: Emit, status: Status) -> None:
+    async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
         """Receive until cancelled.
 
         Raises:
