@@ -23,14 +23,7 @@ if TYPE_CHECKING:
     from vil_renderer.embedded.renderer import EmbeddedRenderer
     from vil_renderer.embedded.scene import Environment, Lamp, Posed, Scene, SceneObject, Sun
     from vil_renderer.embedded.scenefile import load_scene, scene_names
-    from vil_renderer.embedded.sensors import (
-        RangeFinder,
-        RangeNoise,
-        SpinningLidar,
-        beam_cone,
-        beam_grid,
-        planar_fan,
-    )
+    from vil_renderer.embedded.sensors import RangeFinder, RangeNoise, SpinningLidar, beam_cone, beam_grid, planar_fan
     from vil_renderer.embedded.sensors.event_camera import EventCamera, Events
 
 __all__ = [

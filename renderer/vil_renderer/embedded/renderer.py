@@ -220,11 +220,7 @@ class EmbeddedRenderer:
     # --- drawing -------------------------------------------------------------------------------
 
     def _draw(
-        self,
-        view: View,
-        modalities: set[Modality],
-        posed: Sequence[Posed],
-        shade: GroundShade,
+        self, view: View, modalities: set[Modality], posed: Sequence[Posed], shade: GroundShade
     ) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
         camera = view.camera
         seen = self._previous_of(view)
@@ -272,11 +268,7 @@ class EmbeddedRenderer:
         quality = self._quality
         if self.info.get("profile") != quality.profile and "profile" in self.info:
             logger.warning("quality profile %s: %s", quality.profile, quality.reason or "the budget holds again")
-        self.info |= {
-            "profile": quality.profile,
-            "profile_wanted": quality.wanted,
-            "profile_reason": quality.reason,
-        }
+        self.info |= {"profile": quality.profile, "profile_wanted": quality.wanted, "profile_reason": quality.reason}
 
     # --- the previous picture -----------------------------------------------------------------
 

@@ -199,8 +199,7 @@ class _Blend:
 def _step(x: FloatArray, low: float, high: float) -> FloatArray:
     """Return the cubic smooth step from 0 at ``low`` to 1 at ``high``."""
     t = np.clip((x - low) / (high - low), 0.0, 1.0)
-    step: FloatArray = t * t * (3.0 - 2.0 * t)
-    return step
+    return np.asarray(t * t * (3.0 - 2.0 * t))
 
 
 def _rings(
@@ -221,8 +220,7 @@ def _rings(
     turn = 2.0 * np.pi * np.arange(columns) / columns
     c, s = (np.sign(f) * np.abs(f) ** (2.0 / squareness) for f in (np.cos(turn), np.sin(turn)))
     deep, wide = sizes_m[:, 1, None, None] * first[:, None], sizes_m[:, 0, None, None] * second[:, None]
-    rings: FloatArray = middle_m[:, None] + c[:, None] * deep + s[:, None] * wide
-    return rings
+    return np.asarray(middle_m[:, None] + c[:, None] * deep + s[:, None] * wide)
 
 
 def _upright(table: tuple[_V4, ...], part: str, rows: int, columns: int, squareness: float) -> MeshBuilder:

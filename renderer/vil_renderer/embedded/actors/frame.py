@@ -37,11 +37,9 @@ class SortedFrame:
     def middle(self, part: int, offset_m: FloatArray | None, limbs: list[int]) -> FloatArray | None:
         """Return the middle of two limbs' first joints, by the trunk if placed, else between them; None if unknown."""
         if offset_m is not None and self.placed[part]:
-            carried: FloatArray = self.p_m[part] + self._R_bone[part] @ offset_m
-            return carried
+            return np.asarray(self.p_m[part] + self._R_bone[part] @ offset_m)
         if self.seen[limbs, 0].all():
-            between: FloatArray = self.joints_m[limbs, 0].mean(axis=0)
-            return between
+            return np.asarray(self.joints_m[limbs, 0].mean(axis=0))
         return None
 
     def apart(self, limbs: list[int], up: FloatArray) -> FloatArray | None:

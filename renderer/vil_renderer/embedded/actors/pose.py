@@ -48,8 +48,7 @@ class RigPose:
 
     def moved(self, part: int, points_m: FloatArray) -> FloatArray:
         """Return points (..., 3) of the rig at rest, carried by a part."""
-        carried: FloatArray = (points_m - self.anchor[part]) @ self.linear[part].T + self.place[part]
-        return carried
+        return np.asarray((points_m - self.anchor[part]) @ self.linear[part].T + self.place[part])
 
     def stretch(self, parts: _Parts, R: FloatArray, a_m: FloatArray, b_m: FloatArray) -> None:
         """Turn bones (k) by R (k, 3, 3), then the shortest way, and stretch them to reach from a to b (k, 3)."""
@@ -107,5 +106,4 @@ class RigPose:
 def between(R_a: FloatArray, R_b: FloatArray, share: FloatArray) -> FloatArray:
     """Return rotations (k, 3, 3) on the shortest path from one to another, at shares (k,) of it."""
     q = q_from_matrix(np.stack((R_a, R_a.T @ R_b)))
-    turned: FloatArray = q_to_matrix(q_mul(q[0], q_exp(share[:, None] * q_log(q[1]))))
-    return turned
+    return np.asarray(q_to_matrix(q_mul(q[0], q_exp(share[:, None] * q_log(q[1])))))

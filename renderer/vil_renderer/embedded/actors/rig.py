@@ -119,8 +119,7 @@ def _drivers(parents: tuple[int, ...], parts: dict[str, int], spine: list[int]) 
 
 
 def _middle(joint_m: FloatArray, part: str) -> FloatArray:
-    middle: FloatArray = joint_m[[PART_INDEX[f"{side}_{part}"] for side in SIDES]].mean(axis=0)
-    return middle
+    return np.asarray(joint_m[[PART_INDEX[f"{side}_{part}"] for side in SIDES]].mean(axis=0))
 
 
 def _bone_vectors(joint_m: FloatArray) -> FloatArray:

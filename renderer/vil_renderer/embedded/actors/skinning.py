@@ -21,14 +21,12 @@ def skinned(world_from_node: FloatArray, skin: Skin | None, node: int, primitive
     p = primitive.p_m.astype(np.float64)
     if skin is None or primitive.joints is None or primitive.weights is None:
         m = world_from_node[node]
-        carried: FloatArray = p @ m[:3, :3].T + m[:3, 3]
-        return carried
+        return np.asarray(p @ m[:3, :3].T + m[:3, 3])
     matrices = (world_from_node[list(skin.joints)] @ skin.inverse_bind)[:, :3]
     blended = np.zeros((len(p), 3, 4))
     for k in range(4):
         blended += primitive.weights[:, k, None, None] * matrices[primitive.joints[:, k]]
-    placed: FloatArray = (blended[:, :, :3] @ p[:, :, None])[..., 0] + blended[:, :, 3]
-    return placed
+    return np.asarray((blended[:, :, :3] @ p[:, :, None])[..., 0] + blended[:, :, 3])
 
 
 def skinned_points(asset: Asset, world_from_node: FloatArray) -> list[FloatArray]:

@@ -19,8 +19,7 @@ _SNAP_COSINE: Final = math.cos(math.radians(30.0))
 def unit(v: FloatArray) -> FloatArray:
     """Return vectors (..., 3) scaled to length 1; one too short to have a direction becomes 0."""
     length = np.sqrt((v * v).sum(axis=-1, keepdims=True))
-    scaled: FloatArray = np.divide(v, length, out=np.zeros_like(v), where=length > _TINY)
-    return scaled
+    return np.asarray(np.divide(v, length, out=np.zeros_like(v), where=length > _TINY))
 
 
 def shortest_turn(a: FloatArray, b: FloatArray) -> FloatArray:

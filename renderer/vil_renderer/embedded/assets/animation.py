@@ -74,8 +74,7 @@ def _blend(
         return q_normalize(value) if turns else value
     if turns:
         return q_mul(a, q_exp(f * q_log(q_mul(q_conj(a), b))))
-    straight: FloatArray = a + f * (b - a)
-    return straight
+    return np.asarray(a + f * (b - a))
 
 
 def _bracket(times_s: FloatArray, t_s: float) -> tuple[int, float, float]:
@@ -96,8 +95,7 @@ def _hermite(a: FloatArray, b: FloatArray, f: FloatArray, span_s: FloatArray) ->
     leave, arrive = span_s * a[:, 2], span_s * b[:, 0]
     from_a = (2.0 * f3 - 3.0 * f2 + 1.0) * a[:, 1] + (f3 - 2.0 * f2 + f) * leave
     to_b = (3.0 * f2 - 2.0 * f3) * b[:, 1] + (f3 - f2) * arrive
-    hermite: FloatArray = from_a + to_b
-    return hermite
+    return np.asarray(from_a + to_b)
 
 
 def _matrices(p: FloatArray, q_xyzw: FloatArray, scale: FloatArray) -> FloatArray:

@@ -58,8 +58,7 @@ class ViewPoint:
 
 def _stretch(linear: FloatArray) -> FloatArray:
     """Return upper bounds on the stretch of any direction, by each matrix (k, 3, 3)."""
-    most: FloatArray = np.sqrt(np.abs(np.swapaxes(linear, 1, 2) @ linear).sum(axis=1).max(axis=1))
-    return most
+    return np.asarray(np.sqrt(np.abs(np.swapaxes(linear, 1, 2) @ linear).sum(axis=1).max(axis=1)))
 
 
 CLOSEST: Final = ViewPoint(np.zeros(3), math.inf, np.zeros(3))
@@ -108,8 +107,7 @@ def _asset_from_vertices(node: Node, asset_from_node: FloatArray, rest: FloatArr
     """Return the matrix (4, 4) from a node's vertices to the asset's axes."""
     if node.skin is None:
         return asset_from_node
-    carried: FloatArray = rest[node.skin.joints[0]] @ node.skin.inverse_bind[0]
-    return carried
+    return np.asarray(rest[node.skin.joints[0]] @ node.skin.inverse_bind[0])
 
 
 def _length(m: FloatArray) -> float:
@@ -120,8 +118,7 @@ def _length(m: FloatArray) -> float:
 def centre_m(posed: Posed, extent: Extent) -> FloatArray:
     """Return the middle of a model in the world, (3,)."""
     m = posed.world_from_node[extent.node]
-    centre: FloatArray = m[:3, :3] @ extent.centre + m[:3, 3]
-    return centre
+    return np.asarray(m[:3, :3] @ extent.centre + m[:3, 3])
 
 
 def worth_less(extent: Extent) -> bool:

@@ -52,11 +52,7 @@ def depth_block(clip_from_world: FloatArray) -> npt.NDArray[np.void]:
 
 
 def frame_block(
-    camera: CameraModel,
-    T_world_camera: Transform,
-    prev_clip: FloatArray,
-    light: LightState,
-    exposure: float,
+    camera: CameraModel, T_world_camera: Transform, prev_clip: FloatArray, light: LightState, exposure: float
 ) -> npt.NDArray[np.void]:
     """Return the block's bytes for one camera; matrices are stored by columns, as OpenGL reads them."""
     block = np.zeros((), _BLOCK)

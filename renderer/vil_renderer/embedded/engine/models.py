@@ -13,15 +13,7 @@ from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
-from vil_renderer.embedded.engine.detail import (
-    Extent,
-    ViewPoint,
-    centre_m,
-    coarse,
-    detail_of,
-    extent_of,
-    worth_less,
-)
+from vil_renderer.embedded.engine.detail import Extent, ViewPoint, centre_m, coarse, detail_of, extent_of, worth_less
 from vil_renderer.embedded.engine.materials import JOINTS_SLOT, GpuMaterial, MaterialCache
 from vil_renderer.embedded.engine.order import in_drawing_order
 from vil_renderer.embedded.engine.programs import Programs, vertex_format
@@ -291,8 +283,7 @@ class ModelBatch:
 
 def _mirrored(m: FloatArray) -> BoolArray:
     """Return which of the matrices (n, 4, 4) mirror."""
-    inside_out: BoolArray = np.einsum("ni,ni->n", cross(m[:, 0, :3], m[:, 1, :3]), m[:, 2, :3]) < 0.0
-    return inside_out
+    return np.asarray(np.einsum("ni,ni->n", cross(m[:, 0, :3], m[:, 1, :3]), m[:, 2, :3]) < 0.0)
 
 
 def _previous(group: Sequence[Moved], now: FloatArray, behind_m: FloatArray) -> FloatArray:

@@ -73,10 +73,7 @@ class RenderedView:
     """
 
     def __init__(
-        self,
-        size_px: tuple[int, int],
-        places: Mapping[PassOutput, tuple[moderngl.Framebuffer, int]],
-        scratch: Scratch,
+        self, size_px: tuple[int, int], places: Mapping[PassOutput, tuple[moderngl.Framebuffer, int]], scratch: Scratch
     ) -> None:
         self.size_px, self.places, self._scratch = size_px, places, scratch
         self.outputs = functools.reduce(operator.or_, places, PassOutput(0))

@@ -207,8 +207,7 @@ class CollisionWorld:
 def _corners(part: tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32]], m: FloatArray) -> FloatArray:
     """Return triangles (k, 3, 3) of points and indices, moved by (4, 4)."""
     p_m, triangles = part
-    moved: FloatArray = (p_m @ m[:3, :3].T + m[:3, 3])[triangles]
-    return moved
+    return np.asarray((p_m @ m[:3, :3].T + m[:3, 3])[triangles])
 
 
 def box_at(T_world_body: Transform, half_size_m: Sequence[float]) -> OrientedBox:

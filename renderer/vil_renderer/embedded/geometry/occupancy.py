@@ -92,10 +92,8 @@ class OccupancyGrid:
         """
         if radius_m >= self.reach_m:
             raise RendererError(f"a radius of {radius_m:g} m needs a grid that reaches farther than {self.reach_m:g} m")
-        met: BoolArray = self.distance_m(p_world_m) < radius_m
-        return met
+        return np.asarray(self.distance_m(p_world_m) < radius_m)
 
 
 def _square(v: Float32Array) -> Float32Array:
-    squared: Float32Array = np.einsum("...i,...i->...", v, v)
-    return squared
+    return np.asarray(np.einsum("...i,...i->...", v, v))

@@ -330,5 +330,4 @@ def _meets(
     margin = np.float32(1.0001) * radius + np.float32(1e-4)
     in_lengths = margin / np.sqrt(squared)
     nearest = along / squared
-    met: BoolArray = (aside <= margin * margin) & (nearest >= -in_lengths) & (nearest - in_lengths <= reach)
-    return met
+    return np.asarray((aside <= margin * margin) & (nearest >= -in_lengths) & (nearest - in_lengths <= reach))

@@ -141,8 +141,7 @@ def closest_on_triangles(p: FloatArray, corners: FloatArray) -> FloatArray:
     foot = p - height[:, None] * normal
     turns = (np.cross(edges, foot[:, None] - corners) * normal[:, None]).sum(axis=2)
     within = (turns >= 0.0).all(axis=1) & (normal != 0.0).any(axis=1)
-    nearest: FloatArray = np.where(within[:, None], foot, on_edge)
-    return nearest
+    return np.asarray(np.where(within[:, None], foot, on_edge))
 
 
 def patches(box: OrientedBox, corners: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -78,13 +78,11 @@ class TriangleSurface:
         """Return whether anything lies within ``reach`` (n,)."""
         if not len(self.triangles):
             return np.zeros(len(origins), bool)
-        blocked: BoolArray = self._embree.run(origins, directions, dists=reach, query="OCCLUDED") >= 0
-        return blocked
+        return np.asarray(self._embree.run(origins, directions, dists=reach, query="OCCLUDED") >= 0)
 
     def from_behind(self, primitive: IndexArray, directions: Float32Array) -> BoolArray:
         """Return whether rays (n, 3) came from the back of their surface; False without a hit."""
-        behind: BoolArray = dots(self._looked_up(primitive), directions) > 0.0
-        return behind
+        return np.asarray(dots(self._looked_up(primitive), directions) > 0.0)
 
     def normals(self, struck: Struck, directions: Float32Array, *, smooth: bool) -> Float32Array:
         """Return normals (n, 3) on the side the rays (n, 3) came from, unit, 0 without a hit.
@@ -103,8 +101,7 @@ class TriangleSurface:
         mixed = (1.0 - u - v)[:, None] * a + u[:, None] * b + v[:, None] * c
         # On the flat one's side: mirrored and carelessly wound meshes have their front elsewhere.
         side = np.where(primitive < 0, 0.0, np.copysign(1.0, dots(mixed, flat)))
-        turned: Float32Array = (side[:, None] * unit_rows(mixed)).astype(np.float32)
-        return turned
+        return np.asarray((side[:, None] * unit_rows(mixed)).astype(np.float32))
 
     def _looked_up(self, rows: IndexArray) -> Float32Array:
         return self._sides.take(rows).view(np.float32).reshape(-1, 4)[:, :3]
@@ -167,8 +164,7 @@ class Capsules:
         m = p_m - self.a[primitive]
         slope = dots(axis, axis) - taper * taper
         s = (dots(m, axis) - radius * taper) / np.where(slope > 0.0, slope, np.inf)
-        outward: Float32Array = unit_rows(m - np.clip(s, 0.0, 1.0)[:, None] * axis).astype(np.float32)
-        return outward
+        return np.asarray(unit_rows(m - np.clip(s, 0.0, 1.0)[:, None] * axis).astype(np.float32))
 
 
 def _root(a: FloatArray, b: FloatArray, c: FloatArray) -> FloatArray:
@@ -180,15 +176,13 @@ def _root(a: FloatArray, b: FloatArray, c: FloatArray) -> FloatArray:
 
 def dots(a: npt.NDArray[np.floating], b: npt.NDArray[np.floating]) -> npt.NDArray[Any]:
     """Return dot products of rows (n, 3); for many rows, by columns costs a quarter of einsum."""
-    product: npt.NDArray[Any] = a[:, 0] * b[:, 0] + a[:, 1] * b[:, 1] + a[:, 2] * b[:, 2]
-    return product
+    return np.asarray(a[:, 0] * b[:, 0] + a[:, 1] * b[:, 1] + a[:, 2] * b[:, 2])
 
 
 def unit_rows(v: npt.NDArray[np.floating]) -> npt.NDArray[Any]:
     """Return rows scaled to unit length; zero rows stay."""
     length = np.sqrt((v * v).sum(axis=-1, keepdims=True))
-    scaled: npt.NDArray[Any] = v / np.maximum(length, 1e-30)
-    return scaled
+    return np.asarray(v / np.maximum(length, 1e-30))
 
 
 _Piece = tuple[npt.NDArray[np.floating], npt.NDArray[np.uint32], npt.NDArray[np.floating]]

@@ -37,8 +37,7 @@ class Box:
 
     def holds(self, p_m: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
         """Return which points (n, 3) lie inside."""
-        inside: npt.NDArray[np.bool_] = np.logical_and.reduce(np.abs(p_m - self.centre_m) <= 0.5 * self.size_m, axis=1)
-        return inside
+        return np.asarray(np.logical_and.reduce(np.abs(p_m - self.centre_m) <= 0.5 * self.size_m, axis=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -59,8 +59,7 @@ def _open_share(
     o = np.repeat((p_m + np.float32(_LIFT_M) * normal).astype(np.float32), rays, axis=0)
     distance, primitive, _, _ = still.strike(o, d, np.full(len(o), reach_m, np.float32))
     seen: Float32Array = np.where(still.from_behind(primitive, d), _INSIDE, distance * np.float32(1.0 / reach_m))
-    share: Float32Array = seen.reshape(-1, rays).mean(axis=1, dtype=np.float32)
-    return share
+    return np.asarray(seen.reshape(-1, rays).mean(axis=1, dtype=np.float32))
 
 
 def _directions(p_m: Float32Array, normal: Float32Array, rays: int) -> Float32Array:

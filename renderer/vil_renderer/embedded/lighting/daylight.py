@@ -45,11 +45,7 @@ def sun_direction(time_of_day_h: float, latitude_deg: float) -> FloatArray:
     """
     hour_angle, latitude = math.radians(15.0 * (time_of_day_h - 12.0)), math.radians(latitude_deg)
     return np.array(
-        [
-            -math.sin(hour_angle),
-            -math.sin(latitude) * math.cos(hour_angle),
-            math.cos(latitude) * math.cos(hour_angle),
-        ]
+        [-math.sin(hour_angle), -math.sin(latitude) * math.cos(hour_angle), math.cos(latitude) * math.cos(hour_angle)]
     )
 
 

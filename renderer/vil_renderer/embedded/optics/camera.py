@@ -54,8 +54,7 @@ def world_from_ndc_ray(camera: CameraModel, T_world_camera: Transform) -> FloatA
             [0.0, 0.0, 1.0],
         ]
     )
-    in_world: FloatArray = T_world_camera.rotation() @ rays
-    return in_world
+    return np.asarray(T_world_camera.rotation() @ rays)
 
 
 def in_view(clip_from_world: FloatArray, centre_m: FloatArray, radius_m: FloatArray) -> BoolArray:
@@ -63,5 +62,4 @@ def in_view(clip_from_world: FloatArray, centre_m: FloatArray, radius_m: FloatAr
     rows = clip_from_world
     planes = np.array([rows[3] + rows[0], rows[3] - rows[0], rows[3] + rows[1], rows[3] - rows[1], rows[3]])
     reach = centre_m @ planes[:, :3].T + planes[:, 3]
-    inside: BoolArray = np.all(reach > -radius_m[:, None] * np.linalg.norm(planes[:, :3], axis=1), axis=1)
-    return inside
+    return np.asarray(np.all(reach > -radius_m[:, None] * np.linalg.norm(planes[:, :3], axis=1), axis=1))

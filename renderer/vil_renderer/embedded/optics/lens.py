@@ -58,5 +58,4 @@ def _to_pixels(camera: CameraModel, xy: FloatArray) -> FloatArray:
 
 def _from_pixels(camera: CameraModel, pixels: npt.NDArray[np.integer]) -> FloatArray:
     fx, fy, cx, cy = camera.intrinsics_px
-    xy: FloatArray = (pixels - np.array([cx, cy])) / (fx, fy)
-    return xy
+    return np.asarray((pixels - np.array([cx, cy])) / (fx, fy))

@@ -62,8 +62,7 @@ def blurred(rgb: _Picture, flow_px: npt.NDArray[np.float32], valid: BoolArray, s
         x, y = columns + share * step[..., 0], rows + share * step[..., 1]
         total += cv2.remap(light, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     total *= np.float32(4095.0 / count)
-    levels: _Picture = _encode()[np.minimum(total + np.float32(0.5), np.float32(4095.0)).astype(np.uint16)]
-    return levels
+    return np.asarray(_encode()[np.minimum(total + np.float32(0.5), np.float32(4095.0)).astype(np.uint16)])
 
 
 _GLASS: Final[LruByteCache[tuple[int, int, float, float], _Glass]] = LruByteCache(
@@ -124,8 +123,7 @@ def noisy(rgb: _Picture, effects: Effects, seed: int) -> _Picture:
     made = grain * sigma.astype(np.float32)[rgb]
     made += rgb
     made += np.float32(0.5)
-    grained: _Picture = np.clip(made, 0.0, 255.0, out=made).astype(np.uint8)
-    return grained
+    return np.asarray(np.clip(made, 0.0, 255.0, out=made).astype(np.uint8))
 
 
 @lru_cache(maxsize=1)

@@ -17,18 +17,7 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.gltf.read import Y_UP
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.lighting.daylight import daylight, to_sun
-from vil_renderer.embedded.scene import (
-    Beacon,
-    Clip,
-    Environment,
-    Gate,
-    Lamp,
-    Prefab,
-    Scene,
-    SceneObject,
-    SplatSet,
-    Sun,
-)
+from vil_renderer.embedded.scene import Beacon, Clip, Environment, Gate, Lamp, Prefab, Scene, SceneObject, SplatSet, Sun
 from vil_renderer.embedded.scenefile.models import (
     EnvironmentConfig,
     LightConfig,
@@ -257,8 +246,7 @@ def _environment(config: EnvironmentConfig, base: Environment | None) -> Environ
 
 
 def _unit(vector: FloatArray) -> FloatArray:
-    made: FloatArray = vector / np.linalg.norm(vector)
-    return made
+    return np.asarray(vector / np.linalg.norm(vector))
 
 
 def _fixed_sun(config: SunConfig | None) -> Sun | None:
@@ -322,5 +310,4 @@ def _pose(thing: SceneObject) -> Transform:
 
 def _scale(thing: SceneObject) -> FloatArray:
     """Return metres in the world per metre along each axis of the asset, shape (3,)."""
-    scale: FloatArray = np.linalg.norm(thing.world_from_asset[:3, :3], axis=0)
-    return scale
+    return np.asarray(np.linalg.norm(thing.world_from_asset[:3, :3], axis=0))

@@ -109,8 +109,7 @@ class ShapeConfig(StrictModel):
     plane: PlaneConfig | None = Field(default=None, description="A level rectangle.")
     material: MaterialConfig | None = Field(default=None, description="Surface of a shape; a file has its own.")
     unit_m: Factor | None = Field(
-        default=None,
-        description="Metres in one unit of the file: 0.001 for millimetres; none = as its format says.",
+        default=None, description="Metres in one unit of the file: 0.001 for millimetres; none = as its format says."
     )
     up: Literal["y", "z"] = Field(
         default="z", description="Axis of an .obj, .ply or .stl that points up; other formats say it themselves."
@@ -255,8 +254,7 @@ class BeaconConfig(StrictModel):
     name: Label = Field(description="Unique among the beacons.")
     p_m: Point = Field(description="In the world, or in the axes of what it is on, metres.")
     carrier: Label | None = Field(
-        default=None,
-        description="Object, gate or actor that carries it; none = fixed in the world.",
+        default=None, description="Object, gate or actor that carries it; none = fixed in the world."
     )
 
 
@@ -301,8 +299,7 @@ class SplatConfig(PoseConfig):
     )
     scale: Factor = Field(default=1.0, description="Metres in one unit of the splats.")
     up: Literal["y", "z"] = Field(
-        default="z",
-        description="Axis of the splats that points up; of the proxy too, unless its format says it.",
+        default="z", description="Axis of the splats that points up; of the proxy too, unless its format says it."
     )
     semantic: str | None = Field(default=None, alias="class", description="Semantic class of the proxy; none = id 0.")
 

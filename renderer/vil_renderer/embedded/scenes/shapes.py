@@ -124,11 +124,7 @@ def _unit_grid(columns: int, rows: int) -> tuple[FloatArray, npt.NDArray[np.intp
 
 
 def box(
-    size_m: tuple[float, float, float],
-    *,
-    uv: UvRect | float = UV_WHOLE,
-    cell_m: float = 0.5,
-    faces: str = "xXyYzZ",
+    size_m: tuple[float, float, float], *, uv: UvRect | float = UV_WHOLE, cell_m: float = 0.5, faces: str = "xXyYzZ"
 ) -> MeshBuilder:
     """Build a box with its base centred on the origin; ``faces`` names the visible ones (capital = negative side)."""
     half = 0.5 * np.array(size_m)
@@ -141,11 +137,7 @@ def box(
 
 
 def lathe(
-    profile_m: Sequence[tuple[float, float]],
-    sides: int = 12,
-    *,
-    smooth: bool = False,
-    uv: UvRect = UV_WHOLE,
+    profile_m: Sequence[tuple[float, float]], sides: int = 12, *, smooth: bool = False, uv: UvRect = UV_WHOLE
 ) -> MeshBuilder:
     """Build a solid turned about z.
 

@@ -153,8 +153,7 @@ def _log_light(picture: npt.NDArray[np.uint8]) -> FloatArray:
     linear, logarithm = _tables()
     if picture.ndim == 2:
         return logarithm[picture]
-    light: FloatArray = np.log(_DARK + linear[picture] @ _LUMINANCE)
-    return light
+    return np.asarray(np.log(_DARK + linear[picture] @ _LUMINANCE))
 
 
 @lru_cache(maxsize=1)

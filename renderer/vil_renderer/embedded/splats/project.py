@@ -33,11 +33,7 @@ class Projected:
 
 
 def project(
-    cloud: SplatCloud,
-    camera: CameraModel,
-    T_world_camera: Transform,
-    T_world_splats: FloatArray,
-    exposure: float = 1.0,
+    cloud: SplatCloud, camera: CameraModel, T_world_camera: Transform, T_world_splats: FloatArray, exposure: float = 1.0
 ) -> Projected:
     """Project splats as renderer pages of 3DGS do: Sigma2 = J W Sigma W^T J^T + 0.3 I.
 
