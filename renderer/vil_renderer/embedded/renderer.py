@@ -28,7 +28,7 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_renderer.embedded.actors import ActorModels
-from vil_renderer.embedded.actors.moving_objects import Extras
+from vil_renderer.embedded.actors.moving_objects import MovingObjects
 from vil_renderer.embedded.engine.context import describe, open_context
 from vil_renderer.embedded.engine.light import StaticLight
 from vil_renderer.embedded.engine.models import Moved
@@ -43,7 +43,7 @@ from vil_renderer.embedded.lighting.ambient_occlusion import bake_ao
 from vil_renderer.embedded.lighting.daylight import lamps_text, lit
 from vil_renderer.embedded.lighting.ground_shade import GroundShade
 from vil_renderer.embedded.postprocess.camera_effects import AutoExposure
-from vil_renderer.embedded.postprocess.images import develop, drawn_camera, outputs_needed
+from vil_renderer.embedded.postprocess.images import drawn_camera, output_images, outputs_needed
 from vil_renderer.embedded.postprocess.modalities import outputs_for
 from vil_renderer.embedded.scene import Posed, Scene
 from vil_renderer.embedded.scenefile import load_scene, scene_names
@@ -106,7 +106,7 @@ class EmbeddedRenderer:
         self.scene = scene if isinstance(scene, Scene) else load_scene(scene)
         self.rays = _ray_world(self.scene)
         self._actors = ActorModels(self.scene)
-        self._extras = Extras(self.scene)
+        self._moving = MovingObjects(self.scene)
         self._mesh = static_mesh(self.scene)
         self._light = _static_light(self.scene, self._mesh, self.rays)
         self._quality = QualityController(tuple(self._profiles), requested.name, budget_s)
@@ -177,7 +177,7 @@ class EmbeddedRenderer:
         if self._posed is None or self._posed[0] is not snapshot:
             actors = self._actors.pose(snapshot)
             there = {p.name for p in actors}
-            self._posed = snapshot, (*actors, *self._extras.pose(snapshot.t_ns, there))
+            self._posed = snapshot, (*actors, *self._moving.pose(snapshot.t_ns, there))
             if self.rays is not None:
                 self.rays.update(self._posed[1])
         return self._posed[1]
@@ -243,7 +243,7 @@ class EmbeddedRenderer:
         if camera.effects.auto_exposure:
             self._exposures[camera.name] = exposure
         known = seen is not None
-        return develop(picture, camera, modalities, motion_known=known, exposure=exposure, t_ns=view.t_pose_ns)
+        return output_images(picture, camera, modalities, motion_known=known, exposure=exposure, t_ns=view.t_pose_ns)
 
     def _warm_up(self) -> None:
         """Draw once, small: programs are compiled and textures sent before the first request, not during it."""

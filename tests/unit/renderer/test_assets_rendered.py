@@ -18,7 +18,7 @@ from tests.support.render import Renderers, camera, linear, plate, projected, ra
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorState, FloatArray, ImageArray, Modality, SkeletonFrame, WorldSnapshot
 from vil_renderer.embedded.actors import ActorModels
-from vil_renderer.embedded.actors.moving_objects import Extras
+from vil_renderer.embedded.actors.moving_objects import MovingObjects
 from vil_renderer.embedded.actors.skinning import skinned
 from vil_renderer.embedded.assets.animation import sample
 from vil_renderer.embedded.assets.model import Asset, Material
@@ -293,7 +293,7 @@ def test_rays_meet_the_character_where_it_is_drawn(renderers: Renderers, tmp_pat
     ids, depth = (
         i.pixels for i in shots(renderer, CAMERA, (Modality.INSTANCE, Modality.DEPTH32), T, WorldSnapshot(S // 3, ()))
     )
-    traced = RaycastRenderer(scene).render_aux(CAMERA, T, Extras(scene).pose(S // 3))
+    traced = RaycastRenderer(scene).render_aux(CAMERA, T, MovingObjects(scene).pose(S // 3))
     drawn, met = ids == 5, traced.instance == 5
     assert (drawn & met).sum() / (drawn | met).sum() > 0.75
     assert np.abs(depth - traced.depth32)[drawn & met].mean() < 0.12

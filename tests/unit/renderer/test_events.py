@@ -29,7 +29,7 @@ def flat(level: int, shape: tuple[int, ...] = (5, 7)) -> npt.NDArray[np.uint8]:
 
 
 def watch(eye: EventCamera, levels: list[int]) -> list[Events]:
-    return [eye.look(flat(level), i * DT_NS) for i, level in enumerate(levels)]
+    return [eye.events(flat(level), i * DT_NS) for i, level in enumerate(levels)]
 
 
 @pytest.mark.parametrize(("levels", "sign"), [([30, 60, 61, 62, 120, 230], 1), ([230, 90, 89, 88, 20], -1)])
@@ -89,8 +89,8 @@ def test_an_edge_leaves_its_events_where_it_passed() -> None:
         return made
 
     eye, count = EventCamera(0.2, 0.25), float(log_light(200) - log_light(40))
-    eye.look(picture(5), 0)
-    events = eye.look(picture(5 + step), DT_NS)
+    eye.events(picture(5), 0)
+    events = eye.events(picture(5 + step), DT_NS)
     ahead, behind = events.polarity == 1, events.polarity == -1
     assert set(events.x[ahead].tolist()) == set(range(5 + bar, 5 + bar + step))
     assert set(events.x[behind].tolist()) == set(range(5, 5 + step))
@@ -119,8 +119,8 @@ def test_thresholds_scatter_from_pixel_to_pixel_as_told() -> None:
 
     def counted(seed: int) -> npt.NDArray[np.int64]:
         eye = EventCamera(mean, mean, 0.0, sigma, seed)
-        eye.look(flat(levels[0], (100, 100)), 0)
-        events = eye.look(flat(levels[1], (100, 100)), DT_NS)
+        eye.events(flat(levels[0], (100, 100)), 0)
+        events = eye.events(flat(levels[1], (100, 100)), DT_NS)
         return np.bincount(events.y.astype(int) * 100 + events.x, minlength=10_000)
 
     first, again, other = counted(1), counted(1), counted(2)
@@ -134,18 +134,18 @@ def test_thresholds_scatter_from_pixel_to_pixel_as_told() -> None:
 def test_colours_count_by_their_luminance() -> None:
     for rgb, weight in (((255, 0, 0), 0.2126), ((0, 255, 0), 0.7152), ((0, 0, 255), 0.0722)):
         eye = EventCamera(0.1, 0.1)
-        eye.look(np.zeros((2, 2, 3), np.uint8), 0)
-        events = eye.look(np.tile(np.array(rgb, np.uint8), (2, 2, 1)), DT_NS)
+        eye.events(np.zeros((2, 2, 3), np.uint8), 0)
+        events = eye.events(np.tile(np.array(rgb, np.uint8), (2, 2, 1)), DT_NS)
         assert len(events.t_ns) == 4 * math.floor(math.log((DARK + weight) / DARK) / 0.1)
 
 
 def test_another_size_or_an_earlier_instant_starts_over() -> None:
     eye = EventCamera()
-    eye.look(flat(10), 10)
-    assert len(eye.look(flat(250, (4, 4)), 20).t_ns) == 0
-    assert len(eye.look(flat(20, (4, 4)), 19).t_ns) == 0
-    assert len(eye.look(flat(250, (4, 4)), 19).t_ns) == 0
-    assert len(eye.look(flat(20, (4, 4)), 25).t_ns) > 0
+    eye.events(flat(10), 10)
+    assert len(eye.events(flat(250, (4, 4)), 20).t_ns) == 0
+    assert len(eye.events(flat(20, (4, 4)), 19).t_ns) == 0
+    assert len(eye.events(flat(250, (4, 4)), 19).t_ns) == 0
+    assert len(eye.events(flat(20, (4, 4)), 25).t_ns) > 0
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_drawn_edge_that_moves_right_brightens_on_one_side_and_darkens_on_the_
     px_m = 2.0 / model.f_px  # one pixel at 2 m
     first, last = (79.5 + (side * 0.25 + np.array([0.0, 8.0]) * px_m) / px_m for side in (-1.0, 1.0))
     seen = [
-        eye.look(
+        eye.events(
             shot(renderer, model, Modality.GRAY, AHEAD, everybody(moved("bar", (i * 0.5 * px_m, 0.0, 2.0)))), i * DT_NS
         )
         for i in range(17)

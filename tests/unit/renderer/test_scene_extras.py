@@ -15,7 +15,7 @@ from tests.support.scenefile import problems, read
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform, yaw_matrix
 from vil_bridge.core.types import ActorKind, FloatArray, Modality, WorldSnapshot
-from vil_renderer.embedded.actors.moving_objects import Extras
+from vil_renderer.embedded.actors.moving_objects import MovingObjects
 from vil_renderer.embedded.actors.prefabs import built_in
 from vil_renderer.embedded.actors.skinning import skinned_points
 from vil_renderer.embedded.assets.animation import sample
@@ -57,7 +57,7 @@ objects:
 
 
 def at(scene: Scene, name: str, t_s: float) -> Posed:
-    (found,) = (posed for posed in Extras(scene).pose(round(t_s * S)) if posed.name == name)
+    (found,) = (posed for posed in MovingObjects(scene).pose(round(t_s * S)) if posed.name == name)
     return found
 
 
@@ -170,11 +170,11 @@ objects:
     (unknown,) = problems(tmp_path, "scene: s\nobjects:\n  - {name: d, file: square.glb, animation: trun}\n")
     assert unknown.startswith("test.yaml:3:") and "'trun' (did you mean 'turn'?)" in unknown
     with pytest.raises(RendererError, match="no animation 'x'; known: none"):
-        Extras(scene_of(thing("a", facing(2, 1), movable=True, clip=Clip("x"))))
+        MovingObjects(scene_of(thing("a", facing(2, 1), movable=True, clip=Clip("x"))))
 
 
 def test_an_actor_takes_an_object_over_and_gives_it_back(moving: Scene) -> None:
-    extras = Extras(moving)
+    extras = MovingObjects(moving)
     assert "lift" not in [p.name for p in extras.pose(0, {"lift"})]
     assert [p.name for p in extras.pose(0)] == ["round", "back", "lift", "cart"]
 
@@ -233,7 +233,7 @@ def test_the_same_time_gives_the_same_picture_and_an_actor_comes_first(renderers
 @pytest.mark.parametrize("t_s", [0.0, 0.6, 1.0])
 def test_rays_and_collisions_follow(obstacle: Scene, t_s: float, collider: str) -> None:
     scene = replace(obstacle, objects=tuple(replace(o, collider=collider) for o in obstacle.objects))  # type: ignore[arg-type]
-    posed = Extras(scene).pose(round(t_s * S))
+    posed = MovingObjects(scene).pose(round(t_s * S))
     rays, bumps = RayWorld(scene), CollisionWorld(scene)
     rays.update(posed)
     bumps.update(posed)
@@ -261,7 +261,7 @@ def test_what_hangs_on_joints_is_round_cones_that_follow_the_clip() -> None:
         "statue", replace(human, animations={"raise": raise_arm}), place_m, 42, 7, movable=True, clip=Clip("raise")
     )
     scene = scene_of(statue)
-    extras, rays, bumps = Extras(scene), RayWorld(scene), CollisionWorld(scene)
+    extras, rays, bumps = MovingObjects(scene), RayWorld(scene), CollisionWorld(scene)
     for t_ns in (0, 9 * S // 10):
         (posed,) = extras.pose(t_ns)
         rays.update([posed])

@@ -214,7 +214,7 @@ def test_instances_run_out_only_after_32767(tmp_path: Path) -> None:
     full = tuple(SceneObject(f"x{i}", nothing, still, instance=i) for i in range(1, 32767))
     text = "scene: s\nbase: full\nobjects: [{name: a, sphere: {radius_m: 1}}, {name: b, sphere: {radius_m: 1}}]\n"
     told = problems(tmp_path, text, {"full": lambda: replace(bare(), objects=full)})
-    assert told == ["test.yaml:3:45: objects.1: there are more things than instance ids, 1 to 32767"]
+    assert told == ["test.yaml:3:45: objects.1: there are more objects than instance ids, 1 to 32767"]
 
 
 def test_the_schema_describes_every_key() -> None:

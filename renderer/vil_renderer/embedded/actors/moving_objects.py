@@ -16,13 +16,13 @@ from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.scene import Clip, Posed, Scene, SceneObject, collider_parts
 from vil_renderer.embedded.scene_motion import seconds_into
 
-__all__ = ["Extras"]
+__all__ = ["MovingObjects"]
 
 _NOWHERE: Final = np.zeros(3)
 _NO_CAPSULES: Final = np.zeros((0, 8))
 
 
-class Extras:
+class MovingObjects:
     """Movable objects of a scene, except those that a snapshot's actors drive.
 
     Args:
@@ -33,14 +33,14 @@ class Extras:
     """
 
     def __init__(self, scene: Scene) -> None:
-        self._things = tuple(_Extra(thing) for thing in scene.objects if thing.movable)
+        self._things = tuple(_MovingObject(thing) for thing in scene.objects if thing.movable)
 
     def pose(self, t_ns: int, driven: Collection[str] = ()) -> list[Posed]:
         """Return all movable objects at a time, except those that actors of these names drive."""
         return [thing.pose(t_ns) for thing in self._things if thing.name not in driven]
 
 
-class _Extra:
+class _MovingObject:
     """One movable object."""
 
     def __init__(self, thing: SceneObject) -> None:

@@ -79,13 +79,13 @@ class Retarget:
         if trunk is None:
             return None
         R_trunk, place_m = trunk
-        moves = RigPose(self._rig, self._scale)
-        moves.anchor[[_HIPS, _CHEST]] = self._rig.thighs_m, self._rig.shoulders_m
-        moves.linear[[_HIPS, _CHEST]] = R_trunk * self._trunk_size[:, None]
-        moves.place[[_HIPS, _CHEST]] = place_m
-        self._limbs(frame, R_trunk, moves)
-        self._neck(frame, R_trunk[1], moves)
-        return moves.finish(R_trunk, np.where(frame.tracked, 1.0, UNSEEN_LIGHT))
+        rig_pose = RigPose(self._rig, self._scale)
+        rig_pose.anchor[[_HIPS, _CHEST]] = self._rig.thighs_m, self._rig.shoulders_m
+        rig_pose.linear[[_HIPS, _CHEST]] = R_trunk * self._trunk_size[:, None]
+        rig_pose.place[[_HIPS, _CHEST]] = place_m
+        self._limbs(frame, R_trunk, rig_pose)
+        self._neck(frame, R_trunk[1], rig_pose)
+        return rig_pose.finish(R_trunk, np.where(frame.tracked, 1.0, UNSEEN_LIGHT))
 
     # --- the trunk -------------------------------------------------------------------------------
 
@@ -113,14 +113,14 @@ class Retarget:
 
     # --- arms and legs ---------------------------------------------------------------------------
 
-    def _limbs(self, frame: SortedFrame, R_trunk: FloatArray, moves: RigPose) -> None:
+    def _limbs(self, frame: SortedFrame, R_trunk: FloatArray, rig_pose: RigPose) -> None:
         """Pose arms and legs with hands, feet, toes and collar bones; arrays are of the four limbs."""
         joint_m = self._rig.joint_m
         R = self._limb_rotations(frame, R_trunk[[1, 1, 0, 0]])
         seen = frame.seen.copy()
         begin, bend, end = frame.joints_m[:, 0], frame.joints_m[:, 1], frame.joints_m[:, 2]
         sockets = np.concatenate(
-            [moves.moved(part, joint_m[UPPERS[k : k + 2]]) for part, k in ((_CHEST, 0), (_HIPS, 2))]
+            [rig_pose.moved(part, joint_m[UPPERS[k : k + 2]]) for part, k in ((_CHEST, 0), (_HIPS, 2))]
         )
         begin = np.where(seen[:, :1], begin, sockets)
         bend = np.where(seen[:, 1:2], bend, begin + self._bend_share * (end - begin))
@@ -128,18 +128,18 @@ class Retarget:
         cut = (self._source.joints[:, 2] < 0) & seen[:, 1]
         reach = (R[:, 1] @ self._rig.along[LOWERS][..., None])[..., 0] * self._rig.length_m[LOWERS][:, None]
         end = np.where(cut[:, None], bend + self._scale * reach, end)
-        moves.stretch(UPPERS, R[:, 0], begin, bend)
-        moves.stretch(LOWERS, R[:, 1], bend, end)
-        moves.linear[ENDS] = R[:, 2] @ self._end_scale
-        moves.place[ENDS] = end
-        self._collars(R_trunk[1], begin[:2], moves)
-        self._toes(frame, moves)
+        rig_pose.stretch(UPPERS, R[:, 0], begin, bend)
+        rig_pose.stretch(LOWERS, R[:, 1], bend, end)
+        rig_pose.linear[ENDS] = R[:, 2] @ self._end_scale
+        rig_pose.place[ENDS] = end
+        self._collars(R_trunk[1], begin[:2], rig_pose)
+        self._toes(frame, rig_pose)
         for k in np.flatnonzero(~(seen[:, 2] | cut)):
             gone = [LOWERS[k], ENDS[k], *([_TOES[k - 2]] if k in _LEGS else [])]
             if seen[k, 1]:
-                moves.collapse(gone, bend[k])
+                rig_pose.collapse(gone, bend[k])
             else:
-                moves.collapse([UPPERS[k], *gone], begin[k])
+                rig_pose.collapse([UPPERS[k], *gone], begin[k])
 
     def _limb_rotations(self, frame: SortedFrame, R_above: FloatArray) -> FloatArray:
         """Return rotations (4, 3, 3, 3) of the limbs' parts; a bone that is not placed follows the one above."""
@@ -156,37 +156,37 @@ class Retarget:
             R_above, turn_above = R[:, k], turn
         return R
 
-    def _collars(self, R_chest: FloatArray, arms_m: FloatArray, moves: RigPose) -> None:
+    def _collars(self, R_chest: FloatArray, arms_m: FloatArray, rig_pose: RigPose) -> None:
         """Stretch the collar bones from the chest towards the arms' joints."""
-        at = moves.moved(_CHEST, self._rig.joint_m[_SHOULDERS])
+        at = rig_pose.moved(_CHEST, self._rig.joint_m[_SHOULDERS])
         gap = arms_m - at
         reach = np.clip(np.linalg.norm(gap, axis=1), *(self._scale * _COLLAR_STRETCH * self._rig.length_m[_SHOULDERS]))
-        moves.stretch(_SHOULDERS, np.stack((R_chest, R_chest)), at, at + reach[:, None] * unit(gap))
+        rig_pose.stretch(_SHOULDERS, np.stack((R_chest, R_chest)), at, at + reach[:, None] * unit(gap))
 
-    def _toes(self, frame: SortedFrame, moves: RigPose) -> None:
+    def _toes(self, frame: SortedFrame, rig_pose: RigPose) -> None:
         for foot, toe, scale in zip(_FEET, _TOES, self._end_scale[2:], strict=True):
-            moves.place[toe] = moves.moved(foot, self._rig.joint_m[toe])
-            moves.linear[toe] = frame.R[toe] @ scale if frame.placed[toe] else moves.linear[foot]
+            rig_pose.place[toe] = rig_pose.moved(foot, self._rig.joint_m[toe])
+            rig_pose.linear[toe] = frame.R[toe] @ scale if frame.placed[toe] else rig_pose.linear[foot]
 
     # --- neck and head ---------------------------------------------------------------------------
 
-    def _neck(self, frame: SortedFrame, R_chest: FloatArray, moves: RigPose) -> None:
+    def _neck(self, frame: SortedFrame, R_chest: FloatArray, rig_pose: RigPose) -> None:
         rig, own = self._rig, self._source.own
         head_there = bool(frame.placed[_HEAD])
         R_head = frame.R[_HEAD] if head_there else R_chest
         neck_known = bool(own[_NECK] and frame.placed[_NECK])
         R_neck = frame.R[_NECK] if neck_known else between(R_chest, R_head, np.array([0.5]))[0]
-        base = moves.moved(_CHEST, rig.joint_m[_NECK])
+        base = rig_pose.moved(_CHEST, rig.joint_m[_NECK])
         length = self._scale * float(rig.length_m[_NECK])
         if head_there:
             gap = float(np.linalg.norm(frame.p_m[_HEAD] - base))
             length = min(max(gap, _NECK_STRETCH[0] * length), _NECK_STRETCH[1] * length)
         top = base + length * (R_neck @ rig.along[_NECK])
-        moves.stretch([_NECK], R_neck[None], base[None], top[None])
-        moves.linear[_HEAD] = self._scale * R_head
-        moves.place[_HEAD] = top
+        rig_pose.stretch([_NECK], R_neck[None], base[None], top[None])
+        rig_pose.linear[_HEAD] = self._scale * R_head
+        rig_pose.place[_HEAD] = top
         if not head_there:
-            moves.collapse([_HEAD], top)
+            rig_pose.collapse([_HEAD], top)
 
 
 # --- what source and model make of each other, once ----------------------------------------------

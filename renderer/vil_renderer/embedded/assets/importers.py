@@ -100,28 +100,28 @@ def _load(path: Path, data: bytes, suffix: str) -> dict[str, Any]:
     loader = getattr(load_native(module, "trimesh", what), _LOADERS[suffix])
     if suffix == ".dae":
         load_native("collada", "pycollada", what)
-    neighbours = AssetFileResolver(path)
+    resolver = AssetFileResolver(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             # How numpy says that it stopped in the middle of the numbers.
             warnings.filterwarnings("error", message="string or file could not be read")
-            loaded: dict[str, Any] = loader(io.BytesIO(data), resolver=neighbours)
+            loaded: dict[str, Any] = loader(io.BytesIO(data), resolver=resolver)
     # Its loaders raise whatever broken files make them meet.
     except Exception as exc:
         raise AssetError(f"{path.name}: broken: {type(exc).__name__}: {str(exc)[:300]}") from exc
-    if neighbours.problem is not None:
-        raise neighbours.problem
+    if resolver.problem is not None:
+        raise resolver.problem
     return loaded
 
 
-def _nodes(loaded: dict[str, Any], path: Path, smooth: bool, looks: MaterialConverter) -> tuple[Node, ...]:
+def _nodes(loaded: dict[str, Any], path: Path, smooth: bool, materials: MaterialConverter) -> tuple[Node, ...]:
     meshes: Mapping[str, Any] = loaded.get("geometry", {path.stem: loaded})
     places = loaded.get("graph") or [{"geometry": name} for name in meshes]
     nodes: list[Node] = []
     for entry in places:
         name = str(entry["geometry"])
-        part = _primitive(meshes[entry["geometry"]], f"{path.name}: {name[:60]}", smooth, looks)
+        part = _primitive(meshes[entry["geometry"]], f"{path.name}: {name[:60]}", smooth, materials)
         if part is None:
             continue
         found = decompose(np.asarray(entry.get("matrix", np.eye(4)), np.float64))
@@ -134,7 +134,7 @@ def _nodes(loaded: dict[str, Any], path: Path, smooth: bool, looks: MaterialConv
     return tuple(nodes)
 
 
-def _primitive(mesh: Mapping[str, Any], label: str, smooth: bool, looks: MaterialConverter) -> Primitive | None:
+def _primitive(mesh: Mapping[str, Any], label: str, smooth: bool, materials: MaterialConverter) -> Primitive | None:
     """Convert one mesh of trimesh; None if it has no triangles."""
     if mesh.get("faces") is None or len(mesh["faces"]) == 0:
         return None
@@ -152,7 +152,7 @@ def _primitive(mesh: Mapping[str, Any], label: str, smooth: bool, looks: Materia
             arrays["colour"] = np.repeat(linear_colours(displayed), 3, axis=0)
             triangles = np.arange(triangles.size, dtype=np.uint32).reshape(-1, 3)
         arrays, triangles = faceted(arrays, triangles)
-    material = looks.material(getattr(mesh.get("visual"), "material", None))
+    material = materials.material(getattr(mesh.get("visual"), "material", None))
     return with_tangents(Primitive(triangles=triangles, material=material, **arrays))
 
 

@@ -16,7 +16,7 @@ _IndexArray = npt.NDArray[np.intp]
 
 # Seams lie on planes of symmetry, where rounding would put their two sides into different cells.
 _OFF_CENTRE: Final = np.float32(0.37)
-_LOOKS: Final = ("normal", "uv", "uv1", "tangent", "colour")
+_APPEARANCE: Final = ("normal", "uv", "uv1", "tangent", "colour")
 _PLACES: Final = ("p_m", "joints", "weights")
 
 
@@ -35,14 +35,18 @@ def simplified(part: Primitive, cell_m: float) -> Primitive:
         return part
     cell = np.floor(part.p_m / cell_m + _OFF_CENTRE).astype(np.int64)
     place = _numbered(np.column_stack((cell, _joint(part))))
-    astray = _astray(part.p_m, place)
+    deviation = _deviation(part.p_m, place)
     vertex = _numbered(np.column_stack((place, _facing(part.normal))))
-    looks = _first(vertex, astray)
-    seat = _first(place, astray)[place[looks]]
-    values: dict[str, Any] = {name: getattr(part, name) for name in (*_LOOKS, *_PLACES)}
-    taken = {name: value[looks if name in _LOOKS else seat] for name, value in values.items() if value is not None}
+    appearance = _first(vertex, deviation)
+    place_of = _first(place, deviation)[place[appearance]]
+    values: dict[str, Any] = {name: getattr(part, name) for name in (*_APPEARANCE, *_PLACES)}
+    chosen = {
+        name: value[appearance if name in _APPEARANCE else place_of]
+        for name, value in values.items()
+        if value is not None
+    }
     triangles = _unfolded(vertex[part.triangles], place[part.triangles])
-    return replace(part, triangles=triangles.astype(np.uint32), **taken)
+    return replace(part, triangles=triangles.astype(np.uint32), **chosen)
 
 
 def _numbered(keys: npt.NDArray[np.int64]) -> _IndexArray:
@@ -64,7 +68,7 @@ def _facing(normal: Float32Array) -> npt.NDArray[np.int64]:
     return np.asarray(2 * axis + (normal[np.arange(len(axis)), axis] < 0.0), np.int64)
 
 
-def _astray(p_m: Float32Array, group: _IndexArray) -> npt.NDArray[np.float64]:
+def _deviation(p_m: Float32Array, group: _IndexArray) -> npt.NDArray[np.float64]:
     """Return the distance of each vertex from the mean of its group, (n,)."""
     count = np.bincount(group)
     mean = np.stack([np.bincount(group, weights=p_m[:, i]) / count for i in range(3)], axis=1)

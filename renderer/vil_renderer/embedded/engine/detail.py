@@ -14,7 +14,7 @@ from vil_renderer.embedded.assets.model import Asset, Node, Primitive
 from vil_renderer.embedded.optics.camera import in_view
 from vil_renderer.embedded.scene import Posed
 
-__all__ = ["CLOSEST", "Extent", "ViewPoint", "centre_m", "coarse", "detail_of", "extent_of", "worth_less"]
+__all__ = ["CLOSEST", "Extent", "ViewPoint", "can_simplify", "centre_m", "coarse", "detail_of", "extent_of"]
 
 _WORTH_TRIANGLES: Final = 1000
 _LEVELS: Final = 2
@@ -121,23 +121,23 @@ def centre_m(posed: Posed, extent: Extent) -> FloatArray:
     return np.asarray(m[:3, :3] @ extent.centre + m[:3, 3])
 
 
-def worth_less(extent: Extent) -> bool:
+def can_simplify(extent: Extent) -> bool:
     """Return whether an asset has so many triangles that drawing fewer pays off."""
     return extent.triangles >= _WORTH_TRIANGLES
 
 
-def detail_of(posed: Posed, extent: Extent, sight: ViewPoint, limit_px: float) -> int:
+def detail_of(posed: Posed, extent: Extent, viewpoint: ViewPoint, limit_px: float) -> int:
     """Return the level of detail: 0 = everything, 1 and 2 = coarser and coarser.
 
     Args:
         posed: the model.
         extent: its asset's.
-        sight: whence.
+        viewpoint: whence.
         limit_px: radius in the picture below which less is drawn.
     """
     radius_m = extent.radius * _length(posed.world_from_node[extent.node]) / max(extent.stretch, _SMALLEST)
-    distance_m = float(np.linalg.norm(centre_m(posed, extent) - sight.eye_m)) - radius_m
-    radius_px = sight.f_px * radius_m / max(distance_m, _NEAREST_M)
+    distance_m = float(np.linalg.norm(centre_m(posed, extent) - viewpoint.eye_m)) - radius_m
+    radius_px = viewpoint.f_px * radius_m / max(distance_m, _NEAREST_M)
     return sum(radius_px < limit_px / _STEP**level for level in range(_LEVELS))
 
 

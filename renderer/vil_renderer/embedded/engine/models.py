@@ -13,7 +13,7 @@ from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
-from vil_renderer.embedded.engine.detail import Extent, ViewPoint, centre_m, coarse, detail_of, extent_of, worth_less
+from vil_renderer.embedded.engine.detail import Extent, ViewPoint, can_simplify, centre_m, coarse, detail_of, extent_of
 from vil_renderer.embedded.engine.materials import JOINTS_SLOT, GpuMaterial, MaterialCache
 from vil_renderer.embedded.engine.order import in_drawing_order
 from vil_renderer.embedded.engine.programs import Programs, vertex_format
@@ -83,60 +83,60 @@ class ModelBatch:
         self._joints = ctx.texture((3 * MAX_JOINTS, 3), 4, dtype="f4")
         self._joints.filter = (ctx.NEAREST, ctx.NEAREST)
 
-    def draw(self, models: Sequence[Moved], defines: dict[str, object], sight: ViewPoint, *, blended: bool) -> None:
+    def draw(self, models: Sequence[Moved], defines: dict[str, object], view: ViewPoint, *, blended: bool) -> None:
         """Draw models.
 
         Args:
             models: what to draw, hidden ones left out.
             defines: what the pass writes and how it is lit.
-            sight: whence they are seen; its focal length decides how much of them is drawn.
+            view: its viewpoint; its focal length decides how much of them is drawn.
             blended: draw the parts that let light through instead of the opaque ones.
         """
         by_asset: dict[int, list[Moved]] = {}
         for model in models:
             by_asset.setdefault(id(model.posed.asset), []).append(model)
-        groups = self._panes(by_asset, sight) if blended else self._by_detail(by_asset, sight)
+        groups = self._translucent(by_asset, view) if blended else self._by_detail(by_asset, view)
         for level, group in groups:
             parts = [p for p in self._parts_of(group[0].posed.asset, level) if ("BLEND" in p.defines) == blended]
             if any(p.hung_on.skin is None for p in parts):
-                self._draw_rigid([p for p in parts if p.hung_on.skin is None], group, defines, sight)
+                self._draw_rigid([p for p in parts if p.hung_on.skin is None], group, defines, view)
             skinned = [p for p in parts if p.hung_on.skin is not None]
             for model in group if skinned else ():
-                self._draw_skinned(skinned, model, defines, sight)
+                self._draw_skinned(skinned, model, defines, view)
         self._ctx.front_face = "cw"
 
-    def _by_detail(self, by_asset: dict[int, list[Moved]], sight: ViewPoint) -> Iterator[tuple[int, list[Moved]]]:
+    def _by_detail(self, by_asset: dict[int, list[Moved]], view: ViewPoint) -> Iterator[tuple[int, list[Moved]]]:
         """Group the models that are drawn together: of one asset, and equally coarse."""
         for group in by_asset.values():
             extent = self._extent(group[0].posed.asset)
-            if not worth_less(extent) or not self._lod_px:
+            if not can_simplify(extent) or not self._lod_px:
                 yield 0, group
                 continue
-            levels = [detail_of(model.posed, extent, sight, self._lod_px) for model in group]
+            levels = [detail_of(model.posed, extent, view, self._lod_px) for model in group]
             for level in sorted(set(levels)):
                 yield level, [model for model, own in zip(group, levels, strict=True) if own == level]
 
-    def _panes(self, by_asset: dict[int, list[Moved]], sight: ViewPoint) -> Iterator[tuple[int, list[Moved]]]:
+    def _translucent(self, by_asset: dict[int, list[Moved]], view: ViewPoint) -> Iterator[tuple[int, list[Moved]]]:
         """Return models with translucent parts, each by itself, the far ones first."""
-        panes: list[tuple[float, Moved]] = []
+        translucent: list[tuple[float, Moved]] = []
         for group in by_asset.values():
             asset = group[0].posed.asset
             if any("BLEND" in part.defines for part in self._parts_of(asset, 0)):
                 places = (centre_m(model.posed, self._extent(asset)) for model in group)
-                panes += [(float(np.linalg.norm(p - sight.eye_m)), m) for p, m in zip(places, group, strict=True)]
-        for _, model in sorted(panes, key=lambda pane: -pane[0]):
+                translucent += [(float(np.linalg.norm(p - view.eye_m)), m) for p, m in zip(places, group, strict=True)]
+        for _, model in sorted(translucent, key=lambda entry: -entry[0]):
             yield 0, [model]
 
     def _extent(self, asset: Asset) -> Extent:
         found = self._extents.pop(id(asset), None)
         if found is None:
             if len(self._extents) >= _MOST_ASSETS:
-                self._forget(next(iter(self._extents)))
+                self._evict(next(iter(self._extents)))
             found = (asset, extent_of(asset))
         self._extents[id(asset)] = found  # the one drawn longest ago comes first
         return found[1]
 
-    def _forget(self, key: int) -> None:
+    def _evict(self, key: int) -> None:
         del self._extents[key]
         for stale in [known for known in self._parts if known[0] == key]:
             for part in self._parts.pop(stale):
@@ -144,16 +144,16 @@ class ModelBatch:
 
     # --- rigid parts ---------------------------------------------------------------------------
 
-    def _draw_rigid(self, parts: list[_Part], group: list[Moved], defines: dict[str, object], sight: ViewPoint) -> None:
+    def _draw_rigid(self, parts: list[_Part], group: list[Moved], defines: dict[str, object], view: ViewPoint) -> None:
         shape = (len(group), *group[0].posed.world_from_node.shape)
         now = np.concatenate([m.posed.world_from_node for m in group]).reshape(shape)
         was = now
         if "OUT_FLOW" in defines:
-            was = _previous(group, now, sight.behind_m)
+            was = _previous(group, now, view.behind_m)
         rows = np.zeros((len(group), _INSTANCE_FLOATS), np.float32)
         rows[:, 24] = np.array([m.posed.semantic << 16 | m.posed.instance for m in group], np.uint32).view(np.float32)
         for part in parts:
-            seen = sight.sees(now[:, part.node], part.centre, part.radius)
+            seen = view.sees(now[:, part.node], part.centre, part.radius)
             if not seen.any():
                 continue
             rows[:, :12] = now[:, part.node, :3].reshape(-1, 12)
@@ -196,19 +196,19 @@ class ModelBatch:
 
     # --- skinned parts -------------------------------------------------------------------------
 
-    def _draw_skinned(self, parts: list[_Part], model: Moved, defines: dict[str, object], sight: ViewPoint) -> None:
+    def _draw_skinned(self, parts: list[_Part], model: Moved, defines: dict[str, object], view: ViewPoint) -> None:
         posed = model.posed
         sent = None
         for part in parts:
             skin = part.hung_on.skin
             assert skin is not None
             joints = posed.world_from_node[list(skin.joints)] @ skin.inverse_bind
-            if not sight.sees_blended(joints, part.centre, part.radius):
+            if not view.sees_blended(joints, part.centre, part.radius):
                 continue
             if skin is not sent:
                 self._send_joints(NOW, joints[:, :3])
                 if "OUT_FLOW" in defines:
-                    was = _previous([model], posed.world_from_node[None], sight.behind_m)[0, list(skin.joints)]
+                    was = _previous([model], posed.world_from_node[None], view.behind_m)[0, list(skin.joints)]
                     self._send_joints(BEFORE, (was @ skin.inverse_bind)[:, :3])
                 sent = skin
             program = self._programs.of(defines, "SKINNED", (*part.defines, *self._untracked(posed, skin)))

@@ -39,7 +39,7 @@ class ViewRequest:
     """One view to draw.
 
     Attributes:
-        models: everybody that it shows. previous: the camera's pose in its previous picture; None = unknown.
+        models: all that it shows. previous: the camera's pose in its previous picture; None = unknown.
         gain: the camera's factor on all light.
         proxy: with what stands for splats.
         blobs: (k, 5): x, y, z, radius and strength of dark patches on the ground.
@@ -98,57 +98,59 @@ class ScenePass:
             )
         self._state = state
 
-    def draw(self, shot: ViewRequest) -> RenderedView:
+    def draw(self, request: ViewRequest) -> RenderedView:
         """Draw a view; the picture is valid until the next one of its size."""
         assert self._state is not None, "set_light comes first"
         self._targets.tidy()
-        if self._shadow is not None and self.profile.moving_shadows and PassOutput.COLOUR in shot.outputs:
-            self._shadow.draw(self._static, self._models, list(shot.models))
-        prev = shot.previous or shot.T_world_camera
-        exposure = shot.gain if self._linear else shot.gain ** (1.0 / GAMMA)
-        block = frame_block(shot.camera, shot.T_world_camera, clip_from_world(shot.camera, prev), self._state, exposure)
+        if self._shadow is not None and self.profile.moving_shadows and PassOutput.COLOUR in request.outputs:
+            self._shadow.draw(self._static, self._models, list(request.models))
+        prev = request.previous or request.T_world_camera
+        exposure = request.gain if self._linear else request.gain ** (1.0 / GAMMA)
+        block = frame_block(
+            request.camera, request.T_world_camera, clip_from_world(request.camera, prev), self._state, exposure
+        )
         self._frame.write(block)
-        size = (shot.camera.width_px, shot.camera.height_px)
-        splats = self._splats if shot.layer in ("", SCENE_LAYER) else None
-        if PassOutput.COLOUR not in shot.outputs or (self._samples <= 1 and splats is None):
-            target = self._targets.get(size, shot.outputs)
-            self._pass(target, shot, shot.outputs)
-            return RenderedView(size, places_of(target, shot.outputs), self._scratch)
-        return self._two_passes(size, shot, splats)
+        size = (request.camera.width_px, request.camera.height_px)
+        splats = self._splats if request.layer in ("", SCENE_LAYER) else None
+        if PassOutput.COLOUR not in request.outputs or (self._samples <= 1 and splats is None):
+            target = self._targets.get(size, request.outputs)
+            self._pass(target, request, request.outputs)
+            return RenderedView(size, places_of(target, request.outputs), self._scratch)
+        return self._two_passes(size, request, splats)
 
-    def _two_passes(self, size: tuple[int, int], shot: ViewRequest, splats: SplatLayer | None) -> RenderedView:
+    def _two_passes(self, size: tuple[int, int], request: ViewRequest, splats: SplatLayer | None) -> RenderedView:
         """Draw colour with many samples and splats, the rest with one: an edge never averages ids, depth or flow."""
-        colour = self._smooth_colour(size, shot) if splats is None else self._colour_with(splats, size, shot)
+        colour = self._smooth_colour(size, request) if splats is None else self._colour_with(splats, size, request)
         places = {PassOutput.COLOUR: (colour, 0)}
-        rest = shot.outputs & ~PassOutput.COLOUR
+        rest = request.outputs & ~PassOutput.COLOUR
         if rest:
             target = self._targets.get(size, rest)
-            self._pass(target, shot, rest)
+            self._pass(target, request, rest)
             places |= places_of(target, rest)
         return RenderedView(size, places, self._scratch)
 
-    def _smooth_colour(self, size: tuple[int, int], shot: ViewRequest) -> moderngl.Framebuffer:
+    def _smooth_colour(self, size: tuple[int, int], request: ViewRequest) -> moderngl.Framebuffer:
         many = self._targets.get(size, PassOutput.COLOUR, self._samples)
-        self._pass(many, shot, PassOutput.COLOUR)
+        self._pass(many, request, PassOutput.COLOUR)
         one = self._targets.get(size, PassOutput.COLOUR)
         self._ctx.copy_framebuffer(one, many)
         return one
 
-    def _colour_with(self, splats: SplatLayer, size: tuple[int, int], shot: ViewRequest) -> moderngl.Framebuffer:
+    def _colour_with(self, splats: SplatLayer, size: tuple[int, int], request: ViewRequest) -> moderngl.Framebuffer:
         """Draw splats over the meshes without their proxy, hidden by nearer ones of these."""
-        seen = replace(shot, proxy=False)
+        without_proxy = replace(request, proxy=False)
         outputs = PassOutput.Z if self._samples > 1 else PassOutput.COLOUR | PassOutput.Z
         target = self._targets.get(size, outputs)
-        self._pass(target, seen, outputs)
+        self._pass(target, without_proxy, outputs)
         z_m = RenderedView(size, places_of(target, outputs), self._scratch).z_m()
         if self._samples > 1:
-            target, outputs = self._smooth_colour(size, seen), PassOutput.COLOUR
+            target, outputs = self._smooth_colour(size, without_proxy), PassOutput.COLOUR
         _write_only_colour(target, len(places_of(target, outputs)))
-        splats.draw(target, shot.camera, shot.T_world_camera, z_m, shot.gain ** (1.0 / GAMMA))
+        splats.draw(target, request.camera, request.T_world_camera, z_m, request.gain ** (1.0 / GAMMA))
         _write_all(target, len(places_of(target, outputs)))
         return target
 
-    def _pass(self, target: moderngl.Framebuffer, shot: ViewRequest, outputs: PassOutput) -> None:
+    def _pass(self, target: moderngl.Framebuffer, request: ViewRequest, outputs: PassOutput) -> None:
         ctx = self._ctx
         colour = PassOutput.COLOUR in outputs
         defines = {"SHADING": int(self.profile.shading) if colour else 0, **defines_of(outputs)}
@@ -167,21 +169,21 @@ class ScenePass:
         if self._shadow is not None:
             self._shadow.use()
         self._models.bind_joints()
-        prev = shot.previous or shot.T_world_camera
+        prev = request.previous or request.T_world_camera
         behind_m = prev.p_m - _BEHIND_M * prev.rotation()[:, 2]
-        clip = clip_from_world(shot.camera, shot.T_world_camera)
-        sight = ViewPoint(shot.T_world_camera.p_m, max(shot.camera.intrinsics_px[:2]), behind_m, clip)
-        self._models.draw(shot.models, defines, sight, blended=False)
-        self._static.draw(clip, sight.eye_m, defines, shot.layer, blended=False, proxy=shot.proxy)
-        self._draw_background(shot, outputs)
+        clip = clip_from_world(request.camera, request.T_world_camera)
+        viewpoint = ViewPoint(request.T_world_camera.p_m, max(request.camera.intrinsics_px[:2]), behind_m, clip)
+        self._models.draw(request.models, defines, viewpoint, blended=False)
+        self._static.draw(clip, viewpoint.eye_m, defines, request.layer, blended=False, proxy=request.proxy)
+        self._draw_background(request, outputs)
         if colour:
-            self._draw_over(target, shot, outputs, defines, clip, sight)
+            self._draw_over(target, request, outputs, defines, clip, viewpoint)
 
-    def _draw_background(self, shot: ViewRequest, outputs: PassOutput) -> None:
+    def _draw_background(self, request: ViewRequest, outputs: PassOutput) -> None:
         """Draw the sky wherever nothing was drawn; nothing behind a single layer."""
         ctx = self._ctx
         defines: dict[str, object] = {"SHADING": int(self.profile.shading), **defines_of(outputs)}
-        if shot.layer:
+        if request.layer:
             defines["NOTHING"] = 1
         program = self._programs.sky(defines)
         if program not in self._sky:
@@ -192,8 +194,8 @@ class ScenePass:
         self._sky[program].render(vertices=3)
 
     def _draw_over(
-        self, target: moderngl.Framebuffer, shot: ViewRequest, outputs: PassOutput, defines: dict[str, object],
-        clip: FloatArray, sight: ViewPoint,
+        self, target: moderngl.Framebuffer, request: ViewRequest, outputs: PassOutput, defines: dict[str, object],
+        clip: FloatArray, viewpoint: ViewPoint,
     ) -> None:  # fmt: skip
         """Draw dark patches below actors, and translucent parts: colour only, depth stays."""
         ctx = self._ctx
@@ -201,12 +203,12 @@ class ScenePass:
         ctx.enable(ctx.BLEND)
         target.depth_mask = False
         _write_only_colour(target, count)
-        if len(shot.blobs) and not self.profile.moving_shadows:
+        if len(request.blobs) and not self.profile.moving_shadows:
             ctx.polygon_offset = (-2.0, -32.0)
-            self._patches.draw(shot.blobs)
+            self._patches.draw(request.blobs)
             ctx.polygon_offset = (0.0, 0.0)
-        self._static.draw(clip, sight.eye_m, defines, shot.layer, blended=True, proxy=shot.proxy)
-        self._models.draw(shot.models, defines, sight, blended=True)
+        self._static.draw(clip, viewpoint.eye_m, defines, request.layer, blended=True, proxy=request.proxy)
+        self._models.draw(request.models, defines, viewpoint, blended=True)
         target.depth_mask = True
         _write_all(target, count)
         ctx.disable(ctx.BLEND)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.geometry.ray_world import NO_ONE
+from vil_renderer.embedded.geometry.ray_world import NOTHING
 from vil_renderer.embedded.geometry.separation import OrientedBox, Sphere, patches
 from vil_renderer.embedded.geometry.surfaces import solid_mesh, unit_rows
 from vil_renderer.embedded.optional_imports import load_native
@@ -104,7 +104,7 @@ class CollisionWorld:
             if actor.name not in self._passable and (len(actor.capsules) or actor.name not in self._movable)
         )
 
-    def contacts(self, name: str, vehicle: Sphere | OrientedBox, hide: frozenset[str] = NO_ONE) -> list[Overlap]:
+    def contacts(self, name: str, vehicle: Sphere | OrientedBox, hide: frozenset[str] = NOTHING) -> list[Overlap]:
         """Return everything that a vehicle overlaps, deepest first for each object.
 
         Args:
@@ -120,12 +120,12 @@ class CollisionWorld:
                 found += self._with_actor(name, vehicle, actor)
         return found
 
-    def touches_sphere(self, p_world_m: FloatArray, radius_m: float, hide: frozenset[str] = NO_ONE) -> bool:
+    def touches_sphere(self, p_world_m: FloatArray, radius_m: float, hide: frozenset[str] = NOTHING) -> bool:
         """Return whether a sphere overlaps anything."""
-        ball = Sphere(p_world_m, radius_m)
-        if any(len(self._overlapped(ball, obstacle, 1)) for obstacle in self._obstacles(hide)):
+        sphere = Sphere(p_world_m, radius_m)
+        if any(len(self._overlapped(sphere, obstacle, 1)) for obstacle in self._obstacles(hide)):
             return True
-        return any(self._with_actor("", ball, actor) for actor in self._actors if actor.name not in hide)
+        return any(self._with_actor("", sphere, actor) for actor in self._actors if actor.name not in hide)
 
     def _obstacles(self, hide: frozenset[str]) -> Iterator[_Obstacle]:
         yield from self._still

@@ -26,9 +26,9 @@ from vil_renderer.embedded.geometry.surfaces import (
 )
 from vil_renderer.embedded.scene import Posed, Scene, SceneObject, collider_parts
 
-__all__ = ["NO_ONE", "Hits", "Part", "RayWorld"]
+__all__ = ["NOTHING", "Hits", "Part", "RayWorld"]
 
-NO_ONE: Final[frozenset[str]] = frozenset()
+NOTHING: Final[frozenset[str]] = frozenset()
 _CLEARANCE_M: Final = 0.002
 
 
@@ -192,14 +192,14 @@ class RayWorld:
     def _now(self) -> _Instant:
         """Return the parts of the last :meth:`update`; computed on the first ray, since most pictures need none."""
         if self._instant is None:
-            everyone: list[SceneObject | Posed] = [*self.scene.objects, *self._posed]
+            owners: list[SceneObject | Posed] = [*self.scene.objects, *self._posed]
             parts = self.parts_at(self._posed)
             self._instant = _Instant(
                 parts,
                 np.array([part.centre for part in parts], np.float32),
                 np.array([part.radius for part in parts], np.float32),
-                np.array([*(t.semantic for t in everyone), 0], np.uint16),
-                np.array([*(t.instance for t in everyone), 0], np.uint16),
+                np.array([*(t.semantic for t in owners), 0], np.uint16),
+                np.array([*(t.instance for t in owners), 0], np.uint16),
             )
         return self._instant
 
@@ -218,7 +218,7 @@ class RayWorld:
         origins_m: npt.NDArray[np.floating],
         directions: npt.NDArray[np.floating],
         far_m: float = np.inf,
-        hide: frozenset[str] = NO_ONE,
+        hide: frozenset[str] = NOTHING,
         *,
         smooth: bool = False,
     ) -> Hits:
@@ -242,7 +242,7 @@ class RayWorld:
         return Hits(distance, normal, now.semantic.take(owner), now.instance.take(owner), owner, found.part)
 
     def occluded(
-        self, origins_m: npt.NDArray[np.floating], targets_m: npt.NDArray[np.floating], hide: frozenset[str] = NO_ONE
+        self, origins_m: npt.NDArray[np.floating], targets_m: npt.NDArray[np.floating], hide: frozenset[str] = NOTHING
     ) -> BoolArray:
         """Return whether something lies between points (n, 3) and (n, 3), world; 2 mm at both ends do not count."""
         o, d = np.asarray(origins_m, np.float64), np.asarray(targets_m, np.float64) - origins_m

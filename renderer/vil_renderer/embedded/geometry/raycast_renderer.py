@@ -17,7 +17,7 @@ from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.model import Float32Array
-from vil_renderer.embedded.geometry.ray_world import NO_ONE, Hits, RayWorld
+from vil_renderer.embedded.geometry.ray_world import NOTHING, Hits, RayWorld
 from vil_renderer.embedded.geometry.surfaces import Capsules
 from vil_renderer.embedded.optics.camera import NEAR_M
 from vil_renderer.embedded.optics.lens import pixel_rays, project
@@ -70,7 +70,7 @@ class RaycastRenderer:
         T_world_camera: Transform,
         posed: Sequence[Posed] = (),
         previous: Previous | None = None,
-        hide: frozenset[str] = NO_ONE,
+        hide: frozenset[str] = NOTHING,
     ) -> AuxPictures:
         """Render one picture of each modality.
 

@@ -14,7 +14,7 @@ from vil_bridge.core.camera_model import CameraModel, Effects
 from vil_bridge.core.types import BoolArray
 from vil_renderer.embedded.lru_cache import LruByteCache
 
-__all__ = ["AutoExposure", "blurred", "noisy", "seen_through"]
+__all__ = ["AutoExposure", "blurred", "noisy", "with_optics"]
 
 _Picture = npt.NDArray[np.uint8]
 _Glass = tuple[_Picture, npt.NDArray[np.float32]]
@@ -70,7 +70,7 @@ _GLASS: Final[LruByteCache[tuple[int, int, float, float], _Glass]] = LruByteCach
 )
 
 
-def seen_through(rgb: _Picture, camera: CameraModel) -> _Picture:
+def with_optics(rgb: _Picture, camera: CameraModel) -> _Picture:
     """Darken the corners; add smudges that dim and scatter."""
     effects = camera.effects
     if effects.vignetting <= 0.0 and effects.dirt <= 0.0:
@@ -143,7 +143,7 @@ class AutoExposure:
         """Factor on all light of the next picture."""
         return float(2.0**self._ev)
 
-    def look(self, rgb: _Picture, t_ns: int) -> None:
+    def adapt(self, rgb: _Picture, t_ns: int) -> None:
         """Adapt to a picture (h, w, 3) taken with the present gain."""
         elapsed_s = _SETTLING_S if self._t_ns is None else min(max(0.0, 1e-9 * (t_ns - self._t_ns)), 1.0)
         self._t_ns = t_ns

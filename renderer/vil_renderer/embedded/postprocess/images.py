@@ -10,11 +10,11 @@ import numpy as np
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.types import BoolArray, ImageArray, Modality
 from vil_renderer.embedded.engine.targets import PassOutput, RenderedView
-from vil_renderer.embedded.postprocess.camera_effects import AutoExposure, blurred, noisy, seen_through
+from vil_renderer.embedded.postprocess.camera_effects import AutoExposure, blurred, noisy, with_optics
 from vil_renderer.embedded.postprocess.lens_rendering import lens_of
 from vil_renderer.embedded.postprocess.modalities import gray8, known_flow, outputs_for, read_modalities
 
-__all__ = ["develop", "drawn_camera", "outputs_needed"]
+__all__ = ["drawn_camera", "output_images", "outputs_needed"]
 
 _COLOURS: Final = frozenset({Modality.RGB, Modality.GRAY})
 
@@ -37,8 +37,8 @@ def outputs_needed(camera: CameraModel, modalities: AbstractSet[Modality]) -> Pa
     return outputs
 
 
-def develop(
-    picture: RenderedView,
+def output_images(
+    view: RenderedView,
     camera: CameraModel,
     modalities: AbstractSet[Modality],
     *,
@@ -49,21 +49,21 @@ def develop(
     """Return the pictures of each modality, with the mask of flow.
 
     Args:
-        picture: what was drawn, by :func:`drawn_camera`.
+        view: the images drawn by :func:`drawn_camera`.
         camera: as asked for, lens and effects included.
         modalities: what is wanted.
         motion_known: False = the motion since the camera's previous picture is unknown.
         exposure: of this camera; it learns from the picture where the camera has automatic exposure.
         t_ns: instant of the picture; also what the noise depends on.
     """
-    made = read_modalities(picture, modalities - _COLOURS - {Modality.FLOW})
-    motion = known_flow(picture.flow_px()) if PassOutput.FLOW in picture.outputs else None
+    made = read_modalities(view, modalities - _COLOURS - {Modality.FLOW})
+    motion = known_flow(view.flow_px()) if PassOutput.FLOW in view.outputs else None
     if motion is not None and not motion_known:
         motion[0][...], motion[1][...] = 0.0, False
     if motion is not None and Modality.FLOW in modalities:
         made[Modality.FLOW] = motion
     if modalities & _COLOURS:
-        rgb = picture.rgb()
+        rgb = view.rgb()
         if motion is not None and camera.effects.shutter > 0.0:
             rgb = blurred(rgb, *motion, camera.effects.shutter)
         made[Modality.RGB] = rgb, None
@@ -71,9 +71,9 @@ def develop(
     if lens is not None:
         made = {modality: lens.bend(modality, *pixels) for modality, pixels in made.items()}
     if Modality.RGB in made:
-        rgb = seen_through(np.asarray(made[Modality.RGB][0]), camera)
+        rgb = with_optics(np.asarray(made[Modality.RGB][0]), camera)
         if camera.effects.auto_exposure:
-            exposure.look(rgb, t_ns)
+            exposure.adapt(rgb, t_ns)
         rgb = noisy(rgb, camera.effects, t_ns)
         made[Modality.RGB] = rgb, None
         if Modality.GRAY in modalities:

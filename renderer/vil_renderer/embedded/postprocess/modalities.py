@@ -37,23 +37,23 @@ def outputs_for(modalities: Iterable[Modality]) -> PassOutput:
 
 
 def read_modalities(
-    picture: RenderedView, modalities: Iterable[Modality]
+    view: RenderedView, modalities: Iterable[Modality]
 ) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
     """Return pixels of each modality except colour and flow; each output is read once."""
     wanted = set(modalities)
     made: dict[Modality, ImageArray] = {}
     if Modality.RGBA in wanted:
-        made[Modality.RGBA] = picture.rgba()
+        made[Modality.RGBA] = view.rgba()
     if wanted & {Modality.DEPTH, Modality.DEPTH32}:
-        z_m = picture.z_m()
+        z_m = view.z_m()
         if Modality.DEPTH32 in wanted:
             made[Modality.DEPTH32] = depth32(z_m)
         if Modality.DEPTH in wanted:
             made[Modality.DEPTH] = depth16(z_m)
     if Modality.NORMALS in wanted:
-        made[Modality.NORMALS] = picture.normals()
+        made[Modality.NORMALS] = view.normals()
     if wanted & {Modality.SEMANTIC, Modality.INSTANCE}:
-        ids = picture.ids()
+        ids = view.ids()
         if Modality.SEMANTIC in wanted:
             made[Modality.SEMANTIC] = (ids >> np.uint32(16)).astype(np.uint16)
         if Modality.INSTANCE in wanted:

@@ -42,7 +42,7 @@ _Made = TypeVar("_Made")
 
 @dataclass(slots=True)
 class Builder:
-    """Builds one scene and notes what goes wrong on the way.
+    """Builder of one scene that collects the problems it meets.
 
     Attributes:
         config: the file. folder: where its relative paths start. base: the scene it starts from.
@@ -55,12 +55,12 @@ class Builder:
     base: Scene | None
     problems: list[tuple[Path, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    _workshop: PartFactory = field(init=False)
+    _factory: PartFactory = field(init=False)
     _classes: dict[str, int] = field(init=False)
     _free: Iterator[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._workshop = PartFactory(self.folder)
+        self._factory = PartFactory(self.folder)
         self._classes = known_classes(self.config.classes)
         used = {thing.instance for thing in (self.base.objects if self.base else ())}
         used |= {thing.instance for thing in self.config.objects if thing.instance is not None}
@@ -100,7 +100,7 @@ class Builder:
                 continue
             moving = config.movable or config.path is not None or config.animation is not None
             if config.file and not moving:
-                asset = self._workshop.cut(asset, config.scale)
+                asset = self._factory.cut(asset, config.scale)
             placed = SceneObject(
                 config.name,
                 asset,
@@ -132,7 +132,7 @@ class Builder:
 
     def _model(self, path: Path, config: ModelConfig, name: str) -> Asset | None:
         where = (*path, "file") if config.file else (*path, "material", "texture")
-        return self._made(where, lambda: self._workshop.model(config, name))
+        return self._made(where, lambda: self._factory.model(config, name))
 
     def _made(self, path: Path, make: Callable[[], _Made]) -> _Made | None:
         try:
@@ -144,7 +144,7 @@ class Builder:
     def _instance(self, path: Path) -> int:
         number = next(self._free, 0)
         if not number:
-            self.problems.append((path, f"there are more things than instance ids, 1 to {_LAST_INSTANCE}"))
+            self.problems.append((path, f"there are more objects than instance ids, 1 to {_LAST_INSTANCE}"))
         return number
 
     def _frames(self) -> tuple[list[SceneObject], list[Beacon]]:
@@ -167,7 +167,7 @@ class Builder:
         proxy = config.proxy
         if proxy is None:
             return (), splats
-        asset = self._made(("splats", "proxy"), lambda: self._workshop.file(proxy, None, config.up))
+        asset = self._made(("splats", "proxy"), lambda: self._factory.file(proxy, None, config.up))
         if asset is None:
             return (), splats
         semantic = self._classes[config.semantic] if config.semantic else 0

@@ -152,7 +152,7 @@ class ModelConfig(PoseConfig, ShapeConfig):
 
 
 class ObjectConfig(ModelConfig):
-    """One thing of the scene."""
+    """An object of the scene."""
 
     name: Label = Field(description="Unique among the objects.")
     semantic: str | None = Field(default=None, alias="class", description="Semantic class; none = id 0.")

@@ -1,4 +1,4 @@
-"""Ways that objects of a scene file go by themselves."""
+"""Paths of objects that move by themselves, in a scene file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StopConfig(PoseConfig):
 
 
 class PathConfig(StrictModel):
-    """A way that an object goes over and over, by the time of the snapshot."""
+    """A path that an object repeats, by the time of the snapshot."""
 
     circle: CircleConfig | None = Field(default=None, description="Round a vertical, from its own pose.")
     line: LineMotionConfig | None = Field(default=None, description="There and back, from its own p_m.")

@@ -119,7 +119,7 @@ def _storage(rng: np.random.Generator, builder: SceneBuilder) -> None:
 
 
 def _boards(builder: SceneBuilder) -> None:
-    """Return the boards on the walls: name, class, x, y, z of the centre, yaw, size and surface."""
+    """Add the boards on the walls: name, class, x, y, z of the centre, yaw, size and surface of each."""
     wall: tuple[tuple[str, str, float, float, float, float, tuple[float, float], str, UvRect], ...] = (
         ("Door", "door", -2.5, -3.0, 1.05, _QUARTER, (0.95, 2.1), "door", UV_WHOLE),
         ("Window", "window", -0.4, -3.0, 1.75, _QUARTER, (1.5, 1.2), "window", UV_WHOLE),

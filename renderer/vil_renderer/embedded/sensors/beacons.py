@@ -10,7 +10,7 @@ import numpy as np
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray, Landmark
-from vil_renderer.embedded.geometry.ray_world import NO_ONE, RayWorld
+from vil_renderer.embedded.geometry.ray_world import NOTHING, RayWorld
 from vil_renderer.embedded.optics.lens import in_picture, project
 from vil_renderer.embedded.scene import Beacon, Posed, Scene
 
@@ -25,7 +25,7 @@ def visible_beacons(
     posed: Sequence[Posed],
     camera: CameraModel,
     T_world_camera: Transform,
-    hide: frozenset[str] = NO_ONE,
+    hide: frozenset[str] = NOTHING,
 ) -> tuple[Landmark, ...]:
     """Return the beacons in sight within the picture, in the scene's order.
 

@@ -43,7 +43,7 @@ class Events:
 
 
 @dataclass(slots=True, eq=False)
-class _Retina:
+class _PixelState:
     """State of each pixel (h * w,): its light now and at its last event, the time of that, its thresholds."""
 
     t_ns: int
@@ -79,14 +79,14 @@ class EventCamera:
     ) -> None:
         if not (min(threshold_positive, threshold_negative) > 0.0 and min(refractory_s, sigma_threshold) >= 0.0):
             raise RendererError(
-                "an event camera wants positive thresholds, and no negative refractory time or deviation"
+                "an event camera needs positive thresholds, and no negative refractory time or deviation"
             )
         self._thresholds = threshold_positive, threshold_negative
         self._refractory_ns = math.ceil(refractory_s * 1e9)
         self._sigma, self._seed = sigma_threshold, seed
-        self._retina: _Retina | None = None
+        self._state: _PixelState | None = None
 
-    def look(self, picture: npt.NDArray[np.uint8], t_ns: int) -> Events:
+    def events(self, picture: npt.NDArray[np.uint8], t_ns: int) -> Events:
         """Return events since the previous picture; none for the first, after a change of size, or when time goes back.
 
         Args:
@@ -94,15 +94,15 @@ class EventCamera:
             t_ns: its instant.
         """
         light = _log_light(picture)
-        retina = self._retina
-        if retina is None or retina.shape != light.shape or t_ns <= retina.t_ns:
-            self._retina = self._opened(light, t_ns)
+        state = self._state
+        if state is None or state.shape != light.shape or t_ns <= state.t_ns:
+            self._state = self._opened(light, t_ns)
             return _sorted([])
-        events = self._between(retina, light.ravel(), t_ns)
-        retina.light, retina.t_ns = light.ravel(), t_ns
+        events = self._between(state, light.ravel(), t_ns)
+        state.light, state.t_ns = light.ravel(), t_ns
         return events
 
-    def _opened(self, light: FloatArray, t_ns: int) -> _Retina:
+    def _opened(self, light: FloatArray, t_ns: int) -> _PixelState:
         rng = np.random.default_rng(self._seed)
         up, down = (
             np.maximum(rng.normal(mean, self._sigma, light.size), _LEAST_THRESHOLD)
@@ -112,25 +112,25 @@ class EventCamera:
         )
         seen = light.ravel()
         height, width = light.shape
-        return _Retina(t_ns, (height, width), seen, seen.copy(), np.full(seen.size, _LONG_AGO_NS), up, down)
+        return _PixelState(t_ns, (height, width), seen, seen.copy(), np.full(seen.size, _LONG_AGO_NS), up, down)
 
-    def _between(self, retina: _Retina, light: FloatArray, t_ns: int) -> Events:
-        away = light - retina.reference
-        threshold = np.where(away > 0.0, retina.up, retina.down)
+    def _between(self, state: _PixelState, light: FloatArray, t_ns: int) -> Events:
+        away = light - state.reference
+        threshold = np.where(away > 0.0, state.up, state.down)
         counts = np.floor(np.abs(away) / threshold).astype(np.int64)
         pixels = np.flatnonzero(counts)
         step = (np.sign(away) * threshold)[pixels]
-        level = retina.reference[pixels] + step
-        ns_per_light = (t_ns - retina.t_ns) / (light - retina.light)[pixels]
+        level = state.reference[pixels] + step
+        ns_per_light = (t_ns - state.t_ns) / (light - state.light)[pixels]
         made = []
         left = counts[pixels]
         while len(pixels):  # the first event of each pixel, then the second, ...
-            late_ns = np.rint((level - retina.light[pixels]) * ns_per_light).astype(np.int64)
-            when_ns = np.clip(retina.t_ns + late_ns, retina.t_ns, t_ns)
-            ready = when_ns - retina.last_ns[pixels] >= self._refractory_ns
-            retina.last_ns[pixels[ready]] = when_ns[ready]
-            made.append((when_ns[ready], pixels[ready], np.sign(step[ready]), retina.shape[1]))
-            retina.reference[pixels] = level
+            late_ns = np.rint((level - state.light[pixels]) * ns_per_light).astype(np.int64)
+            when_ns = np.clip(state.t_ns + late_ns, state.t_ns, t_ns)
+            ready = when_ns - state.last_ns[pixels] >= self._refractory_ns
+            state.last_ns[pixels[ready]] = when_ns[ready]
+            made.append((when_ns[ready], pixels[ready], np.sign(step[ready]), state.shape[1]))
+            state.reference[pixels] = level
             left -= 1
             more = left > 0
             pixels, step, level, ns_per_light = pixels[more], step[more], (level + step)[more], ns_per_light[more]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.geometry.ray_world import NO_ONE, RayWorld
+from vil_renderer.embedded.geometry.ray_world import NOTHING, RayWorld
 from vil_renderer.embedded.sensors.noise import RangeNoise
 from vil_renderer.embedded.sensors.rangefinder import directions
 
@@ -66,7 +66,7 @@ class SpinningLidar:
         self._rng = np.random.default_rng(seed)
 
     def sweep(
-        self, world: RayWorld, T_world_sensor: Sequence[Transform], hide: frozenset[str] = NO_ONE
+        self, world: RayWorld, T_world_sensor: Sequence[Transform], hide: frozenset[str] = NOTHING
     ) -> npt.NDArray[Any]:
         """Return the points of one turn.
 
@@ -100,7 +100,7 @@ def planar_fan(
     end_rad: float,
     beams: int,
     max_m: float,
-    hide: frozenset[str] = NO_ONE,
+    hide: frozenset[str] = NOTHING,
 ) -> FloatArray:
     """Return ranges (beams,) of Flightmare's lidar in its x-y plane from one angle to the other, both included.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.geometry.ray_world import NO_ONE, RayWorld
+from vil_renderer.embedded.geometry.ray_world import NOTHING, RayWorld
 from vil_renderer.embedded.sensors.noise import RangeNoise
 
 __all__ = ["RANGE_LIMIT_M", "RangeFinder", "beam_cone", "beam_grid", "range_below_m"]
@@ -48,7 +48,7 @@ class RangeFinder:
         self._noise = noise
         self._rng = np.random.default_rng(seed)
 
-    def measure(self, world: RayWorld, T_world_body: Transform, hide: frozenset[str] = NO_ONE) -> FloatArray:
+    def measure(self, world: RayWorld, T_world_body: Transform, hide: frozenset[str] = NOTHING) -> FloatArray:
         """Return ranges (n,) of the beams, metres: infinity = nothing within reach or dropped, -infinity = too near."""
         T = T_world_body @ self._T_body_sensor
         origins = np.broadcast_to(T.p_m, self._beams.shape)
@@ -85,7 +85,7 @@ def directions(azimuth_rad: FloatArray, elevation_rad: FloatArray) -> FloatArray
     return np.stack((level * np.cos(azimuth_rad), level * np.sin(azimuth_rad), np.sin(elevation_rad)), axis=1)
 
 
-def range_below_m(world: RayWorld, T_world_camera: Transform, hide: frozenset[str] = NO_ONE) -> float | None:
+def range_below_m(world: RayWorld, T_world_camera: Transform, hide: frozenset[str] = NOTHING) -> float | None:
     """Return FlightGoggles' range along the camera's down axis; None beyond 20 m."""
     hits = world.cast(T_world_camera.p_m[None], _DOWN @ T_world_camera.rotation().T, RANGE_LIMIT_M, hide)
     distance = float(hits.distance_m[0])

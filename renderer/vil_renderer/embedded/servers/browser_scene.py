@@ -158,18 +158,18 @@ class _Writer:
         return len(self._views) - 1
 
     def _material(self, material: Material) -> int:
-        looks: dict[str, Any] = {
+        surface: dict[str, Any] = {
             "baseColorFactor": list(material.base_colour),
             "metallicFactor": material.metallic,
             "roughnessFactor": material.roughness,
         }
         if material.base is not None:
-            looks["baseColorTexture"] = {"index": self._texture(material.base)}
+            surface["baseColorTexture"] = {"index": self._texture(material.base)}
         cutoff = {"alphaCutoff": material.alpha_cutoff} if material.alpha == "mask" else {}
         self._materials.append(
             {
                 "name": material.name,
-                "pbrMetallicRoughness": looks,
+                "pbrMetallicRoughness": surface,
                 "emissiveFactor": np.clip(material.emissive_light, 0.0, 1.0).tolist(),
                 "alphaMode": _ALPHA[material.alpha],
                 "doubleSided": material.double_sided,

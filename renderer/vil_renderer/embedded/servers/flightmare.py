@@ -95,8 +95,8 @@ class FlightmareServer:
             if len(self._event_cameras) >= _MOST_EVENT_CAMERAS:
                 del self._event_cameras[next(iter(self._event_cameras))]
             self._event_cameras[key] = EventCamera(*character)
-        seen = self._event_cameras[key].look(image.pixels, snapshot.t_ns)
-        rows = zip(seen.x.tolist(), seen.y.tolist(), seen.polarity.tolist(), seen.t_ns.tolist(), strict=True)
+        events = self._event_cameras[key].events(image.pixels, snapshot.t_ns)
+        rows = zip(events.x.tolist(), events.y.tolist(), events.polarity.tolist(), events.t_ns.tolist(), strict=True)
         return [EventMessage(coord_x=x, coord_y=y, polarity=p, time=float(t)) for x, y, p, t in rows]
 
     def occupied(self, point_m: FloatArray, radius_m: float) -> bool:

@@ -78,45 +78,49 @@ class Accessors:
             self._raw[index] = self._read(accessor, f"accessor {index}")
         return self._raw[index]
 
-    def _read(self, accessor: Accessor, me: str) -> Array:
+    def _read(self, accessor: Accessor, element: str) -> Array:
         dtype, width = _TYPES[accessor.component_type], _WIDTHS[accessor.type]
         if accessor.buffer_view is None:
-            self.document.spend(accessor.count * dtype.itemsize * width, me)
+            self.document.spend(accessor.count * dtype.itemsize * width, element)
             values = np.zeros((accessor.count, width), dtype)
         else:
-            stride = self.document.item(self.document.gltf.buffer_views, "buffer view", accessor.buffer_view, me)
+            stride = self.document.item(self.document.gltf.buffer_views, "buffer view", accessor.buffer_view, element)
             place = (accessor.buffer_view, accessor.byte_offset, stride.byte_stride)
-            values = self._strided(place, accessor.count, dtype, width, me)
+            values = self._strided(place, accessor.count, dtype, width, element)
         if accessor.sparse is not None:
-            self._replace(values, accessor.sparse, me)
+            self._replace(values, accessor.sparse, element)
         return values
 
-    def _replace(self, values: Array, sparse: Sparse, me: str) -> None:
+    def _replace(self, values: Array, sparse: Sparse, element: str) -> None:
         """Write the sparse elements over the others."""
         if sparse.count == 0:
             return
         indices = (sparse.indices.buffer_view, sparse.indices.byte_offset, None)
-        where = self._strided(indices, sparse.count, _TYPES[sparse.indices.component_type], 1, f"{me} sparse indices")
+        where = self._strided(
+            indices, sparse.count, _TYPES[sparse.indices.component_type], 1, f"{element} sparse indices"
+        )
         place = (sparse.values.buffer_view, sparse.values.byte_offset, None)
-        new = self._strided(place, sparse.count, values.dtype, values.shape[1], f"{me} sparse values")
+        new = self._strided(place, sparse.count, values.dtype, values.shape[1], f"{element} sparse values")
         if where.max() >= len(values):
-            raise self.document.error(f"{me} sparse indices", f"{where.max()} is beyond the {len(values):,} elements")
+            raise self.document.error(
+                f"{element} sparse indices", f"{where.max()} is beyond the {len(values):,} elements"
+            )
         values[where[:, 0]] = new
 
     def _strided(
-        self, place: tuple[int, int, int | None], count: int, dtype: np.dtype[Any], width: int, me: str
+        self, place: tuple[int, int, int | None], count: int, dtype: np.dtype[Any], width: int, element: str
     ) -> Array:
         """Copy ``count`` elements from (buffer view, offset, stride)."""
         index, offset, stride = place
-        view = self.document.view(index, me)
+        view = self.document.view(index, element)
         size = dtype.itemsize * width
         step = stride or size
         if step < size:
             raise self.document.error(
-                me, f"stride {step} of buffer view {index} is less than an element's {size} bytes"
+                element, f"stride {step} of buffer view {index} is less than an element's {size} bytes"
             )
         if offset + step * (count - 1) + size > len(view):
             beyond = f"{count:,} elements of {size} bytes exceed the {len(view):,} bytes of buffer view {index}"
-            raise self.document.error(me, beyond)
-        self.document.spend(count * size, me)
+            raise self.document.error(element, beyond)
+        self.document.spend(count * size, element)
         return np.ndarray((count, width), dtype, view, offset, (step, dtype.itemsize)).copy()

@@ -53,8 +53,8 @@ def read_animations(document: Document, accessors: Accessors, positions: Mapping
 
 
 class _Clip:
-    def __init__(self, document: Document, accessors: Accessors, described: schema.GltfAnimation, me: str) -> None:
-        self._document, self._accessors, self._described, self._me = document, accessors, described, me
+    def __init__(self, document: Document, accessors: Accessors, described: schema.GltfAnimation, element: str) -> None:
+        self._document, self._accessors, self._described, self._me = document, accessors, described, element
         self._times: dict[int, FloatArray] = {}
 
     def channels(self, positions: Mapping[int, int]) -> list[Channel]:
@@ -67,34 +67,34 @@ class _Clip:
                 continue
             if target.node is None:
                 continue
-            me = f"{self._me} channel {number}"
-            self._document.item(self._document.gltf.nodes, "node", target.node, me)
+            element = f"{self._me} channel {number}"
+            self._document.item(self._document.gltf.nodes, "node", target.node, element)
             if target.node in positions:
-                made.append(self._channel(channel, positions[target.node], me))
+                made.append(self._channel(channel, positions[target.node], element))
         if left_out:
             paths = ", ".join(sorted(left_out))
             logger.warning("%s: %s: channels of %s are left out", self._document.name, self._me, paths)
         return made
 
-    def _channel(self, described: schema.AnimationChannel, node: int, me: str) -> Channel:
+    def _channel(self, described: schema.AnimationChannel, node: int, element: str) -> Channel:
         path, kind = _PATHS[described.target.path]
-        sampler = self._document.item(self._described.samplers, "sampler", described.sampler, me)
-        times = self._key_times(sampler.input, me)
-        values = self._accessors.floats(sampler.output, f"{me} values", kind).astype(np.float64)
+        sampler = self._document.item(self._described.samplers, "sampler", described.sampler, element)
+        times = self._key_times(sampler.input, element)
+        values = self._accessors.floats(sampler.output, f"{element} values", kind).astype(np.float64)
         cubic = sampler.interpolation == "CUBICSPLINE"
         if len(values) != len(times) * (3 if cubic else 1):
-            raise self._document.error(me, f"{len(values):,} values do not fit {len(times):,} times")
+            raise self._document.error(element, f"{len(values):,} values do not fit {len(times):,} times")
         if path == "rotation" and not cubic:
             values = q_normalize(values)
         if cubic:
             values = values.reshape(len(times), 3, -1)
         return Channel(node, path, _INTERPOLATIONS[sampler.interpolation], times, values)
 
-    def _key_times(self, index: int, me: str) -> FloatArray:
+    def _key_times(self, index: int, element: str) -> FloatArray:
         """Return one array for all channels that share it, so that sampling can see that they do."""
         if index not in self._times:
-            times = self._accessors.floats(index, f"{me} times", "SCALAR")[:, 0].astype(np.float64)
+            times = self._accessors.floats(index, f"{element} times", "SCALAR")[:, 0].astype(np.float64)
             if times[0] < 0.0 or (np.diff(times) < 0.0).any():
-                raise self._document.error(f"accessor {index}", f"({me} times) is negative or decreases")
+                raise self._document.error(f"accessor {index}", f"({element} times) is negative or decreases")
             self._times[index] = times
         return self._times[index]

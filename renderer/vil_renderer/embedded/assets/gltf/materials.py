@@ -52,37 +52,37 @@ class Materials:
             self._materials[index] = self._make(described, f"material {index}")
         return self._materials[index]
 
-    def _make(self, described: schema.GltfMaterial, me: str) -> Material:
+    def _make(self, described: schema.GltfMaterial, element: str) -> Material:
         surface = described.pbr_metallic_roughness
         strength = described.extensions.strength.emissive_strength
         red, green, blue = (factor * strength for factor in described.emissive_factor)
         normal, occlusion = described.normal_texture, described.occlusion_texture
         return Material(
-            name=described.name or me,
+            name=described.name or element,
             base_colour=surface.base_color_factor,
-            base=self._use(surface.base_color_texture, me),
+            base=self._use(surface.base_color_texture, element),
             metallic=surface.metallic_factor,
             roughness=surface.roughness_factor,
-            metal_rough=self._use(surface.metallic_roughness_texture, me),
-            normal=self._use(normal, me, normal.scale if normal else 1.0),
-            occlusion=self._use(occlusion, me, occlusion.strength if occlusion else 1.0),
+            metal_rough=self._use(surface.metallic_roughness_texture, element),
+            normal=self._use(normal, element, normal.scale if normal else 1.0),
+            occlusion=self._use(occlusion, element, occlusion.strength if occlusion else 1.0),
             emissive_light=(red, green, blue),
-            emissive=self._use(described.emissive_texture, me),
+            emissive=self._use(described.emissive_texture, element),
             alpha=_ALPHA[described.alpha_mode],
             alpha_cutoff=described.alpha_cutoff,
             double_sided=described.double_sided,
             unlit=described.extensions.unlit is not None,
         )
 
-    def _use(self, info: schema.TextureInfo | None, me: str, strength: float = 1.0) -> TextureUse | None:
+    def _use(self, info: schema.TextureInfo | None, element: str, strength: float = 1.0) -> TextureUse | None:
         if info is None:
             return None
         change = info.extensions.transform
         uv_set = info.tex_coord if change is None or change.tex_coord is None else change.tex_coord
         if uv_set >= _UV_SETS:
-            logger.warning("%s: %s: left out a texture on TEXCOORD_%d", self.document.name, me, uv_set)
+            logger.warning("%s: %s: left out a texture on TEXCOORD_%d", self.document.name, element, uv_set)
             return None
-        texture = self._texture(info.index, me)
+        texture = self._texture(info.index, element)
         if texture is None:
             return None
         if change is None:
@@ -93,17 +93,17 @@ class Materials:
         if index in self._textures:
             return self._textures[index]
         described = self.document.item(self.document.gltf.textures, "texture", index, user)
-        me = f"texture {index}"
+        element = f"texture {index}"
         made = None
         if described.source is None:
             # An extension that is not required names the picture.
-            logger.warning("%s: %s: left out, it has neither PNG nor JPEG", self.document.name, me)
+            logger.warning("%s: %s: left out, it has neither PNG nor JPEG", self.document.name, element)
         else:
             sampler = schema.Sampler()
             if described.sampler is not None:
-                sampler = self.document.item(self.document.gltf.samplers, "sampler", described.sampler, me)
+                sampler = self.document.item(self.document.gltf.samplers, "sampler", described.sampler, element)
             wrap = (_WRAPS[sampler.wrap_s], _WRAPS[sampler.wrap_t])
-            image = self.document.item(self.document.gltf.images, "image", described.source, me)
+            image = self.document.item(self.document.gltf.images, "image", described.source, element)
             made = Texture(
                 self._pixels(described.source, image), wrap, image.name or _image_name(image, described.source)
             )
@@ -119,12 +119,12 @@ class Materials:
         return self._images[index]
 
     def _data(self, index: int, image: schema.Image) -> bytes:
-        me = f"image {index}"
+        element = f"image {index}"
         if image.uri is not None:
-            return self.document.fetch(image.uri, me)
+            return self.document.fetch(image.uri, element)
         if image.buffer_view is not None:
-            return bytes(self.document.view(image.buffer_view, me))
-        raise self.document.error(me, "names neither a file nor a buffer view")
+            return bytes(self.document.view(image.buffer_view, element))
+        raise self.document.error(element, "names neither a file nor a buffer view")
 
     def _reserve(self) -> None:
         """Take what all pictures of the file need from the budget, before the first one is decoded."""

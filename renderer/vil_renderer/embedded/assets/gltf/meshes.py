@@ -66,28 +66,30 @@ class Meshes:
             self._made[key] = tuple(mirrored(part) if mirror else part for part in parts if part is not None)
         return self._made[key]
 
-    def _primitive(self, described: schema.MeshPrimitive, me: str, joints: int, weights: Weights) -> Primitive | None:
+    def _primitive(
+        self, described: schema.MeshPrimitive, element: str, joints: int, weights: Weights
+    ) -> Primitive | None:
         if described.mode < _TRIANGLES:
-            logger.warning("%s: %s: left out, %s are not drawn", self.document.name, me, _MODES[described.mode])
+            logger.warning("%s: %s: left out, %s are not drawn", self.document.name, element, _MODES[described.mode])
             return None
-        arrays = self._attributes(described, me)
-        self._morph(arrays, described, me, weights)
-        triangles = self._triangles(described, me, len(arrays["p_m"]))
+        arrays = self._attributes(described, element)
+        self._morph(arrays, described, element, weights)
+        triangles = self._triangles(described, element, len(arrays["p_m"]))
         if len(triangles) == 0:
             return None
-        self.document.spend(_BYTES_PER_VERTEX * max(len(arrays["p_m"]), 3 * len(triangles)), me)
+        self.document.spend(_BYTES_PER_VERTEX * max(len(arrays["p_m"]), 3 * len(triangles)), element)
         if joints:
-            arrays |= self._skinning(described, me, joints, len(arrays["p_m"]))
+            arrays |= self._skinning(described, element, joints, len(arrays["p_m"]))
         if "normal" in arrays:
             arrays["normal"] = repaired_normals(arrays["normal"], arrays["p_m"], triangles)
         else:
             arrays, triangles = faceted(arrays, triangles)
         if "uv" not in arrays:
             arrays["uv"] = np.zeros((len(arrays["p_m"]), 2), np.float32)
-        material = self.materials.get(described.material, me)
+        material = self.materials.get(described.material, element)
         return with_tangents(Primitive(triangles=triangles, material=material, **arrays))
 
-    def _attributes(self, described: schema.MeshPrimitive, me: str) -> dict[str, Array]:
+    def _attributes(self, described: schema.MeshPrimitive, element: str) -> dict[str, Array]:
         """Return arrays of one length by the names that :class:`Primitive` gives them."""
         found: dict[str, Array] = {}
         for name, field_name, types in (
@@ -100,47 +102,51 @@ class Meshes:
         ):
             index = described.attributes.get(name)
             if index is not None:
-                found[field_name] = self.accessors.floats(index, f"{me} {name}", *types)
+                found[field_name] = self.accessors.floats(index, f"{element} {name}", *types)
         if "p_m" not in found:
-            raise self.document.error(me, "has no POSITION")
+            raise self.document.error(element, "has no POSITION")
         # Tangents mean nothing without the normals they were made for.
         if "normal" not in found:
             found.pop("tangent", None)
         if "colour" in found:
             found["colour"] = _colour(found["colour"])
-        self._same_length({name: len(array) for name, array in found.items()}, me)
+        self._same_length({name: len(array) for name, array in found.items()}, element)
         return found
 
-    def _morph(self, arrays: dict[str, Array], described: schema.MeshPrimitive, me: str, weights: Weights) -> None:
+    def _morph(self, arrays: dict[str, Array], described: schema.MeshPrimitive, element: str, weights: Weights) -> None:
         """Add the morph targets at rest to places, normals and tangents."""
         if len(weights) > len(described.targets):
-            raise self.document.error(me, f"has {len(described.targets)} morph targets, but {len(weights)} weights")
+            raise self.document.error(
+                element, f"has {len(described.targets)} morph targets, but {len(weights)} weights"
+            )
         for k, weight in enumerate(weights):
             for name, field_name in (("POSITION", "p_m"), ("NORMAL", "normal"), ("TANGENT", "tangent")):
                 index = described.targets[k].get(name)
                 if not weight or index is None or field_name not in arrays:
                     continue
-                offsets = self.accessors.floats(index, f"{me} target {k} {name}", "VEC3")
-                self._same_length({"POSITION": len(arrays["p_m"]), f"target {k} {name}": len(offsets)}, me)
+                offsets = self.accessors.floats(index, f"{element} target {k} {name}", "VEC3")
+                self._same_length({"POSITION": len(arrays["p_m"]), f"target {k} {name}": len(offsets)}, element)
                 arrays[field_name] = arrays[field_name].copy()
                 arrays[field_name][:, :3] += np.float32(weight) * offsets
 
-    def _same_length(self, lengths: dict[str, int], me: str) -> None:
+    def _same_length(self, lengths: dict[str, int], element: str) -> None:
         if len(set(lengths.values())) > 1:
-            raise self.document.error(me, f"attributes differ in length: {lengths}")
+            raise self.document.error(element, f"attributes differ in length: {lengths}")
 
-    def _triangles(self, described: schema.MeshPrimitive, me: str, vertices: int) -> UintArray:
+    def _triangles(self, described: schema.MeshPrimitive, element: str, vertices: int) -> UintArray:
         if described.indices is None:
             return _topology(np.arange(vertices, dtype=np.uint32), described.mode)
-        indices = self.accessors.integers(described.indices, f"{me} indices", "SCALAR")
+        indices = self.accessors.integers(described.indices, f"{element} indices", "SCALAR")
         if indices.dtype.kind != "u":
-            raise self.document.error(f"accessor {described.indices}", f"({me} indices) holds no unsigned integers")
+            raise self.document.error(
+                f"accessor {described.indices}", f"({element} indices) holds no unsigned integers"
+            )
         if indices.max() >= vertices:
-            beyond = f"({me} indices) refers to vertex {indices.max():,}, but there are {vertices:,}"
+            beyond = f"({element} indices) refers to vertex {indices.max():,}, but there are {vertices:,}"
             raise self.document.error(f"accessor {described.indices}", beyond)
         return _topology(indices[:, 0].astype(np.uint32), described.mode)
 
-    def _skinning(self, described: schema.MeshPrimitive, me: str, joints: int, vertices: int) -> dict[str, Array]:
+    def _skinning(self, described: schema.MeshPrimitive, element: str, joints: int, vertices: int) -> dict[str, Array]:
         """Return joints and weights, the best four of eight."""
         joint_sets: list[Array] = []
         weight_sets: list[Array] = []
@@ -149,20 +155,20 @@ class Meshes:
             chosen = [described.attributes.get(name) for name in names]
             if chosen[0] is None or chosen[1] is None:
                 break
-            joint_sets.append(self.accessors.integers(chosen[0], f"{me} {names[0]}", "VEC4"))
-            weight_sets.append(self.accessors.floats(chosen[1], f"{me} {names[1]}", "VEC4"))
+            joint_sets.append(self.accessors.integers(chosen[0], f"{element} {names[0]}", "VEC4"))
+            weight_sets.append(self.accessors.floats(chosen[1], f"{element} {names[1]}", "VEC4"))
         if not joint_sets:
-            raise self.document.error(me, "has no JOINTS_0 and WEIGHTS_0, but a node shows it with a skin")
+            raise self.document.error(element, "has no JOINTS_0 and WEIGHTS_0, but a node shows it with a skin")
         for which, (of_joint, of_weight) in enumerate(zip(joint_sets, weight_sets, strict=True)):
             lengths = {f"JOINTS_{which}": len(of_joint), f"WEIGHTS_{which}": len(of_weight), "POSITION": vertices}
-            self._same_length(lengths, me)
+            self._same_length(lengths, element)
         joint = np.concatenate(joint_sets, axis=1)
         if joint.dtype.kind != "u":
-            raise self.document.error(me, "JOINTS_0 holds no unsigned integers")
+            raise self.document.error(element, "JOINTS_0 holds no unsigned integers")
         weight = np.concatenate(weight_sets, axis=1).clip(0.0)
         joint = np.where(weight > 0.0, joint, 0)
         if joint.max() >= joints:
-            raise self.document.error(me, f"refers to joint {joint.max()}, but the skin has {joints}")
+            raise self.document.error(element, f"refers to joint {joint.max()}, but the skin has {joints}")
         return _best_four(joint, weight)
 
 

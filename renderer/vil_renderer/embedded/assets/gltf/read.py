@@ -65,21 +65,21 @@ class _Skins:
     def get(self, index: int, user: str) -> Skin:
         if index not in self._made:
             described = self.document.item(self.document.gltf.skins, "skin", index, user)
-            me = f"skin {index}"
+            element = f"skin {index}"
             for joint in described.joints:
-                self.document.item(self.document.gltf.nodes, "node", joint, me)
+                self.document.item(self.document.gltf.nodes, "node", joint, element)
                 if joint not in self.positions:
-                    raise self.document.error(me, f"its joint, {label(self.document, joint)}, is not in the scene")
+                    raise self.document.error(element, f"its joint, {label(self.document, joint)}, is not in the scene")
             joints = tuple(self.positions[joint] for joint in described.joints)
-            self._made[index] = Skin(joints, self._inverse_bind(described.inverse_bind_matrices, len(joints), me))
+            self._made[index] = Skin(joints, self._inverse_bind(described.inverse_bind_matrices, len(joints), element))
         return self._made[index]
 
-    def _inverse_bind(self, index: int | None, count: int, me: str) -> FloatArray:
+    def _inverse_bind(self, index: int | None, count: int, element: str) -> FloatArray:
         if index is None:
             return np.tile(np.eye(4), (count, 1, 1))
-        matrices = self.accessors.floats(index, f"{me} inverse bind matrices", "MAT4")
+        matrices = self.accessors.floats(index, f"{element} inverse bind matrices", "MAT4")
         if len(matrices) < count:
-            raise self.document.error(me, f"{count} joints, but {len(matrices)} inverse bind matrices")
+            raise self.document.error(element, f"{count} joints, but {len(matrices)} inverse bind matrices")
         # Columns first in the file.
         return matrices[:count].reshape(-1, 4, 4).transpose(0, 2, 1).astype(np.float64)
 
@@ -95,18 +95,18 @@ class _Builder:
     def add(self, index: int, parent: int) -> None:
         """Append a node whose parent, if it has one, was added before."""
         described = self._document.gltf.nodes[index]
-        me = label(self._document, index)
+        element = label(self._document, index)
         p, q_xyzw, scale = place(self._document, index)
         self._mirrored.append((parent >= 0 and self._mirrored[parent]) != bool(np.prod(np.sign(scale)) < 0.0))
         skin = None
         primitives: tuple[Primitive, ...] = ()
         if described.mesh is not None:
-            skin = None if described.skin is None else self._skins.get(described.skin, me)
+            skin = None if described.skin is None else self._skins.get(described.skin, element)
             joints = 0 if skin is None else len(skin.joints)
             # Joints alone place a skinned mesh.
             mirror = skin is None and self._mirrored[-1]
             weights = None if described.weights is None else tuple(described.weights)
-            primitives = self._meshes.primitives(described.mesh, me, joints, mirror, weights)
+            primitives = self._meshes.primitives(described.mesh, element, joints, mirror, weights)
         light = light_of(self._document, index)
         name = described.name or f"node {index}"
         self.nodes.append(Node(name, parent, p, q_xyzw, scale, primitives, skin, light))
