@@ -23,7 +23,7 @@ from tests.support.common import ROOT, wait_until
 from tests.support.guarded_bridge import guarded_bridge
 from tests.support.programs import VIL_BRIDGE, output, run
 from tests.support.sample_snapshot import sample_snapshot
-from vil_bridge.cli.connect import BridgeAddress
+from vil_bridge.cli.bridge_client import BridgeAddress
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.access_tokens import Role, Tokens, new_token
 from vil_bridge.core.errors import ConfigError
@@ -127,14 +127,17 @@ def test_who_does_not_trust_the_authority_hangs_up(secure: tuple[HttpServer, Acc
 def test_verbs_take_exactly_the_certificate_of_their_file(
     secure: tuple[HttpServer, Access], files: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
-    url = secure[0].url.rstrip("/")
-    with BridgeAddress(url, certificate=files[0]).open("healthz", PATIENCE_S) as answer:
-        assert json.load(answer) == {"status": "ok"}
+    def health(certificate: Path | None) -> bytes:
+        bridge = BridgeAddress(secure[0].url, certificate=certificate, timeout_s=PATIENCE_S)
+        with bridge.explained():
+            return bridge.ask("GET", "healthz")
+
+    assert json.loads(health(files[0])) == {"status": "ok"}
     other = new_certificate(tmp_path, ["127.0.0.1"])[0]
     with pytest.raises(ConfigError, match=f"CERTIFICATE_VERIFY_FAILED .* does not show {other}"):
-        BridgeAddress(url, certificate=other).open("healthz", PATIENCE_S)
+        health(other)
     with pytest.raises(ConfigError, match=r"CERTIFICATE_VERIFY_FAILED .* is not trusted .* or trust its ca\.pem"):
-        BridgeAddress(url).open("healthz", PATIENCE_S)
+        health(None)
 
 
 @needs_openssl

@@ -79,7 +79,8 @@ def test_a_recording_that_does_not_come_whole_is_told_and_not_left(tmp_path: Pat
     with peer(WHOLE[:7]) as url:
         torn = given("record", url, "--seconds", "0.01", "--out", out)
         assert torn.exit_code == 3
-        assert f"{len(WHOLE) - 7} bytes still to come; the bridge has it: {url}/api/v1/recordings/a.mcap" in torn.output
+        assert f"the answer ended after 7 of {len(WHOLE)} bytes" in torn.output
+        assert f"the bridge has it: {url}/api/v1/recordings/a.mcap" in torn.output
     assert not out.exists()
     with peer(WHOLE) as url:
         assert given("record", url, "--seconds", "0.01", "--out", out).exit_code == 0
@@ -87,7 +88,7 @@ def test_a_recording_that_does_not_come_whole_is_told_and_not_left(tmp_path: Pat
         again = given("record", url, "--seconds", "0.01", "--out", out)
         assert (again.exit_code, "never replace files" in again.output) == (3, True)
         nowhere = given("record", url, "--seconds", "0.01", "--out", tmp_path / "absent" / "a.mcap")
-        assert (nowhere.exit_code, "is no folder" in nowhere.output) == (3, True)
+        assert (nowhere.exit_code, "is not a folder" in nowhere.output) == (3, True)
 
 
 @pytest.mark.wire
@@ -95,7 +96,7 @@ def test_a_recording_that_does_not_come_whole_is_told_and_not_left(tmp_path: Pat
     ("answer", "words"),
     [
         (b"SSH-2.0-OpenSSH_9.9\r\n", "no bridge answers at"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>", "is no bridge, or broke off"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>", "is not a bridge, or broke off"),
         (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n", "refuses: "),
     ],
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vil_bridge.cli.exit_codes import disk_trouble_told
+from vil_bridge.cli.exit_codes import explained_disk_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +86,7 @@ def dataset(
         }
         wanted = _planned(told)
     with (
-        disk_trouble_told(out, "the same command goes on where it stopped"),
+        explained_disk_errors(out, "the same command goes on where it stopped"),
         _progress(quiet=as_json) as on_progress,
         redirect_stdout(sys.stderr),  # Ray prints of its workers
     ):

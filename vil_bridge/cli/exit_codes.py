@@ -9,11 +9,11 @@ from pathlib import Path
 
 import typer
 
-__all__ = ["Exit", "disk_trouble_told"]
+__all__ = ["Exit", "explained_disk_errors"]
 
 
 class Exit(IntEnum):
-    """What the process tells whoever started it; what is configured and cannot be had is ``CONFIG`` too."""
+    """Exit code of the process; ``CONFIG`` also stands for something configured that is not available."""
 
     OK = 0
     BUG = 1
@@ -23,15 +23,15 @@ class Exit(IntEnum):
 
 
 @contextmanager
-def disk_trouble_told(out: Path, cure: str) -> Iterator[None]:
-    """Say what the system says of a file that cannot be read or written, instead of a traceback.
+def explained_disk_errors(out: Path, cure: str) -> Iterator[None]:
+    """Print the reason why a file cannot be read or written, instead of a traceback.
 
     Args:
-        out: what is written, named where the system names no file.
-        cure: what to do.
+        out: file or folder that is written; printed where the system names no file.
+        cure: next step.
 
     Raises:
-        typer.Exit: there was trouble.
+        typer.Exit: after an OSError.
     """
     try:
         yield

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from vil_bridge.cli.exit_codes import disk_trouble_told
+from vil_bridge.cli.exit_codes import explained_disk_errors
 
 __all__ = ["export"]
 
@@ -29,7 +29,7 @@ def export(
     """Write a recording for other programs: EuRoC and TUM (evo, VIO), CSV, PNG, ROS 2 (a bag in MCAP)."""
     from vil_bridge.tools.export import export as write
 
-    with disk_trouble_told(out, "nothing was kept: give it room, or another folder"):
+    with explained_disk_errors(out, "nothing was kept: give it room, or another folder"):
         written = write(file, to.value, out)
     for name, count in written.items():
         typer.echo(f"{out}/{name}: {count}" if to is not _Kind.ROS2 else f"{name}: {count}")

@@ -41,7 +41,7 @@ def fly(
         raise typer.BadParameter("--axes takes four numbers, such as 4,3,1,0")
     forward, left, up, turning = (int(number) for number in numbers)
     bridge = reach(where, sets, token_file, role="control")
-    link = VehicleClient(bridge.url, subject, bridge.headers, bridge.tls() if bridge.url.startswith("https:") else None)
+    link = VehicleClient(bridge.url, subject, bridge.headers, bridge.tls)
     with contextlib.ExitStack() as stack:
         stack.callback(link.close)
         try:
@@ -55,5 +55,5 @@ def fly(
             typer.echo(f"error: {exc}", err=True)
             raise typer.Exit(Exit.CHECK_FAILED) from None
         except OSError:
-            typer.echo(f"no bridge answers at {bridge.url}: is `vil-bridge run` up?", err=True)
+            typer.echo(f"no bridge answers at {bridge.site}: is `vil-bridge run` up?", err=True)
             raise typer.Exit(Exit.CHECK_FAILED) from None

@@ -61,19 +61,13 @@ def link(
     token_file: TokenFile = None,
 ) -> None:
     """Print a link that lets one browser into a running bridge, once, within ten minutes."""
-    import http.client
-    import json
+    from vil_bridge.web.client.connection import path_of
+    from vil_bridge.web.schemas.login import LinkOut
 
-    from vil_bridge.cli.exit_codes import Exit
-
-    bridge = reach(where, sets, token_file, role="control")
-    body = json.dumps({"role": "control" if control else "view"}).encode()
-    try:
-        with bridge.open("api/v1/login-links", _TIMEOUT_S, body) as answer:
-            print(f"{bridge.url}/{json.load(answer)['path']}")
-    except (OSError, http.client.HTTPException, ValueError, KeyError) as exc:
-        typer.echo(f"no link: {exc} ({bridge.url})", err=True)
-        raise typer.Exit(Exit.CHECK_FAILED) from None
+    bridge = reach(where, sets, token_file, role="control", timeout_s=_TIMEOUT_S)
+    with bridge.explained():
+        body = {"role": "control" if control else "view"}
+        print(f"{bridge.url}{bridge.put(LinkOut, path_of('login-links'), body, 'POST').path}")
 
 
 @keys.command()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vil_bridge.cli.exit_codes import disk_trouble_told
+from vil_bridge.cli.exit_codes import explained_disk_errors
 from vil_bridge.cli.options import Sets
 from vil_bridge.core.errors import ConfigError
 
@@ -84,7 +84,7 @@ def _config(file: Path, config: Path | None, sets: list[str] | None, *, rate: fl
 def _offline(file: Path, out: Path, scene: str | None, cameras: list[str] | None) -> None:
     from vil_bridge.tools.replay.replay import replay_offline
 
-    with disk_trouble_told(out, "nothing was kept: give it room, or another folder"):
+    with explained_disk_errors(out, "nothing was kept: give it room, or another folder"):
         told = replay_offline(file, out, scene=scene, cameras=cameras)
     pictures = ", ".join(f"{name} {count}" for name, count in told.pictures.items()) or "none"
     typer.echo(

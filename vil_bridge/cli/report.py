@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vil_bridge.cli.connect import BridgeAddress, ConnectionRejected, TokenFile, reach
-from vil_bridge.cli.exit_codes import Exit, disk_trouble_told
+from vil_bridge.cli.connect import TokenFile, reach
+from vil_bridge.cli.exit_codes import explained_disk_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["report"]
+    from vil_bridge.cli.bridge_client import BridgeAddress
 
-_TIMEOUT_S = 10.0
+__all__ = ["report"]
 
 
 def report(
     file: Annotated[
         Path | None,
-        typer.Argument(exists=True, dir_okay=False, help="Recording, or saved ledger; none = a running bridge."),
+        typer.Argument(exists=True, dir_okay=False, help="Recording or saved ledger; none = a running bridge."),
     ] = None,
     url: Annotated[str, typer.Option(help="Address of the running bridge's status page.")] = "http://127.0.0.1:8080",
     token_file: TokenFile = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Page to write.")] = Path("report.html"),
     save: Annotated[
-        Path | None, typer.Option(help="Keep the frames too, as lines of JSON, to report of them later.")
+        Path | None, typer.Option(help="Save the frames too, as lines of JSON, for a later report.")
     ] = None,
 ) -> None:
-    """Draw where the time of every frame went, as one page of HTML.
+    """Write a report of where the time of every frame went, as one page of HTML.
 
-    Latency of each stage, glass to glass of every frame, gaps, drops by reason, what the warp did, and of a recording
-    how wrong the predicted poses were: `vil-bridge report flight.mcap -o flight.html`, `vil-bridge report`,
+    It shows the latency of each stage, glass to glass of every frame, gaps, drops by reason, the warp, and for a
+    recording the errors of the predicted poses: `vil-bridge report flight.mcap -o flight.html`, `vil-bridge report`,
     `vil-bridge report --save flight.jsonl`.
     """
     from vil_bridge.core.errors import ConfigError
@@ -43,14 +43,14 @@ def report(
 
     for made in filter(None, (out, save)):
         if file is not None and made.exists() and made.samefile(file):
-            raise ConfigError(f"{made} is what the report is made of: choose another name")
+            raise ConfigError(f"{made} is the input of the report: choose another name")
     if file is not None and is_recording(file):
         ledgers, errors = recorded_report(file)
     else:
-        lines = file.read_bytes().splitlines() if file is not None else _asked(reach(url, token_file=token_file))
+        lines = file.read_bytes().splitlines() if file is not None else _ledger_lines(reach(url, token_file=token_file))
         ledgers, errors = read_ledger(lines), {}
     page = report_page(ledgers, errors)
-    with disk_trouble_told(out, "give it room, or another name"):
+    with explained_disk_errors(out, "give it room, or another name"):
         if save is not None:
             save.write_bytes(b"".join(map(ledger_lines, ledgers)))
         out.write_text(page, encoding="utf-8")
@@ -58,26 +58,14 @@ def report(
     typer.echo(f"{out}: frames of {frames}")
 
 
-def _asked(bridge: BridgeAddress) -> Iterator[bytes]:
-    """Lines of all cameras' ledgers.
+def _ledger_lines(bridge: BridgeAddress) -> Iterator[bytes]:
+    """Yield the lines of all cameras' ledgers.
 
     Raises:
-        typer.Exit: no bridge answers.
+        typer.Exit: the bridge does not answer, or refuses.
     """
-    import http.client
-    import json
-    import urllib.parse
+    from vil_bridge.web.client.connection import path_of
 
-    try:
-        with bridge.open("api/v1/cameras", _TIMEOUT_S) as answer:
-            cameras = list(json.load(answer))
-        for camera in cameras:
-            with bridge.open(f"api/v1/ledger/{urllib.parse.quote(camera)}", _TIMEOUT_S) as answer:
-                yield from answer.read().splitlines()
-    except ConnectionRejected as exc:
-        typer.echo(f"the bridge at {bridge.url} refuses: {exc}; does it want --token-file?", err=True)
-        raise typer.Exit(Exit.CHECK_FAILED) from exc
-    except (OSError, http.client.HTTPException, ValueError) as exc:
-        text = f"no bridge answers at {bridge.url} ({exc}): is `vil-bridge run` up, and `http.port` this one?"
-        typer.echo(text, err=True)
-        raise typer.Exit(Exit.CHECK_FAILED) from exc
+    with bridge.explained():
+        for camera in bridge.get(dict[str, Any], path_of("cameras")):
+            yield from bridge.ask("GET", path_of("ledger", camera)).splitlines()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vil_bridge.cli.connect import BridgeAddress, ConnectionRejected, TokenFile, Where, reach
+from vil_bridge.cli.connect import TokenFile, Where, reach
 from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.options import Sets
 from vil_bridge.core.text import printable
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.table import Table
+
+    from vil_bridge.cli.bridge_client import BridgeAddress
 
 __all__ = ["rows_of", "table_of", "top"]
 
@@ -50,7 +52,7 @@ def top(
     import contextlib
     import sys
 
-    bridge = reach(where, sets, token_file)
+    bridge = reach(where, sets, token_file, timeout_s=_TIMEOUT_S)
     samples = _samples(bridge)
     with contextlib.suppress(KeyboardInterrupt):
         if not (as_json or once) and sys.stdout.isatty():
@@ -61,27 +63,27 @@ def top(
                 sys.stdout.flush()
                 if once:
                     return
-        typer.echo(f"the bridge at {bridge.url} has ended", err=True)
+        typer.echo(f"the bridge at {bridge.site} has ended", err=True)
 
 
 def _samples(bridge: BridgeAddress) -> Iterator[dict[str, Any]]:
-    """Statuses of the bridge four times a second, until it is gone.
+    """Yield the status of the bridge four times a second, until it is gone.
 
     Raises:
         typer.Exit: it never answered.
     """
-    import http.client
     import time
+
+    from vil_bridge.web.client.errors import RestError
 
     seen, misses = False, 0
     due_s = time.monotonic()
     while misses < _MISSES:
         try:
             sample = _fetch(bridge)
-        except (OSError, http.client.HTTPException, ValueError) as exc:
+        except RestError as exc:
             if not seen:
-                text = f"no bridge answers at {bridge.url} ({exc}): is `vil-bridge run` up, and this what it printed?"
-                typer.echo(text, err=True)
+                typer.echo(bridge.problem(exc), err=True)
                 raise typer.Exit(Exit.CHECK_FAILED) from None
             misses += 1
         else:
@@ -92,26 +94,22 @@ def _samples(bridge: BridgeAddress) -> Iterator[dict[str, Any]]:
 
 
 def _fetch(bridge: BridgeAddress) -> dict[str, Any]:
-    """The status.
+    """Return the status.
 
     Raises:
-        ConfigError: the bridge asks for a token, or for another one, or its certificate is not trusted.
-        OSError, http.client.HTTPException, ValueError: nobody answers with one.
+        ConfigError: the bridge asks for a token, or for another one.
+        RestError: nothing answers, or not a bridge.
     """
-    import http.client
-    import json
-
     from vil_bridge.core.errors import ConfigError
+    from vil_bridge.web.client.connection import path_of
+    from vil_bridge.web.client.errors import NotAllowed, RestError
 
     try:
-        with bridge.open("api/v1/status", _TIMEOUT_S) as answer:
-            status = json.load(answer)
-    except ConnectionRejected as exc:
-        if exc.status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
-            raise ConfigError(f"{bridge.url}: {exc}; give --token-file, or its file") from None
-        raise
-    if not isinstance(status, dict) or "sources" not in status:
-        raise ValueError("something else answers")
+        status = bridge.get(dict[str, Any], path_of("status"))
+    except NotAllowed as exc:
+        raise ConfigError(f"{bridge.site}: {exc.status}: {exc}; give --token-file, or its file") from None
+    if "sources" not in status:
+        raise RestError(200, "the answer is not the status of a bridge")
     return status
 
 

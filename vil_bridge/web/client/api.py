@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +25,7 @@ from vil_bridge.monitoring.snapshot import (
     StageView,
     StreamView,
 )
-from vil_bridge.web.client.connection import HttpConnection, line_of, path_of, strange, value_of
+from vil_bridge.web.client.connection import HttpConnection, line_of, path_of, unexpected, value_of
 from vil_bridge.web.client.live import LiveReader
 from vil_bridge.web.schemas.controls import FaultsOut, MountView, PropBody, PropView, ReloadView
 from vil_bridge.web.schemas.lighting import LampsView, LightingBody, LightingPatch
@@ -58,7 +59,8 @@ class BridgeApi:
     def __init__(
         self, url: str, *, token: str | None = None, ca_file: Path | None = None, timeout_s: float = 10.0
     ) -> None:
-        self._bridge = HttpConnection(url, token, ca_file, timeout_s)
+        tls = ssl.create_default_context(cafile=ca_file) if url.startswith("https:") else None
+        self._bridge = HttpConnection(url, token, tls, timeout_s)
 
     # --- state ----------------------------------------------------------------------------------
 
@@ -140,7 +142,7 @@ class BridgeApi:
         try:
             (ledger,) = read_ledger(text.splitlines())
         except (ProtocolError, ValueError):
-            raise strange(text) from None
+            raise unexpected(text) from None
         return ledger
 
     def get_scene(self) -> SceneView:
@@ -327,4 +329,4 @@ def _event(kind: str, text: str) -> Any:
     try:
         return _EVENTS[kind].validate_json(text)
     except ValidationError:
-        raise strange(text.encode()) from None
+        raise unexpected(text.encode()) from None
