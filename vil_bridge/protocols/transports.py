@@ -1,16 +1,20 @@
-"""Ways to an autopilot: a serial line, UDP or TCP, read by the event loop without waiting."""
+"""Transports to an autopilot: a serial line, UDP or TCP, read by the event loop without waiting."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import socket
 from collections import Counter
-from typing import Final, Protocol
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Protocol, Self
 
 import serial
 
+from vil_bridge.core.clock import now_ns
 from vil_bridge.core.network import local_address, resolve
 from vil_bridge.core.supervisor import Status
 
@@ -19,14 +23,18 @@ __all__ = [
     "TcpTransport",
     "Transport",
     "TransportAddress",
+    "TransportReader",
     "UdpTransport",
     "open_serial",
     "open_tcp",
-    "open_wire",
+    "open_transport",
 ]
+
+logger = logging.getLogger(__name__)
 
 _READ_BYTES: Final = 65536
 _MAX_FOREIGN_PER_READ: Final = 64
+_MAX_READS_PER_WAKE: Final = 64
 _RETRY_S: Final = 0.2
 _CONNECT_S: Final = 3.0
 
@@ -95,30 +103,19 @@ class TransportAddress(Protocol):
         ...
 
 
-class SerialTransport:
-    """A serial line (implements :class:`Transport`).
-
-    Args:
-        device: path.
-        baud: bits per second.
-        protocol: spoken on it, for people.
-
-    Raises:
-        OSError: the device is absent (ENOENT), used by somebody else, or broken.
-        ValueError: it refuses the baud rate.
-    """
+class _StreamTransport:
+    """A descriptor of a stream that ends when it hangs up (implements :class:`Transport`)."""
 
     datagrams = False
 
-    def __init__(self, device: str, baud: int, protocol: str) -> None:
-        # The inter-byte timeout sets VMIN to 1: only then does an empty read mean that the line hung up.
-        self._port = serial.Serial(device, baud, timeout=0, write_timeout=0, inter_byte_timeout=0, exclusive=True)
-        self.place = f"{device} at {baud} baud"
-        self.cure = f"check the baud rate and that {protocol} is enabled on the autopilot's port"
+    def __init__(self, stream: serial.Serial | socket.socket, place: str, cure: str) -> None:
+        self._stream = stream
+        self.place = place
+        self.cure = cure
 
     def fileno(self) -> int:
         """Implement :class:`Transport`."""
-        return int(self._port.fileno())
+        return int(self._stream.fileno())
 
     def receive(self) -> bytes | None:
         """Implement :class:`Transport`."""
@@ -140,32 +137,52 @@ class SerialTransport:
 
     def close(self) -> None:
         """Implement :class:`Transport`."""
-        self._port.close()
+        self._stream.close()
 
 
-async def open_wire(line: TransportAddress, status: Status) -> Transport:
-    """Return the wire that a configuration describes; a serial device is waited for.
+class SerialTransport(_StreamTransport):
+    """A serial line.
+
+    Args:
+        device: path.
+        baud: bits per second.
+        protocol: spoken on it, for people.
+
+    Raises:
+        OSError: the device is absent (ENOENT), used by another program, or broken.
+        ValueError: it refuses the baud rate.
+    """
+
+    def __init__(self, device: str, baud: int, protocol: str) -> None:
+        # The inter-byte timeout sets VMIN to 1: only then does an empty read mean that the line hung up.
+        port = serial.Serial(device, baud, timeout=0, write_timeout=0, inter_byte_timeout=0, exclusive=True)
+        cure = f"check the baud rate and that {protocol} is enabled on the autopilot's port"
+        super().__init__(port, f"{device} at {baud} baud", cure)
+
+
+async def open_transport(address: TransportAddress, status: Status) -> Transport:
+    """Return the transport that a configuration describes; a serial device is waited for.
 
     Raises:
         OSError: UDP: the other side is unknown, no interface leads there, or the port is taken.
     """
-    if line.device is not None:
-        return await open_serial(line.device, line.baud, status, "MAVLink")
+    if address.device is not None:
+        return await open_serial(address.device, address.baud, status, "MAVLink")
     try:
-        peer_ip = await resolve(line.peer, line.port)
-        wire = UdpTransport(peer_ip, line.port, line.peer_port, status.counters)
+        peer_ip = await resolve(address.peer, address.port)
+        transport = UdpTransport(peer_ip, address.port, address.peer_port, status.counters)
     except OSError as exc:
         why = exc.strerror or exc
-        raise OSError(exc.errno, f"cannot listen on UDP port {line.port} to {line.peer}: {why}") from exc
-    status.facts.update(address=peer_ip, interface=f"{wire.local_ip}:{wire.port}")
-    return wire
+        raise OSError(exc.errno, f"cannot listen on UDP port {address.port} to {address.peer}: {why}") from exc
+    status.facts.update(address=peer_ip, interface=f"{transport.local_ip}:{transport.port}")
+    return transport
 
 
 async def open_serial(device: str, baud: int, status: Status, protocol: str) -> SerialTransport:
     """Open a device as soon as it exists; report what is missing until then."""
     while True:
         try:
-            wire = SerialTransport(device, baud, protocol)
+            transport = SerialTransport(device, baud, protocol)
         except (OSError, ValueError) as exc:
             if isinstance(exc, OSError) and exc.errno == errno.ENOENT:
                 status.waiting(f"{device} does not exist: is the autopilot connected and powered?")
@@ -173,7 +190,7 @@ async def open_serial(device: str, baud: int, status: Status, protocol: str) -> 
                 status.waiting(f"{device} cannot be opened: {exc}")
         else:
             status.facts["device"] = device
-            return wire
+            return transport
         await asyncio.sleep(_RETRY_S)
 
 
@@ -199,41 +216,11 @@ async def open_tcp(host: str, port: int, status: Status) -> TcpTransport:
         await asyncio.sleep(_RETRY_S)
 
 
-class TcpTransport:
-    """A TCP connection (implements :class:`Transport`)."""
-
-    datagrams = False
-    cure = "something else than an autopilot listens there"
+class TcpTransport(_StreamTransport):
+    """A TCP connection."""
 
     def __init__(self, sock: socket.socket, place: str) -> None:
-        self._socket = sock
-        self.place = place
-
-    def fileno(self) -> int:
-        """Implement :class:`Transport`."""
-        return self._socket.fileno()
-
-    def receive(self) -> bytes | None:
-        """Implement :class:`Transport`."""
-        try:
-            return self._socket.recv(_READ_BYTES)
-        except BlockingIOError:
-            return None
-        except OSError:
-            return b""
-
-    def send(self, frame: bytes) -> bool:
-        """Implement :class:`Transport`."""
-        try:
-            return self._socket.send(frame) == len(frame)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True  # the reader sees the same hang-up
-
-    def close(self) -> None:
-        """Implement :class:`Transport`."""
-        self._socket.close()
+        super().__init__(sock, place, "something else than an autopilot listens there")
 
 
 class UdpTransport:
@@ -322,3 +309,62 @@ class UdpTransport:
     def close(self) -> None:
         """Implement :class:`Transport`."""
         self._socket.close()
+
+
+class TransportReader:
+    """Reader of a transport; use it as a context manager in a running loop.
+
+    Args:
+        name: of the user of the reader, for the log.
+        transport: to read.
+        on_data: called with what came at once, a whole datagram where there are such, and its arrival time.
+        on_read: called when all that waited was taken.
+
+    Attributes:
+        ended: done when the transport hung up; raises what a callback raised.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        transport: Transport,
+        on_data: Callable[[bytes, int], None],
+        on_read: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._name = name
+        self._transport = transport
+        self._on_data = on_data
+        self._on_read = on_read
+
+    def __enter__(self) -> Self:
+        asyncio.get_running_loop().add_reader(self._transport.fileno(), self._on_readable)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        asyncio.get_running_loop().remove_reader(self._transport.fileno())
+
+    def _on_readable(self) -> None:
+        try:
+            self._drain()
+        except Exception as exc:
+            if not self.ended.done():
+                self.ended.set_exception(exc)
+
+    def _drain(self) -> None:
+        for _ in range(_MAX_READS_PER_WAKE):
+            data = self._transport.receive()
+            t_arrival_ns = now_ns()
+            if data is None:
+                break
+            if not data:
+                logger.info("%s: %s hung up", self._name, self._transport.place)
+                # A level-triggered loop would call again and again until somebody has noticed.
+                asyncio.get_running_loop().remove_reader(self._transport.fileno())
+                if not self.ended.done():
+                    self.ended.set_result(None)
+                break
+            self._on_data(data, t_arrival_ns)
+        self._on_read()

@@ -16,7 +16,7 @@ from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceFrame, SourceReset
 from vil_bridge.protocols.mavlink import messages as mavlink
-from vil_bridge.protocols.transports import Transport, open_wire
+from vil_bridge.protocols.transports import Transport, open_transport
 
 __all__ = ["MavlinkVehicleSource"]
 
@@ -47,7 +47,7 @@ class MavlinkVehicleSource:
         """
         while True:
             try:
-                opened = await open_wire(self._config, status)
+                opened = await open_transport(self._config, status)
             except OSError as exc:
                 raise SourceUnavailable(exc.strerror or str(exc)) from exc
             with closing(opened) as wire:

@@ -15,8 +15,7 @@ from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceReset
 from vil_bridge.protocols import msp
-from vil_bridge.protocols.transport_reader import TransportReader
-from vil_bridge.protocols.transports import Transport, open_serial, open_tcp
+from vil_bridge.protocols.transports import Transport, TransportReader, open_serial, open_tcp
 
 __all__ = ["MspImuSource"]
 

@@ -25,7 +25,7 @@ from vil_bridge.outputs.mavlink.messages import FRAME_IDS, Measured, Spread, mes
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.connection import MavlinkConnection
-from vil_bridge.protocols.transports import Transport, open_wire
+from vil_bridge.protocols.transports import Transport, open_transport
 
 __all__ = ["MavlinkPoseOutput"]
 
@@ -70,7 +70,7 @@ class MavlinkPoseOutput:
         """
         while True:
             try:
-                opened = await open_wire(self._config, self.status)
+                opened = await open_transport(self._config, self.status)
             except OSError as exc:
                 raise SinkError(exc.strerror or str(exc)) from exc
             with closing(opened) as wire:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
-from vil_bridge.protocols.transport_reader import TransportReader
-from vil_bridge.protocols.transports import Transport
+from vil_bridge.protocols.transports import Transport, TransportReader
 
 __all__ = ["Address", "MavlinkConnection"]
 
@@ -21,7 +20,7 @@ class MavlinkConnection(TransportReader):
 
     Args:
         name: of the user of the connection, for the log.
-        wire: to read and write.
+        transport: to read and write.
         address: to send as.
         counters: gets ``bad_crc``, ``garbage_bytes``, ``malformed`` (datagrams) and ``unsent``.
         on_message: called with a message and its arrival time.
@@ -31,13 +30,13 @@ class MavlinkConnection(TransportReader):
     def __init__(
         self,
         name: str,
-        wire: Transport,
+        transport: Transport,
         address: Address,
         counters: Counter[str],
         on_message: Callable[[framing.MavlinkMessage, int], None],
         on_read: Callable[[], None] = lambda: None,
     ) -> None:
-        super().__init__(name, wire, self._take, on_read)
+        super().__init__(name, transport, self._handle, on_read)
         self._address = address
         self._counters = counters
         self._on_message = on_message
@@ -50,10 +49,10 @@ class MavlinkConnection(TransportReader):
         system, component = self._address
         frame = framing.encode(body, self._sequence, system=system, component=component)
         self._sequence += 1
-        if not self._wire.send(frame):
+        if not self._transport.send(frame):
             self._counters["unsent"] += 1
 
-    def _take(self, data: bytes, t_arrival_ns: int) -> None:
+    def _handle(self, data: bytes, t_arrival_ns: int) -> None:
         for message in self._parser.feed(data):
             self._on_message(message, t_arrival_ns)
         self._count()
@@ -61,11 +60,11 @@ class MavlinkConnection(TransportReader):
     def _count(self) -> None:
         """Keep the parser's counts of this opening in the owner's counters."""
         parser, counters = self._parser, self._counters
-        if self._wire.datagrams:
+        if self._transport.datagrams:
             parser.end()
         bad_crc, garbage = self._last_counts
         if (parser.bad_crc, parser.garbage) != self._last_counts:
             counters["bad_crc"] += parser.bad_crc - bad_crc
             counters["garbage_bytes"] += parser.garbage - garbage
-            counters["malformed"] += self._wire.datagrams  # in a stream there is nothing to count but bytes
+            counters["malformed"] += self._transport.datagrams  # in a stream there is nothing to count but bytes
             self._last_counts = (parser.bad_crc, parser.garbage)
