@@ -42,11 +42,11 @@ def bench(
     from vil_bridge.tools.bench.compensate import bench_compensate
     from vil_bridge.tools.bench.dashboard import bench_dashboard
     from vil_bridge.tools.bench.fleet import bench_fleet
-    from vil_bridge.tools.bench.graphics_info import gl_machine
     from vil_bridge.tools.bench.ingest import bench_ingest, reference_rows
     from vil_bridge.tools.bench.klt import bench_klt
     from vil_bridge.tools.bench.path import bench_path
     from vil_bridge.tools.bench.prediction import bench_prediction
+    from vil_bridge.tools.bench.render.reference import gl_machine
     from vil_bridge.tools.bench.render.table import bench_render
     from vil_bridge.tools.bench.stream import bench_stream, warp_rows
     from vil_bridge.tools.bench.vehicles import RATIO_AT, bench_vehicles

@@ -54,7 +54,7 @@ def discover(
 
 def _nothing(result: Search, hosts: Sequence[str], timeout_s: float) -> str:
     """What was tried, what came back, and the next step."""
-    from vil_bridge.tools.doctor.interfaces import interfaces
+    from vil_bridge.tools.doctor.network import interfaces
 
     own = ", ".join(f"{i.address} ({i.name})" for i in interfaces()) or "none"
     lines = [f"no mocap server answered within {timeout_s:g} s"]
@@ -76,7 +76,7 @@ def _way(target: str) -> str:
     """How a computer is reached, and what TCP says where a port was given."""
     import socket
 
-    from vil_bridge.tools.doctor.interfaces import route_to
+    from vil_bridge.tools.doctor.network import route_to
 
     host, _, port = target.partition(":")
     route = route_to(host)

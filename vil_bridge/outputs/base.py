@@ -15,7 +15,7 @@ from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.outputs.sink_thread import SinkThread
-from vil_bridge.protocols.image_codecs.raw import gray_rows
+from vil_bridge.protocols.image_codecs import gray_rows
 
 __all__ = ["OpenSink", "SenderConfig", "kind_of", "upright"]
 

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
 from vil_bridge.protocols import foxglove
-from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
+from vil_bridge.protocols.image_codecs import encode_jpeg
 from vil_bridge.recording.actor_poses import Placing
 from vil_bridge.recording.event_codec import EventEncoder
 from vil_bridge.recording.mcap_writer import McapFile

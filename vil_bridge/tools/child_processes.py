@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import ClassVar, Final, Self, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 from vil_bridge.core.errors import VilBridgeError
 
-__all__ = ["ProcessGroup", "free_ports"]
+__all__ = ["ProcessGroup", "child", "free_ports", "stop_and_report"]
 
 _T = TypeVar("_T")
 _STOP_TIMEOUT_S: Final = 5.0
@@ -186,3 +189,30 @@ def _busy_s(pid: int) -> float:
     except (OSError, ValueError):
         return 0.0
     return total_ns / 1e9
+
+
+_SPAWN = multiprocessing.get_context("spawn")
+
+
+@contextlib.contextmanager
+def child(target: Callable[..., None], *arguments: Any) -> Iterator[Connection]:
+    """Run a peer in its own process until the block ends."""
+    ours, theirs = _SPAWN.Pipe()
+    process = _SPAWN.Process(target=target, args=(theirs, *arguments), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        yield ours
+    finally:
+        with contextlib.suppress(BrokenPipeError):
+            ours.send("stop")
+        process.join(5.0)
+        if process.is_alive():
+            process.terminate()
+            process.join()
+
+
+def stop_and_report(conn: Connection) -> Any:
+    """End a peer and return its report."""
+    conn.send("stop")
+    return conn.recv()

@@ -85,7 +85,7 @@ async def _mavlink(pieces: list[bytes]) -> None:
     )
     for talk in talks:
         for t_ns, piece in enumerate(pieces):
-            talk._port._take(piece, t_ns)
+            talk._port._handle(piece, t_ns)
             talk.on_read()
         talk.on_housekeeping(10**12)
 

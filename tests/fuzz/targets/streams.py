@@ -23,7 +23,7 @@ from vil_bridge.monitoring.report.figures import figures_of
 from vil_bridge.outputs.rtp.reports import receiver_reports
 from vil_bridge.outputs.stream.fec import decode_report, is_from, packets, stream_id
 from vil_bridge.outputs.stream.messages import ImuReport, decode_request
-from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
+from vil_bridge.protocols.image_codecs import encode_jpeg
 
 __all__ = ["TARGETS"]
 

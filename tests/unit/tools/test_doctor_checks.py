@@ -15,10 +15,8 @@ from tests.support.programs import Program
 from vil_bridge.config.root import ActorConfig
 from vil_bridge.core.supervisor import ComponentState, StatusReport
 from vil_bridge.core.types import ClockExchange, ImuSample, SkeletonFrame, SkeletonModel, SourceFrame
-from vil_bridge.tools.doctor.devices import check_serial
 from vil_bridge.tools.doctor.examine import as_text, examine, report_header
 from vil_bridge.tools.doctor.finding import Finding, State, fail, ok, warn
-from vil_bridge.tools.doctor.interfaces import Interface, interfaces, route_to
 from vil_bridge.tools.doctor.kernel import (
     check_clock_source,
     check_clock_sync,
@@ -29,7 +27,16 @@ from vil_bridge.tools.doctor.kernel import (
     check_udp_errors,
     udp_errors,
 )
-from vil_bridge.tools.doctor.network import check_interfaces, check_multicast, check_port, check_route
+from vil_bridge.tools.doctor.network import (
+    Interface,
+    check_interfaces,
+    check_multicast,
+    check_port,
+    check_route,
+    check_serial,
+    interfaces,
+    route_to,
+)
 from vil_bridge.tools.doctor.software import check_extra, check_gl, check_jpeg, check_sdks, check_video
 from vil_bridge.tools.doctor.watch import (
     SourceActivity,

@@ -29,7 +29,7 @@ from vil_bridge.outputs.base import OpenSink, kind_of
 from vil_bridge.outputs.foxglove.config import FoxgloveConfig
 from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.protocols import foxglove
-from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
+from vil_bridge.protocols.image_codecs import encode_jpeg
 
 __all__ = ["FoxgloveOutput"]
 

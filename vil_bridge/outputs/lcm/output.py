@@ -16,7 +16,7 @@ from vil_bridge.outputs.lcm.config import LcmConfig
 from vil_bridge.outputs.lcm.messages import encode_image, encode_imu, encode_pose
 from vil_bridge.outputs.new_samples import WorldNews
 from vil_bridge.outputs.sink_thread import SinkThread
-from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
+from vil_bridge.protocols.image_codecs import encode_jpeg
 
 __all__ = ["LcmOutput"]
 

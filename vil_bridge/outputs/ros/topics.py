@@ -19,7 +19,7 @@ from vil_bridge.core.types import ImageArray
 from vil_bridge.outputs.base import kind_of, upright
 from vil_bridge.outputs.new_samples import WorldNews
 from vil_bridge.outputs.ros.config import RosConfigBase
-from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
+from vil_bridge.protocols.image_codecs import encode_jpeg
 from vil_bridge.protocols.ros_messages import Distro, Messages, TransformLink
 from vil_bridge.protocols.ros_topics import Topic
 

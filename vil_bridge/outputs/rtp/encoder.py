@@ -18,7 +18,7 @@ from vil_bridge.core.errors import SinkError
 from vil_bridge.core.types import ImageArray
 from vil_bridge.outputs.rtp.config import RtpConfig
 from vil_bridge.outputs.rtp.packets import H264, HEVC, NalSyntax, nal_units
-from vil_bridge.protocols.image_codecs.raw import stored_rows
+from vil_bridge.protocols.image_codecs import stored_rows
 
 __all__ = ["VideoEncoder", "i420", "open_encoder"]
 

@@ -12,6 +12,7 @@ from vil_bridge.config.root import ActorConfig, BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
+from vil_bridge.tools.align.proposal import STEPS
 from vil_bridge.tools.align.sampling import SampleRecorder, recording
 from vil_bridge.tools.align.segmentation import (
     BodyMotion,
@@ -22,7 +23,6 @@ from vil_bridge.tools.align.segmentation import (
     find_rests,
     mean_pose,
 )
-from vil_bridge.tools.align.steps import STEPS
 
 __all__ = ["Say", "lead_moves", "lead_spots", "record_shaking", "record_wand", "spots"]
 
@@ -75,7 +75,7 @@ class _Voice:
 
 
 async def lead_moves(config: BridgeConfig, actor: str, say: Say, timeout_s: float) -> list[BodyMotion]:
-    """Record the moves of :data:`~vil_bridge.tools.align.steps.STEPS`.
+    """Record the moves of :data:`~vil_bridge.tools.align.proposal.STEPS`.
 
     Raises:
         CalibrationError: the time is over.

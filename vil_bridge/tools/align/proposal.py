@@ -1,9 +1,9 @@
-"""Proposed configuration from the recorded moves."""
+"""Moves of an alignment, and the configuration that is proposed from their recording."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,9 +21,25 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.align.axes import Axes, attitude_problem, body_attitude, find_axes
 from vil_bridge.tools.align.pivot import Pivot, find_pivot
 from vil_bridge.tools.align.segmentation import BodyMotion, CalibrationError
-from vil_bridge.tools.align.steps import STEPS
 
-__all__ = ["EstimatedMount", "Proposal", "mounting_of", "propose", "transform_keys"]
+__all__ = ["STEPS", "EstimatedMount", "Proposal", "Step", "mounting_of", "propose", "transform_keys"]
+
+
+class Step(NamedTuple):
+    """One move between two rests."""
+
+    name: str
+    prompt: str
+
+
+STEPS: Final = (
+    Step("forward", "move it forward, the way its nose points, by half a metre or more, without turning it"),
+    Step("left", "move it to its left by half a metre or more, without turning it"),
+    Step("up", "move it straight up by half a metre"),
+    Step("turn", "turn it to the left by a quarter turn, where it is"),
+    Step("tilt", "tilt it forward, back and to both sides by 45 degrees, its centre in one place"),
+)
+
 
 UpAxis = Literal["y", "z"]
 
@@ -63,7 +79,7 @@ class Proposal:
 
 
 def mounting_of(moves: list[BodyMotion]) -> EstimatedMount:
-    """Evaluate the moves of :data:`~vil_bridge.tools.align.steps.STEPS`.
+    """Evaluate the moves of :data:`~vil_bridge.tools.align.proposal.STEPS`.
 
     Raises:
         CalibrationError: the moves are ambiguous, or the data cannot be right: the reason and what to check.

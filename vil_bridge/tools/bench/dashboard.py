@@ -22,10 +22,9 @@ from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.monitoring.frame_records import STAGES, FrameRow, stage_ns
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.tools.bench import peers
-from vil_bridge.tools.bench.children import child
 from vil_bridge.tools.bench.dashboard_clients import CLIENTS, pages
 from vil_bridge.tools.bench.report import Row, percentile_row, ratio_row
-from vil_bridge.tools.child_processes import ProcessGroup, free_ports
+from vil_bridge.tools.child_processes import ProcessGroup, child, free_ports
 from vil_bridge.web.client import BridgeApi
 
 __all__ = ["bench_dashboard"]

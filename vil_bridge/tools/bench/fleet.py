@@ -22,9 +22,9 @@ from vil_bridge.core.ports import PoseSource, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, SourceEvent, SourceFrame
 from vil_bridge.daemon.realtime import prepare_process
-from vil_bridge.tools.bench.children import child
 from vil_bridge.tools.bench.recordings import RECORDINGS, data_folder
 from vil_bridge.tools.bench.report import Row, percentile_row
+from vil_bridge.tools.child_processes import child
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

@@ -35,9 +35,8 @@ from vil_bridge.core.ports import SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, MotionFrame, SkeletonFrame, SkeletonModel, SourceEvent, SourceFrame
 from vil_bridge.daemon.realtime import freeze_heap
-from vil_bridge.tools.bench.children import child
 from vil_bridge.tools.bench.report import Row, ratio_row
-from vil_bridge.tools.child_processes import free_ports
+from vil_bridge.tools.child_processes import child, free_ports
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

@@ -25,9 +25,8 @@ from vil_bridge.core.types import ActorKind, CameraModel, MotionFrame, SkeletonM
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.scheduler import Scheduler
 from vil_bridge.tools.bench import peers
-from vil_bridge.tools.bench.children import child, stop_and_report
 from vil_bridge.tools.bench.report import Row, percentile_row, ratio_row
-from vil_bridge.tools.child_processes import free_ports
+from vil_bridge.tools.child_processes import child, free_ports, stop_and_report
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 from vil_renderer.flightgoggles.client import FlightGogglesClient

@@ -23,9 +23,8 @@ from vil_bridge.core.types import DEPTH_UNITS_PER_M, CameraModel, FloatArray, Im
 from vil_bridge.pipeline.warp.compensator import Compensator
 from vil_bridge.pipeline.warp.homography import homography, rotation_translation
 from vil_bridge.tools.bench import peers, stream_peers
-from vil_bridge.tools.bench.children import child, stop_and_report
 from vil_bridge.tools.bench.report import Row, percentile_row, ratio_row
-from vil_bridge.tools.child_processes import free_ports
+from vil_bridge.tools.child_processes import child, free_ports, stop_and_report
 
 __all__ = ["bench_stream", "overload_rows", "shm_rows", "sustained_rows", "warp_rows"]
 

@@ -20,8 +20,7 @@ from vil_bridge.daemon.factories import build_world
 from vil_bridge.recording.reader import Recording
 from vil_bridge.tools.dataset.plan import RecordedPath
 from vil_bridge.tools.dataset.trajectories import felt
-from vil_bridge.tools.offline.events import arrivals, config_of
-from vil_bridge.tools.offline.timeline import Timeline
+from vil_bridge.tools.offline.playback import Timeline, arrivals, config_of
 from vil_bridge.vehicles.model import TrueState
 from vil_bridge.world.world import World
 

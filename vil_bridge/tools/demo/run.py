@@ -25,8 +25,7 @@ from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.tools.child_processes import ProcessGroup, free_ports
 from vil_bridge.tools.demo.collect import StreamReader
 from vil_bridge.tools.demo.evaluate import Delivered, Evaluation, Evaluator
-from vil_bridge.tools.demo.pictures import save_pictures
-from vil_bridge.tools.demo.summary import summarise, summary_lines
+from vil_bridge.tools.demo.results import save_pictures, summarise, summary_lines
 from vil_bridge.tools.lab.scenario import Scenario
 
 __all__ = ["DemoOptions", "run_demo"]

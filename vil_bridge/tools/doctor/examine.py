@@ -14,9 +14,7 @@ from vil_bridge import __version__, registry
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.tools.doctor.devices import check_serial
 from vil_bridge.tools.doctor.finding import Finding, State, fail
-from vil_bridge.tools.doctor.interfaces import Interface, interfaces
 from vil_bridge.tools.doctor.kernel import (
     check_clock_source,
     check_clock_sync,
@@ -27,7 +25,15 @@ from vil_bridge.tools.doctor.kernel import (
     check_udp_errors,
     udp_errors,
 )
-from vil_bridge.tools.doctor.network import check_interfaces, check_multicast, check_port, check_route
+from vil_bridge.tools.doctor.network import (
+    Interface,
+    check_interfaces,
+    check_multicast,
+    check_port,
+    check_route,
+    check_serial,
+    interfaces,
+)
 from vil_bridge.tools.doctor.software import check_extra, check_gl, check_jpeg, check_sdks, check_video
 from vil_bridge.tools.doctor.watch import (
     LISTEN_S,

@@ -1,27 +1,101 @@
-"""Interfaces, routes, multicast and ports."""
+"""Interfaces, routes, multicast, ports and serial lines."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
+import os
 import socket
+import stat
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from struct import Struct
 from typing import Final
 
+from vil_bridge.tools.discovery import serial_devices
 from vil_bridge.tools.doctor.finding import Finding, fail, ok, warn
-from vil_bridge.tools.doctor.interfaces import Interface, route_to
 
 __all__ = [
     "MOCAP_GROUP",
+    "Interface",
+    "Route",
     "check_interfaces",
     "check_multicast",
     "check_port",
     "check_route",
+    "check_serial",
+    "interfaces",
     "open_files",
     "port_holder",
     "process_name",
+    "route_to",
 ]
+
+_SIOCGIFADDR: Final = 0x8915
+_IFREQ: Final = Struct("16s24x")
+_ADDRESS_AT: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """One interface with its (first) IPv4 address."""
+
+    index: int
+    name: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Route of datagrams to a host.
+
+    Attributes:
+        host_ip: its address, empty when the name is unknown. local_ip: own address of the route.
+        interface: its name. problem: why there is none, empty when there is.
+    """
+
+    host_ip: str
+    local_ip: str = ""
+    interface: str = ""
+    problem: str = ""
+
+
+def interfaces() -> list[Interface]:
+    """Return the interfaces that have an IPv4 address, loopback first."""
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        for index, name in socket.if_nameindex():
+            try:
+                answer = fcntl.ioctl(sock, _SIOCGIFADDR, _IFREQ.pack(name.encode()[:15]))
+            except OSError:
+                continue  # it has no address
+            found.append(Interface(index, name, socket.inet_ntoa(answer[_ADDRESS_AT : _ADDRESS_AT + 4])))
+    return found
+
+
+def route_to(host: str, port: int = 9) -> Route:
+    """Return the route to a host; nothing is sent."""
+    try:
+        info = socket.getaddrinfo(host, port, family=socket.AF_INET, type=socket.SOCK_DGRAM)
+    except OSError as exc:
+        return Route("", problem=f"the name {host!r} is unknown ({exc.strerror or exc})")
+    host_ip = str(info[0][4][0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.connect((host_ip, port))
+        except OSError as exc:
+            text = (
+                "no route to it"
+                if exc.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH)
+                else os.strerror(exc.errno or 0)
+            )
+            return Route(host_ip, problem=text)
+        local_ip = str(sock.getsockname()[0])
+    name = next((i.name for i in interfaces() if i.address == local_ip), "")
+    return Route(host_ip, local_ip, name or ("lo" if local_ip.startswith("127.") else "?"))
+
 
 MOCAP_GROUP: Final = "239.255.42.99"
 """Motive's default multicast group."""
@@ -155,3 +229,26 @@ def process_name(pid: int, root: Path = _ROOT) -> str:
     except OSError:
         command = ""
     return f"{command[:_COMMAND_LIMIT].strip() or 'a program'} (pid {pid})"
+
+
+def check_serial(what: str, device: str) -> Finding:
+    """Check that a configured serial line exists, may be opened, and is not used by another program."""
+    name = f"serial line of {what}"
+    path = Path(device)
+    if not path.exists():
+        here = ", ".join(serial_devices()) or "none"
+        cure = f"plug the autopilot in and wait for its boot; serial lines here: {here}"
+        if path.is_symlink():
+            return fail(name, f"{device} points to {path.readlink()}, which is not there", cure)
+        return fail(name, f"{device} does not exist", cure)
+    if not stat.S_ISCHR(path.stat().st_mode):
+        return fail(name, f"{device} is not a serial line", "give the device, best one of /dev/serial/by-id")
+    if not os.access(path, os.R_OK | os.W_OK):
+        return fail(name, f"no permission to open {device}", "sudo usermod -aG dialout $USER, then log in again")
+    real = str(path.resolve())
+    others = sorted({pid for pid, target in open_files() if target == real and pid != os.getpid()})
+    if others:
+        who = ", ".join(process_name(pid) for pid in others)
+        cure = "end it (ModemManager, a ground station, another bridge?): two readers steal each other's bytes"
+        return warn(name, f"{device} is also open in {who}", cure)
+    return ok(name, f"{device} can be opened")

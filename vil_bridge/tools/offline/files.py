@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 
 from vil_bridge.core.types import BoolArray, ImageArray
-from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
+from vil_bridge.protocols.image_codecs import encode_jpeg
 
 __all__ = ["SUMS", "digest", "digests", "encoded", "folder_digest", "jpeg", "suffix_of", "write_sums", "write_whole"]
 

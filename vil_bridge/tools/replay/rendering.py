@@ -19,7 +19,7 @@ from vil_bridge.pipeline.camera import BridgeCamera, RunningDelay
 from vil_bridge.pipeline.camera_relay import CameraRelay
 from vil_bridge.pipeline.frame_ledger import FrameLedger
 from vil_bridge.pipeline.scheduler import Scheduler
-from vil_bridge.tools.offline.timeline import Timeline
+from vil_bridge.tools.offline.playback import Timeline
 from vil_bridge.world.world import World
 
 __all__ = ["Draw", "Rendering", "chosen_cameras"]

@@ -1,6 +1,6 @@
 """A recording through the bridge's own world, scheduler and relays as fast as it goes, to the bit the same each time.
 
-Bridge time is bound to the recorded events (:mod:`vil_bridge.tools.offline.timeline`). Every image takes a fixed
+Bridge time is bound to the recorded events (:mod:`vil_bridge.tools.offline.playback`). Every image takes a fixed
 time, because the render time of one machine is not a property of the recording. Images may differ in their last
 bits between OpenGL drivers, never between runs on one.
 """
@@ -27,13 +27,11 @@ from vil_bridge.monitoring.frame_records import CameraHead, FrameRow
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.recording.ledger import ledger_values
 from vil_bridge.recording.reader import Recording
-from vil_bridge.tools.offline.events import arrivals, config_of
 from vil_bridge.tools.offline.files import folder_digest, write_sums, write_whole
+from vil_bridge.tools.offline.playback import Timeline, arrivals, config_of
 from vil_bridge.tools.offline.renderer import open_renderer
-from vil_bridge.tools.offline.timeline import Timeline
-from vil_bridge.tools.replay.picture_files import PictureWriter, write_ledger
 from vil_bridge.tools.replay.rendering import Rendering, chosen_cameras
-from vil_bridge.tools.replay.track_files import TrackWriter
+from vil_bridge.tools.replay.writers import PictureWriter, TrackWriter, write_ledger
 from vil_bridge.world.world import World
 
 __all__ = ["ReplaySummary", "replay_offline"]

@@ -11,7 +11,7 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.pacing import SlotTimer
 from vil_bridge.core.types import ImageArray, Modality
-from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
+from vil_bridge.protocols.image_codecs import encode_jpeg
 from vil_bridge.web.live.codec import encode_preview
 
 __all__ = ["SHOWN", "PreviewTap", "picture_message", "shown_jpeg"]

@@ -1,21 +1,27 @@
-"""The engine's pictures against the minimal loop's, all cases in turn in this process."""
+"""The engine's pictures, rays and frame rates, pictures and rays in turn with the plainest loop and with Embree."""
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from vil_bridge.core.types import Modality, View, WorldSnapshot
 from vil_bridge.tools.bench.render.measure import WARM_UP, Costs, interleaved, ratio_rows
-from vil_bridge.tools.bench.render.reference import MinimalLoop
+from vil_bridge.tools.bench.render.reference import MinimalLoop, yardstick_scene
 from vil_bridge.tools.bench.render.stage import CAMERA, STEP_NS, camera_pose, crowd, stage_scene, walker
 from vil_bridge.tools.bench.report import Row, percentile_row
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.engine.profiles import PROFILES, Profile, Shading
+from vil_renderer.embedded.geometry.ray_world import RayWorld
+from vil_renderer.embedded.optional_imports import load_native
+from vil_renderer.embedded.scene import static_triangles
 
-__all__ = ["FIVE", "drawing_rows"]
+__all__ = ["FIVE", "drawing_rows", "frame_rate_rows", "on_gpu", "ray_rows"]
 
 FIVE: Final = (Modality.RGB, Modality.DEPTH, Modality.NORMALS, Modality.INSTANCE, Modality.FLOW)
 _RGB: Final = (Modality.RGB,)
@@ -29,7 +35,7 @@ _Case = Callable[[int], object]
 
 
 def drawing_rows(repetitions: int) -> list[Row]:
-    """Return the rows of everything that is drawn; ``rgb_depth`` is what :mod:`outsiders` compares with."""
+    """Return the rows of everything that is drawn; ``rgb_depth`` is what :mod:`rivals` compares with."""
     with contextlib.ExitStack() as stack:
         cases = dict(_cases(stack, repetitions))
         costs = interleaved(cases, repetitions)
@@ -106,3 +112,73 @@ def _many_cameras(renderer: EmbeddedRenderer) -> Iterator[tuple[str, _Case]]:
 
     yield "cameras_together", lambda n: renderer.render(views(n), WorldSnapshot(n * STEP_NS, ()))
     yield "cameras_apart", apart
+
+
+_RAYS: Final = 100_000
+
+
+def ray_rows(repetitions: int) -> list[Row]:
+    """Cast random rays inside the hall, everything about their first hits.
+
+    Raises:
+        RendererError: embreex is not installed.
+    """
+    scene = yardstick_scene()
+    still = static_triangles(scene)
+    raw = load_native("embreex.rtcore_scene", "embreex", "rays").EmbreeScene()
+    load_native("embreex.mesh_construction", "embreex", "rays").TriangleMesh(raw, still.p_m, still.triangles)
+    world = RayWorld(scene)
+    rng = np.random.default_rng(6)
+    origins_m = rng.uniform((-9.0, -6.0, 0.5), (9.0, 6.0, 5.5), (_RAYS, 3)).astype(np.float32)
+    directions = rng.standard_normal((_RAYS, 3)).astype(np.float32)
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    costs = interleaved(
+        {
+            "raw": lambda _: raw.run(origins_m, directions, output=1),
+            "api": lambda _: world.cast(origins_m, directions),
+        },
+        repetitions,
+    )
+    return [
+        *ratio_rows("ratio_rays_100k", costs["api"], costs["raw"]),
+        percentile_row("cpu_ms_embree_100k", costs["raw"].cpu_ms, 50, "ms"),
+    ]
+
+
+_SIZES_PX: Final = ((320, 240), (640, 480), (1024, 768))
+_CAMERA_COUNTS: Final = (1, 8, 64)
+_WARM_UP: Final = 3
+_FEWEST: Final = 10
+_LEAST_S: Final = 1.0
+_SOFTWARE: Final = ("llvmpipe", "softpipe", "swrast", "software")
+
+
+def on_gpu(gl_renderer: str) -> bool:
+    """Return True when OpenGL's renderer string names hardware."""
+    return not any(name in gl_renderer.lower() for name in _SOFTWARE)
+
+
+def frame_rate_rows() -> Iterator[Row]:
+    """Yield ``fps_<w>x<h>_<n>cameras``: requests per second, each for RGB of n cameras at profile high."""
+    with EmbeddedRenderer(stage_scene(), "high") as renderer:
+        for width_px, height_px in _SIZES_PX:
+            for cameras in _CAMERA_COUNTS:
+                yield _rate(renderer, (width_px, height_px), cameras)
+
+
+def _rate(renderer: EmbeddedRenderer, size_px: tuple[int, int], cameras: int) -> Row:
+    width_px, height_px = size_px
+    models = [replace(CAMERA, name=f"c{i}", width_px=width_px, height_px=height_px) for i in range(cameras)]
+    drawn, started_s = -_WARM_UP, time.perf_counter()
+    while drawn < _FEWEST or time.perf_counter() - started_s < _LEAST_S:
+        if drawn == 0:
+            started_s = time.perf_counter()
+        step = drawn + _WARM_UP
+        t_ns = step * STEP_NS
+        views = [
+            View(model, Modality.RGB, camera_pose(step % 100, -8.0 + 0.1 * i), t_ns) for i, model in enumerate(models)
+        ]
+        renderer.render(views, WorldSnapshot(t_ns, ()))
+        drawn += 1
+    rate_hz = drawn / (time.perf_counter() - started_s)
+    return Row(f"fps_{width_px}x{height_px}_{cameras}cameras", rate_hz, "Hz", drawn)

@@ -7,6 +7,7 @@ The loop is what one would write with moderngl in an afternoon: one texture and 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -16,15 +17,16 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform, yaw_matrix
 from vil_bridge.core.types import CameraModel, FloatArray
+from vil_bridge.tools.bench.report import Row
 from vil_renderer.embedded.assets.model import Asset, Material, Primitive, Texture, TextureUse
-from vil_renderer.embedded.engine.context import open_context
+from vil_renderer.embedded.engine.context import describe, open_context
 from vil_renderer.embedded.optics.camera import clip_from_world
 from vil_renderer.embedded.scene import CLASSES, Environment, Scene, SceneObject, Sun
 
 if TYPE_CHECKING:
     import moderngl
 
-__all__ = ["MinimalLoop", "box_panels", "panelled", "yardstick_scene"]
+__all__ = ["MinimalLoop", "box_panels", "gl_machine", "one_drawing_thread", "panelled", "yardstick_scene"]
 
 _TEXTURES: Final = 8
 _TEXTURE_PX: Final = 1024
@@ -213,3 +215,24 @@ class MinimalLoop:
         planes = np.array([clip[3] + s * clip[a] for a in (0, 1) for s in (1, -1)])
         far = np.where(planes[:, None, :3] > 0, self._high_m, self._low_m)
         return np.flatnonzero(np.all(np.einsum("ki,kni->nk", planes[:, :3], far) + planes[:, 3] > 0, axis=1))
+
+
+def one_drawing_thread() -> Row:
+    """Make llvmpipe draw with one thread, as the renderer's process does; call it before any context is made."""
+    os.environ["LP_NUM_THREADS"] = "1"
+    return Row("llvmpipe_threads", 1.0, "", 1)
+
+
+def gl_machine() -> dict[str, str]:
+    """Return name and version of OpenGL's renderer.
+
+    Raises:
+        RendererError: no OpenGL.
+    """
+    context = open_context()
+    try:
+        with context:
+            found = describe(context)
+    finally:
+        context.release()
+    return {key: str(found[key]) for key in ("gl_renderer", "gl_version")}

@@ -1,11 +1,18 @@
-"""Child process of a rival: draw the yardstick hall in turn with the minimal loop, and print the ratios."""
+"""Panda3D and pyrender on the yardstick hall, each in a child process in turn with its own minimal loop.
+
+They pin packages of their own, so ``VIL_BENCH_PYTHON`` may name the interpreter of another environment that has
+them and ``vil-bridge[gl]``; else this one's is tried.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import numpy as np
 
@@ -13,9 +20,10 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.bench.render.measure import interleaved
 from vil_bridge.tools.bench.render.reference import MinimalLoop, yardstick_scene
 from vil_bridge.tools.bench.render.stage import CAMERA, camera_pose
+from vil_bridge.tools.bench.report import Row
 from vil_renderer.embedded.scene import Scene
 
-__all__ = ["compare"]
+__all__ = ["INTERPRETER_VARIABLE", "Ratio", "compare", "outsider_ratio", "outsider_rows"]
 
 Draw = Callable[[FloatArray], object]
 """Draws and reads one picture from a camera at world_from_optical, (4, 4)."""
@@ -40,3 +48,44 @@ def compare(make: Callable[[Scene], Draw]) -> None:
         float(np.median(a) / np.median(b)) for a, b in ((theirs.cpu_ms, ours.cpu_ms), (theirs.wall_ms, ours.wall_ms))
     ]
     sys.stdout.write(json.dumps([*ratios, len(ours.cpu_ms)]) + "\n")
+
+
+logger = logging.getLogger(__name__)
+
+INTERPRETER_VARIABLE: Final = "VIL_BENCH_PYTHON"
+_TIMEOUT_S: Final = 180.0
+
+Ratio = tuple[float, float, int]
+"""CPU time and wall time relative to the minimal loop, and the number of repetitions."""
+
+
+def outsider_rows(ours: Mapping[str, Row], repetitions: int) -> list[Row]:
+    """Compare ours with theirs, each in units of the minimal loop of its own process; no value where they are absent.
+
+    Args:
+        ours: rows of :mod:`drawing` by name.
+        repetitions: in the child.
+    """
+    rows = []
+    panda, pyrender = outsider_ratio("panda3d", repetitions), outsider_ratio("pyrender", repetitions)
+    for which, prefix in enumerate(("", "wall_")):
+        rgb, rgb_depth = ours[f"{prefix}ratio_rgb"].value, ours[f"{prefix}ratio_rgb_depth"].value
+        to_panda = rgb / panda[which] if panda and rgb else None
+        speedup = pyrender[which] / rgb_depth if pyrender and rgb_depth else None
+        rows.append(Row(f"{prefix}ratio_to_panda3d_rgb", to_panda, "ratio", panda[2] if panda else 0))
+        rows.append(Row(f"{prefix}speedup_over_pyrender_rgb_depth", speedup, "ratio", pyrender[2] if pyrender else 0))
+    return rows
+
+
+def outsider_ratio(name: str, repetitions: int) -> Ratio | None:
+    """Return an engine's cost in minimal loops; None when it is not installed, fails or hangs, which is logged."""
+    python = os.environ.get(INTERPRETER_VARIABLE) or sys.executable
+    command = [python, "-m", f"vil_bridge.tools.bench.render.{name}_child", str(repetitions)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)  # noqa: S603 - the user's choice
+        cpu, wall, count = json.loads(done.stdout.splitlines()[-1])
+        return float(cpu), float(wall), int(count)
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as exc:
+        said = str(getattr(exc, "stderr", None) or exc).strip().splitlines()
+        logger.warning("%s is not compared: %s", name, said[-1] if said else repr(exc))
+        return None

@@ -1,17 +1,28 @@
-"""Uncompressed pictures, copied as little as possible."""
+"""Pictures to bytes, raw or JPEG. Calls release the GIL while they work; results are never modified afterwards."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import cv2
 import numpy as np
+import simplejpeg
 import zmq
 
 from vil_bridge.core.pixel_formats import FORMAT_OF, GRAY8, RGB8
 from vil_bridge.core.types import ImageArray, Modality
 
-__all__ = ["RawPicture", "encode_raw", "gray_rows", "stored_rows"]
+__all__ = [
+    "Encoded",
+    "EncodingOptions",
+    "RawPicture",
+    "encode",
+    "encode_jpeg",
+    "encode_raw",
+    "gray_rows",
+    "stored_rows",
+]
 
 
 class RawPicture(NamedTuple):
@@ -68,3 +79,46 @@ def _received_frame(stored: ImageArray) -> zmq.Frame | None:
     if isinstance(owner, memoryview):
         owner = owner.obj
     return owner if isinstance(owner, zmq.Frame) and len(owner) == stored.nbytes else None
+
+
+def encode_jpeg(pixels: ImageArray, color: str, quality: int) -> tuple[bytes, str]:
+    """Compress RGB (h, w, 3) or gray (h, w) uint8; gray when asked for. Also returns the format."""
+    stored, rows = gray_rows(pixels) if color == "gray" else stored_rows(pixels)
+    upright = cv2.flip(stored, 0) if rows == "bottom_up" else stored
+    if upright.ndim == 2:
+        plane = upright[:, :, None]
+        return simplejpeg.encode_jpeg(plane, quality=quality, colorspace="GRAY", colorsubsampling="Gray"), "gray8"
+    return simplejpeg.encode_jpeg(upright, quality=quality, colorspace="RGB", colorsubsampling="420"), "rgb8"
+
+
+@dataclass(frozen=True, slots=True)
+class EncodingOptions:
+    """Encoding that a subscriber asks for; subscribers with equal options share one encoding."""
+
+    encoding: str
+    color: str
+    quality: int
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A picture ready to send.
+
+    Attributes:
+        payload: contiguous bytes.
+        fields: what a reader needs to decode it; part of the frame's header.
+    """
+
+    payload: bytes | memoryview | zmq.Frame
+    fields: dict[str, str | int]
+
+
+def encode(pixels: ImageArray, options: EncodingOptions, modality: Modality) -> Encoded:
+    """Encode a picture of any modality, top row first; only RGB and gray have JPEG, which registration sees to."""
+    height_px, width_px = pixels.shape[:2]
+    size: dict[str, str | int] = {"width": width_px, "height": height_px}
+    if options.encoding == "jpeg":
+        payload, pixel_format = encode_jpeg(pixels, options.color, options.quality)
+        return Encoded(payload, {"encoding": "jpeg", "format": pixel_format, "rows": "top_down", **size})
+    raw = encode_raw(pixels, options.color, modality)
+    return Encoded(raw.payload, {"encoding": "raw", "format": raw.format, "rows": raw.rows, **size})
