@@ -1,7 +1,7 @@
-# make setup | web | openapi | demo | test | test-all | check | perf | mutants | fuzz | fuzz-short | soak | audit | site | picture | tour | new-adapter | clean
+# make setup | web | openapi | demo | test | test-all | check | perf | mutants | fuzz | fuzz-short | soak | audit | site | picture | pictures | tour | new-adapter | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup web openapi foreign demo test test-all lint check pytest perf mutants fuzz fuzz-short soak audit site picture tour new-adapter clean
+.PHONY: setup web openapi foreign demo test test-all lint check pytest perf mutants fuzz fuzz-short soak audit site picture pictures tour new-adapter clean
 
 # Hundreds of processes import the same modules; an environment that forbids keeping them compiled costs minutes.
 unexport PYTHONDONTWRITEBYTECODE
@@ -112,6 +112,10 @@ site: setup
 # Draws the README's moving picture again; a minute.
 picture: setup
 	$(BIN)/python scripts/moving_picture.py docs/figures/demo.webp
+
+# Draws the pictures of the pages again, with the demonstration and Chromium; some minutes on an idle computer.
+pictures: setup
+	$(BIN)/python scripts/pictures.py docs/figures
 
 # Runs docs/start/tour.md and renews its outputs.
 tour: setup
