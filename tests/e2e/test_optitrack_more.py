@@ -256,7 +256,7 @@ async def test_unread_bytes_of_newer_servers_are_told_once(caplog: pytest.LogCap
             await lab.until(lambda: lab.status.facts.get("unread_bytes") == 16)
             await lab.more_frames(1)
     told = [record.getMessage() for record in caplog.records if "newer layout" in record.getMessage()]
-    assert told == ["lab: 16 bytes of each frame are of a newer layout and passed over"]
+    assert told == ["lab: 16 bytes of each frame are of a newer layout and skipped"]
 
 
 async def test_a_server_before_2_5_is_unavailable() -> None:

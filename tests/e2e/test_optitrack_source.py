@@ -170,7 +170,7 @@ async def test_a_changed_scene_is_described_again() -> None:
         assert not lab.resets, "more subjects are no reason to forget the others"
         motive.set_motion(SpinMotion(("gate", "drone")))
         await lab.until(lambda: lab.frames[-1].subjects == ("gate", "drone"))
-        assert lab.resets == [SourceReset("lab", "described anew: gate, drone", clock=False)]
+        assert lab.resets == [SourceReset("lab", "described again: gate, drone", clock=False)]
 
 
 async def test_a_wanted_subject_that_is_absent_is_named_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""Asking an autopilot for messages at a rate: of whom, for which, and when again; pure, it only decides."""
+"""Requests to an autopilot for messages at a rate: the addressee, the messages and the time; pure."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ _ENOUGH: Final = 0.8
 
 
 class RateRequest(Generic[K]):
-    """Keeps an autopilot at the wanted rate.
+    """Requests that hold an autopilot at a rate.
 
-    PX4 obeys only what carries its own system id, every autopilot forgets the rate when it restarts,
-    and none knows all messages. So nobody is asked before somebody was heard; the question is
-    repeated every two seconds while too little comes, and goes to the next kind when the
-    autopilot neither sends the one asked for nor agreed to.
+    PX4 obeys only requests with its own system id, every autopilot resets the rate when it restarts, and none knows all
+    messages. So the first request waits for a message of the autopilot. It is repeated every two seconds while too few
+    messages come, and changes to the next kind when the autopilot neither sends nor accepts the requested one.
 
     Args:
-        wanted: the messages of each kind that serves, best first.
-        rate_hz: asked for each of them.
+        wanted: the messages of each suitable kind, best first.
+        rate_hz: requested for each of them.
 
     Attributes:
         peer: the autopilot, None while there is none.
@@ -43,37 +42,37 @@ class RateRequest(Generic[K]):
         self._rate_hz = rate_hz
         self._turn = 0
         self._asked_ns: int | None = None
-        self._heard_ns = 0
+        self._received_ns = 0
         self._pending = 0
         self._refused = False
 
     @property
     def kind(self) -> K:
-        """The kind asked for last, or first."""
+        """Return the kind requested last, or first."""
         return self._wanted[self._turn % len(self._wanted)][0]
 
-    def heard(self, peer: Address, t_ns: int) -> None:
-        """The autopilot sent something; a new one is asked at once."""
+    def received(self, peer: Address, t_ns: int) -> None:
+        """Record a message of the autopilot; a new autopilot gets a request at once."""
         if peer != self.peer:
             self.peer = peer
             self.restart()
-        self._heard_ns = t_ns
+        self._received_ns = t_ns
 
     def restart(self) -> None:
-        """The autopilot forgot what it was asked: ask at once, whatever comes now."""
+        """Send the request again at once: the autopilot lost it."""
         self._asked_ns = None
 
     def due(self, t_ns: int, flowing: K | None, rate_hz: float) -> list[mavlink.CommandLong]:
-        """The commands to send now, none when nothing is to be asked.
+        """Return the commands to send now.
 
         Args:
             t_ns: bridge time now.
-            flowing: the kind that comes, None while none does.
-            rate_hz: how often, over the last second.
+            flowing: the kind that arrives, None while none does.
+            rate_hz: its rate, over the last second.
         """
         if self.peer is None:
             return []
-        if t_ns - self._heard_ns > _GONE_NS:
+        if t_ns - self._received_ns > _GONE_NS:
             self.peer = None
             return []
         if self._asked_ns is not None:
@@ -86,7 +85,7 @@ class RateRequest(Generic[K]):
         return [self._command(message, self.peer) for message in messages]
 
     def answered(self, peer: Address, ack: mavlink.CommandAck) -> bool:
-        """Whether this answers a question asked last; answers to others and second ones do not."""
+        """Return whether this answers the last request; answers to other senders and repeats do not."""
         ours = (ack.target_system, ack.target_component) in _ADDRESSED_TO_US
         if not (self._pending and ours and peer == self.peer and ack.command == mavlink.CMD_SET_MESSAGE_INTERVAL):
             return False

@@ -1,4 +1,4 @@
-"""A conversation with one autopilot: heartbeat, clock, rates, and what all its messages have in common."""
+"""Session with one autopilot: heartbeat, clock exchanges, message rates and restarts."""
 
 from __future__ import annotations
 
@@ -7,25 +7,29 @@ import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping
-from typing import Final, Generic, TypeVar
+from contextlib import closing
+from typing import Any, Final, Generic, TypeVar
 
+from vil_adapters.common.drop_log import DropLog
 from vil_adapters.common.mavlink_message_rates import OUR_COMPONENT, OUR_SYSTEM, RateRequest
 from vil_adapters.common.resets import ResetReporter
+from vil_bridge.config.transport import TransportConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
-from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.ports import Emit
+from vil_bridge.core.errors import ProtocolError, SourceUnavailable
+from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import ClockExchange
+from vil_bridge.core.types import ClockExchange, SourceReset
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.connection import Address, MavlinkConnection
-from vil_bridge.protocols.transports import Transport
+from vil_bridge.protocols.transports import Transport, open_transport
 
-__all__ = ["HEARTBEAT", "MavlinkSession"]
+__all__ = ["HEARTBEAT", "MavlinkSession", "MavlinkSource"]
 
 logger = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=str)
+C = TypeVar("C", bound=TransportConfig)
 
 _HOUSEKEEPING_S: Final = 0.1
 _HEARTBEAT_EVERY: Final = 10  # housekeepings
@@ -33,21 +37,48 @@ _SILENT_NS: Final = 1 * NS_PER_S
 _RESTART_NS: Final = NS_PER_S // 2
 _OWN_REQUESTS: Final = 32
 _GAP_PERIODS: Final = 3
-_SHORTEST_GAP_NS: Final = 50 * NS_PER_MS  # an autopilot may be slower than it was asked to be
+_SHORTEST_GAP_NS: Final = 50 * NS_PER_MS  # an autopilot may send less often than requested
 HEARTBEAT: Final = mavlink.Heartbeat(
     0, mavlink.TYPE_ONBOARD_CONTROLLER, mavlink.AUTOPILOT_INVALID, 0, mavlink.STATE_ACTIVE
 )
 
 
+class MavlinkSource(ABC, Generic[C]):
+    """Autopilot on a serial line or UDP that may disappear and return while the bridge runs (``PoseSource``)."""
+
+    def __init__(self, name: str, config: C) -> None:
+        self.name = name
+        self._config = config
+
+    @abstractmethod
+    def _session(self, transport: Transport, emit: Emit, status: Status) -> MavlinkSession[Any]:
+        """Return the session for an open transport."""
+
+    async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
+        """Wait for the device, read it until it disconnects, wait for it again; never returns.
+
+        Raises:
+            SourceUnavailable: UDP: the other side is unknown, no interface leads there, or the port is taken.
+        """
+        while True:
+            try:
+                opened = await open_transport(self._config, status)
+            except OSError as exc:
+                raise SourceUnavailable(exc.strerror or str(exc)) from exc
+            with closing(opened) as transport:
+                await self._session(transport, emit, status).run()
+            emit(SourceReset(self.name, "the serial line was lost"))
+
+
 class MavlinkSession(ABC, Generic[K]):
-    """One opening of a wire, until it hangs up; a subclass says what it does with the payload.
+    """One open transport, until it disconnects; a subclass handles the payload.
 
     Args:
         name: of the source.
-        what: the data that the source is after, for people ("inertial messages").
-        wanted: the messages of each kind that serves, best first.
-        rate_hz: asked for each of them.
-        system: id of the vehicle; None = whoever speaks.
+        what: the data that the source needs, for messages ("inertial messages").
+        wanted: the messages of each suitable kind, best first.
+        rate_hz: requested for each of them.
+        system: id of the vehicle; None = any.
 
     Attributes:
         kind: the best kind that flows, None while none does.
@@ -56,7 +87,7 @@ class MavlinkSession(ABC, Generic[K]):
     def __init__(
         self,
         name: str,
-        wire: Transport,
+        transport: Transport,
         what: str,
         wanted: Mapping[K, tuple[type[mavlink.Body], ...]],
         rate_hz: float,
@@ -67,7 +98,7 @@ class MavlinkSession(ABC, Generic[K]):
     ) -> None:
         self.kind: K | None = None
         self._name = name
-        self._wire = wire
+        self._transport = transport
         self._what = what
         self._emit = emit
         self._status = status
@@ -77,13 +108,14 @@ class MavlinkSession(ABC, Generic[K]):
         self._wanted_hz = rate_hz
         self._longest_step_ns = max(_SHORTEST_GAP_NS, round(_GAP_PERIODS * NS_PER_S / rate_hz))
         self._request = RateRequest(wanted, rate_hz)
-        self._port = MavlinkConnection(
-            name, wire, (OUR_SYSTEM, OUR_COMPONENT), status.counters, self._on_message, self.on_read
+        self._connection = MavlinkConnection(
+            name, transport, (OUR_SYSTEM, OUR_COMPONENT), status.counters, self._on_message, self.on_read
         )
         self._own_requests: deque[int] = deque(maxlen=_OWN_REQUESTS)
         self._t_newest_ns: int | None = None
         self._candidate_ns: int | None = None
-        self._t_heard_ns = now_ns()
+        self._t_received_ns = now_ns()
+        self._drops = DropLog(name, status.counters)
         self._rate_start = (now_ns(), 0)
         self._samples = 0
         self._rate_hz = 0.0
@@ -92,23 +124,23 @@ class MavlinkSession(ABC, Generic[K]):
 
     @abstractmethod
     def on_body(self, body: mavlink.Body, t_arrival_ns: int) -> None:
-        """Take a message that is not about the conversation itself.
+        """Handle a message of the payload.
 
         Raises:
-            ProtocolError: it cannot be true; counted as ``malformed``.
+            ProtocolError: its values are impossible; counted as ``malformed``.
         """
 
     def on_read(self) -> None:
-        """All that waited was taken."""
+        """Handle the end of a read: all waiting messages were handled."""
 
     def on_restart(self) -> None:
-        """The autopilot restarted: the sample before this one was the first of the new sequence."""
+        """Handle a restart: the sample before this one was the first of the new sequence."""
 
     def on_housekeeping(self, t_ns: int) -> None:
-        """Ten times a second."""
+        """Check time-outs, ten times a second."""
 
     def chosen(self, kind: K) -> bool:
-        """Whether messages of this kind are the best that come."""
+        """Return whether messages of this kind are the best that arrive."""
         if kind not in self._rank:
             return False
         if self.kind is None or self._rank[kind] < self._rank[self.kind]:
@@ -122,12 +154,12 @@ class MavlinkSession(ABC, Generic[K]):
         A stamp far in the past is a late datagram or the first one after a restart: the next sample decides.
         """
         before_ns, self._t_newest_ns = self._t_newest_ns, t_foreign_ns
-        self._t_heard_ns = t_arrival_ns
+        self._t_received_ns = t_arrival_ns
         self._samples += 1
         self._status.running()
         candidate_ns, self._candidate_ns = self._candidate_ns, None
         if before_ns is None or t_foreign_ns > before_ns:
-            self._note_gap(t_foreign_ns - (before_ns or t_foreign_ns))
+            self._record_gap(t_foreign_ns - (before_ns or t_foreign_ns))
             return True
         if t_foreign_ns >= before_ns - _RESTART_NS:
             self._t_newest_ns = before_ns
@@ -141,7 +173,7 @@ class MavlinkSession(ABC, Generic[K]):
         self.on_restart()
         return True
 
-    def _note_gap(self, step_ns: int) -> None:
+    def _record_gap(self, step_ns: int) -> None:
         if step_ns > self._longest_step_ns:
             self._status.counters["gaps"] += 1
             longest_ms = self._status.facts.get("longest_gap_ms", 0.0)
@@ -150,44 +182,44 @@ class MavlinkSession(ABC, Generic[K]):
     # --- life --------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Read in the loop; between times ask for the clock and the messages, and show a heartbeat."""
-        with self._port:
-            beat = 0
-            while not self._port.ended.done():
-                self._housekeep(beat)
-                beat += 1
-                await asyncio.wait((self._port.ended,), timeout=_HOUSEKEEPING_S)
-            self._port.ended.result()
+        """Read in the loop; send clock requests, message requests and heartbeats."""
+        with self._connection:
+            turn = 0
+            while not self._connection.ended.done():
+                self._housekeep(turn)
+                turn += 1
+                await asyncio.wait((self._connection.ended,), timeout=_HOUSEKEEPING_S)
+            self._connection.ended.result()
 
-    def _housekeep(self, beat: int) -> None:
+    def _housekeep(self, turn: int) -> None:
         t_ns = now_ns()
-        if t_ns - self._t_heard_ns > _SILENT_NS:
+        if t_ns - self._t_received_ns > _SILENT_NS:
             self.kind = None
             self._status.waiting(self._silence_reason())
-        if beat % _HEARTBEAT_EVERY == 0:
-            self._port.send(HEARTBEAT)
+        if turn % _HEARTBEAT_EVERY == 0:
+            self._connection.send(HEARTBEAT)
             self._measure_rate(t_ns)
         commands = self._request.due(t_ns, self.kind, self._rate_hz)
         for command in commands:
-            self._port.send(command)
+            self._connection.send(command)
         if commands:
-            self._note_request("no answer")
+            self._record_request("no answer")
         t_sent_ns = now_ns()
         self._own_requests.append(t_sent_ns)
-        self._port.send(mavlink.TimeSync(0, t_sent_ns))
+        self._connection.send(mavlink.TimeSync(0, t_sent_ns))
         self.on_housekeeping(t_ns)
 
     def _silence_reason(self) -> str:
         if self._request.peer is None:
-            return f"no {self._what} on {self._wire.place}: {self._wire.cure}"
+            return f"no {self._what} on {self._transport.place}: {self._transport.cure}"
         asked = ", ".join(f"{kind}: {answer}" for kind, answer in self._status.facts.get("requests", {}).items())
         return (
-            f"the autopilot (system {self._request.peer[0]}) on {self._wire.place} sends no {self._what}, "
-            f"asked for again and again ({asked})"
+            f"the autopilot (system {self._request.peer[0]}) on {self._transport.place} sends no {self._what}, "
+            f"although they were requested ({asked})"
         )
 
-    def _note_request(self, answer: str) -> None:
-        """Keep what became of the request for each kind of message; the dictionary is read by other threads."""
+    def _record_request(self, answer: str) -> None:
+        """Store the answer to the request for each kind of message; other threads read the dictionary."""
         requests = self._status.facts.get("requests", {})
         kind = self._request.kind
         if answer != "no answer" or kind not in requests:
@@ -209,35 +241,33 @@ class MavlinkSession(ABC, Generic[K]):
             self._status.counters["other_systems"] += 1
             return
         if sender == self._request.peer:
-            self._request.heard(sender, t_arrival_ns)
+            self._request.received(sender, t_arrival_ns)
         if isinstance(body, mavlink.TimeSync):
             self._on_timesync(body, t_arrival_ns)
         elif isinstance(body, mavlink.Heartbeat):
             if body.autopilot != mavlink.AUTOPILOT_INVALID:
-                self._request.heard(sender, t_arrival_ns)
+                self._request.received(sender, t_arrival_ns)
                 self._status.facts["autopilot"] = {"system": message.system, "type": body.autopilot}
         elif isinstance(body, mavlink.CommandAck):
             self._on_ack(sender, body)
         elif not isinstance(body, mavlink.CommandLong):
             if self._request.peer is None:
-                self._request.heard(sender, t_arrival_ns)
+                self._request.received(sender, t_arrival_ns)
             self._on_payload(body, t_arrival_ns)
 
     def _on_payload(self, body: mavlink.Body, t_arrival_ns: int) -> None:
         try:
             self.on_body(body, t_arrival_ns)
         except ProtocolError as exc:
-            self._status.counters["malformed"] += 1
-            if self._status.counters["malformed"] == 1:
-                logger.warning("%s: dropped a message: %s", self._name, exc)
+            self._drops.count("malformed", "a message: %s", exc)
 
     def _on_ack(self, sender: Address, ack: mavlink.CommandAck) -> None:
-        """Keep the autopilot's answer; a refusal is told when it is a new one."""
+        """Store the autopilot's answer; a new refusal is logged."""
         if not self._request.answered(sender, ack):
             return
         kind, before = self._request.kind, self._status.facts["requests"]
         answer = mavlink.RESULTS[ack.result] if ack.result < len(mavlink.RESULTS) else f"result {ack.result}"
-        self._note_request(answer)
+        self._record_request(answer)
         if ack.result != mavlink.RESULT_ACCEPTED:
             self._status.counters["refused"] += 1
             if before.get(kind) != answer:
@@ -247,7 +277,7 @@ class MavlinkSession(ABC, Generic[K]):
 
     def _on_timesync(self, body: mavlink.TimeSync, t_arrival_ns: int) -> None:
         if body.tc1_ns == 0:
-            self._port.send(mavlink.TimeSync(now_ns(), body.ts1_ns))
+            self._connection.send(mavlink.TimeSync(now_ns(), body.ts1_ns))
         elif body.ts1_ns in self._own_requests:
             self._own_requests.remove(body.ts1_ns)
             self._emit(ClockExchange(self._name, body.ts1_ns, body.tc1_ns, t_arrival_ns))

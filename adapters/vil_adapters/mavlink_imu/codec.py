@@ -24,7 +24,7 @@ MESSAGE_OF: Final[Mapping[ImuKind, type[InertialMessage]]] = {
     "raw": mavlink.MavlinkRawImu,
     "attitude": mavlink.AttitudeQuaternion,
 }
-"""Best first: the last tells no acceleration."""
+"""Best first: the last has no acceleration."""
 
 KIND_OF: Final[Mapping[type, ImuKind]] = {message: kind for kind, message in MESSAGE_OF.items()}
 
@@ -39,11 +39,10 @@ _XYZW: Final = [1, 2, 3, 0]
 
 
 def from_message(message: InertialMessage) -> tuple[int, FloatArray, FloatArray]:
-    """Sensor's own time in nanoseconds since its boot, angular rate (3,) rad/s and specific force (3,) m/s², FLU.
+    """Return the sensor's time in nanoseconds since its boot, rate (3,) rad/s and specific force (3,) m/s², FLU.
 
-    RAW_IMU is read in the units that ArduPilot gives it, which are those of SCALED_IMU. An attitude
-    comes with rates alone: the force is what holds a body in that attitude against gravity, so that
-    whoever integrates it goes on at constant velocity.
+    RAW_IMU is read in the units of ArduPilot, which are those of SCALED_IMU. An attitude comes with rates alone: the
+    force is the one that holds a body in that attitude against gravity, so that its integral has constant velocity.
 
     Raises:
         ProtocolError: a value is not finite or impossible, or the message says that it lacks one.
@@ -72,7 +71,7 @@ def _from_attitude(message: mavlink.AttitudeQuaternion) -> tuple[int, FloatArray
 
 
 def to_message(kind: ImuKind, t_boot_ns: int, w_radps: FloatArray, f_mps2: FloatArray) -> InertialMessage:
-    """What an autopilot sends for FLU values; integers saturate.
+    """Return the message of an autopilot for FLU values; integers saturate.
 
     Args:
         kind: message to build; an attitude is the one whose up is along the force, with any heading.

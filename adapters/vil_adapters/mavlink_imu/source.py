@@ -2,52 +2,33 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
-from vil_adapters.common.mavlink_session import MavlinkSession
+from vil_adapters.common.mavlink_session import MavlinkSession, MavlinkSource
 from vil_adapters.mavlink_imu.codec import KIND_OF, MESSAGE_OF, ImuKind, InertialMessage, from_message
 from vil_adapters.mavlink_imu.config import MavlinkImuConfig
-from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.ports import Emit, SourceContext
+from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import ImuSample, SourceReset
+from vil_bridge.core.types import ImuSample
 from vil_bridge.protocols.mavlink import messages as mavlink
-from vil_bridge.protocols.transports import Transport, open_transport
+from vil_bridge.protocols.transports import Transport
 
 __all__ = ["MavlinkImuSource"]
 
 
-class MavlinkImuSource:
-    """A serial device or a computer that may appear, disappear and come back while the bridge runs."""
+class MavlinkImuSource(MavlinkSource[MavlinkImuConfig]):
+    """Inertial sensor on a serial line or UDP."""
 
-    def __init__(self, name: str, config: MavlinkImuConfig) -> None:
-        self.name = name
-        self._config = config
-
-    async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
-        """Wait for the device, read it until it hangs up, wait for it again; never returns.
-
-        Raises:
-            SourceUnavailable: UDP: the other side is unknown, no interface leads there, or the port is taken.
-        """
-        while True:
-            try:
-                opened = await open_transport(self._config, status)
-            except OSError as exc:
-                raise SourceUnavailable(exc.strerror or str(exc)) from exc
-            with closing(opened) as wire:
-                await _Inertial(self.name, self._config, wire, emit, status).run()
-            emit(SourceReset(self.name, "the serial line was lost"))
+    def _session(self, transport: Transport, emit: Emit, status: Status) -> _InertialSession:
+        return _InertialSession(self.name, self._config, transport, emit, status)
 
 
-class _Inertial(MavlinkSession[ImuKind]):
+class _InertialSession(MavlinkSession[ImuKind]):
     """Samples of the best inertial message that comes."""
 
-    def __init__(self, name: str, config: MavlinkImuConfig, wire: Transport, emit: Emit, status: Status) -> None:
+    def __init__(self, name: str, config: MavlinkImuConfig, transport: Transport, emit: Emit, status: Status) -> None:
         wanted: dict[ImuKind, tuple[type[InertialMessage], ...]] = {
             k: (m,) for k, m in MESSAGE_OF.items() if config.message in ("auto", k)
         }
-        super().__init__(name, wire, "inertial messages", wanted, config.rate_hz, emit, status)
+        super().__init__(name, transport, "inertial messages", wanted, config.rate_hz, emit, status)
         self._held: ImuSample | None = None
 
     def on_body(self, body: mavlink.Body, t_arrival_ns: int) -> None:

@@ -1,1 +1,1 @@
-"""A flying or simulated vehicle that tells its own pose over MAVLink."""
+"""A flying or simulated vehicle that sends its own pose over MAVLink."""

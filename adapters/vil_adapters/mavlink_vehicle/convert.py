@@ -31,7 +31,7 @@ _OLDEST_ATTITUDE_NS: Final = 100 * NS_PER_MS
 
 
 class VehiclePose(NamedTuple):
-    """The vehicle at ``t_ns`` of its own clock (since boot): p (3,) metres, q (4,), body FLU in the room."""
+    """Pose of the vehicle at ``t_ns`` of its own clock (since boot): p (3,) metres, q (4,), body FLU in the room."""
 
     t_ns: int
     p_m: FloatArray
@@ -39,12 +39,12 @@ class VehiclePose(NamedTuple):
 
     @property
     def placed(self) -> Transform:
-        """The same without its time."""
+        """Return the pose without its time."""
         return Transform(self.p_m, self.q_xyzw)
 
 
 def from_odometry(message: mavlink.Odometry) -> VehiclePose | None:
-    """Pose of an ODOMETRY; None when the estimator failed or gives none.
+    """Return the pose of an ODOMETRY; None when the estimator failed or has none.
 
     The attitude is always that of the body FRD: ``child_frame_id`` is about the velocity.
 
@@ -53,7 +53,7 @@ def from_odometry(message: mavlink.Odometry) -> VehiclePose | None:
     """
     q_room_frame = FRAMES.get(message.frame_id)
     if q_room_frame is None:
-        raise ProtocolError(f"ODOMETRY in frame {message.frame_id}, which is no local one")
+        raise ProtocolError(f"ODOMETRY in frame {message.frame_id}, which is not a local one")
     p, q = np.array(message[1:4]), np.array(message.q_wxyz)[_XYZW]
     if message.quality == mavlink.QUALITY_FAILED or np.isnan(p).any() or np.isnan(q).any():
         return None
@@ -63,9 +63,9 @@ def from_odometry(message: mavlink.Odometry) -> VehiclePose | None:
 def from_local_position(
     position: mavlink.LocalPositionNed, attitude: mavlink.AttitudeQuaternion | None
 ) -> VehiclePose | None:
-    """Pose at the time of the position: the attitude is carried there by its rates.
+    """Return the pose at the time of the position: the attitude is extrapolated to it by its rates.
 
-    None when there is no attitude within 0.1 s of it.
+    None without an attitude within 0.1 s of it.
 
     Raises:
         ProtocolError: values that no pose has.
@@ -80,29 +80,29 @@ def from_local_position(
     if not (np.abs(w_radps) < _FASTEST_RADPS).all():
         raise ProtocolError("ATTITUDE_QUATERNION with rates that no vehicle has")
     if not np.isfinite(q_frd).all():
-        raise ProtocolError("ATTITUDE_QUATERNION with numbers that are none")
+        raise ProtocolError("ATTITUDE_QUATERNION with values that are not finite")
     q_ahead = q_mul(q_frd, q_exp(w_radps * (ahead_ns / NS_PER_S)))
     return VehiclePose(t_ns, *_to_room(Q_ROOM_NED, np.array(position[1:4]), q_ahead))
 
 
 def healthy(status: mavlink.EstimatorStatus) -> bool:
-    """Whether the estimator knows attitude and position, rather than assuming that it stands still."""
+    """Return whether the estimator knows attitude and position, rather than assuming a vehicle at rest."""
     if status.flags & mavlink.ESTIMATE_CONSTANT_POSITION or not status.flags & mavlink.ESTIMATE_ATTITUDE:
         return False
     return bool(status.flags & mavlink.ESTIMATE_POSITION)
 
 
 def to_odometry(pose: VehiclePose, frame_id: int, reset_counter: int, *, tracked: bool) -> mavlink.Odometry:
-    """What a vehicle sends for a pose; velocities are not given."""
+    """Return the ODOMETRY of a pose, without velocities."""
     p, q_wxyz = in_frame(frame_id, pose.placed)
     quality = 100 if tracked else mavlink.QUALITY_FAILED
     not_given = nan, nan, nan, nan, nan, nan
-    told = mavlink.Odometry(pose.t_ns // 1000, *p, q_wxyz, *not_given)
-    return told._replace(frame_id=frame_id, reset_counter=reset_counter, quality=quality)
+    message = mavlink.Odometry(pose.t_ns // 1000, *p, q_wxyz, *not_given)
+    return message._replace(frame_id=frame_id, reset_counter=reset_counter, quality=quality)
 
 
 def to_local_position(pose: VehiclePose) -> tuple[mavlink.AttitudeQuaternion, mavlink.LocalPositionNed]:
-    """The two messages that tell a pose of a vehicle at rest (rates and velocities are zeros)."""
+    """Return the two messages of a pose of a vehicle at rest (rates and velocities are zeros)."""
     p, q_wxyz = in_frame(mavlink.FRAME_LOCAL_NED, pose.placed)
     t_ms = pose.t_ns // NS_PER_MS
     still = 0.0, 0.0, 0.0

@@ -1,4 +1,4 @@
-"""Finds vehicles: serial devices by name, never opened, and heartbeats on UDP ports."""
+"""Search for vehicles: serial devices by name, never opened, and heartbeats on UDP ports."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from serial.tools import list_ports
 
+from vil_adapters.common.discovery import LOOPBACK
 from vil_adapters.common.mavlink_message_rates import OUR_COMPONENT, OUR_SYSTEM
 from vil_adapters.common.mavlink_session import HEARTBEAT
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig
@@ -22,13 +23,12 @@ from vil_bridge.protocols.transports import UdpTransport
 __all__ = ["discover"]
 
 _PORT: Final[int] = MavlinkVehicleConfig.model_fields["port"].default
-_LOOPBACK: Final = "127.0.0.1"
 _POLL_S: Final = 0.05
 _AUTOPILOTS: Final = {3: "ArduPilot", 12: "PX4"}
 
 
 async def discover(targets: Sequence[str], timeout_s: float) -> list[FoundSource]:
-    """List serial devices, and the vehicles that are heard from each target.
+    """List serial devices, and the vehicles that send from each target.
 
     Each target is ``host`` (its vehicle sends to port 14540 here) or ``host:port`` (sends there, or
     listens at that port of the host); none = this computer.
@@ -36,8 +36,8 @@ async def discover(targets: Sequence[str], timeout_s: float) -> list[FoundSource
     Raises:
         ConfigError: a target is neither.
     """
-    heard = await asyncio.gather(*(_listen(target, timeout_s) for target in targets or (_LOOPBACK,)))
-    return [*_serial_devices(), *(found for group in heard for found in group)]
+    found = await asyncio.gather(*(_listen(target, timeout_s) for target in targets or (LOOPBACK,)))
+    return [*_serial_devices(), *(source for group in found for source in group)]
 
 
 def _serial_devices() -> list[FoundSource]:
@@ -48,31 +48,31 @@ def _serial_devices() -> list[FoundSource]:
 
 
 async def _listen(target: str, timeout_s: float) -> list[FoundSource]:
-    """Vehicles that are heard from one computer, both ways at once."""
+    """Return the vehicles of one computer, by both directions at once."""
     host, port = host_and_port(target, _PORT)
-    ways: list[tuple[int, int | None]] = [(port, None), *([(0, port)] if ":" in target else [])]
+    ports: list[tuple[int, int | None]] = [(port, None), *([(0, port)] if ":" in target else [])]
     try:
         ip = await resolve(host, port)
     except OSError:
         return []
-    found = await asyncio.gather(*(_hear(host, ip, local, remote, timeout_s) for local, remote in ways))
+    found = await asyncio.gather(*(_receive(host, ip, local, remote, timeout_s) for local, remote in ports))
     return [source for group in found for source in group]
 
 
-async def _hear(host: str, ip: str, port: int, peer_port: int | None, timeout_s: float) -> list[FoundSource]:
+async def _receive(host: str, ip: str, port: int, peer_port: int | None, timeout_s: float) -> list[FoundSource]:
     with contextlib.ExitStack() as stack:
         try:
-            wire = stack.enter_context(contextlib.closing(UdpTransport(ip, port, peer_port, Counter())))
+            transport = stack.enter_context(contextlib.closing(UdpTransport(ip, port, peer_port, Counter())))
         except OSError:
             return []  # no route, or the port is in use: by a bridge that is running, most likely
         systems: dict[int, int] = {}
         poses: Counter[int] = Counter()
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_s
-        wire.send(framing.encode(HEARTBEAT, 0, system=OUR_SYSTEM, component=OUR_COMPONENT))
+        transport.send(framing.encode(HEARTBEAT, 0, system=OUR_SYSTEM, component=OUR_COMPONENT))
         parser = framing.MavlinkParser()
         while loop.time() < until:
-            while (data := wire.receive()) is not None:
+            while (data := transport.receive()) is not None:
                 for message in parser.feed(data):
                     if isinstance(message.body, mavlink.Heartbeat):
                         systems[message.system] = message.body.autopilot

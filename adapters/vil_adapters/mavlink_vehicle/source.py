@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Final, Literal
 
 import numpy as np
 
-from vil_adapters.common.mavlink_session import MavlinkSession
+from vil_adapters.common.mavlink_session import MavlinkSession, MavlinkSource
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig
 from vil_adapters.mavlink_vehicle.convert import VehiclePose, from_local_position, from_odometry, healthy
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
-from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.ports import Emit, SourceContext
+from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import SourceFrame, SourceReset
+from vil_bridge.core.types import SourceFrame
 from vil_bridge.protocols.mavlink import messages as mavlink
-from vil_bridge.protocols.transports import Transport, open_transport
+from vil_bridge.protocols.transports import Transport
 
 __all__ = ["MavlinkVehicleSource"]
 
@@ -25,44 +23,30 @@ MESSAGES_OF: Final[dict[PoseKind, tuple[type[mavlink.Body], ...]]] = {
     "odometry": (mavlink.Odometry,),
     "local-position": (mavlink.LocalPositionNed, mavlink.AttitudeQuaternion),
 }
-"""Best first: the one tells quality and resets, and its stamps are a thousand times finer."""
+"""Best first: ODOMETRY has quality and resets, and its stamps are a thousand times finer."""
 
 _STALE_PERIODS: Final = 3
 _STALE_NS: Final = 200 * NS_PER_MS
 _STATUS_VALID_NS: Final = 3 * NS_PER_S
 
 
-class MavlinkVehicleSource:
-    """A vehicle that may restart, vanish and come back while the bridge runs."""
+class MavlinkVehicleSource(MavlinkSource[MavlinkVehicleConfig]):
+    """Vehicle that sends its own pose over a serial line or UDP."""
 
-    def __init__(self, name: str, config: MavlinkVehicleConfig) -> None:
-        self.name = name
-        self._config = config
-
-    async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
-        """Receive until cancelled.
-
-        Raises:
-            SourceUnavailable: the vehicle's computer is unknown, no interface leads there, or the port is taken.
-        """
-        while True:
-            try:
-                opened = await open_transport(self._config, status)
-            except OSError as exc:
-                raise SourceUnavailable(exc.strerror or str(exc)) from exc
-            with closing(opened) as wire:
-                await _Pose(self.name, self._config, wire, emit, status).run()
-            emit(SourceReset(self.name, "the serial line was lost"))
+    def _session(self, transport: Transport, emit: Emit, status: Status) -> _PoseSession:
+        return _PoseSession(self.name, self._config, transport, emit, status)
 
 
-class _Pose(MavlinkSession[PoseKind]):
+class _PoseSession(MavlinkSession[PoseKind]):
     """Poses of the best message that comes, the newest of those that wait."""
 
-    def __init__(self, name: str, config: MavlinkVehicleConfig, wire: Transport, emit: Emit, status: Status) -> None:
+    def __init__(
+        self, name: str, config: MavlinkVehicleConfig, transport: Transport, emit: Emit, status: Status
+    ) -> None:
         wanted: dict[PoseKind, tuple[type[mavlink.Body], ...]] = {
             k: m for k, m in MESSAGES_OF.items() if config.message in ("auto", k)
         }
-        super().__init__(name, wire, "poses", wanted, config.rate_hz, emit, status, system=config.system)
+        super().__init__(name, transport, "poses", wanted, config.rate_hz, emit, status, system=config.system)
         self._subjects = (config.subject,)
         self._stale_ns = max(_STALE_NS, round(_STALE_PERIODS * NS_PER_S / config.rate_hz))
         self._attitude: mavlink.AttitudeQuaternion | None = None
@@ -75,7 +59,7 @@ class _Pose(MavlinkSession[PoseKind]):
         self._number = 0
 
     def on_body(self, body: mavlink.Body, t_arrival_ns: int) -> None:
-        """Keep the newest pose that waits.
+        """Store the newest waiting pose.
 
         Raises:
             ProtocolError: values that no vehicle has.
@@ -103,12 +87,12 @@ class _Pose(MavlinkSession[PoseKind]):
             self._waiting = None
             if pose is not None:
                 self._shown = pose.p_m[None], pose.q_xyzw[None]
-            self._show(t_ns, t_arrival_ns, tracked=pose is not None and self._trusted(t_arrival_ns))
+            self._emit_pose(t_ns, t_arrival_ns, tracked=pose is not None and self._trusted(t_arrival_ns))
 
     def on_housekeeping(self, t_ns: int) -> None:
-        """A vehicle that fell silent is not tracked any more."""
+        """Mark a silent vehicle as untracked."""
         if self._tracked and t_ns - self._t_emitted_ns > self._stale_ns:
-            self._show(None, t_ns, tracked=False)
+            self._emit_pose(None, t_ns, tracked=False)
 
     def _on_odometry(self, message: mavlink.Odometry, t_arrival_ns: int) -> None:
         pose = from_odometry(message)
@@ -126,13 +110,13 @@ class _Pose(MavlinkSession[PoseKind]):
         self._waiting = t_ns, pose, t_arrival_ns
 
     def _trusted(self, t_ns: int) -> bool:
-        """Unless the estimator said within three seconds that it knows no position."""
+        """Return False when the estimator reported within three seconds that it has no position."""
         if self._estimator is None:
             return True
-        status, t_told_ns = self._estimator
-        return t_ns - t_told_ns > _STATUS_VALID_NS or healthy(status)
+        status, t_status_ns = self._estimator
+        return t_ns - t_status_ns > _STATUS_VALID_NS or healthy(status)
 
-    def _show(self, t_ns: int | None, t_arrival_ns: int, *, tracked: bool) -> None:
+    def _emit_pose(self, t_ns: int | None, t_arrival_ns: int, *, tracked: bool) -> None:
         self._number += 1
         self._tracked, self._t_emitted_ns = tracked, t_arrival_ns
         flags = np.array([tracked])

@@ -25,49 +25,49 @@ _CLOCK_ERROR_NS: Final = 20 * NS_PER_MS
 
 
 class OnboardImuSource:
-    """One reader's samples; the reader may come, go and come again."""
+    """Samples of one reader, which may disconnect and return."""
 
     def __init__(self, name: str, config: OnboardImuConfig) -> None:
         self.name = name
         self._reader = config.reader
 
     async def run(self, emit: Emit, status: Status, context: SourceContext) -> None:
-        """Take samples until cancelled.
+        """Receive samples until cancelled.
 
         Raises:
-            SourceUnavailable: another source takes those of this reader.
+            SourceUnavailable: another source receives those of this reader.
         """
-        taker = _Taker(self.name, emit, status)
-        with context.onboard_imu.taking(self._reader, taker.take):
+        receiver = _SampleReceiver(self.name, emit, status)
+        with context.onboard_imu.taking(self._reader, receiver.handle):
             while True:
-                if now_ns() - taker.t_heard_ns > _SILENT_NS:
+                if now_ns() - receiver.t_received_ns > _SILENT_NS:
                     status.waiting(
                         f"no inertial samples from {self._reader!r}: is it registered so, and does it send any?"
                     )
                 await asyncio.sleep(_HOUSEKEEPING_S)
 
 
-class _Taker:
-    """Checks the times of samples and emits them.
+class _SampleReceiver:
+    """Check of the times of samples, which then are emitted.
 
     Attributes:
-        t_heard_ns: when samples came last.
+        t_received_ns: arrival of the last samples.
     """
 
     def __init__(self, name: str, emit: Emit, status: Status) -> None:
-        self.t_heard_ns = now_ns()
+        self.t_received_ns = now_ns()
         self._name = name
         self._emit = emit
         self._status = status
         self._t_newest_ns = 0
 
-    def take(self, samples: ImuWindow) -> None:
-        """Emit what is new and can be true; a client's clock may be off by some milliseconds."""
+    def handle(self, samples: ImuWindow) -> None:
+        """Emit the new and possible samples; a client's clock may be off by some milliseconds."""
         t_now_ns = now_ns()
-        if self._t_newest_ns and t_now_ns - self.t_heard_ns > _SILENT_NS:
+        if self._t_newest_ns and t_now_ns - self.t_received_ns > _SILENT_NS:
             self._emit(SourceReset(self._name, "the reader was away"))
             self._t_newest_ns = 0
-        self.t_heard_ns = t_now_ns
+        self.t_received_ns = t_now_ns
         for t_ns, w_radps, f_mps2 in zip(samples.t_ns.tolist(), samples.w_radps, samples.f_mps2, strict=True):
             if not t_now_ns - _OLDEST_NS < t_ns < t_now_ns + _CLOCK_ERROR_NS:
                 self._status.counters["impossible_times"] += 1

@@ -1,4 +1,4 @@
-"""What stamps and clock echoes tell (loops, jumps), and when to ask again."""
+"""Continuity of stamps and clock echoes: loops, jumps, and the times of requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Due", "EchoClock", "stamps_went_on"]
 
 
 class Due:
-    """Lets something happen at most once per period."""
+    """Limit of one event per period."""
 
     __slots__ = ("_next_ns", "_period_ns")
 
@@ -24,19 +24,19 @@ class Due:
         self._next_ns = 0
 
     def now(self, t_ns: int) -> bool:
-        """True when it may happen at ``t_ns``, which is then taken as done."""
+        """Return True when the event may happen at ``t_ns``; it then counts as done."""
         if t_ns < self._next_ns:
             return False
         self._next_ns = t_ns + self._period_ns
         return True
 
     def expedite(self) -> None:
-        """Let it happen at once."""
+        """Allow the event at once."""
         self._next_ns = 0
 
 
 def stamps_went_on(before: NatNetFrame | None, after: NatNetFrame, info: ServerInfo) -> bool:
-    """Whether a frame was captured later than the one before it, although its number may have gone back."""
+    """Return whether a frame was captured later than the one before it; its number may have gone back."""
     if before is None:
         return False
     t_before_ns, t_after_ns = capture_ns(before.suffix, info), capture_ns(after.suffix, info)
@@ -64,14 +64,14 @@ class EchoClock:
         self._offset_ns: int | None = None
 
     def restart(self) -> None:
-        """Begin with a burst again and forget the offset."""
+        """Begin with a burst again and clear the offset."""
         self._burst_left = self._BURST
         self._due_ns = 0
         self._recent.clear()
         self._offset_ns = None
 
     def request(self, now_ns: int) -> bytes | None:
-        """The datagram to send now, None while the next is not due."""
+        """Return the datagram to send now, None while the next is not due."""
         if now_ns < self._due_ns:
             return None
         self._due_ns = now_ns + (self._BURST_PERIOD_NS if self._burst_left else self._PERIOD_NS)
@@ -80,7 +80,7 @@ class EchoClock:
         return encode_echo_request(now_ns)
 
     def reply(self, reply: EchoReply, t_received_ns: int, ticks_per_s: int) -> ClockExchange | None:
-        """The exchange that a reply completes; None where nobody waits for it or 64 bits do not hold its time."""
+        """Return the exchange that a reply completes; None where none is pending or its time exceeds 64 bits."""
         t_foreign_ns = ticks_to_ns(reply.ticks, ticks_per_s)
         if reply.client not in self._pending or t_foreign_ns > LARGEST_NS:
             return None
@@ -92,11 +92,11 @@ class EchoClock:
         return exchange
 
     def age_ns(self, t_foreign_ns: int, t_ns: int) -> int | None:
-        """How long before a bridge time a server stamp was, by the best of the last exchanges; None = unknown."""
+        """Return the age of a server stamp at a bridge time, by the best of the last exchanges; None = unknown."""
         return None if self._offset_ns is None else t_ns - (t_foreign_ns - self._offset_ns)
 
     def jumped(self, exchange: ClockExchange) -> bool:
-        """Whether the server's clock cannot be the one of the exchange before."""
+        """Return whether the server's clock cannot be the one of the exchange before."""
         last, self._last = self._last, exchange
         if last is None:
             return False

@@ -33,9 +33,9 @@ _RATE_RANGE_HZ: Final = (1e-3, 1e5)
 
 
 class Commands:
-    """Asks through ``send``; the owner hands every RESPONSE and refusal to :meth:`answer`.
+    """Commands sent through ``send``; the owner passes every RESPONSE and refusal to :meth:`answer`.
 
-    All questions return None (or False) when the server refuses or does not answer.
+    All commands return None (or False) when the server refuses or does not answer.
     """
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
@@ -45,9 +45,9 @@ class Commands:
         self._answer: asyncio.Future[Any] | None = None
 
     def answer(self, datagram: bytes) -> bool:
-        """Take a RESPONSE or UNRECOGNIZED_REQUEST; False = it answers nothing that is still asked.
+        """Handle a RESPONSE or UNRECOGNIZED_REQUEST; False = it answers no pending command.
 
-        Answers do not say to what: one that does not fit may be the copy of an earlier one that came late.
+        Answers do not name their command: one that does not fit may be a late copy of an earlier one.
         """
         if self._answer is None or self._answer.done() or self._read is None:
             return False
@@ -60,27 +60,27 @@ class Commands:
         return True
 
     async def units_mm(self) -> float | None:
-        """Millimetres per streamed unit of length."""
+        """Ask for the millimetres per streamed unit of length."""
         return await self._ask("UnitsToMillimeters", lambda reply: _within(reply, _UNITS_RANGE_MM))
 
     async def frame_rate_hz(self) -> float | None:
-        """Frames per second that the server is set to."""
+        """Ask for the frames per second that the server is set to."""
         return await self._ask("FrameRate", lambda reply: _within(reply, _RATE_RANGE_HZ))
 
     async def bitstream(self) -> Version | None:
-        """Layout of what this client is sent (NatNet 4.0 and newer, unicast)."""
+        """Ask for the layout of what this client is sent (NatNet 4.0 and newer, unicast)."""
         return await self._ask("Bitstream", _read_bitstream)
 
     async def set_bitstream(self, version: Version) -> bool:
-        """Ask for another layout; the first frame that has it says so (``BITSTREAM_CHANGED``)."""
+        """Ask for another layout; the first frame that has it is marked (``BITSTREAM_CHANGED``)."""
         return await self._ask(f"Bitstream,{version[0]}.{version[1]}", response_i32) == 0
 
     async def subscribe(self, kind: str, name: str) -> bool:
-        """Have assets of a kind and name sent (NatNet 4.0 and newer, unicast); adds to earlier ones."""
+        """Subscribe to assets of a kind and name (NatNet 4.0 and newer, unicast); adds to earlier ones."""
         return await self._ask(f"SubscribeToData,{kind},{name}", response_i32) == 0
 
     async def unsubscribe(self) -> bool:
-        """Have everything sent again."""
+        """Remove all subscriptions, so that everything is sent."""
         return await self._ask("SubscribeToData,,", response_i32) == 0
 
     async def _ask(self, command: str, read: Callable[[bytes], _T]) -> _T | None:

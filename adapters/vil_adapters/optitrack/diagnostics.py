@@ -1,4 +1,4 @@
-"""What people are told about a NatNet session: facts while it runs, reasons while it does not."""
+"""Status of a NatNet session: facts while it runs, reasons while it does not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MS_PER_S: Final = 1e3
 
 
 def server_facts(info: ServerInfo, version: Version) -> dict[str, Any]:
-    """Who the server is and how it sends."""
+    """Return name, versions and transmission mode of the server."""
     return {
         "server": f"{info.name} {dotted(info.app_version)}",
         "version": dotted(version),
@@ -36,7 +36,7 @@ def server_facts(info: ServerInfo, version: Version) -> dict[str, Any]:
 
 
 def subject_facts(models: Models) -> dict[str, Any]:
-    """What the server describes."""
+    """Return the subjects that the server describes."""
     return {
         "subjects": [body.name for body in models.bodies],
         "skeletons": [skeleton.name for skeleton in models.skeletons],
@@ -46,7 +46,7 @@ def subject_facts(models: Models) -> dict[str, Any]:
 
 
 def latency_facts(suffix: Suffix, info: ServerInfo) -> dict[str, float] | None:
-    """Parts of the server's own latency, ms; None when a stamp is not told."""
+    """Return the parts of the server's own latency, ms; None when a stamp is missing."""
     if not (info.ticks_per_s and suffix.mid_exposure and suffix.received and suffix.transmit):
         return None
     per_tick_ms = _MS_PER_S / info.ticks_per_s
@@ -58,17 +58,17 @@ def latency_facts(suffix: Suffix, info: ServerInfo) -> dict[str, float] | None:
 
 
 class FrameRate:
-    """The server's frame rate from numbers and capture times, so that losses do not lower it."""
+    """Frame rate of the server from numbers and capture times, so that losses do not lower it."""
 
     def __init__(self) -> None:
         self._last: tuple[int, int] | None = None
 
     def restart(self) -> None:
-        """Forget the frames before."""
+        """Begin again with the next frame."""
         self._last = None
 
     def measure_hz(self, frame: NatNetFrame, info: ServerInfo) -> float | None:
-        """Rate since the frame of the call before; None while unknown."""
+        """Return the rate since the frame of the call before; None while unknown."""
         t_ns = capture_ns(frame.suffix, info)
         last, self._last = self._last, None if t_ns is None else (frame.number, t_ns)
         if last is None or t_ns is None or t_ns <= last[1] or frame.number <= last[0]:
@@ -78,12 +78,12 @@ class FrameRate:
 
 @dataclass(frozen=True, slots=True)
 class SilenceDiagnosis:
-    """What is known of a session that emits nothing.
+    """Diagnosis of a session that emits nothing.
 
     Attributes:
-        answering: the server answers what is asked. frames: frames arrive.
-        repeated: number of the one frame, known in full, that comes again and again.
-        stale_ms: age of the last frame when it was too old to be handed on, else None.
+        answering: the server answers requests. frames: frames arrive.
+        repeated: number of the one frame that is sent again and again.
+        stale_ms: age of the last frame when it was too old to be emitted, else None.
     """
 
     answering: bool
@@ -92,19 +92,19 @@ class SilenceDiagnosis:
     stale_ms: float | None
 
 
-def silence_reason(link: NatNetSockets, info: ServerInfo | None, symptoms: SilenceDiagnosis) -> str:
-    """Why nothing is emitted, what was tried, and what to do next."""
-    if symptoms.frames and symptoms.stale_ms is not None:
+def silence_reason(link: NatNetSockets, info: ServerInfo | None, diagnosis: SilenceDiagnosis) -> str:
+    """Return why nothing is emitted, what was tried, and what to check."""
+    if diagnosis.frames and diagnosis.stale_ms is not None:
         return (
-            f"frames from {link.server_ip} were captured {symptoms.stale_ms:.0f} ms before they arrive, longer than "
+            f"frames from {link.server_ip} were captured {diagnosis.stale_ms:.0f} ms before they arrive, longer than "
             "max_age_ms: is the network congested (Wi-Fi), or does Motive smooth or buffer?"
         )
-    if symptoms.frames and symptoms.repeated is not None:
-        return f"{link.server_ip} sends only repeats of frame {symptoms.repeated}: is playback paused?"
-    if symptoms.frames:
+    if diagnosis.frames and diagnosis.repeated is not None:
+        return f"{link.server_ip} sends only repeats of frame {diagnosis.repeated}: is playback paused?"
+    if diagnosis.frames:
         asked = f"asked for every second on port {link.server_port}"
-        return f"frames arrive from {link.server_ip}, but not what they hold: {asked}"
-    if symptoms.answering and info is not None:
+        return f"frames arrive from {link.server_ip}, but no descriptions of them: {asked}"
+    if diagnosis.answering and info is not None:
         return _streaming_reason(link, info)
     trouble = f" ({link.trouble})" if link.trouble else ""
     return (
@@ -127,6 +127,6 @@ def _streaming_reason(link: NatNetSockets, info: ServerInfo) -> str:
 
 
 def dotted(version: Version) -> str:
-    """(4, 1, 0, 0) as ``4.1``."""
+    """Return (4, 1, 0, 0) as ``4.1``."""
     major, minor, *rest = version
     return ".".join(map(str, (major, minor, *rest) if any(rest) else (major, minor)))

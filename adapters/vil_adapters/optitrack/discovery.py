@@ -1,4 +1,4 @@
-"""Finds NatNet servers, and which bodies and skeletons they stream how fast."""
+"""Search for NatNet servers, their bodies and skeletons and the rates of these."""
 
 from __future__ import annotations
 
@@ -8,25 +8,22 @@ import contextlib
 import socket
 import struct
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from vil_adapters.common.discovery import LOOPBACK, SubjectRates
 from vil_adapters.optitrack.codec import Connect, MessageId, ServerInfo, decode_server_info, encode_connect, message_id
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.diagnostics import dotted
 from vil_adapters.optitrack.source import OptitrackSource
-from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
 from vil_bridge.core.network import host_and_port, resolve
 from vil_bridge.core.ports import FoundSource, SourceContext
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import SourceEvent, SourceFrame
 
 __all__ = ["discover"]
 
 _PORT: Final[int] = OptitrackConfig.model_fields["command_port"].default
-_LOOPBACK: Final = "127.0.0.1"
 _ANSWER_SHARE: Final = 0.3
 _REPEAT_S: Final = 0.1
 _MAX_SERVERS: Final = 64
@@ -47,14 +44,14 @@ async def discover(targets: Sequence[str], timeout_s: float) -> list[FoundSource
         ConfigError: a target is neither.
     """
     asked = [host_and_port(target, _PORT) for target in targets]
-    places = await _resolved(asked) if asked else [(_LOOPBACK, _PORT), *((ip, _PORT) for ip in _broadcasts())]
+    places = await _resolved(asked) if asked else [(LOOPBACK, _PORT), *((ip, _PORT) for ip in _broadcasts())]
     servers = await _answers(places, _ANSWER_SHARE * timeout_s)
     left_s = (1.0 - _ANSWER_SHARE) * timeout_s
     return list(await asyncio.gather(*(_watch(place, info, left_s) for place, info in servers.items())))
 
 
 async def _resolved(places: Sequence[_Place]) -> list[_Place]:
-    """The same by address; names that nobody knows are left out."""
+    """Return the places by address; unknown names are left out."""
     found: list[_Place] = []
     for host, port in places:
         with contextlib.suppress(OSError):
@@ -63,7 +60,7 @@ async def _resolved(places: Sequence[_Place]) -> list[_Place]:
 
 
 def _broadcasts() -> Iterator[str]:
-    """Broadcast addresses of all interfaces that have one."""
+    """Yield the broadcast address of each interface that has one."""
     if sys.platform != "linux":
         yield "255.255.255.255"
         return
@@ -80,7 +77,7 @@ def _broadcasts() -> Iterator[str]:
 
 
 async def _answers(places: Sequence[_Place], timeout_s: float) -> dict[_Place, ServerInfo]:
-    """Servers by the place that answered."""
+    """Return the servers by the address that answered."""
     loop = asyncio.get_running_loop()
     servers: dict[_Place, ServerInfo] = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -100,7 +97,7 @@ async def _answers(places: Sequence[_Place], timeout_s: float) -> dict[_Place, S
 
 
 def _collect(sock: socket.socket, servers: dict[_Place, ServerInfo]) -> None:
-    """Take what waits; a server that was found twice (loopback and broadcast) stays twice, by its addresses."""
+    """Read one answer; a server that is found twice (loopback and broadcast) stays twice, by its addresses."""
     with contextlib.suppress(OSError, ProtocolError):
         datagram, place = sock.recvfrom(_DATAGRAM_BYTES)
         if message_id(datagram) == MessageId.SERVERINFO and len(servers) < _MAX_SERVERS:
@@ -108,48 +105,20 @@ def _collect(sock: socket.socket, servers: dict[_Place, ServerInfo]) -> None:
 
 
 async def _watch(place: _Place, info: ServerInfo, timeout_s: float) -> FoundSource:
-    """Receive as the bridge would, and count."""
+    """Receive as the bridge does, and count."""
     ip, port = place
     keys: dict[str, str | int] = {"server": ip} | ({} if port == _PORT else {"command_port": port})
     config = OptitrackConfig.model_validate(keys)
-    status, census = Status("discover"), _Census()
+    status, rates = Status("discover"), SubjectRates()
     with contextlib.suppress(SourceUnavailable, TimeoutError):
         async with asyncio.timeout(timeout_s):
-            await OptitrackSource("discover", config).run(census.take, status, SourceContext())
+            await OptitrackSource("discover", config).run(rates.count, status, SourceContext())
     version = dotted(info.natnet_version)
     mode = "multicast" if info.multicast else "unicast"
     return FoundSource(
         type="optitrack",
         config=keys,
         title=f"{info.name} {dotted(info.app_version)}, NatNet {version}, {mode}",
-        bodies=census.rates(status.facts.get("subjects", ())),
-        skeletons=census.rates(status.facts.get("skeletons", ())),
+        bodies=rates.rates(status.facts.get("subjects", ())),
+        skeletons=rates.rates(status.facts.get("skeletons", ())),
     )
-
-
-class _Census:
-    """How often each subject was tracked, at the rate that frame numbers and stamps tell."""
-
-    def __init__(self) -> None:
-        self._frames = 0
-        self._tracked: Counter[str] = Counter()
-        self._first: tuple[int, int] | None = None
-        self._last = (0, 0)
-
-    def take(self, event: SourceEvent) -> None:
-        """Count a frame."""
-        if not isinstance(event, SourceFrame):
-            return
-        t_ns = event.t_arrival_ns if event.t_foreign_ns is None else event.t_foreign_ns
-        self._last = event.frame_number, t_ns
-        self._first = self._first or self._last
-        self._frames += 1
-        self._tracked.update(name for name, seen in zip(event.subjects, event.tracked.tolist(), strict=True) if seen)
-        self._tracked.update(s.model.name for s in event.skeletons if s.tracked.any())
-
-    def rates(self, names: Sequence[str]) -> tuple[tuple[str, float | None], ...]:
-        """Rate of each subject, hertz, 0 where it was never tracked; None where too little came."""
-        if self._first is None or self._last[1] <= self._first[1]:
-            return tuple((name, None) for name in names)
-        rate_hz = (self._last[0] - self._first[0]) * NS_PER_S / (self._last[1] - self._first[1])
-        return tuple((name, round(rate_hz * self._tracked[name] / self._frames, 1)) for name in names)

@@ -1,4 +1,4 @@
-"""What is asked of a NatNet server, and what it told of itself, its clock and its subjects."""
+"""Requests to a NatNet server, and what it announced of itself, its clock and its subjects."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from vil_adapters.common.drop_log import DropLog
 from vil_adapters.common.expected_subjects import ExpectedSubjects
 from vil_adapters.optitrack.clock_continuity import Due, EchoClock
 from vil_adapters.optitrack.codec import (
@@ -59,7 +60,7 @@ _MODEL_KINDS_SINCE: Final = (4, 0)
 
 @dataclass(frozen=True, slots=True)
 class ServerCallbacks:
-    """What a dialogue tells its session: a reset, a clock exchange, an announcement, a failure."""
+    """Callbacks of the session: a reset, a clock exchange, an announcement, a failure."""
 
     reset: Callable[[str, bool], None]
     exchange: Callable[[ClockExchange], None]
@@ -68,12 +69,12 @@ class ServerCallbacks:
 
 
 class ServerState:
-    """Connects, asks and remembers.
+    """State of one server: connects, sends requests and stores the answers.
 
     Attributes:
         info: what the server announced; None before. version: layout of what it sends.
-        converter: None while it is not known what frames hold.
-        frame_ns: when the last frame came, kept by the session. reply_ns: when the last answer came.
+        converter: None while descriptions or units are not known.
+        frame_ns: arrival of the last frame, set by the session. reply_ns: arrival of the last answer.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class ServerState:
         self._announced_ns = 0
         self._rehandshake = True
         self._expected = ExpectedSubjects(name, config.subjects)
-        self._warned: set[str] = set()
+        self._log = DropLog(name, status.counters)
         self._connect_due = Due(_CONNECT_PERIOD_NS)
         self._keepalive_due = Due(_KEEPALIVE_PERIOD_NS)
         self._models_due = Due(_MODELS_PERIOD_NS)
@@ -115,25 +116,25 @@ class ServerState:
         }
 
     def close(self) -> None:
-        """Ask nothing more."""
+        """Stop sending requests."""
         for task in self._tasks:
             task.cancel()
         self._tasks.clear()
 
-    # --- what the session has seen -------------------------------------------------------------------
+    # --- for the session -----------------------------------------------------------------------------
 
     def connect_again(self) -> None:
-        """The server may be another one than before."""
+        """Connect again: the server may be another one than before."""
         self._rehandshake = True
 
     def want_models(self, *, at_once: bool = True) -> None:
-        """Ask what frames hold, at the latest in a second."""
+        """Request the descriptions, at the latest in a second."""
         self._models_wanted = True
         if at_once:
             self._models_due.expedite()
 
     def models_changed(self, t_ns: int) -> None:
-        """A frame said that the descriptions changed."""
+        """Request the descriptions: a frame announced that they changed."""
         self._models_wanted = self._models_outdated = True
         if self._change_due.now(t_ns):
             self._models_due.expedite()
@@ -141,13 +142,13 @@ class ServerState:
             self._ask_models(t_ns, self.info)
 
     def bitstream_changed(self) -> None:
-        """A frame said that the layout changed."""
+        """Ask for the layout: a frame announced that it changed."""
         self._spawn(self._ask_bitstream())
 
     # --- every 20 ms -------------------------------------------------------------------------------
 
     def housekeep(self, t_ns: int) -> None:
-        """Send what is due.
+        """Send due requests.
 
         Raises:
             SourceUnavailable: another interface routes to the server now.
@@ -175,7 +176,7 @@ class ServerState:
             self._models_outdated = False
             self._link.send(_REQUEST_MODELS if info.natnet_version >= _MODEL_KINDS_SINCE else _REQUEST_MODELS_3)
 
-    def _forget_models(self) -> None:
+    def _reset_models(self) -> None:
         """Hold frames back until names and units of another server are known."""
         self.converter = self._models = self._scale_m = None
         self._described_by = None
@@ -193,7 +194,7 @@ class ServerState:
         if t_arrival_ns - self.frame_ns > _SILENCE_NS:
             self.echo.restart()
         if before is None or changed:
-            self._forget_models()
+            self._reset_models()
             self.echo.restart()
             self._announced_ns = t_arrival_ns
             self.version = min(info.natnet_version, NEWEST)
@@ -203,10 +204,10 @@ class ServerState:
         self._listener.announced(info, changed)
         self.want_models()
         self.close()
-        self._spawn(self._get_acquainted(info))
+        self._spawn(self._ask_settings(info))
 
     def _as_configured(self, info: ServerInfo) -> ServerInfo:
-        """What servers before 3.0 do not announce, and what the configuration knows better."""
+        """Return the announcement with the configured values, those that servers before 3.0 lack included."""
         config = self._config
         if info.natnet_version < TICKS_SINCE:
             info = replace(info, data_port=config.data_port, group=config.multicast_group)
@@ -231,7 +232,7 @@ class ServerState:
         changed = changed_subjects(before, models) if before is not None else []
         self._models = self._models_before = models
         if changed:
-            self._listener.reset(f"described anew: {', '.join(changed)}", False)
+            self._listener.reset(f"described again: {', '.join(changed)}", False)
         if before is not None and before.by_name.keys() != models.by_name.keys():
             logger.info("%s: the server now describes %s", self._name, ", ".join(models.by_name) or "no subject")
         self._build_converter()
@@ -256,7 +257,7 @@ class ServerState:
 
     # --- questions ---------------------------------------------------------------------------------
 
-    async def _get_acquainted(self, info: ServerInfo) -> None:
+    async def _ask_settings(self, info: ServerInfo) -> None:
         """Ask for units first: poses wait for them, for 0.2 s at most."""
         units_mm = await self.commands.units_mm()
         if units_mm is not None:
@@ -288,7 +289,7 @@ class ServerState:
         logger.warning("%s: the server does not answer for its units; %g mm per unit are used", self._name, used_mm)
 
     def _set_units(self, units_mm: float) -> None:
-        """Use units from now on; poses in other units do not continue the ones before."""
+        """Use units from now on; poses in other units begin a new history."""
         before_m, self._scale_m = self._scale_m, units_mm * 1e-3
         if before_m == self._scale_m:
             return
@@ -298,7 +299,7 @@ class ServerState:
         self._build_converter()
 
     async def _subscribe(self, models: Models, info: ServerInfo) -> None:
-        """Have nothing but the configured subjects sent, where the server can."""
+        """Subscribe to the configured subjects only, where the server supports it."""
         if not self._config.subscribe or info.multicast or info.natnet_version < BITSTREAM_SINCE:
             return
         described = models.by_name
@@ -323,7 +324,7 @@ class ServerState:
         if error is not None:
             self._listener.failed(error)
 
-    # --- what the answers mean ---------------------------------------------------------------------
+    # --- results -----------------------------------------------------------------------------------
 
     def _build_converter(self) -> None:
         if self._models is None or self._scale_m is None or self.info is None:
@@ -338,12 +339,10 @@ class ServerState:
             coordinates=self._config.skeleton_coordinates,
             markers=self._config.markers,
         )
-        self._tell_subjects(self._models)
+        self._report_subjects(self._models)
 
-    def _tell_subjects(self, models: Models) -> None:
+    def _report_subjects(self, models: Models) -> None:
         self._status.facts.update(subject_facts(models))
         for line in models.shared_names:
-            if line not in self._warned:
-                self._warned.add(line)
-                logger.warning("%s: %s", self._name, line)
+            self._log.warn_once(line, "%s", line)
         self._expected.compare(models.by_name)

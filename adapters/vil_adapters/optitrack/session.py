@@ -1,16 +1,17 @@
-"""One NatNet session: receives, judges and emits frames; rebuilt whenever the server is silent.
+"""One NatNet session: receives, judges and emits frames; rebuilt when the server is silent.
 
-One datagram wakes the loop, everything that waits is read and stamped, and the newest frame is
-emitted; the frames it overtook are counted. What is asked of the server is the dialogue's.
+One datagram wakes the loop, all that wait are read and stamped, and the newest frame is emitted; the frames that it
+overtook are counted. ``ServerState`` sends the requests.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from typing import Final
 
+from vil_adapters.common.callbacks import guarded
+from vil_adapters.common.drop_log import DropLog
 from vil_adapters.common.frame_order import DROPPED, FrameOrder, FrameVerdict
 from vil_adapters.common.resets import ResetReporter
 from vil_adapters.optitrack.clock_continuity import Due, stamps_went_on
@@ -29,8 +30,6 @@ from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 
 __all__ = ["NatNetSession"]
-
-logger = logging.getLogger(__name__)
 
 _SILENCE_NS: Final = 1 * NS_PER_S
 _WAITING_NS: Final = 3 * NS_PER_S
@@ -54,7 +53,7 @@ class NatNetSession:
         self._status = status
         self._resets = ResetReporter(name, emit, status)
         self._max_age_ns = round(config.max_age_ms * NS_PER_MS)
-        self._dialogue = ServerState(
+        self._server = ServerState(
             name, config, link, status, ServerCallbacks(self._reset, emit, self._on_announcement, self._fail)
         )
         self._order = FrameOrder()
@@ -64,18 +63,18 @@ class NatNetSession:
         self._newest: NatNetFrame | None = None
         self._stale_ms: float | None = None
         self._rate = FrameRate()
-        self._warned: set[str] = set()
+        self._drops = DropLog(name, status.counters)
         status.facts.update(address=f"{link.server_ip}:{link.server_port}", interface=link.local_ip)
 
     # --- receiving ---------------------------------------------------------------------------------
 
     def listen(self, sock: socket.socket) -> None:
-        """Read a socket whenever something waits in it."""
-        asyncio.get_running_loop().add_reader(sock, self._on_readable, sock)
+        """Read a socket whenever a datagram waits in it."""
+        asyncio.get_running_loop().add_reader(sock, guarded(self.failed, self._drain), sock)
 
     def close(self) -> None:
-        """Tell the server and release the sockets."""
-        self._dialogue.close()
+        """Disconnect from the server and release the sockets."""
+        self._server.close()
         self._link.send(_DISCONNECT)
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._link.sock)
@@ -91,12 +90,6 @@ class NatNetSession:
         if not self.failed.done():
             self.failed.set_exception(error)
 
-    def _on_readable(self, sock: socket.socket) -> None:
-        try:
-            self._drain(sock)
-        except Exception as exc:
-            self._fail(exc)
-
     def _drain(self, sock: socket.socket) -> None:
         """Read what waits, act on it, emit the newest frame."""
         newest: tuple[NatNetFrame, int] | None = None
@@ -107,11 +100,11 @@ class NatNetSession:
             datagram, sender, t_arrival_ns = received
             try:
                 if not self._is_from_server(datagram, sender, t_arrival_ns):
-                    self._count("foreign", "a datagram from %s:%d, which is not the server", *sender)
+                    self._drops.count("foreign", "a datagram from %s:%d, which is not the server", *sender)
                     continue
-                frame = self._take(datagram, t_arrival_ns)
+                frame = self._handle(datagram, t_arrival_ns)
             except ProtocolError as exc:
-                self._count("malformed", "a datagram: %s", exc)
+                self._drops.count("malformed", "a datagram: %s", exc)
                 continue
             if frame is not None:
                 self._status.counters["superseded"] += newest is not None
@@ -131,10 +124,10 @@ class NatNetSession:
         ip, port = sender
         if ip != self._link.server_ip:
             return False
-        info, is_frame = self._dialogue.info, message_id(datagram) == MessageId.FRAMEOFDATA
+        info, is_frame = self._server.info, message_id(datagram) == MessageId.FRAMEOFDATA
         if info is None and is_frame:
             return True
-        silent = t_arrival_ns - self._dialogue.frame_ns > _SILENCE_NS
+        silent = t_arrival_ns - self._server.frame_ns > _SILENCE_NS
         if is_frame and info is not None and (self._frame_port is None or silent or port == info.data_port):
             self._frame_port = port
         if port == (self._frame_port if is_frame else self._link.server_port):
@@ -143,36 +136,26 @@ class NatNetSession:
             raise ProtocolError(f"{'a frame' if is_frame else 'an answer'} from port {port}", length=len(datagram))
         return False
 
-    def _count(self, reason: str, message: str, *args: object) -> None:
-        """Count every drop, warn of the first of its kind."""
-        self._status.counters[reason] += 1
-        self._warn_once(reason, "dropped " + message, *args)
-
-    def _warn_once(self, reason: str, message: str, *args: object) -> None:
-        if reason not in self._warned:
-            self._warned.add(reason)
-            logger.warning("%s: " + message, self._name, *args)
-
-    def _take(self, datagram: bytes, t_arrival_ns: int) -> NatNetFrame | None:
-        """Act on one datagram; returns a frame that may be emitted."""
+    def _handle(self, datagram: bytes, t_arrival_ns: int) -> NatNetFrame | None:
+        """Handle one datagram; return a frame that may be emitted."""
         identity = message_id(datagram)
         if identity == MessageId.FRAMEOFDATA:
-            return self._take_frame(datagram, t_arrival_ns)
-        handler = self._dialogue.handlers.get(identity)
+            return self._handle_frame(datagram, t_arrival_ns)
+        handler = self._server.handlers.get(identity)
         if handler is not None:
             handler(datagram, t_arrival_ns)
         return None
 
-    def _take_frame(self, datagram: bytes, t_arrival_ns: int) -> NatNetFrame | None:
-        info = self._dialogue.info
+    def _handle_frame(self, datagram: bytes, t_arrival_ns: int) -> NatNetFrame | None:
+        info = self._server.info
         if info is None:
             return None
         try:
-            frame = decode_poses(datagram, self._dialogue.version)
+            frame = decode_poses(datagram, self._server.version)
         except ProtocolError:
-            self._dialogue.connect_again()  # perhaps the server came back with another version
+            self._server.connect_again()  # perhaps the server came back with another version
             raise
-        self._dialogue.frame_ns = t_arrival_ns
+        self._server.frame_ns = t_arrival_ns
         verdict = self._order.judge(frame.number, t_arrival_ns, capture_ns(frame.suffix, info))
         self._status.counters["lost"] = self._order.lost
         if verdict in DROPPED:
@@ -183,16 +166,16 @@ class NatNetSession:
             looped = bool(params & Suffix.PLAYBACK) and stamps_went_on(self._newest, frame, info)
             self._reset(f"frame numbers go on from {frame.number}", not looped)
             if not params & Suffix.PLAYBACK:
-                self._dialogue.connect_again()
+                self._server.connect_again()
         if params & Suffix.MODELS_CHANGED:
-            self._dialogue.models_changed(t_arrival_ns)
+            self._server.models_changed(t_arrival_ns)
         if params & Suffix.BITSTREAM_CHANGED:
-            self._dialogue.bitstream_changed()
+            self._server.bitstream_changed()
         return frame
 
     def _deliver(self, frame: NatNetFrame, t_arrival_ns: int) -> None:
         self._newest = frame
-        converter, info = self._dialogue.converter, self._dialogue.info
+        converter, info = self._server.converter, self._server.info
         if converter is None or info is None:
             self._status.counters["undescribed"] += 1
             return
@@ -202,33 +185,33 @@ class NatNetSession:
         self._emit(converter.frame(frame, t_arrival_ns))
         self._emitted_ns = t_arrival_ns
         if converter.unknown:
-            self._dialogue.want_models(at_once=False)
+            self._server.want_models(at_once=False)
         for reason, count in (("nonfinite", converter.nonfinite), ("implausible", converter.implausible)):
             if count:
                 self._status.counters[reason] += count
-                self._warn_once(reason, "%d poses of a frame are %s; their bodies are untracked", count, reason)
+                self._drops.warn_once(reason, "%d poses of a frame are %s; their bodies are untracked", count, reason)
         if frame.unread:
             self._status.facts["unread_bytes"] = frame.unread
-            self._warn_once("unread", "%d bytes of each frame are of a newer layout and passed over", frame.unread)
+            self._drops.warn_once("unread", "%d bytes of each frame are of a newer layout and skipped", frame.unread)
         self._status.running()
 
     def _is_stale(self, frame: NatNetFrame, info: ServerInfo, t_arrival_ns: int) -> bool:
-        """Whether it was captured too long ago; a recording that is played back keeps its old stamps."""
+        """Return whether it was captured too long ago; a recording that is played back has its old stamps."""
         t_foreign_ns = None if frame.suffix.params & Suffix.PLAYBACK else capture_ns(frame.suffix, info)
-        age_ns = None if t_foreign_ns is None else self._dialogue.echo.age_ns(t_foreign_ns, t_arrival_ns)
+        age_ns = None if t_foreign_ns is None else self._server.echo.age_ns(t_foreign_ns, t_arrival_ns)
         stale = age_ns is not None and age_ns > self._max_age_ns
         self._stale_ms = age_ns / NS_PER_MS if stale and age_ns is not None else None
         return stale
 
     def _reset(self, reason: str, clock: bool) -> None:
-        """Let histories start over; the clock too, unless the server's went on."""
+        """Restart histories; the clock too, unless the server's continued."""
         self._rate.restart()
         if clock:
-            self._dialogue.echo.restart()
+            self._server.echo.restart()
         self._resets.report(reason, clock=clock)
 
     def _on_announcement(self, info: ServerInfo, changed: bool) -> None:
-        """Go where the frames are."""
+        """Receive from where the frames are sent."""
         if changed:
             self._order.restart()
             self._reset(f"{info.name} now announces itself differently", True)
@@ -241,27 +224,24 @@ class NatNetSession:
     # --- every 20 ms -------------------------------------------------------------------------------
 
     def on_tick(self, _due_ns: int, _missed: int) -> None:
-        """Send what is due and keep the status true."""
-        try:
-            self._housekeep(now_ns())
-        except Exception as exc:
-            self._fail(exc)
+        """Send due requests and update the status."""
+        guarded(self.failed, self._housekeep)(now_ns())
 
     def _housekeep(self, t_ns: int) -> None:
-        dialogue = self._dialogue
-        dialogue.housekeep(t_ns)
+        server = self._server
+        server.housekeep(t_ns)
         if t_ns - self._emitted_ns > _WAITING_NS:
-            symptoms = SilenceDiagnosis(
-                answering=t_ns - dialogue.reply_ns < _WAITING_NS,
-                frames=t_ns - dialogue.frame_ns <= _SILENCE_NS,
-                repeated=None if dialogue.converter is None else self._order.repeated,
+            diagnosis = SilenceDiagnosis(
+                answering=t_ns - server.reply_ns < _WAITING_NS,
+                frames=t_ns - server.frame_ns <= _SILENCE_NS,
+                repeated=None if server.converter is None else self._order.repeated,
                 stale_ms=self._stale_ms,
             )
-            self._status.waiting(silence_reason(self._link, dialogue.info, symptoms))
-        if self._newest is not None and dialogue.info is not None and self._facts_due.now(t_ns):
-            self._tell_stream(self._newest, dialogue.info, dialogue.converter)
+            self._status.waiting(silence_reason(self._link, server.info, diagnosis))
+        if self._newest is not None and server.info is not None and self._facts_due.now(t_ns):
+            self._report_stream(self._newest, server.info, server.converter)
 
-    def _tell_stream(self, newest: NatNetFrame, info: ServerInfo, converter: NatNetConverter | None) -> None:
+    def _report_stream(self, newest: NatNetFrame, info: ServerInfo, converter: NatNetConverter | None) -> None:
         facts = self._status.facts
         rate_hz = self._rate.measure_hz(newest, info)
         if rate_hz is not None:

@@ -52,13 +52,13 @@ async def discover(targets: Sequence[str], timeout_s: float) -> list[FoundSource
 
 
 class _Replies(asyncio.DatagramProtocol):
-    """Keeps who answers. A server on this machine answers from several addresses; loopback is kept."""
+    """Servers that answered. A server on this machine answers from several addresses; loopback is preferred."""
 
     def __init__(self) -> None:
         self.hosts: dict[tuple[str, int], str] = {}
 
     def datagram_received(self, data: bytes, addr: tuple[Any, int]) -> None:
-        """Keep an answer (called by the loop)."""
+        """Store an answer (called by the loop)."""
         with contextlib.suppress(ProtocolError):
             server = decode_discovery_reply(data)
             if len(self.hosts) < _MOST_SERVERS and self.hosts.get(server) != _LOOPBACK:
@@ -66,7 +66,7 @@ class _Replies(asyncio.DatagramProtocol):
 
 
 async def ask_around(timeout_s: float, port: int = DISCOVERY_PORT) -> dict[tuple[str, int], str]:
-    """Addresses and little-endian ports of the servers that answer a broadcast, with what they say they are."""
+    """Return addresses and little-endian ports of the servers that answer a broadcast, with their titles."""
     loop = asyncio.get_running_loop()
     everywhere = ("0.0.0.0", 0)  # noqa: S104 - answers come from any interface
     transport, replies = await loop.create_datagram_endpoint(_Replies, everywhere, allow_broadcast=True)
@@ -81,7 +81,7 @@ async def ask_around(timeout_s: float, port: int = DISCOVERY_PORT) -> dict[tuple
 
 
 async def _examine(host: str, port: int, timeout_s: float) -> FoundSource | None:
-    """What one server streams; None when it does not answer as QTM does."""
+    """Return one server with its subjects; None when it does not answer as QTM does."""
     frames: list[DataFrame] = []
     end_s = asyncio.get_running_loop().time() + timeout_s
     try:
@@ -105,7 +105,7 @@ def _found(host: str, port: int, title: str, parameters: Parameters, frames: lis
     span_s = (frames[-1].t_us - frames[0].t_us) / 1e6 if frames else 0.0
 
     def rate_hz(tracked: int) -> float | None:
-        """Frames per second in which it was tracked."""
+        """Return the frames per second in which it was tracked."""
         return tracked / len(seen) * (len(seen) - 1) / span_s if span_s > 0.0 and len(seen) > 1 else None
 
     return FoundSource(

@@ -101,7 +101,7 @@ def test_an_attitude_is_carried_to_the_time_of_the_position() -> None:
     assert axes(pose.q_xyzw)[0] == pytest.approx([math.sin(0.1), math.cos(0.1), 0.0], abs=1e-12)
     assert from_local_position(position._replace(time_boot_ms=1_101), attitude) is None
     assert from_local_position(position, None) is None
-    with pytest.raises(ProtocolError, match="numbers that are none"):
+    with pytest.raises(ProtocolError, match="values that are not finite"):
         from_local_position(position, AttitudeQuaternion(1_000, math.inf, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0))
 
 
