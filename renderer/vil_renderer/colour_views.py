@@ -1,4 +1,4 @@
-"""Pictures of ids, flow, normals and depth as colours for the eye: uint8 (h, w, 3), R, G, B, top row first."""
+"""Images of ids, flow, normals and depth as colours for people: uint8 (h, w, 3), R, G, B, top row first."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _ID_COLOURS: Final[_Colour] = np.stack((_CODES >> 16, _CODES >> 8, _CODES), axis
 
 
 def ids_to_colour(ids: ImageArray) -> _Colour:
-    """Semantic or instance ids, uint16 (h, w): a colour of its own for each id, black for 0 (none)."""
+    """Convert semantic or instance ids, uint16 (h, w): one colour for each id, black for 0 (none)."""
     colour: _Colour = np.take(_ID_COLOURS, ids, axis=0)
     return colour
 
 
 def flow_to_colour(flow_px: ImageArray, valid: BoolArray | None = None, gain: float = FLOW_GAIN_PER_PX) -> _Colour:
-    """Optical flow, float32 (h, w, 2), x right, y down: hue says where to, brightness how far.
+    """Convert optical flow, float32 (h, w, 2), x right, y down: hue shows the direction, brightness the length.
 
     Hue is atan2(-dy, -dx) / 2 pi + 0.5, which is the angle of (dx, dy) as a share of the circle; saturation 1,
     value min(1, gain |d|); black where not ``valid``.
@@ -45,12 +45,12 @@ def flow_to_colour(flow_px: ImageArray, valid: BoolArray | None = None, gain: fl
 
 
 def normals_to_colour(normals: ImageArray) -> _Colour:
-    """Unit normals, float (h, w, 3): (n + 1) / 2 as R, G, B; middle grey where there is no surface."""
+    """Convert unit normals, float (h, w, 3): (n + 1) / 2 as R, G, B; middle grey where there is no surface."""
     return _to_bytes(0.5 * normals.astype(np.float32) + 0.5)
 
 
 def depth_to_grey(depth_u16: ImageArray) -> _Colour:
-    """Depth16 (h, w): the fourth root of z / 100 m, so that near things differ; white = 100 m or no hit."""
+    """Convert depth16 (h, w): the fourth root of z / 100 m, so that near things differ; white = 100 m or no hit."""
     grey = _to_bytes(np.power(depth_u16.astype(np.float32) / DEPTH_NO_HIT, 0.25))
     return np.repeat(grey[:, :, None], 3, axis=2)
 

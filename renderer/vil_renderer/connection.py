@@ -111,7 +111,7 @@ class RendererConnection(ABC, Generic[Message]):
 
     @abstractmethod
     def _may_send(self, now: int) -> bool:
-        """Whether a connected renderer may be given one more message; gives up what is overdue (lock held)."""
+        """Return whether a connected renderer may be given one more message; gives up what is overdue (lock held)."""
 
     @abstractmethod
     def _ask(self, request: RenderRequest) -> None:
@@ -119,7 +119,7 @@ class RendererConnection(ABC, Generic[Message]):
 
     @abstractmethod
     def _encode(self, message: Message, number: int) -> Sequence[bytes]:
-        """The parts of a pose of this number."""
+        """Return the parts of a pose of this number."""
 
     @abstractmethod
     def _take(self, parts: list[memoryview], t_image_ns: int) -> RenderedFrame | None:
@@ -127,25 +127,25 @@ class RendererConnection(ABC, Generic[Message]):
 
     @abstractmethod
     def _picture_bytes(self, view: View) -> int:
-        """The most that the pixels of a view take on the wire."""
+        """Return the most that the pixels of a view take on the wire."""
 
     @abstractmethod
     def _why_nothing_comes(self) -> str:
-        """What to check while a connected renderer does not answer."""
+        """Return what to check while a connected renderer does not answer."""
 
     @abstractmethod
     def _how_to_start(self) -> str:
-        """What to start where no renderer is connected."""
+        """Return what to start where no renderer is connected."""
 
     # --- the loop's side -----------------------------------------------------------------------
 
     @property
     def in_flight(self) -> int:
-        """Requests sent and not answered yet."""
+        """Return the number of requests sent and not answered yet."""
         return len(self._in_flight)
 
     def ready(self) -> bool:
-        """True when a renderer is connected and may be given one more message."""
+        """Return True when a renderer is connected and may be given one more message."""
         if self._sockets.closed:
             return False
         self._read_subscriptions()
@@ -230,7 +230,7 @@ class RendererConnection(ABC, Generic[Message]):
     # --- below: with self._lock held -----------------------------------------------------------
 
     def _reopen(self, lost: str) -> None:
-        """The renderer is new, gone or silent: what it owes will not come, and is counted as ``lost``."""
+        """Restart with a new, absent or silent renderer: count its missing answers as ``lost``."""
         self._give_up(lost)
         self._opening = True
         self._await_renderer()
@@ -276,7 +276,7 @@ class RendererConnection(ABC, Generic[Message]):
 
     @property
     def _too_slow(self) -> str:
-        """The reason to go on waiting while answers come: they were overdue again and again. Empty without one."""
+        """Return the reason to wait although answers come: they were overdue repeatedly. Empty without one."""
         if self._overdues < _FLAPPING or machine_ns() - self._t_overdue_ns > self._steady_ns:
             return ""
         timeout_s = self._answer_timeout_ns / NS_PER_S
@@ -325,11 +325,11 @@ class RendererConnection(ABC, Generic[Message]):
     # --- the relay thread's side ---------------------------------------------------------------
 
     def fileno(self) -> int:
-        """Descriptor of the image socket, edge-triggered: call :meth:`receive` until it returns None."""
+        """Return the descriptor of the image socket, edge-triggered: call :meth:`receive` until it returns None."""
         return self._sockets.fileno()
 
     def receive(self) -> RenderedFrame | None:
-        """The next answer, None when nothing is waiting."""
+        """Return the next answer, None when nothing is waiting."""
         while (parts := self._sockets.receive()) is not None:
             t_image_ns = now_ns()
             try:

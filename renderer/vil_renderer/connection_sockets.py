@@ -57,11 +57,11 @@ class RendererSockets:
         self._fd = self._images.getsockopt(zmq.FD)
 
     def fileno(self) -> int:
-        """Descriptor of the image socket, edge-triggered."""
+        """Return the descriptor of the image socket, edge-triggered."""
         return int(self._fd)
 
     def subscription(self) -> bytes | None:
-        """The next thing that the pose socket was told (1 or 0, then a topic); None = nothing is waiting."""
+        """Return the next subscription of the pose socket (1 or 0, then a topic); None = nothing is waiting."""
         try:
             return self._poses.recv(zmq.NOBLOCK)
         except zmq.Again:
@@ -72,7 +72,7 @@ class RendererSockets:
         self._poses.send_multipart(parts)
 
     def receive(self) -> list[memoryview] | None:
-        """The parts of the next message, None when nothing is waiting."""
+        """Return the parts of the next message, None when nothing is waiting."""
         with self._lock:
             if self.closed:
                 return None
@@ -82,7 +82,7 @@ class RendererSockets:
                 return None
 
     def count_peers(self) -> None:
-        """Account who came and went since the last call."""
+        """Count the connections and disconnections since the last call."""
         for peers in self._peers:
             peers.update()
 
@@ -108,7 +108,7 @@ def _pose_socket(context: _Context) -> zmq.Socket[bytes]:
 
 
 def _image_socket(context: _Context, max_bytes: int) -> zmq.Socket[bytes]:
-    """For the answers, whose parts have up to ``max_bytes``."""
+    """Return the socket for the answers, whose parts have up to ``max_bytes``."""
     socket = context.socket(zmq.SUB)
     socket.linger = 0
     socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)

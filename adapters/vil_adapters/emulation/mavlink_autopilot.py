@@ -1,4 +1,4 @@
-"""The manners of an emulated autopilot: it answers clock requests and obeys who addresses it."""
+"""Behaviour of an emulated autopilot: it answers clock requests and obeys commands addressed to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HEARTBEAT: Final = mavlink.Heartbeat(0, 2, 12, 0, mavlink.STATE_ACTIVE)  # a qu
 
 
 class Autopilot:
-    """Numbers and paces what one emulated autopilot sends, and replies as PX4 does.
+    """Messages of one emulated autopilot, numbered and paced, with the replies of PX4.
 
     Args:
         clock_ns: its own clock, now.
@@ -38,16 +38,16 @@ class Autopilot:
         self._sequence = 0
 
     def frame(self, body: mavlink.Body) -> bytes:
-        """One message as the autopilot's next frame."""
+        """Return one message as the autopilot's next frame."""
         self._sequence += 1
         return framing.encode(body, self._sequence - 1, system=SYSTEM, component=COMPONENT)
 
     def heartbeat(self) -> bytes:
-        """A sign of life, to be sent each second."""
+        """Return a sign of life, to be sent each second."""
         return self.frame(_HEARTBEAT)
 
     def due(self, kind: type[mavlink.Body], t_ns: int) -> bool:
-        """Whether the message of this instant, rather than the next, is closest to an interval after the last sent."""
+        """Return whether this message, rather than the next, is closest to one interval after the last."""
         gap_ns = t_ns - self._t_offered_ns[kind]
         self._t_offered_ns[kind] = t_ns
         if t_ns - self._t_sent_ns[kind] < self._intervals_ns[kind] - gap_ns // 2:
@@ -56,7 +56,7 @@ class Autopilot:
         return True
 
     def replies(self, messages: list[framing.MavlinkMessage]) -> list[bytes]:
-        """Frames that answer what was heard."""
+        """Return the frames that answer received messages."""
         frames = []
         for message in messages:
             if isinstance(message.body, mavlink.TimeSync) and message.body.tc1_ns == 0:
@@ -67,7 +67,7 @@ class Autopilot:
         return frames
 
     def _obey(self, command: mavlink.CommandLong, sender: tuple[int, int]) -> list[bytes]:
-        """As PX4 does: silent when somebody else is meant, and it fails for messages that it does not send."""
+        """Return the answer of PX4: none to other addressees, a failure for messages that it does not send."""
         if command.target_system != SYSTEM or command.target_component not in (COMPONENT, _EVERY_COMPONENT):
             return []
         if command.command != mavlink.CMD_SET_MESSAGE_INTERVAL:

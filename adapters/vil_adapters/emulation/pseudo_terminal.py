@@ -1,4 +1,4 @@
-"""An emulated serial line: the far side of a pseudo-terminal, found through a link to it."""
+"""Emulated serial line: the far side of a pseudo-terminal, found through a link to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PseudoTerminal:
     holds where the link leads, because a number of a dead process or terminal is soon that of another one.
 
     Attributes:
-        dropped: times that unread bytes were thrown away, or a message found no room.
+        dropped: how often unread bytes were dropped, or a message found no room.
 
     Raises:
         FileExistsError: there is something at ``link_path`` that is not a link, or a link that is in use: its
@@ -39,7 +39,7 @@ class PseudoTerminal:
         self._lock: int | None = None
         self._master, self._slave = os.openpty()
         try:
-            # Keeping our own handle on the reader's side spares hang-ups between two readers.
+            # Our own handle on the reader's side avoids hang-ups between two readers.
             tty.setraw(self._slave)
             os.set_blocking(self._master, False)
             self._link()
@@ -48,18 +48,18 @@ class PseudoTerminal:
             raise
 
     def fileno(self) -> int:
-        """Descriptor that is readable when the other side wrote."""
+        """Return the descriptor, which is readable when the other side wrote."""
         return self._master
 
     def read(self) -> bytes:
-        """What the other side wrote, empty when nothing waits."""
+        """Return what the other side wrote, empty when nothing waits."""
         try:
             return os.read(self._master, _READ_BYTES)
         except BlockingIOError:
             return b""
 
     def write(self, data: bytes) -> None:
-        """Write without ever waiting for a reader."""
+        """Write without waiting for a reader."""
         if self._unread_bytes() > _UNREAD_LIMIT_BYTES:
             termios.tcflush(self._slave, termios.TCIFLUSH)
             self.dropped += 1
@@ -69,7 +69,7 @@ class PseudoTerminal:
             self.dropped += 1
 
     def close(self) -> None:
-        """Hang up; the link goes unless somebody else took it over."""
+        """Close; remove the link unless another program replaced it."""
         if self._link_path.is_symlink() and self._link_path.readlink() == _path_of(self._slave):
             self._link_path.unlink()
         if self._lock is not None:
@@ -120,14 +120,14 @@ def _locked(path: Path) -> int | None:
 
 
 def _left_in(lock: int) -> bytes:
-    """The path to which the link of the lock's last owner led; empty when it had none."""
+    """Return the path to which the link of the lock's last owner led; empty when it had none."""
     return os.pread(lock, _READ_BYTES, 0)
 
 
 def _path_of(fd: int) -> Path:
-    """A path to our terminal that ends with this process, where there is one.
+    """Return a path to our terminal that ends with this process, where there is one.
 
-    The terminal's own name would outlive a killed process and soon be that of somebody else's terminal.
+    The terminal's own name would outlive a killed process and soon belong to another terminal.
     """
     through_us = Path(f"/proc/{os.getpid()}/fd/{fd}")
     return through_us if through_us.exists() else Path(os.ttyname(fd))

@@ -60,16 +60,16 @@ class SerialImuEmulator:
 
     @property
     def dropped(self) -> int:
-        """Times that unread bytes were thrown away, or a message found no room."""
+        """Return how often unread bytes were dropped, or a message found no room."""
         return 0 if self._terminal is None else self._terminal.dropped
 
     @property
     def answered(self) -> int:
-        """Clock requests answered."""
+        """Return the number of answered clock requests."""
         return self._autopilot.answered
 
     def clock_ns(self, t_bridge_ns: int) -> int:
-        """The emulated controller's own clock."""
+        """Return the emulated controller's own clock."""
         elapsed_ns = t_bridge_ns - self._epoch_ns
         return self._boot_offset_ns + elapsed_ns + round(elapsed_ns * self._drift)
 

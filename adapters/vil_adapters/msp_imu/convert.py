@@ -29,7 +29,7 @@ _FOLLOW: Final = 0.2
 
 
 def from_counts(raw: MspRawImu, gyro_lsb_per_dps: float, acc_lsb_per_g: float) -> tuple[FloatArray, FloatArray]:
-    """Angular rate (3,) rad/s and specific force (3,) m/s², FLU.
+    """Return the angular rate (3,) rad/s and specific force (3,) m/s², FLU.
 
     The sensors' axes after the firmware's own board alignment are forward, left, up: at rest z reads
     +1 g, and rolling right, pitching down and yawing left are positive.
@@ -39,7 +39,7 @@ def from_counts(raw: MspRawImu, gyro_lsb_per_dps: float, acc_lsb_per_g: float) -
 
 
 def to_counts(w_radps: FloatArray, f_mps2: FloatArray, gyro_lsb_per_dps: float, acc_lsb_per_g: float) -> MspRawImu:
-    """What a flight controller answers for FLU values."""
+    """Return the answer of a flight controller for FLU values."""
     gx, gy, gz = np.rint(np.degrees(w_radps) * gyro_lsb_per_dps).astype(int).tolist()
     ax, ay, az = np.rint(f_mps2 * (acc_lsb_per_g / GRAVITY_MPS2)).astype(int).tolist()
     return MspRawImu((ax, ay, az), (gx, gy, gz))
@@ -69,7 +69,7 @@ class RestScale:
             self._samples.clear()
 
     def _judge(self, counts: FloatArray, gyro_lsb_per_dps: float) -> None:
-        """Rest is when neither sensor's readings spread; a constant rate is the gyroscope's bias."""
+        """Set the scale at rest: neither sensor's readings spread; a constant rate is the gyroscope's bias."""
         if len(counts) < _FEWEST:
             return
         mean, std = counts.mean(axis=0), counts.std(axis=0)
@@ -93,7 +93,7 @@ class AnswerTimes:
         self._steps_ns: deque[int] = deque(maxlen=_STEPS)
 
     def stamp(self, t_asked_ns: int, t_answered_ns: int) -> int:
-        """Time of a reading that was asked for, and had been answered, at these times."""
+        """Return the time of a reading that was requested and answered at these times."""
         t_ns = t_answered_ns
         if self._before is not None and t_answered_ns > self._before[1]:  # two may come in one piece
             stamped_ns, answered_ns = self._before
@@ -109,6 +109,6 @@ class AnswerTimes:
         return t_ns
 
     def _beat_ns(self) -> float:
-        """Mean time between answers; some beats go by without one."""
+        """Return the mean period of the serial task; some periods have no answer."""
         usual_ns = median(self._steps_ns)
         return sum(self._steps_ns) / max(1, sum(round(step / usual_ns) for step in self._steps_ns))

@@ -153,6 +153,6 @@ class _Polling:
 
 
 def _byte_ns(config: MspImuConfig) -> int:
-    """How long a byte of an answer is on its way: counts on a UART only, USB and TCP are quick."""
+    """Return the transit time of a byte of an answer: it matters on a UART only, USB and TCP are quick."""
     uart = config.device is not None and Path(config.device).resolve().name.startswith(_UARTS)
     return round(_BITS_PER_BYTE * NS_PER_S / config.baud) if uart else 0

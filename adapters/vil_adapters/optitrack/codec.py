@@ -101,7 +101,7 @@ class MessageId(IntEnum):
 
 
 def message_id(datagram: bytes) -> int:
-    """Message id of a datagram whose header tells its true length; unknown ids are returned as they are."""
+    """Return the message id of a datagram whose header has its true length; unknown ids are returned too."""
     if len(datagram) < HEADER_BYTES:
         raise ProtocolError("header truncated", offset=0, length=len(datagram))
     identity, size = _HEADER.unpack_from(datagram)
@@ -111,7 +111,7 @@ def message_id(datagram: bytes) -> int:
 
 
 def encode(identity: MessageId, payload: bytes = b"") -> bytes:
-    """One datagram.
+    """Encode one datagram.
 
     Raises:
         ValueError: the payload does not fit.
@@ -122,7 +122,7 @@ def encode(identity: MessageId, payload: bytes = b"") -> bytes:
 
 
 def parse_version(text: str) -> Version:
-    """``"4.1"`` to (4, 1, 0, 0).
+    """Parse ``"4.1"`` to (4, 1, 0, 0).
 
     Raises:
         ValueError: the text is not one to four numbers of 0 to 255 with points between them.
@@ -153,7 +153,7 @@ class Connect:
 
 
 def encode_connect(connect: Connect, identity: MessageId = MessageId.CONNECT) -> bytes:
-    """CONNECT or DISCOVERY: 264 payload bytes without, 269 with a wanted version."""
+    """Encode CONNECT or DISCOVERY: 264 payload bytes without, 269 with a wanted version."""
     payload = _name_field(connect.name) + _VERSIONS.pack(*connect.app_version, *connect.natnet_version)
     if connect.bitstream is not None:
         payload += _SUBSCRIPTION.pack(connect.subscribed_only, *connect.bitstream)
@@ -161,7 +161,7 @@ def encode_connect(connect: Connect, identity: MessageId = MessageId.CONNECT) ->
 
 
 def decode_connect(datagram: bytes) -> Connect:
-    """CONNECT or DISCOVERY: empty, a short text (``Ping``, old samples), 264 bytes, or 269 and more."""
+    """Decode CONNECT or DISCOVERY: empty, a short text (``Ping``, old samples), 264 bytes, or 269 and more."""
     reader = DatagramReader(datagram)
     if not reader.left:
         return Connect()
@@ -199,7 +199,7 @@ class ServerInfo:
 
 
 def encode_server_info(info: ServerInfo, stale: bytes = b"") -> bytes:
-    """SERVERINFO; ``stale`` fills the name field after its end, as Motive leaves it."""
+    """Encode SERVERINFO; ``stale`` fills the name field after its end, as Motive leaves it."""
     payload = _name_field(info.name, stale) + _VERSIONS.pack(*info.app_version, *info.natnet_version)
     if info.natnet_version >= TICKS_SINCE:
         payload += _SERVER_TAIL.pack(info.ticks_per_s, info.data_port, info.multicast, socket.inet_aton(info.group))
@@ -207,7 +207,7 @@ def encode_server_info(info: ServerInfo, stale: bytes = b"") -> bytes:
 
 
 def decode_server_info(datagram: bytes) -> ServerInfo:
-    """SERVERINFO: 264 bytes in 2.x, 279 or more from 3.0 on."""
+    """Decode SERVERINFO: 264 bytes in 2.x, 279 or more from 3.0 on."""
     reader = DatagramReader(datagram)
     name = _read_name(reader)
     versions = reader.take(_VERSIONS)
@@ -249,12 +249,12 @@ class EchoReply:
 
 
 def encode_echo_request(client: int) -> bytes:
-    """ECHOREQUEST with any 64-bit stamp of the client's."""
+    """Encode ECHOREQUEST with any 64-bit stamp of the client's."""
     return encode(MessageId.ECHOREQUEST, _U64.pack(client))
 
 
 def decode_echo_request(datagram: bytes) -> int:
-    """The client's stamp."""
+    """Return the client's stamp."""
     reader = DatagramReader(datagram)
     client: int = reader.take(_U64)[0]
     reader.finish()
@@ -262,12 +262,12 @@ def decode_echo_request(datagram: bytes) -> int:
 
 
 def encode_echo_reply(reply: EchoReply) -> bytes:
-    """ECHORESPONSE."""
+    """Encode ECHORESPONSE."""
     return encode(MessageId.ECHORESPONSE, _U64_PAIR.pack(reply.client, reply.ticks))
 
 
 def decode_echo_reply(datagram: bytes) -> EchoReply:
-    """ECHORESPONSE."""
+    """Decode ECHORESPONSE."""
     reader = DatagramReader(datagram)
     client, ticks = reader.take(_U64_PAIR)
     reader.finish()
@@ -278,17 +278,17 @@ def decode_echo_reply(datagram: bytes) -> EchoReply:
 
 
 def encode_text(identity: MessageId, text: str) -> bytes:
-    """A REQUEST, a RESPONSE or a MESSAGESTRING that is one string."""
+    """Encode a REQUEST, a RESPONSE or a MESSAGESTRING that is one string."""
     return encode(identity, text.encode() + b"\0")
 
 
 def decode_text(datagram: bytes) -> str:
-    """The string of a REQUEST, a RESPONSE or a MESSAGESTRING."""
+    """Decode the string of a REQUEST, a RESPONSE or a MESSAGESTRING."""
     return DatagramReader(datagram).text()
 
 
 def response_f32(datagram: bytes) -> float:
-    """The number of a RESPONSE to FrameRate or UnitsToMillimeters."""
+    """Return the number of a RESPONSE to FrameRate or UnitsToMillimeters."""
     reader = DatagramReader(datagram)
     value: float = reader.take(_F32)[0]
     reader.finish()
@@ -296,7 +296,7 @@ def response_f32(datagram: bytes) -> float:
 
 
 def response_i32(datagram: bytes) -> int:
-    """The number of a RESPONSE to most commands; 0 = done."""
+    """Return the number of a RESPONSE to most commands; 0 = done."""
     reader = DatagramReader(datagram)
     value = reader.i32()
     reader.finish()
@@ -304,7 +304,7 @@ def response_i32(datagram: bytes) -> int:
 
 
 def bitstream_reply(datagram: bytes) -> Version | None:
-    """Version in a RESPONSE to ``Bitstream``; None when the RESPONSE answers something else."""
+    """Return the version in a RESPONSE to ``Bitstream``; None when the RESPONSE answers something else."""
     command, _, version = decode_text(datagram).partition(",")
     if command != "Bitstream":
         return None

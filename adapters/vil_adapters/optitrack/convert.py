@@ -51,17 +51,17 @@ LARGEST_NS: Final = 2**63 - 1
 
 
 def ticks_to_ns(ticks: int, ticks_per_s: int) -> int:
-    """Server ticks in nanoseconds, in integers, since ticks of weeks do not fit a float."""
+    """Convert server ticks to nanoseconds, in integers, since ticks of weeks do not fit a float."""
     return ticks * NS_PER_S // ticks_per_s
 
 
 def ns_to_ticks(t_ns: int, ticks_per_s: int) -> int:
-    """Inverse of :func:`ticks_to_ns`, rounded down."""
+    """Invert :func:`ticks_to_ns`, rounded down."""
     return t_ns * ticks_per_s // NS_PER_S
 
 
 def capture_ns(suffix: Suffix, info: ServerInfo) -> int | None:
-    """Mid-exposure in the server's clock.
+    """Return the mid-exposure time in the server's clock.
 
     A camera that does not tell it leaves the next later stamp of the same clock. Servers before 3.0
     have only the time since they started, which no echo refers to. None = no stamp at all, or one of more than
@@ -80,7 +80,7 @@ def stamp_ns(stamp_s: float | None) -> int | None:
 
 
 def latency_ns(suffix: Suffix, info: ServerInfo) -> int:
-    """From capture to transmission as far as the server tells, 0 where it does not."""
+    """Return the time from capture to transmission as far as it is known, else 0."""
     captured = suffix.mid_exposure or suffix.received
     if not (info.ticks_per_s and captured and suffix.transmit):
         return 0
@@ -96,7 +96,7 @@ def _streamed_to_zup(p: FloatArray, q: FloatArray, up_axis: UpAxis) -> tuple[Flo
 
 
 def zup_to_streamed(p: FloatArray, q: FloatArray, up_axis: UpAxis) -> tuple[FloatArray, FloatArray]:
-    """Room frame to what a server with this up axis streams."""
+    """Convert poses of the room frame to those that a server with this up axis streams."""
     return zup_to_yup(p, q) if up_axis == "y" else (p, q)
 
 
@@ -124,7 +124,7 @@ class _Skeleton:
         self._in_order = False
 
     def frame(self, p_m: FloatArray, q_xyzw: FloatArray, tracked: BoolArray, ids: bytes) -> SkeletonFrame:
-        """Poses of the streamed bones, put in the model's order and made global.
+        """Return the global poses of the streamed bones, in the model's order.
 
         ``tracked`` is True only where a pose was streamed, is one, and everything that it depends on
         is tracked too. Elsewhere the pose means nothing: a bone that was not streamed lies at the
@@ -156,7 +156,7 @@ class _Skeleton:
         return p_m, q_xyzw, valid
 
     def _detect(self, p_m: FloatArray, tracked: BoolArray) -> BoolArray:
-        """Bones at their described offsets are local. Until one frame tells, no bone counts as tracked.
+        """Detect local coordinates: bones are at their described offsets. Until a frame decides, no bone is tracked.
 
         A frame tells when half of the bones are tracked: fingers or toes may never be.
         """
@@ -228,12 +228,12 @@ class NatNetConverter:
 
     @property
     def skeleton_coordinates(self) -> dict[str, str]:
-        """What each skeleton's bones are streamed in: ``auto`` while unknown."""
+        """Return the coordinates of the streamed bones: ``auto`` while unknown."""
         return {skeleton.model.name: skeleton.coordinates for skeleton in self._skeletons.values()}
 
     @np.errstate(invalid="ignore", over="ignore")  # any bits may come; what is no pose is judged
     def frame(self, frame: NatNetFrame, t_arrival_ns: int) -> SourceFrame:
-        """The frame's described subjects, in the room frame."""
+        """Return the frame's described subjects, in the room frame."""
         self.unknown = False
         self.nonfinite = self.implausible = 0
         records = _joined(frame)
@@ -259,7 +259,7 @@ class NatNetConverter:
         )
 
     def _bind(self, frame: NatNetFrame, ids: _Ids) -> _Binding:
-        """Names of the rows: rigid bodies, then the bodies of each trained marker set."""
+        """Return the names of the rows: rigid bodies, then the bodies of each trained marker set."""
         key = ids.tobytes()
         if frame.assets:
             key += b"".join(b"%d:%d," % (asset.id, len(asset.bodies)) for asset in frame.assets)
@@ -275,7 +275,7 @@ class NatNetConverter:
         return self._binding
 
     def _poses(self, records: Records) -> tuple[FloatArray, BoolArray]:
-        """Room poses (n, 7), position and attitude, always finite, and whether they are tracked (n,)."""
+        """Return the poses (n, 7) in the room, always finite, and whether they are tracked (n,)."""
         pose = records.view(_PACKED_POSE)["pose"].astype(np.float64)
         tracked: BoolArray = (records["params"] & TRACKED).astype(np.bool_)
         q = pose[:, 3:]
@@ -299,7 +299,7 @@ class NatNetConverter:
     def _skeleton_frames(
         self, frame: NatNetFrame, poses: FloatArray, tracked: BoolArray, start: int
     ) -> Iterator[SkeletonFrame]:
-        """The described skeletons; their bones begin at row ``start``."""
+        """Return the described skeletons; their bones begin at row ``start``."""
         for streamed in frame.skeletons:
             rows = slice(start, start + len(streamed.bones))
             start = rows.stop
@@ -326,7 +326,7 @@ _NO_POSE: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 
 def _pose_matrix(scale_m: float, up_axis: UpAxis) -> FloatArray:
-    """Streamed pose rows (n, 7) times this are room poses in metres."""
+    """Return the factors by which streamed pose rows (n, 7) become room poses in metres."""
     matrix = np.zeros((7, 7))
     matrix[:3, :3] = _streamed_to_zup(np.eye(3), np.zeros((3, 4)), up_axis)[0] * scale_m
     matrix[3:, 3:] = _streamed_to_zup(np.zeros((4, 3)), np.eye(4), up_axis)[1]
@@ -334,7 +334,7 @@ def _pose_matrix(scale_m: float, up_axis: UpAxis) -> FloatArray:
 
 
 def _joined(frame: NatNetFrame) -> Records:
-    """All bodies and bones of a frame in one array without gaps: bodies, assets' bodies, bones."""
+    """Return all bodies and bones of a frame in one array without gaps: bodies, assets' bodies, bones."""
     if not (frame.assets or frame.skeletons) and frame.bodies.flags.c_contiguous:
         return frame.bodies
     blocks = [frame.bodies, *(a.bodies for a in frame.assets), *(s.bones for s in frame.skeletons)]
@@ -342,13 +342,13 @@ def _joined(frame: NatNetFrame) -> Records:
 
 
 def asset_body_names(asset: AssetDescription) -> dict[int, str]:
-    """Subjects of a trained marker set by body id: one body has the set's own name, more are parts of it."""
+    """Return the subjects of a trained marker set by body id: a single body has the name of the set."""
     if len(asset.bodies) == 1:
         return {asset.bodies[0].id & BONE_MASK: asset.name}
     return {body.id & BONE_MASK: f"{asset.name}/{body.name}" for body in asset.bodies}
 
 
 def changed_subjects(before: Models, after: Models) -> list[str]:
-    """Names described before and after, but differently: their poses do not continue each other."""
+    """Return the names whose description changed: their poses begin a new history."""
     known = before.by_name
     return [name for name, item in after.by_name.items() if known.get(name, item) != item]

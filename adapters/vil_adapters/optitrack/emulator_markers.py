@@ -57,25 +57,25 @@ class SceneMarkers:
         self.sets = (*sets, MarkerSetDescription("all", every)) if labels else ()
 
     def of(self, seen: MotionFrame, subject: str) -> tuple[FloatArray, tuple[str, ...]]:
-        """Positions of a subject's markers in the room, shape (k, 3), and their names."""
+        """Return the positions of a subject's markers in the room, shape (k, 3), and their names."""
         rows = self._rows.get(subject, [])
         return (seen.markers or _NONE).p_m[rows], tuple(self._names[row] for row in rows)
 
     def records(self, seen: MotionFrame, subject: str) -> Records:
-        """A subject's markers, records of type ``MARKER``."""
+        """Return a subject's markers, records of type ``MARKER``."""
         return self._labeled_records(seen, self._rows.get(subject, []))
 
     def labeled(self, seen: MotionFrame, without: tuple[str, ...]) -> Records:
-        """All markers but those of some subjects, unlabeled ones last."""
+        """Return all markers but those of some subjects, unlabeled ones last."""
         rows = [row for subject, rows in self._rows.items() if subject not in without for row in rows]
         return self._labeled_records(seen, rows + self._unlabeled)
 
     def unlabeled(self, seen: MotionFrame) -> Points:
-        """Positions of those without a label, shape (k, 3)."""
+        """Return the positions of those without a label, shape (k, 3)."""
         return self._streamed(seen)[self._unlabeled]
 
     def streamed_sets(self, seen: MotionFrame) -> tuple[MarkerSet, ...]:
-        """Marker sets as described."""
+        """Return the marker sets as described."""
         if not self.sets:
             return ()
         p = self._streamed(seen)
@@ -83,7 +83,7 @@ class SceneMarkers:
         return (*(MarkerSet(subject, p[rows]) for subject, rows in self._rows.items()), MarkerSet("all", p[every]))
 
     def inside_bodies(self, seen: MotionFrame) -> tuple[Records, ...]:
-        """Markers inside each body, as servers of 2.x send them."""
+        """Return the markers inside each body, as servers of 2.x send them."""
         p = self._streamed(seen)
         blocks = []
         for subject in self._bodies:

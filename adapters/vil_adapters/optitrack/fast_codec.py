@@ -67,7 +67,7 @@ def _elements(datagram: bytes, section: _Section) -> DatagramReader:
 
 
 def _records(datagram: bytes, section: _Section, layout: np.dtype[np.void], empty: Records) -> tuple[Records, int]:
-    """A section of equal records, and its bytes that were not read."""
+    """Return a section of equal records, and its bytes that were not read."""
     if not section[0]:
         return empty, section[2]
     part = _elements(datagram, section)
@@ -75,7 +75,7 @@ def _records(datagram: bytes, section: _Section, layout: np.dtype[np.void], empt
 
 
 def _skeletons(datagram: bytes, section: _Section) -> tuple[tuple[SkeletonPose, ...], int]:
-    """Skeletons and the bytes that were not read."""
+    """Return the skeletons and the bytes that were not read."""
     count, offset, size = section
     end = offset + size
     poses = []
@@ -94,7 +94,7 @@ def _skeletons(datagram: bytes, section: _Section) -> tuple[tuple[SkeletonPose, 
 
 
 def _assets(datagram: bytes, section: _Section) -> tuple[tuple[AssetPose, ...], int]:
-    """Trained marker sets and the bytes that were not read."""
+    """Return the trained marker sets and the bytes that were not read."""
     if not section[0]:
         return (), section[2]
     part = _elements(datagram, section)
@@ -102,7 +102,7 @@ def _assets(datagram: bytes, section: _Section) -> tuple[tuple[AssetPose, ...], 
 
 
 def _sections(datagram: bytes) -> tuple[int, list[_Section], int]:
-    """Frame number, the eight sections, and where they end."""
+    """Return the frame number, the eight sections and their end."""
     offset = HEADER_BYTES + _I32.size
     sections: list[_Section] = []
     try:

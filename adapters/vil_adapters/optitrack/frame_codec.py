@@ -118,7 +118,7 @@ class _Sections:
         self._version = version
 
     def next(self, read: Callable[[DatagramReader, int, Version], _T], least_bytes: int) -> _T:
-        """The next section, of elements that take at least ``least_bytes`` each."""
+        """Return the next section, of elements that take at least ``least_bytes`` each."""
         if not self.sized:
             return read(self._reader, self._reader.count(least_bytes), self._version)
         count, size = self._reader.take(_COUNT_AND_SIZE)
@@ -131,12 +131,12 @@ class _Sections:
 
 
 def view(reader: DatagramReader, count: int, layout: np.dtype[np.void]) -> Records:
-    """The next records, uncopied."""
+    """Return the next records, uncopied."""
     return np.ndarray(count, layout, reader.data, reader.skip(count * layout.itemsize))
 
 
 def fill(part: DatagramReader, count: int, layout: np.dtype[np.void]) -> Records:
-    """View records that share a part evenly; what a newer layout adds to each is left over."""
+    """Return a view of records that share a part evenly; fields of a newer layout are skipped."""
     if not count:
         return np.empty(0, layout)
     stride, rest = divmod(part.left, count)
@@ -146,7 +146,7 @@ def fill(part: DatagramReader, count: int, layout: np.dtype[np.void]) -> Records
 
 
 def read_points(reader: DatagramReader, count: int) -> Points:
-    """The next positions, uncopied, shape (count, 3)."""
+    """Return the next positions, uncopied, shape (count, 3)."""
     return np.ndarray((count, 3), "<f4", reader.data, reader.skip(count * 12))
 
 
@@ -159,7 +159,7 @@ def _least_body(version: Version) -> int:
 
 
 def _bodies(reader: DatagramReader, count: int, version: Version) -> tuple[Records, tuple[Records, ...]]:
-    """Bodies or bones, and the markers inside each of them (2.x).
+    """Return the bodies or bones, and the markers inside each of them (2.x).
 
     Before 2.6 nothing but a pose of zeros tells that a body is not tracked.
     """
@@ -189,7 +189,7 @@ def _inner_markers(reader: DatagramReader) -> Records:
 
 
 def _marker_layout(version: Version) -> np.dtype[np.void]:
-    """Labeled markers as they are on the wire."""
+    """Return the labeled markers unchanged."""
     if version >= _PLAIN_BODIES_SINCE:
         return MARKER
     return _MARKER_26 if version >= _PARAMS_SINCE else _MARKER_25
@@ -202,7 +202,7 @@ def _labeled(reader: DatagramReader, count: int, version: Version) -> Records:
 
 
 def _as(records: Records, layout: np.dtype[np.void]) -> Records:
-    """The fields that both layouts have; the same array when the layouts are the same."""
+    """Return the fields that both layouts have; the same array when the layouts are the same."""
     if records.dtype == layout:
         return records
     out: Records = np.zeros(len(records), layout)
@@ -256,12 +256,12 @@ def _suffix_layout(version: Version) -> Struct:
 
 
 def suffix_bytes(version: Version) -> int:
-    """Size of the suffix, which ends every frame."""
+    """Return the size of the suffix, which ends every frame."""
     return _suffix_layout(version).size
 
 
 def read_suffix(reader: DatagramReader, version: Version) -> Suffix:
-    """Stamps and flags; checks the end mark."""
+    """Read stamps and flags; check the end mark."""
     layout = _suffix_layout(version)
     start = reader.offset
     values = reader.take(layout)

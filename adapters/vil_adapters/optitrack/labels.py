@@ -48,7 +48,7 @@ class MarkerLabels:
         self._models.setdefault(identity, []).append((subject, markers))
 
     def read(self, frame: NatNetFrame, *, before_3: bool) -> tuple[tuple[str, ...], FloatArray, BoolArray]:
-        """Labels, positions (k, 3) in streamed units and axes, and which are seen (k,).
+        """Return the labels, the positions (k, 3) in streamed units and axes, and which are seen (k,).
 
         Args:
             frame: what was streamed.
@@ -71,7 +71,7 @@ class MarkerLabels:
         return labels, np.concatenate(places).astype(np.float64), np.concatenate(seen)
 
     def _labels(self, ids: bytes, params: bytes) -> tuple[str, ...]:
-        """Labels of a sequence of markers; the last answer is kept, since sequences seldom change."""
+        """Return the labels of a sequence of markers; the last result is cached, since sequences seldom change."""
         kinds = np.frombuffer(params, MARKER["params"])
         bare = _unlabeled(numbers := np.frombuffer(ids, MARKER["id"]), kinds)
         key = ids + bare.tobytes()
@@ -85,7 +85,7 @@ class MarkerLabels:
         return self._bound[1]
 
     def _label(self, identity: int, before: int) -> str:
-        """Label of a marker before which so many of the same id stand in the frame."""
+        """Return the label of a marker by the number of markers with the same id before it in the frame."""
         number = identity & BONE_MASK
         models = self._models.get(identity >> 16, [])
         fitting = [(subject, names) for subject, names in models if 0 < number <= len(names)] or models

@@ -177,22 +177,22 @@ class Models:
 
     @property
     def bodies(self) -> tuple[BodyDescription, ...]:
-        """Rigid bodies."""
+        """Return the rigid bodies."""
         return tuple(item for item in self.items if isinstance(item, BodyDescription))
 
     @property
     def skeletons(self) -> tuple[SkeletonDescription, ...]:
-        """Skeletons."""
+        """Return the skeletons."""
         return tuple(item for item in self.items if isinstance(item, SkeletonDescription))
 
     @property
     def assets(self) -> tuple[AssetDescription, ...]:
-        """Trained marker sets."""
+        """Return the trained marker sets."""
         return tuple(item for item in self.items if isinstance(item, AssetDescription))
 
     @property
     def shared_names(self) -> tuple[str, ...]:
-        """A line for each name that several subjects of a kind have; the first described one is used."""
+        """Return a line for each name that several subjects of a kind have; the first described one is used."""
         lines: list[str] = []
         kinds: dict[str, tuple[Subject, ...]] = {"rigid bodies": self.rigid, "skeletons": self.skeletons}
         for kind, items in kinds.items():
@@ -209,16 +209,16 @@ class Models:
 
     @property
     def rigid(self) -> tuple[Subject, ...]:
-        """Rigid bodies and trained marker sets."""
+        """Return the rigid bodies and trained marker sets."""
         return (*self.bodies, *self.assets)
 
     @property
     def marker_sets(self) -> dict[str, MarkerSetDescription]:
-        """Marker sets by their names."""
+        """Return the marker sets by their names."""
         return {item.name: item for item in self.items if isinstance(item, MarkerSetDescription)}
 
     @property
     def by_name(self) -> dict[str, Subject]:
-        """Bodies, skeletons and trained marker sets by their names; the first of several with one name."""
+        """Return the bodies, skeletons and trained marker sets by their names; the first of several with one name."""
         subjects: list[Subject] = [*self.bodies, *self.skeletons, *self.assets]
         return {item.name: item for item in firsts(subjects)}

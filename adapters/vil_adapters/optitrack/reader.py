@@ -33,11 +33,11 @@ class DatagramReader:
 
     @property
     def left(self) -> int:
-        """Bytes not read yet."""
+        """Return the number of bytes not read yet."""
         return self.end - self.offset
 
     def error(self, message: str) -> ProtocolError:
-        """A ProtocolError for the current position."""
+        """Return a ProtocolError for the current position."""
         return ProtocolError(message, offset=self.offset, length=len(self.data))
 
     def skip(self, size: int) -> int:
@@ -67,7 +67,7 @@ class DatagramReader:
         return count
 
     def part(self, size: int) -> DatagramReader:
-        """A reader of the next ``size`` bytes, over which this one passes."""
+        """Return a reader of the next ``size`` bytes, over which this one passes."""
         start = self.skip(size)
         return DatagramReader(self.data, start, start + size)
 

@@ -96,14 +96,14 @@ class DataFrame:
 
 
 def body_records(count: int) -> Records:
-    """Room for bodies, all of them untracked."""
+    """Return empty records of bodies, all untracked."""
     records = np.empty(count, _BODY)
     records["p_mm"] = records["R_columns"] = np.nan
     return records
 
 
 def segment_records(count: int) -> Records:
-    """Room for the segments of one skeleton."""
+    """Return empty records of the segments of one skeleton."""
     return np.zeros(count, _SEGMENT)
 
 
@@ -111,12 +111,12 @@ def segment_records(count: int) -> Records:
 
 
 def encode_packet(kind: PacketType, body: bytes = b"") -> bytes:
-    """A packet with its header."""
+    """Encode a packet with its header."""
     return _HEADER.pack(_HEADER.size + len(body), kind) + body
 
 
 def encode_text(kind: PacketType, text: str) -> bytes:
-    """An error, a command, a reply or parameters: text that ends with NUL."""
+    """Encode an error, a command, a reply or parameters: text that ends with NUL."""
     return encode_packet(kind, text.encode() + b"\0")
 
 
@@ -127,7 +127,7 @@ class Framing:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Type and whole packet (header included) of each that is complete now.
+        """Add bytes; yield type and whole packet, header included, of each packet that is complete.
 
         Raises:
             ProtocolError: a size that no packet has; nothing after it can be read.
@@ -153,12 +153,12 @@ class Framing:
 
 
 def encode_data(frame: DataFrame) -> bytes:
-    """Body of a data packet."""
+    """Encode the body of a data packet."""
     return _joined(frame, _components(frame))
 
 
 def encode_data_in_datagrams(frame: DataFrame) -> list[bytes]:
-    """Bodies of the data packets of one frame, each with as many components as a datagram holds.
+    """Encode the bodies of the data packets of one frame, each with as many components as a datagram holds.
 
     A component that is larger than a datagram is alone in its body.
     """
@@ -253,12 +253,12 @@ def _records(component: memoryview, dtype: np.dtype[Any], count: int, offset: in
 
 
 def encode_discovery_request(reply_port: int) -> bytes:
-    """The datagram that servers answer; it tells to which port."""
+    """Encode the datagram that servers answer, with the port for the answer."""
     return encode_packet(PacketType.DISCOVER, _PORT.pack(reply_port))
 
 
 def decode_discovery_request(datagram: bytes) -> int:
-    """Port that the answer goes to.
+    """Return the port that the answer goes to.
 
     Raises:
         ProtocolError: it is something else.
@@ -269,12 +269,12 @@ def decode_discovery_request(datagram: bytes) -> int:
 
 
 def encode_discovery_reply(info: str, base_port: int) -> bytes:
-    """What a server answers: who it is and its base port, one below the little-endian one."""
+    """Encode the answer of a server: its title and its base port, one below the little-endian one."""
     return encode_packet(PacketType.DISCOVER, info.encode() + b"\0" + _PORT.pack(base_port))
 
 
 def decode_discovery_reply(datagram: bytes) -> tuple[str, int]:
-    """Text and base port of an answer.
+    """Return title and base port of an answer.
 
     Raises:
         ProtocolError: it is something else.

@@ -151,7 +151,7 @@ class QualisysConnection(QTMProtocol):  # type: ignore[misc]
             self._on_frame(newest, t_arrival_ns)
 
     def _is_new(self, frame: DataFrame) -> bool:
-        """Whether it is another frame than the one before it, also when that one is yet to be handed on."""
+        """Return whether a frame differs from the one before it, emitted or not."""
         before, self._last = self._last, frame
         if before is None or (frame.number, frame.t_us) != (before.number, before.t_us):
             return True
@@ -187,7 +187,7 @@ async def connect(
 
 
 def local_address(host: str, port: int) -> str:
-    """Interface of the route to a server, in words."""
+    """Return the interface of the route to a server, in words."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect((host, port))

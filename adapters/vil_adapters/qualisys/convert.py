@@ -27,17 +27,17 @@ _ORTHOGONAL_TOLERANCE: Final = 1e-3
 
 
 def stamp_ns(t_us: int) -> int:
-    """The server's stamp in nanoseconds."""
+    """Return the server's stamp in nanoseconds."""
     return t_us * _NS_PER_US
 
 
 def stamp_us(t_ns: int) -> int:
-    """Inverse of :func:`stamp_ns`, rounded down."""
+    """Invert :func:`stamp_ns`, rounded down."""
     return t_ns // _NS_PER_US
 
 
 def up_axis(parameters: Parameters, configured: str) -> UpAxis:
-    """The room's up axis as configured or, with ``auto``, as told; z where it is told otherwise or not at all."""
+    """Return the configured up axis or, with ``auto``, the announced one; z where that is neither y nor z."""
     if configured == "auto":
         return "y" if parameters.up_axis == "+Y" else "z"
     return "y" if configured == "y" else "z"
@@ -71,7 +71,7 @@ class _Skeleton:
         self._up: UpAxis = up
 
     def frame(self, records: Records) -> SkeletonFrame | None:
-        """Global poses of all segments, untracked where not streamed; None with a segment not described."""
+        """Return global poses of all segments, untracked where not streamed; None with a segment not described."""
         slots = [self._slot.get(identity, -1) for identity in records["id"].tolist()]
         if -1 in slots:
             return None
@@ -102,7 +102,7 @@ class QualisysConverter:
 
     @np.errstate(invalid="ignore", over="ignore")  # any bits may come; what is no pose is judged
     def frame(self, data: DataFrame, t_arrival_ns: int) -> SourceFrame | None:
-        """The frame's subjects in the room frame; None when it does not fit what was described."""
+        """Return the frame's subjects in the room frame; None when it does not fit what was described."""
         bodies = body_records(0) if data.bodies is None else data.bodies
         streamed = () if data.skeletons is None else data.skeletons
         if len(bodies) != len(self.subjects) or len(streamed) != len(self._skeletons):
@@ -124,7 +124,7 @@ class QualisysConverter:
         )
 
     def _poses(self, bodies: Records) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Positions (n, 3), attitudes (n, 4) and whether they are tracked (n,); always finite."""
+        """Return positions (n, 3), attitudes (n, 4) and whether they are tracked (n,); always finite."""
         p = bodies["p_mm"].astype(np.float64) / _MM_PER_M
         R = bodies["R_columns"].astype(np.float64).reshape(-1, 3, 3).transpose(0, 2, 1)
         error = np.abs(R @ R.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2), initial=0.0)
@@ -140,7 +140,7 @@ class QualisysConverter:
 def describe(
     subjects: tuple[str, ...], models: tuple[SkeletonModel, ...], up: UpAxis, disabled: tuple[str, ...] = ()
 ) -> Parameters:
-    """Parameters of a server that films these subjects; segment ids count from 1."""
+    """Return the parameters of a server that streams these subjects; segment ids count from 1."""
     skeletons = []
     for model in models:
         offsets_mm = _from_room(model.offsets_m, np.tile(_IDENTITY, (len(model.bones), 1)), up)[0] * _MM_PER_M
@@ -156,7 +156,7 @@ def describe(
 def generate(
     seen: MotionFrame, number: int, t_ns: int, up: UpAxis, disabled: tuple[str, ...], *, local: bool = False
 ) -> DataFrame:
-    """What a server streams of a motion: all its enabled bodies and its skeletons.
+    """Return the frame that a server streams of a motion: its enabled bodies and its skeletons.
 
     ``t_ns`` counts from the begin of the measurement in the server's clock; ``local`` segments are relative
     to their parents, as with ``skeleton`` instead of ``skeleton:global``.

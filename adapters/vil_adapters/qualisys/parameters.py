@@ -89,7 +89,7 @@ def _skeleton(element: ET.Element) -> SkeletonInfo:
 
 
 def _segments(element: ET.Element, parent: int | None, depth: int) -> Iterator[QualisysSegment]:
-    """A segment and those below it."""
+    """Yield a segment and those below it."""
     if depth > _DEEPEST:
         raise ValueError(f"segments are nested deeper than {_DEEPEST}")
     identity = int(element.get("ID", ""))
@@ -110,7 +110,7 @@ def _rest_mm(element: ET.Element) -> tuple[float, float, float]:
 
 
 def encode_parameters(parameters: Parameters, version: str, wanted: set[str]) -> str:
-    """XML of the wanted parts (``3d``, ``6d``, ``skeleton``; ``general`` is told always)."""
+    """Return the XML of the wanted parts (``3d``, ``6d``, ``skeleton``; ``general`` is always there)."""
     root = ET.Element(f"QTM_Parameters_Ver_{version}")
     ET.SubElement(ET.SubElement(root, "General"), "Frequency").text = "100"
     if "3d" in wanted:

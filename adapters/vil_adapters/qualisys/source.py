@@ -68,14 +68,14 @@ class _Session:
         self._expected = ExpectedSubjects(name, config.subjects)
 
     def say(self, trouble: str) -> None:
-        """Let people know what is wrong once nothing has come for a while."""
+        """Report what is wrong when no frame has come for a while."""
         if now_ns() - self._emitted_ns > _WAITING_NS:
             self._status.waiting(trouble)
 
     # --- one connection ----------------------------------------------------------------------------
 
     async def attempt(self) -> str:
-        """One connection from beginning to end; returns why it ended."""
+        """Use one connection from beginning to end; return why it ended."""
         try:
             link = await connect(self._config.server, self._config.port, self._on_frame, self._status.counters)
         except ConnectionRefusedError:
@@ -102,7 +102,7 @@ class _Session:
             self._break_off()
 
     async def _follow(self, link: QualisysConnection) -> str:
-        """Talk to the server until it hangs up.
+        """Communicate with the server until it disconnects.
 
         Raises:
             TimeoutError, ConnectionError, ProtocolError, QRTCommandException: as the link does.
@@ -137,7 +137,7 @@ class _Session:
         return self._converter is not None and bool(self._converter.skeletons)
 
     def _break_off(self) -> None:
-        """Histories start over after a connection that gave frames."""
+        """Reset histories after a connection that gave frames."""
         self._converter = None
         if self._newest is not None:
             self._newest = self._rate_start = None
@@ -176,7 +176,7 @@ class _Session:
         self._status.running()
 
     def _measure_rate(self, data: DataFrame) -> None:
-        """The server's rate from its own numbers and stamps, so that losses do not lower it."""
+        """Measure the server's rate from its own numbers and stamps, so that losses do not lower it."""
         start = self._rate_start
         if start is None or data.number <= start.number:
             self._rate_start = data

@@ -79,7 +79,7 @@ class _Hierarchy:
         self._announced = False
 
     def read(self) -> tuple[list[Joint], int]:
-        """Joints, parents first, and the index of the line MOTION."""
+        """Return the joints, parents first, and the index of the line MOTION."""
         begun = False
         for number, line in enumerate(self._lines, start=1):
             words = line.split()
@@ -147,7 +147,7 @@ class _Hierarchy:
 
 
 def _motion(path: Path, lines: list[str], start: int, channels: int) -> tuple[FloatArray, float]:
-    """Values (frames, channels) and the time between frames, seconds."""
+    """Return the values (frames, channels) and the time between frames, seconds."""
     head = [(n, line.split()) for n, line in enumerate(lines[start + 1 : start + 9], start + 2) if line.strip()][:2]
     if len(head) < 2:
         raise wrong(path, start + 1, "the file ends after MOTION")
@@ -175,7 +175,7 @@ def _motion(path: Path, lines: list[str], start: int, channels: int) -> tuple[Fl
 def _pose(
     joints: list[Joint], values: FloatArray, subject: str, unit_m: float, up_axis: str
 ) -> tuple[SkeletonModel, Bodies]:
-    """Forward kinematics of all frames at once."""
+    """Return model and global poses by forward kinematics of all frames at once."""
     frames = len(values)
     parents = tuple(joint.parent for joint in joints)
     offsets_m = np.array([joint.offset for joint in joints]) * unit_m

@@ -50,7 +50,7 @@ class Window:
 
     @property
     def duration_ns(self) -> int:
-        """Length of the piece."""
+        """Return the length of the piece."""
         return self.end_ns - self.start_ns
 
 
@@ -96,7 +96,7 @@ class EurocMotion:
 
     @classmethod
     def demo(cls, folder: Path | str, seconds: float, subject: str = "drone") -> EurocMotion:
-        """The recording with :meth:`demo_playlist` applied.
+        """Return the recording with :meth:`demo_playlist` applied.
 
         Raises:
             ConfigError: as the constructor does.
@@ -106,7 +106,7 @@ class EurocMotion:
         return motion
 
     def demo_playlist(self, seconds: float) -> tuple[Window, ...]:
-        """Windows that show a recording's events within ``seconds``.
+        """Return the windows that show a recording's events within ``seconds``.
 
         (a) The tracking system acquires the body; (b) the body rests, then moves; (c) tracking is lost
         while the IMU goes on. Motion fills what (a) and (c) leave, at least 2 s. The whole recording is
@@ -123,7 +123,7 @@ class EurocMotion:
         return acquire, motion, lose
 
     def motion_begin_ns(self) -> int:
-        """Recording time at which the body first moves or turns; the first row's if it never does."""
+        """Return the recording time at which the body first moves or turns; the first row's if it never does."""
         step = max(1, round(_ns(_DETECT_S) / self._period_ns))
         if len(self._t_pose_ns) <= step:
             return int(self._t_pose_ns[0])
@@ -134,13 +134,13 @@ class EurocMotion:
         return int(self._t_pose_ns[int(np.argmax(moving))])
 
     def recording_time_ns(self, t_ns: int) -> int:
-        """Recording time (since its first row) that is played at a run time."""
+        """Return the recording time (since its first row) that is played at a run time."""
         round_ns = t_ns % self._round_ns
         window = bisect_right(self.cuts_ns, round_ns)
         return self.playlist[window].start_ns + round_ns - self._starts_ns[window]
 
     def at(self, t_ns: int) -> MotionFrame:
-        """The body at a run time.
+        """Return the body at a run time.
 
         While the recording has no pose the body is not tracked and stays where it was last seen, as
         Motive streams it; before the first row it is at the origin.
@@ -156,11 +156,11 @@ class EurocMotion:
         )
 
     def truth(self, t_ns: int) -> Transform | None:
-        """T_world_body at a run time, None where the recording has no pose."""
+        """Return T_world_body at a run time, None where the recording has no pose."""
         return self._interpolate(self.recording_time_ns(t_ns))
 
     def imu_between(self, after_ns: int, until_ns: int) -> list[tuple[int, FloatArray, FloatArray]]:
-        """Recorded samples with run times after < t <= until: (t_ns, w_radps (3,), f_mps2 (3,))."""
+        """Return the recorded samples with run times after < t <= until: (t_ns, w_radps (3,), f_mps2 (3,))."""
         samples: list[tuple[int, FloatArray, FloatArray]] = []
         for run_ns, window in self._windows_between(max(after_ns, -1), until_ns):
             shift_ns = run_ns - window.start_ns
@@ -172,7 +172,7 @@ class EurocMotion:
         return samples
 
     def _windows_between(self, after_ns: int, until_ns: int) -> Iterator[tuple[int, Window]]:
-        """Windows that may hold run times in (after, until], with the run time at which each begins."""
+        """Yield the windows that may hold run times in (after, until], with the run time at which each begins."""
         for loop in range((after_ns + 1) // self._round_ns, until_ns // self._round_ns + 1):
             for start_ns, window in zip(self._starts_ns, self.playlist, strict=True):
                 yield loop * self._round_ns + start_ns, window

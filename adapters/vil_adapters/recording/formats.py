@@ -23,7 +23,7 @@ _Reader = Callable[[Path, str, float | None, str], MotionFile]
 
 
 def _metres(read: Callable[..., MotionFile]) -> _Reader:
-    """A reader of one body in metres, z up unless configured."""
+    """Return a reader of one body in metres, z up unless configured."""
 
     def reader(path: Path, subject: str, unit_m: float | None, up_axis: str) -> MotionFile:
         if unit_m not in (None, 1.0):
@@ -38,7 +38,7 @@ def _bvh(path: Path, subject: str, unit_m: float | None, up_axis: str) -> Motion
 
 
 def _named(read: Callable[..., MotionFile]) -> _Reader:
-    """A reader of a format that names its subjects."""
+    """Return a reader of a format that names its subjects."""
     return lambda path, _subject, unit_m, up_axis: read(path, unit_m=unit_m, up_axis=up_axis)
 
 

@@ -25,12 +25,12 @@ _RATES_HZ: Final = (0.01, 1e5)
 
 
 def slashed(label: str) -> str:
-    """``subject:marker`` as the bridge writes it, ``subject/marker``."""
+    """Convert ``subject:marker`` to the bridge's form, ``subject/marker``."""
     return label.strip().replace(":", "/", 1)
 
 
 def markers_to_room(p: FloatArray, unit_m: float, up_axis: str) -> FloatArray:
-    """Positions (n, k, 3) in metres, z up."""
+    """Convert positions (n, k, 3) to metres, z up."""
     p_m = p * unit_m
     if up_axis == "y":
         p_m, _ = yup_to_zup(p_m, np.zeros((1, 4)))
@@ -97,7 +97,7 @@ def _read_c3d(path: Path, reader: Any, unit_m: float | None, up_axis: str) -> Mo
 
 
 def _c3d_labels(path: Path, reader: Any) -> list[str]:
-    """Names of the points: at most 255 by the format; more dimensions would be words without end."""
+    """Return the names of the points: at most 255 by the format, in at most two dimensions."""
     parameter = reader.get("POINT:LABELS")
     if parameter is None or len(parameter.dimensions) > 2:
         raise ConfigError(f"{path}: POINT:LABELS is no list of names: nothing to play")
@@ -110,7 +110,7 @@ def _parameter(reader: Any, name: str) -> str:
 
 
 def _c3d_up_axis(reader: Any) -> str:
-    """The axis that points up on the screen; z where it is neither y nor told."""
+    """Return the axis that points up on the screen; z where it is missing or not y."""
     return "y" if _parameter(reader, "POINT:Y_SCREEN").upper() == "+Y" else "z"
 
 
@@ -170,7 +170,7 @@ def _cells(line: str, delimiter: str) -> list[str]:
 def _marker_cells(
     path: Path, lines: list[str], start: int, labels: list[str], first: int, delimiter: str
 ) -> FloatArray:
-    """Frame, time or sub-frame, and three numbers of each marker."""
+    """Return frame, time or sub-frame, and three numbers of each marker, by row."""
     if not 0 < len(labels) <= _MOST_MARKERS:
         raise wrong(path, start - 1, f"{len(labels)} markers are named")
     return table(path, lines[start:], start + 1, list(range(first + 3 * len(labels))), delimiter)

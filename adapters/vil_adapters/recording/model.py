@@ -23,7 +23,7 @@ _LONGEST_STEP: Final = 1.5  # nominal periods between two rows that may be inter
 
 
 def held(tracked: BoolArray) -> IntArray:
-    """Row whose values each row shows: its own where tracked, else the one before, else the first tracked one.
+    """Return the row whose values each row shows: itself where tracked, else the last, else the first tracked one.
 
     ``tracked`` has shape (n, k); so has the result. Columns that are never tracked show row 0.
     """
@@ -53,12 +53,12 @@ class Bodies:
 
     @classmethod
     def none(cls, rows: int) -> Bodies:
-        """No bodies at all."""
+        """Return no bodies at all."""
         return cls(np.empty((rows, 0, 3)), np.empty((rows, 0, 4)), np.empty((rows, 0), dtype=np.bool_))
 
     @classmethod
     def beside(cls, *parts: Bodies) -> Bodies:
-        """All bodies of several that have the same rows."""
+        """Concatenate the bodies of several parts that have the same rows."""
         return cls(
             np.concatenate([part.p_m for part in parts], axis=1),
             np.concatenate([part.q_xyzw for part in parts], axis=1),
@@ -66,7 +66,7 @@ class Bodies:
         )
 
     def between(self, row: int, fraction: float | None) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Poses and flags of a row, or that fraction of the way to the next one; None = in a gap behind it."""
+        """Return poses and flags of a row, interpolated by a fraction to the next one; None = in a gap behind it."""
         p_m, q_xyzw, tracked = self.p_m[row], self.q_xyzw[row], self.tracked[row]
         if fraction is None:
             return p_m, q_xyzw, np.zeros_like(tracked)
@@ -105,7 +105,7 @@ class MarkerTrack:
         object.__setattr__(self, "p_m", p_m)
 
     def between(self, row: int, fraction: float | None) -> Markers:
-        """As :meth:`Bodies.between`."""
+        """Interpolate as :meth:`Bodies.between`."""
         p_m, tracked = self.p_m[row], self.tracked[row]
         if fraction is None:
             return Markers(self.labels, p_m, np.zeros_like(tracked))
@@ -138,26 +138,26 @@ class MotionFile:
 
     @property
     def skeleton_models(self) -> tuple[SkeletonModel, ...]:
-        """Models of the skeletons."""
+        """Return the models of the skeletons."""
         return tuple(track.model for track in self.skeletons)
 
     @cached_property
     def period_ns(self) -> int:
-        """Nominal time between two rows (the median)."""
+        """Return the nominal time between two rows (the median)."""
         return max(1, int(np.median(np.diff(self.t_ns)))) if len(self.t_ns) > 1 else NS_PER_S
 
     @property
     def duration_ns(self) -> int:
-        """From the first row to the last."""
+        """Return the time from the first row to the last."""
         return int(self.t_ns[-1] - self.t_ns[0])
 
     @property
     def rate_hz(self) -> float:
-        """Nominal rate."""
+        """Return the nominal rate."""
         return NS_PER_S / self.period_ns
 
     def at(self, t_ns: int) -> MotionFrame:
-        """The subjects that long after the first row; one period after the last row it begins again.
+        """Return the subjects at a time after the first row; the motion repeats one period after the last row.
 
         Between rows that follow each other poses are interpolated. Where rows are missing nothing is
         tracked, and everything stays where it was last seen.
@@ -176,7 +176,7 @@ class MotionFile:
         )
 
     def _fraction(self, row: int, since_ns: int) -> float | None:
-        """How far on the way to the next row; None = rows are missing here."""
+        """Return the fraction of the way to the next row; None = rows are missing here."""
         if since_ns == 0:
             return 0.0
         if row + 1 == len(self.t_ns):
@@ -185,7 +185,7 @@ class MotionFile:
         return since_ns / step_ns if step_ns <= _LONGEST_STEP * self.period_ns else None
 
     def instants(self) -> Iterator[int]:
-        """Times after the first row at which the system filmed: each row, and in a gap each nominal period."""
+        """Yield the times of frames after the first row: each row, and in a gap each nominal period."""
         last_ns = 0
         for t_ns in (self.t_ns - self.t_ns[0]).tolist():
             while t_ns - last_ns > _LONGEST_STEP * self.period_ns:

@@ -177,12 +177,12 @@ class _Sheet:
     up_axis: str
 
     def quantities(self, things: list[_Thing], names: Sequence[str]) -> FloatArray:
-        """Shape (rows, things, names)."""
+        """Return the named quantities of things, shape (rows, things, names)."""
         columns = [self.place[thing.columns[name]] for thing in things for name in names]
         return self.cells[:, columns].reshape(len(self.cells), len(things), len(names))
 
     def poses(self, things: list[_Thing]) -> Bodies:
-        """In the room, or relative to the parents, as the file has them."""
+        """Return the poses of things, in the room or relative to the parents, as in the file."""
         values = self.quantities(things, _POSE)
         tracked = np.isfinite(values).all(axis=2) & (np.abs(np.linalg.norm(values[..., :4], axis=2) - 1.0) < 0.01)
         values = np.where(tracked[..., None], values, 0.0)
@@ -221,7 +221,7 @@ def _skeleton(name: str, things: list[_Thing], sheet: _Sheet, *, local: bool) ->
 
 
 def _rest_offsets(bones: Bodies, parents: tuple[int, ...]) -> FloatArray:
-    """Where each bone begins in its parent's axes (median over rows): the export does not tell it."""
+    """Return the offset of each bone in its parent's axes (median over rows): the export has none."""
     full = np.flatnonzero(bones.tracked.all(axis=1))
     if not len(full):
         return np.zeros((len(parents), 3))
@@ -232,7 +232,7 @@ def _rest_offsets(bones: Bodies, parents: tuple[int, ...]) -> FloatArray:
 
 
 def _markers(things: list[_Thing], sheet: _Sheet) -> MarkerTrack | None:
-    """Measured markers; those that Motive solved where no others were exported."""
+    """Return the measured markers; those that Motive solved where no others were exported."""
     found = [t for t in things if t.kind == _MEASURED] or [t for t in things if t.kind in _SOLVED]
     if not found:
         return None

@@ -114,7 +114,7 @@ class _Pass:
         return following_ns
 
     def _emit_inertial(self, until_ns: int, t_arrival_ns: int) -> None:
-        """Samples up to an instant: those between two frames come with the second."""
+        """Emit the samples up to an instant: those between two frames come with the second."""
         if self._imu is None:
             return
         t_ns, w_radps, f_mps2 = self._imu
@@ -127,7 +127,7 @@ class _Pass:
         return self._start_ns + round(instant_ns / self._speed)
 
     def _frame(self, instant_ns: int, t_arrival_ns: int) -> SourceFrame:
-        """Stamped in the recording's clock, which passes at the speed at which it is played."""
+        """Return a frame stamped in the recording's clock, which runs at the speed of the playback."""
         seen = self._recording.at(instant_ns)
         return SourceFrame(
             source=self._name,

@@ -25,12 +25,12 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 def wrong(path: Path, line: int, problem: str) -> ConfigError:
-    """What is wrong in a line (counted from 1), to be raised."""
+    """Return the error of a line (counted from 1), to be raised."""
     return ConfigError(f"{path}:{line}: {problem}")
 
 
 def read_lines(path: Path) -> list[str]:
-    """All lines of a text file, gzipped or not.
+    """Return all lines of a text file, gzipped or not.
 
     Raises:
         ConfigError: it cannot be read, is no text or is too large.
@@ -49,7 +49,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def _chunks(stream: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
-    """What a stream holds, up to one piece beyond the limit; one read of that size would allocate all of it."""
+    """Yield a stream in pieces, up to one beyond the limit; one read of that size would allocate all of it."""
     for _ in range(LIMIT_BYTES // _CHUNK_BYTES + 1):
         chunk = stream.read(_CHUNK_BYTES)
         if not chunk:
@@ -60,7 +60,7 @@ def _chunks(stream: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
 def table(
     path: Path, lines: list[str], first_line: int, columns: list[int] | None, delimiter: str | None
 ) -> FloatArray:
-    """Numbers of some columns, shape (rows, columns); empty cells are NaN, empty lines are passed over.
+    """Return the numbers of some columns, shape (rows, columns); empty cells are NaN, empty lines are skipped.
 
     Args:
         path: the file, for what is told.
@@ -101,7 +101,7 @@ def _blank(line: str, delimiter: str | None) -> bool:
 
 
 def increasing_ns(path: Path, t_s: FloatArray, numbers: Sequence[int]) -> IntArray:
-    """Times in nanoseconds; ``numbers`` are those of the lines they stand in.
+    """Return the times in nanoseconds; ``numbers`` are those of their lines.
 
     Raises:
         ConfigError: one does not follow the one before, or is no time.

@@ -47,12 +47,12 @@ class RemoteConfig(SourceConfigBase):
 
     @property
     def port(self) -> int:
-        """Its port."""
+        """Return the port of the other bridge."""
         return int(self.address.rpartition(":")[2])
 
     @property
     def zenoh(self) -> bool:
-        """Whether zenoh is spoken there, else ZeroMQ."""
+        """Return True for zenoh, False for ZeroMQ."""
         return self._scheme != "tcp://"
 
     @property

@@ -48,7 +48,7 @@ class FederationConverter:
 
     @np.errstate(invalid="ignore", over="ignore")  # any bits may come; what is no pose is judged
     def frame(self, frame: FrameMessage, t_arrival_ns: int) -> SourceFrame:
-        """The frame with the actors' names as subjects; only what the other bridge tracks itself is tracked.
+        """Return the frame with actors as subjects; those that the other bridge tracks itself are tracked.
 
         Raises:
             ProtocolError: it does not fit the description.
@@ -81,7 +81,7 @@ class FederationConverter:
         return p_m, q_xyzw, told & sound
 
     def _names(self, indices: np.ndarray[tuple[int, ...], np.dtype[np.uint16]]) -> tuple[str, ...]:
-        """Always the same tuple for the same actors, so that the world binds them once."""
+        """Return the same tuple for the same actors, so that the world binds them once."""
         key = indices.tobytes()
         if key not in self._subjects:
             self._subjects[key] = tuple(self.description.actors[i].name for i in indices.tolist())

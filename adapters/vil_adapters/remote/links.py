@@ -11,7 +11,7 @@ __all__ = ["make_link"]
 
 
 def make_link(config: RemoteConfig, on_message: OnMessage) -> SubscriberLink:
-    """A link that is not open yet.
+    """Return a link that is not open yet.
 
     Raises:
         SourceUnavailable: a key cannot be read, or zenoh is not installed.

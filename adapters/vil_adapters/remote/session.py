@@ -69,7 +69,7 @@ class FederationSession:
 
     @property
     def described(self) -> Description | None:
-        """The newest description."""
+        """Return the newest description."""
         return None if self._converter is None else self._converter.description
 
     @property
@@ -78,7 +78,7 @@ class FederationSession:
         return self._other_site
 
     def connected(self) -> None:
-        """A new connection begins: clock questions in a burst, the description anew."""
+        """Begin a new connection: a burst of clock requests, and the description again."""
         self._burst_left = _BURST
         self._clock_due_ns = self._describe_due_ns = 0
         self._description_wanted = True
@@ -138,7 +138,7 @@ class FederationSession:
         self._status.running()
 
     def _surely_late(self, t_sent_ns: int, t_arrival_ns: int) -> bool:
-        """Whether even the most favourable reading of the last clock exchange leaves the frame late."""
+        """Return whether the frame is late even by the most favourable reading of the last clock exchange."""
         if self._exchange is None:
             return False
         # The answer was given before it was received: so the frame was sent at this bridge time at the latest.
@@ -180,7 +180,7 @@ class FederationSession:
 
 
 def _jumped(before: ClockExchange, after: ClockExchange) -> bool:
-    """Whether no steady clock can have given both answers (allowing 0.1 % of drift)."""
+    """Return whether the clock jumped between two answers (allowing 0.1 % of drift)."""
     change_ns, doubt_ns = 0, _JUMP_NS + (after.t_received_ns - before.t_received_ns) // 1000
     for exchange, sign in ((before, -1), (after, 1)):
         change_ns += sign * (2 * exchange.t_foreign_ns - exchange.t_sent_ns - exchange.t_received_ns) // 2

@@ -38,7 +38,7 @@ def refused(config: RemoteConfig, refusal: Refusal) -> str:
 
 
 async def reached(host: str, port: int) -> str:
-    """What became of connecting to the port, from where, and what to check; takes 1 s at most."""
+    """Return the result of a connection to the port, the local address and what to check; takes 1 s at most."""
     place = f"{host}:{port}"
     try:
         async with asyncio.timeout(_PATIENCE_S):
@@ -61,7 +61,7 @@ async def reached(host: str, port: int) -> str:
 
 
 def _route(host: str) -> str:
-    """From which address, where there is a way at all."""
+    """Return the local address of the route in words, empty without a route."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((host, 9))
         return f" (tried from {probe.getsockname()[0]})"

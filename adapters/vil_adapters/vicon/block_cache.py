@@ -41,6 +41,6 @@ class BlockCache:
         self.blocks = merged
 
     def _same_or_new(self, kind: int, bodies: list[bytes]) -> list[bytes]:
-        """Repeats of static blocks keep their identity, so that nobody reads them again."""
+        """Return the known list for a repeated static block, so that it is not read again."""
         known = self.blocks.get(kind)
         return known if kind in STATIC and known is not None and known == bodies else bodies

@@ -57,26 +57,26 @@ class Block(Generic[T]):
     body: ValueLayout[T]
 
     def decode(self, body: bytes) -> T:
-        """Raises ProtocolError when the body is too short for its own counts."""
+        """Decode raises ProtocolError when the body is too short for its own counts."""
         return self.body.read(body, 0)[0]
 
     def encode(self, value: T) -> bytes:
-        """The whole block, header included."""
+        """Encode the whole block, header included."""
         body = self.body.write(value)
         return _HEADER.pack(self.type, len(body)) + body
 
     def first(self, blocks: Blocks) -> T | None:
-        """The first block of this type, None without one. Raises ProtocolError as ``decode``."""
+        """Return the first block of this type, None without one. Raises ProtocolError as ``decode``."""
         bodies = blocks.get(self.type)
         return self.decode(bodies[0]) if bodies else None
 
     def all(self, blocks: Blocks) -> list[T]:
-        """Every block of this type. Raises ProtocolError as ``decode``."""
+        """Return every block of this type. Raises ProtocolError as ``decode``."""
         return [self.decode(body) for body in blocks.get(self.type, ())]
 
 
 def types(*blocks: Block[Any]) -> frozenset[int]:
-    """Types of several blocks."""
+    """Return the types of several blocks."""
     return frozenset(block.type for block in blocks)
 
 
@@ -84,13 +84,13 @@ def types(*blocks: Block[Any]) -> frozenset[int]:
 
 
 def encode_packet(*blocks: bytes) -> bytes:
-    """Blocks with their headers to one packet."""
+    """Encode blocks with their headers to one packet."""
     content = b"".join(blocks)
     return _HEADER.pack(_OBJECTS, len(content)) + content
 
 
 def split_packet(content: bytes) -> Blocks:
-    """What follows a packet's header, by type of block.
+    """Split the content of a packet into blocks by type.
 
     Raises:
         ProtocolError: a block is longer than the packet, or there are too many.
@@ -127,7 +127,7 @@ def _content_size(header: bytes | bytearray, at: int) -> int:
 
 
 def split_datagram(datagram: bytes) -> Blocks:
-    """A packet that came alone, by multicast.
+    """Split a packet that came alone, by multicast.
 
     Raises:
         ProtocolError: it is none, or not whole.
@@ -144,11 +144,11 @@ class Deframer:
         self._buffer = bytearray()
 
     def feed(self, chunk: bytes) -> None:
-        """Bytes as they arrive."""
+        """Add bytes as they arrive."""
         self._buffer += chunk
 
     def packets(self) -> Iterator[bytes]:
-        """Contents of the packets that are whole by now.
+        """Yield the contents of the packets that are complete.
 
         Raises:
             ProtocolError: these bytes are no packet; the stream cannot be followed any further.

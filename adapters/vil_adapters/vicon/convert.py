@@ -49,7 +49,7 @@ _Indices = npt.NDArray[np.intp]
 
 
 def period_ticks(blocks: Blocks) -> int:
-    """Frame period in ticks of 135 MHz, from the stream's information or its rates; 0 = not told."""
+    """Return the frame period in ticks of 135 MHz, from the stream's information or its rates; 0 = unknown."""
     ticks = STREAM_INFO.first(blocks)
     if ticks is not None and ticks > 0:
         return ticks
@@ -59,12 +59,12 @@ def period_ticks(blocks: Blocks) -> int:
 
 
 def ticks_to_ns(ticks: int) -> int:
-    """Ticks of 135 MHz in nanoseconds, in integers."""
+    """Convert ticks of 135 MHz to nanoseconds, in integers."""
     return ticks * NS_PER_S // TICKS_PER_S
 
 
 def latency_ns(blocks: Blocks) -> int:
-    """From capture to transmission, all parts together; 0 = not told."""
+    """Return the time from capture to transmission, all parts together; 0 = unknown."""
     total_s = sum(sample.seconds for sample in LATENCY_INFO.first(blocks) or ())
     return round(total_s * NS_PER_S) if 0.0 <= total_s <= _MAX_LATENCY_S else 0
 
@@ -120,7 +120,7 @@ class _Scene:
     def _model(
         self, subject: SubjectInfo, order: Sequence[tuple[Any, int]], rest: Table | None, scale: Table | None
     ) -> SkeletonModel:
-        """Names, parents and rest offsets; a bone's offset is scaled as its parent is."""
+        """Return the names, parents and rest offsets; a bone's offset is scaled as its parent is."""
         row = {segment.id: i for i, (segment, _) in enumerate(order)}
         parents = tuple(parent for _, parent in order)
         offsets, scales = np.zeros((len(order), 3)), np.ones((len(order), 3))
@@ -177,22 +177,22 @@ class ViconConverter:
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """Names that the server describes."""
+        """Return the names that the server describes."""
         return self._scene.names
 
     @property
     def bodies(self) -> tuple[str, ...]:
-        """Names that are handed on as rigid bodies."""
+        """Return the names that are emitted as rigid bodies."""
         return self._scene.bodies
 
     @property
     def skeletons(self) -> tuple[SkeletonModel, ...]:
-        """Models of the subjects with several segments."""
+        """Return the models of the subjects with several segments."""
         return tuple(skeleton.model for skeleton in self._scene.skeletons)
 
     @property
     def y_up(self) -> bool:
-        """Whether the server's world has its y axis up."""
+        """Return whether the server's world has its y axis up."""
         return self._scene.y_up
 
     def describe(self, blocks: Blocks) -> bool:
@@ -213,7 +213,7 @@ class ViconConverter:
     def frame(
         self, blocks: Blocks, number: int, t_foreign_ns: int | None, latency_ns: int, t_arrival_ns: int
     ) -> SourceFrame:
-        """All described subjects in the room frame.
+        """Return all described subjects in the room frame.
 
         Raises:
             ProtocolError: segments or markers are malformed.
@@ -238,7 +238,7 @@ class ViconConverter:
         )
 
     def _segment_poses(self, blocks: Blocks) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Global poses of all slots in the server's axes, metres; a segment that is missing is not tracked."""
+        """Return global poses of all slots in the server's axes, metres; a segment that is missing is not tracked."""
         light = LIGHTWEIGHT_SEGMENTS.type in blocks
         kind, row = (LIGHTWEIGHT_SEGMENTS.type, LIGHT_ROW) if light else (GLOBAL_SEGMENTS.type, ROW)
         table = decode_segments(blocks.get(kind, ()), row)
@@ -294,14 +294,14 @@ class ViconConverter:
 
 
 def _matrix_attitudes(R: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Quaternions (k, 4) of matrices (k, 3, 3), and which of these are rotations (k,): those that come back."""
+    """Return the quaternions (k, 4) of matrices (k, 3, 3), and which of these are rotations (k,)."""
     q = q_from_matrix(R)
     error = np.abs(q_to_matrix(q) - R).reshape(-1, 9).max(axis=1)
     return q, error < _ROTATION_TOLERANCE
 
 
 def _rotvec_attitudes(rotvec: npt.NDArray[np.float32]) -> tuple[FloatArray, BoolArray]:
-    """Quaternions (k, 4) of rotation vectors (k, 3), and which of these are finite (k,)."""
+    """Return quaternions (k, 4) of rotation vectors (k, 3), and which of these are finite (k,)."""
     wide = rotvec.astype(np.float64)
     good: BoolArray = np.asarray(np.isfinite(wide).all(axis=1))
     return q_exp(np.where(good[:, None], wide, 0.0)), good

@@ -86,7 +86,7 @@ class BlockGenerator:
         self.keys = np.array([*bodies, *bones], dtype=np.uint32).reshape(-1, 2)
 
     def recons(self, markers: Markers) -> tuple[Table, Table]:
-        """Labeled and unlabeled markers that are seen, in the server's axes."""
+        """Return the labeled and unlabeled markers that are seen, in the server's axes."""
         p = np.asarray(zup_to_yup(markers.p_m, np.zeros((len(markers.p_m), 4)))[0]) if self.y_up else markers.p_m
         named = [i for i, label in enumerate(markers.labels) if label in self._marker_ids and markers.tracked[i]]
         loose = [i for i, label in enumerate(markers.labels) if not label and markers.tracked[i]]
@@ -99,7 +99,7 @@ class BlockGenerator:
 
     @property
     def y_up(self) -> bool:
-        """Whether the server's world has its y axis up."""
+        """Return whether the server's world has its y axis up."""
         return self._config.up_axis == "y"
 
     def _statics(self) -> dict[int, tuple[int, bytes]]:
@@ -174,7 +174,7 @@ class EncodedFrame:
         return 0, b""
 
     def _single(self, kind: int) -> bytes | None:
-        """The one block of types that come once per frame, None for others."""
+        """Return the one block of types that come once per frame, None for others."""
         if kind == FRAME_INFO.type:
             return FRAME_INFO.encode(self._frame_id)
         if kind == HARDWARE_FRAME_INFO.type:
@@ -201,7 +201,7 @@ class EncodedFrame:
         return len(blocks), b"".join(blocks)
 
     def _segments(self, kind: int) -> Table:
-        """Seen segments of all subjects, in the server's axes."""
+        """Return the seen segments of all subjects, in the server's axes."""
         seen = self._seen
         parts = [(seen.p_m, seen.q_xyzw)]
         for skeleton in seen.skeletons:

@@ -44,7 +44,7 @@ def _need(data: bytes, at: int, size: int) -> None:
 
 
 def number(code: str) -> ValueLayout[Any]:
-    """One number by its letter in :mod:`struct`."""
+    """Return one number by its letter in :mod:`struct`."""
     packed = Struct("<" + code)
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
@@ -55,7 +55,7 @@ def number(code: str) -> ValueLayout[Any]:
 
 
 def numbers(code: str) -> ValueLayout[tuple[Any, ...]]:
-    """A fixed array of numbers."""
+    """Return a fixed array of numbers."""
     packed = Struct("<" + code)
 
     def read(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
@@ -66,7 +66,7 @@ def numbers(code: str) -> ValueLayout[tuple[Any, ...]]:
 
 
 def _read_count(data: bytes, at: int, smallest: int) -> tuple[int, int]:
-    """A count that the rest of the data can hold."""
+    """Return a count that the rest of the data can hold."""
     _need(data, at, _COUNT.size)
     count: int = _COUNT.unpack_from(data, at)[0]
     at += _COUNT.size
@@ -89,7 +89,7 @@ TEXT: Final = ValueLayout(_read_text, _write_text, _COUNT.size)
 
 
 def vector(item: ValueLayout[T]) -> ValueLayout[tuple[T, ...]]:
-    """A counted sequence."""
+    """Return a counted sequence."""
 
     def read(data: bytes, at: int) -> tuple[tuple[T, ...], int]:
         count, at = _read_count(data, at, item.smallest)
@@ -106,7 +106,7 @@ def vector(item: ValueLayout[T]) -> ValueLayout[tuple[T, ...]]:
 
 
 def rows(dtype: np.dtype[Any]) -> ValueLayout[npt.NDArray[Any]]:
-    """A counted sequence of rows without variable parts, as a structured array (a view of the data)."""
+    """Return a counted sequence of rows without variable parts, as a structured array (a view of the data)."""
 
     def read(data: bytes, at: int) -> tuple[npt.NDArray[Any], int]:
         count, at = _read_count(data, at, dtype.itemsize)
@@ -119,7 +119,7 @@ def rows(dtype: np.dtype[Any]) -> ValueLayout[npt.NDArray[Any]]:
 
 
 def set_of(item: ValueLayout[K]) -> ValueLayout[AbstractSet[K]]:
-    """A counted set, written in ascending order."""
+    """Return a counted set, written in ascending order."""
     items = vector(item)
 
     def read(data: bytes, at: int) -> tuple[AbstractSet[K], int]:
@@ -130,7 +130,7 @@ def set_of(item: ValueLayout[K]) -> ValueLayout[AbstractSet[K]]:
 
 
 def mapping(key: ValueLayout[K], value: ValueLayout[T]) -> ValueLayout[Mapping[K, T]]:
-    """A counted map, written by ascending keys."""
+    """Return a counted map, written by ascending keys."""
 
     def read_pair(data: bytes, at: int) -> tuple[tuple[K, T], int]:
         name, at = key.read(data, at)
@@ -151,7 +151,7 @@ def mapping(key: ValueLayout[K], value: ValueLayout[T]) -> ValueLayout[Mapping[K
 
 
 def record(kind: type[T], *parts: ValueLayout[Any]) -> ValueLayout[T]:
-    """A dataclass, one layout per field in order."""
+    """Return a dataclass, one layout per field in order."""
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     assert len(names) == len(parts)
 

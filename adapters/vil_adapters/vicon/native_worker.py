@@ -79,7 +79,7 @@ class NativeFrame:
 
 class _Library(Protocol):
     def frame(self) -> NativeFrame:
-        """The next frame. Raises NativeError."""
+        """Return the next frame. Raises NativeError."""
         ...
 
 
@@ -101,7 +101,7 @@ class _Dssdk:
             raise NativeError(str(exc)) from exc
 
     def frame(self) -> NativeFrame:
-        """The next frame. Raises NativeError."""
+        """Return the next frame. Raises NativeError."""
         client = self._client
         if not self._ask(client.GetFrame):
             raise NativeError("NoFrame")
@@ -139,7 +139,7 @@ class _Pyvicon:
             raise NativeError(result.name)
 
     def frame(self) -> NativeFrame:
-        """The next frame. Raises NativeError."""
+        """Return the next frame. Raises NativeError."""
         client = self._client
         self._check(client.get_frame())
         subjects = [client.get_subject_name(i) for i in range(client.get_subject_count() or 0)]
@@ -163,7 +163,7 @@ _LIBRARIES: Final[dict[str, type[_Dssdk] | type[_Pyvicon]]] = {
 
 
 def encode_frame(frame: NativeFrame) -> bytes:
-    """The frame as a CGStream packet with its descriptions, in the server's axes as the library turned them."""
+    """Return the frame as a CGStream packet with its descriptions, in the server's axes as the library turned them."""
     subjects: dict[str, list[NativeSegment]] = {}
     for segment in frame.segments:
         subjects.setdefault(segment.subject, []).append(segment)
@@ -188,7 +188,7 @@ def encode_frame(frame: NativeFrame) -> bytes:
 
 
 def _frames(library: _Library) -> Iterator[NativeFrame]:
-    """Frames for as long as the connection lasts; pauses are passed over. Raises NativeError."""
+    """Yield frames until the connection ends; pauses are skipped. Raises NativeError."""
     while True:
         try:
             yield library.frame()
@@ -198,7 +198,7 @@ def _frames(library: _Library) -> Iterator[NativeFrame]:
 
 
 def main() -> int:
-    """``python -m vil_adapters.vicon.native_worker LIBRARY HOST:PORT``."""
+    """Run ``python -m vil_adapters.vicon.native_worker LIBRARY HOST:PORT``."""
     name, address = sys.argv[1:]
     try:
         for frame in _frames(_LIBRARIES[name](address)):

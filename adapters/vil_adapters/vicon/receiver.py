@@ -59,7 +59,7 @@ class FrameClock:
         self._reconnected = False
 
     def reconnected(self) -> None:
-        """The connection is another one: perhaps the server is another one too."""
+        """Record a new connection: perhaps to another server."""
         self._reconnected = True
 
     def judge(self, frame_id: int, ticks: int, t_arrival_ns: int) -> FrameVerdict:
@@ -84,7 +84,7 @@ class FrameClock:
         return verdict
 
     def stamp_ns(self, frame_id: int) -> int | None:
-        """Capture time in the server's clock; None while the period is not told."""
+        """Return the capture time in the server's clock; None while the period is unknown."""
         return ticks_to_ns(frame_id * self.period_ticks) if self.period_ticks else None
 
     def _is_other_server(self, frames: int, t_arrival_ns: int) -> bool:
@@ -106,16 +106,16 @@ class PingTimes:
         self._round_trips_ns: deque[int] = deque(maxlen=_KEPT_PINGS)
 
     def add(self, round_trip_ns: int) -> None:
-        """A ping came back."""
+        """Add the round trip of a ping."""
         self._round_trips_ns.append(round_trip_ns)
 
     @property
     def shortest_ns(self) -> int | None:
-        """The shortest round trip, its waiting included; None while nothing is known."""
+        """Return the shortest round trip, its waiting included; None while nothing is known."""
         return min(self._round_trips_ns, default=None)
 
     def one_way_ns(self, period_ns: int) -> int:
-        """What a packet spends on the wire at least; 0 until enough pings came back."""
+        """Return the shortest transit time of a packet; 0 until enough pings came back."""
         if len(self._round_trips_ns) < _ENOUGH_PINGS:
             return 0
         return max(0, min(self._round_trips_ns) - period_ns) // 2
@@ -166,14 +166,14 @@ class ViconReceiver:
         self._warned: set[str] = set()
 
     def connected(self) -> None:
-        """A new connection: the server starts from nothing."""
+        """Begin a new connection, on which the server repeats all blocks."""
         self._memory = BlockCache()
         self._waiting = None
         self.pings = PingTimes()
         self.clock.reconnected()
 
     def take(self, packet: Blocks, t_arrival_ns: int) -> bool:
-        """Remember a packet; True when it brought a new frame, which :meth:`deliver` hands on.
+        """Store a packet; return True when it brought a new frame, which :meth:`deliver` emits.
 
         Raises:
             ProtocolError: one of its blocks is malformed.
@@ -240,7 +240,7 @@ class ViconReceiver:
 
 
 def _stream_facts(blocks: Blocks, ticks: int) -> dict[str, Any]:
-    """What is worth knowing about a stream.
+    """Return the facts of a stream for the status.
 
     Raises:
         ProtocolError: a block is malformed.

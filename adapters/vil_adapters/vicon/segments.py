@@ -27,13 +27,13 @@ _HEAD: Final = Struct("<II")  # subject, count
 
 
 def row_type(kind: int) -> np.dtype[Any]:
-    """The row of a type of block."""
+    """Return the row of a type of block."""
     return LIGHT_ROW if kind == LIGHTWEIGHT_SEGMENTS.type else ROW
 
 
 @lru_cache(maxsize=256)
 def _block(row: np.dtype[Any], count: int, *, headed: bool) -> np.dtype[Any]:
-    """A whole block of ``count`` segments, with or without the block's header."""
+    """Return a whole block of ``count`` segments, with or without the block's header."""
     assert row.names is not None
     segment = np.dtype([(name, row[name]) for name in row.names[1:]])
     header = [("type", "<u4"), ("length", "<u4")] if headed else []
@@ -41,7 +41,7 @@ def _block(row: np.dtype[Any], count: int, *, headed: bool) -> np.dtype[Any]:
 
 
 def decode_segments(bodies: Sequence[bytes], row: np.dtype[Any]) -> Table:
-    """All segments of a frame, shape (k,), in the order of the stream.
+    """Return all segments of a frame, shape (k,), in the order of the stream.
 
     Args:
         bodies: of the segment blocks, one per subject.
@@ -57,7 +57,7 @@ def decode_segments(bodies: Sequence[bytes], row: np.dtype[Any]) -> Table:
 
 
 def _decode_run(bodies: list[bytes], size: int, row: np.dtype[Any]) -> Table:
-    """Bodies of one size."""
+    """Return the bodies of one size."""
     if size < _HEAD.size:
         raise ProtocolError("segments without a count", length=size)
     count: int = _HEAD.unpack_from(bodies[0])[1]
@@ -76,7 +76,7 @@ def _decode_run(bodies: list[bytes], size: int, row: np.dtype[Any]) -> Table:
 
 
 def _decode_odd(bodies: list[bytes], row: np.dtype[Any]) -> Table:
-    """Bodies of one size that hold different counts: something was appended to them, or they are wrong."""
+    """Return the bodies of one size with different counts: data was appended to them, or they are wrong."""
     cut = []
     for body in bodies:
         count: int = _HEAD.unpack_from(body)[1]
@@ -88,7 +88,7 @@ def _decode_odd(bodies: list[bytes], row: np.dtype[Any]) -> Table:
 
 
 def encode_segments(kind: int, table: Table) -> bytes:
-    """Blocks of one type, one per run of rows of the same subject; inverse of :func:`decode_segments`."""
+    """Return blocks of one type, one per run of rows of the same subject; inverse of :func:`decode_segments`."""
     if not len(table):
         return b""
     row = row_type(kind)

@@ -44,7 +44,7 @@ class ObjectBlock:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Object names, cut at 24 bytes by the stream."""
+        """Return the object names, cut at 24 bytes by the stream."""
         return tuple(name.decode(errors="replace") for name in self.items["name"].tolist())
 
 
@@ -99,20 +99,20 @@ def renamed_objects(datagram: bytes, rename: Callable[[str], str]) -> bytes | No
 
 
 def encode_objects(block: ObjectBlock, block_bytes: int = 0) -> bytes:
-    """The datagram, padded with zeros to ``block_bytes``."""
+    """Encode the datagram, padded with zeros to ``block_bytes``."""
     header = _ITEM_HEADER.pack(_OBJECT, ITEM.itemsize)
     items = b"".join(header + item.tobytes() for item in block.items)
     return (_BLOCK.pack(block.frame_number, len(block.items)) + items).ljust(block_bytes, b"\0")
 
 
 def q_from_euler_xyz(euler_rad: FloatArray) -> FloatArray:
-    """Attitudes (n, 4) of intrinsic X-Y-Z angles (n, 3): R = Rx Ry Rz."""
+    """Return the attitudes (n, 4) of intrinsic X-Y-Z angles (n, 3): R = Rx Ry Rz."""
     q_x, q_y, q_z = (q_exp(euler_rad * axis) for axis in np.eye(3))
     return q_mul(q_mul(q_x, q_y), q_z)
 
 
 def euler_xyz(q_xyzw: FloatArray) -> FloatArray:
-    """Inverse of :func:`q_from_euler_xyz`."""
+    """Invert :func:`q_from_euler_xyz`."""
     R = q_to_matrix(q_xyzw)
     x = np.arctan2(-R[..., 1, 2], R[..., 2, 2])
     y = np.arctan2(R[..., 0, 2], np.hypot(R[..., 0, 0], R[..., 0, 1]))

@@ -103,7 +103,7 @@ class Velocity(NamedTuple):
 
 
 def decode_cookie(data: bytes) -> str:
-    """Version of the peer, such as ``07.38``; minor versions may differ.
+    """Return the version of the peer, such as ``07.38``; minor versions may differ.
 
     Raises:
         ProtocolError: this is no VRPN peer, or one of another major version.
@@ -116,7 +116,7 @@ def decode_cookie(data: bytes) -> str:
 
 
 def message_bytes(header: bytes) -> int:
-    """Bytes that a message takes on the wire, padding included, from its first four.
+    """Return the size of a message on the wire, padding included, from its first four bytes.
 
     Raises:
         ProtocolError: fewer than four bytes, or a length that no message has.
@@ -130,7 +130,7 @@ def message_bytes(header: bytes) -> int:
 
 
 def decode_message(data: bytes) -> VrpnMessage:
-    """One whole message, as long as :func:`message_bytes` told.
+    """Decode one whole message of the size that :func:`message_bytes` returned.
 
     Raises:
         ProtocolError: it is shorter or longer, or its stamp or type is impossible.
@@ -146,7 +146,7 @@ def decode_message(data: bytes) -> VrpnMessage:
 
 
 def encode_message(message: VrpnMessage) -> bytes:
-    """One message, padded.
+    """Encode one message, padded.
 
     Raises:
         ValueError: the payload is too long.
@@ -176,13 +176,13 @@ def decode_name(payload: bytes) -> str:
 
 
 def encode_name(name: str) -> bytes:
-    """Payload of a description."""
+    """Encode payload of a description."""
     data = name.encode()[: _MAX_NAME_BYTES - 1] + b"\0"
     return _NAME_SIZE.pack(len(data)) + data
 
 
 def decode_pose(payload: bytes) -> TrackerPose:
-    """Payload of a pose.
+    """Decode payload of a pose.
 
     Raises:
         ProtocolError: another length, or an impossible sensor.
@@ -193,12 +193,12 @@ def decode_pose(payload: bytes) -> TrackerPose:
 
 
 def encode_pose(pose: TrackerPose) -> bytes:
-    """Payload of a pose."""
+    """Encode payload of a pose."""
     return _POSE.pack(pose.sensor, *pose.p, *pose.q_xyzw)
 
 
 def decode_velocity(payload: bytes) -> Velocity:
-    """Payload of a velocity.
+    """Decode payload of a velocity.
 
     Raises:
         ProtocolError: another length, an impossible sensor, or a value that is not finite.
@@ -211,12 +211,12 @@ def decode_velocity(payload: bytes) -> Velocity:
 
 
 def encode_velocity(velocity: Velocity) -> bytes:
-    """Payload of a velocity."""
+    """Encode payload of a velocity."""
     return _VELOCITY.pack(velocity.sensor, *velocity.v, *velocity.q_xyzw, velocity.dt_s)
 
 
 def decode_connect_request(datagram: bytes) -> tuple[str, int]:
-    """Address and TCP port to which a client wants to be connected.
+    """Return address and TCP port of a client that asks for a connection.
 
     Raises:
         ProtocolError: it is not "address port".
@@ -228,7 +228,7 @@ def decode_connect_request(datagram: bytes) -> tuple[str, int]:
 
 
 def encode_connect_request(address: str, port: int) -> bytes:
-    """The datagram that asks a server to connect to us."""
+    """Encode the datagram that asks a server to connect to us."""
     return f"{address} {port}".encode() + b"\0"
 
 

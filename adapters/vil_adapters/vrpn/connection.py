@@ -147,7 +147,7 @@ _CURES: Final = {
 
 
 def explain(error: OSError) -> str:
-    """What the network said, and what to check; continues "the server..."."""
+    """Return what the network reported, and what to check; continues "the server..."."""
     if isinstance(error, TimeoutError):
         return "does not answer: is that computer on, and does its firewall let VRPN in?"
     return _CURES.get(error.errno or 0, f"cannot be reached: {error.strerror or error}")

@@ -29,34 +29,34 @@ class VrpnFrame:
 
     @property
     def scale_m(self) -> float:
-        """Metres per streamed unit."""
+        """Return the metres per streamed unit."""
         return 1e-3 if self.units == "mm" else 1.0
 
     def to_room(self, p: FloatArray, q_xyzw: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Streamed positions (n, 3) and quaternions (n, 4) to metres, z up and unit length."""
+        """Convert streamed positions (n, 3) and quaternions (n, 4) to metres, z up and unit length."""
         p_m, q_xyzw = p * self.scale_m, q_normalize(q_xyzw)
         return yup_to_zup(p_m, q_xyzw) if self.up_axis == "y" else (p_m, q_xyzw)
 
     def from_room(self, p_m: FloatArray, q_xyzw: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Inverse of :meth:`to_room` for unit quaternions."""
+        """Invert :meth:`to_room` for unit quaternions."""
         if self.up_axis == "y":
             p_m, q_xyzw = zup_to_yup(p_m, q_xyzw)
         return p_m / self.scale_m, q_xyzw
 
 
 def usable(pose: TrackerPose, scale_m: float) -> bool:
-    """Whether the pose can be one: finite, within 10 km, a quaternion of about unit length."""
+    """Return whether the pose can be one: finite, within 10 km, a quaternion of about unit length."""
     # Not a single comparison holds for NaN.
     near = all(abs(x) * scale_m < FARTHEST_M for x in pose.p)
     return near and _NORM[0] < math.hypot(*pose.q_xyzw) < _NORM[1]
 
 
 def subject_name(sender: str, sensor: int) -> str:
-    """``name`` for a device's first sensor, ``name/1`` and so on for the others."""
+    """Return ``name`` for a device's first sensor, ``name/1`` and so on for the others."""
     return f"{sender}/{sensor}" if sensor else sender
 
 
 def sender_and_sensor(subject: str) -> tuple[str, int]:
-    """Inverse of :func:`subject_name`."""
+    """Invert :func:`subject_name`."""
     sender, _, sensor = subject.rpartition("/")
     return (sender, int(sensor)) if sender and sensor.isdecimal() else (subject, 0)

@@ -106,7 +106,7 @@ class Outgoing:
         self._sequence = 0
 
     def describe(self, senders: tuple[str, ...], kinds: tuple[str, ...]) -> bytes:
-        """Descriptions that must be sent before the first message that uses these names."""
+        """Encode the descriptions that must be sent before the first message with these names."""
         return b"".join(
             self._message(VrpnMessage(description, table.setdefault(name, len(table)), 0, encode_name(name)))
             for description, table, names in (
@@ -117,7 +117,7 @@ class Outgoing:
         )
 
     def message(self, sender: str, kind: str, t_ns: int, payload: bytes = b"") -> bytes:
-        """A message of described names.
+        """Encode a message of described names.
 
         Raises:
             KeyError: a name was not described.

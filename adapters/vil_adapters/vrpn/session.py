@@ -74,7 +74,7 @@ class VrpnSession:
         link.send(COOKIE)
 
     def disconnected(self, trouble: str) -> None:
-        """The server went away, for the reason told; its clock, that of its computer, may well go on."""
+        """Record the end of a connection and its reason; the server's clock, that of its computer, may continue."""
         self.trouble = trouble
         if self._roster.names:
             self._reset("the connection was lost", clock=False)

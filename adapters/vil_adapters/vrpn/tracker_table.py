@@ -93,11 +93,11 @@ class TrackerTable:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Bodies seen so far."""
+        """Return the bodies seen so far."""
         return tuple(self._trackers)
 
     def restart(self, *, clock: bool) -> None:
-        """All bodies are lost until they come again; their stamps say nothing any more when the clock is another."""
+        """Mark all bodies as lost until they come again; their stamps are void when the clock is another one."""
         self._groups.clear()
         self._suspect_ns = None
         for tracker in self._trackers.values():
@@ -106,7 +106,7 @@ class TrackerTable:
                 tracker.t_ns = _UNKNOWN
 
     def counts(self) -> dict[str, int]:
-        """Poses of each body since the call before."""
+        """Return the number of poses of each body since the call before."""
         counts = {name: tracker.messages for name, tracker in self._trackers.items()}
         for tracker in self._trackers.values():
             tracker.messages = 0
@@ -137,7 +137,7 @@ class TrackerTable:
         return PoseVerdict.TAKEN if good or zero else PoseVerdict.UNUSABLE
 
     def frames(self) -> list[SourceFrame]:
-        """What was taken since the call before, oldest first, without what newer poses replace."""
+        """Return the frames since the call before, oldest first, without those that newer poses replace."""
         groups, self._groups = self._groups, []
         kept: list[_Group] = []
         covered: set[str] = set()
@@ -150,7 +150,7 @@ class TrackerTable:
         return [self._frame_of(group) for group in reversed(kept)]
 
     def silent(self, t_now_ns: int) -> SourceFrame | None:
-        """A frame without a tracked body when the last one has just fallen silent."""
+        """Return a frame without a tracked body when the last one has just fallen silent."""
         newly_lost = False
         for tracker in self._trackers.values():
             limit_ns = max(_SILENT_NS, _LOST_PERIODS * tracker.period_ns)
@@ -159,7 +159,7 @@ class TrackerTable:
         return self._make(None, t_now_ns, {}) if newly_lost else None
 
     def _plausible(self, before: _Tracker, t_ns: int, t_arrival_ns: int) -> bool:
-        """Whether the stamp went on as the arrivals did, or a second one says the same: one may be garbage."""
+        """Return whether the stamp continued as the arrivals did, or a second one confirms it: one may be garbage."""
         if abs(t_ns - before.t_ns - (t_arrival_ns - before.t_arrival_ns)) <= _JUMP_NS:
             self._suspect_ns = None
             return True
@@ -178,7 +178,7 @@ class TrackerTable:
         return self._make(group.t_ns, group.t_arrival_ns, group.poses)
 
     def _make(self, t_ns: int | None, t_arrival_ns: int, poses: dict[str, tuple[TrackerPose, bool]]) -> SourceFrame:
-        """Poses of the group, and the lost bodies; those merely not in the group come with their own frame."""
+        """Return a frame with the poses of the group and the lost bodies; other bodies come with their own frame."""
         rows = [
             (name, *poses.get(name, (tracker.shown, False)))
             for name, tracker in self._trackers.items()
@@ -197,7 +197,7 @@ class TrackerTable:
 
 
 def _follow(before: _Tracker | None, pose: TrackerPose, t_ns: int, t_arrival_ns: int) -> _Tracker:
-    """The tracker after one more pose: how often it was the same, how long its period is."""
+    """Return the tracker after one more pose: how often it was the same, how long its period is."""
     tracker = _Tracker(pose, _NOWHERE, t_ns, t_arrival_ns, tracked=False, messages=1)
     if before is None:
         return tracker

@@ -135,7 +135,7 @@ class FlightGogglesClient(RendererConnection[PoseMessage]):
     # --- the relay thread's side ---------------------------------------------------------------
 
     def receive(self) -> RenderedFrame | None:
-        """The next answer, None when nothing is waiting."""
+        """Return the next answer, None when nothing is waiting."""
         frame = super().receive()
         if frame is None and not self._topics:
             self._let_go()
@@ -164,7 +164,7 @@ class FlightGogglesClient(RendererConnection[PoseMessage]):
         return frame
 
     def _accept(self, header: ImageHeader, t_image_ns: int) -> PendingRequest[PoseMessage] | None:
-        """The request that is answered for the first time."""
+        """Return the request if this is its first answer, else None."""
         counters = self.status.counters
         with self._lock:
             if header.stamp not in self._in_flight:

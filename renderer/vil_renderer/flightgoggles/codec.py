@@ -77,7 +77,7 @@ _T = TypeVar("_T")
 
 
 def encode_pose(message: PoseMessage) -> list[bytes]:
-    """The two frames of a pose message.
+    """Encode the two frames of a pose message.
 
     Raises:
         RendererError: a number is not finite, or a limit of the protocol is exceeded.
@@ -116,7 +116,7 @@ def decode_pose(frames: Sequence[bytes | memoryview]) -> PoseMessage:
 
 
 def encode_images(header: ImageHeader, pictures: Sequence[PixelImage]) -> list[bytes | memoryview]:
-    """The frames of an answer: JSON, then one new buffer per picture with its bottom row first.
+    """Encode the frames of an answer: JSON, then one new buffer per picture with its bottom row first.
 
     Args:
         header: its lists run parallel to ``pictures``; without ``vil.formats``, ``channels`` = 2 says depth16.
@@ -136,7 +136,7 @@ def encode_images(header: ImageHeader, pictures: Sequence[PixelImage]) -> list[b
 
 
 def encode_header(header: ImageHeader) -> bytes:
-    """The first frame of an answer.
+    """Encode the first frame of an answer.
 
     Raises:
         RendererError: a number is not finite.
@@ -258,7 +258,7 @@ def _form_of(picture: PixelImage, channels: int) -> PixelFormat:
 
 
 def _form_from(size: int, channels: int, count: int) -> PixelFormat:
-    """The format of a part of ``size`` bytes that shows ``count`` pixels; grey of v2 and v3 has three bytes each."""
+    """Return the format of a part with ``size`` bytes and ``count`` pixels; grey of v2 and v3 has three bytes each."""
     if channels == 2:
         return _DEPTH16
     if channels not in (1, 3):

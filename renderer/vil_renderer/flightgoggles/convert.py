@@ -98,7 +98,7 @@ class PoseWriter:
         self.disputed: set[str] = set()
 
     def message(self, request: RenderRequest) -> PoseMessage:
-        """The pose message of a request.
+        """Return the pose message of a request.
 
         Raises:
             RendererError: there is no camera.
@@ -131,7 +131,7 @@ class PoseWriter:
         return actor.prefab or self._prefabs[actor.kind]
 
     def _hidden(self, actors: Sequence[ActorState], views: Sequence[View]) -> set[str]:
-        """Actors that are no objects of this message: what any of the pictures asked for must not show."""
+        """Return the actors that are not objects of this message: one of the requested images must not show them."""
         due = [set(view.hide) for view in views if view.due]
         hidden = set[str]().union(*due)
         disputed = {name for name in hidden if not all(name in hide for hide in due)}
@@ -190,7 +190,7 @@ class PoseWriter:
 
 
 def _unity_rows(actors: Sequence[ActorState]) -> tuple[list[Vec3], list[Quat]]:
-    """Poses in Unity: one row per actor, then the bones of each skeleton (:func:`_row_ranges`)."""
+    """Return poses in Unity: one row per actor, then the bones of each skeleton (:func:`_row_ranges`)."""
     skeletons = [a.skeleton for a in actors if a.skeleton is not None]
     if not actors:
         return [], []
@@ -201,7 +201,7 @@ def _unity_rows(actors: Sequence[ActorState]) -> tuple[list[Vec3], list[Quat]]:
 
 
 def _row_ranges(actors: Sequence[ActorState]) -> Iterator[range]:
-    """Rows of each actor's objects: its own one, or those of its bones."""
+    """Yield the rows of each actor's objects: its own, or those of its bones."""
     row = len(actors)
     for i, actor in enumerate(actors):
         if actor.skeleton is None:
@@ -271,7 +271,7 @@ def _write_lighting(lighting: Lighting | None) -> LightingMessage | UnsetType:
 def read_answer(
     header: ImageHeader, pictures: Sequence[WireView], request: RenderRequest, t_image_ns: int
 ) -> tuple[RenderedFrame, list[str]]:
-    """An answer to ``request`` as a frame, and what is wrong with the pictures that had to be left out.
+    """Return an answer to ``request`` as a frame, and what is wrong with the pictures that had to be left out.
 
     Pictures of cameras that were not due are left out without a word: v2 always draws all.
     """
@@ -307,7 +307,7 @@ def read_answer(
 def _read_surfaces(
     told: Sequence[SurfaceMessage] | UnsetType, request: RenderRequest
 ) -> tuple[NearSurface, ...] | None:
-    """The surfaces near the cameras, None when the renderer tells none; what makes no sense is left out."""
+    """Return the surfaces near the cameras, None when the renderer sends none; impossible ones are left out."""
     if told is UNSET:
         return None
     known = [s for s in told if s.camera < len(request.views) and _is_surface(s)]
@@ -324,13 +324,13 @@ def _is_surface(told: SurfaceMessage) -> bool:
 
 
 def _is_plain(view: View, first: CameraModel) -> bool:
-    """True when an original renderer, which has one ideal lens for all cameras, draws what the view means."""
+    """Return True when an original renderer, which has one ideal lens for all cameras, draws what the view means."""
     camera = view.camera
     return camera.fov_y_rad == first.fov_y_rad and camera.pinhole_px is None and camera.distortion is None
 
 
 def _pixels_of(view: View, picture: WireView) -> ImageArray | None:
-    """The picture in the form of the view's modality, None when it cannot be that."""
+    """Return the picture in the form of the view's modality, None when it cannot be that."""
     pixels = picture.pixels
     if pixels.shape[:2] != (view.camera.height_px, view.camera.width_px):
         return None

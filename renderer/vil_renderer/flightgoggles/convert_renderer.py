@@ -106,7 +106,7 @@ class RenderedRequest:
 
 
 def read_pose(message: PoseMessage) -> tuple[tuple[View, ...], WorldSnapshot]:
-    """Views and actors of a pose message, with or without our extension.
+    """Return the views and actors of a pose message, with or without our extension.
 
     Without it all cameras have one size and field of view, objects become props, and a camera whose
     shader we do not have is not due, so that the answer leaves it out.
@@ -268,7 +268,7 @@ def _attitudes(rotations: Sequence[Quat]) -> FloatArray:
 def write_answer(
     message: PoseMessage, views: Sequence[View], drawn: RenderedRequest, render_ns: int
 ) -> tuple[ImageHeader, list[PixelImage]]:
-    """Metadata that satisfies the clients of v1 to v3, and the pictures in the form that they parse.
+    """Return the metadata for clients of v1 to v3, and the images in the form that they parse.
 
     Our own client gets every picture as it is. Others get grey with one byte per pixel (v1) or three (v2, v3),
     depth as 16 bits (to v1 as grey), and everything else as colours.
@@ -341,7 +341,7 @@ class _Outgoing(NamedTuple):
 
 
 def _for_strangers(message: PoseMessage, camera: FlightGogglesCamera, image: RenderedImage) -> _Outgoing:
-    """A picture as the clients of v1 to v3 parse it."""
+    """Return a picture as the clients of v1 to v3 parse it."""
     modality, pixels, narrow = image.view.modality, image.pixels, message.ntime is UNSET
     if modality is Modality.DEPTH and camera.outputShaderType == _COMPRESSED_DEPTH:
         return _Outgoing(PixelImage(depth_to_grey(pixels)), RGB8, Modality.RGB)
@@ -368,7 +368,7 @@ def _coloured(image: RenderedImage) -> ImageArray:
 
 
 def _v1_depth(depth: ImageArray, scale: float) -> ImageArray:
-    """Depth as the debug view of v1 shows it: linear in z, white at the far plane times ``scale`` and beyond."""
+    """Convert depth as the debug view of v1 shows it: linear in z, white at the far plane times ``scale`` and beyond."""
     white = DEPTH_UNITS_PER_M * _V1_FAR_M * max(scale, _V1_LEAST_SCALE)
     grey = np.minimum(depth * (255.0 / white), 255.0)
     grey[depth == DEPTH_NO_HIT] = 255.0

@@ -51,7 +51,7 @@ class HandoverWriter:
     def frames(
         self, message: PoseMessage, views: Sequence[View], header: ImageHeader, pictures: Sequence[PixelImage]
     ) -> list[bytes | memoryview]:
-        """The frames of an answer.
+        """Return the frames of an answer.
 
         Raises:
             RendererError: header and pictures disagree.
@@ -78,7 +78,7 @@ class HandoverWriter:
             self._ring = None
 
     def _ring_for(self, views: Sequence[View]) -> RingWriter | None:
-        """A ring whose slots hold the pictures of all views, due or not; None where there can be none."""
+        """Return a ring whose slots hold the pictures of all views, due or not; None where there can be none."""
         size = sum(FORMAT_OF[v.modality].nbytes(v.camera.width_px, v.camera.height_px) for v in views)
         if self._local and (self._ring is None or self._ring.slot_bytes < size):
             self.close()
@@ -105,7 +105,7 @@ class HandoverReader:
         self._refused: RingAddress | None = None
 
     def pictures(self, header: ImageHeader, parts: Sequence[memoryview]) -> tuple[WireView, ...]:
-        """The pictures of an answer, from wherever they are.
+        """Return the images of an answer, from its parts or from shared memory.
 
         Raises:
             ProtocolError: they are not what the metadata announces, or no longer in the ring.

@@ -210,7 +210,7 @@ class _Stamped(Struct, kw_only=True):
 
     @property
     def stamp(self) -> int:
-        """``ntime`` (``utime`` in v1): what the answer repeats."""
+        """Return ``ntime`` (``utime`` in v1), which the answer repeats."""
         stamp = self.ntime if self.ntime is not UNSET else self.utime
         assert stamp is not UNSET
         return stamp

@@ -38,16 +38,16 @@ class ImageLayout(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Its mask included."""
+        """Return the size in bytes, mask included."""
         return self.form.nbytes(self.width, self.height)
 
     def fits(self, picture: PixelImage) -> bool:
-        """True when the picture is of this kind and size."""
+        """Return True when the picture is of this kind and size."""
         return picture.pixels.shape[:2] == (self.height, self.width) and self.form.fits(*picture)
 
 
 def to_wire(picture: PixelImage, form: PixelFormat) -> bytes | memoryview:
-    """A message part in new memory."""
+    """Return an image as a message part in new memory."""
     upwards = picture.pixels[::-1]
     pixels = _depth_to_wire(upwards) if form == _DEPTH else np.array(upwards, order="C")
     if picture.valid is None:
@@ -71,7 +71,7 @@ def from_wire(data: bytes | memoryview, layout: ImageLayout) -> PixelImage:
 
 
 def slot_arrays(pictures: Sequence[PixelImage]) -> list[ImageArray]:
-    """What is written into a slot, one after the other."""
+    """Return the arrays to write into a slot, in order."""
     return [array for picture in pictures for array in picture if array is not None]
 
 
@@ -93,7 +93,7 @@ def from_slot(data: npt.NDArray[np.uint8], layouts: Sequence[ImageLayout]) -> li
 
 
 def _picture_at(data: npt.NDArray[np.uint8], layout: ImageLayout) -> PixelImage:
-    """Pixels and mask in the order of memory; the size was checked."""
+    """Return pixels and mask in memory order; the size was checked."""
     form, width, height = layout
     split = width * height * form.bytes_per_px
     pixels = data[:split].view(form.dtype).reshape(form.shape(width, height))

@@ -146,7 +146,7 @@ class _Session:
                 return
 
     def _receive(self) -> PoseMessage | None:
-        """The next pose or, in newest-only mode, the last of those that wait."""
+        """Return the next pose or, in newest-only mode, the last of those that wait."""
         newest: PoseMessage | None = None
         for _ in range(_DRAIN_LIMIT if self._config.newest_only else 1):
             try:

@@ -35,7 +35,7 @@ T_CAMERA_OPTICAL: Final = Transform(
 
 
 def swapped(v: Sequence[float]) -> Vec3:
-    """A vector, size or scale either way.
+    """Swap y and z of a vector, size or scale; its own inverse.
 
     Raises:
         ProtocolError: a component is beyond all measure.
@@ -47,14 +47,14 @@ def swapped(v: Sequence[float]) -> Vec3:
 
 
 def pose_to_unity(T_world_body: Transform) -> tuple[Vec3, Quat]:
-    """Position and rotation as a vehicle or object has them on the wire."""
+    """Return position and rotation of a vehicle or object on the wire."""
     x, y, z = T_world_body.p_m[_SWAP].tolist()
     qx, qy, qz, qw = (T_world_body.q_xyzw[_Q_SWAP] * _Q_SIGNS).tolist()
     return (x, y, z), (qx, qy, qz, qw)
 
 
 def pose_from_unity(position: Vec3, rotation: Quat) -> Transform:
-    """The inverse of :func:`pose_to_unity`; the rotation need not be of unit length.
+    """Invert :func:`pose_to_unity`; the rotation need not have unit length.
 
     Raises:
         ProtocolError: a number is beyond all measure.
@@ -66,7 +66,7 @@ def pose_from_unity(position: Vec3, rotation: Quat) -> Transform:
 
 
 def matrix_to_unity(T_body_camera: Transform) -> list[float]:
-    """``T_BC`` or ``T_BS``, row by row."""
+    """Return the matrix ``T_BC`` or ``T_BS``, row by row."""
     m = np.eye(4)
     m[:3, :3] = T_body_camera.rotation()
     m[:3, 3] = T_body_camera.p_m
@@ -75,7 +75,7 @@ def matrix_to_unity(T_body_camera: Transform) -> list[float]:
 
 
 def matrix_from_unity(values: Sequence[float | None]) -> Transform:
-    """The inverse of :func:`matrix_to_unity`; the newest matrices are remembered, since clients repeat them.
+    """Invert :func:`matrix_to_unity`; the newest results are cached, since clients repeat their matrices.
 
     Raises:
         ProtocolError: the matrix is no pose, as one that was never set.

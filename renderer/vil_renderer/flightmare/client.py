@@ -85,7 +85,7 @@ class FlightmareClient(RendererConnection[SceneMessage]):
         return encode_scene(msgspec.structs.replace(message, **{key: number}))
 
     def _reshape(self, shape: SceneSetup) -> None:
-        """Other cameras or vehicles: the renderer must start over, for which the original must hear nothing."""
+        """Restart for other cameras or vehicles; an original renderer restarts after a silence."""
         with self._lock:
             in_use = bool(self._settings and self._topics)
             self._reopen("unanswered")
@@ -186,7 +186,7 @@ class FlightmareClient(RendererConnection[SceneMessage]):
         return asked
 
     def _connected(self, t_image_ns: int) -> None:
-        """Ready came, or any frame, which says the same; with self._lock held."""
+        """Record that the renderer is ready: it said so or sent a frame; with self._lock held."""
         if self._opening:
             if not self._settings or t_image_ns < self._t_settings_from_ns:
                 return

@@ -93,7 +93,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 def encode_scene(message: SceneMessage) -> list[bytes]:
-    """The two parts of a settings or pose message.
+    """Encode the two parts of a settings or pose message.
 
     Raises:
         RendererError: a number is not finite, or a limit of the protocol is exceeded.
@@ -108,7 +108,7 @@ def encode_scene(message: SceneMessage) -> list[bytes]:
 
 
 def encode_request(message: Request) -> list[bytes]:
-    """The two parts of any request.
+    """Encode the two parts of any request.
 
     Raises:
         RendererError: see :func:`encode_scene`.
@@ -145,7 +145,7 @@ def decode_request(parts: Sequence[Part]) -> Request:
 
 
 def dialect_of(message: SceneMessage) -> Dialect:
-    """The version that wrote a settings or pose message."""
+    """Return the version that wrote a settings or pose message."""
     cameras = [camera for vehicle in message.vehicles for camera in vehicle.cameras]
     if message.static_objects is not UNSET or message.dynamic_objects is not UNSET:
         return Dialect.V2022
@@ -162,7 +162,7 @@ def dialect_of(message: SceneMessage) -> Dialect:
 
 
 def encode_answer(answer: Answer, parts: Sequence[Part] = ()) -> list[Part]:
-    """The parts of ready, of a frame with its pictures, or of a checked collision.
+    """Encode the parts of ready, of a frame with its pictures, or of a checked collision.
 
     Raises:
         RendererError: a range is not finite.
@@ -177,7 +177,7 @@ def encode_answer(answer: Answer, parts: Sequence[Part] = ()) -> list[Part]:
 
 
 def encode_json(message: PointCloudStateMessage | EventsMessage | TimeMessage) -> bytes:
-    """One of the JSON parts that some dialects add to a frame."""
+    """Encode one of the JSON parts that some dialects add to a frame."""
     return _ENCODER.encode(message)
 
 
@@ -202,17 +202,17 @@ def decode_answer(parts: Sequence[Part]) -> tuple[Answer, Sequence[Part]]:
 
 
 def decode_point_cloud_state(data: Part) -> PointCloudStateMessage:
-    """The second part of an AvoidBench frame. Raises ProtocolError."""
+    """Decode the second part of an AvoidBench frame. Raises ProtocolError."""
     return _decode(_POINT_CLOUD_STATE, data)
 
 
 def decode_events(data: Part) -> list[EventMessage]:
-    """The events of one event camera. Raises ProtocolError."""
+    """Decode the events of one event camera. Raises ProtocolError."""
     return _decode(_EVENTS, data).events
 
 
 def decode_time(data: Part) -> TimeMessage:
-    """The times of one event camera. Raises ProtocolError."""
+    """Decode the times of one event camera. Raises ProtocolError."""
     return _decode(_TIME, data)
 
 
@@ -220,19 +220,19 @@ def decode_time(data: Part) -> TimeMessage:
 
 
 def colours_to_wire(pixels: ImageArray) -> memoryview:
-    """Colours uint8 (h, w, 3), top row first, to a new buffer with the bottom row first."""
+    """Copy colours uint8 (h, w, 3), top row first, to a new buffer with the bottom row first."""
     return np.array(pixels[::-1], np.uint8, order="C").data.cast("B")
 
 
 def depth_to_wire(depth_m: ImageArray, far_m: float, no_hit_m: float) -> memoryview:
-    """Depth (h, w) in metres to float32 shares of ``far_m``, 1 beyond it and where nothing was hit."""
+    """Convert depth (h, w) in metres to float32 shares of ``far_m``, 1 beyond it and where nothing was hit."""
     share = np.minimum(depth_m[::-1] / np.float32(far_m), np.float32(1.0), dtype="<f4")
     share[depth_m[::-1] >= no_hit_m] = 1.0
     return np.ascontiguousarray(share).data.cast("B")
 
 
 def colours_from_wire(data: Part, width_px: int, height_px: int) -> npt.NDArray[np.uint8]:
-    """Colours (h, w, 3), top row first: a view of the buffer.
+    """Return the colours (h, w, 3), top row first: a view of the buffer.
 
     Raises:
         ProtocolError: the size differs.
@@ -242,7 +242,7 @@ def colours_from_wire(data: Part, width_px: int, height_px: int) -> npt.NDArray[
 
 
 def depth_from_wire(data: Part, width_px: int, height_px: int) -> npt.NDArray[np.float32]:
-    """Depth (h, w), top row first, as a share 0..1 of the far plane; what is no number counts as 1.
+    """Return the depth (h, w), top row first, as a share 0..1 of the far plane; NaN counts as 1.
 
     Raises:
         ProtocolError: the size differs.

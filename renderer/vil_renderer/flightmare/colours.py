@@ -16,7 +16,7 @@ _IDS: Final = 1 << 16
 
 
 def _colour_table() -> npt.NDArray[np.uint8]:
-    """Colours (65536, 3) of the non-negative instance numbers of 16 bits.
+    """Return the colours (65536, 3) of the non-negative instance numbers of 16 bits.
 
     The number is doubled (odd ones are for negative numbers); the bits of its three low bytes are
     reversed and dealt out in turn to the 24 bits of the colour, so that near numbers get far colours.
@@ -35,19 +35,19 @@ _ORDER: Final = np.argsort(_CODES)
 
 
 def colours_of_ids(ids: ImageArray) -> npt.NDArray[np.uint8]:
-    """The segmentation layer: colours (h, w, 3) of instance numbers (h, w), 0 is black."""
+    """Return the segmentation layer: colours (h, w, 3) of instance numbers (h, w), 0 is black."""
     return _COLOURS[ids]
 
 
 def ids_of_colours(colours: ImageArray) -> npt.NDArray[np.uint16]:
-    """Instance numbers (h, w) of the colours of :func:`colours_of_ids`; 0 for any other colour."""
+    """Return the instance numbers (h, w) of the colours of :func:`colours_of_ids`; 0 for any other colour."""
     codes = colours.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32)
     at = _ORDER[np.minimum(np.searchsorted(_CODES, codes, sorter=_ORDER), _IDS - 1)]
     return np.where(_CODES[at] == codes, at, 0).astype(np.uint16)
 
 
 def flow_colours(flow_px: ImageArray, valid: BoolArray | None) -> npt.NDArray[np.uint8]:
-    """The optical-flow layer (h, w, 3): hue shows the direction, value the length.
+    """Return the optical-flow layer (h, w, 3): hue shows the direction, value the length.
 
     Args:
         flow_px: (h, w, 2), pixels, x right, y down; Unity's motion is in fractions of the picture, y up.

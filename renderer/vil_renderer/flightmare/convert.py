@@ -99,7 +99,7 @@ class SceneWriter:
         self.without_prefab: set[str] = set()
 
     def shape_of(self, request: RenderRequest) -> SceneSetup:
-        """What of a request the settings would fix.
+        """Return the part of a request that the settings fix.
 
         Raises:
             RendererError: there is no camera.
@@ -124,7 +124,7 @@ class SceneWriter:
         )
 
     def message(self, shape: SceneSetup, request: RenderRequest, stamp: int | None = None) -> SceneMessage:
-        """The settings message, or with a stamp the pose message of that number.
+        """Return the settings message, or with a stamp the pose message of that number.
 
         A pose repeats all of the settings: a renderer that has started over takes it for settings.
         """
@@ -217,7 +217,7 @@ class SceneWriter:
 
 
 def _carrier(view: View, vehicles: Sequence[str]) -> str:
-    """The vehicle that a camera hangs on: the one that it must not see."""
+    """Return the vehicle that carries a camera: the one that it must not see."""
     return next((name for name in view.hide if name in vehicles), VIEWPOINT)
 
 
@@ -241,7 +241,7 @@ def read_frame(
     request: RenderRequest,
     t_image_ns: int,
 ) -> tuple[RenderedFrame, list[str]]:
-    """A frame as the answer to ``request``, and what is wrong with the pictures that had to be left out.
+    """Return a frame as the answer to ``request``, and what is wrong with the pictures that had to be left out.
 
     Args:
         header: first part of the frame.
@@ -279,7 +279,7 @@ def read_frame(
 
 
 def _read_picture(view: View, found: Mapping[tuple[str, Layer], tuple[Slot, Part]], ours: bool) -> ImageArray | str:
-    """The picture of a view, or why there is none."""
+    """Return the picture of a view, or why there is none."""
     camera = view.camera
     layer = _LAYER_OF.get(view.modality)
     if layer is None:

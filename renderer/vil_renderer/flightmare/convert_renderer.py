@@ -99,12 +99,12 @@ class Task:
 
     @property
     def views(self) -> tuple[View, ...]:
-        """All pictures to draw."""
+        """Return all pictures to draw."""
         return tuple(shot.view for shot in self.shots)
 
 
 def read_scene(message: SceneMessage, settings: SceneMessage, stamp: int, fixtures: Sequence[ActorState] = ()) -> Task:
-    """What to draw for a pose message; a settings message may be read so too, to see whether it makes sense.
+    """Return what to draw for a pose message; a settings message can be checked by reading it as well.
 
     Args:
         message: it describes vehicles and cameras completely.
@@ -195,7 +195,7 @@ def _read_fan(vehicle: str, lidar: LidarMessage, T_world_body: Transform) -> Fan
 
 
 def write_picture(shot: ImageRequest, images: Mapping[str, RenderedImage]) -> Part:
-    """The picture of a shot in the form of the wire.
+    """Return the image of a request in the form of the wire.
 
     Raises:
         RendererError: it was not drawn, or not in the size asked for.

@@ -60,7 +60,7 @@ class Folder:
     anywhere: bool = False
 
     def place(self, name: str) -> Path:
-        """The file that a client means.
+        """Return the path of a file that a client names.
 
         Raises:
             ProtocolError: it lies outside the folder, or is no file name.
@@ -78,7 +78,7 @@ class PointClouds:
     """Makes one point cloud at a time while pictures go on."""
 
     def __init__(self, write: PointCloud | None, folder: Folder | None, counters: Counter[str]) -> None:
-        """Counts ``point_clouds``, ``point_clouds_failed`` and ``point_clouds_busy`` (asked for meanwhile)."""
+        """Count ``point_clouds``, ``point_clouds_failed`` and ``point_clouds_busy`` (requested during another)."""
         self._write = write
         self._folder = folder
         self._counters = counters
@@ -104,7 +104,7 @@ class PointClouds:
         self._told, self._saved = False, False
 
     def state(self) -> PointCloudStateMessage:
-        """What AvoidBench is told in every frame: asked until it was told once that all is done, then saved."""
+        """Return the state for AvoidBench in every frame: requested until one frame reported the end, then saved."""
         asked = not self._told
         if self._job is not None and self._job.done():
             self._told, self._saved = True, self._job.result()
@@ -138,7 +138,7 @@ def _box(message: PointCloudMessage) -> PointCloudBox:
 
 
 def read_object_csv(path: Path) -> tuple[ActorState, ...]:
-    """Objects of a list: prefab, x, y, z (z up), qw, qx, qy, qz and scale (Unity's axes); the first row is skipped.
+    """Read a list of objects: prefab, x, y, z (z up), qw, qx, qy, qz, scale (Unity's axes); skip the first row.
 
     Raises:
         RendererError: the file is missing, or a row is not of this form.

@@ -51,12 +51,12 @@ class Slot:
 
     @property
     def parts(self) -> int:
-        """Parts of the message that it takes."""
+        """Return the number of message parts of the image."""
         return 3 if self.layer is Layer.EVENTS else 1
 
 
 def slots_of(vehicles: Sequence[VehicleMessage]) -> list[Slot]:
-    """The pictures of a frame, in the order in which they come.
+    """Return the slots of a frame, in the order of its parts.
 
     Pictures of colours have their camera's size, layers that of the first camera of the main vehicle,
     which is the one in the middle of the list.

@@ -193,7 +193,7 @@ class SceneMessage(Struct, kw_only=True):
 
     @property
     def stamp(self) -> int | None:
-        """What the answer repeats; None in a settings message."""
+        """Return the number that the answer repeats; None in a settings message."""
         if self.frame_id is not UNSET:
             return self.frame_id
         return None if self.ntime is UNSET else self.ntime
@@ -250,7 +250,7 @@ class FrameHeader(Struct, kw_only=True):
 
     @property
     def stamp(self) -> int | None:
-        """The frame's number; None when there is none."""
+        """Return the frame's number; None when there is none."""
         if self.frame_id is not UNSET:
             return self.frame_id
         return None if self.ntime is UNSET else self.ntime

@@ -31,7 +31,7 @@ _INDOORS: Final = frozenset({"industrial", "warehouse", "warehouse kit", "tunnel
 
 
 def our_scene(dialect: Dialect, scene_id: int) -> str:
-    """The scene of ours that is most like it: ``hall``, ``lab`` or ``yard``; an unknown number is the first scene."""
+    """Return our most similar scene: ``hall``, ``lab`` or ``yard``; an unknown number is the first scene."""
     names = SCENE_NAMES[dialect]
     name = names.get(scene_id, names[0])
     if name == "garage":

@@ -214,7 +214,7 @@ class _Server:
                 return
 
     def _forget_who_went(self) -> None:
-        """After a disconnection the next client is another one, even if its settings are the same."""
+        """Reset after a disconnection: the next client is another one, even if its settings are the same."""
         while self._partings.poll(0):
             self._partings.recv_multipart()
             self._refusals.reset()

@@ -28,7 +28,7 @@ def asked(
     questions = []
     for t_ms in times_ms:
         if heard:
-            asking.heard(FC, t_ms * MS)
+            asking.received(FC, t_ms * MS)
         for command in asking.due(t_ms * MS, flowing, rate_hz):
             assert (command.command, command.param2) == (511, 4000.0)
             assert (command.target_system, command.target_component) == FC
@@ -85,7 +85,7 @@ def test_a_silent_autopilot_is_asked_when_it_is_back() -> None:
 def test_another_autopilot_is_asked_itself() -> None:
     asking = request()
     asked(asking, [0], "highres", 250.0)
-    asking.heard((9, 1), 100 * MS)
+    asking.received((9, 1), 100 * MS)
     (command,) = asking.due(100 * MS, "highres", 250.0)
     assert (command.target_system, command.target_component) == (9, 1)
 
@@ -105,9 +105,9 @@ def test_only_the_answer_to_our_question_counts_and_only_once() -> None:
 @pytest.mark.parametrize(("results", "then"), [((0, 0), [32.0, 31.0]), ((0,), [331.0]), ((0, 4), [331.0])])
 def test_a_kind_of_two_messages_is_agreed_to_when_both_are(results: tuple[int, ...], then: list[float]) -> None:
     asking = RateRequest({"both": (LocalPositionNed, AttitudeQuaternion), "one": (Odometry,)}, 50.0)
-    asking.heard(FC, 0)
+    asking.received(FC, 0)
     assert [command.param1 for command in asking.due(0, None, 0.0)] == [32.0, 31.0]
     for result in results:
         assert asking.answered(FC, CommandAck(511, result, **US))
-    asking.heard(FC, 2000 * MS)
+    asking.received(FC, 2000 * MS)
     assert [command.param1 for command in asking.due(2000 * MS, None, 0.0)] == then
