@@ -368,7 +368,7 @@ def _coloured(image: RenderedImage) -> ImageArray:
 
 
 def _v1_depth(depth: ImageArray, scale: float) -> ImageArray:
-    """Convert depth as the debug view of v1 shows it: linear in z, white at the far plane times ``scale`` and beyond."""
+    """Convert depth as the debug view of v1 does: linear in z, white at the far plane times ``scale`` and beyond."""
     white = DEPTH_UNITS_PER_M * _V1_FAR_M * max(scale, _V1_LEAST_SCALE)
     grey = np.minimum(depth * (255.0 / white), 255.0)
     grey[depth == DEPTH_NO_HIT] = 255.0
