@@ -167,7 +167,7 @@ def test_only_the_announced_ring_is_opened(tmp_path: Path) -> None:
         pipe = os.pipe()
         with (tmp_path / "secret").open("w") as file:
             for other in (*pipe, file.fileno()):
-                with pytest.raises(ProtocolError, match="no ring"):
+                with pytest.raises(ProtocolError, match="not a ring"):
                     RingReader(RingAddress(pid, other, nonce))
         for end in pipe:
             os.close(end)
