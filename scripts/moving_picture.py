@@ -19,7 +19,7 @@ from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, Modality, View, WorldSnapshot
 from vil_bridge.daemon.factories import bridge_camera
-from vil_bridge.tools.lab.scenario import Scenario
+from vil_bridge.tools.lab.motions import Scenario
 from vil_renderer.embedded import EmbeddedRenderer, load_scene
 
 _SIZE: Final = (400, 300)

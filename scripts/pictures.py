@@ -28,7 +28,7 @@ from PIL import Image
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx, q_mul
 from vil_bridge.core.types import CameraModel, ImageArray, Modality, View, WorldSnapshot
-from vil_bridge.tools.lab.scenario import Scenario
+from vil_bridge.tools.lab.motions import Scenario
 from vil_renderer.colour_views import ids_to_colour, normals_to_colour
 from vil_renderer.embedded import EmbeddedRenderer, load_scene
 

@@ -58,7 +58,7 @@ class RendererConnection(ABC, Generic[Message]):
     Counters: ``sent`` (poses; each becomes one of ``answered``, ``unanswered`` = given up, and ``skipped`` = a later
     one was answered, unless it is in flight or the newest), ``repeats``, ``refused`` (could not be sent),
     ``malformed``, ``unsupported`` (pictures left out), ``blank`` (all pixels alike), and those of
-    :class:`~vil_bridge.protocols.zmq.peer_monitor.PeerCounter`.
+    :class:`~vil_bridge.protocols.zmq.peer_socket.PeerCounter`.
 
     Attributes:
         pose_port, image_port: the ports bound.

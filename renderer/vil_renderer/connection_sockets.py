@@ -12,7 +12,7 @@ from typing import Final
 import zmq
 
 from vil_bridge.core.errors import RendererError
-from vil_bridge.protocols.zmq.peer_monitor import PeerCounter
+from vil_bridge.protocols.zmq.peer_socket import PeerCounter
 
 __all__ = ["RendererSockets"]
 

@@ -12,7 +12,7 @@ from tests.attacks.zmtp import message, peer
 from tests.support.common import wait_until
 from tests.support.programs import Program
 from tests.support.stream_rig import StreamRig
-from vil_bridge.protocols.zmq import connection_end
+from vil_bridge.protocols.zmq import connection_watch as connection_end
 
 pytestmark = pytest.mark.wire
 
@@ -20,7 +20,7 @@ _WAITING = """
 import sys, time, zmq
 from tests.attacks.zmtp import PING, message, peer, reset
 from vil_bridge.protocols.zmq.peer_socket import PeerSocket, end_connection, sent_by
-from vil_bridge.protocols.zmq.peer_monitor import PeerCounter
+from vil_bridge.protocols.zmq.peer_socket import PeerCounter
 
 socket = PeerSocket(zmq.Context(), zmq.ROUTER)
 socket.rcvhwm = 4

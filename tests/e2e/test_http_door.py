@@ -32,7 +32,7 @@ from vil_bridge.core.rates import RateLimiter
 from vil_bridge.core.types import Lighting
 from vil_bridge.daemon.simulation_clock import SimulationClock
 from vil_bridge.monitoring.prometheus import metrics_registry
-from vil_bridge.tools.certificates import new_certificate
+from vil_bridge.tools.keys import new_certificate
 from vil_bridge.web import acceptor as door
 from vil_bridge.web.app import create_app
 from vil_bridge.web.auth.access import Access

@@ -13,8 +13,7 @@ from tests.support.common import needs_gl
 from tests.support.offline import room_file
 from tests.support.programs import Program, run
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.tools.dataset.dataset import DatasetSummary, render_dataset
-from vil_bridge.tools.dataset.inputs import inputs_of
+from vil_bridge.tools.dataset.dataset import DatasetSummary, inputs_of, render_dataset
 from vil_bridge.tools.dataset.plan import DatasetPlan, load_plan
 from vil_bridge.tools.offline.files import SUMS
 

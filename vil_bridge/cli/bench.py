@@ -46,8 +46,8 @@ def bench(
     from vil_bridge.tools.bench.klt import bench_klt
     from vil_bridge.tools.bench.path import bench_path
     from vil_bridge.tools.bench.prediction import bench_prediction
-    from vil_bridge.tools.bench.render.reference import gl_machine
     from vil_bridge.tools.bench.render.table import bench_render
+    from vil_bridge.tools.bench.render.yardstick import gl_machine
     from vil_bridge.tools.bench.stream import bench_stream, warp_rows
     from vil_bridge.tools.bench.vehicles import RATIO_AT, bench_vehicles
 

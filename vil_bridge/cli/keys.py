@@ -79,7 +79,7 @@ def tls(
     ] = None,
 ) -> None:
     """Make a certificate for https, and the authority that browsers and headsets are told to trust."""
-    from vil_bridge.tools.certificates import new_certificate, own_hosts
+    from vil_bridge.tools.keys import new_certificate, own_hosts
 
     hosts = list(dict.fromkeys([*(host or ()), *own_hosts()]))
     certificate, key, authority = new_certificate(folder, hosts)

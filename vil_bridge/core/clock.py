@@ -21,16 +21,7 @@ from typing import Final
 from vil_bridge.core.bridge_time import REAL_TIME, TimeMapping, bridge_clock, machine_ns, now_ns
 from vil_bridge.core.threads import ContextThread
 
-__all__ = [
-    "NS_PER_MS",
-    "NS_PER_S",
-    "Ticker",
-    "WallClock",
-    "arm_timerfd",
-    "machine_ns",
-    "now_ns",
-    "open_timerfd",
-]
+__all__ = ["NS_PER_MS", "NS_PER_S", "Ticker", "WallClock", "arm_timerfd", "machine_ns", "now_ns", "open_timerfd"]
 
 NS_PER_MS: Final = 1_000_000
 NS_PER_S: Final = 1_000_000_000

@@ -12,7 +12,7 @@ from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import WallClock, machine_ns
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.loop_errors import LoopErrors
+from vil_bridge.core.event_loop import LoopErrors
 from vil_bridge.core.ports import RendererClient, SourceContext
 from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.factories import build_world, make_guard, make_publisher

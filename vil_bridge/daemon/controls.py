@@ -17,8 +17,8 @@ from vil_bridge.config.diff import Key, changed_keys, merged
 from vil_bridge.config.lighting import LightingConfig
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError, SinkError, ValueRefused
+from vil_bridge.core.event_loop import LoopBusyError, in_loop
 from vil_bridge.core.geometry import Transform, q_to_euler_zyx
-from vil_bridge.core.loop_calls import LoopBusyError, in_loop
 from vil_bridge.core.types import ActorKind, ActorState, TrackingState
 from vil_bridge.daemon.context import BridgeContext
 from vil_bridge.daemon.room_monitor import make_geofence

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.core.loop_calls import LoopBusyError, in_loop
+from vil_bridge.core.event_loop import LoopBusyError, in_loop
 from vil_bridge.core.names import source_of
 from vil_bridge.core.types import SourceEvent, SourceReset
 from vil_bridge.daemon.context import BridgeContext

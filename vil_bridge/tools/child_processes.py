@@ -66,10 +66,7 @@ class ProcessGroup:
         self._arguments[name] = arguments
         with (self._log_dir / f"{name}.log").open("ab" if again else "wb") as log:
             self._children[name] = subprocess.Popen(  # noqa: S603 - our own program and arguments
-                [*self.program, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
+                [*self.program, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
 
     def check(self, revivable: Collection[str] = ()) -> list[str]:

@@ -21,8 +21,8 @@ from vil_bridge import registry
 from vil_bridge.config.base import OutputConfigBase
 from vil_bridge.core import supervisor
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.event_loop import LoopErrors
 from vil_bridge.core.frame_header import FrameHeader
-from vil_bridge.core.loop_errors import LoopErrors
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, ImageArray, SourceReset

@@ -12,7 +12,7 @@ from tests.support.embedded import looking, prop, rotation
 from tests.support.render import PERIOD_NS, Renderers, camera, shots
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorState, ImageArray, Modality, WorldSnapshot
-from vil_bridge.tools.bench.render.reference import yardstick_scene
+from vil_bridge.tools.bench.render.yardstick import yardstick_scene
 from vil_renderer.embedded.geometry.raycast_renderer import AuxPictures, RaycastRenderer
 from vil_renderer.embedded.postprocess.modalities import depth16
 from vil_renderer.embedded.scene import Scene

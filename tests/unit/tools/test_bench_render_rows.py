@@ -14,9 +14,17 @@ from vil_bridge.core.types import Modality, View, WorldSnapshot
 from vil_bridge.tools.bench.klt import follow
 from vil_bridge.tools.bench.render.drawing import drawing_rows, on_gpu, ray_rows
 from vil_bridge.tools.bench.render.measure import WARM_UP, Costs, interleaved, ratio_rows
-from vil_bridge.tools.bench.render.reference import MinimalLoop, yardstick_scene
 from vil_bridge.tools.bench.render.rivals import INTERPRETER_VARIABLE, outsider_rows
-from vil_bridge.tools.bench.render.stage import CAMERA, STEP_NS, camera_pose, crowd, stage_scene, walker
+from vil_bridge.tools.bench.render.yardstick import (
+    CAMERA,
+    STEP_NS,
+    MinimalLoop,
+    camera_pose,
+    crowd,
+    stage_scene,
+    walker,
+    yardstick_scene,
+)
 from vil_bridge.tools.bench.report import Row
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.model import Asset

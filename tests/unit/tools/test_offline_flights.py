@@ -12,7 +12,7 @@ from tests.support.offline import room_file
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import GRAVITY_MPS2, q_conj, q_from_euler_zyx, q_log, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray, Modality
-from vil_bridge.tools.dataset.frames import films_of, grid_ns
+from vil_bridge.tools.dataset.frames import grid_ns, sequences_of
 from vil_bridge.tools.dataset.inertial import write_inertial
 from vil_bridge.tools.dataset.plan import CirclePath, DatasetPlan, RacePath, WaypointsPath, load_plan
 from vil_bridge.tools.dataset.recorded_trajectory import RecordedFlight, SeenPoses
@@ -125,16 +125,16 @@ def test_imu_and_ground_truth_are_those_of_the_imu_on_the_body(tmp_path: Path) -
     imu = {"preset": "vn100", "rate_hz": 400, "T_body_imu": {"p_m": [0.1, -0.05, 0.02], "ypr_deg": [90, 0, 0]}}
     told = {"scenes": [str(room_file(tmp_path))], "rate_hz": 10, "frames": 11, "imu": imu}
     plan = DatasetPlan.model_validate(told)
-    (film,) = films_of(plan)
+    (sequence,) = sequences_of(plan)
     for folder in ("one", "two"):
-        write_inertial(plan, film, tmp_path / folder)
-    write_inertial(plan.model_copy(update={"seed": 1}), film, tmp_path / "other")
+        write_inertial(plan, sequence, tmp_path / folder)
+    write_inertial(plan.model_copy(update={"seed": 1}), sequence, tmp_path / "other")
     rows = {name: table(tmp_path / name / "mav0" / "imu0" / "data.csv") for name in ("one", "two", "other")}
     assert np.array_equal(rows["one"], rows["two"])
     assert not np.array_equal(rows["one"], rows["other"]), "noise by the seed"
     state = table(tmp_path / "one" / "mav0" / "state_groundtruth_estimate0" / "data.csv")
-    assert len(state) == len(rows["one"]) == 401 and state[0, 0] == film.frames[0].t_ns
-    truth = film.flight.motion([int(t) for t in state[:, 0]])
+    assert len(state) == len(rows["one"]) == 401 and state[0, 0] == sequence.frames[0].t_ns
+    truth = sequence.flight.motion([int(t) for t in state[:, 0]])
     felt_w = truth.w_body_radps[:, [1, 0, 2]] * (1.0, -1.0, 1.0)  # the IMU's x looks to the body's left
     white = IMU_PRESETS["vn100"].gyro.white
     off = rows["one"][:, 1:4] - felt_w - state[:, 11:14]
@@ -182,8 +182,8 @@ def test_a_plan_is_read_with_places(tmp_path: Path) -> None:
 
 def test_too_many_frames_and_missing_scenes_are_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"the flight lasts 25\.56 s: that is 512 frames at 20 Hz, not 513"):
-        films_of(DatasetPlan.model_validate({"trajectory": {"circle": {"turns": 2}}, "frames": 513}))
+        sequences_of(DatasetPlan.model_validate({"trajectory": {"circle": {"turns": 2}}, "frames": 513}))
     with pytest.raises(ConfigError, match=r"no scene is named 'hal'; .*did you mean 'hall'"):
-        films_of(DatasetPlan(scenes=("hal",)))
+        sequences_of(DatasetPlan(scenes=("hal",)))
     with pytest.raises(ConfigError, match="there is no such file"):
-        films_of(DatasetPlan(scenes=(str(tmp_path / "none.yaml"),)))
+        sequences_of(DatasetPlan(scenes=(str(tmp_path / "none.yaml"),)))

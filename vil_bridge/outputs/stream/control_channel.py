@@ -17,8 +17,7 @@ from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator, context_of
 from vil_bridge.protocols.zmq.connection_watch import CONTROL_BUDGET, ConnectionWatch
 from vil_bridge.protocols.zmq.drain_socket import DrainSocket
-from vil_bridge.protocols.zmq.peer_monitor import PeerCounter
-from vil_bridge.protocols.zmq.peer_socket import Peer, PeerSocket, sent_by
+from vil_bridge.protocols.zmq.peer_socket import Peer, PeerCounter, PeerSocket, sent_by
 
 __all__ = ["MAX_MESSAGE_BYTES", "AiozmqControl", "ControlHandler", "ControlServer", "DrainControl", "open_control"]
 

@@ -20,7 +20,7 @@ from vil_bridge.outputs.stream.encoded_picture import EncodedPicture
 from vil_bridge.outputs.stream.shared_memory import PictureRings
 from vil_bridge.outputs.stream.subscriber import CREDIT, Subscriber
 from vil_bridge.protocols.zmq.connection_watch import SILENT_BUDGET, ConnectionWatch
-from vil_bridge.protocols.zmq.peer_monitor import PeerCounter
+from vil_bridge.protocols.zmq.peer_socket import PeerCounter
 
 __all__ = ["ZmqStreamSink"]
 

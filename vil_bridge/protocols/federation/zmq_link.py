@@ -32,8 +32,7 @@ from vil_bridge.protocols.federation.messages import (
 from vil_bridge.protocols.zmq.connection_watch import CONTROL_BUDGET, ConnectionWatch
 from vil_bridge.protocols.zmq.curve import CurveGuard, KeyPair
 from vil_bridge.protocols.zmq.drain_socket import DrainSocket
-from vil_bridge.protocols.zmq.peer_monitor import PeerCounter, end_dead_connections
-from vil_bridge.protocols.zmq.peer_socket import Peer, PeerSocket, sent_by
+from vil_bridge.protocols.zmq.peer_socket import Peer, PeerCounter, PeerSocket, end_dead_connections, sent_by
 
 __all__ = ["Answer", "OnMessage", "PublisherLink", "Refusal", "SubscriberLink", "ZmqPublisherLink", "ZmqSubscriberLink"]
 

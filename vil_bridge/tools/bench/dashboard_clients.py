@@ -50,10 +50,7 @@ async def _page(url: str, camera: str, received: Counter[str], *, reads: bool) -
     """Connect one client with its four feeds."""
     place = urlsplit(url)
     socket_url = url.replace("http", "ws", 1)
-    wish = {
-        "poses_hz": 30,
-        "previews": [{"camera": camera, "variant": v, "hz": 10} for v in ("compensated", "raw")],
-    }
+    wish = {"poses_hz": 30, "previews": [{"camera": camera, "variant": v, "hz": 10} for v in ("compensated", "raw")]}
     async with (
         connect(socket_url + "api/v1/live", max_size=_LONGEST, proxy=None, compression=None) as live,
         connect(socket_url + "api/v1/plotjuggler", proxy=None, compression=None) as plots,

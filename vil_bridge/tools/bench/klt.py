@@ -17,7 +17,7 @@ import numpy as np
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import BoolArray, CameraModel, FloatArray, ImageArray, Modality, View, WorldSnapshot
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
-from vil_bridge.tools.bench.render.reference import one_drawing_thread
+from vil_bridge.tools.bench.render.yardstick import one_drawing_thread
 from vil_bridge.tools.bench.report import Row, percentile_row
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.importers import load_asset

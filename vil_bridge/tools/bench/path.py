@@ -71,13 +71,13 @@ class _Swarm:
 
 
 def _swarm_motive(conn: Connection, ports: tuple[int, int]) -> None:
-    async def film() -> None:
+    async def stream() -> None:
         config = MotiveEmulatorConfig(command_port=ports[0], data_port=ports[1], rate_hz=_POSE_RATE_HZ)
         async with MotiveEmulator(config, _Swarm(), now_ns()):
             conn.send("ready")
             await asyncio.to_thread(conn.recv)
 
-    asyncio.run(film())
+    asyncio.run(stream())
 
 
 def _poses() -> list[Row]:

@@ -39,9 +39,9 @@ class Executor(Protocol):
         ...
 
 
-def _draw_into(artist: ShardRenderer, folder: Path, shard: Shard) -> ShardResult:
+def _draw_into(renderer: ShardRenderer, folder: Path, shard: Shard) -> ShardResult:
     """Draw a shard into the data set's folder."""
-    return artist.draw(shard, lambda path, data: write_whole(folder / shard.name / path, data))
+    return renderer.draw(shard, lambda path, data: write_whole(folder / shard.name / path, data))
 
 
 class SerialExecutor:
@@ -53,9 +53,9 @@ class SerialExecutor:
 
     def draw(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, ShardResult]]:
         """See :class:`Executor`."""
-        with ShardRenderer(self._plan) as artist:
+        with ShardRenderer(self._plan) as renderer:
             for shard in shards:
-                yield shard, _draw_into(artist, self._folder, shard)
+                yield shard, _draw_into(renderer, self._folder, shard)
 
 
 class ProcessExecutor:
@@ -117,8 +117,8 @@ def _begin(plan: DatasetPlan, folder: Path) -> None:
 
 
 def _draw_here(shard: Shard) -> ShardResult:
-    ((artist, folder),) = _WORK
-    return _draw_into(artist, folder, shard)
+    ((renderer, folder),) = _WORK
+    return _draw_into(renderer, folder, shard)
 
 
 class RayExecutor:
@@ -153,9 +153,9 @@ class RayExecutor:
         write_whole(landmark, b"")
         with self._connected(ray):
             again = {"num_cpus": 1, "max_restarts": _MOST_DEATHS, "max_task_retries": _MOST_DEATHS}
-            painter = ray.remote(_Painter).options(**again)
+            worker = ray.remote(_RayWorker).options(**again)
             idle: deque[Any] = deque(
-                painter.remote(self._plan, self._folder, landmark.name) for _ in range(self._workers)
+                worker.remote(self._plan, self._folder, landmark.name) for _ in range(self._workers)
             )
             queue, busy = deque(shards), dict[Any, tuple[Any, Shard]]()
             while queue or busy:
@@ -200,17 +200,17 @@ class RayExecutor:
             ray.shutdown()
 
 
-class _Painter:
+class _RayWorker:
     """A Ray actor."""
 
     def __init__(self, plan: DatasetPlan, folder: Path, landmark: str) -> None:
-        self._artist = ShardRenderer(plan)
+        self._renderer = ShardRenderer(plan)
         self._folder = folder
         self._shared = (folder / ".work" / landmark).exists()
 
     def draw(self, shard: Shard) -> ShardResult:
         if self._shared:
-            return _draw_into(self._artist, self._folder, shard)
+            return _draw_into(self._renderer, self._folder, shard)
         files: dict[str, bytes] = {}
-        drawn = self._artist.draw(shard, files.__setitem__)
+        drawn = self._renderer.draw(shard, files.__setitem__)
         return drawn._replace(files=files)

@@ -17,7 +17,7 @@ from vil_bridge.tools.dataset.plan import DatasetPlan, RacePath, scene_name
 from vil_bridge.tools.dataset.recorded_trajectory import MCAP, RecordedFlight, recorded_poses, snapshots_at
 from vil_bridge.tools.dataset.trajectories import Flight, FlownCurve, curve_of
 
-__all__ = ["DatasetFrame", "FrameSequence", "Shard", "films_of", "grid_ns"]
+__all__ = ["DatasetFrame", "FrameSequence", "Shard", "grid_ns", "sequences_of"]
 
 
 class DatasetFrame(NamedTuple):
@@ -36,7 +36,7 @@ class Shard:
     Attributes:
         scene: name or file. name: the scene's folder in the data set.
         before: the frame before the first one, which flow looks back to; None = there is none.
-        cast: everybody who ever appears, so that ids do not depend on who is seen first.
+        cast: all actors that ever appear, so that ids do not depend on the order.
         hidden: actors that the cameras do not see: what carries them.
     """
 
@@ -65,7 +65,7 @@ class FrameSequence:
     hidden: tuple[str, ...]
 
     def shards(self, frames: int) -> list[Shard]:
-        """Return the film in pieces of so many frames."""
+        """Return the sequence in pieces of so many frames."""
         cast = tuple(replace(actor, state=TrackingState.TRACKED) for actor in self.frames[0].snapshot.actors)
         return [
             Shard(
@@ -86,7 +86,7 @@ def grid_ns(start_ns: int, rate_hz: float, count: int) -> list[int]:
     return [start_ns + round(k * NS_PER_S / rate_hz) for k in range(count)]
 
 
-def films_of(plan: DatasetPlan) -> list[FrameSequence]:
+def sequences_of(plan: DatasetPlan) -> list[FrameSequence]:
     """Return the frames of a plan, scene by scene.
 
     Raises:
@@ -97,7 +97,7 @@ def films_of(plan: DatasetPlan) -> list[FrameSequence]:
     for scene in plan.scenes:
         _check_scene(scene)
     if plan.trajectory.recorded is not None:
-        return _recorded_films(plan)
+        return _recorded_sequences(plan)
     path = plan.trajectory.circle or plan.trajectory.waypoints or plan.trajectory.race
     assert path is not None, "the plan checks that there is one"
 
@@ -105,19 +105,19 @@ def films_of(plan: DatasetPlan) -> list[FrameSequence]:
         return FlownCurve(curve_of(path, gates_m, endless=plan.frames is not None))
 
     if isinstance(path, RacePath):
-        return [_film(plan, scene, flown(_gates_m(scene)), None, ()) for scene in plan.scenes]
+        return [_sequence(plan, scene, flown(_gates_m(scene)), None, ()) for scene in plan.scenes]
     flight = flown(np.empty((0, 3)))
-    return [_film(plan, scene, flight, None, ()) for scene in plan.scenes]
+    return [_sequence(plan, scene, flight, None, ()) for scene in plan.scenes]
 
 
-def _recorded_films(plan: DatasetPlan) -> list[FrameSequence]:
+def _recorded_sequences(plan: DatasetPlan) -> list[FrameSequence]:
     recorded = plan.trajectory.recorded
     assert recorded is not None, "the caller has looked"
     seen = recorded_poses(recorded)
     flight = RecordedFlight(seen, recorded.start_s, recorded.smooth_s)
     ours = recorded.file.suffix == MCAP
-    company = snapshots_at(recorded.file, _instants(plan, flight)) if ours else None
-    return [_film(plan, scene, flight, company, (seen.name,) if ours else ()) for scene in plan.scenes]
+    snapshots_seen = snapshots_at(recorded.file, _instants(plan, flight)) if ours else None
+    return [_sequence(plan, scene, flight, snapshots_seen, (seen.name,) if ours else ()) for scene in plan.scenes]
 
 
 def _instants(plan: DatasetPlan, flight: Flight) -> list[int]:
@@ -134,17 +134,13 @@ def _instants(plan: DatasetPlan, flight: Flight) -> list[int]:
     return grid_ns(flight.start_ns, plan.rate_hz, plan.frames or most)
 
 
-def _film(
-    plan: DatasetPlan,
-    scene: str,
-    flight: Flight,
-    company: list[WorldSnapshot] | None,
-    hidden: tuple[str, ...],
+def _sequence(
+    plan: DatasetPlan, scene: str, flight: Flight, snapshots_seen: list[WorldSnapshot] | None, hidden: tuple[str, ...]
 ) -> FrameSequence:
     t_ns = _instants(plan, flight)
     truth = flight.motion(t_ns)
     poses = zip(truth.p_world_m, truth.q_world_body, strict=True)
-    snapshots = [WorldSnapshot(t, ()) for t in t_ns] if company is None else company
+    snapshots = [WorldSnapshot(t, ()) for t in t_ns] if snapshots_seen is None else snapshots_seen
     frames = tuple(
         DatasetFrame(number, t, Transform(*pose), snapshot)
         for number, (t, pose, snapshot) in enumerate(zip(t_ns, poses, snapshots, strict=True))

@@ -30,7 +30,7 @@ _TRUTH_HZ: Final = 200.0
 _BLOCK: Final = 1000
 
 
-def write_inertial(plan: DatasetPlan, film: FrameSequence, folder: Path) -> None:
+def write_inertial(plan: DatasetPlan, sequence: FrameSequence, folder: Path) -> None:
     """Write ``mav0`` of a scene but for pictures and their tables; whole or not at all.
 
     Raises:
@@ -50,7 +50,7 @@ def write_inertial(plan: DatasetPlan, film: FrameSequence, folder: Path) -> None
     }
     try:
         with EurocWriter(part, cameras, _expected(plan)) as writer:
-            _write_motion(plan, film, T_body_imu, writer)
+            _write_motion(plan, sequence, T_body_imu, writer)
         (part / ROOT).rename(folder / ROOT)
     except ValueError as exc:
         raise ConfigError(f"cameras: {exc}") from exc
@@ -82,14 +82,14 @@ def calibration(plan: DatasetPlan) -> dict[str, Any]:
     return {"cameras": cameras, "imu": imu, "T_body_imu": _pose(T_body_imu)}
 
 
-def _write_motion(plan: DatasetPlan, film: FrameSequence, T_body_imu: Transform, writer: EurocWriter) -> None:
+def _write_motion(plan: DatasetPlan, sequence: FrameSequence, T_body_imu: Transform, writer: EurocWriter) -> None:
     imu = None if plan.imu is None else ImuSensor(1, _parameters(plan), seed=plan.seed)
     rate_hz = _TRUTH_HZ if plan.imu is None else plan.imu.rate_hz
-    span_ns = film.frames[-1].t_ns - film.frames[0].t_ns
-    times = grid_ns(film.frames[0].t_ns, rate_hz, int(span_ns * rate_hz / NS_PER_S) + 1)
+    span_ns = sequence.frames[-1].t_ns - sequence.frames[0].t_ns
+    times = grid_ns(sequence.frames[0].t_ns, rate_hz, int(span_ns * rate_hz / NS_PER_S) + 1)
     for begin in range(0, len(times), _BLOCK):
         block = times[begin : begin + _BLOCK]
-        truth = film.flight.motion(block)
+        truth = sequence.flight.motion(block)
         p_m, q_xyzw, v_mps = _of_imu(truth, T_body_imu)
         for row, t_ns in enumerate(block):
             biases = None, None

@@ -15,7 +15,7 @@ import numpy as np
 
 from vil_bridge.core.types import FloatArray, ImageArray, Modality, View
 from vil_bridge.pipeline.camera import BridgeCamera
-from vil_bridge.tools.lab.scenario import Scenario
+from vil_bridge.tools.lab.motions import Scenario
 from vil_renderer.embedded import EmbeddedRenderer
 
 __all__ = ["Delivered", "Evaluation", "Evaluator", "reprojection_px"]

@@ -26,7 +26,7 @@ from vil_bridge.tools.child_processes import ProcessGroup, free_ports
 from vil_bridge.tools.demo.collect import StreamReader
 from vil_bridge.tools.demo.evaluate import Delivered, Evaluation, Evaluator
 from vil_bridge.tools.demo.results import save_pictures, summarise, summary_lines
-from vil_bridge.tools.lab.scenario import Scenario
+from vil_bridge.tools.lab.motions import Scenario
 
 __all__ = ["DemoOptions", "run_demo"]
 

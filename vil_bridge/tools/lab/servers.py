@@ -51,7 +51,7 @@ class ServerSpec:
     """One emulated server.
 
     Attributes:
-        kind: key of :data:`KINDS`. room: which of :data:`ROOMS` it films.
+        kind: key of :data:`KINDS`. room: which of :data:`ROOMS` it streams.
         second_port, version, multicast: NatNet's data port, version ("" = the emulator's own) and way of sending;
             the other kinds have none.
     """

@@ -103,16 +103,7 @@ def replay_offline(
         delay_ns = _recorded_delay_ns(recording) if delay_ms is None else round(delay_ms * NS_PER_MS)
         chosen = [] if scene is None else chosen_cameras(config, cameras, rate_hz, delay_ns)
         played = _play(recording, config, out, scene, chosen, delay_ns, on_progress)
-        about = {
-            "version": __version__,
-            "recorded_by": recording.version,
-            "truncated": recording.truncated,
-            "scene": scene,
-            "delay_ms": delay_ns / NS_PER_MS,
-            **asdict(played),
-        }
-        write_whole(out / "replay.json", json.dumps(about, indent=2).encode() + b"\n")
-        write_sums(out)
+        _describe(recording, out, scene, delay_ns, played)
     return ReplaySummary(
         played.events,
         played.recorded_ns / NS_PER_S,
@@ -133,6 +124,20 @@ class _Played:
     pictures: dict[str, int]
     dropped: dict[str, dict[str, int]]
     world: dict[str, int]
+
+
+def _describe(recording: Recording, out: Path, scene: str | None, delay_ns: int, played: _Played) -> None:
+    """Write ``replay.json`` and the sums of all files."""
+    about = {
+        "version": __version__,
+        "recorded_by": recording.version,
+        "truncated": recording.truncated,
+        "scene": scene,
+        "delay_ms": delay_ns / NS_PER_MS,
+        **asdict(played),
+    }
+    write_whole(out / "replay.json", json.dumps(about, indent=2).encode() + b"\n")
+    write_sums(out)
 
 
 def _play(

@@ -13,12 +13,7 @@ from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
 from vil_bridge.world.inertial.preintegration import GRAVITY_WORLD_MPS2, integrate
 
-__all__ = [
-    "FIT_WINDOW_NS",
-    "InertialDisplacement",
-    "fit_velocity",
-    "inertial_displacement",
-]
+__all__ = ["FIT_WINDOW_NS", "InertialDisplacement", "fit_velocity", "inertial_displacement"]
 
 FIT_WINDOW_NS: Final = 70_000_000
 """How far back positions are worth fitting: long enough for 0.3 mm of noise, short enough for the model."""
@@ -39,9 +34,7 @@ class InertialDisplacement(NamedTuple):
 
 
 def inertial_displacement(
-    t_ns: npt.NDArray[np.int64],
-    imu: ImuWindow,
-    q_world_imu_xyzw: FloatArray,
+    t_ns: npt.NDArray[np.int64], imu: ImuWindow, q_world_imu_xyzw: FloatArray
 ) -> InertialDisplacement:
     """Integrate inertial samples for :func:`fit_velocity`.
 

@@ -12,8 +12,16 @@ import numpy as np
 
 from vil_bridge.core.types import Modality, View, WorldSnapshot
 from vil_bridge.tools.bench.render.measure import WARM_UP, Costs, interleaved, ratio_rows
-from vil_bridge.tools.bench.render.reference import MinimalLoop, yardstick_scene
-from vil_bridge.tools.bench.render.stage import CAMERA, STEP_NS, camera_pose, crowd, stage_scene, walker
+from vil_bridge.tools.bench.render.yardstick import (
+    CAMERA,
+    STEP_NS,
+    MinimalLoop,
+    camera_pose,
+    crowd,
+    stage_scene,
+    walker,
+    yardstick_scene,
+)
 from vil_bridge.tools.bench.report import Row, percentile_row
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.engine.profiles import PROFILES, Profile, Shading
@@ -74,19 +82,13 @@ def _cases(stack: contextlib.ExitStack, repetitions: int) -> Iterator[tuple[str,
     yield "high", _pictures(renderer("high"), "high", FIVE)
     yield from _many_cameras(low)
     steps = range(WARM_UP + repetitions)
-    for what, snapshots in (
-        ("human", [walker(n) for n in steps]),
-        ("nodes", [crowd(n, _CROWD) for n in steps]),
-    ):
+    for what, snapshots in (("human", [walker(n) for n in steps]), ("nodes", [crowd(n, _CROWD) for n in steps])):
         yield f"without_{what}", _pictures(low, f"without_{what}", FIVE)
         yield f"with_{what}", _pictures(low, f"with_{what}", FIVE, snapshots)
 
 
 def _pictures(
-    renderer: EmbeddedRenderer,
-    camera: str,
-    modalities: Sequence[Modality],
-    snapshots: Sequence[WorldSnapshot] = (),
+    renderer: EmbeddedRenderer, camera: str, modalities: Sequence[Modality], snapshots: Sequence[WorldSnapshot] = ()
 ) -> _Case:
     """Return one camera's pictures in one request; it has a name of its own, so that flow is its own too."""
     model = replace(CAMERA, name=camera)
@@ -133,10 +135,7 @@ def ray_rows(repetitions: int) -> list[Row]:
     directions = rng.standard_normal((_RAYS, 3)).astype(np.float32)
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     costs = interleaved(
-        {
-            "raw": lambda _: raw.run(origins_m, directions, output=1),
-            "api": lambda _: world.cast(origins_m, directions),
-        },
+        {"raw": lambda _: raw.run(origins_m, directions, output=1), "api": lambda _: world.cast(origins_m, directions)},
         repetitions,
     )
     return [

@@ -14,7 +14,7 @@ import numpy as np
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.core.types import Modality, RenderRequest, View, WorldSnapshot
-from vil_bridge.tools.bench.render.stage import CAMERA, camera_pose
+from vil_bridge.tools.bench.render.yardstick import CAMERA, camera_pose
 from vil_bridge.tools.bench.report import Row
 from vil_bridge.tools.child_processes import ProcessGroup
 from vil_renderer.flightgoggles.client import FlightGogglesClient

@@ -9,7 +9,7 @@ import numpy as np
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.bench.render.rivals import Draw, compare
-from vil_bridge.tools.bench.render.stage import CAMERA
+from vil_bridge.tools.bench.render.yardstick import CAMERA
 from vil_renderer.embedded.assets.model import Primitive, Texture
 from vil_renderer.embedded.optics.camera import FAR_M, NEAR_M
 from vil_renderer.embedded.scene import Scene

@@ -18,8 +18,7 @@ import numpy as np
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.bench.render.measure import interleaved
-from vil_bridge.tools.bench.render.reference import MinimalLoop, yardstick_scene
-from vil_bridge.tools.bench.render.stage import CAMERA, camera_pose
+from vil_bridge.tools.bench.render.yardstick import CAMERA, MinimalLoop, camera_pose, yardstick_scene
 from vil_bridge.tools.bench.report import Row
 from vil_renderer.embedded.scene import Scene
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from vil_bridge.tools.bench.render.drawing import drawing_rows, frame_rate_rows, on_gpu, ray_rows
 from vil_bridge.tools.bench.render.loop_delay import loop_delay_rows
-from vil_bridge.tools.bench.render.reference import gl_machine, one_drawing_thread
 from vil_bridge.tools.bench.render.rivals import outsider_rows
+from vil_bridge.tools.bench.render.yardstick import gl_machine, one_drawing_thread
 from vil_bridge.tools.bench.report import Row
 
 __all__ = ["bench_render"]

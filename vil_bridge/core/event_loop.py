@@ -1,4 +1,4 @@
-"""Failures inside an event loop that no caller awaits: callbacks, forgotten tasks, transports."""
+"""Event loops: failures that no caller awaits (callbacks, tasks, transports), and calls from other threads."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import asyncio
 import contextlib
 import contextvars
 import logging
+import threading
 from collections import Counter
 from collections.abc import Coroutine, Generator, Iterator
-from typing import Any
+from typing import Any, Final
 
 from vil_bridge.core.bulkhead import OWNER, Bulkhead
 from vil_bridge.core.errors import VilBridgeError
 
-__all__ = ["LoopErrors"]
+__all__ = ["LoopBusyError", "LoopErrors", "in_loop"]
 
 logger = logging.getLogger(__name__)
 
@@ -90,3 +91,34 @@ def _owner_of(context: dict[str, Any]) -> Bulkhead | None:
         return task.owner
     created_in: contextvars.Context | None = getattr(context.get("handle"), "_context", None)
     return OWNER.get() if created_in is None else created_in.get(OWNER)
+
+
+_LIMIT_S: Final = 10.0
+
+
+class LoopBusyError(VilBridgeError):
+    """The loop did not get to it in time; it was not done."""
+
+
+def in_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
+    """Have it done, and wait for that.
+
+    Raises:
+        LoopBusyError: the loop does not get to it within 10 s; it is cancelled then. And whatever the work raises.
+    """
+    given_up = threading.Event()
+    doing = asyncio.run_coroutine_threadsafe(_done(work, given_up), loop)
+    try:
+        doing.result(_LIMIT_S)
+    except TimeoutError:
+        given_up.set()  # or a loop that comes back would take its first step before it hears of the end
+        if not doing.cancel():  # it was done at the last moment
+            return doing.result()
+        raise LoopBusyError(f"the bridge did not get to it within {_LIMIT_S:.0f} s: its status says why") from None
+
+
+async def _done(work: Coroutine[Any, Any, None], given_up: threading.Event) -> None:
+    if given_up.is_set():
+        work.close()
+    else:
+        await work
