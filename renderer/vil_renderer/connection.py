@@ -1,8 +1,8 @@
-"""What the bridge's clients of all renderer protocols share: sockets, subscriptions, requests in flight, words.
+"""Base of the bridge's clients of all renderer protocols: sockets, subscriptions, requests in flight, status.
 
-The bridge binds both ports and renderers dial in. High-water marks do not bound a renderer's backlog (small
-poses pile up in TCP buffers), so only few poses are unanswered at a time. A renderer that is new, loading or
-silent is *opening*; how it is opened is the protocol's affair.
+The bridge binds both ports and renderers connect. High-water marks do not bound a renderer's backlog (small poses
+collect in TCP buffers), so only few poses are unanswered at a time. A renderer that is new, loading or silent is
+*opening*; each protocol defines how it is opened.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ __all__ = ["ConnectionConfig"]
 
 
 class ConnectionConfig(PluginConfig):
-    """Where renderers dial in, and how long silence is borne; each protocol bounds the last two itself."""
+    """Ports for renderers, and time-outs; each protocol bounds the last two keys itself."""
 
     insecure: bool = Field(
         default=False, description="Allow an address that the network can reach: renderers know no guard."

@@ -37,7 +37,7 @@ class RendererSockets:
     def __init__(
         self, address: str, pose_port: int, image_port: int, max_message_bytes: int, counters: MutableMapping[str, int]
     ) -> None:
-        """Bind them; whoever sends a larger message is cut off.
+        """Bind them; a peer that sends a larger message is disconnected.
 
         Raises:
             RendererError: a port is taken.
@@ -68,7 +68,7 @@ class RendererSockets:
             return None
 
     def send(self, parts: Sequence[bytes]) -> None:
-        """Send to whoever has subscribed; never blocks."""
+        """Send to all subscribers; never blocks."""
         self._poses.send_multipart(parts)
 
     def receive(self) -> list[memoryview] | None:
@@ -127,7 +127,9 @@ def _bind(socket: zmq.Socket[bytes], peers: PeerCounter, address: str, port: int
     try:
         peers.bind(f"tcp://{address}:{port or '*'}")
     except zmq.ZMQError as exc:
-        told = f"cannot listen on {address}:{port}: {zmq.strerror(exc.errno or 0)}"
-        raise RendererError(f"{told}; is another bridge running? `vil-bridge doctor CONFIG` names who has it") from None
+        reason = f"cannot listen on {address}:{port}: {zmq.strerror(exc.errno or 0)}"
+        raise RendererError(
+            f"{reason}; is another bridge running? `vil-bridge doctor CONFIG` names who has it"
+        ) from None
     endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
     return int(endpoint.rstrip("\0").rpartition(":")[2])

@@ -262,7 +262,7 @@ async def test_a_peer_that_is_no_vrpn_server_is_told() -> None:
         port = web.sockets[0].getsockname()[1]
         async with receiving(VrpnSource("lab", VrpnConfig(port=port))) as got:
             await got.until(lambda: got.status.state is ComponentState.WAITING)
-    assert "sends what is no VRPN" in got.status.report().reason
+    assert "sends something else than VRPN" in got.status.report().reason
     assert got.status.counters["malformed"] >= 1
 
 

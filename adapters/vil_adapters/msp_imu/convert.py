@@ -80,7 +80,7 @@ class RestScale:
 
 
 class AnswerTimes:
-    """When the readings were taken, from when they were asked for and when they came.
+    """Times of the readings, from the times of request and answer.
 
     A controller reads its sensors when its serial task gets to the question, and answers at once: the
     arrival less the way of the bytes is the best guess, and never too early. What makes it late at

@@ -125,7 +125,7 @@ class MspEmulator:
         try:
             self._client, _ = self._listener.accept()
         except OSError:
-            return  # nobody waits, or gave up waiting
+            return  # no client waits, or it gave up waiting
         self._client.setblocking(False)
         self._parser = msp.MspParser()
 

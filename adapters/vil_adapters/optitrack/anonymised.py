@@ -135,7 +135,7 @@ class NatNetAnonymizer:
         text, _, _ = payload.partition(b"\0")
         parts = text.decode("utf-8", "replace").split(",")
         command = identity is MessageId.REQUEST and _COMMAND.fullmatch(parts[0])
-        kept = parts[:1] if command or parts[0] == "Bitstream" else []
-        renamed = [part if _PLAIN.fullmatch(part) else self._names.name(part) for part in parts[len(kept) :]]
-        new = ",".join([*kept, *renamed]).encode()
+        unchanged = parts[:1] if command or parts[0] == "Bitstream" else []
+        renamed = [part if _PLAIN.fullmatch(part) else self._names.name(part) for part in parts[len(unchanged) :]]
+        new = ",".join([*unchanged, *renamed]).encode()
         return new[: len(text)].ljust(len(text), b"x") + bytes(len(payload) - len(text))

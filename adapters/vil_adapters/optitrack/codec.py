@@ -57,13 +57,13 @@ OLDEST: Final[Version] = (2, 5, 0, 0)
 """Oldest layout that this codec knows: Motive 1.5."""
 
 TICKS_SINCE: Final = (3, 0)
-"""Servers tell how they send and the ticks of their clock, and answer echoes."""
+"""Servers announce their transmission mode and the ticks of their clock, and answer echoes."""
 
 BITSTREAM_SINCE: Final = (4, 0)
 """Unicast clients may choose a layout."""
 
 SIZED_SINCE: Final = (4, 1)
-"""Sections tell their size."""
+"""Sections contain their size."""
 
 MAX_PAYLOAD_BYTES: Final = 65503
 _NAME_BYTES: Final = 256
@@ -106,7 +106,7 @@ def message_id(datagram: bytes) -> int:
         raise ProtocolError("header truncated", offset=0, length=len(datagram))
     identity, size = _HEADER.unpack_from(datagram)
     if size != len(datagram) - HEADER_BYTES:
-        raise ProtocolError(f"header tells {size} payload bytes", offset=2, length=len(datagram))
+        raise ProtocolError(f"the header announces {size} payload bytes", offset=2, length=len(datagram))
     return int(identity)
 
 
@@ -139,7 +139,7 @@ def parse_version(text: str) -> Version:
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """What a client tells of itself (CONNECT, DISCOVERY).
+    """Announcement of a client (CONNECT, DISCOVERY).
 
     Attributes:
         bitstream: wanted version of the stream (4.x); None or zeros = the server's own.
@@ -181,11 +181,11 @@ def decode_connect(datagram: bytes) -> Connect:
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What a server tells of itself.
+    """Announcement of a server (SERVERINFO).
 
     Attributes:
         natnet_version: decides the layout of frames and descriptions.
-        ticks_per_s: of the server's high-resolution clock; 0 = not told (2.x).
+        ticks_per_s: of the server's high-resolution clock; 0 = unknown (2.x).
         group: multicast group; meaningful when ``multicast``.
     """
 

@@ -29,7 +29,7 @@ class OptitrackConfig(SourceConfigBase):
         default="auto", description="Local IPv4 address to receive on; auto = the one that routes to the server."
     )
     up_axis: Literal["y", "z"] = Field(
-        default="y", description="'Up Axis' of Motive's streaming pane; the stream does not tell it."
+        default="y", description="'Up Axis' of Motive's streaming pane; the stream does not contain it."
     )
     skeleton_coordinates: Literal["auto", "global", "local"] = Field(
         default="auto", description="'Skeleton Coordinates' of Motive's streaming pane; auto = found from the data."

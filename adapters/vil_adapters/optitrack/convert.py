@@ -63,7 +63,7 @@ def ns_to_ticks(t_ns: int, ticks_per_s: int) -> int:
 def capture_ns(suffix: Suffix, info: ServerInfo) -> int | None:
     """Return the mid-exposure time in the server's clock.
 
-    A camera that does not tell it leaves the next later stamp of the same clock. Servers before 3.0
+    A camera without it leaves the next later stamp of the same clock. Servers before 3.0
     have only the time since they started, which no echo refers to. None = no stamp at all, or one of more than
     292 years, which 64 bits do not hold.
     """
@@ -75,12 +75,12 @@ def capture_ns(suffix: Suffix, info: ServerInfo) -> int | None:
 
 
 def stamp_ns(stamp_s: float | None) -> int | None:
-    """Return seconds since the server started in nanoseconds; None where they are not told or not to be believed."""
+    """Return seconds since the server started in nanoseconds; None where they are missing or impossible."""
     return round(stamp_s * NS_PER_S) if stamp_s is not None and abs(stamp_s) < LARGEST_NS / NS_PER_S else None
 
 
 def latency_ns(suffix: Suffix, info: ServerInfo) -> int:
-    """Return the time from capture to transmission as far as it is known, else 0."""
+    """Return the time from capture to transmission as far as known, else 0."""
     captured = suffix.mid_exposure or suffix.received
     if not (info.ticks_per_s and captured and suffix.transmit):
         return 0
@@ -158,7 +158,7 @@ class _Skeleton:
     def _detect(self, p_m: FloatArray, tracked: BoolArray) -> BoolArray:
         """Detect local coordinates: bones are at their described offsets. Until a frame decides, no bone is tracked.
 
-        A frame tells when half of the bones are tracked: fingers or toes may never be.
+        A frame decides when half of the bones are tracked: fingers or toes may never be.
         """
         child = np.array(self.model.parents) >= 0
         seen = child & tracked
@@ -175,7 +175,7 @@ class _Skeleton:
 
 @dataclass(frozen=True, slots=True)
 class _Binding:
-    """Which rows of a frame's poses are named bodies, valid for one sequence of ids.
+    """Rows of a frame's poses that are named bodies, valid for one sequence of ids.
 
     Attributes:
         rows: None when all rows are, in this order.
@@ -231,7 +231,7 @@ class NatNetConverter:
         """Return the coordinates of the streamed bones: ``auto`` while unknown."""
         return {skeleton.model.name: skeleton.coordinates for skeleton in self._skeletons.values()}
 
-    @np.errstate(invalid="ignore", over="ignore")  # any bits may come; what is no pose is judged
+    @np.errstate(invalid="ignore", over="ignore")  # any bits may arrive; invalid poses are marked below
     def frame(self, frame: NatNetFrame, t_arrival_ns: int) -> SourceFrame:
         """Return the frame's described subjects, in the room frame."""
         self.unknown = False

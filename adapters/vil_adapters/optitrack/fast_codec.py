@@ -42,7 +42,7 @@ def decode_poses(datagram: bytes, version: Version) -> NatNetFrame:
     return _counted(datagram, version) if version >= (3, 0) else decode_frame(datagram, version)
 
 
-# --- 4.1 and newer: every section tells its size -------------------------------------------------
+# --- 4.1 and newer: every section contains its size ----------------------------------------------
 
 
 def _sized(datagram: bytes, version: Version) -> NatNetFrame:

@@ -60,8 +60,8 @@ class Suffix:
     """Stamps and flags of a frame.
 
     Attributes:
-        timestamp_s: since the server started; None = not told (2.5).
-        mid_exposure, received, transmit: ticks of the server's clock; 0 = not told (before 3.0).
+        timestamp_s: since the server started; None = unknown (2.5).
+        mid_exposure, received, transmit: ticks of the server's clock; 0 = unknown (before 3.0).
         timecode, timecode_sub: SMPTE, packed. precision_s, precision_fraction: PTP time (4.1).
         old_latency_s: the field of that name of 2.x; real servers put a time since their start there.
     """
@@ -116,7 +116,7 @@ class AssetPose:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnalogSamples:
-    """What a force plate or another device measured during the frame: samples of each channel."""
+    """Samples of each channel of a force plate or another device during the frame."""
 
     id: int
     channels: tuple[npt.NDArray[np.float32], ...]

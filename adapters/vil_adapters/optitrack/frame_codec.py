@@ -1,6 +1,6 @@
 """FRAMEOFDATA of NatNet 2.5 to 4.2: the whole truth of a datagram, both ways.
 
-From 4.1 on every section tells its size: unknown bytes at the end of a section, and unknown sections
+From 4.1 on every section contains its size: unknown bytes at the end of a section, and unknown sections
 before the suffix, are passed over and counted. The bridge itself reads frames with ``lean``, which
 passes over what no pose needs; a test holds the two against each other.
 """
@@ -161,7 +161,7 @@ def _least_body(version: Version) -> int:
 def _bodies(reader: DatagramReader, count: int, version: Version) -> tuple[Records, tuple[Records, ...]]:
     """Return the bodies or bones, and the markers inside each of them (2.x).
 
-    Before 2.6 nothing but a pose of zeros tells that a body is not tracked.
+    Before 2.6 only a pose of zeros marks an untracked body.
     """
     if version >= _PLAIN_BODIES_SINCE:
         return view(reader, count, BODY), ()
@@ -274,10 +274,10 @@ def read_suffix(reader: DatagramReader, version: Version) -> Suffix:
         code, sub, timestamp_s, mid, received, transmit, params, _ = values
         return Suffix(timestamp_s, mid, received, transmit, params, code, sub)
     latency_s, code, sub = values[:3]
-    told: dict[str, Any] = (
+    extra: dict[str, Any] = (
         {"timestamp_s": None} if layout is _SUFFIX_25 else {"timestamp_s": values[3], "params": values[4]}
     )
-    return Suffix(timecode=code, timecode_sub=sub, old_latency_s=latency_s, **told)
+    return Suffix(timecode=code, timecode_sub=sub, old_latency_s=latency_s, **extra)
 
 
 def _pack_suffix(suffix: Suffix, version: Version) -> bytes:

@@ -1,4 +1,4 @@
-"""Which marker of which subject a streamed marker is."""
+"""Labels of streamed markers: subject and marker of each."""
 
 from __future__ import annotations
 

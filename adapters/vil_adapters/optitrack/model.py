@@ -134,7 +134,7 @@ class CameraDescription:
 
 @dataclass(frozen=True, slots=True)
 class UnknownDescription:
-    """Something of a newer server, told apart by its size (4.1)."""
+    """Description of a newer server, skipped by its size (4.1)."""
 
     kind: int
     content: bytes

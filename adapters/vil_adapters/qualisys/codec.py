@@ -59,7 +59,7 @@ _SEGMENT: Final = np.dtype([("id", "<i4"), ("p_mm", "<f4", 3), ("q_xyzw", "<f4",
 
 
 class PacketType(IntEnum):
-    """What a packet holds."""
+    """Type of a packet."""
 
     ERROR = 0
     COMMAND = 1

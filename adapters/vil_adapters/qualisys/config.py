@@ -28,7 +28,7 @@ class QualisysConfig(SourceConfigBase):
         default=22223, ge=1, le=65535, description="TCP port for little-endian clients: QTM's base port plus one."
     )
     up_axis: Literal["auto", "y", "z"] = Field(
-        default="auto", description="Up axis of QTM's calibrated room; auto = as QTM tells, z where it does not."
+        default="auto", description="Up axis of QTM's calibrated room; auto = as QTM announces, z where it does not."
     )
     subjects: tuple[str, ...] = Field(
         default=(), description="Bodies and skeletons that must be there; a missing one is warned of once."

@@ -80,9 +80,9 @@ class _Skeleton:
         p, q = records["p_mm"].astype(np.float64) / _MM_PER_M, records["q_xyzw"].astype(np.float64)
         norm2 = np.einsum("ij,ij->i", q, q)
         good = within_reach(p) & (norm2 > 0.0) & (norm2 < np.inf)
-        kept = np.array(slots, dtype=np.intp)[good]
-        p_m[kept], q_xyzw[kept] = _to_room(p[good], q_normalize(q[good]), self._up)
-        tracked[kept] = True
+        valid_rows = np.array(slots, dtype=np.intp)[good]
+        p_m[valid_rows], q_xyzw[valid_rows] = _to_room(p[good], q_normalize(q[good]), self._up)
+        tracked[valid_rows] = True
         return SkeletonFrame(self.model, p_m, q_xyzw, tracked)
 
 
@@ -100,7 +100,7 @@ class QualisysConverter:
         self._up: UpAxis = up
         self._skeletons = [_Skeleton(info, up) for info in parameters.skeletons]
 
-    @np.errstate(invalid="ignore", over="ignore")  # any bits may come; what is no pose is judged
+    @np.errstate(invalid="ignore", over="ignore")  # any bits may arrive; invalid poses are marked below
     def frame(self, data: DataFrame, t_arrival_ns: int) -> SourceFrame | None:
         """Return the frame's subjects in the room frame; None when it does not fit what was described."""
         bodies = body_records(0) if data.bodies is None else data.bodies

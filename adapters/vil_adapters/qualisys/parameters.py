@@ -45,10 +45,10 @@ class SkeletonInfo:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What a server describes.
+    """Description of a server's subjects.
 
     Attributes:
-        up_axis: the calibrated one, such as ``+Z``; empty when not told.
+        up_axis: the calibrated one, such as ``+Z``; empty when missing.
     """
 
     bodies: tuple[BodyInfo, ...] = ()

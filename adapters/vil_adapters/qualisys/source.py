@@ -50,7 +50,7 @@ class QualisysSource:
 
 
 class _Session:
-    """What outlives a connection: the newest frame, what was warned of, how long nothing came."""
+    """State that outlives a connection: the newest frame, its converter, the time of the last frame."""
 
     def __init__(self, name: str, config: QualisysConfig, emit: Emit, status: Status) -> None:
         self._name = name

@@ -45,7 +45,7 @@ def read_bvh(path: Path, *, subject: str, unit_m: float | None, up_axis: str) ->
     Args:
         path: the file.
         subject: name of the skeleton.
-        unit_m: metres per unit of length of the file, which does not tell it.
+        unit_m: metres per unit of length of the file, which does not contain it.
         up_axis: ``y`` or ``z``.
 
     Raises:
@@ -56,7 +56,7 @@ def read_bvh(path: Path, *, subject: str, unit_m: float | None, up_axis: str) ->
     values, frame_time_s = _motion(path, lines, motion, sum(len(joint.channels) for joint in joints))
     if unit_m is None:
         raise ConfigError(
-            f"{path}: BVH tells no unit of length; set unit_m, metres per unit: 0.01 for centimetres, 0.0254 for "
+            f"{path}: BVH has no unit of length. Set unit_m, metres per unit: 0.01 for centimetres, 0.0254 for "
             "inches, 0.056444 for the CMU library"
         )
     model, bones = _pose(joints, values, subject, unit_m, up_axis)
@@ -88,7 +88,7 @@ class _Hierarchy:
             key = words[0].upper()
             if not begun:
                 if key != "HIERARCHY":
-                    raise wrong(self._path, number, "is no BVH file: it does not begin with HIERARCHY")
+                    raise wrong(self._path, number, "is not a BVH file: it does not begin with HIERARCHY")
                 begun = True
             elif key == "MOTION":
                 if self._open or not self._joints:

@@ -31,11 +31,11 @@ class RecordingConfig(SourceConfigBase):
         default=None,
         gt=0.0,
         le=1000.0,
-        description="Metres per unit of length; none = as the file tells (BVH does not).",
+        description="Metres per unit of length; none = as in the file (BVH has none).",
     )
     up_axis: Literal["auto", "y", "z"] = Field(
         default="auto",
-        description="Up axis of the file; auto = as it tells, else y for BVH, TRC and Motive, z for the others.",
+        description="Up axis of the file; auto = as in the file, else y for BVH, TRC and Motive, z for the others.",
     )
     speed: float = Field(default=1.0, gt=0.0, le=100.0, description="How fast it is played; 1 = as it was recorded.")
     loop: bool = Field(default=True, description="Begin again after the end.")

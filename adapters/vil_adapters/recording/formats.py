@@ -1,4 +1,4 @@
-"""Which reader a recording needs."""
+"""Readers of recordings by format."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def open_recording(
         path: a file, or a folder that holds ``mav0``.
         form: one of :data:`FORMATS`; auto = found by name and first line.
         subject: name of the body or skeleton in formats that hold one without a name; None = the file's.
-        unit_m: metres per unit of length; None = as the file tells.
-        up_axis: ``y``, ``z``, or auto = as the file tells, else as usual for the format.
+        unit_m: metres per unit of length; None = as in the file.
+        up_axis: ``y``, ``z``, or auto = as in the file, else as usual for the format.
 
     Raises:
         ConfigError: absent, malformed (``file:line: problem``), or of no known format.

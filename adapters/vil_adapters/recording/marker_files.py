@@ -44,11 +44,11 @@ def _recording(
     return MotionFile(str(path), form, t_ns, (), Bodies.none(len(t_ns)), markers=track)
 
 
-def _unit_m(path: Path, line: int | None, told: str, configured: float | None) -> float:
-    unit_m = METRES.get(told.strip().lower()) if configured is None else configured
+def _unit_m(path: Path, line: int | None, unit: str, configured: float | None) -> float:
+    unit_m = METRES.get(unit.strip().lower()) if configured is None else configured
     if unit_m is None:
         place = f"{path}:{line}" if line else str(path)
-        raise ConfigError(f"{place}: the unit of length {told.strip()!r} is not known: set unit_m, metres per unit")
+        raise ConfigError(f"{place}: the unit of length {unit.strip()!r} is not known: set unit_m, metres per unit")
     return unit_m
 
 
@@ -56,7 +56,7 @@ def _unit_m(path: Path, line: int | None, told: str, configured: float | None) -
 
 
 def read_c3d(path: Path, *, unit_m: float | None, up_axis: str) -> MotionFile:
-    """Read the points of a C3D file; units and up axis are taken from it where it tells them.
+    """Read the points of a C3D file; units and up axis are read from it where it has them.
 
     Raises:
         ConfigError: the file cannot be read, or the package is not installed.
@@ -100,7 +100,7 @@ def _c3d_labels(path: Path, reader: Any) -> list[str]:
     """Return the names of the points: at most 255 by the format, in at most two dimensions."""
     parameter = reader.get("POINT:LABELS")
     if parameter is None or len(parameter.dimensions) > 2:
-        raise ConfigError(f"{path}: POINT:LABELS is no list of names: nothing to play")
+        raise ConfigError(f"{path}: POINT:LABELS is not a list of names: nothing to play")
     return [str(label) for label in parameter.string_array]
 
 
@@ -118,23 +118,23 @@ def _c3d_up_axis(reader: Any) -> str:
 
 
 def read_trc(path: Path, *, unit_m: float | None, up_axis: str) -> MotionFile:
-    """Read a TRC file (tabs or commas); it tells its units, not its up axis (y unless configured).
+    """Read a TRC file (tabs or commas); it contains its units, not its up axis (y unless configured).
 
     Raises:
         ConfigError: the file is malformed (``file:line``).
     """
     lines = read_lines(path)
     if len(lines) < 6 or not lines[0].startswith("PathFileType"):
-        raise wrong(path, 1, "is no TRC file: it does not begin with PathFileType")
+        raise wrong(path, 1, "is not a TRC file: it does not begin with PathFileType")
     delimiter = "\t" if "\t" in lines[0] else ","
     keys, values = _cells(lines[1], delimiter), _cells(lines[2], delimiter)
-    told = dict(zip(keys, values, strict=False)).get("Units", "")
+    unit = dict(zip(keys, values, strict=False)).get("Units", "")
     labels = [label for label in _cells(lines[3], delimiter)[2:] if label]
     start = 6 if not lines[5].replace(delimiter, "").strip() else 5
     cells = _marker_cells(path, lines, start, labels, 2, delimiter)
     numbers = [n for n, line in enumerate(lines[start:], start + 1) if line.replace(delimiter, "").strip()]
     t_ns = increasing_ns(path, cells[:, 1], numbers)
-    scale_m = _unit_m(path, 3, told, unit_m)
+    scale_m = _unit_m(path, 3, unit, unit_m)
     return _text_markers(path, "trc", t_ns, labels, cells[:, 2:], scale_m, "y" if up_axis == "auto" else up_axis)
 
 
@@ -146,7 +146,7 @@ def read_nexus_csv(path: Path, *, unit_m: float | None, up_axis: str) -> MotionF
     """
     lines = read_lines(path)
     if len(lines) < 6 or not lines[0].startswith("Trajectories"):
-        raise wrong(path, 1, "is no trajectory export: it does not begin with Trajectories")
+        raise wrong(path, 1, "is not a trajectory export: it does not begin with Trajectories")
     try:
         rate_hz = float(_cells(lines[1], ",")[0])
     except ValueError:
@@ -154,12 +154,12 @@ def read_nexus_csv(path: Path, *, unit_m: float | None, up_axis: str) -> MotionF
     if not _RATES_HZ[0] < rate_hz < _RATES_HZ[1]:
         raise wrong(path, 2, "expected the frame rate, hertz")
     labels = [label for label in _cells(lines[2], ",")[2:] if label]
-    told = next((unit for unit in _cells(lines[4], ",")[2:] if unit), "")
+    unit = next((cell for cell in _cells(lines[4], ",")[2:] if cell), "")
     # Another block, such as that of the devices, begins after an empty line.
     end = next((i for i, line in enumerate(lines[5:], 5) if not line.replace(",", "").strip()), len(lines))
     cells = _marker_cells(path, lines[:end], 5, labels, 2, ",")
     t_ns = increasing_ns(path, (cells[:, 0] - cells[0, 0]) / rate_hz, range(6, 6 + len(cells)))
-    scale_m = _unit_m(path, 5, told, unit_m)
+    scale_m = _unit_m(path, 5, unit, unit_m)
     return _text_markers(path, "nexus-csv", t_ns, labels, cells[:, 2:], scale_m, "z" if up_axis == "auto" else up_axis)
 
 

@@ -1,4 +1,4 @@
-"""What every reader of this folder returns: one recording, ready to be played or to be filmed by an emulator."""
+"""Result of every reader of this folder: one recording, to be played or streamed by an emulator."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Bodies:
         return cls(np.empty((rows, 0, 3)), np.empty((rows, 0, 4)), np.empty((rows, 0), dtype=np.bool_))
 
     @classmethod
-    def beside(cls, *parts: Bodies) -> Bodies:
+    def concatenated(cls, *parts: Bodies) -> Bodies:
         """Concatenate the bodies of several parts that have the same rows."""
         return cls(
             np.concatenate([part.p_m for part in parts], axis=1),

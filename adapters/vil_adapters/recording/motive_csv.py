@@ -70,7 +70,7 @@ class _Thing:
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """What stands above the numbers."""
+    """Rows above the numbers."""
 
     facts: dict[str, str]
     things: list[_Thing]
@@ -79,7 +79,7 @@ class _Header:
 
 
 def read_motive_csv(path: Path, *, unit_m: float | None, up_axis: str) -> MotionFile:
-    """Read an export with rotations as quaternions; it tells its units, not its up axis (y unless configured).
+    """Read an export with rotations as quaternions; it contains its units, not its up axis (y unless configured).
 
     Raises:
         ConfigError: the file is malformed (``file:line``), or exported otherwise.
@@ -118,7 +118,7 @@ _POSED: Final = ("Rigid Body", "Bone")
 def _header(path: Path, lines: list[str]) -> _Header:
     first = _split(path, 1, lines[0])
     if first[0] != "Format Version":
-        raise wrong(path, 1, "is no export of Motive: it does not begin with Format Version")
+        raise wrong(path, 1, "is not an export of Motive: it does not begin with Format Version")
     facts = dict(zip(first[::2], first[1::2], strict=False))
     if facts.get("Rotation Type", "Quaternion") != "Quaternion":
         raise wrong(path, 1, f"rotations are {facts['Rotation Type']}: export them as Quaternion")

@@ -23,7 +23,7 @@ class RecordingSource:
     """Plays one recording, once or for ever (implements ``PoseSource``).
 
     Raises:
-        ConfigError: the recording cannot be read; told at once, before anything runs.
+        ConfigError: the recording cannot be read; raised at once, before anything runs.
     """
 
     def __init__(self, name: str, config: RecordingConfig) -> None:

@@ -1,4 +1,4 @@
-"""Text files of numbers, read within limits; what is wrong is told with file and line."""
+"""Text files of numbers, read within limits; errors name file and line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_lines(path: Path) -> list[str]:
     """Return all lines of a text file, gzipped or not.
 
     Raises:
-        ConfigError: it cannot be read, is no text or is too large.
+        ConfigError: it cannot be read, is not text or is too large.
     """
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
@@ -42,7 +42,7 @@ def read_lines(path: Path) -> list[str]:
     except (OSError, EOFError, zlib.error) as exc:
         raise ConfigError(f"{path}: cannot be read: {exc}") from exc
     except UnicodeDecodeError as exc:
-        raise ConfigError(f"{path}: is no text file (byte {exc.start})") from exc
+        raise ConfigError(f"{path}: is not a text file (byte {exc.start})") from exc
     if len(data) > LIMIT_BYTES:
         raise ConfigError(f"{path}: is larger than {LIMIT_BYTES >> 20} MiB: cut the recording")
     return text.split("\n")
@@ -63,14 +63,14 @@ def table(
     """Return the numbers of some columns, shape (rows, columns); empty cells are NaN, empty lines are skipped.
 
     Args:
-        path: the file, for what is told.
+        path: the file, for messages.
         lines: its rows of numbers.
         first_line: where the first of them stands in the file.
         columns: which ones, counted from 0; None = all, which must be as many in each row.
         delimiter: None = any white space.
 
     Raises:
-        ConfigError: a cell is no number, a row has too few cells (or another number), or there is no row.
+        ConfigError: a cell is not a number, a row has too few cells (or another number), or there is no row.
     """
     numbered = [(number, line) for number, line in enumerate(lines, first_line) if not _blank(line, delimiter)]
     if not numbered:
@@ -104,10 +104,10 @@ def increasing_ns(path: Path, t_s: FloatArray, numbers: Sequence[int]) -> IntArr
     """Return the times in nanoseconds; ``numbers`` are those of their lines.
 
     Raises:
-        ConfigError: one does not follow the one before, or is no time.
+        ConfigError: one does not follow the one before, or is not a time.
     """
     if not (np.isfinite(t_s).all() and np.abs(t_s).max() < 2.0**33):
-        raise wrong(path, numbers[int(np.argmin(np.isfinite(t_s)))], "the time is no number of seconds")
+        raise wrong(path, numbers[int(np.argmin(np.isfinite(t_s)))], "the time is not a number of seconds")
     t_ns = np.rint(t_s * NS_PER_S).astype(np.int64)
     steps = np.diff(t_ns)
     if (steps <= 0).any():

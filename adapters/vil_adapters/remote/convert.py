@@ -26,11 +26,11 @@ _NORM_TOLERANCE: Final = 1e-3
 
 
 class FederationConverter:
-    """Reads frames that follow one description.
+    """Converter of frames that follow one description.
 
     Attributes:
-        description: the one.
-        untrusted: poses so far that were told as tracked and were no poses (not finite, no rotation).
+        description: the one that frames follow.
+        untrusted: poses so far that were sent as tracked and are invalid (not finite, or no rotation).
     """
 
     def __init__(self, source: str, description: Description) -> None:
@@ -46,7 +46,7 @@ class FederationConverter:
         self._humans = np.array([a.kind is ActorKind.HUMAN for a in description.actors], dtype=np.bool_)
         self._subjects: dict[bytes, tuple[str, ...]] = {}
 
-    @np.errstate(invalid="ignore", over="ignore")  # any bits may come; what is no pose is judged
+    @np.errstate(invalid="ignore", over="ignore")  # any bits may arrive; invalid poses are marked below
     def frame(self, frame: FrameMessage, t_arrival_ns: int) -> SourceFrame:
         """Return the frame with actors as subjects; those that the other bridge tracks itself are tracked.
 
@@ -73,12 +73,12 @@ class FederationConverter:
 
     def _poses(self, records: Records) -> tuple[FloatArray, FloatArray, BoolArray]:
         p_m, q_xyzw = np.ascontiguousarray(records["p_m"]), np.ascontiguousarray(records["q_xyzw"])
-        told = records["state"] == _TRACKED
+        claimed = records["state"] == _TRACKED
         sound = within_reach(p_m) & (np.abs((q_xyzw * q_xyzw).sum(axis=1) - 1.0) < _NORM_TOLERANCE)
         if not sound.all():
-            self.untrusted += int((told & ~sound).sum())
+            self.untrusted += int((claimed & ~sound).sum())
             p_m[~sound], q_xyzw[~sound] = 0.0, (0.0, 0.0, 0.0, 1.0)
-        return p_m, q_xyzw, told & sound
+        return p_m, q_xyzw, claimed & sound
 
     def _names(self, indices: np.ndarray[tuple[int, ...], np.dtype[np.uint16]]) -> tuple[str, ...]:
         """Return the same tuple for the same actors, so that the world binds them once."""

@@ -1,4 +1,4 @@
-"""What another bridge says, judged and emitted; it outlives connections, and the other bridge's restarts."""
+"""Session with another bridge: judges and emits its messages; outlives connections and its restarts."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class FederationSession:
             self._status.counters["stray_answers"] += 1
             return
         self._pending.remove(clock.t_subscriber_ns)
-        if self._run is None or clock.run != self._run:  # the description, which is on its way, tells of a restart
+        if self._run is None or clock.run != self._run:  # the description in transit will report a restart
             self._description_wanted = True
             return
         exchange = ClockExchange(self._name, clock.t_subscriber_ns, clock.t_publisher_ns, t_arrival_ns)

@@ -1,4 +1,4 @@
-"""The source: connects to another bridge, and anew whenever nothing comes."""
+"""The source: connects to another bridge, and again when nothing comes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why another bridge is not heard: what a plain TCP connection to it meets."""
+"""Diagnosis of a silent bridge by a plain TCP connection to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client must remember: blocks that a packet leaves out because they did not change."""
+"""Cache of a client: blocks that a packet leaves out because they did not change."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class BlockCache:
         merged: dict[int, list[bytes]] = {}
         for group in (STATIC, DYNAMIC):
             brought = group & packet.keys()
-            kept = (group & unchanged) - brought if brought else group
-            merged.update((kind, self.blocks[kind]) for kind in kept & self.blocks.keys())
+            retained = (group & unchanged) - brought if brought else group
+            merged.update((kind, self.blocks[kind]) for kind in retained & self.blocks.keys())
             merged.update((kind, self._same_or_new(kind, packet[kind])) for kind in brought)
         self.blocks = merged
 

@@ -115,7 +115,7 @@ class LatencySample:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How well a subject is tracked."""
+    """Tracking quality of a subject."""
 
     subject: int
     marker_error: float
@@ -124,7 +124,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How well an object is tracked."""
+    """Tracking quality of an object."""
 
     subject: int
     quality: float
@@ -195,4 +195,4 @@ DYNAMIC: Final = types(
     LABELED_RECONS,
     UNLABELED_RECONS,
 ).union(_ANALOG_AND_IMAGES)
-"""Types of what each frame brings anew."""
+"""Types of blocks that every frame repeats."""

@@ -1,7 +1,7 @@
 """CGStream: packets of blocks over TCP, and what client and server ask of each other.
 
-Pure functions, bytes in, values out. Unknown blocks are kept by their type and passed over by
-their length (vicon_datastream.md section 3).
+Pure functions, bytes in, values out. Unknown blocks are stored by their type and skipped by their length
+(vicon_datastream.md section 3).
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def split_datagram(datagram: bytes) -> Blocks:
         ProtocolError: it is none, or not whole.
     """
     if len(datagram) < _HEADER.size or _content_size(datagram, 0) != len(datagram) - _HEADER.size:
-        raise ProtocolError("a datagram that is no whole packet", offset=0, length=len(datagram))
+        raise ProtocolError("a datagram that is not a whole packet", offset=0, length=len(datagram))
     return split_packet(datagram[_HEADER.size :])
 
 
@@ -171,7 +171,7 @@ class Deframer:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a packet holds (blocks by type) and which types are not repeated because nothing changed."""
+    """Table of contents of a packet: blocks by type, and the types that are not repeated since they did not change."""
 
     counts: Mapping[int, int]
     unchanged: AbstractSet[int]
@@ -179,7 +179,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class MulticastSender:
-    """Where the server shall send its packets by UDP; addresses as integers, first byte highest."""
+    """Destination of the server's packets by UDP; addresses as integers, first byte highest."""
 
     group: int
     source: int

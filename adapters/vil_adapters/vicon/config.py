@@ -19,7 +19,7 @@ __all__ = [
 
 
 class _ViconBase(SourceConfigBase):
-    """Where the server is, and what is wanted of it."""
+    """Address of the server, and what is requested of it."""
 
     poses_carry_noise: ClassVar[bool] = True
 
@@ -88,8 +88,8 @@ class TrackerUdpConfig(SourceConfigBase):
         default=None,
         gt=0.0,
         le=10_000.0,
-        description="Frame rate of the system, which the stream does not tell: gives capture times by frame number; "
-        "none = the arrival stands in.",
+        description="Frame rate of the system, which the stream does not contain: gives capture times by frame number; "
+        "none = the arrival is used.",
     )
     subjects: tuple[str, ...] = Field(
         default=(), description="Objects that must be there; a missing one is warned of once."
@@ -111,7 +111,7 @@ class TrackerEmulatorConfig(StrictModel):
         default=20.0, ge=-1000.0, le=1000.0, description="Frames come faster than their stated period by this."
     )
     lightweight: bool = Field(default=True, description="Whether the server knows lightweight segments.")
-    unknown_blocks: bool = Field(default=False, description="Send blocks of types that nobody knows.")
+    unknown_blocks: bool = Field(default=False, description="Send blocks of unknown types.")
     split_bytes: int = Field(default=0, ge=0, description="Write packets in parts of so many bytes; 0 = as a whole.")
     seed: int = Field(default=0, description="Seed of the jitter.")
 

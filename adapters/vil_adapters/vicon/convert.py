@@ -54,8 +54,8 @@ def period_ticks(blocks: Blocks) -> int:
     if ticks is not None and ticks > 0:
         return ticks
     rates = FRAME_RATE_INFO.first(blocks) or {}
-    told = [rate for rate in rates.values() if _MIN_RATE_HZ <= rate < TICKS_PER_S]
-    return round(TICKS_PER_S / max(told)) if told else 0
+    known = [rate for rate in rates.values() if _MIN_RATE_HZ <= rate < TICKS_PER_S]
+    return round(TICKS_PER_S / max(known)) if known else 0
 
 
 def ticks_to_ns(ticks: int) -> int:
@@ -81,7 +81,7 @@ class _Skeleton:
 
 
 class _Scene:
-    """Where each described segment and marker goes.
+    """Places of the described segments and markers in a frame.
 
     Attributes:
         bodies: names of rigid bodies. body_slots: the segment of each.
@@ -143,7 +143,7 @@ class _Scene:
 
 @dataclass(slots=True)
 class _Binding:
-    """Which rows of a table are described, and the slots they go to; valid for one sequence of ids."""
+    """Described rows of a table and their slots; valid for one sequence of ids."""
 
     ids: bytes
     rows: _Indices
@@ -171,7 +171,7 @@ class ViconConverter:
         self._source = source
         self._segments = segments
         self._markers = markers
-        self._told: list[list[bytes] | None] = []
+        self._statics: list[list[bytes] | None] = []
         self._scene = _Scene({}, segments=False)
         self._binding = _Binding(b"", np.empty(0, np.intp), np.empty(0, np.intp))
 
@@ -201,15 +201,15 @@ class ViconConverter:
         Raises:
             ProtocolError: a description is malformed.
         """
-        told = [blocks.get(kind) for kind in _STATIC]
-        if told == self._told:
+        statics = [blocks.get(kind) for kind in _STATIC]
+        if statics == self._statics:
             return False
         self._scene = _Scene(blocks, segments=self._segments)
-        self._told = told
+        self._statics = statics
         self._binding = _Binding(b"", np.empty(0, np.intp), np.empty(0, np.intp))
         return True
 
-    @np.errstate(invalid="ignore", over="ignore")  # any bits may come; what is no pose is judged
+    @np.errstate(invalid="ignore", over="ignore")  # any bits may arrive; invalid poses are marked below
     def frame(
         self, blocks: Blocks, number: int, t_foreign_ns: int | None, latency_ns: int, t_arrival_ns: int
     ) -> SourceFrame:

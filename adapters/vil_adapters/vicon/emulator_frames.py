@@ -1,4 +1,4 @@
-"""What an emulated Vicon server streams of a motion: descriptions once, blocks of each frame on demand."""
+"""Stream of an emulated Vicon server: descriptions of a motion once, blocks of each frame on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How CGStream lays values out: little-endian, packed, counted vectors; each layout reads and writes.
+"""Layouts of CGStream: little-endian, packed, counted vectors; each layout reads and writes.
 
 A layout is built from smaller ones, so that a block is described once for both directions.
 """

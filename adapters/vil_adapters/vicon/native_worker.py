@@ -69,7 +69,7 @@ class NativeSegment:
 
 @dataclass(frozen=True, slots=True)
 class NativeFrame:
-    """What the library tells of one frame."""
+    """One frame of the library."""
 
     number: int
     rate_hz: float
@@ -124,7 +124,7 @@ class _Dssdk:
 
 
 class _Pyvicon:
-    """The open wrapper; it returns codes, w x y z, None while occluded, and tells no parents."""
+    """The open wrapper; it returns codes, w x y z, None while occluded, and no parents."""
 
     def __init__(self, address: str) -> None:
         module: Any = import_module("pyvicon_datastream")
@@ -170,8 +170,8 @@ def encode_frame(frame: NativeFrame) -> bytes:
     infos, rows = [], []
     for i, (subject, segments) in enumerate(subjects.items(), start=1):
         ids = {segment.name: k for k, segment in enumerate(segments, start=1)}
-        told = tuple(ViconSegment(ids.get(s.parent, 0), ids[s.name], (0.0,) * 6, s.name) for s in segments)
-        infos.append(SUBJECT_INFO.encode(SubjectInfo(i, subject, told)))
+        described = tuple(ViconSegment(ids.get(s.parent, 0), ids[s.name], (0.0,) * 6, s.name) for s in segments)
+        infos.append(SUBJECT_INFO.encode(SubjectInfo(i, subject, described)))
         rows += [(i, ids[s.name], *s.pose) for s in segments if s.pose is not None]
     table = np.zeros(len(rows), ROW)
     if rows:

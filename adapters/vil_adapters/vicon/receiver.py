@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 _FACTS_PERIOD_NS: Final = 1 * NS_PER_S
 _CLOCK_TOLERANCE_NS: Final = 100 * NS_PER_MS
-_KEPT_PINGS: Final = 300
+_MAX_ROUND_TRIPS: Final = 300
 _ENOUGH_PINGS: Final = 50
 _NO_TIMECODE: Final = 0xFFFFFFFF
 _MS_PER_S: Final = 1e3
@@ -47,7 +47,7 @@ class FrameClock:
 
     Attributes:
         lost: numbers that never came.
-        period_ticks: of a frame, in ticks of 135 MHz; 0 = not told.
+        period_ticks: of a frame, in ticks of 135 MHz; 0 = unknown.
     """
 
     def __init__(self, *, datagrams: bool = False) -> None:
@@ -95,15 +95,15 @@ class FrameClock:
 
 
 class PingTimes:
-    """Round trips of pings, as far as they tell the time on the wire.
+    """Round trips of pings, as a bound of the transit time.
 
-    The answer waits for the server's next packet, for up to a frame. What the shortest of several
-    seconds takes beyond a frame was certainly spent on the wire; a longer estimate would be kept by the
-    lower envelope that the stamps feed, and not be corrected for long.
+    The answer waits for the server's next packet, for up to a frame. The part of the shortest round trip of several
+    seconds beyond a frame is transit time for certain. A longer estimate would stay in the lower envelope of the
+    stamps, and not be corrected for long.
     """
 
     def __init__(self) -> None:
-        self._round_trips_ns: deque[int] = deque(maxlen=_KEPT_PINGS)
+        self._round_trips_ns: deque[int] = deque(maxlen=_MAX_ROUND_TRIPS)
 
     def add(self, round_trip_ns: int) -> None:
         """Add the round trip of a ping."""
@@ -204,7 +204,7 @@ class ViconReceiver:
         (frame_id, blocks, t_arrival_ns), self._waiting = self._waiting, None
         converter = self._converter
         if converter.describe(blocks):
-            self._tell_subjects()
+            self._report_subjects()
         if SUBJECT_INFO.type not in blocks:
             self._status.counters["undescribed"] += 1
             return
@@ -230,7 +230,7 @@ class ViconReceiver:
             self._warned.add("malformed")
             logger.warning("%s: dropped %s: %s", self._name, what, error)
 
-    def _tell_subjects(self) -> None:
+    def _report_subjects(self) -> None:
         converter = self._converter
         skeletons = [model.name for model in converter.skeletons]
         self._status.facts.update(

@@ -2,7 +2,7 @@
 
 A connection begins with a 24-byte cookie from either side. Then come messages: a 24-byte header
 (length, stamp, sender id, type id, sequence number) and a payload padded to a multiple of 8. What
-the ids mean is told by descriptions, messages of negative type, for each direction on its own.
+the ids mean is defined by descriptions, messages of negative type, for each direction on its own.
 Source: https://github.com/vrpn/vrpn, version 7.38.
 """
 
@@ -106,7 +106,7 @@ def decode_cookie(data: bytes) -> str:
     """Return the version of the peer, such as ``07.38``; minor versions may differ.
 
     Raises:
-        ProtocolError: this is no VRPN peer, or one of another major version.
+        ProtocolError: this is not a VRPN peer, or one of another major version.
     """
     if len(data) != COOKIE_BYTES:
         raise ProtocolError("cookie truncated", offset=len(data), length=COOKIE_BYTES)

@@ -30,8 +30,8 @@ class VrpnConfig(SourceConfigBase):
         default=False,
         description="Ask by UDP to be connected to, as servers older than VRPN 7 want it; not through NAT.",
     )
-    units: _Unit = Field(default="m", description="Unit of the streamed positions; the stream does not tell it.")
-    up_axis: _UpAxis = Field(default="z", description="Up axis of the server; the stream does not tell it.")
+    units: _Unit = Field(default="m", description="Unit of the streamed positions; the stream does not contain it.")
+    up_axis: _UpAxis = Field(default="z", description="Up axis of the server; the stream does not contain it.")
     repeats_mean_lost: bool = Field(
         default=True,
         description="A body that repeats its pose to the bit more than five times is lost; false = it rests, for a "

@@ -98,10 +98,10 @@ async def connect(ip: str, port: int, on_data: OnData, on_made: OnMade, timeout_
 async def call_back(
     ip: str, port: int, on_data: OnData, on_made: OnMade, timeout_s: float
 ) -> tuple[VrpnConnection, int]:
-    """Ask by UDP to be connected to; returns also how many strangers were turned away meanwhile.
+    """Ask by UDP to be connected to; also return how many other peers were rejected before.
 
     Raises:
-        OSError: refused, no route, or nobody connected in time (``TimeoutError``).
+        OSError: refused, no route, or no connection in time (``TimeoutError``).
     """
     loop = asyncio.get_running_loop()
     arrived: asyncio.Future[VrpnConnection] = loop.create_future()

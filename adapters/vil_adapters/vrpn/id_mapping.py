@@ -40,8 +40,8 @@ class ResolvedMessage(NamedTuple):
 class Incoming:
     """Reads what the peer sends.
 
-    Bytes are held back until their message is complete, 64 KiB at most. A stream that went wrong
-    stays wrong, since nothing in it tells where a message begins: connect again.
+    Bytes are held back until their message is complete, 64 KiB at most. A broken stream stays broken, since it does
+    not mark where a message begins: connect again.
 
     Attributes:
         version: the peer's, None before its cookie came.

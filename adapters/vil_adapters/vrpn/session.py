@@ -1,4 +1,4 @@
-"""One run of the VRPN source: what it knows across connections, and what it tells."""
+"""One run of the VRPN source: its state across connections, and its status."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ class VrpnSession:
         self._status = status
         self._resets = ResetReporter(name, emit, status)
         self._frame = VrpnFrame(config.units, config.up_axis)
-        self._roster = TrackerTable(name, self._frame, repeats_mean_lost=config.repeats_mean_lost)
+        self._trackers = TrackerTable(name, self._frame, repeats_mean_lost=config.repeats_mean_lost)
         self._incoming, self._outgoing = Incoming(), Outgoing()
-        self._connected_ns = self._heard_ns = self._pinged_ns = 0
+        self._connected_ns = self._received_ns = self._pinged_ns = 0
         self._emitted_ns = self._facts_ns = now_ns()
         self._seen: set[str] = set()
         self._warned_of: set[str] = set()
         self._speeds_mps: dict[str, float] = {}
         self._undescribed_before = 0
-        self._told_of_malformed = False
+        self._malformed_logged = False
 
     # --- the connection ----------------------------------------------------------------------------
 
@@ -69,14 +69,14 @@ class VrpnSession:
         t_ns = now_ns()
         self._undescribed_before += self._incoming.undescribed
         self._incoming, self._outgoing = Incoming(), Outgoing()
-        self._connected_ns = self._heard_ns = self._pinged_ns = t_ns
+        self._connected_ns = self._received_ns = self._pinged_ns = t_ns
         self._seen.clear()
         link.send(COOKIE)
 
     def disconnected(self, trouble: str) -> None:
         """Record the end of a connection and its reason; the server's clock, that of its computer, may continue."""
         self.trouble = trouble
-        if self._roster.names:
+        if self._trackers.names:
             self._reset("the connection was lost", clock=False)
 
     def on_data(self, data: bytes, t_arrival_ns: int) -> None:
@@ -85,7 +85,7 @@ class VrpnSession:
         Raises:
             ProtocolError: the stream is broken; only a new connection helps.
         """
-        self._heard_ns = t_arrival_ns
+        self._received_ns = t_arrival_ns
         try:
             for heard in self._incoming.feed(data):
                 self.trouble = ""
@@ -96,18 +96,18 @@ class VrpnSession:
     def malformed(self, what: str, error: ProtocolError) -> None:
         """Count it, warn of the first."""
         self._status.counters["malformed"] += 1
-        if not self._told_of_malformed:
-            self._told_of_malformed = True
+        if not self._malformed_logged:
+            self._malformed_logged = True
             logger.warning("%s: %s: %s", self._name, what, error)
 
     def housekeep(self, t_ns: int) -> None:
         """Keep the status true."""
-        lost = self._roster.silent(t_ns)
+        lost = self._trackers.silent(t_ns)
         if lost is not None:
             self._emit(lost)
         self._warn_of_missing(t_ns)
         if t_ns - self._facts_ns >= _FACTS_PERIOD_NS:
-            self._tell_rates(t_ns)
+            self._report_rates(t_ns)
         if t_ns - self._emitted_ns > _WAITING_NS:
             self._status.waiting(self._silence_reason())
 
@@ -116,12 +116,12 @@ class VrpnSession:
         if self._incoming.version is None:
             return "takes connections but says nothing" if t_ns - self._connected_ns > _GREETING_NS else ""
         device = next((name for name in self._incoming.senders.values() if name != CONTROL), None)
-        if device is None or t_ns - self._heard_ns < _PING_AFTER_NS:
+        if device is None or t_ns - self._received_ns < _PING_AFTER_NS:
             return ""
         if t_ns - self._pinged_ns > _PING_AFTER_NS:
             self._pinged_ns = t_ns
             link.send(self._outgoing.describe((device,), (PING,)) + self._outgoing.message(device, PING, t_ns))
-        return "fell silent: is it hung, or the network cut?" if t_ns - self._heard_ns > _DEAD_AFTER_NS else ""
+        return "fell silent: is it hung, or the network cut?" if t_ns - self._received_ns > _DEAD_AFTER_NS else ""
 
     # --- messages ----------------------------------------------------------------------------------
 
@@ -140,11 +140,11 @@ class VrpnSession:
             if self._wanted and name not in self._wanted:
                 self._status.counters["unwanted"] += 1
                 return
-            verdict = self._roster.take(name, pose, heard.t_ns, t_arrival_ns)
+            verdict = self._trackers.take(name, pose, heard.t_ns, t_arrival_ns)
             if verdict is PoseVerdict.CLOCK_JUMPED:
                 self._flush()
                 self._reset("the server's clock jumped", clock=True)
-                verdict = self._roster.take(name, pose, heard.t_ns, t_arrival_ns)
+                verdict = self._trackers.take(name, pose, heard.t_ns, t_arrival_ns)
             if verdict in _DROPS:
                 self._status.counters[_DROPS[verdict]] += 1
         elif heard.kind == VELOCITY:
@@ -155,16 +155,16 @@ class VrpnSession:
             self._status.counters["pongs"] += 1
 
     def _flush(self) -> None:
-        for frame in self._roster.frames():
+        for frame in self._trackers.frames():
             self._emitted_ns = frame.t_arrival_ns
             self._status.running()
             self._emit(frame)
-        self._status.counters["superseded"] = self._roster.superseded
-        self._status.counters["repeated"] = self._roster.repeated
+        self._status.counters["superseded"] = self._trackers.superseded
+        self._status.counters["repeated"] = self._trackers.repeated
         self._status.counters["undescribed"] = self._undescribed_before + self._incoming.undescribed
 
     def _reset(self, reason: str, *, clock: bool) -> None:
-        self._roster.restart(clock=clock)
+        self._trackers.restart(clock=clock)
         self._resets.report(reason, clock=clock)
 
     # --- what people read --------------------------------------------------------------------------
@@ -182,12 +182,12 @@ class VrpnSession:
         announced = {name for name in self._incoming.senders.values() if name != CONTROL}
         return missing_names(missing, sorted(self._seen | announced))
 
-    def _tell_rates(self, t_ns: int) -> None:
+    def _report_rates(self, t_ns: int) -> None:
         elapsed_s = (t_ns - self._facts_ns) / NS_PER_S
         self._facts_ns = t_ns
         facts = self._status.facts
-        facts["subjects"] = list(self._roster.names)
-        facts["rate_hz"] = {name: round(n / elapsed_s, 1) for name, n in self._roster.counts().items()}
+        facts["subjects"] = list(self._trackers.names)
+        facts["rate_hz"] = {name: round(n / elapsed_s, 1) for name, n in self._trackers.counts().items()}
         if self._incoming.version is not None:
             facts["version"] = self._incoming.version
         if self._speeds_mps:

@@ -1,4 +1,4 @@
-"""VRPN source: one connection after another, for as long as it is wanted."""
+"""VRPN source: one connection after another, until it is cancelled."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class VrpnSource:
         except ProtocolError as exc:
             # The server is still the one it was: what is known of its bodies and its clock stays.
             session.malformed("the stream is broken, connecting again", exc)
-            session.trouble = f"sends what is no VRPN: {exc}"
+            session.trouble = f"sends something else than VRPN: {exc}"
         else:
             session.disconnected(trouble)
         finally:

@@ -1,9 +1,8 @@
-"""Which trackers are known, which of them are tracked, and when their poses make a frame.
+"""Table of known trackers: which are tracked, and when their poses make a frame.
 
-VRPN sends bodies one by one and never says that one is lost: the server stops sending it, repeats
-its last pose or sends zeros. So a body counts as lost when others go on for three of its periods
-(or it alone falls silent), when more than five poses in a row are exactly the same, and when its
-pose is exactly zero.
+VRPN sends bodies one by one and never marks one as lost: the server stops sending it, repeats its last pose or sends
+zeros. So a body counts as lost when others continue for three of its periods (or it alone falls silent), when more
+than five poses in a row are exactly the same, and when its pose is exactly zero.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _NOWHERE: Final = TrackerPose(0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
 
 
 class PoseVerdict(Enum):
-    """What became of a pose."""
+    """Result of judging a pose."""
 
     TAKEN = auto()
     DUPLICATE = auto()
@@ -46,7 +45,7 @@ class PoseVerdict(Enum):
 
 @dataclass(slots=True)
 class _Tracker:
-    """What is known of one body; times of the server's clock but ``t_arrival_ns``; ``shown`` is always usable."""
+    """State of one body; times of the server's clock except ``t_arrival_ns``; ``shown`` is always usable."""
 
     pose: TrackerPose
     shown: TrackerPose
@@ -139,15 +138,15 @@ class TrackerTable:
     def frames(self) -> list[SourceFrame]:
         """Return the frames since the call before, oldest first, without those that newer poses replace."""
         groups, self._groups = self._groups, []
-        kept: list[_Group] = []
+        newest: list[_Group] = []
         covered: set[str] = set()
         for group in reversed(groups):
             if group.poses.keys() <= covered:
                 self.superseded += 1
             else:
                 covered |= group.poses.keys()
-                kept.append(group)
-        return [self._frame_of(group) for group in reversed(kept)]
+                newest.append(group)
+        return [self._frame_of(group) for group in reversed(newest)]
 
     def silent(self, t_now_ns: int) -> SourceFrame | None:
         """Return a frame without a tracked body when the last one has just fallen silent."""

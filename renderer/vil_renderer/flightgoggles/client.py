@@ -61,8 +61,8 @@ class FlightGogglesClient(RendererConnection[PoseMessage]):
         )
         self._original = False
         self._opening_sent = 0
-        self._taker = HandoverReader()
-        self._taker_lock = threading.Lock()  # close() may come while receive() runs
+        self._handover = HandoverReader()
+        self._handover_lock = threading.Lock()  # close() may come while receive() runs
 
     # --- the loop's side -----------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ class FlightGogglesClient(RendererConnection[PoseMessage]):
 
     def _ask(self, request: RenderRequest) -> None:
         self._send(PendingRequest(request, self._writer.message(request)), request.frame_id)
-        self._tell_what_is_not_drawn()
+        self._report_undrawn()
 
     def _picture_bytes(self, view: View) -> int:
         width_px, height_px = view.camera.width_px, view.camera.height_px
@@ -84,8 +84,8 @@ class FlightGogglesClient(RendererConnection[PoseMessage]):
 
     def _encode(self, message: PoseMessage, number: int) -> list[bytes]:
         numbered = msgspec.structs.replace(message, ntime=number, utime=number)
-        if numbered.vil is not UNSET and self._taker.nonce:
-            numbered.vil = msgspec.structs.replace(numbered.vil, ring=self._taker.nonce)
+        if numbered.vil is not UNSET and self._handover.nonce:
+            numbered.vil = msgspec.structs.replace(numbered.vil, ring=self._handover.nonce)
         return encode_pose(numbered)
 
     def _send(self, asked: PendingRequest[PoseMessage], number: int) -> None:
@@ -96,7 +96,7 @@ class FlightGogglesClient(RendererConnection[PoseMessage]):
                 oldest, _ = self._in_flight.pop(next(iter(self._in_flight)))
                 self._lose(oldest, "swallowed")
 
-    def _tell_what_is_not_drawn(self) -> None:
+    def _report_undrawn(self) -> None:
         facts = self.status.facts
         if self._writer.without_prefab:
             facts["without_prefab"] = sorted(self._writer.without_prefab)
@@ -138,24 +138,24 @@ class FlightGogglesClient(RendererConnection[PoseMessage]):
         """Return the next answer, None when nothing is waiting."""
         frame = super().receive()
         if frame is None and not self._topics:
-            self._let_go()
+            self._release()
         return frame
 
     def close(self) -> None:
         """Release sockets and shared memory at once; may be called twice."""
         super().close()
-        self._let_go()
+        self._release()
 
-    def _let_go(self) -> None:
-        with self._taker_lock:
-            self._taker.close()
+    def _release(self) -> None:
+        with self._handover_lock:
+            self._handover.close()
 
     def _take(self, parts: list[memoryview], t_image_ns: int) -> RenderedFrame | None:
         header = decode_header(parts[0])
-        with self._taker_lock:
+        with self._handover_lock:
             if self._sockets.closed:
                 return None
-            pictures = self._taker.pictures(header, parts[1:])
+            pictures = self._handover.pictures(header, parts[1:])
         asked = self._accept(header, t_image_ns)
         if asked is None:
             return None
@@ -178,9 +178,9 @@ class FlightGogglesClient(RendererConnection[PoseMessage]):
                 return None
             asked.answered = True
             counters["answered"] += 1
-            self.status.facts["pictures_by"] = self._taker.way
+            self.status.facts["pictures_by"] = self._handover.way
             if header.vil is not UNSET:
-                self._tell_what_it_says(header.vil.info)
+                self._record_info(header.vil.info)
         return asked
 
     def _connected(self, header: ImageHeader, t_image_ns: int) -> None:
@@ -196,8 +196,8 @@ class FlightGogglesClient(RendererConnection[PoseMessage]):
             facts.pop(_HIDDEN_FACT, None)
         self._works()
 
-    def _tell_what_it_says(self, info: Mapping[str, str | float | None]) -> None:
-        """Keep what the renderer tells of itself (lock held); a change of its quality profile is logged."""
+    def _record_info(self, info: Mapping[str, str | float | None]) -> None:
+        """Record the renderer's information (lock held); a change of its quality profile is logged."""
         before = self.status.facts.get(_INFO_FACT, {})
         self.status.facts[_INFO_FACT] = dict(islice(info.items(), _INFO_LIMIT))
         profile, wanted = info.get("profile"), info.get("profile_wanted")

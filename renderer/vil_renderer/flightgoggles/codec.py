@@ -172,7 +172,7 @@ def decode_header(frame: bytes | memoryview) -> ImageHeader:
         raise ProtocolError(f"metadata lists {count} cameras and other numbers of indexes or channels")
     if header.vil is not UNSET:
         _check_version(header.vil.v)
-        if any(told and len(told) != count for told in (header.vil.sizes, header.vil.formats)):
+        if any(given and len(given) != count for given in (header.vil.sizes, header.vil.formats)):
             raise ProtocolError("metadata gives size or format of some pictures only")
         if not all(map(PIXEL_FORMATS.__contains__, header.vil.formats)):
             raise ProtocolError(f"the formats {header.vil.formats} are not all known")
@@ -180,7 +180,7 @@ def decode_header(frame: bytes | memoryview) -> ImageHeader:
 
 
 def decode_pictures(header: ImageHeader, parts: Sequence[bytes | memoryview]) -> tuple[WireView, ...]:
-    """Read the parts that follow; what names no format tells grey from colour by the byte count.
+    """Read the parts that follow; without a format the byte count distinguishes grey from colour.
 
     Raises:
         ProtocolError: they are not what the metadata announces.

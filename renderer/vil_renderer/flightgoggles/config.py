@@ -32,8 +32,8 @@ class FlightGogglesConfig(ConnectionConfig):
         default=8,
         ge=1,
         le=MAX_IMAGE_BYTES >> 20,
-        description="Largest picture in MiB (3 bytes per pixel, optical flow 9); whoever sends more is cut off before "
-        "it takes memory.",
+        description="Largest picture in MiB (3 bytes per pixel, optical flow 9); a peer that sends more is cut "
+        "off before it takes memory.",
     )
     vehicle_prefab: str = Field(
         default="Blackeagle", description="Model of vehicles that name none; empty = they are not sent as objects."

@@ -305,12 +305,12 @@ def read_answer(
 
 
 def _read_surfaces(
-    told: Sequence[SurfaceMessage] | UnsetType, request: RenderRequest
+    surfaces: Sequence[SurfaceMessage] | UnsetType, request: RenderRequest
 ) -> tuple[NearSurface, ...] | None:
     """Return the surfaces near the cameras, None when the renderer sends none; impossible ones are left out."""
-    if told is UNSET:
+    if surfaces is UNSET:
         return None
-    known = [s for s in told if s.camera < len(request.views) and _is_surface(s)]
+    known = [s for s in surfaces if s.camera < len(request.views) and _is_surface(s)]
     p_m, _ = unity_to_enu_flu(np.array([s.position for s in known]).reshape(-1, 3), _NO_TURN)
     normals, _ = unity_to_enu_flu(np.array([s.normal for s in known]).reshape(-1, 3), _NO_TURN)
     return tuple(
@@ -319,8 +319,8 @@ def _read_surfaces(
     )
 
 
-def _is_surface(told: SurfaceMessage) -> bool:
-    return max(map(abs, told.position)) < _FARTHEST_M and abs(math.hypot(*told.normal) - 1.0) < _UNIT_TOLERANCE
+def _is_surface(surface: SurfaceMessage) -> bool:
+    return max(map(abs, surface.position)) < _FARTHEST_M and abs(math.hypot(*surface.normal) - 1.0) < _UNIT_TOLERANCE
 
 
 def _is_plain(view: View, first: CameraModel) -> bool:

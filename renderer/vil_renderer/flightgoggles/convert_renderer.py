@@ -89,12 +89,12 @@ _LARGEST: Final = 1e7
 
 @dataclass(frozen=True, slots=True)
 class RenderedRequest:
-    """What a renderer made of one request.
+    """Result of one request to a renderer.
 
     Attributes:
         images: of the due views, each with the :class:`View` that was handed in.
-        range_m: downward range, None = nothing within 20 m. near: surfaces, None = they are not told.
-        info: what is worth telling about the renderer; ``renderer`` is its name.
+        range_m: downward range, None = nothing within 20 m. near: surfaces, None = not available.
+        info: of the renderer, for the status; ``renderer`` is its name.
     """
 
     images: tuple[RenderedImage, ...]
@@ -180,20 +180,20 @@ def _camera_model(name: str, extended: ExtendedCamera) -> CameraModel:
     )
 
 
-def _read_distortion(told: DistortionMessage) -> Distortion:
-    model = _LENSES.get(told.model)
+def _read_distortion(message: DistortionMessage) -> Distortion:
+    model = _LENSES.get(message.model)
     if model is None:
-        raise ProtocolError(f"no lens is {told.model!r}; known: {', '.join(sorted(_LENSES))}")
-    if len(told.coefficients) != _COEFFICIENTS[model]:
-        raise ProtocolError(f"{model} has {_COEFFICIENTS[model]} coefficients, not {len(told.coefficients)}")
-    return Distortion(model, tuple(told.coefficients))
+        raise ProtocolError(f"unknown lens {message.model!r}. Known: {', '.join(sorted(_LENSES))}")
+    if len(message.coefficients) != _COEFFICIENTS[model]:
+        raise ProtocolError(f"{model} has {_COEFFICIENTS[model]} coefficients, not {len(message.coefficients)}")
+    return Distortion(model, tuple(message.coefficients))
 
 
-def _read_lighting(told: LightingMessage | UnsetType) -> Lighting | None:
-    if told is UNSET:
+def _read_lighting(message: LightingMessage | UnsetType) -> Lighting | None:
+    if message is UNSET:
         return None
-    lamps = {name: LampState(lamp.power, lamp.colour) for name, lamp in told.lamps.items()}
-    return Lighting(None if told.time is UNSET else told.time, lamps)
+    lamps = {name: LampState(lamp.power, lamp.colour) for name, lamp in message.lamps.items()}
+    return Lighting(None if message.time is UNSET else message.time, lamps)
 
 
 def _camera_name(camera_id: str, modality: Modality | None) -> str:
@@ -270,7 +270,7 @@ def write_answer(
 ) -> tuple[ImageHeader, list[PixelImage]]:
     """Return the metadata for clients of v1 to v3, and the images in the form that they parse.
 
-    Our own client gets every picture as it is. Others get grey with one byte per pixel (v1) or three (v2, v3),
+    Our own client gets every image unchanged. Others get grey with one byte per pixel (v1) or three (v2, v3),
     depth as 16 bits (to v1 as grey), and everything else as colours.
 
     Raises:
@@ -282,14 +282,7 @@ def write_answer(
     for image in images:
         if not FORMAT_OF[image.view.modality].fits(image.pixels, image.valid):
             raise RendererError(f"{image.view.key!r}: {image.pixels.dtype} {image.pixels.shape} was drawn")
-    if message.vil is UNSET:
-        outgoing = [
-            _for_strangers(message, message.cameras[i], image) for i, image in zip(indexes, images, strict=True)
-        ]
-    else:
-        outgoing = [
-            _Outgoing(PixelImage(i.pixels, i.valid), FORMAT_OF[i.view.modality], i.view.modality) for i in images
-        ]
+    outgoing = [_outgoing(message, message.cameras[i], image) for i, image in zip(indexes, images, strict=True)]
     first = views[0].camera
     stamp = message.stamp
     info = dict(drawn.info)
@@ -340,9 +333,11 @@ class _Outgoing(NamedTuple):
     shown: Modality
 
 
-def _for_strangers(message: PoseMessage, camera: FlightGogglesCamera, image: RenderedImage) -> _Outgoing:
-    """Return a picture as the clients of v1 to v3 parse it."""
+def _outgoing(message: PoseMessage, camera: FlightGogglesCamera, image: RenderedImage) -> _Outgoing:
+    """Return an image unchanged for our own client, else as the clients of v1 to v3 parse it."""
     modality, pixels, narrow = image.view.modality, image.pixels, message.ntime is UNSET
+    if message.vil is not UNSET:
+        return _Outgoing(PixelImage(pixels, image.valid), FORMAT_OF[modality], modality)
     if modality is Modality.DEPTH and camera.outputShaderType == _COMPRESSED_DEPTH:
         return _Outgoing(PixelImage(depth_to_grey(pixels)), RGB8, Modality.RGB)
     if modality is Modality.DEPTH and not narrow:

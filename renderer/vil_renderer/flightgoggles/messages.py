@@ -114,7 +114,7 @@ class DistortionMessage(Struct, kw_only=True):
 
 
 class EffectsMessage(Struct, kw_only=True):
-    """What sensor and lens add to the picture (``vil_bridge.core.camera_model.Effects``)."""
+    """Effects of sensor and lens on the image (``vil_bridge.core.camera_model.Effects``)."""
 
     shutter: _Share = 0.0
     exposure_ev: Annotated[float, Meta(ge=-20.0, le=20.0)] = 0.0
@@ -125,7 +125,7 @@ class EffectsMessage(Struct, kw_only=True):
 
 
 class ExtendedCamera(Struct, kw_only=True):
-    """What the original camera cannot say, in the order of ``cameras``.
+    """Properties that the original camera message lacks, in the order of ``cameras``.
 
     ``pinhole`` is fx, fy, cx, cy in pixels, integers being pixel centres and y pointing down; without it the
     principal point is the picture's centre and ``fov`` gives the focal length. ``reach`` asks for the surfaces this
@@ -203,7 +203,7 @@ class PoseExtension(Struct, kw_only=True):
 
 
 class _Stamped(Struct, kw_only=True):
-    """What request and answer share: ``ntime`` is opaque to the renderer, v1 has ``utime`` instead."""
+    """Common part of request and answer: ``ntime`` is opaque to the renderer, v1 has ``utime`` instead."""
 
     ntime: _Int64 | UnsetType = UNSET
     utime: _Int64 | UnsetType = UNSET
@@ -217,7 +217,7 @@ class _Stamped(Struct, kw_only=True):
 
 
 class PoseMessage(_Stamped, kw_only=True):
-    """What the client asks for."""
+    """Request of the client."""
 
     camWidth: _Side
     camHeight: _Side
@@ -249,7 +249,7 @@ class SurfaceMessage(Struct, kw_only=True):
 
 
 class RingMessage(Struct, kw_only=True):
-    """Where the renderer's shared memory is (``vil_bridge.protocols.shared_memory.RingAddress``)."""
+    """Address of the renderer's shared memory (``vil_bridge.protocols.shared_memory.RingAddress``)."""
 
     pid: Annotated[int, Meta(ge=1, le=2**31 - 1)]
     fd: Annotated[int, Meta(ge=0, le=2**31 - 1)]

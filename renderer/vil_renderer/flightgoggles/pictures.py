@@ -30,7 +30,7 @@ class PixelImage(NamedTuple):
 
 
 class ImageLayout(NamedTuple):
-    """What a picture's bytes are."""
+    """Layout of an image's bytes."""
 
     form: PixelFormat
     width: int

@@ -42,7 +42,7 @@ _IMAGE_HWM: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class FlightGogglesServerConfig:
-    """Where the client listens and which renderer to imitate.
+    """Address of the client, and the renderer to imitate.
 
     Attributes:
         newest_only: draw the newest waiting pose (v1, v2.0.4); False = all, in order (v2.0.5).
@@ -114,7 +114,7 @@ class _Session:
         self._poses.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
         self._poses.setsockopt(zmq.RCVHWM, _NEWEST_HWM if config.newest_only else _FIFO_HWM)
         self._images.setsockopt(zmq.SNDHWM, _IMAGE_HWM)
-        self._images.setsockopt(zmq.XPUB_NODROP, 1)  # a full queue is told, not passed over
+        self._images.setsockopt(zmq.XPUB_NODROP, 1)  # a full queue raises zmq.Again
         self._images.setsockopt(zmq.SNDTIMEO, 0 if config.newest_only else _POLL_MS)
         self._poses.subscribe(TOPIC)
         self._monitor = self._poses.get_monitor_socket(zmq.EVENT_DISCONNECTED)
@@ -130,9 +130,9 @@ class _Session:
         self._images.close(linger=0)
 
     def run(self, stop: threading.Event) -> None:
-        """Answer until told to stop, or until the client has gone or been silent for ``reset_s``.
+        """Answer until stopped, or until the client has gone or been silent for ``reset_s``.
 
-        What waits when a client goes, poses and pictures, is for nobody: the next client must not see it.
+        Poses and images that wait when a client goes are dropped: the next client must not see them.
         """
         reset_s = self._config.reset_s
         heard_ns: int | None = None
@@ -182,7 +182,7 @@ class _Session:
         except ProtocolError as exc:
             self._count_error("malformed", exc)
         except (RendererError, ArithmeticError, LookupError, MemoryError, ValueError) as exc:
-            # Numbers that nobody thought of fail their own request, not the process.
+            # Unexpected numbers fail their own request, not the process.
             self._count_error("failed", exc)
         else:
             self._counters[self._send(frames, stop)] += 1

@@ -78,7 +78,7 @@ def matrix_from_unity(values: Sequence[float | None]) -> Transform:
     """Invert :func:`matrix_to_unity`; the newest results are cached, since clients repeat their matrices.
 
     Raises:
-        ProtocolError: the matrix is no pose, as one that was never set.
+        ProtocolError: the matrix is not a pose, for example was never set.
     """
     return _pose_of(tuple(values))
 

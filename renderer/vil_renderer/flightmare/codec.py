@@ -249,8 +249,8 @@ def depth_from_wire(data: Part, width_px: int, height_px: int) -> npt.NDArray[np
     """
     _check_size(data, 4 * width_px * height_px)
     share = np.frombuffer(data, "<f4").reshape(height_px, width_px)[::-1]
-    kept: npt.NDArray[np.float32] = np.where(share < 1.0, np.maximum(share, 0.0), np.float32(1.0))
-    return kept
+    clipped: npt.NDArray[np.float32] = np.where(share < 1.0, np.maximum(share, 0.0), np.float32(1.0))
+    return clipped
 
 
 def _check_size(data: Part, wanted: int) -> None:

@@ -19,7 +19,7 @@ class FlightmareConfig(ConnectionConfig):
     dialect: Literal["master", "2022", "agile_autonomy"] = Field(
         default="master",
         description="Which program listens: master (flightmare), 2022 (agile_flight), or agile_autonomy; "
-        "nothing on the wire tells.",
+        "the messages do not contain it.",
     )
     scene_id: int = Field(default=1, ge=0, le=99, description="Scene to load, by the program's own numbers.")
     object_csv: str = Field(
@@ -45,7 +45,7 @@ class FlightmareConfig(ConnectionConfig):
         default=8,
         ge=1,
         le=MAX_IMAGE_BYTES >> 20,
-        description="Largest picture in MiB (4 bytes per pixel of depth); whoever sends more is cut off.",
+        description="Largest picture in MiB (4 bytes per pixel of depth); a peer that sends more is disconnected.",
     )
     bone_prefab: str = Field(
         default="",

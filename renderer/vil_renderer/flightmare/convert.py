@@ -69,7 +69,7 @@ _LAYER_OF: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SceneSetup:
-    """What the settings fix: a renderer must see them again before any of this changes.
+    """Part of the scene that the settings fix: a renderer needs new settings before any of it changes.
 
     Attributes:
         carriers: of each vehicle its name and cameras, every camera with its layers.

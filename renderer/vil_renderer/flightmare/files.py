@@ -35,7 +35,7 @@ _MAX_CSV_BYTES: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PointCloudBox:
-    """What a point cloud covers: cells with centres from origin - range / 2 + resolution / 2 on.
+    """Volume of a point cloud: cells with centres from origin - range / 2 + resolution / 2 on.
 
     Attributes:
         origin_m: its centre, shape (3,), world. range_m: its lengths, shape (3,). resolution_m: of a cell; a cell
@@ -54,7 +54,7 @@ clients wait for the file to exist. Runs in a thread of its own; raises Renderer
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Where files named by a client may lie. ``anywhere``: outside it too."""
+    """Folder of the files that a client may name. ``anywhere``: outside it too."""
 
     path: Path
     anywhere: bool = False
@@ -63,12 +63,12 @@ class Folder:
         """Return the path of a file that a client names.
 
         Raises:
-            ProtocolError: it lies outside the folder, or is no file name.
+            ProtocolError: it lies outside the folder, or is not a file name.
         """
         try:
             found = (self.path / name).resolve()
         except (ValueError, OSError, RuntimeError) as exc:
-            raise ProtocolError(f"{name[:80]!r} is no file name: {exc}") from None
+            raise ProtocolError(f"{name[:80]!r} is not a file name: {exc}") from None
         if not (self.anywhere or found.is_relative_to(self.path.resolve())):
             raise ProtocolError(f"{name[:80]!r} lies outside the renderer's folder")
         return found

@@ -1,4 +1,4 @@
-"""Which pictures a frame holds, in which order and of which size: both ends compute it from the settings."""
+"""Images of a frame, their order and sizes: both ends compute them from the settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AGILE_FAR_M: Final = 1000.0
 
 
 class Layer(Enum):
-    """What a picture shows; the three beside the colours come in this order."""
+    """Content of an image; the three after the colours come in this order."""
 
     COLOUR = auto()
     DEPTH = auto()

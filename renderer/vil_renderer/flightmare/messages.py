@@ -55,7 +55,7 @@ MAX_PARTS: Final = 2 + 4 * MAX_VEHICLES * MAX_CAMERAS
 NO_OBJECTS: Final = "/dev/null"
 """An ``object_csv`` without a line, which the program of 2022 can open; it dies of an empty path."""
 LAYERS: Final = 3
-"""Beside the colours: depth, segmentation, optical flow, always in this order."""
+"""After the colours: depth, segmentation, optical flow, always in this order."""
 
 Vec3: TypeAlias = tuple[float, float, float]
 Quat: TypeAlias = tuple[float, float, float, float]
@@ -83,7 +83,7 @@ class Dialect(StrEnum):
 
 
 class _AnyCamera(Struct, kw_only=True):
-    """What cameras of both kinds have; ``fov`` is vertical, degrees; ``T_BC`` places it on the body."""
+    """Properties of cameras of both kinds; ``fov`` is vertical, degrees; ``T_BC`` places it on the body."""
 
     ID: _Name
     channels: int = 3
@@ -224,7 +224,7 @@ class ReadyMessage(Struct, kw_only=True):
 
 
 class VehicleStateMessage(Struct, kw_only=True):
-    """What a frame says of one vehicle."""
+    """State of one vehicle in a frame."""
 
     collision: bool
     lidar_ranges: Annotated[list[float], Meta(max_length=MAX_BEAMS)]

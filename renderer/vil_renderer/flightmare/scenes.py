@@ -1,4 +1,4 @@
-"""What the scene numbers of each dialect mean, and which of our scenes stands in for them."""
+"""Scenes of the numbers of each dialect, and our most similar scenes."""
 
 from __future__ import annotations
 

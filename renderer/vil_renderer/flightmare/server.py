@@ -79,7 +79,7 @@ _NO_NUMBER: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class FlightmareServerConfig:
-    """Where the client listens, and what it may do to our disk.
+    """Address of the client, and its access to the disk.
 
     Attributes:
         folder: of point clouds that it asks for and lists of objects that it names; None = neither.
@@ -99,7 +99,7 @@ class FlightmareServerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Senses:
-    """What a renderer can do beyond pictures; None = it cannot, and says nothing.
+    """Abilities of a renderer beyond images; None = not available.
 
     Attributes:
         load_scene: change to the scene of this name; raises RendererError.
@@ -196,7 +196,7 @@ class _Server:
         self._clouds.close()
 
     def run(self) -> None:
-        """Answer until told to stop."""
+        """Answer until stopped."""
         while not self._stop.is_set():
             self._read_subscriptions()
             self._forget_who_went()
@@ -261,7 +261,7 @@ class _Server:
         except ProtocolError as exc:
             self._count_error("malformed", exc)
         except (RendererError, ArithmeticError, LookupError, MemoryError, ValueError) as exc:
-            # Numbers that nobody thought of fail their own request, not the process.
+            # Unexpected numbers fail their own request, not the process.
             self._count_error("failed", exc)
 
     # --- requests ------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def test_bvh_positions_of_other_joints_replace_their_offset(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("HIERARCHY", "HIER", ":1: is no BVH"),
+        ("HIERARCHY", "HIER", ":1: is not a BVH"),
         ("CHANNELS 6", "CHANNELS 5", ":5: CHANNELS wants"),
         ("Xposition", "Wposition", ":5: CHANNELS wants"),
         ("OFFSET 0.0 10.0 0.0", "OFFSET 0.0 ten 0.0", ":8: OFFSET wants"),
@@ -298,7 +298,7 @@ def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="set format to one of euroc, tum, bvh"):
         open_recording(write(tmp_path, "take.xyz", ""))
     (tmp_path / "bad.bvh").write_bytes(b"HIERARCHY\xff\xfe")
-    with pytest.raises(ConfigError, match="no text file"):
+    with pytest.raises(ConfigError, match="not a text file"):
         open_recording(tmp_path / "bad.bvh")
     (tmp_path / "bad.csv.gz").write_bytes(gzip.compress(b"1,2,3" * 1000)[:40])
     with pytest.raises(ConfigError, match="cannot be read"):

@@ -58,7 +58,7 @@ def test_marker_tables(tmp_path: Path, name: str, text: str) -> None:
         ("a.trc", TRC.replace("mm", "furlongs"), ":3: .*furlongs.*unit_m"),
         ("a.trc", TRC.replace("0.01\t1001", "0.00\t1001"), ":8: time"),
         ("a.trc", TRC.replace("1001", "x"), ":8: .*'x'"),
-        ("a.trc", TRC.replace("PathFileType", "Path"), ":1: is no TRC"),
+        ("a.trc", TRC.replace("PathFileType", "Path"), ":1: is not a TRC"),
         ("a.csv", NEXUS.replace("100,", "fast,", 1), ":2: expected the frame rate"),
         ("a.csv", NEXUS.replace("anna:HEAD", "").replace("anna:TOE", ""), "0 markers are named"),
         ("a.csv", NEXUS.replace("1001", "x"), ":7: .*'x'"),
@@ -110,7 +110,7 @@ def test_a_broken_c3d_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="unit_m"):
         open_recording(c3d_file(tmp_path / "odd.c3d", units="ells"))
     (tmp_path / "many.c3d").write_bytes((CORPORA / "c3d" / "labels_of_many_dimensions").read_bytes())
-    with pytest.raises(ConfigError, match="LABELS is no list of names"):
+    with pytest.raises(ConfigError, match="LABELS is not a list of names"):
         open_recording(tmp_path / "many.c3d")
 
 
