@@ -147,6 +147,7 @@ class StreamRig:
         """Hand a picture to the relay thread of its camera."""
         relay = self._relays[made.camera]
         relay.jobs.put(lambda: relay.sink.offer(made, pixels))
+        relay.jobs.put(relay.sink.flush)
 
     def failed(self, camera: str = "front") -> BaseException | None:
         """What ended the relay thread."""

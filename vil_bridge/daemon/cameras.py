@@ -17,8 +17,7 @@ from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 from vil_bridge.pipeline.assignment import RendererPreference
-from vil_bridge.pipeline.camera_relay import CameraRelay
-from vil_bridge.pipeline.fan_out import FanOut
+from vil_bridge.pipeline.camera_relay import CameraRelay, FanOut
 from vil_bridge.pipeline.frame_ledger import FrameLedger, LedgerSink
 from vil_bridge.web.live.previews import SHOWN, PreviewTap, shown_jpeg
 from vil_bridge.world.world import World
@@ -66,9 +65,10 @@ class CameraRunner:
         )
         self.fan = FanOut((self.sink,))
         outputs.connect(lambda: camera_info(self.camera), self.fan)
-        self.tap = PreviewTap(next((str(m) for m in config.modalities if m in SHOWN), None))
-        # Pages look on: what only they see is no row of the ledger.
-        self.sinks = FanOut((LedgerSink(self.fan, self.ledger), self.tap))
+        # What only pages see is not a row of the ledger.
+        self.sinks = FanOut((LedgerSink(self.fan, self.ledger),))
+        shown = next((str(m) for m in config.modalities if m in SHOWN), None)
+        self.tap = PreviewTap(shown, self.sinks.add, self.sinks.remove)
         report_contact = contact_reporter(name, config, bridge, vehicles)
         self.relay = CameraRelay(self.camera, world, self.sinks, self.ledger, self.meter, report_contact)
         self.details = self._details(bridge)

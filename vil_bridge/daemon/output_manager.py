@@ -16,7 +16,7 @@ from vil_bridge.core.bulkhead import Bulkhead, describe
 from vil_bridge.core.errors import SinkError, VilBridgeError
 from vil_bridge.core.ports import CameraInfo, FrameSink, Output, WorldView
 from vil_bridge.core.supervisor import Status, supervise
-from vil_bridge.pipeline.fan_out import FanOut
+from vil_bridge.pipeline.camera_relay import FanOut
 
 __all__ = ["OutputManager"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,14 +12,25 @@ import numpy as np
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.render_margin import rendered_model
 from vil_bridge.core.types import CameraModel, Modality, TrackingState
-from vil_bridge.pipeline.display_times import DisplayTimes
 from vil_bridge.pipeline.warp.compensator import Method, PlaneDepth
+from vil_bridge.pipeline.warp.plane_fit import FittedPlane
 from vil_bridge.pipeline.warp.rolling_shutter import knot_offsets_ns
 from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 from vil_bridge.world.prediction import PredictedPose
 from vil_bridge.world.world import World
 
-__all__ = ["COMPENSATED", "IN_FLIGHT", "RAW", "T_FLU_OPTICAL", "WORLD", "BridgeCamera", "CameraPose", "RunningDelay"]
+__all__ = [
+    "COMPENSATED",
+    "IN_FLIGHT",
+    "RAW",
+    "T_FLU_OPTICAL",
+    "WORLD",
+    "BridgeCamera",
+    "CameraPose",
+    "DisplayTarget",
+    "DisplayTimes",
+    "RunningDelay",
+]
 
 WORLD: Final = "world"
 """Actor name of cameras that stand still."""
@@ -31,7 +43,7 @@ COMPENSATED: Final = "compensated"
 T_FLU_OPTICAL: Final = Transform(
     np.zeros(3), q_from_matrix(np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]]))
 )
-
+_AGREED_FRAMES: Final = 8
 
 IN_FLIGHT: Final = (
     "T_body_camera",
@@ -42,6 +54,43 @@ IN_FLIGHT: Final = (
     "max_age_ns",
 )
 """What of a camera may change while it looks."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DisplayTarget:
+    """What the pictures of one frame are shown for, the same for both cameras of a stereo pair.
+
+    Attributes:
+        t_ns: the instant.
+        carriers: poses of the carrier over the readout, that of ``t_ns`` in the middle.
+        plane: the homography's, in the axes of the carrier at the pose rendered for; None = none was looked for.
+        mode: what to do, which is less than configured where ``fallback`` says why.
+        fallback: why the frame is not warped, or not as configured; empty = it is.
+    """
+
+    t_ns: int
+    carriers: tuple[PredictedPose, ...]
+    mode: Method
+    plane: FittedPlane | None
+    fallback: str
+
+
+class DisplayTimes:
+    """Agreements on the newest frames; the two relays of a stereo pair share one, and who comes first decides."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made: dict[int, DisplayTarget] = {}
+
+    def of(self, frame_id: int, decide: Callable[[], DisplayTarget]) -> DisplayTarget:
+        """The agreement on a frame."""
+        with self._lock:
+            made = self._made.get(frame_id)
+            if made is None:
+                made = self._made[frame_id] = decide()
+                if len(self._made) > _AGREED_FRAMES:
+                    del self._made[next(iter(self._made))]
+            return made
 
 
 class RunningDelay:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.bounded_queue import BoundedQueue
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.pixel_formats import empty_picture
@@ -26,14 +25,13 @@ from vil_bridge.core.types import (
 )
 from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, RunningDelay
-from vil_bridge.pipeline.compensation import Compensation, RenderedPose, WarpedFrame
+from vil_bridge.pipeline.compensation import Compensation, HeaderWriter, RenderedPose, WarpedFrame
 from vil_bridge.pipeline.frame_ledger import FrameLedger
-from vil_bridge.pipeline.frozen import PictureFreeze
-from vil_bridge.pipeline.header_writer import HeaderWriter
 from vil_bridge.pipeline.poll_thread import POLL_MS
+from vil_bridge.pipeline.renderer_load import PictureFreeze
 from vil_bridge.world.world import World
 
-__all__ = ["CameraRelay"]
+__all__ = ["CameraRelay", "FanOut"]
 
 _SHOWN: Final = (Modality.RGB, Modality.GRAY, Modality.RGBA)
 """What people can look at."""
@@ -93,9 +91,7 @@ class CameraRelay:
         self._feel = feel
         self.headers = HeaderWriter(camera, world)
         self._compensation = Compensation(camera, world)
-        self._delay_line: BoundedQueue[_Waiting] = BoundedQueue(
-            _LINE_LIMIT, on_drop=lambda _: self._drop("delay_line_full")
-        )
+        self._delay_line: deque[_Waiting] = deque()
         self._lock = threading.Lock()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._last_frame_id = 0
@@ -125,7 +121,10 @@ class CameraRelay:
                 self._drop("overtaken")
                 return
             self._last_frame_id = frame.request.frame_id
-            self._delay_line.enqueue(_Waiting(self._due_ns(frame), frame, images, self._newest_drawn))
+            if len(self._delay_line) >= _LINE_LIMIT:
+                self._delay_line.popleft()
+                self._drop("delay_line_full")
+            self._delay_line.append(_Waiting(self._due_ns(frame), frame, images, self._newest_drawn))
             self._newest_drawn = RenderedPose(images[0].view.T_world_camera, images[0].view.t_pose_ns)
         if self._feel is not None:
             self._feel(frame)
@@ -154,22 +153,22 @@ class CameraRelay:
         """Process what is due; returns milliseconds until the next call is useful at the latest."""
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._wake_fd)
-        self._sink.flush()
-        self._ledger.settle()
         blank_ns, self._blank_requested_ns = self._blank_requested_ns, None
         if blank_ns is not None:
             self._deliver_blank(blank_ns)
         waiting = self._pop_due()
         if waiting is not None:
             self._process(waiting)
+        self._sink.flush()
+        self._ledger.settle()
         due_ns = self.due_ns
         return POLL_MS if due_ns is None else min(POLL_MS, max(0, (due_ns - now_ns() + 999_999) // 1_000_000))
 
     @property
     def due_ns(self) -> int | None:
         """When the delay of the oldest waiting frame is over, None = none waits."""
-        oldest = self._delay_line.peek()
-        return None if oldest is None else oldest.due_ns
+        with self._lock:
+            return self._delay_line[0].due_ns if self._delay_line else None
 
     def close(self) -> None:
         """Release the descriptor; the relay must not be used again."""
@@ -177,11 +176,11 @@ class CameraRelay:
 
     def _pop_due(self) -> _Waiting | None:
         newest = None
-        with self._lock:  # nothing is added, and so dropped, between peek and pop
-            while (due_ns := self.due_ns) is not None and due_ns <= now_ns():
+        with self._lock:
+            while self._delay_line and self._delay_line[0].due_ns <= now_ns():
                 if newest is not None:
                     self._drop("superseded")
-                newest = self._delay_line.pop()
+                newest = self._delay_line.popleft()
         return newest
 
     def _drop(self, reason: str) -> None:
@@ -256,3 +255,48 @@ class CameraRelay:
         self.headers.complete(header, stamps)
         self._sink.offer(header, pixels)
         self.delivered[f"{header.modality}/{header.variant}"] += 1
+
+
+class FanOut:
+    """A :class:`~vil_bridge.core.ports.FrameSink` that hands each picture to those that want its kind.
+
+    Sinks come and go while pictures flow, from any thread: one that was removed is not called any more.
+    """
+
+    def __init__(self, sinks: Sequence[FrameSink]) -> None:
+        self._sinks = tuple(sinks)
+        self._lock = threading.RLock()
+
+    def add(self, sink: FrameSink) -> None:
+        """From its next picture on."""
+        with self._lock:
+            if sink not in self._sinks:
+                self._sinks = (*self._sinks, sink)
+
+    def remove(self, sink: FrameSink) -> None:
+        """Closing it is left to the caller."""
+        with self._lock:
+            self._sinks = tuple(s for s in self._sinks if s is not sink)
+
+    def wanted(self, modality: str, variant: str) -> bool:
+        """Whether anybody wants this kind."""
+        return any(sink.wanted(modality, variant) for sink in self._sinks)
+
+    def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
+        """Hand a picture over."""
+        with self._lock:
+            for sink in self._sinks:
+                if sink.wanted(*header.kind):
+                    sink.offer(header, pixels)
+
+    def flush(self) -> None:
+        """Let all send what became possible."""
+        with self._lock:
+            for sink in self._sinks:
+                sink.flush()
+
+    def close(self) -> None:
+        """Close all."""
+        with self._lock:
+            for sink in self._sinks:
+                sink.close()

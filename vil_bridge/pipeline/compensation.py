@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
+from vil_bridge.core.frame_header import FrameHeader, FrameStamps, HeaderPose
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.types import ImageArray, Landmark, Modality, RenderedImage, TrackingState, View
-from vil_bridge.pipeline.camera import BridgeCamera, CameraPose
-from vil_bridge.pipeline.display_times import DisplayTarget
+from vil_bridge.core.types import (
+    ImageArray,
+    Landmark,
+    Modality,
+    RenderedFrame,
+    RenderedImage,
+    RenderRequest,
+    Stamps,
+    TrackingState,
+    View,
+)
+from vil_bridge.pipeline.camera import COMPENSATED, BridgeCamera, CameraPose, DisplayTarget
 from vil_bridge.pipeline.warp.compensator import Compensator
-from vil_bridge.pipeline.warp.frame_warp import FrameWarp
+from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
 from vil_bridge.pipeline.warp.modality_remap import FlowHistory
 from vil_bridge.pipeline.warp.rolling_shutter import ShutterPoses
 from vil_bridge.world.world import World
 
-__all__ = ["Compensation", "RenderedPose", "WarpedFrame"]
+__all__ = ["Compensation", "HeaderWriter", "RenderedPose", "WarpedFrame"]
 
 _LEAST_DEPTH_M: Final = 0.1
 
@@ -44,41 +56,54 @@ class WarpedFrame:
     ) -> None:
         self.agreed = agreed
         self.view = view
-        sight = camera.sight
-        self.exposure = ShutterPoses(tuple(camera.mounted(carrier.T_world_body) for carrier in agreed.carriers))
+        poses = tuple(camera.mounted(carrier.T_world_body) for carrier in agreed.carriers)
+        self.exposure = ShutterPoses(poses or (view.T_world_camera,))
+        self._camera = camera
+        self._compensator = compensator
+        self._depth = depth
+        self._flow = flow
+
+    @cached_property
+    def _raw(self) -> FrameWarp:
+        T_world_render = self.view.T_world_camera
+        return FrameWarp(self._camera.sight, T_world_render, ShutterPoses((T_world_render,)), "none", depth=self._depth)
+
+    @cached_property
+    def _compensated(self) -> FrameWarp:
+        agreed, camera = self.agreed, self._camera
         plane = None if agreed.plane is None else agreed.plane.seen_from(camera.T_body_optical)
         if plane is not None and plane.d_m < _LEAST_DEPTH_M:
             plane = None
-        self._camera = camera
-        self._warps = (
-            FrameWarp(sight, view.T_world_camera, ShutterPoses((view.T_world_camera,)), "none", depth=depth),
-            compensator.frame(sight, view.T_world_camera, self.exposure, agreed.mode, depth, plane),
-        )
-        self._flow = flow
+        T_world_render = self.view.T_world_camera
+        return self._compensator.frame(camera.sight, T_world_render, self.exposure, agreed.mode, self._depth, plane)
 
     @property
     def pose(self) -> CameraPose:
         """Where the camera is at the instant shown; where it was rendered for when nothing is warped."""
-        if self._warps[True].method == "none":
+        if self.agreed.mode == "none":
             return CameraPose(self.view.T_world_camera, self.view.t_pose_ns, self.view.pose_method, None)
         carrier = self.agreed.carriers[len(self.agreed.carriers) // 2]
         return CameraPose(self.exposure.middle, self.agreed.t_ns, carrier.method, carrier.imu_age_ns)
 
     def picture(self, image: RenderedImage, *, compensated: bool) -> ImageArray:
-        """One picture as readers get it, who have no mask beside it: what is not known is not a number."""
-        warp = self._warps[compensated]
+        """Return one picture as readers get it, without a mask: unknown values are not a number."""
+        if not compensated and image.valid is None and self._camera.sight.window is not None:
+            return self._camera.sight.cut(image.pixels)
+        warp = self._compensated if compensated else self._raw
         pixels, valid = warp.show(image.view.modality, image.pixels, image.valid, self._flow[compensated])
         return pixels if valid is None else np.where(valid[..., None], pixels, np.float32(np.nan))
 
     def landmarks(self, marks: tuple[Landmark, ...], *, compensated: bool) -> list[list[Any]]:
-        """Beacons where the picture shows them: name, u, v in pixels, z-depth in metres."""
-        warp = self._warps[compensated]
+        """Return beacons where the picture shows them: name, column and row in pixels, z-depth in metres."""
+        if not marks:
+            return []
+        warp = self._compensated if compensated else self._raw
         placed = ((mark.name, warp.place(mark.u_px, mark.v_px, mark.depth_m)) for mark in marks)
         return [[name, *place] for name, place in placed if place is not None]
 
     def header(self) -> dict[str, Any]:
         """What was done, for the frame's header; after the picture was made."""
-        warp, pose = self._warps[True], self.pose
+        warp, pose = self._compensated, self.pose
         done = "" if warp.method == self.agreed.mode else "no depth picture"
         return {
             "method": warp.method,
@@ -129,9 +154,12 @@ class Compensation:
 
     def _decide(self, t_ns: int, depth: ImageArray | None) -> DisplayTarget:
         camera = self._camera
+        if camera.compensate == "none":
+            return DisplayTarget(t_ns, (), "none", None, "")
         carriers = tuple(camera.carrier_at(self._world, t_ns + offset_ns) for offset_ns in camera.row_offsets_ns)
-        mode, fallback = camera.compensate, ""
-        if not camera.fixed and mode != "none":
+        mode: Method = camera.compensate
+        fallback = ""
+        if not camera.fixed:
             state = self._world.state_of(camera.actor)
             if state in (TrackingState.STALE, TrackingState.LOST):  # only seen here when old poses are held
                 mode, fallback = "none", f"tracking {state}"
@@ -152,3 +180,85 @@ class Compensation:
         step_ns = view.t_pose_ns - before.t_pose_ns
         share = (view.t_pose_ns - t_content_ns) / step_ns if step_ns > 0 else 1.0
         return raw, FlowHistory(before.T_world_camera, shown, share)
+
+
+class HeaderWriter:
+    """Writer of one camera's headers, for its relay's thread.
+
+    Attributes:
+        T_body_camera: mount of the camera, in every header once it has been moved; set by any thread.
+    """
+
+    def __init__(self, camera: BridgeCamera, world: World) -> None:
+        self.T_body_camera: dict[str, Any] | UnsetType = UNSET
+        self._camera = camera
+        self._world = world
+        self._K = camera.model.intrinsics_px
+
+    def picture(self, frame: RenderedFrame, image: RenderedImage, shown: WarpedFrame, variant: str) -> FrameHeader:
+        """Return the header of a picture that was just made, without ``motion`` and ``stamps_ns``."""
+        view, pose = image.view, shown.pose
+        compensated = variant == COMPENSATED
+        # The protocol computes beacons and range for the first camera of the request.
+        first = view.camera.name == frame.request.views[0].camera.name
+        moved = compensated and pose.T_world_camera is not view.T_world_camera
+        rendered = HeaderPose.of(view.T_world_camera)
+        header = self._base(
+            frame.request.frame_id, pose.t_ns if compensated else view.t_pose_ns, view.modality, variant
+        )
+        if compensated:
+            header.compensation = shown.header()
+        header.compensated = moved
+        header.t_use_ns, header.t_oldest_ns = shown.agreed.t_ns, self.oldest_ns(frame.request)
+        header.t_render_ns = view.t_pose_ns
+        header.pose_rendered = rendered
+        header.pose_display = HeaderPose.of(pose.T_world_camera) if moved else rendered
+        header.collision = frame.collision if view.collision else None
+        if first:
+            header.landmarks = shown.landmarks(frame.landmarks, compensated=compensated)
+            header.range_m = frame.range_m
+        return header
+
+    def blank(self, modality: Modality, variant: str, t_ns: int) -> FrameHeader:
+        """Return the header of a black picture of a lost carrier."""
+        header = self._base(t_ns, t_ns, modality, variant)
+        header.blank, header.t_use_ns, header.t_oldest_ns = True, t_ns, t_ns
+        return header
+
+    def complete(self, header: FrameHeader, stamps: Stamps) -> None:
+        """Add what only readers of the picture need: the carrier's motion at the instant shown, and the stamps."""
+        if not self._camera.fixed:
+            header.motion = self._motion(header.t_display_ns)
+        header.stamps_ns = FrameStamps(stamps.capture, stamps.arrival, stamps.request, stamps.image, stamps.warp)
+
+    def oldest_ns(self, request: RenderRequest) -> int:
+        """Return the instant from which a picture's age counts: the capture, unless old poses are shown on purpose."""
+        if self._camera.on_loss == "hold" or request.t_capture_ns is None:
+            return request.t_request_ns
+        return request.t_capture_ns
+
+    def _base(self, frame_id: int, t_display_ns: int, modality: Modality, variant: str) -> FrameHeader:
+        camera, model = self._camera, self._camera.model
+        return FrameHeader(
+            camera=model.name,
+            width=model.width_px,
+            height=model.height_px,
+            K=self._K,
+            T_body_camera=self.T_body_camera,
+            frame_id=frame_id,
+            t_display_ns=t_display_ns,
+            tracking="fixed" if camera.fixed else str(self._world.state_of(camera.actor)),
+            compensation={"method": "none"},
+            modality=str(modality),
+            variant=variant,
+        )
+
+    def _motion(self, t_ns: int) -> dict[str, Any]:
+        """Return the carrier's twist at an instant, from which a reader's own IMU goes on."""
+        v_world_mps, w_body_radps = self._world.twist_at(self._camera.actor, t_ns)
+        predictor = self._world.predictor(self._camera.actor)
+        return {
+            "v_world_mps": v_world_mps.tolist(),
+            "w_body_radps": w_body_radps.tolist(),
+            "gyro_bias_radps": None if predictor is None else predictor.bias.bias_radps.tolist(),
+        }

@@ -29,8 +29,7 @@ from vil_bridge.core.types import ActorKind, ImageArray, SourceReset
 from vil_bridge.daemon.output_manager import OutputManager
 from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
 from vil_bridge.outputs.sink_thread import SinkThread
-from vil_bridge.pipeline.camera_relay import CameraRelay
-from vil_bridge.pipeline.fan_out import FanOut
+from vil_bridge.pipeline.camera_relay import CameraRelay, FanOut
 from vil_bridge.protocols.federation.messages import ActorInfo, encode_describe
 from vil_bridge.protocols.federation.zmq_link import ZmqPublisherLink, ZmqSubscriberLink
 from vil_bridge.recording.write_queue import WriteQueue

@@ -27,8 +27,7 @@ from vil_bridge.outputs.ros.config import RosBagConfig
 from vil_bridge.outputs.rtp.config import RtpConfig
 from vil_bridge.outputs.rtp.output import RtpOutput
 from vil_bridge.outputs.sink_thread import SinkThread
-from vil_bridge.outputs.stream.encoded_picture import EncodedPicture
-from vil_bridge.outputs.stream.shared_memory import PictureRings
+from vil_bridge.outputs.stream.encoded_picture import EncodedPicture, PictureRings
 from vil_bridge.outputs.stream.udp_sink import UdpSubscriberThread
 from vil_bridge.protocols.image_codecs import EncodingOptions
 from vil_bridge.world.world import World

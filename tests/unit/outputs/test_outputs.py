@@ -18,7 +18,7 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, ImageArray, ImuSample, SourceFrame
 from vil_bridge.monitoring.snapshot import ImuView
 from vil_bridge.outputs.sink_thread import SinkThread
-from vil_bridge.pipeline.fan_out import FanOut
+from vil_bridge.pipeline.camera_relay import FanOut
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

@@ -28,9 +28,8 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.monitoring.rate_meter import Meter
-from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, RunningDelay
+from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, DisplayTarget, DisplayTimes, RunningDelay
 from vil_bridge.pipeline.camera_relay import CameraRelay
-from vil_bridge.pipeline.display_times import DisplayTarget, DisplayTimes
 from vil_bridge.pipeline.frame_ledger import FrameLedger, LedgerSink
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World

@@ -9,7 +9,7 @@ from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View
-from vil_bridge.pipeline.frozen import PictureFreeze
+from vil_bridge.pipeline.renderer_load import PictureFreeze
 
 CAMERA = CameraModel("front", 160, 120, 1.2)
 NOISE = np.random.default_rng(1).integers(0, 256, (120, 160, 3), dtype=np.uint8)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
+import numpy as np
 import zmq
 from msgspec.structs import replace
 
@@ -12,8 +14,11 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.protocols.image_codecs import Encoded, EncodingOptions, encode
+from vil_bridge.protocols.shared_memory import RingWriter
 
-__all__ = ["EncodedPicture", "ReaderMessage"]
+__all__ = ["EncodedPicture", "PictureRings", "ReaderMessage"]
+
+_Kind = tuple[str, str]
 
 
 class ReaderMessage(NamedTuple):
@@ -68,3 +73,41 @@ class EncodedPicture:
         encoded, t_encode_ns = found
         stamps_ns = replace(self._header.stamps_ns, encode=t_encode_ns, send=now_ns())
         return ReaderMessage(replace(self._header, stamps_ns=stamps_ns, **encoded.fields), encoded)
+
+
+class PictureRings:
+    """A ring for each kind of picture that somebody reads from memory; belongs to the relay thread."""
+
+    def __init__(self) -> None:
+        self._rings: dict[_Kind, RingWriter] = {}
+        self._written: dict[tuple[_Kind, EncodingOptions], tuple[EncodedPicture, dict[str, Any]]] = {}
+
+    def notice(self, picture: EncodedPicture, wants: EncodingOptions, message: ReaderMessage) -> dict[str, Any] | None:
+        """Return where a reader finds the picture (docs/reference/stream.md), None without such memory."""
+        known = self._written.get((picture.kind, wants))
+        if known is not None and known[0] is picture:
+            return known[1]
+        pixels = np.frombuffer(message.payload, np.uint8)
+        try:
+            ring = self._ring(picture.kind, max(picture.nbytes, pixels.nbytes))
+        except OSError:
+            return None
+        notice = {**ring.address._asdict(), "sequence": ring.write([pixels]), "size": pixels.nbytes}
+        self._written = {k: v for k, v in self._written.items() if k[0] != picture.kind or v[0] is picture}
+        self._written[picture.kind, wants] = picture, notice
+        return notice
+
+    def keep(self, kinds: Collection[_Kind]) -> None:
+        """Give back the memory of all other kinds."""
+        for kind in self._rings.keys() - set(kinds):
+            self._rings.pop(kind).close()
+            self._written = {key: value for key, value in self._written.items() if key[0] != kind}
+
+    def _ring(self, kind: _Kind, size: int) -> RingWriter:
+        ring = self._rings.get(kind)
+        if ring is not None and ring.slot_bytes < size:
+            self._rings.pop(kind).close()
+            ring = None
+        if ring is None:
+            ring = self._rings[kind] = RingWriter(size)
+        return ring

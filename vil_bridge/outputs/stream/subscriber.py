@@ -101,7 +101,7 @@ class Subscriber(Generic[T]):
         self.clock_uncertainty_ns: int | None = None
         self._lossy = wish.transport == "udp"
         self._wants = EncodingOptions(wish.encoding, wish.color, wish.quality)
-        self._rate_limiter = FrameRateLimiter(wish.rate_hz)
+        self._rate_limiter = None if wish.rate_hz is None else FrameRateLimiter(wish.rate_hz)
         self._quality = AdaptiveQuality(wish.quality) if wish.adaptive and wish.encoding == "jpeg" else None
         self._lock = threading.Lock()
         self._unacknowledged: dict[int, int] = {}
@@ -122,7 +122,7 @@ class Subscriber(Generic[T]):
     def put(self, frame_id: int, t_display_ns: int, item: T) -> None:
         """Let ``item`` wait for credit unless it is beyond the wanted rate; the one that waited is superseded."""
         with self._lock:
-            if not self._rate_limiter.passes(t_display_ns):
+            if self._rate_limiter is not None and not self._rate_limiter.passes(t_display_ns):
                 self.dropped["thinned"] += 1
                 return
             superseded = self._waiting is not None

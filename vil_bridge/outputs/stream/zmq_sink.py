@@ -16,8 +16,7 @@ from vil_bridge.core.frame_header import FrameHeader, FrameStamps
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.types import ImageArray
 from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator, context_of
-from vil_bridge.outputs.stream.encoded_picture import EncodedPicture
-from vil_bridge.outputs.stream.shared_memory import PictureRings
+from vil_bridge.outputs.stream.encoded_picture import EncodedPicture, PictureRings
 from vil_bridge.outputs.stream.subscriber import CREDIT, Subscriber
 from vil_bridge.protocols.zmq.connection_watch import SILENT_BUDGET, ConnectionWatch
 from vil_bridge.protocols.zmq.peer_socket import PeerCounter
@@ -133,21 +132,21 @@ class ZmqStreamSink:
         for subscriber in self._subscribers:
             if (subscriber.modality, subscriber.variant) == picture.kind:
                 subscriber.put(picture.frame_id, header.t_display_ns, picture)
-        self.flush()
+        self._send_waiting()
 
     def flush(self) -> None:
         """Send what waits and has credit now; discard what somebody sent to the data socket."""
-        by_memory = set()
+        self._send_waiting()
+        self._rings.keep({(s.modality, s.variant) for s in self._subscribers if s.transport == "shm"})
+        self._discard_inbound()
+        self._peers.update()
+
+    def _send_waiting(self) -> None:
         for subscriber in self._subscribers:
-            if subscriber.transport == "shm":
-                by_memory.add((subscriber.modality, subscriber.variant))
             if subscriber.line is not None:
                 subscriber.line.wake()
             elif (taken := subscriber.take()) is not None:
                 self._send(subscriber, taken[1])
-        self._rings.keep(by_memory)
-        self._discard_inbound()
-        self._peers.update()
 
     def close(self) -> None:
         """Release the port and the memory; frames under way are abandoned."""

@@ -65,11 +65,16 @@ class FrameWarp:
     ) -> None:
         self.method: Method = method
         self.plane = plane if method == "homography" else None
-        self.angle_rad = rotation_angle_rad(T_world_render, exposure.middle)
+        self._asked = exposure
         self._sight = sight
         self._T_world_render = T_world_render
         self._exposure = ShutterPoses((T_world_render,)) if method == "none" else exposure
         self._depth = depth
+
+    @cached_property
+    def angle_rad(self) -> float:
+        """Rotation between the pose rendered for and the one in the middle of the exposure."""
+        return rotation_angle_rad(self._T_world_render, self._asked.middle)
 
     @property
     def valid_fraction(self) -> float:
@@ -92,10 +97,9 @@ class FrameWarp:
         Raises:
             ValueError: the picture has another size than the rendered camera.
         """
-        if (pixels.shape[1], pixels.shape[0]) != self._sight.rendered_size_px:
-            raise ValueError(f"the picture is {pixels.shape[:2]}, the rendered camera {self._sight.rendered_size_px}")
         if self._cuts:
             return self._sight.cut(pixels), None if valid is None else self._sight.cut(valid)
+        self._sight.check(pixels)
         if modality is Modality.FLOW:
             return self._flow(pixels, valid, before)
         if modality in _DEPTHS:

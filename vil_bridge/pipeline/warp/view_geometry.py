@@ -124,9 +124,19 @@ class ViewGeometry:
         """The nodes within the picture shown."""
         return at_nodes[1:-1, 1:-1]
 
+    def check(self, pixels: ImageArray) -> None:
+        """Check that a picture has the size of the rendered camera.
+
+        Raises:
+            ValueError: it has another one.
+        """
+        if (pixels.shape[1], pixels.shape[0]) != self.rendered_size_px:
+            raise ValueError(f"the picture is {pixels.shape[:2]}, the rendered camera {self.rendered_size_px}")
+
     def cut(self, pixels: ImageArray) -> ImageArray:
-        """The picture shown as a view of the rendered one, whose ``window`` it is."""
+        """Return the picture shown as a view of the rendered one, whose ``window`` it is. Raises as :meth:`check`."""
         assert self.window is not None
+        self.check(pixels)
         return pixels if self.size_px == self.rendered_size_px else pixels[self.window]
 
     def to_pixels(self, x: ImageArray, y: ImageArray) -> tuple[ImageArray, ImageArray]:

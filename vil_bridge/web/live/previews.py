@@ -10,6 +10,7 @@ import cv2
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.pacing import SlotTimer
+from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.protocols.image_codecs import encode_jpeg
 from vil_bridge.web.live.codec import encode_preview
@@ -27,20 +28,25 @@ class PreviewTap:
 
     Args:
         modality: of the pictures to show; None = the camera has none that people can look at.
+        attach, detach: begin and end to hand it the camera's pictures.
 
     Attributes:
         arrived: called with the variant by the relay thread when a picture lies in its slot.
     """
 
-    def __init__(self, modality: str | None) -> None:
+    def __init__(
+        self, modality: str | None, attach: Callable[[FrameSink], None], detach: Callable[[FrameSink], None]
+    ) -> None:
         self.arrived: Callable[[str], None] | None = None
         self._modality = modality
+        self._attach, self._detach = attach, detach
         self._paces: Mapping[str, SlotTimer] = {}
         self._newest: dict[str, tuple[FrameHeader, ImageArray]] = {}
 
     def watch(self, rates_hz: Mapping[str, float]) -> None:
         """From now on at most so many pictures a second of each of these variants (any thread)."""
         self._paces = {variant: SlotTimer(hz) for variant, hz in rates_hz.items()}
+        (self._attach if rates_hz else self._detach)(self)
 
     def take(self, variant: str) -> tuple[FrameHeader, ImageArray] | None:
         """The newest picture, once (any thread)."""
