@@ -190,7 +190,8 @@ def _children() -> list[int]:
 async def test_two_sources_cannot_simulate_one_vehicle() -> None:
     async with receiving(source(process=False)) as first:
         await first.more_frames(1, LOAD_S)
-        async with receiving(source(process=False, name="again"), supervised=True) as second:
+        other = source(process=False, name="again")
+        async with receiving(other, supervised=True, context=first.context) as second:
             await second.until(lambda: second.status.report().retries > 0, LOAD_S)
             assert "'sim' simulates a vehicle 'drone' already" in str(second.status.report().last_error)
 

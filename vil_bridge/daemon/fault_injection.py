@@ -31,10 +31,11 @@ _NONSENSE: Final = (np.nan, np.inf, 1e9)
 
 
 class FaultInjector:
-    """An ``emit`` in front of another one, with faults that can be changed while events pass; loop thread.
+    """Faults in front of a stage, which can be changed while events pass; loop thread.
 
     Attributes:
         text: the faults of now, as :meth:`~vil_bridge.core.faults.Faults.parse` reads them; empty = none.
+        emit: takes an event through the faults of now; the stage itself while there are none.
 
     Raises:
         ConfigError: the text says nothing.
@@ -42,14 +43,10 @@ class FaultInjector:
 
     def __init__(self, text: str, emit: Emit, status: Status) -> None:
         self.text = ""
-        self._through = self._emit = emit
+        self.emit = self._through = emit
         self._status = status
         self._faults: EventFaultStage | None = None
         self.change(text)
-
-    def emit(self, event: SourceEvent) -> None:
-        """Pass an event on through the faults of now."""
-        self._emit(event)
 
     def change(self, text: str) -> None:
         """Inject other faults from the next event on; events that the older ones delay are dropped.
@@ -60,7 +57,7 @@ class FaultInjector:
         faults = EventFaultStage(text, self._through, self._status) if text else None
         self.close()
         self.text, self._faults = text, faults
-        self._emit = self._through if faults is None else faults.emit
+        self.emit = self._through if faults is None else faults.emit
         if text:
             logger.warning("source %s: faults are injected: %s", self._status.name, text)
 
@@ -70,7 +67,7 @@ class FaultInjector:
             self._faults.close()
             self._status.facts.pop("injected", None)
             logger.warning("source %s: no faults are injected any more", self._status.name)
-        self.text, self._faults, self._emit = "", None, self._through
+        self.text, self._faults, self.emit = "", None, self._through
 
 
 class EventFaultStage:

@@ -68,8 +68,12 @@ class SourceRunner:
             receivers: take each event behind the gate, the world first.
         """
         self._receivers = tuple(receivers)
-        with contextlib.closing(FaultInjector(self.faults, self._behind_faults, self.status)) as injector:
-            self.fault_injector, emit = injector, injector.emit
+        injector = self.fault_injector = FaultInjector(self.faults, self._behind_faults, self.status)
+
+        def emit(event: SourceEvent) -> None:
+            injector.emit(event)
+
+        with contextlib.closing(injector):
             await supervise(lambda status: self._run_source(emit, status, context), self.status)
 
     def _behind_faults(self, event: SourceEvent) -> None:
@@ -83,7 +87,7 @@ class SourceRunner:
 
     def into_world(self, event: SourceEvent) -> None:
         """Hand an event, live or replayed, to the world and to those behind it."""
-        if isinstance(event, SourceFrame | ImuSample):
+        if isinstance(event, (SourceFrame, ImuSample)):
             self.meter.mark(event.t_arrival_ns)
         for receive in self._receivers:
             receive(event)
