@@ -27,6 +27,9 @@ _MOST_ORDERS: Final = 10_000
 _JOIN_S: Final = 1.0
 _LOAD_S: Final = 120.0
 
+_COMPILING: Final = threading.Lock()
+"""Imports and compiles for one source at a time: the compiler is not made for several threads."""
+
 OnBatch = Callable[[VehicleBatch], None]
 
 
@@ -60,8 +63,9 @@ class Host(Protocol):
 
 def ready_flock(config: SimulatedConfig) -> Simulation:
     """A flock at its start whose code is compiled: a first one makes some steps and is thrown away."""
-    Simulation(config).advance(2 * config.step_hz // config.control_hz)
-    return Simulation(config)
+    with _COMPILING:
+        Simulation(config).advance(2 * config.step_hz // config.control_hz)
+        return Simulation(config)
 
 
 class ThreadHost:
