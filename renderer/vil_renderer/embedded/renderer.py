@@ -43,8 +43,7 @@ from vil_renderer.embedded.lighting.ambient_occlusion import bake_ao
 from vil_renderer.embedded.lighting.daylight import lamps_text, lit
 from vil_renderer.embedded.lighting.ground_shade import GroundShade
 from vil_renderer.embedded.postprocess.camera_effects import AutoExposure
-from vil_renderer.embedded.postprocess.images import drawn_camera, output_images, outputs_needed
-from vil_renderer.embedded.postprocess.modalities import outputs_for
+from vil_renderer.embedded.postprocess.images import drawn_camera, output_images, outputs_for, outputs_needed
 from vil_renderer.embedded.scene import Posed, Scene
 from vil_renderer.embedded.scenefile import load_scene, scene_names
 from vil_renderer.embedded.sensors.beacons import visible_beacons
@@ -65,7 +64,7 @@ _PAUSE_NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Seen:
+class _PreviousView:
     """A camera's previous picture: its pose, its time, and the node matrices of all models."""
 
     T_world_camera: Transform
@@ -114,7 +113,7 @@ class EmbeddedRenderer:
         self._passes: dict[str, ScenePass] = {}
         self._lighting: Lighting | None = None
         self._collisions: CollisionWorld | None = None
-        self._previous: dict[str, _Seen] = {}
+        self._previous: dict[str, _PreviousView] = {}
         self._exposures: dict[str, AutoExposure] = {}
         self._posed: tuple[WorldSnapshot, tuple[Posed, ...]] | None = None
         with self._ctx:
@@ -272,7 +271,7 @@ class EmbeddedRenderer:
 
     # --- the previous picture -----------------------------------------------------------------
 
-    def _previous_of(self, view: View) -> _Seen | None:
+    def _previous_of(self, view: View) -> _PreviousView | None:
         """Return the camera's previous picture; None after a leap or a pause, since the motion is unknown then."""
         seen = self._previous.get(view.camera.name)
         if seen is None or not 0 <= view.t_pose_ns - seen.t_ns <= _PAUSE_NS:
@@ -289,7 +288,7 @@ class EmbeddedRenderer:
             matrices = {p.name: p.world_from_node for p in posed}
             for name, view in due.items():
                 self._previous.pop(name, None)  # the oldest one comes first
-                self._previous[name] = _Seen(view.T_world_camera, view.t_pose_ns, matrices)
+                self._previous[name] = _PreviousView(view.T_world_camera, view.t_pose_ns, matrices)
             while len(self._previous) > _CAMERAS:
                 oldest = next(iter(self._previous))
                 del self._previous[oldest]

@@ -12,7 +12,7 @@ from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import CameraModel
 from vil_renderer.embedded.optics.camera import FAR_M, NEAR_M, clip_from_world, world_from_ndc_ray
 from vil_renderer.embedded.optics.lens import project
-from vil_renderer.embedded.postprocess.modalities import depth16, gray8
+from vil_renderer.embedded.postprocess.images import depth16, gray8
 from vil_renderer.embedded.scenefile import load_scene
 
 

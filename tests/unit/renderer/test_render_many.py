@@ -11,7 +11,7 @@ from tests.support.geometry_scenes import box_primitive, floor, posed, scene_of,
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Asset, Primitive
-from vil_renderer.embedded.engine.order import in_drawing_order
+from vil_renderer.embedded.engine.vertices import in_drawing_order
 from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.lighting.ground_shade import GroundShade
 

@@ -14,7 +14,7 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorState, ImageArray, Modality, WorldSnapshot
 from vil_bridge.tools.bench.render.yardstick import yardstick_scene
 from vil_renderer.embedded.geometry.raycast_renderer import AuxPictures, RaycastRenderer
-from vil_renderer.embedded.postprocess.modalities import depth16
+from vil_renderer.embedded.postprocess.images import depth16
 from vil_renderer.embedded.scene import Scene
 from vil_renderer.embedded.scenefile import load_scene
 

@@ -163,7 +163,7 @@ def test_more_splats_than_there_is_room_for_are_taken_in_portions(
 ) -> None:
     splats = many(300, seed=5)
     whole = drawn(tmp_path, splats)
-    monkeypatch.setattr("vil_renderer.embedded.splats.raster._ROOM", 1)
+    monkeypatch.setattr("vil_renderer.embedded.splats.raster._LIST_LENGTH", 1)
     np.testing.assert_allclose(drawn(tmp_path, splats), whole, atol=1e-6)
 
 

@@ -212,7 +212,7 @@ def test_a_scene_file_with_splats_is_drawn(tmp_path: Path) -> None:
 
 
 def test_without_numba_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from vil_renderer.embedded.splats import compiled as module
+    from vil_renderer.embedded.splats import kernels as module
 
     module.compiled.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "numba", None)

@@ -9,19 +9,57 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.geometry import Transform, q_normalize, q_to_matrix
-from vil_bridge.core.types import ActorKind, ActorState, FloatArray, TrackingState, WorldSnapshot
-from vil_renderer.embedded.actors.humans import HumanModels
+from vil_bridge.core.types import ActorKind, ActorState, FloatArray, SkeletonFrame, TrackingState, WorldSnapshot
+from vil_renderer.embedded.actors.capsule_body import CapsuleBody
+from vil_renderer.embedded.actors.pose import PosedRig
 from vil_renderer.embedded.actors.prefabs import built_in
+from vil_renderer.embedded.actors.retarget import Retarget
+from vil_renderer.embedded.actors.rig import Rig
 from vil_renderer.embedded.actors.rigid import RigidModel
+from vil_renderer.embedded.actors.source import ModelKey, Source
+from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.scene import ACTORS_LAYER, Posed, Prefab, Scene, SceneObject
 
-__all__ = ["FIRST_INSTANCE", "ActorModels"]
+__all__ = ["FIRST_INSTANCE", "ActorModels", "HumanModels"]
 
 FIRST_INSTANCE: Final = 32768
 """Instance ids of actors start here; those of scene objects lie below."""
 
 _INSTANCES: Final = 65536 - FIRST_INSTANCE
+_MOST_POSERS: Final = 64
 _NO_CAPSULES: Final = np.zeros((0, 8))
+
+
+class HumanModels:
+    """Retargeting of each pair of skeleton and model, computed when first seen and cached for the 64 latest."""
+
+    def __init__(self) -> None:
+        self._rigs: dict[Asset, Rig | None] = {}
+        self._posers: dict[tuple[ModelKey, Asset], Retarget | CapsuleBody] = {}
+
+    def pose(self, skeleton: SkeletonFrame, asset: Asset) -> tuple[Asset, PosedRig | None]:
+        """Return a skeleton's pose on a model, or on its own capsule body if either of them is not human.
+
+        Returns:
+            The model that is used, and its pose; None if no part of it can be placed.
+        """
+        key = ModelKey(skeleton.model), asset
+        poser = self._posers.get(key)
+        if poser is None:
+            if len(self._posers) >= _MOST_POSERS:
+                del self._posers[next(iter(self._posers))]
+            poser = self._posers[key] = self._make(skeleton, asset)
+        return poser.asset, poser.pose(skeleton)
+
+    def rig(self, asset: Asset) -> Rig | None:
+        """Return a model's joints, None if it is not human; the first call takes a tenth of a second."""
+        if asset not in self._rigs:
+            self._rigs[asset] = Rig.of(asset)
+        return self._rigs[asset]
+
+    def _make(self, skeleton: SkeletonFrame, asset: Asset) -> Retarget | CapsuleBody:
+        rig, source = self.rig(asset), Source.of(skeleton.model)
+        return CapsuleBody(skeleton.model) if rig is None or source is None else Retarget(source, rig)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +73,7 @@ class _Role:
 
 
 class ActorModels:
-    """Poses the actors of snapshots with the models of a scene.
+    """Posed models of the actors of snapshots, by the models of a scene.
 
     Attributes:
         instances: instance id of every actor seen so far, in order of appearance, and of movable objects.

@@ -28,7 +28,7 @@ _TEXTURE_M: Final = 0.5
 
 
 class CapsuleBody:
-    """Poses a skeleton's own body.
+    """Body of a skeleton, one or more capsules for each bone.
 
     Attributes:
         asset: a node for each bone, in the bones' order, then the skinned meshes.

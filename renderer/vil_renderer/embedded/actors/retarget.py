@@ -1,4 +1,4 @@
-"""Any mocap skeleton on any skinned human.
+"""Retargeting of any mocap skeleton to any skinned human.
 
 Each part of the model is turned by its source bone, relative to the rest of both, then by the shortest
 way to where the source's next joint is, and stretched along itself to reach it: limbs begin, bend and end
@@ -15,10 +15,9 @@ import numpy as np
 
 from vil_bridge.core.types import FloatArray, SkeletonFrame
 from vil_renderer.embedded.actors.anatomy import ENDS, LOWERS, PART_INDEX, PARTS, SIDES, UPPERS
-from vil_renderer.embedded.actors.frame import SortedFrame
 from vil_renderer.embedded.actors.pose import PosedRig, RigPose, between
 from vil_renderer.embedded.actors.rig import Rig
-from vil_renderer.embedded.actors.source import Source
+from vil_renderer.embedded.actors.source import SortedFrame, Source
 from vil_renderer.embedded.actors.turning import shortest_turn, unit
 
 __all__ = ["UNSEEN_LIGHT", "Retarget"]
@@ -47,7 +46,7 @@ _COLLAR_STRETCH: Final = np.array([[0.5], [1.6]])
 
 
 class Retarget:
-    """Poses one rig by the frames of one skeleton model.
+    """Retargeting of the frames of one skeleton model to one rig.
 
     Attributes:
         asset: the rig's.

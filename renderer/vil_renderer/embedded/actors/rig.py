@@ -1,4 +1,4 @@
-"""A skinned model as the retargeting drives it: which part of a human moves each node, and where parts lie at rest."""
+"""A skinned model as the retargeting drives it: the part of a human that moves each node, and parts at rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Animations at an instant: where the nodes of an asset stand."""
+"""Animations at an instant: the places of an asset's nodes."""
 
 from __future__ import annotations
 

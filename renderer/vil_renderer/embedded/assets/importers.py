@@ -18,10 +18,9 @@ import numpy.typing as npt
 
 from vil_bridge.core.errors import AssetError
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.assets.foreign.collada import read_collada_header
 from vil_renderer.embedded.assets.foreign.file_resolver import AssetFileResolver
+from vil_renderer.embedded.assets.foreign.headers import read_collada_header, refuse_unless_mesh
 from vil_renderer.embedded.assets.foreign.materials import MaterialConverter, linear_colours
-from vil_renderer.embedded.assets.foreign.ply import refuse_unless_mesh
 from vil_renderer.embedded.assets.gltf.container import read_file
 from vil_renderer.embedded.assets.gltf.images import PictureBudget
 from vil_renderer.embedded.assets.gltf.meshes import mirrored, with_tangents

@@ -1,4 +1,4 @@
-"""Coarser meshes for what is far away, by merging the vertices of each cell of a grid."""
+"""Coarser meshes for distant models, by merging the vertices of each cell of a grid."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ class Animation:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Asset:
-    """A model: nodes with what hangs on them.
+    """A model: nodes with their meshes, skins and lights.
 
     Attributes:
         nodes: parents first. root: (4, 4), our axes from the file's.

@@ -1,4 +1,4 @@
-"""Cuts the large triangles of models from files: light that is computed at vertices needs some wherever it changes."""
+"""Subdivision of large triangles in models from files, since light is computed at vertices."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class GpuMaterial:
 
 
 class MaterialCache:
-    """Uploads what a profile needs of materials, once each."""
+    """GPU copies of the materials, as far as a profile needs them, each uploaded once."""
 
     def __init__(self, ctx: moderngl.Context, profile: Profile) -> None:
         self._ctx, self._profile = ctx, profile

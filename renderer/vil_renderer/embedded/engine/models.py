@@ -15,10 +15,15 @@ from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
 from vil_renderer.embedded.engine.detail import Extent, ViewPoint, can_simplify, centre_m, coarse, detail_of, extent_of
 from vil_renderer.embedded.engine.materials import JOINTS_SLOT, GpuMaterial, MaterialCache
-from vil_renderer.embedded.engine.order import in_drawing_order
 from vil_renderer.embedded.engine.programs import Programs, vertex_format
 from vil_renderer.embedded.engine.shader_vertex import BEFORE, KNOWN, MAX_JOINTS, NOW
-from vil_renderer.embedded.engine.vertices import MODEL_VERTEX, SKIN_VERTEX, both_sides, model_vertices
+from vil_renderer.embedded.engine.vertices import (
+    MODEL_VERTEX,
+    SKIN_VERTEX,
+    both_sides,
+    in_drawing_order,
+    model_vertices,
+)
 from vil_renderer.embedded.scene import Posed
 
 if TYPE_CHECKING:
@@ -60,16 +65,16 @@ class _Part:
     capacity: int = 0
 
     def release(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         for held in (*self.arrays.values(), self.vertices, self.indices, self.instances):
             if held is not None:
                 held.release()
 
 
 class ModelBatch:
-    """Draws posed models; each asset is uploaded when it is first seen, coarse ones when they are first needed.
+    """Batch of posed models; an asset is uploaded when it is first seen, its coarse versions when first needed.
 
-    Of 256 assets the one drawn longest ago gives way to the next: skeletons bring new ones without end.
+    At most 256 assets are stored, the least recently drawn one is dropped: skeletons bring ever new ones.
 
     Args:
         lod_px: radius in the picture below which less of a model is drawn, 0 = never.
@@ -87,9 +92,9 @@ class ModelBatch:
         """Draw models.
 
         Args:
-            models: what to draw, hidden ones left out.
-            defines: what the pass writes and how it is lit.
-            view: its viewpoint; its focal length decides how much of them is drawn.
+            models: the visible ones.
+            defines: outputs and light of the pass.
+            view: the viewpoint; its focal length decides the level of detail.
             blended: draw the parts that let light through instead of the opaque ones.
         """
         by_asset: dict[int, list[Moved]] = {}

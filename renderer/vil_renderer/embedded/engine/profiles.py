@@ -1,4 +1,4 @@
-"""Quality profiles: what a picture is worth, from a laptop's CPU to a GPU."""
+"""Quality profiles, from a laptop's CPU to a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled shaders by what they have to do; each is built when it is first needed."""
+"""Compiled shaders by their options; each is built when it is first needed."""
 
 from __future__ import annotations
 

@@ -15,13 +15,13 @@ _SLOW_SHARE: Final = 0.75
 
 
 class QualityController:
-    """Chooses among profiles, the plainest first.
+    """Controller that chooses among profiles, the plainest first.
 
-    A step down comes when most of the last eight requests missed the budget, a step up after a while of
-    plain sailing; a step up that fails doubles the wait before the next.
+    It steps down when most of the last eight requests missed the budget, and up after some time within it; a step
+    up that fails doubles the wait before the next.
 
     Attributes:
-        wanted: what was asked for. reason: why something else is used, empty when nothing is.
+        wanted: the requested profile. reason: why another one is used, empty if none is.
     """
 
     def __init__(self, names: Sequence[str], wanted: str, budget_s: float | None) -> None:

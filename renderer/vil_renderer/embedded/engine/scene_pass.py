@@ -1,4 +1,4 @@
-"""Draws one scene at one quality: the passes of a view, in their order."""
+"""Rendering of one scene at one quality: the passes of a view, in their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fragment shaders of surfaces and of their depth alone; the vertex shader is in :mod:`sources`."""
+"""Fragment shaders of surfaces and of their depth alone; the vertex shader is in :mod:`shader_vertex`."""
 
 from __future__ import annotations
 

@@ -18,12 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["StaticBatch"]
 
-
 _LAYERS: Final = 4
 
 
 class StaticBatch:
-    """Draws the parts of the static mesh that a view can see, the nearest first."""
+    """Batch of the static mesh; the parts within a view are drawn, the nearest first."""
 
     def __init__(self, ctx: moderngl.Context, mesh: StaticMesh, programs: Programs, materials: MaterialCache) -> None:
         self._ctx, self._mesh, self._programs = ctx, mesh, programs

@@ -118,7 +118,7 @@ class RenderedView:
 
 
 class TargetCache:
-    """Framebuffers by size, outputs and samples; the ones used longest ago are given back."""
+    """Framebuffers by size, outputs and samples; the least recently used ones are released."""
 
     def __init__(self, ctx: moderngl.Context) -> None:
         self._ctx = ctx
@@ -128,7 +128,7 @@ class TargetCache:
         self._targets = LruByteCache(_TARGET_BYTES, _nbytes, self._old.append)
 
     def tidy(self) -> None:
-        """Release what was given up; not while a picture is drawn or read, which may still need it."""
+        """Release dropped framebuffers; not while a picture is drawn or read, which may still need one."""
         while self._old:
             _release(self._old.pop())
 

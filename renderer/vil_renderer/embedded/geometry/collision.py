@@ -33,7 +33,7 @@ _HERE: Final = np.eye(4)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Overlap:
-    """Two things that overlap.
+    """Overlap of two objects.
 
     Attributes:
         name: the vehicle. other: the object or actor.
@@ -69,7 +69,7 @@ class _Obstacle:
 
 
 class CollisionWorld:
-    """A scene to bump into.
+    """Colliders of a scene and its actors.
 
     Solid objects are their triangles (or the boxes that they ask for), movable ones too, wherever the actor of their
     name carries them; other actors are their boxes, humans their capsules.
@@ -91,7 +91,7 @@ class CollisionWorld:
         self._actors: tuple[Posed, ...] = ()
 
     def update(self, posed: Sequence[Posed]) -> None:
-        """Put everything that moves where it is now."""
+        """Move everything to its place at an instant."""
         for obstacles in self._movable.values():
             for obstacle in obstacles:
                 self._put(obstacle, obstacle.at_rest)

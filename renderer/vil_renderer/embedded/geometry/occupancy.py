@@ -1,4 +1,4 @@
-"""A grid of distances: whether places are free, without the meshes, for planners and simulators."""
+"""A grid of distances, to check for free space without the meshes, for planners and simulators."""
 
 from __future__ import annotations
 

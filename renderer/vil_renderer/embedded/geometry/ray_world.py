@@ -1,4 +1,4 @@
-"""Rays in a scene: what is hit where, what hides what. Embree for meshes, closed forms for humans; no OpenGL."""
+"""Rays in a scene: first hits and occlusion. Embree for meshes, closed forms for humans; no OpenGL."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Hits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Something that rays hit and that moves as one.
+    """A surface that rays hit and that moves as one.
 
     Attributes:
         name: of the object or actor; the first part of a world is all that stands still and has none.
@@ -140,7 +140,7 @@ class _Instant:
 class RayWorld:
     """A scene that rays can be cast into.
 
-    What stands still is one Embree scene; a rigid thing that moves is one per node of its model, in the node's
+    Static objects are one Embree scene; a rigid moving object is one per node of its model, in the node's
     axes (the ray is moved, not the mesh); a human is made of capsules. Movable objects of the scene rest at
     their own place while no actor of their name is there.
 
@@ -171,10 +171,10 @@ class RayWorld:
         self.update(())
 
     def update(self, posed: Sequence[Posed]) -> None:
-        """Put everything that moves where it is now.
+        """Move everything to its place at an instant.
 
         Args:
-            posed: the actors of this instant; who is not among them is gone.
+            posed: the actors of this instant; others are absent.
         """
         self._posed = tuple(posed)
         self._instant: _Instant | None = None

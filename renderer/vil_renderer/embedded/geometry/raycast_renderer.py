@@ -1,4 +1,4 @@
-"""Depth, normals, ids and flow without OpenGL: an oracle for the rasteriser, and a stand-in where there is none.
+"""Depth, normals, ids and flow without OpenGL: an oracle for the rasteriser, and a substitute without OpenGL.
 
 A ray goes through the centre of every pixel, so edges are never blended. It differs from the rasteriser in that
 humans are capsules (without flow), masked and blended materials are solid, and both sides of a triangle are seen.
@@ -52,7 +52,7 @@ class AuxPictures:
 
 
 class RaycastRenderer:
-    """Draws what a camera measures, but no colours.
+    """Renderer of what a camera measures, except colours.
 
     Args:
         scene: the scene, of which all that is drawn is seen, solid or not.

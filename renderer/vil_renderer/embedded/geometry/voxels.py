@@ -1,4 +1,4 @@
-"""Grids over a scene: which cells lie near a surface, how near, and to which triangle."""
+"""Grids over a scene: cells near a surface, their distance, and the triangle."""
 
 from __future__ import annotations
 

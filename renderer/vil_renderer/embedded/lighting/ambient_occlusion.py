@@ -1,4 +1,4 @@
-"""Ambient occlusion, baked once per vertex: how much of the sky above a surface the scene leaves open."""
+"""Ambient occlusion, baked once per vertex: the share of the sky above a surface that the scene leaves open."""
 
 from __future__ import annotations
 

@@ -2,19 +2,108 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from vil_bridge.core.camera_model import CameraModel
-from vil_bridge.core.types import BoolArray, ImageArray, Modality
+from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M, BoolArray, ImageArray, Modality
+from vil_renderer.embedded.engine.shader_vertex import NO_FLOW
 from vil_renderer.embedded.engine.targets import PassOutput, RenderedView
 from vil_renderer.embedded.postprocess.camera_effects import AutoExposure, blurred, noisy, with_optics
 from vil_renderer.embedded.postprocess.lens_rendering import lens_of
-from vil_renderer.embedded.postprocess.modalities import gray8, known_flow, outputs_for, read_modalities
 
-__all__ = ["drawn_camera", "output_images", "outputs_needed"]
+__all__ = [
+    "depth16",
+    "depth32",
+    "drawn_camera",
+    "gray8",
+    "known_flow",
+    "output_images",
+    "outputs_for",
+    "outputs_needed",
+    "read_modalities",
+]
+
+_FULL_SCALE_M: Final = np.float32(100.0)
+_OUTPUT_OF: Final = {
+    Modality.RGB: PassOutput.COLOUR,
+    Modality.RGBA: PassOutput.COLOUR,
+    Modality.GRAY: PassOutput.COLOUR,
+    Modality.DEPTH: PassOutput.Z,
+    Modality.DEPTH32: PassOutput.Z,
+    Modality.NORMALS: PassOutput.NORMAL,
+    Modality.SEMANTIC: PassOutput.IDS,
+    Modality.INSTANCE: PassOutput.IDS,
+    Modality.FLOW: PassOutput.FLOW,
+}
+
+
+def outputs_for(modalities: Iterable[Modality]) -> PassOutput:
+    """Return the outputs that a pass has to write."""
+    wanted = PassOutput(0)
+    for modality in modalities:
+        wanted |= _OUTPUT_OF[modality]
+    return wanted
+
+
+def read_modalities(
+    view: RenderedView, modalities: Iterable[Modality]
+) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
+    """Return pixels of each modality except colour and flow; each output is read once."""
+    wanted = set(modalities)
+    made: dict[Modality, ImageArray] = {}
+    if Modality.RGBA in wanted:
+        made[Modality.RGBA] = view.rgba()
+    if wanted & {Modality.DEPTH, Modality.DEPTH32}:
+        z_m = view.z_m()
+        if Modality.DEPTH32 in wanted:
+            made[Modality.DEPTH32] = depth32(z_m)
+        if Modality.DEPTH in wanted:
+            made[Modality.DEPTH] = depth16(z_m)
+    if Modality.NORMALS in wanted:
+        made[Modality.NORMALS] = view.normals()
+    if wanted & {Modality.SEMANTIC, Modality.INSTANCE}:
+        ids = view.ids()
+        if Modality.SEMANTIC in wanted:
+            made[Modality.SEMANTIC] = (ids >> np.uint32(16)).astype(np.uint16)
+        if Modality.INSTANCE in wanted:
+            made[Modality.INSTANCE] = ids.astype(np.uint16)
+    return {modality: (pixels, None) for modality, pixels in made.items()}
+
+
+def gray8(rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Return the luma of sRGB values (h, w, 3): (77 R + 150 G + 29 B) / 256, shape (h, w)."""
+    wide = rgb[..., 0].astype(np.uint16)
+    wide *= 77
+    wide += rgb[..., 1] * np.uint16(150)
+    wide += rgb[..., 2] * np.uint16(29)
+    wide >>= 8
+    return wide.astype(np.uint8)
+
+
+def depth16(z_m: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
+    """Convert metres (h, w) to metres x 655.35, rounded; 65535 = 100 m and beyond. Overwrites its argument."""
+    z_m *= np.float32(DEPTH_UNITS_PER_M)
+    z_m += np.float32(0.5)
+    np.minimum(z_m, np.float32(DEPTH_NO_HIT), out=z_m)
+    return z_m.astype(np.uint16)
+
+
+def depth32(z_m: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return metres (h, w), 100 beyond that and without a surface."""
+    return np.minimum(z_m, _FULL_SCALE_M)
+
+
+def known_flow(flow_px: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], BoolArray]:
+    """Return flow (h, w, 2) with 0 where unknown, and its mask (h, w). Overwrites its argument."""
+    valid: BoolArray = flow_px[..., 0] < 0.5 * NO_FLOW
+    flow_px[~valid] = 0.0
+    return flow_px, valid
+
 
 _COLOURS: Final = frozenset({Modality.RGB, Modality.GRAY})
 

@@ -1,4 +1,4 @@
-"""Pictures through a lens: drawn by an ideal pinhole that sees enough, then bent."""
+"""Pictures through a lens: drawn by a large enough ideal pinhole, then distorted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CACHE_BYTES: Final = 128 << 20
 
 
 class Lens:
-    """The way from an ideal picture to a distorted one.
+    """Mapping of an ideal picture to a distorted one.
 
     Attributes:
         ideal: the pinhole that is drawn: the camera's focal length at its centre, a wider picture around it.

@@ -1,4 +1,4 @@
-"""A checked scene file to the scene it describes."""
+"""Conversion of a checked scene file to the scene that it describes."""
 
 from __future__ import annotations
 

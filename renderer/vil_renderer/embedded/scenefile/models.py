@@ -23,12 +23,12 @@ from vil_renderer.embedded.scenefile.basics import (
     Label,
     Length,
     Light,
+    PathConfig,
     Point,
     PoseConfig,
     Unit,
     wrong,
 )
-from vil_renderer.embedded.scenefile.motion import PathConfig
 
 __all__ = [
     "BeaconConfig",

@@ -34,7 +34,7 @@ _PLAIN: Final = (0.6, 0.6, 0.6)
 
 @dataclass(slots=True)
 class PartFactory:
-    """Makes models; what several things use is read once.
+    """Factory of models; files that several objects use are read once.
 
     Attributes:
         folder: where relative paths start.

@@ -1,4 +1,4 @@
-"""Reads scene files: every problem at once, as ``file:line:column: key: what is wrong``."""
+"""Reading of scene files: every problem at once, as ``file:line:column: key: what is wrong``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collects shapes into things, and things into a scene."""
+"""Builders of objects from shapes, and of a scene from objects."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _GRID_M: Final = 1e-4
 
 
 class Thing:
-    """One real thing in its own axes: meshes by surface."""
+    """An object in its own axes: meshes by surface."""
 
     def __init__(self) -> None:
         self._parts: dict[str, list[tuple[MeshBuilder, Tint]]] = {}
 
     def add(self, mesh: MeshBuilder, surface: str, tint: Tint = WHITE) -> Self:
-        """Put a mesh of one surface (a name of :data:`surfaces.SURFACES`) to it."""
+        """Add a mesh of one surface, a name of :data:`surfaces.SURFACES`."""
         self._parts.setdefault(surface, []).append((mesh, tint))
         return self
 
@@ -47,7 +47,7 @@ def _primitive(surface: str, parts: list[tuple[MeshBuilder, Tint]]) -> Primitive
     colour = np.full((len(mesh.p_m), 4), 255, np.uint8)
     colour[:, :3] = np.rint(255.0 * np.minimum(tints, 1.0) ** _DISPLAY_GAMMA)
     return Primitive(
-        # Neighbours that meet shall meet exactly, however their corners were computed.
+        # Neighbours that meet must meet exactly, however their corners were computed.
         (np.rint(mesh.p_m / _GRID_M) * _GRID_M).astype(np.float32),
         mesh.normal.astype(np.float32),
         mesh.uv.astype(np.float32),
@@ -58,7 +58,7 @@ def _primitive(surface: str, parts: list[tuple[MeshBuilder, Tint]]) -> Primitive
 
 
 class SceneBuilder:
-    """A scene in the making: numbers its things and gives them their ids."""
+    """Builder of a scene: it numbers the objects and assigns their ids."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -80,7 +80,7 @@ class SceneBuilder:
         casts_shadow: bool = True,
         section_of: SceneObject | None = None,
     ) -> SceneObject:
-        """Place a thing; its name is its kind with a running number.
+        """Place an object; its name is its kind with a running number.
 
         Sections of one surface, such as a floor, have one instance id: that of ``section_of``, the first of them.
         """

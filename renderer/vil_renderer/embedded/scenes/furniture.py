@@ -1,4 +1,4 @@
-"""Things of a laboratory: desks, chairs, shelves, cabinets, and the cameras of a motion capture system."""
+"""Objects of a laboratory: desks, chairs, shelves, cabinets, and the cameras of a motion capture system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Things that stand in halls and yards: crates, racks, containers, pallets, barrels, cones, a forklift."""
+"""Objects in halls and yards: crates, racks, containers, pallets, barrels, cones, a forklift."""
 
 from __future__ import annotations
 

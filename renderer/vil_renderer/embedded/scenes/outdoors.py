@@ -1,4 +1,4 @@
-"""Things of a yard: trees, bushes, posts, poles, fences, barriers, a van."""
+"""Objects of a yard: trees, bushes, posts, poles, fences, barriers, a van."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Painted surfaces of what stands in halls: crates, cartons, containers, gates, banners."""
+"""Painted surfaces of objects in halls: crates, cartons, containers, gates, banners."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def material(name: str) -> Material:
 
 
 class _Relief(Texture):
-    """A surface's normal map, painted when it is looked at: most profiles never do."""
+    """A surface's normal map, painted on first use: most profiles never need it."""
 
     __slots__ = ()
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from vil_renderer.embedded.sensors.beacons import visible_beacons
 from vil_renderer.embedded.sensors.lidar import POINT, SpinningLidar, planar_fan
-from vil_renderer.embedded.sensors.noise import RangeNoise
-from vil_renderer.embedded.sensors.rangefinder import RangeFinder, beam_cone, beam_grid, range_below_m
+from vil_renderer.embedded.sensors.rangefinder import RangeFinder, RangeNoise, beam_cone, beam_grid, range_below_m
 
 __all__ = [
     "POINT",

@@ -1,4 +1,4 @@
-"""IR beacons: which of them a camera sees, and where."""
+"""IR beacons that a camera sees, and their pixels."""
 
 from __future__ import annotations
 

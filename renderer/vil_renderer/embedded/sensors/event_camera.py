@@ -1,9 +1,9 @@
-"""An event camera: which pixels became brighter or darker by how much, and when, from successive pictures.
+"""An event camera: pixels that become brighter or darker, and when, from successive pictures.
 
 Between two pictures the logarithm of each pixel's light is taken to change evenly (as ESIM does, Rebecq et al.
 2018); each time that it has gone a threshold away from where the pixel's last event left it, there is an event.
-What happens between pictures and is over again is not seen: give it pictures in which nothing moves by more than
-a pixel or two.
+Changes that begin and end between two pictures are missed: use pictures in which nothing moves by more than a pixel
+or two.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class _PixelState:
 
 
 class EventCamera:
-    """Makes events of the pictures of one camera.
+    """Source of events from the pictures of one camera.
 
     Args:
-        threshold_positive: change of the logarithm of light that makes a pixel say brighter, and
-        threshold_negative: darker; both positive.
-        refractory_s: for so long after an event a pixel says nothing.
+        threshold_positive: change of the logarithm of light that makes a brighter event, and
+        threshold_negative: a darker one; both positive.
+        refractory_s: time after an event during which a pixel makes no other.
         sigma_threshold: standard deviation of the thresholds from pixel to pixel.
         seed: of these.
 

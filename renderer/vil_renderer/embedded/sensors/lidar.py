@@ -11,8 +11,7 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.geometry.ray_world import NOTHING, RayWorld
-from vil_renderer.embedded.sensors.noise import RangeNoise
-from vil_renderer.embedded.sensors.rangefinder import directions
+from vil_renderer.embedded.sensors.rangefinder import RangeNoise, directions
 
 __all__ = ["POINT", "SpinningLidar", "planar_fan"]
 

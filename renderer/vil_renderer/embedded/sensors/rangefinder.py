@@ -1,8 +1,9 @@
-"""Time-of-flight range finders with one beam or many."""
+"""Time-of-flight range finders with one beam or many, and the errors of range sensors."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -10,9 +11,29 @@ import numpy as np
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.geometry.ray_world import NOTHING, RayWorld
-from vil_renderer.embedded.sensors.noise import RangeNoise
 
-__all__ = ["RANGE_LIMIT_M", "RangeFinder", "beam_cone", "beam_grid", "range_below_m"]
+__all__ = ["RANGE_LIMIT_M", "RangeFinder", "RangeNoise", "beam_cone", "beam_grid", "range_below_m"]
+
+
+@dataclass(frozen=True, slots=True)
+class RangeNoise:
+    """Normal noise of standard deviation hypot(sigma_m, sigma_share x range), and beams without return.
+
+    Attributes:
+        sigma_share: part of the noise that grows with the range, metres per metre.
+        drop_out: share of the beams that return nothing, 0..1.
+    """
+
+    sigma_m: float = 0.0
+    sigma_share: float = 0.0
+    drop_out: float = 0.0
+
+    def on(self, true_m: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Add noise to true ranges (n,); infinity = nothing. Draws 2 n numbers whatever the parameters."""
+        sigma = np.hypot(self.sigma_m, self.sigma_share * np.where(np.isfinite(true_m), true_m, 0.0))
+        noisy = true_m + sigma * rng.standard_normal(len(true_m))
+        return np.where(rng.random(len(true_m)) < self.drop_out, np.inf, noisy)
+
 
 RANGE_LIMIT_M: Final = 20.0
 _FORWARD: Final = np.array([[1.0, 0.0, 0.0]])
@@ -39,7 +60,7 @@ class RangeFinder:
         *,
         min_m: float = 0.0,
         max_m: float = RANGE_LIMIT_M,
-        noise: RangeNoise = RangeNoise(),  # noqa: B008 - frozen
+        noise: RangeNoise = RangeNoise(),
         seed: int = 0,
     ) -> None:
         self._T_body_sensor = T_body_sensor

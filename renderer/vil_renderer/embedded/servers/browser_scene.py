@@ -77,7 +77,7 @@ def _by_material(scene: Scene) -> Mapping[Material, list[tuple[Primitive, FloatA
 
 
 class _Writer:
-    """A document in the making: views into one buffer, everything else as JSON."""
+    """Writer of a document: views into one buffer, everything else as JSON."""
 
     def __init__(self) -> None:
         self._binary = bytearray()

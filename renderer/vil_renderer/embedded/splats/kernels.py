@@ -17,10 +17,14 @@ and its row of ``bounds`` the first and last column, and the first and last line
 from __future__ import annotations
 
 import math
-from typing import Final
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+
+from vil_renderer.embedded.optional_imports import load_native
 
 __all__ = [
     "COLUMNS",
@@ -32,6 +36,7 @@ __all__ = [
     "TILE",
     "bin_splats",
     "blend_tiles",
+    "compiled",
     "project_splats",
     "select_splats",
     "shade_splats",
@@ -279,3 +284,20 @@ def blend_tiles(
                 if not clear:
                     unfinished[tile] = False
                     break
+
+
+@cache
+def compiled(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a kernel with numba; it runs without the GIL and is cached on disk if possible.
+
+    Raises:
+        RendererError: numba is not installed.
+    """
+    numba = load_native("numba", "numba", "Gaussian splats", extra="splat")
+    # Fused multiply-add alone: no other licence with floating point is worth its surprises.
+    options = {"nogil": True, "fastmath": {"contract"}}
+    try:
+        made = numba.njit(kernel, cache=True, **options)
+    except RuntimeError:  # neither the sources' folder nor the home is writable
+        made = numba.njit(kernel, **options)
+    return made  # type: ignore[no-any-return]

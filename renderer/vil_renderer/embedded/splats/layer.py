@@ -12,8 +12,7 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel
 from vil_renderer.embedded.lru_cache import LruByteCache
 from vil_renderer.embedded.scene import Scene
-from vil_renderer.embedded.splats.project import project
-from vil_renderer.embedded.splats.raster import rasterise
+from vil_renderer.embedded.splats.raster import project, rasterise
 from vil_renderer.embedded.splats.read import read_splats
 
 if TYPE_CHECKING:

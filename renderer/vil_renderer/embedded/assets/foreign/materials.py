@@ -1,4 +1,4 @@
-"""Materials and colours as trimesh gives them, made ours."""
+"""Conversion of trimesh's materials and colours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["MaterialConverter", "linear_colours"]
 
 @dataclass(slots=True)
 class MaterialConverter:
-    """Makes materials, and each picture once.
+    """Converter of trimesh's materials; each picture is decoded once.
 
     Attributes:
         name: of the file, for messages. limit_px: longest side of a texture, None = 4096.

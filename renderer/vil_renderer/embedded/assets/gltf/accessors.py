@@ -30,7 +30,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(slots=True)
 class Accessors:
-    """Reads accessors, each at most once."""
+    """Accessors of a file, each read at most once."""
 
     document: Document
     _floats: dict[int, npt.NDArray[np.float32]] = field(default_factory=dict)

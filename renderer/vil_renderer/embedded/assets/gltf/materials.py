@@ -27,7 +27,7 @@ _UV_SETS: Final = 2
 
 @dataclass(slots=True)
 class Materials:
-    """Reads materials.
+    """Materials of a file.
 
     Attributes:
         limit_px: longest side of a texture, None = 4096.

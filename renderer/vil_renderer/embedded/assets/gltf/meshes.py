@@ -34,7 +34,7 @@ Weights = tuple[float, ...]
 
 @dataclass(slots=True)
 class Meshes:
-    """Reads meshes, each at most once per way of use."""
+    """Meshes of a file, each read at most once per way of use."""
 
     document: Document
     accessors: Accessors

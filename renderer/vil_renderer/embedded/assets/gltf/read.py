@@ -1,4 +1,4 @@
-"""glTF 2.0 to an asset."""
+"""Conversion of glTF 2.0 to an asset."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def load_gltf(path: Path, texture_limit_px: int | None = None, budget: PictureBu
 
 @dataclass(slots=True)
 class _Skins:
-    """Makes skins, each once."""
+    """Skins of a file, each made once."""
 
     document: Document
     accessors: Accessors
@@ -85,7 +85,7 @@ class _Skins:
 
 
 class _Builder:
-    """Makes nodes in the order in which they are added."""
+    """Nodes in the order in which they are added."""
 
     def __init__(self, document: Document, meshes: Meshes, skins: _Skins) -> None:
         self._document, self._meshes, self._skins = document, meshes, skins

@@ -43,7 +43,7 @@ ComponentType = Literal[5120, 5121, 5122, 5123, 5125, 5126]
 
 
 class _Object(msgspec.Struct, rename="camel", frozen=True):
-    """Unknown members are passed over, as the specification asks."""
+    """JSON object whose unknown members are ignored, as the specification requires."""
 
 
 class AssetInfo(_Object, frozen=True):
@@ -194,7 +194,7 @@ class GltfMaterial(_Object, frozen=True):
 
 
 class MeshPrimitive(_Object, frozen=True):
-    """Attributes by name, each an accessor."""
+    """Primitive: its attributes by name, each an accessor."""
 
     attributes: dict[str, Index]
     indices: Index | None = None
@@ -204,7 +204,7 @@ class MeshPrimitive(_Object, frozen=True):
 
 
 class GltfMesh(_Object, frozen=True):
-    """Primitives."""
+    """Mesh: its primitives."""
 
     primitives: list[MeshPrimitive]
     weights: list[Number] = []
@@ -212,7 +212,7 @@ class GltfMesh(_Object, frozen=True):
 
 
 class GltfSkin(_Object, frozen=True):
-    """Joints are nodes."""
+    """Skin whose joints are nodes."""
 
     joints: Annotated[list[Index], Meta(min_length=1, max_length=65536)]
     inverse_bind_matrices: Index | None = None
@@ -247,7 +247,7 @@ class GltfNode(_Object, frozen=True):
 
 
 class GltfScene(_Object, frozen=True):
-    """Roots."""
+    """Scene: its root nodes."""
 
     nodes: list[Index] = []
 
@@ -260,7 +260,7 @@ class AnimationTarget(_Object, frozen=True):
 
 
 class AnimationChannel(_Object, frozen=True):
-    """Joins a sampler with a target."""
+    """Connection of a sampler to a target."""
 
     sampler: Index
     target: AnimationTarget
