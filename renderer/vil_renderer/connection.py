@@ -63,7 +63,7 @@ class RendererConnection(ABC, Generic[Message]):
     Attributes:
         pose_port, image_port: the ports bound.
         topic: of the poses, which a renderer subscribes to.
-        lost_by_newcomers: counts poses that a renderer had not heard or read when it came.
+        lost_by_newcomers: counter of poses that a renderer had not received when it came.
     """
 
     topic: ClassVar[bytes]
@@ -105,9 +105,9 @@ class RendererConnection(ABC, Generic[Message]):
             config.bind, config.pose_port, config.image_port, config.max_picture_mib << 20, self.status.counters
         )
         self.pose_port, self.image_port = self._sockets.pose_port, self._sockets.image_port
-        self._await_renderer()
+        self._report_waiting()
 
-    # --- what each protocol says for itself ----------------------------------------------------
+    # --- for each protocol ---------------------------------------------------------------------
 
     @abstractmethod
     def _may_send(self, now: int) -> bool:
@@ -122,7 +122,7 @@ class RendererConnection(ABC, Generic[Message]):
         """Return the parts of a pose of this number."""
 
     @abstractmethod
-    def _take(self, parts: list[memoryview], t_image_ns: int) -> RenderedFrame | None:
+    def _handle(self, parts: list[memoryview], t_image_ns: int) -> RenderedFrame | None:
         """Match a message with its request; None = nothing to show. Raises ProtocolError."""
 
     @abstractmethod
@@ -164,16 +164,16 @@ class RendererConnection(ABC, Generic[Message]):
             self._refuse(str(exc))
 
     def keep_alive(self) -> None:
-        """Say again what was said last when nothing was for ``keep_alive_s``; count peers."""
+        """Repeat the last message when none was sent for ``keep_alive_s``; count peers."""
         if self._sockets.closed:
             return
         with self._lock:
             self._sockets.count_peers()
         ready = self.ready()  # asked every time, so that a renderer that went away is noticed while it is idle
         if ready and self._newest is not None:
-            self._say_again(self._newest)
+            self._repeat(self._newest)
 
-    def _say_again(self, asked: PendingRequest[Message]) -> None:
+    def _repeat(self, asked: PendingRequest[Message]) -> None:
         if machine_ns() - self._t_sent_ns >= self._keep_alive_ns:
             self._repeats += 1
             self._send(asked, REPEAT_BASE + self._repeats)
@@ -200,10 +200,10 @@ class RendererConnection(ABC, Generic[Message]):
         with self._lock:
             self.status.counters["refused"] += 1
             self.status.facts["refused"] = reason
-            self._note_refusal(f"a request was refused: {reason}")
+            self._record_refusal(f"a request was refused: {reason}")
 
     def _read_subscriptions(self) -> None:
-        """Learn from the pose socket whether a renderer is connected."""
+        """Read from the pose socket whether a renderer is connected."""
         for _ in range(_SUBSCRIPTIONS_PER_CALL):
             data = self._sockets.subscription()
             if data is None:
@@ -216,7 +216,7 @@ class RendererConnection(ABC, Generic[Message]):
                     continue
                 elif kind == b"\x01":
                     self._overdues = 0  # of another renderer
-                    first = not self._topics  # further ones disturb nothing: anybody may subscribe again and again
+                    first = not self._topics  # further ones change nothing: any peer may subscribe repeatedly
                     self._topics[topic] += 1
                     if first:
                         self._refusals.reset()
@@ -233,7 +233,7 @@ class RendererConnection(ABC, Generic[Message]):
         """Restart with a new, absent or silent renderer: count its missing answers as ``lost``."""
         self._give_up(lost)
         self._opening = True
-        self._await_renderer()
+        self._report_waiting()
 
     def _give_up(self, lost: str) -> None:
         given_up = [asked for asked, _ in self._in_flight.values()]
@@ -242,7 +242,7 @@ class RendererConnection(ABC, Generic[Message]):
             self._lose(asked, lost)
 
     def _lose(self, asked: PendingRequest[Message], lost: str) -> None:
-        """Note that one message of a pose gets no answer, and why."""
+        """Record that one message of a pose gets no answer, and why."""
         asked.lost = lost
         self._account(asked)
 
@@ -287,7 +287,7 @@ class RendererConnection(ABC, Generic[Message]):
         )
 
     def _works(self) -> None:
-        """Say that pictures come: running, unless the renderer answers too late again and again."""
+        """Report that images come: running, unless the renderer answers too late repeatedly."""
         if reason := self._too_slow:
             self.status.facts["too_slow"] = True
             self.status.waiting(reason)
@@ -296,7 +296,7 @@ class RendererConnection(ABC, Generic[Message]):
             self.status.running()
 
     def _settle(self, number: int) -> PendingRequest[Message]:
-        """Take an answered pose from the table, and those before it: their answers will not come."""
+        """Remove an answered pose from the table, and those before it: their answers will not come."""
         while True:
             oldest = next(iter(self._in_flight))
             asked, _ = self._in_flight.pop(oldest)
@@ -304,7 +304,7 @@ class RendererConnection(ABC, Generic[Message]):
                 return asked
             self._lose(asked, self.lost_by_newcomers if self._opening else "skipped")
 
-    def _await_renderer(self) -> None:
+    def _report_waiting(self) -> None:
         if self._topics:
             self.status.waiting(self._too_slow or self._why_nothing_comes())
         else:
@@ -316,9 +316,9 @@ class RendererConnection(ABC, Generic[Message]):
 
     def _count_malformed(self, reason: str) -> None:
         self.status.counters["malformed"] += 1
-        self._note_refusal(f"a message was dropped: {reason}")
+        self._record_refusal(f"a message was dropped: {reason}")
 
-    def _note_refusal(self, reason: str) -> None:
+    def _record_refusal(self, reason: str) -> None:
         self._refusals.add(reason)
         self.status.facts["refusals"] = self._refusals.counts()
 
@@ -333,7 +333,7 @@ class RendererConnection(ABC, Generic[Message]):
         while (parts := self._sockets.receive()) is not None:
             t_image_ns = now_ns()
             try:
-                frame = self._take(parts, t_image_ns)
+                frame = self._handle(parts, t_image_ns)
             except ProtocolError as exc:
                 with self._lock:
                     self._count_malformed(str(exc))
@@ -350,13 +350,13 @@ class RendererConnection(ABC, Generic[Message]):
         self.status.stopped()
 
     def _judge(self, frame: RenderedFrame, problems: list[str]) -> None:
-        """Say what is wrong with the pictures; whether they show anything is asked of the first ones only."""
+        """Report problems of the images; only the first ones are checked for content."""
         with self._lock:
             if problems:
                 self.status.counters["unsupported"] += len(problems)
                 self.status.facts["left_out"] = problems[0]
                 for problem in problems:
-                    self._note_refusal(f"a picture was left out: {problem}")
+                    self._record_refusal(f"a picture was left out: {problem}")
                 if not frame.images:
                     self.status.waiting(f"no usable picture came: {problems[0]}")
                     return

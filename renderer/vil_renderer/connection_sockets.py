@@ -26,7 +26,7 @@ _Context = zmq.Context[zmq.Socket[bytes]]
 
 
 class RendererSockets:
-    """Poses go out, pictures come in; the bridge binds both ports and the renderer dials.
+    """Sockets for outgoing poses and incoming images; the bridge binds both ports and the renderer connects.
 
     ``receive`` and ``close`` may be called from any thread, everything else from one.
 

@@ -23,7 +23,7 @@ _NUMBER: Final = re.compile(r"[-+]?\d[\d.e+-]*")
 
 
 class RefusalLog:
-    """Counts why messages of one peer were refused; two reasons that differ in their numbers only are one kind."""
+    """Counter of refused messages of one peer by reason; reasons that differ in numbers only are one kind."""
 
     def __init__(self, logger: logging.Logger, prefix: str) -> None:
         """Log through ``logger``; every line begins with ``prefix``."""

@@ -209,7 +209,7 @@ async def test_who_is_asked_and_what_to_check_is_said() -> None:
 async def test_another_program_is_noticed() -> None:
     async with speaking(b"SSH-2.0-OpenSSH_9.2p1\r\n") as (port, _), received(port) as lab:
         await lab.until(lambda: lab.status.state is ComponentState.WAITING)
-        assert "hung up" in lab.status.report().reason
+        assert "disconnected" in lab.status.report().reason
 
 
 async def test_wanted_subjects_that_are_missing_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:

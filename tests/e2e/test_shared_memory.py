@@ -198,7 +198,7 @@ def test_an_overwritten_slot_is_counted_and_never_shown() -> None:
     answer = write_answer(message, views, numbered(views, snapshot), 1)
     first, *parts = giver.frames(message, views, *answer)
     taker.pictures(decode_header(first), [memoryview(p) for p in parts])
-    assert taker.nonce and taker.way == BY_MEMORY
+    assert taker.nonce and taker.transport == BY_MEMORY
     assert message.vil is not msgspec.UNSET
     message.vil.ring = taker.nonce
     heads = [giver.frames(message, views, *answer) for _ in range(8)]

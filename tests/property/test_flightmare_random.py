@@ -45,7 +45,7 @@ REQUESTS = _bodies()
 VIEWS = (view(FRONT), view(FRONT, Modality.DEPTH32), view(FRONT, Modality.INSTANCE))
 ASKED = ask(7, VIEWS, (drone("d", pose_at(0, 0, 1)),))
 WRITER = SceneWriter(Dialect.MASTER, 1, {ActorKind.HUMAN: "", ActorKind.PROP: ""})
-POSE = WRITER.message(WRITER.shape_of(ASKED), ASKED, 7)
+POSE = WRITER.message(WRITER.setup_of(ASKED), ASKED, 7)
 TASK = read_scene(POSE, POSE, 7)
 IMAGES = {image.view.key: image for image in draw(TASK.views, TASK.snapshot).images}
 STATES = [VehicleStateMessage(collision=False, lidar_ranges=[1.0]) for _ in POSE.vehicles]
@@ -53,7 +53,7 @@ FRAME = [
     bytes(part)
     for part in encode_answer(
         FrameHeader(frame_id=7, pub_vehicles=STATES, vil=FrameExtension(renderer="x")),
-        [write_picture(shot, IMAGES) for shot in TASK.shots],
+        [write_picture(shot, IMAGES) for shot in TASK.requests],
     )
 ]
 JSON = st.recursive(
@@ -133,7 +133,7 @@ def test_pictures_of_any_size_survive_the_wire(
     camera = CameraModel("front", width, height, 1.0)
     request = ask(number, [view(camera, modality) for modality in sorted(modalities)])
     made = SceneWriter(dialect, 1, {})
-    message = made.message(made.shape_of(request), request, number)
+    message = made.message(made.setup_of(request), request, number)
     task = read_scene(message, message, number)
     noise = np.random.default_rng(rng.getrandbits(32))
     drawn = {}
@@ -147,7 +147,7 @@ def test_pictures_of_any_size_survive_the_wire(
     states = [VehicleStateMessage(collision=False, lidar_ranges=[])]
     parts = encode_answer(
         FrameHeader(frame_id=number, pub_vehicles=states, vil=FrameExtension(renderer="x")),
-        [write_picture(s, drawn) for s in task.shots],
+        [write_picture(s, drawn) for s in task.requests],
     )
     header, pictures = decode_answer(parts)
     assert isinstance(header, FrameHeader)

@@ -168,8 +168,8 @@ def test_frames_of_broken_blocks_raise_only_protocol_errors(noise: dict[int, lis
     for packet in packets:
         memory, converter = BlockCache(), ViconConverter("lab", segments=True, markers="all")
         with contextlib.suppress(ProtocolError):
-            memory.take(codec.split_datagram(golden("one_object")))
-            memory.take(packet)
+            memory.update(codec.split_datagram(golden("one_object")))
+            memory.update(packet)
             converter.describe(memory.blocks)
             frame = converter.frame(memory.blocks, 1, None, 0, 0)
             assert np.isfinite(frame.p_m).all()

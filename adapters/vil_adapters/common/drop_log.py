@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 
 class DropLog:
-    """Counts every drop by its reason and logs the first of each.
+    """Counter of drops by reason, which logs the first of each.
 
     Args:
         source: name of the source.

@@ -16,7 +16,7 @@ _FIRST_HOST: Final = int(IPv4Address("10.0.0.1"))
 
 
 class Pseudonyms:
-    """Replaces each name by one of the same number of bytes, and each address by one of 10.0.0.0/8.
+    """Replacements: for each name one of the same number of bytes, for each address one of 10.0.0.0/8.
 
     Attributes:
         names: pseudonyms by name. hosts: by address.

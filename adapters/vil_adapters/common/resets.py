@@ -19,7 +19,7 @@ _LOG_PERIOD_NS: Final = 10 * NS_PER_S
 
 
 class ResetReporter:
-    """Emits ``SourceReset``, counts it (``resets``) and shows the newest one as fact ``last_reset``.
+    """Reporter of ``SourceReset`` events: emits and counts them (``resets``), the newest is fact ``last_reset``.
 
     At most one log line in 10 s; it gives the number of resets that were not logged.
     """
@@ -32,7 +32,7 @@ class ResetReporter:
         self._unlogged = 0
 
     def report(self, reason: str, *, clock: bool = True) -> None:
-        """Report that histories start over; the clock too, unless the server's went on."""
+        """Report that histories restart; the clock too, unless the server's continued."""
         self._status.counters["resets"] += 1
         utc = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._status.facts["last_reset"] = {"reason": reason, "time": utc}

@@ -29,7 +29,7 @@ Decode = Callable[[bytes, int], SourceFrame | None]
 
 
 class UdpListener:
-    """Receives datagrams of one server and emits the newest frame of those that wait.
+    """Receive loop for the datagrams of one server, which emits the newest waiting frame.
 
     Counters of the status: ``foreign`` (datagrams of other senders), ``malformed``, ``superseded``. Facts: ``server``,
     ``port``, ``interface``, ``subjects``.

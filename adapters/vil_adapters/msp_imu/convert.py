@@ -46,7 +46,7 @@ def to_counts(w_radps: FloatArray, f_mps2: FloatArray, gyro_lsb_per_dps: float, 
 
 
 class RestScale:
-    """Finds the accelerometer's scale: a second without motion shows how many counts 1 g is.
+    """Scale of the accelerometer: a second without motion shows the counts of 1 g.
 
     Attributes:
         lsb_per_g: counts at 1 g, None while not known.

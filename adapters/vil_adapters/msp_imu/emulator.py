@@ -22,7 +22,7 @@ _MEMORY_NS: Final = NS_PER_S // 20
 
 
 class MspEmulator:
-    """Answers like Betaflight: when its serial task runs it reads its sensors and answers what waits.
+    """Flight controller like Betaflight: its serial task reads the sensors and answers waiting requests.
 
     Use it as a context manager inside a running loop, or ``run`` it until cancelled.
 

@@ -36,10 +36,10 @@ class MspImuSource:
         self._scale = RestScale(config.acc_lsb_per_g)
 
     async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
-        """Wait for the controller, ask it until it hangs up, wait for it again; never returns."""
+        """Wait for the controller, ask it until it disconnects, wait for it again; never returns."""
         while True:
-            with closing(await self._open(status)) as wire:
-                await _Polling(self.name, self._config, wire, self._scale, emit, status).run()
+            with closing(await self._open(status)) as transport:
+                await _Polling(self.name, self._config, transport, self._scale, emit, status).run()
             emit(SourceReset(self.name, "the line was lost"))
 
     async def _open(self, status: Status) -> Transport:
@@ -51,14 +51,14 @@ class MspImuSource:
 
 
 class _Polling:
-    """One opening of the wire: one question at a time."""
+    """One open transport: one request at a time."""
 
     def __init__(
-        self, name: str, config: MspImuConfig, wire: Transport, scale: RestScale, emit: Emit, status: Status
+        self, name: str, config: MspImuConfig, transport: Transport, scale: RestScale, emit: Emit, status: Status
     ) -> None:
         self._name = name
         self._config = config
-        self._wire = wire
+        self._transport = transport
         self._scale = scale
         self._emit = emit
         self._status = status
@@ -70,11 +70,11 @@ class _Polling:
         self._asking = False
         self._again: asyncio.TimerHandle | None = None
         self._t_asked_ns = 0
-        self._t_heard_ns = now_ns()
+        self._t_received_ns = now_ns()
 
     async def run(self) -> None:
-        """Return when the wire hung up."""
-        with TransportReader(self._name, self._wire, self._on_data) as reader:
+        """Return when the transport disconnected."""
+        with TransportReader(self._name, self._transport, self._on_data) as reader:
             try:
                 self._ask()
                 while not reader.ended.done():
@@ -88,7 +88,7 @@ class _Polling:
     def _ask(self) -> None:
         self._asking = True
         self._t_asked_ns = now_ns()
-        if not self._wire.send(self._question):
+        if not self._transport.send(self._question):
             self._status.counters["unsent"] += 1
 
     def _housekeep(self) -> None:
@@ -97,8 +97,8 @@ class _Polling:
             self._status.counters["unanswered"] += 1
             self._parser.give_up()
             self._ask()
-        if t_ns - self._t_heard_ns > _SILENT_NS:
-            self._status.waiting(f"no answer on {self._wire.place}: {self._wire.cure}")
+        if t_ns - self._t_received_ns > _SILENT_NS:
+            self._status.waiting(f"no answer on {self._transport.place}: {self._transport.cure}")
 
     def _on_data(self, data: bytes, t_arrival_ns: int) -> None:
         for message in self._parser.feed(data):
@@ -117,7 +117,7 @@ class _Polling:
             return
         if message.direction is msp.MspDirection.REFUSAL:
             self._status.counters["refused"] += 1
-            self._status.waiting(f"{self._wire.place} answers, but knows no MSP_RAW_IMU")
+            self._status.waiting(f"{self._transport.place} answers, but knows no MSP_RAW_IMU")
             return  # asked again when this question has grown old
         try:
             raw = msp.unpack_raw_imu(message.payload)
@@ -127,10 +127,10 @@ class _Polling:
         way_ns = self._byte_ns * (len(self._question) + len(message.payload))  # a question is an answer without payload
         t_ns = self._times.stamp(self._t_asked_ns, max(self._t_asked_ns, t_arrival_ns - way_ns))
         self._next(t_arrival_ns)
-        self._take(t_ns, raw)
+        self._handle_reading(t_ns, raw)
 
     def _next(self, t_ns: int) -> None:
-        """Ask again, at once unless that were too often."""
+        """Send the next request, at once unless that exceeds the rate."""
         self._asking = False
         wait_s = (self._t_asked_ns - t_ns) / NS_PER_S + 1.0 / self._config.rate_hz
         if wait_s <= 0.0:
@@ -138,8 +138,8 @@ class _Polling:
         else:
             self._again = asyncio.get_running_loop().call_later(wait_s, self._ask)
 
-    def _take(self, t_ns: int, raw: msp.MspRawImu) -> None:
-        self._t_heard_ns = now_ns()
+    def _handle_reading(self, t_ns: int, raw: msp.MspRawImu) -> None:
+        self._t_received_ns = now_ns()
         known = self._scale.lsb_per_g
         self._scale.add(t_ns, raw, self._config.gyro_lsb_per_dps)
         if self._scale.lsb_per_g is None:

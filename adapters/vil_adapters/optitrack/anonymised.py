@@ -52,7 +52,7 @@ _WITHOUT_TEXT: Final = {
 
 
 class NatNetAnonymizer:
-    """Rewrites messages. Bones and markers keep their names, but for subjects' names in them."""
+    """Rewriting of messages. Bones and markers keep their names, except for subjects' names in them."""
 
     def __init__(self, pseudonyms: Pseudonyms) -> None:
         self._names = pseudonyms

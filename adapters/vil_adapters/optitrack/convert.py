@@ -189,7 +189,7 @@ class _Binding:
 
 
 class NatNetConverter:
-    """Turns frames into :class:`SourceFrame`, by the descriptions of one server.
+    """Conversion of frames to :class:`SourceFrame`, by the descriptions of one server.
 
     Of several subjects of a kind with one name, the first described one is used.
 

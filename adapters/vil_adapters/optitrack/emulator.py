@@ -63,7 +63,7 @@ _EVERYTHING: Final = Subscriptions()
 
 
 class MotiveEmulator(Emulator):
-    """Serves ``motion`` as NatNet on this machine; use it with ``async with`` or ``run()``.
+    """Server of ``motion`` as NatNet on this machine; use it with ``async with`` or ``run()``.
 
     Attributes:
         command_port, data_port: UDP ports, known after the start.

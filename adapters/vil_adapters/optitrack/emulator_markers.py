@@ -1,4 +1,4 @@
-"""Markers of the emulated room, in the several ways in which NatNet carries them."""
+"""Markers of the emulated room, in the sections of NatNet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NONE: Final = Markers((), np.empty((0, 3)), np.empty(0, np.bool_))
 
 
 class SceneMarkers:
-    """Knows which markers there are from the first picture of a motion; their labels are ``subject/marker``.
+    """Markers of a motion, from its first frame; their labels are ``subject/marker``.
 
     Args:
         opening: markers when the motion begins. ids: of each subject. bodies: rigid bodies, in their order.

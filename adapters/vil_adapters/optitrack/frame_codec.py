@@ -109,7 +109,7 @@ def decode_frame(datagram: bytes, version: Version) -> NatNetFrame:
 
 
 class _Sections:
-    """Reads one section after the other; from 4.1 on each within its size."""
+    """Reader of the sections in order; from 4.1 on each within its size."""
 
     def __init__(self, reader: DatagramReader, version: Version) -> None:
         self.sized = version >= SIZED_SINCE

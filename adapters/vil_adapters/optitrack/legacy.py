@@ -87,7 +87,7 @@ class LegacyOptitrackSource:
                 line, t_arrival_ns = reading.result(), now_ns()
                 if not line:
                     raise SourceUnavailable(f"natnetclient gave up: {_last_line(await child.stderr.read(_TAIL_BYTES))}")
-                self._take(json.loads(line), t_arrival_ns, emit, status)
+                self._handle(json.loads(line), t_arrival_ns, emit, status)
                 reading = asyncio.create_task(child.stdout.readline())
         finally:
             reading.cancel()
@@ -101,7 +101,7 @@ class LegacyOptitrackSource:
             "does the server send unicast there?"
         )
 
-    def _take(self, frame: dict[str, Any], t_arrival_ns: int, emit: Emit, status: Status) -> None:
+    def _handle(self, frame: dict[str, Any], t_arrival_ns: int, emit: Emit, status: Status) -> None:
         if "version" in frame:
             status.facts["version"] = frame["version"]
             return

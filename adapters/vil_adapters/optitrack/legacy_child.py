@@ -1,7 +1,7 @@
-"""Runs PyPI ``natnetclient`` in a process of its own and prints one JSON line per frame.
+"""Process of ``legacy.py`` that runs PyPI ``natnetclient`` and prints one JSON line per frame.
 
-Its reader waits up to a minute for a frame, its thread cannot be stopped, and an unexpected byte ends
-it with whatever exception comes: all of that is left to this process. Started by ``legacy.py``.
+Its reader waits up to a minute for a frame, its thread cannot be stopped, and an unexpected byte ends it with any
+exception: this process contains all of that.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ _KEEPALIVE_PERIOD_S: Final = 1.0
 
 
 class _Client(NatClient):  # type: ignore[misc]
-    """The package's sockets and parser, read by us.
+    """Sockets and parser of the package, read by us.
 
-    Its own constructor takes one address for both ends and starts a thread that hides which values
-    belong to one frame.
+    Its own constructor takes one address for both ends and starts a thread that mixes the values of frames.
     """
 
     def __init__(self, server_ip: str, local_ip: str, command_port: int, data_port: int) -> None:

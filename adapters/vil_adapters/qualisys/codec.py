@@ -121,7 +121,7 @@ def encode_text(kind: PacketType, text: str) -> bytes:
 
 
 class Framing:
-    """Cuts a byte stream into packets."""
+    """Splitter of a byte stream into packets."""
 
     def __init__(self) -> None:
         self._rest = bytearray()

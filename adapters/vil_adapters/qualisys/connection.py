@@ -39,8 +39,8 @@ class QualisysConnection(QTMProtocol):  # type: ignore[misc]
     Attributes:
         closed: done when the connection has ended, with the exception of ``on_frame`` if there was one.
         version: of the protocol, as agreed.
-        outdated: the server said that its settings changed.
-        refusal: what it answered to the wish for frames, empty when nothing.
+        outdated: the server announced that its settings changed.
+        refusal: its answer to the request for frames, empty without one.
     """
 
     def __init__(self, on_frame: Callable[[DataFrame, int], None], counters: Counter[str]) -> None:
@@ -59,10 +59,10 @@ class QualisysConnection(QTMProtocol):  # type: ignore[misc]
     # --- commands ----------------------------------------------------------------------------------
 
     async def agree(self) -> str:
-        """Agree on the newest version that both sides speak; returns what the server says it is.
+        """Agree on the newest version that both sides speak; return the server's title.
 
         Raises:
-            TimeoutError: it does not answer. ConnectionError: it hung up. QRTCommandException: it refused.
+            TimeoutError: it does not answer. ConnectionError: it disconnected. QRTCommandException: it refused.
         """
         for version in _VERSIONS:
             try:
@@ -95,7 +95,7 @@ class QualisysConnection(QTMProtocol):  # type: ignore[misc]
             self.send_command(f"streamframes allframes {components}", callback=False)
 
     async def probe(self) -> None:
-        """Find out whether the server is alive.
+        """Check that the server answers.
 
         Raises:
             TimeoutError, ConnectionError: it is not.
@@ -103,41 +103,41 @@ class QualisysConnection(QTMProtocol):  # type: ignore[misc]
         await self._commands.byte_order()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close at once."""
         transport: Any = self.transport
         if transport is not None:
             transport.abort()
 
-    # --- what arrives ------------------------------------------------------------------------------
+    # --- receiving ---------------------------------------------------------------------------------
 
     def connection_made(self, transport: Any) -> None:
-        """Take the connection (called by the loop)."""
+        """Store the connection (called by the loop)."""
         super().connection_made(transport)
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give up waiting replies (called by the loop, with what a callback raised if that was the end)."""
+        """Fail pending replies (called by the loop, with the exception of a callback if that was the end)."""
         super().connection_lost(exc)
         bug = None if isinstance(exc, OSError) else exc
         for waiting in self.request_queue:
             if not waiting.done():
-                waiting.set_exception(bug or ConnectionResetError("the server hung up"))
+                waiting.set_exception(bug or ConnectionResetError("the server disconnected"))
         if self.closed.done():
             return
         if bug is None:
             self.closed.set_result(None)
         else:
             self.closed.set_exception(bug)
-            self.closed.exception()  # somebody may have stopped to care
+            self.closed.exception()  # no task may await it
 
     def data_received(self, data: bytes) -> None:
-        """Act on each packet; hand on the newest frame, if it is a new one (called by the loop)."""
+        """Handle each packet; pass on the newest frame, if it is a new one (called by the loop)."""
         t_arrival_ns = now_ns()
         newest: DataFrame | None = None
         try:
             for kind, packet in self._framing.feed(data):
                 try:
-                    frame = self._take(kind, packet)
+                    frame = self._handle(kind, packet)
                 except ProtocolError:
                     self._counters["malformed"] += 1
                     continue
@@ -158,7 +158,7 @@ class QualisysConnection(QTMProtocol):  # type: ignore[misc]
         self._counters["duplicates"] += 1
         return False
 
-    def _take(self, kind: int, packet: bytes) -> DataFrame | None:
+    def _handle(self, kind: int, packet: bytes) -> DataFrame | None:
         if kind == PacketType.DATA:
             return decode_data(packet[_HEADER_BYTES:])
         if kind == PacketType.EVENT:

@@ -87,7 +87,7 @@ class _Skeleton:
 
 
 class QualisysConverter:
-    """Turns frames into :class:`SourceFrame`, by the parameters of one server.
+    """Conversion of frames to :class:`SourceFrame`, by the parameters of one server.
 
     Attributes:
         subjects: enabled bodies, in the order of the data. skeletons: names, likewise.

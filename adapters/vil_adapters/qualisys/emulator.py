@@ -49,7 +49,7 @@ _COMPONENTS: Final = {"6d", *_SKELETONS}
 
 
 class QtmEmulator(Emulator):
-    """Serves ``motion`` as QTM's real-time server on this machine: commands by TCP, frames by TCP or UDP.
+    """Server of ``motion`` as QTM on this machine: commands by TCP, frames by TCP or UDP.
 
     Attributes:
         port, discovery_port: TCP and UDP ports, known after the start.
@@ -312,7 +312,7 @@ class _Client(asyncio.Protocol):
 
 
 class _Discovery(asyncio.DatagramProtocol):
-    """Answers requests on the discovery port."""
+    """Protocol that answers requests on the discovery port."""
 
     def __init__(self, emulator: QtmEmulator) -> None:
         self._emulator = emulator

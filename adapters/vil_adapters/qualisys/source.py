@@ -36,7 +36,7 @@ class QualisysSource:
         self._config = config
 
     async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
-        """Connect, receive until the server hangs up, and connect again; never returns."""
+        """Connect, receive until the server disconnects, and connect again; never returns."""
         session = _Session(self.name, self._config, emit, status)
         task = asyncio.current_task()
         while True:
@@ -45,7 +45,7 @@ class QualisysSource:
             # that comes together with the answer or the end of the connection.
             if task is not None and task.cancelling():
                 raise asyncio.CancelledError
-            session.say(trouble)
+            session.report_waiting(trouble)
             await asyncio.sleep(_RETRY_S)
 
 
@@ -67,7 +67,7 @@ class _Session:
         self._undescribed = False
         self._expected = ExpectedSubjects(name, config.subjects)
 
-    def say(self, trouble: str) -> None:
+    def report_waiting(self, trouble: str) -> None:
         """Report what is wrong when no frame has come for a while."""
         if now_ns() - self._emitted_ns > _WAITING_NS:
             self._status.waiting(trouble)
@@ -90,7 +90,7 @@ class _Session:
             return await self._follow(link)
         except TimeoutError:
             return (
-                f"{self._place} takes the connection but does not answer: does QTM hang, or is another program there?"
+                f"{self._place} accepts the connection but does not answer: does QTM hang, or is another program there?"
             )
         except ConnectionError as exc:
             return f"{self._place}: {exc}"
@@ -99,7 +99,7 @@ class _Session:
             return f"{self._place} answers otherwise than QTM would: {exc}"
         finally:
             link.close()
-            self._break_off()
+            self._reset()
 
     async def _follow(self, link: QualisysConnection) -> str:
         """Communicate with the server until it disconnects.
@@ -117,26 +117,26 @@ class _Session:
                 await self._describe(link)
                 asked_ns = t_ns
             elif t_ns - max(self._emitted_ns, asked_ns) > _SILENCE_NS:
-                self.say(self._silence(link))
+                self.report_waiting(self._silence(link))
                 await link.probe()
                 link.stream(skeletons=self._wants_skeletons)
                 asked_ns = t_ns
         link.closed.result()
-        return f"{self._place} hung up"
+        return f"{self._place} disconnected"
 
     async def _describe(self, link: QualisysConnection) -> None:
         """Ask for names and order, then for frames."""
         parameters = await link.describe()
         self._undescribed = False
         self._converter = QualisysConverter(self._name, parameters, up_axis(parameters, self._config.up_axis))
-        self._tell(parameters)
+        self._report_subjects(parameters)
         link.stream(skeletons=self._wants_skeletons)
 
     @property
     def _wants_skeletons(self) -> bool:
         return self._converter is not None and bool(self._converter.skeletons)
 
-    def _break_off(self) -> None:
+    def _reset(self) -> None:
         """Reset histories after a connection that gave frames."""
         self._converter = None
         if self._newest is not None:
@@ -184,7 +184,7 @@ class _Session:
             self._status.facts["frame_rate_hz"] = (data.number - start.number) * 1e6 / (data.t_us - start.t_us)
             self._rate_start = data
 
-    def _tell(self, parameters: Parameters) -> None:
+    def _report_subjects(self, parameters: Parameters) -> None:
         assert self._converter is not None
         subjects, skeletons = self._converter.subjects, self._converter.skeletons
         self._status.facts.update(subjects=list(subjects), skeletons=list(skeletons), up_axis=parameters.up_axis)

@@ -68,7 +68,7 @@ def read_bvh(path: Path, *, subject: str, unit_m: float | None, up_axis: str) ->
 
 
 class _Hierarchy:
-    """Reads the part before MOTION."""
+    """Reader of the part before MOTION."""
 
     def __init__(self, path: Path, lines: list[str]) -> None:
         self._path = path
@@ -95,10 +95,10 @@ class _Hierarchy:
                     raise wrong(self._path, number, f"{len(self._open)} braces of the hierarchy are not closed")
                 return self._joints, number - 1
             else:
-                self._take(number, key, words[1:])
+                self._handle(number, key, words[1:])
         raise wrong(self._path, len(self._lines), "the file ends before MOTION")
 
-    def _take(self, number: int, key: str, rest: list[str]) -> None:
+    def _handle(self, number: int, key: str, rest: list[str]) -> None:
         match key:
             case "ROOT" | "JOINT":
                 parent = self._open[-1] if self._open else -1

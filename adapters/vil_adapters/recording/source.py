@@ -20,7 +20,7 @@ __all__ = ["RecordingSource"]
 
 
 class RecordingSource:
-    """Plays one recording, once or for ever (implements ``PoseSource``).
+    """Playback of one recording, once or in a loop (implements ``PoseSource``).
 
     Raises:
         ConfigError: the recording cannot be read; raised at once, before anything runs.

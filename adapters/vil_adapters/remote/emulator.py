@@ -27,7 +27,7 @@ __all__ = ["RemoteEmulator"]
 
 
 class RemoteEmulator(Emulator):
-    """Publishes ``motion`` over ZeroMQ as a bridge does: bodies as vehicles, skeletons as humans.
+    """Publisher of ``motion`` over ZeroMQ as a bridge does: bodies as vehicles, skeletons as humans.
 
     Attributes:
         endpoint: where it publishes, known after the start.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from typing import Final
 
+from vil_adapters.common.drop_log import DropLog
 from vil_adapters.common.resets import ResetReporter
 from vil_adapters.remote.convert import FederationConverter
 from vil_bridge.core.clock import NS_PER_MS
@@ -29,8 +29,6 @@ from vil_bridge.protocols.federation.zmq_link import SubscriberLink
 
 __all__ = ["FederationSession"]
 
-logger = logging.getLogger(__name__)
-
 LATE_NS: Final = 250 * NS_PER_MS
 """A frame that certainly spent longer on its way is dropped: it would be taken for new by its arrival."""
 _BURST: Final = 5
@@ -44,13 +42,13 @@ class FederationSession:
     """State of one run of the source.
 
     Attributes:
-        t_heard_ns: when anything of the other bridge came.
-        t_frame_ns: when a frame was emitted.
+        t_received_ns: arrival of the last message of the other bridge.
+        t_frame_ns: arrival of the last emitted frame.
         described: a description came on this connection or before.
     """
 
     def __init__(self, name: str, site: str, emit: Emit, status: Status, t_ns: int) -> None:
-        self.t_heard_ns = self.t_frame_ns = t_ns
+        self.t_received_ns = self.t_frame_ns = t_ns
         self._name = name
         self._site = site
         self._emit = emit
@@ -65,7 +63,7 @@ class FederationSession:
         self._clock_due_ns = self._describe_due_ns = 0
         self._description_wanted = True
         self._other_site: str | None = None
-        self._warned: set[str] = set()
+        self._drops = DropLog(name, status.counters)
 
     @property
     def described(self) -> Description | None:
@@ -93,29 +91,22 @@ class FederationSession:
         if self._description_wanted and t_ns >= self._describe_due_ns and link.ask(encode_describe()):
             self._describe_due_ns = t_ns + _DESCRIBE_PERIOD_NS
 
-    def take(self, data: bytes, t_arrival_ns: int) -> None:
-        """Act on one message."""
+    def handle(self, data: bytes, t_arrival_ns: int) -> None:
+        """Handle one message."""
         try:
             kind = message_kind(data)
             if kind is FederationKind.FRAME:
-                self._take_frame(decode_frame(data), t_arrival_ns)
+                self._handle_frame(decode_frame(data), t_arrival_ns)
             elif kind is FederationKind.DESCRIPTION:
-                self._take_description(*decode_description(data))
+                self._handle_description(*decode_description(data))
             elif kind is FederationKind.CLOCK:
-                self._take_clock(decode_clock(data), t_arrival_ns)
+                self._handle_clock(decode_clock(data), t_arrival_ns)
         except ProtocolError as exc:
-            self._count("malformed", "a message: %s", exc)
+            self._drops.count("malformed", "a message: %s", exc)
             return
-        self.t_heard_ns = t_arrival_ns
+        self.t_received_ns = t_arrival_ns
 
-    def _count(self, reason: str, message: str, *args: object) -> None:
-        """Count every drop, warn of the first of its kind."""
-        self._status.counters[reason] += 1
-        if reason not in self._warned:
-            self._warned.add(reason)
-            logger.warning("%s: dropped " + message, self._name, *args)
-
-    def _take_frame(self, frame: FrameMessage, t_arrival_ns: int) -> None:
+    def _handle_frame(self, frame: FrameMessage, t_arrival_ns: int) -> None:
         known = self.described
         if known is None or frame.run != self._run or frame.revision != known.revision:
             self._description_wanted = True
@@ -145,10 +136,10 @@ class FederationSession:
         sent_ns = t_sent_ns - self._exchange.t_foreign_ns + self._exchange.t_received_ns
         return t_arrival_ns - sent_ns > LATE_NS
 
-    def _take_description(self, run: int, description: Description) -> None:
+    def _handle_description(self, run: int, description: Description) -> None:
         if description.site != self._site:
             self._other_site = description.site
-            self._count("foreign", "what the site %r says; %r is wanted", description.site, self._site)
+            self._drops.count("foreign", "a message of the site %r; %r is wanted", description.site, self._site)
             return
         self._other_site = None
         self._description_wanted = False
@@ -163,7 +154,7 @@ class FederationSession:
         rigid = [a.name for a in description.actors if a.kind is not ActorKind.HUMAN]
         self._status.facts.update(site=description.site, subjects=rigid, skeletons=humans)
 
-    def _take_clock(self, clock: ClockMessage, t_arrival_ns: int) -> None:
+    def _handle_clock(self, clock: ClockMessage, t_arrival_ns: int) -> None:
         if clock.t_subscriber_ns not in self._pending:
             self._status.counters["stray_answers"] += 1
             return

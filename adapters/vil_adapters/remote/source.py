@@ -25,7 +25,7 @@ class RemoteSource:
     """The actors of another bridge (implements ``PoseSource``).
 
     A connection that brought nothing for 0.8 s is given up for a new one: after a cut, TCP itself would
-    wait for up to as long again as the cut lasted.
+    wait up to twice as long as the cut lasted.
     """
 
     def __init__(self, name: str, config: RemoteConfig) -> None:
@@ -45,7 +45,7 @@ class RemoteSource:
 
         def on_message(data: bytes, t_arrival_ns: int) -> None:
             try:
-                session.take(data, t_arrival_ns)
+                session.handle(data, t_arrival_ns)
             except Exception as exc:
                 if not failed.done():
                     failed.set_exception(exc)
@@ -61,7 +61,7 @@ class RemoteSource:
                     if await link.open():
                         t_open_ns = now_ns()
                     session.connected()
-                    while now_ns() - max(t_open_ns, session.t_heard_ns) < _SILENCE_NS:
+                    while now_ns() - max(t_open_ns, session.t_received_ns) < _SILENCE_NS:
                         session.ask(link, now_ns())
                         ended, _ = await asyncio.wait(ends, timeout=_HOUSEKEEPING_S, return_when="FIRST_COMPLETED")
                         for end in ended:
@@ -74,16 +74,16 @@ class RemoteSource:
             explaining.cancel()
 
     async def _explain(self, session: FederationSession, status: Status) -> None:
-        """Say why nothing is emitted, while that is so."""
+        """Report why nothing is emitted, as long as nothing is."""
         config = self._config
         while True:
             await asyncio.sleep(1.0)
             t_ns = now_ns()
             if t_ns - session.t_frame_ns < _WAITING_NS:
                 continue
-            if t_ns - session.t_heard_ns > _WAITING_NS and self._refusal is not None:
+            if t_ns - session.t_received_ns > _WAITING_NS and self._refusal is not None:
                 status.waiting(f"{config.address} refuses this bridge. {refused(config, self._refusal)}")
-            elif t_ns - session.t_heard_ns > _WAITING_NS:
+            elif t_ns - session.t_received_ns > _WAITING_NS:
                 status.waiting(await reached(config.host, config.port))
             elif session.other_site is not None:
                 status.waiting(

@@ -18,17 +18,17 @@ class BlockCache:
     and is gone if not (vicon_datastream.md section 3).
 
     Attributes:
-        blocks: bodies by type, packet and memory together. A list that did not change is the same object.
+        blocks: bodies by type, packet and cache together. A list that did not change is the same object.
     """
 
     def __init__(self) -> None:
         self.blocks: Blocks = {}
 
-    def take(self, packet: Blocks) -> None:
-        """Bring the memory up to date with a packet.
+    def update(self, packet: Blocks) -> None:
+        """Update the blocks with a packet.
 
         Raises:
-            ProtocolError: the packet's table of contents is malformed; the memory stays as it was.
+            ProtocolError: the packet's table of contents is malformed; the cache does not change.
         """
         contents = CONTENTS.first(packet)
         unchanged: AbstractSet[int] = contents.unchanged if contents is not None else frozenset()

@@ -89,7 +89,7 @@ class SubjectRows:
 
 @dataclass(frozen=True, slots=True)
 class Timecode:
-    """Time of day of a film or video; ``standard`` 0xFFFFFFFF = none."""
+    """Time of day of a video; ``standard`` 0xFFFFFFFF = none."""
 
     hours: int
     minutes: int

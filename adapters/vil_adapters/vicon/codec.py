@@ -138,7 +138,7 @@ def split_datagram(datagram: bytes) -> Blocks:
 
 
 class Deframer:
-    """Cuts a byte stream into packets; holds no more than what has arrived."""
+    """Splitter of a byte stream into packets; holds at most what has arrived."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

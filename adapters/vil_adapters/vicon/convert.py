@@ -151,7 +151,7 @@ class _Binding:
 
 
 class ViconConverter:
-    """Turns remembered blocks into :class:`SourceFrame`.
+    """Conversion of cached blocks to :class:`SourceFrame`.
 
     Args:
         source: name of the source.

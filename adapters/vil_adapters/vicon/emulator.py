@@ -51,7 +51,7 @@ _LARGEST_DATAGRAM: Final = 65507
 
 
 class TrackerEmulator(Emulator):
-    """Serves ``motion`` as a DataStream on this machine.
+    """Server of ``motion`` as a DataStream on this machine.
 
     Attributes:
         port: TCP port, known after the start.

@@ -61,7 +61,7 @@ class BlockGenerator:
     """Descriptions of one motion, and its frames.
 
     Args:
-        motion: what is filmed.
+        motion: to stream.
         config: rate and axes.
         first_id: of the subjects; another one after each restart.
 

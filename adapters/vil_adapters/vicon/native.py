@@ -86,7 +86,7 @@ class ViconNativeSource:
             deframer.feed(chunk)
             try:
                 for content in deframer.packets():
-                    receiver.take(split_packet(content), t_arrival_ns)
+                    receiver.handle(split_packet(content), t_arrival_ns)
                 receiver.deliver()
             except ProtocolError as exc:
                 receiver.malformed("what the library's process sent", exc)

@@ -1,11 +1,11 @@
-"""From packets to events: remembers blocks, judges frame numbers, converts, emits; whatever the transport."""
+"""Receiver for any transport: caches blocks, judges frame numbers, converts and emits."""
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from typing import Any, Final, NamedTuple
 
+from vil_adapters.common.drop_log import DropLog
 from vil_adapters.common.expected_subjects import ExpectedSubjects
 from vil_adapters.common.frame_order import DROPPED, FrameOrder, FrameVerdict
 from vil_adapters.common.resets import ResetReporter
@@ -28,8 +28,6 @@ from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 
 __all__ = ["FrameClock", "PingTimes", "ViconReceiver"]
-
-logger = logging.getLogger(__name__)
 
 _FACTS_PERIOD_NS: Final = 1 * NS_PER_S
 _CLOCK_TOLERANCE_NS: Final = 100 * NS_PER_MS
@@ -130,7 +128,7 @@ class _Frame(NamedTuple):
 
 
 class ViconReceiver:
-    """Follows one server's stream across connections.
+    """Stream of one server across connections.
 
     Args:
         name: of the source.
@@ -154,35 +152,34 @@ class ViconReceiver:
         self.emitted_ns = 0
         self.clock = FrameClock(datagrams=datagrams)
         self.pings = PingTimes()
-        self._name = name
         self._converter = converter
         self._expected = ExpectedSubjects(name, subjects)
         self._emit = emit
         self._status = status
         self._resets = ResetReporter(name, emit, status)
-        self._memory = BlockCache()
+        self._cache = BlockCache()
         self._waiting: _Frame | None = None
         self._facts_ns = 0
-        self._warned: set[str] = set()
+        self._drops = DropLog(name, status.counters)
 
     def connected(self) -> None:
         """Begin a new connection, on which the server repeats all blocks."""
-        self._memory = BlockCache()
+        self._cache = BlockCache()
         self._waiting = None
         self.pings = PingTimes()
         self.clock.reconnected()
 
-    def take(self, packet: Blocks, t_arrival_ns: int) -> bool:
+    def handle(self, packet: Blocks, t_arrival_ns: int) -> bool:
         """Store a packet; return True when it brought a new frame, which :meth:`deliver` emits.
 
         Raises:
             ProtocolError: one of its blocks is malformed.
         """
         frame_id = FRAME_INFO.first(packet)
-        self._memory.take(packet)
+        self._cache.update(packet)
         if frame_id is None:
             return False
-        verdict = self.clock.judge(frame_id, period_ticks(self._memory.blocks), t_arrival_ns)
+        verdict = self.clock.judge(frame_id, period_ticks(self._cache.blocks), t_arrival_ns)
         self._status.counters["lost"] = self.clock.lost
         if verdict in DROPPED:
             self._status.counters[DROPPED[verdict]] += 1
@@ -190,7 +187,7 @@ class ViconReceiver:
         if verdict is FrameVerdict.RESTARTED:
             self._resets.report(f"the server's frame clock is a new one, at frame {frame_id + 1}")
         self._status.counters["superseded"] += self._waiting is not None
-        self._waiting = _Frame(frame_id, self._memory.blocks, t_arrival_ns)
+        self._waiting = _Frame(frame_id, self._cache.blocks, t_arrival_ns)
         return True
 
     def deliver(self) -> None:
@@ -224,11 +221,8 @@ class ViconReceiver:
             self._status.facts["ping_ms"] = None if shortest_ns is None else shortest_ns / NS_PER_MS
 
     def malformed(self, what: str, error: ProtocolError) -> None:
-        """Count it, warn of the first."""
-        self._status.counters["malformed"] += 1
-        if "malformed" not in self._warned:
-            self._warned.add("malformed")
-            logger.warning("%s: dropped %s: %s", self._name, what, error)
+        """Count it, log the first."""
+        self._drops.count("malformed", "%s: %s", what, error)
 
     def _report_subjects(self) -> None:
         converter = self._converter

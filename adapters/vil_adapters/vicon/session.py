@@ -201,7 +201,7 @@ class ViconSession:
             if token in self._pings:
                 self._pings.discard(token)
                 self._receiver.pings.add(t_arrival_ns - token)
-        if self._receiver.take(blocks, t_arrival_ns):
+        if self._receiver.handle(blocks, t_arrival_ns):
             self._framed = True
             self._request_frame(t_arrival_ns)
 

@@ -25,7 +25,7 @@ _DITHER_MM: Final = 1e-7
 
 
 class TrackerUdpEmulator(Emulator):
-    """Sends the rigid bodies of ``motion`` to one address.
+    """Sender of the rigid bodies of ``motion`` to one address.
 
     Attributes:
         port: UDP port that the datagrams go to, known after the start.

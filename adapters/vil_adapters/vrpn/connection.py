@@ -21,9 +21,9 @@ OnMade = Callable[["VrpnConnection"], None]
 
 
 class VrpnConnection(asyncio.Protocol):
-    """Hands over what comes, stamped on arrival; what the handler raises closes the connection.
+    """Connection that passes received bytes to a handler, stamped on arrival; an exception closes it.
 
-    ``on_made`` is called before anything can come.
+    ``on_made`` is called before the first bytes.
 
     Attributes:
         closed: done when the connection has ended, with the handler's exception if there was one.
@@ -38,13 +38,13 @@ class VrpnConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by the loop."""
+        """Store the transport (called by the loop)."""
         self._transport = cast(asyncio.Transport, transport)
         self.peer = transport.get_extra_info("peername")[:2]
         self._on_made(self)
 
     def data_received(self, data: bytes) -> None:
-        """Called by the loop."""
+        """Pass bytes to the handler (called by the loop)."""
         t_arrival_ns = now_ns()
         if self.closed.done():
             return
@@ -55,11 +55,11 @@ class VrpnConnection(asyncio.Protocol):
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - whatever the reason
-        """Called by the loop."""
+        """End the connection (called by the loop)."""
         self._finish(None)
 
     def send(self, data: bytes) -> None:
-        """Write messages; a peer that does not read them is cut off."""
+        """Write messages; a peer that does not read them is disconnected."""
         if self._transport is None or self._transport.is_closing():
             return
         if self._transport.get_write_buffer_size() > _UNREAD_LIMIT_BYTES:
@@ -80,7 +80,7 @@ class VrpnConnection(asyncio.Protocol):
             self.closed.set_result(None)
         else:
             self.closed.set_exception(exc)
-            self.closed.exception()  # somebody may have stopped to care
+            self.closed.exception()  # no task may await it
 
 
 async def connect(ip: str, port: int, on_data: OnData, on_made: OnMade, timeout_s: float) -> VrpnConnection:
@@ -105,12 +105,12 @@ async def call_back(
     """
     loop = asyncio.get_running_loop()
     arrived: asyncio.Future[VrpnConnection] = loop.create_future()
-    strangers = 0
+    rejected = 0
 
     def admit(link: VrpnConnection) -> None:
-        nonlocal strangers
+        nonlocal rejected
         if arrived.done() or link.peer[0] != ip:
-            strangers += 1
+            rejected += 1
             link.abort()
         else:
             on_made(link)
@@ -124,7 +124,7 @@ async def call_back(
         try:
             asking.send(encode_connect_request(local_ip, server.sockets[0].getsockname()[1]))
             async with asyncio.timeout(timeout_s):
-                return await arrived, strangers
+                return await arrived, rejected
         except TimeoutError:
             refusal = asking.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if refusal:

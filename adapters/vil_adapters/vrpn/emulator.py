@@ -45,7 +45,7 @@ _ZERO: Final = TrackerPose(0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
 
 
 class VrpnEmulator(Emulator):
-    """Serves the rigid bodies of ``motion`` as VRPN trackers, with velocities.
+    """Server of the rigid bodies of ``motion`` as VRPN trackers, with velocities.
 
     Clients connect by TCP or ask by UDP to be connected to. Messages of one instant form one chunk, to which the
     faults apply as a whole.

@@ -38,7 +38,7 @@ class ResolvedMessage(NamedTuple):
 
 
 class Incoming:
-    """Reads what the peer sends.
+    """Messages of the peer.
 
     Bytes are held back until their message is complete, 64 KiB at most. A broken stream stays broken, since it does
     not mark where a message begins: connect again.
@@ -46,7 +46,7 @@ class Incoming:
     Attributes:
         version: the peer's, None before its cookie came.
         senders: names that the peer described, by id.
-        undescribed: messages whose sender or type the peer never described; they are passed over.
+        undescribed: messages whose sender or type the peer never described; they are skipped.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Incoming:
         self._pending = b""
 
     def feed(self, data: bytes) -> Iterator[ResolvedMessage]:
-        """Take the next bytes and yield the messages that they complete; exhaust it before the next call.
+        """Add the next bytes and yield the messages that they complete; exhaust it before the next call.
 
         Raises:
             ProtocolError: the cookie or a message is malformed.
@@ -71,10 +71,10 @@ class Incoming:
             size = message_bytes(data[at : at + _LENGTH_BYTES])
             if len(data) - at < size:
                 break
-            heard = self._resolve(decode_message(data[at : at + size]))
+            resolved = self._resolve(decode_message(data[at : at + size]))
             at += size
-            if heard is not None:
-                yield heard
+            if resolved is not None:
+                yield resolved
         self._pending = data[at:]
 
     def _resolve(self, message: VrpnMessage) -> ResolvedMessage | None:
@@ -98,7 +98,7 @@ class Incoming:
 
 
 class Outgoing:
-    """Numbers the names that this side uses and the messages that it sends."""
+    """Messages of this side, with numbers for its names."""
 
     def __init__(self) -> None:
         self._senders: dict[str, int] = {}

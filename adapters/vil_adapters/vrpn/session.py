@@ -38,10 +38,10 @@ _DROPS: Final = {
 
 
 class VrpnSession:
-    """Turns one connection after another into frames.
+    """Frames from one connection after another.
 
     Attributes:
-        trouble: why there is no conversation, empty while there is one.
+        trouble: why no messages are exchanged, empty while they are.
     """
 
     def __init__(self, name: str, config: VrpnConfig, emit: Emit, status: Status) -> None:
@@ -65,7 +65,7 @@ class VrpnSession:
     # --- the connection ----------------------------------------------------------------------------
 
     def connected(self, link: VrpnConnection) -> None:
-        """Greet; what the peer said before is void."""
+        """Greet; descriptions of the peer's earlier connection are void."""
         t_ns = now_ns()
         self._undescribed_before += self._incoming.undescribed
         self._incoming, self._outgoing = Incoming(), Outgoing()
@@ -80,28 +80,28 @@ class VrpnSession:
             self._reset("the connection was lost", clock=False)
 
     def on_data(self, data: bytes, t_arrival_ns: int) -> None:
-        """Take what arrived and emit the frames that it holds.
+        """Handle received bytes and emit the frames in them.
 
         Raises:
             ProtocolError: the stream is broken; only a new connection helps.
         """
         self._received_ns = t_arrival_ns
         try:
-            for heard in self._incoming.feed(data):
+            for message in self._incoming.feed(data):
                 self.trouble = ""
-                self._take(heard, t_arrival_ns)
+                self._handle(message, t_arrival_ns)
         finally:
             self._flush()
 
     def malformed(self, what: str, error: ProtocolError) -> None:
-        """Count it, warn of the first."""
+        """Count it, log the first."""
         self._status.counters["malformed"] += 1
         if not self._malformed_logged:
             self._malformed_logged = True
             logger.warning("%s: %s: %s", self._name, what, error)
 
     def housekeep(self, t_ns: int) -> None:
-        """Keep the status true."""
+        """Update the status."""
         lost = self._trackers.silent(t_ns)
         if lost is not None:
             self._emit(lost)
@@ -112,9 +112,9 @@ class VrpnSession:
             self._status.waiting(self._silence_reason())
 
     def check(self, t_ns: int, link: VrpnConnection) -> str:
-        """Ask a silent server for a sign of life; returns why the connection is dead, empty while it is not."""
+        """Ping a silent server; return why the connection is dead, empty while it is not."""
         if self._incoming.version is None:
-            return "takes connections but says nothing" if t_ns - self._connected_ns > _GREETING_NS else ""
+            return "accepts connections but sends nothing" if t_ns - self._connected_ns > _GREETING_NS else ""
         device = next((name for name in self._incoming.senders.values() if name != CONTROL), None)
         if device is None or t_ns - self._received_ns < _PING_AFTER_NS:
             return ""
@@ -125,33 +125,33 @@ class VrpnSession:
 
     # --- messages ----------------------------------------------------------------------------------
 
-    def _take(self, heard: ResolvedMessage, t_arrival_ns: int) -> None:
-        """Act on a message; one that says nonsense costs only itself, since the next one's begin is known."""
+    def _handle(self, message: ResolvedMessage, t_arrival_ns: int) -> None:
+        """Handle a message; a malformed one is dropped alone, since the begin of the next one is known."""
         try:
-            self._on_message(heard, t_arrival_ns)
+            self._on_message(message, t_arrival_ns)
         except ProtocolError as exc:
-            self.malformed(f"dropped a message of {heard.sender!r}", exc)
+            self.malformed(f"dropped a message of {message.sender!r}", exc)
 
-    def _on_message(self, heard: ResolvedMessage, t_arrival_ns: int) -> None:
-        if heard.kind == POSE:
-            pose = decode_pose(heard.payload)
-            name = subject_name(heard.sender, pose.sensor)
+    def _on_message(self, message: ResolvedMessage, t_arrival_ns: int) -> None:
+        if message.kind == POSE:
+            pose = decode_pose(message.payload)
+            name = subject_name(message.sender, pose.sensor)
             self._seen.add(name)
             if self._wanted and name not in self._wanted:
                 self._status.counters["unwanted"] += 1
                 return
-            verdict = self._trackers.take(name, pose, heard.t_ns, t_arrival_ns)
+            verdict = self._trackers.judge(name, pose, message.t_ns, t_arrival_ns)
             if verdict is PoseVerdict.CLOCK_JUMPED:
                 self._flush()
                 self._reset("the server's clock jumped", clock=True)
-                verdict = self._trackers.take(name, pose, heard.t_ns, t_arrival_ns)
+                verdict = self._trackers.judge(name, pose, message.t_ns, t_arrival_ns)
             if verdict in _DROPS:
                 self._status.counters[_DROPS[verdict]] += 1
-        elif heard.kind == VELOCITY:
-            velocity = decode_velocity(heard.payload)
+        elif message.kind == VELOCITY:
+            velocity = decode_velocity(message.payload)
             speed_mps = sum(v * v for v in velocity.v) ** 0.5 * self._frame.scale_m
-            self._speeds_mps[subject_name(heard.sender, velocity.sensor)] = round(speed_mps, 3)
-        elif heard.kind == PONG:
+            self._speeds_mps[subject_name(message.sender, velocity.sensor)] = round(speed_mps, 3)
+        elif message.kind == PONG:
             self._status.counters["pongs"] += 1
 
     def _flush(self) -> None:
@@ -167,10 +167,10 @@ class VrpnSession:
         self._trackers.restart(clock=clock)
         self._resets.report(reason, clock=clock)
 
-    # --- what people read --------------------------------------------------------------------------
+    # --- status ------------------------------------------------------------------------------------
 
     def _warn_of_missing(self, t_ns: int) -> None:
-        """Say at once which wanted body the stream does not have, and which it has."""
+        """Log at once which wanted body is missing in the stream, and which bodies it has."""
         missing = self._wanted - self._seen
         if self._connected_ns and missing - self._warned_of and t_ns - self._connected_ns > _MISSING_AFTER_NS:
             if self._incoming.version is None:

@@ -54,15 +54,15 @@ class VrpnSource:
         try:
             if not self._config.connect_back:
                 return await connect(*peer)
-            link, strangers = await call_back(*peer)
+            link, rejected = await call_back(*peer)
         except OSError as exc:
             session.trouble = explain(exc)
             return None
-        status.counters["foreign"] += strangers
+        status.counters["foreign"] += rejected
         return link
 
     async def _serve(self, link: VrpnConnection, session: VrpnSession) -> None:
-        """Keep one connection until it ends or is given up."""
+        """Use one connection until it ends or is given up."""
         trouble = ""
         try:
             while not (link.closed.done() or trouble):
@@ -73,7 +73,7 @@ class VrpnSource:
                 link.closed.result()
                 trouble = "closed the connection"
         except ProtocolError as exc:
-            # The server is still the one it was: what is known of its bodies and its clock stays.
+            # The server is unchanged: its bodies and its clock stay known.
             session.malformed("the stream is broken, connecting again", exc)
             session.trouble = f"sends something else than VRPN: {exc}"
         else:

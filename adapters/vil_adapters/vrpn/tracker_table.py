@@ -35,7 +35,7 @@ _NOWHERE: Final = TrackerPose(0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
 class PoseVerdict(Enum):
     """Result of judging a pose."""
 
-    TAKEN = auto()
+    ACCEPTED = auto()
     DUPLICATE = auto()
     UNUSABLE = auto()
     CLOCK_JUMPED = auto()
@@ -67,7 +67,7 @@ class _Group:
 
 
 class TrackerTable:
-    """Judges poses and groups them into frames.
+    """Table that judges poses and groups them into frames.
 
     Args:
         source: name of the source.
@@ -111,8 +111,8 @@ class TrackerTable:
             tracker.messages = 0
         return counts
 
-    def take(self, name: str, pose: TrackerPose, t_ns: int, t_arrival_ns: int) -> PoseVerdict:
-        """Judge one pose; all but ``TAKEN`` and ``UNUSABLE`` leave no trace in the next frames."""
+    def judge(self, name: str, pose: TrackerPose, t_ns: int, t_arrival_ns: int) -> PoseVerdict:
+        """Judge one pose; all but ``ACCEPTED`` and ``UNUSABLE`` leave no trace in the next frames."""
         before = self._trackers.get(name)
         if before is None and len(self._trackers) >= _MAX_SUBJECTS:
             return PoseVerdict.TOO_MANY
@@ -133,7 +133,7 @@ class TrackerTable:
             tracker.shown = pose
         self._trackers[name] = tracker
         self._group(t_ns, t_arrival_ns).poses[name] = tracker.shown, tracker.tracked
-        return PoseVerdict.TAKEN if good or zero else PoseVerdict.UNUSABLE
+        return PoseVerdict.ACCEPTED if good or zero else PoseVerdict.UNUSABLE
 
     def frames(self) -> list[SourceFrame]:
         """Return the frames since the call before, oldest first, without those that newer poses replace."""

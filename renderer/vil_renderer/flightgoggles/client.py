@@ -1,7 +1,7 @@
-"""The bridge's end of the protocol: asks FlightGoggles, or the embedded renderer, for pictures.
+"""The bridge's end of the protocol: requests images of FlightGoggles or the embedded renderer.
 
-To a renderer that is *opening* poses go out slowly, since the first ones are swallowed and a loading scene
-must not collect a queue.
+A renderer that is *opening* gets poses slowly: it drops the first ones, and must not collect a queue while it loads
+a scene.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class FlightGogglesClient(RendererConnection[PoseMessage]):
         with self._handover_lock:
             self._handover.close()
 
-    def _take(self, parts: list[memoryview], t_image_ns: int) -> RenderedFrame | None:
+    def _handle(self, parts: list[memoryview], t_image_ns: int) -> RenderedFrame | None:
         header = decode_header(parts[0])
         with self._handover_lock:
             if self._sockets.closed:
@@ -178,7 +178,7 @@ class FlightGogglesClient(RendererConnection[PoseMessage]):
                 return None
             asked.answered = True
             counters["answered"] += 1
-            self.status.facts["pictures_by"] = self._handover.way
+            self.status.facts["pictures_by"] = self._handover.transport
             if header.vil is not UNSET:
                 self._record_info(header.vil.info)
         return asked

@@ -13,7 +13,7 @@ __all__ = ["FlightGogglesConfig"]
 
 
 class FlightGogglesConfig(ConnectionConfig):
-    """FlightGoggles (v1 to v3) or the embedded renderer, which dial in to the bridge."""
+    """FlightGoggles (v1 to v3) or the embedded renderer, which connect to the bridge."""
 
     type: Literal["flightgoggles"] = "flightgoggles"
     scene: str = Field(

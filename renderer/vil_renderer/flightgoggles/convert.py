@@ -78,16 +78,16 @@ _UPRIGHT: Final[Quat] = (0.0, 0.0, 0.0, 1.0)
 
 
 class PoseWriter:
-    """Writes the pose messages of one connection.
+    """Writer of the pose messages of one connection.
 
-    A renderer never removes an object, so every ID that was sent once is sent for ever: while its
-    actor is lost, absent or hidden it waits 1000 m below the floor. All cameras of a message see the
-    same objects; ``vil`` alone says what each of them does not show.
+    A renderer never removes an object, so every ID is sent in all later messages: while its actor is lost, absent or
+    hidden it is 1000 m below the floor. All cameras of a message see the same objects; only ``vil`` lists what each of
+    them does not show.
 
     Attributes:
-        without_prefab: names of actors that go out under ``vil`` only, since no model is named.
-        disputed: names of actors that one due view of a message hid and another one did not: as objects
-            they were hidden, since a camera inside its own vehicle would see nothing else.
+        without_prefab: names of actors that are sent under ``vil`` only, since they have no model.
+        disputed: names of actors that one due view of a message hid and another one did not: as objects they were
+            hidden, since a camera inside its own vehicle would see nothing else.
     """
 
     def __init__(self, scene: str, prefabs: Mapping[ActorKind, str]) -> None:

@@ -1,8 +1,8 @@
-"""The way of the pixels: shared memory where both ends are one user on one host, else message parts.
+"""Transport of the pixels: shared memory where both ends are one user on one host, else message parts.
 
-Nothing is configured. A renderer that dials a loopback address offers a ring in each answer; a client that can
-open it says so in its poses by the ring's nonce; answers to such poses have their pictures in the ring. Who
-restarts begins with message parts again.
+Nothing is configured. A renderer that connects to a loopback address offers a ring in each answer. A client that can
+open it sends the ring's nonce in its poses; answers to such poses have their images in the ring. After a restart both
+begin with message parts again.
 """
 
 from __future__ import annotations
@@ -91,16 +91,16 @@ class HandoverWriter:
 
 
 class HandoverReader:
-    """The client's end; belongs to the thread that receives, except for ``nonce`` and ``way``, which any may read.
+    """The client's end; belongs to the receiving thread; any thread may read ``nonce`` and ``transport``.
 
     Attributes:
         nonce: of the ring that is open, for the next poses; empty = none.
-        way: how pictures come, for people.
+        transport: of the images, for the status.
     """
 
     def __init__(self) -> None:
         self.nonce = ""
-        self.way = "messages"
+        self.transport = "messages"
         self._reader: RingReader | None = None
         self._refused: RingAddress | None = None
 
@@ -122,11 +122,11 @@ class HandoverReader:
         return found
 
     def close(self) -> None:
-        """Let go of the ring, so that a renderer that ended leaves nothing behind."""
+        """Release the ring, so that a renderer that ended leaves nothing behind."""
         if self._reader is not None:
             self._reader.close()
             self._reader = None
-        self.nonce, self.way = "", "messages"
+        self.nonce, self.transport = "", "messages"
 
     def _follow(self, address: RingAddress) -> None:
         """Open the ring that is offered, once."""
@@ -137,6 +137,6 @@ class HandoverReader:
             self._reader = RingReader(address)
         except (OSError, ProtocolError) as exc:
             self._refused = address
-            self.way = f"messages, since the renderer's shared memory cannot be had: {exc}"
+            self.transport = f"messages, since the renderer's shared memory cannot be had: {exc}"
         else:
-            self.nonce, self.way = address.nonce, "shared memory"
+            self.nonce, self.transport = address.nonce, "shared memory"

@@ -1,7 +1,7 @@
-"""A renderer's end of the protocol: dials the client, draws what it asks for, answers.
+"""A renderer's end of the protocol: connects to the client, draws the requested images, answers.
 
-The embedded renderer and the tests use it. It can imitate Unity: poses that only drive the loading
-of the scene, a queue in strict order, and the reset after two silent seconds.
+The embedded renderer and the tests use it. It can imitate Unity: poses that only drive the loading of the scene, a
+queue in strict order, and the reset after two silent seconds.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class FlightGogglesServerConfig:
 def serve(
     draw: Draw, config: FlightGogglesServerConfig, stop: threading.Event, counters: Counter[str] | None = None
 ) -> None:
-    """Answer poses until ``stop`` is set; clients may come, go and send rubbish.
+    """Answer poses until ``stop`` is set; clients may connect, disconnect and send garbage.
 
     Args:
         draw: makes the pictures.
@@ -69,7 +69,7 @@ def serve(
         stop: looked at least every 50 ms between two drawings.
         counters: each of the ``poses`` is then counted as ``answered`` (``by_ring`` of them through shared memory
             since the last reset), ``swallowed``, ``superseded``, ``malformed``, ``failed``, ``undelivered`` (the
-            client does not read) or ``abandoned`` (it went away); ``resets`` and rubbish (``malformed``) as well.
+            client does not read) or ``abandoned`` (it went away); ``resets`` and garbage (``malformed``) as well.
     """
     counters = Counter() if counters is None else counters
     refusals = RefusalLog(logger, f"client {config.client_ip}:{config.pose_port}")
@@ -105,7 +105,7 @@ class _Session:
         self._counters = counters
         self._to_swallow = config.swallow
         self._refusals = refusals
-        self._giver = HandoverWriter(config.client_ip)
+        self._handover = HandoverWriter(config.client_ip)
         self._poses = context.socket(zmq.SUB)
         self._images = context.socket(zmq.PUB)
         for socket in (self._poses, self._images):
@@ -123,7 +123,7 @@ class _Session:
 
     def close(self) -> None:
         """Release sockets and memory at once."""
-        self._giver.close()
+        self._handover.close()
         self._poses.disable_monitor()
         self._monitor.close(linger=0)
         self._poses.close(linger=0)
@@ -135,14 +135,14 @@ class _Session:
         Poses and images that wait when a client goes are dropped: the next client must not see them.
         """
         reset_s = self._config.reset_s
-        heard_ns: int | None = None
+        received_ns: int | None = None
         while not stop.is_set() and not self._client_gone():
             if self._poses.poll(_POLL_MS):
-                heard_ns = now_ns()
+                received_ns = now_ns()
                 message = self._receive()
                 if message is not None:
                     self._handle(message, stop)
-            elif reset_s is not None and heard_ns is not None and now_ns() - heard_ns > reset_s * NS_PER_S:
+            elif reset_s is not None and received_ns is not None and now_ns() - received_ns > reset_s * NS_PER_S:
                 return
 
     def _receive(self) -> PoseMessage | None:
@@ -178,7 +178,7 @@ class _Session:
             if refused := self._refusals.summary():
                 drawn = replace(drawn, info={**drawn.info, "refused": refused})
             header, pictures = write_answer(message, views, drawn, now_ns() - started_ns)
-            frames = self._giver.frames(message, views, header, pictures)
+            frames = self._handover.frames(message, views, header, pictures)
         except ProtocolError as exc:
             self._count_error("malformed", exc)
         except (RendererError, ArithmeticError, LookupError, MemoryError, ValueError) as exc:
@@ -186,7 +186,7 @@ class _Session:
             self._count_error("failed", exc)
         else:
             self._counters[self._send(frames, stop)] += 1
-            self._counters["by_ring"] = self._giver.by_ring
+            self._counters["by_ring"] = self._handover.by_ring
 
     def _send(self, frames: Sequence[bytes | memoryview], stop: threading.Event) -> str:
         """Hand an answer over; in strict order, wait for a client that does not read. Returns what came of it."""

@@ -1,9 +1,8 @@
-"""The bridge's end of the protocol: asks Flightmare, or the embedded renderer, for pictures.
+"""The bridge's end of the protocol: requests images of Flightmare or the embedded renderer.
 
-A renderer that is new or was silent must see the settings several times before it takes poses, and says once,
-over a lossy socket, that it is ready: until something comes back (ready, or any frame) the settings are
-repeated. Then at most two poses are unanswered, each known by its number; a frame with any other number is
-not ours.
+A renderer that is new or was silent needs the settings several times before it accepts poses, and reports once, over a
+lossy socket, that it is ready: the settings are repeated until ready or any frame arrives. Then at most two poses are
+unanswered, each with its number; a frame with another number is foreign.
 """
 
 from __future__ import annotations
@@ -46,24 +45,24 @@ class FlightmareClient(RendererConnection[SceneMessage]):
             config.object_csv,
         )
         self._ours = False
-        self._shape: SceneSetup | None = None
+        self._setup: SceneSetup | None = None
         self._settings: list[bytes] = []
         self._t_settings_from_ns = 0
 
     # --- the loop's side -----------------------------------------------------------------------
 
     def _may_send(self, now: int) -> bool:
-        self._look_at_the_clock(now)
+        self._check_timeouts(now)
         if self._opening:
             return now >= self._t_settings_from_ns and now - self._t_sent_ns >= _SETTINGS_PERIOD_NS
         return len(self._in_flight) < self._config.max_in_flight
 
     def _ask(self, request: RenderRequest) -> None:
         """Send a pose, or the settings while the renderer is not open."""
-        shape = self._writer.shape_of(request)
-        if shape != self._shape:
-            self._reshape(shape)
-        asked = PendingRequest(request, self._writer.message(shape, request, request.frame_id))
+        setup = self._writer.setup_of(request)
+        if setup != self._setup:
+            self._change_setup(setup)
+        asked = PendingRequest(request, self._writer.message(setup, request, request.frame_id))
         if self._opening:
             self._send_settings(asked)
         else:
@@ -71,11 +70,11 @@ class FlightmareClient(RendererConnection[SceneMessage]):
         if self._writer.without_prefab:
             self.status.facts["without_prefab"] = sorted(self._writer.without_prefab)
 
-    def _say_again(self, asked: PendingRequest[SceneMessage]) -> None:
+    def _repeat(self, asked: PendingRequest[SceneMessage]) -> None:
         if self._opening:
             self._send_settings(asked)
         else:
-            super()._say_again(asked)
+            super()._repeat(asked)
 
     def _picture_bytes(self, view: View) -> int:
         return 4 * view.camera.width_px * view.camera.height_px
@@ -84,12 +83,12 @@ class FlightmareClient(RendererConnection[SceneMessage]):
         key = "frame_id" if message.frame_id is not UNSET else "ntime"
         return encode_scene(msgspec.structs.replace(message, **{key: number}))
 
-    def _reshape(self, shape: SceneSetup) -> None:
+    def _change_setup(self, setup: SceneSetup) -> None:
         """Restart for other cameras or vehicles; an original renderer restarts after a silence."""
         with self._lock:
             in_use = bool(self._settings and self._topics)
             self._reopen("unanswered")
-            self._shape = shape
+            self._setup = setup
             if in_use and not self._ours:
                 self._t_settings_from_ns = machine_ns() + self._silence_ns + self._silence_ns // 4
 
@@ -98,8 +97,8 @@ class FlightmareClient(RendererConnection[SceneMessage]):
         with self._lock:
             self._repeat_from_now(asked)
         if not self._settings:
-            assert self._shape is not None
-            settings = encode_scene(self._writer.message(self._shape, asked.request))
+            assert self._setup is not None
+            settings = encode_scene(self._writer.message(self._setup, asked.request))
             with self._lock:
                 self._settings = settings
         now = machine_ns()
@@ -118,7 +117,7 @@ class FlightmareClient(RendererConnection[SceneMessage]):
         self._t_settings_from_ns = 0
         super()._reopen(lost)
 
-    def _look_at_the_clock(self, now: int) -> None:
+    def _check_timeouts(self, now: int) -> None:
         """Give up what was not answered in time; after a longer silence the renderer has started over."""
         if self._opening:
             return
@@ -150,7 +149,7 @@ class FlightmareClient(RendererConnection[SceneMessage]):
 
     # --- the relay thread's side ---------------------------------------------------------------
 
-    def _take(self, parts: list[memoryview], t_image_ns: int) -> RenderedFrame | None:
+    def _handle(self, parts: list[memoryview], t_image_ns: int) -> RenderedFrame | None:
         answer, pictures = decode_answer(parts)
         if isinstance(answer, FrameHeader):
             asked = self._accept(answer, t_image_ns)

@@ -79,10 +79,10 @@ class SceneSetup:
 
 
 class SceneWriter:
-    """Writes the messages of one connection.
+    """Writer of the messages of one connection.
 
-    A renderer never removes an object, so every ID that was sent once is sent for ever: while its actor
-    is lost or hidden it waits 1000 m below the floor. Vehicles that are lost shrink to nothing.
+    A renderer never removes an object, so every ID is sent in all later messages: while its actor is lost or hidden it
+    is 1000 m below the floor. Lost vehicles shrink to nothing.
 
     Attributes:
         without_prefab: names of actors that are not sent, since no model is named.
@@ -98,7 +98,7 @@ class SceneWriter:
         self._known: dict[str, str] = {}
         self.without_prefab: set[str] = set()
 
-    def shape_of(self, request: RenderRequest) -> SceneSetup:
+    def setup_of(self, request: RenderRequest) -> SceneSetup:
         """Return the part of a request that the settings fix.
 
         Raises:
@@ -123,7 +123,7 @@ class SceneWriter:
             tuple((name, tuple((cameras[c][0], frozenset(cameras[c][1])) for c in on.get(name, ()))) for name in order)
         )
 
-    def message(self, shape: SceneSetup, request: RenderRequest, stamp: int | None = None) -> SceneMessage:
+    def message(self, setup: SceneSetup, request: RenderRequest, stamp: int | None = None) -> SceneMessage:
         """Return the settings message, or with a stamp the pose message of that number.
 
         A pose repeats all of the settings: a renderer that has started over takes it for settings.
@@ -136,7 +136,7 @@ class SceneWriter:
             scene_id=self._scene_id,
             frame_id=UNSET if agile else number,
             ntime=number if agile else UNSET,
-            vehicles=self._vehicles(shape, request),
+            vehicles=self._vehicles(setup, request),
             objects=UNSET if modern else objects,
             static_objects=[] if modern else UNSET,
             dynamic_objects=objects if modern else UNSET,
@@ -145,12 +145,12 @@ class SceneWriter:
             vil=1,
         )
 
-    def _vehicles(self, shape: SceneSetup, request: RenderRequest) -> list[VehicleMessage]:
+    def _vehicles(self, setup: SceneSetup, request: RenderRequest) -> list[VehicleMessage]:
         actors = {a.name: a for a in request.snapshot.actors}
         views = {view.camera.name: view for view in reversed(request.views)}
         checked = {view.camera.name for view in request.views if view.collision}
         written = []
-        for name, cameras in shape.carriers:
+        for name, cameras in setup.carriers:
             actor = actors.get(name)
             if actor is not None:
                 pose, shown = actor.T_world_body, actor.state is not TrackingState.LOST

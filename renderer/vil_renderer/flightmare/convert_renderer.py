@@ -90,7 +90,7 @@ class Task:
         unset: IDs of the cameras whose ``T_BC`` is not a pose; they look from the body's origin along its y.
     """
 
-    shots: tuple[ImageRequest, ...]
+    requests: tuple[ImageRequest, ...]
     snapshot: WorldSnapshot
     vehicles: tuple[str, ...]
     checked: frozenset[str]
@@ -100,7 +100,7 @@ class Task:
     @property
     def views(self) -> tuple[View, ...]:
         """Return all pictures to draw."""
-        return tuple(shot.view for shot in self.shots)
+        return tuple(request.view for request in self.requests)
 
 
 def read_scene(message: SceneMessage, settings: SceneMessage, stamp: int, fixtures: Sequence[ActorState] = ()) -> Task:
@@ -125,12 +125,12 @@ def read_scene(message: SceneMessage, settings: SceneMessage, stamp: int, fixtur
     ]
     actors += fixtures
     actors += [_read_object(thing, offset) for thing in _objects(message, settings)]
-    read = [_read_shot(slot, message, poses[slot.vehicle], stamp) for slot in slots]
-    shots = tuple(shot for shot, _ in read)
-    if len({shot.view.key for shot in shots}) != len(shots):
+    read = [_read_request(slot, message, poses[slot.vehicle], stamp) for slot in slots]
+    requests = tuple(request for request, _ in read)
+    if len({request.view.key for request in requests}) != len(requests):
         raise ProtocolError("two cameras have the same name and layer")
     return Task(
-        shots=shots,
+        requests=requests,
         snapshot=WorldSnapshot(stamp, tuple(actors)),
         vehicles=tuple(v.ID for v in message.vehicles),
         checked=frozenset(v.ID for v in message.vehicles if v.hasCollisionCheck),
@@ -138,7 +138,7 @@ def read_scene(message: SceneMessage, settings: SceneMessage, stamp: int, fixtur
             _read_fan(v.ID, v.lidars[0], pose) if v.lidars else None
             for v, pose in zip(message.vehicles, poses, strict=True)
         ),
-        unset=frozenset(shot.view.camera.name for shot, was_set in read if not was_set),
+        unset=frozenset(request.view.camera.name for request, was_set in read if not was_set),
     )
 
 
@@ -165,7 +165,7 @@ def _moved(pose: Transform, offset_m: FloatArray) -> Transform:
     return Transform(pose.p_m + offset_m, pose.q_xyzw)
 
 
-def _read_shot(slot: Slot, message: SceneMessage, T_world_body: Transform, stamp: int) -> tuple[ImageRequest, bool]:
+def _read_request(slot: Slot, message: SceneMessage, T_world_body: Transform, stamp: int) -> tuple[ImageRequest, bool]:
     """Return the picture of a slot, and False when its camera's pose was never set: flightlib leaves it as it was."""
     vehicle = message.vehicles[slot.vehicle]
     camera: FlightmareCamera | EventCameraMessage
@@ -194,20 +194,20 @@ def _read_fan(vehicle: str, lidar: LidarMessage, T_world_body: Transform) -> Fan
     return Fan(vehicle, T_world_sensor, lidar.start_angle, lidar.end_angle, lidar.num_beams, lidar.max_distance)
 
 
-def write_picture(shot: ImageRequest, images: Mapping[str, RenderedImage]) -> Part:
+def write_picture(request: ImageRequest, images: Mapping[str, RenderedImage]) -> Part:
     """Return the image of a request in the form of the wire.
 
     Raises:
         RendererError: it was not drawn, or not in the size asked for.
     """
-    image = images.get(shot.view.key)
+    image = images.get(request.view.key)
     if image is None:
-        raise RendererError(f"{shot.view.key!r} was not drawn")
-    if image.pixels.shape[:2] != (shot.slot.height_px, shot.slot.width_px):
-        raise RendererError(f"{shot.view.key!r} was drawn in another size: {image.pixels.shape}")
-    match shot.slot.layer:
+        raise RendererError(f"{request.view.key!r} was not drawn")
+    if image.pixels.shape[:2] != (request.slot.height_px, request.slot.width_px):
+        raise RendererError(f"{request.view.key!r} was drawn in another size: {image.pixels.shape}")
+    match request.slot.layer:
         case Layer.DEPTH:
-            return depth_to_wire(image.pixels, shot.slot.far_m, _NO_HIT_M)
+            return depth_to_wire(image.pixels, request.slot.far_m, _NO_HIT_M)
         case Layer.SEGMENTATION:
             return colours_to_wire(colours_of_ids(image.pixels))
         case Layer.FLOW:

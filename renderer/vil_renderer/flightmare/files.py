@@ -75,7 +75,7 @@ class Folder:
 
 
 class PointClouds:
-    """Makes one point cloud at a time while pictures go on."""
+    """Writer of one point cloud at a time, in parallel to images."""
 
     def __init__(self, write: PointCloud | None, folder: Folder | None, counters: Counter[str]) -> None:
         """Count ``point_clouds``, ``point_clouds_failed`` and ``point_clouds_busy`` (requested during another)."""
@@ -84,7 +84,7 @@ class PointClouds:
         self._counters = counters
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="point-cloud")
         self._job: Future[bool] | None = None
-        self._told = True
+        self._reported = True
         self._saved = False
 
     def start(self, message: PointCloudMessage) -> None:
@@ -101,13 +101,13 @@ class PointClouds:
             return
         path = self._folder.place(f"{message.path}{message.file_name}.ply")
         self._job = self._worker.submit(self._make, self._write, _box(message), path)
-        self._told, self._saved = False, False
+        self._reported, self._saved = False, False
 
     def state(self) -> PointCloudStateMessage:
         """Return the state for AvoidBench in every frame: requested until one frame reported the end, then saved."""
-        asked = not self._told
+        asked = not self._reported
         if self._job is not None and self._job.done():
-            self._told, self._saved = True, self._job.result()
+            self._reported, self._saved = True, self._job.result()
         return PointCloudStateMessage(get_pc_msg=asked, save_pc_success=self._saved)
 
     def close(self) -> None:

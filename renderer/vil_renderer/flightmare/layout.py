@@ -62,7 +62,7 @@ def slots_of(vehicles: Sequence[VehicleMessage]) -> list[Slot]:
     which is the one in the middle of the list.
 
     Raises:
-        ProtocolError: the pictures are larger than anybody needs.
+        ProtocolError: the images exceed the size limits.
     """
     main = vehicles[len(vehicles) // 2].cameras
     slots: list[Slot] = []

@@ -1,7 +1,7 @@
-"""A renderer's end of the protocol: dials the client, draws what it asks for, answers.
+"""A renderer's end of the protocol: connects to the client, draws the requested images, answers.
 
-The embedded renderer and the tests use it. It keeps to what the original clients can bear: ready is
-repeated but seldom, a settings message never gets a frame, frames keep a distance of a millisecond.
+The embedded renderer and the tests use it. It respects the limits of the original clients: ready is repeated seldom,
+a settings message never gets a frame, frames are at least a millisecond apart.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def serve(
     counters: Counter[str] | None = None,
     senses: Senses | None = None,
 ) -> None:
-    """Answer until ``stop`` is set; clients may come, go and send rubbish.
+    """Answer until ``stop`` is set; clients may connect, disconnect and send garbage.
 
     Args:
         draw: makes the pictures.
@@ -172,7 +172,7 @@ class _Server:
         self._ready_gap_ns = 0
         self._poses = context.socket(zmq.SUB)
         self._images = context.socket(zmq.XPUB)
-        self._heard = False
+        self._subscribed = False
         self._refusals = RefusalLog(logger, f"client {config.client_ip}:{config.pose_port}")
         for socket in (self._poses, self._images):
             socket.linger = 0
@@ -183,14 +183,14 @@ class _Server:
         self._images.setsockopt(zmq.MAXMSGSIZE, _SUBSCRIPTION_BYTES)
         for topic in SUBSCRIPTIONS:
             self._poses.subscribe(topic)
-        self._partings = self._poses.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        self._monitor = self._poses.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         self._poses.connect(f"tcp://{config.client_ip}:{config.pose_port}")
         self._images.connect(f"tcp://{config.client_ip}:{config.image_port}")
 
     def close(self) -> None:
         """Release the sockets, then wait for a point cloud that is being made."""
         self._poses.disable_monitor()
-        self._partings.close(linger=0)
+        self._monitor.close(linger=0)
         self._poses.close(linger=0)
         self._images.close(linger=0)
         self._clouds.close()
@@ -199,28 +199,28 @@ class _Server:
         """Answer until stopped."""
         while not self._stop.is_set():
             self._read_subscriptions()
-            self._forget_who_went()
+            self._reset_on_disconnect()
             if self._poses.poll(_POLL_MS):
-                pose = self._take()
+                pose = self._receive()
                 if pose is not None:
                     self._guarded(self._render, pose)
 
     def _read_subscriptions(self) -> None:
-        """Learn whether the client hears us: what is sent before is lost."""
+        """Read whether the client has subscribed: what is sent before is lost."""
         for _ in range(_DRAIN_LIMIT):
             try:
-                self._heard = self._images.recv(zmq.NOBLOCK)[:1] == b"\x01"
+                self._subscribed = self._images.recv(zmq.NOBLOCK)[:1] == b"\x01"
             except zmq.Again:
                 return
 
-    def _forget_who_went(self) -> None:
+    def _reset_on_disconnect(self) -> None:
         """Reset after a disconnection: the next client is another one, even if its settings are the same."""
-        while self._partings.poll(0):
-            self._partings.recv_multipart()
+        while self._monitor.poll(0):
+            self._monitor.recv_multipart()
             self._refusals.reset()
             self._repeated = [], None
 
-    def _take(self) -> SceneMessage | None:
+    def _receive(self) -> SceneMessage | None:
         """Read all that waits: the newest pose, unless settings came after it."""
         newest: SceneMessage | None = None
         for _ in range(_DRAIN_LIMIT):
@@ -276,7 +276,7 @@ class _Server:
             self._adopt(settings)
             self._ready_gap_ns = max(round(self._config.ready_period_s * NS_PER_S), now_ns() - started_ns)
         self._stamp = None
-        if self._heard and now_ns() - self._t_ready_ns >= self._ready_gap_ns:
+        if self._subscribed and now_ns() - self._t_ready_ns >= self._ready_gap_ns:
             self._counters["ready"] += 1
             self._send(encode_answer(ReadyMessage(ready=True)))
             self._t_ready_ns = now_ns()
@@ -323,7 +323,7 @@ class _Server:
             assert self._settings is not None
         task = read_scene(message, self._settings, stamp, self._fixtures)
         started_ns = now_ns()
-        drawn = self._draw(task.views, task.snapshot) if task.shots else RenderedRequest(())
+        drawn = self._draw(task.views, task.snapshot) if task.requests else RenderedRequest(())
         pictures = self._pictures(message, task, {image.view.key: image for image in drawn.images})
         header = self._header(message, task, drawn)
         if message.vil is not UNSET:
@@ -371,16 +371,16 @@ class _Server:
         parts: list[Part] = []
         if dialect_of(message) is Dialect.AVOIDBENCH:
             parts.append(encode_json(self._clouds.state()))
-        for shot in task.shots:
-            parts.append(write_picture(shot, images))
-            if shot.slot.layer is Layer.EVENTS:
-                parts += self._events(shot, images[shot.view.key], task.snapshot)
+        for request in task.requests:
+            parts.append(write_picture(request, images))
+            if request.slot.layer is Layer.EVENTS:
+                parts += self._events(request, images[request.view.key], task.snapshot)
         return parts
 
-    def _events(self, shot: ImageRequest, image: RenderedImage, snapshot: WorldSnapshot) -> list[Part]:
+    def _events(self, request: ImageRequest, image: RenderedImage, snapshot: WorldSnapshot) -> list[Part]:
         seen: Sequence[EventMessage] = ()
-        if self._senses.events is not None and shot.events is not None:
-            seen = self._senses.events(image, shot.events, snapshot)
+        if self._senses.events is not None and request.events is not None:
+            seen = self._senses.events(image, request.events, snapshot)
         now = TimeMessage(current_time=snapshot.t_ns, next_timestep=snapshot.t_ns, rgb_frame=True)
         return [encode_json(EventsMessage(events=list(seen))), encode_json(now)]
 

@@ -192,7 +192,7 @@ def _federation(data: bytes) -> None:
         if piece and piece[0] != 0xFF:
             checked = struct.pack("<IQ", 0, _RUN) + piece[1:]
             message = b"VILR" + struct.pack("<BBHI", 1, piece[0], 0, crc32(checked)) + checked
-        session.take(message, t_ns)
+        session.handle(message, t_ns)
         with contextlib.suppress(ProtocolError):
             responder.answer(message)
 

@@ -136,7 +136,7 @@ def _vicon_stream(data: bytes) -> None:
         deframer.feed(piece)
         for content in deframer.packets():
             with contextlib.suppress(ProtocolError):
-                receiver.take(codec.split_packet(content), t_ns)
+                receiver.handle(codec.split_packet(content), t_ns)
                 receiver.deliver()
 
 
@@ -145,7 +145,7 @@ def _vicon_convert(data: bytes) -> None:
     receiver = ViconReceiver("lab", ViconConverter("lab", markers="labeled"), ("drone",), lambda _: None, Status("lab"))
     for t_ns, piece in enumerate(split(data)):
         with contextlib.suppress(ProtocolError):
-            receiver.take(codec.split_packet(piece), t_ns)
+            receiver.handle(codec.split_packet(piece), t_ns)
             receiver.deliver()
 
 

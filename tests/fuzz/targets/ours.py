@@ -82,7 +82,7 @@ def _capture(data: bytes) -> None:
     datagrams = read_capture(path)
     conversation = CapturedSession.find(datagrams)
     for datagram in datagrams:
-        conversation.note(datagram)
+        conversation.record(datagram)
         conversation.streamed(datagram)
         with contextlib.suppress(ProtocolError):
             conversation.answer(datagram.payload, datagram.t_ns)

@@ -144,7 +144,7 @@ def listing(*unchanged: int) -> bytes:
 def remembered(*packets: tuple[bytes, ...]) -> set[int]:
     memory = BlockCache()
     for encoded in packets:
-        memory.take(packet(*encoded))
+        memory.update(packet(*encoded))
     return set(memory.blocks)
 
 
@@ -166,15 +166,15 @@ def test_in_a_group_that_came_only_what_is_listed_as_unchanged_stays() -> None:
 
 def test_unchanged_blocks_are_the_packets_before() -> None:
     memory = BlockCache()
-    memory.take(packet(listing(), STREAM, CF7, blocks.FRAME_INFO.encode(1)))
+    memory.update(packet(listing(), STREAM, CF7, blocks.FRAME_INFO.encode(1)))
     known = memory.blocks[SUBJECT]
-    memory.take(packet(listing(PERIOD), CF7, blocks.FRAME_INFO.encode(2)))
+    memory.update(packet(listing(PERIOD), CF7, blocks.FRAME_INFO.encode(2)))
     assert blocks.STREAM_INFO.first(memory.blocks) == 1_350_000
     assert blocks.FRAME_INFO.first(memory.blocks) == 2
     assert memory.blocks[SUBJECT] is known, "a repeat needs no second reading"
     malformed = struct.pack("<III", 100004, 4, 9)
     with pytest.raises(ProtocolError):
-        memory.take(packet(malformed, blocks.FRAME_INFO.encode(3)))
+        memory.update(packet(malformed, blocks.FRAME_INFO.encode(3)))
     assert blocks.FRAME_INFO.first(memory.blocks) == 2
 
 

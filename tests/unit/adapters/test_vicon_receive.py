@@ -92,7 +92,7 @@ def test_only_what_a_ping_takes_beyond_a_frame_is_the_wire() -> None:
 def test_the_shortest_ping_is_shown_in_milliseconds() -> None:
     taker, _, status = receiver()
     taker.pings.add(1_250_000)
-    taker.take(codec.split_datagram(golden("one_object")), 2 * NS_PER_S)
+    taker.handle(codec.split_datagram(golden("one_object")), 2 * NS_PER_S)
     taker.deliver()
     assert status.facts["ping_ms"] == 1.25
 
@@ -129,11 +129,11 @@ def frame(frame_id: int, *more: bytes) -> codec.Blocks:
 def test_the_newest_of_several_frames_is_emitted_with_what_was_unchanged() -> None:
     taker, events, status = receiver()
     stream = blocks.STREAM_INFO.encode(TICKS)
-    assert not taker.take(codec.split_datagram(codec.encode_packet(stream)), 1), "no frame of its own"
-    assert taker.take(codec.split_datagram(golden("one_object")), 5)
+    assert not taker.handle(codec.split_datagram(codec.encode_packet(stream)), 1), "no frame of its own"
+    assert taker.handle(codec.split_datagram(golden("one_object")), 5)
     taker.deliver()
-    assert taker.take(frame(42), 7)
-    assert taker.take(frame(45), 8)
+    assert taker.handle(frame(42), 7)
+    assert taker.handle(frame(45), 8)
     taker.deliver()
     taker.deliver()
     first, second = events
@@ -149,8 +149,8 @@ def test_the_newest_of_several_frames_is_emitted_with_what_was_unchanged() -> No
 def test_a_packet_without_a_frame_takes_nothing_from_the_frame_before_it() -> None:
     """A ping that comes back alone leaves out every segment, but it is no frame in which all are lost."""
     taker, events, status = receiver()
-    assert taker.take(codec.split_datagram(golden("one_object")), 5)
-    assert not taker.take(codec.split_datagram(codec.encode_packet(codec.PING.encode(7))), 6)
+    assert taker.handle(codec.split_datagram(golden("one_object")), 5)
+    assert not taker.handle(codec.split_datagram(codec.encode_packet(codec.PING.encode(7))), 6)
     taker.deliver()
     (only,) = events
     assert isinstance(only, SourceFrame)
@@ -161,9 +161,9 @@ def test_a_packet_without_a_frame_takes_nothing_from_the_frame_before_it() -> No
 
 def test_a_new_clock_is_announced_before_its_first_frame() -> None:
     taker, events, status = receiver()
-    taker.take(codec.split_datagram(golden("one_object")), 5)
+    taker.handle(codec.split_datagram(golden("one_object")), 5)
     taker.deliver()
-    taker.take(frame(3), 7)
+    taker.handle(frame(3), 7)
     taker.deliver()
     assert [type(event) for event in events] == [SourceFrame, SourceReset, SourceFrame]
     assert status.counters["resets"] == 1
@@ -171,7 +171,7 @@ def test_a_new_clock_is_announced_before_its_first_frame() -> None:
 
 def test_frames_without_descriptions_are_counted() -> None:
     taker, events, status = receiver()
-    assert taker.take(frame(3), 7)
+    assert taker.handle(frame(3), 7)
     taker.deliver()
     assert (events, status.counters["undescribed"]) == ([], 1)
 

@@ -41,7 +41,7 @@ class Wire:
     ) -> None:
         pose = TrackerPose(0, (t_ms if x is None else x, 0.5, 0.25), (q[0], q[1], q[2], q[3]))
         stamp_ns = SERVER_NS + round((t_ms + step_ms) * MS)
-        self.verdicts.append(self.roster.take(name, pose, stamp_ns, round(t_ms * MS)))
+        self.verdicts.append(self.roster.judge(name, pose, stamp_ns, round(t_ms * MS)))
 
     def flags(self, frames: list[SourceFrame]) -> list[dict[str, bool]]:
         return [dict(zip(f.subjects, f.tracked.tolist(), strict=True)) for f in frames]
@@ -129,7 +129,7 @@ def test_bodies_that_rest_without_noise_are_judged_by_the_world_where_repeats_do
 def test_a_zero_pose_is_a_lost_body_shown_where_it_was(wire: Wire, q: tuple[float, ...]) -> None:
     wire.send(10, "a")
     pose = TrackerPose(0, (0.0, 0.0, 0.0), (q[0], q[1], q[2], q[3]))
-    assert wire.roster.take("a", pose, SERVER_NS + 20 * MS, 20 * MS) is PoseVerdict.TAKEN
+    assert wire.roster.judge("a", pose, SERVER_NS + 20 * MS, 20 * MS) is PoseVerdict.ACCEPTED
     (frame,) = wire.roster.frames()
     assert frame.tracked.tolist() == [False]
     assert frame.p_m.tolist() == [[10, 0.5, 0.25]]
@@ -158,13 +158,13 @@ def test_one_impossible_stamp_is_dropped_and_two_are_another_clock(wire: Wire) -
     wire.send(10, "a")
     wire.put(20, "a", step_ms=3_600_000)
     wire.put(30, "a")
-    assert wire.verdicts[-2:] == [PoseVerdict.IMPLAUSIBLE_STAMP, PoseVerdict.TAKEN]
+    assert wire.verdicts[-2:] == [PoseVerdict.IMPLAUSIBLE_STAMP, PoseVerdict.ACCEPTED]
     for expected in (PoseVerdict.IMPLAUSIBLE_STAMP, PoseVerdict.CLOCK_JUMPED):
         wire.put(40 if expected is PoseVerdict.IMPLAUSIBLE_STAMP else 50, "a", step_ms=3_600_000)
         assert wire.verdicts[-1] is expected
     wire.roster.restart(clock=True)
     wire.put(50, "a", step_ms=3_600_000)
-    assert wire.verdicts[-1] is PoseVerdict.TAKEN
+    assert wire.verdicts[-1] is PoseVerdict.ACCEPTED
 
 
 def test_a_clock_that_goes_back_is_another_clock_at_once(wire: Wire) -> None:
@@ -177,8 +177,8 @@ def test_a_burst_after_a_jam_is_no_other_clock(wire: Wire) -> None:
     wire.send(10, "a")
     for t_ms in (20, 30, 40):
         pose = TrackerPose(0, (float(t_ms), 0.0, 0.0), UPRIGHT)
-        wire.verdicts.append(wire.roster.take("a", pose, SERVER_NS + t_ms * MS, 3_000 * MS))
-    assert wire.verdicts[-2:] == [PoseVerdict.TAKEN, PoseVerdict.TAKEN]
+        wire.verdicts.append(wire.roster.judge("a", pose, SERVER_NS + t_ms * MS, 3_000 * MS))
+    assert wire.verdicts[-2:] == [PoseVerdict.ACCEPTED, PoseVerdict.ACCEPTED]
 
 
 def test_units_axes_and_sensors() -> None:

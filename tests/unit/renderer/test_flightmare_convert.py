@@ -44,7 +44,7 @@ def writer(dialect: Dialect = Dialect.MASTER) -> SceneWriter:
 
 def written(request: RenderRequest, dialect: Dialect = Dialect.MASTER) -> SceneMessage:
     made = writer(dialect)
-    return made.message(made.shape_of(request), request, request.frame_id)
+    return made.message(made.setup_of(request), request, request.frame_id)
 
 
 # --- axes -------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def test_a_request_comes_out_at_the_other_end(dialect: Dialect) -> None:
     d = drone("d", pose_at(1.0, 2.0, 3.0, 2.5, 1.2, -0.7))
     message = written(ask(9, views, (d,)), dialect)
     task = read_scene(message, message, 9)
-    by_key = {shot.view.key: shot for shot in task.shots}
+    by_key = {shot.view.key: shot for shot in task.requests}
     assert set(by_key) == {"front", "front/depth32", "wall"}
     for wanted in (views[0], views[2]):
         got = by_key[wanted.key].view
@@ -148,7 +148,7 @@ def test_keys_of_each_dialect() -> None:
 def test_settings_have_no_number_and_poses_repeat_them() -> None:
     request = ask(9, (view(FRONT),), (drone("d", pose_at(0, 0, 1)),))
     made = writer()
-    shape = made.shape_of(request)
+    shape = made.setup_of(request)
     settings, pose = made.message(shape, request), made.message(shape, request, 9)
     assert settings.stamp is None and pose.stamp == 9
     assert settings.vehicles == pose.vehicles and settings.scene_id == pose.scene_id
@@ -157,9 +157,9 @@ def test_settings_have_no_number_and_poses_repeat_them() -> None:
 def test_the_shape_is_what_the_settings_fix() -> None:
     made = writer()
     actors = (drone("a", pose_at(0, 0, 1)), drone("b", pose_at(1, 0, 1)))
-    first = made.shape_of(ask(1, (view(FRONT, hide=("a",)),), actors))
+    first = made.setup_of(ask(1, (view(FRONT, hide=("a",)),), actors))
     moved = (drone("a", pose_at(5, 5, 1)), drone("b", pose_at(1, 0, 2), TrackingState.LOST))
-    assert made.shape_of(ask(2, (view(FRONT, hide=("a",), pose=pose_at(1, 1, 1)),), moved)) == first
+    assert made.setup_of(ask(2, (view(FRONT, hide=("a",), pose=pose_at(1, 1, 1)),), moved)) == first
     for other in (
         ask(3, (view(FRONT, hide=("b",)),), actors),
         ask(3, (view(FRONT, hide=("a",)),), actors[:1]),
@@ -167,9 +167,9 @@ def test_the_shape_is_what_the_settings_fix() -> None:
         ask(3, (view(replace(FRONT, width_px=32), hide=("a",)),), actors),
         ask(3, (view(FRONT, hide=("a",)), view(replace(FRONT, name="rear"))), actors),
     ):
-        assert made.shape_of(other) != first
+        assert made.setup_of(other) != first
     with pytest.raises(RendererError, match="without cameras"):
-        made.shape_of(RenderRequest(1, 0, (), ask(1).snapshot))
+        made.setup_of(RenderRequest(1, 0, (), ask(1).snapshot))
 
 
 @pytest.mark.parametrize("bare", range(6))
@@ -177,7 +177,7 @@ def test_the_vehicle_in_the_middle_has_a_camera(bare: int) -> None:
     actors = [drone(f"bare{i}", pose_at(i, 0, 1)) for i in range(bare)]
     for hide in ((), ("carrier",)):
         request = ask(1, (view(FRONT, hide=hide),), (*actors, drone("carrier", pose_at(0, 5, 1))))
-        carriers = writer().shape_of(request).carriers
+        carriers = writer().setup_of(request).carriers
         assert carriers[len(carriers) // 2][1]
         assert len(carriers) == bare + (1 if hide else 2)
 
@@ -185,7 +185,7 @@ def test_the_vehicle_in_the_middle_has_a_camera(bare: int) -> None:
 def test_objects_of_2022_are_those_of_the_settings() -> None:
     made = SceneWriter(Dialect.V2022, 0, {ActorKind.HUMAN: "Bone", ActorKind.PROP: ""})
     alone, both = ask(1, (view(FRONT),)), ask(2, (view(FRONT),), (human(0.1, prefab=""),))
-    shape = made.shape_of(alone)
+    shape = made.setup_of(alone)
     assert made.message(shape, alone).dynamic_objects == []
     assert made.message(shape, both, 2).dynamic_objects == [], "the program stops at an unknown object"
     assert len(made.message(shape, both).dynamic_objects or []) == 4
@@ -211,7 +211,7 @@ def test_a_frame_of_another_layout_is_malformed() -> None:
     message = written(request)
     task = read_scene(message, message, 3)
     images = {i.view.key: i for i in draw(task.views, task.snapshot).images}
-    parts = [write_picture(shot, images) for shot in task.shots]
+    parts = [write_picture(shot, images) for shot in task.requests]
     state = VehicleStateMessage(collision=False, lidar_ranges=[])
     header = FrameHeader(frame_id=3, pub_vehicles=[state])
     frame, problems = read_frame(header, parts, message.vehicles, request, 77)
@@ -232,7 +232,7 @@ def replace_states(header: FrameHeader, count: int) -> FrameHeader:
 
 def test_a_picture_that_was_not_drawn_as_asked_is_no_frame() -> None:
     message = written(ask(3, (view(FRONT),)))
-    (shot,) = read_scene(message, message, 3).shots
+    (shot,) = read_scene(message, message, 3).requests
     with pytest.raises(RendererError, match="not drawn"):
         write_picture(shot, {})
     small = draw((replace(shot.view, camera=replace(FRONT, width_px=32)),), ask(3).snapshot).images[0]
