@@ -36,13 +36,13 @@ class TimeMapping(NamedTuple):
     until_ns: int | None = None
 
     def at(self, t_machine_ns: int) -> int:
-        """Bridge time at an instant of the machine's clock."""
+        """Return bridge time at an instant of the machine's clock."""
         since_ns = t_machine_ns - self.machine_ns
         t_ns = self.bridge_ns + (since_ns if self.rate == 1.0 else int(since_ns * self.rate))
         return t_ns if self.until_ns is None else min(t_ns, self.until_ns)
 
     def when(self, t_ns: int) -> int | None:
-        """The machine's time at which a bridge time is reached; None = not while this mapping holds."""
+        """Return the machine's time at which a bridge time is reached; None = not while this mapping holds."""
         if t_ns > self.bridge_ns and (self.rate == 0.0 or (self.until_ns is not None and t_ns > self.until_ns)):
             return None
         ahead_ns = t_ns - self.bridge_ns

@@ -47,11 +47,11 @@ class WallClock:
     @classmethod
     @functools.cache
     def of_run(cls) -> WallClock:
-        """The one of this process: taken when first asked for, the same for all."""
+        """Return the one of this process, taken at the first call."""
         return cls.read()
 
     def utc_ns(self, t_ns: int) -> int:
-        """Unix time of a bridge time."""
+        """Return the Unix time of a bridge time."""
         return t_ns + self.offset_ns
 
 
@@ -71,7 +71,7 @@ class _Itimerspec(ctypes.Structure):
 
 
 def open_timerfd() -> int:
-    """A timer of the monotonic clock as a descriptor (Linux), not armed yet.
+    """Return a timer of the monotonic clock as a descriptor (Linux), not armed yet.
 
     Raises:
         OSError: the system refuses.
@@ -143,7 +143,7 @@ class Ticker:
         self._on_tick(due_ns, missed)
 
     def _elapsed(self) -> int:
-        """Ticks that are due."""
+        """Return the number of ticks that are due."""
         return 1 + (self._now_ns() - self.next_ns) // self._period_ns
 
     def _start_timerfd(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:

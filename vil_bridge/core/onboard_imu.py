@@ -1,4 +1,4 @@
-"""Inertial samples that onboard readers send, from the hub that hears them to the source that takes them."""
+"""Router of inertial samples from onboard readers to the sources that use them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["OnboardImuRouter"]
 
 
 class OnboardImuRouter:
-    """Who takes the samples of which reader. For one thread: that of the loop."""
+    """Receivers of inertial samples, by reader; loop thread only."""
 
     def __init__(self) -> None:
         self._takers: dict[str, Callable[[ImuWindow], None]] = {}
@@ -22,7 +22,7 @@ class OnboardImuRouter:
         """Give a reader's samples (bridge time, not necessarily in order) to ``take`` for a while.
 
         Raises:
-            SourceUnavailable: somebody else takes them.
+            SourceUnavailable: another source takes them.
         """
         if reader in self._takers:
             raise SourceUnavailable(f"another source takes the inertial samples of {reader!r}")
@@ -33,7 +33,7 @@ class OnboardImuRouter:
             del self._takers[reader]
 
     def deliver(self, reader: str, samples: ImuWindow) -> bool:
-        """Hand samples over; False when nobody takes those of this reader."""
+        """Hand samples over; return False when no source takes those of this reader."""
         take = self._takers.get(reader)
         if take is None:
             return False

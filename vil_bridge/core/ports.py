@@ -1,4 +1,4 @@
-"""The interfaces that adapters, renderers and outputs implement; the core knows nothing else of them."""
+"""The interfaces that adapters, renderers and outputs implement; the core knows them only by these."""
 
 from __future__ import annotations
 
@@ -91,21 +91,21 @@ class MocapMotion(Protocol):
         ...
 
     def at(self, t_ns: int) -> MotionFrame:
-        """The subjects at one instant, always the same ones in the same order."""
+        """Return the subjects at one instant, always the same ones in the same order."""
         ...
 
 
 class InertialMotion(Protocol):
-    """What an emulated IMU feels."""
+    """Inertial measurements for an emulated IMU."""
 
     def imu_between(self, after_ns: int, until_ns: int) -> list[tuple[int, FloatArray, FloatArray]]:
-        """Samples with after < t <= until: (t_ns, w_radps (3,), f_mps2 (3,)) in the IMU's FLU axes."""
+        """Return the samples with after < t <= until: (t_ns, w_radps (3,), f_mps2 (3,)) in the IMU's FLU axes."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What a source may use of the bridge that runs it; each bridge of a process has its own.
+    """Parts of the running bridge that a source may use; each bridge of a process has its own.
 
     Attributes:
         onboard_imu: inertial samples that readers of the stream send; loop thread.
@@ -143,10 +143,10 @@ class PoseSource(Protocol):
 
 @runtime_checkable
 class DatagramSource(Protocol):
-    """A source over UDP, whose datagrams somebody may keep.
+    """A source over UDP, whose datagrams may be captured.
 
     Attributes:
-        tap: takes each one that is received or sent; None = nobody does. Set it before the source runs.
+        tap: takes each one that is received or sent, None = no tap. Set it before the source runs.
     """
 
     tap: Tap | None
@@ -165,7 +165,7 @@ class RendererClient(Protocol):
         ...
 
     def ready(self) -> bool:
-        """True while fewer requests are unanswered than may be in flight."""
+        """Return True while fewer requests are unanswered than may be in flight."""
         ...
 
     def request(self, request: RenderRequest) -> None:
@@ -173,7 +173,7 @@ class RendererClient(Protocol):
         ...
 
     def keep_alive(self) -> None:
-        """Called a few times a second: repeats the last request when the renderer would otherwise reset."""
+        """Repeat the last request when the renderer would otherwise reset; called a few times a second."""
         ...
 
     def fileno(self) -> int:
@@ -181,7 +181,7 @@ class RendererClient(Protocol):
         ...
 
     def receive(self) -> RenderedFrame | None:
-        """The next answer, None when nothing is waiting. Malformed and duplicate ones are counted and skipped."""
+        """Return the next answer, None when none is waiting. Malformed and duplicate ones are counted and skipped."""
         ...
 
     def close(self) -> None:
@@ -194,7 +194,7 @@ class FrameSink(Protocol):
     """An output for one camera's images; called by that camera's relay thread only."""
 
     def wanted(self, modality: str, variant: str) -> bool:
-        """True when somebody reads this kind of picture, so that nobody makes it in vain."""
+        """Return True when a reader wants this kind of picture, so that none is made in vain."""
         ...
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
@@ -212,7 +212,7 @@ class FrameSink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CameraInfo:
-    """What an output is told of a camera.
+    """Description of a camera for outputs.
 
     Attributes:
         actor: that carries it, ``world`` for a fixed one.
@@ -230,7 +230,7 @@ class CameraInfo:
 
 
 class WorldView(Protocol):
-    """What outputs may ask of the world; any thread."""
+    """The world as outputs read it; any thread."""
 
     def snapshot(self, t_ns: int) -> WorldSnapshot:
         """All actors at an instant."""
@@ -259,7 +259,7 @@ class WorldView(Protocol):
 
 @runtime_checkable
 class Output(Protocol):
-    """A way out of the bridge beside the registered readers: video, ROS, LCM, an autopilot.
+    """Output of the bridge in addition to the registered readers: video, ROS, LCM, an autopilot.
 
     Constructed as ``Implementation(name, config)``; what its configuration lists as ``cameras`` and
     ``actors`` exists.
@@ -269,7 +269,7 @@ class Output(Protocol):
     status: Status
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
-        """Where a camera's pictures go, None = nowhere. Called once for each camera, before :meth:`run`.
+        """Return the sink for a camera's pictures, None = none. Called once for each camera, before :meth:`run`.
 
         Raises:
             SinkError: it cannot take this camera's pictures.

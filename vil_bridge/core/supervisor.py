@@ -1,4 +1,4 @@
-"""Keeps components alive: owns retry, back-off and the status that people read.
+"""Supervision of components: retry, back-off and the status that people read.
 
 A component runs until cancelled. While its peer is merely silent it says so through its
 :class:`Status` and goes on listening; when it cannot go on it raises ``SourceUnavailable`` (or any
@@ -30,7 +30,7 @@ _STABLE_S: Final = 10.0
 
 
 class ComponentState(StrEnum):
-    """What a component is doing."""
+    """State of a component."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -78,27 +78,27 @@ class Status:
         return self._state
 
     def running(self) -> None:
-        """Data flow. Cheap when nothing changed: call it for every message."""
+        """Report that data flow. Cheap when nothing changed: call it for every message."""
         if self._state is not ComponentState.RUNNING:
             self._change(ComponentState.RUNNING, "")
 
     def waiting(self, reason: str) -> None:
-        """The peer is silent; ``reason`` says what was tried and what to check."""
+        """Report that the peer is silent; ``reason`` says what was tried and what to check."""
         if self._state is not ComponentState.WAITING or self._reason != reason:
             self._change(ComponentState.WAITING, reason)
 
     def retrying(self, error: str) -> None:
-        """The component failed and will be started again."""
+        """Report that the component failed and will be started again."""
         self._retries += 1
         self._last_error = error
         self._change(ComponentState.RETRYING, error)
 
     def stopped(self) -> None:
-        """The component ended on request."""
+        """Report that the component ended on request."""
         self._change(ComponentState.STOPPED, "")
 
     def report(self) -> StatusReport:
-        """A consistent copy."""
+        """Return a consistent copy."""
         with self._lock:
             return StatusReport(
                 name=self.name,

@@ -1,4 +1,4 @@
-"""Who flies the simulated vehicles: from those who command, and from renderers that see them bump, to their source."""
+"""Commands and contacts of simulated vehicles, from pilots and renderers to the source that simulates them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Action = Literal["fly", "arm", "disarm", "reset"]
 
 @dataclass(frozen=True, slots=True)
 class VehicleCommand:
-    """What a pilot wants of one vehicle.
+    """Command of a pilot to one vehicle.
 
     Attributes:
         subject: the vehicle. action: ``fly`` = the values; ``reset`` = back to its start, armed.
@@ -85,50 +85,50 @@ class VehicleSimulator(Protocol):
         ...
 
     def state(self, subject: str) -> VehicleState:
-        """One of its vehicles now."""
+        """Return the state of one of its vehicles now."""
         ...
 
     def on_contact(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool) -> None:
-        """What a renderer tells of a camera on a vehicle.
+        """Take a renderer's report on a camera that a vehicle carries.
 
         Args:
             subject: one of its vehicles.
             t_pose_ns: instant of the pose that was drawn.
-            surfaces: near the camera, room frame, nearest first; None = the renderer does not tell.
+            surfaces: near the camera, room frame, nearest first; None = unknown to the renderer.
             hit: the camera touches something.
         """
         ...
 
 
 class VehicleCommandBus:
-    """The simulated vehicles of this process by name; any thread."""
+    """The simulated vehicles of a bridge by name; any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._keepers: dict[str, tuple[str, VehicleSimulator]] = {}
+        self._simulators: dict[str, tuple[str, VehicleSimulator]] = {}
 
     @contextmanager
-    def serving(self, source: str, subjects: Iterable[str], keeper: VehicleSimulator) -> Iterator[None]:
-        """Hand what concerns these vehicles to ``keeper`` for a while.
+    def serving(self, source: str, subjects: Iterable[str], simulator: VehicleSimulator) -> Iterator[None]:
+        """Hand what concerns these vehicles to ``simulator`` for a while.
 
         Raises:
             SourceUnavailable: another source simulates a vehicle of that name.
         """
-        mine = dict.fromkeys(subjects, (source, keeper))
+        mine = dict.fromkeys(subjects, (source, simulator))
         with self._lock:
-            for name in mine.keys() & self._keepers.keys():
-                raise SourceUnavailable(f"source {self._keepers[name][0]!r} simulates a vehicle {name!r} already")
-            self._keepers |= mine
+            for name in mine.keys() & self._simulators.keys():
+                raise SourceUnavailable(f"source {self._simulators[name][0]!r} simulates a vehicle {name!r} already")
+            self._simulators |= mine
         try:
             yield
         finally:
             with self._lock:
                 for name in mine:
-                    del self._keepers[name]
+                    del self._simulators[name]
 
     def names(self) -> list[str]:
-        """All vehicles, sorted."""
-        return sorted(self._keepers)
+        """Return the names of all vehicles, sorted."""
+        return sorted(self._simulators)
 
     def command(self, command: VehicleCommand) -> None:
         """Pass a command on.
@@ -136,16 +136,16 @@ class VehicleCommandBus:
         Raises:
             KeyError: no such vehicle. ValueError: it cannot do that: ValueRefused where it never can.
         """
-        self._keepers[command.subject][1].command(command)
+        self._simulators[command.subject][1].command(command)
 
     def state(self, subject: str) -> VehicleState:
-        """A vehicle now. Raises KeyError: no such vehicle."""
-        return self._keepers[subject][1].state(subject)
+        """Return a vehicle's state now. Raises KeyError: no such vehicle."""
+        return self._simulators[subject][1].state(subject)
 
     def on_contact(
         self, source: str, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool
     ) -> None:
-        """Pass on what a renderer tells of a subject's camera; nobody's if the source does not simulate it."""
-        found = self._keepers.get(subject)
+        """Pass on a renderer's report on a subject's camera; dropped if the source does not simulate the subject."""
+        found = self._simulators.get(subject)
         if found is not None and found[0] == source:
             found[1].on_contact(subject, t_pose_ns, surfaces, hit=hit)

@@ -80,7 +80,7 @@ class BridgeContext:
     watchdog: Watchdog
     history: HistoryRing
     startup: dict[str, Any]
-    wall_clock: WallClock
+    wall_clock: WallClock = field(default_factory=WallClock.of_run)
     started_ns: int = field(default_factory=machine_ns)
     loop_errors: LoopErrors = field(default_factory=LoopErrors)
     overload: OverloadDetector = field(default_factory=OverloadDetector)
@@ -100,7 +100,6 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         ConfigError: a plug-in or an address cannot be had.
         SinkError: a stream's port cannot be bound.
     """
-    wall_clock = WallClock.of_run()
     simulation = SimulationClock(config.simulation)
     for_sources = SourceContext(clock=simulation.clock)
     sources = {name: SourceRunner(name, source) for name, source in config.sources.items()}
@@ -136,14 +135,13 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         geofence=make_geofence(config, world),
         subject_check=SubjectCheck(config.actors, up_axes),
         watchdog=Watchdog(pool.busy_s, judgement.status_line),
-        history=HistoryRing(tuple(cameras), wall_clock),
+        history=HistoryRing(tuple(cameras), WallClock.of_run()),
         startup=startup,
-        wall_clock=wall_clock,
     )
 
 
 def _renderer(name: str, config: PluginConfig) -> RendererClient:
-    """Raises RendererError: a port is taken."""
+    """Make a renderer connection. Raises RendererError: a port is taken."""
     try:
         client: RendererClient = registry.create("renderers", name, config)
     except RendererError as exc:

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 _MOST_PROPS: Final = 64
 _MOST_NAMES: Final = 256
-"""Renderers remember every object that they were ever told of."""
+"""Renderers remember every object that they ever drew."""
 _LONGEST_M: Final = 1000.0
 _CAMERA_KEYS: Final = frozenset(
     {"T_body_camera", "predict", "rolling_shutter_ms", "artificial_delay_ms", "artificial_jitter_ms", "max_age_ms"}
@@ -56,14 +56,14 @@ class BridgeControls:
         self._named: set[str] = set()
 
     def mount(self, camera: str) -> MountView:
-        """Where a camera sits."""
+        """Return the mount of a camera."""
         return _mount_view(self._context.cameras[camera].camera.T_body_camera)
 
     def set_mount(self, camera: str, mount: MountView) -> None:
         """Move a camera, and the right one of its pair with it.
 
         Raises:
-            ValueError: it is the right one, or the numbers are no pose.
+            ValueError: it is the right one, or the numbers are not a pose.
         """
         left = self._context.config.left_of(camera) if camera in self._context.cameras else ""
         if left:
@@ -94,14 +94,14 @@ class BridgeControls:
         logger.info("source %s: faults asked for: %s", source, text or "none")
 
     def props(self) -> Mapping[str, PropView]:
-        """Obstacles by name."""
+        """Return the obstacles by name."""
         return dict(self._props)
 
     def set_prop(self, name: str, prop: PropView) -> PropView:
         """Put an obstacle into the world, or move it; returns it with a quaternion of length 1.
 
         Raises:
-            ValueError: there are too many, an actor has its name, or the numbers are no box.
+            ValueError: there are too many, an actor has its name, or the numbers are not a box.
         """
         x, y, z, w = _pose(prop).q_xyzw.tolist()
         prop = replace(prop, q_xyzw=(x, y, z, w))
@@ -126,7 +126,7 @@ class BridgeControls:
             self._show({n: p for n, p in self._props.items() if n != name})
 
     def effective(self) -> dict[str, Any]:
-        """The configuration in force."""
+        """Return the configuration in force."""
         return self.in_force().model_dump(mode="json")
 
     def reload(self) -> ReloadView:
@@ -150,7 +150,7 @@ class BridgeControls:
         return ReloadView(applied, waiting)
 
     def on_hangup(self) -> None:
-        """Do so in the background (loop thread, SIGHUP), once more for all who ask meanwhile; refusals are logged."""
+        """Reload in the background (loop thread, SIGHUP), once more if asked during that; refusals are logged."""
         self._hangups = min(2, self._hangups + 1)
         if self._hangups == 1:
             self._reload_behind()
@@ -165,15 +165,15 @@ class BridgeControls:
 
     def _reload_and_log(self) -> None:
         try:
-            told = self.reload()
+            result = self.reload()
         except (ConfigError, ValueError) as exc:
             logger.error("the configuration stays as it was: %s", exc)
         else:
-            for key in told.needs_restart:
+            for key in result.needs_restart:
                 logger.warning("%s was changed in the file and needs a restart", key)
 
     def in_force(self) -> BridgeConfig:
-        """The configuration with the light and the outputs that there are, which go their own ways. Any thread."""
+        """Return the configuration with the light and the outputs of now, which change by themselves. Any thread."""
         light = LightingConfig.of(self._context.world.lighting)
         running = {name: config for name, (_, config) in self._context.outputs.outputs.items()}
         return self._context.config.model_copy(update={"lighting": light, "outputs": running})
@@ -220,7 +220,7 @@ class BridgeControls:
         )
 
     def _in_loop(self, work: Coroutine[Any, Any, None]) -> None:
-        """Raises ConfigError: an output cannot be had. ValueError: the loop does not get to it."""
+        """Run work in the loop. Raises ConfigError: an output cannot be had. ValueError: the loop is busy."""
         try:
             in_loop(self._context.loop, work)
         except LoopBusyError as exc:
@@ -232,7 +232,7 @@ async def _set_faults(runner: SourceRunner, text: str) -> None:
 
 
 def _in_flight(key: Key) -> bool:
-    """Whether a change can be applied while the bridge runs."""
+    """Return True for a change that can be applied while the bridge runs."""
     match key:
         case ("cameras", _, what):
             return what in _CAMERA_KEYS
@@ -247,7 +247,7 @@ def _in_flight(key: Key) -> bool:
 
 
 def _pose(given: MountView | PropView) -> Transform:
-    """Raises ValueRefused: the numbers are no pose."""
+    """Return a pose. Raises ValueRefused: the numbers are not a pose."""
     numbers = np.array([*given.p_m, *given.q_xyzw])
     norm = float(np.linalg.norm(numbers[3:]))
     if not np.isfinite(numbers).all() or not 0.5 < norm < 2.0:

@@ -33,7 +33,7 @@ FROZEN_AFTER_MS: Final = 200.0
 
 
 def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> BridgeCamera:
-    """A camera of the pipeline from its configuration."""
+    """Make a camera of the pipeline from its configuration."""
     reach_m = _reach_of(config, bridge)
     actor = bridge.actors.get(config.actor)
     return BridgeCamera(
@@ -58,7 +58,7 @@ def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> Brid
 
 
 def camera_info(camera: BridgeCamera) -> CameraInfo:
-    """What outputs and recordings are told of a camera, as it is now."""
+    """Return a camera's description for outputs and recordings, as of now."""
     return CameraInfo(
         camera.model,
         camera.actor,
@@ -70,7 +70,7 @@ def camera_info(camera: BridgeCamera) -> CameraInfo:
 
 
 def _reach_of(config: CameraConfig, bridge: BridgeConfig) -> float | None:
-    """How near the surfaces are that a camera's carrier feels, 0 = only what it hits, None = it feels nothing."""
+    """Return the distance from which surfaces act on a camera's carrier: 0 = on contact, None = never."""
     actor = bridge.actors.get(config.actor)
     reach_of = None if actor is None else getattr(bridge.sources[actor.source], "reach_of", None)
     return None if actor is None or reach_of is None or not config.collision else reach_of(actor.subject)
@@ -110,7 +110,7 @@ def _frozen_after_ns(actor: ActorConfig, bridge: BridgeConfig) -> int | None:
 
 
 def build_world(config: BridgeConfig) -> World:
-    """The shared world from its configuration."""
+    """Make the shared world from its configuration."""
     rooms = {name: room.T_world_room.transform() for name, room in config.rooms.items()}
     room_of = {
         name: rooms[room] for name, s in config.sources.items() if (room := getattr(s, "room", None)) is not None
@@ -143,7 +143,7 @@ def build_world(config: BridgeConfig) -> World:
 
 
 def make_guard(stream: StreamConfig) -> CurveAuthenticator | None:
-    """Asks readers of the stream for their keys; None when the configuration names none.
+    """Make the authenticator of the stream's readers; None when the configuration names no keys.
 
     Raises:
         ConfigError: a key cannot be read.
@@ -154,7 +154,7 @@ def make_guard(stream: StreamConfig) -> CurveAuthenticator | None:
 
 
 def make_publisher(config: BridgeConfig, world: World) -> Publisher | None:
-    """The publisher that a configuration asks for, not started; None when it asks for none.
+    """Make the publisher that a configuration asks for, not started; None when it asks for none.
 
     Raises:
         ConfigError: a key cannot be read, or zenoh is not installed.

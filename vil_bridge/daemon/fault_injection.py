@@ -2,7 +2,7 @@
 
 The events are decoded already, so a fault here is what a bad network, clock or tracking would have made
 of them: ``garbage`` is nonsense that decodes (not a number, no rotation, far away), which the world must
-survive. The counters of the source tell it, as ``injected_lost`` and so on, over all changes of the faults.
+survive. The source's counters ``injected_lost`` and so on count it, over all changes of the faults.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class EventFaultStage:
             self._counters["overflow"] += 1
 
     def _late(self, event: SourceEvent) -> None:
-        """A delayed event arrives now; a bug of its receiver comes out of the next :meth:`emit`."""
+        """Deliver a delayed event now; a bug of its receiver is raised by the next :meth:`emit`."""
         if isinstance(event, ClockExchange):
             event = replace(event, t_received_ns=now_ns())
         elif not isinstance(event, SourceReset):
@@ -160,7 +160,7 @@ class EventFaultStage:
         return replace(event, p_m=self._broken(event.p_m), q_xyzw=self._broken(event.q_xyzw), skeletons=skeletons)
 
     def _broken(self, values: FloatArray) -> FloatArray:
-        """The same with nonsense in one column."""
+        """Return the values with nonsense in one column."""
         broken = values.copy()
         broken[..., self._random.randrange(values.shape[-1])] = self._random.choice(_NONSENSE)
         return broken

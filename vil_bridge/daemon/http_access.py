@@ -15,7 +15,7 @@ __all__ = ["make_access", "make_tls", "show_login_link"]
 
 
 def make_access(http: HttpConfig) -> Access:
-    """Decides who may do what over HTTP.
+    """Make the access rules of the HTTP server.
 
     Raises:
         ConfigError: the token file cannot be read, or others may read it.
@@ -25,14 +25,14 @@ def make_access(http: HttpConfig) -> Access:
 
 
 def show_login_link(access: Access, url: str) -> None:
-    """Write a link for one browser to the terminal, where there is one: a log is no place for it."""
+    """Write a link for one browser to the terminal, where there is one: a log is not private."""
     if access.tokens is not None and sys.stdout.isatty():
         sys.stdout.write(f"log in, once and within ten minutes: {url}{login_path(access, Role.CONTROL)}\n")
         sys.stdout.flush()
 
 
 def make_tls(http: HttpConfig) -> ssl.SSLContext | None:
-    """For https; None when the configuration names no certificate.
+    """Make the TLS context for https; None when the configuration names no certificate.
 
     Raises:
         ConfigError: certificate or key cannot be used.

@@ -58,7 +58,7 @@ class MarkerBodies:
         return event
 
     def frame(self, frame: SourceFrame) -> SourceFrame:
-        """The same frame with the template's subjects, which stand in for the source's own of the same names."""
+        """Return the frame with the template's subjects, which replace the source's own of the same names."""
         markers = frame.markers
         if markers is None:
             self._tell("", "the frames carry no markers: set `markers` of the source, and stream them", warn=True)
@@ -91,13 +91,13 @@ class MarkerBodies:
 
 
 def _with_subjects(frame: SourceFrame, names: Container[str], found: list[SkeletonFrame]) -> SourceFrame:
-    """A frame without its own subjects of these names and with the found ones; those of one segment are bodies."""
+    """Replace a frame's subjects of these names by the found ones; those of one segment are bodies."""
     own = np.array([name not in names for name in frame.subjects], dtype=np.bool_)
     bodies = [skeleton for skeleton in found if len(skeleton.model.bones) == 1]
-    kept = (name for name, keep in zip(frame.subjects, own.tolist(), strict=True) if keep)
+    others = (name for name, is_own in zip(frame.subjects, own.tolist(), strict=True) if is_own)
     return replace(
         frame,
-        subjects=(*kept, *(body.model.name for body in bodies)),
+        subjects=(*others, *(body.model.name for body in bodies)),
         p_m=np.concatenate((frame.p_m[own], *(body.p_m for body in bodies))),
         q_xyzw=np.concatenate((frame.q_xyzw[own], *(body.q_xyzw for body in bodies))),
         tracked=np.concatenate((frame.tracked[own], *(body.tracked for body in bodies))),
@@ -132,22 +132,22 @@ class _Subject:
 
     @property
     def progress(self) -> str:
-        """How far it is while there is no trouble."""
+        """Return the progress while there is no trouble."""
         if self._tracker is None:
             return f"waits for a frame that shows all {len(self._wanted)} markers"
         return f"followed by {self.marker_count} markers"
 
     @property
     def marker_count(self) -> int:
-        """Markers of its segments."""
+        """Return the number of markers of its segments."""
         return sum(len(segment.markers) for segment in self._segments)
 
     def forget(self) -> None:
-        """Where it was says nothing of where it will be."""
+        """Drop the newest pose: the next one may be anywhere."""
         self._tracker = None if self._template is None else MarkerTracker(self._template)
 
     def follow(self, markers: Markers, t_ns: int) -> SkeletonFrame | None:
-        """Its segments now, None until it is known; ``t_ns`` paces the fit."""
+        """Return its segments now, None until it is known; ``t_ns`` paces the fit."""
         if len(self._streamed) < len(self._wanted) and not self._find_labels(markers.labels):
             return None
         if len(self._rows) < _FIT_COUNTS[-1] and t_ns >= self._next_row_ns:
@@ -160,7 +160,7 @@ class _Subject:
         return found
 
     def _find_labels(self, labels: tuple[str, ...]) -> bool:
-        """Whether all labels have come by now; a stream may write them without the subject."""
+        """Return True once all labels are known; a stream may write them without the subject."""
         if labels == self._labels:
             return False
         self._labels = labels

@@ -1,4 +1,4 @@
-"""The outputs of a bridge: made from the configuration, given their cameras, kept alive, exchanged in flight."""
+"""The outputs of a bridge: made, connected to their cameras, supervised, exchanged while the bridge runs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class OutputManager:
         return {name: (way.output, way.config) for name, way in tuple(self._ways.items())}
 
     def connect(self, camera: Callable[[], CameraInfo], fan: FanOut) -> None:
-        """Give a camera's pictures to those that list it, now and later; later ones are told how it is then.
+        """Give a camera's pictures to those that list it, now and later; later ones get its state of then.
 
         Raises:
             SinkError: an output cannot take them.
@@ -81,14 +81,14 @@ class OutputManager:
     async def exchange(self, configs: Mapping[str, PluginConfig], coming: Mapping[str, CameraInfo] = _AS_NOW) -> None:
         """Go over to other outputs; those whose configuration stays the same are not touched. Loop thread.
 
-        Whoever is cancelled here gets those before back as well, once the steps under way are done.
+        A caller that is cancelled gets the outputs from before back too, once the steps under way are done.
 
         Args:
             configs: of all outputs from now on.
             coming: how cameras will be that are about to change, by name.
 
         Raises:
-            VilBridgeError, OSError: one of them cannot be made; those before are back, but for what the log tells.
+            VilBridgeError, OSError: one of them cannot be made; those before are back, except for those that the log names.
                 Or the bridge is ending.
         """
         async with self._exchanging:
@@ -115,7 +115,7 @@ class OutputManager:
             _close(way)
 
     def _check_open(self) -> None:
-        """Raises SinkError: nothing is made any more."""
+        """Check that outputs may still be made. Raises SinkError: none is made any more."""
         if self._closed:
             raise SinkError(_ENDING)
 
@@ -149,7 +149,7 @@ class OutputManager:
             self._check_open()
             now = camera()
             await asyncio.to_thread(_connect, way, coming.get(now.model.name, now), fan)
-        self._check_open()  # of what was made meanwhile whoever asked gets rid
+        self._check_open()  # the caller closes what was made during the end
         self._start(name)
 
     async def _end(self, way: _RunningOutput) -> None:

@@ -210,7 +210,7 @@ class Readiness:
             return False
         if not context.cameras or getattr(config, "required_within_s", None) is not None:
             return True
-        if getattr(config, "fed_by_readers", False):  # a camera without a reader is no reason
+        if getattr(config, "fed_by_readers", False):  # a camera without a reader is not a reason
             return False
         carriers = (context.config.actors.get(runner.camera.actor) for runner in context.cameras.values())
         return any(a is not None and name in (a.source, source_of(a.imu or "")) for a in carriers)

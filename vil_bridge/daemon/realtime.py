@@ -1,4 +1,4 @@
-"""What the daemon asks of the interpreter and of the operating system, and whether it got it."""
+"""Settings of the interpreter and of the operating system for the daemon."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _COLLECT_EVERY: Final = (700, 10, 10)
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
-_LARGEST_KEPT_BYTES: Final = 32 << 20
-_KEPT_FREE_BYTES: Final = 64 << 20
+_LARGEST_HEAP_BLOCK_BYTES: Final = 32 << 20
+_FREE_HEAP_BYTES: Final = 64 << 20
 
 
 def prepare_process(fifo_priority: int) -> dict[str, Any]:
@@ -64,5 +64,5 @@ def freeze_heap() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    wishes = ((_M_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES), (_M_TRIM_THRESHOLD, _KEPT_FREE_BYTES), (_M_ARENA_MAX, 1))
+    wishes = ((_M_MMAP_THRESHOLD, _LARGEST_HEAP_BLOCK_BYTES), (_M_TRIM_THRESHOLD, _FREE_HEAP_BYTES), (_M_ARENA_MAX, 1))
     return all(mallopt(name, value) for name, value in wishes)

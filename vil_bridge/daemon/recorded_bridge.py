@@ -48,7 +48,7 @@ def recording_metadata(config: BridgeConfig, utc_offset_ns: int, version: str = 
 
 
 def config_text(config: BridgeConfig) -> str:
-    """As YAML."""
+    """Return a configuration as YAML."""
     text: str = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
     return text
 
@@ -75,7 +75,7 @@ def _actors(config: BridgeConfig) -> tuple[RecordedActor, ...]:
 
 
 def recorded_config(recording: Recording) -> BridgeConfig:
-    """The configuration of the bridge that recorded.
+    """Return the configuration of the bridge that recorded.
 
     Raises:
         RecordingError: this version cannot read it, or lacks one of its plug-ins.
@@ -84,7 +84,7 @@ def recorded_config(recording: Recording) -> BridgeConfig:
 
 
 def replay_config(recording: Recording, *, rate: float, loop: bool, data: dict[str, Any] | None = None) -> BridgeConfig:
-    """The same world with the recording in place of its sources; nothing is sent where it was sent then.
+    """Return the same world with the recording in place of its sources; it sends nothing to the recorded addresses.
 
     Args:
         recording: what to replay.
@@ -119,7 +119,7 @@ def _data_of(recording: Recording) -> dict[str, Any]:
     try:
         data = yaml.safe_load(recording.config_text)
     except yaml.YAMLError as exc:
-        raise RecordingError(f"{recording.path}: its configuration is no YAML ({exc}); get a fresh copy") from exc
+        raise RecordingError(f"{recording.path}: its configuration is not YAML ({exc}); get a fresh copy") from exc
     if not isinstance(data, dict):
         raise RecordingError(f"{recording.path}: its configuration is empty; get a fresh copy")
     return with_current_names(data)

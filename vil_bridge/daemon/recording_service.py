@@ -1,4 +1,4 @@
-"""Recording and replay in a running bridge: the taps, the files, and who plays in whose place."""
+"""Recording and replay in a running bridge: its taps and its files."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class RecordingService:
             recorder.fail(exc)
 
     def recording(self) -> RecordingView:
-        """How it goes."""
+        """Return how it goes."""
         recorder = self._recorder
         if recorder is None:
             return RecordingView()
@@ -118,7 +118,7 @@ class RecordingService:
             with self._lock:
                 self._attach(recorder)
                 closed = self._closed
-        if closed:  # meanwhile
+        if closed:  # in the meantime
             self._end(_CLOSE_S)
             raise RecordingError(_ENDING)
         logger.info("recording into %s", path)
@@ -128,14 +128,14 @@ class RecordingService:
         self._end(_PATIENCE_S)
 
     def close(self) -> None:
-        """The same at the end of the bridge, which waits for nobody; nothing is begun any more."""
+        """Stop at the end of the bridge, which does not wait long; no recording begins after this."""
         self._reports.close()
         with self._lock:
             self._closed = True
         self._end(_CLOSE_S)
 
     def _check_free(self) -> None:
-        """Raises RecordingError: no recording may begin now."""
+        """Check that a recording may begin. Raises RecordingError: not now."""
         if self._closed:
             raise RecordingError(_ENDING)
         if self._recorder is not None and self._recorder.open:
@@ -182,7 +182,7 @@ class RecordingService:
         return [(modality, variant) for variant in wanted]
 
     def _capture_ns(self, event: SourceEvent) -> int | None:
-        """The capture as the world's clocks have it now; asked in the recorder's thread."""
+        """Return an event's capture time by the world's clocks of now; called in the recorder's thread."""
         if isinstance(event, ClockExchange | SourceReset):
             return None
         clock = self._context.world.clocks.get(event.source)
@@ -196,7 +196,7 @@ class RecordingService:
         return self._context.config.record.folder
 
     def stored(self) -> list[StoredView]:
-        """Files of the folder, the newest first."""
+        """Return the files of the folder, the newest first."""
         found = []
         for path in self._folder.glob(f"*{_SUFFIX}"):
             try:
@@ -224,7 +224,7 @@ class RecordingService:
         return file
 
     def report(self, name: str) -> bytes:
-        """Of a file of the folder, which may still be written.
+        """Return the report of a file of the folder, which may still be written.
 
         Raises:
             KeyError: there is none of that name.
@@ -234,7 +234,7 @@ class RecordingService:
             return self._reports.page_of(_with_suffix(name), file)
 
     def _file(self, name: str) -> IO[bytes]:
-        """Raises KeyError: no regular file of the folder has this name."""
+        """Open a regular file of the folder. Raises KeyError: none has this name."""
         if "/" in name:
             raise KeyError(name)
         try:
@@ -243,7 +243,7 @@ class RecordingService:
             raise KeyError(name) from None
 
     def replay(self) -> ReplayView:
-        """How it goes."""
+        """Return how it goes."""
         return self.player.view()
 
     def play(self, name: str, rate: float, loop: bool) -> None:
@@ -256,12 +256,12 @@ class RecordingService:
         self.player.play(self._folder / _with_suffix(name), self.opened(name), rate, loop)
 
     def stop_replay(self) -> None:
-        """Back to the live sources."""
+        """End the replay; the live sources are back."""
         self.player.stop()
 
 
 class _LedgerTap:
-    """The frames of all cameras, each once, when it changes no more."""
+    """The frames of all cameras, each once, when it is final."""
 
     def __init__(self, context: BridgeContext) -> None:
         self._context = context
@@ -271,7 +271,7 @@ class _LedgerTap:
         }
 
     def lines(self, everything: bool) -> Iterator[tuple[str, bytes]]:
-        """Camera and line, those since the last call."""
+        """Yield camera and line of the frames since the last call."""
         for name, recorded in self._recorded.items():
             ledger = ledger_of(self._context, name, _NEWEST_ROWS)
             lines, self._recorded[name] = settled_rows(ledger.rows, recorded, ledger.head, everything=everything)
@@ -299,7 +299,7 @@ class _ConfigTap:
 
 
 class _LogTap(logging.Handler):
-    """What the bridge logs while it records."""
+    """Handler that passes the bridge's log to the recording."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -316,7 +316,7 @@ class _LogTap(logging.Handler):
         logging.getLogger().addHandler(self)
 
     def close(self) -> None:
-        """Do so no longer."""
+        """Stop handing lines over."""
         logging.getLogger().removeHandler(self)
         self._recorder = None
 
@@ -327,14 +327,14 @@ class _LogTap(logging.Handler):
             return
         try:
             text = record.getMessage()
-        except Exception:  # any library's log comes here: a bad line is none of our callers' business
+        except Exception:  # any library's log comes here: a bad line must not fail its caller
             self.handleError(record)
             return
         recorder.queue.enqueue_line(LogLine(now_ns(), record.levelno, record.name, text))
 
 
 def _plain(name: str) -> str:
-    """A name for people as the beginning of a file's: no folder, nothing that a shell or a URL reads otherwise."""
+    """Return a name as the beginning of a file name, without characters that a shell or a URL interprets."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "recording"
 
 
@@ -344,7 +344,7 @@ def _with_suffix(name: str) -> str:
 
 @lru_cache(maxsize=_MOST_LISTED)
 def _stored(path: Path, size: int, _mtime_ns: int) -> StoredView:
-    """What a file holds; asked again only when it changed."""
+    """Return the contents of a file; read again only when it changed."""
     try:
         with Recording(path, open_in(path.parent, path.name), _MOST_RECORDS) as recording:
             duration_s = recording.duration_s or None

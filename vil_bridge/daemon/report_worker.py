@@ -1,4 +1,4 @@
-"""Reports of recordings for pages: made by the verb ``report`` in a child process, away from the realtime loop."""
+"""Reports of recordings for pages, made by the verb ``report`` in a child process, away from the realtime loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ELSEWHERE: Final = "fetch the file and run `vil-bridge report` on it"
 
 
 class ReportWorker:
-    """Makes one report at a time, within bounds of time and memory. Any thread but the loop's, which may close it."""
+    """Worker that makes one report at a time, within bounds of time and memory. Any thread but the loop's, which may close it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -34,7 +34,7 @@ class ReportWorker:
         self._closed = False
 
     def page_of(self, name: str, file: IO[bytes]) -> bytes:
-        """The report of a recording, an open file that may still be written, as HTML.
+        """Return the report of a recording, an open file that may still be written, as HTML.
 
         Raises:
             RecordingError: it cannot be read, another report is being made, or this one needs too much.
@@ -52,7 +52,7 @@ class ReportWorker:
             return page.read_bytes()
 
     def close(self) -> None:
-        """End what is under way; nothing is begun any more."""
+        """End the report under way; no other begins."""
         with self._lock:
             self._closed = True
             if self._child is not None:

@@ -1,4 +1,4 @@
-"""What the embedded renderer draws, for pages: its shipped scene as a GLB, and the scene's gates.
+"""Geometry of the embedded renderer's scene for pages: a GLB, and the scene's gates.
 
 The renderer says which shipped scene it draws. A child process makes the geometry of that scene once, at low
 priority; a scene of the lab's own, and other programs' scenes, are not to be had.
@@ -63,7 +63,7 @@ class SceneModel:
 
     @classmethod
     def read(cls, name: str, glb: bytes) -> SceneModel:
-        """From a file of ours.
+        """Read a file of ours.
 
         Raises:
             ValueError: it is not one.
@@ -78,7 +78,7 @@ class SceneModel:
 
 
 def shipped_scene(renderers: Mapping[str, RendererClient]) -> str | None:
-    """Name of the shipped scene that a renderer says it draws; None while none says so."""
+    """Return the name of the shipped scene that a renderer reports, None while none does."""
     for client in renderers.values():
         info: Mapping[str, Any] = client.status.report().facts.get("info", {})
         name = info.get("shipped_scene")
@@ -109,7 +109,7 @@ def _lamps_of(text: str) -> dict[str, LampView] | None:
 
 
 class SceneGeometryCache:
-    """The model of the scene that is drawn now; each is made once, and only the newest is kept.
+    """The model of the scene that is drawn now; each is made once, and only the newest is stored.
 
     Args:
         wanted: name of the shipped scene, None = none; called in the thread that asks.
@@ -125,7 +125,7 @@ class SceneGeometryCache:
         self._closed = False
 
     def newest(self) -> SceneModel | None:
-        """The model, None until it is made or where there is none; the first question starts the making. Any thread."""
+        """Return the model, None until it is made or without one; the first call starts the making. Any thread."""
         name = self._wanted()
         if name is None:
             return None
@@ -137,12 +137,12 @@ class SceneGeometryCache:
         return None
 
     def glb(self) -> bytes | None:
-        """The file of the newest. Any thread."""
+        """Return the newest as a file. Any thread."""
         model = self.newest()
         return None if model is None else model.glb
 
     def close(self) -> None:
-        """End a making under way."""
+        """End the child under way."""
         with self._lock:
             self._closed = True
             child = self._child
@@ -177,7 +177,7 @@ class SceneGeometryCache:
 
 
 def _output(child: subprocess.Popen[bytes]) -> bytes:
-    """What it wrote.
+    """Return the child's output.
 
     Raises:
         ValueError: it failed, or took too long.

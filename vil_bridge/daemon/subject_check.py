@@ -36,7 +36,7 @@ class _Problem(NamedTuple):
 
 
 def subject_problem(actor: ActorConfig, bodies: Iterable[str], skeletons: Iterable[str]) -> str:
-    """Why an actor's subject cannot be among these bodies and skeletons, empty when it is."""
+    """Return why an actor's subject is not among these bodies and skeletons, empty when it is."""
     human = actor.kind is ActorKind.HUMAN
     right, wrong = (skeletons, bodies) if human else (bodies, skeletons)
     names, others = dict.fromkeys(right), dict.fromkeys(wrong)
@@ -54,10 +54,10 @@ def subject_problem(actor: ActorConfig, bodies: Iterable[str], skeletons: Iterab
 
 
 class SubjectCheck:
-    """Compares what the sources stream with what the actors want.
+    """Comparison of the subjects that sources stream with those that actors need.
 
     Attributes:
-        problems: actor to what is wrong, as of the last look.
+        problems: actor to what is wrong, as of the last check.
     """
 
     def __init__(self, actors: Mapping[str, ActorConfig], up_axes: Mapping[str, str] | None = None) -> None:

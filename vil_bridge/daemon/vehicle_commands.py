@@ -44,7 +44,7 @@ def vehicle_commands(vehicles: VehicleCommandBus) -> Mapping[str, CommandHandler
 
 
 def _converted(args: dict[str, Any], kind: type[_T]) -> _T:
-    """Raises ValueError: the arguments are not of that kind."""
+    """Convert arguments. Raises ValueError: they are not of that kind."""
     try:
         return msgspec.convert(args, kind)
     except msgspec.ValidationError as exc:

@@ -1,4 +1,4 @@
-"""What happened lately, for people: a bounded ring of what the bridge logged."""
+"""Recent events for people: a bounded ring of the bridge's log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OURS: Final = ("vil_bridge", "vil_adapters", "vil_renderer")
 
 
 class EventLevel(StrEnum):
-    """How much an event matters."""
+    """Importance of an event."""
 
     INFO = "info"
     WARNING = "warning"

@@ -1,4 +1,4 @@
-"""What is kept of every frame that was handed over, and its form as lines of JSON.
+"""Records of the frames that were handed over, and their form as lines of JSON.
 
 A ledger file holds, for each camera, one line that describes it (:class:`CameraHead`) and one for each
 frame (:class:`FrameRow`), oldest first. ``GET /api/v1/ledger/CAMERA`` answers the same lines.
@@ -67,10 +67,10 @@ class FrameRow(msgspec.Struct, gc=False, tag_field="kind", tag="frame"):
 
 
 class CameraHead(msgspec.Struct, tag_field="kind", tag="camera"):
-    """What a report needs to know beside the frames.
+    """Facts that a report needs in addition to the frames.
 
     Attributes:
-        t_ns: when this was told, bridge time; utc_offset_ns: Unix time minus bridge time.
+        t_ns: bridge time of these facts; utc_offset_ns: Unix time minus bridge time.
         rate_hz: as configured.
         dropped: pictures that were not handed over, by reason.
         unsent: pictures handed over that a registered reader never got, by reason.
@@ -94,7 +94,7 @@ class CameraLedger(NamedTuple):
 
 
 def stage_ns(row: FrameRow, stage: str) -> int | None:
-    """How long a stage took, None where the frame lacks one of its stamps."""
+    """Return the duration of a stage, None where the frame lacks one of its stamps."""
     begin, end = (getattr(row.stamps, name) for name in STAGES[stage])
     return None if begin is None or end is None else end - begin
 
@@ -119,7 +119,7 @@ def read_ledger(lines: Iterable[bytes]) -> list[CameraLedger]:
         try:
             value = decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
-            raise ProtocolError(f"line {number} is no line of a ledger: {exc}") from exc
+            raise ProtocolError(f"line {number} is not a line of a ledger: {exc}") from exc
         if not _possible(value):
             raise ProtocolError(f"line {number} of the ledger holds times or a rate that cannot be")
         if isinstance(value, CameraHead):

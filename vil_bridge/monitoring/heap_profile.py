@@ -1,4 +1,4 @@
-"""Which lines hold ever more memory: a switch for those who look for a leak, off unless asked for.
+"""Lines of code that hold more and more memory: a switch to find a leak, off by default.
 
 ``VIL_TRACEMALLOC=900 vil-bridge run lab.yaml`` notes what each line of the program holds 900 s after the
 start, and every 900 s from then on logs one JSON line with those that hold most more than then. Tracing
@@ -47,14 +47,14 @@ def watch_heap() -> None:
 
 
 def held() -> Held:
-    """What each traced line holds now: bytes and allocations. A snapshot itself would hold as much again."""
+    """Return bytes and allocations of each traced line now. A snapshot itself would hold as much again."""
     gc.collect()
     found = tracemalloc.take_snapshot().statistics("lineno")
     return {str(s.traceback): (s.size, s.count) for s in found if s.traceback[0].filename not in _OWN}
 
 
 def growth_since(first: Held, now: Held) -> list[dict[str, Any]]:
-    """The lines that hold most more than they did, with kB and allocations more."""
+    """Return the lines that grew most, with the growth in kB and allocations."""
     more = [
         (size - first.get(at, (0, 0))[0], count - first.get(at, (0, 0))[1], at) for at, (size, count) in now.items()
     ]
@@ -72,5 +72,5 @@ def _watch(period_s: float) -> None:
     first, t_first_s = held(), time.monotonic()
     while True:
         time.sleep(period_s)
-        told = {"since_s": round(time.monotonic() - t_first_s, 1), "lines": growth_since(first, held())}
-        logger.warning("heap growth: %s", json.dumps(told))
+        growth = {"since_s": round(time.monotonic() - t_first_s, 1), "lines": growth_since(first, held())}
+        logger.warning("heap growth: %s", json.dumps(growth))

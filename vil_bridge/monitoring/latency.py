@@ -1,7 +1,7 @@
 """Latency of one stage: a cheap recorder with percentiles over 10 s and since the start.
 
 Since the start, values fall into log-linear buckets (16 to an octave, after HdrHistogram), so that
-memory is constant and a percentile is off by at most 1/16; the last 10 s are kept exactly.
+memory is constant and a percentile is off by at most 1/16; the last 10 s are stored exactly.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ class StageHistogram:
         self._count += 1
 
     def view(self, t_ns: int) -> StageView:
-        """The distributions as of ``t_ns``."""
+        """Return the distributions as of ``t_ns``."""
         cumulative = np.cumsum(np.array(self._buckets, dtype=np.int64))
         return StageView(self.recent(t_ns, WINDOW_NS), self._total(cumulative), self._octaves(cumulative))
 
     def recent(self, t_ns: int, window_ns: int) -> Percentiles:
-        """The distribution of the last ``window_ns``, at most 10 s."""
+        """Return the distribution of the last ``window_ns``, at most 10 s."""
         filled = min(self._count, _RING)
         t_ring_ns = np.array(self._t_ns, dtype=np.int64)[:filled]
         return percentiles(np.array(self._value_ns, dtype=np.int64)[:filled][t_ring_ns > t_ns - window_ns])

@@ -1,4 +1,4 @@
-"""What this process uses, as the system counts it."""
+"""Resources that this process uses, as the system counts them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ProcessView:
     """The daemon as a process.
 
     Attributes:
-        rss_mb, descriptors: resident memory and open files; None where the system does not tell.
+        rss_mb, descriptors: resident memory and open files; None where the system does not say.
         cpu_s: used since the start, all threads.
         tasks: of the realtime loop.
     """
@@ -43,7 +43,7 @@ class ProcessView:
 
 
 def process_view(tasks: int) -> ProcessView:
-    """This process now; ``tasks`` as its loop counted them."""
+    """Return the use of now; ``tasks`` as the loop counted them."""
     try:
         rss_mb: float | None = round(int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_MB, 1)
         descriptors: int | None = sum(1 for _ in Path("/proc/self/fd").iterdir())

@@ -25,7 +25,7 @@ _NS: float = 1e-9
 
 
 def metrics_registry(snapshot: Callable[[], BridgeSnapshot]) -> CollectorRegistry:
-    """A registry whose every collection reads one snapshot."""
+    """Return a registry whose every collection reads one snapshot."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_SnapshotCollector(snapshot))
     return registry
@@ -171,8 +171,8 @@ def _joined_rooms(now: BridgeSnapshot) -> Iterator[Metric]:
     present: list[_Sample] = [((kind,), kinds[kind]) for kind in ("collision", "leaving")]
     yield _gauge("room_warnings", "Present warnings of virtual walls.", ("kind",), present)
     publish = now.publish or {}
-    told: list[_Sample] = [((event,), count) for event, count in sorted(publish.get("counters", {}).items())]
-    yield _counter("publish_events", "Frames to other bridges and refusals, by kind.", ("event",), told)
+    events: list[_Sample] = [((event,), count) for event, count in sorted(publish.get("counters", {}).items())]
+    yield _counter("publish_events", "Frames to other bridges and refusals, by kind.", ("event",), events)
     yield _gauge("publish_subscribers", "Bridges that listen.", (), [((), publish.get("subscribers"))])
 
 

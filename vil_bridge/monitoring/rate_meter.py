@@ -1,4 +1,4 @@
-"""Counts events and tells their recent rate."""
+"""Count and recent rate of events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Meter:
         self._recent: deque[int] = deque(maxlen=512)
 
     def mark(self, t_ns: int) -> None:
-        """An event at ``t_ns``."""
+        """Count an event at ``t_ns``."""
         self.count += 1
         self.newest_ns = t_ns
         self._recent.append(t_ns)

@@ -1,4 +1,4 @@
-"""What people read about a running bridge: immutable views, filled by the daemon on demand.
+"""Views of a running bridge for people: immutable, filled by the daemon on demand.
 
 The REST answers, the status page and the metrics are all made from one :class:`BridgeSnapshot`.
 None means unknown, and is shown as unknown. Times are of the bridge's clock.
@@ -40,7 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ClockView:
-    """How a source's clock is mapped to the bridge's.
+    """Mapping of a source's clock to the bridge's.
 
     Attributes:
         method: "two-way", "one-way" or "none".
@@ -75,7 +75,7 @@ class SourceView:
 
 @dataclass(frozen=True, slots=True)
 class ImuView:
-    """What the bridge has learnt of an actor's IMU.
+    """Estimates about an actor's IMU.
 
     Attributes:
         late_s: how much later its stamps are than the mocap system's of the same instant, taken out.
@@ -136,7 +136,7 @@ class RendererView:
 
 @dataclass(frozen=True, slots=True)
 class CompensationView:
-    """What was done to a camera's newest picture.
+    """Latency compensation of a camera's newest picture.
 
     Attributes:
         d_m: depth of the homography's plane.
@@ -262,7 +262,7 @@ class OutputView:
 
 @dataclass(frozen=True, slots=True)
 class WarningView:
-    """What is about to happen at a virtual wall.
+    """Warning of an event at a virtual wall.
 
     Attributes:
         kind: "collision" of actors of two rooms in the shared world, or "leaving" a room's walls.
@@ -281,7 +281,7 @@ class WarningView:
 
 @dataclass(frozen=True, slots=True)
 class SimulationView:
-    """How the bridge's time passes.
+    """State of the bridge's time.
 
     Attributes:
         clock: ``real`` or ``simulated``.

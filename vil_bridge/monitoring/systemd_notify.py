@@ -1,4 +1,4 @@
-"""What systemd wants to hear of a service of ``Type=notify``: readiness, words, signs of life.
+"""Messages to systemd from a service of ``Type=notify``: readiness, status, signs of life.
 
 The protocol is one datagram of ``NAME=value`` lines to the socket named by ``NOTIFY_SOCKET`` (sd_notify(3));
 nothing waits for an answer. Outside systemd every message is dropped.
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class ServiceManager:
-    """The service manager that started this process, or nobody.
+    """The service manager that started this process, if there is one.
 
     Attributes:
         watchdog_s: it ends the process when :meth:`alive` was not said for so long; None = it does not.
@@ -37,23 +37,23 @@ class ServiceManager:
 
     @property
     def present(self) -> bool:
-        """Whether anybody listens."""
+        """Return True when a service manager listens."""
         return self._socket is not None
 
     def ready(self) -> None:
-        """The service serves."""
+        """Report that the service serves."""
         self._send("READY=1")
 
     def stopping(self) -> None:
-        """The service is about to end."""
+        """Report that the service is about to end."""
         self._send("STOPPING=1")
 
     def status(self, words: str) -> None:
-        """What ``systemctl status`` shows, one line."""
+        """Set the line that ``systemctl status`` shows."""
         self._send(f"STATUS={' '.join(words.split())}")
 
     def alive(self) -> None:
-        """The realtime loop turns and its threads return."""
+        """Report that the realtime loop turns and its threads return."""
         self._send("WATCHDOG=1")
 
     def close(self) -> None:
@@ -72,5 +72,5 @@ class ServiceManager:
             pass  # its queue is full: the next message says the same, or newer words
         except OSError as exc:  # it may be back before it misses our signs of life
             if not self._deaf:
-                logger.warning("the service manager cannot be told: %s; trying again", exc.strerror or exc)
+                logger.warning("the service manager cannot be reached: %s; trying again", exc.strerror or exc)
             self._deaf = True

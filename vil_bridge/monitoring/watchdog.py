@@ -1,4 +1,4 @@
-"""Whether the daemon itself is well: its loop turns, its threads return, systemd hears of it."""
+"""Watchdog of the daemon itself: its loop, its threads, and signs of life for systemd."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Watchdog"]
 HUNG_S: Final = 2.0
 """What takes so long does not come back by itself."""
 _BEAT_NS: Final = 100 * NS_PER_MS
-_TOLD_NS: Final = 2 * NS_PER_S
+_STATUS_PERIOD_NS: Final = 2 * NS_PER_S
 _PINGS: Final = 4
 """Signs of life in each period of the service manager's watchdog."""
 
@@ -48,7 +48,7 @@ class Watchdog:
         self._service = service or ServiceManager()
         watchdog_s = self._service.watchdog_s
         self._ping_ns = None if watchdog_s is None else round(watchdog_s * NS_PER_S / _PINGS)
-        self._pinged_ns = self._told_ns = 0
+        self._pinged_ns = self._status_ns = 0
         self._beat_ns: int | None = None
         self._ticker = Ticker(_BEAT_NS, self._beat, machine=True)
 
@@ -58,21 +58,21 @@ class Watchdog:
         self._ticker.start()
 
     def stop(self) -> None:
-        """The last beat."""
+        """Stop beating."""
         self._ticker.stop()
         self._beat_ns = None
         self._service.close()
 
     def ready(self) -> None:
-        """The bridge serves."""
+        """Report that the bridge serves."""
         self._service.ready()
 
     def stopping(self) -> None:
-        """The bridge was asked to end."""
+        """Report that the bridge was asked to end."""
         self._service.stopping()
 
     def hung(self) -> tuple[str, ...]:
-        """What does not come back, in words."""
+        """Return what does not come back, as sentences."""
         beat_ns = self._beat_ns  # None from one look to the next when the bridge ends
         still_s = 0.0 if beat_ns is None else (machine_ns() - beat_ns) / NS_PER_S
         found = [f"the realtime loop has not turned for {still_s:.1f} s"] if still_s > HUNG_S else []
@@ -85,8 +85,8 @@ class Watchdog:
         if self._ping_ns is not None and t_ns - self._pinged_ns >= self._ping_ns and not self.hung():
             self._pinged_ns = t_ns
             self._service.alive()
-        if t_ns - self._told_ns >= _TOLD_NS:
-            self._told_ns = t_ns
+        if t_ns - self._status_ns >= _STATUS_PERIOD_NS:
+            self._status_ns = t_ns
             self.tasks = len(asyncio.all_tasks())
             if self._service.present:
                 self._service.status(self._words())

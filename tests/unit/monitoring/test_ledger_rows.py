@@ -103,7 +103,7 @@ def test_what_is_no_ledger_is_refused_with_its_line() -> None:
     head, frame, *_ = ledger_lines(flown_ledger(2)).splitlines()
     with pytest.raises(ProtocolError, match=r"line 1: a frame before"):
         read_ledger([frame])
-    with pytest.raises(ProtocolError, match=r"line 2 is no line of a ledger"):
+    with pytest.raises(ProtocolError, match=r"line 2 is not a line of a ledger"):
         read_ledger([head, b"{}"])
     with pytest.raises(ProtocolError, match=r"line 2 of the ledger is too long"):
         read_ledger([head, b" " * 70_000])

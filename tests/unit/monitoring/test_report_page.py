@@ -100,7 +100,7 @@ def test_a_camera_slower_than_asked_has_no_gap_in_every_frame() -> None:
 def test_little_to_tell() -> None:
     assert "The ledger holds no camera" in report_page([])
     ledger = flown_ledger(1)
-    assert "nobody reads it" in report_page([CameraLedger(ledger.head, [])])
+    assert "the camera has no reader" in report_page([CameraLedger(ledger.head, [])])
     ledger.rows[0].stamps.received = None
     ledger.rows[0].compensation.clear()
     page = report_page([ledger])

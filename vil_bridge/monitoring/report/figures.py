@@ -1,4 +1,4 @@
-"""What a report says of one camera's frames, as arrays."""
+"""Figures of one camera's frames for a report, as arrays."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class CameraFigures:
 
 
 def figures_of(ledger: CameraLedger) -> CameraFigures:
-    """Arrays of a ledger's frames; those without a request stamp, which nobody makes, are left out."""
+    """Return arrays of a ledger's frames; those without a request stamp, which no bridge makes, are left out."""
     rows = [row for row in ledger.rows if row.stamps.request is not None]
     t_ns = np.array([row.stamps.request for row in rows], dtype=np.int64)
     t_s = (t_ns - t_ns[:1]) / NS_PER_S
@@ -116,8 +116,8 @@ def _warp(rows: list[FrameRow], key: str) -> Floats:
 
 
 def _method(row: FrameRow) -> str:
-    told = [str(row.compensation[key]) for key in ("method", "pose_method") if row.compensation.get(key)]
-    return f"{row.variant}: {', '.join(told)}" if told else row.variant
+    methods = [str(row.compensation[key]) for key in ("method", "pose_method") if row.compensation.get(key)]
+    return f"{row.variant}: {', '.join(methods)}" if methods else row.variant
 
 
 def _gaps(t_s: Floats, rate_hz: float) -> list[Gap]:

@@ -56,7 +56,7 @@ REPORT_POLICY: Final = (
 
 
 def report_page(ledgers: Sequence[CameraLedger], errors: Mapping[str, PredictionErrors] = _NO_ERRORS) -> str:
-    """The page.
+    """Return the page.
 
     Args:
         ledgers: of the cameras, in the order in which they are shown.
@@ -83,7 +83,7 @@ def _camera(ledger: CameraLedger) -> str:
     head, figures = ledger.head, figures_of(ledger)
     title = f"<h2>Camera {escape(head.camera)}</h2>"
     if not len(figures.t_s):
-        return f"{title}<p>No frame was handed over: nobody reads it.</p>{_drops(head)}"
+        return f"{title}<p>No frame was handed over: the camera has no reader.</p>{_drops(head)}"
     return "".join((title, _summary(head, figures), _way(figures), _stages(figures), _drops(head), _warp(figures)))
 
 

@@ -117,7 +117,7 @@ def stack(t_s: Floats, parts: Mapping[str, Floats], unit: str, label: str, *, he
 
 
 def histogram(values: Floats, kind: str, label: str, marks: Sequence[tuple[str, float]]) -> str:
-    """How often which value came, up to a little beyond the last mark.
+    """Draw a histogram of the values, up to a little beyond the last mark.
 
     Args:
         values: shape (n,), milliseconds, at least one.
