@@ -1,4 +1,4 @@
-"""What can be plugged in: built-ins from a table of strings, third parties from entry points.
+"""Registry of plug-ins: built-ins from a table of strings, third parties from entry points.
 
 A third party declares, in the group ``vil_bridge.sources``, ``vil_bridge.renderers`` or
 ``vil_bridge.outputs``, an entry point named after its ``type`` that leads to a :class:`Plugin`.
@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """Where a plug-in lives; both places are written "module:Class".
+    """Places of a plug-in's classes, written "module:Class".
 
     Attributes:
         config: its configuration model, a :class:`PluginConfig`.
@@ -147,7 +147,7 @@ EXTRA_OF_MODULE: Final = {
 
 
 def plugin_names(section: str) -> list[str]:
-    """Types that the section ("sources", "renderers" or "outputs") knows, sorted.
+    """Return the types that the section ("sources", "renderers" or "outputs") knows, sorted.
 
     Raises:
         ConfigError: two plug-ins have the same name.
@@ -156,7 +156,7 @@ def plugin_names(section: str) -> list[str]:
 
 
 def resolve(section: str) -> dict[str, Callable[[], type[PluginConfig]]]:
-    """For :func:`vil_bridge.config.load.load`: types of a section, each with a way to import its model."""
+    """Return the types of a section, each with a function that imports its model."""
     return {name: functools.partial(_config_model, section, name) for name in _plugins(section)}
 
 
@@ -179,7 +179,7 @@ def implementation(section: str, type_name: str) -> Any:
 
 
 def missing(module: str) -> str:
-    """Return what to install when a module is absent, empty when it is there."""
+    """Return what to install if a module is absent; empty = it is present."""
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as exc:
@@ -188,7 +188,7 @@ def missing(module: str) -> str:
 
 
 def searchable_sources() -> list[str]:
-    """Types of sources whose servers can be searched for, sorted.
+    """Return the types of sources whose servers can be discovered, sorted.
 
     Raises:
         ConfigError: two plug-ins have the same name.
@@ -197,7 +197,7 @@ def searchable_sources() -> list[str]:
 
 
 def search_of(name: str) -> Discover:
-    """The search of a source's type.
+    """Return the discovery function of a source type.
 
     Raises:
         ConfigError: something that it needs is not installed.
@@ -207,7 +207,7 @@ def search_of(name: str) -> Discover:
 
 
 def explain_missing(error: ModuleNotFoundError) -> str:
-    """What to install when a module is absent."""
+    """Return what to install if a module is absent."""
     module = (error.name or "").partition(".")[0]
     extra = EXTRA_OF_MODULE.get(module)
     cure = f"pip install 'vil-bridge[{extra}]'" if extra else f"install the package that provides {module!r}"
@@ -216,7 +216,7 @@ def explain_missing(error: ModuleNotFoundError) -> str:
 
 @functools.lru_cache(maxsize=8)
 def _installed(section: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """What installed distributions declare; to read all of them takes longer than the configuration itself."""
+    """Return the entry points of installed distributions; cached, since reading them takes long."""
     return tuple(entry_points(group=f"vil_bridge.{section}"))
 
 
@@ -237,7 +237,7 @@ def _plugin(section: str, name: str) -> Plugin:
         return entry
     plugin = _import(name, entry.value)
     if not isinstance(plugin, Plugin):
-        raise ConfigError(f"type {name!r}: {entry.value} is no vil_bridge.registry.Plugin")
+        raise ConfigError(f"type {name!r}: {entry.value} is not a vil_bridge.registry.Plugin")
     return plugin
 
 
@@ -245,7 +245,7 @@ def _config_model(section: str, name: str) -> type[PluginConfig]:
     place = _plugin(section, name).config
     model = _import(name, place)
     if not (isinstance(model, type) and issubclass(model, PluginConfig)):
-        raise ConfigError(f"type {name!r}: {place} is no PluginConfig")
+        raise ConfigError(f"type {name!r}: {place} is not a PluginConfig")
     return model
 
 

@@ -20,9 +20,8 @@ from tests.e2e.test_updates import reading
 from tests.support.common import wait_until
 from tests.support.dashboard_rig import seat
 from vil_bridge.core.access_tokens import Role, Tokens, new_token
-from vil_bridge.web import acceptor as door
+from vil_bridge.web import acceptor, uvicorn_internals
 from vil_bridge.web import request_body as body
-from vil_bridge.web import uvicorn_internals
 from vil_bridge.web.auth.access import Access
 from vil_bridge.web.routes.events import MOST_READERS
 from vil_bridge.web.server import HttpServer
@@ -46,7 +45,7 @@ def line_to(server: HttpServer) -> socket.socket:
 
 
 def test_a_body_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(body, "_TIMEOUT_S", 0.2)
     with serving(Access()) as server, line_to(server) as slow:
         slow.sendall(ENDLESS)
         answer = slow.recv(4096)
@@ -145,7 +144,7 @@ def test_in_a_rush_nobody_counts_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_connections_are_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "_MOST", 4)
+    monkeypatch.setattr(acceptor, "_MAX_CONNECTIONS", 4)
     with serving(Access()) as server, contextlib.ExitStack() as held:
         lines = [held.enter_context(line_to(server)) for _ in range(5)]
         wait_until(lambda: server.faults().get("too_many") == 1, PATIENCE_S)

@@ -33,7 +33,7 @@ from vil_bridge.core.types import Lighting
 from vil_bridge.daemon.simulation_clock import SimulationClock
 from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.tools.keys import new_certificate
-from vil_bridge.web import acceptor as door
+from vil_bridge.web import acceptor
 from vil_bridge.web.app import create_app
 from vil_bridge.web.auth.access import Access
 from vil_bridge.web.auth.login import login_path
@@ -161,7 +161,7 @@ def test_old_tls_and_plain_http_get_nothing(secure: tuple[HttpServer, Access]) -
 def test_who_never_finishes_the_handshake_is_cut_off(
     secure: tuple[HttpServer, Access], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "_HANDSHAKE_S", 0.2)
+    monkeypatch.setattr(acceptor, "_HANDSHAKE_S", 0.2)
     at = urlsplit(secure[0].url)
     before = secure[0].faults().get("handshake", 0)
     with socket.create_connection((at.hostname or "", at.port or 0), timeout=PATIENCE_S) as silent:
@@ -174,13 +174,16 @@ def test_who_never_finishes_the_handshake_is_cut_off(
     ("spoil", "reason"),
     [
         (lambda cert, key: key.chmod(0o640), "others may read this private key; chmod 600"),
-        (lambda cert, key: key.unlink(), "cannot be read: No such file or directory; `vil-bridge keys tls` makes both"),
+        (
+            lambda cert, key: key.unlink(),
+            "cannot be read: No such file or directory; `vil-bridge keys tls` creates both",
+        ),
         (
             lambda cert, key: cert.unlink(),
-            "cannot be read: No such file or directory; `vil-bridge keys tls` makes both",
+            "cannot be read: No such file or directory; `vil-bridge keys tls` creates both",
         ),
-        (lambda cert, key: cert.write_text("nothing"), "no certificate and its key"),
-        (lambda cert, key: key.write_text("nothing"), "no certificate and its key"),
+        (lambda cert, key: cert.write_text("nothing"), "not a certificate and its key"),
+        (lambda cert, key: key.write_text("nothing"), "not a certificate and its key"),
         (
             lambda cert, key: cert.write_text((cert.parent / "ca.pem").read_text()),
             "without a password: KEY_VALUES_MISMATCH",
@@ -294,7 +297,7 @@ def test_a_link_that_a_browser_fetches_before_it_is_opened_is_not_used_up() -> N
 def test_a_bridge_without_tokens_makes_no_links() -> None:
     with serving(Access()) as server, httpx.Client(base_url=server.url, timeout=PATIENCE_S) as client:
         refused = client.post("/api/v1/login-links", json={})
-        assert (refused.status_code, refused.json()["detail"].partition(":")[0]) == (409, "nobody needs a link")
+        assert (refused.status_code, refused.json()["detail"].partition(":")[0]) == (409, "no link is needed")
         told = client.get("/api/v1/whoami").json()
         assert told == {"role": "control", "token_required": False, "insecure": False}
 

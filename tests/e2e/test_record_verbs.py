@@ -140,7 +140,7 @@ def test_a_full_disk_is_told_and_the_folder_is_gone_again(tmp_path: Path, tiny_d
     for words in (("export", file, "--to", "csv"), ("replay", file, "--as-fast-as-possible")):
         done = given(*words, "--out", tiny_disk / "out")
         assert done.exit_code == 3, done.output
-        assert "No space left on device; nothing was kept" in done.output
+        assert "No space left on device; nothing was written" in done.output
         assert not (tiny_disk / "out").exists()
     report = given("report", file, "--out", tiny_disk / "absent" / "page.html")
     assert (report.exit_code, "No such file or directory; give it room" in report.output) == (3, True)
@@ -181,7 +181,7 @@ def test_a_report_never_replaces_what_it_is_made_of(tmp_path: Path) -> None:
         (["--scene", "hall"], "--scene goes with --as-fast-as-possible only"),
         (["--as-fast-as-possible", "--out", "x", "--loop"], "--loop goes without"),
         (["--as-fast-as-possible", "--out", "x", "--rate", "2"], "--rate goes without"),
-        (["--as-fast-as-possible", "--out", "x", "--camera", "front"], "--camera wants a --scene"),
+        (["--as-fast-as-possible", "--out", "x", "--camera", "front"], "--camera needs --scene"),
     ],
 )
 def test_options_of_a_replay_that_would_do_nothing_are_refused(options: list[str], words: str) -> None:

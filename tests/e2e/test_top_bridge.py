@@ -103,7 +103,7 @@ def test_what_is_wrong_is_in_the_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("paused", "said"), [(True, "; simulated time stands"), (False, "; simulated time at 0.25 of 1 s per second")]
+    ("paused", "said"), [(True, "; simulated time is paused"), (False, "; simulated time at 0.25 of 1 s per second")]
 )
 def test_simulated_time_is_said(
     paused: bool, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

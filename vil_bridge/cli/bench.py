@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from vil_bridge.tools.bench.report import Row
 
 __all__ = ["bench"]
 
 _DRAWN = frozenset({"render", "klt"})
-_BESIDE = Path("../shared/data")
-"""Where recordings lie beside a checkout, as for the tests."""
+_DATA = Path("../shared/data")
+"""Folder of recordings next to a checkout, as for the tests."""
 
 
 def bench(
@@ -26,19 +29,38 @@ def bench(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="ingest, stream, render, vehicles: the ratios, with fewer repetitions.")
+        bool,
+        typer.Option(
+            "--quick", help="Measure the ratios only, with fewer repetitions (ingest, stream, render, vehicles)."
+        ),
     ] = False,
     data: Annotated[
         Path | None,
         typer.Option(
             envvar="VIL_TEST_DATA",
-            help=f"fleet, prediction, compensate, klt: the folder of recordings and assets; {_BESIDE} where that is.",
+            help=f"Folder of recordings and assets (fleet, prediction, compensate, klt); default {_DATA} if present.",
         ),
     ] = None,
 ) -> None:
     """Measure on this machine, as ratios to a reference in the same run."""
     from vil_bridge.core.errors import ConfigError, RendererError
     from vil_bridge.tools.bench import report
+    from vil_bridge.tools.bench.graphics_info import gl_machine
+
+    benches = _benches(data or (_DATA if _DATA.is_dir() else None), quick=quick)
+    if name not in benches:
+        raise typer.BadParameter(f"no {'quick ' * quick}benchmark named {name!r}; known: {', '.join(benches)}")
+    try:
+        rows = benches[name]()
+        machine = gl_machine() if name in _DRAWN else {}
+    except (ConfigError, RendererError) as exc:
+        typer.echo(f"error: {exc}", err=True)
+        raise typer.Exit(2) from None
+    print(report.as_json(name, rows, machine) if as_json else report.as_table(rows))
+
+
+def _benches(data: Path | None, *, quick: bool) -> dict[str, Callable[[], list[Row]]]:
+    """Return the benchmarks by name."""
     from vil_bridge.tools.bench.compensate import bench_compensate
     from vil_bridge.tools.bench.dashboard import bench_dashboard
     from vil_bridge.tools.bench.fleet import bench_fleet
@@ -51,8 +73,14 @@ def bench(
     from vil_bridge.tools.bench.stream import bench_stream, warp_rows
     from vil_bridge.tools.bench.vehicles import RATIO_AT, bench_vehicles
 
-    data = data or (_BESIDE if _BESIDE.is_dir() else None)
-    benches: dict[str, Callable[[], list[report.Row]]] = {
+    if quick:
+        return {
+            "ingest": reference_rows,
+            "stream": warp_rows,
+            "render": partial(bench_render, quick=True),
+            "vehicles": partial(bench_vehicles, sizes=(RATIO_AT,), processes=1),
+        }
+    return {
         "path": bench_path,
         "fleet": partial(bench_fleet, data),
         "ingest": bench_ingest,
@@ -64,19 +92,3 @@ def bench(
         "vehicles": bench_vehicles,
         "dashboard": bench_dashboard,
     }
-    if quick:
-        benches = {
-            "ingest": reference_rows,
-            "stream": warp_rows,
-            "render": partial(bench_render, quick=True),
-            "vehicles": partial(bench_vehicles, sizes=(RATIO_AT,), processes=1),
-        }
-    if name not in benches:
-        raise typer.BadParameter(f"no {'quick ' * quick}benchmark named {name!r}; known: {', '.join(benches)}")
-    try:
-        rows = benches[name]()
-        machine = gl_machine() if name in _DRAWN else {}
-    except (ConfigError, RendererError) as exc:
-        typer.echo(f"error: {exc}", err=True)
-        raise typer.Exit(2) from None
-    print(report.as_json(name, rows, machine) if as_json else report.as_table(rows))

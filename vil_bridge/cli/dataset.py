@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vil_bridge.cli.exit_codes import explained_disk_errors
+from vil_bridge.cli.options import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,77 +26,88 @@ _CAMERAS: dict[str, dict[str, Any]] = {
     "stereo": {"T_body_camera": {"p_m": (0.1, 0.5 * _STEREO_M, 0.0)}, "stereo_baseline_m": _STEREO_M},
     "down": {"T_body_camera": {"p_m": (0.0, 0.0, -0.05), "ypr_deg": (0.0, 90.0, 0.0)}},
 }
-_HOW = ("out", "plan", "workers", "ray", "as_json")
-"""Parameters that say where and how to draw; all others say what, as a plan does."""
+_CURE = "the same command continues the data set"
+_EXECUTION = ("out", "plan", "workers", "ray", "as_json")
+"""Parameters about the execution; all others describe the data set, as a plan does."""
+
+
+Out = Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the data set; an incomplete one is continued.")]
+PlanFile = Annotated[
+    Path | None,
+    typer.Option(help="Describe the whole data set in a file (YAML, docs/guides/datasets.md).", show_default=False),
+]
+Trajectory = Annotated[
+    str, typer.Option(metavar="FILE|circle|race", help="Recording or flight; race = through the scene's gates.")
+]
+Scenes = Annotated[str, typer.Option(metavar="SCENE[,SCENE]", help="Names or files of scenes.")]
+Cameras = Annotated[list[str], typer.Option(help=f"Of {', '.join(_CAMERAS)}; may be repeated.")]
+Modalities = Annotated[str, typer.Option(help="rgb, gray, depth, depth32, normals, semantic, instance, flow.")]
+Measure = Annotated[str, typer.Option(help="Further sensors: lidar, range, beacons.")]
+Size = Annotated[tuple[int, int], typer.Option(help="Width and height, pixels.")]
+FovY = Annotated[float, typer.Option("--fov", help="Vertical field of view, degrees.")]
+Imu = Annotated[str, typer.Option(metavar="PRESET", help="Such as mpu6000 or bmi088; empty = none.")]
+Rate = Annotated[float, typer.Option("--rate", help="Frames per second.")]
+Frames = Annotated[int | None, typer.Option(help="Per scene; none = the whole flight.", show_default=False)]
+Seed = Annotated[int, typer.Option(help="Of the IMU's noise.")]
+Workers = Annotated[int, typer.Option(min=1, max=1024, help="Number of parallel workers.")]
+RayAddress = Annotated[
+    str, typer.Option(metavar="ADDRESS", help="Run the workers in Ray: of a cluster (auto, host:port), or local.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 
 
 def dataset(
     context: typer.Context,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the data set; one begun before goes on.")],
-    plan: Annotated[
-        Path | None,
-        typer.Option(help="Everything about it in a file (YAML, docs/guides/datasets.md).", show_default=False),
-    ] = None,
-    trajectory: Annotated[
-        str, typer.Option(metavar="FILE|circle|race", help="Recording, or what to fly; race = the scene's gates.")
-    ] = "circle",
-    scene: Annotated[str, typer.Option(metavar="SCENE[,SCENE]", help="Names or files of scenes.")] = "hall",
-    camera: Annotated[list[str], typer.Option(help=f"Of {', '.join(_CAMERAS)}; may be repeated.")] = ["front"],  # noqa: B006
-    modalities: Annotated[str, typer.Option(help="rgb, gray, depth, depth32, normals, semantic, instance, flow.")] = (
-        "rgb,depth"
-    ),
-    measure: Annotated[str, typer.Option(help="Beside the pictures: lidar, range, beacons.")] = "",
-    size: Annotated[tuple[int, int], typer.Option(help="Width and height, pixels.")] = (640, 480),
-    fov_deg: Annotated[float, typer.Option("--fov", help="Vertical field of view, degrees.")] = 70.0,
-    imu: Annotated[str, typer.Option(metavar="PRESET", help="Such as mpu6000 or bmi088; empty = none.")] = "",
-    rate_hz: Annotated[float, typer.Option("--rate", help="Frames per second.")] = 20.0,
-    frames: Annotated[int | None, typer.Option(help="In each scene; none = the whole flight.", show_default=False)] = (
-        None
-    ),
-    seed: Annotated[int, typer.Option(help="Of the IMU's noise.")] = 0,
-    profile: Annotated[str, typer.Option(help="Quality: low, medium, high, ultra.")] = "low",
-    workers: Annotated[int, typer.Option(min=1, max=1024, help="How many draw at a time.")] = 1,
-    ray: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Workers are Ray's: of a cluster (auto, host:port), or local.")
-    ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
+    out: Out,
+    plan: PlanFile = None,
+    trajectory: Trajectory = "circle",
+    scene: Scenes = "hall",
+    camera: Cameras = ["front"],  # noqa: B006
+    modalities: Modalities = "rgb,depth",
+    measure: Measure = "",
+    size: Size = (640, 480),
+    fov_deg: FovY = 70.0,
+    imu: Imu = "",
+    rate_hz: Rate = 20.0,
+    frames: Frames = None,
+    seed: Seed = 0,
+    profile: Profile = "low",
+    workers: Workers = 1,
+    ray: RayAddress = "",
+    as_json: AsJson = False,
 ) -> None:
     """Render a flight into a data set: pictures of all kinds, IMU and ground truth in EuRoC's layout.
 
-    Interrupted, the same command goes on where it stopped. Any number of workers makes the same bytes.
-    0 = complete, 2 = the plan is bad, 3 = the disk is full.
+    The same command continues an interrupted data set. The bytes do not depend on the number of workers.
+    0 = complete, 2 = wrong plan, 3 = full disk.
     """
     from vil_bridge.tools.dataset.dataset import render_dataset
     from vil_bridge.tools.dataset.plan import load_plan
 
     if plan is not None:
-        _refuse_beside_plan(context)
+        _refuse_options_with_plan(context)
         wanted = load_plan(plan)
     else:
-        told = {
-            "scenes": _scenes(scene),
-            "trajectory": _trajectory(trajectory),
-            "rate_hz": rate_hz,
-            "frames": frames,
-            "seed": seed,
-            "profile": profile,
-            "modalities": _listed(modalities),
-            "measure": _listed(measure),
-            "cameras": _cameras(camera, size, fov_deg),
-            "imu": {"preset": imu} if imu else None,
-        }
-        wanted = _planned(told)
-    with (
-        explained_disk_errors(out, "the same command goes on where it stopped"),
-        _progress(quiet=as_json) as on_progress,
-        redirect_stdout(sys.stderr),  # Ray prints of its workers
-    ):
+        wanted = _plan_of(
+            scenes=_scenes(scene),
+            trajectory=_trajectory(trajectory),
+            rate_hz=rate_hz,
+            frames=frames,
+            seed=seed,
+            profile=profile,
+            modalities=_listed(modalities),
+            measure=_listed(measure),
+            cameras=_cameras(camera, size, fov_deg),
+            imu={"preset": imu} if imu else None,
+        )
+    # Ray prints of its workers.
+    with explained_disk_errors(out, _CURE), _progress(quiet=as_json) as on_progress, redirect_stdout(sys.stderr):
         done = render_dataset(wanted, out, workers=workers, ray=ray, on_progress=on_progress)
-    _tell(done, as_json=as_json)
+    _print_summary(done, as_json=as_json)
 
 
-def _refuse_beside_plan(context: typer.Context) -> None:
-    """A plan says everything: an option that says it too would be ignored.
+def _refuse_options_with_plan(context: typer.Context) -> None:
+    """Refuse options that a plan would override.
 
     Raises:
         ConfigError: the options that were given.
@@ -106,14 +118,14 @@ def _refuse_beside_plan(context: typer.Context) -> None:
     given = [
         param.opts[0]
         for param, source in sources.items()
-        if param.name not in _HOW and source is not None and source.name != "DEFAULT"
+        if param.name not in _EXECUTION and source is not None and source.name != "DEFAULT"
     ]
     if given:
-        raise ConfigError(f"{', '.join(given)} beside --plan: the plan says it, write it there or leave --plan out")
+        raise ConfigError(f"{', '.join(given)} and --plan exclude each other: write it into the plan, or omit --plan")
 
 
-def _planned(told: dict[str, Any]) -> DatasetPlan:
-    """The plan that options make.
+def _plan_of(**options: Any) -> DatasetPlan:
+    """Return the plan that the options describe.
 
     Raises:
         ConfigError: one line for each that is wrong.
@@ -124,7 +136,7 @@ def _planned(told: dict[str, Any]) -> DatasetPlan:
     from vil_bridge.tools.dataset.plan import DatasetPlan
 
     try:
-        return DatasetPlan.model_validate(told)
+        return DatasetPlan.model_validate(options)
     except ValidationError as exc:
         found = exc.errors(include_url=False)
         raise ConfigError(
@@ -137,7 +149,7 @@ def _listed(text: str) -> tuple[str, ...]:
 
 
 def _scenes(text: str) -> tuple[str, ...]:
-    """Names, and files with paths that hold for every worker."""
+    """Return names, and absolute paths of files, which hold for every worker."""
     return tuple(str(Path(scene).resolve()) if Path(scene).suffix else scene for scene in _listed(text))
 
 
@@ -146,10 +158,10 @@ def _trajectory(text: str) -> dict[str, Any]:
 
 
 def _cameras(names: list[str], size: tuple[int, int], fov_deg: float) -> dict[str, Any]:
-    """Cameras by their usual names.
+    """Return cameras by their usual names.
 
     Raises:
-        ConfigError: there is none of a name.
+        ConfigError: a name is unknown.
     """
     from vil_bridge.core.errors import ConfigError
 
@@ -161,7 +173,7 @@ def _cameras(names: list[str], size: tuple[int, int], fov_deg: float) -> dict[st
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Progress]:
-    """A bar on a terminal, a line for each tenth elsewhere."""
+    """Show a bar on a terminal, a line for each tenth elsewhere."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -174,17 +186,17 @@ def _progress(*, quiet: bool) -> Iterator[Progress]:
             task = bar.add_task("frames", total=None)
             yield lambda done, whole: bar.update(task, completed=done, total=whole)
     else:
-        told = [-1]
+        printed = [-1]
 
-        def tell(done: int, whole: int) -> None:
-            if (tenth := 10 * done // whole) > told[0]:
-                told[0] = tenth
+        def report(done: int, whole: int) -> None:
+            if (tenth := 10 * done // whole) > printed[0]:
+                printed[0] = tenth
                 console.print(f"{done} of {whole} frames", highlight=False)
 
-        yield tell
+        yield report
 
 
-def _tell(done: DatasetSummary, *, as_json: bool) -> None:
+def _print_summary(done: DatasetSummary, *, as_json: bool) -> None:
     if as_json:
         import json
 

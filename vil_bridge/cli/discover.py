@@ -29,10 +29,10 @@ def discover(
     timeout_s: Annotated[float, typer.Option("--timeout", min=0.2, max=60, help="How long to listen, seconds.")] = 3.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a configuration.")] = False,
 ) -> None:
-    """Find mocap servers, their bodies and skeletons: 0 = found, 3 = nobody answered.
+    """Find mocap servers, their bodies and skeletons: 0 = found, 3 = no answer.
 
-    What it prints is a configuration: `vil-bridge discover > lab.yaml`, then `vil-bridge check lab.yaml`;
-    or paste its sections into your own. Where broadcast does not pass, name the computer:
+    It prints a configuration: `vil-bridge discover > lab.yaml`, then `vil-bridge check lab.yaml`;
+    or paste its sections into your own. Without broadcast, name the computer:
     `vil-bridge discover 192.168.1.10`.
     """
     import asyncio
@@ -48,22 +48,22 @@ def discover(
     elif result.found:
         typer.echo(discovery.as_yaml(result), nl=False)
     if not result.found:
-        print(_nothing(result, hosts or (), timeout_s), file=sys.stderr)
+        print(_no_answer_text(result, hosts or (), timeout_s), file=sys.stderr)
         raise typer.Exit(Exit.CHECK_FAILED)
 
 
-def _nothing(result: Search, hosts: Sequence[str], timeout_s: float) -> str:
-    """What was tried, what came back, and the next step."""
+def _no_answer_text(result: Search, hosts: Sequence[str], timeout_s: float) -> str:
+    """Return a text of what was tried, what came back, and the next step."""
     from vil_bridge.tools.doctor.network import interfaces
 
     own = ", ".join(f"{i.address} ({i.name})" for i in interfaces()) or "none"
     lines = [f"no mocap server answered within {timeout_s:g} s"]
-    where = ", ".join(hosts) or "whoever answers: broadcast, multicast and this computer, on the default ports"
+    where = ", ".join(hosts) or "broadcast, multicast and this computer, on the default ports"
     if result.tried:
         lines.append(f"  tried: {', '.join(result.tried)}; asked: {where}")
     lines.append(f"  from:  {own}")
     lines += [f"  left out: {name}: {reason}" for name, reason in result.failed.items()]
-    lines += [f"  {host}: {_way(host)}" for host in hosts if host not in result.failed]
+    lines += [f"  {host}: {_route_text(host)}" for host in hosts if host not in result.failed]
     if hosts:
         lines.append("  next:  is streaming switched on there, on that port? Does its firewall let this computer in?")
     else:
@@ -72,8 +72,8 @@ def _nothing(result: Search, hosts: Sequence[str], timeout_s: float) -> str:
     return "\n".join(lines)
 
 
-def _way(target: str) -> str:
-    """How a computer is reached, and what TCP says where a port was given."""
+def _route_text(target: str) -> str:
+    """Return the route to a computer, and the result of TCP if a port was given."""
     import socket
 
     from vil_bridge.tools.doctor.network import route_to
@@ -81,7 +81,7 @@ def _way(target: str) -> str:
     host, _, port = target.partition(":")
     route = route_to(host)
     if route.problem or not port:
-        return route.problem or f"the way there is {route.interface} ({route.local_ip}); it may use other ports"
+        return route.problem or f"route: {route.interface} ({route.local_ip}); it may use other ports"
     try:
         with socket.create_connection((route.host_ip, int(port)), _PROBE_S):
             answer = "something listens there, and it speaks none of these protocols, or streams nothing"

@@ -16,16 +16,16 @@ __all__ = ["doctor"]
 def doctor(
     config: Annotated[
         Path | None,
-        typer.Argument(metavar="[CONFIG]", help="Also look at what this file names.", show_default=False),
+        typer.Argument(metavar="[CONFIG]", help="Configuration to examine too.", show_default=False),
     ] = None,
     sets: Sets = None,
-    report: Annotated[bool, typer.Option("--report", help="Begin with versions, for a bug report.")] = False,
+    report: Annotated[bool, typer.Option("--report", help="Print versions first, for a bug report.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Look for what keeps a bridge from working: 0 = nothing, 3 = a check failed; each comes with its cure.
+    """Check this computer for problems: 0 = none, 3 = a check failed; each problem comes with its cure.
 
-    Without a configuration it looks at this computer: interfaces, multicast, buffers, clocks, OpenGL,
-    codecs, extras. With one also at its ports, routes, serial lines and sources, to which it listens for a
+    Without a configuration it checks this computer: interfaces, multicast, buffers, clocks, OpenGL,
+    codecs, extras. With one it also checks its ports, routes, serial lines and sources, to which it listens for a
     few seconds: `vil-bridge doctor lab.yaml --report > report.txt`.
     """
     import json

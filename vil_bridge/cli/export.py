@@ -29,7 +29,7 @@ def export(
     """Write a recording for other programs: EuRoC and TUM (evo, VIO), CSV, PNG, ROS 2 (a bag in MCAP)."""
     from vil_bridge.tools.export import export as write
 
-    with explained_disk_errors(out, "nothing was kept: give it room, or another folder"):
+    with explained_disk_errors(out, "nothing was written: free some space, or choose another folder"):
         written = write(file, to.value, out)
     for name, count in written.items():
         typer.echo(f"{out}/{name}: {count}" if to is not _Kind.ROS2 else f"{name}: {count}")

@@ -15,20 +15,20 @@ __all__ = ["keys"]
 
 _TIMEOUT_S = 5.0
 
-keys = typer.Typer(no_args_is_help=True, help="Keys, tokens and certificates: how bridges and people know each other.")
+keys = typer.Typer(no_args_is_help=True, help="Create keys, tokens and certificates.")
 
 
 @keys.callback()
 def _keys() -> None:
-    """Keys, tokens and certificates: how bridges and people know each other."""
+    """Create keys, tokens and certificates."""
 
 
 @keys.command()
 def new(
-    folder: Annotated[Path, typer.Argument(help="Folder for the two files; made when absent.")],
-    name: Annotated[str, typer.Option(help="Name of the files; this machine's unless told.")] = "",
+    folder: Annotated[Path, typer.Argument(help="Folder for the two files; created if absent.")],
+    name: Annotated[str, typer.Option(help="Name of the files; empty = this machine's name.")] = "",
 ) -> None:
-    """Make a key pair: NAME.key to give away, NAME.key_secret (mode 0600) to keep."""
+    """Create a key pair: NAME.key to give away, NAME.key_secret (mode 0600) to store."""
     from vil_bridge.tools.keys import new_keys
 
     public, secret = new_keys(folder, name or socket.gethostname().partition(".")[0])
@@ -45,7 +45,7 @@ def new(
 def token(
     file: Annotated[Path, typer.Argument(help="The file to write, mode 0600.")] = Path("vil-bridge.tokens"),
 ) -> None:
-    """Make tokens for the status page, REST and metrics: one each for control, view and metrics."""
+    """Create tokens for the status page, REST and metrics: one each for control, view and metrics."""
     from vil_bridge.tools.keys import new_tokens
 
     new_tokens(file)
@@ -56,7 +56,7 @@ def token(
 @keys.command()
 def link(
     where: Where = "http://127.0.0.1:8080",
-    control: Annotated[bool, typer.Option("--control", help="Its user may change things, not only look.")] = False,
+    control: Annotated[bool, typer.Option("--control", help="Let its user change things, not only look.")] = False,
     sets: Sets = None,
     token_file: TokenFile = None,
 ) -> None:
@@ -72,13 +72,13 @@ def link(
 
 @keys.command()
 def tls(
-    folder: Annotated[Path, typer.Argument(help="Folder for the three files; made when absent.")],
+    folder: Annotated[Path, typer.Argument(help="Folder for the three files; created if absent.")],
     host: Annotated[
         list[str] | None,
-        typer.Option(help="Name or address of this machine, beside those it has; may be repeated.", show_default=False),
+        typer.Option(help="Further name or address of this machine; may be repeated.", show_default=False),
     ] = None,
 ) -> None:
-    """Make a certificate for https, and the authority that browsers and headsets are told to trust."""
+    """Create a certificate for https, and the authority for browsers and headsets to trust."""
     from vil_bridge.tools.keys import new_certificate, own_hosts
 
     hosts = list(dict.fromkeys([*(host or ()), *own_hosts()]))

@@ -85,7 +85,7 @@ def options(
 
 
 def main() -> None:
-    """Run the command line; the exit code tells what happened (:class:`Exit`)."""
+    """Run the command line; the exit code is one of :class:`Exit`."""
     gc.set_threshold(*_COLLECT_STARTING)
     watch_heap()
     try:

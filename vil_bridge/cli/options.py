@@ -10,13 +10,15 @@ import typer
 if TYPE_CHECKING:
     from vil_bridge.config.root import BridgeConfig
 
-__all__ = ["ConfigPath", "Sets", "load_config", "quiet_logs"]
+__all__ = ["ConfigPath", "JsonWithPrompts", "Profile", "Sets", "load_config", "quiet_logs"]
 
 ConfigPath = Annotated[Path, typer.Argument(metavar="CONFIG", help="Configuration file (YAML).", show_default=False)]
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="A.B=VALUE", help="Override a key of the file; may be repeated.", show_default=False),
 ]
+JsonWithPrompts = Annotated[bool, typer.Option("--json", help="Print JSON; the prompts go to the error output.")]
+Profile = Annotated[str, typer.Option("--profile", help="Quality: low, medium, high, ultra.")]
 
 
 def load_config(path: Path, sets: list[str] | None) -> BridgeConfig:
@@ -32,7 +34,7 @@ def load_config(path: Path, sets: list[str] | None) -> BridgeConfig:
 
 
 def quiet_logs() -> None:
-    """Leave the terminal to the verb: what sources log, their status tells too."""
+    """Leave the terminal to the verb: the status of sources contains what they log."""
     import logging
 
     logging.getLogger().addHandler(logging.NullHandler())

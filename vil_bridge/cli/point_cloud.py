@@ -17,7 +17,7 @@ def cloud(
         float, typer.Option("--resolution", min=0.001, help="Cell, or spacing of points, metres.")
     ] = 0.1,
     voxels: Annotated[
-        bool, typer.Option("--voxels", help="Centres of occupied cells in place of surface points.")
+        bool, typer.Option("--voxels", help="Write centres of occupied cells instead of surface points.")
     ] = False,
     centre_m: Annotated[
         tuple[float, float, float], typer.Option("--centre", help="Centre of the box, world, metres.")
@@ -25,7 +25,7 @@ def cloud(
     size_m: Annotated[
         tuple[float, float, float], typer.Option("--size", help="Full lengths of the box, metres; 0 0 0 = everything.")
     ] = (0.0, 0.0, 0.0),
-    labels: Annotated[bool, typer.Option("--labels", help="Normals and ids beside the points.")] = False,
+    labels: Annotated[bool, typer.Option("--labels", help="Write normals and ids with the points.")] = False,
 ) -> None:
     """Write the solid surfaces of a scene, or of a box in it, as a point cloud."""
     import numpy as np

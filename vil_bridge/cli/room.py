@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vil_bridge.cli.align import refuse
-from vil_bridge.cli.options import ConfigPath, Sets, load_config, quiet_logs
+from vil_bridge.cli.align import print_result, refuse
+from vil_bridge.cli.options import ConfigPath, JsonWithPrompts, Sets, load_config, quiet_logs
 
 if TYPE_CHECKING:
     from vil_bridge.config.root import BridgeConfig
@@ -16,7 +16,7 @@ __all__ = ["room"]
 
 room = typer.Typer(help="Place tracked rooms in the shared world.", no_args_is_help=True)
 
-Body = Annotated[str, typer.Option(metavar="ACTOR", help="Its body there; needed where a room has several.")]
+Body = Annotated[str, typer.Option(metavar="ACTOR", help="Body of the room; needed if the room has several.")]
 
 
 @room.callback()
@@ -27,30 +27,31 @@ def _rooms() -> None:
 @room.command("align")
 def align_rooms(
     config: ConfigPath,
-    room_a: Annotated[str, typer.Argument(metavar="ROOM_A", help="The room that stays.", show_default=False)],
-    room_b: Annotated[str, typer.Argument(metavar="ROOM_B", help="The room to place.", show_default=False)],
+    room_a: Annotated[str, typer.Argument(metavar="ROOM_A", help="Room that stays.", show_default=False)],
+    room_b: Annotated[str, typer.Argument(metavar="ROOM_B", help="Room to place.", show_default=False)],
     sets: Sets = None,
     body_a: Body = "",
     body_b: Body = "",
-    wand: Annotated[bool, typer.Option("--wand", help="Both rooms see one and the same body.")] = False,
-    spots: Annotated[int, typer.Option(min=2, max=20, help="How many marks.")] = 3,
-    seconds: Annotated[float, typer.Option(min=2, help="How long the wand is carried, seconds.")] = 20.0,
-    timeout_s: Annotated[float, typer.Option("--timeout", min=5, help="Patience with the marks, seconds.")] = 300.0,
-    tilted: Annotated[bool, typer.Option("--tilted", help="A room's z is not vertical: fit all three angles.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON; the prompts go to the error output.")] = False,
+    wand: Annotated[bool, typer.Option("--wand", help="Carry one body that both rooms see.")] = False,
+    spots: Annotated[int, typer.Option(min=2, max=20, help="Number of marks.")] = 3,
+    seconds: Annotated[float, typer.Option(min=2, help="Time to carry the wand (seconds).")] = 20.0,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", min=5, help="Timeout for visiting all marks (seconds).")
+    ] = 300.0,
+    tilted: Annotated[
+        bool, typer.Option("--tilted", help="Fit all three angles, for a room whose z is not vertical.")
+    ] = False,
+    as_json: JsonWithPrompts = False,
 ) -> None:
     """Place one room in another's world: 0 = found, 3 = refused with the reason.
 
-    Put a body down at marks on the floor of each room, in the same order: the marks will coincide in the
+    Place a body at marks on the floor of each room, in the same order: the marks will coincide in the
     world. Or carry a wand that both rooms see: `vil-bridge room align lab.yaml flight actor --wand`.
     """
     import asyncio
     import functools
-    import json
 
-    from vil_bridge.config.references import similar
-    from vil_bridge.core.errors import ConfigError
-    from vil_bridge.tools.align import report as words
+    from vil_bridge.tools.align import report
     from vil_bridge.tools.align.guide import lead_spots, record_wand
     from vil_bridge.tools.align.proposal import transform_keys
     from vil_bridge.tools.align.segmentation import CalibrationError
@@ -58,12 +59,7 @@ def align_rooms(
 
     loaded = load_config(config, sets)
     quiet_logs()
-    for name in (room_a, room_b):
-        if name not in loaded.rooms:
-            known = ", ".join(loaded.rooms) or "none"
-            raise ConfigError(f"no room is named {name!r}; known: {known}{similar(name, loaded.rooms)}")
-    if room_a == room_b:
-        raise ConfigError(f"{room_a!r} cannot be placed against itself: name two rooms")
+    _check_rooms(loaded, room_a, room_b)
     bodies = _body(loaded, room_a, body_a), _body(loaded, room_b, body_b)
     say = functools.partial(typer.echo, err=True)
     guide = record_wand(loaded, bodies, say, seconds) if wand else lead_spots(loaded, bodies, spots, say, timeout_s)
@@ -74,18 +70,32 @@ def align_rooms(
     except (CalibrationError, ValueError) as exc:
         refuse(exc)
     keys = {"rooms": {room_b: {"T_world_room": transform_keys(placement.T_world_room)}}}
-    if as_json:
-        typer.echo(json.dumps({"residuals_m": placement.residuals_m.tolist(), "paste": keys}, indent=2))
-    else:
-        typer.echo(words.placement_text(placement))
-        typer.echo(f"\nto paste:\n\n{words.as_yaml(keys)}", nl=False)
+    figures = {"residuals_m": placement.residuals_m.tolist()}
+    print_result(figures, report.placement_text(placement), keys, as_json=as_json)
+
+
+def _check_rooms(config: BridgeConfig, *rooms: str) -> None:
+    """Refuse unknown rooms, and one room twice.
+
+    Raises:
+        ConfigError: as above.
+    """
+    from vil_bridge.config.references import similar
+    from vil_bridge.core.errors import ConfigError
+
+    for name in rooms:
+        if name not in config.rooms:
+            known = ", ".join(config.rooms) or "none"
+            raise ConfigError(f"no room is named {name!r}; known: {known}{similar(name, config.rooms)}")
+    if len(set(rooms)) < len(rooms):
+        raise ConfigError(f"{rooms[0]!r} cannot be placed against itself: name two rooms")
 
 
 def _body(config: BridgeConfig, name: str, body: str) -> str:
-    """The rigid body with which a room is placed.
+    """Return the rigid body with which a room is placed.
 
     Raises:
-        ConfigError: there is no such body, or several and no choice.
+        ConfigError: the room has no such body, or several and no choice.
     """
     from vil_bridge.core.errors import ConfigError
     from vil_bridge.core.types import ActorKind

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from vil_bridge.cli.options import Profile
+
 if TYPE_CHECKING:
     from vil_bridge.core.geometry import Transform
     from vil_bridge.core.types import ImageArray, RenderedImage, WorldSnapshot
@@ -34,7 +36,7 @@ def sheet(
     ),
     yaw_deg: Annotated[float, typer.Option("--yaw", help="Where it looks: degrees from east to north.")] = 0.0,
     pitch_deg: Annotated[float, typer.Option("--pitch", help="Degrees downwards.")] = 5.0,
-    profile: Annotated[str, typer.Option("--profile", help="Quality: low, medium, high, ultra.")] = "high",
+    profile: Profile = "high",
 ) -> None:
     """Draw a scene with a drone and a walking human in every modality, side by side."""
     import cv2
@@ -42,7 +44,7 @@ def sheet(
     from vil_renderer.embedded import EmbeddedRenderer
 
     if out.suffix.lower() not in _FORMATS:
-        raise typer.BadParameter(f"{out} is no picture that is written: give it the suffix .jpg or .png")
+        raise typer.BadParameter(f"{out} is not a supported picture: give it the suffix .jpg or .png")
     with EmbeddedRenderer(scene, profile) as renderer:
         picture = _contact_sheet(renderer, at, yaw_deg, pitch_deg)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -98,7 +100,7 @@ def _ground_m(renderer: EmbeddedRenderer, at: tuple[float, float, float]) -> flo
 
 
 def _snapshot(at: tuple[float, float, float], yaw_deg: float, ground_m: float, t_ns: int) -> WorldSnapshot:
-    """A drone ahead to the left and a human on the floor ahead to the right."""
+    """Return a drone ahead to the left and a human on the floor ahead to the right."""
     from vil_adapters.motions.walking_human import WalkMotion
     from vil_bridge.core.geometry import Transform, q_from_euler_zyx
     from vil_bridge.core.skeleton import place_of
@@ -152,7 +154,7 @@ def _cell(image: RenderedImage) -> ImageArray:
 
 
 def _over_checks(rgba: Any) -> ImageArray:
-    """A layer over a checkerboard, as image editors show what is not there."""
+    """Return a layer over a checkerboard, as image editors show transparency."""
     import numpy as np
 
     y, x = np.indices(rgba.shape[:2])

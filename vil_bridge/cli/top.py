@@ -42,7 +42,7 @@ def top(
     sets: Sets = None,
     token_file: TokenFile = None,
     once: Annotated[bool, typer.Option("--once", help="Print one sample and end.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON per sample.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per sample.")] = False,
 ) -> None:
     """Watch a running bridge: rates, ages, latencies and losses, four times a second, until Ctrl-C.
 
@@ -113,11 +113,11 @@ def _fetch(bridge: BridgeAddress) -> dict[str, Any]:
     return status
 
 
-# --- what is shown ---------------------------------------------------------------------------------
+# --- table and lines --------------------------------------------------------------------------------
 
 
 def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
-    """One row for every source, actor, camera and stream; what is unknown is None."""
+    """Return one row for every source, actor, camera and stream; what is unknown is None."""
     rows: list[dict[str, Any]] = []
     for name, source in status["sources"].items():
         report = source["report"]
@@ -193,11 +193,11 @@ def _headline(status: dict[str, Any]) -> str:
 
 
 def _pace(simulation: dict[str, Any] | None) -> str:
-    """How simulated time passes; nothing where time is real."""
+    """Return the pace of simulated time; empty if time is real."""
     if simulation is None:
         return ""
     if simulation["paused"]:
-        return "; simulated time stands"
+        return "; simulated time is paused"
     return f"; simulated time at {simulation['reached']:.2f} of {simulation['speed']:g} s per second"
 
 
@@ -212,7 +212,7 @@ def _plain(status: dict[str, Any]) -> str:
 
 
 def _live(samples: Iterator[dict[str, Any]]) -> None:
-    """A table that is redrawn in place; the screen is given back when it ends."""
+    """Show a table that is redrawn in place."""
     from rich.live import Live
 
     with Live(auto_refresh=False, transient=False) as live:
@@ -221,7 +221,7 @@ def _live(samples: Iterator[dict[str, Any]]) -> None:
 
 
 def table_of(status: dict[str, Any]) -> Table:
-    """The rows for a terminal."""
+    """Return the rows as a table for a terminal."""
     from rich.table import Table
     from rich.text import Text
 

@@ -27,7 +27,7 @@ __all__ = [
 
 
 def custom(text: str) -> PydanticCustomError:
-    """An error of validation with a text of our own."""
+    """Return an error of validation with a text of our own."""
     return PydanticCustomError("bridge", "{text}", {"text": text})
 
 
@@ -35,7 +35,7 @@ _LONGEST_M: Final = 30.0
 
 
 def check_size(lengths_m: Sequence[float], what: str) -> None:
-    """Refuse lengths of a body that nothing in a room has.
+    """Refuse lengths of a body that are beyond any room.
 
     Raises:
         PydanticCustomError: one is beyond 30 m, most often since it is in millimetres.
@@ -62,7 +62,7 @@ class StrictModel(BaseModel):
 
     @field_validator("*", mode="wrap")
     @classmethod
-    def _true_is_no_number(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    def _true_is_not_a_number(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
         found = read(value)
         if isinstance(value, bool) and not isinstance(found, bool):
             raise PydanticCustomError("number_type", "should be a number, got {text}", {"text": str(value).lower()})
@@ -76,10 +76,10 @@ class PluginConfig(StrictModel):
 
 
 class SourceConfigBase(PluginConfig):
-    """What every source of poses has.
+    """Keys of every source of poses.
 
     Attributes:
-        follows_bridge_time: what it tells happens in bridge time, so that a simulation may slow it.
+        follows_bridge_time: its events happen in bridge time, so that a simulation may slow it.
         poses_carry_noise: it measures, so that no pose repeats the one before to the bit unless it is frozen.
         fed_by_readers: its samples come from the readers of the stream; without a reader it waits.
     """
@@ -114,7 +114,7 @@ class SourceConfigBase(PluginConfig):
 
 
 class OutputConfigBase(PluginConfig):
-    """Keys that every further output has.
+    """Keys of every output.
 
     Attributes:
         takes_humans: it can send actors that are humans.
@@ -135,5 +135,5 @@ class TransformConfig(StrictModel):
     )
 
     def transform(self) -> Transform:
-        """The same as a :class:`Transform`."""
+        """Return the same as a :class:`Transform`."""
         return Transform.of(self.p_m, q_from_euler_zyx(*(math.radians(a) for a in self.ypr_deg)))

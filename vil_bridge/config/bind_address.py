@@ -11,12 +11,12 @@ __all__ = ["is_loopback", "refuse_unguarded", "require_guard", "tcp_host"]
 
 
 def tcp_host(endpoint: str) -> str:
-    """The address part of ``tcp://ADDRESS:PORT``, without brackets."""
+    """Return the address part of ``tcp://ADDRESS:PORT``, without brackets."""
     return endpoint.removeprefix("tcp://").rpartition(":")[0].strip("[]")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address or name is certainly of this machine alone."""
+    """Return True if an address or name is certainly of this machine alone."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -28,8 +28,8 @@ def require_guard(host: str, *, guarded: bool, advice: str = "") -> None:
 
     Args:
         host: address or name.
-        guarded: keys are asked for, or somebody said that none are needed.
-        advice: what else would help.
+        guarded: keys are required, or the configuration says that none are needed.
+        advice: another cure.
 
     Raises:
         PydanticCustomError: it is not an address, or it is not loopback and nothing guards it.
@@ -45,7 +45,7 @@ def refuse_unguarded(reach: str, *, guarded: bool, cure: str) -> None:
 
     Args:
         reach: description of what the network can reach, such as an address or a multicast group.
-        guarded: keys are asked for, or somebody said that none are needed.
+        guarded: keys are required, or the configuration says that none are needed.
         cure: change that keeps it on this machine.
 
     Raises:

@@ -101,7 +101,7 @@ class CameraConfig(StrictModel):
         return self.renderer == AUTO
 
     def candidates(self, known: Iterable[str]) -> tuple[str, ...]:
-        """The renderers that may draw it, out of all those that are known; by preference where there is one."""
+        """Return the renderers that may draw it, out of all known ones, by preference."""
         if self.by_load:
             return tuple(known)
         return (self.renderer,) if isinstance(self.renderer, str) else self.renderer
@@ -135,28 +135,28 @@ class CameraConfig(StrictModel):
         return self
 
     @model_serializer(mode="wrap")
-    def _as_given(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A calibrated lens says how wide it sees: the angle in its place would be refused when it is read again."""
+    def _without_angle(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit the angle of a calibrated lens, which would be refused when it is read again."""
         data: dict[str, Any] = written(self)
         if self.lens.pinhole_px is not None:
             data.pop("fov_y_deg", None)
         return data
 
     def margin(self) -> float:
-        """Margin in degrees."""
+        """Return the margin in degrees."""
         if self.margin_deg != "auto":
             return self.margin_deg
         turned_deg = _LIVELY_DPS * (_USUAL_DELAY_MS + self.artificial_delay_ms) / 1e3
         return min(_WIDEST_MARGIN_DEG, turned_deg * (_LEFT_BY_PREDICTION if self.predict else 1.0))
 
     def right_camera(self, baseline_m: float) -> CameraConfig:
-        """The same camera, displaced along its image's x."""
+        """Return the same camera, displaced along its image's x."""
         p_m = self.T_body_camera.transform().apply(np.array([0.0, -baseline_m, 0.0]))
         place = self.T_body_camera.model_copy(update={"p_m": tuple(p_m.tolist())})
         return self.model_copy(update={"T_body_camera": place})
 
     def camera_model(self, name: str) -> CameraModel:
-        """The camera as a value."""
+        """Return the camera as a value."""
         pinhole_px = self.lens.pinhole_px
         fov_y_rad = (
             math.radians(self.fov_y_deg)

@@ -1,4 +1,4 @@
-"""Configuration of what helps to find faults."""
+"""Configuration of aids to find faults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["DebugConfig"]
 
 
 class DebugConfig(StrictModel):
-    """What is kept to look into a problem later."""
+    """Data stored for the later analysis of a problem."""
 
     packet_capture: Path | None = Field(
         default=None,

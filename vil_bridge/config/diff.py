@@ -1,4 +1,4 @@
-"""What differs between two configurations, as written in JSON types."""
+"""Differences between two configurations in JSON types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MISSING: Final = object()
 
 
 def changed_keys(before: Mapping[str, Any], after: Mapping[str, Any], path: Key = ()) -> list[Key]:
-    """Keys, at most three deep, whose values differ; an entry that is new or gone counts as one."""
+    """Return the keys, at most three deep, whose values differ; an entry that is new or gone counts as one."""
     changes: list[Key] = []
     for name in dict.fromkeys((*before, *after)):
         old, new, here = before.get(name, _MISSING), after.get(name, _MISSING), (*path, name)
@@ -31,7 +31,7 @@ def changed_keys(before: Mapping[str, Any], after: Mapping[str, Any], path: Key 
 
 
 def merged(before: Mapping[str, Any], after: Mapping[str, Any], keys: Iterable[Key]) -> dict[str, Any]:
-    """``before`` with those keys as in ``after``."""
+    """Return ``before`` with those keys as in ``after``."""
     data = deepcopy(dict(before))
     for key in keys:
         there, here = after, data

@@ -1,4 +1,4 @@
-"""Problems of a file in words: ``file:line:col: path: reason (did you mean 'x'?)``, all of them at once."""
+"""Problems of a file as text: ``file:line:col: path: reason (did you mean 'x'?)``, all of them at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KINDS: Final = {
     "list_type": "should be a list: [a, b]",
     "path_type": "should be the path of a file",
 }
-"""What a value of the wrong kind should be, by the type of the error."""
+"""Expected kind of a value, by the type of the error."""
 
 _MOST_WRITTEN: Final = 200
 
@@ -46,7 +46,7 @@ def read_tree(path: FilePath, cure: str) -> Tree:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
         if len(raw) > MAX_BYTES:
-            return Tree(problems=[(start, (), f"larger than {MAX_BYTES} bytes; this is no configuration")])
+            return Tree(problems=[(start, (), f"larger than {MAX_BYTES} bytes: this is not a configuration")])
         text = raw.decode("utf-8-sig")
     except OSError as exc:
         return Tree(problems=[(Place(0, 0, 0, str(path)), (), f"cannot be read: {exc.strerror}")])
@@ -60,7 +60,7 @@ def read_tree(path: FilePath, cure: str) -> Tree:
 
 
 def written(problems: Iterable[Problem]) -> list[str]:
-    """One line for each problem, in the order of the file; nobody reads more than some hundreds."""
+    """Return one line for each problem, in the order of the file, at most some hundreds."""
     ordered = sorted(set(problems), key=lambda p: (p[0], str(p[1])))
     more = [f"and {len(ordered) - _MOST_WRITTEN} problems more"] if len(ordered) > _MOST_WRITTEN else []
     return [_line(problem) for problem in ordered[:_MOST_WRITTEN]] + more
@@ -79,7 +79,7 @@ def explain(
     references: Iterable[tuple[Path, str]] = (),
     narrow: Narrow = lambda declared, _: declared,
 ) -> list[Problem]:
-    """One problem per place; the branches of a union are joined by "or".
+    """Return one problem per place; the branches of a union are joined by "or".
 
     Args:
         exc: what the model found; None = nothing.
@@ -120,7 +120,7 @@ def _follows(error: ErrorDetails, errors: Iterable[ErrorDetails]) -> bool:
 
 
 def _known(loc: Path, places: Mapping[Path, Place]) -> Path:
-    """The longest beginning of ``loc`` that was written somewhere."""
+    """Return the longest beginning of ``loc`` that was written somewhere."""
     return next(loc[:length] for length in range(len(loc), -1, -1) if loc[:length] in places)
 
 
@@ -151,11 +151,11 @@ def _reason(error: ErrorDetails, path: Path, model: type[BaseModel], narrow: Nar
     return f"{message}, got {str(value)[:40]!r}{hint}"
 
 
-# --- what the models know ------------------------------------------------------------------------
+# --- knowledge of the models ----------------------------------------------------------------------
 
 
 def keys_at(path: Path, root: type[BaseModel], narrow: Narrow) -> list[str]:
-    """Keys of the model that describes the section at ``path``; empty where names are free."""
+    """Return the keys of the model that describes the section at ``path``; empty where names are free."""
     model: Any = root
     for depth, part in enumerate(path):
         if _is_model(model) and part in model.model_fields:
@@ -170,7 +170,7 @@ def keys_at(path: Path, root: type[BaseModel], narrow: Narrow) -> list[str]:
 
 
 def entry(data: Any, part: str | int) -> Any:
-    """An entry of a mapping or sequence, None where there is none."""
+    """Return an entry of a mapping or sequence, None if there is none."""
     try:
         return data[part]
     except (KeyError, IndexError, TypeError):

@@ -16,12 +16,12 @@ _Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A
 
 
 class HttpConfig(StrictModel):
-    """Where the status page, REST and metrics are served, and to whom."""
+    """Server of the status page, REST and metrics."""
 
     insecure: bool = Field(default=False, description="Allow an address that the network can reach without tokens.")
     token_file: Path | None = Field(
         default=None,
-        description="File with the tokens of those who may come in (`vil-bridge keys token`); none = everybody may.",
+        description="File with access tokens (`vil-bridge keys token`); none = every caller may do everything.",
     )
     tls_certificate: Path | None = Field(
         default=None, description="Certificate chain for https (PEM, `vil-bridge keys tls`); none = plain http."
@@ -30,23 +30,21 @@ class HttpConfig(StrictModel):
     hosts: tuple[_Host, ...] = Field(
         default=(),
         max_length=64,
-        description="Names by which browsers may call this server, beside localhost and numeric addresses.",
+        description="Names by which browsers may call this server, in addition to localhost and numeric addresses.",
     )
     bind: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
     port: int = Field(default=8080, ge=0, le=65535, description="TCP port; 0 = any free one.")
 
     @property
-    def asks_nobody(self) -> bool:
-        """Whether others can reach it and nothing asks them who they are."""
+    def is_open(self) -> bool:
+        """True if others can reach it without any authentication."""
         return self.token_file is None and not is_loopback(self.bind)
 
     @field_validator("hosts")
     @classmethod
     def _guarded(cls, hosts: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if hosts and not (info.data.get("token_file") or info.data.get("insecure")):
-            raise custom(
-                "names are for those who come from elsewhere: give token_file as well (`vil-bridge keys token`)"
-            )
+            raise custom("hosts are for callers on other computers: give token_file as well (`vil-bridge keys token`)")
         return tuple(host.lower() for host in hosts)
 
     @field_validator("bind")

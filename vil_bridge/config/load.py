@@ -1,4 +1,4 @@
-"""Reads a configuration: one file, then environment variables, then ``--set`` options.
+"""Loader of a configuration: one file, then environment variables, then ``--set`` options.
 
 Every problem is reported at once, as ``file:line:col: path: reason (did you mean 'x'?)``. Old names of keys and values
 (:mod:`vil_bridge.config.renamed`) are replaced by the current ones, and logged as a warning, once each.
@@ -81,7 +81,7 @@ def load_text(text: str, origin: str, *, resolve: Resolver) -> BridgeConfig:
 
     Args:
         text: the configuration (YAML).
-        origin: where it stands, for messages.
+        origin: its place, for messages.
         resolve: as for :func:`load`.
 
     Raises:
@@ -133,7 +133,7 @@ def _override(tree: Tree, origin: str, path: Path, text: str, warnings: list[Pro
 
 
 def _env_path(whole: Any, parts: Iterable[str], resolve: Resolver) -> Path:
-    """The path that upper-case variable parts mean: existing keys first, then the model's fields."""
+    """Return the path that upper-case variable parts mean: existing keys first, then the model's fields."""
     path: Path = ()
     data = whole
     for part in parts:
@@ -150,12 +150,12 @@ def _folded(name: str) -> str:
 
 
 def _keys(path: Path, whole: Any, resolve: Resolver) -> list[str]:
-    """Keys of the section at ``path``, those of its plug-in included; empty where names are free."""
+    """Return the keys of the section at ``path``, those of its plug-in included; empty where names are free."""
     return keys_at(path, BridgeConfig, _narrow(whole, resolve))
 
 
 def _narrow(whole: Any, resolve: Resolver) -> Narrow:
-    """The model of a plug-in's section, from the ``type`` that the data gives."""
+    """Return a function that finds the model of a plug-in's section, from the ``type`` in the data."""
 
     def narrow(declared: Any, path: Path) -> Any:
         if declared is not PluginConfig:

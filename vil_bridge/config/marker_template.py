@@ -35,7 +35,7 @@ def read_template(path: Path) -> Template:
     """Read a template; labels are ``subject/marker`` afterwards, whether or not the file writes the subject.
 
     Raises:
-        ConfigError: the file cannot be read or says what cannot be.
+        ConfigError: the file cannot be read, or its segments are wrong.
     """
     tree = read_tree(path, "it names subjects, their segments and markers (docs/guides/humans.md)")
     problems = list(tree.problems)

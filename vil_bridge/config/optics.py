@@ -1,4 +1,4 @@
-"""Configuration of a camera's lens and of what its sensor adds to the pictures."""
+"""Configuration of a camera's lens and of its sensor's effects."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class LensConfig(StrictModel):
         return self
 
     def distortion_value(self) -> Distortion | None:
-        """The same for the renderers, None = free of distortion."""
+        """Return the distortion for the renderers; None = none."""
         if self.distortion == "none":
             return None
         return Distortion(LensModel(self.distortion), self.coefficients)
 
 
 class EffectsConfig(StrictModel):
-    """What sensor and lens add to colour and gray pictures; the defaults add nothing."""
+    """Effects of sensor and lens on colour and gray pictures; the defaults add nothing."""
 
     shutter: float = Field(
         default=0.0, ge=0, le=1, description="Share of the frame interval that the shutter is open: motion blur."
@@ -63,5 +63,5 @@ class EffectsConfig(StrictModel):
     dirt: float = Field(default=0.0, ge=0, le=1, description="Strength of the smudges on the lens.")
 
     def effects(self) -> Effects:
-        """The same for the renderers."""
+        """Return the effects for the renderers."""
         return Effects(**self.model_dump())

@@ -13,9 +13,9 @@ __all__ = ["RecordConfig"]
 
 
 class RecordConfig(StrictModel):
-    """What a recording holds beside poses, and where recordings are kept."""
+    """Folder and content of recordings; poses are always recorded."""
 
-    folder: Path = Field(default=Path("recordings"), description="Where recordings are kept and looked for.")
+    folder: Path = Field(default=Path("recordings"), description="Folder for recordings.")
     at_start: bool = Field(default=False, description="Record from the start of the bridge to its end.")
     pictures: Literal["compensated", "raw", "both", "none"] = Field(
         default="compensated",

@@ -28,7 +28,7 @@ RIGHT: Final = "_right"
 MOST_ACTORS: Final = 1000
 """That one entry may stand for."""
 AUTO: Final = "auto"
-"""Instead of a renderer's name: whichever has the least to do."""
+"""Instead of a renderer's name: the least loaded one."""
 
 
 class ReferenceProblem(NamedTuple):
@@ -39,7 +39,7 @@ class ReferenceProblem(NamedTuple):
 
 
 def similar(name: object, known: Iterable[str]) -> str:
-    """`` (did you mean 'x'?)``, or nothing when no known name is close."""
+    """Return `` (did you mean 'x'?)``, or nothing when no known name is close."""
     by_folded = {candidate.casefold(): candidate for candidate in known}
     folded = str(name).casefold()
     close = difflib.get_close_matches(folded, by_folded, n=1, cutoff=0.6)
@@ -48,9 +48,9 @@ def similar(name: object, known: Iterable[str]) -> str:
 
 
 def with_every_actor(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Plain data in which an actor with a ``count`` is that many, NAME_1, NAME_2... of the subjects SUBJECT_1...
+    """Return plain data in which an actor with a ``count`` becomes NAME_1, NAME_2... of the subjects SUBJECT_1...
 
-    What is wrong stays as it is, so that it is told where it stands.
+    Wrong data stay unchanged, so that they are reported at their place.
     """
     actors = config.get("actors")
     if not isinstance(actors, Mapping) or not any(_is_several(actor) for actor in actors.values()):
@@ -75,9 +75,9 @@ def _is_several(actor: Any) -> bool:
 
 
 def reference_problems(config: Mapping[str, Any]) -> list[ReferenceProblem]:
-    """All references in ``config`` (plain data, possibly wrong in other ways) that lead nowhere."""
+    """Return all references in ``config`` (plain data, possibly wrong in other ways) that lead nowhere."""
     config = with_every_actor(config)
-    checks = (_rooms, _actors, _renderers, _cameras, _published, _outputs)
+    checks = (_rooms, _actors, _renderers, _cameras, _federated, _outputs)
     return [problem for check in checks for problem in check(config)]
 
 
@@ -127,7 +127,7 @@ def _actors(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
 
 
 def _source_of_imu(imu: Any) -> Any:
-    """The source that is named; of several sensors in one source, ``SOURCE/SUBJECT`` names one."""
+    """Return the named source; of several sensors in one source, ``SOURCE/SUBJECT`` names one."""
     return source_of(imu) if isinstance(imu, str) else imu
 
 
@@ -149,7 +149,7 @@ def _cameras(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
 
 
 def _drawn_by(config: Mapping[str, Any], renderer: Any, path: tuple[str, ...]) -> Iterator[ReferenceProblem]:
-    """A camera's renderer: a name, several of them, or ``auto`` for all."""
+    """Yield the problems of a camera's renderer: a name, a list of names, or ``auto`` for all."""
     if renderer == AUTO:
         if not _sections(config, "renderers"):
             yield ReferenceProblem(path, f"{AUTO!r} chooses among the renderers; the file has no renderers")
@@ -165,7 +165,7 @@ def _drawn_by(config: Mapping[str, Any], renderer: Any, path: tuple[str, ...]) -
             yield from _unknown(config, "renderers", name, path)
 
 
-def _published(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
+def _federated(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
     federation = config.get("federation")
     names = federation.get("actors") if isinstance(federation, Mapping) else None
     actors, sources = _sections(config, "actors"), _sections(config, "sources")
@@ -178,7 +178,7 @@ def _published(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
 
 
 def _outputs(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
-    """Cameras (a pair's right one included) and actors that outputs name."""
+    """Yield unknown cameras (a pair's right one is known) and actors that outputs name."""
     cameras = _sections(config, "cameras")
     pairs = [f"{name}{RIGHT}" for name, camera in cameras.items() if camera.get("stereo_baseline_m") is not None]
     known = {"cameras": dict.fromkeys([*cameras, *pairs]), "actors": config.get("actors")}

@@ -1,4 +1,4 @@
-"""The configuration of a bridge: everything that one YAML file says.
+"""Configuration of a bridge: the model of one YAML file.
 
 Sections name each other (an actor its source, a camera its actor and renderer); those references are
 checked here. The sections of plug-ins are read by the plug-in's own model, found by ``type`` through
@@ -55,7 +55,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_lengt
 
 
 class WallsConfig(StrictModel):
-    """The box that a room's actors shall not leave."""
+    """Box that a room's actors shall not leave."""
 
     min_m: tuple[float, float, float] = Field(description="Its lower corner in the room's frame, metres.")
     max_m: tuple[float, float, float] = Field(description="Its upper corner in the room's frame, metres.")
@@ -85,7 +85,7 @@ class RoomConfig(StrictModel):
 
 
 class TrackingPolicy(StrictModel):
-    """When a body that the cameras lost changes state, and what its pictures do then."""
+    """Times at which a lost body changes state, and what its pictures do then."""
 
     coast_after_ms: float = Field(
         default=30.0, gt=0, le=60_000, description="Age from which a body is `coasting` (predicted), milliseconds."
@@ -163,7 +163,7 @@ class ActorConfig(StrictModel):
 
 
 class RealtimeConfig(StrictModel):
-    """What the daemon asks of the operating system."""
+    """Scheduling that the daemon requests from the operating system."""
 
     fifo_priority: int = Field(
         default=20, ge=0, le=99, description="SCHED_FIFO priority where allowed; 0 = do not ask for it."
@@ -194,10 +194,10 @@ def _read_plugin(value: Any, read_base: Callable[[Any], PluginConfig], info: Val
 
 
 def plugin_model(section: str, name: object, resolve: Resolver) -> type[PluginConfig] | None:
-    """The model of a plug-in's configuration, None when the section has no such type.
+    """Return the model of a plug-in's configuration, None if the section has no such type.
 
     Raises:
-        ConfigError: the plug-in cannot be imported; says what to install.
+        ConfigError: the plug-in cannot be imported; the text says what to install.
     """
     known = resolve(section)
     return known[name]() if isinstance(name, str) and name in known else None
@@ -211,7 +211,7 @@ Plugin = Annotated[SerializeAsAny[PluginConfig], WrapValidator(_read_plugin)]
 
 
 class BridgeConfig(StrictModel):
-    """A whole bridge: rooms, what tracks them, who is in them, what sees them, where it is served."""
+    """Whole bridge: rooms, sources, actors, renderers, cameras, outputs and ports."""
 
     version: Literal[1] = Field(description="Version of the file format.")
     name: str = Field(default="vil-bridge", min_length=1, max_length=64, description="Name shown on the status page.")
@@ -226,19 +226,19 @@ class BridgeConfig(StrictModel):
     lighting: LightingConfig = Field(default=LightingConfig(), description="Light of the virtual world.")
     stream: StreamConfig = Field(default=StreamConfig(), description="The stream to the onboard computers.")
     outputs: dict[Name, Plugin] = Field(
-        default={}, description="Further ways out, by name: video, ROS, LCM, poses to an autopilot."
+        default={}, description="Outputs by name: video, ROS, LCM, poses to an autopilot."
     )
     http: HttpConfig = Field(default=HttpConfig(), description="The status page and REST.")
     federation: FederationConfig = Field(
         default=FederationConfig(), description="Actors that bridges in other rooms receive."
     )
-    record: RecordConfig = Field(default=RecordConfig(), description="What a recording holds and where it is kept.")
-    debug: DebugConfig = Field(default=DebugConfig(), description="What is kept to look into a problem later.")
+    record: RecordConfig = Field(default=RecordConfig(), description="Folder and content of recordings.")
+    debug: DebugConfig = Field(default=DebugConfig(), description="Data stored for the later analysis of a problem.")
     simulation: SimulationConfig = Field(default=SimulationConfig(), description="How time passes.")
     realtime: RealtimeConfig = Field(default=RealtimeConfig(), description="Scheduling of the daemon.")
 
     def every_camera(self) -> dict[str, CameraConfig]:
-        """The cameras by name, each stereo pair's right one after its left one."""
+        """Return the cameras by name, each stereo pair's right one after its left one."""
         found: dict[str, CameraConfig] = {}
         for name, camera in self.cameras.items():
             found[name] = camera
@@ -247,7 +247,7 @@ class BridgeConfig(StrictModel):
         return found
 
     def left_of(self, camera: str) -> str:
-        """The left camera of the pair whose right one this is; empty for all others."""
+        """Return the left camera of the pair whose right one this is; empty for all others."""
         return "" if camera in self.cameras else camera.removesuffix(RIGHT)
 
     @model_validator(mode="before")

@@ -15,7 +15,7 @@ __all__ = ["json_schema"]
 
 
 def json_schema(plugins: Mapping[str, Iterable[type[PluginConfig]]]) -> dict[str, Any]:
-    """Schema of a whole file.
+    """Return the schema of a whole file.
 
     Args:
         plugins: the models of every known plug-in by section ("sources", "renderers", "outputs").

@@ -12,7 +12,7 @@ __all__ = ["SimulationConfig"]
 
 
 class SimulationConfig(StrictModel):
-    """How time passes. A world without real vehicles can be paused, stepped, slowed and sped up."""
+    """Clock of the bridge. A world without real vehicles can be paused, stepped, slowed and sped up."""
 
     clock: Literal["real", "simulated"] = Field(
         default="real",
@@ -22,7 +22,7 @@ class SimulationConfig(StrictModel):
     speed: float = Field(
         default=1.0, ge=0.01, le=100, description="Simulated seconds per second, at the most (clock: simulated)."
     )
-    paused: bool = Field(default=False, description="Time stands at the start (clock: simulated).")
+    paused: bool = Field(default=False, description="Time is paused at the start (clock: simulated).")
     wait_for_cameras: bool = Field(
         default=False,
         description="Slow the world to what the renderers can draw, so that no picture is skipped (clock: simulated).",

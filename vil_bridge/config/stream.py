@@ -15,7 +15,7 @@ __all__ = ["StreamConfig"]
 
 
 class StreamConfig(StrictModel):
-    """Where onboard clients register and fetch pictures (ZeroMQ, and UDP for those that ask for it)."""
+    """Server of pictures for onboard clients (ZeroMQ, and UDP on request)."""
 
     insecure: bool = Field(default=False, description="Allow an address that the network can reach without keys.")
     secret_key: Path | None = Field(

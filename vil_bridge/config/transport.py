@@ -1,4 +1,4 @@
-"""Configuration of a way to an autopilot: a serial line or UDP."""
+"""Configuration of a transport to an autopilot: a serial line or UDP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TransportConfig(StrictModel):
         default="127.0.0.1",
         min_length=1,
         max_length=253,
-        description="UDP: address or name of the vehicle's computer; what others send is dropped.",
+        description="UDP: address or name of the vehicle's computer; datagrams of other senders are dropped.",
     )
     port: int = Field(
         default=14540, ge=0, le=65535, description="UDP: local port that the vehicle sends to; 0 = any free one."

@@ -1,4 +1,4 @@
-"""YAML text to plain data, with the place of every value.
+"""Parser of YAML to plain data, with the place of every value.
 
 Only what a configuration needs: mappings with text keys, sequences, null, booleans, numbers, text.
 Size, depth and the expansion of aliases are bounded; duplicate keys are problems.
@@ -33,7 +33,7 @@ _NUMBERS: Final = {f"tag:yaml.org,2002:{name}" for name in ("int", "float")}
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """Where a value was written; line and column from 1, or 0 when the origin has no lines."""
+    """Place of a value; line and column from 1, or 0 when the origin has no lines."""
 
     rank: int
     line: int
@@ -46,11 +46,11 @@ class Place:
 
 @dataclass(slots=True)
 class Tree:
-    """Plain data and where each part of it was written.
+    """Plain data with the place of each part.
 
     Attributes:
         places: path to place; a mapping's entry is placed at its key. The empty path is the whole.
-        problems: what could not be read, as (place, path, reason).
+        problems: unreadable parts, as (place, path, reason).
     """
 
     data: Any = None
@@ -87,7 +87,7 @@ def parse(text: str, origin: str, *, lines: bool = True) -> Tree:
 
 
 def _unreadable(text: str, exc: yaml.MarkedYAMLError) -> str:
-    """Describe an error of syntax; what beginners do is named with its cure."""
+    """Describe an error of syntax; frequent mistakes come with their cure."""
     context_mark, problem_mark = _within(text, exc.context_mark), _within(text, exc.problem_mark)
     if problem_mark is not None:
         line = text.splitlines()[problem_mark.line]
@@ -99,7 +99,7 @@ def _unreadable(text: str, exc: yaml.MarkedYAMLError) -> str:
 
 
 def _within(text: str, mark: yaml.Mark | None) -> yaml.Mark | None:
-    """A mark, or the end of what is written: to libyaml the end is the line after the last."""
+    """Return a mark, at most the end of the text: libyaml's end is the line after the last."""
     if mark is None:
         return None
     written = text.rstrip()
@@ -108,7 +108,7 @@ def _within(text: str, mark: yaml.Mark | None) -> yaml.Mark | None:
 
 
 class _Loader(Composer, yaml.CSafeLoader):
-    """Composes in Python what libyaml parses, so as to give up soon: nodes within nodes are calls within calls."""
+    """Composer in Python above libyaml's parser, which stops early: nested nodes are nested calls."""
 
     _depth = 0
 
@@ -117,7 +117,7 @@ class _Loader(Composer, yaml.CSafeLoader):
         Composer.__init__(self)
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Raises RecursionError far below the depth that Python allows."""
+        """Compose a node; raise RecursionError far below the depth that Python allows."""
         if self._depth > 2 * MAX_DEPTH:
             raise RecursionError
         self._depth += 1
@@ -127,7 +127,7 @@ class _Loader(Composer, yaml.CSafeLoader):
 
 
 class _Builder:
-    """Walks the node tree of one document."""
+    """Builder of plain data from the node tree of one document."""
 
     def __init__(self, origin: str, lines: bool) -> None:
         self.tree = Tree()
@@ -143,7 +143,7 @@ class _Builder:
         return Place(0, mark.line + 1, mark.column + 1, self._origin) if mark else Place(0, 1, 1, self._origin)
 
     def build(self, node: yaml.Node, path: Path, place: Place) -> Any:
-        """Plain data of a node; problems leave None in its place."""
+        """Return plain data of a node; problems leave None in its place."""
         self._values += 1
         self.tree.places[path] = place
         if self._values > MAX_VALUES:

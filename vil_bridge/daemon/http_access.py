@@ -21,7 +21,7 @@ def make_access(http: HttpConfig) -> Access:
         ConfigError: the token file cannot be read, or others may read it.
     """
     tokens = None if http.token_file is None else read_tokens(http.token_file)
-    return Access(tokens, frozenset((*http.hosts, http.bind.lower())), http.asks_nobody)
+    return Access(tokens, frozenset((*http.hosts, http.bind.lower())), http.is_open)
 
 
 def show_login_link(access: Access, url: str) -> None:

@@ -1,4 +1,4 @@
-"""Lets connections into the HTTP server: so many at once, so many from one peer, each with a short TLS handshake."""
+"""Acceptor of HTTP connections: limited in all and for each peer, each with a short TLS handshake."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from vil_bridge.core.rates import peer_of
 
 __all__ = ["ConnectionAcceptor"]
 
-_MOST: Final = 256
-_MOST_OF_ONE: Final = 48
+_MAX_CONNECTIONS: Final = 256
+_MAX_OF_PEER: Final = 48
 """Fewer than the requests that are answered at once, so that one peer cannot keep all others out."""
 _HANDSHAKE_S: Final = 5.0
 _PAUSE_S: Final = 0.5
 
 
 class ConnectionAcceptor:
-    """Accepts connections until told to close.
+    """Accepts connections until closed.
 
     Args:
         sock: listens.
-        make: makes the protocol of a connection.
+        make: returns the protocol of a new connection.
         tls: None = plain.
         inside: protocols of the open connections; each has the peer's ``client`` address, or None.
         counters: ``too_many`` for the connections that were closed at once, ``handshake`` for failed ones.
@@ -45,21 +45,21 @@ class ConnectionAcceptor:
     ) -> None:
         self._make, self._tls, self._inside = make, tls, inside
         self._counters, self._peer_faults = counters, peer_faults
-        self._entering: dict[asyncio.Task[None], tuple[asyncio.Protocol, str]] = {}
+        self._arriving: dict[asyncio.Task[None], tuple[asyncio.Protocol, str]] = {}
         sock.setblocking(False)
-        self._task = asyncio.get_running_loop().create_task(self._keep(sock), name="http door")
+        self._task = asyncio.get_running_loop().create_task(self._accept(sock), name="http acceptor")
 
     def close(self) -> None:
-        """Let nobody in any more; may be called twice."""
+        """Accept no more connections; may be called twice."""
         self._task.cancel()
-        for task in self._entering:
+        for task in self._arriving:
             task.cancel()
 
     async def wait_closed(self) -> None:
-        """Return once nobody is on the way in."""
-        await asyncio.wait([self._task, *self._entering])
+        """Return once no connection is in its handshake."""
+        await asyncio.wait([self._task, *self._arriving])
 
-    async def _keep(self, sock: socket.socket) -> None:
+    async def _accept(self, sock: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -75,28 +75,28 @@ class ConnectionAcceptor:
                 continue
             protocol = self._make()
             task = loop.create_task(self._enter(connection, protocol))
-            self._entering[task] = protocol, peer
-            task.add_done_callback(self._entering.pop)
+            self._arriving[task] = protocol, peer
+            task.add_done_callback(self._arriving.pop)
 
     def _is_full(self, peer: str) -> bool:
-        # A task ends some turns after its protocol is inside: nobody is counted twice meanwhile.
-        arriving = [of for protocol, of in self._entering.values() if protocol not in self._inside]
-        if len(self._inside) + len(arriving) >= _MOST:
+        # A task ends some turns after its protocol is inside: no connection is counted twice during them.
+        arriving = [of for protocol, of in self._arriving.values() if protocol not in self._inside]
+        if len(self._inside) + len(arriving) >= _MAX_CONNECTIONS:
             return True
-        if _is_here(peer):  # whoever is on this machine has other means, and proxies speak for many
+        if _is_local(peer):  # a peer on this machine has other means, and proxies speak for many
             return False
         peers = [peer_of(protocol.client[0]) for protocol in self._inside if protocol.client]
-        return [*peers, *arriving].count(peer) >= _MOST_OF_ONE
+        return [*peers, *arriving].count(peer) >= _MAX_OF_PEER
 
     async def _enter(self, connection: socket.socket, protocol: asyncio.Protocol) -> None:
-        patience_s = None if self._tls is None else _HANDSHAKE_S
+        timeout_s = None if self._tls is None else _HANDSHAKE_S
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: protocol, connection, ssl=self._tls, ssl_handshake_timeout=patience_s
+                lambda: protocol, connection, ssl=self._tls, ssl_handshake_timeout=timeout_s
             )
-        except OSError:  # what TLS finds wrong is one too
+        except OSError:  # errors of TLS are a subclass
             self._counters["handshake"] += 1
 
 
-def _is_here(peer: str) -> bool:
+def _is_local(peer: str) -> bool:
     return ipaddress.ip_network(peer, strict=False).is_loopback

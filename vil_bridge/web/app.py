@@ -48,7 +48,7 @@ def create_app(
     timed: SimulationControl,
     access: Access | None = None,
 ) -> FastAPI:
-    """Build the application; everything it says comes from its arguments.
+    """Build the application; everything it reports comes from its arguments.
 
     Args:
         snapshot: the bridge now; called in the server's thread for every request that needs it.
@@ -57,7 +57,7 @@ def create_app(
         lit: whose light can be changed; from the same thread.
         lamps: the lamps of the drawn scene, None while they are not known; from the same thread.
         timed: whose time can be changed in a simulation; from the same thread.
-        access: decides who may do what; None = whoever reaches it may do everything.
+        access: decides who may do what; None = every caller may do everything.
     """
     access = access or Access()
     # The pages that come with FastAPI load their scripts from elsewhere.
@@ -68,7 +68,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         responses=_REFUSALS,
-        exception_handlers={RequestValidationError: _say_what_is_wrong},
+        exception_handlers={RequestValidationError: _report_wrong_parameters},
     )
     app.include_router(api_router(snapshot, preview))
     app.include_router(lighting_router(lit, lamps))
@@ -82,8 +82,8 @@ def create_app(
     return app
 
 
-async def _say_what_is_wrong(_request: Request, exc: Exception) -> Response:
-    """A parameter is not what it should be, in the form of all our answers."""
+async def _report_wrong_parameters(_request: Request, exc: Exception) -> Response:
+    """Report wrong parameters in the form of all our answers."""
     assert isinstance(exc, RequestValidationError), "registered for it"
     problems = [f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg']}" for e in exc.errors()]
     return JSONResponse({"detail": "; ".join(problems)}, 422)
@@ -99,6 +99,6 @@ def _add_metrics(app: FastAPI, metrics: CollectorRegistry) -> None:
         responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
     )
     async def get_metrics(request: Request) -> Response:
-        """Prometheus metrics."""
+        """Return Prometheus metrics."""
         encode, media_type = choose_encoder(request.headers.get("accept", ""))
         return Response(encode(metrics), headers={"Content-Type": media_type})

@@ -1,4 +1,4 @@
-"""The description of the REST interface: who may ask for what, and an example of every body."""
+"""OpenAPI document: the role that each operation needs, and an example of every body."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _SCHEMES: Final = {
 
 
 def describe(app: FastAPI) -> None:
-    """Let the application describe itself with roles and examples."""
+    """Add roles and examples to the application's OpenAPI document."""
     plain = app.openapi
 
     def openapi() -> dict[str, Any]:

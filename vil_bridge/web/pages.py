@@ -1,4 +1,4 @@
-"""The pages for browsers: the dashboard where it was built, else the plain status page."""
+"""Pages for browsers: the dashboard if it was built, else one static page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["DASHBOARD", "PLAIN", "add_pages"]
 
 PLAIN: Final = files("vil_bridge.web") / "fallback_page"
 DASHBOARD: Final = files("vil_bridge.web") / "static"
-"""Made by ``make web``; absent in a checkout without it."""
+"""Built by ``make web``; absent in a checkout without it."""
 
 _MEDIA_TYPES: Final = {
     "html": "text/html",
@@ -29,7 +29,7 @@ def add_pages(app: FastAPI, folder: Traversable | None = None) -> None:
 
     Args:
         app: gets the routes.
-        folder: None = the dashboard if it is there.
+        folder: None = the dashboard if it was built.
     """
     if folder is None:
         folder = DASHBOARD if (DASHBOARD / "index.html").is_file() else PLAIN

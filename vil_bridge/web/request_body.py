@@ -1,4 +1,4 @@
-"""Bodies of requests: read by hand, within limits, so that neither a long nor a slow one costs anything."""
+"""Bodies of requests, read within limits of length and time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from vil_bridge.web.schemas.body import problems_of
 __all__ = ["read_body", "takes"]
 
 _MAX_BODY_BYTES: Final = 64 * 1024
-_PATIENCE_S: Final = 5.0
+_TIMEOUT_S: Final = 5.0
 _T = TypeVar("_T", bound=BaseModel)
 
 
 def takes(model: type[BaseModel]) -> dict[str, Any]:
-    """The body's place in the API's description, and what may be wrong with it."""
+    """Return the body's part of the OpenAPI document, with the errors that it may cause."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     schema.pop("$defs", None)  # the answers put them among the components
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorOut"}}}
@@ -33,21 +33,21 @@ def takes(model: type[BaseModel]) -> dict[str, Any]:
 
 
 async def read_body(request: Request, model: type[_T]) -> _T:
-    """The body as a value.
+    """Return the body as a value.
 
     Raises:
-        HTTPException: it is too long (413), too slow (408), broken off (400) or wrong (422, saying where).
+        HTTPException: it is too long (413), too slow (408), incomplete (400) or wrong (422, with the place).
     """
     body = bytearray()
     try:
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(_TIMEOUT_S):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > _MAX_BODY_BYTES:
                     raise HTTPException(413, f"the body is longer than {_MAX_BODY_BYTES} bytes")
     except TimeoutError:
-        raise HTTPException(408, f"the body did not come within {_PATIENCE_S:.0f} s") from None
-    except ClientDisconnect:  # nobody hears it
+        raise HTTPException(408, f"the body did not come within {_TIMEOUT_S:.0f} s") from None
+    except ClientDisconnect:  # no client is left to read the answer
         raise HTTPException(400, "the body ended before it was whole") from None
     try:
         return model.model_validate_json(bytes(body))

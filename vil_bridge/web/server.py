@@ -128,5 +128,5 @@ class HttpServer:
         return f"the HTTP server has hung for {_HANG_S:.0f} s and more" if hung_s > _HANG_S else ""
 
     def faults(self) -> dict[str, int]:
-        """Requests refused, by reason. Any thread."""
+        """Return the number of refused requests by reason. Any thread."""
         return dict(self._faults.counters)

@@ -1,4 +1,4 @@
-"""The TLS context of the HTTP server."""
+"""TLS context of the HTTP server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["tls_context"]
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """For a server that shows a certificate.
+    """Return the context of a server that shows a certificate.
 
     Args:
         certificate: PEM, the server's own first, then those that vouch for it.
@@ -29,7 +29,7 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
             path.open("rb").close()
         except OSError as exc:
             raise ConfigError(
-                f"{path}: cannot be read: {exc.strerror}; `vil-bridge keys tls` makes both files"
+                f"{path}: cannot be read: {exc.strerror}; `vil-bridge keys tls` creates both files"
             ) from None
     refuse_shared(key, "this private key")
     try:
@@ -37,11 +37,11 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
     except (ssl.SSLError, ValueError) as exc:
         reason = getattr(exc, "reason", None) or exc
         raise ConfigError(
-            f"{certificate}, {key}: no certificate and its key, both in PEM and without a password: {reason}"
+            f"{certificate}, {key}: not a certificate and its key in PEM without a password: {reason}"
         ) from None
     return context
 
 
 def _no_password() -> str:
-    """Asked for by an encrypted key: nobody sits here who could type it."""
+    """Return an empty password: a daemon cannot ask for the one of an encrypted key."""
     return ""

@@ -122,7 +122,7 @@ class UvicornServer(uvicorn.Server):
         self.serving.set()
 
     async def on_tick(self, counter: int) -> bool:
-        """Note the time of this turn."""
+        """Record the time of this turn."""
         self.turned_ns = machine_ns()
         return await super().on_tick(counter)
 

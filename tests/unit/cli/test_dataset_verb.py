@@ -17,7 +17,7 @@ def test_options_that_a_plan_says_are_refused_beside_it(tmp_path: Path) -> None:
     words += ["--frames", "9", "--camera", "front", "--size", "64", "48", "--rate", "20", "--workers", "2"]
     told = CliRunner().invoke(app, words).exception
     assert isinstance(told, ConfigError)
-    assert str(told).startswith("--camera, --size, --rate, --frames beside --plan")
+    assert str(told).startswith("--camera, --size, --rate, --frames and --plan exclude each other")
     assert not (tmp_path / "set").exists()
 
 

@@ -1,4 +1,4 @@
-"""Who may do what: the one place with the rule, and what is known of those who ask."""
+"""Access rules: the role that each request needs, and the state of tokens, sessions and rates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["READS", "Access", "cookie_name", "missing_role", "needed_role", "rol
 
 READS: Final = frozenset({"GET", "HEAD"})
 _PUBLIC: Final = re.compile(
-    r"/|/vr|/docs|/login|/healthz|/readyz|/api/v1/whoami"  # what tells nothing about the lab but that it works
+    r"/|/vr|/docs|/login|/healthz|/readyz|/api/v1/whoami"  # these show nothing of the lab but that it works
     r"|/(page/|static/)?[a-z_-]+\.(html|js|css|svg|txt)"  # the page itself, which is the same everywhere
 )
 _READING_COMMANDS: Final = frozenset({"vehicles", "vehicle_state"})
@@ -31,7 +31,7 @@ _FAILURES_AT_ONCE: Final = 10
 
 
 def needed_role(kind: str, method: str, path: str) -> Role:
-    """What a request asks for: reading needs ``view``, changing needs ``control``, the page needs nothing.
+    """Return the role that a request needs: ``view`` to read, ``control`` to change, none for the page.
 
     Args:
         kind: ``http`` or ``websocket``.
@@ -62,22 +62,22 @@ def missing_role(role: Role, needed: Role) -> str | None:
 
 
 def cookie_name(scope: Scope) -> str:
-    """Under which browsers carry their session: one for each port, since a host's ports share all cookies."""
+    """Return the name of the session cookie: one for each port, since a host's ports share all cookies."""
     return f"vil_session_{(scope.get('server') or ('', 0))[1]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What decides about a request.
+    """State that decides about a request.
 
     Attributes:
-        tokens: None = whoever gets here may do everything.
-        hosts: names, in lower case, by which browsers may call this server, beside localhost and addresses.
-        insecure: others can reach this server and nothing asks them who they are.
+        tokens: None = every caller may do everything.
+        hosts: names, in lower case, by which browsers may call this server, in addition to localhost and addresses.
+        insecure: others can reach this server without any authentication.
         sessions: of browsers.
         failures: different wrong tokens and links of a peer. writes: its changes.
         refused: peers and digests of the wrong tokens that were counted.
-        counters: requests refused, by reason. peer_faults: the senders of what no person does by mistake.
+        counters: requests refused, by reason. peer_faults: senders of requests that no person sends by mistake.
     """
 
     tokens: Tokens | None = None
@@ -113,10 +113,10 @@ class Access:
         return missing_role(role, needed)
 
     def role_of(self, headers: Mapping[str, str], peer: str, cookie: str) -> Role:
-        """Who asks, by ``Authorization: Bearer`` or else by a session's cookie; a wrong token counts as a failure.
+        """Return the caller's role, by ``Authorization: Bearer`` or else by a session's cookie; count a wrong token.
 
-        The same one does so once: a program with yesterday's token guesses nothing, and keeps nobody beside it
-        out. A cookie that nobody knows does not: browsers send it on their own, after a restart as well.
+        The same wrong token counts once: a program with yesterday's token guesses nothing, and must not lock out
+        others at its address. An unknown cookie does not count: browsers send it on their own after a restart.
 
         Args:
             headers: of the request.

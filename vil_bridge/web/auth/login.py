@@ -1,4 +1,4 @@
-"""Coming in with a browser: links that work once, and who one is."""
+"""Login of browsers: links that work once, and the caller's role."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _REFUSED: Final[dict[int | str, dict[str, Any]]] = {409: {"model": ErrorOut, "de
 
 
 def login_path(access: Access, role: Role) -> str:
-    """A new link, relative to the status page's address."""
+    """Return a new link, relative to the status page's address."""
     return f"login?key={access.sessions.invite(role)}"
 
 
 def login_router(access: Access) -> APIRouter:
-    """``/login`` for links, ``/api/v1/login-links`` that makes them, ``/api/v1/whoami``."""
+    """Return the routes ``/login`` for links, ``/api/v1/login-links`` that creates them, ``/api/v1/whoami``."""
     router = APIRouter(tags=["access"])
 
     @router.get("/login", include_in_schema=False)
     async def login(request: Request, key: Annotated[str, Query(max_length=256)] = "") -> Response:
-        """Turn a link into a session; a browser's guess where somebody may go next does not use it up."""
+        """Turn a link into a session; a browser's speculative request does not use it up."""
         if "sec-purpose" in request.headers:
             raise HTTPException(503, "this link is for one visit: open it")
         peer = peer_of(request.client.host) if request.client else ""
@@ -51,15 +51,15 @@ def login_router(access: Access) -> APIRouter:
         "/api/v1/login-links", operation_id="make_login_link", responses=_REFUSED, openapi_extra=takes(LinkBody)
     )
     async def make_login_link(request: Request) -> LinkOut:
-        """Make a link that logs one browser in, once."""
+        """Create a link that logs one browser in, once."""
         body = await read_body(request, LinkBody)
         if access.tokens is None:
-            raise HTTPException(409, "nobody needs a link: this bridge asks for no token")
+            raise HTTPException(409, "no link is needed: this bridge asks for no token")
         return LinkOut(path=login_path(access, Role(body.role)), expires_s=LINK_LIFE_S)
 
     @router.get("/api/v1/whoami", operation_id="get_whoami")
     async def get_whoami(request: Request) -> WhoOut:
-        """Who the caller is to this bridge."""
+        """Return the role of the caller."""
         return WhoOut(role=request.state.role, token_required=access.tokens is not None, insecure=access.insecure)
 
     return router

@@ -1,4 +1,4 @@
-"""Who may talk to the HTTP server, and what browsers may do with its pages.
+"""Security of the HTTP server: checks of requests, and headers that restrict its pages.
 
 A browser carries its owner's rights to wherever a web page sends it, so a page elsewhere must get
 nothing done: a name that an attacker rebinds to this address is refused by the Host check, a foreign
@@ -34,7 +34,7 @@ _HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-_MOST_WEBSOCKETS: Final = 32
+_MAX_WEBSOCKETS: Final = 32
 _MAX_HEADER_BYTES: Final = 16 * 1024
 _FOREIGN_SITES: Final = frozenset({"cross-site", "same-site"})
 
@@ -61,13 +61,13 @@ class SecurityMiddleware:
         self._websockets = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request on, or answer why not."""
+        """Pass the request on, or answer with the reason of a refusal."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        refusal = self._judge(scope)
+        refusal = self._refusal(scope)
         if refusal is not None:
-            self._note(refusal, scope)
+            self._count(refusal, scope)
             answer = JSONResponse({"detail": refusal.text}, refusal.status, {**_HEADERS, **refusal.headers})
             await answer(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -79,7 +79,7 @@ class SecurityMiddleware:
         else:
             await self._app(scope, receive, _with_headers(send))
 
-    def _judge(self, scope: Scope) -> _Refusal | None:
+    def _refusal(self, scope: Scope) -> _Refusal | None:
         if sum(len(name) + len(value) for name, value in scope["headers"]) > _MAX_HEADER_BYTES:
             return _Refusal(431, "malformed", f"the headers are longer than {_MAX_HEADER_BYTES} bytes")
         headers = Headers(scope=scope)
@@ -87,19 +87,19 @@ class SecurityMiddleware:
         refusal = _foreign(headers, scope.get("method", ""), self._access.hosts)
         if refusal is None:
             refusal = self._unknown(scope, headers, needed)
-        if refusal is None and scope["type"] == "websocket" and self._websockets >= _MOST_WEBSOCKETS:
-            refusal = _Refusal(503, "too_many", f"{_MOST_WEBSOCKETS} WebSockets are open already; close some")
+        if refusal is None and scope["type"] == "websocket" and self._websockets >= _MAX_WEBSOCKETS:
+            refusal = _Refusal(503, "too_many", f"{_MAX_WEBSOCKETS} WebSockets are open already; close some")
         if refusal is None and needed is Role.CONTROL:
-            refusal = _too_often(self._access.writes, _peer(scope), "changes")
+            refusal = _rate_limited(self._access.writes, _peer(scope), "changes")
             if refusal is None:
                 self._access.writes.take(_peer(scope))
         return refusal
 
     def _unknown(self, scope: Scope, headers: Headers, needed: Role) -> _Refusal | None:
-        """Find out who asks; None when that suffices."""
+        """Determine the caller's role; None = it suffices."""
         peer = _peer(scope)
         if "authorization" in headers:
-            refusal = _too_often(self._access.failures, peer, "wrong tokens")
+            refusal = _rate_limited(self._access.failures, peer, "wrong tokens")
             if refusal is not None:
                 return refusal
         role = self._access.role_of(headers, peer, cookie_name(scope))
@@ -111,8 +111,8 @@ class SecurityMiddleware:
             return _Refusal(401, "unauthorized", text, {"WWW-Authenticate": "Bearer"})
         return _Refusal(403, "forbidden", text)
 
-    def _note(self, refusal: _Refusal, scope: Scope) -> None:
-        """Count it, and name the sender unless a role is all that is missing; the first of a kind is written."""
+    def _count(self, refusal: _Refusal, scope: Scope) -> None:
+        """Count a refusal, and name the sender unless only a role is missing; the first of a kind is logged."""
         self._access.counters[refusal.reason] += 1
         if refusal.status not in (401, 403):
             self._access.peer_faults.add(refusal.reason, _peer(scope))
@@ -123,9 +123,9 @@ class SecurityMiddleware:
 
 
 def _foreign(headers: Headers, method: str, hosts: frozenset[str]) -> _Refusal | None:
-    """What a browser was talked into by a page from elsewhere."""
+    """Return the refusal of a request that a foreign page made a browser send; None = it is not one."""
     host, origin = headers.get("host", ""), headers.get("origin")
-    if not _is_good(host, hosts):
+    if not _is_served_host(host, hosts):
         text = f"host {host[:80]!r} is not served here; use the numeric address or localhost, or add it to `http.hosts`"
         return _Refusal(403, "foreign_host", text)
     embedded = headers.get("sec-fetch-site") in _FOREIGN_SITES and not _is_visit(headers, method)
@@ -135,14 +135,14 @@ def _foreign(headers: Headers, method: str, hosts: frozenset[str]) -> _Refusal |
 
 
 def _is_visit(headers: Headers, method: str) -> bool:
-    """Whether a person followed a link: no form, no frame, no guess of the browser's where the person may go next."""
+    """Return True if a person followed a link: no form, no frame, no speculative request of the browser."""
     if method not in READS or "sec-purpose" in headers:
         return False
     return headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest", "document") == "document"
 
 
-def _is_good(host: str, hosts: frozenset[str]) -> bool:
-    """Nobody can rebind ``localhost`` or a number; other names count only where the configuration gives them."""
+def _is_served_host(host: str, hosts: frozenset[str]) -> bool:
+    """Return True for ``localhost`` and numbers, which cannot be rebound, and for configured names."""
     try:
         name = (urlsplit(f"//{host}").hostname or "").lower()
         return name == "localhost" or name in hosts or bool(ipaddress.ip_address(name))
@@ -150,7 +150,7 @@ def _is_good(host: str, hosts: frozenset[str]) -> bool:
         return False
 
 
-def _too_often(rate: RateLimiter, peer: str, what: str) -> _Refusal | None:
+def _rate_limited(rate: RateLimiter, peer: str, what: str) -> _Refusal | None:
     wait_s = math.ceil(rate.wait_s(peer))
     if not wait_s:
         return None

@@ -1,4 +1,4 @@
-"""Logins of browsers, which cannot send a token with everything: a link that works once, then a cookie."""
+"""Sessions of browsers, which cannot send a token with every request: a link that works once, then a cookie."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["LINK_LIFE_S", "Sessions"]
 
 LINK_LIFE_S: Final = 600.0
 _SESSION_LIFE_S: Final = 12 * 3600.0
-_MOST_LINKS: Final = 16
-_MOST_SESSIONS: Final = 64
+_MAX_LINKS: Final = 16
+_MAX_SESSIONS: Final = 64
 
 
 class _Grant(NamedTuple):
@@ -25,10 +25,10 @@ class _Grant(NamedTuple):
 
 
 class Sessions:
-    """Links that are open and browsers that came in by one; both few, forgotten oldest first. Any thread.
+    """Open links and logged-in browsers; both bounded, oldest dropped first. Any thread.
 
     Args:
-        clock: seconds that never run backwards.
+        clock: monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -38,20 +38,20 @@ class Sessions:
         self._sessions: OrderedDict[bytes, _Grant] = OrderedDict()
 
     def invite(self, role: Role) -> str:
-        """The key of a new link: good once, for ten minutes."""
+        """Return the key of a new link, which works once within ten minutes."""
         with self._lock:
-            return self._add(self._links, _MOST_LINKS, role, LINK_LIFE_S)
+            return self._add(self._links, _MAX_LINKS, role, LINK_LIFE_S)
 
     def enter(self, key: str) -> str | None:
-        """Use a link up; the new session's id, None when the link is unknown, used or expired."""
+        """Use up a link; return the new session's id, None if the link is unknown, used or expired."""
         with self._lock:
             grant = self._links.pop(digest(key), None)
             if grant is None or grant.until_s < self._clock():
                 return None
-            return self._add(self._sessions, _MOST_SESSIONS, grant.role, _SESSION_LIFE_S)
+            return self._add(self._sessions, _MAX_SESSIONS, grant.role, _SESSION_LIFE_S)
 
     def role_of(self, session: str) -> Role:
-        """Who came in, :attr:`Role.NONE` for a session that is unknown or was silent for twelve hours."""
+        """Return the role of a session; :attr:`Role.NONE` if it is unknown or was silent for twelve hours."""
         key = digest(session)
         with self._lock:
             grant = self._sessions.get(key)
@@ -61,9 +61,9 @@ class Sessions:
             self._sessions.move_to_end(key)
             return grant.role
 
-    def _add(self, grants: OrderedDict[bytes, _Grant], most: int, role: Role, life_s: float) -> str:
+    def _add(self, grants: OrderedDict[bytes, _Grant], limit: int, role: Role, life_s: float) -> str:
         secret = secrets.token_urlsafe(32)
         grants[digest(secret)] = _Grant(role, self._clock() + life_s)
-        if len(grants) > most:
+        if len(grants) > limit:
             grants.popitem(last=False)
         return secret

@@ -1,4 +1,4 @@
-"""Every operation of a bridge's REST interface as a method."""
+"""Client of a bridge's REST interface: each operation is a method."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from vil_bridge.web.schemas.vehicles import CommandBody
 
 __all__ = ["BridgeApi"]
 
-_REPORT_S: Final = 620.0
+_REPORT_TIMEOUT_S: Final = 620.0
 _EVENTS: Final[dict[str, TypeAdapter[Any]]] = {
     "status": TypeAdapter(BridgeSnapshot),
     "log": TypeAdapter(EventView),
@@ -47,7 +47,7 @@ _EVENTS: Final[dict[str, TypeAdapter[Any]]] = {
 
 
 class BridgeApi:
-    """One bridge.
+    """Client of one bridge.
 
     Args:
         url: of the status page.
@@ -65,79 +65,79 @@ class BridgeApi:
     # --- state ----------------------------------------------------------------------------------
 
     def get_status(self) -> BridgeSnapshot:
-        """The whole bridge."""
+        """Return the status of the whole bridge."""
         return self._bridge.get(BridgeSnapshot, path_of("status"))
 
     def get_sources(self) -> dict[str, SourceView]:
-        """Sources by name."""
+        """Return the sources by name."""
         return self._bridge.get(dict[str, SourceView], path_of("sources"))
 
     def get_sources_by_name(self, name: str) -> SourceView:
-        """One source."""
+        """Return one source."""
         return self._bridge.get(SourceView, path_of("sources", name))
 
     def get_actors(self) -> dict[str, ActorView]:
-        """Actors by name."""
+        """Return the actors by name."""
         return self._bridge.get(dict[str, ActorView], path_of("actors"))
 
     def get_actors_by_name(self, name: str) -> ActorView:
-        """One actor."""
+        """Return one actor."""
         return self._bridge.get(ActorView, path_of("actors", name))
 
     def get_renderers(self) -> dict[str, RendererView]:
-        """Renderers by name."""
+        """Return the renderers by name."""
         return self._bridge.get(dict[str, RendererView], path_of("renderers"))
 
     def get_renderers_by_name(self, name: str) -> RendererView:
-        """One renderer."""
+        """Return one renderer."""
         return self._bridge.get(RendererView, path_of("renderers", name))
 
     def get_cameras(self) -> dict[str, CameraView]:
-        """Cameras by name."""
+        """Return the cameras by name."""
         return self._bridge.get(dict[str, CameraView], path_of("cameras"))
 
     def get_cameras_by_name(self, name: str) -> CameraView:
-        """One camera."""
+        """Return one camera."""
         return self._bridge.get(CameraView, path_of("cameras", name))
 
     def get_preview(self, name: str) -> bytes:
-        """A camera's newest picture as JPEG."""
+        """Return a camera's newest picture as JPEG."""
         return self._bridge.ask("GET", path_of("cameras", name, "preview.jpg"))
 
     def get_streams(self) -> dict[str, StreamView]:
-        """Streams by camera."""
+        """Return the streams by camera."""
         return self._bridge.get(dict[str, StreamView], path_of("streams"))
 
     def get_streams_by_name(self, name: str) -> StreamView:
-        """One stream."""
+        """Return one stream."""
         return self._bridge.get(StreamView, path_of("streams", name))
 
     def get_outputs(self) -> dict[str, OutputView]:
-        """Outputs by name."""
+        """Return the outputs by name."""
         return self._bridge.get(dict[str, OutputView], path_of("outputs"))
 
     def get_outputs_by_name(self, name: str) -> OutputView:
-        """One output."""
+        """Return one output."""
         return self._bridge.get(OutputView, path_of("outputs", name))
 
     def get_latency(self) -> dict[str, dict[str, StageView]]:
-        """Latencies by camera and stage."""
+        """Return the latencies by camera and stage."""
         return self._bridge.get(dict[str, dict[str, StageView]], path_of("latency"))
 
     def get_latency_by_name(self, name: str) -> dict[str, StageView]:
-        """Latencies of one camera by stage."""
+        """Return the latencies of one camera by stage."""
         return self._bridge.get(dict[str, StageView], path_of("latency", name))
 
     def get_history(self) -> dict[str, CameraHistory]:
-        """The last ten minutes of every camera."""
+        """Return the last ten minutes of every camera."""
         return self._bridge.get(dict[str, CameraHistory], path_of("history"))
 
     def get_history_by_name(self, name: str) -> CameraHistory:
-        """The last ten minutes of one camera."""
+        """Return the last ten minutes of one camera."""
         return self._bridge.get(CameraHistory, path_of("history", name))
 
     def get_ledger(self, camera: str, last: int = 10_000) -> CameraLedger:
-        """A camera's newest frames, each with its stamps."""
+        """Return a camera's newest frames, each with its stamps."""
         text = self._bridge.ask("GET", path_of("ledger", camera), last=last)
         try:
             (ledger,) = read_ledger(text.splitlines())
@@ -146,19 +146,19 @@ class BridgeApi:
         return ledger
 
     def get_scene(self) -> SceneView:
-        """What stands in the world."""
+        """Return the scene: rooms, actors, cameras, gates, obstacles."""
         return self._bridge.get(SceneView, path_of("scene"))
 
     def get_scene_model(self) -> bytes:
-        """The geometry that the renderer draws, as binary glTF."""
+        """Return the geometry that the renderer draws, as binary glTF."""
         return self._bridge.ask("GET", path_of("scene", "model.glb"))
 
     def get_log(self, after: int = 0, level: EventLevel = EventLevel.INFO) -> list[EventView]:
-        """What happened lately, oldest first."""
+        """Return the latest log entries, oldest first."""
         return self._bridge.get(list[EventView], path_of("log"), after=after, level=str(level))
 
     def get_updates(self) -> Generator[BridgeSnapshot | EventView | RecordingView, None, None]:
-        """What happens from now on, without end; a state of the bridge twice a second."""
+        """Yield events without end: the status twice a second, log entries and the recording on change."""
         with self._bridge.open("GET", path_of("updates")) as answer:
             event = ""
             while line := line_of(answer):
@@ -169,7 +169,7 @@ class BridgeApi:
                     yield _event(event, value)
 
     def live(self, poses_hz: float = 0.0, previews: Sequence[PreviewWish] = ()) -> LiveReader:
-        """Poses and camera previews as they come.
+        """Return a reader of poses and camera previews.
 
         Raises:
             RestError: the bridge refuses.
@@ -187,30 +187,30 @@ class BridgeApi:
     # --- health and access ----------------------------------------------------------------------
 
     def get_health(self) -> HealthOut:
-        """The process answers."""
+        """Return "ok" from a live process."""
         return self._bridge.get(HealthOut, "healthz")
 
     def get_ready(self) -> ReadyOut:
-        """Whether pictures can flow, and if not, why."""
+        """Return the readiness of the pipeline, with the reasons if it is not ready."""
         with self._bridge.open("GET", "readyz", also=503) as answer:
             return value_of(ReadyOut, answer)
 
     def get_metrics(self) -> str:
-        """Prometheus metrics."""
+        """Return Prometheus metrics."""
         return self._bridge.ask("GET", "metrics").decode(errors="replace")
 
     def get_whoami(self) -> WhoOut:
-        """Who this client is to the bridge."""
+        """Return the role of this client."""
         return self._bridge.get(WhoOut, path_of("whoami"))
 
     def make_login_link(self, role: str = "view") -> LinkOut:
-        """A link that logs one browser in, once."""
+        """Create a link that logs one browser in, once."""
         return self._bridge.put(LinkOut, path_of("login-links"), {"role": role}, "POST")
 
     # --- changes --------------------------------------------------------------------------------
 
     def get_lighting(self) -> LightingBody:
-        """How the light differs from the scene's."""
+        """Return the difference of the light from the scene's default."""
         return self._bridge.get(LightingBody, path_of("lighting"))
 
     def put_lighting(self, lighting: LightingBody) -> LightingBody:
@@ -222,27 +222,27 @@ class BridgeApi:
         return self._bridge.put(LightingBody, path_of("lighting"), change, "PATCH")
 
     def get_lamps(self) -> LampsView:
-        """The lamps of the drawn scene."""
+        """Return the lamps of the drawn scene."""
         return self._bridge.get(LampsView, path_of("lighting", "lamps"))
 
     def get_simulation(self) -> SimulationView:
-        """How time passes."""
+        """Return the state of simulated time."""
         return self._bridge.get(SimulationView, path_of("simulation"))
 
     def patch_simulation(self, *, paused: bool | None = None, speed: float | None = None) -> SimulationView:
-        """Pause, go on, or change the speed; None = as it is."""
+        """Pause, resume, or change the speed; None = unchanged."""
         return self._bridge.put(SimulationView, path_of("simulation"), {"paused": paused, "speed": speed}, "PATCH")
 
     def step_simulation(self, seconds: float) -> SimulationView:
-        """Let a paused world go on for a while."""
+        """Advance a paused world by a duration."""
         return self._bridge.put(SimulationView, path_of("simulation", "step"), {"seconds": seconds}, "POST")
 
     def get_vehicles(self) -> list[str]:
-        """Names of the simulated vehicles."""
+        """Return the names of the simulated vehicles."""
         return self._bridge.get(list[str], path_of("vehicles"))
 
     def get_vehicle(self, name: str) -> VehicleState:
-        """One simulated vehicle."""
+        """Return the state of one simulated vehicle."""
         return self._bridge.get(VehicleState, path_of("vehicles", name))
 
     def command_vehicle(self, name: str, command: CommandBody) -> VehicleState:
@@ -250,7 +250,7 @@ class BridgeApi:
         return self._bridge.put(VehicleState, path_of("vehicles", name, "command"), command, "POST")
 
     def get_mount(self, name: str) -> MountView:
-        """Where a camera sits in its carrier."""
+        """Return the pose of a camera in its carrier."""
         return self._bridge.get(MountView, path_of("cameras", name, "mount"))
 
     def put_mount(self, name: str, mount: MountView) -> MountView:
@@ -267,19 +267,19 @@ class BridgeApi:
         return self._bridge.put(FaultsOut, path_of("sources", name, "faults"), {"faults": faults})
 
     def get_props(self) -> dict[str, PropView]:
-        """Obstacles by name."""
+        """Return the obstacles by name."""
         return self._bridge.get(dict[str, PropView], path_of("props"))
 
     def put_prop(self, name: str, prop: PropBody) -> PropView:
-        """Put an obstacle into the world, or move it."""
+        """Add an obstacle to the world, or move it."""
         return self._bridge.put(PropView, path_of("props", name), prop)
 
     def delete_prop(self, name: str) -> None:
-        """Take an obstacle away."""
+        """Remove an obstacle."""
         self._bridge.ask("DELETE", path_of("props", name))
 
     def get_config(self) -> dict[str, Any]:
-        """The configuration in force."""
+        """Return the configuration in force."""
         return self._bridge.get(dict[str, Any], path_of("config"))
 
     def reload_config(self) -> ReloadView:
@@ -289,11 +289,11 @@ class BridgeApi:
     # --- recording ------------------------------------------------------------------------------
 
     def get_recording(self) -> RecordingView:
-        """How the recording goes."""
+        """Return the state of the recording."""
         return self._bridge.get(RecordingView, path_of("recording"))
 
     def start_recording(self, name: str | None = None) -> RecordingView:
-        """Begin to record; None = named after the time."""
+        """Start a recording; None = named after the time."""
         return self._bridge.put(RecordingView, path_of("recording"), {"name": name})
 
     def stop_recording(self) -> RecordingView:
@@ -301,7 +301,7 @@ class BridgeApi:
         return self._bridge.put(RecordingView, path_of("recording"), None, "DELETE")
 
     def get_recordings(self) -> list[StoredView]:
-        """Recordings of the bridge's folder, the newest first."""
+        """Return the recordings of the bridge's folder, the newest first."""
         return self._bridge.get(list[StoredView], path_of("recordings"))
 
     def get_recording_file(self, name: str, into: Path) -> None:
@@ -310,18 +310,18 @@ class BridgeApi:
 
     def get_recording_report(self, name: str, into: Path) -> None:
         """Write the report of a recording, as HTML, into a file; an hour's takes minutes."""
-        self._bridge.save(path_of("recordings", name, "report"), into, patience_s=_REPORT_S)
+        self._bridge.save(path_of("recordings", name, "report"), into, patience_s=_REPORT_TIMEOUT_S)
 
     def get_replay(self) -> ReplayView:
-        """How the replay goes."""
+        """Return the state of the replay."""
         return self._bridge.get(ReplayView, path_of("replay"))
 
     def start_replay(self, name: str, *, rate: float = 1.0, loop: bool = False) -> ReplayView:
-        """Let a recording take the place of the live sources that it holds."""
+        """Replace live sources by the recorded ones."""
         return self._bridge.put(ReplayView, path_of("replay"), {"name": name, "rate": rate, "loop": loop})
 
     def stop_replay(self) -> ReplayView:
-        """Back to the live sources."""
+        """Return to the live sources."""
         return self._bridge.put(ReplayView, path_of("replay"), None, "DELETE")
 
 

@@ -1,4 +1,4 @@
-"""What a bridge's client raises."""
+"""Errors of the REST client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RestError(VilBridgeError):
 
 
 class BridgeUnreachable(RestError):  # noqa: N818 - absence is a state rather than a fault
-    """Nobody answers, or not in time, or not by HTTP; status 0."""
+    """No answer, or not in time, or not by HTTP; status 0."""
 
 
 class NotAllowed(RestError):  # noqa: N818 - as above
@@ -39,7 +39,7 @@ class RequestRejected(RestError):  # noqa: N818 - as above
 
 
 def refusal(status: int, text: str) -> RestError:
-    """The error of a status that is none of success."""
+    """Return the error for a status of failure."""
     if status in _NOT_ALLOWED:
         return NotAllowed(status, text)
     if status == _NO_SUCH_THING:

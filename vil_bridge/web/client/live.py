@@ -1,4 +1,4 @@
-"""The live feed from a reader's side: poses and previews as they come."""
+"""Reader of the live feed: poses and previews as they arrive."""
 
 from __future__ import annotations
 
@@ -62,23 +62,23 @@ class LiveReader:
         """Replace what is sent: poses at most 30, previews at most 15 a second.
 
         Raises:
-            Refused: it is more.
+            RequestRejected: it is more.
             BridgeUnreachable: the bridge has gone.
         """
         try:
-            wish = Subscription(poses_hz=poses_hz, previews=list(previews))
-            self._socket.send(json.dumps(wish.model_dump(mode="json")))
+            wanted = Subscription(poses_hz=poses_hz, previews=list(previews))
+            self._socket.send(json.dumps(wanted.model_dump(mode="json")))
         except ValidationError as exc:
             raise RequestRejected(_UNPROCESSABLE, problems_of(exc, "the subscription")) from None
         except ConnectionClosed as exc:
             raise _ended(exc) from None
 
     def next(self, timeout_s: float | None = None) -> LivePoses | LivePreview:
-        """The next message.
+        """Return the next message.
 
         Raises:
             TimeoutError: none came in time.
-            Refused: the bridge does not accept the subscription.
+            RequestRejected: the bridge does not accept the subscription.
             BridgeUnreachable: the bridge has gone.
             ProtocolError: the message is malformed.
         """
@@ -89,7 +89,7 @@ class LiveReader:
         return decode_live(message if isinstance(message, bytes) else message.encode())
 
     def close(self) -> None:
-        """Leave."""
+        """Close the connection."""
         self._open.close()
 
     def __iter__(self) -> Iterator[LivePoses | LivePreview]:

@@ -1,4 +1,4 @@
-"""The live feed's binary messages, little-endian: poses of the actors, and camera previews (docs/reference/rest.md)."""
+"""Codec of the live feed's binary messages, little-endian: poses and camera previews (docs/reference/rest.md)."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class LivePreview:
 
 
 def encode_poses(snapshot: WorldSnapshot, speeds_mps: FloatArray, revision: int) -> bytes:
-    """The message of a world; ``speeds_mps`` (n,) of its actors, NaN unknown."""
+    """Return the message of a world; ``speeds_mps`` (n,) of its actors, NaN unknown."""
     actors = snapshot.actors
     table = np.zeros(len(actors), _ACTOR)
     table["index"] = np.arange(len(actors))
@@ -122,13 +122,13 @@ def _code(actor: ActorState) -> int:
 
 
 def encode_preview(header: Mapping[str, Any], jpeg: bytes) -> bytes:
-    """The message of a picture."""
+    """Return the message of a picture."""
     text = msgspec.json.encode(header)
     return b"".join((_PREVIEW_HEAD.pack(_PREVIEW, VERSION, len(text)), text, jpeg))
 
 
 def decode_live(message: bytes) -> LivePoses | LivePreview:
-    """Either message.
+    """Decode a message of either kind.
 
     Raises:
         ProtocolError: it is neither, of another version, or shorter or longer than it says.

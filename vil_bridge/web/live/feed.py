@@ -1,4 +1,4 @@
-"""The live feed ``/api/v1/live``: poses and previews for pages; newest wins, for each client by itself.
+"""Live feed ``/api/v1/live``: poses and previews for pages; newest wins, for each client by itself.
 
 Everything here runs in the HTTP server's loop, but for the taps that relay threads fill. A message is made
 once for all. A client that reads slowly has one slot per preview and none for poses, and its socket's buffer
@@ -25,13 +25,13 @@ from vil_bridge.web.schemas.live import _POSES_HZ, Subscription, _Key
 
 __all__ = ["LiveFeed", "live_router"]
 
-_BETWEEN_WISHES_S: Final = 0.05
+_BETWEEN_SUBSCRIPTIONS_S: Final = 0.05
 _LONGEST_REASON: Final = 120
 _WRONG: Final = 1008
 
 
 class _Client:
-    """One WebSocket: what it wants, and what waits for it."""
+    """WebSocket with its subscription and the frames that wait for it."""
 
     def __init__(self, post: Callable[[bytes], bool]) -> None:
         self.post = post
@@ -39,14 +39,14 @@ class _Client:
         self.previews: dict[_Key, tuple[float, SlotTimer]] = {}
         self.waiting: dict[_Key, bytes] = {}
 
-    def subscribe(self, wish: Subscription) -> None:
-        """Replace what it wanted."""
-        self.poses = SlotTimer(wish.poses_hz) if wish.poses_hz else None
-        self.previews = {(p.camera, p.variant): (p.hz, SlotTimer(p.hz)) for p in wish.previews}
+    def subscribe(self, wanted: Subscription) -> None:
+        """Replace the subscription."""
+        self.poses = SlotTimer(wanted.poses_hz) if wanted.poses_hz else None
+        self.previews = {(p.camera, p.variant): (p.hz, SlotTimer(p.hz)) for p in wanted.previews}
         self.waiting = {key: frame for key, frame in self.waiting.items() if key in self.previews}
 
     def post_waiting(self) -> int:
-        """Write what it takes of what waits; how many those were."""
+        """Write waiting frames as long as the socket accepts them; return their number."""
         before = len(self.waiting)
         while self.waiting:
             key = next(iter(self.waiting))
@@ -60,7 +60,7 @@ class LiveFeed:
     """All clients of the live feed.
 
     Args:
-        poses: makes the message of the actors; called at most 30 times a second, while somebody wants it.
+        poses: returns the message of the actors; called at most 30 times a second, while a client wants it.
         taps: of the cameras, by name.
         variants: of pictures that each camera has.
 
@@ -73,7 +73,7 @@ class LiveFeed:
     ) -> None:
         self.counters: Counter[str] = Counter(sent=0, skipped=0, refused=0)
         self._poses = CachedValue(lambda: framed(poses()), _POSES_HZ)
-        self._beat = PeriodicTask(self._turn, _POSES_HZ)
+        self._task = PeriodicTask(self._turn, _POSES_HZ)
         self._taps = taps
         self._variants = variants
         self._clients: set[_Client] = set()
@@ -82,15 +82,15 @@ class LiveFeed:
 
     @property
     def clients(self) -> int:
-        """Connected now."""
+        """Number of connected clients."""
         return len(self._clients)
 
     async def serve(self, websocket: WebSocket) -> None:
-        """One client, until it leaves or is refused."""
+        """Serve one client, until it leaves or is refused."""
         await websocket.accept()
         client = _Client(poster(websocket))
         self._clients.add(client)
-        self._beat.start()
+        self._task.start()
         try:
             problem = await self._listen(client, websocket)
         finally:
@@ -102,24 +102,24 @@ class LiveFeed:
                 await websocket.close(_WRONG, problem.encode()[:_LONGEST_REASON].decode(errors="ignore"))
 
     async def _listen(self, client: _Client, websocket: WebSocket) -> str:
-        """Take subscriptions until the client leaves; what is wrong with one, empty when it left."""
+        """Accept subscriptions until the client leaves; return the problem of one, empty if it left."""
         while True:
             message = await websocket.receive()
             if message["type"] == "websocket.disconnect":
                 return ""
             try:
-                wish = Subscription.model_validate_json(message.get("text") or b"")
+                wanted = Subscription.model_validate_json(message.get("text") or b"")
             except ValidationError as exc:
                 return problems_of(exc, "subscription")
-            problem = self._unknown(wish)
+            problem = self._unknown(wanted)
             if problem:
                 return problem
-            client.subscribe(wish)
+            client.subscribe(wanted)
             self._tune()
-            await asyncio.sleep(_BETWEEN_WISHES_S)  # nobody needs to change its mind more often
+            await asyncio.sleep(_BETWEEN_SUBSCRIPTIONS_S)  # no client needs to change its subscription more often
 
-    def _unknown(self, wish: Subscription) -> str:
-        for preview in wish.previews:
+    def _unknown(self, wanted: Subscription) -> str:
+        for preview in wanted.previews:
             variants = self._variants.get(preview.camera)
             if variants is None:
                 return f"no camera {preview.camera!r}; known: {', '.join(sorted(self._variants)) or 'none'}"
@@ -128,28 +128,28 @@ class LiveFeed:
         return ""
 
     def _tune(self) -> None:
-        """Let the taps take what the clients want together."""
+        """Let the taps deliver the union of all subscriptions."""
         loop = asyncio.get_running_loop()
         rates_hz: dict[str, dict[str, float]] = {camera: {} for camera in self._taps}
         for client in self._clients:
             for (camera, variant), (hz, _) in client.previews.items():
                 rates_hz[camera][variant] = max(hz, rates_hz[camera].get(variant, 0.0))
         for camera, tap in self._taps.items():
-            tap.arrived = functools.partial(self._tell, loop, camera)
+            tap.arrived = functools.partial(self._on_picture, loop, camera)
             tap.watch(rates_hz[camera])
 
-    def _tell(self, loop: asyncio.AbstractEventLoop, camera: str, variant: str) -> None:
-        """A picture lies in a tap (relay thread)."""
+    def _on_picture(self, loop: asyncio.AbstractEventLoop, camera: str, variant: str) -> None:
+        """Schedule the encoding of a picture that lies in a tap (relay thread)."""
         with contextlib.suppress(RuntimeError):  # the server has stopped
-            loop.call_soon_threadsafe(self._picture, (camera, variant))
+            loop.call_soon_threadsafe(self._schedule, (camera, variant))
 
-    def _picture(self, key: _Key) -> None:
+    def _schedule(self, key: _Key) -> None:
         self._arrived[key] = None
         if self._encoding is None or self._encoding.done():
             self._encoding = asyncio.create_task(self._encode())
 
     async def _encode(self) -> None:
-        """One picture after the other, in a worker thread, once for all who want it."""
+        """Encode one picture after the other, in a worker thread, once for all clients."""
         while self._arrived:
             key = next(iter(self._arrived))
             del self._arrived[key]
@@ -168,7 +168,7 @@ class LiveFeed:
                 self.counters["sent"] += client.post_waiting()
 
     def _turn(self) -> bool:
-        """Poses for whom they are due, and what waited for those who take something again."""
+        """Send poses that are due, and waiting previews; return False if no client is left."""
         for client in self._clients:
             if client.poses is not None and client.poses.due() and client.post(self._poses.get()):
                 self.counters["skipped"] += client.poses.passed()
@@ -178,7 +178,7 @@ class LiveFeed:
 
 
 def live_router(feed: LiveFeed) -> APIRouter:
-    """``/api/v1/live``."""
+    """Return the route ``/api/v1/live``."""
     router = APIRouter(prefix="/api/v1")
 
     @router.websocket("/live")

@@ -11,23 +11,23 @@ from websockets.frames import Frame, Opcode
 __all__ = ["POST", "framed", "poster", "until_left"]
 
 POST: Final = "vil.post"
-"""ASGI extension of our server: a WebSocket's function that writes a frame as it is."""
+"""ASGI extension of our server: a WebSocket's function that writes a frame unchanged."""
 
 
 def framed(message: str | bytes) -> bytes:
-    """A message as a server writes it (RFC 6455), the same bytes for every client."""
+    """Return a message as a server's WebSocket frame (RFC 6455), the same bytes for every client."""
     if isinstance(message, str):
         return Frame(Opcode.TEXT, message.encode()).serialize(mask=False)
     return Frame(Opcode.BINARY, message).serialize(mask=False)
 
 
 def poster(websocket: WebSocket) -> Callable[[bytes], bool]:
-    """Writes a frame to an accepted WebSocket; False = it has not taken the one before, or has left."""
+    """Return the function that writes a frame to a WebSocket; False = it is still busy, or has left."""
     post: Any = websocket.scope["extensions"][POST]
     return post  # type: ignore[no-any-return]
 
 
 async def until_left(websocket: WebSocket) -> None:
-    """Until the client leaves; what it says is of no interest."""
+    """Wait until the client leaves; its messages are ignored."""
     while (await websocket.receive())["type"] != "websocket.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""Numbers for PlotJuggler: flat JSON objects over a WebSocket, ``timestamp`` in Unix seconds."""
+"""Feed for PlotJuggler: flat JSON objects over a WebSocket, ``timestamp`` in Unix seconds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Q_AXES = ("qx", "qy", "qz", "qw")
 
 
 class PlotFeed:
-    """What every reader gets: poses 20 times a second, with them rates and latencies as they were in this half second.
+    """Feed of poses at 20 Hz, with rates and latencies that are renewed at 2 Hz.
 
     Args:
         world: the actors now and their speeds (n,), NaN unknown.
@@ -41,14 +41,14 @@ class PlotFeed:
         self._utc_offset_ns = utc_offset_ns
         self._numbers = CachedValue(lambda: _numbers(snapshot()), _STATUS_HZ)
         self._readers: set[Callable[[bytes], bool]] = set()
-        self._beat = PeriodicTask(self._turn, _RATE_HZ)
+        self._task = PeriodicTask(self._turn, _RATE_HZ)
 
     async def serve(self, websocket: WebSocket) -> None:
-        """One reader, until it leaves; one that reads slowly gets fewer."""
+        """Serve one reader until it leaves; a slow one gets fewer messages."""
         await websocket.accept()
         post = poster(websocket)
         self._readers.add(post)
-        self._beat.start()
+        self._task.start()
         try:
             await until_left(websocket)
         finally:
@@ -63,35 +63,35 @@ class PlotFeed:
 
     def _make(self) -> str:
         world, speeds_mps = self._world()
-        told: dict[str, float] = {"timestamp": (world.t_ns + self._utc_offset_ns) / NS_PER_S}
+        values: dict[str, float] = {"timestamp": (world.t_ns + self._utc_offset_ns) / NS_PER_S}
         for actor, speed_mps in zip(world.actors, speeds_mps.tolist(), strict=True):
             if actor.age_ns is None:
                 continue
             place = f"actors/{actor.name}"
             pose = actor.T_world_body
-            told |= {f"{place}/{axis}": v for axis, v in zip(_AXES, pose.p_m.tolist(), strict=True)}
-            told |= {f"{place}/{axis}": v for axis, v in zip(_Q_AXES, pose.q_xyzw.tolist(), strict=True)}
-            told[f"{place}/age_s"] = actor.age_ns / NS_PER_S
+            values |= {f"{place}/{axis}": v for axis, v in zip(_AXES, pose.p_m.tolist(), strict=True)}
+            values |= {f"{place}/{axis}": v for axis, v in zip(_Q_AXES, pose.q_xyzw.tolist(), strict=True)}
+            values[f"{place}/age_s"] = actor.age_ns / NS_PER_S
             if math.isfinite(speed_mps):
-                told[f"{place}/speed_mps"] = speed_mps
-        return msgspec.json.encode(told | self._numbers.get()).decode()
+                values[f"{place}/speed_mps"] = speed_mps
+        return msgspec.json.encode(values | self._numbers.get()).decode()
 
 
 def _numbers(now: BridgeSnapshot) -> dict[str, float]:
-    """Rates, ages, drops and latencies that are known."""
-    told: dict[str, float | None] = {"loop_lag_s": now.loop_lag_s}
+    """Return known rates, ages, drops and latencies."""
+    values: dict[str, float | None] = {"loop_lag_s": now.loop_lag_s}
     for name, source in now.sources.items():
-        told |= {f"sources/{name}/rate_hz": source.rate_hz, f"sources/{name}/age_s": source.age_s}
+        values |= {f"sources/{name}/rate_hz": source.rate_hz, f"sources/{name}/age_s": source.age_s}
     for name, camera in now.cameras.items():
         place = f"cameras/{name}"
-        told |= {f"{place}/measured_hz": camera.measured_hz, f"{place}/age_s": camera.age_s}
-        told |= {f"{place}/dropped": sum(camera.dropped.values())}
-        told |= {f"{place}/p50_ms/{stage}": view.last_10_s.p50_ms for stage, view in camera.latency.items()}
-    return {name: value for name, value in told.items() if value is not None}
+        values |= {f"{place}/measured_hz": camera.measured_hz, f"{place}/age_s": camera.age_s}
+        values |= {f"{place}/dropped": sum(camera.dropped.values())}
+        values |= {f"{place}/p50_ms/{stage}": view.last_10_s.p50_ms for stage, view in camera.latency.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def plot_router(feed: PlotFeed) -> APIRouter:
-    """``/api/v1/plotjuggler``."""
+    """Return the route ``/api/v1/plotjuggler``."""
     router = APIRouter(prefix="/api/v1")
 
     @router.websocket("/plotjuggler")

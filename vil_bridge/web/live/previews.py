@@ -1,4 +1,4 @@
-"""Pictures for pages: a lossy tap on a camera's relay, and its pictures as small JPEGs."""
+"""Previews for pages: a lossy tap on a camera's relay, and its pictures as small JPEGs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from vil_bridge.web.live.codec import encode_preview
 __all__ = ["SHOWN", "PreviewTap", "picture_message", "shown_jpeg"]
 
 SHOWN: Final = (Modality.RGB, Modality.GRAY, Modality.RGBA)
-"""What people can look at."""
+"""Modalities that a page can show."""
 _QUALITY: Final = 80
 _WIDEST_PX: Final = 1280
 
 
 class PreviewTap:
-    """A :class:`~vil_bridge.core.ports.FrameSink` with one slot per variant; wants nothing while nobody watches.
+    """A :class:`~vil_bridge.core.ports.FrameSink` with one slot per variant; wants nothing while no page watches.
 
     Args:
         modality: of the pictures to show; None = the camera has none that people can look at.
@@ -44,16 +44,16 @@ class PreviewTap:
         self._newest: dict[str, tuple[FrameHeader, ImageArray]] = {}
 
     def watch(self, rates_hz: Mapping[str, float]) -> None:
-        """From now on at most so many pictures a second of each of these variants (any thread)."""
+        """Set the variants and their highest rates (any thread)."""
         self._paces = {variant: SlotTimer(hz) for variant, hz in rates_hz.items()}
         (self._attach if rates_hz else self._detach)(self)
 
     def take(self, variant: str) -> tuple[FrameHeader, ImageArray] | None:
-        """The newest picture, once (any thread)."""
+        """Return the newest picture once (any thread)."""
         return self._newest.pop(variant, None)
 
     def wanted(self, modality: str, variant: str) -> bool:
-        """Whether the next picture of this kind is to be shown."""
+        """Return True if the next picture of this kind is to be shown."""
         pace = self._paces.get(variant)
         return pace is not None and modality == self._modality and pace.due()
 
@@ -67,16 +67,16 @@ class PreviewTap:
             arrived(variant)
 
     def flush(self) -> None:
-        """Nothing waits for the relay here."""
+        """Do nothing: no picture waits for the relay here."""
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Stop watching and drop waiting pictures."""
         self._paces = {}
         self._newest.clear()
 
 
 def picture_message(header: FrameHeader, pixels: ImageArray) -> bytes:
-    """A preview for the live feed; for a worker thread."""
+    """Return a preview for the live feed; for a worker thread."""
     height_px, width_px = pixels.shape[:2]
     scale = min(1.0, _WIDEST_PX / width_px)
     capture_ns = header.stamps_ns.capture
@@ -99,7 +99,7 @@ def picture_message(header: FrameHeader, pixels: ImageArray) -> bytes:
 
 
 def shown_jpeg(pixels: ImageArray) -> bytes:
-    """A picture that people can look at, RGB, gray or RGBA, as JPEG of a width that suits a page."""
+    """Return an RGB, gray or RGBA picture as JPEG of a width that suits a page."""
     shown = pixels if pixels.ndim == 2 else pixels[:, :, :3]
     height_px, width_px = shown.shape[:2]
     if width_px > _WIDEST_PX:

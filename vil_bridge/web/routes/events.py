@@ -1,4 +1,4 @@
-"""What pages are told as it happens: one stream of server-sent events, and the log behind it."""
+"""Events for pages: one stream of server-sent events, and the log behind it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["MOST_READERS", "Updates", "events_router"]
 
 MOST_READERS: Final = 32
 _STATUS_HZ: Final = 2.0
-_LOOK_S: Final = 0.1
+_CHECK_S: Final = 0.1
 _HISTORY: Final = 200
 _EVENT: Final = TypeAdapter(EventView)
 _MOST_IDS: Final = 1 << 53
@@ -28,10 +28,10 @@ _LONGEST_ID: Final = 40
 
 
 class Updates:
-    """The stream's readers, and what they share.
+    """Readers of the stream, and the parts that they share.
 
     Args:
-        status: the whole bridge as JSON; called twice a second while somebody reads.
+        status: the whole bridge as JSON; called twice a second while a page reads.
         recording: state of the recorder as JSON; likewise.
         log: whose entries are passed on.
 
@@ -49,21 +49,21 @@ class Updates:
         self._ended = False
 
     def end(self) -> None:
-        """Let all streams end soon (any thread)."""
+        """End all streams soon (any thread)."""
         self._ended = True
 
     def seen(self, identity: str) -> int:
-        """The log's newest entry that a reader has, by the newest identity it got.
+        """Return the log's newest entry that a reader has, from the newest identity that it received.
 
-        Entries are numbered anew in each run: an identity of another one says nothing, and who brings none
-        gets what came lately.
+        Each run numbers its entries from the start: an identity of another run is ignored, and a reader without one
+        gets the latest entries.
         """
         run, _, number = identity.partition("-")
         known = run == self._run and number.isascii() and number.isdigit() and int(number) <= self.log.last_id
         return int(number) if known else max(0, self.log.last_id - _HISTORY)
 
     async def stream(self, after: int) -> AsyncIterator[bytes]:
-        """One reader's stream, from the log's entries after ``after`` on."""
+        """Yield one reader's stream, with the log's entries after ``after``."""
         pace, recording = SlotTimer(_STATUS_HZ), b""
         self.readers += 1
         try:
@@ -80,19 +80,19 @@ class Updates:
                     after = entry.id
                 if parts:
                     yield b"".join(parts)
-                await asyncio.sleep(_LOOK_S)
+                await asyncio.sleep(_CHECK_S)
         finally:
             self.readers -= 1
 
 
 def _sse(event: str, data: bytes, identity: str = "") -> bytes:
-    """One server-sent event; JSON of ours has no line breaks."""
+    """Return one server-sent event; our JSON has no line breaks."""
     line = f"id: {identity}\n" if identity else ""
     return f"event: {event}\n{line}data: ".encode() + data + b"\n\n"
 
 
 def events_router(updates: Updates) -> APIRouter:
-    """``/api/v1/updates`` and ``/api/v1/log``."""
+    """Return the routes ``/api/v1/updates`` and ``/api/v1/log``."""
     router = APIRouter(prefix="/api/v1", tags=["bridge"])
 
     @router.get(
@@ -105,7 +105,7 @@ def events_router(updates: Updates) -> APIRouter:
         },
     )
     async def get_updates(last_event_id: Annotated[str, Header(max_length=_LONGEST_ID)] = "") -> StreamingResponse:
-        """Server-sent events without end: `status` twice a second, `log` and `recording` as they come."""
+        """Stream server-sent events without end: `status` twice a second, `log` and `recording` on change."""
         if updates.readers >= MOST_READERS:
             updates.counters["refused"] += 1
             raise HTTPException(503, f"{MOST_READERS} readers are connected already")
@@ -117,7 +117,7 @@ def events_router(updates: Updates) -> APIRouter:
         after: Annotated[int, Query(ge=0, le=_MOST_IDS, description="Only newer ones than this id.")] = 0,
         level: Annotated[EventLevel, Query(description="Only these and worse ones.")] = EventLevel.INFO,
     ) -> list[EventView]:
-        """What happened lately, oldest first; the newest thousand entries are kept."""
+        """Return the latest log entries, oldest first, at most a thousand."""
         return updates.log.since(after, level)
 
     return router

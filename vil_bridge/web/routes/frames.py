@@ -1,4 +1,4 @@
-"""The frame ledger over REST: the newest frames of a camera, as lines of JSON."""
+"""Route of the frame ledger: the newest frames of a camera, as lines of JSON."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _MOST: Final = 10_000
 
 
 def ledger_router(cameras: Iterable[str], read: Callable[[str, int], CameraLedger]) -> APIRouter:
-    """``/api/v1/ledger/{camera}``.
+    """Return the route ``/api/v1/ledger/{camera}``.
 
     Args:
         cameras: their names.
-        read: the newest frames of a camera, at most so many; called in the server's thread.
+        read: returns the newest frames of a camera, at most so many; called in the server's thread.
     """
     router = APIRouter(prefix="/api/v1", tags=["bridge"])
     known = frozenset(cameras)
@@ -32,7 +32,7 @@ def ledger_router(cameras: Iterable[str], read: Callable[[str, int], CameraLedge
         responses={200: {"content": {"application/x-ndjson": {}}}, 404: {"model": ErrorOut}},
     )
     async def get_ledger(camera: str, last: Annotated[int, Query(ge=1, le=_MOST)] = _MOST) -> Response:
-        """One line that describes the camera, then one for each of its newest frames, oldest first."""
+        """Return one line that describes the camera, then one for each of its newest frames, oldest first."""
         if camera not in known:
             names = ", ".join(sorted(known)) or "none"
             raise HTTPException(404, f"nothing named {camera!r} in ledger; known: {names}")

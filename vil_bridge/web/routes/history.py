@@ -1,4 +1,4 @@
-"""The last ten minutes of each camera over REST."""
+"""Route of each camera's last ten minutes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["history_router"]
 
 
 def history_router(read: Callable[[], Mapping[str, CameraHistory]]) -> APIRouter:
-    """``/api/v1/history``, by camera.
+    """Return the route ``/api/v1/history``, by camera.
 
     Args:
         read: returns the rows; called in the server's thread.

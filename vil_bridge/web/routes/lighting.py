@@ -1,4 +1,4 @@
-"""The light of the virtual world, changed while the bridge runs."""
+"""Routes of the virtual world's light."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["LightingTarget", "SceneLamps", "lighting_router", "no_lamps_known"]
 
 
 class LightingTarget(Protocol):
-    """Whoever keeps the light; None = as the scene has it."""
+    """Holder of the light; None = the scene's default."""
 
     lighting: Lighting | None
 
@@ -29,23 +29,23 @@ def no_lamps_known() -> dict[str, LampView] | None:
 
 
 def lighting_router(lit: LightingTarget, lamps: SceneLamps) -> APIRouter:
-    """``/api/v1/lighting``: GET reads the light, PUT sets it, PATCH changes a part; ``/lamps`` lists the lamps."""
+    """Return the routes ``/api/v1/lighting``: GET reads, PUT sets, PATCH changes a part; ``/lamps`` lists the lamps."""
     router = APIRouter(prefix="/api/v1/lighting", tags=["lighting"])
 
     @router.get("", operation_id="get_lighting")
     async def get_lighting() -> LightingBody:
-        """How the light differs from the scene's."""
-        return _told(lit.lighting)
+        """Return the difference of the light from the scene's default."""
+        return _body_of(lit.lighting)
 
     @router.get("/lamps", operation_id="get_lamps")
     async def get_lamps() -> LampsView:
-        """The lamps of the drawn scene, as the scene has them."""
+        """Return the lamps of the drawn scene with their default light."""
         known = lamps()
         return LampsView(known is not None, known or {})
 
     @router.put("", operation_id="put_lighting", openapi_extra=takes(LightingBody))
     async def put_lighting(request: Request) -> LightingBody:
-        """Set the light; an empty object returns to the scene's."""
+        """Set the light; an empty object restores the scene's default."""
         body = await read_body(request, LightingBody)
         _check_names(body.lamps, lamps())
         return _set(lit, body)
@@ -55,7 +55,7 @@ def lighting_router(lit: LightingTarget, lamps: SceneLamps) -> APIRouter:
         """Change a part of the light."""
         patch = await read_body(request, LightingPatch)
         _check_names((name for name, lamp in patch.lamps.items() if lamp is not None), lamps())
-        before = _told(lit.lighting)  # after the last await, so that no other change is lost
+        before = _body_of(lit.lighting)  # after the last await, so that no other change is lost
         changed = {n: lamp for n, lamp in {**before.lamps, **patch.lamps}.items() if lamp is not None}
         if len(changed) > _MAX_LAMPS:
             raise HTTPException(422, f"{len(changed)} lamps: at most {_MAX_LAMPS} can be changed")
@@ -69,7 +69,7 @@ def lighting_router(lit: LightingTarget, lamps: SceneLamps) -> APIRouter:
 
 
 def _check_names(names: Iterable[str], known: dict[str, LampView] | None) -> None:
-    """Raises HTTPException: the scene has no lamp of such a name."""
+    """Raise HTTPException if the scene has no lamp of such a name."""
     unknown = [] if known is None else [name for name in names if name not in known]
     if unknown and known is not None:
         listed = ", ".join(sorted(known)) or "none"
@@ -83,7 +83,7 @@ def _set(lit: LightingTarget, body: LightingBody) -> LightingBody:
     return body
 
 
-def _told(lighting: Lighting | None) -> LightingBody:
+def _body_of(lighting: Lighting | None) -> LightingBody:
     if lighting is None:
         return LightingBody()
     lamps = {name: LampBody(power=lamp.power, colour=lamp.colour) for name, lamp in lighting.lamps.items()}

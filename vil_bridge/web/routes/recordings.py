@@ -22,14 +22,16 @@ from vil_bridge.web.schemas.status import ErrorOut
 __all__ = ["recording_router"]
 
 _T = TypeVar("_T")
-_REFUSED: Final[dict[int | str, dict[str, Any]]] = {409: {"model": ErrorOut, "description": "Not now; says why."}}
+_REFUSED: Final[dict[int | str, dict[str, Any]]] = {
+    409: {"model": ErrorOut, "description": "Not now; the answer says why."}
+}
 _UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {404: {"model": ErrorOut}}
 _NAME: Final = r"^[a-zA-Z0-9._-]+$"
 Name = Annotated[str, StringConstraints(pattern=_NAME, max_length=120)]
 
 
 class _OpenFile(FileResponse):
-    """A file that is open already, closed once it was sent or the peer left."""
+    """Answer from an open file, which is closed once it was sent or the peer left."""
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         super().__init__(
@@ -46,13 +48,13 @@ class _OpenFile(FileResponse):
 
 
 class RecordBody(Body):
-    """What to record into."""
+    """Name of a new recording."""
 
     name: Name | None = Field(default=None, description="Name of the file; none = after the time.")
 
 
 class ReplayBody(Body):
-    """What to replay."""
+    """Recording to replay, and its pace."""
 
     name: Name = Field(description="Name of the file, as in `recordings`.")
     rate: Annotated[float, Field(ge=0.01, le=100)] = Field(default=1.0, description="Recorded seconds per second.")
@@ -60,7 +62,7 @@ class ReplayBody(Body):
 
 
 def recording_router(recordings: Recordings) -> APIRouter:
-    """``/api/v1/recording``, ``/api/v1/recordings`` and ``/api/v1/replay``."""
+    """Return the routes ``/api/v1/recording``, ``/api/v1/recordings`` and ``/api/v1/replay``."""
     router = APIRouter(prefix="/api/v1", tags=["recording"])
     _add_recording(router, recordings)
     _add_stored(router, recordings)
@@ -71,28 +73,28 @@ def recording_router(recordings: Recordings) -> APIRouter:
 def _add_recording(router: APIRouter, recordings: Recordings) -> None:
     @router.get("/recording", operation_id="get_recording")
     async def get_recording() -> RecordingView:
-        """How the recording goes, or the last one went."""
+        """Return the state of the recording, or of the last one."""
         return recordings.recording()
 
     @router.put("/recording", operation_id="start_recording", responses=_REFUSED, openapi_extra=takes(RecordBody))
     async def start_recording(request: Request) -> RecordingView:
-        """Begin to record."""
+        """Start a recording."""
         body = await read_body(request, RecordBody)
-        await _asked(lambda: recordings.start(body.name))
+        await _called(lambda: recordings.start(body.name))
         return recordings.recording()
 
     @router.delete("/recording", operation_id="stop_recording")
     async def stop_recording() -> RecordingView:
-        """End the recording and finish its file; nothing happens where none is under way."""
-        await _asked(recordings.stop)
+        """End the recording and finish its file; do nothing if there is none."""
+        await _called(recordings.stop)
         return recordings.recording()
 
 
 def _add_stored(router: APIRouter, recordings: Recordings) -> None:
     @router.get("/recordings", operation_id="get_recordings")
     async def get_recordings() -> list[StoredView]:
-        """Recordings of the folder, the newest first."""
-        return await _asked(recordings.stored)
+        """Return the recordings of the folder, the newest first."""
+        return await _called(recordings.stored)
 
     @router.get(
         "/recordings/{name}",
@@ -101,8 +103,8 @@ def _add_stored(router: APIRouter, recordings: Recordings) -> None:
         responses={200: {"content": {"application/octet-stream": {}}}, **_UNKNOWN, **_REFUSED},
     )
     async def get_recording_file(name: str) -> FileResponse:
-        """One recording, as a file."""
-        return _OpenFile(await _asked(lambda: recordings.opened(name)), name)
+        """Return one recording as a file."""
+        return _OpenFile(await _called(lambda: recordings.opened(name)), name)
 
     @router.get(
         "/recordings/{name}/report",
@@ -111,15 +113,15 @@ def _add_stored(router: APIRouter, recordings: Recordings) -> None:
         responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}}, **_UNKNOWN, **_REFUSED},
     )
     async def get_recording_report(name: str) -> HTMLResponse:
-        """Latency, gaps, drops, warp and prediction errors of one recording, or of what is written of it so far."""
-        page = await _asked(lambda: recordings.report(name))
+        """Return the report of a recording: latency, gaps, drops, warp and prediction errors."""
+        page = await _called(lambda: recordings.report(name))
         return HTMLResponse(page, headers={"Content-Security-Policy": REPORT_POLICY})
 
 
 def _add_replay(router: APIRouter, recordings: Recordings) -> None:
     @router.get("/replay", operation_id="get_replay")
     async def get_replay() -> ReplayView:
-        """How the replay goes, or the last one went."""
+        """Return the state of the replay, or of the last one."""
         return recordings.replay()
 
     @router.put(
@@ -129,20 +131,20 @@ def _add_replay(router: APIRouter, recordings: Recordings) -> None:
         openapi_extra=takes(ReplayBody),
     )
     async def start_replay(request: Request) -> ReplayView:
-        """Let a recording take the place of the live sources that it holds."""
+        """Replace live sources by the recorded ones."""
         body = await read_body(request, ReplayBody)
-        await _asked(lambda: recordings.play(body.name, body.rate, body.loop))
+        await _called(lambda: recordings.play(body.name, body.rate, body.loop))
         return recordings.replay()
 
     @router.delete("/replay", operation_id="stop_replay")
     async def stop_replay() -> ReplayView:
-        """Back to the live sources."""
-        await _asked(recordings.stop_replay)
+        """Return to the live sources."""
+        await _called(recordings.stop_replay)
         return recordings.replay()
 
 
-async def _asked(call: Callable[[], _T]) -> _T:
-    """In a thread, since disks take their time."""
+async def _called(call: Callable[[], _T]) -> _T:
+    """Call in a thread, since disks are slow."""
     try:
         return await run_in_threadpool(call)
     except KeyError as exc:

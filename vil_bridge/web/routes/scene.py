@@ -1,4 +1,4 @@
-"""What stands in the world, for pages that draw it: everything that does not move by itself."""
+"""Routes of the scene: everything in the world that does not move by itself, for pages that draw it."""
 
 from __future__ import annotations
 
@@ -9,31 +9,29 @@ from dataclasses import replace
 from fastapi import APIRouter, HTTPException, Response
 
 from vil_bridge.core.pacing import CachedValue
-from vil_bridge.web.schemas.scene import (
-    SceneView,
-)
+from vil_bridge.web.schemas.scene import SceneView
 from vil_bridge.web.schemas.status import ErrorOut
 
 __all__ = ["SceneRevisions", "scene_router"]
 
 
 class SceneRevisions:
-    """Numbers the scene's changes; for the HTTP server's thread.
+    """Numbers of the scene's changes; for the HTTP server's thread.
 
-    The first number is drawn by lot: a page that outlives the bridge takes no other scene for the one it has.
+    The first number is random: a page that outlives the bridge does not mistake another scene for its own.
 
     Args:
-        make: the scene now.
+        make: returns the scene of now.
     """
 
     def __init__(self, make: Callable[[], SceneView]) -> None:
         self._make = make
         self._first = secrets.randbits(31)
         self._scene: SceneView | None = None
-        self._looked = CachedValue(self.look, 2.0)
+        self._cached = CachedValue(self.current, 2.0)
 
-    def look(self) -> SceneView:
-        """The scene as it is."""
+    def current(self) -> SceneView:
+        """Return the scene of now, with its number."""
         now, before = self._make(), self._scene
         revision = self._first if before is None else before.revision
         if before is not None and replace(now, revision=revision) != before:
@@ -42,24 +40,24 @@ class SceneRevisions:
         return self._scene
 
     def revision(self) -> int:
-        """Of the scene as it was at most half a second ago."""
-        self._looked.get()
+        """Return the number of the scene at most half a second ago."""
+        self._cached.get()
         return 0 if self._scene is None else self._scene.revision
 
 
-def scene_router(book: SceneRevisions, glb: Callable[[], bytes | None]) -> APIRouter:
-    """``/api/v1/scene``.
+def scene_router(scene: SceneRevisions, glb: Callable[[], bytes | None]) -> APIRouter:
+    """Return the routes ``/api/v1/scene``.
 
     Args:
-        book: the scene.
-        glb: the geometry that the renderer draws, None while it cannot be had.
+        scene: the scene with its revisions.
+        glb: returns the geometry that the renderer draws, None while it is not available.
     """
     router = APIRouter(prefix="/api/v1", tags=["bridge"])
 
     @router.get("/scene", operation_id="get_scene")
     async def get_scene() -> SceneView:
-        """What stands in the world: rooms, actors, cameras, gates, obstacles."""
-        return book.look()
+        """Return the scene: rooms, actors, cameras, gates, obstacles."""
+        return scene.current()
 
     @router.get(
         "/scene/model.glb",
@@ -68,10 +66,10 @@ def scene_router(book: SceneRevisions, glb: Callable[[], bytes | None]) -> APIRo
         responses={200: {"content": {"model/gltf-binary": {}}}, 404: {"model": ErrorOut}},
     )
     async def get_scene_model() -> Response:
-        """The geometry that the renderer draws, as glTF for browsers."""
+        """Return the geometry that the renderer draws, as glTF for browsers."""
         model = glb()
         if model is None:
-            raise HTTPException(404, "no renderer draws a scene that comes with the bridge, or it is not made yet")
+            raise HTTPException(404, "no renderer draws a shipped scene, or its geometry is not ready yet")
         return Response(model, media_type="model/gltf-binary")
 
     return router

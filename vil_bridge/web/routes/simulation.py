@@ -1,4 +1,4 @@
-"""Time of a simulation over REST: pause, step, speed."""
+"""Routes of simulated time: pause, step, speed."""
 
 from __future__ import annotations
 
@@ -21,48 +21,48 @@ _REFUSED: Final[dict[int | str, dict[str, Any]]] = {
 
 
 class SimulationControl(Protocol):
-    """Whoever sets the clock. Both setters raise ValueError, saying why, when they cannot."""
+    """Control of the simulation clock. Both setters raise ValueError with the reason."""
 
     def state(self) -> SimulationView:
-        """How time passes."""
+        """Return the state of simulated time."""
         ...
 
     def set_pace(self, *, paused: bool | None = None, speed: float | None = None) -> None:
-        """Pause, go on, change the speed."""
+        """Pause, resume, or change the speed."""
         ...
 
     def step(self, duration_ns: int) -> None:
-        """Let a paused world go on for a while."""
+        """Advance a paused world by a duration."""
         ...
 
 
 class PaceBody(Body):
-    """A change of pace: what is absent stays."""
+    """Change of pace: absent values stay."""
 
-    paused: bool | None = Field(default=None, description="True = time stands.")
+    paused: bool | None = Field(default=None, description="True = time is paused.")
     speed: Annotated[float, Field(ge=0.01, le=100)] | None = Field(
         default=None, description="Simulated seconds per second, at the most."
     )
 
 
 class StepBody(Body):
-    """How far a paused world goes on."""
+    """Duration by which a paused world advances."""
 
     seconds: float = Field(gt=0, le=3600, description="Simulated seconds.")
 
 
 def simulation_router(timed: SimulationControl) -> APIRouter:
-    """``/api/v1/simulation``: GET says how time passes, PATCH changes it, POST ``step`` goes on for a while."""
+    """Return the routes ``/api/v1/simulation``: GET reads, PATCH changes the pace, POST ``step`` advances."""
     router = APIRouter(prefix="/api/v1/simulation", tags=["simulation"])
 
     @router.get("", operation_id="get_simulation")
     async def get_simulation() -> SimulationView:
-        """How time passes."""
+        """Return the state of simulated time."""
         return timed.state()
 
     @router.patch("", operation_id="patch_simulation", responses=_REFUSED, openapi_extra=takes(PaceBody))
     async def patch_simulation(request: Request) -> SimulationView:
-        """Pause, go on, or change the speed."""
+        """Pause, resume, or change the speed."""
         body = await read_body(request, PaceBody)
         try:
             timed.set_pace(paused=body.paused, speed=body.speed)
@@ -72,7 +72,7 @@ def simulation_router(timed: SimulationControl) -> APIRouter:
 
     @router.post("/step", operation_id="step_simulation", responses=_REFUSED, openapi_extra=takes(StepBody))
     async def step_simulation(request: Request) -> SimulationView:
-        """Let a paused world go on for a while; time stands again afterwards."""
+        """Advance a paused world by a duration; it is paused again afterwards."""
         body = await read_body(request, StepBody)
         try:
             timed.step(round(body.seconds * _NS_PER_S))

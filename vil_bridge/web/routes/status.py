@@ -1,4 +1,4 @@
-"""The REST routes: each reads one snapshot and answers a part of it."""
+"""Routes of the status: each answers with a part of one snapshot."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ Preview = Callable[[str], bytes | None]
 
 
 def api_router(snapshot: Snapshot, preview: Preview) -> APIRouter:
-    """Everything under ``/api/v1``."""
+    """Return the routes of the status under ``/api/v1``."""
     router = APIRouter(prefix="/api/v1", tags=["bridge"])
 
     @router.get("/status", operation_id="get_status", response_model=BridgeSnapshot)
     async def get_status() -> Response:
-        """The whole bridge."""
+        """Return the status of the whole bridge."""
         return Response(status_json(snapshot()), media_type="application/json")
 
     add_section(router, "sources", SourceView, lambda: snapshot().sources)
@@ -59,7 +59,7 @@ def api_router(snapshot: Snapshot, preview: Preview) -> APIRouter:
         responses={200: {"content": {"image/jpeg": {}}}, 404: {"model": ErrorOut}},
     )
     async def get_preview(name: str) -> Response:
-        """The camera's newest picture."""
+        """Return the camera's newest picture."""
         _named("cameras", name, snapshot().cameras)
         picture = preview(name)
         if picture is None:
@@ -70,36 +70,36 @@ def api_router(snapshot: Snapshot, preview: Preview) -> APIRouter:
 
 
 def status_json(now: BridgeSnapshot) -> bytes:
-    """The whole bridge as ``/api/v1/status`` tells it."""
+    """Return the whole bridge as ``/api/v1/status`` sends it."""
     return _text(now)
 
 
 def health_router(snapshot: Snapshot) -> APIRouter:
-    """``/healthz`` for the process and ``/readyz`` for the pipeline."""
+    """Return the routes ``/healthz`` for the process and ``/readyz`` for the pipeline."""
     router = APIRouter(tags=["health"])
 
     @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz", operation_id="get_health")
     async def get_health() -> HealthOut:
-        """The process is alive."""
+        """Answer that the process is alive."""
         return HealthOut()
 
     @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz", operation_id="get_ready", responses={503: {"model": ReadyOut}})
     async def get_ready(request: Request, response: Response) -> ReadyOut:
-        """Every camera delivers, or why not (then the status is 503); the reasons are for those who may look on."""
+        """Return the readiness of the pipeline; 503 = not ready, with the reasons for callers with the role view."""
         now = snapshot()
         response.status_code = 200 if now.ready else 503
         reasons = now.not_ready_because
         if reasons and not request.state.role.covers(Role.VIEW):
-            reasons = ("a token with the role view is told why",)
+            reasons = ("the reasons are shown to a token with the role view",)
         return ReadyOut(ready=now.ready, not_ready_because=reasons)
 
     return router
 
 
 def add_section(router: APIRouter, section: str, view: Any, read: Callable[[], Mapping[str, Any]]) -> None:
-    """``/section`` answers all its members by name, ``/section/{name}`` one of them."""
+    """Add ``/section`` with all members by name, and ``/section/{name}`` with one of them."""
     by_name: Any = GenericAlias(dict, (str, view))
 
     @router.get(f"/{section}", operation_id=f"get_{section}", response_model=by_name)
@@ -132,5 +132,5 @@ def _text(value: object) -> bytes:
 
 
 def _plain(value: object) -> object:
-    """Facts about peers may hold NumPy scalars or anything else; text is better than a failed answer."""
+    """Convert a NumPy scalar, or anything else into text, rather than fail the answer."""
     return value.item() if isinstance(value, np.generic) else str(value)

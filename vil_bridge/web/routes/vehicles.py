@@ -1,4 +1,4 @@
-"""Simulated vehicles over REST: how they are, and commands to them."""
+"""Routes of simulated vehicles: state and commands."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ _REFUSED: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-def vehicles_router(desk: VehicleCommandBus) -> APIRouter:
-    """``/api/v1/vehicles``: GET says how they are, POST ``NAME/command`` flies one."""
+def vehicles_router(commands: VehicleCommandBus) -> APIRouter:
+    """Return the routes ``/api/v1/vehicles``: GET reads states, POST ``NAME/command`` commands one."""
     router = APIRouter(prefix="/api/v1/vehicles", tags=["vehicles"])
 
     @router.get("", operation_id="get_vehicles")
     async def get_vehicles() -> list[str]:
-        """Names of the simulated vehicles."""
-        return desk.names()
+        """Return the names of the simulated vehicles."""
+        return commands.names()
 
     @router.get("/{name}", operation_id="get_vehicle", responses=_UNKNOWN)
     async def get_vehicle(name: str) -> VehicleState:
-        """One vehicle now."""
-        return _state(desk, name)
+        """Return the state of one vehicle."""
+        return _state(commands, name)
 
     @router.post(
         "/{name}/command", operation_id="command_vehicle", responses=_REFUSED, openapi_extra=takes(CommandBody)
     )
     async def command_vehicle(name: str, request: Request) -> VehicleState:
-        """Command a vehicle; the answer is its state as the command found it."""
+        """Command a vehicle; return its state before the command."""
         body = await read_body(request, CommandBody)
-        state = _state(desk, name)
+        state = _state(commands, name)
         try:
-            desk.command(VehicleCommand(name, body.action, body.mode, body.values, body.t_ns))
+            commands.command(VehicleCommand(name, body.action, body.mode, body.values, body.t_ns))
         except KeyError:
-            raise _unknown(desk, name) from None
+            raise _unknown(commands, name) from None
         except ValueRefused as exc:
             raise HTTPException(422, str(exc)) from None
         except ValueError as exc:
@@ -57,13 +57,13 @@ def vehicles_router(desk: VehicleCommandBus) -> APIRouter:
     return router
 
 
-def _state(desk: VehicleCommandBus, name: str) -> VehicleState:
+def _state(commands: VehicleCommandBus, name: str) -> VehicleState:
     try:
-        return desk.state(name)
+        return commands.state(name)
     except KeyError:
-        raise _unknown(desk, name) from None
+        raise _unknown(commands, name) from None
 
 
-def _unknown(desk: VehicleCommandBus, name: str) -> HTTPException:
-    known = ", ".join(desk.names()[:20]) or "none"
+def _unknown(commands: VehicleCommandBus, name: str) -> HTTPException:
+    known = ", ".join(commands.names()[:20]) or "none"
     return HTTPException(404, f"no simulated vehicle is named {name!r}; known: {known}")

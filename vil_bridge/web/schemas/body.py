@@ -8,12 +8,12 @@ __all__ = ["Body", "problems_of"]
 
 
 class Body(BaseModel):
-    """A body as JSON: no unknown keys, no conversions, no numbers that are not finite."""
+    """Body as JSON: no unknown keys, no conversions, no numbers that are not finite."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
 def problems_of(exc: ValidationError, whole: str) -> str:
-    """The first few problems, each with its place; ``whole`` = the name of the place of all."""
+    """Return the first few problems, each with its place; ``whole`` = the place of the whole body."""
     problems = [f"{'.'.join(map(str, e['loc'])) or whole}: {e['msg']}" for e in exc.errors(include_url=False)]
     return "; ".join(problems[:8])

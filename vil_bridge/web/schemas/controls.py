@@ -1,4 +1,4 @@
-"""What people may change in a running bridge, beside light and time: mounts, faults, obstacles, the configuration."""
+"""Bodies and port of the controls: mounts, faults, obstacles, the configuration."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PropView:
 
 @dataclass(frozen=True, slots=True)
 class ReloadView:
-    """What reading the configuration again did, as dotted paths of its keys.
+    """Result of reading the configuration again, as dotted paths of its keys.
 
     Attributes:
         applied: changed, and in force. needs_restart: changed in the file, not in force before a restart.
@@ -52,13 +52,13 @@ class ReloadView:
 
 
 class Controls(Protocol):
-    """Whoever changes the bridge; called by the HTTP server's thread, returns within milliseconds.
+    """Port to the running bridge; called by the HTTP server's thread, returns within milliseconds.
 
-    Unknown names raise KeyError; what cannot be done raises ValueError, saying why (ValueRefused: a number is wrong).
+    Unknown names raise KeyError; a refused change raises ValueError with the reason (ValueRefused: a wrong number).
     """
 
     def mount(self, camera: str) -> MountView:
-        """Where a camera sits."""
+        """Return the mount of a camera."""
         ...
 
     def set_mount(self, camera: str, mount: MountView) -> None:
@@ -74,19 +74,19 @@ class Controls(Protocol):
         ...
 
     def props(self) -> Mapping[str, PropView]:
-        """Obstacles by name."""
+        """Return the obstacles by name."""
         ...
 
     def set_prop(self, name: str, prop: PropView) -> PropView:
-        """Put an obstacle into the world, or move it; returns it as it stands there."""
+        """Add an obstacle to the world, or move it; return its drawn state."""
         ...
 
     def remove_prop(self, name: str) -> None:
-        """Take it away."""
+        """Remove an obstacle."""
         ...
 
     def effective(self) -> dict[str, Any]:
-        """The configuration in force, with every default and override."""
+        """Return the configuration in force, with every default and override."""
         ...
 
     def reload(self) -> ReloadView:

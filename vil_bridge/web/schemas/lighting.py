@@ -19,7 +19,7 @@ _Light = Annotated[float, Field(ge=0, le=10_000)]
 class LampBody(Body):
     """Factors of a lamp's own light."""
 
-    power: _Light = Field(default=1.0, description="Brightness: 0 = off, 1 = as the scene has it.")
+    power: _Light = Field(default=1.0, description="Brightness: 0 = off, 1 = the scene's default.")
     colour: tuple[_Light, _Light, _Light] = Field(default=(1.0, 1.0, 1.0), description="Linear red, green, blue.")
 
 
@@ -42,7 +42,7 @@ class LightingPatch(Body):
 
     time_of_day_h: Annotated[float, Field(ge=0, le=24)] | None = Field(default=None, description="As in the whole.")
     lamps: dict[_LampName, LampBody | None] = Field(
-        default={}, max_length=_MAX_LAMPS, description="Changed lamps; null = as the scene has it."
+        default={}, max_length=_MAX_LAMPS, description="Changed lamps; null = the scene's default."
     )
 
 

@@ -21,7 +21,7 @@ _Key = tuple[str, str]
 
 
 class PreviewWish(Body):
-    """One camera's pictures."""
+    """Pictures of one camera."""
 
     camera: str = Field(min_length=1, max_length=80)
     variant: Literal["compensated", "raw"] = "compensated"
@@ -29,7 +29,7 @@ class PreviewWish(Body):
 
 
 class Subscription(Body):
-    """What a client wants from now on."""
+    """Subscription of a client, which replaces the previous one."""
 
     poses_hz: Annotated[float, Field(ge=0, le=_POSES_HZ)] = 0.0
     previews: Annotated[list[PreviewWish], Field(max_length=_MOST_PREVIEWS)] = Field(default=[])

@@ -13,21 +13,21 @@ __all__ = []
 
 
 class WhoOut(BaseModel):
-    """Who asks."""
+    """Role of the caller."""
 
-    role: Role = Field(description="What the caller may do.")
-    token_required: bool = Field(description="False = whoever reaches this address may do everything.")
-    insecure: bool = Field(description="True = others can reach this address, and nothing asks them who they are.")
+    role: Role = Field(description="Role of the caller.")
+    token_required: bool = Field(description="False = every caller may do everything.")
+    insecure: bool = Field(description="True = others can reach this address without any authentication.")
 
 
 class LinkBody(Body):
-    """Whom a link is for."""
+    """Role of a new link."""
 
-    role: Literal["view", "control"] = Field(default="view", description="What its user may do.")
+    role: Literal["view", "control"] = Field(default="view", description="Role of its user.")
 
 
 class LinkOut(BaseModel):
-    """A link that logs one browser in."""
+    """Link that logs one browser in."""
 
     path: str = Field(description="Relative to the status page's address; works once.")
     expires_s: float = Field(description="For how long, seconds.")

@@ -10,7 +10,7 @@ __all__ = ["RecordingView", "Recordings", "ReplayView", "StoredView"]
 
 @dataclass(frozen=True, slots=True)
 class RecordingView:
-    """How a recording goes, or the last one went.
+    """State of the recording, or of the last one.
 
     Attributes:
         state: idle, recording or failed.
@@ -29,7 +29,7 @@ class RecordingView:
 
 @dataclass(frozen=True, slots=True)
 class StoredView:
-    """A file of the folder.
+    """File of the folder.
 
     Attributes:
         readable: it can be replayed. truncated: its end is missing, since the bridge was killed or the disk full.
@@ -46,7 +46,7 @@ class StoredView:
 
 @dataclass(frozen=True, slots=True)
 class ReplayView:
-    """How a replay goes, or the last one went.
+    """State of the replay, or of the last one.
 
     Attributes:
         state: idle, playing, done or failed.
@@ -64,17 +64,17 @@ class ReplayView:
 
 
 class Recordings(Protocol):
-    """Whoever records and replays. Asked in threads of the HTTP server, where a call may take a second.
+    """Port to the recorder and the player; called in threads of the HTTP server, for up to a second.
 
-    What cannot be done raises RecordingError, saying why; unknown files raise KeyError.
+    A refused command raises RecordingError with the reason; unknown files raise KeyError.
     """
 
     def recording(self) -> RecordingView:
-        """How it goes."""
+        """Return the state of the recording."""
         ...
 
     def start(self, name: str | None) -> None:
-        """Begin to record, into the folder of recordings; None = named after the time."""
+        """Start a recording in the folder of recordings; None = named after the time."""
         ...
 
     def stop(self) -> None:
@@ -82,7 +82,7 @@ class Recordings(Protocol):
         ...
 
     def stored(self) -> list[StoredView]:
-        """Files of the folder, the newest first."""
+        """Return the files of the folder, the newest first."""
         ...
 
     def opened(self, name: str) -> IO[bytes]:
@@ -90,17 +90,17 @@ class Recordings(Protocol):
         ...
 
     def report(self, name: str) -> bytes:
-        """Where the time of every frame of a file went, as a page of HTML; takes minutes for hours."""
+        """Return the report of a file, as a page of HTML; takes minutes for a recording of hours."""
         ...
 
     def replay(self) -> ReplayView:
-        """How it goes."""
+        """Return the state of the replay."""
         ...
 
     def play(self, name: str, rate: float, loop: bool) -> None:
-        """Let a recording take the place of the live sources that it holds."""
+        """Replace live sources by the recorded ones."""
         ...
 
     def stop_replay(self) -> None:
-        """Back to the live sources."""
+        """Return to the live sources."""
         ...

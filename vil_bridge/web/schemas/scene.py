@@ -107,7 +107,7 @@ class SceneProp:
 
     @classmethod
     def of(cls, name: str, prop: PropView) -> SceneProp:
-        """From what the controls say."""
+        """Return the obstacle of the controls under its name."""
         return cls(name, prop.p_m, prop.q_xyzw, prop.size_m, prop.prefab)
 
 
@@ -118,7 +118,7 @@ class SceneView:
     Attributes:
         revision: rises with every change; the live feed's poses carry it.
         actors: in the order in which the live feed counts them.
-        model: relative address of the geometry that the renderer draws; None = it cannot be had.
+        model: relative address of the geometry that the renderer draws; None = it is not available.
     """
 
     name: str
@@ -132,12 +132,12 @@ class SceneView:
 
 
 def three(T_a_b: Transform) -> Vector:
-    """A transform's position."""
+    """Return a transform's position."""
     x, y, z = T_a_b.p_m.tolist()
     return x, y, z
 
 
 def quaternion(T_a_b: Transform) -> Quaternion:
-    """A transform's attitude."""
+    """Return a transform's attitude."""
     x, y, z, w = T_a_b.q_xyzw.tolist()
     return x, y, z, w

@@ -8,9 +8,9 @@ __all__ = ["ErrorOut"]
 
 
 class HealthOut(BaseModel):
-    """The process answers."""
+    """Answer of a live process."""
 
-    status: str = Field(default="ok", description="Always ok: a process that cannot answer says nothing.")
+    status: str = Field(default="ok", description="Always ok: a process that hangs does not answer.")
 
 
 class ReadyOut(BaseModel):
@@ -21,6 +21,6 @@ class ReadyOut(BaseModel):
 
 
 class ErrorOut(BaseModel):
-    """Why there is no answer."""
+    """Reason of a refusal or failure."""
 
     detail: str = Field(description="The reason; for an unknown name, which exist or where they are listed.")

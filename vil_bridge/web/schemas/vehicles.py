@@ -17,7 +17,7 @@ _Numbers = Annotated[list[float], Field(max_length=_MOST_VALUES)]
 
 
 class CommandBody(Body):
-    """What a pilot wants."""
+    """Command of a pilot."""
 
     action: Action = Field(default="fly", description="fly = the values; arm, disarm; reset = back to the start.")
     mode: str = Field(default="", max_length=64, description="Of the values; empty = the one in use.")
