@@ -69,7 +69,6 @@ def _benches(data: Path | None, *, quick: bool) -> dict[str, Callable[[], list[R
     from vil_bridge.tools.bench.path import bench_path
     from vil_bridge.tools.bench.prediction import bench_prediction
     from vil_bridge.tools.bench.render.table import bench_render
-    from vil_bridge.tools.bench.render.yardstick import gl_machine
     from vil_bridge.tools.bench.stream import bench_stream, warp_rows
     from vil_bridge.tools.bench.vehicles import RATIO_AT, bench_vehicles
 
