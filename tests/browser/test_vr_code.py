@@ -80,7 +80,7 @@ def test_a_human_whose_bones_nobody_told_yet_has_no_head_and_what_was_learnt_of_
     }"""
     away, told, back, fine, headless, why = in_node(HEAD + script)
     assert (away, headless) == (None, None), "the root is no head: it is at the hips"
-    assert (told, fine, why) == ("its skeleton was not told yet", "", 'its skeleton has no bone named "head"')
+    assert (told, fine, why) == ("its skeleton is not known yet", "", 'its skeleton has no bone named "head"')
     assert back == pytest.approx([1.6, 1.0], abs=1e-6)
 
 

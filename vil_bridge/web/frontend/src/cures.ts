@@ -3,9 +3,9 @@
 import type { Report } from "./status";
 
 const CURES: Record<string, string> = {
-  source: "is it switched on and streaming? `vil-bridge doctor` looks at the network, `vil-bridge discover` at what sends",
-  renderer: "is it started? `vil-bridge renderer` starts ours; a foreign one dials the ports that the configuration names",
-  output: "is the far end there? The bridge tries again by itself",
+  source: "is it switched on and streaming? Check the network with `vil-bridge doctor`, the servers with `vil-bridge discover`",
+  renderer: "is it started? `vil-bridge renderer` starts ours; another one connects to the ports of the configuration",
+  output: "is the receiver running? The bridge tries again",
 };
 
 /** A cure where one is needed; "" while all is well, and for a renderer that is too slow, whose reason has its own. */

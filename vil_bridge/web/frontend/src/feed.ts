@@ -37,7 +37,7 @@ export interface Poses {
   skeletons: SkeletonPose[];
 }
 
-/** What is told of a preview; null is unknown. */
+/** Header of a preview; null is unknown. */
 export interface PreviewHeader {
   camera: string;
   variant: Variant;
@@ -83,7 +83,7 @@ interface PosesWish {
   take: (poses: Poses) => void;
 }
 
-/** One connection for the whole page; whoever wants something says so and gets a function that ends it. */
+/** One connection for the whole page; each subscriber gets a function that ends its subscription. */
 export class LiveFeed {
   /** The newest poses, null before the first. */
   newest: Poses | null = null;
@@ -124,7 +124,7 @@ export class LiveFeed {
     return this.wish(this.previewWishes, { camera, variant, hz, take });
   }
 
-  /** Be told of the connection's state, now, at every change, and of every attempt that fails. */
+  /** Get the connection's state, now, at every change, and of every attempt that fails. */
   onState(take: (state: FeedState) => void): Release {
     this.stateTakers.add(take);
     take(this.state);
@@ -184,7 +184,7 @@ export class LiveFeed {
     }
   }
 
-  /** A network that went away without a word: browsers do not tell. */
+  /** A network that went away without a word: browsers do not report it. */
   private look(): void {
     if (this.socket?.readyState === WebSocket.CONNECTING && performance.now() - this.askedMs > SILENCE_MS) {
       this.again(); // browsers wait for minutes
@@ -200,7 +200,7 @@ export class LiveFeed {
     return !(this.sleeps && document.hidden);
   }
 
-  /** Tell the server what is wanted now, if that changed. */
+  /** Send the subscription to the server, if it changed. */
   private readonly ask = (): void => {
     if (this.socket?.readyState !== WebSocket.OPEN) return;
     const asked = JSON.stringify(this.awake() ? this.wanted() : { poses_hz: 0, previews: [] });

@@ -1,4 +1,4 @@
-// The bridge's status as REST and the updates tell it: only what the pages show. See docs/reference/rest.md.
+// The bridge's status as REST and the updates send it: only what the pages show. See docs/reference/rest.md.
 
 export interface Report {
   state: "starting" | "waiting" | "running" | "retrying" | "stopped";

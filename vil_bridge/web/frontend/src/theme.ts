@@ -5,8 +5,8 @@ const ORDER = ["system", "light", "dark"] as const;
 type Theme = (typeof ORDER)[number];
 
 function chosen(): Theme {
-  const kept = localStorage.getItem(KEY);
-  return ORDER.find((theme) => theme === kept) ?? "system";
+  const stored = localStorage.getItem(KEY);
+  return ORDER.find((theme) => theme === stored) ?? "system";
 }
 
 /** Let the button switch between system, light and dark; `changed` hears of every change of colours. */
@@ -25,7 +25,7 @@ export function startTheme(button: HTMLButtonElement, changed: () => void): void
   apply(chosen());
 }
 
-/** A colour of the style sheet as it is now, for canvases. */
+/** A colour of the style sheet for canvases. */
 export function colour(name: string): string {
   const probe = document.createElement("i");
   probe.style.color = `var(--${name})`;

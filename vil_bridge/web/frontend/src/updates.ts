@@ -74,7 +74,7 @@ export class Updates {
   }
 }
 
-/** Why the bridge refuses a stream, in its own words; "" where it does not. An EventSource does not tell. */
+/** Why the bridge refuses a stream, in its own words; "" where it does not. An EventSource does not report it. */
 async function refusalOf(path: string): Promise<string> {
   try {
     const answer = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS) });

@@ -113,7 +113,7 @@ class Wearer {
     this.draw();
   }
 
-  /** Whose head nobody else tracks begins at the stated place. */
+  /** A head without tracking begins at the stated place. */
   private stand(): void {
     if (this.head !== null || this.space.settled) return;
     const { x_m, y_m, yaw_rad } = this.setup.place;

@@ -26,14 +26,14 @@ export class Controls {
     host.append(...this.groups.map((group) => group.node));
     this.recorder.node.open = true;
     this.setLocked(true);
-    setText(role, "locked until the bridge says who you are");
+    setText(role, "locked until the bridge reports your role");
   }
 
   setRole(who: Whoami): void {
     const may = who.role === "control";
     this.setLocked(!may);
-    const open = who.insecure ? "; anybody on this network may, since the bridge was started with --insecure" : "";
-    setText(this.role, may ? `you may change things${open}` : "you may look: only a page opened with the control token changes things");
+    const open = who.insecure ? ", as can everybody on this network: the bridge was started with --insecure" : "";
+    setText(this.role, may ? `You can change things${open}.` : "View only. Open the page with the control token to change things.");
   }
 
   /** After the connection came back. */

@@ -5,7 +5,7 @@ import { element, setClass, setText } from "../dom";
 
 export class Group {
   readonly node = element("details", "group");
-  /** What the group is about, in a few words beside its title. */
+  /** What the group is about, in a few words after its title. */
   readonly brief = element("small");
   protected readonly body = element("fieldset");
   private readonly answer = element("p", "answer");
@@ -28,7 +28,7 @@ export class Group {
     this.body.disabled = locked;
   }
 
-  /** Ask anew: another bridge may have answered before. */
+  /** Ask again: another bridge may have answered before. */
   refresh(): void {
     this.say("");
     if (this.node.open) this.opened();

@@ -22,14 +22,14 @@ export class Light extends Group {
   constructor() {
     super("Light", () => void this.attempt(() => this.load()));
     const hour = numberInput(12, { min: 0, max: 24, step: 0.25 });
-    this.form([field("Time of day", hour, "h"), submit("Set"), this.button("As in the scene", () => this.set({ time_of_day_h: null }))], () =>
+    this.form([field("Time of day", hour, "h"), submit("Set"), this.button("Scene default", () => this.set({ time_of_day_h: null }))], () =>
       this.set({ time_of_day_h: valueOf(hour) }),
     );
-    const lamp = textInput("as the scene names it");
+    const lamp = textInput("name in the scene");
     lamp.setAttribute("list", this.names.id);
     lamp.required = true;
     const power = numberInput(0, { min: 0, max: 10_000 });
-    this.form([field("Lamp", lamp), field("power", power, "×"), submit("Set"), this.button("As in the scene", () => this.reset(lamp))], () =>
+    this.form([field("Lamp", lamp), field("power", power, "×"), submit("Set"), this.button("Scene default", () => this.reset(lamp))], () =>
       this.set({ lamps: { [lamp.value]: { power: valueOf(power) } } }),
     );
     this.body.append(this.names, this.facts);
@@ -50,8 +50,8 @@ export class Light extends Group {
   }
 
   private tell({ time_of_day_h, lamps }: Lighting): void {
-    const sun = time_of_day_h === null ? "The sun stands as the scene has it" : `The sun stands as at ${number(time_of_day_h, "h", 2)}`;
+    const sun = time_of_day_h === null ? "Sun: scene default." : `Sun: as at ${number(time_of_day_h, "h", 2)}.`;
     const changed = Object.entries(lamps).map(([name, { power }]) => `${name} × ${power}`);
-    setText(this.facts, `${sun}; ${changed.length > 0 ? `changed lamps: ${changed.join(", ")}` : "no lamp is changed"}.`);
+    setText(this.facts, `${sun} Lamps: ${changed.length > 0 ? changed.join(", ") : "no changes"}.`);
   }
 }

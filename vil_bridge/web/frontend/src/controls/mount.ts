@@ -22,7 +22,7 @@ export class Mount extends Group {
     const rows = [element("div", "row"), element("div", "row"), element("div", "row")] as const;
     rows[0].append(field("Camera", this.camera));
     AXES.forEach(([label, unit], i) => rows[i < 3 ? 1 : 2].append(field(label, this.inputs[i]!, unit)));
-    this.body.append(...rows, element("p", "quiet", "In the carrier's axes; pitch is positive downwards. Holds from the next picture on, until the bridge restarts."));
+    this.body.append(...rows, element("p", "quiet", "In the carrier's axes; pitch is positive downwards. Applies from the next picture until the bridge restarts."));
     this.camera.addEventListener("change", () => void this.load());
     this.inputs.forEach((input, i) => {
       input.disabled = true; // until the mount is known: its values would overwrite an edit
@@ -65,7 +65,7 @@ export class Mount extends Group {
     if (this.mount === null) return "";
     const { validity, valueAsNumber: value } = this.inputs[edited]!;
     if (validity.badInput || validity.valueMissing || validity.rangeUnderflow || validity.rangeOverflow) {
-      throw new ApiError(422, "Metres and degrees are numbers; angles lie between -180 and 180.");
+      throw new ApiError(422, "Give metres and degrees as numbers, angles between -180 and 180.");
     }
     const { p_m, q_xyzw } = this.mount;
     const place = [...p_m, ...toYpr(q_xyzw)];

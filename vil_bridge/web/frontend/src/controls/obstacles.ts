@@ -22,13 +22,13 @@ export class Obstacles extends Group {
   private readonly size = [0.5, 0.5, 2].map((value) => numberInput(value, { min: 0.001, step: "any" }));
   private readonly yaw = numberInput(0, { min: -180, max: 180, step: "any" });
   private readonly list = element("ul", "files");
-  private readonly empty = element("p", "empty", "No obstacle yet: name one and put it into the world.");
+  private readonly empty = element("p", "empty", "No obstacle yet. Name one and add it to the world.");
 
   constructor() {
     super("Obstacles", () => void this.attempt(() => this.load()));
     this.name.required = true;
     this.name.maxLength = 64;
-    this.name.title = "a name of lower-case letters, digits, _ and -, beginning with a letter";
+    this.name.title = "Name: lower-case letters, digits, _ and -, beginning with a letter.";
     const axes = (inputs: HTMLInputElement[], what: string): Node[] => inputs.map((input, i) => field(`${what} ${"xyz"[i]}`, input, "m"));
     this.form(
       [field("Name", this.name), field("Model", this.prefab), ...axes(this.place, "at"), field("yaw", this.yaw, "°"), ...axes(this.size, "size"), submit("Put")],
@@ -50,7 +50,7 @@ export class Obstacles extends Group {
 
   private makeItem(name: string): HTMLElement {
     const item = element("li");
-    const remove = this.button("Take away", async () => {
+    const remove = this.button("Remove", async () => {
       await ask("DELETE", `props/${part(name)}`);
       await this.load();
     });

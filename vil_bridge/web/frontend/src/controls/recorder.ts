@@ -44,11 +44,11 @@ export class Recorder extends Group {
     const recording = await ask<Recording>("DELETE", "recording", undefined, CLOSING_MS);
     this.show(recording);
     this.closed();
-    return "The file is closed; it is under Replay.";
+    return "The file is closed. Find it under Replay.";
   }
 }
 
-/** Opens beside the page, which goes on: the report of an hour takes minutes. */
+/** A link that opens a new tab: the report of an hour takes minutes. */
 function reportLink(text: string): HTMLAnchorElement {
   return Object.assign(element("a", "", text), { target: "_blank", rel: "noopener" });
 }
@@ -59,8 +59,8 @@ function leadTo(link: HTMLAnchorElement, name: string): void {
 }
 
 function words(recording: Recording): string {
-  if (recording.state === "failed") return `The recording failed: ${recording.reason}. What was written until then can be read.`;
-  if (recording.state === "idle") return "Everything that comes in and goes out is written into one file, until you stop it.";
+  if (recording.state === "failed") return `The recording failed: ${recording.reason}. The part written before can be read.`;
+  if (recording.state === "idle") return "Records all inputs and outputs into one file, until you stop it.";
   const { file, seconds, messages, lost } = recording;
   return `${file}: ${duration(seconds)}, ${bytes(recording.bytes)}, ${count(messages)} messages, lost: ${counters(lost) || "none"}`;
 }
@@ -99,7 +99,7 @@ export class Player extends Group {
     const { name } = file;
     const item = element("li");
     const link = Object.assign(element("a", "strong", name), { href: `api/v1/recordings/${part(name)}`, download: name });
-    const whole = file.truncated ? `${duration(file.duration_s)} up to where it was cut off` : duration(file.duration_s);
+    const whole = file.truncated ? `${duration(file.duration_s)} up to its end, which is missing` : duration(file.duration_s);
     const about = file.readable ? whole : `cannot be read: ${file.reason}`;
     item.append(link, element("span", "quiet", `${about}, ${bytes(file.bytes)}`));
     if (file.readable) {
@@ -139,10 +139,10 @@ export class Player extends Group {
     if (playing) {
       this.progress.max = replay.duration_s;
       this.progress.value = replay.position_s;
-      setText(this.facts, `${clock(replay.position_s)} of ${clock(replay.duration_s)}; live events of the recorded sources are held back meanwhile.`);
+      setText(this.facts, `${clock(replay.position_s)} of ${clock(replay.duration_s)}; live events of the recorded sources are held back.`);
     } else {
       const done = replay.state === "done" ? `${replay.file} was played to its end. ` : "";
-      setText(this.facts, replay.state === "failed" ? `The replay failed: ${replay.reason}` : `${done}While a recording plays, it takes the place of the live sources.`);
+      setText(this.facts, replay.state === "failed" ? `The replay failed: ${replay.reason}` : `${done}During a replay, recorded sources replace the live ones.`);
     }
   }
 }

@@ -7,7 +7,7 @@ import type { Simulation } from "../status";
 import { field, Group, numberInput, submit, valueOf } from "./group";
 
 export class Time extends Group {
-  private readonly real = element("p", "empty", "Time is real here. With simulation: {clock: simulated} in the configuration it can be paused, stepped and sped up.");
+  private readonly real = element("p", "empty", "Time is real. To pause, step and speed it up, set simulation: {clock: simulated} in the configuration.");
   private readonly parts = element("div");
   private readonly toggle = this.button("Pause", () => this.set({ paused: !this.paused }));
   private paused = false;
@@ -32,7 +32,7 @@ export class Time extends Group {
     this.parts.hidden = simulation === null;
     setText(this.brief, simulation === null ? "real" : pace(simulation));
     this.paused = simulation?.paused ?? false;
-    setText(this.toggle, this.paused ? "Go on" : "Pause");
+    setText(this.toggle, this.paused ? "Resume" : "Pause");
   }
 
   private async set(change: { paused?: boolean; speed?: number }): Promise<void> {

@@ -20,7 +20,7 @@ function since(report: Report, now: Status): string {
 /** Why a component is as it is, what helps, and what it has counted. */
 function words(kind: string, report: Report): string {
   const { replay, injected } = report.facts;
-  const played = typeof replay === "string" ? `replays ${replay}; what comes in live is held back` : "";
+  const played = typeof replay === "string" ? `replays ${replay}; live events are held back` : "";
   const parts = [report.reason, cure(kind, report), played, injected ? `injected faults: ${String(injected)}` : "", counters(report.counters)];
   if (allFacts.checked) parts.push(facts(report.facts));
   if (report.last_error && report.last_error !== report.reason) parts.push(`last error: ${report.last_error}`);

@@ -10,7 +10,7 @@ const CLASSES: Record<LogEntry["level"], string> = { info: "", warning: "fair", 
 
 export class Log {
   private readonly list = element("ol", "log");
-  private readonly empty = element("p", "empty", "Nothing of that level has happened yet; changes of state, warnings and faults appear here by themselves.");
+  private readonly empty = element("p", "empty", "No event of this level yet. State changes, warnings and faults appear here.");
   private readonly level = element("select");
   private entries: LogEntry[] = [];
 
@@ -25,7 +25,7 @@ export class Log {
     this.showAll();
   }
 
-  /** A new connection, perhaps to a bridge that was started again, tells everything from the beginning. */
+  /** A new connection, perhaps to a bridge that was started again, sends everything from the beginning. */
   restart(): void {
     this.entries = [];
     this.showAll();

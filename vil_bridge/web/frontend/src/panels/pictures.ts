@@ -1,4 +1,4 @@
-// What the vehicle sees: of the chosen camera, or of all, the picture as rendered beside the one that goes out.
+// What the vehicle sees: of the chosen camera, or of all, the picture as rendered next to the one that is sent.
 
 import { byId, element, setText } from "../dom";
 import type { LiveFeed, Variant } from "../feed";
@@ -37,7 +37,7 @@ export class Pictures {
     byId("pictures-empty").hidden = cameras.length > 0;
     const before = kinds(this.cameras);
     this.cameras = cameras;
-    if (kinds(cameras) === before) return; // a moved mount takes nobody's focus
+    if (kinds(cameras) === before) return; // a moved mount does not take the focus
     const names = cameras.map((camera) => camera.name);
     if (this.chosen === null || !(names.includes(this.chosen) || (this.chosen === ALL && names.length > 1))) {
       this.chosen = first;

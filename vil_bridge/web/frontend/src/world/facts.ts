@@ -95,7 +95,7 @@ export class SceneStore {
     void this.load();
   }
 
-  /** Be told of the facts, now if they are known, and at every change. */
+  /** Get the facts, now if they are known, and at every change. */
   onChange(take: (facts: SceneFacts) => void): Release {
     this.takers.add(take);
     if (this.facts !== null) take(this.facts);

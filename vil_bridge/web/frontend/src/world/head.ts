@@ -44,7 +44,7 @@ export class TrackedHead {
   /** Why a tracked body cannot say where its head is; empty = it can. */
   get lack(): string {
     if (this.fact.kind !== "human" || this.bone >= 0) return "";
-    return this.fact.skeleton === null ? "its skeleton was not told yet" : 'its skeleton has no bone named "head"';
+    return this.fact.skeleton === null ? "its skeleton is not known yet" : 'its skeleton has no bone named "head"';
   }
 
   /** Take the next pose as looking straight ahead. */
@@ -52,7 +52,7 @@ export class TrackedHead {
     this.learnt = null;
   }
 
-  /** Null while nobody knows where the head is. */
+  /** Null while the place of the head is unknown. */
   read(poses: Poses): HeadPose | null {
     if (this.lack !== "") return null; // its root is at the hips
     const actor = poses.actors.find(({ index }) => index === this.index);

@@ -4,19 +4,19 @@
 export async function whyNoHeadset(): Promise<string> {
   if (!window.isSecureContext) {
     return (
-      "Browsers give VR only to pages that come over TLS or from the same computer. " +
-      "Make certificates with `vil-bridge keys tls`, name them under http: in the configuration, and open this page by https."
+      "Browsers allow VR only for pages over TLS or from the same computer. " +
+      "Create certificates with `vil-bridge keys tls`, name them under http: in the configuration, and open this page by https."
     );
   }
   if (navigator.xr === undefined) {
-    return "This browser has no WebXR. Open this page in the headset's own browser, or in Chrome or Edge on the computer that the headset hangs on.";
+    return "This browser has no WebXR. Open this page in the headset's own browser, or in Chrome or Edge on the computer of the headset.";
   }
   try {
     if (await navigator.xr.isSessionSupported("immersive-vr")) return "";
   } catch (error) {
     return `The browser refuses WebXR: ${(error as Error).message}`;
   }
-  return "No headset is ready. Connect it and start its software; this page notices by itself.";
+  return "No headset is ready. Connect it and start its software. This page detects it.";
 }
 
 /** Open a session on the floor. Raises what the browser gives as the reason. */

@@ -17,7 +17,7 @@ export function readPalette(): Palette {
   };
 }
 
-/** Be told when the theme changes: the system's, or the one chosen on the page. */
+/** Get notice when the theme changes: the system's, or the one chosen on the page. */
 export function onTheme(take: () => void): Release {
   const system = matchMedia("(prefers-color-scheme: dark)");
   const chosen = new MutationObserver(take);

@@ -1,4 +1,4 @@
-/** What the wearer's page is set to; kept in its address, so that the link can be sent to the headset. */
+/** Settings of the wearer's page; stored in its address, so that the link can be sent to the headset. */
 
 import { byId } from "../dom";
 import { Vector3 } from "three";
@@ -71,8 +71,8 @@ export class Setup {
     this.show();
     const { x, y, z } = this.eyes_m;
     const at = ["x", "y", "facing"].map((name) => this.read(name));
-    const kept = { actor: this.actor, ...(this.actor === "" ? { at: at.join() } : { eyes: [x, y, z].join() }) };
-    history.replaceState(null, "", `?${new URLSearchParams(kept)}`);
+    const settings = { actor: this.actor, ...(this.actor === "" ? { at: at.join() } : { eyes: [x, y, z].join() }) };
+    history.replaceState(null, "", `?${new URLSearchParams(settings)}`);
   }
 }
 

@@ -32,7 +32,7 @@ export class HeadsetSpace {
   /** From the tracked head's origin to the middle between the eyes: forward, left, up. */
   readonly eyes_m = new Vector3();
 
-  /** It was put somewhere since it began anew. */
+  /** It was placed since its start. */
   settled = false;
 
   private yaw_rad = 0;
@@ -50,13 +50,13 @@ export class HeadsetSpace {
     if (this.seen.push({ ms, p: p.clone().applyQuaternion(LEVEL), q: level(q) }) > REMEMBERED) this.seen.shift();
   }
 
-  /** The headset's own space begins anew. */
+  /** The headset's own space starts again. */
   forget(): void {
     this.seen = [];
     this.settled = false;
   }
 
-  /** Take the next tracked head, or the next place, as it is. */
+  /** Take the next tracked head, or the next place, unchanged. */
   recentre(): void {
     this.settled = false;
   }
@@ -85,7 +85,7 @@ export class HeadsetSpace {
 
   /** When a pose was sent, by the page's clock. Clocks drift apart: only the ways of late count. */
   private sentMs(t_ms: number, ms: number): number {
-    if (t_ms < (this.ways.at(-1)?.t_ms ?? -Infinity)) this.ways = []; // the clock began anew
+    if (t_ms < (this.ways.at(-1)?.t_ms ?? -Infinity)) this.ways = []; // the clock started again
     this.ways = this.ways.filter((way) => way.ms > ms - LATELY_MS && way.ms - way.t_ms < ms - t_ms);
     this.ways.push({ ms, t_ms });
     const shortest = this.ways[0] ?? { ms, t_ms };

@@ -1,4 +1,4 @@
-/** The world as a three.js scene, for whoever looks at it: z up, metres. It knows no camera and no page. */
+/** The world as a three.js scene, for any viewer: z up, metres. It knows no camera and no page. */
 
 import {
   Box3,
@@ -55,7 +55,7 @@ export class Stage {
     this.scene.add(this.fixed, this.scenery);
   }
 
-  /** Put everything up anew; the newest poses have to follow. The model stays while its address does. */
+  /** Build everything again; the newest poses have to follow. The model stays while its address does. */
   build(facts: SceneFacts, palette: Palette): void {
     this.clear();
     this.facts = facts;
@@ -116,7 +116,7 @@ export class Stage {
       const model = await loadModel(url);
       if (this.modelUrl === url) this.scenery.add(model);
     } catch (error) {
-      if (this.modelUrl !== url) return false; // nobody wants it any more
+      if (this.modelUrl !== url) return false; // no viewer wants it any more
       this.modelUrl = null;
       throw error;
     }

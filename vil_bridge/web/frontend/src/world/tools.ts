@@ -51,7 +51,7 @@ export class Tools {
   /** Offer these to be followed; who is followed stays so while there. */
   setActors(names: readonly string[]): void {
     const now = this.followed.value;
-    this.followed.replaceChildren(new Option("Follow nobody", ""), ...names.map((name) => new Option(`Follow ${name}`, name)));
+    this.followed.replaceChildren(new Option("Follow no actor", ""), ...names.map((name) => new Option(`Follow ${name}`, name)));
     this.setFollowed(names.includes(now) ? now : "");
   }
 

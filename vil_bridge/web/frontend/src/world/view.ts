@@ -38,7 +38,7 @@ export class WorldView {
   private visible = false;
   private due = 0;
   private framed = false;
-  /** Everything is to be seen: nobody chose a view of his own. */
+  /** Everything is to be seen: no user chose a view. */
   private whole = true;
   private lookedMs = 0;
   private followed = "";
@@ -80,7 +80,7 @@ export class WorldView {
     this.invalidate();
   }
 
-  /** Keep an actor in the middle; "" = nobody. */
+  /** Keep an actor in the middle; "" = none. */
   follow(name: string): void {
     this.followed = name;
     if (name !== "") this.whole = false;
