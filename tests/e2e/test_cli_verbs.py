@@ -138,7 +138,7 @@ def test_a_port_that_another_has_is_named_with_its_place_and_the_cure(section: s
     assert done.returncode not in (0, 1)
     assert place in done.stderr
     assert done.stderr.count("Address already in use") == 1
-    assert "is another bridge running? `vil-bridge doctor CONFIG` names who has it" in done.stderr
+    assert "is another bridge running? `vil-bridge doctor CONFIG` names the program that has it" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -68,7 +68,7 @@ async def _what_cannot_be_reported(web: httpx.AsyncClient, folder: Path) -> None
     (folder / "recordings" / "bad.mcap").write_bytes(b"\x89MCAP0\r\nnothing")
     bad = await web.get(REPORT.format("bad"))
     assert bad.status_code == 409
-    assert "is no recording of a VIL Bridge" in bad.json()["detail"]
+    assert "is not a recording of a VIL Bridge" in bad.json()["detail"]
     for name in ("x" * 300, "%2e%2e%2fflight"):
         for path in (REPORT.format(name), f"/api/v1/recordings/{name}"):
             assert (await web.get(path)).status_code == 404, path

@@ -187,7 +187,7 @@ async def test_a_pair_is_never_torn_apart() -> None:
     bridge = build(BRIDGE % PAIR)
     preferences = {name: path.preference(bridge.context.config) for name, path in bridge.context.cameras.items()}
     close(bridge)
-    assert (preferences["front_right"].beside, preferences["front"].beside) == ("front", "")
+    assert (preferences["front_right"].stereo_left, preferences["front"].stereo_left) == ("front", "")
     cost_ns = {"a": 8e6, "b": 8e6}
     assigner = Assigner(preferences)
     homes = []

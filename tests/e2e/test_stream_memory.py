@@ -208,7 +208,7 @@ def test_a_bridge_without_such_memory_sends_the_picture_itself(monkeypatch: pyte
     def no_memory(*_: object) -> RingWriter:
         raise OSError("not here")
 
-    monkeypatch.setattr("vil_bridge.outputs.stream.shared_memory.RingWriter", no_memory)
+    monkeypatch.setattr("vil_bridge.outputs.stream.encoded_picture.RingWriter", no_memory)
     with (
         StreamRig() as rig,
         rig.playing(SMALL),

@@ -11,5 +11,5 @@ from vil_bridge.pipeline import frame_ledger as ledger
 _FRAMES = 500
 
 if __name__ == "__main__":
-    ledger.KEPT_FRAMES = _FRAMES  # type: ignore[misc]
+    ledger.RETAINED_FRAMES = _FRAMES  # type: ignore[misc]
     main()

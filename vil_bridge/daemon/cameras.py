@@ -103,7 +103,7 @@ class CameraRunner:
             self.config.by_load,
             self.camera.rate_hz,
             model.width_px * model.height_px * len(self.camera.modalities),
-            beside=bridge.left_of(self.camera.name),
+            stereo_left=bridge.left_of(self.camera.name),
         )
 
     def _details(self, bridge: BridgeConfig) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What outputs have in common that send pictures and measured poses to other middleware."""
+"""Common parts of outputs that send pictures and measured poses to other middleware."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN: Final = (str(Modality.RGB), str(Modality.GRAY))
 
 
 class SenderConfig(OutputConfigBase):
-    """How pictures look and how often poses are sent."""
+    """Form of the pictures and rate of the poses."""
 
     variant: Literal["compensated", "raw"] | None = Field(
         default=None, description="compensated to the newest pose, or raw as rendered; none = the first that exists."
@@ -34,11 +34,11 @@ class SenderConfig(OutputConfigBase):
 
 
 class OpenSink(SinkThread):
-    """A camera's thread that wants pictures only while its output can send them to somebody.
+    """Thread of a camera that takes pictures only while its output can send them.
 
     Args:
         kind: modality and variant that it takes.
-        open_: whether anything comes of a picture now; asked by the camera's relay.
+        open_: returns True while a picture would be sent; called by the camera's relay.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class OpenSink(SinkThread):
         self._open = open_
 
     def wanted(self, modality: str, variant: str) -> bool:
-        """Whether this kind of picture is sent to anybody."""
+        """Return True when this kind of picture is sent and somebody receives it."""
         return super().wanted(modality, variant) and self._open()
 
 
 def kind_of(camera: CameraInfo, variant: str | None) -> tuple[str, str]:
-    """Modality and variant to take of a camera: the first that people can look at.
+    """Return modality and variant to take of a camera: the first that people can look at.
 
     Raises:
         SinkError: it has no such pictures.
@@ -73,7 +73,7 @@ def kind_of(camera: CameraInfo, variant: str | None) -> tuple[str, str]:
 
 
 def upright(pixels: ImageArray, color: str) -> ImageArray:
-    """Contiguous pixels (h, w, 3) or (h, w), top row first; gray where asked for."""
+    """Return contiguous pixels (h, w, 3) or (h, w), top row first; gray where asked for."""
     if color == "gray":
         stored, rows = gray_rows(pixels)
         pixels = stored[::-1] if rows == "bottom_up" else stored

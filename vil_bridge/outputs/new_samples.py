@@ -1,4 +1,4 @@
-"""What is new in the world since one asked last, for outputs that tell of measurements."""
+"""Measurements that are new since the last call, for outputs that send each once."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["WorldNews"]
 
 
 class WorldNews:
-    """Measured poses and inertial samples of some actors, each told once and stamped with its capture.
+    """Measured poses and inertial samples of some actors, each yielded once and stamped with its capture.
 
-    A body that is lost has no news: its last pose is never told as a new one. Stamps of an actor strictly
+    A body that is lost has no news: its last pose is never yielded again. Stamps of an actor strictly
     increase, also when its source's clock turns out to run differently.
 
     Raises:
@@ -33,17 +33,17 @@ class WorldNews:
         self._imu_ns = dict.fromkeys(actors, start_ns)
 
     def motions(self) -> Iterator[tuple[str, BodyMotion]]:
-        """Newest measured poses with their twists, of those actors that have a newer one."""
-        for actor, told_ns in self._pose_ns.items():
+        """Yield the newest measured poses with their twists, of those actors that have a newer one."""
+        for actor, last_ns in self._pose_ns.items():
             newest = self._world.newest(actor)
-            if newest is not None and newest[1] > told_ns:
+            if newest is not None and newest[1] > last_ns:
                 self._pose_ns[actor] = newest[1]
                 yield actor, self._world.motion_at(actor, newest[1])
 
     def inertial(self) -> Iterator[tuple[str, ImuWindow]]:
-        """All inertial samples since the last call, each in its IMU's axes."""
-        for actor, told_ns in self._imu_ns.items():
-            window = self._world.imu_since(actor, told_ns)
+        """Yield all inertial samples since the last call, each in its IMU's axes."""
+        for actor, last_ns in self._imu_ns.items():
+            window = self._world.imu_since(actor, last_ns)
             if window is not None:
                 self._imu_ns[actor] = int(window.t_ns[-1])
                 yield actor, window

@@ -1,4 +1,4 @@
-"""Pictures to somebody who takes long: a thread of its own with a one-slot mailbox, newest wins."""
+"""Thread for sending that takes long, with one slot for each kind of picture: newest wins."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SinkThread:
         self._thread.start()
 
     def wanted(self, modality: str, variant: str) -> bool:
-        """Whether this kind of picture is sent."""
+        """Return True when this kind of picture is sent."""
         return (modality, variant) in self._wants
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
@@ -72,7 +72,7 @@ class SinkThread:
             self._changed.notify()
 
     def flush(self) -> None:
-        """Nothing waits for the relay here."""
+        """Do nothing: no picture waits for the relay."""
 
     def close(self) -> None:
         """End the thread; what waits is not sent."""

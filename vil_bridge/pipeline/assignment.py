@@ -1,11 +1,11 @@
-"""Which renderer draws which camera: pure rules over which renderers work and what pictures cost.
+"""Assignment of cameras to renderers: pure rules over working renderers and the cost of pictures.
 
 A camera lists its renderers in order of preference, or leaves the choice among them to the load.
 
 - A renderer that stops working loses its cameras at once, each to its best working candidate. A camera
   without one stays where it is, since asking is what wakes a renderer.
 - A renderer that failed is trusted again after it has worked for 3 s; each further failure within 60 s
-  doubles that, up to 60 s. Then cameras that prefer it return, and the load is balanced anew.
+  doubles that, up to 60 s. Then cameras that prefer it return, and the load is balanced again.
 - The load of a renderer is the sum over its cameras of rate times measured time per picture. A camera
   moves when the other renderer, with it, would still have a tenth less to do than its own has now. Then
   nothing moves for 5 s, so that the next decision rests on measurements of the new order.
@@ -38,31 +38,31 @@ _GUESS_NS_PER_PIXEL: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class RendererPreference:
-    """Which renderers may draw a camera, and how much work it is.
+    """Renderers that may draw a camera, and the work that it is.
 
     Attributes:
         renderers: at least one name, in order of preference unless ``by_load``.
         pixels: of one picture, all modalities together: its cost as long as none was measured.
-        beside: a camera that this one goes with, wherever that is; empty = it goes alone.
+        stereo_left: a camera that this one goes with, wherever that is; empty = it goes alone.
     """
 
     renderers: tuple[str, ...]
     by_load: bool
     rate_hz: float
     pixels: int
-    beside: str = ""
+    stereo_left: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Who draws a camera, and why: ``preferred``, ``load`` or ``fail-over from NAME``."""
+    """Renderer that draws a camera, and why: ``preferred``, ``load`` or ``fail-over from NAME``."""
 
     renderer: str
     why: str
 
 
 class _Health:
-    """Whether a renderer works, and since when it does so without interruption."""
+    """State of a renderer: working or not, and since when without interruption."""
 
     def __init__(self) -> None:
         self.working = False
@@ -90,7 +90,7 @@ class Assigner:
 
     def __init__(self, wishes: Mapping[str, RendererPreference]) -> None:
         self._all = dict(wishes)
-        self._wishes = {camera: wish for camera, wish in wishes.items() if not wish.beside}
+        self._wishes = {camera: wish for camera, wish in wishes.items() if not wish.stereo_left}
         self._places = {
             camera: Assignment(wish.renderers[0], _BY_LOAD if wish.by_load else _PREFERRED)
             for camera, wish in self._wishes.items()
@@ -99,11 +99,11 @@ class Assigner:
         self._rest_until_ns = 0
 
     def place_of(self, camera: str) -> Assignment:
-        """Where a camera is and why; any thread."""
-        return self._places[self._all[camera].beside or camera]
+        """Return the renderer of a camera and why; any thread."""
+        return self._places[self._all[camera].stereo_left or camera]
 
     def cameras_of(self, renderer: str) -> list[str]:
-        """The cameras that a renderer draws now; any thread."""
+        """Return the cameras that a renderer draws now; any thread."""
         return [camera for camera in self._all if self.place_of(camera).renderer == renderer]
 
     def update(self, t_ns: int, working: Collection[str], picture_ns: PictureTime) -> None:
@@ -190,7 +190,7 @@ class Assigner:
 
 
 class _Costs:
-    """What each camera costs each renderer, as measured or, where nothing was, as it costs others."""
+    """Cost of each camera on each renderer: measured there, else on others."""
 
     def __init__(self, wishes: Mapping[str, RendererPreference], picture_ns: PictureTime) -> None:
         self._wishes = wishes
@@ -198,7 +198,9 @@ class _Costs:
 
     def load(self, camera: str, renderer: str) -> float:
         """Share of a renderer's time that a camera takes, with those that go with it."""
-        return sum(self._alone(name, renderer) for name, wish in self._wishes.items() if camera in (name, wish.beside))
+        return sum(
+            self._alone(name, renderer) for name, wish in self._wishes.items() if camera in (name, wish.stereo_left)
+        )
 
     def _alone(self, camera: str, renderer: str) -> float:
         wish = self._wishes[camera]

@@ -1,4 +1,4 @@
-"""A configured camera: where it sits, how often it looks, and how its pose is asked for."""
+"""Configured camera: its mount, its rate, and the pose that is asked of the renderer."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ IN_FLIGHT: Final = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DisplayTarget:
-    """What the pictures of one frame are shown for, the same for both cameras of a stereo pair.
+    """Instant and poses that the pictures of one frame are shown for; common to both cameras of a stereo pair.
 
     Attributes:
         t_ns: the instant.
@@ -83,7 +83,7 @@ class DisplayTimes:
         self._made: dict[int, DisplayTarget] = {}
 
     def of(self, frame_id: int, decide: Callable[[], DisplayTarget]) -> DisplayTarget:
-        """The agreement on a frame."""
+        """Return the agreement on a frame."""
         with self._lock:
             made = self._made.get(frame_id)
             if made is None:
@@ -121,7 +121,7 @@ class RunningDelay:
 
 @dataclass(frozen=True, slots=True)
 class CameraPose:
-    """Where a camera is at ``t_ns``, how that was found, and how old the IMU behind it was."""
+    """Pose of a camera at ``t_ns``, how that was found, and how old the IMU data behind it were."""
 
     T_world_camera: Transform
     t_ns: int
@@ -212,18 +212,18 @@ class BridgeCamera:
         return () if self.fixed else (self.actor,)
 
     def pose_at(self, world: World, t_ns: int) -> CameraPose:
-        """The best pose known for an instant."""
+        """Return the best pose known for an instant."""
         carrier = self.carrier_at(world, t_ns)
         return CameraPose(self.mounted(carrier.T_world_body), t_ns, carrier.method, carrier.imu_age_ns)
 
     def carrier_at(self, world: World, t_ns: int) -> PredictedPose:
-        """The same of its carrier, which is the world itself for a fixed camera."""
+        """Return the pose of its carrier, which is the world itself for a fixed camera."""
         if self.fixed:
             return PredictedPose(Transform.identity(), "fixed", None)
         return world.pose_at(self.actor, t_ns)
 
     def pose_to_render(self, world: World, t_request_ns: int, delay_ns: int) -> CameraPose:
-        """The pose to ask the renderer for: predicted to the time of use, or the newest measured one."""
+        """Return the pose to ask the renderer for: predicted to the time of use, or the newest measured one."""
         if self.predict or self.fixed:
             return self.pose_at(world, t_request_ns + delay_ns)
         newest = world.newest(self.actor)
@@ -243,5 +243,5 @@ class BridgeCamera:
         return state is not TrackingState.FROZEN and (held or state not in (TrackingState.STALE, TrackingState.LOST))
 
     def mounted(self, T_world_body: Transform) -> Transform:
-        """World pose of the optical axes when the carrier is at ``T_world_body``."""
+        """Return the world pose of the optical axes when the carrier is at ``T_world_body``."""
         return T_world_body @ self.T_body_optical

@@ -54,7 +54,7 @@ class CameraRelay:
 
     Args:
         meter: counts the pictures that were fit to be shown, with or without a reader; black ones are not.
-        feel: is told of every frame at once, before its delays; for simulated carriers, which bump into things.
+        report_contact: gets every frame at once, before its delays; for simulated carriers, which collide.
 
     Attributes:
         headers: writes the headers of its pictures.
@@ -64,7 +64,7 @@ class CameraRelay:
         delivered: images handed to the sink by variant.
         dropped: images that were not, by reason.
         warped: compensated images, by method and by how the pose was found.
-        newest: header, picture and time of the newest frame, read by somebody or not.
+        newest: header, picture and time of the newest frame, with or without a reader.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class CameraRelay:
         sink: FrameSink,
         ledger: FrameLedger,
         meter: Meter,
-        feel: Callable[[RenderedFrame], None] | None = None,
+        report_contact: Callable[[RenderedFrame], None] | None = None,
     ) -> None:
         self.camera = camera
         self.rendered = 0
@@ -88,7 +88,7 @@ class CameraRelay:
         self._sink = sink
         self._ledger = ledger
         self._meter = meter
-        self._feel = feel
+        self._report_contact = report_contact
         self.headers = HeaderWriter(camera, world)
         self._compensation = Compensation(camera, world)
         self._delay_line: deque[_Waiting] = deque()
@@ -105,7 +105,7 @@ class CameraRelay:
         return self._wake_fd
 
     def wake(self) -> None:
-        """From any thread: a frame came in or a reader gave credit."""
+        """Wake the relay: a frame came in or a reader gave credit; any thread."""
         os.eventfd_write(self._wake_fd, 1)
 
     def offer(self, frame: RenderedFrame) -> None:
@@ -126,12 +126,12 @@ class CameraRelay:
                 self._drop("delay_line_full")
             self._delay_line.append(_Waiting(self._due_ns(frame), frame, images, self._newest_drawn))
             self._newest_drawn = RenderedPose(images[0].view.T_world_camera, images[0].view.t_pose_ns)
-        if self._feel is not None:
-            self._feel(frame)
+        if self._report_contact is not None:
+            self._report_contact(frame)
         self.wake()
 
     def _due_ns(self, frame: RenderedFrame) -> int:
-        """When the artificial delay is over; the jitter is the same for both cameras of a pair and keeps the order."""
+        """Return the end of the artificial delay; the jitter is that of both cameras of a pair and keeps the order."""
         jitter_ns = self.camera.extra_jitter_ns
         if jitter_ns:
             jitter_ns = int(np.random.default_rng(frame.request.frame_id).integers(-jitter_ns, jitter_ns))
@@ -144,7 +144,7 @@ class CameraRelay:
         self.wake()
 
     def received(self, frame_id: int, t_received_ns: int) -> None:
-        """The far end reported a frame (loop thread)."""
+        """Handle a reader's report of a frame (loop thread)."""
         stamps = self._ledger.received(frame_id, t_received_ns)
         if stamps is not None and stamps.warp is not None and t_received_ns > stamps.warp:
             self._delivery.add(t_received_ns - stamps.warp)
@@ -166,7 +166,7 @@ class CameraRelay:
 
     @property
     def due_ns(self) -> int | None:
-        """When the delay of the oldest waiting frame is over, None = none waits."""
+        """End of the delay of the oldest waiting frame, None = none waits."""
         with self._lock:
             return self._delay_line[0].due_ns if self._delay_line else None
 
@@ -209,11 +209,11 @@ class CameraRelay:
         )
         for image in waiting.images:
             modality = image.view.modality
-            # The compensated picture is the one that somebody flies on: it does not wait for the other.
+            # The compensated picture is the one that a vehicle flies on: it does not wait for the other.
             kinds = (kind for kind in (COMPENSATED, RAW) if kind in self.camera.variants)
             wanted = [kind for kind in kinds if self._sink.wanted(str(modality), kind)]
-            for_people = (RAW,) if modality in _SHOWN else ()
-            made = [self._deliver(waiting.frame, image, shown, k, stamps, k in wanted) for k in wanted or for_people]
+            for_preview = (RAW,) if modality in _SHOWN else ()
+            made = [self._deliver(waiting.frame, image, shown, k, stamps, k in wanted) for k in wanted or for_preview]
             if modality in _SHOWN:
                 self.newest = (*made[0], now_ns())
         self._ledger.made(request.frame_id, stamps)
@@ -239,7 +239,7 @@ class CameraRelay:
         if wanted:
             self._hand_over(header, pixels, stamps)
             if modality is Modality.FLOW and variant == COMPENSATED:
-                self._compensation.delivered_flow(shown)
+                self._compensation.record_flow(shown)
         return header, pixels
 
     def _deliver_blank(self, t_ns: int) -> None:
@@ -268,18 +268,18 @@ class FanOut:
         self._lock = threading.RLock()
 
     def add(self, sink: FrameSink) -> None:
-        """From its next picture on."""
+        """Hand it pictures from the next one on."""
         with self._lock:
             if sink not in self._sinks:
                 self._sinks = (*self._sinks, sink)
 
     def remove(self, sink: FrameSink) -> None:
-        """Closing it is left to the caller."""
+        """Hand it no more pictures; closing it is left to the caller."""
         with self._lock:
             self._sinks = tuple(s for s in self._sinks if s is not sink)
 
     def wanted(self, modality: str, variant: str) -> bool:
-        """Whether anybody wants this kind."""
+        """Return True when one of the sinks wants this kind."""
         return any(sink.wanted(modality, variant) for sink in self._sinks)
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:

@@ -1,4 +1,4 @@
-"""What one camera's frames are shown for, the warp to there, and what their headers say of it."""
+"""Late warp of one camera's frames, and the headers of its pictures."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _LEAST_DEPTH_M: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class RenderedPose:
-    """The picture that a renderer drew for a camera before: where, and for when."""
+    """Pose and time of the picture that a renderer drew for a camera before."""
 
     T_world_camera: Transform
     t_pose_ns: int
 
 
 class WarpedFrame:
-    """A frame with the instant that it is shown for; nothing is computed before a picture asks for it."""
+    """Frame with the instant that it is shown for; nothing is computed before a picture asks for it."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class WarpedFrame:
 
     @property
     def pose(self) -> CameraPose:
-        """Where the camera is at the instant shown; where it was rendered for when nothing is warped."""
+        """Pose of the camera at the instant shown; the pose rendered for when nothing is warped."""
         if self.agreed.mode == "none":
             return CameraPose(self.view.T_world_camera, self.view.t_pose_ns, self.view.pose_method, None)
         carrier = self.agreed.carriers[len(self.agreed.carriers) // 2]
@@ -102,7 +102,7 @@ class WarpedFrame:
         return [[name, *place] for name, place in placed if place is not None]
 
     def header(self) -> dict[str, Any]:
-        """What was done, for the frame's header; after the picture was made."""
+        """Return what was done, for the frame's header; after the picture was made."""
         warp, pose = self._compensated, self.pose
         done = "" if warp.method == self.agreed.mode else "no depth picture"
         return {
@@ -133,7 +133,7 @@ class Compensation:
     def frame(
         self, frame_id: int, images: tuple[RenderedImage, ...], t_use_ns: int, before: RenderedPose | None
     ) -> WarpedFrame:
-        """What a frame is shown for.
+        """Return a frame with the instant that it is shown for.
 
         Args:
             frame_id: of its request.
@@ -147,8 +147,8 @@ class Compensation:
         agreed = self._camera.instants.of(frame_id, lambda: self._decide(t_use_ns, depth))
         return WarpedFrame(self._camera, self._compensator, view, depth, agreed, self._histories(view, before))
 
-    def delivered_flow(self, shown: WarpedFrame) -> None:
-        """A warped flow picture was handed over: the next one looks back to it."""
+    def record_flow(self, shown: WarpedFrame) -> None:
+        """Record that a warped flow picture was handed over: the next one looks back to it."""
         exposure = shown.exposure if shown.agreed.mode != "none" else ShutterPoses((shown.view.T_world_camera,))
         self._flow_shown = exposure, shown.view.t_pose_ns
 
@@ -170,7 +170,7 @@ class Compensation:
         return DisplayTarget(t_ns, carriers, mode, plane, fallback)
 
     def _histories(self, view: View, before: RenderedPose | None) -> tuple[FlowHistory | None, FlowHistory | None]:
-        """What flow looks back to, as rendered and as compensated."""
+        """Return what flow looks back to, as rendered and as compensated."""
         if before is None:
             return None, None
         raw = FlowHistory(before.T_world_camera, ShutterPoses((before.T_world_camera,)))

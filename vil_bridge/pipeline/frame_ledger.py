@@ -14,9 +14,9 @@ from vil_bridge.monitoring.frame_records import STAGES, FrameRow
 from vil_bridge.monitoring.latency import StageHistogram
 from vil_bridge.pipeline.camera import COMPENSATED
 
-__all__ = ["KEPT_FRAMES", "FrameLedger", "LedgerSink", "frame_row", "ledger_stamps"]
+__all__ = ["RETAINED_FRAMES", "FrameLedger", "LedgerSink", "frame_row", "ledger_stamps"]
 
-KEPT_FRAMES: Final = 10_000
+RETAINED_FRAMES: Final = 10_000
 _SENT: Final = frozenset({"encode", "send"})
 _RECEIVED: Final = frozenset({"received"})
 _MADE: Final = frozenset(end for _, end in STAGES.values()) - _SENT - _RECEIVED
@@ -24,7 +24,7 @@ _MADE: Final = frozenset(end for _, end in STAGES.values()) - _SENT - _RECEIVED
 
 
 class FrameLedger:
-    """One camera's frames: stage latencies since the start, and rows of the newest :data:`KEPT_FRAMES`.
+    """One camera's frames: stage latencies since the start, and rows of the newest :data:`RETAINED_FRAMES`.
 
     The relay thread opens rows and accounts their stages up to ``output``, the sender completes them, the
     control channel closes them when the far end reports.
@@ -37,7 +37,7 @@ class FrameLedger:
         self.stages = {name: StageHistogram() for name in STAGES}
 
     def offered(self, header: FrameHeader) -> None:
-        """A picture is handed over; of a frame's pictures the first counts, or the first compensated one."""
+        """Record a picture that is handed over; of a frame's the first counts, or the first compensated one."""
         with self._lock:
             row = self._rows.get(header.frame_id)
             if row is None:
@@ -46,7 +46,7 @@ class FrameLedger:
                 self._open(header, row.stamps)
 
     def made(self, frame_id: int, stamps: Stamps) -> None:
-        """Account the stages up to ``output`` of a frame, read by somebody or not."""
+        """Account the stages up to ``output`` of a frame, with or without a reader."""
         with self._lock:
             row = self._rows.get(frame_id)
             if row is not None:
@@ -54,7 +54,7 @@ class FrameLedger:
             self._account(stamps, _MADE)
 
     def sent(self, frame_id: int, stamps: FrameStamps) -> None:
-        """A frame leaves the bridge for its first reader; :meth:`settle` accounts it once it is gone."""
+        """Record that a frame leaves for its first reader; :meth:`settle` accounts it once it is gone."""
         with self._lock:
             row = self._rows.get(frame_id)
             if row is not None and row.stamps.send is None:
@@ -69,7 +69,7 @@ class FrameLedger:
                 self._account(stamps, _SENT)
 
     def received(self, frame_id: int, t_received_ns: int) -> Stamps | None:
-        """The far end reported a frame; the first reader of a frame counts. None = unknown or not the first."""
+        """Record a reader's report and return the stamps; None = unknown, or not the frame's first reader."""
         with self._lock:
             row = self._rows.get(frame_id)
             if row is None or row.stamps.send is None or row.stamps.received is not None:
@@ -78,14 +78,14 @@ class FrameLedger:
             self._account(row.stamps, _RECEIVED)
             return row.stamps
 
-    def rows(self, last: int = KEPT_FRAMES) -> list[FrameRow]:
-        """The newest frames, oldest first; what is still under way goes on changing."""
+    def rows(self, last: int = RETAINED_FRAMES) -> list[FrameRow]:
+        """Return the newest frames, oldest first; what is still under way goes on changing."""
         with self._lock:
             return list(islice(reversed(self._rows.values()), last))[::-1]
 
     def _open(self, header: FrameHeader, stamps: Stamps) -> None:
         self._rows[header.frame_id] = frame_row(header, stamps)
-        if len(self._rows) > KEPT_FRAMES:
+        if len(self._rows) > RETAINED_FRAMES:
             self._rows.popitem(last=False)
 
     def _account(self, stamps: Stamps, ends: frozenset[str]) -> None:
@@ -108,7 +108,7 @@ def frame_row(header: FrameHeader, stamps: Stamps) -> FrameRow:
 
 
 class LedgerSink:
-    """A :class:`~vil_bridge.core.ports.FrameSink` that notes in the ledger what it hands on to another one."""
+    """A :class:`~vil_bridge.core.ports.FrameSink` that records in the ledger what it hands on to another one."""
 
     def __init__(self, sink: FrameSink, ledger: FrameLedger) -> None:
         self._sink = sink
@@ -116,6 +116,6 @@ class LedgerSink:
         self.wanted, self.flush, self.close = sink.wanted, sink.flush, sink.close
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
-        """Note the frame before anybody can send it."""
+        """Record the frame before it can be sent."""
         self._ledger.offered(header)
         self._sink.offer(header, pixels)

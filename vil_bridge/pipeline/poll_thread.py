@@ -41,7 +41,7 @@ class PollThread:
 
     @property
     def busy_s(self) -> float:
-        """How long it has been at what it does now, 0 while it waits. Any thread."""
+        """Seconds that it has worked without waiting, 0 while it waits. Any thread."""
         since_ns = self._busy_since_ns
         return (machine_ns() - since_ns) / NS_PER_S if since_ns else 0.0
 
@@ -50,7 +50,7 @@ class PollThread:
         self._thread.start()
 
     def ask_to_stop(self) -> None:
-        """It ends within :data:`POLL_MS`, or once what it does is done."""
+        """Ask it to end within :data:`POLL_MS`, or once what it does is done."""
         self._stopping.set()
 
     def join(self, deadline_ns: int) -> None:

@@ -73,7 +73,7 @@ class RendererLoad:
         return value if t_ns - newest_ns < _REMEMBERED_NS else None
 
     def report(self, t_ns: int) -> LoadReport:
-        """The figures as of now."""
+        """Return the figures as of now."""
         with self._lock:
             recent = [row for row in self._recent if t_ns - row[0] <= _WINDOW_NS]
         busy_ns = sum(busy for _, busy, _ in recent)
@@ -84,7 +84,7 @@ class RendererLoad:
         )
 
     def _busy_ns(self, frame: RenderedFrame) -> int:
-        """How long the renderer worked: as it tells, else since it had this request and nothing else to do."""
+        """Return how long the renderer worked: as it says, else since it had this request and nothing else to do."""
         longest_ns = frame.t_image_ns - frame.request.t_request_ns
         if frame.render_ns is None:
             return min(longest_ns, frame.t_image_ns - self._t_image_ns)

@@ -1,4 +1,4 @@
-"""All renderers together: their schedulers and threads, what they do, and who draws which camera now.
+"""All renderers together: their schedulers and threads, what they do, and the renderer of each camera now.
 
 One thread per renderer connection receives. A camera that has its renderer for itself is relayed in that
 thread too; any other camera has a thread of its own, so that a slow one delays no other.
@@ -38,7 +38,7 @@ class RendererPool:
         waits: bridge time stands while a picture is overdue (simulations only).
 
     Attributes:
-        assigner: who draws which camera.
+        assigner: assigns cameras to renderers.
         loads: what each renderer does.
     """
 
@@ -98,7 +98,7 @@ class RendererPool:
 
     @property
     def failed(self) -> BaseException | None:
-        """What ended a thread, which is a bug."""
+        """Exception that ended a thread, which is a bug."""
         return next((thread.failed for thread in self._threads if thread.failed is not None), None)
 
     def busy_s(self) -> dict[str, float]:
@@ -113,19 +113,19 @@ class RendererPool:
         return total
 
     def waits_for(self, camera: str) -> tuple[str, ...]:
-        """A camera's candidates while none of them works; empty while one does."""
+        """Return a camera's candidates while none of them works; empty while one does."""
         renderers = self._wishes[camera].renderers
         return () if any(map(self._works, renderers)) else renderers
 
     def needs(self, renderer: str) -> bool:
-        """True when a camera is with this renderer now, or when no camera may ever be."""
+        """Return True when a camera is with this renderer now, or when no camera may ever be."""
         may_draw = any(renderer in wish.renderers for wish in self._wishes.values())
         return not may_draw or bool(self.assigner.cameras_of(renderer))
 
     def _connect(
         self, client: RendererClient, fed: Sequence[CameraRelay], alone: CameraRelay | None, world: World
     ) -> None:
-        """The scheduler and the receiving thread of a connection, which relays the camera that is alone with it."""
+        """Make scheduler and receiving thread of a connection; the latter relays the camera that is alone with it."""
         name = client.name
         cameras = [relay.camera for relay in fed]
         scheduler = Scheduler(client, cameras, world, partial(self._draws, name), self._blank, waits=self._waits)
@@ -156,7 +156,7 @@ def _receive(
     load: RendererLoad,
     alone: CameraRelay | None,
 ) -> int:
-    """What a connection's thread does when it wakes."""
+    """Return the function that a connection's thread calls when it wakes."""
     while (frame := client.receive()) is not None:
         load.add(frame)
         for relay in relays:

@@ -78,7 +78,7 @@ class Scheduler:
         self._clock.unbound(self)
 
     def on_answer(self) -> None:
-        """The renderer may be free again; from any thread."""
+        """Handle an answer: the renderer may be free again; any thread."""
         if self._overdue and self._loop is not None:
             self._loop.call_soon_threadsafe(self._ask_again)
 
@@ -94,7 +94,7 @@ class Scheduler:
     def _bound_time(self, *, overdue: bool) -> None:
         """Bridge time does not pass the next tick before it was seen, nor this one while its picture is overdue.
 
-        A renderer that does not work holds nobody up.
+        A renderer that does not work delays no other.
         """
         working = self._client.status.state is ComponentState.RUNNING
         self._overdue = overdue and working
@@ -131,7 +131,7 @@ class Scheduler:
             self._bound_time(overdue=wanted)
 
     def _asks_for_life(self) -> bool:
-        """True when a request for no picture is worth sending.
+        """Return True when a request for no picture is worth sending.
 
         That is while the renderer could take over cameras if only it worked, and once when it lost its last
         camera, since the newest request is what keeps it alive from then on.

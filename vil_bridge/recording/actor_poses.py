@@ -1,4 +1,4 @@
-"""Measured poses of actors in the shared world, straight from what their sources told."""
+"""Measured poses of actors in the shared world, directly from their sources' events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RecordedPose(NamedTuple):
 
 
 class Placing:
-    """Who is in a source's frames, and where that is in the world."""
+    """Placement of the subjects of a source's frames in the world."""
 
     def __init__(self, actors: Iterable[RecordedActor]) -> None:
         self._actors: dict[str, list[RecordedActor]] = {}
@@ -34,7 +34,7 @@ class Placing:
             self._T_markers_body[actor.name] = actor.T_body_markers.inverse()
 
     def placed(self, frame: SourceFrame, wanted: Callable[[str], bool] = lambda _actor: True) -> Iterator[RecordedPose]:
-        """The wanted actors whom the cameras saw in this frame; poses that are no numbers are left out."""
+        """Return the wanted actors that were tracked in this frame; poses that are not finite are left out."""
         for actor in self._actors.get(frame.source, ()):
             if not wanted(actor.name):
                 continue

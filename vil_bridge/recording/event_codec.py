@@ -1,6 +1,6 @@
 """Source events as bytes and back, exactly: every float64 and int64 as it was, in msgpack.
 
-A skeleton's model is told once, before the first frame that shows it, and by its number from then on.
+A skeleton's model is written once, before the first frame that shows it, and by its number from then on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from vil_bridge.core.types import (
 __all__ = ["EventDecoder", "EventEncoder", "StampedEvent"]
 
 _MOST_MODELS: Final = 256
-"""Numbers of skeleton models in use; one more and they are told anew, so that nothing grows for ever."""
+"""Numbers of skeleton models in use; one more and all are written again, so that the table stays bounded."""
 
 
 class StampedEvent(NamedTuple):
@@ -110,48 +110,48 @@ class EventEncoder:
         self._last: dict[str, tuple[SkeletonModel, int]] = {}
 
     def encode(self, event: SourceEvent, t_capture_ns: int | None) -> list[bytes]:
-        """One message, behind those that tell of skeletons which it is the first to show.
+        """Return an event's message, after those of skeleton models that it is the first to use.
 
         Raises:
             OverflowError: a number has more than 64 bits.
         """
-        told: list[_Record] = []
+        records: list[_Record] = []
         match event:
             case SourceFrame():
-                skeletons = tuple(self._skeleton(s, told) for s in event.skeletons)
-                told.append(_frame(event, t_capture_ns, skeletons))
+                skeletons = tuple(self._skeleton(s, records) for s in event.skeletons)
+                records.append(_frame(event, t_capture_ns, skeletons))
             case ImuSample():
                 w, f = _floats(event.w_radps), _floats(event.f_mps2)
-                told.append(_Imu(event.t_foreign_ns, event.t_arrival_ns, t_capture_ns, w, f))
+                records.append(_Imu(event.t_foreign_ns, event.t_arrival_ns, t_capture_ns, w, f))
             case ClockExchange():
-                told.append(_Clock(event.t_sent_ns, event.t_foreign_ns, event.t_received_ns))
+                records.append(_Clock(event.t_sent_ns, event.t_foreign_ns, event.t_received_ns))
             case SourceReset():
-                told.append(_Reset(event.reason, event.clock))
+                records.append(_Reset(event.reason, event.clock))
         try:
-            return [self._encode(record) for record in told]
+            return [self._encode(record) for record in records]
         except OverflowError:
-            self._forget()  # what it told of skeletons is not written either
+            self._reset()  # the skeleton models of this event are not written either
             raise
 
-    def _skeleton(self, frame: SkeletonFrame, told: list[_Record]) -> _Skeleton:
+    def _skeleton(self, frame: SkeletonFrame, records: list[_Record]) -> _Skeleton:
         model = frame.model
         last = self._last.get(model.name)
-        number = last[1] if last is not None and last[0] is model else self._number(model, told)
+        number = last[1] if last is not None and last[0] is model else self._number(model, records)
         return _Skeleton(number, _floats(frame.p_m), _floats(frame.q_xyzw), _flags(frame.tracked))
 
-    def _number(self, model: SkeletonModel, told: list[_Record]) -> int:
+    def _number(self, model: SkeletonModel, records: list[_Record]) -> int:
         offsets = _floats(model.offsets_m)
         key = (model.name, model.bones, model.parents, offsets, model.scale)
         number = self._numbers.get(key)
         if number is None:
             if len(self._numbers) >= _MOST_MODELS:
-                self._forget()
+                self._reset()
             number = self._numbers[key] = len(self._numbers)
-            told.append(_Model(number, *key))
+            records.append(_Model(number, *key))
         self._last[model.name] = model, number
         return number
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._numbers.clear()
         self._last.clear()
 
@@ -165,10 +165,10 @@ class EventDecoder:
         self._subjects: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def decode(self, source: str, t_ns: int, data: bytes | memoryview) -> StampedEvent | None:
-        """The event that came at ``t_ns``; None where the message only tells of a skeleton.
+        """Return the event that came at ``t_ns``; None where the message holds a skeleton model only.
 
         Raises:
-            RecordingError: it is no event of ours.
+            RecordingError: it is not an event of ours.
         """
         try:
             return self._event(source, t_ns, self._decode(data))

@@ -65,7 +65,7 @@ class McapChunks:
         start_ns, end_ns: Unix times of the first and last message; None = there is none.
 
     Raises:
-        RecordingError: it cannot be read, or is no MCAP file.
+        RecordingError: it cannot be read, or is not an MCAP file.
     """
 
     def __init__(self, path: Path, opened: IO[bytes] | None = None, most_records: int | None = None) -> None:
@@ -111,7 +111,7 @@ class McapChunks:
         """Find the chunks; returns the summary's times (None = unknown) where there are too many records."""
         size = os.fstat(self._file.fileno()).st_size
         if self._file.read(len(_MAGIC)) != _MAGIC:
-            raise RecordingError(f"{self.path} is no MCAP file: `vil-bridge record` makes such")
+            raise RecordingError(f"{self.path} is not an MCAP recording. Create one with: vil-bridge record")
         at, looked_at = len(_MAGIC), 0
         while at + _HEAD.size <= size:
             looked_at += 1

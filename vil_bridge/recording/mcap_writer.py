@@ -76,7 +76,7 @@ class McapFile:
         self._writer.add_metadata(name, dict(values))
 
     def channel(self, topic: str, encoding: str, schema: tuple[str, str, bytes] = ("", "", b"")) -> int:
-        """The number of a topic's channel, made at its first use.
+        """Return the number of a topic's channel, made at its first use.
 
         Args:
             topic: its name.
@@ -98,7 +98,7 @@ class McapFile:
             channel: where it belongs.
             t_log_ns: Unix time at which it came.
             data: its bytes.
-            t_publish_ns: Unix time of what it tells of; None = the same.
+            t_publish_ns: Unix time of its content; None = the same.
 
         Raises:
             OSError: the disk is full.
@@ -115,7 +115,7 @@ class McapFile:
             OSError: the disk is full.
         """
         self._writer.flush()
-        self._disk.keep()
+        self._disk.retain()
 
     def finish(self) -> None:
         """Write the index and close.
@@ -139,7 +139,7 @@ class McapFile:
 
 
 class _Disk:
-    """What the library writes to: unbuffered, so that after an error nothing waits to be written again."""
+    """File that the library writes to: unbuffered, so that after an error nothing waits to be written again."""
 
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -160,8 +160,8 @@ class _Disk:
     def flush(self) -> None:
         os.fdatasync(self._fd)
 
-    def keep(self) -> None:
-        """All that was written so far is whole."""
+    def retain(self) -> None:
+        """Record that all that was written so far is whole."""
         self._whole = self.size
 
     def cut(self) -> None:

@@ -124,13 +124,13 @@ class MessageWriter:
 
     def _imu(self, t_ns: int, sample: ImuSample, t_capture_ns: int) -> None:
         t_utc_ns = self._utc(t_capture_ns)
-        told = {
+        fields = {
             "timestamp": t_utc_ns / NS_PER_S,
             "w_radps": sample.w_radps.tolist(),
             "f_mps2": sample.f_mps2.tolist(),
         }
         channel = self._file.channel(f"/imu/{sample.source}", "json", _IMU_SCHEMA)
-        self._file.write(channel, self._utc(t_ns), msgspec.json.encode(told), t_utc_ns)
+        self._file.write(channel, self._utc(t_ns), msgspec.json.encode(fields), t_utc_ns)
 
     def _show(self, topic: str, t_log_ns: int, message: Message, t_publish_ns: int) -> None:
         channel = self._file.channel(topic, "protobuf", foxglove.schema_of(message.DESCRIPTOR))

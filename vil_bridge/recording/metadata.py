@@ -1,4 +1,4 @@
-"""What a recording says of the bridge that made it, and needs to place what it records."""
+"""Facts about the bridge that made a recording, with which its events are placed in the world."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Capture:
 
     Args:
         path: file to create.
-        status: of the source; its fact ``capture`` tells the file.
+        status: of the source; its fact ``capture`` names the file.
         max_bytes: size of the file at which the capture ends.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A camera's pictures on their way into a recording."""
+"""Sink that hands a camera's pictures to a recorder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["RecordSink"]
 
 
 class RecordSink:
-    """Hands pictures over as they are (implements ``FrameSink``); the recorder's thread encodes.
+    """Sink for one camera (implements ``FrameSink``); the recorder's thread encodes.
 
     Args:
         recorder: that writes them.
@@ -28,15 +28,15 @@ class RecordSink:
         self._kinds = frozenset(kinds)
 
     def wanted(self, modality: str, variant: str) -> bool:
-        """Whether this kind is recorded now."""
+        """Return True when this kind is recorded now."""
         return (modality, variant) in self._kinds and self._recorder.open
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
-        """Let it wait for the recorder."""
+        """Add a picture to the recorder's queue."""
         self._recorder.queue.enqueue_picture(WaitingPicture(self._camera, header, pixels, now_ns()))
 
     def flush(self) -> None:
-        """Nothing waits for the relay here."""
+        """Do nothing: no picture waits for the relay."""
 
     def close(self) -> None:
-        """The recorder ends by itself."""
+        """Do nothing: the recorder ends by itself."""

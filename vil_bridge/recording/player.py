@@ -102,7 +102,7 @@ class Player:
         self.position_s = (due.t_ns - self._start_ns) * self._rate / NS_PER_S
         try:
             self._emit(due.event)
-        except Exception as exc:  # a bug of the receiver: told by whoever awaits the replay
+        except Exception as exc:  # a bug of the receiver: raised where the replay is awaited
             self._failure = exc
             self._line.clear()
         if len(self._line) in (0, _LOW):

@@ -48,7 +48,7 @@ class Recording:
         truncated: the end is missing: the writer was killed or the disk was full.
 
     Raises:
-        RecordingError: it is no recording of a VIL Bridge; the message says what to do.
+        RecordingError: it is not a recording of a VIL Bridge; the message says what to do.
     """
 
     def __init__(self, path: Path, opened: IO[bytes] | None = None, most_records: int | None = None) -> None:
@@ -74,7 +74,7 @@ class Recording:
     def _read_head(self) -> None:
         head = self._chunks.metadata.get(RECORDING_META)
         if head is None:
-            raise RecordingError(f"{self.path} is no recording of a VIL Bridge: `vil-bridge record` makes such")
+            raise RecordingError(f"{self.path} is not a recording of a VIL Bridge. Create one with: vil-bridge record")
         if head.get("format") != FORMAT:
             raise RecordingError(
                 f"{self.path} has format {head.get('format')!r}, this version reads {FORMAT}: install the "
@@ -92,7 +92,7 @@ class Recording:
 
     @property
     def truncated(self) -> bool:
-        """Whether the end is missing."""
+        """True when the end is missing."""
         return self._chunks.truncated
 
     @property
@@ -110,7 +110,7 @@ class Recording:
         return (stamped.event for stamped in self.stamped_events())
 
     def stamped_events(self) -> Iterator[StampedEvent]:
-        """The same, each with its capture as the bridge knew it then.
+        """Yield the events, each with its capture as the bridge knew it then.
 
         Raises:
             RecordingError: the file is damaged.
@@ -142,7 +142,7 @@ class Recording:
                 headers[message.topic.removeprefix(HEADERS)] = self._json(message)
                 continue
             header = headers.pop(message.topic.removeprefix(PICTURES), None)
-            if header is not None:  # whose topic is no picture's: calibration
+            if header is not None:  # None: a topic next to pictures, such as calibration
                 if not isinstance(header.get("frame_id"), int):
                     raise RecordingError(f"{self.path}: a picture of {camera} has no number; get a fresh copy")
                 yield header, self._picture(message)
@@ -164,7 +164,7 @@ class Recording:
         return {camera: tuple(variants) for camera, variants in found.items()}
 
     def ledger(self) -> Iterator[tuple[str, bytes]]:
-        """Camera and line of JSON of each frame, as ``GET /api/v1/ledger`` tells them."""
+        """Return camera and line of JSON of each frame, as ``GET /api/v1/ledger`` answers."""
         return ((self._camera(m.topic.removeprefix(LEDGER)), bytes(m.data)) for m in self._chunks.messages(LEDGER))
 
     def lost(self) -> dict[str, int]:
@@ -184,11 +184,11 @@ class Recording:
         try:
             return msgspec.json.decode(message.data, type=dict[str, Any])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
-            raise RecordingError(f"{self.path}: a message of {message.topic} is no JSON ({exc})") from exc
+            raise RecordingError(f"{self.path}: a message of {message.topic} is not JSON ({exc})") from exc
 
     def _picture(self, message: StoredMessage) -> bytes:
         try:
             data: bytes = CompressedImage.FromString(bytes(message.data)).data
         except DecodeError as exc:
-            raise RecordingError(f"{self.path}: a message of {message.topic} is no picture ({exc})") from exc
+            raise RecordingError(f"{self.path}: a message of {message.topic} is not a picture ({exc})") from exc
         return data

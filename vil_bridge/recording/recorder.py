@@ -37,7 +37,7 @@ Ledger = Callable[[bool], Iterable[tuple[str, bytes]]]
 
 @dataclass(frozen=True, slots=True)
 class RecorderReport:
-    """How a recording goes.
+    """State of a recording.
 
     Attributes:
         state: recording, done or failed.
@@ -87,7 +87,7 @@ class Recorder:
         self._begun_s = time.monotonic()
         self._seconds: float | None = None
         self._tap_error: BaseException | None = None
-        self._told_lost: dict[str, int] = {}
+        self._reported_lost: dict[str, int] = {}
         self._file = McapFile(path)
         self._transcript = MessageWriter(self._file, facts, capture_ns)
         try:
@@ -100,7 +100,7 @@ class Recorder:
 
     @property
     def open(self) -> bool:
-        """Whether it still records."""
+        """True while it records."""
         return self._state == "recording" and self._tap_error is None and not self._stopping.is_set()
 
     def ask_to_stop(self) -> None:
@@ -111,13 +111,13 @@ class Recorder:
         """End the recording as failed, since a tap cannot feed it any more; any thread."""
         self._tap_error = error
 
-    def stop(self, patience_s: float) -> None:
-        """The same, and wait for it, but no longer than asked."""
+    def stop(self, timeout_s: float) -> None:
+        """Finish the file and wait for that, but no longer than asked."""
         self.ask_to_stop()
-        self._thread.join(patience_s)
+        self._thread.join(timeout_s)
 
     def report(self) -> RecorderReport:
-        """How it goes; any thread."""
+        """Return the state of the recording; any thread."""
         seconds = time.monotonic() - self._begun_s if self._seconds is None else self._seconds
         lost = {topic: count for topic, count in list(self.queue.lost.items()) if count}
         path = self._file.path
@@ -204,8 +204,8 @@ class Recorder:
 
     def _write_lost(self) -> None:
         lost = dict(self.queue.lost)
-        if lost != self._told_lost:
-            self._told_lost = lost
+        if lost != self._reported_lost:
+            self._reported_lost = lost
             t_utc_ns = now_ns() + self._facts.utc_offset_ns
             self._file.write(self._file.channel(LOST, "json"), t_utc_ns, msgspec.json.encode(lost))
 
@@ -219,6 +219,6 @@ class Recorder:
 
 
 def _calm_down() -> None:
-    """This thread gives way to the pipeline: it is never real-time."""
+    """Give way to the pipeline: this thread is never real-time."""
     with contextlib.suppress(OSError, AttributeError):
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

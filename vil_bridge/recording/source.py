@@ -26,7 +26,7 @@ class McapSource:
     """Plays one source of a recording, once or for ever (implements ``PoseSource``).
 
     Raises:
-        ConfigError: the recording cannot be read; told at once, before anything runs.
+        ConfigError: the recording cannot be read; reported at once, before anything runs.
     """
 
     def __init__(self, name: str, config: McapConfig) -> None:
@@ -77,7 +77,7 @@ class _Timelines:
         self._starts: dict[tuple[Path, float], tuple[int, int]] = {}
 
     def start_ns(self, path: Path, rate: float) -> int:
-        """Bridge time at which a recording begins for whoever asks within a second of the first."""
+        """Return the bridge time at which a recording begins, the same for all calls within a second."""
         t_ns = now_ns()
         with self._lock:
             self._starts = {k: v for k, v in self._starts.items() if 0 <= t_ns - v[0] < _TOGETHER_NS}

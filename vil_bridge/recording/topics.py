@@ -40,10 +40,10 @@ PICTURES: Final = "/cameras/"
 
 
 def header_topic(camera: str, variant: str) -> str:
-    """Where the metadata of a camera's pictures stand."""
+    """Return the topic of the metadata of a camera's pictures."""
     return f"{HEADERS}{camera}/{variant}"
 
 
 def picture_topic(camera: str, variant: str) -> str:
-    """Where a camera's pictures stand."""
+    """Return the topic of a camera's pictures."""
     return f"{PICTURES}{camera}/{variant}"

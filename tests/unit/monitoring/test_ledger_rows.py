@@ -13,7 +13,7 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.frame_header import FrameStamps
 from vil_bridge.core.types import Stamps
 from vil_bridge.monitoring.frame_records import PARTS, STAGES, ledger_lines, read_ledger, stage_ns
-from vil_bridge.pipeline.frame_ledger import KEPT_FRAMES, FrameLedger
+from vil_bridge.pipeline.frame_ledger import RETAINED_FRAMES, FrameLedger
 
 
 def test_a_frame_from_capture_to_reception() -> None:
@@ -82,11 +82,11 @@ def test_what_nobody_offered_or_sent_opens_no_row() -> None:
 
 def test_the_newest_frames_are_kept() -> None:
     ledger = FrameLedger()
-    for frame_id in range(1, KEPT_FRAMES + 6):
+    for frame_id in range(1, RETAINED_FRAMES + 6):
         ledger.offered(offered_header(frame_id))
-    rows = ledger.rows(KEPT_FRAMES + 5)
-    assert [rows[0].frame_id, len(rows)] == [6, KEPT_FRAMES]
-    assert [row.frame_id for row in ledger.rows(2)] == [KEPT_FRAMES + 4, KEPT_FRAMES + 5]
+    rows = ledger.rows(RETAINED_FRAMES + 5)
+    assert [rows[0].frame_id, len(rows)] == [6, RETAINED_FRAMES]
+    assert [row.frame_id for row in ledger.rows(2)] == [RETAINED_FRAMES + 4, RETAINED_FRAMES + 5]
 
 
 def test_lines_come_back_as_they_were() -> None:

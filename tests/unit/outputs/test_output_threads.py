@@ -106,7 +106,7 @@ def test_memory_keeps_no_pictures_for_encodings_that_nobody_wants_any_more() -> 
         wants = EncodingOptions("jpeg", "rgb", quality)
         assert rings.notice(picture, wants, picture.message(wants)) is not None
         kept.append(len(rings._written))
-    rings.keep(())
+    rings.retain(())
     assert max(kept) == 1
 
 

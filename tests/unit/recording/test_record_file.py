@@ -289,7 +289,7 @@ def test_zeros_behind_a_power_cut_are_no_records(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"", "no MCAP file"), (b"nonsense" * 9, "no MCAP file"), (b"\x89MCAP0\r\n", "no recording of a VIL Bridge")],
+    [(b"", "not an MCAP recording"), (b"nonsense" * 9, "not an MCAP recording"), (b"\x89MCAP0\r\n", "not a recording of a VIL Bridge")],
 )
 def test_what_is_no_recording_says_so(tmp_path: Path, content: bytes, words: str) -> None:
     path = tmp_path / "a.mcap"
@@ -299,7 +299,7 @@ def test_what_is_no_recording_says_so(tmp_path: Path, content: bytes, words: str
 
 
 @pytest.mark.parametrize(
-    ("size", "words"), [(16 << 20, "no recording of a VIL Bridge"), ((16 << 20) + 1, "metadata of 16777217 bytes")]
+    ("size", "words"), [(16 << 20, "not a recording of a VIL Bridge"), ((16 << 20) + 1, "metadata of 16777217 bytes")]
 )
 def test_metadata_of_more_than_16_mib_are_not_read(tmp_path: Path, size: int, words: str) -> None:
     path = tmp_path / "a.mcap"

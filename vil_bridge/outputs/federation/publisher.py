@@ -2,7 +2,7 @@
 
 One message per frame of a source, as soon as the world has it: the newest measured poses, not
 predictions, since the other bridge predicts them itself. Where a source falls silent, its actors are
-still told of five times a second, as what they then are.
+still sent five times a second, in the state that they then have.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOWHERE: Final = Transform.identity()
 
 
 class PublishedWorld(Protocol):
-    """What the publisher asks of the world."""
+    """View of the world that the publisher needs."""
 
     def newest(self, actor: str) -> tuple[Transform, int, int] | None:
         """Newest tracked pose of a rigid actor, its capture and its arrival time."""
@@ -155,7 +155,7 @@ class Publisher:
             self.on_frame(event.source)
 
     def on_frame(self, source: str) -> None:
-        """A source's frame has reached the world: send what it tells of the published actors."""
+        """Send the published actors of a source whose frame has reached the world."""
         if source in self._groups:
             self._boundary.call(self._publish, source, now_ns())
 
@@ -209,7 +209,7 @@ class Publisher:
         return _Seen(-1, _NOWHERE, None) if body is None else _Seen(body[1], body[0], None)
 
     def _describe(self, index: int, skeleton: SkeletonFrame | None) -> None:
-        """Tell of a skeleton that was not known, or is another one now."""
+        """Describe a skeleton that is new or has changed."""
         description = self._responder.description
         info = description.actors[index]
         if skeleton is None or _same(info.skeleton, skeleton.model):

@@ -1,4 +1,4 @@
-"""The ``foxglove`` output: topics as in a recording, for whoever opens ``ws://127.0.0.1:8765`` in Foxglove."""
+"""The ``foxglove`` output: the topics of a recording, live at ``ws://127.0.0.1:8765``."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class FoxgloveOutput:
     """Serves Foxglove's clients (implements ``Output``).
 
     The library sends in threads of its own; a client that does not read loses its oldest messages. Nothing is
-    encoded that nobody subscribed to.
+    encoded without a subscriber.
 
     Attributes:
-        status: counts ``poses`` beside the pictures ``sent``; the fact ``url`` is what to open.
+        status: counts ``poses`` and the pictures ``sent``; the fact ``url`` is what to open.
     """
 
     def __init__(self, name: str, config: FoxgloveConfig) -> None:
@@ -61,7 +61,7 @@ class FoxgloveOutput:
         self._sinks: list[SinkThread] = []
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
-        """A thread of its own for each camera."""
+        """Return a thread of its own for each camera."""
         kind = kind_of(camera, self._config.variant)
         feed = _CameraFeed(self._context, self._tf, camera, kind[1], self._config)
         sink = OpenSink(f"{self.name}-{camera.model.name}", kind, feed.send, self.status, feed.wanted)
@@ -83,7 +83,7 @@ class FoxgloveOutput:
             self.status.facts["url"] = f"ws://{self._config.bind}:{server.port}"
             self.status.running()
             with self._overheard():
-                await call_periodically(self.name, self._config.rate_hz, lambda: self._tell(world))
+                await call_periodically(self.name, self._config.rate_hz, lambda: self._publish(world))
         finally:
             await asyncio.to_thread(server.stop)
 
@@ -105,28 +105,28 @@ class FoxgloveOutput:
         except RuntimeError as exc:
             raise SinkError(f"cannot serve Foxglove's clients at {config.bind}:{config.port}: {exc}") from exc
 
-    def _tell(self, world: WorldView) -> None:
-        """All actors that are tracked now, if anybody listens."""
+    def _publish(self, world: WorldView) -> None:
+        """Publish all actors that are tracked now, if there is a subscriber."""
         if not (self._tf.wanted or any(topic.wanted for pair in self._actors.values() for topic in pair)):
             return
         t_ns = now_ns()
         stamp_ns = self._utc_ns(t_ns)
         seen = [a for a in world.snapshot(t_ns).actors if a.name in self._actors and a.state in _SHOWN]
         for actor in seen:
-            self._tell_actor(stamp_ns, actor)
+            self._publish_actor(stamp_ns, actor)
         if seen:
             poses = [(a.name, a.T_world_body) for a in seen]
             moved = [foxglove.transform(stamp_ns, foxglove.WORLD, n, T.p_m, T.q_xyzw) for n, T in poses]
-            self._tf.tell(stamp_ns, foxglove.transforms(moved))
+            self._tf.publish(stamp_ns, foxglove.transforms(moved))
         self.status.counters["poses"] += len(seen)
 
-    def _tell_actor(self, stamp_ns: int, actor: ActorState) -> None:
+    def _publish_actor(self, stamp_ns: int, actor: ActorState) -> None:
         pose, skeleton = self._actors[actor.name]
         T_world_body = actor.T_world_body
-        pose.tell(stamp_ns, foxglove.pose(stamp_ns, foxglove.WORLD, T_world_body.p_m, T_world_body.q_xyzw))
+        pose.publish(stamp_ns, foxglove.pose(stamp_ns, foxglove.WORLD, T_world_body.p_m, T_world_body.q_xyzw))
         if actor.kind is ActorKind.HUMAN and actor.skeleton is not None:
             bones = actor.skeleton
-            skeleton.tell(stamp_ns, foxglove.poses(stamp_ns, foxglove.WORLD, bones.p_m, bones.q_xyzw))
+            skeleton.publish(stamp_ns, foxglove.poses(stamp_ns, foxglove.WORLD, bones.p_m, bones.q_xyzw))
 
     @contextmanager
     def _overheard(self) -> Iterator[None]:
@@ -152,11 +152,11 @@ class _Topic:
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody subscribed to it."""
+        """True while there is a subscriber."""
         return self._channel.has_sinks()
 
-    def tell(self, t_utc_ns: int, message: Message) -> None:
-        """Hand a message to those who want it."""
+    def publish(self, t_utc_ns: int, message: Message) -> None:
+        """Send a message to its subscribers."""
         if self.wanted:
             self._channel.log(message.SerializeToString(), log_time=t_utc_ns)
 
@@ -177,28 +177,28 @@ class _CameraFeed:
         self._calibrated_ns = -NS_PER_S
 
     def wanted(self) -> bool:
-        """Whether anybody subscribed to any of it."""
+        """Return True while one of its topics has a subscriber."""
         return self._pictures.wanted or self._calibration.wanted
 
     def send(self, header: FrameHeader, pixels: ImageArray) -> None:
-        """Tell a picture, stamped with the instant that it shows."""
+        """Send a picture, stamped with the instant that it shows."""
         t_ns, config = header.t_display_ns, self._config
         stamp_ns = self._utc_ns(t_ns)
         if self._pictures.wanted:
             jpeg, _ = encode_jpeg(pixels, config.color, config.quality)
-            self._pictures.tell(stamp_ns, foxglove.image(stamp_ns, self._frame, jpeg))
+            self._pictures.publish(stamp_ns, foxglove.image(stamp_ns, self._frame, jpeg))
         if t_ns - self._calibrated_ns >= NS_PER_S:
             self._calibrated_ns = t_ns
-            self._calibration.tell(stamp_ns, foxglove.calibration(stamp_ns, self._frame, self._model))
+            self._calibration.publish(stamp_ns, foxglove.calibration(stamp_ns, self._frame, self._model))
         seen_from = header.pose_display
         if seen_from is not None:
             p_m, q_xyzw = np.array(seen_from.p_m), np.array(seen_from.q_xyzw)
             moved = foxglove.transform(stamp_ns, foxglove.WORLD, self._frame, p_m, q_xyzw)
-            self._tf.tell(stamp_ns, foxglove.transforms([moved]))
+            self._tf.publish(stamp_ns, foxglove.transforms([moved]))
 
 
 class _LogHandler(logging.Handler):
-    """Tells the bridge's log lines."""
+    """Handler that publishes the bridge's log lines."""
 
     def __init__(self, topic: _Topic) -> None:
         super().__init__(logging.INFO)
@@ -208,6 +208,8 @@ class _LogHandler(logging.Handler):
         """Send one line with its own time."""
         t_utc_ns = round(record.created * NS_PER_S)
         try:
-            self._topic.tell(t_utc_ns, foxglove.log_entry(t_utc_ns, record.levelno, record.name, record.getMessage()))
+            self._topic.publish(
+                t_utc_ns, foxglove.log_entry(t_utc_ns, record.levelno, record.name, record.getMessage())
+            )
         except Exception:  # the caller only logged a line
             self.handleError(record)

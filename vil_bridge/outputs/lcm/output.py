@@ -25,7 +25,7 @@ class LcmOutput:
     """Publishes over LCM (implements ``Output``).
 
     Attributes:
-        status: counts ``poses`` and ``inertial`` beside the pictures ``sent``.
+        status: counts ``poses``, ``inertial`` and the pictures ``sent``.
     """
 
     def __init__(self, name: str, config: LcmConfig) -> None:
@@ -37,7 +37,7 @@ class LcmOutput:
         self._sinks: list[SinkThread] = []
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
-        """A thread of its own for each camera."""
+        """Return a thread of its own for each camera."""
         kind = kind_of(camera, self._config.variant)
 
         def send(header: FrameHeader, pixels: ImageArray) -> None:
@@ -63,7 +63,7 @@ class LcmOutput:
             raise SinkError(f"LCM cannot open {self._config.url}: {reason}") from exc
         self.status.running()
         try:
-            await call_periodically(self.name, self._config.rate_hz, lambda: self._tell(news))
+            await call_periodically(self.name, self._config.rate_hz, lambda: self._publish_news(news))
         finally:
             self._lcm = None
 
@@ -72,7 +72,7 @@ class LcmOutput:
         for sink in self._sinks:
             sink.close()
 
-    def _tell(self, news: WorldNews) -> None:
+    def _publish_news(self, news: WorldNews) -> None:
         utc_ns = self._wall_clock.utc_ns
         for actor, motion in news.motions():
             self._publish(actor, "pose", encode_pose(utc_ns(motion.t_ns), actor, motion))
@@ -94,9 +94,9 @@ class LcmOutput:
         self._publish(camera.model.name, "image", encode_image(t_utc_ns, header, camera.model, form, payload))
 
     def _publish(self, name: str, leaf: str, message: bytes) -> None:
-        """Raises SinkError: it could not be sent."""
+        """Send a message. Raises SinkError: it could not be sent."""
         opened = self._lcm
-        if opened is None:  # it has ended meanwhile
+        if opened is None:  # it ended in the meantime
             return
         try:
             opened.publish(f"{self._config.prefix}/{name}/{leaf}", message)

@@ -13,7 +13,7 @@ __all__ = ["MavlinkPoseConfig", "OriginConfig"]
 
 
 class OriginConfig(StrictModel):
-    """Where on earth the world's origin is said to be."""
+    """Geographic position given to the world's origin."""
 
     lat_deg: float = Field(ge=-90, le=90, description="Latitude, degrees.")
     lon_deg: float = Field(ge=-180, le=180, description="Longitude, degrees.")
@@ -21,7 +21,7 @@ class OriginConfig(StrictModel):
 
 
 class MavlinkPoseConfig(TransportConfig, OutputConfigBase):
-    """Tell an autopilot where it is."""
+    """Pose of a vehicle for its autopilot."""
 
     takes_humans: ClassVar[bool] = False
 
@@ -47,11 +47,11 @@ class MavlinkPoseConfig(TransportConfig, OutputConfigBase):
     )
     velocity_std_mps: float = Field(default=0.05, gt=0, le=10, description="Standard deviation of the velocity, m/s.")
     origin: OriginConfig | None = Field(
-        default=None, description="Told to the autopilot until it knows one; none = not told."
+        default=None, description="Sent to the autopilot until it has one; none = not sent."
     )
 
     @model_validator(mode="after")
     def _one_actor(self) -> Self:
         if len(self.actors) != 1 or self.cameras:
-            raise custom("an autopilot is told one pose: name one actor and no cameras")
+            raise custom("an autopilot takes one pose: name one actor and no cameras")
         return self

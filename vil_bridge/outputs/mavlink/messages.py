@@ -36,7 +36,7 @@ class Measured(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Standard deviations of what is told."""
+    """Standard deviations of what is sent."""
 
     position_m: float
     attitude_rad: float
@@ -46,7 +46,7 @@ class Spread(NamedTuple):
 def message_of(
     kind: Literal["odometry", "vision-position", "att-pos-mocap"], frame_id: int, pose: Measured, spread: Spread
 ) -> mavlink.Body:
-    """The message of a pose.
+    """Return the message of a pose.
 
     Only ODOMETRY names its frame; of the others the receivers say that it is NED. The short form of
     VISION_POSITION_ESTIMATE leaves the covariance out.
@@ -84,7 +84,7 @@ def _frd(v_flu: FloatArray | None) -> tuple[float, float, float]:
 
 
 def _covariance(first_std: float, second_std: float) -> tuple[float, ...]:
-    """The upper triangle of a diagonal 6 x 6, row by row: three variances of each kind; NaN first = unknown."""
+    """Return the upper triangle of a diagonal 6 x 6, row by row: three variances of each kind; NaN first = unknown."""
     triangle = [0.0] * 21
     if math.isnan(first_std):
         triangle[0] = nan

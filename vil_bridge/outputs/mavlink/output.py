@@ -1,8 +1,8 @@
-"""Tells an autopilot the measured pose of its vehicle (implements ``Output``).
+"""Measured pose of a vehicle for its autopilot (implements ``Output``).
 
-What is told is the newest measurement with the time at which it was taken, never a prediction and
+Sent is the newest measurement with the time at which it was taken, never a prediction and
 never the same one twice: the autopilot's own estimator carries it on. While the vehicle is not
-tracked nothing is told, so that the autopilot notices by itself.
+tracked nothing is sent, so that the autopilot notices by itself.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class MavlinkPoseOutput:
         self._poses = _Poses(config.actors[0], self.status)
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:  # noqa: ARG002 - as the port has it
-        """It takes no pictures."""
+        """Return None: it takes no pictures."""
         return None
 
     async def run(self, world: WorldView) -> None:
-        """Tell the pose until cancelled; a serial device is waited for.
+        """Send the pose until cancelled; a serial device is waited for.
 
         Raises:
             SinkError: UDP: the other side is unknown, no interface leads there, or the port is taken.
@@ -73,38 +73,40 @@ class MavlinkPoseOutput:
                 opened = await open_transport(self._config, self.status)
             except OSError as exc:
                 raise SinkError(exc.strerror or str(exc)) from exc
-            with closing(opened) as wire:
-                await _Telling(self.name, self._config, wire, self._poses, world, self.status).run()
+            with closing(opened) as transport:
+                await _Session(self.name, self._config, transport, self._poses, world, self.status).run()
 
     def close(self) -> None:
         """Nothing is left open when :meth:`run` has ended."""
 
 
-class _Telling:
-    """One opening of the wire."""
+class _Session:
+    """One opening of the transport."""
 
     def __init__(
         self,
         name: str,
         config: MavlinkPoseConfig,
-        wire: Transport,
+        transport: Transport,
         poses: _Poses,
         world: WorldView,
         status: Status,
     ) -> None:
         self._config = config
-        self._wire = wire
+        self._transport = transport
         self._poses = poses
         self._world = world
         self._status = status
         self._spread = Spread(config.position_std_m, math.radians(config.attitude_std_deg), config.velocity_std_mps)
-        self._port = MavlinkConnection(name, wire, (config.system, config.component), status.counters, self._on_message)
-        self._t_told_ns = now_ns()
+        self._port = MavlinkConnection(
+            name, transport, (config.system, config.component), status.counters, self._on_message
+        )
+        self._t_sent_ns = now_ns()
         self._autopilot: tuple[int, int] | None = None
         self._knows_origin = False
 
     async def run(self) -> None:
-        """Return when the wire hung up."""
+        """Send until the transport closes."""
         ticker = Ticker(round(NS_PER_S / self._config.rate_hz), self._on_tick)
         with self._port:
             ticker.start()
@@ -122,7 +124,7 @@ class _Telling:
             return
         frame_id = FRAME_IDS[self._config.frame]
         self._port.send(message_of(self._config.message, frame_id, pose, self._spread))
-        self._t_told_ns = now_ns()
+        self._t_sent_ns = now_ns()
         self._status.counters["sent"] += 1
         self._status.running()
 
@@ -136,10 +138,10 @@ class _Telling:
         if origin is not None and self._autopilot is not None and not self._knows_origin:
             where = round(origin.lat_deg * 1e7), round(origin.lon_deg * 1e7), round(origin.alt_m * 1e3)
             self._port.send(mavlink.SetGpsGlobalOrigin(*where, self._autopilot[0], t_ns // 1000))
-        if t_ns - self._t_told_ns > _SILENT_NS:
+        if t_ns - self._t_sent_ns > _SILENT_NS:
             actor = self._config.actors[0]
             state = self._world.state_of(actor)
-            self._status.waiting(f"{actor} is {state}: nothing is told on {self._wire.place}")
+            self._status.waiting(f"{actor} is {state}: nothing is sent on {self._transport.place}")
 
     def _on_message(self, message: framing.MavlinkMessage, t_arrival_ns: int) -> None:
         body = message.body
@@ -157,36 +159,36 @@ class _Telling:
 
 
 class _Poses:
-    """Picks what is to be told of an actor: each measurement once, in the order of their times."""
+    """Selector of what is sent of an actor: each measurement once, in the order of their times."""
 
     def __init__(self, actor: str, status: Status) -> None:
         self._actor = actor
         self._status = status
-        self._told: tuple[Transform, int, int] | None = None
+        self._sent: tuple[Transform, int, int] | None = None
         self._since_ns = 0
-        self._forgotten = False
+        self._was_reset = False
         self._resets = 0
 
     def next(self, world: WorldView) -> Measured | None:
-        """The newest measurement, None while there is none that was not told."""
+        """Return the newest measurement, None when it was sent before."""
         newest = world.newest(self._actor)
         if newest is None or world.state_of(self._actor) not in _BELIEVED:
-            self._forgotten |= newest is None and self._told is not None
+            self._was_reset |= newest is None and self._sent is not None
             return None
         T_world_body, t_ns, t_arrival_ns = newest
-        told = self._told
-        if told is not None and t_arrival_ns == told[2]:
+        sent = self._sent
+        if sent is not None and t_arrival_ns == sent[2]:
             return None
-        if told is not None and t_ns // 1000 <= told[1] // 1000:
+        if sent is not None and t_ns // 1000 <= sent[1] // 1000:
             self._status.counters["out_of_order"] += 1
             return None
-        jumped = told is not None and (self._forgotten or _is_jump(told[0], T_world_body, t_ns - told[1]))
-        if told is None or jumped or t_ns - told[1] > _GAP_NS:
+        jumped = sent is not None and (self._was_reset or _is_jump(sent[0], T_world_body, t_ns - sent[1]))
+        if sent is None or jumped or t_ns - sent[1] > _GAP_NS:
             self._since_ns = t_ns
         self._resets += jumped
         self._status.counters["jumps"] += jumped
-        self._forgotten = False
-        self._told = newest
+        self._was_reset = False
+        self._sent = newest
         if t_ns - self._since_ns < _TWIST_KNOWN_NS:
             return Measured(t_ns, T_world_body, None, None, self._resets)
         motion = world.motion_at(self._actor, t_ns)

@@ -54,7 +54,7 @@ class RosBagOutput:
         self._bag: BagThread | None = None
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
-        """A thread of its own for each camera, which encodes."""
+        """Return a thread for a camera, which encodes its pictures."""
         feed = self._feed.add_camera(camera)
         name = f"{self.name}-{camera.model.name}"
         sink = OpenSink(name, feed.wants, feed.send, self.status, lambda: self._bag is not None)
@@ -101,7 +101,7 @@ class RosBagOutput:
 
 
 class BagThread:
-    """Writes a bag, and one more for each gigabyte.
+    """Thread that writes a bag, and one more for each gigabyte.
 
     Args:
         path: ``NAME.bag`` for ROS 1, else the folder of a ROS 2 bag; if it exists, a sibling is written.
@@ -191,7 +191,7 @@ class _Message(NamedTuple):
 
 
 class _Ros1File(Ros1Writer):
-    """Leaves the room that ROS has behind the bag's header, so that ``rosbag reindex`` can repair a bag without an end.
+    """ROS 1 file with ROS's padding behind the header, so that ``rosbag reindex`` can repair a bag without an end.
 
     ROS pads the header without its length to 4096 bytes, rosbags all of the record: eight bytes less.
     """
@@ -208,7 +208,7 @@ class _Ros1File(Ros1Writer):
         self._state_padding()
 
     def close(self) -> None:
-        super().close()  # writes the header anew
+        super().close()  # writes the header again
         self._state_padding()
 
     def _state_padding(self) -> None:
@@ -220,7 +220,7 @@ class _Ros1File(Ros1Writer):
 
 
 def free_path(path: Path) -> Path:
-    """``path``, or the first of its siblings ``-2``, ``-3``... that does not exist."""
+    """Return ``path``, or the first of its siblings ``-2``, ``-3``... that does not exist."""
     found, number = path, 1
     while found.exists():
         number += 1

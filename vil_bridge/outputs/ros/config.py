@@ -20,7 +20,7 @@ _ENDPOINT: Final = re.compile(r"tcp/([^\s/]+):\d{1,5}")
 
 
 class RosConfigBase(SenderConfig):
-    """What the node and the bags have in common."""
+    """Common keys of the node and the bags."""
 
     takes_humans: ClassVar[bool] = False
 
@@ -60,7 +60,7 @@ class Ros2Config(RosConfigBase):
     )
     listen: tuple[str, ...] = Field(
         default=("tcp/127.0.0.1:0",),
-        description="Where peers that a router told of this node may connect; port 0 = any free one.",
+        description="Where peers that a router informs of this node may connect; port 0 = any free one.",
     )
     multicast: bool = Field(default=False, description="Search for peers without a router, by multicast.")
     insecure: bool = Field(

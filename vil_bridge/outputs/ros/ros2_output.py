@@ -42,7 +42,7 @@ class Ros2Output:
         self._node: RosNode | None = None
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
-        """A thread of its own for each camera."""
+        """Return a thread of its own for each camera."""
         feed = self._feed.add_camera(camera)
         name = f"{self.name}-{camera.model.name}"
         sink = OpenSink(name, feed.wants, feed.send, self.status, lambda: self._read(feed.topics))
@@ -80,7 +80,7 @@ class Ros2Output:
     def _watched(self, node: RosNode, step: Callable[[], None]) -> Callable[[], None]:
         """``step``, looking twice a second whether anybody is there."""
         looked_ns = 0
-        places = " or ".join(self._config.connect) or "nobody: it only listens"
+        places = " or ".join(self._config.connect) or "no peer: it only listens"
 
         def watched() -> None:
             nonlocal looked_ns
@@ -111,7 +111,7 @@ class Ros2Output:
 
 
 def _open(config: Ros2Config) -> zenoh.Session:
-    """A session that goes on connecting in the background; takes half a second.
+    """Open a session that goes on connecting in the background; takes half a second.
 
     Raises:
         SinkError: an address to listen at cannot be had.

@@ -1,7 +1,7 @@
-"""What the world and the cameras tell, as ROS messages on topics; where these go is another's business.
+"""World and cameras as ROS messages on topics; the outputs decide where these go.
 
 Topics: ``/NAMESPACE/ACTOR/odom``, ``.../imu/data_raw``, ``/NAMESPACE/CAMERA/image_raw`` with ``/compressed`` and
-``camera_info`` beside it, ``/tf``, ``/tf_static``. Frames: the world, ``ACTOR/base_link`` (REP-105), ``ACTOR/imu_link``
+``camera_info`` with it, ``/tf``, ``/tf_static``. Frames: the world, ``ACTOR/base_link`` (REP-105), ``ACTOR/imu_link``
 (REP-145), ``CAMERA_optical`` (REP-103).
 """
 
@@ -71,7 +71,7 @@ class RosFeed:
         return [*actors, *moving, _TF_STATIC, *(topic for feed in self._cameras for topic in feed.topics)]
 
     def emit_static(self, t_ns: int, world: WorldView) -> None:
-        """Tell where cameras and IMUs sit."""
+        """Emit the mounts of cameras and IMUs."""
         links = [feed.link for feed in self._cameras]
         for actor in self.config.actors:
             T_body_imu = world.imu_place(actor)
@@ -80,7 +80,7 @@ class RosFeed:
         self.emit(_TF_STATIC, self.messages.transforms(self.wall_clock.utc_ns(t_ns), links))
 
     def watch(self, world: WorldView) -> Callable[[], None]:
-        """What is to be called evenly, to tell of the actors' news.
+        """Return the function to be called periodically, which emits the actors' new measurements.
 
         Raises:
             SinkError: an actor is a human.
@@ -88,22 +88,22 @@ class RosFeed:
         news = WorldNews(world, self.config.actors)
 
         def step() -> None:
-            self._tell_motions(news)
-            self._tell_inertial(news)
+            self._emit_motions(news)
+            self._emit_inertial(news)
 
         return step
 
     def name(self, actor_or_camera: str, leaf: str) -> str:
-        """A topic's name."""
+        """Return a topic's name."""
         parts = (self.config.namespace, actor_or_camera.replace("-", "_"), leaf)
         return "".join(f"/{part}" for part in parts if part)
 
     def body_frame(self, actor: str) -> str:
-        """The frame of an actor, or the world's."""
+        """Return the frame of an actor, or the world's."""
         return self.config.world_frame if actor == _WORLD else f"{self.config.frame_prefix}{actor}/base_link"
 
     def imu_frame(self, actor: str) -> str:
-        """The frame of an actor's IMU."""
+        """Return the frame of an actor's IMU."""
         return f"{self.config.frame_prefix}{actor}/imu_link"
 
     def _odometry(self, actor: str) -> Topic:
@@ -112,7 +112,7 @@ class RosFeed:
     def _inertial(self, actor: str) -> Topic:
         return Topic(self.name(actor, "imu/data_raw"), "sensor_msgs/msg/Imu")
 
-    def _tell_motions(self, news: WorldNews) -> None:
+    def _emit_motions(self, news: WorldNews) -> None:
         world = self.config.world_frame
         for actor, motion in news.motions():
             stamp_ns, body = self.wall_clock.utc_ns(motion.t_ns), self.body_frame(actor)
@@ -120,7 +120,7 @@ class RosFeed:
             self.emit(_TF, self.messages.transforms(stamp_ns, [TransformLink(world, body, motion.T_world_body)]))
             self.status.counters["poses"] += 1
 
-    def _tell_inertial(self, news: WorldNews) -> None:
+    def _emit_inertial(self, news: WorldNews) -> None:
         for actor, window in news.inertial():
             topic, frame = self._inertial(actor), self.imu_frame(actor)
             for t_ns, w_radps, f_mps2 in zip(window.t_ns.tolist(), window.w_radps, window.f_mps2, strict=True):
@@ -137,7 +137,7 @@ class CameraFeed:
     Attributes:
         wants: kind of pictures, (modality, variant).
         topics: pictures in their forms, and the camera's geometry.
-        link: where its optical axes sit. camera: as it was told.
+        link: where its optical axes sit. camera: as given.
     """
 
     def __init__(self, camera: CameraInfo, feed: RosFeed, left: CameraFeed | None) -> None:
@@ -159,7 +159,7 @@ class CameraFeed:
         self._baseline_m = float(T_left_right.p_m[0])
 
     def send(self, header: FrameHeader, pixels: ImageArray) -> None:
-        """Tell a picture, stamped with the instant that it shows, and the geometry beside it."""
+        """Emit a picture, stamped with the instant that it shows, and its geometry."""
         feed, t_ns = self._feed, header.t_display_ns
         if t_ns <= self._shown_ns:
             feed.status.counters["not_newer"] += 1

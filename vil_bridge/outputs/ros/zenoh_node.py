@@ -38,12 +38,12 @@ def type_name(message: str) -> str:
 
 
 def type_hash(store: Typestore, message: str, distro: str) -> str:
-    """The hash that readers of a distribution expect."""
+    """Return the hash that readers of a distribution expect."""
     return _NO_HASH if distro == "humble" else store.hash_rihs01(message)
 
 
 def data_key(domain: int, topic: Topic, hash_: str) -> str:
-    """Where a topic's samples are put."""
+    """Return the key on which a topic's samples are published."""
     return f"{domain}/{topic.name.lstrip('/')}/{type_name(topic.type)}/{hash_}"
 
 
@@ -53,7 +53,7 @@ def qos_field(topic: Topic) -> str:
 
 
 def attachment(sequence: int, t_utc_ns: int, gid: bytes) -> bytes:
-    """What goes with each sample."""
+    """Return the attachment of a sample."""
     return _ATTACHMENT.pack(sequence, t_utc_ns, len(gid), gid)
 
 
@@ -120,7 +120,7 @@ class RosNode:
         self._publishers[topic.name].publish(message)
 
     def read(self, topics: Sequence[Topic]) -> bool:
-        """Whether anybody reads one of these."""
+        """Return True when one of these has a reader."""
         return any(self._publishers[topic.name].read for topic in topics)
 
     @property

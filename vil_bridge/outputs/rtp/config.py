@@ -50,7 +50,7 @@ class RtpConfig(OutputConfigBase):
         "off; 0 = at once.",
     )
     sdp_folder: Path | None = Field(
-        default=None, description="Folder for one CAMERA.sdp each, for players; none = only the status tells them."
+        default=None, description="Folder for one CAMERA.sdp each, for players; none = they are in the status only."
     )
     insecure: bool = Field(default=False, description="Allow a receiver on the network: the video is not encrypted.")
 
@@ -59,7 +59,7 @@ class RtpConfig(OutputConfigBase):
         try:
             address = ipaddress.ip_address(self.host)
         except ValueError:
-            raise custom(f"host: {self.host!r} is no numeric address") from None
+            raise custom(f"host: {self.host!r} is not a numeric address") from None
         if not self.insecure and not address.is_loopback:
             raise custom(
                 f"{self.host} is on the network and the video is not encrypted;"

@@ -49,11 +49,11 @@ class VideoEncoder:
         of_type = {syntax.type_of(nal): nal for nal in units}
         missing = [kind for kind in syntax.parameter_sets if kind not in of_type]
         if missing:
-            raise SinkError(f"{name} tells no parameter sets of types {missing}")
+            raise SinkError(f"{name} gives no parameter sets of types {missing}")
         self.parameter_sets = tuple(of_type[kind] for kind in syntax.parameter_sets)
 
     def encode(self, planes: ImageArray) -> list[bytes]:
-        """NAL units of one picture; once per refresh the parameter sets go first, for whoever joins.
+        """Return the NAL units of one picture; once per refresh the parameter sets go first, for players that join.
 
         Args:
             planes: of :func:`i420`.
@@ -77,7 +77,7 @@ class VideoEncoder:
 def open_encoder(
     config: RtpConfig, size_px: tuple[int, int], rate_hz: float, *, full_range: bool
 ) -> tuple[VideoEncoder, str]:
-    """The best encoder that works here, and why a better one does not ("" = it is the best).
+    """Open the best encoder that works here, and why a better one does not ("" = it is the best).
 
     Args:
         config: codec, preset, bit rate, whether hardware may be used.
@@ -108,7 +108,7 @@ def open_encoder(
 
 
 def _refresh(rate_hz: float) -> int:
-    """Pictures over which the whole picture is drawn anew: a second's."""
+    """Return over how many pictures the whole picture is refreshed: a second's."""
     return max(2, round(rate_hz))
 
 
@@ -127,7 +127,7 @@ def _opened(
     context.thread_count = 1
     context.color_range = ColorRange.JPEG if full_range else ColorRange.MPEG
     context.colorspace = Colorspace.ITU601
-    context.flags |= Flags.global_header  # tells the parameter sets, which encode() repeats
+    context.flags |= Flags.global_header  # gives the parameter sets, which encode() repeats
     context.options = _options(name, config, rate_hz)
     context.open()
     return context

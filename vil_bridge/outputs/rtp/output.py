@@ -33,7 +33,7 @@ class RtpOutput:
         self._sent, self._t_sent_ns, self._patience_ns = 0, 0, NS_PER_S
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink:
-        """A thread that encodes and sends this camera's pictures.
+        """Return a thread that encodes and sends this camera's pictures.
 
         Raises:
             SinkError: the camera has no pictures for people, their size is odd, or no encoder opens.
@@ -56,7 +56,7 @@ class RtpOutput:
                 loop.add_reader(video.fileno(), video.read_reports)
                 stack.callback(loop.remove_reader, video.fileno())
             while True:
-                self._say_whether_video_flows()
+                self._update_state()
                 await asyncio.sleep(_LOOK_S)
 
     def close(self) -> None:
@@ -64,7 +64,7 @@ class RtpOutput:
         for video in self._videos:
             video.close()
 
-    def _say_whether_video_flows(self) -> None:
+    def _update_state(self) -> None:
         sent, failed, t_ns = self.status.counters["sent"], self.status.counters["failed"], now_ns()
         if sent > self._sent:
             self._sent, self._t_sent_ns = sent, t_ns

@@ -36,7 +36,7 @@ HEADER_BYTES: Final = _FIXED.size + _EXTENSION.size
 
 
 class NalSyntax(NamedTuple):
-    """What differs between the two codecs.
+    """Differences between the two codecs.
 
     Attributes:
         header_bytes: of a NAL unit.
@@ -142,7 +142,7 @@ def _parts(nal: bytes, syntax: NalSyntax, limit_bytes: int) -> Iterator[bytes]:
 
 
 def rtp_ticks(t_ns: int) -> int:
-    """A bridge time on the 90 kHz clock, not yet reduced to 32 bits."""
+    """Return a bridge time on the 90 kHz clock, not yet reduced to 32 bits."""
     return t_ns * 9 // 100_000
 
 

@@ -22,7 +22,7 @@ _BLOCK: Final = Struct(">IB3sIIII")
 
 
 class ReceiverReport(NamedTuple):
-    """What one receiver says of one stream.
+    """Report of one receiver about one stream.
 
     Attributes:
         lost_fraction: of the packets since its last report, 0 to 1.
@@ -42,7 +42,7 @@ def ntp_time(utc_ns: int) -> int:
 
 
 def sender_report(ssrc: int, utc_ns: int, ticks: int, packets: int, payload_bytes: int, cname: str) -> bytes:
-    """A compound packet: the sender's report, and its name.
+    """Return a compound packet: the sender's report, and its name.
 
     Args:
         ssrc: of the stream.
@@ -69,10 +69,10 @@ def sender_report(ssrc: int, utc_ns: int, ticks: int, packets: int, payload_byte
 
 
 def receiver_reports(data: bytes, ssrc: int, utc_ns: int) -> list[ReceiverReport]:
-    """What a compound packet that came at ``utc_ns`` says of the stream ``ssrc``.
+    """Return the reports about the stream ``ssrc`` in a compound packet that came at ``utc_ns``.
 
     Raises:
-        ProtocolError: it contradicts its own lengths, or is no RTCP.
+        ProtocolError: it contradicts its own lengths, or is not RTCP.
     """
     found: list[ReceiverReport] = []
     offset = 0

@@ -31,7 +31,7 @@ _CNAME: Final = "vil-bridge"
 
 
 class CameraVideo:
-    """What :class:`~vil_bridge.outputs.sink_thread.SinkThread` sends a camera's pictures with.
+    """Encoder and sender of one camera's pictures, for its :class:`~vil_bridge.outputs.sink_thread.SinkThread`.
 
     Attributes:
         camera: its name.
@@ -75,7 +75,7 @@ class CameraVideo:
             "instead": self._instead,
             "sdp": self.sdp,
         }
-        self._tell()
+        self._update_status()
 
     def send(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Send one picture; takes ``pacing`` of the time to the next one, encoding included.
@@ -113,7 +113,7 @@ class CameraVideo:
         self._account(header.stamps_ns.image)
 
     def read_reports(self) -> None:
-        """Take what receivers say (loop thread, when :meth:`fileno` is readable)."""
+        """Handle receivers' reports (loop thread, when :meth:`fileno` is readable)."""
         for _ in range(_READ_AT_ONCE):
             try:
                 data = self._reports.recv(_MAX_REPORT_BYTES)
@@ -159,14 +159,14 @@ class CameraVideo:
                 self._ssrc, self._clock.utc_ns(t_ns), rtp_ticks(t_ns), self._packets, self._payload_bytes, _CNAME
             )
             self._reports.sendto(report, (self._to[0], self._to[1] + 1))
-            self._tell()
+            self._update_status()
 
-    def _tell(self) -> None:
+    def _update_status(self) -> None:
         self._status.facts[self.camera] = dict(self._facts)
 
 
 def _kind(camera: CameraInfo, config: RtpConfig) -> tuple[str, str]:
-    """The modality and variant that are sent."""
+    """Return modality and variant that are sent."""
     name = camera.model.name
     shown = [m for m in (Modality.RGB, Modality.GRAY) if m in camera.offers]
     if not shown:
@@ -179,7 +179,7 @@ def _kind(camera: CameraInfo, config: RtpConfig) -> tuple[str, str]:
 
 
 def _socket(host: str) -> socket.socket:
-    """Unconnected, so that a receiver that is not there yet is no error; of loopback where the receiver is.
+    """Open a socket: unconnected, since a receiver may come later; of loopback where the receiver is.
 
     Raises:
         SinkError: this system has no such addresses.

@@ -75,7 +75,7 @@ class ControlServer(Protocol):
 
 
 class _RouterControl:
-    """What both implementations share: the socket, its limits and the check of a message's shape."""
+    """Common base of both implementations: the socket, its limits and the check of a message's shape."""
 
     def __init__(self, bind: str, handler: ControlHandler, guard: CurveAuthenticator | None = None) -> None:
         self._bind = bind
@@ -118,8 +118,10 @@ class _RouterControl:
         except zmq.ZMQError as exc:
             self._peer_counter.close()
             socket.close(linger=0)
-            told = f"stream.bind: cannot listen on {self._bind}: {zmq.strerror(exc.errno or 0)}"
-            raise SinkError(f"{told}; is another bridge running? `vil-bridge doctor CONFIG` names who has it") from exc
+            reason = f"stream.bind: cannot listen on {self._bind}: {zmq.strerror(exc.errno or 0)}"
+            raise SinkError(
+                f"{reason}; is another bridge running? `vil-bridge doctor CONFIG` names the program that has it"
+            ) from exc
         self._endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
         return socket
 
@@ -158,7 +160,7 @@ class DrainControl(_RouterControl):
 
 
 class AiozmqControl(_RouterControl):
-    """The control channel on aiozmq's protocol interface."""
+    """Return the control channel on aiozmq's protocol interface."""
 
     def __init__(self, bind: str, handler: ControlHandler, guard: CurveAuthenticator | None = None) -> None:
         super().__init__(bind, handler, guard)
@@ -200,16 +202,16 @@ class AiozmqControl(_RouterControl):
 
 
 class _AiozmqProtocol:
-    """What aiozmq calls; it asks for the methods, not for the base class."""
+    """Callbacks of aiozmq, which asks for the methods, not for the base class."""
 
     def __init__(self, on_message: Callable[[list[bytes]], None]) -> None:
         self.msg_received = on_message
 
     def connection_made(self, transport: object) -> None:
-        """The socket is in the loop."""
+        """Do nothing: the socket is in the loop."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is closed."""
+        """Do nothing: the socket is closed."""
 
     def pause_writing(self) -> None:
         """Cannot happen: a ROUTER drops what it cannot queue."""
@@ -219,7 +221,7 @@ class _AiozmqProtocol:
 
 
 def open_control(bind: str, handler: ControlHandler, guard: CurveAuthenticator | None = None) -> ControlServer:
-    """The control channel on aiozmq where that imports, else on the drain adapter; not started yet."""
+    """Return the control channel on aiozmq where that imports, else on the drain adapter; not started yet."""
     try:
         import aiozmq  # noqa: F401
     except ImportError:

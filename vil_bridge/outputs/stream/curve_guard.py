@@ -1,4 +1,4 @@
-"""CURVE for the control channel and the data sockets: who may come in, and that nobody else can read."""
+"""CURVE for the control channel and the data sockets: known keys only, and no third party can read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Context = zmq.Context[zmq.Socket[bytes]]
 class CurveAuthenticator:
     """The stream's keys, with a ZeroMQ context of its own: one may have one guard only (RFC 27).
 
-    Until :meth:`open` and after :meth:`close` nobody gets in.
+    Until :meth:`open` and after :meth:`close` all connections are refused.
 
     Attributes:
         context: of all sockets that :meth:`protect` prepares.
@@ -43,7 +43,7 @@ class CurveAuthenticator:
         self._guard = CurveGuard(self.context, self._allowed, self.counters)
 
     def close(self) -> None:
-        """Let nobody in any more; in the loop's thread, may be called twice."""
+        """Refuse all connections from now on; in the loop's thread, may be called twice."""
         if self._guard is not None:
             self._guard.close()
             self._guard = None
@@ -54,5 +54,5 @@ class CurveAuthenticator:
 
 
 def context_of(guard: CurveAuthenticator | None) -> Context:
-    """The context of the stream's sockets."""
+    """Return the context of the stream's sockets."""
     return zmq.Context.instance() if guard is None else guard.context

@@ -22,7 +22,7 @@ _Kind = tuple[str, str]
 
 
 class ReaderMessage(NamedTuple):
-    """A picture as one reader gets it.
+    """Picture as one reader gets it.
 
     Attributes:
         header: the frame's metadata with what its encoding adds, stamped ``encode`` and ``send``.
@@ -39,7 +39,7 @@ class ReaderMessage(NamedTuple):
 
 
 class EncodedPicture:
-    """An image and its metadata; asked by the relay thread and by those of UDP readers.
+    """Image and its metadata; used by the relay thread and by those of UDP readers.
 
     Attributes:
         nbytes: size of the pixels.
@@ -59,12 +59,12 @@ class EncodedPicture:
         return self._header.kind
 
     def older_than(self, age_ns: int) -> bool:
-        """Whether its ``t_oldest_ns`` (its request, where absent) is longer ago."""
+        """Return True when its ``t_oldest_ns`` (its request, where absent) is longer ago."""
         t_oldest_ns = self._header.t_oldest_ns or self._header.stamps_ns.request
         return t_oldest_ns is not None and now_ns() - t_oldest_ns > age_ns
 
     def message(self, wants: EncodingOptions) -> ReaderMessage:
-        """The picture encoded, to be sent now."""
+        """Return the encoded picture, to be sent now."""
         with self._lock:
             found = self._encoded.get(wants)
             if found is None:
@@ -76,7 +76,7 @@ class EncodedPicture:
 
 
 class PictureRings:
-    """A ring for each kind of picture that somebody reads from memory; belongs to the relay thread."""
+    """Ring of shared memory for each kind of picture that is read from memory; belongs to the relay thread."""
 
     def __init__(self) -> None:
         self._rings: dict[_Kind, RingWriter] = {}
@@ -97,7 +97,7 @@ class PictureRings:
         self._written[picture.kind, wants] = picture, notice
         return notice
 
-    def keep(self, kinds: Collection[_Kind]) -> None:
+    def retain(self, kinds: Collection[_Kind]) -> None:
         """Give back the memory of all other kinds."""
         for kind in self._rings.keys() - set(kinds):
             self._rings.pop(kind).close()

@@ -48,7 +48,7 @@ _HEADER_SIZE: Final = struct.Struct("<I")
 
 
 class Report(NamedTuple):
-    """What a reader says by datagram: that it is there, what reached it, and which frame is complete.
+    """Datagram of a reader: it is present, what reached it, and which frame is complete.
 
     Attributes:
         stream: as :func:`stream_id` makes it.
@@ -70,12 +70,12 @@ class Report(NamedTuple):
 
 
 def stream_id(token: str) -> bytes:
-    """Tells a reader's datagrams from others without giving its token away, 8 bytes."""
+    """Return 8 bytes that identify a reader's datagrams without giving its token away."""
     return hashlib.sha256(b"vil-udp" + token.encode()).digest()[:8]
 
 
 def packets(stream: bytes, frame: int, number: int, header: bytes, payload: bytes | memoryview) -> list[bytes]:
-    """The datagrams of a picture, parity last.
+    """Return the datagrams of a picture, parity last.
 
     Args:
         stream: 8 bytes.
@@ -110,7 +110,7 @@ def packets(stream: bytes, frame: int, number: int, header: bytes, payload: byte
 
 
 def decode_report(datagram: bytes) -> Report:
-    """Parse a reader's datagram; :func:`is_from` tells whether it is true.
+    """Parse a reader's datagram; :func:`is_from` verifies it.
 
     Raises:
         ProtocolError: it is none of ours.
@@ -123,7 +123,7 @@ def decode_report(datagram: bytes) -> Report:
 
 
 def is_from(token: str, datagram: bytes) -> bool:
-    """Whether a report was made by somebody who knows the token (HMAC-SHA-256, RFC 2104, its first 16 bytes)."""
+    """Return True when a report was made with the token (HMAC-SHA-256, RFC 2104, its first 16 bytes)."""
     return hmac.compare_digest(_mac(token, datagram[:-_MAC_BYTES]), datagram[-_MAC_BYTES:])
 
 

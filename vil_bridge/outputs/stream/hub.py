@@ -1,4 +1,4 @@
-"""Who reads which camera: registration, credit, clock exchanges, status and commands."""
+"""Readers of all cameras: registration, credit, clock exchanges, status and commands."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class StreamHub:
 
         Args:
             sink: where its pictures are offered.
-            info: told to every reader: ``width``, ``height``, ``fx``, ``fy``, ``cx``, ``cy``,
+            info: sent to every reader: ``width``, ``height``, ``fx``, ``fy``, ``cx``, ``cy``,
                 ``T_body_camera``, ``T_body_imu``...; JSON types.
             wake: makes the camera's relay thread call ``sink.flush()``; called in the loop's thread.
         """
@@ -148,7 +148,7 @@ class StreamHub:
             self._guard.close()
 
     def faults(self) -> dict[str, int]:
-        """What came in that should not have, by reason; connections that ended included. Any thread."""
+        """Return counts of bad input by reason, ended connections included. Any thread."""
         counted = dict(self.counters)
         guard, udp = self._guard, self._udp
         others = [Counter(dict(self._control.peers))]  # in one go: the loop goes on counting
@@ -277,7 +277,7 @@ class StreamHub:
             self.counters["odd_stamp"] += 1
 
     def _on_report(self, token: str, report: Report, t_arrival_ns: int) -> None:
-        """A UDP reader is there; where it names a frame, that is its credit."""
+        """Handle a UDP reader's report; where it names a frame, that is its credit."""
         reader = self._seats.get(token)
         reader.subscriber.t_heard_ns = machine_ns()
         if report.frame_id:

@@ -1,4 +1,4 @@
-"""Messages of the control channel: JSON objects told apart by ``type`` (docs/reference/stream.md).
+"""Messages of the control channel: JSON objects, distinguished by ``type`` (docs/reference/stream.md).
 
 Pure: bytes in, values out. Unknown keys are ignored, so that a newer client can talk to an older
 bridge; unknown types, wrong types and texts beyond their bounds are errors.
@@ -118,7 +118,7 @@ class ImuReport(msgspec.Struct, tag="imu", frozen=True):
     f_mps2: Annotated[list[_Vector], msgspec.Meta(max_length=MAX_IMU_SAMPLES)]
 
     def window(self) -> ImuWindow:
-        """The samples as arrays.
+        """Return the samples as arrays.
 
         Raises:
             ProtocolError: their numbers differ, or time does not increase.
@@ -169,5 +169,5 @@ def encoded(part: bytes) -> msgspec.Raw:
 
 
 def encode_reply(kind: str, **fields: Any) -> bytes:
-    """A reply of the given type."""
+    """Return a reply of the given type."""
     return _encoder.encode({"type": kind, **fields})

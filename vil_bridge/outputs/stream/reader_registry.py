@@ -84,7 +84,7 @@ class Seats:
     def knows(self, identity: bytes) -> bool:
         """Return True for a connection that a reader comes from, or came from in the last ten seconds.
 
-        What a radio held back may arrive after the seat was lost, and is no stranger's.
+        What a radio held back may arrive after the seat was lost, and does not come from a stranger.
         """
         return identity in self._connections or machine_ns() - self._left_ns.get(identity, -_LEFT_NS) < _LEFT_NS
 

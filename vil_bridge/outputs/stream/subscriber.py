@@ -1,4 +1,4 @@
-"""One reader of one camera's stream: what it wants, its credit, and the one frame that waits for it.
+"""One reader of one camera's stream: its preferences, its credit, and the one frame that waits for it.
 
 The hub (loop's thread) gives credit back, the sink (relay thread, or the reader's own) spends it; the
 lock keeps the two from missing each other.
@@ -57,10 +57,10 @@ class AdaptiveQuality:
 
 
 class SubscriberThread(Protocol):
-    """A reader's own thread, which takes what waits for it."""
+    """Thread of one reader, which sends what waits for it."""
 
     def wake(self) -> None:
-        """Something may wait, or credit came."""
+        """Look for a waiting frame and for credit."""
         ...
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ class SubscriberThread(Protocol):
         ...
 
     def report(self) -> dict[str, Any]:
-        """What people want to read of it."""
+        """Return its state for status pages."""
         ...
 
 
@@ -76,7 +76,7 @@ class Subscriber(Generic[T]):
     """A registered reader; ``T`` is what waits for it.
 
     Attributes:
-        token: its identity on the data socket, known to nobody else.
+        token: its identity on the data socket, secret.
         address: IP address of its control connection when it registered.
         line: who sends to it; None = the relay thread, over the data socket.
         sent, acknowledged: frames so far.
@@ -114,7 +114,7 @@ class Subscriber(Generic[T]):
 
     @property
     def wants(self) -> EncodingOptions:
-        """How its pictures are to be encoded now."""
+        """Encoding of its pictures at this moment."""
         if self._quality is None:
             return self._wants
         return EncodingOptions(self._wants.encoding, self._wants.color, self._quality.value)
@@ -145,13 +145,13 @@ class Subscriber(Generic[T]):
             return taken
 
     def drop(self, frame_id: int, reason: str) -> None:
-        """A taken frame was not sent after all: its credit comes back."""
+        """Give back the credit of a popped frame that was not sent."""
         with self._lock:
             self._unacknowledged.pop(frame_id, None)
             self.dropped[reason] += 1
 
     def dropped_so_far(self) -> Counter[str]:
-        """A copy of ``dropped`` for other threads."""
+        """Return a copy of ``dropped``, for other threads."""
         with self._lock:
             return Counter(self.dropped)
 
@@ -175,7 +175,7 @@ class Subscriber(Generic[T]):
             self.dropped["lost"] += 1
 
     def report(self) -> dict[str, Any]:
-        """What people want to read of it."""
+        """Return its state for status pages."""
         t_ns = now_ns()
         wants = self.wants
         return {

@@ -1,4 +1,4 @@
-"""How fast a UDP reader's link takes packets, learnt from what it reports as lost."""
+"""Packet rate that a UDP reader's link bears, learnt from the losses that it reports."""
 
 from __future__ import annotations
 

@@ -153,15 +153,15 @@ class UdpServer:
 
 
 class UdpSubscriberThread:
-    """One reader: takes what waits for it, cuts it into packets, sends them at a pace its link bears."""
+    """Thread of one reader: cuts its pictures into packets and sends them at a rate that its link bears."""
 
     def __init__(
-        self, subscriber: Subscriber[EncodedPicture], sink: ZmqStreamSink, door: UdpServer, rate_bps: float
+        self, subscriber: Subscriber[EncodedPicture], sink: ZmqStreamSink, server: UdpServer, rate_bps: float
     ) -> None:
         self.token = subscriber.token
         self._subscriber = subscriber
         self._sink = sink
-        self._door = door
+        self._server = server
         self._stream = stream_id(self.token)
         self._rate = RateControl(rate_bps)
         self.name = subscriber.name
@@ -194,11 +194,11 @@ class UdpSubscriberThread:
         self._rate.reported(t_ns, report.highest, report.received)
 
     def report(self) -> dict[str, Any]:
-        """What people want to read of it."""
+        """Return its state for status pages."""
         return {"rate_mbps": self._rate.rate_bps / 1e6, "packets_sent": self._packets, "packets_lost": self._rate.lost}
 
     def wake(self) -> None:
-        """Something may wait, or credit came.
+        """Look for a waiting frame and for credit.
 
         Raises:
             RuntimeError: the thread ended by a bug.
@@ -219,7 +219,7 @@ class UdpSubscriberThread:
                 self._wake.clear()
                 while not self._closing and (taken := self._subscriber.take()) is not None:
                     self._send(taken[1])
-        except BaseException as exc:  # told to the relay, which ends the process with it
+        except BaseException as exc:  # raised in the relay, which ends the process with it
             self._failure = exc
 
     def _send(self, picture: EncodedPicture) -> None:
@@ -255,7 +255,7 @@ class UdpSubscriberThread:
             if self._closing:
                 return
             for datagram in together:
-                self._door.send(datagram, address)
+                self._server.send(datagram, address)
 
 
 def _bound_socket(host: str, port: int) -> socket.socket:

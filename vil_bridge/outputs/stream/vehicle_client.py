@@ -61,7 +61,7 @@ class VehicleClient:
         return found
 
     def state(self, subject: str) -> dict[str, Any]:
-        """A vehicle now, with the fields of :class:`~vil_bridge.core.vehicle_commands.VehicleState`.
+        """Return the state of a vehicle, with the fields of :class:`~vil_bridge.core.vehicle_commands.VehicleState`.
 
         Raises:
             ValueError: no such vehicle. TimeoutError: no answer.

@@ -39,7 +39,7 @@ class ZmqStreamSink:
         camera: name of the camera.
         offers: the kinds of images that it has, each with its variants.
         port: bound TCP port of the data socket.
-        unwanted: messages received on the data socket, which nobody should send.
+        unwanted: messages received on the data socket, which no reader should send.
         peer_faults: senders whose connections to the data socket were ended.
         max_age_ns, on_sent: as given; for the threads that send to UDP readers.
     """
@@ -113,11 +113,11 @@ class ZmqStreamSink:
         return sum((s.dropped_so_far() for s in self._subscribers), Counter(self._dropped_for_gone))
 
     def faults(self) -> dict[str, int]:
-        """What came in that should not have, by reason; connections that ended included. Any thread."""
+        """Return counts of bad input by reason, ended connections included. Any thread."""
         return {"malformed": self.unwanted, **self._peer_counts}
 
     def wanted(self, modality: str, variant: str) -> bool:
-        """True when somebody reads this kind of picture, so that nobody makes it in vain."""
+        """Return True when this kind of picture has a reader, so that it is not made in vain."""
         return any(s.modality == modality and s.variant == variant for s in self._subscribers)
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
@@ -137,7 +137,7 @@ class ZmqStreamSink:
     def flush(self) -> None:
         """Send what waits and has credit now; discard what somebody sent to the data socket."""
         self._send_waiting()
-        self._rings.keep({(s.modality, s.variant) for s in self._subscribers if s.transport == "shm"})
+        self._rings.retain({(s.modality, s.variant) for s in self._subscribers if s.transport == "shm"})
         self._discard_inbound()
         self._peers.update()
 
@@ -150,7 +150,7 @@ class ZmqStreamSink:
 
     def close(self) -> None:
         """Release the port and the memory; frames under way are abandoned."""
-        self._rings.keep(())
+        self._rings.retain(())
         self._peers.close()
         self._socket.close(linger=0)
 

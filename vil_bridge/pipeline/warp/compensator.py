@@ -61,7 +61,7 @@ class Compensator:
         self._sight: tuple[bytes, ViewGeometry] | None = None
 
     def plane(self, depth: ImageArray | None, K: FloatArray) -> FittedPlane:
-        """The homography's plane for a frame.
+        """Return the homography's plane for a frame.
 
         Args:
             depth: its depth picture, None = none.
@@ -83,7 +83,7 @@ class Compensator:
         depth: ImageArray | None = None,
         plane: FittedPlane | None = None,
     ) -> FrameWarp:
-        """The warp of one frame's pictures.
+        """Return the warp of one frame's pictures.
 
         Args:
             sight: geometry of the camera.

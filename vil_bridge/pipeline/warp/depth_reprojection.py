@@ -1,10 +1,10 @@
-"""Where each pixel shown is found in the rendered picture.
+"""Map from each pixel shown to its place in the rendered picture.
 
 Each node of the picture shown looks for the render pixel that shows the same point. On a plane that is one
 formula. With a depth picture it starts from the rotation alone: the depth of the nearest thing around
 gives a point, the point a pixel, the depth found there a better point. Four rounds on a grid of every fourth
 pixel are enough; the coordinates are then enlarged and the picture is sampled once. A coarser grid bends what
-lies beside edges of depth: with every eighth pixel, marks seven pixels from an edge were one pixel off after 8 cm.
+lies next to edges of depth: with every eighth pixel, marks seven pixels from an edge were one pixel off after 8 cm.
 Where the rounds do not settle, something near hid the point when the picture was rendered: such holes are filled
 from the background. What moved since moves as if it stood still.
 """
@@ -38,7 +38,7 @@ _Float32 = npt.NDArray[np.float32]
 
 
 class RenderMap(NamedTuple):
-    """Where each pixel shown is found in the rendered picture.
+    """Map from each pixel shown to its place in the rendered picture.
 
     Attributes:
         x_px, y_px: shape (h, w), float32.
@@ -99,7 +99,7 @@ def _rays(sight: ViewGeometry, matrix: FloatArray) -> tuple[_Float32, ...]:
 def _by_plane(
     sight: ViewGeometry, motion: CameraMotion, plane: FittedPlane | None
 ) -> tuple[_Float32, _Float32, BoolArray]:
-    """Render coordinates of the nodes, and which of them look at nothing: beside the plane, or behind."""
+    """Return render coordinates of the nodes, and which of them look past the plane, or behind it."""
     x, y, z = _rays(sight, sight.K_rendered @ motion.R_rn)
     lost = z < _LEAST_Z
     if plane is not None and motion.dp_render_m.any():
@@ -118,7 +118,7 @@ def _by_plane(
 def _by_depth(
     sight: ViewGeometry, motion: CameraMotion, depth: ImageArray
 ) -> tuple[_Float32, _Float32, BoolArray, BoolArray | None]:
-    """The same by a depth picture, and which nodes were holes, already filled; None = there are none."""
+    """Return them by a depth picture, and which nodes were holes, already filled; None = there are none."""
     ray_x, ray_y, ray_z = _rays(sight, sight.K_rendered @ motion.R_rn)
     shift = (motion.dp_render_m @ sight.K_rendered.T).astype(np.float32)
     bx, by, bz = (shift[:, i, None] for i in range(3))
@@ -170,7 +170,7 @@ def _depth_at(depth: ImageArray, x: _Float32, y: _Float32) -> _Float32:
 
 
 def _depth_at_nodes(depth: ImageArray, x: _Float32, y: _Float32) -> _Float32:
-    """The same at all nodes, in a fraction of the time; OpenCV takes no empty arrays and no sides above 32766."""
+    """Return them at all nodes, in a fraction of the time; OpenCV takes no empty arrays and no sides above 32766."""
     found = cv2.remap(depth, x, y, cv2.INTER_NEAREST, borderMode=cv2.BORDER_REPLICATE)
     depth_m: _Float32 = found * np.float32(metres_per_unit(depth))
     return depth_m

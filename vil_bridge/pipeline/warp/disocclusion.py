@@ -1,4 +1,4 @@
-"""What comes into view behind something near: filled from the background beside it.
+"""Parts that come into view behind something near: filled from the background next to them.
 
 Where the rendered picture could not see, no render pixel belongs to the pixel shown. The background goes on
 there: the point is taken as far away as the farther neighbour, and shows what the rendered picture has of the
@@ -34,7 +34,7 @@ class DisocclusionFill(NamedTuple):
 
 
 def background_of(holes: BoolArray, z_now_m: _Float32) -> DisocclusionFill:
-    """The farthest of what lies left, right, above and below each hole; the nearest one where some are alike.
+    """Return the farthest of what lies left, right, above and below each hole; the nearest one where some are alike.
 
     Args:
         holes: shape (m, n), nodes that have no render pixel.
@@ -42,22 +42,22 @@ def background_of(holes: BoolArray, z_now_m: _Float32) -> DisocclusionFill:
     """
     known = ~holes
     row, column = np.nonzero(holes)
-    beside = _nearest_known(known, row, column)
-    found: BoolArray = np.all(beside >= 0, axis=0)
-    depth = np.where(found, z_now_m[beside[0], beside[1]], -np.inf)
-    distance = np.abs(beside[0] - row) + np.abs(beside[1] - column)
+    neighbour = _nearest_known(known, row, column)
+    found: BoolArray = np.all(neighbour >= 0, axis=0)
+    depth = np.where(found, z_now_m[neighbour[0], neighbour[1]], -np.inf)
+    distance = np.abs(neighbour[0] - row) + np.abs(neighbour[1] - column)
     far = found & (depth >= _AS_FAR * depth.max(axis=0))
     best = np.where(far, distance, np.iinfo(np.intp).max).argmin(axis=0)
     each = np.arange(len(row))
     filled = found[best, each]
-    edge_row, edge_column = beside[:, best, each][:, filled]
+    edge_row, edge_column = neighbour[:, best, each][:, filled]
     return DisocclusionFill(row[filled], column[filled], edge_row, edge_column)
 
 
 def last_visible(
     depth_m_at: Callable[[_Float32, _Float32], _Float32], hidden_px: _Float32, edge_px: _Float32, z_hidden_m: _Float32
 ) -> _Float32:
-    """The way from hidden points back to the background's edge, up to where the rendered picture shows it.
+    """Return the way from hidden points back to the background's edge, up to where the rendered picture shows it.
 
     Args:
         depth_m_at: depth at render pixels x and y of any shape.

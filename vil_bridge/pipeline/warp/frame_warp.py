@@ -41,7 +41,7 @@ _ROW_ROUNDS: Final = 4
 
 
 class FrameWarp:
-    """How the pictures of one frame get from the pose rendered for to the poses shown.
+    """Warp of the pictures of one frame from the pose rendered for to the poses shown.
 
     A homography suffices for colours, ids and normals seen by a pinhole; all else goes through a map, which is
     solved once for all pictures.
@@ -86,7 +86,7 @@ class FrameWarp:
     def show(
         self, modality: Modality, pixels: ImageArray, valid: BoolArray | None = None, before: FlowHistory | None = None
     ) -> tuple[ImageArray, BoolArray | None]:
-        """One picture of the frame, and its mask where the modality has one.
+        """Return one picture of the frame, and its mask where the modality has one.
 
         Args:
             modality: what the picture holds.
@@ -109,7 +109,7 @@ class FrameWarp:
         return (shown_normals(moved, self._motion_of_rows) if modality is Modality.NORMALS else moved), None
 
     def place(self, u_px: float, v_px: float, z_m: float) -> tuple[float, float, float] | None:
-        """Where a point of the rendered picture is shown: pixel and z-depth; None = outside of the picture.
+        """Return where a point of the rendered picture is shown: pixel and z-depth; None = outside of the picture.
 
         Args:
             u_px: its column in the rendered picture.

@@ -132,17 +132,17 @@ def _outline(size_px: tuple[int, int]) -> FloatArray:
 
 
 def _clip(polygon: _Polygon, half_space: tuple[float, float, float]) -> _Polygon:
-    """The part of a convex polygon with ``half_space . point > 0`` (Sutherland-Hodgman); plain numbers are faster."""
+    """Return the part of a convex polygon with ``half_space . point > 0`` (Sutherland-Hodgman)."""
     a, b, c = half_space
     side = [a * x + b * y + c * w for x, y, w in polygon]
     if min(side) > 0.0:
         return polygon
-    kept: _Polygon = []
+    clipped: _Polygon = []
     for (here, there), (s, t) in zip(pairwise([*polygon, polygon[0]]), pairwise([*side, side[0]]), strict=True):
         if s > 0.0:
-            kept.append(here)
+            clipped.append(here)
         if (s > 0.0) != (t > 0.0):
             part = s / (s - t)
             (x0, y0, w0), (x1, y1, w1) = here, there
-            kept.append((x0 + part * (x1 - x0), y0 + part * (y1 - y0), w0 + part * (w1 - w0)))
-    return kept
+            clipped.append((x0 + part * (x1 - x0), y0 + part * (y1 - y0), w0 + part * (w1 - w0)))
+    return clipped

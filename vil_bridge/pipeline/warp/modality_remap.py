@@ -1,4 +1,4 @@
-"""Pictures sampled where a map says, and values that depend on the camera said anew for the camera shown.
+"""Pictures sampled where a map says, and values that depend on the camera converted to the camera shown.
 
 Colours mix with their neighbours. Ids, depths, normals and flow never do: they come from the nearest pixel.
 """
@@ -27,7 +27,7 @@ _LEAST_Z_M: Final = 1e-3
 
 
 class FlowHistory(NamedTuple):
-    """What a flow picture looks back to.
+    """Earlier picture that a flow picture looks back to.
 
     Attributes:
         T_world_rendered: pose of the picture that the renderer drew before this one.
@@ -42,12 +42,12 @@ class FlowHistory(NamedTuple):
 
 
 def storable(pixels: ImageArray) -> ImageArray:
-    """The same bits as OpenCV can move them: it does not know float16."""
+    """Return the same bits as OpenCV can move them: it does not know float16."""
     return pixels.view(np.int16) if pixels.dtype == np.float16 else pixels
 
 
 def sampled(modality: Modality, pixels: ImageArray, found: RenderMap) -> ImageArray:
-    """A picture at the places of a map; nothing to see outside. Releases the GIL.
+    """Return a picture sampled at the places of a map; nothing to see outside. Releases the GIL.
 
     Args:
         modality: what the picture holds; a mask (h, w) uint8 is one of ids.
@@ -87,7 +87,7 @@ def shown_depth(z: ImageArray, sight: ViewGeometry, found: RenderMap, motion: Ca
 
 
 def shown_normals(normals: ImageArray, motion: CameraMotion) -> ImageArray:
-    """Sampled normals in the axes of the cameras shown.
+    """Return sampled normals in the axes of the cameras shown.
 
     Args:
         normals: shape (h, w, 3), float16, render camera's axes.
@@ -109,7 +109,7 @@ def shown_flow(
     """Motion of each point between the picture delivered before and this one.
 
     A point X of this rendered frame was seen by the renderer's camera before, r', at x - flow. On that ray it
-    had, as far as a picture tells, the depth that X has from there; for what stands still this is X itself. The
+    had, as far as a picture shows, the depth that X has from there; for what stands still this is X itself. The
     place at which the camera of the delivered picture, n', saw it is subtracted from the pixel shown now.
 
     Args:
@@ -147,7 +147,7 @@ def _where_it_was(
     before: FlowHistory,
     T_world_render: Transform,
 ) -> tuple[ImageArray, ImageArray]:
-    """Points (h, w, 3) as the delivered picture before had them, and the depths (h, w) that tell, axes of r'."""
+    """Return points (h, w, 3) as the picture delivered before had them, and their depths (h, w), axes of r'."""
     gx, gy, rx, ry = (np.float32(value) for value in sight.rendered.intrinsics_px)
     ray = np.stack(((found.x_px - rx) / gx, (found.y_px - ry) / gy, np.ones_like(found.x_px)), axis=-1)
     X = ray * _depth_along(scene, ray)

@@ -17,7 +17,7 @@ from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M, FloatArray, I
 __all__ = ["DEFAULT_PLANE_DEPTH_M", "NO_HIT_M", "FittedPlane", "fit_plane", "median_depth", "metres_per_unit"]
 
 DEFAULT_PLANE_DEPTH_M: Final = 8.0
-"""Distance of the plane in a lab room when no depth picture tells better."""
+"""Distance of the plane in a lab room without a depth picture."""
 
 NO_HIT_M: Final = DEPTH_NO_HIT / DEPTH_UNITS_PER_M
 """Depth of the sky: where nothing was hit, full scale of both kinds of depth pictures."""
@@ -44,7 +44,7 @@ class FittedPlane:
     fitted: bool = False
 
     def seen_from(self, T_here_there: Transform) -> FittedPlane:
-        """The same plane in another camera's axes."""
+        """Return the same plane in another camera's axes."""
         d_m = self.d_m - float(self.normal @ T_here_there.p_m)
         return FittedPlane(d_m, q_rotate(q_conj(T_here_there.q_xyzw), self.normal), self.fitted)
 
@@ -68,10 +68,10 @@ def median_depth(depth: ImageArray) -> float:
 
 
 def fit_plane(depth: ImageArray, K: FloatArray) -> FittedPlane | None:
-    """The plane that most of a depth picture lies on, by least squares with Cauchy weights on a coarse sample.
+    """Return the plane that most of a depth picture lies on, by least squares with Cauchy weights on a coarse sample.
 
     None where a distance alone says as much: no surface in three quarters of the picture, a plane that would
-    pass beside or behind the camera within the field of view, or none better than the median.
+    pass the camera at the side or behind within the field of view, or none better than the median.
 
     Args:
         depth: shape (h, w), uint16 (metres x 655.35) or float32 (metres).

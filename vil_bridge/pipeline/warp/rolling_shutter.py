@@ -1,4 +1,4 @@
-"""Where the camera is while a picture is shown: one pose, or one for each row that is read out.
+"""Poses of the camera while a picture is shown: one, or one for each row that is read out.
 
 With a rolling shutter the rows are read from the top to the bottom. The instant of the picture is that of
 its middle: row v of h belongs to the instant + ((v + 0.5) / h - 0.5) * readout time.
@@ -31,7 +31,7 @@ class CameraMotion(NamedTuple):
     dp_render_m: FloatArray
 
     def turned_only(self) -> CameraMotion:
-        """Without the displacement: what a scene infinitely far away sees."""
+        """Return the motion without its displacement: what a scene infinitely far away sees."""
         return CameraMotion(self.R_rn, np.zeros_like(self.dp_render_m))
 
 
@@ -51,7 +51,7 @@ class ShutterPoses(NamedTuple):
         return len(self.poses) > 1
 
     def motion_from(self, T_world_render: Transform, rows: FloatArray, height_px: int) -> CameraMotion:
-        """What lies between a rendered picture and the given rows.
+        """Return the motion between a rendered picture and the given rows.
 
         Args:
             T_world_render: pose of the optical camera that the picture was rendered for.
@@ -73,7 +73,7 @@ class ShutterPoses(NamedTuple):
 
 
 def knot_offsets_ns(readout_ns: int) -> tuple[int, ...]:
-    """Instants of an exposure's poses, relative to the picture's; one for a global shutter."""
+    """Return the instants of an exposure's poses, relative to the picture's; one for a global shutter."""
     if not readout_ns:
         return (0,)
     return tuple(round(readout_ns * (k / (KNOTS - 1) - 0.5)) for k in range(KNOTS))

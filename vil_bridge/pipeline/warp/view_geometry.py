@@ -1,4 +1,4 @@
-"""What is rendered for a camera and what it shows: other sizes, another pinhole, and a lens between them.
+"""Geometry of the rendered and the shown camera: other sizes, another pinhole, and a lens between them.
 
 A camera that warps may be rendered wider than it is, so that the warp finds something at every border. It is
 then the configured picture with a margin all around, cut out again by a view where nothing has to be warped.
@@ -49,7 +49,7 @@ class ViewGeometry:
         rendered: the ideal pinhole that is rendered; None = the same.
 
     Attributes:
-        window: where the shown picture lies in the rendered one, None where it is no part of it.
+        window: where the shown picture lies in the rendered one, None where it is not a part of it.
     """
 
     def __init__(self, shown: CameraModel, rendered: CameraModel | None = None) -> None:
@@ -92,7 +92,7 @@ class ViewGeometry:
 
     @cached_property
     def missed_px(self) -> tuple[_Float32, _Float32] | None:
-        """What a lens does between the nodes that interpolation misses, in render pixels, shapes (h, w).
+        """Return the error of interpolating a lens between nodes, in render pixels, shapes (h, w).
 
         At most a few tenths of a pixel, so that it may be added to any map, whatever the motion.
         """
@@ -121,7 +121,7 @@ class ViewGeometry:
         return enlarged
 
     def inner(self, at_nodes: ImageArray) -> ImageArray:
-        """The nodes within the picture shown."""
+        """Return the nodes within the picture shown."""
         return at_nodes[1:-1, 1:-1]
 
     def check(self, pixels: ImageArray) -> None:
@@ -140,7 +140,7 @@ class ViewGeometry:
         return pixels if self.size_px == self.rendered_size_px else pixels[self.window]
 
     def to_pixels(self, x: ImageArray, y: ImageArray) -> tuple[ImageArray, ImageArray]:
-        """Where the camera shows ideal normalised coordinates of any shape, its lens included."""
+        """Return where the camera shows ideal normalised coordinates of any shape, its lens included."""
         fx, fy, cx, cy = self.shown.intrinsics_px
         if self.shown.distortion is not None:
             bent = distort(self.shown.distortion, np.stack((x, y), axis=-1, dtype=np.float64).reshape(-1, 2))

@@ -26,7 +26,7 @@ __all__ = ["to_euroc"]
 _TOGETHER: Final = 100
 """Actors of one pass through the file: each keeps some tables open."""
 _INTERVALS: Final = 10_000
-"""Of an IMU, from which its rate is told."""
+"""Of an IMU, from which its rate is computed."""
 
 
 def to_euroc(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[str]:
@@ -81,7 +81,7 @@ class _Sessions:
                 self._add_pictures(actor, camera_folder(i), camera.model.name)
 
     def written(self) -> dict[str, int]:
-        """Rows by actor and stream; pictures that stood in time before others are told as left out."""
+        """Return rows by actor and stream; pictures that do not follow in time are counted as left out."""
         found = {}
         for name, writer in self._writers.items():
             found.update({f"{name}/{stream}": rows for stream, rows in writer.rows.items()})
@@ -128,7 +128,7 @@ def _sheets(cameras: list[CameraInfo], T_body_imu: Transform) -> dict[str, Euroc
 
 
 def _rates_hz(recording: Recording) -> dict[str, float]:
-    """Samples per second of each IMU."""
+    """Return samples per second of each IMU."""
     last_ns: dict[str, int] = {}
     intervals_ns: dict[str, list[int]] = defaultdict(list)
     for source, felt in samples(recording):

@@ -46,7 +46,7 @@ def shown(recording: Recording, camera: str, variant: str) -> Iterator[tuple[dic
 
 
 def decoded(recording: Recording, header: dict[str, Any], jpeg: bytes, flags: int) -> ImageArray:
-    """A picture's pixels (h, w) or (h, w, BGR).
+    """Return a picture's pixels (h, w) or (h, w, BGR).
 
     Raises:
         RecordingError: it is none, or too large.
@@ -57,11 +57,11 @@ def decoded(recording: Recording, header: dict[str, Any], jpeg: bytes, flags: in
             f"{recording.path}: picture {header.get('frame_id')} of {width_px} x {height_px} pixels is damaged"
         )
     try:
-        told = simplejpeg.decode_jpeg_header(jpeg)[:2]
+        size_px = simplejpeg.decode_jpeg_header(jpeg)[:2]
     except ValueError:
-        told = None
+        size_px = None
     pixels: ImageArray | None = None
-    if told == (height_px, width_px):  # before anything is allocated
+    if size_px == (height_px, width_px):  # before anything is allocated
         pixels = cv2.imdecode(np.frombuffer(jpeg, np.uint8), flags)
     if pixels is None:
         raise RecordingError(f"{recording.path}: picture {header.get('frame_id')} cannot be decoded")

@@ -1,4 +1,4 @@
-"""What a recording measured of each actor, in the world and in Unix time."""
+"""Measurements of each actor in a recording, in the world and in Unix time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vil_bridge.recording.reader import Recording
 __all__ = ["ImuMeasurement", "Seen", "motions", "samples", "sightings"]
 
 _LONGEST_SPAN_NS: Final = NS_PER_S // 2
-"""Over a longer gap nobody knows how fast a body was."""
+"""Over a longer gap the speed of a body is unknown."""
 _SHORTEST_SPAN_NS: Final = 15 * NS_PER_MS
 """Over a shorter one a difference shows the noise of poses and stamps; neighbours at 120 Hz are farther apart."""
 
@@ -48,7 +48,7 @@ class ImuMeasurement:
 
 
 def sightings(recording: Recording, facts: RecordingFacts) -> Iterator[Seen]:
-    """Every measured pose; the captures of an actor strictly increase, what came late is left out."""
+    """Yield every measured pose; the captures of an actor strictly increase, what came late is left out."""
     placing, last_ns = Placing(facts.actors), dict.fromkeys((a.name for a in facts.actors), -1)
     for event, _, t_capture_ns in recording.stamped_events():
         if not isinstance(event, SourceFrame) or t_capture_ns is None:
@@ -61,7 +61,7 @@ def sightings(recording: Recording, facts: RecordingFacts) -> Iterator[Seen]:
 
 
 def motions(recording: Recording, facts: RecordingFacts) -> Iterator[tuple[str, BodyMotion]]:
-    """The same of rigid actors with twists, Unix time; none at the ends and beside gaps.
+    """Yield the measured poses of rigid actors with twists, Unix time; none at the ends and next to gaps.
 
     A twist is the central difference of neighbours, of farther ones where those are less than 15 ms apart.
     """
@@ -108,7 +108,7 @@ class _Window:
 
 
 def samples(recording: Recording) -> Iterator[tuple[str, ImuMeasurement]]:
-    """Inertial samples and their sources (``SOURCE/SUBJECT`` of those with several); captures of one increase."""
+    """Yield inertial samples and their sources (``SOURCE/SUBJECT`` of those with several); captures of one increase."""
     last_ns: dict[str, int] = {}
     for event, _, t_capture_ns in recording.stamped_events():
         if isinstance(event, ImuSample) and t_capture_ns is not None:

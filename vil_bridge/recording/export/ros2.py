@@ -28,7 +28,7 @@ _WORLD = "world"
 def to_ros2(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[str]:
     """``ACTOR/odom``, ``/tf``, ``ACTOR/imu/data_raw``, ``CAMERA/image_raw/compressed``, ``CAMERA/camera_info``.
 
-    ``/tf_static`` tells where cameras and IMUs sit.
+    ``/tf_static`` has the mounts of cameras and IMUs.
 
     Raises:
         ConfigError: the extra ``ros`` is not installed.
@@ -43,11 +43,11 @@ def to_ros2(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[s
     out.rmdir()  # empty, and the library wants to make it
     with Ros2Writer(out, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
         bag = _Bag(writer, Messages("jazzy"))
-        _tell_motions(bag, recording, facts)
-        _tell_samples(bag, recording, facts)
-        _tell_pictures(bag, recording, facts)
+        _write_motions(bag, recording, facts)
+        _write_samples(bag, recording, facts)
+        _write_pictures(bag, recording, facts)
         if bag.written:
-            _tell_places(bag, recording, facts)
+            _write_places(bag, recording, facts)
     return bag.written
 
 
@@ -74,7 +74,7 @@ class _Bag:
         self.written[topic] += 1
 
 
-def _tell_motions(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
+def _write_motions(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
     from vil_bridge.protocols.ros_messages import TransformLink
 
     for actor, motion in motions(recording, facts):
@@ -85,7 +85,7 @@ def _tell_motions(bag: _Bag, recording: Recording, facts: RecordingFacts) -> Non
         bag.write("/tf", "tf2_msgs/msg/TFMessage", motion.t_ns, moved)
 
 
-def _tell_samples(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
+def _write_samples(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
     carriers: dict[str, list[str]] = defaultdict(list)
     for actor in facts.actors:
         carriers[actor.imu].append(actor.name)
@@ -95,7 +95,7 @@ def _tell_samples(bag: _Bag, recording: Recording, facts: RecordingFacts) -> Non
             bag.write(f"/{_topic(name)}/imu/data_raw", "sensor_msgs/msg/Imu", felt.t_utc_ns, message)
 
 
-def _tell_pictures(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
+def _write_pictures(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
     models = {camera.model.name: camera.model for camera in facts.cameras}
     baselines_m = _baselines_m(facts)
     for camera, variants in recording.cameras().items():
@@ -108,7 +108,7 @@ def _tell_pictures(bag: _Bag, recording: Recording, facts: RecordingFacts) -> No
             bag.write(f"{topic}/camera_info", "sensor_msgs/msg/CameraInfo", t_utc_ns, info)
 
 
-def _tell_places(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
+def _write_places(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
     from vil_bridge.protocols.ros_messages import TransformLink
 
     links = [TransformLink(_body(c.actor), _optical(c.model.name), c.T_body_optical) for c in facts.cameras]
@@ -122,14 +122,14 @@ def _tell_places(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None
 
 
 def _baselines_m(facts: RecordingFacts) -> dict[str, float]:
-    """How far right cameras of pairs are from their left ones."""
+    """Return the distances of the right cameras of pairs from their left ones."""
     places = {camera.model.name: camera.T_body_optical for camera in facts.cameras}
     lefts = {name: places[name.removesuffix(RIGHT)] for name in places if name.removesuffix(RIGHT) in places}
     return {name: float((left.inverse() @ places[name]).p_m[0]) for name, left in lefts.items()}
 
 
 def _body(actor: str) -> str:
-    """The frame of an actor, or of what is fixed in the world."""
+    """Return the frame of an actor, or of what is fixed in the world."""
     return _WORLD if actor == _WORLD else f"{actor}/base_link"
 
 
