@@ -25,7 +25,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.tools.dataset.dataset import DatasetSummary, render_dataset
-from vil_bridge.tools.dataset.frames import films_of
+from vil_bridge.tools.dataset.frames import sequences_of
 from vil_bridge.tools.dataset.plan import DatasetPlan, load_plan
 from vil_bridge.tools.dataset.shard_renderer import ShardRenderer
 from vil_bridge.tools.offline.files import SUMS
@@ -242,13 +242,13 @@ def test_our_own_recordings_bring_everybody_along(made: Made, tmp_path: Path) ->
     recording = write_recording(tmp_path / "flight.mcap", events=flight(0.5))
     told = {"scenes": [str(made[0].parent / "room.yaml")], "rate_hz": 10, "frames": 4, "modalities": ["gray"]}
     plan = DatasetPlan.model_validate(told | {"trajectory": {"recorded": {"file": recording, "start_s": 0.1}}})
-    (film,) = films_of(plan)
-    assert film.hidden == ("drone",)
-    for frame in film.frames:
+    (sequence,) = sequences_of(plan)
+    assert sequence.hidden == ("drone",)
+    for frame in sequence.frames:
         truth = pose_at(1e-9 * (frame.t_ns - 7) - 5000.0)
         assert np.linalg.norm(frame.T_world_body.p_m - truth.p_m) < 0.01, "the room's clock is not known at once"
         assert [actor.name for actor in frame.snapshot.actors] == ["drone"] and frame.snapshot.t_ns == frame.t_ns
-    (shard,) = film.shards(25)
+    (shard,) = sequence.shards(25)
     seen: dict[str, bytes] = {}
     with ShardRenderer(plan) as artist:
         assert artist.draw(shard, seen.__setitem__).labels["instances"]["drone"] >= 32768
@@ -286,5 +286,5 @@ def test_the_example_and_the_plan_of_the_page(tmp_path: Path) -> None:
     (told,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "guides" / "datasets.md").read_text(), re.DOTALL)
     (tmp_path / "plan.yaml").write_text(told)
     plan = load_plan(tmp_path / "plan.yaml")
-    assert [len(film.frames) for film in films_of(plan)] == [100, 100]
+    assert [len(sequence.frames) for film in sequences_of(plan)] == [100, 100]
     assert list(plan.every_camera()) == ["left", "left_right", "down"]

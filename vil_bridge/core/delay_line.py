@@ -47,7 +47,7 @@ class DelayLine(Generic[_T]):
     def __len__(self) -> int:
         return len(self._heap)
 
-    def put(self, due_ns: int, item: _T) -> bool:
+    def enqueue(self, due_ns: int, item: _T) -> bool:
         """Deliver at a bridge time; False when too many wait already, or the line is closed."""
         if self._closed or len(self._heap) >= self.limit:
             return False

@@ -40,7 +40,7 @@ class LoopErrors:
         """Handle the errors of the running loop."""
         loop = asyncio.get_running_loop()
         before = loop.get_exception_handler(), loop.get_task_factory()
-        loop.set_exception_handler(self._take)
+        loop.set_exception_handler(self._handle)
         loop.set_task_factory(_make_task)
         try:
             yield
@@ -48,7 +48,7 @@ class LoopErrors:
             loop.set_exception_handler(before[0])
             loop.set_task_factory(before[1])
 
-    def _take(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def _handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error: BaseException | None = context.get("exception")
         kind = "other" if error is None else type(error).__name__
         self.counters[kind] += 1

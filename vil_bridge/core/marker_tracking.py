@@ -253,7 +253,7 @@ class MarkerTracker:
                 poses = self._placed(template.solve(p_m, visible))
                 expected_m = self._expected(poses)
         self.p_m, self.seen = np.where(visible[:, None], p_m, expected_m), visible
-        self._remember(poses, visible)
+        self._update(poses, visible)
         return SkeletonFrame(template.model, poses.p_m, poses.q_xyzw, poses.known)
 
     def _bind(self, labels: tuple[str, ...]) -> None:
@@ -294,7 +294,7 @@ class MarkerTracker:
             distance[row], distance[:, point] = np.inf, np.inf
         return pairs
 
-    def _remember(self, poses: _Poses, visible: BoolArray) -> None:
+    def _update(self, poses: _Poses, visible: BoolArray) -> None:
         segments, above = self.template.segments, self._above
         root = above < 0
         fresh = poses.known & (root | poses.known[above])

@@ -83,13 +83,13 @@ class PeerFaults:
             self._rows.popitem(last=False)
         if not self._logged.wait_s(""):
             self._logged.take("")
-            logger.warning("%s: refused a message of %s (%s); further ones are counted", self._port, *_words(key))
+            logger.warning("%s: refused a message of %s (%s); further ones are counted", self._port, *_describe(key))
 
     def rows(self) -> tuple[PeerFault, ...]:
         """Return all senders, the latest first. Any thread."""
         now_ns = machine_ns()
         rows = [
-            PeerFault(self._port, *_words(key), count, (now_ns - t_ns) / NS_PER_S)
+            PeerFault(self._port, *_describe(key), count, (now_ns - t_ns) / NS_PER_S)
             for key, (count, t_ns) in self._rows.copy().items()
         ]
         return tuple(sorted(rows, key=lambda row: row.age_s))
@@ -104,7 +104,7 @@ class PeerFaults:
         )
 
 
-def _words(key: tuple[str, str, str]) -> tuple[str, str]:
+def _describe(key: tuple[str, str, str]) -> tuple[str, str]:
     """Return the sender, and the reason."""
     reason, address, name = key
     return f"{name!r} at {address}" if name else address or "an unknown address", reason

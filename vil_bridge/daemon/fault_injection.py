@@ -132,7 +132,7 @@ class EventFaultStage:
         if delay_ns == 0:
             self._counters["delivered"] += 1
             self._emit(event)
-        elif not self._line.put(now_ns() + delay_ns, event):
+        elif not self._line.enqueue(now_ns() + delay_ns, event):
             self._counters["overflow"] += 1
 
     def _late(self, event: SourceEvent) -> None:

@@ -79,7 +79,7 @@ class Player:
                     return
                 self._start_ns += round(self._recording.duration_s * NS_PER_S / self._rate) + LEAD_NS
                 for source in sorted(self._heard):
-                    self._line.put(self._start_ns - 1, _Due(self._start_ns - 1, _again(source)))
+                    self._line.enqueue(self._start_ns - 1, _Due(self._start_ns - 1, _again(source)))
         finally:
             self._line.close()
 
@@ -87,7 +87,7 @@ class Player:
         batches = self._batches()
         while batch := await asyncio.to_thread(next, batches, None):
             for due in batch:
-                self._line.put(due.t_ns, due)
+                self._line.enqueue(due.t_ns, due)
             await self._until_few_wait(_LOW)
         await self._until_few_wait(0)
 

@@ -101,7 +101,7 @@ class Keys:
             value = share * getattr(self.sticks, axis)
             setattr(self.sticks, axis, value if abs(value) > _SMALLEST else 0.0)
 
-    def take_actions(self) -> list[str]:
+    def pop_actions(self) -> list[str]:
         """Return and clear the actions since the last call."""
         taken, self.actions = self.actions, []
         return taken
@@ -159,7 +159,7 @@ class Gamepad:
             elif kind == _BUTTON and value:
                 self.pressed.append(number)
 
-    def take_actions(self) -> list[str]:
+    def pop_actions(self) -> list[str]:
         """Return and clear the actions of the buttons since the last call."""
         taken, self.pressed = self.pressed, []
         return [{0: "arm", 1: "reset"}[number] for number in taken if number in (0, 1)]
@@ -273,7 +273,7 @@ def fly(
         while misses < _MISSES:
             try:
                 state = link.state()
-                for action in keys.take_actions() + ([] if gamepad is None else gamepad.take_actions()):
+                for action in keys.pop_actions() + ([] if gamepad is None else gamepad.pop_actions()):
                     if action == "quit":
                         return "hands off: the vehicle does what on_timeout says"
                     _act(action, state, link, screen)

@@ -112,8 +112,8 @@ class FreezeWatch:
         self._repeats, self._row = repeats, row
         self._by_imu = by_imu
 
-    def words(self) -> str:
-        """Return what shows that the poses are frozen; empty while nothing does."""
+    def reason(self) -> str:
+        """Return the sign that the poses are frozen; empty while nothing does."""
         if self._by_imu is not None and self._by_imu.frozen:
             return "its pose stands while its IMU turns"
         standing_ns = 0 if self._limit_ns is None else self._repeats.standing_ns(self._row)

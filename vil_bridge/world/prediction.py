@@ -81,7 +81,7 @@ class InertialPredictor:
         """Return the net angle that the gyroscope turned by between two instants; None when it does not cover most."""
         newest_ns = self._newest_imu_ns()
         t_end_ns = t1_ns if newest_ns is None else min(t1_ns, newest_ns)
-        if t_end_ns - t0_ns < _MOST * (t1_ns - t0_ns) or (samples := self._felt(t0_ns, t_end_ns)) is None:
+        if t_end_ns - t0_ns < _MOST * (t1_ns - t0_ns) or (samples := self._samples(t0_ns, t_end_ns)) is None:
             return None
         return float(np.linalg.norm(np.trapezoid(samples.w_radps, 1e-9 * (samples.t_ns - t0_ns), axis=0)))
 
@@ -95,14 +95,14 @@ class InertialPredictor:
             "bias_windows_rejected": self.bias.rejected,
         }
 
-    def forget_imu(self) -> None:
+    def reset_imu(self) -> None:
         """Drop the samples after a restart of the IMU's clock."""
         self.imu.clear()
-        self.bias.forget_clock()
+        self.bias.reset_clock()
 
-    def forget_poses(self) -> None:
+    def reset_poses(self) -> None:
         """Drop the bias window after a restart of the mocap system or a jump of the body."""
-        self.bias.forget_clock()
+        self.bias.reset_clock()
 
     def predict(self, bank: TrackBank, row: int, t_ns: int, horizon_ns: int) -> PredictedPose | None:
         """Return the pose at ``t_ns``, at most ``horizon_ns`` after the anchor; None when the IMU does not cover it.
@@ -128,10 +128,10 @@ class InertialPredictor:
         if newest_imu_ns is None or bank.t_capture_ns.item(row) - newest_imu_ns > IMU_SILENCE_NS:
             return None
         state = self._propagated(bank, row, t_ns, horizon_ns)
-        felt = self._felt(t_ns - 1, t_ns)
-        if state is None or felt is None:
+        samples = self._samples(t_ns - 1, t_ns)
+        if state is None or samples is None:
             return None
-        w_imu_radps = felt.w_radps[-1]
+        w_imu_radps = samples.w_radps[-1]
         lever_mps = q_rotate(state.T_world_body.q_xyzw, cross(w_imu_radps, self._T_imu_body.p_m))
         return state.v_world_mps + lever_mps, q_rotate(self.T_body_imu.q_xyzw, w_imu_radps)
 
@@ -147,7 +147,7 @@ class InertialPredictor:
         newest_imu_ns = self._newest_imu_ns()
         measured_ns = until_ns if newest_imu_ns is None else min(until_ns, newest_imu_ns)
         if measured_ns > state.t_ns:
-            samples = self._felt(state.t_ns, measured_ns)
+            samples = self._samples(state.t_ns, measured_ns)
             if samples is None:
                 return None
             state = propagate(state, preintegrate(*samples))
@@ -164,7 +164,7 @@ class InertialPredictor:
         p_m, q_xyzw = self._imu_pose(window.p_m[recent], window.q_xyzw[recent])
         if len(t_ns) < 2:
             return None
-        samples = self._felt(int(t_ns[0]), int(t_ns[-1]))
+        samples = self._samples(int(t_ns[0]), int(t_ns[-1]))
         if samples is None:
             return None
         v_mps = fit_velocity(t_ns, p_m, inertial_displacement(t_ns, samples, q_xyzw[0]))
@@ -177,7 +177,7 @@ class InertialPredictor:
         newest_ns = self.imu.newest_t_ns
         return None if newest_ns is None else newest_ns - self.bias.late_ns
 
-    def _felt(self, t0_ns: int, t1_ns: int) -> ImuWindow | None:
+    def _samples(self, t0_ns: int, t1_ns: int) -> ImuWindow | None:
         """Return bias-free samples over an interval of mocap's stamps, as :meth:`ImuBuffer.between`."""
         late_ns = self.bias.late_ns
         samples = self.imu.between(t0_ns + late_ns, t1_ns + late_ns)

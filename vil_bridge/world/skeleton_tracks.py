@@ -99,7 +99,7 @@ class SkeletonTrack:
             self.jumps += 1
         return True
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Drop the history."""
         self._samples.clear()
         self._gate.clear()

@@ -133,7 +133,7 @@ class TrackBank:
 
     def _judge(self, rows: _Index, t_ns: int, poses: FloatArray, good: BoolArray, impossible: BoolArray) -> BoolArray:
         """Return the good samples, and those of the impossible ones that prove a new place."""
-        self._acquit(rows[good])
+        self._clear_gates(rows[good])
         accepted = good.copy()
         for i in np.flatnonzero(impossible).tolist():
             accepted[i] = self._gates[rows[i]].proves(t_ns, poses[i])
@@ -142,17 +142,17 @@ class TrackBank:
         self._counted("rejected", int(impossible.sum()) - len(proved))
         self._counted("jumps", len(proved))
         if len(proved):
-            self.forget(proved)
+            self.reset(proved)
         return accepted
 
     def _counted(self, reason: str, amount: int) -> None:
         if amount:
             self.counters[reason] += amount
 
-    def forget(self, rows: _Index) -> None:
+    def reset(self, rows: _Index) -> None:
         """Drop the history of some rows."""
         self._changed()
-        self._acquit(rows)
+        self._clear_gates(rows)
         self._count[rows] = 0
         self._t[self._first[rows, None] + np.arange(CAPACITY)] = -1
         self._gate_ns[rows] = _NEVER_NS
@@ -169,7 +169,7 @@ class TrackBank:
         self._gate_ns[known] += by_ns
         self._changed()
 
-    def _acquit(self, rows: _Index) -> None:
+    def _clear_gates(self, rows: _Index) -> None:
         for row in self._suspects.intersection(rows.tolist()):
             self._gates[row].clear()
             self._suspects.discard(row)

@@ -108,7 +108,7 @@ class World:
                 if event.clock:
                     clock.reset()
                     self._lines.pop(event.source, None)
-                self._forget_source(event.source)
+                self._reset_source(event.source)
 
     def _capture_ns(
         self, source: str, clock: ClockModel, t_foreign_ns: int | None, t_arrival_ns: int, latency_ns: int = 0
@@ -127,7 +127,7 @@ class World:
         if used is None or line is not used[1]:
             self._lines[source] = clock.epoch, line
             if used is not None and used[0] != clock.epoch:
-                self._forget_source(source)  # stamped by a clock whose step was not known yet
+                self._reset_source(source)  # stamped by a clock whose step was not known yet
             elif used is not None:
                 self._shift_source(source, used[1].offset_at(t_arrival_ns) - line.offset_at(t_arrival_ns))
         return min(max(line.to_bridge(t_foreign_ns), t_arrival_ns - _OLDEST_NS), t_arrival_ns)
@@ -166,17 +166,17 @@ class World:
             if self._bank.t_capture_ns[row] == t_ns:
                 predictor.add_pose(t_ns, *self._bank.newest(row))
 
-    def _forget_source(self, source: str) -> None:
+    def _reset_source(self, source: str) -> None:
         with self._lock:
             rows = [self._row[a.name] for a in self.actors if a.source == source]
-            self._bank.forget(np.array(rows, dtype=np.int64))
+            self._bank.reset(np.array(rows, dtype=np.int64))
             for track in (track for (owner, _), track in self._skeletons.items() if owner == source):
-                track.forget()
+                track.reset()
             for actor in self.actors:
                 if actor.imu is not None and source in (actor.imu, source_of(actor.imu)):
-                    self._predictors[actor.name].forget_imu()
+                    self._predictors[actor.name].reset_imu()
                 elif actor.source == source and actor.imu is not None:
-                    self._predictors[actor.name].forget_poses()
+                    self._predictors[actor.name].reset_poses()
 
     def _shift_source(self, source: str, by_ns: int) -> None:
         """Move the stamps of a source's history by the change of its clock's fit."""
@@ -282,7 +282,7 @@ class World:
     def freeze_of(self, actor: str) -> str:
         """Return what shows that an actor's poses are frozen, in words; empty while nothing does."""
         with self._lock:
-            return self._freezes[self._row[actor]].words()
+            return self._freezes[self._row[actor]].reason()
 
     def speed_mps(self, actor: str) -> float | None:
         """Return the speed of a rigid actor, None while it has no history."""
@@ -380,7 +380,7 @@ class World:
             arrival, tracked = track.t_arrival_ns, track.tracked
         else:
             arrival, tracked = self._bank.t_arrival_ns.item(row), self._bank.tracked.item(row)
-        frozen = bool(self._freezes[row].words())
+        frozen = bool(self._freezes[row].reason())
         state = actor.limits.state(None if arrival < 0 else now - arrival, tracked, frozen=frozen)
         if state is not self._states[actor.name]:
             self._states[actor.name] = state

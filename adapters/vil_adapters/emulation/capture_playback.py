@@ -79,7 +79,7 @@ class Playback:
         until_ns = self.capture_ns() + _AHEAD_NS
         while self._next is not None and self._next.t_ns <= until_ns and len(self._line) < _MOST_AHEAD:
             self._foresee(self._next)
-            self._line.put(self._next.t_ns + self._lead_ns, self._next)
+            self._line.enqueue(self._next.t_ns + self._lead_ns, self._next)
             self._next = self._read()
 
     def _read(self) -> Datagram | None:

@@ -161,7 +161,7 @@ class EmulatedServer:
             if len(self._last_due_ns) > _MANY_CONNECTIONS:  # most of them are closed
                 self._last_due_ns = {s: t for s, t in self._last_due_ns.items() if t > now_ns()}
             due_ns = self._last_due_ns[send] = max(due_ns, self._last_due_ns.get(send, 0) + 1)
-        if not self._line.put(due_ns, (send, message)):
+        if not self._line.enqueue(due_ns, (send, message)):
             self._own["overflow"] += 1
 
     def _drop_sent(self) -> None:

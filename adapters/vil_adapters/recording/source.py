@@ -78,7 +78,7 @@ class _Pass:
     async def play(self) -> None:
         """Return one period after the last frame."""
         try:
-            self._line.put(self._start_ns, next(self._instants))
+            self._line.enqueue(self._start_ns, next(self._instants))
             await self._done
         finally:
             self._line.close()
@@ -96,7 +96,7 @@ class _Pass:
             self._done.set_exception(exc)
             return
         end_ns = self._recording.duration_ns + self._recording.period_ns
-        self._line.put(self._due_ns(end_ns if following_ns is None else following_ns), following_ns)
+        self._line.enqueue(self._due_ns(end_ns if following_ns is None else following_ns), following_ns)
 
     def _newest_due(self, instant_ns: int) -> int | None:
         """Emit it; returns the first instant that is not due yet."""

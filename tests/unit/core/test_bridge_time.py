@@ -141,7 +141,7 @@ async def test_deliveries_wait_while_time_stands() -> None:
     got: list[int] = []
     bridge_clock().run(0.0)
     with closing(DelayLine[int](got.append)) as line:
-        line.put(now_ns() + 5 * NS_PER_MS, 1)
+        line.enqueue(now_ns() + 5 * NS_PER_MS, 1)
         await asyncio.sleep(0.02)
         assert not got
         bridge_clock().run(0.5)

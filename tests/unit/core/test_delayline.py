@@ -28,7 +28,7 @@ async def test_items_come_when_due_the_earliest_first() -> None:
     with descriptors_kept(), closing(DelayLine[str](lambda item: got.append((item, now_ns())))) as line:
         t_ns = now_ns()
         due = {"late": t_ns + 30 * MS, "soon": t_ns + 10 * MS, "past": t_ns - 5 * MS, "middle": t_ns + 20 * MS}
-        assert all(line.put(due_ns, name) for name, due_ns in due.items())
+        assert all(line.enqueue(due_ns, name) for name, due_ns in due.items())
         assert len(line) == 4
         await until(lambda: len(got) == 4)
     assert [name for name, _ in got] == ["past", "soon", "middle", "late"]
@@ -40,26 +40,26 @@ async def test_equal_times_keep_their_order() -> None:
     with closing(DelayLine[int](got.append)) as line:
         due_ns = now_ns() + MS
         for number in range(100):
-            line.put(due_ns, number)
+            line.enqueue(due_ns, number)
         await until(lambda: len(got) == 100)
     assert got == list(range(100))
 
 
 async def test_a_full_line_refuses() -> None:
     with closing(DelayLine[int](lambda _: None, limit=2)) as line:
-        assert [line.put(now_ns() + 10**12, n) for n in range(3)] == [True, True, False]
+        assert [line.enqueue(now_ns() + 10**12, n) for n in range(3)] == [True, True, False]
         assert line.clear() == 2
-        assert line.put(now_ns() + 10**12, 3)
+        assert line.enqueue(now_ns() + 10**12, 3)
 
 
 async def test_a_closed_line_delivers_and_takes_nothing() -> None:
     got: list[int] = []
     with descriptors_kept():
         line = DelayLine[int](got.append)
-        line.put(now_ns() + 5 * MS, 1)
+        line.enqueue(now_ns() + 5 * MS, 1)
         line.close()
         line.close()
-        assert not line.put(now_ns(), 2)
+        assert not line.enqueue(now_ns(), 2)
         await asyncio.sleep(0.01)
     assert got == []
     assert len(line) == 0
@@ -74,8 +74,8 @@ async def test_a_delivery_may_close_the_line() -> None:
 
     with descriptors_kept():
         line = DelayLine[int](deliver)
-        line.put(now_ns(), 1)
-        line.put(now_ns(), 2)
+        line.enqueue(now_ns(), 1)
+        line.enqueue(now_ns(), 2)
         await until(lambda: got)
     assert got == [1]
 
@@ -86,10 +86,10 @@ async def test_a_delivery_may_put_more() -> None:
     def deliver(item: int) -> None:
         got.append(item)
         if item < 5:
-            line.put(now_ns() + MS, item + 1)
+            line.enqueue(now_ns() + MS, item + 1)
 
     with closing(DelayLine[int](deliver)) as line:
-        line.put(now_ns(), 1)
+        line.enqueue(now_ns(), 1)
         await until(lambda: got == [1, 2, 3, 4, 5])
 
 
@@ -105,7 +105,7 @@ async def test_a_failing_delivery_does_not_stop_the_others() -> None:
 
     with closing(DelayLine[int](deliver)) as line:
         for number in range(3):
-            line.put(now_ns() + number, number)
+            line.enqueue(now_ns() + number, number)
         await until(lambda: got == [0, 2])
     assert [type(exc) for exc in told] == [ValueError]
 
@@ -114,6 +114,6 @@ async def test_without_timerfd_the_loops_timers_do(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("sys.platform", "other")
     got: list[str] = []
     with closing(DelayLine[str](got.append)) as line:
-        line.put(now_ns() + 20 * MS, "second")
-        line.put(now_ns() + 5 * MS, "first")
+        line.enqueue(now_ns() + 20 * MS, "second")
+        line.enqueue(now_ns() + 5 * MS, "first")
         await until(lambda: got == ["first", "second"])

@@ -20,8 +20,8 @@ def test_keys_push_fade_stop_and_ask() -> None:
     assert keys.sticks == Sticks(forward=1.0, left=1.0, up=1.0)
     keys.press(b"[Cm?\xff0")
     assert keys.sticks.turn == -1.0
-    assert keys.take_actions() == ["arm", "reset"]
-    assert keys.take_actions() == []
+    assert keys.pop_actions() == ["arm", "reset"]
+    assert keys.pop_actions() == []
     keys.fade(0.4)
     assert keys.sticks.forward == pytest.approx(math.exp(-1.0))
     keys.fade(4.0)
@@ -55,7 +55,7 @@ def test_the_eight_bytes_of_the_joystick_device(device: tuple[Path, int]) -> Non
     os.write(writer, event(-32768, 2, 4)[3:] + event(1, 1, 0) + event(0, 1, 0) + event(1, 1, 9) + event(1, 0x81, 1))
     pad.read()
     assert pad.sticks.up == pytest.approx(1.0, abs=1e-4)
-    assert pad.take_actions() == ["arm"], "only presses, of known buttons, not the device's first report"
+    assert pad.pop_actions() == ["arm"], "only presses, of known buttons, not the device's first report"
     pad.close()
 
 

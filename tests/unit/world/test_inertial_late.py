@@ -100,7 +100,7 @@ def test_a_new_clock_is_learnt_anew() -> None:
     *_, (world, _, _) = flown(0.0, 5.0)
     bias = bias_of(world)
     sure_s, std_radps = np.sqrt(bias._P[3, 3]), bias.std_radps
-    bias.forget_clock()
+    bias.reset_clock()
     assert np.sqrt(bias._P[3, 3]) == pytest.approx(5e-3)
     assert sure_s < 3e-3
     np.testing.assert_allclose(bias.std_radps, std_radps)

@@ -328,7 +328,7 @@ class ZmqSubscriberLink:
         try:
             socket.connect(self._address)
         except zmq.ZMQError as exc:
-            self._forget_monitor()
+            self._close_monitor()
             socket.close()
             raise SourceUnavailable(f"cannot connect to {self._address}: {exc.strerror}") from exc
         self._drain = DrainSocket(socket, self._on_frames)
@@ -347,12 +347,12 @@ class ZmqSubscriberLink:
 
     def close(self) -> None:
         """Leave; may be called twice."""
-        self._forget_monitor()
+        self._close_monitor()
         if self._drain is not None:
             self._drain.close()
             self._drain = None
 
-    def _forget_monitor(self) -> None:
+    def _close_monitor(self) -> None:
         if self._socket is not None and self._monitor is not None:
             self._socket.disable_monitor()
             self._monitor.close()

@@ -120,9 +120,9 @@ CONNECTIONS_OF_ONE: Final = 80
 _PERIOD_NS: Final = 20 * NS_PER_MS
 _WAITING_BYTES: Final = 32 * 1024
 _PATIENCE_S: Final = 0.5
-_PATIENCE_STEP_S: Final = 0.04  # between two looks: it does not count when the socket's thread is late
+_PATIENCE_STEP_S: Final = 0.04  # between two checks: it does not count when the socket's thread is late
 _SERVED_BYTES: Final = 4096  # sent to a connection: more than a handshake
-_NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)  # for the duplicate: the next look may have one
+_NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)  # for the duplicate: the next check may have one
 _UNANSWERED_MS: Final = 5000  # long enough for a raw frame on a slow link
 _GONE: Final = "gone"
 _TCP_INFO: Final = struct.Struct("=3xB20xI28xI60xQQ")
@@ -151,7 +151,7 @@ SILENT_BUDGET: Final = Budget(512.0, 64 * 1024, math.inf)
 
 @dataclass(slots=True)
 class _Connection:
-    """A TCP connection as of the last look.
+    """A TCP connection as of the last check.
 
     Attributes:
         name: its peer's address and port. owner: whom the address stands for.
@@ -159,7 +159,7 @@ class _Connection:
         spent: bytes of the burst in use.
         waited_s: time since much waits of it in the kernel.
         served: the bridge has sent it more than a handshake.
-        heard: a whole message of it has come since the last look.
+        active: a whole message of it has come since the last check.
     """
 
     name: tuple[str, int]
@@ -169,7 +169,7 @@ class _Connection:
     spent: float = 0.0
     waited_s: float = 0.0
     served: bool = False
-    heard: bool = False
+    active: bool = False
 
     @property
     def unfinished(self) -> int:
@@ -178,9 +178,9 @@ class _Connection:
 
 
 class ConnectionWatch:
-    """Looks at each connection fifty times a second and ends those beyond the limits, or whose peer does not answer.
+    """Limits of connections: fifty times a second those beyond them, or whose peer does not answer, are ended.
 
-    Belongs to the socket's thread. libzmq owns the descriptors: each look borrows one by a duplicate, and a connection
+    Belongs to the socket's thread. libzmq owns the descriptors: each check borrows one by a duplicate, and a connection
     is forgotten when the peer of its descriptor has changed.
 
     Args:
@@ -193,8 +193,8 @@ class ConnectionWatch:
     def __init__(self, budget: Budget | None, counters: MutableMapping[str, int], faults: PeerFaults) -> None:
         self._budget, self._counters, self._faults = budget, counters, faults
         self._connections: dict[int, _Connection] = {}
-        self._t_look_ns, self._elapsed_s = machine_ns(), 0.0
-        self._seated: Collection[int] | None = None
+        self._t_check_ns, self._elapsed_s = machine_ns(), 0.0
+        self._registered: Collection[int] | None = None
         counters.setdefault("cut_off", 0)
 
     def accepted(self, descriptor: int, endpoint: str) -> None:
@@ -209,21 +209,21 @@ class ConnectionWatch:
             return
         self._connections[descriptor] = _Connection((address, port), peer_of(address))
 
-    def look(self, heard: Collection[int], seated: Collection[int] | None = None) -> None:
-        """End what is beyond the limits; does nothing within 20 ms of the last look.
+    def check(self, active: Collection[int], registered: Collection[int] | None = None) -> None:
+        """End what is beyond the limits; does nothing within 20 ms of the last check.
 
         Args:
-            heard: descriptors that whole messages came from since the last call.
-            seated: descriptors of registered peers, which make room last; None = those that were sent something.
+            active: descriptors that whole messages came from since the last call.
+            registered: descriptors of registered peers, which make room last; None = those that were sent something.
         """
-        for descriptor in heard:
+        for descriptor in active:
             if (connection := self._connections.get(descriptor)) is not None:
-                connection.heard = True
+                connection.active = True
         t_ns = machine_ns()
-        if t_ns - self._t_look_ns < _PERIOD_NS:
+        if t_ns - self._t_check_ns < _PERIOD_NS:
             return
-        self._elapsed_s, self._t_look_ns = (t_ns - self._t_look_ns) / NS_PER_S, t_ns
-        self._seated = seated
+        self._elapsed_s, self._t_check_ns = (t_ns - self._t_check_ns) / NS_PER_S, t_ns
+        self._registered = registered
         for descriptor in tuple(self._connections):
             self._with(descriptor, self._excess)
         if self._budget is not None:
@@ -241,8 +241,8 @@ class ConnectionWatch:
     def _beyond(self, budget: Budget, tcp: socket.socket, connection: _Connection, sent: int, received: int) -> str:
         """Return the limit that a connection is beyond, from the bytes so far; empty = none."""
         waiting = struct.unpack("i", fcntl.ioctl(tcp, termios.FIONREAD, bytes(4)))[0]
-        if connection.heard:
-            connection.whole, connection.heard = received - waiting, False
+        if connection.active:
+            connection.whole, connection.active = received - waiting, False
         spent = max(0.0, connection.spent - self._elapsed_s * budget.per_s) + received - connection.received
         connection.spent, connection.received, connection.served = spent, received, sent > _SERVED_BYTES
         patience_s = min(self._elapsed_s, _PATIENCE_STEP_S)
@@ -254,7 +254,7 @@ class ConnectionWatch:
         return "unread" if connection.waited_s > _PATIENCE_S else ""
 
     def _make_room(self) -> None:
-        """End the oldest connections without a seat of an address, or of all, that has too many."""
+        """End the oldest connections that are not registered of an address, or of all, that has too many."""
         if len(self._connections) <= CONNECTIONS_OF_ONE:
             return
         of_owner: dict[str, list[int]] = {}
@@ -267,12 +267,12 @@ class ConnectionWatch:
     def _end_some(self, descriptors: list[int], limit: int) -> None:
         if len(descriptors) <= limit:
             return
-        by_rank = sorted(descriptors, key=self._has_seat)  # the oldest first
+        by_rank = sorted(descriptors, key=self._is_registered)  # the oldest first
         for descriptor in by_rank[:-limit]:
             self._with(descriptor, lambda _tcp, _connection: "too_many")
 
-    def _has_seat(self, descriptor: int) -> bool:
-        return self._connections[descriptor].served if self._seated is None else descriptor in self._seated
+    def _is_registered(self, descriptor: int) -> bool:
+        return self._connections[descriptor].served if self._registered is None else descriptor in self._registered
 
     def _with(self, descriptor: int, excess: Callable[[socket.socket, _Connection], str]) -> None:
         """Look at a connection, and end it where ``excess`` returns a reason; forget it when it is gone."""
@@ -283,7 +283,7 @@ class ConnectionWatch:
                     raise ConnectionError
                 reason = excess(tcp, connection)
                 if reason:
-                    end(tcp, quietly=reason is not _GONE and not self._has_seat(descriptor))
+                    end(tcp, quietly=reason is not _GONE and not self._is_registered(descriptor))
         except OSError as exc:
             if exc.errno not in _NO_DESCRIPTOR:  # gone, or the descriptor is another's
                 del self._connections[descriptor]

@@ -2,7 +2,7 @@
 
 Three times the throughput of an asyncio wrapper, since one wake-up serves many messages. The file
 descriptor of a ZeroMQ socket is edge-triggered: it signals that *something* happened, and stays quiet
-about messages that were already waiting. Hence the socket is looked at again after every send.
+about messages that were already waiting. Hence the socket is checked again after every send.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DrainSocket:
         self._scheduled: asyncio.Handle | None = None
         self._paused: asyncio.Handle | None = None
         self._loop.add_reader(self._fd, self._on_readable)
-        self._look_again()
+        self._schedule()
 
     def send(self, frames: Sequence[bytes]) -> bool:
         """Send at once; False when the peer is unknown or its queue is full. Never blocks."""
@@ -42,7 +42,7 @@ class DrainSocket:
         except zmq.Again:
             return False
         finally:
-            self._look_again()
+            self._schedule()
         return True
 
     def pause(self, seconds: float) -> None:
@@ -64,9 +64,9 @@ class DrainSocket:
     def _resume(self) -> None:
         self._paused = None
         self._loop.add_reader(self._fd, self._on_readable)
-        self._look_again()
+        self._schedule()
 
-    def _look_again(self) -> None:
+    def _schedule(self) -> None:
         if self._scheduled is None:
             self._scheduled = self._loop.call_soon(self._on_readable)
 
@@ -85,6 +85,6 @@ class DrainSocket:
                 self._on_message(frames)
             except BaseException:
                 if not self._socket.closed:
-                    self._look_again()
+                    self._schedule()
                 raise
-        self._look_again()
+        self._schedule()

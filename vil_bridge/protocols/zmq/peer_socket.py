@@ -167,11 +167,11 @@ class PeerCounter:
         self._socket.bind(address)
         self.update()
 
-    def update(self, seated: Collection[int] | None = None) -> None:
+    def update(self, registered: Collection[int] | None = None) -> None:
         """Account what happened since the last call, and end connections beyond the limits.
 
         Args:
-            seated: descriptors of registered peers, which make room last; None = those that were sent something.
+            registered: descriptors of registered peers, which make room last; None = those that were sent something.
         """
         for _ in range(_MOST_EVENTS):
             try:
@@ -180,7 +180,7 @@ class PeerCounter:
                 break
             self._account(zmq.Event(event["event"]), event["value"])
         heard = self._socket.heard if isinstance(self._socket, PeerSocket) else set()
-        self._watch.look(heard, seated)
+        self._watch.check(heard, registered)
         heard.clear()
 
     def _account(self, event: zmq.Event, descriptor: int) -> None:

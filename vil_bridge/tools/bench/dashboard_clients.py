@@ -27,10 +27,10 @@ def pages(conn: Connection, url: str, camera: str) -> None:
     """Come with ``on``, leave with ``off``; each is answered with what was received since the last one."""
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # whatever the benchmark was started with
     os.nice(_NICE)
-    asyncio.run(_obey(conn, url, camera))
+    asyncio.run(_serve(conn, url, camera))
 
 
-async def _obey(conn: Connection, url: str, camera: str) -> None:
+async def _serve(conn: Connection, url: str, camera: str) -> None:
     received: Counter[str] = Counter()
     stack = contextlib.AsyncExitStack()
     while (order := await asyncio.to_thread(conn.recv)) != "stop":
@@ -50,14 +50,17 @@ async def _page(url: str, camera: str, received: Counter[str], *, reads: bool) -
     """Connect one client with its four feeds."""
     place = urlsplit(url)
     socket_url = url.replace("http", "ws", 1)
-    wish = {"poses_hz": 30, "previews": [{"camera": camera, "variant": v, "hz": 10} for v in ("compensated", "raw")]}
+    subscription = {
+        "poses_hz": 30,
+        "previews": [{"camera": camera, "variant": v, "hz": 10} for v in ("compensated", "raw")],
+    }
     async with (
         connect(socket_url + "api/v1/live", max_size=_LONGEST, proxy=None, compression=None) as live,
         connect(socket_url + "api/v1/plotjuggler", proxy=None, compression=None) as plots,
     ):
         updates, asking = await asyncio.open_connection(place.hostname, place.port, limit=_LONGEST)
         asking.write(f"GET /api/v1/updates HTTP/1.1\r\nHost: {place.netloc}\r\n\r\n".encode())
-        await live.send(json.dumps(wish))
+        await live.send(json.dumps(subscription))
         tasks = []
         if reads:
 

@@ -170,13 +170,13 @@ def bridge(
     async def serve() -> None:
         running = asyncio.ensure_future(whole.run())
 
-        def talk() -> None:
+        def answer_orders() -> None:
             with companion(whole):
                 conn.send("ready")
                 while conn.recv() != "stop":
                     conn.send(thread_cpu_ns())
 
-        await asyncio.to_thread(talk)
+        await asyncio.to_thread(answer_orders)
         running.cancel()
         await asyncio.wait([running])
 

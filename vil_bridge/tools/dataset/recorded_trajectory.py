@@ -19,7 +19,7 @@ from vil_bridge.core.types import ActorKind, FloatArray, WorldSnapshot
 from vil_bridge.daemon.factories import build_world
 from vil_bridge.recording.reader import Recording
 from vil_bridge.tools.dataset.plan import RecordedPath
-from vil_bridge.tools.dataset.trajectories import felt
+from vil_bridge.tools.dataset.trajectories import true_state
 from vil_bridge.tools.offline.playback import Timeline, arrivals, config_of
 from vil_bridge.vehicles.model import TrueState
 from vil_bridge.world.world import World
@@ -90,7 +90,7 @@ class RecordedFlight:
         square = (s * s).sum(axis=1, keepdims=True)
         w = 2.0 * q_mul(q_conj(s), ds)[:, :3] / square
         alpha = 2.0 * q_mul(q_conj(s), dds)[:, :3] / square - 2.0 * (s * ds).sum(axis=1, keepdims=True) / square * w
-        return felt(t_ns[0], (rows[:, :3], slopes[:, :3], bends[:, :3]), (q_normalize(s), w, alpha))
+        return true_state(t_ns[0], (rows[:, :3], slopes[:, :3], bends[:, :3]), (q_normalize(s), w, alpha))
 
 
 def _continuous(q_xyzw: FloatArray) -> FloatArray:

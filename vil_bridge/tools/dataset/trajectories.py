@@ -22,7 +22,7 @@ from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.trajectories import circle, minimum_snap
 from vil_bridge.vehicles.trajectories.trajectory import Trajectory
 
-__all__ = ["Flight", "FlownCurve", "curve_of", "felt", "truth_row"]
+__all__ = ["Flight", "FlownCurve", "curve_of", "true_state", "truth_row"]
 
 _START_NS: Final = NS_PER_S
 """Time of the first frame of a generated flight: some programs take 0 for unknown."""
@@ -60,14 +60,14 @@ class FlownCurve:
         """See :class:`Flight`."""
         reference = self._curve.at([1e-9 * (t - self.start_ns) for t in t_ns])
         wanted = flat(_DRONE, reference)
-        return felt(
+        return true_state(
             t_ns[0],
             (reference.p_world_m, reference.v_world_mps, reference.a_world_mps2),
             (wanted.q_world_body, wanted.w_body_radps, wanted.alpha_body_radps2),
         )
 
 
-def felt(
+def true_state(
     t_ns: int, moved: tuple[FloatArray, FloatArray, FloatArray], turned: tuple[FloatArray, FloatArray, FloatArray]
 ) -> TrueState:
     """Return a motion with the specific force that sensors measure.

@@ -24,7 +24,7 @@ class StreamReader:
         first_ns, last_ns: when the first and the newest one came.
         retained: every picture at least ``retain_every_s`` after the last retained one, gray.
         newest: header and pixels of the newest picture.
-        best: the one that was the newest when :meth:`remember` was called last.
+        best: the one that was the newest when :meth:`retain_best` was called last.
         dropped: what the client threw away, by reason.
     """
 
@@ -61,7 +61,7 @@ class StreamReader:
         self._stopping.set()
         self._thread.join(2.0)
 
-    def remember(self) -> None:
+    def retain_best(self) -> None:
         """Store the newest picture as the best so far."""
         self.best = self.newest
 

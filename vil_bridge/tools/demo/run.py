@@ -178,7 +178,7 @@ def _fly(
             return
         waited_s = (now_ns() - run.spawned_ns) / NS_PER_S
         if main.frames > last and main.newest is not None and main.newest[0]["tracking"] == "tracked":
-            run.readers["observer"].remember()  # both actors are in sight
+            run.readers["observer"].retain_best()  # both actors are in sight
         say(_progress(main, last, waited_s))
         last = main.frames
 

@@ -181,7 +181,7 @@ class UdpRelay:
     def _send(self, payload: bytes, direction: LinkDirection, via: socket.socket, to: Address) -> None:
         assert self._line is not None
         for due_ns, message in direction.datagrams(payload):
-            if not self._line.put(due_ns, _Datagram(message, direction, via, to)):
+            if not self._line.enqueue(due_ns, _Datagram(message, direction, via, to)):
                 direction.counters["overflow"] += 1
 
     def _deliver(self, item: _Datagram) -> None:
@@ -304,18 +304,18 @@ class TcpRelay:
         pipe = _Pipe()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._take(reader, pipe, direction))
-                group.create_task(self._give(pipe, writer, direction))
+                group.create_task(self._read(reader, pipe, direction))
+                group.create_task(self._write(pipe, writer, direction))
         except* OSError:
             _reset(writer)
 
     @staticmethod
-    async def _take(reader: asyncio.StreamReader, pipe: _Pipe, way: LinkDirection) -> None:
+    async def _read(reader: asyncio.StreamReader, pipe: _Pipe, way: LinkDirection) -> None:
         while data := await reader.read(_CHUNK_BYTES):
-            await pipe.put(way.chunk_ns(len(data)), data)
-        await pipe.put(0, b"")
+            await pipe.enqueue(way.chunk_ns(len(data)), data)
+        await pipe.enqueue(0, b"")
 
-    async def _give(self, pipe: _Pipe, writer: asyncio.StreamWriter, way: LinkDirection) -> None:
+    async def _write(self, pipe: _Pipe, writer: asyncio.StreamWriter, way: LinkDirection) -> None:
         while True:
             due_ns, data = await pipe.get()
             await self._until(due_ns)
@@ -332,7 +332,7 @@ class TcpRelay:
         assert self._line is not None
         if due_ns > now_ns():
             due: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._line.put(due_ns, due)
+            self._line.enqueue(due_ns, due)
             await due
 
 
@@ -345,7 +345,7 @@ class _Pipe:
         self._room = asyncio.Event()
         self._room.set()
 
-    async def put(self, due_ns: int, data: bytes) -> None:
+    async def enqueue(self, due_ns: int, data: bytes) -> None:
         await self._room.wait()
         self._count(len(data))
         self._pieces.put_nowait((due_ns, data))

@@ -135,7 +135,7 @@ class GyroBias:
         self._start: tuple[int, FloatArray, FloatArray] | None = None
         self._end: tuple[int, FloatArray, FloatArray] | None = None
 
-    def forget_clock(self) -> None:
+    def reset_clock(self) -> None:
         """Drop the window in progress and the certainty of the lateness: one of the clocks started over."""
         self.clear_window()
         self._P = self._P * _WITHOUT_LATE + _INITIAL_P * (1.0 - _WITHOUT_LATE)
