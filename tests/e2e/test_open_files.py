@@ -53,19 +53,19 @@ def all_files_open() -> Iterator[None]:
 
 def test_the_watch_names_the_limit_and_the_cure_once(caplog: pytest.LogCaptureFixture) -> None:
     watch = DescriptorCheck()
-    watch.look()
+    watch.check()
     assert not watch.words
     with few_files(100):
         with all_files_open(), caplog.at_level(logging.WARNING):
             for _ in range(3):
-                watch.look()
+                watch.check()
             (sentence,) = watch.words
             assert sentence.startswith("too many open files: all ") and "LimitNOFILE" in sentence
             assert [record.getMessage() for record in caplog.records] == [sentence]
-        watch.look()
+        watch.check()
         assert not watch.words
     with few_files(10):
-        watch.look()
+        watch.check()
         assert " are in use. New connections are refused" in watch.words[0], "before the last one is gone"
 
 

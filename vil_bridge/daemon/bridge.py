@@ -170,8 +170,8 @@ class Bridge:
             await asyncio.to_thread(context.geofence.check)
             await asyncio.to_thread(context.history.add, machine_ns(), lambda: camera_points(context))
             context.subject_check.check({name: runner.status for name, runner in context.sources.items()})
-            context.overload.look(now_ns(), *dropped_frames(context))
-            context.descriptors.look()
+            context.overload.check(now_ns(), *dropped_frames(context))
+            context.descriptors.check()
             self.readiness.check()
             self.http.check()
             for failed in (context.pool.failed, context.loop_errors.failed):

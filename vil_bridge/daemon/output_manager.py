@@ -88,7 +88,7 @@ class OutputManager:
             coming: how cameras will be that are about to change, by name.
 
         Raises:
-            VilBridgeError, OSError: one of them cannot be made; those before are back, except for those that the log names.
+            VilBridgeError, OSError: one cannot be made; those before are back, except for those that the log names.
                 Or the bridge is ending.
         """
         async with self._exchanging:

@@ -26,7 +26,7 @@ _ELSEWHERE: Final = "fetch the file and run `vil-bridge report` on it"
 
 
 class ReportWorker:
-    """Worker that makes one report at a time, within bounds of time and memory. Any thread but the loop's, which may close it."""
+    """Maker of one report at a time, within bounds of time and memory. The loop may only close it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -51,8 +51,8 @@ class OverloadDetector:
         self.words: tuple[str, ...] = ()
         self._window = DropWindow()
 
-    def look(self, t_ns: int, dropped: Mapping[str, Counter[str]], rates_hz: Mapping[str, float]) -> None:
-        """Take note.
+    def check(self, t_ns: int, dropped: Mapping[str, Counter[str]], rates_hz: Mapping[str, float]) -> None:
+        """Record the counts and find the cameras that leave out too much.
 
         Args:
             t_ns: now, bridge clock.

@@ -62,7 +62,7 @@ class DescriptorCheck:
     def __init__(self) -> None:
         self.words: tuple[str, ...] = ()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Try to open a file: the system gives the lowest number that is free. Logs a change."""
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         found = ""

@@ -30,7 +30,7 @@ from vil_bridge.pipeline.poll_thread import PollThread
 async def test_beats_are_signs_of_life_and_a_hung_thread_ends_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vitals_module, "_TOLD_NS", 400 * NS_PER_MS)
+    monkeypatch.setattr(vitals_module, "_STATUS_PERIOD_NS", 400 * NS_PER_MS)
     path = str(tmp_path / "notify")
     ears = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     ears.bind(path)
@@ -153,35 +153,35 @@ def test_overload_is_said_while_it_lasts_with_its_reasons() -> None:
         t_ns += NS_PER_S // 4
         counts["front"].update(renderer_busy=2, tracking_lost=3)
         counts["calm"].update(superseded=0)
-        watch.look(t_ns, {n: Counter(c) for n, c in counts.items()}, rates)
+        watch.check(t_ns, {n: Counter(c) for n, c in counts.items()}, rates)
     (words,) = watch.words
     assert words.startswith("overloaded: camera front left out 24 of 60 pictures within 3 s")
     assert "(renderer_busy 24)" in words
     for _ in range(WINDOW_NS * 4 // NS_PER_S):
         t_ns += NS_PER_S // 4
-        watch.look(t_ns, {n: Counter(c) for n, c in counts.items()}, rates)
+        watch.check(t_ns, {n: Counter(c) for n, c in counts.items()}, rates)
     assert watch.words == ()
 
 
 def test_a_simulation_that_stands_costs_no_memory_and_keeps_the_words() -> None:
     watch, rates = OverloadDetector(), {"front": 20.0}
-    watch.look(0, {"front": Counter()}, rates)
+    watch.check(0, {"front": Counter()}, rates)
     tracemalloc.start()
     for _ in range(5000):  # 20 minutes
-        watch.look(NS_PER_S, {"front": Counter(superseded=10)}, rates)
+        watch.check(NS_PER_S, {"front": Counter(superseded=10)}, rates)
     kept_bytes, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept_bytes < 100_000
     (words,) = watch.words
     assert "left out 10 of 20 pictures within 1 s" in words
-    watch.look(2 * NS_PER_S, {"front": Counter(superseded=15)}, rates)
+    watch.check(2 * NS_PER_S, {"front": Counter(superseded=15)}, rates)
     assert "left out 15 of 40 pictures within 2 s" in watch.words[0]
 
 
 def test_a_few_pictures_left_out_are_no_overload_and_a_camera_may_come_and_go() -> None:
     watch = OverloadDetector()
-    watch.look(0, {"slow": Counter()}, {"slow": 0.5})
-    watch.look(NS_PER_S, {"slow": Counter(superseded=2), "new": Counter(superseded=900)}, {"slow": 0.5, "new": 1.0})
+    watch.check(0, {"slow": Counter()}, {"slow": 0.5})
+    watch.check(NS_PER_S, {"slow": Counter(superseded=2), "new": Counter(superseded=900)}, {"slow": 0.5, "new": 1.0})
     assert watch.words == ()
-    watch.look(2 * NS_PER_S, {"new": Counter(superseded=901)}, {"new": 1.0})
+    watch.check(2 * NS_PER_S, {"new": Counter(superseded=901)}, {"new": 1.0})
     assert watch.words == ()
