@@ -286,5 +286,5 @@ def test_the_example_and_the_plan_of_the_page(tmp_path: Path) -> None:
     (told,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "guides" / "datasets.md").read_text(), re.DOTALL)
     (tmp_path / "plan.yaml").write_text(told)
     plan = load_plan(tmp_path / "plan.yaml")
-    assert [len(sequence.frames) for film in sequences_of(plan)] == [100, 100]
+    assert [len(sequence.frames) for sequence in sequences_of(plan)] == [100, 100]
     assert list(plan.every_camera()) == ["left", "left_right", "down"]

@@ -289,7 +289,11 @@ def test_zeros_behind_a_power_cut_are_no_records(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"", "not an MCAP recording"), (b"nonsense" * 9, "not an MCAP recording"), (b"\x89MCAP0\r\n", "not a recording of a VIL Bridge")],
+    [
+        (b"", "not an MCAP recording"),
+        (b"nonsense" * 9, "not an MCAP recording"),
+        (b"\x89MCAP0\r\n", "not a recording of a VIL Bridge"),
+    ],
 )
 def test_what_is_no_recording_says_so(tmp_path: Path, content: bytes, words: str) -> None:
     path = tmp_path / "a.mcap"

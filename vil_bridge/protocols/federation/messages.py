@@ -75,7 +75,6 @@ RECORD: Final = np.dtype(
 follow in the bones' block (0 in a bone's own record), pose in the publisher's world."""
 MAX_MESSAGE_BYTES: Final = 2**20
 MAX_REQUEST_BYTES: Final = 1024  # a handshake with CURVE needs 300
-_MAX_DESCRIPTION_BYTES: Final = MAX_MESSAGE_BYTES - _PRELUDE.size
 _STATES: Final = (TrackingState.TRACKED, TrackingState.COASTING, TrackingState.STALE, TrackingState.LOST)
 _CODES: Final = {state: code for code, state in enumerate(_STATES)} | {
     TrackingState.FROZEN: _STATES.index(TrackingState.LOST)  # subscribers of version 1 know no other code

@@ -267,6 +267,7 @@ class ZmqPublisherLink:
             self._drain.pause(_PAUSE_S)
 
     def _line(self, peer: Peer, t_ns: int) -> SubscriberLine | None:
+        """Return the line of a subscriber, a new one where there is room; None otherwise."""
         line = self._lines.get(peer.identity)
         if line is not None:
             return line

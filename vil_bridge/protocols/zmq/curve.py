@@ -91,6 +91,7 @@ def read_public_keys(folder: Path) -> dict[bytes, str]:
 
 
 def _read(path: Path) -> dict[str, bytes]:
+    """Read the keys of a file by name. Raises ConfigError."""
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise ConfigError(f"{path}: too large for a key file")

@@ -101,6 +101,7 @@ def _onboard(conn: Connection, endpoint: str) -> None:
 
 
 def _measured(api: BridgeApi, bridge: Connection, clients: Connection) -> list[Row]:
+    """Alternate phases with and without the pages, and return the rows."""
     end_s = time.monotonic() + _PATIENCE_S
     while not api.get_latency_by_name(_CAMERA)["send_to_received"].since_start.count and time.monotonic() < end_s:
         time.sleep(0.1)
@@ -118,6 +119,7 @@ def _measured(api: BridgeApi, bridge: Connection, clients: Connection) -> list[R
 
 
 def _phase(api: BridgeApi, bridge: Connection, phases: _Phases) -> None:
+    """Add the drops and the CPU time of one phase."""
     before, cpu_before = api.get_status(), _cpu_ms(bridge)
     begin_ns = now_ns()
     time.sleep(_PHASE_S)
@@ -128,6 +130,7 @@ def _phase(api: BridgeApi, bridge: Connection, phases: _Phases) -> None:
 
 
 def _drops(now: BridgeSnapshot) -> Mapping[str, int]:
+    """Return the pictures dropped so far, by edge."""
     camera, stream = now.cameras[_CAMERA], now.streams[_CAMERA]
     return {"render": sum(camera.dropped.values()), "stream": sum(stream.dropped.values())}
 

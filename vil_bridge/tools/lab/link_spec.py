@@ -80,6 +80,7 @@ class LinkSpec:
 
 
 def _address(text: str) -> Address:
+    """Read ``[HOST:]PORT``. Raises ConfigError."""
     host, _, port = text.rpartition(":")
     if int(port) > 65535:
         raise ConfigError(f"link address {text!r}: ports are 0 to 65535")
@@ -87,6 +88,7 @@ def _address(text: str) -> Address:
 
 
 def _ways(text: str, protocol: str) -> tuple[Way, Way]:
+    """Read the faults and rates of both directions. Raises ConfigError."""
     known = [name for name in _FAULTS if name not in _NOT_ON[protocol]]
     items: dict[str, list[str]] = {"up": [], "down": []}
     rates_bps = dict.fromkeys(items, 0.0)

@@ -82,6 +82,7 @@ async def run_lab(motions: LabMotions, config: LabConfig, report: Callable[[str]
 
 
 def _server(motions: LabMotions, server: ServerSpec, epoch_ns: int) -> RunningServer:
+    """Return the emulator of a server, not running yet."""
     room = motions.flight if server.room == "flight" else motions.actor
     return server.open(room.motion, room.rate_hz, epoch_ns)
 
