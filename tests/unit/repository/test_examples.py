@@ -60,8 +60,9 @@ def test_what_is_not_run_parses(example: Example, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("example", [e for e in of("yaml") if not e.check.startswith("tests/")], ids=str)
-def test_the_pages_files_load(example: Example, tmp_path: Path) -> None:
+def test_the_pages_files_load(example: Example, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     load_yaml(example, tmp_path)
+    assert caplog.messages == []  # no old name of a key
 
 
 @pytest.mark.parametrize("example", of("json"), ids=str)
