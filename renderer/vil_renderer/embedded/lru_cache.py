@@ -17,7 +17,7 @@ class LruByteCache(Generic[_K, _V]):
 
     Args:
         limit_bytes: for all; the latest one is retained even if it alone is larger.
-        size_of: bytes of a value.
+        size_of: bytes of a value; 1 for each makes the limit a number of values.
         release: called with each value that is dropped.
     """
 

@@ -19,24 +19,9 @@ from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.scene_motion import MotionPath
 
 __all__ = [
-    "ACTORS_LAYER",
-    "CLASSES",
-    "SCENE_LAYER",
-    "Beacon",
-    "Clip",
-    "Environment",
-    "Gate",
-    "Lamp",
-    "Posed",
-    "Prefab",
-    "Scene",
-    "SceneObject",
-    "SplatSet",
-    "Sun",
-    "Triangles",
-    "collider_parts",
-    "static_triangles",
-]
+    "ACTORS_LAYER", "CLASSES", "SCENE_LAYER", "Beacon", "Clip", "Environment", "Gate", "Lamp", "Posed", "Prefab",
+    "Scene", "SceneObject", "SplatSet", "Sun", "Triangles", "collider_parts", "static_triangles",
+]  # fmt: skip
 
 ACTORS_LAYER: Final = "actors"
 SCENE_LAYER: Final = "scene"
@@ -206,7 +191,7 @@ class SplatSet:
 
     Attributes:
         path: PLY file. T_world_splats: (4, 4), place, rotation and a uniform scale.
-        proxy: names of the objects that stand for the splats in depth, ids, rays and collisions, never in colour.
+        proxy: names of the objects that replace the splats in depth, ids, rays and collisions, never in colour.
     """
 
     path: Path
@@ -306,7 +291,7 @@ def static_triangles(scene: Scene, *, solid_only: bool = True) -> Triangles:
 
     Args:
         scene: the scene.
-        solid_only: what rays and vehicles meet (:func:`collider_parts`); False = what is drawn.
+        solid_only: shapes for rays and vehicles (:func:`collider_parts`); False = the drawn ones.
     """
     points: list[npt.NDArray[np.float32]] = []
     triangles: list[npt.NDArray[np.uint32]] = []

@@ -296,7 +296,7 @@ def test_changed_bytes_are_refused_or_read(tmp_path: Path, kind: str) -> None:
 
 
 def test_what_is_not_read_is_said(tmp_path: Path) -> None:
-    with pytest.raises(AssetError, match=r"thing\.fbx: \.fbx is not read; what is: \.glb"):
+    with pytest.raises(AssetError, match=r"thing\.fbx: \.fbx is not read; formats: \.glb"):
         load_asset(tmp_path / "thing.fbx")
     with pytest.raises(AssetError, match=r"thing\.obj: there is no such file"):
         load_asset(tmp_path / "thing.obj")

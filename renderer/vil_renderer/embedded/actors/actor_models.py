@@ -18,6 +18,7 @@ from vil_renderer.embedded.actors.rig import Rig
 from vil_renderer.embedded.actors.rigid import RigidModel
 from vil_renderer.embedded.actors.source import ModelKey, Source
 from vil_renderer.embedded.assets.model import Asset
+from vil_renderer.embedded.lru_cache import LruByteCache
 from vil_renderer.embedded.scene import ACTORS_LAYER, Posed, Prefab, Scene, SceneObject
 
 __all__ = ["FIRST_INSTANCE", "ActorModels", "HumanModels"]
@@ -35,7 +36,8 @@ class HumanModels:
 
     def __init__(self) -> None:
         self._rigs: dict[Asset, Rig | None] = {}
-        self._posers: dict[tuple[ModelKey, Asset], Retarget | CapsuleBody] = {}
+        self._posers: LruByteCache[tuple[ModelKey, Asset], Retarget | CapsuleBody]
+        self._posers = LruByteCache(_MOST_POSERS, lambda _: 1)
 
     def pose(self, skeleton: SkeletonFrame, asset: Asset) -> tuple[Asset, PosedRig | None]:
         """Return a skeleton's pose on a model, or on its own capsule body if either of them is not human.
@@ -43,12 +45,7 @@ class HumanModels:
         Returns:
             The model that is used, and its pose; None if no part of it can be placed.
         """
-        key = ModelKey(skeleton.model), asset
-        poser = self._posers.get(key)
-        if poser is None:
-            if len(self._posers) >= _MOST_POSERS:
-                del self._posers[next(iter(self._posers))]
-            poser = self._posers[key] = self._make(skeleton, asset)
+        poser = self._posers.get((ModelKey(skeleton.model), asset), lambda: self._make(skeleton, asset))
         return poser.asset, poser.pose(skeleton)
 
     def rig(self, asset: Asset) -> Rig | None:
@@ -63,7 +60,7 @@ class HumanModels:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Role:
+class _ActorModel:
     """Model and ids of an actor."""
 
     model: RigidModel
@@ -87,7 +84,7 @@ class ActorModels:
         self.missing_prefabs: set[str] = set()
         self._appeared = 0
         self._models: dict[Prefab, RigidModel] = {}
-        self._roles: dict[tuple[str, ActorKind, str], _Role] = {}
+        self._assigned: dict[tuple[str, ActorKind, str], _ActorModel] = {}
         self._humans = HumanModels()
         # Painted and studied now, so that the first appearance of an actor does not delay a picture.
         shipped = {kind: built_in("", kind)[1].asset for kind in ActorKind}
@@ -98,38 +95,38 @@ class ActorModels:
 
         Of several actors with one name the last one counts, as in the Unity programs.
         """
-        rigid: list[tuple[ActorState, _Role]] = []
+        rigid: list[tuple[ActorState, _ActorModel]] = []
         posed: list[Posed] = []
         for actor in {actor.name: actor for actor in snapshot.actors}.values():
             if actor.state is TrackingState.LOST:
                 continue
-            role = self._roles.get((actor.name, actor.kind, actor.prefab)) or self._assign(actor)
+            drawn = self._assigned.get((actor.name, actor.kind, actor.prefab)) or self._assign(actor)
             if actor.skeleton is None or actor.name in self._movable:
-                rigid.append((actor, role))
-            elif _finite(actor.T_world_body) and (human := self._human(actor, role)) is not None:
+                rigid.append((actor, drawn))
+            elif _finite(actor.T_world_body) and (human := self._human(actor, drawn)) is not None:
                 posed.append(human)
         posed += _place(rigid, snapshot.t_ns)
         return tuple(posed)
 
-    def _assign(self, actor: ActorState) -> _Role:
+    def _assign(self, actor: ActorState) -> _ActorModel:
         movable = self._movable.get(actor.name)
-        if len(self._roles) >= _INSTANCES:
+        if len(self._assigned) >= _INSTANCES:
             self._reset()
         if movable is not None:
-            role = _Role(_driven(movable), movable.semantic, movable.instance, movable.layer)
+            drawn = _ActorModel(_driven(movable), movable.semantic, movable.instance, movable.layer)
         else:
             if actor.name not in self.instances:
                 self.instances[actor.name] = FIRST_INSTANCE + self._appeared
                 self._appeared += 1
             model = self._model(actor)
             semantic = model.prefab.semantic or self._scene.classes[actor.kind.value]
-            role = _Role(model, semantic, self.instances[actor.name], ACTORS_LAYER)
-        self._roles[actor.name, actor.kind, actor.prefab] = role
-        return role
+            drawn = _ActorModel(model, semantic, self.instances[actor.name], ACTORS_LAYER)
+        self._assigned[actor.name, actor.kind, actor.prefab] = drawn
+        return drawn
 
     def _reset(self) -> None:
         """Start over after more names than there are ids."""
-        self._roles.clear()
+        self._assigned.clear()
         self.missing_prefabs.clear()
         self.instances = {name: thing.instance for name, thing in self._movable.items()}
         self._appeared = 0
@@ -144,9 +141,9 @@ class ActorModels:
             self._models[prefab] = RigidModel(prefab)
         return self._models[prefab]
 
-    def _human(self, actor: ActorState, role: _Role) -> Posed | None:
+    def _human(self, actor: ActorState, drawn: _ActorModel) -> Posed | None:
         assert actor.skeleton is not None
-        requested = role.model.prefab.asset
+        requested = drawn.model.prefab.asset
         asset, pose = self._humans.pose(actor.skeleton, requested)
         if actor.prefab and self._humans.rig(requested) is None:
             self.missing_prefabs.add(actor.prefab)
@@ -157,11 +154,11 @@ class ActorModels:
             actor.name,
             asset,
             pose.world_from_node,
-            role.semantic,
-            role.instance,
+            drawn.semantic,
+            drawn.instance,
             T,
             _half_size(pose.capsules, T),
-            role.layer,
+            drawn.layer,
             pose.node_light,
             pose.capsules,
         )
@@ -178,7 +175,7 @@ def _driven(thing: SceneObject) -> RigidModel:
     return RigidModel(Prefab(thing.asset, thing.semantic, asset_from_body=scale))
 
 
-def _place(rigid: list[tuple[ActorState, _Role]], t_ns: int) -> list[Posed]:
+def _place(rigid: list[tuple[ActorState, _ActorModel]], t_ns: int) -> list[Posed]:
     """Return the rigid actors as posed models, all of one model at once."""
     if not rigid:
         return []
@@ -196,17 +193,17 @@ def _place(rigid: list[tuple[ActorState, _Role]], t_ns: int) -> list[Posed]:
         halves = map(tuple, model.half_sizes(size_m).tolist())
         asset = model.prefab.asset
         for i, world_from_node, half in zip(members, matrices, halves, strict=True):
-            actor, role = rigid[i]
+            actor, drawn = rigid[i]
             posed.append(
                 Posed(
                     actor.name,
                     asset,
                     world_from_node,
-                    role.semantic,
-                    role.instance,
+                    drawn.semantic,
+                    drawn.instance,
                     actor.T_world_body,
                     half,
-                    role.layer,
+                    drawn.layer,
                     None,
                     _NO_CAPSULES,
                 )

@@ -108,12 +108,4 @@ def _primitive(parts: list[tuple[int, MeshBuilder]], first_joint: int) -> Primit
     joints[:, 0] = np.repeat([bone - first_joint for bone, _ in parts], [len(shape.p_m) for _, shape in parts])
     weights = np.zeros((len(mesh.p_m), 4), np.float32)
     weights[:, 0] = 1.0
-    return Primitive(
-        mesh.p_m.astype(np.float32),
-        mesh.normal.astype(np.float32),
-        mesh.uv.astype(np.float32),
-        mesh.triangles.astype(np.uint32),
-        material("cloth"),
-        joints=joints,
-        weights=weights,
-    )
+    return mesh.primitive(material("cloth"), joints=joints, weights=weights)

@@ -165,15 +165,8 @@ def _primitive(names: list[str], joints: dict[str, tuple[str, _V]]) -> Primitive
     weights = np.concatenate([share for _, share in parts])
     heaviest = np.argsort(-weights, axis=1, kind="stable")[:, :4]
     largest = np.take_along_axis(weights, heaviest, axis=1)
-    return Primitive(
-        mesh.p_m.astype(np.float32),
-        mesh.normal.astype(np.float32),
-        mesh.uv.astype(np.float32),
-        mesh.triangles.astype(np.uint32),
-        clothes(),
-        joints=heaviest.astype(np.uint16),
-        weights=(largest / largest.sum(axis=1, keepdims=True)).astype(np.float32),
-    )
+    shares = (largest / largest.sum(axis=1, keepdims=True)).astype(np.float32)
+    return mesh.primitive(clothes(), joints=heaviest.astype(np.uint16), weights=shares)
 
 
 class _Blend:

@@ -23,7 +23,7 @@ from vil_renderer.embedded.actors.turning import shortest_turn, unit
 __all__ = ["UNSEEN_LIGHT", "Retarget"]
 
 UNSEEN_LIGHT: Final = 0.35
-"""Factor on the colour of what is not tracked."""
+"""Factor on the colour of untracked parts."""
 
 _HIPS, _CHEST, _NECK, _HEAD = (PART_INDEX[part] for part in ("hips", "chest", "neck", "head"))
 _SHOULDERS, _FEET, _TOES = ([PART_INDEX[f"{side}_{part}"] for side in SIDES] for part in ("shoulder", "foot", "toe"))
@@ -58,7 +58,7 @@ class Retarget:
         ratio = _size_ratio(source, rig)
         torso_m = float(np.linalg.norm(rig.shoulders_m - rig.thighs_m))
         stature_m = torso_m + 0.5 * float(rig.length_m[[*UPPERS[2:], *LOWERS[2:]]].sum())
-        # Models with big heads or feet shrink, or people would look over walls and stand in the ground.
+        # Models with big heads or feet shrink, otherwise people would look over walls and stand in the ground.
         self._scale = ratio * min(1.0, _TALLEST * stature_m / rig.height_m)
         foot_scale = min(self._scale, ratio * _ANKLE * stature_m / rig.ankle_m)
         wanted = _rest_directions(source)
@@ -273,7 +273,7 @@ def _rest_directions(source: Source) -> FloatArray:
         for part, following in pairwise(part for part in chain if source.own[part]):
             step = source.rest_m[source.bones[following]] - source.rest_m[source.bones[part]]
             wanted[part] = unit(source.axes[part].T @ step)
-    # What has no bone of its own goes on as the one above.
+    # A part without a bone of its own follows the one above.
     for upper, lower in zip(UPPERS, LOWERS, strict=True):
         if not wanted[lower].any():
             wanted[lower] = wanted[upper]

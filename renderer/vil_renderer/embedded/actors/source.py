@@ -183,7 +183,7 @@ class SortedFrame:
     Attributes:
         R: rotations of the parts from the model's axes at rest, (20, 3, 3).
         p_m: origins of their bones, (20, 3). placed, tracked: of their bones, (20,).
-        joints_m: limb joints, (4, 3, 3). seen: which of them are there, (4, 3).
+        joints_m: limb joints, (4, 3, 3). seen: True for joints that exist and are placed, (4, 3).
     """
 
     def __init__(self, source: Source, skeleton: SkeletonFrame, bone_from_rest: FloatArray) -> None:

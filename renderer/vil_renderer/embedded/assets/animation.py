@@ -22,7 +22,7 @@ def sample(asset: Asset, animation: Animation, t_s: float, loop: bool = True) ->
     keeps their values.
 
     Args:
-        asset: whose nodes.
+        asset: the model.
         animation: one of its clips.
         t_s: time since the clip began.
         loop: begin again at its end, else hold it.

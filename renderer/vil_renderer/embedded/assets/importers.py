@@ -1,6 +1,6 @@
 """Models from files of any format that we read: glTF by ourselves, OBJ, PLY, STL and COLLADA through trimesh.
 
-What trimesh leaves to its callers is done here: units and axes of COLLADA, textures one folder up, the
+Work that trimesh leaves to its callers is done here: units and axes of COLLADA, textures one folder up, the
 direction of v, and the refusal to go on without a texture or material that the file names.
 """
 
@@ -37,7 +37,7 @@ FORMATS: Final = (".glb", ".gltf", ".obj", ".ply", ".stl", ".dae")
 _LARGEST: Final = 1e12
 _LOADERS: Final = {".obj": "load_obj", ".ply": "load_ply", ".stl": "load_stl", ".dae": "load_collada"}
 _AXES: Final[Mapping[str, FloatArray]] = {
-    # COLLADA's table of axes; forward is what it calls in, towards the beholder.
+    # COLLADA's table of axes; its "in", towards the viewer, is forward.
     "x": np.array([[0.0, 0.0, 1.0, 0.0], [0.0, -1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]),
     "y": Y_UP,
     "z": np.eye(4),
@@ -58,19 +58,19 @@ def load_asset(
 
     Args:
         path: .glb, .gltf, .obj, .ply, .stl or .dae.
-        unit_m: length of the file's unit; None = what a .dae says, else one metre.
+        unit_m: length of the file's unit; None = that of the .dae, else one metre.
         up: the axis of an .obj, .ply or .stl that points up: z = its axes are ours; y = as glTF (z forward).
             The other formats say it themselves.
         texture_limit_px: longest side of a texture, None = 4096.
         budget: of the scene, for its decoded pictures; None = the file has one of its own.
 
     Raises:
-        AssetError: the file or what it refers to is broken, absent or unsupported; the message names it.
+        AssetError: the file or one it refers to is broken, absent or unsupported; the message names it.
         RendererError: a library that the format needs is not installed.
     """
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
-        raise AssetError(f"{path.name}: {suffix or 'no extension'} is not read; what is: {', '.join(FORMATS)}")
+        raise AssetError(f"{path.name}: {suffix or 'no extension'} is not read; formats: {', '.join(FORMATS)}")
     if suffix in (".glb", ".gltf"):
         asset = load_gltf(path, texture_limit_px, budget)
         return asset if unit_m is None else replace(asset, root=_scaled(unit_m) @ asset.root)
@@ -103,10 +103,10 @@ def _load(path: Path, data: bytes, suffix: str) -> dict[str, Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # How numpy says that it stopped in the middle of the numbers.
+            # numpy's warning that it stopped in the middle of the numbers.
             warnings.filterwarnings("error", message="string or file could not be read")
             loaded: dict[str, Any] = loader(io.BytesIO(data), resolver=resolver)
-    # Its loaders raise whatever broken files make them meet.
+    # Its loaders raise any exception for broken files.
     except Exception as exc:
         raise AssetError(f"{path.name}: broken: {type(exc).__name__}: {str(exc)[:300]}") from exc
     if resolver.problem is not None:
@@ -200,7 +200,7 @@ def _table(values: Any, widths: tuple[int, ...], rows: int | None, what: str) ->
 def _finite(table: npt.NDArray[Any], what: str) -> npt.NDArray[np.float32]:
     with np.errstate(over="ignore"):
         values = table.astype(np.float32)
-    # Also false for what is not a number.
+    # Also false for NaN.
     if not (np.abs(values) <= _LARGEST).all():
         raise AssetError(f"{what} are not finite")
     return values

@@ -70,9 +70,9 @@ class Extent:
     """The ball around an asset at rest.
 
     Attributes:
-        node: that carries it; stretch: how long the asset has what is 1 long in this node's axes.
+        node: that carries it; stretch: length in the asset's axes of 1 in this node's.
         centre: in this node's axes, (3,). radius: in the asset's.
-        scale: how long the asset has what is 1 long between vertices of each node, (n,).
+        scale: length in the asset's axes of 1 between vertices of each node, (n,).
         triangles: of all parts.
     """
 
@@ -132,7 +132,7 @@ def detail_of(posed: Posed, extent: Extent, viewpoint: ViewPoint, limit_px: floa
     Args:
         posed: the model.
         extent: its asset's.
-        viewpoint: whence.
+        viewpoint: of the picture.
         limit_px: radius in the picture below which less is drawn.
     """
     radius_m = extent.radius * _length(posed.world_from_node[extent.node]) / max(extent.stretch, _SMALLEST)

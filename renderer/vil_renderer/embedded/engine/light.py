@@ -1,4 +1,4 @@
-"""Light for the vertices of what never moves: ambient occlusion once, lamps and sun whenever they change."""
+"""Light for the vertices of static objects: ambient occlusion once, lamps and sun whenever they change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FAINT: Final = 0.004
 _SUN_FAR_M: Final = 200.0
 
 Occluded = Callable[[FloatArray, FloatArray], BoolArray]
-"""Whether something stands between points (n, 3) and points (n, 3)."""
+"""Function that returns whether something stands between points (n, 3) and points (n, 3)."""
 
 
 def lamp_light(lamp: Lamp, p_m: FloatArray, normal: FloatArray) -> npt.NDArray[np.float64]:
@@ -43,7 +43,7 @@ class StaticLight:
     """Light that each vertex receives.
 
     Attributes:
-        ambient_share: what the surroundings leave of the ambient light, (n,).
+        ambient_share: share of the ambient light that the surroundings leave, (n,).
     """
 
     def __init__(self, mesh: StaticMesh, ambient_share: npt.NDArray[np.float32], occluded: Occluded | None) -> None:

@@ -87,7 +87,7 @@ class MaterialCache:
         if pbr and m.occlusion is not None:
             defines.append("OCCLUSION")
             maps[MAP_SLOTS["occlusion_map"]] = self._texture(m.occlusion.texture)
-        # A matt surface has no highlight worth its cost.
+        # A highlight on a matt surface is not worth its cost.
         if pbr and (m.metal_rough is not None or m.metallic > 0.0 or m.roughness < 0.95):
             defines.append("SHINY")
             if m.metal_rough is not None:

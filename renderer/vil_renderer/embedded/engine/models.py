@@ -185,19 +185,15 @@ class ModelBatch:
         part.instances.write(rows)
 
     def _rigid_array(self, part: _Part, program: moderngl.Program) -> moderngl.VertexArray:
-        array = part.arrays.get(program)
-        if array is None:
+        if program not in part.arrays:
             code, names = vertex_format(program, MODEL_VERTEX)
-            used = [name for name in _ROWS if name in program]
+            used = [name for name in (*_ROWS, "in_ids") if name in program]
             codes = ["4f" if name in program else "16x" for name in _ROWS]
             codes.append("1u" if "in_ids" in program else "4x")
-            used += ["in_ids"] if "in_ids" in program else []
-            instance = (part.instances, " ".join(codes) + "/i", *used)
-            array = self._ctx.vertex_array(
-                program, [(part.vertices, code, *names), cast("Any", instance)], index_buffer=part.indices
-            )
-            part.arrays[program] = array
-        return array
+            instance = cast("Any", (part.instances, " ".join(codes) + "/i", *used))
+            buffers = [(part.vertices, code, *names), instance]
+            part.arrays[program] = self._ctx.vertex_array(program, buffers, index_buffer=part.indices)
+        return part.arrays[program]
 
     # --- skinned parts -------------------------------------------------------------------------
 
@@ -237,12 +233,11 @@ class ModelBatch:
         self._joints.write(np.ascontiguousarray(rows, np.float32), viewport=(0, when, 3 * len(rows), 1))
 
     def _skinned_array(self, part: _Part, program: moderngl.Program) -> moderngl.VertexArray:
-        array = part.arrays.get(program)
-        if array is None:
+        if program not in part.arrays:
             code, names = vertex_format(program, SKIN_VERTEX)
-            array = self._ctx.vertex_array(program, [(part.vertices, code, *names)], index_buffer=part.indices)
-            part.arrays[program] = array
-        return array
+            buffers = [(part.vertices, code, *names)]
+            part.arrays[program] = self._ctx.vertex_array(program, buffers, index_buffer=part.indices)
+        return part.arrays[program]
 
     def bind_joints(self) -> None:
         """Make the joints' texture current; once per picture."""

@@ -41,7 +41,7 @@ class ViewRequest:
     Attributes:
         models: all that it shows. previous: the camera's pose in its previous picture; None = unknown.
         gain: the camera's factor on all light.
-        proxy: with what stands for splats.
+        proxy: with the objects that replace splats.
         blobs: (k, 5): x, y, z, radius and strength of dark patches on the ground.
     """
 

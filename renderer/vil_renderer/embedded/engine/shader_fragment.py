@@ -63,7 +63,7 @@ in vec3 v_p;
 #ifdef SHADOW
 in vec3 v_shadow;
 float lit_by_sun() {
-    // One look compares the four texels around it and weighs them.
+    // One lookup compares the four texels around it and weighs them.
     return texture(shadow_map, v_shadow);
 }
 #else
@@ -145,7 +145,7 @@ void main() {
     albedo *= v_colour;
 #endif
 #ifdef UNTRACKED
-    albedo = mix(vec3(dot(albedo, vec3(0.3, 0.6, 0.1))), albedo, v_known);  // what is not tracked is grey
+    albedo = mix(vec3(dot(albedo, vec3(0.3, 0.6, 0.1))), albedo, v_known);  // untracked parts are grey
 #endif
 #ifdef UNLIT
     vec3 colour = albedo;
@@ -156,7 +156,7 @@ void main() {
     vec3 diffuse = v_light;
 #if SHADING > 1 && defined(NORMAL_MAP)
     m = bumped(n);
-    // What comes from all around came to n; slopes that face up get more of the sky, and lamps hang above, too.
+    // Ambient light came to n; slopes that face up get more of the sky, and lamps hang above, too.
     diffuse *= (around(m) + 1e-4) / (around(n) + 1e-4);
 #endif
 #if SHADING > 1 && defined(OCCLUSION)
@@ -202,7 +202,7 @@ void main() {
 #endif
 #ifdef OUT_FLOW
     vec2 moved = gl_FragCoord.xy - size_px.xy * (0.5 * v_prev.xy / v_prev.z + 0.5);
-    moved *= step(1e-6, dot(moved, moved));  // what stands still has none, not that of rounding
+    moved *= step(1e-6, dot(moved, moved));  // static surfaces have none, not that of rounding
     out_flow = v_prev.z > 0.0 ? moved : vec2(NO_FLOW);
 #endif
 }

@@ -15,17 +15,9 @@ from collections.abc import Mapping
 from typing import Final
 
 __all__ = [
-    "BEFORE",
-    "KNOWN",
-    "LIGHT_ONE",
-    "MAX_JOINTS",
-    "MAX_LAMPS",
-    "NOW",
-    "NO_FLOW",
-    "NO_SURFACE_M",
-    "SURFACE_VERTEX",
+    "BEFORE", "KNOWN", "LIGHT_ONE", "MAX_JOINTS", "MAX_LAMPS", "NOW", "NO_FLOW", "NO_SURFACE_M", "SURFACE_VERTEX",
     "shader",
-]
+]  # fmt: skip
 
 MAX_LAMPS: Final = 8
 MAX_JOINTS: Final = 160
@@ -33,7 +25,7 @@ NOW, BEFORE, KNOWN = range(3)
 """Rows of the texture of joints, three texels to each."""
 NO_SURFACE_M: Final = 1.0e6
 LIGHT_ONE: Final = 128.0
-"""What stands for a light of 1 in the baked light of vertices, or for its root where light is linear."""
+"""Level of a light of 1 in the baked light of vertices, or of its root where light is linear."""
 NO_FLOW: Final = 1.0e9
 """What the flow target holds where no motion is known."""
 

@@ -1,4 +1,4 @@
-"""The sun's shadow map: what never moves is drawn once for each place of the sun."""
+"""The sun's shadow map: static objects are drawn once for each place of the sun."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ShadowMap:
         self._target.use()
         self._target.clear(depth=1.0)
         ctx.enable_only(ctx.DEPTH_TEST)
-        ctx.enable_direct(_DEPTH_CLAMP)  # what is nearer to the sun than all that stands still casts a shadow, too
+        ctx.enable_direct(_DEPTH_CLAMP)  # objects nearer to the sun than all static ones cast a shadow, too
         ctx.front_face, ctx.depth_func = "cw", "<"
         ctx.polygon_offset = (1.5, 4.0)
         static.draw_depth(_DEPTH_ONLY)

@@ -54,15 +54,15 @@ class StaticBatch:
         blended: bool,
         proxy: bool = True,
     ) -> None:
-        """Draw the opaque parts, or those that let light through.
+        """Draw the opaque parts, or the translucent ones.
 
         Args:
             clip_from_world: (4, 4).
             eye_m: (3,).
-            defines: what the pass writes and how it is lit.
+            defines: outputs and light of the pass.
             layer: only this one; empty = all.
             blended: which of the two.
-            proxy: with what stands for splats.
+            proxy: with the objects that replace splats.
         """
         chunks = self._mesh.chunks
         if not len(chunks.radius_m):
@@ -89,7 +89,7 @@ class StaticBatch:
         near = np.linalg.norm(chunks.centre_m[which] - eye_m, axis=1) - chunks.radius_m[which]
         which = which[np.argsort(-near if far_first else near, kind="stable")]
         material = chunks.material[which]
-        # Near parts first, since what they hide is not shaded; in each layer of depth, materials together.
+        # Near parts first, since hidden pixels are not shaded; in each layer of depth, materials together.
         layer = np.arange(len(which)) * _LAYERS // len(which)
         order = np.lexsort((material, layer))
         which, material = which[order], material[order]

@@ -13,16 +13,9 @@ from vil_renderer.embedded.assets.model import Material, Primitive, first_use
 from vil_renderer.embedded.scene import Scene, SceneObject
 
 __all__ = [
-    "MODEL_VERTEX",
-    "SKIN_VERTEX",
-    "STATIC_VERTEX",
-    "MeshChunks",
-    "StaticMesh",
-    "both_sides",
-    "in_drawing_order",
-    "model_vertices",
-    "static_mesh",
-]
+    "MODEL_VERTEX", "SKIN_VERTEX", "STATIC_VERTEX", "MeshChunks", "StaticMesh", "both_sides", "in_drawing_order",
+    "model_vertices", "static_mesh",
+]  # fmt: skip
 
 STATIC_VERTEX: Final = np.dtype(
     [("p", "3f4"), ("normal", "3f4"), ("uv", "2f4"), ("light", "4u1"), ("colour", "4u1"), ("ids", "u4")]
@@ -38,7 +31,7 @@ class MeshChunks:
     Attributes:
         material: index into the mesh's materials (k,). centre_m: (k, 3). radius_m: (k,).
         start, stop: rows of the triangles, (k,). layer: name of each one's layer.
-        proxy: which stand for splats, (k,).
+        proxy: True for those that replace splats, (k,).
     """
 
     material: npt.NDArray[np.intp]

@@ -110,7 +110,7 @@ class CollisionWorld:
         Args:
             name: the vehicle's, which does not collide with itself.
             vehicle: its sphere or box (:func:`box_at`), world.
-            hide: what it passes through.
+            hide: objects that it passes through.
         """
         found: list[Overlap] = []
         for obstacle in self._obstacles(hide | {name}):
@@ -155,7 +155,7 @@ class CollisionWorld:
         return _Obstacle(names, owner, points.reshape(-1, 3, 3), placed, np.eye(4), node, at_rest)
 
     def _movable_obstacles(self, thing: SceneObject) -> list[_Obstacle]:
-        """Return what moves as one: the whole, or each node if a clip may move them apart (joints have capsules)."""
+        """Return rigid parts: the whole, or each node if a clip may move them apart (joints have capsules)."""
         places = thing.world_from_asset @ thing.asset.asset_from_node()
         apart = thing.collider == "mesh" and (thing.clip or any(node.skin for node in thing.asset.nodes))
         if not apart:
@@ -248,7 +248,7 @@ def _with_mesh(
 
 
 def _touched(vehicle: Sphere | OrientedBox, corners: FloatArray, depth: float, normal: FloatArray) -> FloatArray:
-    """Return the point on the surface: below a sphere's centre, or in the middle of what lies within a box."""
+    """Return the point on the surface: below a sphere's centre, or in the middle of the part within a box."""
     if isinstance(vehicle, Sphere):
         return vehicle.centre - (vehicle.radius - depth) * normal
     faces = unit_rows(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]))

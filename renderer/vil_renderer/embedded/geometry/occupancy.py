@@ -24,13 +24,13 @@ class OccupancyGrid:
     """Distances to the nearest surface at the cells of a grid, linear in between, up to a reach.
 
     Cells that a surface passes know its nearest point; the others take over the nearest of their neighbours' points,
-    axis by axis. What is lost by that stays well below the size of a cell.
+    axis by axis. The error of that stays well below the size of a cell.
 
     Args:
-        scene: what is solid in it, movable objects where they rest, no actors.
+        scene: its solid objects, movable ones at rest, no actors.
         resolution_m: side of a cell.
-        reach_m: farther away counts as this far.
-        box: what the grid covers; None = the scene and ``reach_m`` around it. Outside everything is free.
+        reach_m: upper limit of the distances.
+        box: volume of the grid; None = the scene and ``reach_m`` around it. Outside everything is free.
 
     Raises:
         RendererError: too many cells.

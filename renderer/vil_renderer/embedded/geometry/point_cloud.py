@@ -1,6 +1,6 @@
 """Point clouds of a scene, as binary PLY: sampled from its surfaces, or the occupied cells of a grid.
 
-Both hold what is solid, movable objects where they rest, and no actors.
+Both hold solid objects, movable ones at rest, and no actors.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def sample_cloud(scene: Scene, spacing_m: float, box: Box | None = None, *, seed
     Args:
         scene: the scene.
         spacing_m: side of that square.
-        box: only what lies inside; None = everything.
+        box: only points inside; None = everything.
         seed: of where the points fall.
 
     Raises:
@@ -83,7 +83,7 @@ def voxel_cloud(scene: Scene, resolution_m: float, box: Box | None = None) -> Cl
     Args:
         scene: the scene.
         resolution_m: side of a cell.
-        box: whose cells; None = all of the scene.
+        box: volume of the cells; None = the whole scene.
 
     Raises:
         RendererError: too many cells near surfaces, or a resolution that is not positive.

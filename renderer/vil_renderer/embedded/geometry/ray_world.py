@@ -57,9 +57,9 @@ class Part:
     """A surface that rays hit and that moves as one.
 
     Attributes:
-        name: of the object or actor; the first part of a world is all that stands still and has none.
+        name: of the object or actor; the first part of a world, all static objects, has none.
         node: index of the asset's node, -1 = the whole asset or the capsules of a human.
-        owner: index into :attr:`RayWorld.names`, -1 for what stands still.
+        owner: index into :attr:`RayWorld.names`, -1 for static objects.
         shape: in the part's axes. world_from_part: (4, 4).
         centre: of the ball around it, world, (3,).
     """
@@ -145,7 +145,7 @@ class RayWorld:
     their own place while no actor of their name is there.
 
     Args:
-        scene: the scene. drawn: False = what stops things (solid objects, box colliders), True = what is drawn.
+        scene: the scene. drawn: False = solid objects and box colliders, True = the drawn shapes.
 
     Raises:
         RendererError: embreex is not installed.
@@ -163,7 +163,7 @@ class RayWorld:
             for part in collider_parts(thing)
         }
         self._at_rest = {
-            thing.name: self._resting(thing, index)
+            thing.name: self._object_parts(thing, index)
             for index, thing in enumerate(scene.objects)
             if thing.movable and (thing.solid or drawn)
         }
@@ -207,10 +207,10 @@ class RayWorld:
         """Return :attr:`parts` with these actors; static ones come first."""
         there = {actor.name for actor in posed}
         parts = [Part.of("", -1, -1, self.still, np.eye(4))]
-        for name, resting in self._at_rest.items():
-            parts += resting if name not in there else []
+        for name, still_parts in self._at_rest.items():
+            parts += still_parts if name not in there else []
         for index, actor in enumerate(posed, start=len(self.scene.objects)):
-            parts += self._acting(actor, index) if actor.name not in self._passable else []
+            parts += self._actor_parts(actor, index) if actor.name not in self._passable else []
         return tuple(parts)
 
     def cast(
@@ -276,7 +276,7 @@ class RayWorld:
 
     def _lookup(self, found: _Found, o: Float32Array, d: Float32Array, smooth: bool) -> tuple[IndexArray, Float32Array]:
         """Return owners and normals of hits."""
-        # What moves has primitives of its own: out of the tables of what stands still with it.
+        # Moving parts have primitives of their own, which the tables of static objects do not know.
         parts = self.parts
         primitive = found.primitive if len(parts) == 1 else np.where(found.part > 0, -1, found.primitive)
         normal = self.still.normals((found.reach, primitive, found.u, found.v), d, smooth=smooth)
@@ -292,12 +292,12 @@ class RayWorld:
                 normal[rays] = unit_rows(local @ np.linalg.inv(part.world_from_part[:3, :3]))
         return owner, normal
 
-    def _resting(self, thing: SceneObject, owner: int) -> list[Part]:
+    def _object_parts(self, thing: SceneObject, owner: int) -> list[Part]:
         if thing.name in self._boxes:
             return [Part.of(thing.name, -1, owner, self._boxes[thing.name], thing.world_from_asset)]
         return self._rigid(thing.name, owner, thing.asset, thing.world_from_asset @ thing.asset.asset_from_node())
 
-    def _acting(self, actor: Posed, owner: int) -> list[Part]:
+    def _actor_parts(self, actor: Posed, owner: int) -> list[Part]:
         if actor.name in self._boxes:
             place = actor.world_from_node[0] @ np.linalg.inv(actor.asset.asset_from_node()[0])
             return [Part.of(actor.name, -1, owner, self._boxes[actor.name], place)]

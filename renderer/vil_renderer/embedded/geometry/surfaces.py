@@ -17,16 +17,9 @@ from vil_renderer.embedded.optional_imports import load_native
 from vil_renderer.embedded.scene import Scene, static_triangles
 
 __all__ = [
-    "Capsules",
-    "IndexArray",
-    "Struck",
-    "TriangleSurface",
-    "dots",
-    "drawn_mesh",
-    "joined",
-    "solid_mesh",
+    "Capsules", "IndexArray", "Struck", "TriangleSurface", "dots", "drawn_mesh", "joined", "solid_mesh",
     "unit_rows",
-]
+]  # fmt: skip
 
 IndexArray = npt.NDArray[np.int32]
 Struck = tuple[Float32Array, IndexArray, Float32Array, Float32Array]
@@ -88,7 +81,7 @@ class TriangleSurface:
         """Return normals (n, 3) on the side the rays (n, 3) came from, unit, 0 without a hit.
 
         Args:
-            struck: what they hit.
+            struck: their hits.
             directions: theirs.
             smooth: interpolated between the vertices, where these have normals.
         """
@@ -146,7 +139,7 @@ class Capsules:
         entry = np.minimum(
             _root(dd, md, mm - ra * ra), _root(dd, dots(m - axis, d), dots(m - axis, m - axis) - rb * rb)
         )
-        # The cone is where the least over s of |m + t d - s axis|^2 - (ra - s (ra - rb))^2 is nought.
+        # The cone is where the least over s of |m + t d - s axis|^2 - (ra - s (ra - rb))^2 is zero.
         taper = ra - rb
         slope = float(axis @ axis) - taper * taper
         if slope <= 0.0:

@@ -69,7 +69,7 @@ class NearCells:
         cell: their numbers (n,), ascending.
         surface_m: the point of the surface that is nearest to the cell's centre, (n, 3).
         distance_m: how far that is, (n,).
-        triangle: whose point it is, (n,).
+        triangle: of that point, (n,).
     """
 
     cell: npt.NDArray[np.int64]

@@ -39,7 +39,7 @@ def bake_ao(
         normal_world: float32 (n, 3), unit.
         scene: give a :class:`RayWorld` when there are several calls: it is built only once.
         rays: per vertex.
-        reach_m: what is farther takes no light.
+        reach_m: farther surfaces take no light.
 
     Raises:
         RendererError: embreex is not installed.

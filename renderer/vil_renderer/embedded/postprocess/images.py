@@ -17,16 +17,9 @@ from vil_renderer.embedded.postprocess.camera_effects import AutoExposure, blurr
 from vil_renderer.embedded.postprocess.lens_rendering import lens_of
 
 __all__ = [
-    "depth16",
-    "depth32",
-    "drawn_camera",
-    "gray8",
-    "known_flow",
-    "output_images",
-    "outputs_for",
-    "outputs_needed",
+    "depth16", "depth32", "drawn_camera", "gray8", "known_flow", "output_images", "outputs_for", "outputs_needed",
     "read_modalities",
-]
+]  # fmt: skip
 
 _FULL_SCALE_M: Final = np.float32(100.0)
 _OUTPUT_OF: Final = {
@@ -140,10 +133,10 @@ def output_images(
     Args:
         view: the images drawn by :func:`drawn_camera`.
         camera: as asked for, lens and effects included.
-        modalities: what is wanted.
+        modalities: the requested ones.
         motion_known: False = the motion since the camera's previous picture is unknown.
-        exposure: of this camera; it learns from the picture where the camera has automatic exposure.
-        t_ns: instant of the picture; also what the noise depends on.
+        exposure: of this camera; it adapts to the picture if the camera has automatic exposure.
+        t_ns: instant of the picture; also the seed of the noise.
     """
     made = read_modalities(view, modalities - _COLOURS - {Modality.FLOW})
     motion = known_flow(view.flow_px()) if PassOutput.FLOW in view.outputs else None

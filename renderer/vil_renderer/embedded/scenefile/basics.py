@@ -15,23 +15,9 @@ from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_renderer.embedded.scene_motion import Circle, LineMotion, MotionPath, Tour
 
 __all__ = [
-    "Amount",
-    "Angle",
-    "ClassId",
-    "ClassName",
-    "Colour",
-    "Coordinate",
-    "Direction",
-    "Factor",
-    "Label",
-    "Length",
-    "Light",
-    "PathConfig",
-    "Point",
-    "PoseConfig",
-    "Unit",
-    "wrong",
-]
+    "Amount", "Angle", "ClassId", "ClassName", "Colour", "Coordinate", "Direction", "Factor", "Label", "Length",
+    "Light", "PathConfig", "Point", "PoseConfig", "Unit", "wrong",
+]  # fmt: skip
 
 
 def wrong(text: str) -> PydanticCustomError:

@@ -31,20 +31,9 @@ from vil_renderer.embedded.scenefile.basics import (
 )
 
 __all__ = [
-    "BeaconConfig",
-    "EnvironmentConfig",
-    "FrameConfig",
-    "GateConfig",
-    "LightConfig",
-    "MaterialConfig",
-    "ModelConfig",
-    "ObjectConfig",
-    "PrefabConfig",
-    "SceneFile",
-    "ShapeConfig",
-    "SplatConfig",
-    "SunConfig",
-]
+    "BeaconConfig", "EnvironmentConfig", "FrameConfig", "GateConfig", "LightConfig", "MaterialConfig",
+    "ModelConfig", "ObjectConfig", "PrefabConfig", "SceneFile", "ShapeConfig", "SplatConfig", "SunConfig",
+]  # fmt: skip
 
 
 class MaterialConfig(StrictModel):
@@ -94,7 +83,7 @@ class PlaneConfig(StrictModel):
     size_m: tuple[Length, Length] = Field(description="Along its x and y, metres.")
 
 
-_AXES_UNTOLD: Final = (".obj", ".ply", ".stl")
+_WITHOUT_AXES: Final = (".obj", ".ply", ".stl")
 
 
 class ShapeConfig(StrictModel):
@@ -126,7 +115,7 @@ class ShapeConfig(StrictModel):
             raise wrong("material belongs to shapes; a file brings its own")
         if self.file is None and self.model_fields_set & {"unit_m", "up"}:
             raise wrong("unit_m and up belong to a file; a shape is in metres, z up")
-        if self.file is not None and "up" in self.model_fields_set and self.file.suffix.lower() not in _AXES_UNTOLD:
+        if self.file is not None and "up" in self.model_fields_set and self.file.suffix.lower() not in _WITHOUT_AXES:
             raise wrong(f"a {self.file.suffix} says itself which axis points up; leave `up` out, turn it with ypr_deg")
         return self
 

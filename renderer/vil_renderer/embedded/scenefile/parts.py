@@ -13,7 +13,7 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.gltf.container import read_file
 from vil_renderer.embedded.assets.gltf.images import PictureBudget, decode_image
 from vil_renderer.embedded.assets.importers import load_asset
-from vil_renderer.embedded.assets.model import Asset, Material, Primitive, Texture, TextureUse
+from vil_renderer.embedded.assets.model import Asset, Material, Texture, TextureUse
 from vil_renderer.embedded.assets.refine import refined
 from vil_renderer.embedded.scene import Beacon
 from vil_renderer.embedded.scenefile.models import FrameConfig, GateConfig, MaterialConfig, ShapeConfig
@@ -55,14 +55,7 @@ class PartFactory:
         if config.file is not None:
             return self.file(config.file, config.unit_m, config.up)
         material = config.material or MaterialConfig()
-        mesh = _mesh(config, material.tile_m)
-        primitive = Primitive(
-            mesh.p_m.astype(np.float32),
-            mesh.normal.astype(np.float32),
-            mesh.uv.astype(np.float32),
-            mesh.triangles.astype(np.uint32),
-            self._material(material),
-        )
+        primitive = _mesh(config, material.tile_m).primitive(self._material(material))
         return Asset.of(name, [primitive], origin="scene file")
 
     def file(self, path: Path, unit_m: float | None, up: Literal["y", "z"]) -> Asset:

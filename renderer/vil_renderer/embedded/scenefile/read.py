@@ -45,11 +45,11 @@ def load_scene(name_or_path: str | Path, bases: Bases | None = None) -> Scene:
     """Return a shipped scene by its name, or the scene that a file describes.
 
     Args:
-        name_or_path: what has a suffix or a slash is a file.
+        name_or_path: a text with a suffix or a slash is a file.
         bases: scenes by name; None = the shipped ones.
 
     Raises:
-        RendererError: one line for every problem; files are looked into once the scene file itself is right.
+        RendererError: one line for every problem; other files are read when the scene file itself is right.
     """
     known = _shipped() if bases is None else bases
     text = str(name_or_path)
@@ -94,7 +94,7 @@ def _understand(tree: Tree, folder: Path, known: Bases) -> tuple[SceneFile | Non
 
 
 def check_scene(name_or_path: str | Path, bases: Bases | None = None) -> list[str]:
-    """Read a scene wholly and say what is in it, one line each.
+    """Read a whole scene and return its contents, one line each.
 
     Raises:
         RendererError: as :func:`load_scene`.

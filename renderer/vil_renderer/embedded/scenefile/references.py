@@ -20,7 +20,7 @@ __all__ = ["PROXY", "Reference", "known_classes", "reference_problems"]
 
 Reference = tuple[Path, str]
 PROXY: Final = "splats"
-"""Name of the object that stands for the splats."""
+"""Name of the object that replaces the splats."""
 
 _PICTURE_SUFFIXES: Final = (".png", ".jpg", ".jpeg")
 _SINGULAR: Final = {"objects": "object", "lights": "light", "beacons": "beacon", "gates": "gate"}

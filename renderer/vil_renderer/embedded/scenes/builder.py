@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Final, Self
 
 import numpy as np
@@ -46,15 +47,9 @@ def _primitive(surface: str, parts: list[tuple[MeshBuilder, Tint]]) -> Primitive
     tints = np.repeat([tint for _, tint in parts], [len(part.p_m) for part, _ in parts], axis=0)
     colour = np.full((len(mesh.p_m), 4), 255, np.uint8)
     colour[:, :3] = np.rint(255.0 * np.minimum(tints, 1.0) ** _DISPLAY_GAMMA)
-    return Primitive(
-        # Neighbours that meet must meet exactly, however their corners were computed.
-        (np.rint(mesh.p_m / _GRID_M) * _GRID_M).astype(np.float32),
-        mesh.normal.astype(np.float32),
-        mesh.uv.astype(np.float32),
-        mesh.triangles.astype(np.uint32),
-        material(surface),
-        colour=colour,
-    )
+    # Neighbours that meet must meet exactly, however their corners were computed.
+    rounded = replace(mesh, p_m=np.rint(mesh.p_m / _GRID_M) * _GRID_M)
+    return rounded.primitive(material(surface), colour=colour)
 
 
 class SceneBuilder:
@@ -97,6 +92,19 @@ class SceneBuilder:
         )
         self.objects.append(placed)
         return placed
+
+    def add_lamp(
+        self,
+        panel: Thing,
+        at: tuple[float, float, float],
+        light: tuple[float, float, float],
+        cone_rad: tuple[float, float],
+        range_m: float,
+    ) -> None:
+        """Hang a lamp panel whose light shines down from 5 cm below it."""
+        name = self.put("Lamp", "lamp", panel, at, casts_shadow=False).name
+        p_m, down = np.array([at[0], at[1], at[2] - 0.05]), np.array([0.0, 0.0, -1.0])
+        self.lamps.append(Lamp(name, p_m, np.array(light), down, cone_rad, range_m))
 
     def scene(self, environment: Environment) -> Scene:
         """Return the scene built so far."""

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_renderer.embedded.scene import Environment, Lamp, Scene, Sun
+from vil_renderer.embedded.scene import Environment, Scene, Sun
 from vil_renderer.embedded.scenes.builder import SceneBuilder, Thing, Tint
 from vil_renderer.embedded.scenes.furniture import pillar, truss
 from vil_renderer.embedded.scenes.gates import add_gate
@@ -30,6 +30,11 @@ _TRACK: Final = (
     (-8.0, 0.5, 2.0, 3.4), (-18.0, 3.5, 2.6, 3.3), (-24.0, -4.0, 1.9, 4.9),
 )  # fmt: skip
 """x, y, z of each gate's centre and its yaw, in the order of the race."""
+
+_PILLARS: Final = (
+    (-9.5, -9.0), (2.0, -8.5), (13.5, -5.5), (17.0, 2.0), (13.0, 7.5),
+    (3.0, 10.5), (-4.5, 6.0), (-13.0, -1.5), (-20.0, 8.0), (-18.0, -7.0),
+)  # fmt: skip
 
 
 def build_course() -> Scene:
@@ -73,9 +78,7 @@ def _roof(builder: SceneBuilder) -> None:
         builder.put("Beam", "structure", Thing().add(beam, "wall_sheet"), (float(x), 0.0, 9.0))
     for x in (-22.0, -7.0, 7.0, 22.0):
         for y in (-9.0, 9.0):
-            lamp = builder.put("Lamp", "lamp", lamp_panel(3.0, 0.8), (x, y, 8.4), casts_shadow=False)
-            light, down = np.array([20.0, 19.0, 17.0]), np.array([0.0, 0.0, -1.0])
-            builder.lamps.append(Lamp(lamp.name, np.array([x, y, 8.35]), light, down, (0.9, 1.4), 22.0))
+            builder.add_lamp(lamp_panel(3.0, 0.8), (x, y, 8.4), (20.0, 19.0, 17.0), (0.9, 1.4), 22.0)
     for k, (x, y) in enumerate(((-15.0, -4.0), (0.0, -5.0), (15.0, 3.0), (-7.5, 8.0), (7.5, 1.0))):
         thing = Thing().add(board(0.04, 4.0, 2.6), ("banner", "boards", "boards_red")[k % 3])
         for side in (-1.8, 1.8):
@@ -126,9 +129,8 @@ def _boards(builder: SceneBuilder) -> None:
         for y, surface in ((-8.0, "screen_plot"), (0.0, "banner"), (8.0, "screen_code")):
             builder.put("Screen", "sign", poster((5.0, 3.2), surface, UV_WHOLE), (x, y, 5.4), yaw)
     for k, x in enumerate((-24.0, -12.0, 0.0, 12.0, 24.0)):
-        right, left = (("tags", "tags_116"), ("paper",) * 2, ("banner",) * 2, ("tags_132", "tags_148"), ("paper",) * 2)[
-            k
-        ]
+        pairs = (("tags", "tags_116"), ("paper",) * 2, ("banner",) * 2, ("tags_132", "tags_148"), ("paper",) * 2)
+        right, left = pairs[k]
         builder.put("Poster", "sign", poster((3.2, 3.2), right, UV_WHOLE), (x, -18.0, 5.6), _QUARTER)
         builder.put("Poster", "sign", poster((3.2, 3.2), left, UV_WHOLE), (x, 18.0, 6.2), -_QUARTER)
 
@@ -148,20 +150,7 @@ def _obstacles(rng: np.random.Generator, builder: SceneBuilder) -> None:
             x, y = x0 + share * (x1 - x0), y0 + share * (y1 - y0)
             builder.put("Cone", "prop", cone(), (x, y, 0.0), float(rng.uniform(0, 1.5)))
     tints: tuple[Tint, ...] = ((1.0, 1.0, 1.0), (0.7, 0.85, 1.0), (1.0, 0.9, 0.6))
-    for k, (x, y) in enumerate(
-        (
-            (-9.5, -9.0),
-            (2.0, -8.5),
-            (13.5, -5.5),
-            (17.0, 2.0),
-            (13.0, 7.5),
-            (3.0, 10.5),
-            (-4.5, 6.0),
-            (-13.0, -1.5),
-            (-20.0, 8.0),
-            (-18.0, -7.0),
-        )
-    ):
+    for k, (x, y) in enumerate(_PILLARS):
         builder.put("Pillar", "prop", pillar(3.2 + 0.4 * (k % 3), tints[k % 3]), (x, y, 0.0))
     for x, y in ((25.5, -9.0), (26.5, -3.0), (24.0, 13.5), (21.0, 15.0), (-27.0, 9.0), (-26.5, -11.5), (13.0, 15.5)):
         builder.put("Tyres", "prop", _tyres(5), (x, y, 0.0), float(rng.uniform(0, 6)))

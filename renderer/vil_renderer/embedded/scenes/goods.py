@@ -90,7 +90,7 @@ def poster(size_m: tuple[float, float], surface: str, uv: UvRect) -> Thing:
 
 
 def rack(rng: np.random.Generator, length_m: float) -> Thing:
-    """Build a pallet rack, 3 m high and 0.85 m deep, with what lies on its shelves."""
+    """Build a pallet rack, 3 m high and 0.85 m deep, with the goods on its shelves."""
     thing = Thing()
     for x in (-0.5 * length_m, 0.0, 0.5 * length_m):
         for y in (-0.38, 0.38):

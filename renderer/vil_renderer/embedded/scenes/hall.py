@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_renderer.embedded.scene import Environment, Lamp, Scene, Sun
+from vil_renderer.embedded.scene import Environment, Scene, Sun
 from vil_renderer.embedded.scenes.builder import SceneBuilder, Thing
 from vil_renderer.embedded.scenes.gates import add_gate
 from vil_renderer.embedded.scenes.goods import (
@@ -24,7 +24,7 @@ from vil_renderer.embedded.scenes.goods import (
     poster,
     rack,
     stack,
-)  # fmt: skip
+)
 from vil_renderer.embedded.scenes.rooms import RoomSize, add_ceiling, add_floor, add_walls
 from vil_renderer.embedded.scenes.shapes import box, lathe, tube
 
@@ -101,17 +101,7 @@ def _structure(builder: SceneBuilder) -> None:
 def _lamps(builder: SceneBuilder) -> None:
     for x in (-5.5, 0.0, 5.5):
         for y in (-3.5, 3.5):
-            panel = builder.put("Lamp", "lamp", lamp_panel(), (x, y, _LAMP_Z_M), casts_shadow=False)
-            builder.lamps.append(
-                Lamp(
-                    panel.name,
-                    np.array([x, y, _LAMP_Z_M - 0.05]),
-                    np.array([7.5, 7.0, 6.2]),
-                    direction=np.array([0.0, 0.0, -1.0]),
-                    cone_rad=(0.9, 1.4),
-                    range_m=12.0,
-                )
-            )
+            builder.add_lamp(lamp_panel(), (x, y, _LAMP_Z_M), (7.5, 7.0, 6.2), (0.9, 1.4), 12.0)
 
 
 def _services(builder: SceneBuilder) -> None:

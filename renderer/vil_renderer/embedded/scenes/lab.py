@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_renderer.embedded.scene import Environment, Lamp, Scene
+from vil_renderer.embedded.scene import Environment, Scene
 from vil_renderer.embedded.scenes.builder import SceneBuilder, Thing
 from vil_renderer.embedded.scenes.furniture import (
     cabinet,
@@ -67,17 +67,7 @@ def _mats(rng: np.random.Generator, builder: SceneBuilder) -> None:
 def _lamps(builder: SceneBuilder) -> None:
     for x in (-2.6, 0.0, 2.6):
         for y in (-1.4, 1.4):
-            panel = builder.put("Lamp", "lamp", lamp_panel(1.2, 0.24), (x, y, 3.0), casts_shadow=False)
-            builder.lamps.append(
-                Lamp(
-                    panel.name,
-                    np.array([x, y, 2.95]),
-                    np.array([2.0, 1.93, 1.8]),
-                    direction=np.array([0.0, 0.0, -1.0]),
-                    cone_rad=(0.9, 1.45),
-                    range_m=8.0,
-                )
-            )
+            builder.add_lamp(lamp_panel(1.2, 0.24), (x, y, 3.0), (2.0, 1.93, 1.8), (0.9, 1.45), 8.0)
 
 
 def _capture_system(builder: SceneBuilder) -> None:

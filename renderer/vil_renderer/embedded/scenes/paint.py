@@ -95,6 +95,11 @@ class Canvas:
         """Paint a filled (or outlined) rectangle."""
         cv2.rectangle(self.colour, (x, y), (x + w - 1, y + h - 1), colour, thickness)
 
+    def plate(self, x: int, y: int, w: int, h: int, colour: Colour, height_px: float) -> None:
+        """Paint a filled rectangle that stands out (or lies deeper) evenly."""
+        self.rect(x, y, w, h, colour)
+        self.level(x, y, w, h, height_px)
+
     def line(self, a: tuple[int, int], b: tuple[int, int], colour: Colour, thickness: int) -> None:
         """Paint a straight stroke."""
         cv2.line(self.colour, a, b, colour, thickness, cv2.LINE_AA)

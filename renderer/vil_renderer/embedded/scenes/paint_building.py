@@ -78,11 +78,9 @@ def courses(canvas: Canvas, width: int, height: int, spread: float, mortar: Colo
         canvas.shade[row * height : (row + 1) * height] *= np.roll(values, -(row % 2) * width // 2)[:_S]
     for row in range(rows + 1):
         y = row * height
-        canvas.rect(0, y - 2, _S, 4, mortar)
-        canvas.level(0, y - 2, _S, 4, -_MORTAR_PX)
+        canvas.plate(0, y - 2, _S, 4, mortar, -_MORTAR_PX)
         for x in range((row % 2) * width // 2, _S + 1, width):
-            canvas.rect(x - 2, y, 4, height, mortar)
-            canvas.level(x - 2, y, 4, height, -_MORTAR_PX)
+            canvas.plate(x - 2, y, 4, height, mortar, -_MORTAR_PX)
 
 
 def _wall_brick(rng: np.random.Generator) -> Canvas:
@@ -122,10 +120,8 @@ def _wall_board(rng: np.random.Generator) -> Canvas:
     canvas = Canvas(rng, (186, 148, 98), 0.08)
     canvas.speckle(2600, (5, 26), (0.72, 1.22))
     for x in (0, _S // 2, _S - 8):
-        canvas.rect(x, 0, 8, _S, (92, 70, 46))
-        canvas.level(x, 0, 8, _S, -_JOINT_PX)
-    canvas.rect(0, 504, _S, 8, (92, 70, 46))
-    canvas.level(0, 504, _S, 8, -_JOINT_PX)
+        canvas.plate(x, 0, 8, _S, (92, 70, 46), -_JOINT_PX)
+    canvas.plate(0, 504, _S, 8, (92, 70, 46), -_JOINT_PX)
     for x in range(30, _S, 120):
         for y in (20, 486, 530, _S - 20):
             canvas.rect(x, y, 7, 7, (54, 50, 48))
@@ -150,8 +146,7 @@ def corrugated(rng: np.random.Generator, colour: Colour, period: int) -> Canvas:
 def _wall_window(rng: np.random.Generator) -> Canvas:
     canvas = corrugated(rng, (150, 158, 160), 42)
     for x in (60, 540):
-        canvas.rect(x, 180, 420, 560, (48, 54, 60))
-        canvas.level(x, 180, 420, 560, 0.0)
+        canvas.plate(x, 180, 420, 560, (48, 54, 60), 0.0)
         for row in range(4):
             for column in range(3):
                 glow = float(rng.uniform(0.72, 1.0))
@@ -170,15 +165,13 @@ def _wall_window(rng: np.random.Generator) -> Canvas:
 def _wall_sheet(rng: np.random.Generator) -> Canvas:
     canvas = corrugated(rng, (134, 148, 152), 42)
     for y in (120, 700):
-        canvas.rect(0, y, _S, 46, (196, 178, 96) if y == 120 else (116, 120, 124))
-        canvas.level(0, y, _S, 46, 3.0)
+        canvas.plate(0, y, _S, 46, (196, 178, 96) if y == 120 else (116, 120, 124), 3.0)
         for x in range(40, _S, 190):
             canvas.rect(x, y - 10, 22, 66, (60, 62, 66))
     for x in range(20, _S, 84):
         for y in (40, 360, 620, 960):
             canvas.rect(x, y, 8, 8, (66, 70, 74))
-    canvas.rect(320, 300, 380, 240, (60, 66, 72))
-    canvas.level(320, 300, 380, 240, 4.0)
+    canvas.plate(320, 300, 380, 240, (60, 66, 72), 4.0)
     for k in range(8):
         canvas.rect(340, 320 + 26 * k, 340, 12, (126, 132, 134))
     canvas.text("VENT 11", 340, 565, 250, 50, (226, 222, 206))
@@ -205,8 +198,7 @@ def _ceiling_tiles(rng: np.random.Generator) -> Canvas:
 def _ceiling_trays(rng: np.random.Generator) -> Canvas:
     canvas = corrugated(rng, (146, 150, 150), 64)
     for y in (180, 640):
-        canvas.rect(0, y, _S, 90, (70, 72, 76))
-        canvas.level(0, y, _S, 90, 6.0)
+        canvas.plate(0, y, _S, 90, (70, 72, 76), 6.0)
         for x in range(0, _S, 48):
             canvas.rect(x, y + 8, 30, 74, (104 + int(rng.integers(0, 50)), 106, 108))
         for k, colour in enumerate(((190, 70, 44), (44, 44, 48), (64, 120, 148), (206, 170, 64))):

@@ -19,15 +19,13 @@ def _crate(rng: np.random.Generator) -> Canvas:
     canvas = Canvas(rng, (178, 134, 82), 0.10)
     for k in range(8):
         canvas.shade[:, k * 128 : (k + 1) * 128] *= rng.uniform(0.72, 1.12)
-        canvas.rect(k * 128 - 3, 0, 6, _S, (58, 42, 28))
-        canvas.level(k * 128 - 3, 0, 6, _S, -3.0)
+        canvas.plate(k * 128 - 3, 0, 6, _S, (58, 42, 28), -3.0)
     canvas.shade *= rng.uniform(0.86, 1.08, _S).astype(np.float32)
     canvas.line((40, 40), (_S - 40, _S - 40), (140, 102, 60), 110)
     cv2.line(canvas.relief, (40, 40), (_S - 40, _S - 40), 4.0, 110)
     for x, y, w, h in ((0, 0, _S, 110), (0, _S - 110, _S, 110), (0, 0, 110, _S), (_S - 110, 0, 110, _S)):
-        canvas.rect(x, y, w, h, (160, 118, 70))
+        canvas.plate(x, y, w, h, (160, 118, 70), 5.0)
         canvas.rect(x, y, w, h, (70, 50, 32), 6)
-        canvas.level(x, y, w, h, 5.0)
     for x in (55, _S - 55):
         for y in range(55, _S, 152):
             canvas.rect(x - 8, y - 8, 16, 16, (52, 48, 46))
@@ -63,8 +61,7 @@ def _cardboard(rng: np.random.Generator) -> Canvas:
 def _container(rng: np.random.Generator) -> Canvas:
     canvas = corrugated(rng, (214, 214, 212), 64)
     for y in (0, _S - 60):
-        canvas.rect(0, y, _S, 60, (172, 172, 170))
-        canvas.level(0, y, _S, 60, 4.0)
+        canvas.plate(0, y, _S, 60, (172, 172, 170), 4.0)
     canvas.text("HANGAR", 90, 230, 840, 200, (32, 36, 40))
     canvas.text("22 G1 40518", 100, 490, 500, 80, (32, 36, 40))
     canvas.rect(700, 640, 210, 210, (238, 222, 90))
@@ -117,8 +114,7 @@ def _planks(rng: np.random.Generator) -> Canvas:
     canvas.shade *= rng.uniform(0.84, 1.08, (_S, 1)).astype(np.float32)
     for k in range(8):
         canvas.shade[k * 128 : (k + 1) * 128] *= rng.uniform(0.75, 1.1)
-        canvas.rect(0, k * 128 - 3, _S, 6, (66, 48, 32))
-        canvas.level(0, k * 128 - 3, _S, 6, -3.0)
+        canvas.plate(0, k * 128 - 3, _S, 6, (66, 48, 32), -3.0)
         for x in rng.integers(20, _S - 20, 3):
             canvas.rect(int(x), k * 128 + 60, 9, 9, (60, 52, 46))
     canvas.speckle(700, (3, 14), (0.6, 1.15))

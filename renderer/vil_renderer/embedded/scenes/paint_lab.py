@@ -22,10 +22,8 @@ def _vinyl(rng: np.random.Generator) -> Canvas:
             canvas.shade[row * 128 : row * 128 + 128, column * 128 : column * 128 + 128] *= rng.uniform(0.86, 1.08)
     canvas.speckle(1500, (1, 4), (0.5, 1.5))
     for k in range(0, _S, 128):
-        canvas.rect(k, 0, 2, _S, (84, 90, 94))
-        canvas.rect(0, k, _S, 2, (84, 90, 94))
-        canvas.level(k, 0, 2, _S, -1.5)
-        canvas.level(0, k, _S, 2, -1.5)
+        canvas.plate(k, 0, 2, _S, (84, 90, 94), -1.5)
+        canvas.plate(0, k, _S, 2, (84, 90, 94), -1.5)
     canvas.rect(60, 190, 10, 150, (206, 170, 50))
     canvas.rect(60, 190, 150, 10, (206, 170, 50))
     canvas.stain(3, 0.25)
@@ -69,10 +67,8 @@ def _trunking(rng: np.random.Generator) -> Canvas:
     """Paint the lower part of a wall: paint, a skirting board, a cable duct with sockets."""
     canvas = Canvas(rng, (96, 122, 132), 0.07, _S)
     canvas.speckle(600, (1, 6), (0.65, 1.2))
-    canvas.rect(0, _S - 56, _S, 56, (70, 72, 74))
-    canvas.level(0, _S - 56, _S, 56, 3.0)
-    canvas.rect(0, 70, _S, 92, (206, 206, 200))
-    canvas.level(0, 70, _S, 92, 5.0)
+    canvas.plate(0, _S - 56, _S, 56, (70, 72, 74), 3.0)
+    canvas.plate(0, 70, _S, 92, (206, 206, 200), 5.0)
     canvas.rect(0, 70, _S, 92, (130, 130, 126), 3)
     for x in range(26, _S - 60, int(rng.integers(74, 96))):
         canvas.rect(x, 84, 54, 62, (228, 228, 222))
@@ -98,10 +94,8 @@ def _acoustic(rng: np.random.Generator) -> Canvas:
             cv2.circle(canvas.shade, (x, y), radius, 0.5, -1)
             cv2.circle(canvas.relief, (x, y), radius, -3.0, -1)
     for k in (0, 254, _S - 4):
-        canvas.rect(k, 0, 5, _S, (58, 54, 50))
-        canvas.rect(0, k, _S, 5, (58, 54, 50))
-        canvas.level(k, 0, 5, _S, -2.0)
-        canvas.level(0, k, _S, 5, -2.0)
+        canvas.plate(k, 0, 5, _S, (58, 54, 50), -2.0)
+        canvas.plate(0, k, _S, 5, (58, 54, 50), -2.0)
     canvas.speckle(600, (1, 5), (0.7, 1.3))
     return canvas
 

@@ -102,18 +102,15 @@ def _facade(rng: np.random.Generator) -> Canvas:
     canvas.speckle(1500, (2, 6), (0.8, 1.15))
     canvas.rect(0, 0, _S, 40, (120, 96, 78))
     for x in (90, 570):
-        canvas.rect(x - 24, 176, 408, 620, (222, 216, 204))
-        canvas.level(x - 24, 176, 408, 620, 4.0)
-        canvas.rect(x, 200, 360, 560, (58, 66, 76))
-        canvas.level(x, 200, 360, 560, -4.0)
+        canvas.plate(x - 24, 176, 408, 620, (222, 216, 204), 4.0)
+        canvas.plate(x, 200, 360, 560, (58, 66, 76), -4.0)
         for row in range(3):
             for column in range(2):
                 glow = float(rng.uniform(0.55, 1.0))
                 left, top = x + 16 + 170 * column, 216 + 182 * row
                 canvas.rect(left, top, 158, 166, (int(130 * glow), int(160 * glow), int(184 * glow)))
                 canvas.line((left + 20, top + 150), (left + 120, top + 20), (206, 220, 228), int(rng.integers(4, 14)))
-        canvas.rect(x - 40, 790, 440, 34, (150, 146, 138))
-        canvas.level(x - 40, 790, 440, 34, 8.0)
+        canvas.plate(x - 40, 790, 440, 34, (150, 146, 138), 8.0)
     canvas.stain(5, 0.3)
     canvas.cracks(5, 0.65)
     return canvas

@@ -10,27 +10,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import cross, yaw_matrix
 from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.assets.model import Material, Primitive
 
 __all__ = [
-    "STANDING",
-    "UV_WHOLE",
-    "MeshBuilder",
-    "UvRect",
-    "box",
-    "extrude",
-    "join",
-    "lathe",
-    "panel",
-    "terrain",
-    "tube",
-]
+    "STANDING", "UV_WHOLE", "MeshBuilder", "UvRect", "box", "extrude", "join", "lathe", "panel", "terrain", "tube",
+]  # fmt: skip
 
 UvRect = tuple[float, float, float, float]
 """u at the left, v at the top, u at the right, v at the bottom; a greater first value mirrors."""
@@ -72,6 +63,11 @@ class MeshBuilder:
         """Turn about the upright axis, then move."""
         turned = self.turned(yaw_matrix(yaw_rad)) if yaw_rad else self
         return MeshBuilder(turned.p_m + np.array([x, y, z]), turned.normal, self.uv, self.triangles)
+
+    def primitive(self, material: Material, **arrays: Any) -> Primitive:
+        """Return the triangles as a primitive of one material, with its other arrays by name."""
+        p_m, normal, uv = (values.astype(np.float32) for values in (self.p_m, self.normal, self.uv))
+        return Primitive(p_m, normal, uv, self.triangles.astype(np.uint32), material, **arrays)
 
 
 def join(parts: Sequence[MeshBuilder]) -> MeshBuilder:

@@ -179,13 +179,8 @@ def _containers(builder: SceneBuilder) -> None:
 
 
 def _storage(rng: np.random.Generator, builder: SceneBuilder) -> None:
-    for x, y, layers, yaw in (
-        (3.6, -10.2, 8, 0.1),
-        (5.1, -10.4, 5, 0.0),
-        (-10.6, 0.8, 6, 1.5),
-        (-10.8, -0.7, 3, 1.7),
-        (8.8, 9.6, 4, 0.4),
-    ):
+    rows = ((3.6, -10.2, 8, 0.1), (5.1, -10.4, 5, 0.0), (-10.6, 0.8, 6, 1.5), (-10.8, -0.7, 3, 1.7), (8.8, 9.6, 4, 0.4))
+    for x, y, layers, yaw in rows:
         builder.put("Pallets", "box", pallet(layers), (x, y, 0.0), yaw)
     places = (
         (6.9, -10.6, (1.2, 0.9)), (9.0, 7.4, (1.1, 0.8)), (-10.6, 8.6, (1.3, 1.0, 0.7)), (-9.2, 10.2, (1.0,)),

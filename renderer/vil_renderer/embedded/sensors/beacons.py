@@ -17,7 +17,7 @@ from vil_renderer.embedded.scene import Beacon, Posed, Scene
 __all__ = ["visible_beacons"]
 
 _PROUD_M: Final = 0.005
-"""A beacon stands that far out of the surface it sits on: the ray starts there."""
+"""Distance of a beacon from its surface; the ray starts there."""
 
 
 def visible_beacons(
@@ -34,7 +34,7 @@ def visible_beacons(
         posed: the actors, some of which may carry beacons.
         camera: the camera; its lens bends where beacons appear.
         T_world_camera: optical axes.
-        hide: what does not stand in the way: the vehicle that carries the camera.
+        hide: objects that do not hide beacons, such as the vehicle that carries the camera.
     """
     placed = _placed(world.scene, {actor.name: actor for actor in posed})
     if not placed:

@@ -70,10 +70,10 @@ class SpinningLidar:
         """Return the points of one turn.
 
         Args:
-            world: the scene, which stands still during the turn.
+            world: the scene, which does not change during the turn.
             T_world_sensor: poses evenly spread over the turn, the first at its start and the last at its end, the
                 sensor moves with constant speed from one to the next; a single one = it stands still.
-            hide: whose parts the beams pass through.
+            hide: objects that the beams pass through.
 
         Returns:
             Array of :data:`POINT`, firing by firing, without the beams that came to nothing.

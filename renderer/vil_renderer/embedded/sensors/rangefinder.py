@@ -47,9 +47,9 @@ class RangeFinder:
     Args:
         T_body_sensor: where it sits; it looks along its x axis (z up).
         beams: unit directions (n, 3) in its axes; by default a single one along x.
-        min_m: what is nearer is reported as -infinity (REP 117).
-        max_m: what is farther is not seen.
-        noise: what it adds.
+        min_m: nearer surfaces are reported as -infinity (REP 117).
+        max_m: farther surfaces are not seen.
+        noise: its errors.
         seed: of the noise; two of the same seed measure the same.
     """
 

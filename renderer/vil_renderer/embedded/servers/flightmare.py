@@ -14,6 +14,7 @@ from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import FloatArray, RenderedImage, View, WorldSnapshot
 from vil_renderer.embedded.geometry.collision import box_at
 from vil_renderer.embedded.geometry.point_cloud import Box, voxel_cloud, write_ply
+from vil_renderer.embedded.lru_cache import LruByteCache
 from vil_renderer.embedded.renderer import EmbeddedRenderer
 from vil_renderer.embedded.sensors.event_camera import EventCamera
 from vil_renderer.embedded.sensors.lidar import planar_fan
@@ -48,7 +49,8 @@ class FlightmareServer:
         self.chosen_by_client = scene == CLIENTS_CHOICE
         self._name = _FIRST_SCENE if self.chosen_by_client else scene
         self.renderer = make(self._name)
-        self._event_cameras: dict[tuple[object, ...], EventCamera] = {}
+        self._event_cameras: LruByteCache[tuple[object, ...], EventCamera]
+        self._event_cameras = LruByteCache(_MOST_EVENT_CAMERAS, lambda _: 1)
 
     def __enter__(self) -> Self:
         return self
@@ -91,11 +93,7 @@ class FlightmareServer:
         """Return an event camera's events up to this picture; times are those of the snapshots."""
         character = (camera.Cp, camera.Cm, 1e-9 * camera.refractory_period_ns, max(camera.sigma_Cp, camera.sigma_Cm))
         key = (image.view.camera.name, *character)
-        if key not in self._event_cameras:
-            if len(self._event_cameras) >= _MOST_EVENT_CAMERAS:
-                del self._event_cameras[next(iter(self._event_cameras))]
-            self._event_cameras[key] = EventCamera(*character)
-        events = self._event_cameras[key].events(image.pixels, snapshot.t_ns)
+        events = self._event_cameras.get(key, lambda: EventCamera(*character)).events(image.pixels, snapshot.t_ns)
         rows = zip(events.x.tolist(), events.y.tolist(), events.polarity.tolist(), events.t_ns.tolist(), strict=True)
         return [EventMessage(coord_x=x, coord_y=y, polarity=p, time=float(t)) for x, y, p, t in rows]
 

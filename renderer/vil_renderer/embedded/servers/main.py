@@ -54,7 +54,7 @@ def run(
         output_port: its port of pictures.
         scene: name of the scene to draw, or a scene file; ``client`` = a Flightmare client's choice.
         profile: quality: low, medium, high or ultra.
-        budget_ms: what the pictures of one request may take before a plainer profile is used; 0 = no limit.
+        budget_ms: time for the pictures of one request before a plainer profile is used; 0 = no limit.
         device: number of the EGL device.
         protocol: ``flightgoggles`` or ``flightmare``.
         fifo: draw every pose in order, as FlightGoggles 2.0.5 does; else the newest that waits.

@@ -27,20 +27,9 @@ import numpy.typing as npt
 from vil_renderer.embedded.optional_imports import load_native
 
 __all__ = [
-    "COLUMNS",
-    "FAINTEST",
-    "FLAT",
-    "LINE",
-    "NEAR_M",
-    "OPAQUE",
-    "TILE",
-    "bin_splats",
-    "blend_tiles",
-    "compiled",
-    "project_splats",
-    "select_splats",
-    "shade_splats",
-]
+    "COLUMNS", "FAINTEST", "FLAT", "LINE", "NEAR_M", "OPAQUE", "TILE", "bin_splats", "blend_tiles", "compiled",
+    "project_splats", "select_splats", "shade_splats",
+]  # fmt: skip
 
 _Float32 = npt.NDArray[np.float32]
 _Index = npt.NDArray[np.int32]
@@ -49,7 +38,7 @@ _Flags = npt.NDArray[np.bool_]
 COLUMNS: Final = 10
 FLAT: Final = 7
 TILE: Final = 16
-"""Width and height in pixels of what is blended together."""
+"""Width and height in pixels of a tile."""
 LINE: Final = 5 * TILE
 NEAR_M: Final = 0.2
 """Nearer splats are not drawn: the projection's derivative describes them no more."""
@@ -128,7 +117,7 @@ def select_splats(
         opacity: (n,).
         width: of the picture.
         height: of the picture.
-        rows: (n, COLUMNS), filled from the first on, but for colours.
+        rows: (n, COLUMNS), filled from the first on, except colours.
         bounds: (n, 4), filled like them.
         index: (n,) into the cloud, filled like them.
 
@@ -294,7 +283,7 @@ def compiled(kernel: Callable[..., Any]) -> Callable[..., Any]:
         RendererError: numba is not installed.
     """
     numba = load_native("numba", "numba", "Gaussian splats", extra="splat")
-    # Fused multiply-add alone: no other licence with floating point is worth its surprises.
+    # Only fused multiply-add: other liberties with floating point change results too much.
     options = {"nogil": True, "fastmath": {"contract"}}
     try:
         made = numba.njit(kernel, cache=True, **options)

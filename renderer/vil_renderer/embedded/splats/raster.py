@@ -78,10 +78,10 @@ def _nearest_first(z_m: _Float32) -> npt.NDArray[np.intp]:
 
 
 def rasterise(projected: Projected, z_m: _Float32) -> _Float32:
-    """Blend splats: alpha = o exp(-0.5 d^T Sigma2^-1 d), each behind what is nearer.
+    """Blend splats: alpha = o exp(-0.5 d^T Sigma2^-1 d), each behind the nearer ones.
 
-    What it leaves out changes no colour by more than 1/1024 and the faint skirts of splats, below 1/2048 each. Memory
-    is bounded however large the splats are: they are taken in as many portions as they need.
+    The omitted parts change no colour by more than 1/1024 and the faint skirts of splats, below 1/2048 each. Memory
+    is bounded however large the splats are: they are blended in as many portions as necessary.
 
     Args:
         projected: the splats.

@@ -134,7 +134,7 @@ def _field(words: list[str], name: str) -> tuple[str, str]:
     return words[2], _TYPES[words[1]]
 
 
-# --- from what a file stores to what it means --------------------------------------------------------
+# --- from stored values to splats --------------------------------------------------------
 
 
 def _cloud(rows: npt.NDArray[np.void], name: str) -> SplatCloud:

@@ -23,9 +23,9 @@ class ColladaHeader:
 
 
 def read_collada_header(data: bytes, name: str) -> ColladaHeader:
-    """Read the file's own ``asset``; what it leaves out is one metre and y up (COLLADA 1.4.1).
+    """Read the file's own ``asset``; the defaults are one metre and y up (COLLADA 1.4.1).
 
-    Also goes through the whole file, so that what follows need not fear its XML.
+    Also parses the whole file, so that later steps can trust its XML.
 
     Args:
         data: the file.

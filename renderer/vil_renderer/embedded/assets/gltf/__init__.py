@@ -1,4 +1,4 @@
-"""glTF 2.0, read by ourselves: what general mesh loaders drop (skins, animations, lights) is what we need."""
+"""glTF 2.0, read by ourselves: we need what general mesh loaders drop: skins, animations, lights."""
 
 from vil_renderer.embedded.assets.gltf.read import load_gltf
 

@@ -58,7 +58,7 @@ class Accessors:
             values = raw.astype(np.float32)
             if accessor.normalized:
                 values = np.maximum(values / np.float32(np.iinfo(raw.dtype).max), np.float32(-1.0))
-        # Also false for what is not a number.
+        # Also false for NaN.
         if not (np.abs(values) <= _LARGEST).all():
             raise self.document.error(f"accessor {index}", f"({user}) holds values that are not finite")
         self._floats[index] = values

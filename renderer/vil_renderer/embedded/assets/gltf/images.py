@@ -59,7 +59,7 @@ def decode_image(
         label: as above.
         limit_px: neither side becomes longer, None = than 4096 pixels; the ratio of the sides stays.
         formats: what Pillow may take it for.
-        budget: takes what it needs, before it is decoded.
+        budget: reserves the memory before decoding.
 
     Returns:
         Shape (h, w, 3), or (h, w, 4) with transparency, top row first.
@@ -80,7 +80,7 @@ def open_image(data: bytes, label: str, formats: tuple[str, ...]) -> Image.Image
             # Pillow warns of large pictures; we have our own bound.
             warnings.simplefilter("ignore")
             image = Image.open(io.BytesIO(data), formats=formats)
-    # Decoders of broken pictures raise whatever they meet.
+    # Decoders of broken pictures raise any exception.
     except Exception as exc:
         reason = "is empty" if not data else f"no {' or '.join(formats)}"
         raise AssetError(f"{label}: {reason if isinstance(exc, UnidentifiedImageError) else exc}") from None
@@ -95,7 +95,7 @@ def pixels_of(image: Image.Image, label: str, limit_px: int | None = None) -> np
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # Lets the JPEG decoder skip what is not needed.
+            # The JPEG decoder skips unneeded detail.
             image.draft("RGB", (limit_px, limit_px))
             if image.mode.startswith("I"):
                 # 16 bits: Pillow would clip instead of scale.

@@ -1,4 +1,4 @@
-"""Primitives of glTF meshes: attributes, topology, and what the file leaves to us (normals, tangents)."""
+"""Primitives of glTF meshes: attributes, topology, and generated normals and tangents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STRIP: Final = 5
 _MODES: Final = ("POINTS", "LINES", "LINE_LOOP", "LINE_STRIP")
 _SLOTS: Final = 4
 _BYTES_PER_VERTEX: Final = 80
-"""About what a vertex takes once everything is made."""
+"""Approximate memory of a vertex with all its arrays."""
 
 Array = npt.NDArray[Any]
 UintArray = npt.NDArray[np.uint32]

@@ -12,23 +12,9 @@ import msgspec
 from msgspec import Meta
 
 __all__ = [
-    "Accessor",
-    "AnimationChannel",
-    "AnimationSampler",
-    "AssetInfo",
-    "BufferView",
-    "Gltf",
-    "GltfAnimation",
-    "GltfMaterial",
-    "GltfMesh",
-    "GltfNode",
-    "GltfSkin",
-    "Image",
-    "Light",
-    "MeshPrimitive",
-    "Sparse",
-    "TextureInfo",
-]
+    "Accessor", "AnimationChannel", "AnimationSampler", "AssetInfo", "BufferView", "Gltf", "GltfAnimation",
+    "GltfMaterial", "GltfMesh", "GltfNode", "GltfSkin", "Image", "Light", "MeshPrimitive", "Sparse", "TextureInfo",
+]  # fmt: skip
 
 Index = Annotated[int, Meta(ge=0, le=2**31)]
 Size = Annotated[int, Meta(ge=0, le=2**53)]
