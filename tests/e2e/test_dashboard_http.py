@@ -51,7 +51,9 @@ class Bridge:
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[Bridge, str]]:
     bridge = Bridge()
-    app = create_app(bridge.snapshot, metrics_registry(bridge.snapshot), preview=bridge.preview, lit=bridge, timed=REAL)
+    app = create_app(
+        bridge.snapshot, metrics_registry(bridge.snapshot), preview=bridge.preview, light=bridge, clock=REAL
+    )
     with web_server(app) as server:
         yield bridge, server.url
 
@@ -230,7 +232,7 @@ def test_an_error_in_one_answer_does_not_end_the_server(bridge: Bridge, web: htt
 
 def make_server() -> HttpServer:
     app = create_app(
-        sample_snapshot, metrics_registry(sample_snapshot), preview=lambda _: None, lit=Bridge(), timed=REAL
+        sample_snapshot, metrics_registry(sample_snapshot), preview=lambda _: None, light=Bridge(), clock=REAL
     )
     return HttpServer(app, bind_http("127.0.0.1", 0))
 

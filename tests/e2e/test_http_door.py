@@ -61,8 +61,8 @@ def serving(access: Access, tls: ssl.SSLContext | None = None, bind: str = "127.
         sample_snapshot,
         metrics_registry(sample_snapshot),
         preview=lambda _: None,
-        lit=Scene(),
-        timed=SimulationClock(SimulationConfig()),
+        light=Scene(),
+        clock=SimulationClock(SimulationConfig()),
         access=access,
     )
     server = HttpServer(app, bind_http(bind, 0), tls, access.counters)

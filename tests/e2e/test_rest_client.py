@@ -20,7 +20,7 @@ from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.monitoring.event_log import EventLevel, EventView
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.web.auth.access import needed_role
-from vil_bridge.web.client import BridgeApi, BridgeUnreachable, NoSuchThing, PreviewWish, RequestRejected, RestError
+from vil_bridge.web.client import BridgeApi, BridgeUnreachable, NoSuchThing, PreviewRequest, RequestRejected, RestError
 from vil_bridge.web.live.codec import LivePoses, LivePreview
 from vil_bridge.web.openapi import EXAMPLES
 from vil_bridge.web.schemas.controls import MountView, PropBody
@@ -225,16 +225,16 @@ async def test_feeds_of_the_client(tmp_path: Path) -> None:
 
 def _listen(bridge: Bridge) -> None:
     api = BridgeApi(bridge.http.url)
-    with api.live(poses_hz=30, previews=[PreviewWish(camera="front", variant="raw", hz=15)]) as feed:
+    with api.live(poses_hz=30, previews=[PreviewRequest(camera="front", variant="raw", hz=15)]) as feed:
         kinds = {type(feed.next(10)) for _ in range(30)}
         assert kinds == {LivePoses, LivePreview}
-        feed.subscribe(previews=[PreviewWish(camera="plain", variant="raw", hz=15)])
+        feed.subscribe(previews=[PreviewRequest(camera="plain", variant="raw", hz=15)])
         while not (isinstance(message := feed.next(10), LivePreview) and message.header["camera"] == "plain"):
             pass
     with pytest.raises(BridgeUnreachable, match="the live feed ended"):
         feed.subscribe(poses_hz=1)
     with (
-        api.live(previews=[PreviewWish(camera="rear")]) as feed,
+        api.live(previews=[PreviewRequest(camera="rear")]) as feed,
         pytest.raises(RequestRejected, match="no camera 'rear'"),
     ):
         feed.next(10)

@@ -29,8 +29,8 @@ def served(config: SimulationConfig) -> Iterator[tuple[httpx.Client, BridgeTime]
         sample_snapshot,
         CollectorRegistry(),
         preview=lambda _: None,
-        lit=World({}, []),
-        timed=simulation,
+        light=World({}, []),
+        clock=simulation,
     )
     with web_server(app) as server, httpx.Client(base_url=server.url, timeout=60.0) as web:
         yield web, simulation.clock

@@ -41,8 +41,8 @@ def serving(snapshot: BridgeSnapshot) -> AbstractContextManager[HttpServer]:
         lambda: snapshot,
         CollectorRegistry(),
         preview=lambda _camera: None,
-        lit=World({}, []),
-        timed=SimulationClock(SimulationConfig()),
+        light=World({}, []),
+        clock=SimulationClock(SimulationConfig()),
     )
     return web_server(app)
 

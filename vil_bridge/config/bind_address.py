@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import ipaddress
+import re
+from pathlib import Path
+from typing import Final, Self
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from vil_bridge.config.address import check_host
-from vil_bridge.config.base import custom
+from vil_bridge.config.base import StrictModel, custom
 
-__all__ = ["is_loopback", "refuse_unguarded", "require_guard", "tcp_host"]
+__all__ = ["HOST_PATTERN", "CurveServerConfig", "is_loopback", "refuse_unguarded", "require_guard", "tcp_host"]
+
+HOST_PATTERN: Final = r"(\*|[^\s:/\[\]*]+|\[[0-9A-Fa-f:.]+\])"
 
 
 def tcp_host(endpoint: str) -> str:
@@ -56,3 +63,36 @@ def refuse_unguarded(reach: str, *, guarded: bool, cure: str) -> None:
             f"{reach} can be reached from the network and nothing guards it yet;"
             f" {cure}, or add `insecure: true` on a private link"
         )
+
+
+class CurveServerConfig(StrictModel):
+    """ZeroMQ server with CURVE keys: a local address, or clients with known keys."""
+
+    insecure: bool = Field(default=False, description="Allow an address that the network can reach without keys.")
+    secret_key: Path | None = Field(
+        default=None, description="File with this bridge's secret key (`vil-bridge keys new`); none = no encryption."
+    )
+    allowed_keys: Path | None = Field(
+        default=None, description="Folder with the public keys (*.key) of the clients that may connect."
+    )
+    bind: str = Field(description="Address to listen on, tcp://ADDRESS:PORT; port 0 = any free one.")
+
+    @property
+    def host(self) -> str:
+        """The address part of ``bind``, without brackets."""
+        return tcp_host(self.bind)
+
+    @field_validator("bind")
+    @classmethod
+    def _guarded(cls, bind: str, info: ValidationInfo) -> str:
+        if not re.fullmatch(rf"tcp://{HOST_PATTERN}:\d{{1,5}}", bind):
+            raise custom(f"must be written tcp://ADDRESS:PORT, got {bind[:80]!r}")
+        guarded = bool(info.data.get("insecure") or info.data.get("secret_key"))
+        require_guard(tcp_host(bind), guarded=guarded, advice="give secret_key and allowed_keys, ")
+        return bind
+
+    @model_validator(mode="after")
+    def _complete_keys(self) -> Self:
+        if (self.secret_key is None) != (self.allowed_keys is None):
+            raise custom("secret_key and allowed_keys go together: one's own secret key, and the keys of the clients")
+        return self

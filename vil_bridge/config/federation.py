@@ -3,47 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from vil_bridge.config.base import StrictModel, custom
-from vil_bridge.config.bind_address import require_guard, tcp_host
+from vil_bridge.config.bind_address import HOST_PATTERN, CurveServerConfig, require_guard
 
 __all__ = ["FederationConfig", "FederationZenohConfig", "FederationZmqConfig"]
 
 _SITE: Final = r"^[a-z][a-z0-9_-]*$"
-_HOST: Final = r"(\*|[^\s:/\[\]*]+|\[[0-9A-Fa-f:.]+\])"
 
 
-class FederationZmqConfig(StrictModel):
+class FederationZmqConfig(CurveServerConfig):
     """Publish over ZeroMQ: a LAN, CURVE keys."""
 
-    secret_key: Path | None = Field(
-        default=None, description="File with this bridge's secret key (`vil-bridge keys new`); none = no encryption."
-    )
-    allowed_keys: Path | None = Field(
-        default=None, description="Folder with the public keys (*.key) of the bridges that may listen."
-    )
-    insecure: bool = Field(default=False, description="Allow an address that the network can reach without keys.")
     bind: str = Field(
-        default="tcp://127.0.0.1:5570",
-        pattern=rf"^tcp://{_HOST}:\d{{1,5}}$",
-        description="Address to listen on, tcp://ADDRESS:PORT; port 0 = any free one.",
+        default="tcp://127.0.0.1:5570", description="Address to listen on, tcp://ADDRESS:PORT; port 0 = any free one."
     )
-
-    @field_validator("bind")
-    @classmethod
-    def _guarded(cls, bind: str, info: ValidationInfo) -> str:
-        guarded = bool(info.data.get("secret_key") or info.data.get("insecure"))
-        require_guard(tcp_host(bind), guarded=guarded, advice="give secret_key and allowed_keys, ")
-        return bind
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        if (self.secret_key is None) != (self.allowed_keys is None):
-            raise custom("secret_key and allowed_keys go together: one's own secret key, and who may come in")
-        return self
 
 
 class FederationZenohConfig(StrictModel):
@@ -59,7 +36,7 @@ class FederationZenohConfig(StrictModel):
     )
     listen: str = Field(
         default="tcp/127.0.0.1:7447",
-        pattern=rf"^(tcp|tls|quic)/{_HOST}:\d{{1,5}}$",
+        pattern=rf"^(tcp|tls|quic)/{HOST_PATTERN}:\d{{1,5}}$",
         description="Endpoint to listen on: tcp/ADDRESS:PORT, tls/ADDRESS:PORT or quic/ADDRESS:PORT.",
     )
 

@@ -8,6 +8,7 @@ the resolver that :func:`vil_bridge.config.load.load` passes as validation conte
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -24,11 +25,9 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from vil_bridge.config.base import PluginConfig, StrictModel, TransformConfig, check_size, custom
 from vil_bridge.config.camera import CameraConfig
-from vil_bridge.config.debug import DebugConfig
 from vil_bridge.config.federation import FederationConfig
 from vil_bridge.config.http import HttpConfig
 from vil_bridge.config.lighting import LightingConfig
-from vil_bridge.config.record import RecordConfig
 from vil_bridge.config.references import MOST_ACTORS, RIGHT, reference_problems, similar, with_every_actor
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.config.stream import StreamConfig
@@ -160,6 +159,26 @@ class ActorConfig(StrictModel):
             raise custom("every side must be larger than 0 m")
         check_size(size_m, "a side of")
         return size_m
+
+
+class RecordConfig(StrictModel):
+    """Folder and content of recordings; poses are always recorded."""
+
+    folder: Path = Field(default=Path("recordings"), description="Folder for recordings.")
+    at_start: bool = Field(default=False, description="Record from the start of the bridge to its end.")
+    pictures: Literal["compensated", "raw", "both", "none"] = Field(
+        default="compensated",
+        description="Pictures to record: compensated (raw of cameras that have no others), raw, both or none.",
+    )
+
+
+class DebugConfig(StrictModel):
+    """Data stored for the later analysis of a problem."""
+
+    packet_capture: Path | None = Field(
+        default=None,
+        description="Folder for captures (pcap) of the datagrams of sources over UDP, at most 1 GiB each; none = none.",
+    )
 
 
 class RealtimeConfig(StrictModel):

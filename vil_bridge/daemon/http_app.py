@@ -24,11 +24,9 @@ from vil_bridge.web.live.feed import LiveFeed, live_router
 from vil_bridge.web.live.plotjuggler import PlotFeed, plot_router
 from vil_bridge.web.routes.controls import control_router
 from vil_bridge.web.routes.events import Updates, events_router
-from vil_bridge.web.routes.frames import ledger_router
-from vil_bridge.web.routes.history import history_router
 from vil_bridge.web.routes.recordings import recording_router
 from vil_bridge.web.routes.scene import SceneRevisions, scene_router
-from vil_bridge.web.routes.status import status_json
+from vil_bridge.web.routes.status import history_router, ledger_router, status_json
 from vil_bridge.web.routes.vehicles import vehicles_router
 
 __all__ = ["HttpApp"]
@@ -81,9 +79,9 @@ class HttpApp:
             reporter.snapshot,
             metrics_registry(reporter.snapshot),
             preview=lambda camera: cameras[camera].preview_jpeg() if camera in cameras else None,
-            lit=context.world,
+            light=context.world,
             lamps=functools.partial(scene_lamps, context.renderers),
-            timed=context.simulation,
+            clock=context.simulation,
             access=context.access,
         )
         app.include_router(ledger_router(cameras, functools.partial(ledger_of, context)))

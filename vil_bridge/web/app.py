@@ -43,9 +43,9 @@ def create_app(
     metrics: CollectorRegistry,
     *,
     preview: Preview,
-    lit: LightingTarget,
+    light: LightingTarget,
     lamps: SceneLamps = no_lamps_known,
-    timed: SimulationControl,
+    clock: SimulationControl,
     access: Access | None = None,
 ) -> FastAPI:
     """Build the application; everything it reports comes from its arguments.
@@ -54,9 +54,9 @@ def create_app(
         snapshot: the bridge now; called in the server's thread for every request that needs it.
         metrics: what ``/metrics`` exposes.
         preview: a camera's newest picture as JPEG, None when there is none; called in the same thread.
-        lit: whose light can be changed; from the same thread.
+        light: holds the light of the world; used in the same thread.
         lamps: the lamps of the drawn scene, None while they are not known; from the same thread.
-        timed: whose time can be changed in a simulation; from the same thread.
+        clock: controls simulated time; used in the same thread.
         access: decides who may do what; None = every caller may do everything.
     """
     access = access or Access()
@@ -71,8 +71,8 @@ def create_app(
         exception_handlers={RequestValidationError: _report_wrong_parameters},
     )
     app.include_router(api_router(snapshot, preview))
-    app.include_router(lighting_router(lit, lamps))
-    app.include_router(simulation_router(timed))
+    app.include_router(lighting_router(light, lamps))
+    app.include_router(simulation_router(clock))
     app.include_router(health_router(snapshot))
     app.include_router(login_router(access))
     _add_metrics(app, metrics)

@@ -171,7 +171,7 @@ def problems(folder: Path, publish: str, base: str = BASE) -> str:
         ("{zmq: {bind: 'tcp://0.0.0.0:5570', insecure: true}}", ""),
         ("{zmq: {bind: 'tcp://0.0.0.0:5570', secret_key: a, allowed_keys: b}}", ""),
         ("{zmq: {secret_key: a}}", "secret_key and allowed_keys go together"),
-        ("{zmq: {bind: 'udp://1.2.3.4:1'}}", "pattern"),
+        ("{zmq: {bind: 'udp://1.2.3.4:1'}}", "must be written tcp://ADDRESS:PORT"),
         ("{zenoh: {}}", ""),
         ("{zenoh: {listen: 'tls/0.0.0.0:7447', users: a}}", "needs certificate and private_key"),
         ("{zenoh: {listen: 'tls/0.0.0.0:7447', certificate: a, private_key: b}}", "can be reached from the network"),

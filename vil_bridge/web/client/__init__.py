@@ -14,7 +14,7 @@ Every operation of ``docs/reference/openapi.json`` has a method of the same name
 from vil_bridge.web.client.api import BridgeApi
 from vil_bridge.web.client.errors import BridgeUnreachable, NoSuchThing, NotAllowed, RequestRejected, RestError
 from vil_bridge.web.client.live import LiveReader
-from vil_bridge.web.schemas.live import PreviewWish
+from vil_bridge.web.schemas.live import PreviewRequest
 
 __all__ = [
     "BridgeApi",
@@ -22,7 +22,7 @@ __all__ = [
     "LiveReader",
     "NoSuchThing",
     "NotAllowed",
-    "PreviewWish",
+    "PreviewRequest",
     "RequestRejected",
     "RestError",
 ]

@@ -29,7 +29,7 @@ from vil_bridge.web.client.connection import HttpConnection, line_of, path_of, u
 from vil_bridge.web.client.live import LiveReader
 from vil_bridge.web.schemas.controls import FaultsOut, MountView, PropBody, PropView, ReloadView
 from vil_bridge.web.schemas.lighting import LampsView, LightingBody, LightingPatch
-from vil_bridge.web.schemas.live import PreviewWish
+from vil_bridge.web.schemas.live import PreviewRequest
 from vil_bridge.web.schemas.login import LinkOut, WhoOut
 from vil_bridge.web.schemas.recordings import RecordingView, ReplayView, StoredView
 from vil_bridge.web.schemas.scene import SceneView
@@ -168,7 +168,7 @@ class BridgeApi:
                 elif field == "data" and event in _EVENTS:
                     yield _event(event, value)
 
-    def live(self, poses_hz: float = 0.0, previews: Sequence[PreviewWish] = ()) -> LiveReader:
+    def live(self, poses_hz: float = 0.0, previews: Sequence[PreviewRequest] = ()) -> LiveReader:
         """Return a reader of poses and camera previews.
 
         Raises:

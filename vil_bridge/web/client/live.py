@@ -17,7 +17,7 @@ from vil_bridge.web.client.connection import reason_of
 from vil_bridge.web.client.errors import BridgeUnreachable, RequestRejected, RestError, refusal
 from vil_bridge.web.live.codec import LivePoses, LivePreview, decode_live
 from vil_bridge.web.schemas.body import problems_of
-from vil_bridge.web.schemas.live import PreviewWish, Subscription
+from vil_bridge.web.schemas.live import PreviewRequest, Subscription
 
 __all__ = ["LiveReader"]
 
@@ -58,7 +58,7 @@ class LiveReader:
         except (OSError, WebSocketException) as exc:
             raise BridgeUnreachable(0, f"no live feed: {exc} ({url})") from exc
 
-    def subscribe(self, poses_hz: float = 0.0, previews: Sequence[PreviewWish] = ()) -> None:
+    def subscribe(self, poses_hz: float = 0.0, previews: Sequence[PreviewRequest] = ()) -> None:
         """Replace what is sent: poses at most 30, previews at most 15 a second.
 
         Raises:

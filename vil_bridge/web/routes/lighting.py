@@ -28,14 +28,14 @@ def no_lamps_known() -> dict[str, LampView] | None:
     return None
 
 
-def lighting_router(lit: LightingTarget, lamps: SceneLamps) -> APIRouter:
+def lighting_router(light: LightingTarget, lamps: SceneLamps) -> APIRouter:
     """Return the routes ``/api/v1/lighting``: GET reads, PUT sets, PATCH changes a part; ``/lamps`` lists the lamps."""
     router = APIRouter(prefix="/api/v1/lighting", tags=["lighting"])
 
     @router.get("", operation_id="get_lighting")
     async def get_lighting() -> LightingBody:
         """Return the difference of the light from the scene's default."""
-        return _body_of(lit.lighting)
+        return _body_of(light.lighting)
 
     @router.get("/lamps", operation_id="get_lamps")
     async def get_lamps() -> LampsView:
@@ -48,21 +48,21 @@ def lighting_router(lit: LightingTarget, lamps: SceneLamps) -> APIRouter:
         """Set the light; an empty object restores the scene's default."""
         body = await read_body(request, LightingBody)
         _check_names(body.lamps, lamps())
-        return _set(lit, body)
+        return _set(light, body)
 
     @router.patch("", operation_id="patch_lighting", openapi_extra=takes(LightingPatch))
     async def patch_lighting(request: Request) -> LightingBody:
         """Change a part of the light."""
         patch = await read_body(request, LightingPatch)
         _check_names((name for name, lamp in patch.lamps.items() if lamp is not None), lamps())
-        before = _body_of(lit.lighting)  # after the last await, so that no other change is lost
+        before = _body_of(light.lighting)  # after the last await, so that no other change is lost
         changed = {n: lamp for n, lamp in {**before.lamps, **patch.lamps}.items() if lamp is not None}
         if len(changed) > _MAX_LAMPS:
             raise HTTPException(422, f"{len(changed)} lamps: at most {_MAX_LAMPS} can be changed")
-        timed = "time_of_day_h" in patch.model_fields_set
+        has_time = "time_of_day_h" in patch.model_fields_set
         return _set(
-            lit,
-            LightingBody(time_of_day_h=patch.time_of_day_h if timed else before.time_of_day_h, lamps=changed),
+            light,
+            LightingBody(time_of_day_h=patch.time_of_day_h if has_time else before.time_of_day_h, lamps=changed),
         )
 
     return router
@@ -76,10 +76,10 @@ def _check_names(names: Iterable[str], known: dict[str, LampView] | None) -> Non
         raise HTTPException(422, f"lamps.{unknown[0]}: the scene has no such lamp; known: {listed}")
 
 
-def _set(lit: LightingTarget, body: LightingBody) -> LightingBody:
+def _set(light: LightingTarget, body: LightingBody) -> LightingBody:
     lamps = {name: LampState(lamp.power, lamp.colour) for name, lamp in body.lamps.items()}
     changed = body.time_of_day_h is not None or bool(lamps)
-    lit.lighting = Lighting(body.time_of_day_h, lamps) if changed else None
+    light.lighting = Lighting(body.time_of_day_h, lamps) if changed else None
     return body
 
 

@@ -51,33 +51,33 @@ class StepBody(Body):
     seconds: float = Field(gt=0, le=3600, description="Simulated seconds.")
 
 
-def simulation_router(timed: SimulationControl) -> APIRouter:
+def simulation_router(clock: SimulationControl) -> APIRouter:
     """Return the routes ``/api/v1/simulation``: GET reads, PATCH changes the pace, POST ``step`` advances."""
     router = APIRouter(prefix="/api/v1/simulation", tags=["simulation"])
 
     @router.get("", operation_id="get_simulation")
     async def get_simulation() -> SimulationView:
         """Return the state of simulated time."""
-        return timed.state()
+        return clock.state()
 
     @router.patch("", operation_id="patch_simulation", responses=_REFUSED, openapi_extra=takes(PaceBody))
     async def patch_simulation(request: Request) -> SimulationView:
         """Pause, resume, or change the speed."""
         body = await read_body(request, PaceBody)
         try:
-            timed.set_pace(paused=body.paused, speed=body.speed)
+            clock.set_pace(paused=body.paused, speed=body.speed)
         except ValueError as exc:
             raise HTTPException(409, str(exc)) from None
-        return timed.state()
+        return clock.state()
 
     @router.post("/step", operation_id="step_simulation", responses=_REFUSED, openapi_extra=takes(StepBody))
     async def step_simulation(request: Request) -> SimulationView:
         """Advance a paused world by a duration; it is paused again afterwards."""
         body = await read_body(request, StepBody)
         try:
-            timed.step(round(body.seconds * _NS_PER_S))
+            clock.step(round(body.seconds * _NS_PER_S))
         except ValueError as exc:
             raise HTTPException(409, str(exc)) from None
-        return timed.state()
+        return clock.state()
 
     return router

@@ -1,16 +1,18 @@
-"""Routes of the status: each answers with a part of one snapshot."""
+"""Routes of the status: parts of one snapshot, the cameras' history and ledger, health."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import GenericAlias
-from typing import Any
+from typing import Annotated, Any, Final
 
 import numpy as np
-from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi import APIRouter, HTTPException, Query, Request, Response
 from pydantic_core import to_json
 
 from vil_bridge.core.access_tokens import Role
+from vil_bridge.monitoring.camera_history import CameraHistory
+from vil_bridge.monitoring.frame_records import CameraLedger, ledger_lines
 from vil_bridge.monitoring.snapshot import (
     ActorView,
     BridgeSnapshot,
@@ -23,7 +25,9 @@ from vil_bridge.monitoring.snapshot import (
 )
 from vil_bridge.web.schemas.status import ErrorOut, HealthOut, ReadyOut
 
-__all__ = ["Preview", "add_section", "api_router", "health_router", "status_json"]
+__all__ = ["Preview", "api_router", "health_router", "history_router", "ledger_router", "status_json"]
+
+_MAX_FRAMES: Final = 10_000
 
 Snapshot = Callable[[], BridgeSnapshot]
 Preview = Callable[[str], bytes | None]
@@ -39,13 +43,13 @@ def api_router(snapshot: Snapshot, preview: Preview) -> APIRouter:
         """Return the status of the whole bridge."""
         return Response(status_json(snapshot()), media_type="application/json")
 
-    add_section(router, "sources", SourceView, lambda: snapshot().sources)
-    add_section(router, "actors", ActorView, lambda: snapshot().actors)
-    add_section(router, "renderers", RendererView, lambda: snapshot().renderers)
-    add_section(router, "cameras", CameraView, lambda: snapshot().cameras)
-    add_section(router, "streams", StreamView, lambda: snapshot().streams)
-    add_section(router, "outputs", OutputView, lambda: snapshot().outputs)
-    add_section(
+    _add_section(router, "sources", SourceView, lambda: snapshot().sources)
+    _add_section(router, "actors", ActorView, lambda: snapshot().actors)
+    _add_section(router, "renderers", RendererView, lambda: snapshot().renderers)
+    _add_section(router, "cameras", CameraView, lambda: snapshot().cameras)
+    _add_section(router, "streams", StreamView, lambda: snapshot().streams)
+    _add_section(router, "outputs", OutputView, lambda: snapshot().outputs)
+    _add_section(
         router,
         "latency",
         dict[str, StageView],
@@ -60,11 +64,45 @@ def api_router(snapshot: Snapshot, preview: Preview) -> APIRouter:
     )
     async def get_preview(name: str) -> Response:
         """Return the camera's newest picture."""
-        _named("cameras", name, snapshot().cameras)
+        _check_name("cameras", name, snapshot().cameras)
         picture = preview(name)
         if picture is None:
             raise HTTPException(404, f"camera {name!r} has no picture yet")
         return Response(picture, media_type="image/jpeg")
+
+    return router
+
+
+def history_router(read: Callable[[], Mapping[str, CameraHistory]]) -> APIRouter:
+    """Return the route ``/api/v1/history``, by camera.
+
+    Args:
+        read: returns the rows; called in the server's thread.
+    """
+    router = APIRouter(prefix="/api/v1", tags=["bridge"])
+    _add_section(router, "history", CameraHistory, read)
+    return router
+
+
+def ledger_router(cameras: Collection[str], read: Callable[[str, int], CameraLedger]) -> APIRouter:
+    """Return the route ``/api/v1/ledger/{camera}``.
+
+    Args:
+        cameras: their names.
+        read: returns the newest frames of a camera, at most so many; called in the server's thread.
+    """
+    router = APIRouter(prefix="/api/v1", tags=["bridge"])
+
+    @router.get(
+        "/ledger/{camera}",
+        operation_id="get_ledger",
+        response_class=Response,
+        responses={200: {"content": {"application/x-ndjson": {}}}, 404: {"model": ErrorOut}},
+    )
+    async def get_ledger(camera: str, last: Annotated[int, Query(ge=1, le=_MAX_FRAMES)] = _MAX_FRAMES) -> Response:
+        """Return one line that describes the camera, then one for each of its newest frames, oldest first."""
+        _check_name("ledger", camera, cameras)
+        return Response(ledger_lines(read(camera, last)), media_type="application/x-ndjson")
 
     return router
 
@@ -98,7 +136,7 @@ def health_router(snapshot: Snapshot) -> APIRouter:
     return router
 
 
-def add_section(router: APIRouter, section: str, view: Any, read: Callable[[], Mapping[str, Any]]) -> None:
+def _add_section(router: APIRouter, section: str, view: Any, read: Callable[[], Mapping[str, Any]]) -> None:
     """Add ``/section`` with all members by name, and ``/section/{name}`` with one of them."""
     by_name: Any = GenericAlias(dict, (str, view))
 
@@ -113,14 +151,15 @@ def add_section(router: APIRouter, section: str, view: Any, read: Callable[[], M
         responses={404: {"model": ErrorOut}},
     )
     async def get_one(name: str) -> Response:
-        return _json(_named(section, name, read()))
+        members = read()
+        _check_name(section, name, members)
+        return _json(members[name])
 
 
-def _named(section: str, name: str, members: Mapping[str, Any]) -> Any:
+def _check_name(section: str, name: str, members: Collection[str]) -> None:
     if name not in members:
         known = ", ".join(sorted(members)) or "none"
         raise HTTPException(404, f"nothing named {name!r} in {section}; known: {known}")
-    return members[name]
 
 
 def _json(value: object) -> Response:

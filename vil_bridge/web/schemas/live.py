@@ -8,7 +8,7 @@ from pydantic import Field
 
 from vil_bridge.web.schemas.body import Body
 
-__all__ = ["PreviewWish", "Subscription"]
+__all__ = ["PreviewRequest", "Subscription"]
 
 _POSES_HZ: Final = 30.0
 
@@ -20,7 +20,7 @@ _Key = tuple[str, str]
 """Camera and variant."""
 
 
-class PreviewWish(Body):
+class PreviewRequest(Body):
     """Pictures of one camera."""
 
     camera: str = Field(min_length=1, max_length=80)
@@ -32,4 +32,4 @@ class Subscription(Body):
     """Subscription of a client, which replaces the previous one."""
 
     poses_hz: Annotated[float, Field(ge=0, le=_POSES_HZ)] = 0.0
-    previews: Annotated[list[PreviewWish], Field(max_length=_MOST_PREVIEWS)] = Field(default=[])
+    previews: Annotated[list[PreviewRequest], Field(max_length=_MOST_PREVIEWS)] = Field(default=[])
