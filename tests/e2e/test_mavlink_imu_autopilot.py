@@ -14,7 +14,7 @@ from pymavlink.dialects.v20 import common as reference
 
 from tests.support.events import Received, until
 from tests.support.mavlink import Autopilot, Shaking, autopilot, emulator, every, reading, stamps_ns
-from vil_adapters.common import mavlink_message_rates as mavlink_request
+from vil_adapters.common import mavlink_session as mavlink_request
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.supervisor import ComponentState

@@ -12,7 +12,7 @@ import pytest
 from tests.support.common import free_ports
 from tests.support.events import Received, elapse
 from tests.support.optitrack import SpinMotion, client, emulated, following
-from vil_adapters.optitrack import session
+from vil_adapters.optitrack import source as source_module
 from vil_adapters.optitrack.codec import (
     Connect,
     MessageId,
@@ -192,7 +192,7 @@ async def test_the_known_part_of_the_latency_is_told() -> None:
 
 
 async def test_frames_that_are_too_old_are_dropped_and_the_status_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "_WAITING_NS", NS_PER_S)
+    monkeypatch.setattr(source_module, "_WAITING_NS", NS_PER_S)
     async with emulated(still(), latency_ms=400.0) as motive, following(client(motive, max_age_ms=100.0)) as lab:
         await lab.until(lambda: lab.status.state is ComponentState.WAITING)
         reason = lab.status.report().reason

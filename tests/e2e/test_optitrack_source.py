@@ -22,7 +22,7 @@ from tests.support.optitrack import (
     full_frame,
 )
 from vil_adapters.optitrack import server_state as dialogue
-from vil_adapters.optitrack import session
+from vil_adapters.optitrack import source as source_module
 from vil_adapters.optitrack.codec import (
     TICKS_SINCE,
     MessageId,
@@ -49,7 +49,7 @@ RESUME_S = 2.0
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Silence is noticed several times sooner, for tests of what is then said and done."""
-    monkeypatch.setattr(session, "_WAITING_NS", NS_PER_S)
+    monkeypatch.setattr(source_module, "_WAITING_NS", NS_PER_S)
     monkeypatch.setattr(dialogue, "_SILENCE_NS", NS_PER_S // 4)
     monkeypatch.setattr(dialogue, "_CONNECT_PERIOD_NS", NS_PER_S // 4)
     monkeypatch.setattr(dialogue, "_KEEPALIVE_PERIOD_NS", NS_PER_S // 4)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.events import elapse, receiving, until
 from tests.support.motions import Circling
-from vil_adapters.vrpn import session
+from vil_adapters.vrpn import source as source_module
 from vil_adapters.vrpn.codec import COOKIE, POSE, VELOCITY, TrackerPose, Velocity, encode_pose, encode_velocity
 from vil_adapters.vrpn.config import VrpnConfig, VrpnEmulatorConfig
 from vil_adapters.vrpn.discovery import discover
@@ -36,10 +36,10 @@ NAMES = ("cf1", "cf2", "wand", "wand/1")
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Silence is noticed six times sooner, for tests of what is then said and done."""
-    monkeypatch.setattr(session, "_WAITING_NS", NS_PER_S // 2)
-    monkeypatch.setattr(session, "_PING_AFTER_NS", NS_PER_S // 6)
-    monkeypatch.setattr(session, "_DEAD_AFTER_NS", NS_PER_S // 2)
-    monkeypatch.setattr(session, "_FACTS_PERIOD_NS", NS_PER_S // 5)
+    monkeypatch.setattr(source_module, "_WAITING_NS", NS_PER_S // 2)
+    monkeypatch.setattr(source_module, "_PING_AFTER_NS", NS_PER_S // 6)
+    monkeypatch.setattr(source_module, "_DEAD_AFTER_NS", NS_PER_S // 2)
+    monkeypatch.setattr(source_module, "_FACTS_PERIOD_NS", NS_PER_S // 5)
 
 
 def server(faults: str = "", motion: Circling | None = None, **options: Any) -> VrpnEmulator:

@@ -25,14 +25,14 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
     "adapters": tuple(
         f"adapters/vil_adapters/{name}.py"
         for name in (
-            *("common/frame_order", "common/mavlink_message_rates", "common/mavlink_session"),
+            *("common/frame_order", "common/mavlink_session"),
             *("mavlink_imu/codec", "optitrack/codec", "optitrack/commands", "optitrack/fast_codec"),
-            *("optitrack/frame_codec", "optitrack/model_codec", "optitrack/reader", "optitrack/session"),
+            *("optitrack/frame_codec", "optitrack/model_codec", "optitrack/reader", "optitrack/source"),
             *("optitrack/sockets", "qualisys/codec", "qualisys/connection", "qualisys/parameters"),
             *("remote/session", "simulated/ipc"),
-            *("vicon/block_cache", "vicon/blocks", "vicon/codec", "vicon/connection", "vicon/layout"),
-            *("vicon/receiver", "vicon/segments", "vicon/session", "vicon/udp_codec"),
-            *("vrpn/codec", "vrpn/connection", "vrpn/id_mapping", "vrpn/session", "vrpn/tracker_table"),
+            *("vicon/blocks", "vicon/codec", "vicon/layout"),
+            *("vicon/receiver", "vicon/segments", "vicon/source", "vicon/udp_codec"),
+            *("vrpn/codec", "vrpn/connection", "vrpn/id_mapping", "vrpn/source", "vrpn/tracker_table"),
         )
     ),
 }

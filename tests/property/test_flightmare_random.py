@@ -26,7 +26,13 @@ from vil_renderer.flightmare.codec import (
 )
 from vil_renderer.flightmare.convert import SceneWriter, read_frame
 from vil_renderer.flightmare.convert_renderer import read_scene, write_picture
-from vil_renderer.flightmare.messages import Dialect, FrameExtension, FrameHeader, SceneMessage, VehicleStateMessage
+from vil_renderer.flightmare.messages import (
+    Dialect,
+    FlightmareHeader,
+    FrameExtension,
+    SceneMessage,
+    VehicleStateMessage,
+)
 from vil_renderer.flightmare.scenes import our_scene
 
 
@@ -52,7 +58,7 @@ STATES = [VehicleStateMessage(collision=False, lidar_ranges=[1.0]) for _ in POSE
 FRAME = [
     bytes(part)
     for part in encode_answer(
-        FrameHeader(frame_id=7, pub_vehicles=STATES, vil=FrameExtension(renderer="x")),
+        FlightmareHeader(frame_id=7, pub_vehicles=STATES, vil=FrameExtension(renderer="x")),
         [write_picture(shot, IMAGES) for shot in TASK.requests],
     )
 ]
@@ -72,7 +78,7 @@ def read_all(parts: list[bytes]) -> None:
             read_scene(request, request, request.stamp or 0)
     with contextlib.suppress(ProtocolError):
         answer, pictures = decode_answer(parts)
-        if isinstance(answer, FrameHeader):
+        if isinstance(answer, FlightmareHeader):
             read_frame(answer, pictures, POSE.vehicles, ASKED, 0)
     for reader in (decode_events, decode_point_cloud_state, decode_time):
         with contextlib.suppress(ProtocolError):
@@ -146,11 +152,11 @@ def test_pictures_of_any_size_survive_the_wire(
         drawn[image.view.key] = image
     states = [VehicleStateMessage(collision=False, lidar_ranges=[])]
     parts = encode_answer(
-        FrameHeader(frame_id=number, pub_vehicles=states, vil=FrameExtension(renderer="x")),
+        FlightmareHeader(frame_id=number, pub_vehicles=states, vil=FrameExtension(renderer="x")),
         [write_picture(s, drawn) for s in task.requests],
     )
     header, pictures = decode_answer(parts)
-    assert isinstance(header, FrameHeader)
+    assert isinstance(header, FlightmareHeader)
     frame, problems = read_frame(header, pictures, message.vehicles, request, 0)
     assert problems == [] and header.stamp == number
     for image in frame.images:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.support.vicon import golden
 from vil_adapters.vicon import blocks, codec
-from vil_adapters.vicon.block_cache import BlockCache
 from vil_adapters.vicon.convert import ViconConverter
+from vil_adapters.vicon.receiver import BlockCache
 from vil_adapters.vicon.segments import LIGHT_ROW, ROW, decode_segments, encode_segments
 from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, decode_objects, encode_objects
 from vil_bridge.core.errors import ProtocolError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from vil_adapters.common.resets import ResetReporter
+from vil_adapters.common.reports import ResetReporter
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status

@@ -7,11 +7,9 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from vil_adapters.common.addresses import find, route
 from vil_adapters.common.callbacks import guarded
-from vil_adapters.common.drop_log import DropLog
-from vil_adapters.common.expected_subjects import ExpectedSubjects
-from vil_adapters.common.sockets import udp_socket, waiting_datagrams
+from vil_adapters.common.reports import DropLog, ExpectedSubjects
+from vil_adapters.common.sockets import find, route, udp_socket, waiting_datagrams
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.datagrams import Datagram, Tap
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable

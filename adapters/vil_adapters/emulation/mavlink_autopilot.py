@@ -8,7 +8,7 @@ from typing import Final
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 
-__all__ = ["Autopilot"]
+__all__ = ["EmulatedAutopilot"]
 
 SYSTEM: Final = 1
 COMPONENT: Final = 1  # autopilot
@@ -17,7 +17,7 @@ _LONGEST_US: Final = 60e6
 _HEARTBEAT: Final = mavlink.Heartbeat(0, 2, 12, 0, mavlink.STATE_ACTIVE)  # a quadrotor with PX4
 
 
-class Autopilot:
+class EmulatedAutopilot:
     """Messages of one emulated autopilot, numbered and paced, with the replies of PX4.
 
     Args:

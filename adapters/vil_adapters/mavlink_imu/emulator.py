@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from vil_adapters.emulation.mavlink_autopilot import Autopilot
+from vil_adapters.emulation.mavlink_autopilot import EmulatedAutopilot
 from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
 from vil_adapters.mavlink_imu.codec import MESSAGE_OF, ImuKind, to_message
 from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
@@ -50,7 +50,7 @@ class SerialImuEmulator:
         self._boot_offset_ns = boot_offset_ns
         self._drift = drift_ppm * 1e-6
         interval_ns = 0 if initial_rate_hz is None else round(NS_PER_S / initial_rate_hz)
-        self._autopilot = Autopilot(lambda: self.clock_ns(now_ns()), {MESSAGE_OF[message]: interval_ns})
+        self._autopilot = EmulatedAutopilot(lambda: self.clock_ns(now_ns()), {MESSAGE_OF[message]: interval_ns})
         self._ticker = Ticker(_TICK_NS, self._on_tick)
         self._parser = framing.MavlinkParser()
         self._terminal: PseudoTerminal | None = None

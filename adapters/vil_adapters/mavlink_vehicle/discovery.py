@@ -11,8 +11,7 @@ from typing import Any, Final
 from serial.tools import list_ports
 
 from vil_adapters.common.discovery import LOOPBACK
-from vil_adapters.common.mavlink_message_rates import OUR_COMPONENT, OUR_SYSTEM
-from vil_adapters.common.mavlink_session import HEARTBEAT
+from vil_adapters.common.mavlink_session import HEARTBEAT, OUR_COMPONENT, OUR_SYSTEM
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig
 from vil_bridge.core.network import host_and_port, resolve
 from vil_bridge.core.ports import FoundSource

@@ -11,7 +11,7 @@ from typing import Final
 
 from vil_adapters.common.sockets import udp_socket, waiting_datagrams
 from vil_adapters.emulation.emulator import EmulatedFrame, Emulator
-from vil_adapters.emulation.mavlink_autopilot import Autopilot
+from vil_adapters.emulation.mavlink_autopilot import EmulatedAutopilot
 from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
 from vil_adapters.mavlink_vehicle.config import VehicleEmulatorConfig
 from vil_adapters.mavlink_vehicle.convert import VehiclePose, to_local_position, to_odometry
@@ -109,11 +109,11 @@ class VehicleEmulator(Emulator):
         self._socket = self._terminal = None
         self._listeners.clear()
 
-    def _new_autopilot(self) -> Autopilot:
+    def _new_autopilot(self) -> EmulatedAutopilot:
         kinds = _SENT[self._config.message]
         intervals_ns: dict[type[mavlink.Body], int] = dict.fromkeys(kinds, 0)
         intervals_ns[mavlink.EstimatorStatus] = _STATUS_INTERVAL_NS
-        return Autopilot(lambda: self.foreign_ns(now_ns()), intervals_ns)
+        return EmulatedAutopilot(lambda: self.foreign_ns(now_ns()), intervals_ns)
 
     # --- in ----------------------------------------------------------------------------------------
 

@@ -37,9 +37,8 @@ from vil_adapters.optitrack.codec import (
 )
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.convert import ns_to_ticks
-from vil_adapters.optitrack.emulator_clients import Address, ClientTable
+from vil_adapters.optitrack.emulator_clients import Address, ClientTable, Subscriptions
 from vil_adapters.optitrack.emulator_frames import FrameGenerator, dated, subscribed
-from vil_adapters.optitrack.emulator_subscriptions import Subscriptions
 from vil_adapters.optitrack.frame import NatNetFrame, Suffix
 from vil_adapters.optitrack.frame_codec import encode_frame
 from vil_adapters.optitrack.model_codec import encode_models

@@ -8,8 +8,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from vil_adapters.common.drop_log import DropLog
-from vil_adapters.common.expected_subjects import ExpectedSubjects
+from vil_adapters.common.reports import DropLog, ExpectedSubjects
 from vil_adapters.optitrack.clock_continuity import Due, EchoClock
 from vil_adapters.optitrack.codec import (
     BITSTREAM_SINCE,

@@ -6,8 +6,7 @@ import contextlib
 import socket
 from typing import Final
 
-from vil_adapters.common.addresses import trouble_text
-from vil_adapters.common.sockets import multicast_receiver, udp_socket
+from vil_adapters.common.sockets import multicast_receiver, trouble_text, udp_socket
 from vil_adapters.optitrack.codec import MessageId, encode
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.datagrams import Address, Datagram, Tap

@@ -2,17 +2,249 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from typing import Final
 
+from vil_adapters.common.callbacks import guarded
+from vil_adapters.common.frame_order import DROPPED, FrameOrder, FrameVerdict
+from vil_adapters.common.reports import DropLog, ResetReporter
+from vil_adapters.optitrack.clock_continuity import Due, stamps_went_on
+from vil_adapters.optitrack.codec import MessageId, ServerInfo, encode, message_id
 from vil_adapters.optitrack.config import OptitrackConfig
-from vil_adapters.optitrack.session import NatNetSession
+from vil_adapters.optitrack.convert import NatNetConverter, capture_ns
+from vil_adapters.optitrack.diagnostics import FrameRate, SilenceDiagnosis, latency_facts, silence_reason
+from vil_adapters.optitrack.fast_codec import decode_poses
+from vil_adapters.optitrack.frame import NatNetFrame, Suffix
+from vil_adapters.optitrack.server_state import ServerCallbacks, ServerState
 from vil_adapters.optitrack.sockets import NatNetSockets
-from vil_bridge.core.clock import NS_PER_MS, Ticker
-from vil_bridge.core.datagrams import Tap
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
+from vil_bridge.core.datagrams import Address, Tap
+from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 
-__all__ = ["OptitrackSource"]
+__all__ = ["NatNetSession", "OptitrackSource"]
+
+_SILENCE_NS: Final = 1 * NS_PER_S
+_WAITING_NS: Final = 3 * NS_PER_S
+_FACTS_PERIOD_NS: Final = 1 * NS_PER_S
+_MAX_DATAGRAMS_PER_WAKE: Final = 512
+_DISCONNECT: Final = encode(MessageId.DISCONNECT)
+
+
+class NatNetSession:
+    """State of one run of the source.
+
+    Attributes:
+        failed: done when a callback raised, so that ``run`` raises it.
+    """
+
+    def __init__(self, name: str, config: OptitrackConfig, link: NatNetSockets, emit: Emit, status: Status) -> None:
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._name = name
+        self._link = link
+        self._emit = emit
+        self._status = status
+        self._resets = ResetReporter(name, emit, status)
+        self._max_age_ns = round(config.max_age_ms * NS_PER_MS)
+        self._server = ServerState(
+            name, config, link, status, ServerCallbacks(self._reset, emit, self._on_announcement, self._fail)
+        )
+        self._order = FrameOrder()
+        self._frame_port: int | None = None
+        self._emitted_ns = now_ns()
+        self._facts_due = Due(_FACTS_PERIOD_NS)
+        self._newest: NatNetFrame | None = None
+        self._stale_ms: float | None = None
+        self._rate = FrameRate()
+        self._drops = DropLog(name, status.counters)
+        status.facts.update(address=f"{link.server_ip}:{link.server_port}", interface=link.local_ip)
+
+    # --- receiving ---------------------------------------------------------------------------------
+
+    def listen(self, sock: socket.socket) -> None:
+        """Read a socket whenever a datagram waits in it."""
+        asyncio.get_running_loop().add_reader(sock, guarded(self.failed, self._drain), sock)
+
+    def close(self) -> None:
+        """Disconnect from the server and release the sockets."""
+        self._server.close()
+        self._link.send(_DISCONNECT)
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._link.sock)
+        self._leave()
+        self._link.close()
+
+    def _leave(self) -> None:
+        if self._link.group_sock is not None:
+            asyncio.get_running_loop().remove_reader(self._link.group_sock)
+        self._link.leave()
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.failed.done():
+            self.failed.set_exception(error)
+
+    def _drain(self, sock: socket.socket) -> None:
+        """Read what waits, act on it, emit the newest frame."""
+        newest: tuple[NatNetFrame, int] | None = None
+        for _ in range(_MAX_DATAGRAMS_PER_WAKE):
+            received = self._link.receive(sock)
+            if received is None:
+                break
+            datagram, sender, t_arrival_ns = received
+            try:
+                if not self._is_from_server(datagram, sender, t_arrival_ns):
+                    self._drops.count("foreign", "a datagram from %s:%d, which is not the server", *sender)
+                    continue
+                frame = self._handle(datagram, t_arrival_ns)
+            except ProtocolError as exc:
+                self._drops.count("malformed", "a datagram: %s", exc)
+                continue
+            if frame is not None:
+                self._status.counters["superseded"] += newest is not None
+                newest = frame, t_arrival_ns
+        if newest is not None:
+            self._deliver(*newest)
+
+    def _is_from_server(self, datagram: bytes, sender: Address, t_arrival_ns: int) -> bool:
+        """Return whether a datagram comes from a port that the server uses for its kind.
+
+        Answers come from the command port. Frames come from the announced data port; behind a relay or an address
+        translation that port is another one: then the first port that sends frames is it, until it is silent.
+
+        Raises:
+            ProtocolError: the datagram is malformed, or comes from another port of the server than its kind.
+        """
+        ip, port = sender
+        if ip != self._link.server_ip:
+            return False
+        info, is_frame = self._server.info, message_id(datagram) == MessageId.FRAMEOFDATA
+        if info is None and is_frame:
+            return True
+        silent = t_arrival_ns - self._server.frame_ns > _SILENCE_NS
+        if is_frame and info is not None and (self._frame_port is None or silent or port == info.data_port):
+            self._frame_port = port
+        if port == (self._frame_port if is_frame else self._link.server_port):
+            return True
+        if port in (self._frame_port, self._link.server_port):
+            raise ProtocolError(f"{'a frame' if is_frame else 'an answer'} from port {port}", length=len(datagram))
+        return False
+
+    def _handle(self, datagram: bytes, t_arrival_ns: int) -> NatNetFrame | None:
+        """Handle one datagram; return a frame that may be emitted."""
+        identity = message_id(datagram)
+        if identity == MessageId.FRAMEOFDATA:
+            return self._handle_frame(datagram, t_arrival_ns)
+        handler = self._server.handlers.get(identity)
+        if handler is not None:
+            handler(datagram, t_arrival_ns)
+        return None
+
+    def _handle_frame(self, datagram: bytes, t_arrival_ns: int) -> NatNetFrame | None:
+        info = self._server.info
+        if info is None:
+            return None
+        try:
+            frame = decode_poses(datagram, self._server.version)
+        except ProtocolError:
+            self._server.connect_again()  # perhaps the server came back with another version
+            raise
+        self._server.frame_ns = t_arrival_ns
+        verdict = self._order.judge(frame.number, t_arrival_ns, capture_ns(frame.suffix, info))
+        self._status.counters["lost"] = self._order.lost
+        if verdict in DROPPED:
+            self._status.counters[DROPPED[verdict]] += 1
+            return None
+        params = frame.suffix.params
+        if verdict is FrameVerdict.RESTARTED:
+            looped = bool(params & Suffix.PLAYBACK) and stamps_went_on(self._newest, frame, info)
+            self._reset(f"frame numbers go on from {frame.number}", not looped)
+            if not params & Suffix.PLAYBACK:
+                self._server.connect_again()
+        if params & Suffix.MODELS_CHANGED:
+            self._server.models_changed(t_arrival_ns)
+        if params & Suffix.BITSTREAM_CHANGED:
+            self._server.bitstream_changed()
+        return frame
+
+    def _deliver(self, frame: NatNetFrame, t_arrival_ns: int) -> None:
+        self._newest = frame
+        converter, info = self._server.converter, self._server.info
+        if converter is None or info is None:
+            self._status.counters["undescribed"] += 1
+            return
+        if self._is_stale(frame, info, t_arrival_ns):
+            self._status.counters["stale"] += 1
+            return
+        self._emit(converter.frame(frame, t_arrival_ns))
+        self._emitted_ns = t_arrival_ns
+        if converter.unknown:
+            self._server.want_models(at_once=False)
+        for reason, count in (("nonfinite", converter.nonfinite), ("implausible", converter.implausible)):
+            if count:
+                self._status.counters[reason] += count
+                self._drops.warn_once(reason, "%d poses of a frame are %s; their bodies are untracked", count, reason)
+        if frame.unread:
+            self._status.facts["unread_bytes"] = frame.unread
+            self._drops.warn_once("unread", "%d bytes of each frame are of a newer layout and skipped", frame.unread)
+        self._status.running()
+
+    def _is_stale(self, frame: NatNetFrame, info: ServerInfo, t_arrival_ns: int) -> bool:
+        """Return whether it was captured too long ago; a recording that is played back has its old stamps."""
+        t_foreign_ns = None if frame.suffix.params & Suffix.PLAYBACK else capture_ns(frame.suffix, info)
+        age_ns = None if t_foreign_ns is None else self._server.echo.age_ns(t_foreign_ns, t_arrival_ns)
+        stale = age_ns is not None and age_ns > self._max_age_ns
+        self._stale_ms = age_ns / NS_PER_MS if stale and age_ns is not None else None
+        return stale
+
+    def _reset(self, reason: str, clock: bool) -> None:
+        """Restart histories; the clock too, unless the server's continued."""
+        self._rate.restart()
+        if clock:
+            self._server.echo.restart()
+        self._resets.report(reason, clock=clock)
+
+    def _on_announcement(self, info: ServerInfo, changed: bool) -> None:
+        """Receive from where the frames are sent."""
+        if changed:
+            self._order.restart()
+            self._reset(f"{info.name} now announces itself differently", True)
+        wanted = (info.group, info.data_port) if info.multicast else None
+        if wanted != self._link.group:
+            self._leave()
+            if wanted is not None:
+                self.listen(self._link.join(*wanted))
+
+    # --- every 20 ms -------------------------------------------------------------------------------
+
+    def on_tick(self, _due_ns: int, _missed: int) -> None:
+        """Send due requests and update the status."""
+        guarded(self.failed, self._housekeep)(now_ns())
+
+    def _housekeep(self, t_ns: int) -> None:
+        server = self._server
+        server.housekeep(t_ns)
+        if t_ns - self._emitted_ns > _WAITING_NS:
+            diagnosis = SilenceDiagnosis(
+                answering=t_ns - server.reply_ns < _WAITING_NS,
+                frames=t_ns - server.frame_ns <= _SILENCE_NS,
+                repeated=None if server.converter is None else self._order.repeated,
+                stale_ms=self._stale_ms,
+            )
+            self._status.waiting(silence_reason(self._link, server.info, diagnosis))
+        if self._newest is not None and server.info is not None and self._facts_due.now(t_ns):
+            self._report_stream(self._newest, server.info, server.converter)
+
+    def _report_stream(self, newest: NatNetFrame, info: ServerInfo, converter: NatNetConverter | None) -> None:
+        facts = self._status.facts
+        rate_hz = self._rate.measure_hz(newest, info)
+        if rate_hz is not None:
+            facts["frame_rate_hz"] = rate_hz
+        facts["latency_ms"] = latency_facts(newest.suffix, info)
+        if converter is not None:
+            facts["skeleton_coordinates"] = converter.skeleton_coordinates
+
 
 _HOUSEKEEPING_NS: Final = 20 * NS_PER_MS
 

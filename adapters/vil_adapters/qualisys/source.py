@@ -7,8 +7,7 @@ from typing import Final
 
 from qtm_rt import QRTCommandException
 
-from vil_adapters.common.expected_subjects import ExpectedSubjects
-from vil_adapters.common.resets import ResetReporter
+from vil_adapters.common.reports import ExpectedSubjects, ResetReporter
 from vil_adapters.qualisys.codec import DataFrame
 from vil_adapters.qualisys.config import QualisysConfig
 from vil_adapters.qualisys.connection import QualisysConnection, connect, local_address

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from vil_adapters.common.drop_log import DropLog
-from vil_adapters.common.resets import ResetReporter
+from vil_adapters.common.reports import DropLog, ResetReporter
 from vil_adapters.remote.convert import FederationConverter
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.errors import ProtocolError

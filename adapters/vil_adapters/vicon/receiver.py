@@ -3,31 +3,68 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple
 
-from vil_adapters.common.drop_log import DropLog
-from vil_adapters.common.expected_subjects import ExpectedSubjects
 from vil_adapters.common.frame_order import DROPPED, FrameOrder, FrameVerdict
-from vil_adapters.common.resets import ResetReporter
-from vil_adapters.vicon.block_cache import BlockCache
+from vil_adapters.common.reports import DropLog, ExpectedSubjects, ResetReporter
 from vil_adapters.vicon.blocks import (
+    DYNAMIC,
     FRAME_INFO,
     FRAME_RATE_INFO,
     HARDWARE_FRAME_INFO,
     LATENCY_INFO,
     OBJECT_QUALITY,
+    STATIC,
     SUBJECT_INFO,
     TICKS_PER_S,
     TIMECODE,
 )
-from vil_adapters.vicon.codec import Blocks
+from vil_adapters.vicon.codec import CONTENTS, Blocks
 from vil_adapters.vicon.convert import ViconConverter, latency_ns, period_ticks, ticks_to_ns
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 
-__all__ = ["FrameClock", "PingTimes", "ViconReceiver"]
+__all__ = ["BlockCache", "FrameClock", "PingTimes", "ViconReceiver"]
+
+
+class BlockCache:
+    """The last known blocks of a stream.
+
+    Static and dynamic blocks are two groups. A packet without any block of a group leaves the whole
+    group as it was; otherwise a type that is missing stays only if the packet lists it as unchanged,
+    and is gone if not (vicon_datastream.md section 3).
+
+    Attributes:
+        blocks: bodies by type, packet and cache together. A list that did not change is the same object.
+    """
+
+    def __init__(self) -> None:
+        self.blocks: Blocks = {}
+
+    def update(self, packet: Blocks) -> None:
+        """Update the blocks with a packet.
+
+        Raises:
+            ProtocolError: the packet's table of contents is malformed; the cache does not change.
+        """
+        contents = CONTENTS.first(packet)
+        unchanged: AbstractSet[int] = contents.unchanged if contents is not None else frozenset()
+        merged: dict[int, list[bytes]] = {}
+        for group in (STATIC, DYNAMIC):
+            brought = group & packet.keys()
+            retained = (group & unchanged) - brought if brought else group
+            merged.update((kind, self.blocks[kind]) for kind in retained & self.blocks.keys())
+            merged.update((kind, self._same_or_new(kind, packet[kind])) for kind in brought)
+        self.blocks = merged
+
+    def _same_or_new(self, kind: int, bodies: list[bytes]) -> list[bytes]:
+        """Return the known list for a repeated static block, so that it is not read again."""
+        known = self.blocks.get(kind)
+        return known if kind in STATIC and known is not None and known == bodies else bodies
+
 
 _FACTS_PERIOD_NS: Final = 1 * NS_PER_S
 _CLOCK_TOLERANCE_NS: Final = 100 * NS_PER_MS

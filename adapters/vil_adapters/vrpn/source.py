@@ -3,18 +3,209 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Final
 
+from vil_adapters.common.reports import ResetReporter, missing_names
+from vil_adapters.vrpn.codec import COOKIE, PING, PONG, POSE, VELOCITY, decode_pose, decode_velocity
 from vil_adapters.vrpn.config import VrpnConfig
 from vil_adapters.vrpn.connection import VrpnConnection, call_back, connect, explain
-from vil_adapters.vrpn.session import VrpnSession
-from vil_bridge.core.clock import now_ns
+from vil_adapters.vrpn.convert import VrpnFrame, subject_name
+from vil_adapters.vrpn.id_mapping import CONTROL, Incoming, Outgoing, ResolvedMessage
+from vil_adapters.vrpn.tracker_table import PoseVerdict, TrackerTable
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
 from vil_bridge.core.network import local_address, resolve
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 
-__all__ = ["VrpnSource"]
+__all__ = ["VrpnSession", "VrpnSource"]
+
+logger = logging.getLogger(__name__)
+
+_WAITING_NS: Final = 3 * NS_PER_S
+_GREETING_NS: Final = 1 * NS_PER_S
+_PING_AFTER_NS: Final = 1 * NS_PER_S
+_DEAD_AFTER_NS: Final = 3 * NS_PER_S
+_FACTS_PERIOD_NS: Final = 1 * NS_PER_S
+_MISSING_AFTER_NS: Final = 500 * NS_PER_MS
+
+_DROPS: Final = {
+    PoseVerdict.DUPLICATE: "duplicates",
+    PoseVerdict.UNUSABLE: "unusable",
+    PoseVerdict.IMPLAUSIBLE_STAMP: "implausible_stamps",
+    PoseVerdict.TOO_MANY: "too_many_subjects",
+}
+
+
+class VrpnSession:
+    """Frames from one connection after another.
+
+    Attributes:
+        trouble: why no messages are exchanged, empty while they are.
+    """
+
+    def __init__(self, name: str, config: VrpnConfig, emit: Emit, status: Status) -> None:
+        self.trouble = ""
+        self._name = name
+        self._wanted = frozenset(config.subjects)
+        self._emit = emit
+        self._status = status
+        self._resets = ResetReporter(name, emit, status)
+        self._frame = VrpnFrame(config.units, config.up_axis)
+        self._trackers = TrackerTable(name, self._frame, repeats_mean_lost=config.repeats_mean_lost)
+        self._incoming, self._outgoing = Incoming(), Outgoing()
+        self._connected_ns = self._received_ns = self._pinged_ns = 0
+        self._emitted_ns = self._facts_ns = now_ns()
+        self._seen: set[str] = set()
+        self._warned_of: set[str] = set()
+        self._speeds_mps: dict[str, float] = {}
+        self._undescribed_before = 0
+        self._malformed_logged = False
+
+    # --- the connection ----------------------------------------------------------------------------
+
+    def connected(self, link: VrpnConnection) -> None:
+        """Greet; descriptions of the peer's earlier connection are void."""
+        t_ns = now_ns()
+        self._undescribed_before += self._incoming.undescribed
+        self._incoming, self._outgoing = Incoming(), Outgoing()
+        self._connected_ns = self._received_ns = self._pinged_ns = t_ns
+        self._seen.clear()
+        link.send(COOKIE)
+
+    def disconnected(self, trouble: str) -> None:
+        """Record the end of a connection and its reason; the server's clock, that of its computer, may continue."""
+        self.trouble = trouble
+        if self._trackers.names:
+            self._reset("the connection was lost", clock=False)
+
+    def on_data(self, data: bytes, t_arrival_ns: int) -> None:
+        """Handle received bytes and emit the frames in them.
+
+        Raises:
+            ProtocolError: the stream is broken; only a new connection helps.
+        """
+        self._received_ns = t_arrival_ns
+        try:
+            for message in self._incoming.feed(data):
+                self.trouble = ""
+                self._handle(message, t_arrival_ns)
+        finally:
+            self._flush()
+
+    def malformed(self, what: str, error: ProtocolError) -> None:
+        """Count it, log the first."""
+        self._status.counters["malformed"] += 1
+        if not self._malformed_logged:
+            self._malformed_logged = True
+            logger.warning("%s: %s: %s", self._name, what, error)
+
+    def housekeep(self, t_ns: int) -> None:
+        """Update the status."""
+        lost = self._trackers.silent(t_ns)
+        if lost is not None:
+            self._emit(lost)
+        self._warn_of_missing(t_ns)
+        if t_ns - self._facts_ns >= _FACTS_PERIOD_NS:
+            self._report_rates(t_ns)
+        if t_ns - self._emitted_ns > _WAITING_NS:
+            self._status.waiting(self._silence_reason())
+
+    def check(self, t_ns: int, link: VrpnConnection) -> str:
+        """Ping a silent server; return why the connection is dead, empty while it is not."""
+        if self._incoming.version is None:
+            return "accepts connections but sends nothing" if t_ns - self._connected_ns > _GREETING_NS else ""
+        device = next((name for name in self._incoming.senders.values() if name != CONTROL), None)
+        if device is None or t_ns - self._received_ns < _PING_AFTER_NS:
+            return ""
+        if t_ns - self._pinged_ns > _PING_AFTER_NS:
+            self._pinged_ns = t_ns
+            link.send(self._outgoing.describe((device,), (PING,)) + self._outgoing.message(device, PING, t_ns))
+        return "fell silent: is it hung, or the network cut?" if t_ns - self._received_ns > _DEAD_AFTER_NS else ""
+
+    # --- messages ----------------------------------------------------------------------------------
+
+    def _handle(self, message: ResolvedMessage, t_arrival_ns: int) -> None:
+        """Handle a message; a malformed one is dropped alone, since the begin of the next one is known."""
+        try:
+            self._on_message(message, t_arrival_ns)
+        except ProtocolError as exc:
+            self.malformed(f"dropped a message of {message.sender!r}", exc)
+
+    def _on_message(self, message: ResolvedMessage, t_arrival_ns: int) -> None:
+        if message.kind == POSE:
+            pose = decode_pose(message.payload)
+            name = subject_name(message.sender, pose.sensor)
+            self._seen.add(name)
+            if self._wanted and name not in self._wanted:
+                self._status.counters["unwanted"] += 1
+                return
+            verdict = self._trackers.judge(name, pose, message.t_ns, t_arrival_ns)
+            if verdict is PoseVerdict.CLOCK_JUMPED:
+                self._flush()
+                self._reset("the server's clock jumped", clock=True)
+                verdict = self._trackers.judge(name, pose, message.t_ns, t_arrival_ns)
+            if verdict in _DROPS:
+                self._status.counters[_DROPS[verdict]] += 1
+        elif message.kind == VELOCITY:
+            velocity = decode_velocity(message.payload)
+            speed_mps = sum(v * v for v in velocity.v) ** 0.5 * self._frame.scale_m
+            self._speeds_mps[subject_name(message.sender, velocity.sensor)] = round(speed_mps, 3)
+        elif message.kind == PONG:
+            self._status.counters["pongs"] += 1
+
+    def _flush(self) -> None:
+        for frame in self._trackers.frames():
+            self._emitted_ns = frame.t_arrival_ns
+            self._status.running()
+            self._emit(frame)
+        self._status.counters["superseded"] = self._trackers.superseded
+        self._status.counters["repeated"] = self._trackers.repeated
+        self._status.counters["undescribed"] = self._undescribed_before + self._incoming.undescribed
+
+    def _reset(self, reason: str, *, clock: bool) -> None:
+        self._trackers.restart(clock=clock)
+        self._resets.report(reason, clock=clock)
+
+    # --- status ------------------------------------------------------------------------------------
+
+    def _warn_of_missing(self, t_ns: int) -> None:
+        """Log at once which wanted body is missing in the stream, and which bodies it has."""
+        missing = self._wanted - self._seen
+        if self._connected_ns and missing - self._warned_of and t_ns - self._connected_ns > _MISSING_AFTER_NS:
+            if self._incoming.version is None:
+                return
+            self._warned_of |= missing
+            logger.warning("%s: %s", self._name, self._mismatch(missing))
+
+    def _mismatch(self, missing: frozenset[str]) -> str:
+        announced = {name for name in self._incoming.senders.values() if name != CONTROL}
+        return missing_names(missing, sorted(self._seen | announced))
+
+    def _report_rates(self, t_ns: int) -> None:
+        elapsed_s = (t_ns - self._facts_ns) / NS_PER_S
+        self._facts_ns = t_ns
+        facts = self._status.facts
+        facts["subjects"] = list(self._trackers.names)
+        facts["rate_hz"] = {name: round(n / elapsed_s, 1) for name, n in self._trackers.counts().items()}
+        if self._incoming.version is not None:
+            facts["version"] = self._incoming.version
+        if self._speeds_mps:
+            facts["speed_mps"] = dict(self._speeds_mps)
+
+    def _silence_reason(self) -> str:
+        place = f"{self._status.facts['address']} (from {self._status.facts['interface']})"
+        if self.trouble:
+            return f"the VRPN server at {place} {self.trouble}"
+        missing = self._wanted - self._seen
+        if missing and self._seen:
+            return f"{place} sends none of the wanted trackers: {self._mismatch(missing)}"
+        announced = [name for name in self._incoming.senders.values() if name != CONTROL]
+        if not announced:
+            return f"{place} announces no tracker: is a rigid body defined and VRPN streaming enabled?"
+        return f"{place} announces {', '.join(announced)} but sends no poses: is playback paused, is the body in sight?"
+
 
 _HOUSEKEEPING_S: Final = 0.02
 _CONNECT_TIMEOUT_S: Final = 1.0

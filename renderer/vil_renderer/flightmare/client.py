@@ -18,7 +18,7 @@ from vil_renderer.connection import PendingRequest, RendererConnection
 from vil_renderer.flightmare.codec import TOPIC, decode_answer, encode_scene
 from vil_renderer.flightmare.config import FlightmareConfig
 from vil_renderer.flightmare.convert import SceneSetup, SceneWriter, read_frame
-from vil_renderer.flightmare.messages import Dialect, FrameHeader, ReadyMessage, SceneMessage
+from vil_renderer.flightmare.messages import Dialect, FlightmareHeader, ReadyMessage, SceneMessage
 
 __all__ = ["FlightmareClient"]
 
@@ -151,7 +151,7 @@ class FlightmareClient(RendererConnection[SceneMessage]):
 
     def _handle(self, parts: list[memoryview], t_image_ns: int) -> RenderedFrame | None:
         answer, pictures = decode_answer(parts)
-        if isinstance(answer, FrameHeader):
+        if isinstance(answer, FlightmareHeader):
             asked = self._accept(answer, t_image_ns)
             if asked is None:
                 return None
@@ -163,7 +163,7 @@ class FlightmareClient(RendererConnection[SceneMessage]):
                 self._connected(t_image_ns)
         return None
 
-    def _accept(self, header: FrameHeader, t_image_ns: int) -> PendingRequest[SceneMessage] | None:
+    def _accept(self, header: FlightmareHeader, t_image_ns: int) -> PendingRequest[SceneMessage] | None:
         counters = self.status.counters
         with self._lock:
             self._connected(t_image_ns)

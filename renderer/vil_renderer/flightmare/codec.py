@@ -27,8 +27,8 @@ from vil_renderer.flightmare.messages import (
     EventCameraMessage,
     EventMessage,
     EventsMessage,
+    FlightmareHeader,
     FlightmareObject,
-    FrameHeader,
     PointCloudMessage,
     PointCloudStateMessage,
     ReadyMessage,
@@ -62,7 +62,7 @@ __all__ = [
 
 Part: TypeAlias = bytes | memoryview
 Request: TypeAlias = SceneMessage | PointCloudMessage | CollisionCheckMessage
-Answer: TypeAlias = ReadyMessage | FrameHeader | CollisionStateMessage
+Answer: TypeAlias = ReadyMessage | FlightmareHeader | CollisionStateMessage
 
 TOPIC: Final = b"Pose"
 _EVENT_TOPIC: Final = b"Event"
@@ -85,7 +85,7 @@ _EVENTS: Final = msgspec.json.Decoder(EventsMessage)
 _TIME: Final = msgspec.json.Decoder(TimeMessage)
 _READY_OR_FRAME: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _READY: Final = msgspec.json.Decoder(ReadyMessage)
-_FRAME: Final = msgspec.json.Decoder(FrameHeader)
+_FRAME: Final = msgspec.json.Decoder(FlightmareHeader)
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -169,7 +169,7 @@ def encode_answer(answer: Answer, parts: Sequence[Part] = ()) -> list[Part]:
     """
     if isinstance(answer, CollisionStateMessage):
         return [_CHECK_ANSWER, _ENCODER.encode(answer)]
-    if isinstance(answer, FrameHeader):
+    if isinstance(answer, FlightmareHeader):
         ranges = chain.from_iterable(vehicle.lidar_ranges for vehicle in answer.pub_vehicles)
         if not all(map(math.isfinite, ranges)):
             raise RendererError("a range is not finite")

@@ -39,8 +39,8 @@ from vil_renderer.flightmare.messages import (
     NO_OBJECTS,
     Dialect,
     FlightmareCamera,
+    FlightmareHeader,
     FlightmareObject,
-    FrameHeader,
     SceneMessage,
     Vec3,
     VehicleMessage,
@@ -235,7 +235,7 @@ def _bodies(actor: ActorState) -> list[tuple[str, Transform]]:
 
 
 def read_frame(
-    header: FrameHeader,
+    header: FlightmareHeader,
     parts: Sequence[Part],
     vehicles: Sequence[VehicleMessage],
     request: RenderRequest,

@@ -27,9 +27,9 @@ __all__ = [
     "EventMessage",
     "EventsMessage",
     "FlightmareCamera",
+    "FlightmareHeader",
     "FlightmareObject",
     "FrameExtension",
-    "FrameHeader",
     "LidarMessage",
     "Matrix",
     "PointCloudMessage",
@@ -239,7 +239,7 @@ class FrameExtension(Struct, kw_only=True):
     refused: _Path = ""
 
 
-class FrameHeader(Struct, kw_only=True):
+class FlightmareHeader(Struct, kw_only=True):
     """First part of a frame; ``vil`` goes only to clients that sent it."""
 
     frame_id: _Int64 | UnsetType = UNSET

@@ -43,8 +43,8 @@ from vil_renderer.flightmare.messages import (
     EventCameraMessage,
     EventMessage,
     EventsMessage,
+    FlightmareHeader,
     FrameExtension,
-    FrameHeader,
     PointCloudMessage,
     ReadyMessage,
     SceneMessage,
@@ -336,7 +336,7 @@ class _Server:
 
     # --- answers -------------------------------------------------------------------------------
 
-    def _header(self, message: SceneMessage, task: Task, drawn: RenderedRequest) -> FrameHeader:
+    def _header(self, message: SceneMessage, task: Task, drawn: RenderedRequest) -> FlightmareHeader:
         changed: bool | UnsetType = UNSET
         if dialect_of(message) is Dialect.AVOIDBENCH:
             # Our scenes are ready when they are asked for. Published clients read this key at the top.
@@ -349,7 +349,7 @@ class _Server:
             )
             for name, fan in zip(task.vehicles, task.fans, strict=True)
         ]
-        return FrameHeader(
+        return FlightmareHeader(
             frame_id=message.frame_id,
             ntime=message.ntime,
             pub_vehicles=states,

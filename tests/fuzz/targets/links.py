@@ -18,10 +18,10 @@ from tests.fuzz.target import Target, join, split
 from tests.support.federation import RoomMotion
 from vil_adapters.mavlink_imu.codec import to_message
 from vil_adapters.mavlink_imu.config import MavlinkImuConfig
-from vil_adapters.mavlink_imu.source import _Inertial
+from vil_adapters.mavlink_imu.source import _InertialSession
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig
 from vil_adapters.mavlink_vehicle.convert import VehiclePose, to_local_position, to_odometry
-from vil_adapters.mavlink_vehicle.source import _Pose
+from vil_adapters.mavlink_vehicle.source import _PoseSession
 from vil_adapters.msp_imu.convert import AnswerTimes, RestScale, from_counts
 from vil_adapters.remote.session import FederationSession
 from vil_adapters.simulated import ipc as simulated
@@ -80,12 +80,12 @@ async def _mavlink(pieces: list[bytes]) -> None:
     wire, status = _SilentWire(), Status("lab")
     vehicle = MavlinkVehicleConfig(device="/dev/null", subject="drone")
     talks = (
-        _Inertial("lab", MavlinkImuConfig(device="/dev/null"), wire, lambda _: None, status),
-        _Pose("lab", vehicle, wire, lambda _: None, status),
+        _InertialSession("lab", MavlinkImuConfig(device="/dev/null"), wire, lambda _: None, status),
+        _PoseSession("lab", vehicle, wire, lambda _: None, status),
     )
     for talk in talks:
         for t_ns, piece in enumerate(pieces):
-            talk._port._handle(piece, t_ns)
+            talk._connection._handle(piece, t_ns)
             talk.on_read()
         talk.on_housekeeping(10**12)
 

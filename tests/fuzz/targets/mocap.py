@@ -33,7 +33,7 @@ from vil_adapters.vicon.udp_source import ObjectTracker
 from vil_adapters.vrpn import codec as vrpn
 from vil_adapters.vrpn.config import VrpnConfig
 from vil_adapters.vrpn.id_mapping import Outgoing
-from vil_adapters.vrpn.session import VrpnSession as VrpnSession
+from vil_adapters.vrpn.source import VrpnSession as VrpnSession
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.supervisor import Status
 

@@ -39,7 +39,7 @@ from vil_renderer.flightmare.codec import (
 from vil_renderer.flightmare.convert import read_frame
 from vil_renderer.flightmare.convert_renderer import read_scene
 from vil_renderer.flightmare.files import read_object_csv
-from vil_renderer.flightmare.messages import FrameHeader, SceneMessage
+from vil_renderer.flightmare.messages import FlightmareHeader, SceneMessage
 from vil_renderer.flightmare.scenes import our_scene
 
 __all__ = ["TARGETS"]
@@ -102,7 +102,7 @@ def _frame(data: bytes) -> None:
         with contextlib.suppress(ProtocolError):
             reader(parts[0])
     answer, pictures = decode_answer(parts)
-    if isinstance(answer, FrameHeader):
+    if isinstance(answer, FlightmareHeader):
         read_frame(answer, pictures, POSE.vehicles, ASKED, 0)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from vil_adapters.common.mavlink_message_rates import RateRequest
+from vil_adapters.common.mavlink_session import RateRequest
 from vil_adapters.mavlink_imu.codec import MESSAGE_OF, ImuKind
 from vil_bridge.protocols.mavlink.messages import AttitudeQuaternion, CommandAck, LocalPositionNed, Odometry
 

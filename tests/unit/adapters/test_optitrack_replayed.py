@@ -57,7 +57,7 @@ def heard(conversation: CapturedSession, *exchanges: Iterator[Datagram]) -> None
     """Show exchanges of the capture to the server, one after the other."""
     for exchange in exchanges:
         for datagram in exchange:
-            conversation.note(datagram)
+            conversation.record(datagram)
 
 
 def test_an_echo_that_was_held_up_does_not_move_the_clock(conversation: CapturedSession) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.vicon import golden
 from vil_adapters.vicon import blocks, codec
-from vil_adapters.vicon.block_cache import BlockCache
+from vil_adapters.vicon.receiver import BlockCache
 from vil_adapters.vicon.segments import LIGHT_ROW, ROW, decode_segments, encode_segments
 from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, decode_objects, encode_objects, euler_xyz, q_from_euler_xyz
 from vil_bridge.core.errors import ProtocolError

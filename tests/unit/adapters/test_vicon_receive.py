@@ -15,7 +15,7 @@ from vil_adapters.vicon.config import TrackerEmulatorConfig, ViconConfig
 from vil_adapters.vicon.convert import ViconConverter, latency_ns, period_ticks
 from vil_adapters.vicon.emulator_frames import BlockGenerator, EncodedFrame
 from vil_adapters.vicon.receiver import FrameClock, PingTimes, ViconReceiver
-from vil_adapters.vicon.session import wanted_types
+from vil_adapters.vicon.source import wanted_types
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceEvent, SourceFrame, SourceReset

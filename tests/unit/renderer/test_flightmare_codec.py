@@ -33,7 +33,7 @@ from vil_renderer.flightmare.messages import (
     CollisionStateMessage,
     EventMessage,
     EventsMessage,
-    FrameHeader,
+    FlightmareHeader,
     PointCloudMessage,
     PointCloudStateMessage,
     ReadyMessage,
@@ -67,10 +67,10 @@ def test_the_minimal_exchange() -> None:
     camera = settings.vehicles[0].cameras[0]
     assert (camera.width, camera.height, camera.fov, camera.enabledLayers) == (64, 48, 90.0, [True, False, False])
     header, parts = decode_answer([FRAME, bytes(9216), bytes(12288)])
-    assert isinstance(header, FrameHeader) and header.stamp == 1 and len(parts) == 2
+    assert isinstance(header, FlightmareHeader) and header.stamp == 1 and len(parts) == 2
     assert decode_answer([b'{"ready":true}']) == (ReadyMessage(ready=True), ())
     assert encode_answer(ReadyMessage(ready=True)) == [b'{"ready":true}']
-    again = FrameHeader(frame_id=1, pub_vehicles=[VehicleStateMessage(collision=False, lidar_ranges=[])])
+    again = FlightmareHeader(frame_id=1, pub_vehicles=[VehicleStateMessage(collision=False, lidar_ranges=[])])
     assert encode_answer(again, [b"picture"]) == [FRAME, b"picture"]
 
 
@@ -87,7 +87,7 @@ def test_what_is_read_is_written_again(body: bytes) -> None:
 def test_numbers_are_carried_exactly(number: int) -> None:
     assert scene(POSE.replace(b'"frame_id":1', b'"frame_id":%d' % number)).stamp == number
     header, _ = decode_answer([FRAME.replace(b'"frame_id":1', b'"frame_id":%d' % number)])
-    assert isinstance(header, FrameHeader) and header.stamp == number
+    assert isinstance(header, FlightmareHeader) and header.stamp == number
     assert json.loads(bytes(encode_answer(header)[0]))["frame_id"] == number
 
 
@@ -223,7 +223,7 @@ def test_what_is_not_finite_is_not_sent() -> None:
             encode_scene(message)
     with pytest.raises(RendererError, match="range"):
         states = [VehicleStateMessage(collision=False, lidar_ranges=[float("inf")])]
-        encode_answer(FrameHeader(frame_id=1, pub_vehicles=states))
+        encode_answer(FlightmareHeader(frame_id=1, pub_vehicles=states))
 
 
 def test_pictures_have_their_bottom_row_first() -> None:

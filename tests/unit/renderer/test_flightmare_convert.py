@@ -31,7 +31,7 @@ from vil_renderer.flightmare.config import FlightmareConfig
 from vil_renderer.flightmare.convert import VIEWPOINT, SceneWriter, read_frame
 from vil_renderer.flightmare.convert_renderer import read_scene, write_picture
 from vil_renderer.flightmare.layout import Layer, slots_of
-from vil_renderer.flightmare.messages import Dialect, FrameHeader, SceneMessage, VehicleStateMessage
+from vil_renderer.flightmare.messages import Dialect, FlightmareHeader, SceneMessage, VehicleStateMessage
 from vil_renderer.flightmare.scenes import our_scene
 
 P = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
@@ -213,7 +213,7 @@ def test_a_frame_of_another_layout_is_malformed() -> None:
     images = {i.view.key: i for i in draw(task.views, task.snapshot).images}
     parts = [write_picture(shot, images) for shot in task.requests]
     state = VehicleStateMessage(collision=False, lidar_ranges=[])
-    header = FrameHeader(frame_id=3, pub_vehicles=[state])
+    header = FlightmareHeader(frame_id=3, pub_vehicles=[state])
     frame, problems = read_frame(header, parts, message.vehicles, request, 77)
     assert not problems and frame.t_image_ns == 77 and len(frame.images) == 2
     for wrong in (parts[:1], [*parts, parts[0]], parts[::-1], [parts[0], parts[0][:-4]]):
@@ -226,8 +226,8 @@ def test_a_frame_of_another_layout_is_malformed() -> None:
     assert [i.view.key for i in frame.images] == ["front"] and "older than November 2020" in problems[0]
 
 
-def replace_states(header: FrameHeader, count: int) -> FrameHeader:
-    return FrameHeader(frame_id=header.frame_id, pub_vehicles=header.pub_vehicles * count)
+def replace_states(header: FlightmareHeader, count: int) -> FlightmareHeader:
+    return FlightmareHeader(frame_id=header.frame_id, pub_vehicles=header.pub_vehicles * count)
 
 
 def test_a_picture_that_was_not_drawn_as_asked_is_no_frame() -> None:
