@@ -27,7 +27,7 @@ def _metres(read: Callable[..., MotionFile]) -> _Reader:
 
     def reader(path: Path, subject: str, unit_m: float | None, up_axis: str) -> MotionFile:
         if unit_m not in (None, 1.0):
-            raise ConfigError(f"{path}: this format is in metres: take unit_m away")
+            raise ConfigError(f"{path}: this format is in metres. Remove unit_m")
         return read(path, subject=subject, up_axis="z" if up_axis == "auto" else up_axis)
 
     return reader
@@ -83,7 +83,7 @@ def open_recording(
         recording = FORMATS[form](path, name, unit_m, up_axis)
     tracks = [recording.bodies, *(track.bones for track in recording.skeletons), recording.markers]
     if not all(np.abs(track.p_m).max(initial=0.0) < _FARTHEST_M for track in tracks if track is not None):
-        raise ConfigError(f"{path}: positions beyond {_FARTHEST_M:.0g} m: are its numbers or unit_m wrong?")
+        raise ConfigError(f"{path}: positions beyond {_FARTHEST_M:.0g} m. Check its numbers and unit_m")
     return recording
 
 
@@ -99,5 +99,5 @@ def _recognise(path: Path) -> str:
             "motive-csv" if start.startswith("Format Version") else "nexus-csv" if start.startswith("Traj") else "euroc"
         )
     if suffix not in by_suffix:
-        raise ConfigError(f"{path}: of no known format; set format to one of {', '.join(FORMATS)}")
+        raise ConfigError(f"{path}: unknown format. Set format to one of {', '.join(FORMATS)}")
     return by_suffix[suffix]

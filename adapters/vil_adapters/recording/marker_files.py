@@ -48,7 +48,7 @@ def _unit_m(path: Path, line: int | None, unit: str, configured: float | None) -
     unit_m = METRES.get(unit.strip().lower()) if configured is None else configured
     if unit_m is None:
         place = f"{path}:{line}" if line else str(path)
-        raise ConfigError(f"{place}: the unit of length {unit.strip()!r} is not known: set unit_m, metres per unit")
+        raise ConfigError(f"{place}: the unit of length {unit.strip()!r} is unknown. Set unit_m, metres per unit")
     return unit_m
 
 
@@ -64,7 +64,7 @@ def read_c3d(path: Path, *, unit_m: float | None, up_axis: str) -> MotionFile:
     try:
         import c3d
     except ModuleNotFoundError as exc:
-        raise ConfigError("reading C3D needs the package c3d: pip install 'vil-bridge[c3d]'") from exc
+        raise ConfigError("reading C3D needs the package c3d. Install it with: pip install 'vil-bridge[c3d]'") from exc
     try:
         with warnings.catch_warnings(), path.open("rb") as stream:
             warnings.simplefilter("ignore")

@@ -88,7 +88,7 @@ def read_motive_csv(path: Path, *, unit_m: float | None, up_axis: str) -> Motion
     header = _header(path, lines)
     scale_m = METRES.get(header.facts.get("Length Units", "Meters").lower()) if unit_m is None else unit_m
     if scale_m is None:
-        raise wrong(path, 1, f"Length Units {header.facts['Length Units']!r}: set unit_m, metres per unit")
+        raise wrong(path, 1, f"Length Units {header.facts['Length Units']!r} is unknown. Set unit_m, metres per unit")
     wanted = [t for t in header.things if t.columns.keys() >= (set(_POSE) if t.kind in _POSED else set(_POINT))]
     columns = [header.time_column, *(c for t in wanted for c in t.columns.values())]
     cells = table(path, lines[header.rows_from :], header.rows_from + 1, columns, ",")
@@ -121,7 +121,7 @@ def _header(path: Path, lines: list[str]) -> _Header:
         raise wrong(path, 1, "is not an export of Motive: it does not begin with Format Version")
     facts = dict(zip(first[::2], first[1::2], strict=False))
     if facts.get("Rotation Type", "Quaternion") != "Quaternion":
-        raise wrong(path, 1, f"rotations are {facts['Rotation Type']}: export them as Quaternion")
+        raise wrong(path, 1, f"rotations are {facts['Rotation Type']}. Export them as Quaternion")
     rows: list[list[str]] = []
     for number, line in enumerate(lines[1 : 1 + _MOST_HEADER_ROWS], start=2):
         if not line.strip(", \r"):

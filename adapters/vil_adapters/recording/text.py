@@ -44,7 +44,7 @@ def read_lines(path: Path) -> list[str]:
     except UnicodeDecodeError as exc:
         raise ConfigError(f"{path}: is not a text file (byte {exc.start})") from exc
     if len(data) > LIMIT_BYTES:
-        raise ConfigError(f"{path}: is larger than {LIMIT_BYTES >> 20} MiB: cut the recording")
+        raise ConfigError(f"{path}: is larger than {LIMIT_BYTES >> 20} MiB. Cut the recording")
     return text.split("\n")
 
 

@@ -70,7 +70,7 @@ class RemoteConfig(SourceConfigBase):
     @model_validator(mode="after")
     def _guarded(self) -> Self:
         if (self.secret_key is None) != (self.server_key is None):
-            raise custom("secret_key and server_key go together: one's own secret key, the other bridge's public key")
+            raise custom("secret_key and server_key go together. Give this bridge's secret key, the other's public key")
         if self.zenoh and self.secret_key is not None:
             raise custom("secret_key and server_key are for ZeroMQ; zenoh takes login and ca_certificate")
         if not self.zenoh and (self.login is not None or self.ca_certificate is not None):
@@ -78,7 +78,7 @@ class RemoteConfig(SourceConfigBase):
         encrypted = self.secret_key is not None or self._scheme in ("tls/", "quic/")
         if not (encrypted or self.insecure or is_loopback(self.host)):
             raise custom(
-                f"{self.host} is another machine and nothing guards the way there; give secret_key and server_key,"
+                f"{self.host} is another machine and nothing guards the way there. Give secret_key and server_key,"
                 " use tls/, or add `insecure: true` on a private link"
             )
         return self

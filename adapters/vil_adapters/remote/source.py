@@ -94,7 +94,7 @@ def _zenoh_link(config: RemoteConfig, on_message: OnMessage) -> SubscriberLink:
     try:
         from vil_bridge.protocols.federation.zenoh_link import ZenohSubscriberLink, read_login
     except ModuleNotFoundError as exc:
-        raise SourceUnavailable("zenoh is not installed: pip install 'vil-bridge[federation]'") from exc
+        raise SourceUnavailable("zenoh is not installed. Run: pip install 'vil-bridge[federation]'") from exc
     login = None if config.login is None else read_login(config.login)
     return ZenohSubscriberLink(config.address, config.site, on_message, login, config.ca_certificate)
 

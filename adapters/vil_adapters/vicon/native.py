@@ -40,7 +40,7 @@ class ViconNativeSource:
         installed = [module for module in asked if find_spec(module) is not None]
         if not installed:
             raise ConfigError(
-                f"source {name!r}: {' and '.join(asked)} not installed: use type vicon, which needs neither; "
+                f"source {name!r}: {' and '.join(asked)} not installed. Use type vicon, which needs neither; "
                 "or install vicon_dssdk from Vicon's DataStream SDK; or pip install pyvicon-datastream, which needs "
                 "a C++ compiler"
             )

@@ -278,7 +278,7 @@ def test_empty_cells_are_lost_tracking(tmp_path: Path) -> None:
     ("old", "new", "told"),
     [
         ("Format Version", "Version", "data.csv|:1"),
-        ("Quaternion", "XYZ", ":1: rotations are XYZ: export them as Quaternion"),
+        ("Quaternion", "XYZ", ":1: rotations are XYZ. Export them as Quaternion"),
         ("Length Units,Meters", "Length Units,Ells", ":1: Length Units 'Ells'"),
         ("Time (Seconds)", "Time", "no column 'Time"),
         ("\nFrame,", "\nFrames,", "no row begins with Frame"),
