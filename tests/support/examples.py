@@ -40,6 +40,7 @@ __all__ = ["DOCUMENTS", "TOUR", "Example", "completed", "examples", "load_yaml",
 DOCUMENTS: Final = (
     "README.md",
     "CONTRIBUTING.md",
+    "adapters/README.md",
     "renderer/README.md",
     *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")),
 )
