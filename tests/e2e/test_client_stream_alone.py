@@ -80,7 +80,7 @@ def test_a_repeated_picture_is_late_even_when_the_clock_mapping_moved_meanwhile(
 
 def _hostile_pictures() -> list[tuple[bytes, ...]]:
     size = {"width": 8, "height": 6}
-    good = {**header(1), **size, "format": "rgb8", "encoding": "raw", "rows": "top_down"}
+    good = {**header(1).fields(), **size, "format": "rgb8", "encoding": "raw", "rows": "top_down"}
 
     def variant(payload: bytes = SMALL.tobytes(), **changes: object) -> tuple[bytes, bytes]:
         return msgspec.json.encode({**good, "t_display_ns": now_ns(), **changes}), payload

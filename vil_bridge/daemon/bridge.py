@@ -98,7 +98,7 @@ class Bridge:
                     context.outputs.start(group, context.world)
                     tasks.append(group.create_task(self._check(), name="watch"))
                     if context.publisher is not None:
-                        tasks.append(group.create_task(context.publisher.keep(), name="publish"))
+                        tasks.append(group.create_task(context.publisher.run(), name="publish"))
                     logger.info("running: stream %s, status page %s", context.hub.endpoint, self.http.url)
                     show_login_link(context.access, self.http.url)
                     context.watchdog.ready()

@@ -50,7 +50,7 @@ class CameraRunner:
         self.config = config
         self.camera = bridge_camera(name, config, bridge)
         if left is not None:
-            self.camera = replace(self.camera, delay=left.camera.delay, instants=left.camera.instants)
+            self.camera = replace(self.camera, delay=left.camera.delay, display_times=left.camera.display_times)
         self.ledger = FrameLedger()
         self.meter = Meter()
         offers = {str(m): self.camera.variants for m in config.modalities}
@@ -61,7 +61,7 @@ class CameraRunner:
             port=data_port,
             guard=guard,
             max_age_ns=self.camera.max_age_ns,
-            on_sent=self.ledger.sent,
+            on_sent=self.ledger.record_send,
         )
         self.fan = FanOut((self.sink,))
         outputs.connect(lambda: camera_info(self.camera), self.fan)

@@ -175,7 +175,7 @@ def _hub(
 ) -> StreamHub:
     hub = StreamHub(
         config.stream.bind,
-        on_received=lambda camera, frame_id, t_ns: cameras[camera].relay.received(frame_id, t_ns),
+        on_received=lambda camera, frame_id, t_ns: cameras[camera].relay.record_reception(frame_id, t_ns),
         status=judgement.status,
         commands=vehicle_commands(for_sources.vehicles),
         refuses_command=access.refuses_command,

@@ -137,7 +137,7 @@ class Readiness:
         """
         runner = self._context.cameras[camera]
         carrier = None if runner.camera.fixed else self._context.world.state_of(runner.camera.actor)
-        frozen = carrier is TrackingState.FROZEN or bool(runner.relay.freeze.words)
+        frozen = carrier is TrackingState.FROZEN or bool(runner.relay.freeze.description)
         return self.problem_of(camera) if frozen else self.problems.get(camera, ""), frozen
 
     def _own_problem(self, camera: str) -> str:
@@ -147,7 +147,7 @@ class Readiness:
             return ""
         recent, _ = self._window.recent(camera)
         sent, unsent = recent.pop(_SENT, 0), recent.pop(_UNSENT, 0)
-        if words := runner.relay.freeze.words:
+        if words := runner.relay.freeze.description:
             renderer = context.pool.assigner.place_of(camera).renderer
             return f"no pictures: renderer {renderer} repeats its picture, {words}. Restart the renderer"
         limit = f"max_age_ms {runner.config.max_age_ms:g}"

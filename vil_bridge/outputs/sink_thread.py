@@ -28,7 +28,7 @@ class SinkThread:
 
     Args:
         name: of the thread.
-        wants: kinds of pictures, (modality, variant), that ``send`` takes.
+        kinds: kinds of pictures, (modality, variant), that ``send`` takes.
         send: encodes and sends one picture; runs in the thread, and its time is its own. What it raises is counted
             as ``failed``; anything but a ``VilBridgeError`` or ``OSError`` is a bug: the next :meth:`offer` raises it.
         status: gets the counters ``sent``, ``superseded`` (a newer picture came before this one's turn) and ``failed``.
@@ -37,11 +37,11 @@ class SinkThread:
     def __init__(
         self,
         name: str,
-        wants: Collection[tuple[str, str]],
+        kinds: Collection[tuple[str, str]],
         send: Callable[[FrameHeader, ImageArray], None],
         status: Status,
     ) -> None:
-        self._wants = frozenset(wants)
+        self._kinds = frozenset(kinds)
         self._send = send
         self._status = status
         self._changed = threading.Condition()
@@ -54,7 +54,7 @@ class SinkThread:
 
     def wanted(self, modality: str, variant: str) -> bool:
         """Return True when this kind of picture is sent."""
-        return (modality, variant) in self._wants
+        return (modality, variant) in self._kinds
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Let a picture wait for the thread, instead of an older one of its kind.

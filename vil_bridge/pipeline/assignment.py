@@ -88,14 +88,16 @@ class _Health:
 class Assigner:
     """Keeps every camera with one renderer; belongs to one thread, which calls :meth:`update` ten times a second."""
 
-    def __init__(self, wishes: Mapping[str, RendererPreference]) -> None:
-        self._all = dict(wishes)
-        self._wishes = {camera: wish for camera, wish in wishes.items() if not wish.stereo_left}
-        self._places = {
-            camera: Assignment(wish.renderers[0], _BY_LOAD if wish.by_load else _PREFERRED)
-            for camera, wish in self._wishes.items()
+    def __init__(self, preferences: Mapping[str, RendererPreference]) -> None:
+        self._all = dict(preferences)
+        self._preferences = {
+            camera: preference for camera, preference in preferences.items() if not preference.stereo_left
         }
-        self._health = {renderer: _Health() for wish in wishes.values() for renderer in wish.renderers}
+        self._places = {
+            camera: Assignment(preference.renderers[0], _BY_LOAD if preference.by_load else _PREFERRED)
+            for camera, preference in self._preferences.items()
+        }
+        self._health = {renderer: _Health() for preference in preferences.values() for renderer in preference.renderers}
         self._rest_until_ns = 0
 
     def place_of(self, camera: str) -> Assignment:
@@ -117,31 +119,35 @@ class Assigner:
         for renderer, health in self._health.items():
             health.update(t_ns, renderer in working)
         costs = _Costs(self._all, picture_ns)
-        for camera, wish in self._wishes.items():
+        for camera, preference in self._preferences.items():
             here = self._places[camera].renderer
             if not self._health[here].working:
                 self._fail_over(camera, t_ns, costs)
-            elif not wish.by_load:
+            elif not preference.by_load:
                 self._prefer(camera, t_ns)
         if t_ns >= self._rest_until_ns and self._balance(t_ns, costs):
             self._rest_until_ns = t_ns + _REST_NS
 
     def _fail_over(self, camera: str, t_ns: int, costs: _Costs) -> None:
-        wish, here = self._wishes[camera], self._places[camera].renderer
-        candidates = [r for r in wish.renderers if self._health[r].working]
+        preference, here = self._preferences[camera], self._places[camera].renderer
+        candidates = [r for r in preference.renderers if self._health[r].working]
         if not candidates:
             return
         loads = self._loads(costs)
 
         def rank(renderer: str) -> tuple[bool, float]:
-            order = loads[renderer] + costs.load(camera, renderer) if wish.by_load else wish.renderers.index(renderer)
+            order = (
+                loads[renderer] + costs.load(camera, renderer)
+                if preference.by_load
+                else preference.renderers.index(renderer)
+            )
             return not self._health[renderer].trusted(t_ns), order
 
         why = f"fail-over from {here}" if self._health[here].ever_worked else _BY_LOAD
         self._move(camera, min(candidates, key=rank), why)
 
     def _prefer(self, camera: str, t_ns: int) -> None:
-        renderers = self._wishes[camera].renderers
+        renderers = self._preferences[camera].renderers
         better = renderers[: renderers.index(self._places[camera].renderer)]
         for renderer in better:
             if self._health[renderer].trusted(t_ns):
@@ -150,16 +156,16 @@ class Assigner:
 
     def _move(self, camera: str, renderer: str, why: str = "") -> None:
         """Place a camera; for one with an order of preference the place itself says why."""
-        wish = self._wishes[camera]
-        if not wish.by_load:
-            why = _PREFERRED if renderer == wish.renderers[0] else f"fail-over from {wish.renderers[0]}"
+        preference = self._preferences[camera]
+        if not preference.by_load:
+            why = _PREFERRED if renderer == preference.renderers[0] else f"fail-over from {preference.renderers[0]}"
         self._places[camera] = Assignment(renderer, why)
 
     def _balance(self, t_ns: int, costs: _Costs) -> bool:
         """Move cameras from loaded to less loaded renderers as long as it pays; True when one moved."""
         trusted = {renderer for renderer, health in self._health.items() if health.trusted(t_ns)}
         moved = False
-        for _ in self._wishes:
+        for _ in self._preferences:
             best = max(self._gains(trusted, costs), default=None)
             if best is None:
                 break
@@ -171,11 +177,11 @@ class Assigner:
     def _gains(self, trusted: Collection[str], costs: _Costs) -> Iterator[tuple[float, str, str]]:
         """Worthwhile moves: by how much less the other renderer would then have to do, camera, that renderer."""
         loads = self._loads(costs)
-        for camera, wish in self._wishes.items():
+        for camera, preference in self._preferences.items():
             here = self._places[camera].renderer
-            if not wish.by_load or not self._health[here].working:
+            if not preference.by_load or not self._health[here].working:
                 continue
-            for there in wish.renderers:
+            for there in preference.renderers:
                 if there == here or there not in trusted:
                     continue
                 then = loads[there] + costs.load(camera, there)
@@ -192,20 +198,22 @@ class Assigner:
 class _Costs:
     """Cost of each camera on each renderer: measured there, else on others."""
 
-    def __init__(self, wishes: Mapping[str, RendererPreference], picture_ns: PictureTime) -> None:
-        self._wishes = wishes
+    def __init__(self, preferences: Mapping[str, RendererPreference], picture_ns: PictureTime) -> None:
+        self._preferences = preferences
         self._picture_ns = picture_ns
 
     def load(self, camera: str, renderer: str) -> float:
         """Share of a renderer's time that a camera takes, with those that go with it."""
         return sum(
-            self._alone(name, renderer) for name, wish in self._wishes.items() if camera in (name, wish.stereo_left)
+            self._alone(name, renderer)
+            for name, preference in self._preferences.items()
+            if camera in (name, preference.stereo_left)
         )
 
     def _alone(self, camera: str, renderer: str) -> float:
-        wish = self._wishes[camera]
+        preference = self._preferences[camera]
         cost_ns = self._picture_ns(camera, renderer)
         if cost_ns is None:
-            known = [ns for other in wish.renderers if (ns := self._picture_ns(camera, other)) is not None]
-            cost_ns = fmean(known) if known else _GUESS_NS_PER_PIXEL * wish.pixels
-        return wish.rate_hz * cost_ns / NS_PER_S
+            known = [ns for other in preference.renderers if (ns := self._picture_ns(camera, other)) is not None]
+            cost_ns = fmean(known) if known else _GUESS_NS_PER_PIXEL * preference.pixels
+        return preference.rate_hz * cost_ns / NS_PER_S

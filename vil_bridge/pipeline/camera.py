@@ -150,8 +150,8 @@ class BridgeCamera:
         on_loss: what happens while the carrier is stale or lost: ``hold``, ``blank`` or ``stop``.
         delay: from a request to the use of its image; the relay measures it. The two cameras of a stereo pair
             share theirs, so that they are asked for the same instant.
-        instants: what the frames are shown for; shared in the same way.
-        sight: what is rendered for it, and how that is warped.
+        display_times: what the frames are shown for; shared in the same way.
+        geometry: what is rendered for it, and how that is warped.
     """
 
     model: CameraModel
@@ -173,13 +173,13 @@ class BridgeCamera:
     reach_m: float = 0.0
     T_body_optical: Transform = field(init=False)
     delay: RunningDelay = field(default_factory=lambda: RunningDelay(30_000_000))
-    instants: DisplayTimes = field(default_factory=DisplayTimes)
-    sight: ViewGeometry = field(init=False)
+    display_times: DisplayTimes = field(default_factory=DisplayTimes)
+    geometry: ViewGeometry = field(init=False)
 
     def __post_init__(self) -> None:
         self.T_body_optical = self.T_body_camera @ T_FLU_OPTICAL
         rendered = rendered_model(self.model, self.margin_rad, bends=self.compensate != "none")
-        self.sight = ViewGeometry(self.model, rendered)
+        self.geometry = ViewGeometry(self.model, rendered)
 
     def retune(self, other: BridgeCamera) -> None:
         """Take over what may change in flight; any thread. A picture under way is warped to the new mount."""

@@ -143,9 +143,9 @@ class CameraRelay:
         self._blank_requested_ns = t_ns
         self.wake()
 
-    def received(self, frame_id: int, t_received_ns: int) -> None:
+    def record_reception(self, frame_id: int, t_received_ns: int) -> None:
         """Handle a reader's report of a frame (loop thread)."""
-        stamps = self._ledger.received(frame_id, t_received_ns)
+        stamps = self._ledger.record_reception(frame_id, t_received_ns)
         if stamps is not None and stamps.warp is not None and t_received_ns > stamps.warp:
             self._delivery.add(t_received_ns - stamps.warp)
 
@@ -190,7 +190,7 @@ class CameraRelay:
         request = waiting.frame.request
         t_warp_ns = now_ns()
         self.rendered += 1
-        if self.freeze.holds(waiting.images[0], request.t_request_ns):
+        if self.freeze.check(waiting.images[0], request.t_request_ns):
             self._drop("picture_frozen")
             return
         age_ns = t_warp_ns - self.headers.oldest_ns(request)
@@ -216,7 +216,7 @@ class CameraRelay:
             made = [self._deliver(waiting.frame, image, shown, k, stamps, k in wanted) for k in wanted or for_preview]
             if modality in _SHOWN:
                 self.newest = (*made[0], now_ns())
-        self._ledger.made(request.frame_id, stamps)
+        self._ledger.record_output(request.frame_id, stamps)
         self._meter.mark(now_ns())
         self._ledger.settle()
 

@@ -51,12 +51,12 @@ class WarpedFrame:
         compensator: Compensator,
         view: View,
         depth: ImageArray | None,
-        agreed: DisplayTarget,
+        target: DisplayTarget,
         flow: tuple[FlowHistory | None, FlowHistory | None],
     ) -> None:
-        self.agreed = agreed
+        self.target = target
         self.view = view
-        poses = tuple(camera.mounted(carrier.T_world_body) for carrier in agreed.carriers)
+        poses = tuple(camera.mounted(carrier.T_world_body) for carrier in target.carriers)
         self.exposure = ShutterPoses(poses or (view.T_world_camera,))
         self._camera = camera
         self._compensator = compensator
@@ -66,29 +66,31 @@ class WarpedFrame:
     @cached_property
     def _raw(self) -> FrameWarp:
         T_world_render = self.view.T_world_camera
-        return FrameWarp(self._camera.sight, T_world_render, ShutterPoses((T_world_render,)), "none", depth=self._depth)
+        return FrameWarp(
+            self._camera.geometry, T_world_render, ShutterPoses((T_world_render,)), "none", depth=self._depth
+        )
 
     @cached_property
     def _compensated(self) -> FrameWarp:
-        agreed, camera = self.agreed, self._camera
-        plane = None if agreed.plane is None else agreed.plane.seen_from(camera.T_body_optical)
+        target, camera = self.target, self._camera
+        plane = None if target.plane is None else target.plane.seen_from(camera.T_body_optical)
         if plane is not None and plane.d_m < _LEAST_DEPTH_M:
             plane = None
         T_world_render = self.view.T_world_camera
-        return self._compensator.frame(camera.sight, T_world_render, self.exposure, agreed.mode, self._depth, plane)
+        return self._compensator.frame(camera.geometry, T_world_render, self.exposure, target.mode, self._depth, plane)
 
     @property
     def pose(self) -> CameraPose:
         """Pose of the camera at the instant shown; the pose rendered for when nothing is warped."""
-        if self.agreed.mode == "none":
+        if self.target.mode == "none":
             return CameraPose(self.view.T_world_camera, self.view.t_pose_ns, self.view.pose_method, None)
-        carrier = self.agreed.carriers[len(self.agreed.carriers) // 2]
-        return CameraPose(self.exposure.middle, self.agreed.t_ns, carrier.method, carrier.imu_age_ns)
+        carrier = self.target.carriers[len(self.target.carriers) // 2]
+        return CameraPose(self.exposure.middle, self.target.t_ns, carrier.method, carrier.imu_age_ns)
 
     def picture(self, image: RenderedImage, *, compensated: bool) -> ImageArray:
         """Return one picture as readers get it, without a mask: unknown values are not a number."""
-        if not compensated and image.valid is None and self._camera.sight.window is not None:
-            return self._camera.sight.cut(image.pixels)
+        if not compensated and image.valid is None and self._camera.geometry.window is not None:
+            return self._camera.geometry.cut(image.pixels)
         warp = self._compensated if compensated else self._raw
         pixels, valid = warp.show(image.view.modality, image.pixels, image.valid, self._flow[compensated])
         return pixels if valid is None else np.where(valid[..., None], pixels, np.float32(np.nan))
@@ -104,10 +106,10 @@ class WarpedFrame:
     def header(self) -> dict[str, Any]:
         """Return what was done, for the frame's header; after the picture was made."""
         warp, pose = self._compensated, self.pose
-        done = "" if warp.method == self.agreed.mode else "no depth picture"
+        done = "" if warp.method == self.target.mode else "no depth picture"
         return {
             "method": warp.method,
-            "fallback": self.agreed.fallback or done or None,
+            "fallback": self.target.fallback or done or None,
             "d_m": None if warp.plane is None else warp.plane.d_m,
             "normal": warp.plane.normal.tolist() if warp.plane is not None and warp.plane.fitted else None,
             "angle_rad": warp.angle_rad,
@@ -144,12 +146,12 @@ class Compensation:
         view = images[0].view
         found = {image.view.modality: image.pixels for image in images}
         depth = found.get(Modality.DEPTH, found.get(Modality.DEPTH32))
-        agreed = self._camera.instants.of(frame_id, lambda: self._decide(t_use_ns, depth))
-        return WarpedFrame(self._camera, self._compensator, view, depth, agreed, self._histories(view, before))
+        target = self._camera.display_times.of(frame_id, lambda: self._decide(t_use_ns, depth))
+        return WarpedFrame(self._camera, self._compensator, view, depth, target, self._histories(view, before))
 
     def record_flow(self, shown: WarpedFrame) -> None:
         """Record that a warped flow picture was handed over: the next one looks back to it."""
-        exposure = shown.exposure if shown.agreed.mode != "none" else ShutterPoses((shown.view.T_world_camera,))
+        exposure = shown.exposure if shown.target.mode != "none" else ShutterPoses((shown.view.T_world_camera,))
         self._flow_shown = exposure, shown.view.t_pose_ns
 
     def _decide(self, t_ns: int, depth: ImageArray | None) -> DisplayTarget:
@@ -165,7 +167,7 @@ class Compensation:
                 mode, fallback = "none", f"tracking {state}"
         plane = None
         if mode == "homography" or (mode == "reproject" and depth is None):
-            seen = self._compensator.plane(depth, camera.sight.K_rendered)
+            seen = self._compensator.plane(depth, camera.geometry.K_rendered)
             plane = seen.seen_from(camera.T_body_optical.inverse())
         return DisplayTarget(t_ns, carriers, mode, plane, fallback)
 
@@ -209,7 +211,7 @@ class HeaderWriter:
         if compensated:
             header.compensation = shown.header()
         header.compensated = moved
-        header.t_use_ns, header.t_oldest_ns = shown.agreed.t_ns, self.oldest_ns(frame.request)
+        header.t_use_ns, header.t_oldest_ns = shown.target.t_ns, self.oldest_ns(frame.request)
         header.t_render_ns = view.t_pose_ns
         header.pose_rendered = rendered
         header.pose_display = HeaderPose.of(pose.T_world_camera) if moved else rendered

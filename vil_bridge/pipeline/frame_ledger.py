@@ -36,7 +36,7 @@ class FrameLedger:
         self._unsettled: list[Stamps] = []
         self.stages = {name: StageHistogram() for name in STAGES}
 
-    def offered(self, header: FrameHeader) -> None:
+    def record_offer(self, header: FrameHeader) -> None:
         """Record a picture that is handed over; of a frame's the first counts, or the first compensated one."""
         with self._lock:
             row = self._rows.get(header.frame_id)
@@ -45,7 +45,7 @@ class FrameLedger:
             elif row.variant != COMPENSATED == header.variant:
                 self._open(header, row.stamps)
 
-    def made(self, frame_id: int, stamps: Stamps) -> None:
+    def record_output(self, frame_id: int, stamps: Stamps) -> None:
         """Account the stages up to ``output`` of a frame, with or without a reader."""
         with self._lock:
             row = self._rows.get(frame_id)
@@ -53,7 +53,7 @@ class FrameLedger:
                 row.stamps.output = stamps.output
             self._account(stamps, _MADE)
 
-    def sent(self, frame_id: int, stamps: FrameStamps) -> None:
+    def record_send(self, frame_id: int, stamps: FrameStamps) -> None:
         """Record that a frame leaves for its first reader; :meth:`settle` accounts it once it is gone."""
         with self._lock:
             row = self._rows.get(frame_id)
@@ -68,7 +68,7 @@ class FrameLedger:
             for stamps in leaving:
                 self._account(stamps, _SENT)
 
-    def received(self, frame_id: int, t_received_ns: int) -> Stamps | None:
+    def record_reception(self, frame_id: int, t_received_ns: int) -> Stamps | None:
         """Record a reader's report and return the stamps; None = unknown, or not the frame's first reader."""
         with self._lock:
             row = self._rows.get(frame_id)
@@ -117,5 +117,5 @@ class LedgerSink:
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Record the frame before it can be sent."""
-        self._ledger.offered(header)
+        self._ledger.record_offer(header)
         self._sink.offer(header, pixels)

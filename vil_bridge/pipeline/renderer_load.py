@@ -104,21 +104,21 @@ class PictureFreeze:
     the picture has contrast along rows and columns: a camera at rest, plain sky and a bare wall may repeat themselves.
 
     Attributes:
-        words: what was seen, while pictures are frozen; empty otherwise.
+        description: what was seen, while pictures are frozen; empty otherwise.
     """
 
     def __init__(self) -> None:
-        self.words = ""
+        self.description = ""
         self._checksum = -1
         self._repeats = 0
         self._since_ns = 0
         self._first = Transform.identity()
 
-    def holds(self, image: RenderedImage, t_ns: int) -> bool:
+    def check(self, image: RenderedImage, t_ns: int) -> bool:
         """Account the next picture, asked for at ``t_ns``; return True while pictures are frozen."""
         checksum = crc32(np.ascontiguousarray(image.pixels[::_EVERY]).data)
         if checksum != self._checksum:
-            self.words, self._checksum, self._repeats = "", checksum, 0
+            self.description, self._checksum, self._repeats = "", checksum, 0
             self._since_ns, self._first = t_ns, image.view.T_world_camera
             return False
         self._repeats += 1
@@ -126,9 +126,9 @@ class PictureFreeze:
         if self._repeats < _LEAST_REPEATS or standing_ns < _LEAST_NS:
             return False
         moved_px = _moved_px(image, self._first)
-        if not self.words and (moved_px <= _MOVED_PX or not _has_contrast(image.pixels)):
+        if not self.description and (moved_px <= _MOVED_PX or not _has_contrast(image.pixels)):
             return False
-        self.words = f"the same for {standing_ns / NS_PER_S:.1f} s, while the view moved by {moved_px:.0f} px"
+        self.description = f"the same for {standing_ns / NS_PER_S:.1f} s, while the view moved by {moved_px:.0f} px"
         return True
 
 

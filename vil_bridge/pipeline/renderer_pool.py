@@ -24,7 +24,7 @@ from vil_bridge.world.world import World
 
 __all__ = ["RendererPool"]
 
-_LOOK_NS: Final = 100 * NS_PER_MS
+_CHECK_NS: Final = 100 * NS_PER_MS
 _STOP_NS: Final = NS_PER_S
 
 
@@ -34,7 +34,7 @@ class RendererPool:
     Args:
         clients: connections by name. It does not close them.
         relays: by camera.
-        wishes: by camera, the renderers that may draw it, all of them among ``clients``.
+        preferences: by camera, the renderers that may draw it, all of them among ``clients``.
         waits: bridge time stands while a picture is overdue (simulations only).
 
     Attributes:
@@ -46,7 +46,7 @@ class RendererPool:
         self,
         clients: Mapping[str, RendererClient],
         relays: Mapping[str, CameraRelay],
-        wishes: Mapping[str, RendererPreference],
+        preferences: Mapping[str, RendererPreference],
         world: World,
         *,
         waits: bool,
@@ -54,16 +54,16 @@ class RendererPool:
         self._waits = waits
         self._clients = dict(clients)
         self._relays = dict(relays)
-        self._wishes = dict(wishes)
-        self.assigner = Assigner(wishes)
+        self._preferences = dict(preferences)
+        self.assigner = Assigner(preferences)
         self.loads = {name: RendererLoad() for name in clients}
         self._schedulers: list[Scheduler] = []
         self._threads: list[PollThread] = []
-        fed_by = {name: [r for c, r in relays.items() if name in wishes[c].renderers] for name in clients}
+        fed_by = {name: [r for c, r in relays.items() if name in preferences[c].renderers] for name in clients}
         alone = {
             name: fed[0]
             for name, fed in fed_by.items()
-            if len(fed) == 1 and wishes[fed[0].camera.name].renderers == (name,)
+            if len(fed) == 1 and preferences[fed[0].camera.name].renderers == (name,)
         }
         for name, fed in fed_by.items():
             if fed:
@@ -73,7 +73,7 @@ class RendererPool:
             for name, relay in relays.items()
             if relay not in alone.values()
         ]
-        self._ticker = Ticker(_LOOK_NS, lambda _due, _missed: self._assign())
+        self._ticker = Ticker(_CHECK_NS, lambda _due, _missed: self._assign())
 
     def start(self) -> None:
         """Begin receiving, asking and assigning, in the running loop."""
@@ -114,12 +114,12 @@ class RendererPool:
 
     def waits_for(self, camera: str) -> tuple[str, ...]:
         """Return a camera's candidates while none of them works; empty while one does."""
-        renderers = self._wishes[camera].renderers
+        renderers = self._preferences[camera].renderers
         return () if any(map(self._works, renderers)) else renderers
 
     def needs(self, renderer: str) -> bool:
         """Return True when a camera is with this renderer now, or when no camera may ever be."""
-        may_draw = any(renderer in wish.renderers for wish in self._wishes.values())
+        may_draw = any(renderer in preference.renderers for preference in self._preferences.values())
         return not may_draw or bool(self.assigner.cameras_of(renderer))
 
     def _connect(

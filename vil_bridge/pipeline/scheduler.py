@@ -62,7 +62,7 @@ class Scheduler:
         self._last_id = 0
         self.skipped: Counter[tuple[str, str]] = Counter()
         self._ticker = Ticker(round(NS_PER_S / rate_hz), self.tick)
-        self._keep_alive = Ticker(self._KEEP_ALIVE_PERIOD_NS, lambda _due, _missed: self._look(), machine=True)
+        self._keep_alive = Ticker(self._KEEP_ALIVE_PERIOD_NS, lambda _due, _missed: self._check(), machine=True)
 
     def start(self) -> None:
         """Begin ticking in the running loop."""
@@ -87,7 +87,7 @@ class Scheduler:
         if self._overdue:
             self._ask(now_ns())
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._client.keep_alive()
         self._ask_again()
 
@@ -165,7 +165,7 @@ class Scheduler:
                 newest = None if camera.fixed else self._world.newest(camera.actor)
             views += [
                 View(
-                    camera.sight.rendered,
+                    camera.geometry.rendered,
                     modality,
                     pose.T_world_camera,
                     pose.t_ns,

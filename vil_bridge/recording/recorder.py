@@ -89,7 +89,7 @@ class Recorder:
         self._tap_error: BaseException | None = None
         self._reported_lost: dict[str, int] = {}
         self._file = McapFile(path)
-        self._transcript = MessageWriter(self._file, facts, capture_ns)
+        self._writer = MessageWriter(self._file, facts, capture_ns)
         try:
             self._write_head()
         except OSError as exc:
@@ -163,7 +163,7 @@ class Recorder:
             stopping = self._stopping.wait(_TURN_S)
             if self._tap_error is not None:
                 raise RuntimeError("what is recorded cannot be handed over") from self._tap_error
-            behind = self._take(_PICTURES_A_TURN if not stopping else None)
+            behind = self._write_waiting(_PICTURES_A_TURN if not stopping else None)
             if stopping or time.monotonic_ns() >= flush_ns:
                 self._write_change()
                 self._write_ledger(stopping)
@@ -173,20 +173,20 @@ class Recorder:
             if stopping and not behind:
                 return
 
-    def _take(self, pictures: int | None) -> bool:
+    def _write_waiting(self, pictures: int | None) -> bool:
         """Write what waits, events first; True when pictures were left over."""
         for t_ns, event in self.queue.events():
             try:
-                self._transcript.event(t_ns, event)
+                self._writer.event(t_ns, event)
             except OverflowError:  # a nonsense stamp: no clock shows it, no file holds it
                 self.queue.lost[EVENTS + event.source] += 1
         for line in self.queue.lines():
-            self._transcript.line(line)
+            self._writer.line(line)
         while pictures is None or pictures > 0:
             picture = self.queue.picture()
             if picture is None:
                 return False
-            self._transcript.picture(picture)
+            self._writer.picture(picture)
             pictures = None if pictures is None else pictures - 1
         return True
 

@@ -18,13 +18,13 @@ from vil_bridge.pipeline.frame_ledger import RETAINED_FRAMES, FrameLedger
 
 def test_a_frame_from_capture_to_reception() -> None:
     ledger = FrameLedger()
-    ledger.offered(offered_header(1, capture=2, arrival=4, request=7, image=20, warp=21))
-    ledger.made(1, Stamps(2, 4, 7, 20, 21, output=23))
-    ledger.sent(1, FrameStamps(encode=25, send=26))
-    ledger.sent(1, FrameStamps(encode=90, send=91))  # a second reader
+    ledger.record_offer(offered_header(1, capture=2, arrival=4, request=7, image=20, warp=21))
+    ledger.record_output(1, Stamps(2, 4, 7, 20, 21, output=23))
+    ledger.record_send(1, FrameStamps(encode=25, send=26))
+    ledger.record_send(1, FrameStamps(encode=90, send=91))  # a second reader
     ledger.settle()
-    assert ledger.received(1, 40) is not None
-    assert ledger.received(1, 95) is None
+    assert ledger.record_reception(1, 40) is not None
+    assert ledger.record_reception(1, 95) is None
     (row,) = ledger.rows()
     parts = [stage_ns(row, part) for part in PARTS]
     assert parts == [2, 3, 13, 1, 4, 1, 14]
@@ -50,7 +50,7 @@ def test_the_parts_of_the_way_add_up_to_the_totals_exactly() -> None:
 
 def test_a_frame_without_a_reader_has_all_stages_up_to_the_outputs() -> None:
     ledger = FrameLedger()
-    ledger.made(1, Stamps(2, 4, 7, 20, 21, output=23))
+    ledger.record_output(1, Stamps(2, 4, 7, 20, 21, output=23))
     counts = {name: histogram.view(0).since_start for name, histogram in ledger.stages.items()}
     counted = [name for name, view in counts.items() if view.count]
     assert counted == [*list(PARTS)[:4], "warp_to_output", "capture_to_output"]
@@ -61,11 +61,11 @@ def test_a_frame_without_a_reader_has_all_stages_up_to_the_outputs() -> None:
 
 def test_the_compensated_picture_describes_the_frame() -> None:
     ledger = FrameLedger()
-    ledger.offered(offered_header(1, "raw"))
-    ledger.sent(1, FrameStamps(encode=20, send=21))
-    ledger.offered(offered_header(1, "compensated"))
-    ledger.offered(offered_header(2, "compensated"))
-    ledger.offered(offered_header(2, "raw"))
+    ledger.record_offer(offered_header(1, "raw"))
+    ledger.record_send(1, FrameStamps(encode=20, send=21))
+    ledger.record_offer(offered_header(1, "compensated"))
+    ledger.record_offer(offered_header(2, "compensated"))
+    ledger.record_offer(offered_header(2, "raw"))
     first, second = ledger.rows()
     assert (first.variant, first.compensation["angle_rad"], first.stamps.send) == ("compensated", 0.01, 21)
     assert second.variant == "compensated"
@@ -73,17 +73,17 @@ def test_the_compensated_picture_describes_the_frame() -> None:
 
 def test_what_nobody_offered_or_sent_opens_no_row() -> None:
     ledger = FrameLedger()
-    ledger.sent(5, FrameStamps(encode=1, send=2))
-    ledger.offered(offered_header(6))
-    assert ledger.received(5, 3) is None
-    assert ledger.received(6, 3) is None
+    ledger.record_send(5, FrameStamps(encode=1, send=2))
+    ledger.record_offer(offered_header(6))
+    assert ledger.record_reception(5, 3) is None
+    assert ledger.record_reception(6, 3) is None
     assert [row.frame_id for row in ledger.rows()] == [6]
 
 
 def test_the_newest_frames_are_kept() -> None:
     ledger = FrameLedger()
     for frame_id in range(1, RETAINED_FRAMES + 6):
-        ledger.offered(offered_header(frame_id))
+        ledger.record_offer(offered_header(frame_id))
     rows = ledger.rows(RETAINED_FRAMES + 5)
     assert [rows[0].frame_id, len(rows)] == [6, RETAINED_FRAMES]
     assert [row.frame_id for row in ledger.rows(2)] == [RETAINED_FRAMES + 4, RETAINED_FRAMES + 5]

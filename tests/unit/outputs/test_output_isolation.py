@@ -305,7 +305,7 @@ async def test_a_bug_of_the_publisher_silences_it_alone(monkeypatch: pytest.Monk
     received: list[bytes] = []
     with errors.caught():
         publisher.start()
-        keeping = asyncio.create_task(publisher.keep())
+        keeping = asyncio.create_task(publisher.run())
         asking = ZmqSubscriberLink(link.endpoint, lambda data, _t_ns: received.append(data))
         await asking.open()
         await until(lambda: (asking.ask(encode_describe()), publisher.status.report().retries > 0)[1])

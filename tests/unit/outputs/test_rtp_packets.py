@@ -99,7 +99,7 @@ def test_description() -> None:
     ("keys", "said"),
     [
         ({"host": "192.168.1.5"}, "insecure: true"),
-        ({"host": "drone.local"}, "no numeric address"),
+        ({"host": "drone.local"}, "not a numeric address"),
         ({"port": 5601}, "multiple of 2"),
         ({"width_px": 320}, "go together"),
         ({"width_px": 321, "height_px": 240}, "multiple of 2"),

@@ -108,18 +108,18 @@ def test_the_rate_has_a_floor_and_nonsense_changes_nothing() -> None:
 def test_a_frame_that_was_not_sent_gives_its_credit_back() -> None:
     reader: Subscriber[str] = Subscriber("token", Register(v=1, camera="front"))
     for frame_id in range(1, 10 * CREDIT):
-        reader.put(frame_id, frame_id * 10 * MS, "picture")
-        assert reader.take() == (frame_id, "picture")
+        reader.enqueue(frame_id, frame_id * 10 * MS, "picture")
+        assert reader.pop() == (frame_id, "picture")
         reader.drop(frame_id, "too_old")
         assert reader.in_flight == 0
     assert reader.dropped == {"too_old": 10 * CREDIT - 1}
     for frame_id in range(100, 100 + CREDIT):
-        reader.put(frame_id, frame_id * 10 * MS, "picture")
-        assert reader.take() is not None
-    reader.put(200, 10**12, "picture")
-    assert reader.take() is None, "what was sent holds its credit"
+        reader.enqueue(frame_id, frame_id * 10 * MS, "picture")
+        assert reader.pop() is not None
+    reader.enqueue(200, 10**12, "picture")
+    assert reader.pop() is None, "what was sent holds its credit"
     assert reader.acknowledge(100)[1], "one waits for it"
-    assert reader.take() == (200, "picture")
+    assert reader.pop() == (200, "picture")
 
 
 @pytest.mark.parametrize(("transport", "limit_ms"), [("udp", 300), ("tcp", 2000)])
@@ -130,12 +130,12 @@ def test_a_credit_that_does_not_come_back_costs_pictures_for_a_while_only(
     monkeypatch.setattr(subscriber, "now_ns", lambda: t_ns)
     reader: Subscriber[str] = Subscriber("token", Register(v=1, camera="front", transport=transport))
     for frame_id in range(CREDIT + 1):
-        reader.put(frame_id, t_ns + frame_id * 10 * MS, "picture")
-        assert (reader.take() is not None) is (frame_id < CREDIT)
+        reader.enqueue(frame_id, t_ns + frame_id * 10 * MS, "picture")
+        assert (reader.pop() is not None) is (frame_id < CREDIT)
     t_ns += limit_ms * MS
-    assert reader.take() is None
+    assert reader.pop() is None
     t_ns += 1
-    assert reader.take() == (CREDIT, "picture")
+    assert reader.pop() == (CREDIT, "picture")
     assert reader.dropped == {"lost": CREDIT}
 
 

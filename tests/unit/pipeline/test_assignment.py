@@ -17,11 +17,11 @@ PIXELS = 640 * 480
 class Simulation:
     """Renderers that take their time per picture and may fail; an assigner that looks ten times a second."""
 
-    def __init__(self, wishes: Mapping[str, RendererPreference], picture_ms: Mapping[str, float]) -> None:
-        self.assigner = Assigner(wishes)
+    def __init__(self, preferences: Mapping[str, RendererPreference], picture_ms: Mapping[str, float]) -> None:
+        self.assigner = Assigner(preferences)
         self.working = set(picture_ms)
         self.moves: Counter[str] = Counter()
-        self._cameras = tuple(wishes)
+        self._cameras = tuple(preferences)
         self._picture_ms = dict(picture_ms)
         self._measured: dict[tuple[str, str], float] = {}
         self._t_ns = 0
@@ -105,15 +105,15 @@ def test_after_a_move_by_load_the_next_one_waits_for_five_seconds() -> None:
 
 
 def test_tiny_loads_are_left_alone() -> None:
-    wishes = {f"cam{i}": RendererPreference(("a", "b"), True, 1.0, 100) for i in range(2)}
-    world = Simulation(wishes, {"a": 1.0, "b": 1.0})
+    preferences = {f"cam{i}": RendererPreference(("a", "b"), True, 1.0, 100) for i in range(2)}
+    world = Simulation(preferences, {"a": 1.0, "b": 1.0})
     world.run(10.0)
     assert world.drawn == {"a": 2} and not world.moves
 
 
 def test_what_others_draw_counts_as_load() -> None:
-    wishes = by_load(2, "a", "b") | {f"own{i}": RendererPreference(("a",), False, 30.0, PIXELS) for i in range(3)}
-    world = Simulation(wishes, {"a": 4.0, "b": 4.0})
+    preferences = by_load(2, "a", "b") | {f"own{i}": RendererPreference(("a",), False, 30.0, PIXELS) for i in range(3)}
+    world = Simulation(preferences, {"a": 4.0, "b": 4.0})
     world.run(5.0)
     assert {world.places["cam0"], world.places["cam1"]} == {"b"}
     assert world.places["own0"] == "a" and world.why("own0") == "preferred"

@@ -213,9 +213,9 @@ def test_only_a_camera_with_a_renderer_for_itself_needs_no_thread(
 ) -> None:
     world = World({}, [])
     relays = {name: CameraRelay(fixed(name), world, Kept(), FrameLedger(), Meter()) for name in renderers_of}
-    wishes = {name: RendererPreference(renderers, False, 30.0, 64) for name, renderers in renderers_of.items()}
+    preferences = {name: RendererPreference(renderers, False, 30.0, 64) for name, renderers in renderers_of.items()}
     clients = {name: Ready(name) for name in "ab"}
-    assert RendererPool(clients, relays, wishes, world, waits=False).busy_s().keys() == threads
+    assert RendererPool(clients, relays, preferences, world, waits=False).busy_s().keys() == threads
     for relay in relays.values():
         relay.close()
     for client in clients.values():
@@ -227,8 +227,8 @@ async def test_a_stopped_pool_wakes_the_threads_that_wait(monkeypatch: pytest.Mo
         monkeypatch.setattr(module, "POLL_MS", 600_000)
     world, client = World({}, []), Ready("a")
     relay = CameraRelay(fixed("front"), world, Kept(), FrameLedger(), Meter())
-    wishes = {"front": RendererPreference(("a",), False, 30.0, 64)}
-    pool = RendererPool({"a": client}, {"front": relay}, wishes, world, waits=False)
+    preferences = {"front": RendererPreference(("a",), False, 30.0, 64)}
+    pool = RendererPool({"a": client}, {"front": relay}, preferences, world, waits=False)
     pool.start()
     assert "link-a" in {thread.name for thread in threading.enumerate()}
     pool.stop()

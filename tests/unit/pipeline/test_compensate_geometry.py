@@ -255,8 +255,8 @@ def check_g9_homographies(R_rn: FloatArray, dp_render_m: FloatArray) -> None:
 )
 def test_depth_aware_single_points(render_px: tuple[float, float], depth_m: float, now_px: tuple[float, float]) -> None:
     """The map is inverse: ask at the pixel seen now, be sent to the render pixel. Linear between its nodes."""
-    sight = ViewGeometry(CameraModel("", 960, 640, 1.0, (320.0, 320.0, 319.5, 239.5)))
-    found = render_map(sight, CameraMotion(R_G8[None], DP_G8[None]), FittedPlane(depth_m))
+    geometry = ViewGeometry(CameraModel("", 960, 640, 1.0, (320.0, 320.0, 319.5, 239.5)))
+    found = render_map(geometry, CameraMotion(R_G8[None], DP_G8[None]), FittedPlane(depth_m))
     column, row = int(now_px[0]), int(now_px[1])
     fx, fy = now_px[0] - column, now_px[1] - row
     weights = np.outer([1 - fy, fy], [1 - fx, fx])
@@ -275,9 +275,9 @@ def test_depth_aware_single_points(render_px: tuple[float, float], depth_m: floa
 def test_single_points_go_where_their_depth_says(
     render_px: tuple[float, float], depth_m: float, now: tuple[float, float, float]
 ) -> None:
-    sight = ViewGeometry(CameraModel("", 960, 640, 1.0, (320.0, 320.0, 319.5, 239.5)))
+    geometry = ViewGeometry(CameraModel("", 960, 640, 1.0, (320.0, 320.0, 319.5, 239.5)))
     T_world_render, T_world_now = poses(R_G8, DP_G8)
-    frame = FrameWarp(sight, T_world_render, ShutterPoses((T_world_now,)), "reproject")
+    frame = FrameWarp(geometry, T_world_render, ShutterPoses((T_world_now,)), "reproject")
     placed = frame.place(*render_px, depth_m)
     assert placed is not None
     np.testing.assert_allclose(placed, now, rtol=0, atol=1e-6)

@@ -59,9 +59,9 @@ def test_coarse_grid_of_a_plane_equals_its_homography() -> None:
     inverse = np.linalg.inv(homography(K, R_rn, dp, 4.0))
     u, v = ramps()
     source = np.stack((u, v, np.ones_like(u)), axis=-1).astype(np.float64) @ inverse.T
-    sight = ViewGeometry(CAMERA)
-    motion = ShutterPoses((NOW,)).motion_from(RENDER, sight.nodes.rows, SIZE[1])
-    found = render_map(sight, motion, FittedPlane(4.0))
+    geometry = ViewGeometry(CAMERA)
+    motion = ShutterPoses((NOW,)).motion_from(RENDER, geometry.nodes.rows, SIZE[1])
+    found = render_map(geometry, motion, FittedPlane(4.0))
     np.testing.assert_allclose(found.x_px, source[..., 0] / source[..., 2], atol=0.02)
     np.testing.assert_allclose(found.y_px, source[..., 1] / source[..., 2], atol=0.02)
 

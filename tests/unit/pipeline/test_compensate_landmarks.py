@@ -43,8 +43,8 @@ def test_a_beacon_moves_with_the_picture(lens: Distortion | None) -> None:
     camera = replace(CAMERA, distortion=lens)
     rendered = rendered_of(camera)
     p_world_m = T_RENDER.apply(np.array([0.4, -0.3, 3.0]))
-    sight = ViewGeometry(camera, rendered)
-    warp = Compensator(4.0).frame(sight, T_RENDER, ShutterPoses((T_NOW,)), "homography")
+    geometry = ViewGeometry(camera, rendered)
+    warp = Compensator(4.0).frame(geometry, T_RENDER, ShutterPoses((T_NOW,)), "homography")
     placed = warp.place(*seen(replace(rendered, distortion=None), T_RENDER, p_world_m))
     assert placed is not None
     assert placed == pytest.approx(seen(camera, T_NOW, p_world_m), abs=1e-6)

@@ -73,10 +73,10 @@ def test_the_map_undoes_opencvs_lens(lens: str, moves: bool) -> None:
     shown = LENSES[lens]
     rendered = rendered_model(shown, 0.0, bends=True)
     assert rendered.distortion is None and rendered.pinhole_px is None
-    sight = ViewGeometry(shown, rendered)
+    geometry = ViewGeometry(shown, rendered)
     now, plane = (NOW, FittedPlane(3.0)) if moves else (HERE, None)
-    motion = ShutterPoses((now,)).motion_from(HERE, sight.nodes.rows, shown.height_px)
-    found = render_map(sight, motion, plane)
+    motion = ShutterPoses((now,)).motion_from(HERE, geometry.nodes.rows, shown.height_px)
+    found = render_map(geometry, motion, plane)
     u, v = np.meshgrid(np.linspace(5, rendered.width_px - 6, 40), np.linspace(5, rendered.height_px - 6, 30))
     source = np.stack((u.ravel(), v.ravel()), axis=1)
     rays = np.column_stack((source, np.ones(len(source)))) @ np.linalg.inv(rendered.K).T
@@ -92,27 +92,27 @@ def test_the_map_undoes_opencvs_lens(lens: str, moves: bool) -> None:
 @pytest.mark.parametrize("lens", LENSES)
 def test_the_ideal_picture_holds_all_that_the_lens_sees(lens: str) -> None:
     shown = LENSES[lens]
-    sight = ViewGeometry(shown, rendered_model(shown, 0.0, bends=True))
-    frame = FrameWarp(sight, HERE, ShutterPoses((HERE,)), "none")
-    white = np.full((sight.rendered.height_px, sight.rendered.width_px), 255, np.uint8)
+    geometry = ViewGeometry(shown, rendered_model(shown, 0.0, bends=True))
+    frame = FrameWarp(geometry, HERE, ShutterPoses((HERE,)), "none")
+    white = np.full((geometry.rendered.height_px, geometry.rendered.width_px), 255, np.uint8)
     pixels, _ = frame.show(Modality.GRAY, white)
     assert pixels.shape == (shown.height_px, shown.width_px)
     assert (pixels == 255).all()
     assert frame.valid_fraction == 1.0
-    assert sight.window is None
+    assert geometry.window is None
 
 
 def test_a_lens_without_distortion_is_the_homography() -> None:
     """Coefficients of zero: the map must show what the homography shows."""
     shown = CameraModel("front", 320, 240, 1.2, None, Distortion(LensModel.PLUMB_BOB, (0.0,) * 5))
-    sight = ViewGeometry(shown, rendered_model(shown, 0.0, bends=True))
-    v, u = np.mgrid[0 : sight.rendered.height_px, 0 : sight.rendered.width_px]
+    geometry = ViewGeometry(shown, rendered_model(shown, 0.0, bends=True))
+    v, u = np.mgrid[0 : geometry.rendered.height_px, 0 : geometry.rendered.width_px]
     picture = np.rint(120 + 60 * np.sin(u / 17.0) + 50 * np.cos(v / 23.0)).astype(np.uint8)
-    frame = FrameWarp(sight, HERE, ShutterPoses((NOW,)), "homography", FittedPlane(4.0))
+    frame = FrameWarp(geometry, HERE, ShutterPoses((NOW,)), "homography", FittedPlane(4.0))
     bent, _ = frame.show(Modality.GRAY, picture)
     R_rn, dp = rotation_translation(HERE, NOW)
-    H = homography(sight.K_rendered, R_rn, dp, 4.0, K_shown=shown.K)
-    straight = warp(picture, H, sight.size_px, 1.0)
+    H = homography(geometry.K_rendered, R_rn, dp, 4.0, K_shown=shown.K)
+    straight = warp(picture, H, geometry.size_px, 1.0)
     both = (bent > 0) & (straight > 0)
     assert both.mean() > 0.8
     assert np.abs(bent.astype(int) - straight)[both].max() <= 2
@@ -159,9 +159,9 @@ def test_no_border_is_black_within_the_margin(model: CameraModel, rotvec_deg: tu
     now = rotated(rotvec_deg)
     covered = []
     for margin_deg in (0.0, 4.0):
-        sight = sight_of(model, margin_deg)
-        white = np.full((sight.rendered.height_px, sight.rendered.width_px), 255, np.uint8)
-        frame = FrameWarp(sight, HERE, ShutterPoses((now,)), "rotation")
+        geometry = sight_of(model, margin_deg)
+        white = np.full((geometry.rendered.height_px, geometry.rendered.width_px), 255, np.uint8)
+        frame = FrameWarp(geometry, HERE, ShutterPoses((now,)), "rotation")
         pixels, _ = frame.show(Modality.GRAY, white)
         covered.append(float((pixels == 255).mean()))
         assert frame.valid_fraction == pytest.approx(covered[-1], abs=0.01)
@@ -171,16 +171,16 @@ def test_no_border_is_black_within_the_margin(model: CameraModel, rotvec_deg: tu
 
 def test_the_raw_picture_is_a_view_of_the_wide_one() -> None:
     model = CameraModel("f", 320, 240, 1.2, (300.0, 310.0, 150.0, 130.25))
-    sight = ViewGeometry(model, rendered_model(model, math.radians(3.0), bends=True))
-    wide = np.zeros((sight.rendered.height_px, sight.rendered.width_px, 3), np.uint8)
+    geometry = ViewGeometry(model, rendered_model(model, math.radians(3.0), bends=True))
+    wide = np.zeros((geometry.rendered.height_px, geometry.rendered.width_px, 3), np.uint8)
     for stored in (wide, wide[::-1]):
-        cut, _ = FrameWarp(sight, HERE, ShutterPoses((NOW,)), "none").show(Modality.RGB, stored)
+        cut, _ = FrameWarp(geometry, HERE, ShutterPoses((NOW,)), "none").show(Modality.RGB, stored)
         assert cut.shape == (240, 320, 3)
         assert np.shares_memory(cut, wide)
     # The pixel on the optical axis is the same one.
-    rx, ry = sight.rendered.intrinsics_px[2:]
-    assert sight.window is not None
-    assert (rx - sight.window[1].start, ry - sight.window[0].start) == pytest.approx((150.0, 130.25))
+    rx, ry = geometry.rendered.intrinsics_px[2:]
+    assert geometry.window is not None
+    assert (rx - geometry.window[1].start, ry - geometry.window[0].start) == pytest.approx((150.0, 130.25))
 
 
 @pytest.mark.parametrize("mode", ["rotation", "homography", "reproject"])
@@ -189,12 +189,12 @@ def test_a_margin_changes_the_border_only(mode: Method) -> None:
     model = CameraModel("f", 320, 240, 1.2)
     made = []
     for margin_deg in (0.0, 5.0):
-        sight = ViewGeometry(model, rendered_model(model, math.radians(margin_deg), bends=True))
-        width, height = sight.rendered_size_px
+        geometry = ViewGeometry(model, rendered_model(model, math.radians(margin_deg), bends=True))
+        width, height = geometry.rendered_size_px
         u, v = np.meshgrid(np.arange(width) - (width - 1) / 2, np.arange(height) - (height - 1) / 2)
         picture = np.rint(127 + 60 * np.sin(u / 11.0) + 60 * np.cos(v / 13.0)).astype(np.uint8)
         depth = np.full((height, width), round(4.0 * 655.35), np.uint16)
-        frame = FrameWarp(sight, HERE, ShutterPoses((NOW,)), mode, FittedPlane(4.0), depth)
+        frame = FrameWarp(geometry, HERE, ShutterPoses((NOW,)), mode, FittedPlane(4.0), depth)
         made.append(frame.show(Modality.GRAY, picture)[0].astype(int))
     small, wide = made
     inside = np.zeros(small.shape, bool)

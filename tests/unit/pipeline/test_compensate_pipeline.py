@@ -99,7 +99,7 @@ def frame_for(
 ) -> RenderedFrame:
     pose = made.pose_at(world, t_pose_ns)
     views = tuple(
-        View(made.sight.rendered, m, pose.T_world_camera, t_pose_ns, pose_method=pose.method) for m in pictures
+        View(made.geometry.rendered, m, pose.T_world_camera, t_pose_ns, pose_method=pose.method) for m in pictures
     )
     request = RenderRequest(more.pop("frame_id", now_ns()), now_ns(), views, WorldSnapshot(t_pose_ns, ()))
     images = tuple(RenderedImage(v, p) for v, p in zip(views, pictures.values(), strict=True))
@@ -107,7 +107,7 @@ def frame_for(
 
 
 def white(made: BridgeCamera) -> ImageArray:
-    return np.full((made.sight.rendered.height_px, made.sight.rendered.width_px), 255, np.uint8)
+    return np.full((made.geometry.rendered.height_px, made.geometry.rendered.width_px), 255, np.uint8)
 
 
 def passed(made: BridgeCamera, world: World, frame: RenderedFrame) -> tuple[CameraRelay, Reader]:
@@ -234,7 +234,7 @@ def test_beacons_are_where_each_picture_shows_them() -> None:
     world, t_ns = flying((0, 300))
     made = camera(margin_rad=math.radians(8.0))
     X_camera = np.array([0.3, -0.2, 4.0])
-    u, v = ((made.sight.K_rendered @ X_camera) / 4.0)[:2].tolist()
+    u, v = ((made.geometry.K_rendered @ X_camera) / 4.0)[:2].tolist()
     marks = (Landmark("gate", u, v, 4.0), Landmark("behind the border", 1.0, 1.0, 4.0))
     frame = frame_for(made, world, t_ns - 40 * MS, {Modality.GRAY: white(made)}, landmarks=marks)
     _, reader = passed(made, world, frame)
@@ -271,14 +271,14 @@ def test_a_pair_is_warped_to_one_instant_and_stays_rectified(compensate: str) ->
     left = camera(compensate=compensate, margin_rad=0.1)
     shifted = T_BODY_CAMERA @ Transform(np.array([0.0, -BASELINE_M, 0.0]), np.array([0.0, 0.0, 0.0, 1.0]))
     right = replace(left, model=replace(MODEL, name="front_right"), T_body_camera=shifted)
-    assert right.instants is left.instants and right.delay is left.delay
+    assert right.display_times is left.display_times and right.delay is left.delay
     Z_m = 4.0
     t_render_ns, frame_id = t_ns - 50 * MS, now_ns()
     X_left = np.array([0.35, -0.3, Z_m])
     X_world = left.pose_at(world, t_render_ns).T_world_camera.apply(X_left)
     readers = []
     for made, X in ((left, X_left), (right, X_left - (BASELINE_M, 0.0, 0.0))):
-        model = made.sight.rendered
+        model = made.geometry.rendered
         pictures = {
             Modality.GRAY: blob(model, (model.K @ X / Z_m)[:2]),
             Modality.DEPTH32: np.full((model.height_px, model.width_px), Z_m, np.float32),

@@ -87,9 +87,9 @@ def moved(p_m: tuple[float, float, float], rotvec: tuple[float, float, float] = 
     return Transform(np.array(p_m), q_exp(np.array(rotvec)))
 
 
-def found_by(scene: FittedPlane | ImageArray | None, now: Transform, sight: ViewGeometry = SIGHT) -> RenderMap:
-    motion = ShutterPoses((now,)).motion_from(HERE, sight.nodes.rows, sight.size_px[1])
-    return render_map(sight, motion, scene)
+def found_by(scene: FittedPlane | ImageArray | None, now: Transform, geometry: ViewGeometry = SIGHT) -> RenderMap:
+    motion = ShutterPoses((now,)).motion_from(HERE, geometry.nodes.rows, geometry.size_px[1])
+    return render_map(geometry, motion, scene)
 
 
 def at_found(pixels: ImageArray, found: RenderMap) -> ImageArray:
@@ -212,9 +212,9 @@ def test_a_wide_camera_that_turned_shows_nothing_from_behind(
 ) -> None:
     """A fast flip: pixels that look more than 90 degrees away from the rendered axis are black, not mirrored."""
     turned = Transform(np.array([0.01, 0.0, -0.02]), q_exp(np.radians(turn_deg)))
-    sight = ViewGeometry(WIDE)
+    geometry = ViewGeometry(WIDE)
     depth = np.full((120, 160), 40.0, np.float32)
-    frame = Compensator(40.0).frame(sight, HERE, ShutterPoses((turned,)), method, depth)
+    frame = Compensator(40.0).frame(geometry, HERE, ShutterPoses((turned,)), method, depth)
     shown, _ = frame.show(Modality.RGB, np.full((120, 160, 3), 255, np.uint8))
     direction = rays(WIDE) @ turned.rotation().T
     ahead = direction[..., 2] > 0.02

@@ -89,7 +89,7 @@ def _camera(name: str = "front", actor: str = "drone", y_m: float = 0.02, **more
 
 
 def _pixels(camera: BridgeCamera, modality: Modality) -> ImageArray:
-    shape = camera.sight.rendered.height_px, camera.sight.rendered.width_px
+    shape = camera.geometry.rendered.height_px, camera.geometry.rendered.width_px
     if modality is Modality.DEPTH:
         return np.full(shape, 4000, np.uint16)
     if modality is Modality.FLOW:
@@ -104,7 +104,7 @@ def _frame(world: World, cameras: tuple[BridgeCamera, ...], frame_id: int, **mor
         pose = camera.pose_at(world, t_pose_ns)
         for modality in camera.modalities:
             view = View(
-                camera.sight.rendered,
+                camera.geometry.rendered,
                 modality,
                 pose.T_world_camera,
                 t_pose_ns,
@@ -140,7 +140,7 @@ def _cases() -> Iterator[tuple[str, FrameHeader]]:
     world, felt = _world(imu=False), _world(imu=True)
     depth = (Modality.RGB, Modality.DEPTH)
     left, right = _camera("left", collision=True), _camera("right", y_m=-0.1)
-    right.instants = left.instants
+    right.display_times = left.display_times
     pair = _frame(felt, (left, right), 9, landmarks=MARKS, range_m=2.5, collision=True)
     flow = _camera(modalities=(Modality.FLOW,), compensate="rotation")
     wide = _camera(modalities=depth, compensate="reproject", margin_rad=0.1, rolling_shutter_ns=10 * MS)

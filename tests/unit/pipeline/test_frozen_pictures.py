@@ -31,7 +31,7 @@ class Flight:
             t_s = self._number / self._rate_hz
             pose = Transform.of((speed_mps * t_s, 0.0, 1.0), q_from_euler_zyx(np.radians(rate_dps) * t_s, 0.0, 0.0))
             t_ns = round(t_s * NS_PER_S)
-            held.append(self.freeze.holds(RenderedImage(View(CAMERA, Modality.RGB, pose, t_ns), pixels), t_ns))
+            held.append(self.freeze.check(RenderedImage(View(CAMERA, Modality.RGB, pose, t_ns), pixels), t_ns))
         return held
 
 
@@ -44,9 +44,9 @@ def test_repeated_pixels_of_a_moving_camera_are_found_within_half_a_second(
     pixels = NOISE[::-1] if upside_down else NOISE
     held = flight.fly([pixels.copy() for _ in range(30)], **motion)
     assert 3 <= held.index(True) <= 15 and all(held[held.index(True) :])
-    assert "while the view moved by" in flight.freeze.words
+    assert "while the view moved by" in flight.freeze.description
     assert flight.fly([NOISE[:, ::-1]], **motion) == [False]
-    assert flight.freeze.words == ""
+    assert flight.freeze.description == ""
 
 
 @pytest.mark.parametrize(("rate_hz", "repeats"), [(100.0, 20), (30.0, 6), (15.0, 3), (2.0, 3)])

@@ -119,14 +119,14 @@ class Publisher:
             link.open()
         self._ticker.start()
 
-    async def keep(self) -> None:
+    async def run(self) -> None:
         """Publish until cancelled, after :meth:`start`; a bug silences it for the back-off and ends nothing else."""
 
-        async def run(status: Status) -> None:
+        async def publish(status: Status) -> None:
             status.running()
             await self._boundary.run(_for_ever)
 
-        await supervise(run, self.status)
+        await supervise(publish, self.status)
 
     def stop(self) -> None:
         """End and release all addresses; may be called twice."""

@@ -57,7 +57,7 @@ class RosBagOutput:
         """Return a thread for a camera, which encodes its pictures."""
         feed = self._feed.add_camera(camera)
         name = f"{self.name}-{camera.model.name}"
-        sink = OpenSink(name, feed.wants, feed.send, self.status, lambda: self._bag is not None)
+        sink = OpenSink(name, feed.kind, feed.send, self.status, lambda: self._bag is not None)
         self._sinks.append(sink)
         return sink
 

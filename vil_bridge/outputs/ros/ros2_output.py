@@ -45,7 +45,7 @@ class Ros2Output:
         """Return a thread of its own for each camera."""
         feed = self._feed.add_camera(camera)
         name = f"{self.name}-{camera.model.name}"
-        sink = OpenSink(name, feed.wants, feed.send, self.status, lambda: self._read(feed.topics))
+        sink = OpenSink(name, feed.kind, feed.send, self.status, lambda: self._read(feed.topics))
         self._sinks.append(sink)
         return sink
 

@@ -135,14 +135,14 @@ class CameraFeed:
         left: the left camera, when this is the right one of a pair.
 
     Attributes:
-        wants: kind of pictures, (modality, variant).
+        kind: kind of pictures, (modality, variant).
         topics: pictures in their forms, and the camera's geometry.
         link: where its optical axes sit. camera: as given.
     """
 
     def __init__(self, camera: CameraInfo, feed: RosFeed, left: CameraFeed | None) -> None:
         config, name = feed.config, camera.model.name
-        self.wants: Final = kind_of(camera, config.variant)
+        self.kind: Final = kind_of(camera, config.variant)
         self.camera: Final = camera
         self._feed = feed
         self._frame = f"{config.frame_prefix}{name}_optical"

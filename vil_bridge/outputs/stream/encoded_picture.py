@@ -63,13 +63,13 @@ class EncodedPicture:
         t_oldest_ns = self._header.t_oldest_ns or self._header.stamps_ns.request
         return t_oldest_ns is not None and now_ns() - t_oldest_ns > age_ns
 
-    def message(self, wants: EncodingOptions) -> ReaderMessage:
+    def message(self, options: EncodingOptions) -> ReaderMessage:
         """Return the encoded picture, to be sent now."""
         with self._lock:
-            found = self._encoded.get(wants)
+            found = self._encoded.get(options)
             if found is None:
-                encoded = encode(self._pixels, wants, Modality(self._header.modality))
-                found = self._encoded[wants] = (encoded, now_ns())
+                encoded = encode(self._pixels, options, Modality(self._header.modality))
+                found = self._encoded[options] = (encoded, now_ns())
         encoded, t_encode_ns = found
         stamps_ns = replace(self._header.stamps_ns, encode=t_encode_ns, send=now_ns())
         return ReaderMessage(replace(self._header, stamps_ns=stamps_ns, **encoded.fields), encoded)
@@ -82,9 +82,11 @@ class PictureRings:
         self._rings: dict[_Kind, RingWriter] = {}
         self._written: dict[tuple[_Kind, EncodingOptions], tuple[EncodedPicture, dict[str, Any]]] = {}
 
-    def notice(self, picture: EncodedPicture, wants: EncodingOptions, message: ReaderMessage) -> dict[str, Any] | None:
+    def notice(
+        self, picture: EncodedPicture, options: EncodingOptions, message: ReaderMessage
+    ) -> dict[str, Any] | None:
         """Return where a reader finds the picture (docs/reference/stream.md), None without such memory."""
-        known = self._written.get((picture.kind, wants))
+        known = self._written.get((picture.kind, options))
         if known is not None and known[0] is picture:
             return known[1]
         pixels = np.frombuffer(message.payload, np.uint8)
@@ -94,7 +96,7 @@ class PictureRings:
             return None
         notice = {**ring.address._asdict(), "sequence": ring.write([pixels]), "size": pixels.nbytes}
         self._written = {k: v for k, v in self._written.items() if k[0] != picture.kind or v[0] is picture}
-        self._written[picture.kind, wants] = picture, notice
+        self._written[picture.kind, options] = picture, notice
         return notice
 
     def retain(self, kinds: Collection[_Kind]) -> None:

@@ -314,53 +314,63 @@ class StreamHub:
 
     # --- readers -------------------------------------------------------------------------------
 
-    def _on_register(self, peer: Peer, wish: msg.Register) -> None:
+    def _on_register(self, peer: Peer, registration: msg.Register) -> None:
         if peer.key:
-            wish = msgspec.structs.replace(wish, name=peer.key)  # the key's file decides, not the reader
-        problem = self._problem(peer, wish)
+            registration = msgspec.structs.replace(
+                registration, name=peer.key
+            )  # the key's file decides, not the reader
+        problem = self._problem(peer, registration)
         if problem is not None:
-            self._refuse(peer, "refused", wish.name)
+            self._refuse(peer, "refused", registration.name)
             self._reply(peer, "error", reason=problem, known=sorted(self._cameras))
             return
-        self._replace(peer, wish)
-        camera = self._cameras[wish.camera]
+        self._replace(peer, registration)
+        camera = self._cameras[registration.camera]
         token = secrets.token_hex(16)
-        subscriber: Subscriber[EncodedPicture] = Subscriber(token, wish, peer.address)
-        if wish.transport == "udp" and self._udp is not None:
-            subscriber.line = self._udp.open_line(subscriber, camera.sink)
+        subscriber: Subscriber[EncodedPicture] = Subscriber(token, registration, peer.address)
+        if registration.transport == "udp" and self._udp is not None:
+            subscriber.thread = self._udp.add_thread(subscriber, camera.sink)
         self._seats.add(StreamReader(peer, subscriber, camera))
         camera.sink.attach(subscriber)
         logger.info(
-            "stream %s: %r reads %s %s by %s", wish.camera, wish.name, wish.variant, wish.modality, wish.transport
+            "stream %s: %r reads %s %s by %s",
+            registration.camera,
+            registration.name,
+            registration.variant,
+            registration.modality,
+            registration.transport,
         )
         self._reply(
             peer,
             "registered",
             v=msg.PROTOCOL_VERSION,
             token=token,
-            name=wish.name,
-            transport=wish.transport,
+            name=registration.name,
+            transport=registration.transport,
             instance=self._instance,
             data_port=camera.sink.port,
             udp_port=None if self._udp is None else self._udp.port,
-            camera={"name": wish.camera, **camera.info},
+            camera={"name": registration.camera, **camera.info},
         )
 
-    def _problem(self, peer: Peer, wish: msg.Register) -> str | None:
-        if wish.v != msg.PROTOCOL_VERSION:
-            return f"this bridge speaks protocol {msg.PROTOCOL_VERSION}, the client {wish.v}"
-        camera = self._cameras.get(wish.camera)
+    def _problem(self, peer: Peer, registration: msg.Register) -> str | None:
+        if registration.v != msg.PROTOCOL_VERSION:
+            return f"this bridge speaks protocol {msg.PROTOCOL_VERSION}, the client {registration.v}"
+        camera = self._cameras.get(registration.camera)
         if camera is None:
-            return f"no camera named {wish.camera!r}"
-        variants = camera.sink.offers.get(wish.modality)
+            return f"no camera named {registration.camera!r}"
+        variants = camera.sink.offers.get(registration.modality)
         if variants is None:
-            return f"camera {wish.camera!r} has no {wish.modality!r}, only {', '.join(camera.sink.offers)}"
-        if wish.variant not in variants:
-            return f"camera {wish.camera!r} has no {wish.variant!r} {wish.modality}, only {', '.join(variants)}"
-        if wish.encoding != "raw" and wish.modality not in _JPEG_MODALITIES:
-            return f"{wish.modality} is sent as encoding 'raw' only: JPEG would change its values"
-        problem = self._udp_problem() if wish.transport == "udp" else None
-        return problem or self._seats.problem(peer, wish)
+            return (
+                f"camera {registration.camera!r} has no {registration.modality!r}, only {', '.join(camera.sink.offers)}"
+            )
+        if registration.variant not in variants:
+            kind = f"{registration.variant!r} {registration.modality}"
+            return f"camera {registration.camera!r} has no {kind}, only {', '.join(variants)}"
+        if registration.encoding != "raw" and registration.modality not in _JPEG_MODALITIES:
+            return f"{registration.modality} is sent as encoding 'raw' only: JPEG would change its values"
+        problem = self._udp_problem() if registration.transport == "udp" else None
+        return problem or self._seats.problem(peer, registration)
 
     def _udp_problem(self) -> str | None:
         """Open the UDP port for the first reader that wants it; why that failed."""
@@ -371,9 +381,9 @@ class StreamHub:
                 return str(exc)
         return None
 
-    def _replace(self, peer: Peer, wish: msg.Register) -> None:
+    def _replace(self, peer: Peer, registration: msg.Register) -> None:
         """Give a client that asks twice, since the first answer was slow, one stream."""
-        key = (wish.camera, wish.modality, wish.variant)
+        key = (registration.camera, registration.modality, registration.variant)
         for reader in self._seats:
             s = reader.subscriber
             if reader.peer.identity == peer.identity and (s.camera, s.modality, s.variant) == key:
@@ -382,10 +392,10 @@ class StreamHub:
     def _forget(self, reader: StreamReader) -> None:
         self._seats.remove(reader)
         reader.camera.sink.detach(reader.subscriber)
-        if reader.subscriber.line is not None:
-            reader.subscriber.line.close()
+        if reader.subscriber.thread is not None:
+            reader.subscriber.thread.close()
         if self._udp is not None:
-            self._udp.forget(reader.subscriber.token)
+            self._udp.remove_thread(reader.subscriber.token)
 
     def _sweep(self) -> None:
         self._control.watch_peers({reader.peer.descriptor for reader in self._seats})

@@ -1,4 +1,4 @@
-"""The registered readers: their seats by key and address, their names, and the connections that they come from."""
+"""The registered readers: their slots by key and address, their names, and the connections that they come from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEATS_OF_ONE: Final = 64
 """Of one key, or without keys of one address."""
 _LEFT_NS: Final = 10 * NS_PER_S
 _PRESENT_NS: Final = NS_PER_S
-"""A reader pings five times a second: after this silence another may take its seat and its name."""
+"""A reader pings five times a second: after this silence another may take its slot and its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class StreamReader:
 
     @property
     def owner(self) -> str:
-        """Return the key, or without keys the address, that its seat counts for."""
+        """Return the key, or without keys the address, that its slot counts for."""
         return _owner(self.peer)
 
     def is_silent(self) -> bool:
@@ -61,7 +61,7 @@ class Seats:
     """The readers in the order in which they registered.
 
     Args:
-        on_leave: called with a reader that lost its seat to its own successor.
+        on_leave: called with a reader that lost its slot to its own successor.
     """
 
     def __init__(self, on_leave: Callable[[StreamReader], None]) -> None:
@@ -84,7 +84,7 @@ class Seats:
     def knows(self, identity: bytes) -> bool:
         """Return True for a connection that a reader comes from, or came from in the last ten seconds.
 
-        What a radio held back may arrive after the seat was lost, and does not come from a stranger.
+        What a radio held back may arrive after the slot was lost, and does not come from a stranger.
         """
         return identity in self._connections or machine_ns() - self._left_ns.get(identity, -_LEFT_NS) < _LEFT_NS
 
@@ -104,12 +104,12 @@ class Seats:
         """Return the reader of a token. Raises KeyError."""
         return self._by_token[token]
 
-    def problem(self, peer: Peer, wish: Register) -> str | None:
-        """Return the reason why no seat is free; a silent reader of the same owner and name makes room."""
+    def problem(self, peer: Peer, registration: Register) -> str | None:
+        """Return the reason why no slot is free; a silent reader of the same owner and name makes room."""
         owner = _owner(peer)
         if len(self) < MAX_SUBSCRIBERS and self._taken_by(owner) < SEATS_OF_ONE:
             return None
-        mine = [r for r in self if r.owner == owner and r.subscriber.name == wish.name and r.is_silent()]
+        mine = [r for r in self if r.owner == owner and r.subscriber.name == registration.name and r.is_silent()]
         if mine:
             self._on_leave(min(mine, key=lambda r: r.subscriber.t_heard_ns))
         if len(self) >= MAX_SUBSCRIBERS:
@@ -119,12 +119,12 @@ class Seats:
         return None
 
     def add(self, reader: StreamReader) -> None:
-        """Give a reader its seat."""
+        """Give a reader its slot."""
         self._by_token[reader.subscriber.token] = reader
         self._connections[reader.peer.identity] += 1
 
     def remove(self, reader: StreamReader) -> None:
-        """Free its seat."""
+        """Free its slot."""
         token, name = reader.subscriber.token, reader.subscriber.name
         del self._by_token[token]
         if self._speakers.get(name, ("", 0))[0] == token:

@@ -78,31 +78,33 @@ class Subscriber(Generic[T]):
     Attributes:
         token: its identity on the data socket, secret.
         address: IP address of its control connection when it registered.
-        line: who sends to it; None = the relay thread, over the data socket.
+        thread: sends to it; None = the relay thread, over the data socket.
         sent, acknowledged: frames so far.
         dropped: frames that it will never see, by reason.
         t_heard_ns: when it last said anything, machine's clock.
     """
 
-    def __init__(self, token: str, wish: Register, address: str = "") -> None:
+    def __init__(self, token: str, registration: Register, address: str = "") -> None:
         self.token = token
         self.address = address
-        self.name = wish.name
-        self.camera = wish.camera
-        self.modality = wish.modality
-        self.variant = wish.variant
-        self.transport = wish.transport
-        self.line: SubscriberThread | None = None
+        self.name = registration.name
+        self.camera = registration.camera
+        self.modality = registration.modality
+        self.variant = registration.variant
+        self.transport = registration.transport
+        self.thread: SubscriberThread | None = None
         self.sent = 0
         self.acknowledged = 0
         self.dropped: Counter[str] = Counter()
         self.t_registered_ns = now_ns()
         self.t_heard_ns = machine_ns()
         self.clock_uncertainty_ns: int | None = None
-        self._lossy = wish.transport == "udp"
-        self._wants = EncodingOptions(wish.encoding, wish.color, wish.quality)
-        self._rate_limiter = None if wish.rate_hz is None else FrameRateLimiter(wish.rate_hz)
-        self._quality = AdaptiveQuality(wish.quality) if wish.adaptive and wish.encoding == "jpeg" else None
+        self._lossy = registration.transport == "udp"
+        self._options = EncodingOptions(registration.encoding, registration.color, registration.quality)
+        self._rate_limiter = None if registration.rate_hz is None else FrameRateLimiter(registration.rate_hz)
+        self._quality = (
+            AdaptiveQuality(registration.quality) if registration.adaptive and registration.encoding == "jpeg" else None
+        )
         self._lock = threading.Lock()
         self._unacknowledged: dict[int, int] = {}
         self._waiting: tuple[int, T] | None = None
@@ -113,13 +115,13 @@ class Subscriber(Generic[T]):
         return len(self._unacknowledged)
 
     @property
-    def wants(self) -> EncodingOptions:
+    def encoding_options(self) -> EncodingOptions:
         """Encoding of its pictures at this moment."""
         if self._quality is None:
-            return self._wants
-        return EncodingOptions(self._wants.encoding, self._wants.color, self._quality.value)
+            return self._options
+        return EncodingOptions(self._options.encoding, self._options.color, self._quality.value)
 
-    def put(self, frame_id: int, t_display_ns: int, item: T) -> None:
+    def enqueue(self, frame_id: int, t_display_ns: int, item: T) -> None:
         """Let ``item`` wait for credit unless it is beyond the wanted rate; the one that waited is superseded."""
         with self._lock:
             if self._rate_limiter is not None and not self._rate_limiter.passes(t_display_ns):
@@ -132,17 +134,17 @@ class Subscriber(Generic[T]):
                 self._quality.record(superseded=superseded)
             self._waiting = (frame_id, item)
 
-    def take(self) -> tuple[int, T] | None:
+    def pop(self) -> tuple[int, T] | None:
         """Spend a credit on the waiting frame; None when nothing waits or no credit is left."""
         t_ns = now_ns()
         with self._lock:
             limit_ns = _LOST_AFTER_NS if self._lossy else _UNHEARD_AFTER_NS
-            self._give_up([i for i, sent_ns in self._unacknowledged.items() if t_ns - sent_ns > limit_ns])
+            self._lose([i for i, sent_ns in self._unacknowledged.items() if t_ns - sent_ns > limit_ns])
             if self._waiting is None or len(self._unacknowledged) >= CREDIT:
                 return None
-            taken, self._waiting = self._waiting, None
-            self._unacknowledged[taken[0]] = t_ns
-            return taken
+            popped, self._waiting = self._waiting, None
+            self._unacknowledged[popped[0]] = t_ns
+            return popped
 
     def drop(self, frame_id: int, reason: str) -> None:
         """Give back the credit of a popped frame that was not sent."""
@@ -166,10 +168,10 @@ class Subscriber(Generic[T]):
             t_sent_ns = self._unacknowledged.pop(frame_id, None)
             if t_sent_ns is not None:
                 self.acknowledged += 1
-                self._give_up([i for i, sent_ns in self._unacknowledged.items() if sent_ns < t_sent_ns])
+                self._lose([i for i, sent_ns in self._unacknowledged.items() if sent_ns < t_sent_ns])
             return t_sent_ns, self._waiting is not None
 
-    def _give_up(self, frame_ids: list[int]) -> None:
+    def _lose(self, frame_ids: list[int]) -> None:
         for frame_id in frame_ids:
             del self._unacknowledged[frame_id]
             self.dropped["lost"] += 1
@@ -177,16 +179,16 @@ class Subscriber(Generic[T]):
     def report(self) -> dict[str, Any]:
         """Return its state for status pages."""
         t_ns = now_ns()
-        wants = self.wants
+        options = self.encoding_options
         return {
             "name": self.name,
             "address": self.address,
             "modality": self.modality,
             "variant": self.variant,
             "transport": self.transport,
-            "encoding": wants.encoding,
-            "color": wants.color,
-            "quality": wants.quality,
+            "encoding": options.encoding,
+            "color": options.color,
+            "quality": options.quality,
             "connected_s": (t_ns - self.t_registered_ns) / NS_PER_S,
             "heard_age_s": (machine_ns() - self.t_heard_ns) / NS_PER_S,
             "sent": self.sent,
@@ -194,5 +196,5 @@ class Subscriber(Generic[T]):
             "in_flight": self.in_flight,
             "dropped": dict(self.dropped_so_far()),
             "clock_uncertainty_ns": self.clock_uncertainty_ns,
-            **({} if self.line is None else self.line.report()),
+            **({} if self.thread is None else self.thread.report()),
         }

@@ -46,7 +46,7 @@ OnReport = Callable[[str, Report, int], None]
 
 
 class UdpServer:
-    """The bridge's one UDP socket for all readers; reports are taken in the loop's thread.
+    """The bridge's one UDP socket for all readers; reports are popped in the loop's thread.
 
     Attributes:
         port: bound.
@@ -73,21 +73,23 @@ class UdpServer:
         self._on_report = on_report
         self._faults = faults
         self._cookies = Cookies()
-        self._lines: dict[bytes, UdpSubscriberThread] = {}
+        self._threads: dict[bytes, UdpSubscriberThread] = {}
         self._socket = _bound_socket(host, port)
         self.port = int(self._socket.getsockname()[1])
         self._loop = asyncio.get_running_loop()
         self._resting: asyncio.TimerHandle | None = None
         self._receive()
 
-    def open_line(self, subscriber: Subscriber[EncodedPicture], sink: ZmqStreamSink) -> UdpSubscriberThread:
+    def add_thread(self, subscriber: Subscriber[EncodedPicture], sink: ZmqStreamSink) -> UdpSubscriberThread:
         """Serve a reader as soon as it reports; its thread runs from now on."""
-        line = self._lines[stream_id(subscriber.token)] = UdpSubscriberThread(subscriber, sink, self, self._rate_bps)
-        return line
+        thread = self._threads[stream_id(subscriber.token)] = UdpSubscriberThread(
+            subscriber, sink, self, self._rate_bps
+        )
+        return thread
 
-    def forget(self, token: str) -> None:
+    def remove_thread(self, token: str) -> None:
         """Take no more reports of a reader."""
-        self._lines.pop(stream_id(token), None)
+        self._threads.pop(stream_id(token), None)
 
     def send(self, datagram: bytes, address: Any) -> None:
         """Send now or never; any thread."""
@@ -103,9 +105,9 @@ class UdpServer:
         self._loop.remove_reader(self._socket)
         if self._resting is not None:
             self._resting.cancel()
-        for line in self._lines.values():
-            line.close()
-        self._lines.clear()
+        for thread in self._threads.values():
+            thread.close()
+        self._threads.clear()
         self._socket.close()
 
     def _receive(self) -> None:
@@ -133,19 +135,19 @@ class UdpServer:
                 logger.warning("UDP stream: ignored a datagram of %s: %s", address[0], exc)
             self._refuse("malformed", address)
             return
-        line = self._lines.get(report.stream)
-        if line is None:
+        thread = self._threads.get(report.stream)
+        if thread is None:
             self._refuse("stray", address)
-        elif not is_from(line.token, datagram) or not line.is_next(report):
+        elif not is_from(thread.token, datagram) or not thread.is_next(report):
             self._refuse("forged", address)
-        elif line.address == address or self._cookies.prove(report.cookie, report.stream, address):
-            line.heard(report, address, t_arrival_ns)
-            self._on_report(line.token, report, t_arrival_ns)
+        elif thread.address == address or self._cookies.prove(report.cookie, report.stream, address):
+            thread.heard(report, address, t_arrival_ns)
+            self._on_report(thread.token, report, t_arrival_ns)
         else:
-            line.challenges += 1
-            if line.challenges > _CHALLENGES:
-                self._refuse("unproven", address, line.name)
-            self.send(encode_challenge(line.token, self._cookies.make(report.stream, address)), address)
+            thread.challenges += 1
+            if thread.challenges > _CHALLENGES:
+                self._refuse("unproven", address, thread.name)
+            self.send(encode_challenge(thread.token, self._cookies.make(report.stream, address)), address)
 
     def _refuse(self, reason: str, address: Any, name: str = "") -> None:
         self.counters[reason] += 1
@@ -217,8 +219,8 @@ class UdpSubscriberThread:
             while not self._closing:
                 self._wake.wait()
                 self._wake.clear()
-                while not self._closing and (taken := self._subscriber.take()) is not None:
-                    self._send(taken[1])
+                while not self._closing and (popped := self._subscriber.pop()) is not None:
+                    self._send(popped[1])
         except BaseException as exc:  # raised in the relay, which ends the process with it
             self._failure = exc
 
@@ -230,7 +232,7 @@ class UdpSubscriberThread:
         if address is None:
             self._subscriber.drop(picture.frame_id, "not_connected")
             return
-        message = picture.message(self._subscriber.wants)
+        message = picture.message(self._subscriber.encoding_options)
         header = message.header.to_json()
         try:
             datagrams = packets(self._stream, self._frames + 1, self._packets + 1, header, message.payload)

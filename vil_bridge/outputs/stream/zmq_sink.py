@@ -131,7 +131,7 @@ class ZmqStreamSink:
         picture = EncodedPicture(header, pixels)
         for subscriber in self._subscribers:
             if (subscriber.modality, subscriber.variant) == picture.kind:
-                subscriber.put(picture.frame_id, header.t_display_ns, picture)
+                subscriber.enqueue(picture.frame_id, header.t_display_ns, picture)
         self._send_waiting()
 
     def flush(self) -> None:
@@ -143,10 +143,10 @@ class ZmqStreamSink:
 
     def _send_waiting(self) -> None:
         for subscriber in self._subscribers:
-            if subscriber.line is not None:
-                subscriber.line.wake()
-            elif (taken := subscriber.take()) is not None:
-                self._send(subscriber, taken[1])
+            if subscriber.thread is not None:
+                subscriber.thread.wake()
+            elif (popped := subscriber.pop()) is not None:
+                self._send(subscriber, popped[1])
 
     def close(self) -> None:
         """Release the port and the memory; frames under way are abandoned."""
@@ -165,10 +165,10 @@ class ZmqStreamSink:
         if picture.older_than(self.max_age_ns):
             subscriber.drop(picture.frame_id, "too_old")
             return
-        wants = subscriber.wants
-        message = picture.message(wants)
+        options = subscriber.encoding_options
+        message = picture.message(options)
         payload = message.encoded.payload
-        if subscriber.transport == "shm" and (notice := self._rings.notice(picture, wants, message)) is not None:
+        if subscriber.transport == "shm" and (notice := self._rings.notice(picture, options, message)) is not None:
             message.header.memory, payload = notice, b""
         parts = (subscriber.token.encode(), message.header.to_json(), payload)
         self.on_sent(picture.frame_id, message.header.stamps_ns)

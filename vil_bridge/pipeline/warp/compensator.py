@@ -58,7 +58,7 @@ class Compensator:
             raise ValueError(f"plane depth must be positive, got {plane_depth_m} m")
         self._plane_depth_m = plane_depth_m
         self._newest = FittedPlane(DEFAULT_PLANE_DEPTH_M)
-        self._sight: tuple[bytes, ViewGeometry] | None = None
+        self._geometry: tuple[bytes, ViewGeometry] | None = None
 
     def plane(self, depth: ImageArray | None, K: FloatArray) -> FittedPlane:
         """Return the homography's plane for a frame.
@@ -76,7 +76,7 @@ class Compensator:
 
     def frame(
         self,
-        sight: ViewGeometry,
+        geometry: ViewGeometry,
         T_world_render: Transform,
         exposure: ShutterPoses,
         mode: Method,
@@ -86,7 +86,7 @@ class Compensator:
         """Return the warp of one frame's pictures.
 
         Args:
-            sight: geometry of the camera.
+            geometry: geometry of the camera.
             T_world_render: pose of the optical camera that the frame was rendered for.
             exposure: poses that it is to be shown for.
             mode: what to do; ``reproject`` without depth becomes ``homography``.
@@ -96,12 +96,12 @@ class Compensator:
         Raises:
             ValueError: ``depth`` has another size than the rendered camera.
         """
-        if depth is not None and (depth.shape[1], depth.shape[0]) != sight.rendered_size_px:
-            raise ValueError(f"depth is {depth.shape}, the rendered camera {sight.rendered_size_px}")
+        if depth is not None and (depth.shape[1], depth.shape[0]) != geometry.rendered_size_px:
+            raise ValueError(f"depth is {depth.shape}, the rendered camera {geometry.rendered_size_px}")
         method: Method = "homography" if mode == "reproject" and depth is None else mode
         if method == "homography" and plane is None:
-            plane = self.plane(depth, sight.K_rendered)
-        return FrameWarp(sight, T_world_render, exposure, method, plane, depth)
+            plane = self.plane(depth, geometry.K_rendered)
+        return FrameWarp(geometry, T_world_render, exposure, method, plane, depth)
 
     def compensate(
         self,
@@ -131,15 +131,15 @@ class Compensator:
         kind = modality or _KIND_OF.get(image.dtype, Modality.RGB)
         if kind in (Modality.DEPTH, Modality.DEPTH32):
             depth = image
-        sight = self._pinhole(K, image)
-        frame = self.frame(sight, T_world_render, ShutterPoses((T_world_now,)), mode, depth)
+        geometry = self._pinhole(K, image)
+        frame = self.frame(geometry, T_world_render, ShutterPoses((T_world_now,)), mode, depth)
         pixels, _ = frame.show(kind, image)
         d_m = None if frame.plane is None else frame.plane.d_m
         return Compensated(pixels, frame.method, d_m, frame.angle_rad, frame.valid_fraction)
 
     def _pinhole(self, K: FloatArray, image: ImageArray) -> ViewGeometry:
         key = K.tobytes() + np.array(image.shape[:2]).tobytes()
-        if self._sight is None or self._sight[0] != key:
+        if self._geometry is None or self._geometry[0] != key:
             model = CameraModel("", image.shape[1], image.shape[0], 1.0, (K[0, 0], K[1, 1], K[0, 2], K[1, 2]))
-            self._sight = key, ViewGeometry(model)
-        return self._sight[1]
+            self._geometry = key, ViewGeometry(model)
+        return self._geometry[1]

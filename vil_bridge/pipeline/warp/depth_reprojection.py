@@ -55,39 +55,39 @@ class RenderMap(NamedTuple):
     valid_fraction: float
 
 
-def render_map(sight: ViewGeometry, motion: CameraMotion, scene: FittedPlane | ImageArray | None) -> RenderMap:
+def render_map(geometry: ViewGeometry, motion: CameraMotion, scene: FittedPlane | ImageArray | None) -> RenderMap:
     """Solve for the render pixel of every pixel shown.
 
     Args:
-        sight: the camera.
+        geometry: the camera.
         motion: of the rows of its nodes.
         scene: depth picture of the rendered frame, uint16 (metres x 655.35) or float32 (metres); or a plane in
             the render camera's axes; None = infinitely far away.
     """
     holes = None
     if isinstance(scene, np.ndarray):
-        x, y, lost, holes = _by_depth(sight, motion, scene)
+        x, y, lost, holes = _by_depth(geometry, motion, scene)
     else:
-        x, y, lost = _by_plane(sight, motion, scene)
-    if sight.nodes.unseen is not None:
-        lost = lost | sight.nodes.unseen
+        x, y, lost = _by_plane(geometry, motion, scene)
+    if geometry.nodes.unseen is not None:
+        lost = lost | geometry.nodes.unseen
     x[lost] = _OUTSIDE_PX
-    width_px, height_px = sight.rendered_size_px
+    width_px, height_px = geometry.rendered_size_px
     known = (x > -0.5) & (x < width_px - 0.5) & (y > -0.5) & (y < height_px - 0.5)
     if holes is not None:
         known &= ~holes
-    inner = sight.inner(known)
+    inner = geometry.inner(known)
     fraction = float(np.count_nonzero(inner)) / inner.size
-    x_px, y_px = sight.enlarged(x), sight.enlarged(y)
-    if sight.missed_px is not None:
-        x_px += sight.missed_px[0]
-        y_px += sight.missed_px[1]
+    x_px, y_px = geometry.enlarged(x), geometry.enlarged(y)
+    if geometry.missed_px is not None:
+        x_px += geometry.missed_px[0]
+        y_px += geometry.missed_px[1]
     return RenderMap(x_px, y_px, x, y, holes, fraction)
 
 
-def _rays(sight: ViewGeometry, matrix: FloatArray) -> tuple[_Float32, ...]:
+def _rays(geometry: ViewGeometry, matrix: FloatArray) -> tuple[_Float32, ...]:
     """Rows of ``matrix`` (n, 3, 3) times the ray (x, y, 1) of each node, three arrays (m, n)."""
-    nodes = sight.nodes
+    nodes = geometry.nodes
     size = nodes.x.shape[1]
     made = []
     for i in range(3):
@@ -97,17 +97,17 @@ def _rays(sight: ViewGeometry, matrix: FloatArray) -> tuple[_Float32, ...]:
 
 
 def _by_plane(
-    sight: ViewGeometry, motion: CameraMotion, plane: FittedPlane | None
+    geometry: ViewGeometry, motion: CameraMotion, plane: FittedPlane | None
 ) -> tuple[_Float32, _Float32, BoolArray]:
     """Return render coordinates of the nodes, and which of them look past the plane, or behind it."""
-    x, y, z = _rays(sight, sight.K_rendered @ motion.R_rn)
+    x, y, z = _rays(geometry, geometry.K_rendered @ motion.R_rn)
     lost = z < _LEAST_Z
     if plane is not None and motion.dp_render_m.any():
         normal = plane.normal / plane.d_m
-        towards = _rays(sight, np.broadcast_to((normal @ motion.R_rn)[:, None, :], motion.R_rn.shape))[0]
+        towards = _rays(geometry, np.broadcast_to((normal @ motion.R_rn)[:, None, :], motion.R_rn.shape))[0]
         near = (1.0 - motion.dp_render_m @ normal)[:, None].astype(np.float32)
         # z_now = near / towards: the point R ray z_now + dp, times towards so that nothing is divided twice.
-        shift = (motion.dp_render_m @ sight.K_rendered.T)[:, :, None].astype(np.float32)
+        shift = (motion.dp_render_m @ geometry.K_rendered.T)[:, :, None].astype(np.float32)
         lost = (towards <= 0.0) | (near <= 0.0)
         x, y, z = (ray * near + shift[:, i] * towards for i, ray in enumerate((x, y, z)))
         lost |= z < _LEAST_Z * towards
@@ -116,14 +116,14 @@ def _by_plane(
 
 
 def _by_depth(
-    sight: ViewGeometry, motion: CameraMotion, depth: ImageArray
+    geometry: ViewGeometry, motion: CameraMotion, depth: ImageArray
 ) -> tuple[_Float32, _Float32, BoolArray, BoolArray | None]:
     """Return them by a depth picture, and which nodes were holes, already filled; None = there are none."""
-    ray_x, ray_y, ray_z = _rays(sight, sight.K_rendered @ motion.R_rn)
-    shift = (motion.dp_render_m @ sight.K_rendered.T).astype(np.float32)
+    ray_x, ray_y, ray_z = _rays(geometry, geometry.K_rendered @ motion.R_rn)
+    shift = (motion.dp_render_m @ geometry.K_rendered.T).astype(np.float32)
     bx, by, bz = (shift[:, i, None] for i in range(3))
     ahead = motion.R_rn[:, :, 2]
-    rows = (ahead @ sight.K_rendered_inverse).astype(np.float32)
+    rows = (ahead @ geometry.K_rendered_inverse).astype(np.float32)
     ax, ay, az = (rows[:, i, None] for i in range(3))
     t_z = -(ahead * motion.dp_render_m).sum(axis=1)[:, None].astype(np.float32)
     nearest = np.float32(_NEAREST_M)

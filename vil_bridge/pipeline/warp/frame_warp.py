@@ -56,7 +56,7 @@ class FrameWarp:
 
     def __init__(
         self,
-        sight: ViewGeometry,
+        geometry: ViewGeometry,
         T_world_render: Transform,
         exposure: ShutterPoses,
         method: Method,
@@ -66,7 +66,7 @@ class FrameWarp:
         self.method: Method = method
         self.plane = plane if method == "homography" else None
         self._asked = exposure
-        self._sight = sight
+        self._geometry = geometry
         self._T_world_render = T_world_render
         self._exposure = ShutterPoses((T_world_render,)) if method == "none" else exposure
         self._depth = depth
@@ -98,13 +98,13 @@ class FrameWarp:
             ValueError: the picture has another size than the rendered camera.
         """
         if self._cuts:
-            return self._sight.cut(pixels), None if valid is None else self._sight.cut(valid)
-        self._sight.check(pixels)
+            return self._geometry.cut(pixels), None if valid is None else self._geometry.cut(valid)
+        self._geometry.check(pixels)
         if modality is Modality.FLOW:
             return self._flow(pixels, valid, before)
         if modality in _DEPTHS:
             z = sampled(modality, pixels, self._found)
-            return shown_depth(z, self._sight, self._found, self._motion(self._sight.nodes.rows)), None
+            return shown_depth(z, self._geometry, self._found, self._motion(self._geometry.nodes.rows)), None
         moved = self._moved(modality, pixels)
         return (shown_normals(moved, self._motion_of_rows) if modality is Modality.NORMALS else moved), None
 
@@ -116,7 +116,7 @@ class FrameWarp:
             v_px: its row there.
             z_m: its z-depth there, metres.
         """
-        X_render_m = self._sight.K_rendered_inverse @ (u_px, v_px, 1.0) * z_m
+        X_render_m = self._geometry.K_rendered_inverse @ (u_px, v_px, 1.0) * z_m
         u, v, z_now_m = 0.0, v_px, 0.0
         for _ in range(_ROW_ROUNDS if self._exposure.rolls else 1):
             motion = self._motion(np.array([v]))
@@ -124,21 +124,21 @@ class FrameWarp:
             z_now_m = float(X_now_m[2])
             if z_now_m <= 0.0:
                 return None
-            u, v = (at.item() for at in self._sight.to_pixels(*(X_now_m[:2] / z_now_m)[:, None]))
-        width_px, height_px = self._sight.size_px
+            u, v = (at.item() for at in self._geometry.to_pixels(*(X_now_m[:2] / z_now_m)[:, None]))
+        width_px, height_px = self._geometry.size_px
         inside = -0.5 <= u < width_px - 0.5 and -0.5 <= v < height_px - 0.5
         return (u, v, z_now_m) if inside else None
 
     @property
     def _cuts(self) -> bool:
-        return self.method == "none" and self._sight.window is not None
+        return self.method == "none" and self._geometry.window is not None
 
     @cached_property
     def _H(self) -> FloatArray | None:  # noqa: N802 - the field's name for a homography
         """From render pixels to pixels shown; None where that takes a map."""
-        if self.method == "reproject" or self._exposure.rolls or self._sight.bends:
+        if self.method == "reproject" or self._exposure.rolls or self._geometry.bends:
             return None
-        K, K_shown = self._sight.K_rendered, self._sight.K_shown
+        K, K_shown = self._geometry.K_rendered, self._geometry.K_shown
         motion = self._motion(np.zeros(1))
         R_rn, dp_render_m = motion.R_rn[0], motion.dp_render_m[0]
         if self.plane is None:
@@ -148,7 +148,7 @@ class FrameWarp:
     @cached_property
     def _covered(self) -> float:
         assert self._H is not None
-        return valid_fraction(self._H, self._sight.rendered_size_px, self._sight.size_px)
+        return valid_fraction(self._H, self._geometry.rendered_size_px, self._geometry.size_px)
 
     @property
     def _scene(self) -> FittedPlane | ImageArray | None:
@@ -156,34 +156,34 @@ class FrameWarp:
 
     @cached_property
     def _found(self) -> RenderMap:
-        return render_map(self._sight, self._motion(self._sight.nodes.rows), self._scene)
+        return render_map(self._geometry, self._motion(self._geometry.nodes.rows), self._scene)
 
     @cached_property
     def _motion_of_rows(self) -> CameraMotion:
-        return self._motion(np.arange(self._sight.size_px[1], dtype=np.float64))
+        return self._motion(np.arange(self._geometry.size_px[1], dtype=np.float64))
 
     def _motion(self, rows: FloatArray) -> CameraMotion:
-        motion = self._exposure.motion_from(self._T_world_render, rows, self._sight.size_px[1])
+        motion = self._exposure.motion_from(self._T_world_render, rows, self._geometry.size_px[1])
         return motion.turned_only() if self.method == "rotation" else motion
 
     def _moved(self, modality: Modality, pixels: ImageArray) -> ImageArray:
         if self._H is None:
             return sampled(modality, pixels, self._found)
         interpolation = cv2.INTER_LINEAR if modality in SMOOTH else cv2.INTER_NEAREST
-        moved = warp(storable(pixels), self._H, self._sight.size_px, self._covered, interpolation)
+        moved = warp(storable(pixels), self._H, self._geometry.size_px, self._covered, interpolation)
         return moved.view(np.float16) if pixels.dtype == np.float16 else moved
 
     def _flow(
         self, pixels: ImageArray, valid: BoolArray | None, before: FlowHistory | None
     ) -> tuple[ImageArray, BoolArray]:
-        height_px, width_px = self._sight.size_px[1], self._sight.size_px[0]
+        height_px, width_px = self._geometry.size_px[1], self._geometry.size_px[0]
         if before is None or valid is None:
             return np.zeros((height_px, width_px, 2), np.float32), np.zeros((height_px, width_px), np.bool_)
         mask = sampled(Modality.SEMANTIC, valid.view(np.uint8), self._found).astype(np.bool_)
         if self._found.filled is not None:
-            mask &= self._sight.enlarged(self._found.filled.astype(np.float32)) < 0.5
+            mask &= self._geometry.enlarged(self._found.filled.astype(np.float32)) < 0.5
         scene = self._scene
         if self._depth is not None and self.method in ("reproject", "none"):
             scene = sampled(Modality.SEMANTIC, self._depth, self._found)
         flow_px = sampled(Modality.FLOW, pixels, self._found)
-        return shown_flow(flow_px, mask, scene, self._sight, self._found, self._T_world_render, before)
+        return shown_flow(flow_px, mask, scene, self._geometry, self._found, self._T_world_render, before)

@@ -60,26 +60,26 @@ def sampled(modality: Modality, pixels: ImageArray, found: RenderMap) -> ImageAr
     return np.asarray(moved.view(np.float16) if pixels.dtype == np.float16 else moved)
 
 
-def shown_depth(z: ImageArray, sight: ViewGeometry, found: RenderMap, motion: CameraMotion) -> ImageArray:
+def shown_depth(z: ImageArray, geometry: ViewGeometry, found: RenderMap, motion: CameraMotion) -> ImageArray:
     """Depths at render pixels, sampled, as z-depths of the cameras shown; no hit stays no hit.
 
     Args:
         z: shape (h, w), uint16 (metres x 655.35) or float32 (metres).
-        sight: geometry of the camera.
+        geometry: geometry of the camera.
         found: the map that they were sampled with.
         motion: of the rows of the nodes.
     """
     # z_now = e3 . R_rn^T (K^-1 (x, y, 1) z_render - dp), in whole-picture steps that saturate and release the GIL.
     ahead = motion.R_rn[:, :, 2]
-    a, b, c = (ahead @ sight.K_rendered_inverse).astype(np.float32).T[:, :, None]
-    turn = sight.enlarged(a * found.x_nodes_px + b * found.y_nodes_px + c)
+    a, b, c = (ahead @ geometry.K_rendered_inverse).astype(np.float32).T[:, :, None]
+    turn = geometry.enlarged(a * found.x_nodes_px + b * found.y_nodes_px + c)
     away = (ahead * motion.dp_render_m).sum(axis=1, dtype=np.float32)[:, None] / np.float32(metres_per_unit(z))
     kind = cv2.CV_16U if z.dtype == np.uint16 else cv2.CV_32F
     turned = cv2.multiply(z, turn, dtype=cv2.CV_32F)
     if len(away) == 1:
         z_now: Any = cv2.addWeighted(turned, 1.0, turned, 0.0, -float(away[0, 0]), dtype=kind)
     else:
-        steps = sight.enlarged(np.broadcast_to(away, found.x_nodes_px.shape).copy())
+        steps = geometry.enlarged(np.broadcast_to(away, found.x_nodes_px.shape).copy())
         z_now = cv2.subtract(turned, steps, dtype=kind)
     no_hit = 0xFFFF if z.dtype == np.uint16 else np.float32(NO_HIT_M)
     np.copyto(z_now, no_hit, where=z == no_hit)
@@ -101,7 +101,7 @@ def shown_flow(
     flow_px: ImageArray,
     known: BoolArray,
     scene: FittedPlane | ImageArray | None,
-    sight: ViewGeometry,
+    geometry: ViewGeometry,
     found: RenderMap,
     T_world_render: Transform,
     before: FlowHistory,
@@ -116,7 +116,7 @@ def shown_flow(
         flow_px: sampled, shape (h, w, 2).
         known: sampled mask, shape (h, w).
         scene: sampled depth picture of the frame, or its plane, or None for directions alone.
-        sight: geometry of the camera.
+        geometry: geometry of the camera.
         found: the map that all this was sampled with.
         T_world_render: pose of the optical camera that the frame was rendered for.
         before: the picture drawn, and the one delivered, before this one.
@@ -125,14 +125,14 @@ def shown_flow(
         Flow, float32 (h, w, 2), 0 where the mask (h, w) is False.
     """
     height_px, width_px = known.shape
-    was, z_before_m = _where_it_was(flow_px, scene, sight, found, before, T_world_render)
+    was, z_before_m = _where_it_was(flow_px, scene, geometry, found, before, T_world_render)
     motion = before.shown.motion_from(before.T_world_rendered, np.arange(height_px, dtype=np.float64), height_px)
     if scene is None:
         motion = motion.turned_only()
     in_shown = (was - motion.dp_render_m[:, None].astype(np.float32)) @ motion.R_rn.astype(np.float32)
     valid = known & (z_before_m > _LEAST_Z_M) & (in_shown[..., 2] > _LEAST_Z_M)
     in_shown[~valid] = 1.0
-    u_before, v_before = sight.to_pixels(in_shown[..., 0] / in_shown[..., 2], in_shown[..., 1] / in_shown[..., 2])
+    u_before, v_before = geometry.to_pixels(in_shown[..., 0] / in_shown[..., 2], in_shown[..., 1] / in_shown[..., 2])
     u, v = np.arange(width_px, dtype=np.float32), np.arange(height_px, dtype=np.float32)[:, None]
     moved = np.stack((u - u_before, v - v_before), axis=-1, dtype=np.float32)
     moved[~valid] = 0.0
@@ -142,13 +142,13 @@ def shown_flow(
 def _where_it_was(
     flow_px: ImageArray,
     scene: FittedPlane | ImageArray | None,
-    sight: ViewGeometry,
+    geometry: ViewGeometry,
     found: RenderMap,
     before: FlowHistory,
     T_world_render: Transform,
 ) -> tuple[ImageArray, ImageArray]:
     """Return points (h, w, 3) as the picture delivered before had them, and their depths (h, w), axes of r'."""
-    gx, gy, rx, ry = (np.float32(value) for value in sight.rendered.intrinsics_px)
+    gx, gy, rx, ry = (np.float32(value) for value in geometry.rendered.intrinsics_px)
     ray = np.stack(((found.x_px - rx) / gx, (found.y_px - ry) / gy, np.ones_like(found.x_px)), axis=-1)
     X = ray * _depth_along(scene, ray)
     X_before = _moved(X, before.T_world_rendered.inverse() @ T_world_render, scene is None)

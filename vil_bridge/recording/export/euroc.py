@@ -73,9 +73,9 @@ class _Sessions:
         carriers: dict[str, list[RecordedActor]] = defaultdict(list)
         for actor in actors:
             carriers[actor.imu].append(actor)
-        for source, felt in samples(self._recording):
+        for source, sample in samples(self._recording):
             for actor in carriers[source]:
-                self._of(actor).add_imu(felt.t_utc_ns, felt.w_radps, felt.f_mps2)
+                self._writer_of(actor).add_imu(sample.t_utc_ns, sample.w_radps, sample.f_mps2)
         for actor in actors:
             for i, camera in enumerate(self._cameras(actor)):
                 self._add_pictures(actor, camera_folder(i), camera.model.name)
@@ -88,7 +88,7 @@ class _Sessions:
             found.update({f"{name}/{stream} left out": rows for stream, rows in writer.refused.items()})
         return found
 
-    def _of(self, actor: RecordedActor) -> EurocWriter:
+    def _writer_of(self, actor: RecordedActor) -> EurocWriter:
         writer = self._writers.get(actor.name)
         if writer is None:
             cameras = _sheets(self._cameras(actor), actor.T_body_imu or Transform.identity())
@@ -110,13 +110,13 @@ class _Sessions:
                 T_world_body, T_body_imu = motion.T_world_body, actor.T_body_imu or Transform.identity()
                 lever_mps = cross(motion.w_body_radps, T_body_imu.p_m)
                 v_world_mps = motion.v_world_mps + T_world_body.rotation() @ lever_mps
-                self._of(actor).add_truth(motion.t_ns, T_world_body @ T_body_imu, v_world_mps)
+                self._writer_of(actor).add_truth(motion.t_ns, T_world_body @ T_body_imu, v_world_mps)
 
     def _add_pictures(self, actor: RecordedActor, folder: str, camera: str) -> None:
         variants = self._variants[camera]
         for header, jpeg in shown(self._recording, camera, "raw" if "raw" in variants else variants[0]):
             gray = decoded(self._recording, header, jpeg, cv2.IMREAD_GRAYSCALE)
-            self._of(actor).add_image(folder, header["t_display_ns"] + self._recording.utc_offset_ns, gray)
+            self._writer_of(actor).add_image(folder, header["t_display_ns"] + self._recording.utc_offset_ns, gray)
 
 
 def _sheets(cameras: list[CameraInfo], T_body_imu: Transform) -> dict[str, EurocCamera]:
@@ -131,9 +131,9 @@ def _rates_hz(recording: Recording) -> dict[str, float]:
     """Return samples per second of each IMU."""
     last_ns: dict[str, int] = {}
     intervals_ns: dict[str, list[int]] = defaultdict(list)
-    for source, felt in samples(recording):
+    for source, sample in samples(recording):
         known = intervals_ns[source]
         if source in last_ns and len(known) < _INTERVALS:
-            known.append(felt.t_utc_ns - last_ns[source])
-        last_ns[source] = felt.t_utc_ns
+            known.append(sample.t_utc_ns - last_ns[source])
+        last_ns[source] = sample.t_utc_ns
     return {name: round(NS_PER_S / float(np.median(known)), 1) for name, known in intervals_ns.items() if known}

@@ -56,7 +56,7 @@ def _feed(bridge: Bridge, period_s: float, over: threading.Event) -> None:
     """Offer frames of a flying drone's camera; each waits until the relay has handled the last."""
     path = next(iter(bridge.context.cameras.values()))
     camera, subjects, tracked = path.camera, ("drone",), np.ones(1, dtype=np.bool_)
-    model = camera.sight.rendered
+    model = camera.geometry.rendered
     picture = peers.textured(model.width_px, model.height_px)
     pictures = itertools.cycle((picture, picture[::-1].copy()))  # a renderer that repeats one is taken for frozen
     flight, epoch_ns = DroneMotion(path=BRISK), now_ns()

@@ -56,7 +56,7 @@ def chosen_cameras(
             partner = made.get(left)
             delay = RunningDelay(delay_ns + _DELIVERY_NS) if partner is None else partner.delay
             built = replace(built, rate_hz=rate, delay=delay)
-            made[name] = built if partner is None else replace(built, instants=partner.instants)
+            made[name] = built if partner is None else replace(built, display_times=partner.display_times)
     return list(made.values())
 
 
