@@ -23,7 +23,7 @@ class DashboardHook(BuildHookInterface):
             return
         npm = shutil.which("npm")
         if npm is None:
-            self.app.display_warning("npm is absent: this package gets the plain status page, not the dashboard")
+            self.app.display_warning("npm is absent: this package gets the static page, not the dashboard")
             return
         for arguments in (["ci", "--ignore-scripts", "--no-audit", "--no-fund"], ["run", "build"]):
             subprocess.run([npm, *arguments], cwd=web / "frontend", check=True)  # noqa: S603

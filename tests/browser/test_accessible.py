@@ -85,7 +85,7 @@ def test_axe_finds_nothing_on_the_plain_page(plain_url: str, browser: Browser, t
         assert complaints(seen.page) == []
         assert seen.errors == []
         for size in SIZES:
-            seen.page.set_viewport_size(size)
+            seen.page.set_viewport_size({"width": size["width"], "height": size["height"]})
             assert seen.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
 
 

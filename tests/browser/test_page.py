@@ -178,7 +178,7 @@ def test_a_mount_keeps_what_was_not_edited(page: Watched, rig: PageRig) -> None:
     assert web.request.put(f"{rig.url}{where}", data=after).ok
     expect(group.get_by_label("forward")).to_have_value("0.25", timeout=LIMIT_MS)
     group.get_by_label("pitch").press("Enter")
-    page.until("() => /angles lie between/.test(document.querySelector('.answer.bad')?.textContent)")
+    page.until("() => /angles between/.test(document.querySelector('.answer.bad')?.textContent)")
     assert rig.get(where) == after
     web.locator("summary", has_text="Camera mount and gimbal").click()
 
