@@ -138,3 +138,11 @@ def test_the_architecture_has_every_room() -> None:
     listed = set(re.findall(r"^\| \d \| `(\w+)` \|", page, re.MULTILINE))
     rooms = {path.parent.name for path in (ROOT / "vil_bridge").glob("*/__init__.py")}
     assert rooms == listed
+
+
+def test_the_pictures_are_small() -> None:
+    pictures = [path for path in (ROOT / "docs" / "figures").rglob("*") if path.is_file()]
+    assert len(pictures) > 10
+    large = {relative(path): path.stat().st_size for path in pictures if path.stat().st_size > 300_000}
+    assert large.keys() <= {"docs/figures/demo.webp"}
+    assert large["docs/figures/demo.webp"] < 2_000_000
