@@ -104,7 +104,7 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
     for_sources = SourceContext(clock=simulation.clock)
     sources = {name: SourceRunner(name, source) for name, source in config.sources.items()}
     world = build_world(config)
-    publisher = make_publisher(config, world)
+    publisher = make_publisher(config, world, simulation.clock)
     up_axes = {n: axis for n, c in config.sources.items() if (axis := getattr(c, "up_axis", None))}
     renderers = {name: _renderer(name, renderer) for name, renderer in config.renderers.items()}
     outputs = OutputManager(config.outputs)

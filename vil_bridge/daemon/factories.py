@@ -11,6 +11,7 @@ from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.federation import FederationConfig, FederationZenohConfig
 from vil_bridge.config.root import ActorConfig, BridgeConfig
 from vil_bridge.config.stream import StreamConfig
+from vil_bridge.core.bridge_time import BridgeTime
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import RenderedFrame
@@ -153,7 +154,7 @@ def make_guard(stream: StreamConfig) -> CurveAuthenticator | None:
     return CurveAuthenticator(read_secret_key(stream.secret_key), read_public_keys(stream.allowed_keys))
 
 
-def make_publisher(config: BridgeConfig, world: World) -> Publisher | None:
+def make_publisher(config: BridgeConfig, world: World, clock: BridgeTime) -> Publisher | None:
     """Make the publisher that a configuration asks for, not started; None when it asks for none.
 
     Raises:
@@ -167,7 +168,7 @@ def make_publisher(config: BridgeConfig, world: World) -> Publisher | None:
         PublishedActor(ActorInfo(n, a.kind, a.prefab, a.size_m), a.source)
         for n, a in ((name, config.actors[name]) for name in names)
     ]
-    publisher = Publisher(federation.site, actors, world)
+    publisher = Publisher(federation.site, actors, world, clock.now_ns)
     publisher.links += _links(federation, publisher.answer)
     return publisher
 

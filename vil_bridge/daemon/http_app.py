@@ -55,16 +55,16 @@ class HttpApp:
         self.scene = SceneRevisions(lambda: scene_of(context, controls.props(), self.models.newest()))
         poses = context.world
         world = CachedValue(lambda: (poses.snapshot(now_ns(), quick=True), poses.speeds_mps()), _WORLD_HZ)
-        whole = CachedValue(reporter.snapshot, _STATUS_HZ)
+        status = CachedValue(reporter.snapshot, _STATUS_HZ)
         self.live = LiveFeed(
             lambda: encode_poses(*world.get(), self.scene.revision()),
             {name: runner.tap for name, runner in context.cameras.items()},
             {name: runner.camera.variants for name, runner in context.cameras.items()},
         )
         self.updates = Updates(
-            lambda: status_json(whole.get()), lambda: msgspec.json.encode(recordings.recording()), self.log
+            lambda: status_json(status.get()), lambda: msgspec.json.encode(recordings.recording()), self.log
         )
-        self.plot = PlotFeed(world.get, whole.get, context.wall_clock.offset_ns)
+        self.plot = PlotFeed(world.get, status.get, context.wall_clock.offset_ns)
         self.app = self._app(context, controls, recordings, reporter)
 
     def _app(

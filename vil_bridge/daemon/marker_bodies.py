@@ -1,6 +1,6 @@
 """Subjects known by their labelled markers alone (docs/guides/humans.md).
 
-Whatever source streams the markers, a template makes them humans and bodies on their way to the world.
+A template makes humans and bodies of the markers of any source, on their way to the world.
 """
 
 from __future__ import annotations

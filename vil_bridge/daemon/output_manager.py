@@ -44,7 +44,7 @@ class OutputManager:
     """
 
     def __init__(self, configs: Mapping[str, PluginConfig]) -> None:
-        self._ways = {name: _made(name, config) for name, config in configs.items()}
+        self._outputs = {name: _made(name, config) for name, config in configs.items()}
         self._cameras: list[tuple[Callable[[], CameraInfo], FanOut]] = []
         self._run: tuple[asyncio.TaskGroup, WorldView] | None = None
         self._exchanging = asyncio.Lock()
@@ -53,7 +53,7 @@ class OutputManager:
     @property
     def outputs(self) -> dict[str, tuple[Output, PluginConfig]]:
         """Each with its configuration, by name; any thread."""
-        return {name: (way.output, way.config) for name, way in tuple(self._ways.items())}
+        return {name: (running.output, running.config) for name, running in tuple(self._outputs.items())}
 
     def connect(self, camera: Callable[[], CameraInfo], fan: FanOut) -> None:
         """Give a camera's pictures to those that list it, now and later; later ones get its state of then.
@@ -62,21 +62,21 @@ class OutputManager:
             SinkError: an output cannot take them.
         """
         self._cameras.append((camera, fan))
-        for way in self._ways.values():
-            _connect(way, camera(), fan)
+        for running in self._outputs.values():
+            _connect(running, camera(), fan)
 
     def start(self, group: asyncio.TaskGroup, world: WorldView) -> None:
         """Run all of them, each started again when it fails, until :meth:`stop`."""
         self._run = group, world
-        for name in self._ways:
+        for name in self._outputs:
             self._start(name)
 
     def stop(self) -> None:
         """End what runs; nothing starts any more."""
         self._run = None
-        for way in self._ways.values():
-            if way.task is not None:
-                way.task.cancel()
+        for running in self._outputs.values():
+            if running.task is not None:
+                running.task.cancel()
 
     async def exchange(self, configs: Mapping[str, PluginConfig], coming: Mapping[str, CameraInfo] = _AS_NOW) -> None:
         """Go over to other outputs; those whose configuration stays the same are not touched. Loop thread.
@@ -93,13 +93,13 @@ class OutputManager:
         """
         async with self._exchanging:
             self._check_open()
-            before = {name: way.config for name, way in self._ways.items()}
-            going = asyncio.ensure_future(self._go_over(configs, coming))
+            before = {name: running.config for name, running in self._outputs.items()}
+            change = asyncio.ensure_future(self._change_to(configs, coming))
             try:
-                await asyncio.shield(going)
+                await asyncio.shield(change)
             except BaseException:
-                await asyncio.wait([going])
-                await self._go_back(before)
+                await asyncio.wait([change])
+                await self._restore(before)
                 raise
 
     async def settle(self) -> None:
@@ -111,25 +111,25 @@ class OutputManager:
 
     def close(self) -> None:
         """Release what all of them hold, once :meth:`settle` has returned."""
-        for way in self._ways.values():
-            _close(way)
+        for running in self._outputs.values():
+            _close(running)
 
     def _check_open(self) -> None:
         """Check that outputs may still be made. Raises SinkError: none is made any more."""
         if self._closed:
             raise SinkError(_ENDING)
 
-    async def _go_over(self, configs: Mapping[str, PluginConfig], coming: Mapping[str, CameraInfo]) -> None:
+    async def _change_to(self, configs: Mapping[str, PluginConfig], coming: Mapping[str, CameraInfo]) -> None:
         await self._end_others(configs)
         for name, config in configs.items():
-            if name not in self._ways:
+            if name not in self._outputs:
                 await self._add(name, config, coming)
 
-    async def _go_back(self, configs: Mapping[str, PluginConfig]) -> None:
+    async def _restore(self, configs: Mapping[str, PluginConfig]) -> None:
         """Each by itself: one that cannot be had again takes none with it."""
         await self._end_others(configs)
         for name, config in configs.items():
-            if name in self._ways or self._closed:
+            if name in self._outputs or self._closed:
                 continue
             try:
                 await self._add(name, config, _AS_NOW)
@@ -138,40 +138,40 @@ class OutputManager:
                 await self._end_others({n: c for n, c in configs.items() if n != name})
 
     async def _end_others(self, configs: Mapping[str, PluginConfig]) -> None:
-        for name in [n for n, way in self._ways.items() if configs.get(n) != way.config]:
-            await self._end(self._ways.pop(name))
+        for name in [n for n, running in self._outputs.items() if configs.get(n) != running.config]:
+            await self._end(self._outputs.pop(name))
 
     async def _add(self, name: str, config: PluginConfig, coming: Mapping[str, CameraInfo]) -> None:
         self._check_open()
         # In threads: imports, encoders and a relay in the middle of a picture take their time.
-        self._ways[name] = way = await asyncio.to_thread(_made, name, config)
+        self._outputs[name] = running = await asyncio.to_thread(_made, name, config)
         for camera, fan in self._cameras:
             self._check_open()
             now = camera()
-            await asyncio.to_thread(_connect, way, coming.get(now.model.name, now), fan)
+            await asyncio.to_thread(_connect, running, coming.get(now.model.name, now), fan)
         self._check_open()  # the caller closes what was made during the end
         self._start(name)
 
-    async def _end(self, way: _RunningOutput) -> None:
-        for fan, sink in way.sinks:
+    async def _end(self, running: _RunningOutput) -> None:
+        for fan, sink in running.sinks:
             await asyncio.to_thread(fan.remove, sink)
-        if way.task is not None:
-            way.task.cancel()
+        if running.task is not None:
+            running.task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await way.task
-        for _, sink in way.sinks:
+                await running.task
+        for _, sink in running.sinks:
             await asyncio.to_thread(sink.close)
-        await asyncio.to_thread(_close, way)
+        await asyncio.to_thread(_close, running)
 
     def _start(self, name: str) -> None:
         if self._run is not None:
             group, world = self._run
-            way = self._ways[name]
-            keeping = _keep(way, world)
+            running = self._outputs[name]
+            work = _run_supervised(running, world)
             try:
-                way.task = group.create_task(keeping, name=name)
+                running.task = group.create_task(work, name=name)
             except RuntimeError:  # the group ends, by a failure or from outside: nothing starts any more
-                keeping.close()
+                work.close()
                 self._run = None
 
 
@@ -186,28 +186,28 @@ def _made(name: str, config: PluginConfig) -> _RunningOutput:
     return _RunningOutput(config, output, Bulkhead(f"output {name}"))
 
 
-def _connect(way: _RunningOutput, camera: CameraInfo, fan: FanOut) -> None:
+def _connect(running: _RunningOutput, camera: CameraInfo, fan: FanOut) -> None:
     """Give a camera's pictures to an output. Raises VilBridgeError, OSError: it cannot take them; or it has a bug."""
-    if camera.model.name not in getattr(way.config, "cameras", ()):
+    if camera.model.name not in getattr(running.config, "cameras", ()):
         return
     try:
-        sink = way.bulkhead.owned(way.output.frame_sink, camera)
+        sink = running.bulkhead.owned(running.output.frame_sink, camera)
     except (VilBridgeError, OSError, KeyboardInterrupt):
         raise
     except BaseException as exc:
-        raise _bug(way.output.name, exc) from exc
+        raise _bug(running.output.name, exc) from exc
     if sink is not None:
-        guarded = way.bulkhead.sink(sink)
-        way.sinks.append((fan, guarded))
+        guarded = running.bulkhead.sink(sink)
+        running.sinks.append((fan, guarded))
         fan.add(guarded)
 
 
-def _close(way: _RunningOutput) -> None:
+def _close(running: _RunningOutput) -> None:
     """Release what an output holds; a bug in that is logged and holds up nothing."""
     try:
-        way.output.close()
+        running.output.close()
     except BaseException:
-        logger.exception("output %s has a bug in its end", way.output.name)
+        logger.exception("output %s has a bug in its end", running.output.name)
 
 
 def _bug(name: str, error: BaseException) -> SinkError:
@@ -215,10 +215,10 @@ def _bug(name: str, error: BaseException) -> SinkError:
     return SinkError(f"output {name} has a bug: {describe(error)}. Report it with the traceback in the log")
 
 
-async def _keep(way: _RunningOutput, world: WorldView) -> None:
+async def _run_supervised(running: _RunningOutput, world: WorldView) -> None:
     """Run an output, and again after each failure; a bug of its own ends nothing else."""
 
     async def run(_status: Status) -> None:
-        await way.bulkhead.run(lambda: way.output.run(world))
+        await running.bulkhead.run(lambda: running.output.run(world))
 
-    await supervise(run, way.output.status)
+    await supervise(run, running.output.status)

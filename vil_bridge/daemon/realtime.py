@@ -64,5 +64,9 @@ def freeze_heap() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    wishes = ((_M_MMAP_THRESHOLD, _LARGEST_HEAP_BLOCK_BYTES), (_M_TRIM_THRESHOLD, _FREE_HEAP_BYTES), (_M_ARENA_MAX, 1))
-    return all(mallopt(name, value) for name, value in wishes)
+    settings = (
+        (_M_MMAP_THRESHOLD, _LARGEST_HEAP_BLOCK_BYTES),
+        (_M_TRIM_THRESHOLD, _FREE_HEAP_BYTES),
+        (_M_ARENA_MAX, 1),
+    )
+    return all(mallopt(name, value) for name, value in settings)

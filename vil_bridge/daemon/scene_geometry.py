@@ -21,6 +21,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from vil_bridge.core.ports import RendererClient
+from vil_bridge.core.threads import ContextThread
 from vil_bridge.web.schemas.lighting import LampView
 from vil_bridge.web.schemas.scene import GateView
 
@@ -161,7 +162,7 @@ class SceneGeometryCache:
             logger.warning("pages show no geometry of scene %s for %.0f s: %s", name, _AGAIN_S, exc)
             return
         self._asked.add(name)
-        threading.Thread(target=self._make, args=(name, self._child), name="scene-model", daemon=True).start()
+        ContextThread(target=self._make, args=(name, self._child), name="scene-model", daemon=True).start()
 
     def _make(self, name: str, child: subprocess.Popen[bytes]) -> None:
         model = None

@@ -79,8 +79,8 @@ class SubjectCheck:
     def record(self, event: SourceEvent) -> None:
         """Record the subjects of an event; they are dropped when their source starts over."""
         if isinstance(event, SourceReset):
-            for noted in (self._begun_ns, self._newest_ns, self._bodies, self._skeletons):
-                noted.pop(event.source, None)
+            for recorded in (self._begun_ns, self._newest_ns, self._bodies, self._skeletons):
+                recorded.pop(event.source, None)
         elif isinstance(event, SourceFrame):
             if event.source not in self._begun_ns:
                 self._begun_ns[event.source] = event.t_arrival_ns
@@ -88,7 +88,7 @@ class SubjectCheck:
             self._newest_ns[event.source] = event.t_arrival_ns
             skeletons = tuple(s.model.name for s in event.skeletons)
             for known, names, human in ((self._bodies, event.subjects, False), (self._skeletons, skeletons, True)):
-                _note(known[event.source], names)
+                _add(known[event.source], names)
                 frames = self._frames.get((event.source, human), {})
                 frames.update(dict.fromkeys(frames.keys() & names, event))
 
@@ -163,6 +163,6 @@ def _stream(actor: ActorConfig) -> tuple[str, bool]:
     return actor.source, actor.kind is ActorKind.HUMAN
 
 
-def _note(known: dict[str, None], names: Iterable[str]) -> None:
+def _add(known: dict[str, None], names: Iterable[str]) -> None:
     if len(known) < _MOST_NAMES:
         known.update(dict.fromkeys(names))

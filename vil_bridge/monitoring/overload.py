@@ -21,22 +21,22 @@ class DropWindow:
     """Counts of each camera over the last 3 s, from counts since the start; one thread adds, any thread reads."""
 
     def __init__(self) -> None:
-        self._looks: deque[tuple[int, Mapping[str, Counter[str]]]] = deque()
+        self._counts: deque[tuple[int, Mapping[str, Counter[str]]]] = deque()
 
     def add(self, t_ns: int, counts: Mapping[str, Counter[str]]) -> None:
         """Take the counts since the start, as of ``t_ns`` (bridge clock)."""
-        if self._looks and self._looks[-1][0] == t_ns:  # simulated time stands
-            self._looks.pop()
-        self._looks.append((t_ns, counts))
-        while len(self._looks) > 1 and t_ns - self._looks[1][0] >= WINDOW_NS:
-            self._looks.popleft()
+        if self._counts and self._counts[-1][0] == t_ns:  # simulated time stands
+            self._counts.pop()
+        self._counts.append((t_ns, counts))
+        while len(self._counts) > 1 and t_ns - self._counts[1][0] >= WINDOW_NS:
+            self._counts.popleft()
 
     def recent(self, camera: str) -> tuple[Counter[str], float]:
         """Return a camera's counts within the window, and the window's length in seconds; 0 s without any."""
-        looks = [(t_ns, counts[camera]) for t_ns, counts in tuple(self._looks) if camera in counts]
-        if not looks:
+        counts_at = [(t_ns, counts[camera]) for t_ns, counts in tuple(self._counts) if camera in counts]
+        if not counts_at:
             return Counter(), 0.0
-        (t_first_ns, first), (t_last_ns, last) = looks[0], looks[-1]
+        (t_first_ns, first), (t_last_ns, last) = counts_at[0], counts_at[-1]
         return last - first, (t_last_ns - t_first_ns) / NS_PER_S
 
 

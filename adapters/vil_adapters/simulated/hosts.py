@@ -18,6 +18,7 @@ from vil_adapters.simulated.simulation import Simulation
 from vil_adapters.simulated.stepper import Stepper, WakeupTimer
 from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.errors import SourceUnavailable
+from vil_bridge.core.threads import ContextThread
 
 __all__ = ["BUFFER_BYTES", "MESSAGE_BYTES", "Host", "ProcessHost", "ThreadHost", "ready_flock"]
 
@@ -96,7 +97,7 @@ class ThreadHost:
                 loop.call_soon_threadsafe(self._deliver, batch)
 
         pacer = Stepper(self._flock, start_ns, bridge_clock().mapping, self._take, give, self._alarm)
-        self._thread = threading.Thread(target=self._run, args=(pacer,), name=f"steps {self._name}", daemon=True)
+        self._thread = ContextThread(target=self._run, args=(pacer,), name=f"steps {self._name}", daemon=True)
         self._thread.start()
 
     def send(self, order: Order) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from tests.support.common import ROOT
 from tests.support.federation import RoomMotion
 from vil_bridge.config.load import load
+from vil_bridge.core.bridge_time import BridgeTime
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
@@ -196,12 +197,15 @@ async def test_what_came_from_another_bridge_is_not_published_again(
         )
     )
     config = load(path, env={}, resolve=resolve)
-    publisher = make_publisher(config, World({}, ()))
+    publisher = make_publisher(config, World({}, ()), BridgeTime())
     assert publisher is not None
     answer = publisher.answer(encode_describe())
     assert answer is not None
     assert [a.name for a in decode_description(answer)[1].actors] == published
-    assert make_publisher(load(ROOT / "configs" / "two_rooms.yaml", env={}, resolve=resolve), World({}, ())) is None
+    assert (
+        make_publisher(load(ROOT / "configs" / "two_rooms.yaml", env={}, resolve=resolve), World({}, ()), BridgeTime())
+        is None
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
@@ -79,16 +79,24 @@ class Publisher:
         site: name of this bridge among the others.
         actors: those that are published: own ones, never what came from another bridge.
         world: where their poses are.
+        clock: bridge time, for answers in threads that know of no bridge.
 
     Attributes:
         status: says why nothing is sent while that is so.
     """
 
-    def __init__(self, site: str, actors: Sequence[PublishedActor], world: PublishedWorld) -> None:
+    def __init__(
+        self,
+        site: str,
+        actors: Sequence[PublishedActor],
+        world: PublishedWorld,
+        clock: Callable[[], int] = now_ns,
+    ) -> None:
         self.links: list[PublisherLink] = []
         self.status = Status("publish")
         self._world = world
-        self._responder = Responder(1 + secrets.randbits(63), Description(site, 0, tuple(a.info for a in actors)))
+        description = Description(site, 0, tuple(a.info for a in actors))
+        self._responder = Responder(1 + secrets.randbits(63), description, clock)
         self._groups: dict[str, list[int]] = {}
         for index, actor in enumerate(actors):
             self._groups.setdefault(actor.source, []).append(index)
