@@ -6,24 +6,17 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from vil_adapters.common.server_config import MocapServerConfig
 from vil_bridge.config.address import Host, Ipv4, Ipv4OrAuto, Multicast
 from vil_bridge.config.base import SourceConfigBase, StrictModel
 
 __all__ = ["LegacyOptitrackConfig", "MotiveEmulatorConfig", "OptitrackConfig"]
 
 
-class OptitrackConfig(SourceConfigBase):
+class OptitrackConfig(MocapServerConfig):
     """Receive rigid bodies and skeletons from OptiTrack Motive over NatNet."""
 
-    poses_carry_noise: ClassVar[bool] = True
-
     type: Literal["optitrack"] = "optitrack"
-    server: Host = Field(
-        default="127.0.0.1",
-        min_length=1,
-        max_length=253,
-        description="Address or name of the computer that runs Motive; what other senders send is dropped.",
-    )
     command_port: int = Field(default=1510, ge=1, le=65535, description="UDP command port set in Motive.")
     interface: Ipv4OrAuto = Field(
         default="auto", description="Local IPv4 address to receive on; auto = the one that routes to the server."
@@ -33,9 +26,6 @@ class OptitrackConfig(SourceConfigBase):
     )
     skeleton_coordinates: Literal["auto", "global", "local"] = Field(
         default="auto", description="'Skeleton Coordinates' of Motive's streaming pane; auto = found from the data."
-    )
-    subjects: tuple[str, ...] = Field(
-        default=(), description="Rigid bodies and skeletons that must be there; a missing one is warned of at once."
     )
     subscribe: bool = Field(
         default=False, description="Have only `subjects` sent, to save bandwidth (NatNet 4.0 and newer, unicast)."

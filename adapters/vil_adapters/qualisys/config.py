@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from vil_bridge.config.address import Host, Ipv4
-from vil_bridge.config.base import SourceConfigBase, StrictModel
+from vil_adapters.common.server_config import MocapServerConfig
+from vil_bridge.config.address import Ipv4
+from vil_bridge.config.base import StrictModel
 
 __all__ = ["QtmEmulatorConfig", "QualisysConfig"]
 
 
-class QualisysConfig(SourceConfigBase):
+class QualisysConfig(MocapServerConfig):
     """Receive 6D bodies and skeletons from Qualisys Track Manager (extra `qualisys`)."""
 
-    poses_carry_noise: ClassVar[bool] = True
-
     type: Literal["qualisys"] = "qualisys"
-    server: Host = Field(
-        default="127.0.0.1",
-        min_length=1,
-        max_length=253,
-        description="Address or name of the computer that runs QTM.",
-    )
     port: int = Field(
         default=22223, ge=1, le=65535, description="TCP port for little-endian clients: QTM's base port plus one."
     )
     up_axis: Literal["auto", "y", "z"] = Field(
         default="auto", description="Up axis of QTM's calibrated room; auto = as QTM announces, z where it does not."
-    )
-    subjects: tuple[str, ...] = Field(
-        default=(), description="Bodies and skeletons that must be there; a missing one is warned of once."
     )
 
 

@@ -6,8 +6,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from vil_bridge.config.address import Host, Ipv4, Ipv4OrAuto, Multicast
-from vil_bridge.config.base import SourceConfigBase, StrictModel
+from vil_adapters.common.server_config import MocapServerConfig
+from vil_bridge.config.address import Ipv4, Ipv4OrAuto, Multicast
+from vil_bridge.config.base import StrictModel
 
 __all__ = [
     "TrackerEmulatorConfig",
@@ -18,24 +19,13 @@ __all__ = [
 ]
 
 
-class _ViconBase(SourceConfigBase):
+class _ViconBase(MocapServerConfig):
     """Address of the server, and what is requested of it."""
 
-    poses_carry_noise: ClassVar[bool] = True
-
-    server: Host = Field(
-        default="127.0.0.1",
-        min_length=1,
-        max_length=253,
-        description="Address or name of the computer that runs Tracker, Nexus, Shogun or Blade.",
-    )
     port: int = Field(default=801, ge=1, le=65535, description="TCP port of the DataStream.")
     segments: bool = Field(
         default=False,
         description="Hand on every segment of a subject with several as a body too, named subject/segment.",
-    )
-    subjects: tuple[str, ...] = Field(
-        default=(), description="Subjects that must be there; a missing one is warned of once."
     )
 
 
@@ -73,16 +63,12 @@ class ViconNativeConfig(_ViconBase):
     )
 
 
-class TrackerUdpConfig(SourceConfigBase):
+class TrackerUdpConfig(MocapServerConfig):
     """Listen to Tracker's UDP object stream: rigid objects only, no time stamps."""
 
     type: Literal["tracker-udp"] = "tracker-udp"
-    server: Host = Field(
-        default="127.0.0.1",
-        min_length=1,
-        max_length=253,
-        description="Address or name of the computer that runs Tracker; what other senders send is dropped.",
-    )
+    poses_carry_noise: ClassVar[bool] = False
+
     port: int = Field(default=51001, ge=1, le=65535, description="UDP port set in Tracker.")
     rate_hz: float | None = Field(
         default=None,
@@ -90,9 +76,6 @@ class TrackerUdpConfig(SourceConfigBase):
         le=10_000.0,
         description="Frame rate of the system, which the stream does not contain: gives capture times by frame number; "
         "none = the arrival is used.",
-    )
-    subjects: tuple[str, ...] = Field(
-        default=(), description="Objects that must be there; a missing one is warned of once."
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
+from vil_adapters.common.server_config import MocapServerConfig
 from vil_adapters.emulation.emulator import REAL_LATENCY_MS
-from vil_bridge.config.address import Host, Ipv4
-from vil_bridge.config.base import SourceConfigBase, StrictModel
+from vil_bridge.config.address import Ipv4
+from vil_bridge.config.base import StrictModel
 
 __all__ = ["VrpnConfig", "VrpnEmulatorConfig"]
 
@@ -16,15 +17,10 @@ _Unit = Literal["m", "mm"]
 _UpAxis = Literal["y", "z"]
 
 
-class VrpnConfig(SourceConfigBase):
+class VrpnConfig(MocapServerConfig):
     """Receive trackers from a VRPN server (Motive, Vicon Tracker and many others)."""
 
-    poses_carry_noise: ClassVar[bool] = True
-
     type: Literal["vrpn"] = "vrpn"
-    server: Host = Field(
-        default="127.0.0.1", min_length=1, max_length=253, description="Address or name of the VRPN server."
-    )
     port: int = Field(default=3883, ge=1, le=65535, description="TCP and UDP port of the server.")
     connect_back: bool = Field(
         default=False,

@@ -6,27 +6,19 @@ from typing import Literal
 
 from pydantic import Field
 
-from vil_bridge.config.address import Host, Ipv4
-from vil_bridge.config.base import SourceConfigBase, StrictModel
+from vil_adapters.common.server_config import MocapServerConfig
+from vil_bridge.config.address import Ipv4
+from vil_bridge.config.base import StrictModel
 
 __all__ = ["ExampleConfig", "ExampleEmulatorConfig"]
 
 
-class ExampleConfig(SourceConfigBase):
+class ExampleConfig(MocapServerConfig):
     """Receive rigid bodies as JSON over UDP."""  # TODO: name the system.
 
     # TODO: one key for each thing that the stream does not contain: up axis, unit, ...
     type: Literal["example"] = "example"
-    server: Host = Field(
-        default="127.0.0.1",
-        min_length=1,
-        max_length=253,
-        description="Address or name of the computer that sends; datagrams of other senders are dropped.",
-    )
     port: int = Field(default=50100, ge=1, le=65535, description="UDP port here that the server sends to.")
-    subjects: tuple[str, ...] = Field(
-        default=(), description="Bodies that must be there; a missing one is logged once."
-    )
 
 
 class ExampleEmulatorConfig(StrictModel):

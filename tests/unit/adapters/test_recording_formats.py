@@ -295,7 +295,7 @@ def test_a_broken_motive_csv_is_told_with_its_line(tmp_path: Path, old: str, new
 def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such recording"):
         open_recording(tmp_path / "absent.bvh")
-    with pytest.raises(ConfigError, match="set format to one of euroc, tum, bvh"):
+    with pytest.raises(ConfigError, match="Set format to one of euroc, tum, bvh"):
         open_recording(write(tmp_path, "take.xyz", ""))
     (tmp_path / "bad.bvh").write_bytes(b"HIERARCHY\xff\xfe")
     with pytest.raises(ConfigError, match="not a text file"):
