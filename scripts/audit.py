@@ -56,7 +56,7 @@ def _python() -> list[str] | str:
 
 
 def _npm() -> list[str] | str:
-    """The same for the page."""
+    """Do the same for the page."""
     program = shutil.which("npm")
     if program is None:
         return "npm is not installed"
@@ -69,7 +69,7 @@ def _npm() -> list[str] | str:
 
 
 def _answer(command: Sequence[str], folder: Path) -> dict[str, Any] | str:
-    """A program's JSON, or the end of its complaint."""
+    """Return a program's JSON, or the end of its error message."""
     try:
         done = subprocess.run(  # noqa: S603 - our own words, no shell
             command,

@@ -84,7 +84,7 @@ def _draw_views(path: Path) -> None:
 
 
 def _brisk_instant(motion: DroneMotion, gate: Gate) -> int:
-    """When the gate moves fastest through the picture and yet stays in view for the longest delay."""
+    """Return the instant at which the gate moves fastest and stays in view for the longest delay."""
     best_ns, best_px = 0, 0.0
     for now_ns in range(4_000 * NS_PER_MS, 60_000 * NS_PER_MS, 50 * NS_PER_MS):
         seen = [_outline_px(motion.truth(now_ns - d * NS_PER_MS) @ T_BODY_OPTICAL, gate) for d in (0, *DELAYS_MS)]
@@ -116,7 +116,7 @@ def _render(renderer: EmbeddedRenderer, pose: Transform) -> tuple[ImageArray, Im
 
 
 def _outlined(picture: ImageArray, true: Transform, gate: Gate) -> ImageArray:
-    """The picture with the gate's true outline."""
+    """Return the picture with the gate's true outline."""
     drawn = np.ascontiguousarray(picture)
     corners_px = _outline_px(true, gate)
     if corners_px is not None:

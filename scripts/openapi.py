@@ -23,7 +23,7 @@ http: {port: 0}
 
 
 def description() -> dict[str, Any]:
-    """The interface of an empty bridge, which is that of every bridge; its version is the API's."""
+    """Return the interface of an empty bridge, which every bridge has; its version is the API's."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bridge.yaml"
         path.write_text(_EMPTY)

@@ -20,7 +20,7 @@ _LINK: Final = re.compile(r"\[([^\]]+)\]\((?!\w+:)([^)#\s]+)(#[^)]*)?\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the generated pages."""
+    """Add the generated pages."""
     pages = {
         "configuration_keys": _configuration(),
         "rest_operations": _rest(),
@@ -33,10 +33,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Turns links to what is not part of the site into text."""
+    """Turn links that leave the site into text."""
     folder = Path(page.file.src_uri).parent
 
-    def kept(match: re.Match[str]) -> str:
+    def as_text(match: re.Match[str]) -> str:
         text, target, _ = match.groups()
         path = (ROOT / "docs" / folder / target).resolve()
         inside = path.is_relative_to(ROOT / "docs") and (path.is_file() or (path / "README.md").is_file())
@@ -47,7 +47,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         where = path.relative_to(ROOT) if path.is_relative_to(ROOT) else Path(target)
         return text if text.strip("`") == str(where) else f"{text} (`{where}`)"
 
-    return _LINK.sub(kept, markdown)
+    return _LINK.sub(as_text, markdown)
 
 
 # --- configuration -------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def _configuration() -> Iterator[str]:
     yield from (
         "# Configuration keys",
         "",
-        "Made from the code. How values are found: [configuration](configuration.md).",
+        "This page lists the keys, from the code. [Configuration](configuration.md) describes the order of values.",
         "",
     )
     yield from ("## The file", "", *_table(schema, schema["$defs"]), "")
@@ -98,7 +98,7 @@ def _keys(model: Mapping[str, Any], definitions: Mapping[str, Any], prefix: str 
 
 
 def _model_in(entry: Mapping[str, Any], definitions: Mapping[str, Any]) -> tuple[Mapping[str, Any], str] | None:
-    """The model that a key holds, and what stands before its keys: ``NAME.`` in a table of names."""
+    """Return the model that a key holds, and the prefix of its keys: ``NAME.`` in a table of names."""
     choices = [entry, *entry.get("anyOf", ()), *entry.get("allOf", ())]
     tables = [t for c in choices for t in (*c.get("patternProperties", {}).values(), c.get("additionalProperties"))]
     for found, key in [*((c, "") for c in choices), *((t, "NAME.") for t in tables if isinstance(t, Mapping))]:
@@ -119,8 +119,13 @@ def _written(entry: Mapping[str, Any]) -> str:
 
 def _rest() -> Iterator[str]:
     document = json.loads((ROOT / "docs" / "reference" / "openapi.json").read_text())
-    yield from ("# REST operations", "", "Made from [openapi.json](openapi.json). In words: [REST](rest.md).", "")
-    yield from ("| method | path | what |", "| --- | --- | --- |")
+    yield from (
+        "# REST operations",
+        "",
+        "This page lists the operations of [openapi.json](openapi.json). [REST](rest.md) describes them.",
+        "",
+    )
+    yield from ("| method | path | effect |", "| --- | --- | --- |")
     for path, methods in sorted(document["paths"].items()):
         for method, operation in methods.items():
             yield f"| {method.upper()} | `{path}` | {operation.get('summary', '')}. {_first(operation)} |"
@@ -135,7 +140,7 @@ def _metrics() -> Iterator[str]:
     from vil_bridge.monitoring.snapshot import BridgeSnapshot
 
     registry = metrics_registry(lambda: BridgeSnapshot(0, "", "", 0.0, ready=False))
-    yield from ("# Metrics", "", "What `/metrics` exposes, made from the code.", "")
+    yield from ("# Metrics", "", "This page lists the metrics of `/metrics`, from the code.", "")
     yield from ("| name | kind | labels | meaning |", "| --- | --- | --- | --- |")
     for family in registry.collect():
         name = family.name + ("_total" if family.type == "counter" else "")
@@ -157,8 +162,8 @@ def _commands() -> Iterator[str]:
             raise RuntimeError(f"vil-bridge {' '.join(verb)} --help: {done.output}")
         return "\n".join(line.rstrip() for line in done.output.strip().splitlines())
 
-    yield from ("# Commands", "", "What `--help` of each verb prints. Exit codes: 0 ended well, 1 a bug, 2 bad", "")
-    yield from ("configuration, 3 a check failed, 4 lost a required source.", "")
+    yield from ("# Commands", "", "This page lists the help of each verb.", "")
+    yield from ("Exit codes: 0 success, 1 bug, 2 bad configuration, 3 a check failed, 4 a required source is lost.", "")
     command: Any = get_command(app)
     for verb, found in command.commands.items():
         yield from (f"## {verb}", "", "```text", helped([verb]), "```", "")

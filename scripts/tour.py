@@ -46,7 +46,7 @@ class Step:
 
 
 def step_of(match: re.Match[str]) -> Step:
-    """A block as the page writes it."""
+    """Return a block as the page writes it."""
     notes = {name: text or "" for name, text in _NOTE.findall(match["notes"])}
     return Step(
         match["code"],
@@ -74,7 +74,7 @@ class Tour:
         }
 
     def run(self, step: Step) -> str:
-        """What a step prints.
+        """Return the output of a step.
 
         Raises:
             RuntimeError: it ends otherwise than expected, or does not end.
@@ -124,16 +124,16 @@ class Tour:
         raise RuntimeError(f"still running after {_LIMIT_S:.0f} s:\n{step.code}\n{printed}")
 
     def _tidied(self, printed: str, lines: int) -> str:
-        """Without colours, progress that overwrote itself, and this machine's folders."""
+        """Remove colours, overwritten progress and this machine's folders."""
         text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed).replace(str(self._folder), "~/vil-bridge")
-        kept = [line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").strip("\n").split("\n")]
-        if len(kept) > lines:
-            kept = [*kept[:lines], f"... ({len(kept) - lines} more lines)"]
-        return "\n".join(kept)
+        shown = [line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").strip("\n").split("\n")]
+        if len(shown) > lines:
+            shown = [*shown[:lines], f"... ({len(shown) - lines} more lines)"]
+        return "\n".join(shown)
 
 
 def toured(page: str, folder: Path) -> Iterator[str]:
-    """The page in pieces, with its commands run and their outputs renewed."""
+    """Yield the page in pieces, with its commands run and their outputs renewed."""
     place = 0
     tour = Tour(folder)
     try:
