@@ -20,11 +20,11 @@ _T = TypeVar("_T")
 
 
 class DelayLine(Generic[_T]):
-    """Hands each item to ``deliver`` when its time has come, the earliest first.
+    """Queue that hands each item to ``deliver`` at its time, the earliest first.
 
     One timer serves all of them (a timerfd on Linux, since the loop's timers round up to
     milliseconds). Open it with the loop running; an error of ``deliver`` reaches the loop's handler
-    unless ``deliver`` keeps it.
+    unless ``deliver`` handles it.
 
     Attributes:
         limit: items that may wait; more are refused, so that a stopped reader cannot fill the memory.

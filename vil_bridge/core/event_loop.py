@@ -20,9 +20,9 @@ logger = logging.getLogger(__name__)
 
 
 class LoopErrors:
-    """The exception handler of a loop: a peer's trouble is counted, a bug goes to the supervisor or its bulkhead.
+    """The exception handler of a loop: a peer's failure is counted, a bug goes to the supervisor or its bulkhead.
 
-    asyncio alone would log a failing callback and go on, for ever, with whatever it left undone.
+    asyncio alone would log a failing callback and go on, for ever, its work undone.
 
     Attributes:
         counters: what came, by type of the exception ("other": without one).

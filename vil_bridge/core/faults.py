@@ -136,7 +136,7 @@ class Faults:
 
 @dataclass(slots=True)
 class Delivery:
-    """Decides the fate of each message of one peer.
+    """Delivery of each message of one peer: lost, late, duplicated or broken.
 
     Attributes:
         counters: ``offered``, ``lost``, ``duplicated``, ``reordered``, ``garbage``, ``silenced``, ``held``.
@@ -199,7 +199,7 @@ class Delivery:
 
 @dataclass(slots=True)
 class SubjectFaults:
-    """Occludes, flips and swaps subjects.
+    """Occlusions, flips and swaps of subjects.
 
     Attributes:
         counters: ``occluded``, ``flipped``, ``swapped``: frames in which a subject was.

@@ -211,7 +211,7 @@ def _ordered(segments: Sequence[Segment]) -> list[tuple[Segment, int]]:
 
 
 class MarkerTracker:
-    """Follows a subject from frame to frame.
+    """Tracker of a subject from frame to frame.
 
     Attributes:
         p_m: shape (k, 3), the template's markers in the newest frame, measured or expected.

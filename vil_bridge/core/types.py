@@ -287,7 +287,7 @@ class View:
         due: False keeps the camera in the request's list without asking for its picture now.
         pose_method: how the pose was found (``inertial``, ``constant-twist``, ``measured``...).
         hide: names of actors not drawn in this view: a vehicle must not hide its own camera.
-        layer: draw only what the scene assigns to this layer (``actors`` = everybody who moves); empty = all.
+        layer: draw only what the scene assigns to this layer (``actors`` = all that moves); empty = all.
         reach_m: report the surfaces this near to the camera; 0 = none.
     """
 

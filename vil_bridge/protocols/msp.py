@@ -117,7 +117,7 @@ _DIRECTIONS: Final = {direction.value[0]: direction for direction in MspDirectio
 
 
 class MspParser:
-    """Finds messages in a stream of bytes that may start anywhere and hold anything.
+    """Parser of messages in a stream of bytes that may start anywhere and hold anything.
 
     A frame whose checksum is wrong is given up from its second byte on, so that a good frame inside its
     claimed length is still found. Who asks for short messages only says so, and no false length can then

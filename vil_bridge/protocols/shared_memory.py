@@ -183,7 +183,7 @@ def _checked_size(fd: int) -> int:
     found = os.fstat(fd)
     private = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
     if not private or fcntl.fcntl(fd, fcntl.F_GET_SEALS) & _SEALS != _SEALS:
-        raise ProtocolError("the announced memory belongs to somebody else or can shrink")
+        raise ProtocolError("the announced memory belongs to another user or can shrink")
     if not _file_bytes(_PAGE, 1) <= found.st_size <= MAX_RING_BYTES:
         raise ProtocolError("the announced memory has an unreasonable size", length=found.st_size)
     return found.st_size

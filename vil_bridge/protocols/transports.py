@@ -361,7 +361,7 @@ class TransportReader:
                 break
             if not data:
                 logger.info("%s: %s hung up", self._name, self._transport.place)
-                # A level-triggered loop would call again and again until somebody has noticed.
+                # A level-triggered loop would call again and again until the reader is removed.
                 asyncio.get_running_loop().remove_reader(self._transport.fileno())
                 if not self.ended.done():
                     self.ended.set_result(None)

@@ -70,7 +70,7 @@ class ProcessGroup:
             )
 
     def check(self, revivable: Collection[str] = ()) -> list[str]:
-        """Start again those of ``revivable`` that somebody killed; return their names.
+        """Start those of ``revivable`` again that were killed; return their names.
 
         Raises:
             VilBridgeError: another child has died, or one by itself; with the end of its log.

@@ -131,7 +131,7 @@ def _within(seen_ns: FloatArray, half_ns: FloatArray, estimate_ns: float) -> tup
 
 
 class ClockModel:
-    """Maps one foreign clock to the bridge's.
+    """Mapping of one foreign clock to the bridge's.
 
     Attributes:
         epoch: grows by one whenever the foreign clock jumped and the fit started over.

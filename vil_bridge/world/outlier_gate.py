@@ -67,7 +67,7 @@ def is_unit(norm2: FloatArray) -> BoolArray:
 
 
 class JumpGate:
-    """One body's impossible samples: a swapped label or a flip goes by, a new place stays.
+    """Gate of one body's impossible samples: a swapped label or a flip passes, a new place lasts.
 
     Three samples in a row and 40 ms, each within reach of the one before, prove the new place.
     """

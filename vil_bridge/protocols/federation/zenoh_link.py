@@ -58,7 +58,7 @@ def _config(settings: dict[str, Any]) -> zenoh.Config:
 
 
 def _access(site: str, named: list[str]) -> dict[str, Any]:
-    """Return the access rules: known users (everybody when none is named) read this site."""
+    """Return the access rules: known users (all when none is named) read this site."""
     reads = ["declare_subscriber", "query", "declare_liveliness_subscriber", "liveliness_query"]
     answers = ["put", "reply", "liveliness_token", "declare_queryable"]
     rules = [
@@ -76,7 +76,7 @@ def _access(site: str, named: list[str]) -> dict[str, Any]:
 
 
 class ZenohPublisherLink:
-    """Listens at one zenoh endpoint.
+    """Server of one zenoh endpoint.
 
     Args:
         listen: ``tcp/ADDRESS:PORT``, ``tls/...`` or ``quic/...``.

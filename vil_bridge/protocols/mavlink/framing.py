@@ -70,7 +70,7 @@ _ANY_MAGIC: Final = re.compile(b"[\xfd\xfe]")
 
 
 class MavlinkParser:
-    """Finds messages in a stream of bytes that may start anywhere and hold anything.
+    """Parser of messages in a stream of bytes that may start anywhere and hold anything.
 
     Holds back at most one unfinished frame (281 bytes). A frame whose checksum is wrong is given up
     from its second byte on, so that a good frame inside its claimed length is still found.

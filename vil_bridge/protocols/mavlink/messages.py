@@ -156,7 +156,7 @@ class MavlinkRawImu(NamedTuple):
 
 
 class CommandLong(NamedTuple):
-    """COMMAND_LONG: system and component 0 address everybody, whom PX4 does not count itself among."""
+    """COMMAND_LONG: system and component 0 address all, which PX4 ignores."""
 
     param1: float
     param2: float

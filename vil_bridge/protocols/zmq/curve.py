@@ -109,7 +109,7 @@ def _read(path: Path) -> dict[str, bytes]:
 
 
 class CurveGuard:
-    """Answers a context's questions who may connect (ZAP, RFC 27) with the public keys that may, and their names.
+    """Authenticator of a context (ZAP, RFC 27) by public keys that may connect, with their names.
 
     The name becomes the connection's ``User-Id``. One per context; opened before the guarded socket binds, closed
     after it. Refusals are counted as ``refused_key``; each key is named in the log once.

@@ -19,7 +19,7 @@ _BURST: Final = 64  # messages per turn of the loop, so that a flood does not st
 
 
 class DrainSocket:
-    """Owns ``socket`` and calls ``on_message(frames)`` in the running loop for every message.
+    """Owner of ``socket`` that calls ``on_message(frames)`` in the running loop for every message.
 
     An exception from ``on_message`` goes to the loop's exception handler; the messages behind it
     are still delivered.

@@ -134,7 +134,7 @@ def _probe(socket: zmq.Socket[bytes], probes: int) -> None:
 
 
 class PeerCounter:
-    """Counts who never spoke ZeroMQ (``bad_handshake``), whose connection ended (``disconnected``) and was ended.
+    """Counter of peers that never spoke ZeroMQ (``bad_handshake``) and of ended connections (``disconnected``).
 
     A connection ends when the peer leaves or does not answer for 5 s, and also when it breaks the protocol or sends a
     message beyond the socket's limit. Belongs to the socket's thread, and is closed before the socket.

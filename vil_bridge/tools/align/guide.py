@@ -37,7 +37,7 @@ _MOVING_NS: Final = 3 * NS_PER_S
 _LAB_FLIES: Final = "The emulated lab's drone always flies: start it with `vil-bridge lab --carried` instead"
 
 
-class _Voice:
+class _Prompter:
     """Printer of instructions, each once, and of what is missing while no data come."""
 
     def __init__(
@@ -84,8 +84,8 @@ async def lead_moves(config: BridgeConfig, actor: str, say: Say, timeout_s: floa
     hold = f"hold {actor} level with its nose in the direction that shall be forward, and keep still"
     moving = f"{actor} is moving: it has to be still for a second before the first move. {_LAB_FLIES}"
     async with recording(config, [actor]) as recorder:
-        voice = _Voice(say, recorder, [actor], timeout_s)
-        voice(hold)
+        prompter = _Prompter(say, recorder, [actor], timeout_s)
+        prompter(hold)
         while True:
             track = recorder.poses(actor)
             moves = find_moves(track)
@@ -94,24 +94,24 @@ async def lead_moves(config: BridgeConfig, actor: str, say: Say, timeout_s: floa
             step = STEPS[len(moves)]
             prompt = f"{len(moves) + 1} of {len(STEPS)}: {step.prompt}; then keep still for a second"
             if find_rests(track):
-                voice(prompt)
+                prompter(prompt)
             elif len(track) and track.t_ns[-1] - track.t_ns[0] > _MOVING_NS:
-                voice(moving)
-            await voice.listen(prompt if len(track) else hold)
+                prompter(moving)
+            await prompter.listen(prompt if len(track) else hold)
 
 
 async def record_shaking(
     config: BridgeConfig, actor: str, imu: str, say: Say, seconds: float
 ) -> tuple[PoseTrack, ImuTrack]:
-    """Record poses and inertial samples while somebody turns the body about all its axes.
+    """Record poses and inertial samples while the user turns the body about all its axes.
 
     Raises:
         CalibrationError: no poses, or no inertial samples, came in time.
         ConfigError: a source cannot be had.
     """
     async with recording(config, [actor], imu=True) as recorder:
-        voice = _Voice(say, recorder, [actor], 2.0 * seconds + 10.0, imu)
-        voice(f"turn {actor} briskly to and fro about all of its axes, in sight of the cameras, for {seconds:.0f} s")
+        prompter = _Prompter(say, recorder, [actor], 2.0 * seconds + 10.0, imu)
+        prompter(f"turn {actor} briskly to and fro about all of its axes, in sight of the cameras, for {seconds:.0f} s")
         reported_ns = 0
         while True:
             poses, samples = recorder.poses(actor), recorder.imu(imu)
@@ -120,8 +120,8 @@ async def record_shaking(
                 return poses, samples
             if elapsed_ns - reported_ns > _REPORT_NS:
                 reported_ns = elapsed_ns
-                voice(f"{elapsed_ns / NS_PER_S:.0f} of {seconds:.0f} s: {len(poses)} poses")
-            await voice.listen(f"{seconds:.0f} s of tracked poses of {actor}")
+                prompter(f"{elapsed_ns / NS_PER_S:.0f} of {seconds:.0f} s: {len(poses)} poses")
+            await prompter.listen(f"{seconds:.0f} s of tracked poses of {actor}")
 
 
 # --- rooms -----------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ async def lead_spots(
         ConfigError: a source cannot be had.
     """
     async with recording(config, actors) as recorder:
-        voice = _Voice(say, recorder, actors, timeout_s)
+        prompter = _Prompter(say, recorder, actors, timeout_s)
         while True:
             first, second = (spots(recorder.poses(a), config.actors[a])[:count] for a in actors)
             if len(first) == len(second) == count:
@@ -159,8 +159,8 @@ async def lead_spots(
                 f"{len(first)} and {len(second)} of {count} seen"
             )
             if all(len(recorder.poses(a)) for a in actors):
-                voice(prompt)
-            await voice.listen(prompt)
+                prompter(prompt)
+            await prompter.listen(prompt)
 
 
 async def record_wand(
@@ -173,15 +173,15 @@ async def record_wand(
         ConfigError: a source cannot be had.
     """
     async with recording(config, actors) as recorder:
-        voice = _Voice(say, recorder, actors, 2.0 * seconds + 10.0)
+        prompter = _Prompter(say, recorder, actors, 2.0 * seconds + 10.0)
         prompt = f"carry the wand through the space that both rooms see, for {seconds:.0f} s"
-        voice(prompt)
+        prompter(prompt)
         while True:
             a, b = (recorder.poses(name) for name in actors)
             both_ns = min(int(t.t_ns[-1] - t.t_ns[0]) if len(t) else 0 for t in (a, b))
             if both_ns > seconds * NS_PER_S:
                 return _paired(_bodies(a, config.actors[actors[0]]), _bodies(b, config.actors[actors[1]]))
-            await voice.listen(prompt)
+            await prompter.listen(prompt)
 
 
 def _bodies(track: PoseTrack, actor: ActorConfig) -> PoseTrack:

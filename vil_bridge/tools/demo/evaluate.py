@@ -58,7 +58,7 @@ class Evaluation:
 
 
 class Evaluator:
-    """Renders references at the true pose. Owns a GL context: one thread, close when done."""
+    """Renderer of references at the true pose. It owns a GL context: one thread, close when done."""
 
     def __init__(self, scenario: Scenario, epoch_ns: int) -> None:
         self._scenario = scenario

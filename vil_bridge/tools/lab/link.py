@@ -21,7 +21,7 @@ _LOOK_S: Final = 0.01
 
 
 class LinkEmulator:
-    """Runs a link; use it with ``async with`` or ``run()``.
+    """Emulator of a link; use it with ``async with`` or ``run()``.
 
     Attributes:
         address: where clients are to go, known after the start.

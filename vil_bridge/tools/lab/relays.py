@@ -119,7 +119,7 @@ class _Datagram:
 
 
 class UdpRelay:
-    """Relays datagrams; every client has its own port on the target's side, as behind a router."""
+    """Relay of datagrams; every client has its own port on the target's side, as behind a router."""
 
     def __init__(self, up: LinkDirection, down: LinkDirection) -> None:
         self._up, self._down = up, down
@@ -227,7 +227,7 @@ def _received(sock: socket.socket) -> list[tuple[bytes, Address]]:
 
 
 class TcpRelay:
-    """Relays connections, each with one of its own to the target."""
+    """Relay of connections, each with one of its own to the target."""
 
     def __init__(self, up: LinkDirection, down: LinkDirection) -> None:
         self._up, self._down = up, down

@@ -61,7 +61,7 @@ def chosen_cameras(
 
 
 class Rendering:
-    """Cameras that look along a timeline: the tick asks, the picture comes a fixed time later, is warped and written.
+    """Cameras along a timeline: the tick requests, the picture comes a fixed time later, is warped and written.
 
     Args:
         draw: makes the pictures.

@@ -87,7 +87,7 @@ _STATES_HEAD: Final = "t_ns,actor,state\n"
 
 
 class TrackWriter:
-    """Writes ``trajectories/ACTOR.txt`` (TUM) of every actor and ``states.csv``; use it as a context manager."""
+    """Writer of ``trajectories/ACTOR.txt`` (TUM) of every actor and ``states.csv``; use it as a context manager."""
 
     def __init__(self, folder: Path, world: World) -> None:
         (folder / "trajectories").mkdir()
