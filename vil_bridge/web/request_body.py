@@ -1,17 +1,26 @@
-"""Bodies of requests, read within limits of length and time."""
+"""Bodies of requests, read within limits of length and time, and the refusals that routes share."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from fastapi import HTTPException, Request
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
+from vil_bridge.core.errors import ConfigError, ValueRefused
 from vil_bridge.web.schemas.body import problems_of
+from vil_bridge.web.schemas.status import ErrorOut
 
-__all__ = ["read_body", "takes"]
+__all__ = ["NOT_NOW", "explained_refusals", "read_body", "takes"]
+
+NOT_NOW: Final[dict[int | str, dict[str, Any]]] = {
+    409: {"model": ErrorOut, "description": "Not now; the answer says why."}
+}
+"""Part of the OpenAPI document of an operation that may be refused."""
 
 _MAX_BODY_BYTES: Final = 64 * 1024
 _TIMEOUT_S: Final = 5.0
@@ -53,3 +62,14 @@ async def read_body(request: Request, model: type[_T]) -> _T:
         return model.model_validate_json(bytes(body))
     except ValidationError as exc:
         raise HTTPException(422, problems_of(exc, "body")) from None
+
+
+@contextmanager
+def explained_refusals() -> Iterator[None]:
+    """Answer 422 to a wrong value, and 409 to a change that is refused now, with the reason."""
+    try:
+        yield
+    except (ConfigError, ValueRefused) as exc:
+        raise HTTPException(422, str(exc)) from None
+    except ValueError as exc:
+        raise HTTPException(409, str(exc)) from None

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Final, TypeVar
 from fastapi import APIRouter, HTTPException, Path, Request
 from starlette.concurrency import run_in_threadpool
 
-from vil_bridge.core.errors import ConfigError, ValueRefused
-from vil_bridge.web.request_body import read_body, takes
+from vil_bridge.web.request_body import NOT_NOW, explained_refusals, read_body, takes
 from vil_bridge.web.schemas.controls import (
     Controls,
     FaultsBody,
@@ -26,10 +25,7 @@ __all__ = ["control_router"]
 
 _T = TypeVar("_T")
 _UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {404: {"model": ErrorOut, "description": "The answer names some."}}
-_NOT_NOW: Final[dict[int | str, dict[str, Any]]] = {
-    409: {"model": ErrorOut, "description": "Not now; the answer says why."}
-}
-_REFUSED: Final = {**_UNKNOWN, **_NOT_NOW}
+_REFUSED: Final = {**_UNKNOWN, **NOT_NOW}
 PropName = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64, description="Name of the obstacle.")]
 
 
@@ -104,7 +100,7 @@ def _add_config(router: APIRouter, controls: Controls) -> None:
         """Return the configuration in force, with every default and override."""
         return await run_in_threadpool(controls.effective)
 
-    @router.post("/config/reload", operation_id="reload_config", responses=_NOT_NOW)
+    @router.post("/config/reload", operation_id="reload_config", responses=NOT_NOW)
     async def reload_config() -> ReloadView:
         """Read the configuration again; apply what can change in flight, and list what needs a restart."""
         return await _called(controls.reload, "config", ())
@@ -113,11 +109,8 @@ def _add_config(router: APIRouter, controls: Controls) -> None:
 async def _called(call: Callable[[], _T], section: str, known: Collection[str]) -> _T:
     """Call in a thread, since the loop that does the work may be busy."""
     try:
-        return await run_in_threadpool(call)
+        with explained_refusals():
+            return await run_in_threadpool(call)
     except KeyError as exc:
         names = ", ".join(sorted(known)) or "none"
         raise HTTPException(404, f"nothing named {exc.args[0]!r} in {section}; known: {names}") from None
-    except (ConfigError, ValueRefused) as exc:
-        raise HTTPException(422, str(exc)) from None
-    except ValueError as exc:
-        raise HTTPException(409, str(exc)) from None

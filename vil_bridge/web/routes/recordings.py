@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.monitoring.report.page import REPORT_POLICY
-from vil_bridge.web.request_body import read_body, takes
+from vil_bridge.web.request_body import NOT_NOW, read_body, takes
 from vil_bridge.web.schemas.body import Body
 from vil_bridge.web.schemas.recordings import Recordings, RecordingView, ReplayView, StoredView
 from vil_bridge.web.schemas.status import ErrorOut
@@ -22,9 +22,6 @@ from vil_bridge.web.schemas.status import ErrorOut
 __all__ = ["recording_router"]
 
 _T = TypeVar("_T")
-_REFUSED: Final[dict[int | str, dict[str, Any]]] = {
-    409: {"model": ErrorOut, "description": "Not now; the answer says why."}
-}
 _UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {404: {"model": ErrorOut}}
 _NAME: Final = r"^[a-zA-Z0-9._-]+$"
 Name = Annotated[str, StringConstraints(pattern=_NAME, max_length=120)]
@@ -76,7 +73,7 @@ def _add_recording(router: APIRouter, recordings: Recordings) -> None:
         """Return the state of the recording, or of the last one."""
         return recordings.recording()
 
-    @router.put("/recording", operation_id="start_recording", responses=_REFUSED, openapi_extra=takes(RecordBody))
+    @router.put("/recording", operation_id="start_recording", responses=NOT_NOW, openapi_extra=takes(RecordBody))
     async def start_recording(request: Request) -> RecordingView:
         """Start a recording."""
         body = await read_body(request, RecordBody)
@@ -100,7 +97,7 @@ def _add_stored(router: APIRouter, recordings: Recordings) -> None:
         "/recordings/{name}",
         operation_id="get_recording_file",
         response_class=FileResponse,
-        responses={200: {"content": {"application/octet-stream": {}}}, **_UNKNOWN, **_REFUSED},
+        responses={200: {"content": {"application/octet-stream": {}}}, **_UNKNOWN, **NOT_NOW},
     )
     async def get_recording_file(name: str) -> FileResponse:
         """Return one recording as a file."""
@@ -110,7 +107,7 @@ def _add_stored(router: APIRouter, recordings: Recordings) -> None:
         "/recordings/{name}/report",
         operation_id="get_recording_report",
         response_class=Response,  # the page's own type would become that of refusals in the description
-        responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}}, **_UNKNOWN, **_REFUSED},
+        responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}}, **_UNKNOWN, **NOT_NOW},
     )
     async def get_recording_report(name: str) -> HTMLResponse:
         """Return the report of a recording: latency, gaps, drops, warp and prediction errors."""
@@ -127,7 +124,7 @@ def _add_replay(router: APIRouter, recordings: Recordings) -> None:
     @router.put(
         "/replay",
         operation_id="start_replay",
-        responses={**_UNKNOWN, **_REFUSED},
+        responses={**_UNKNOWN, **NOT_NOW},
         openapi_extra=takes(ReplayBody),
     )
     async def start_replay(request: Request) -> ReplayView:

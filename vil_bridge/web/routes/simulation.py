@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Final, Protocol
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 from pydantic import Field
 
 from vil_bridge.monitoring.snapshot import SimulationView
-from vil_bridge.web.request_body import read_body, takes
+from vil_bridge.web.request_body import NOT_NOW, explained_refusals, read_body, takes
 from vil_bridge.web.schemas.body import Body
-from vil_bridge.web.schemas.status import ErrorOut
 
 __all__ = ["SimulationControl", "simulation_router"]
 
 _NS_PER_S: Final = 1_000_000_000
-_REFUSED: Final[dict[int | str, dict[str, Any]]] = {
-    409: {"model": ErrorOut, "description": "Not now; the answer says why."}
-}
 
 
 class SimulationControl(Protocol):
@@ -60,24 +56,20 @@ def simulation_router(clock: SimulationControl) -> APIRouter:
         """Return the state of simulated time."""
         return clock.state()
 
-    @router.patch("", operation_id="patch_simulation", responses=_REFUSED, openapi_extra=takes(PaceBody))
+    @router.patch("", operation_id="patch_simulation", responses=NOT_NOW, openapi_extra=takes(PaceBody))
     async def patch_simulation(request: Request) -> SimulationView:
         """Pause, resume, or change the speed."""
         body = await read_body(request, PaceBody)
-        try:
+        with explained_refusals():
             clock.set_pace(paused=body.paused, speed=body.speed)
-        except ValueError as exc:
-            raise HTTPException(409, str(exc)) from None
         return clock.state()
 
-    @router.post("/step", operation_id="step_simulation", responses=_REFUSED, openapi_extra=takes(StepBody))
+    @router.post("/step", operation_id="step_simulation", responses=NOT_NOW, openapi_extra=takes(StepBody))
     async def step_simulation(request: Request) -> SimulationView:
         """Advance a paused world by a duration; it is paused again afterwards."""
         body = await read_body(request, StepBody)
-        try:
+        with explained_refusals():
             clock.step(round(body.seconds * _NS_PER_S))
-        except ValueError as exc:
-            raise HTTPException(409, str(exc)) from None
         return clock.state()
 
     return router

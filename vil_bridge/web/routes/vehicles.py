@@ -6,9 +6,8 @@ from typing import Any, Final
 
 from fastapi import APIRouter, HTTPException, Request
 
-from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleCommandBus, VehicleState
-from vil_bridge.web.request_body import read_body, takes
+from vil_bridge.web.request_body import NOT_NOW, explained_refusals, read_body, takes
 from vil_bridge.web.schemas.status import ErrorOut
 from vil_bridge.web.schemas.vehicles import CommandBody
 
@@ -17,10 +16,7 @@ __all__ = ["vehicles_router"]
 _UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {
     404: {"model": ErrorOut, "description": "No such vehicle; the answer names some."}
 }
-_REFUSED: Final[dict[int | str, dict[str, Any]]] = {
-    **_UNKNOWN,
-    409: {"model": ErrorOut, "description": "Not now; the answer says why."},
-}
+_REFUSED: Final = {**_UNKNOWN, **NOT_NOW}
 
 
 def vehicles_router(commands: VehicleCommandBus) -> APIRouter:
@@ -45,13 +41,10 @@ def vehicles_router(commands: VehicleCommandBus) -> APIRouter:
         body = await read_body(request, CommandBody)
         state = _state(commands, name)
         try:
-            commands.command(VehicleCommand(name, body.action, body.mode, body.values, body.t_ns))
+            with explained_refusals():
+                commands.command(VehicleCommand(name, body.action, body.mode, body.values, body.t_ns))
         except KeyError:
             raise _unknown(commands, name) from None
-        except ValueRefused as exc:
-            raise HTTPException(422, str(exc)) from None
-        except ValueError as exc:
-            raise HTTPException(409, str(exc)) from None
         return state
 
     return router
