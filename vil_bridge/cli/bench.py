@@ -45,7 +45,7 @@ def bench(
     """Measure on this machine, as ratios to a reference in the same run."""
     from vil_bridge.core.errors import ConfigError, RendererError
     from vil_bridge.tools.bench import report
-    from vil_bridge.tools.bench.graphics_info import gl_machine
+    from vil_bridge.tools.bench.render.yardstick import gl_machine
 
     benches = _benches(data or (_DATA if _DATA.is_dir() else None), quick=quick)
     if name not in benches:
