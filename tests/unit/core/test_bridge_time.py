@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from threading import Thread
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from tests.support.events import until
 from vil_bridge.core.bridge_time import REAL_TIME, BridgeTime, TimeMapping, bridge_clock, machine_ns, now_ns
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker
 from vil_bridge.core.delay_line import DelayLine
+from vil_bridge.core.threads import ContextThread
 
 DAY_NS = 86_400 * NS_PER_S
 
@@ -146,3 +148,28 @@ async def test_deliveries_wait_while_time_stands() -> None:
         assert not got
         bridge_clock().run(0.5)
         await until(lambda: got == [1])
+
+
+async def test_the_clock_in_force_is_that_of_the_context() -> None:
+    """Tasks, threads of the pool and context threads inherit it; plain threads have the clock of the machine."""
+    clock = BridgeTime()
+    clock.stand_at(7)
+    seen: dict[str, int] = {}
+
+    def look(name: str) -> None:
+        seen[name] = now_ns()
+
+    async def task() -> None:
+        look("task")
+
+    with clock.in_force():
+        await asyncio.create_task(task())
+        await asyncio.to_thread(look, "pool")
+        threads = [ContextThread(target=look, args=("context",)), Thread(target=look, args=("plain",))]
+        for thread in threads:
+            thread.start()
+            thread.join()
+        assert bridge_clock() is clock
+    assert bridge_clock() is not clock
+    assert {name for name, t_ns in seen.items() if t_ns == 7} == {"task", "pool", "context"}
+    assert abs(seen["plain"] - machine_ns()) < NS_PER_S
