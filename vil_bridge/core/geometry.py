@@ -228,6 +228,12 @@ class Transform:
         """Return the rotation matrix R_a_b, shape (3, 3)."""
         return q_to_matrix(self.q_xyzw)
 
+    def matrix(self) -> _Array:
+        """Return the transform as a matrix, shape (4, 4)."""
+        m = np.eye(4)
+        m[:3, :3], m[:3, 3] = self.rotation(), self.p_m
+        return m
+
 
 # --- frame conversions; each takes positions (..., 3) and quaternions (..., 4), or vectors (..., 3) ---
 

@@ -226,9 +226,7 @@ _HERE: Final = Transform.identity()
 
 def _T_BS(T_imu_sensor: Transform) -> dict[str, object]:  # noqa: N802 - the format's name
     """Return the key that turns sensor coordinates into body coordinates."""
-    matrix = np.eye(4)
-    matrix[:3, :3], matrix[:3, 3] = T_imu_sensor.rotation(), T_imu_sensor.p_m
-    return {"T_BS": {"cols": 4, "rows": 4, "data": matrix.ravel().tolist()}}
+    return {"T_BS": {"cols": 4, "rows": 4, "data": T_imu_sensor.matrix().ravel().tolist()}}
 
 
 def _camera_sheet(camera: EurocCamera) -> dict[str, object]:

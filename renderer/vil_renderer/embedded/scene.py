@@ -65,6 +65,12 @@ class Sun:
     to_sun: FloatArray
     light: FloatArray
 
+    @classmethod
+    def towards(cls, direction: npt.ArrayLike, light: npt.ArrayLike) -> Sun:
+        """Return a sun in a direction of any length, (3,)."""
+        to_sun = np.array(direction)
+        return cls(to_sun / np.linalg.norm(to_sun), np.array(light))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lamp:

@@ -67,10 +67,7 @@ def pose_from_unity(position: Vec3, rotation: Quat) -> Transform:
 
 def matrix_to_unity(T_body_camera: Transform) -> list[float]:
     """Return the matrix ``T_BC`` or ``T_BS``, row by row."""
-    m = np.eye(4)
-    m[:3, :3] = T_body_camera.rotation()
-    m[:3, 3] = T_body_camera.p_m
-    values: list[float] = m[np.ix_(_SWAP_ROWS, _SWAP_ROWS)].ravel().tolist()
+    values: list[float] = T_body_camera.matrix()[np.ix_(_SWAP_ROWS, _SWAP_ROWS)].ravel().tolist()
     return values
 
 

@@ -37,10 +37,7 @@ def clip_from_camera(camera: CameraModel) -> FloatArray:
 def clip_from_world(camera: CameraModel, T_world_camera: Transform) -> FloatArray:
     """Return the matrix from world to clip space, shape (4, 4)."""
     T_camera_world = T_world_camera.inverse()
-    m = np.eye(4)
-    m[:3, :3] = T_camera_world.rotation()
-    m[:3, 3] = T_camera_world.p_m
-    return clip_from_camera(camera) @ m
+    return clip_from_camera(camera) @ T_camera_world.matrix()
 
 
 def world_from_ndc_ray(camera: CameraModel, T_world_camera: Transform) -> FloatArray:

@@ -154,14 +154,14 @@ class Builder:
             if gate.frame is None:
                 continue
             asset, corners = gate_frame(gate, gate.frame)
-            matrix = _matrix(gate.transform())
+            matrix = gate.transform().matrix()
             number = self._instance(("gates", index))
             objects.append(SceneObject(gate.name, asset, matrix, self._classes["gate"], number))
             beacons += [replace(corner, p_m=gate.transform().apply(corner.p_m)) for corner in corners]
         return objects, beacons
 
     def _splats(self, config: SplatConfig) -> tuple[tuple[SceneObject, ...], SplatSet]:
-        matrix = _matrix(config.transform()) @ np.diag([config.scale, config.scale, config.scale, 1.0])
+        matrix = config.transform().matrix() @ np.diag([config.scale, config.scale, config.scale, 1.0])
         # The loader of the proxy turns it in the same way.
         splats = SplatSet((self.folder / config.file).resolve(), matrix @ Y_UP if config.up == "y" else matrix)
         proxy = config.proxy
@@ -208,12 +208,6 @@ class Builder:
         scene, unknown = perturbed(scene, moves)
         self.notes += [*unread, *unknown]
         return scene
-
-
-def _matrix(pose: Transform) -> FloatArray:
-    matrix = np.eye(4)
-    matrix[:3, :3], matrix[:3, 3] = pose.rotation(), pose.p_m
-    return matrix
 
 
 def _prefab(config: PrefabConfig, asset: Asset, semantic: int) -> Prefab:

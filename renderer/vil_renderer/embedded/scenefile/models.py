@@ -133,10 +133,8 @@ class ModelConfig(PoseConfig, ShapeConfig):
 
     def matrix(self) -> FloatArray:
         """Return the matrix from the model's axes to the outer ones, shape (4, 4): turned, scaled, moved."""
-        pose = self.start()
-        matrix = np.eye(4)
-        matrix[:3, :3] = pose.rotation() * np.broadcast_to(self.scale, 3)
-        matrix[:3, 3] = pose.p_m
+        matrix = self.start().matrix()
+        matrix[:3, :3] *= np.broadcast_to(self.scale, 3)
         return matrix
 
 

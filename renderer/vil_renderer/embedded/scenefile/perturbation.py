@@ -100,8 +100,7 @@ def _about(pivot_m: FloatArray, move: Displacement) -> Transform:
 
 
 def _moved(scene: Scene, name: str, T_new_old: Transform) -> Scene:
-    matrix = np.eye(4)
-    matrix[:3, :3], matrix[:3, 3] = T_new_old.rotation(), T_new_old.p_m
+    matrix = T_new_old.matrix()
 
     def beacon(one: Beacon) -> Beacon:
         own = not one.carrier and one.name.rpartition("_")[0] == name

@@ -52,12 +52,11 @@ def build_course() -> Scene:
     _boards(builder)
     _obstacles(rng, builder)
     _start(builder)
-    to_sun = np.array([-0.35, 0.42, 0.84])
     return builder.scene(
         Environment(
             sky=np.array([0.48, 0.49, 0.52]),
             ground=np.array([0.36, 0.34, 0.31]),
-            sun=Sun(to_sun / np.linalg.norm(to_sun), np.array([0.30, 0.29, 0.26])),
+            sun=Sun.towards((-0.35, 0.42, 0.84), (0.30, 0.29, 0.26)),
             exposure=1.3,
         )
     )

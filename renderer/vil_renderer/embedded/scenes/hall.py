@@ -72,12 +72,11 @@ def build_hall() -> Scene:
     _posters(rng, builder)
     for x, y, z, yaw, side in _GATES:
         add_gate(builder, (x, y, z), yaw, opening_m=(side, side), bar_m=(0.2, 0.2))
-    to_sun = np.array([-0.46, 0.38, 0.80])
     return builder.scene(
         Environment(
             sky=np.array([0.42, 0.44, 0.48]),
             ground=np.array([0.32, 0.30, 0.27]),
-            sun=Sun(to_sun / np.linalg.norm(to_sun), np.array([0.42, 0.39, 0.33])),
+            sun=Sun.towards((-0.46, 0.38, 0.80), (0.42, 0.39, 0.33)),
             exposure=1.35,
         )
     )

@@ -60,12 +60,11 @@ def build_yard() -> Scene:
     _fences(builder)
     _plants(rng, builder)
     _posts(builder)
-    to_sun = np.array([-0.42, -0.52, 0.74])
     return builder.scene(
         Environment(
             sky=np.array([0.30, 0.36, 0.46]),
             ground=np.array([0.15, 0.15, 0.13]),
-            sun=Sun(to_sun / np.linalg.norm(to_sun), np.array([0.62, 0.57, 0.48])),
+            sun=Sun.towards((-0.42, -0.52, 0.74), (0.62, 0.57, 0.48)),
         )
     )
 

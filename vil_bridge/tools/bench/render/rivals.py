@@ -34,13 +34,7 @@ def compare(make: Callable[[Scene], Draw]) -> None:
     scene = yardstick_scene()
     minimal, draw = MinimalLoop(scene, CAMERA), make(scene)
 
-    def matrix(n: int) -> FloatArray:
-        T = camera_pose(n)
-        m = np.eye(4)
-        m[:3, :3], m[:3, 3] = T.rotation(), T.p_m
-        return m
-
-    cases = {"minimal": lambda n: minimal.render(camera_pose(n)), "rival": lambda n: draw(matrix(n))}
+    cases = {"minimal": lambda n: minimal.render(camera_pose(n)), "rival": lambda n: draw(camera_pose(n).matrix())}
     costs = interleaved(cases, int(sys.argv[1]))
     ours, theirs = costs["minimal"], costs["rival"]
     ratios = [
