@@ -26,7 +26,7 @@ class Wire:
     """A server whose clock is ahead by ``SERVER_NS``; what is sent at one time arrives at once."""
 
     def __init__(self, *, repeats_mean_lost: bool = True) -> None:
-        self.roster = TrackerTable("lab", VrpnFrame("m", "z"), repeats_mean_lost=repeats_mean_lost)
+        self.table = TrackerTable("lab", VrpnFrame("m", "z"), repeats_mean_lost=repeats_mean_lost)
         self.verdicts: list[PoseVerdict] = []
 
     def send(
@@ -34,14 +34,14 @@ class Wire:
     ) -> list[SourceFrame]:
         for name in names:
             self.put(t_ms, name, x=x, q=q)
-        return self.roster.frames()
+        return self.table.frames()
 
     def put(
         self, t_ms: float, name: str, *, x: float | None = None, q: tuple[float, ...] = UPRIGHT, step_ms: float = 0.0
     ) -> None:
         pose = TrackerPose(0, (t_ms if x is None else x, 0.5, 0.25), (q[0], q[1], q[2], q[3]))
         stamp_ns = SERVER_NS + round((t_ms + step_ms) * MS)
-        self.verdicts.append(self.roster.judge(name, pose, stamp_ns, round(t_ms * MS)))
+        self.verdicts.append(self.table.judge(name, pose, stamp_ns, round(t_ms * MS)))
 
     def flags(self, frames: list[SourceFrame]) -> list[dict[str, bool]]:
         return [dict(zip(f.subjects, f.tracked.tolist(), strict=True)) for f in frames]
@@ -67,12 +67,12 @@ def test_newest_wins_and_the_overtaken_are_counted(wire: Wire) -> None:
     for t_ms in (10, 20, 30):
         wire.put(t_ms, "a")
     wire.put(30, "b")
-    (frame,) = wire.roster.frames()
+    (frame,) = wire.table.frames()
     assert frame.t_foreign_ns == SERVER_NS + 30 * MS
-    assert wire.roster.superseded == 2
+    assert wire.table.superseded == 2
     for t_ms, name in ((40, "a"), (40, "b"), (50, "a")):
         wire.put(t_ms, name)
-    older, newer = wire.roster.frames()
+    older, newer = wire.table.frames()
     assert (older.subjects, newer.subjects) == (("a", "b"), ("a",)), "the pose of b is not lost to the newer one of a"
 
 
@@ -94,18 +94,18 @@ def test_a_body_is_lost_after_three_periods_of_the_others(wire: Wire) -> None:
 def test_a_lone_body_that_falls_silent_is_lost_without_a_message(wire: Wire) -> None:
     for t_ms in range(0, 400, 40):
         wire.send(t_ms, "a")
-    assert wire.roster.silent(360 * MS + 119 * MS) is None
-    frame = wire.roster.silent(360 * MS + 121 * MS)
+    assert wire.table.silent(360 * MS + 119 * MS) is None
+    frame = wire.table.silent(360 * MS + 121 * MS)
     assert frame is not None
     assert (frame.t_foreign_ns, frame.subjects, frame.tracked.tolist()) == (None, ("a",), [False])
     assert frame.p_m.tolist() == [[360, 0.5, 0.25]]
-    assert wire.roster.silent(900 * MS) is None, "told once"
+    assert wire.table.silent(900 * MS) is None, "told once"
 
 
 def test_a_pose_repeated_more_than_five_times_is_an_old_one(wire: Wire) -> None:
     flags = [wire.send(10 * k, "a", x=1.0)[0].tracked.tolist() for k in range(8)]
     assert flags == [[True]] * 6 + [[False]] * 2
-    assert wire.roster.repeated == 2
+    assert wire.table.repeated == 2
     assert wire.send(90, "a", x=1.0 + 1e-12)[0].tracked.all()
 
 
@@ -122,15 +122,15 @@ def test_bodies_that_rest_without_noise_are_judged_by_the_world_where_repeats_do
         assert frame.tracked.all()
         world.ingest(frame)
     assert world.state_of("drone") is state
-    assert simulator.roster.repeated == 0
+    assert simulator.table.repeated == 0
 
 
 @pytest.mark.parametrize("q", [UPRIGHT, (0.0, 0.0, 0.0, 0.0)])
 def test_a_zero_pose_is_a_lost_body_shown_where_it_was(wire: Wire, q: tuple[float, ...]) -> None:
     wire.send(10, "a")
     pose = TrackerPose(0, (0.0, 0.0, 0.0), (q[0], q[1], q[2], q[3]))
-    assert wire.roster.judge("a", pose, SERVER_NS + 20 * MS, 20 * MS) is PoseVerdict.ACCEPTED
-    (frame,) = wire.roster.frames()
+    assert wire.table.judge("a", pose, SERVER_NS + 20 * MS, 20 * MS) is PoseVerdict.ACCEPTED
+    (frame,) = wire.table.frames()
     assert frame.tracked.tolist() == [False]
     assert frame.p_m.tolist() == [[10, 0.5, 0.25]]
 
@@ -162,7 +162,7 @@ def test_one_impossible_stamp_is_dropped_and_two_are_another_clock(wire: Wire) -
     for expected in (PoseVerdict.IMPLAUSIBLE_STAMP, PoseVerdict.CLOCK_JUMPED):
         wire.put(40 if expected is PoseVerdict.IMPLAUSIBLE_STAMP else 50, "a", step_ms=3_600_000)
         assert wire.verdicts[-1] is expected
-    wire.roster.restart(clock=True)
+    wire.table.restart(clock=True)
     wire.put(50, "a", step_ms=3_600_000)
     assert wire.verdicts[-1] is PoseVerdict.ACCEPTED
 
@@ -177,7 +177,7 @@ def test_a_burst_after_a_jam_is_no_other_clock(wire: Wire) -> None:
     wire.send(10, "a")
     for t_ms in (20, 30, 40):
         pose = TrackerPose(0, (float(t_ms), 0.0, 0.0), UPRIGHT)
-        wire.verdicts.append(wire.roster.judge("a", pose, SERVER_NS + t_ms * MS, 3_000 * MS))
+        wire.verdicts.append(wire.table.judge("a", pose, SERVER_NS + t_ms * MS, 3_000 * MS))
     assert wire.verdicts[-2:] == [PoseVerdict.ACCEPTED, PoseVerdict.ACCEPTED]
 
 
