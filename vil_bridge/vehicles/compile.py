@@ -77,7 +77,7 @@ def _drop_stale() -> None:
 
     Code goes with its index: numba writes a new index first, and a reader of that index must not find old code.
     """
-    sources = (*_FOLDER.glob("**/*kernel*.py"), Path(__file__))
+    sources = (*_FOLDER.glob("**/*kernel*.py"), *_FOLDER.glob("**/philox.py"), Path(__file__))
     newest = max(path.stat().st_mtime_ns for path in sources)
     for stale in _FOLDER.glob("**/__pycache__/*.nb[ic]"):
         with contextlib.suppress(OSError):

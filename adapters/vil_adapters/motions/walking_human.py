@@ -79,10 +79,7 @@ class WalkMotion:
         """The skeleton's global bone poses; always tracked."""
         p_m, R = self._pose(t_ns / NS_PER_S)
         skeleton = SkeletonFrame(
-            model=self._model,
-            p_m=p_m,
-            q_xyzw=q_from_matrix(R),
-            tracked=np.ones(len(p_m), dtype=np.bool_),
+            model=self._model, p_m=p_m, q_xyzw=q_from_matrix(R), tracked=np.ones(len(p_m), dtype=np.bool_)
         )
         return MotionFrame((), np.empty((0, 3)), np.empty((0, 4)), np.empty(0, dtype=np.bool_), (skeleton,))
 

@@ -45,10 +45,7 @@ class MocapModel:
         # Frames are due after whole steps, not on the sensor's own grid: it takes all of them, each as noisy as wished.
         quieter = math.sqrt(wish.rate_hz / _ALL_HZ)
         every = dataclasses.replace(
-            wish,
-            rate_hz=_ALL_HZ,
-            position_m=quieter * wish.position_m,
-            attitude_rad=quieter * wish.attitude_rad,
+            wish, rate_hz=_ALL_HZ, position_m=quieter * wish.position_m, attitude_rad=quieter * wish.attitude_rad
         )
         self._mocap: Final = Mocap(vehicles, every, seed=seed)
 

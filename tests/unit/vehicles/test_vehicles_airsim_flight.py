@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from tests.support.airsim_paths import circle_m, hausdorff_m, square_m
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim.airframes import FRAMES, Compat
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
-from vil_bridge.vehicles.airsim.reference_paths import circle_m, hausdorff_m, square_m
 from vil_bridge.vehicles.airsim.simple_flight import SimpleFlight, mix
 from vil_bridge.vehicles.fleet import Fleet
 

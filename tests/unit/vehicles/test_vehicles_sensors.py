@@ -15,7 +15,7 @@ from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.random.noise import NoiseStream
 from vil_bridge.vehicles.sensors.barometer import Barometer
-from vil_bridge.vehicles.sensors.components import FirstOrderFilter, GaussMarkov, LatencyLine, RateLimiter
+from vil_bridge.vehicles.sensors.components import GaussMarkov, LatencyLine, RateLimiter
 from vil_bridge.vehicles.sensors.gps import Gps, GpsParameters
 from vil_bridge.vehicles.sensors.imu import ImuSensor, InertialNoise, Vibration
 from vil_bridge.vehicles.sensors.magnetometer import Magnetometer, MagnetometerParameters
@@ -75,14 +75,6 @@ def test_a_latency_line_gives_one_item_at_each_update_in_order() -> None:
     line.push(0, "c")
     line.clear()
     assert line.release(100) is None
-
-
-def test_a_first_order_filter_is_exact_at_any_step() -> None:
-    coarse, fine = FirstOrderFilter(0.3, np.zeros(2)), FirstOrderFilter(0.3, np.zeros(2))
-    for _ in range(100):
-        fine.advance(0.01, [1.0, -2.0])
-    np.testing.assert_allclose(coarse.advance(1.0, [1.0, -2.0]), fine.x, rtol=1e-13)
-    np.testing.assert_allclose(coarse.x, (1.0 - np.exp(-1.0 / 0.3)) * np.array([1.0, -2.0]), rtol=1e-13)
 
 
 def _stationary_deviation(drift: GaussMarkov, dt_s: float) -> float:

@@ -12,6 +12,7 @@ from vil_bridge.vehicles.airsim.airframes import MIN_DRAG_SPEED_MPS
 from vil_bridge.vehicles.airsim.kernel_control import cascade
 from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
+from vil_bridge.vehicles.kernel_tiles import gather, scatter
 
 __all__ = ["advance"]
 
@@ -162,68 +163,33 @@ def _move(t: Any, p: Any, h: Any) -> Any:
             t[at.Q + row + i] = t[at.Q1 + row + i] if free else t[at.Q + row + i]
 
 
-@compiled(inline=True)
-def _between(p: Any) -> Any:
-    """Columns of a state between rigid body and accelerations: controls, servo angles, with compat outputs."""
-    rotors = int(p[at.COUNT])
-    return rotors + int(p[at.SERVOS]) + (rotors if p[at.COMPAT] != 0.0 else 0)
-
-
-@compiled()
-def _gather(t: Any, x: Any, u: Any, around: Any, p: Any, first: Any, varying: Any) -> Any:
-    controls, commanded, angles = varying
-    servos = int(p[at.SERVOS])
-    many = _between(p)
-    asked = u.shape[1] - servos
-    for lane in range(LANES):
-        row = min(first + lane, x.shape[0] - 1)
-        for column in range(at.RIGID):
-            t[column * LANES + lane] = x[row, column]
-        for column in range(many):
-            t[controls + column * LANES + lane] = x[row, at.RIGID + column]
-        for column in range(at.RIGID, at.STATE):
-            t[column * LANES + lane] = x[row, column + many]
-        for column in range(asked):
-            target = commanded if p[at.MODE] == 0.0 else at.COMMAND
-            t[target + column * LANES + lane] = u[row, column]
-        for column in range(servos):
-            t[angles + column * LANES + lane] = u[row, asked + column]
-        for column in range(12):
-            t[at.AROUND + column * LANES + lane] = around[row, column]
-
-
-@compiled()
-def _scatter(t: Any, x: Any, p: Any, first: Any, controls: Any) -> Any:
-    many = _between(p)
-    for lane in range(min(LANES, x.shape[0] - first)):
-        for column in range(at.RIGID):
-            x[first + lane, column] = t[column * LANES + lane]
-        for column in range(many):
-            x[first + lane, at.RIGID + column] = t[controls + column * LANES + lane]
-        for column in range(at.RIGID, at.STATE):
-            x[first + lane, column + many] = t[column * LANES + lane]
-
-
 @compiled()
 def advance(x: Any, u: Any, around: Any, p: Any, h: Any, steps: Any) -> Any:
     """Advance states x in place by equal steps of h seconds; p are parameters as :mod:`kernel_layout` places them."""
     rotors, servos = int(p[at.COUNT]), int(p[at.SERVOS])
+    asked = u.shape[1] - servos
+    as_airsim = p[at.COMPAT] != 0.0
+    # Columns of a state between rigid body and accelerations: controls, servo angles, with compat outputs.
+    between = rotors + servos + (rotors if as_airsim else 0)
     controls = at.VARYING
     tilts = controls + rotors * LANES
     outputs = tilts + servos * LANES
-    commanded = controls + _between(p) * LANES
+    commanded = controls + between * LANES
     angles = commanded + rotors * LANES
     wanted = angles + servos * LANES
     trig = wanted + rotors * LANES
-    varying = (controls, commanded, angles)
     # Rotors without a servo read the first one's row, times 0.
     t = np.zeros(trig + 2 * max(servos, 1) * LANES)
-    as_airsim = p[at.COMPAT] != 0.0
     keep = np.empty(rotors)
     for rotor in range(rotors):
         keep[rotor] = math.exp(-h / p[at.TILTS + at.TILT_SIZE * servos + at.ROTOR_SIZE * rotor + 25])
     for first in range(0, x.shape[0], LANES):
-        _gather(t, x, u, around, p, first, varying)
+        gather(t, 0, x, 0, at.RIGID, first)
+        gather(t, controls, x, at.RIGID, between, first)
+        gather(t, at.RIGID * LANES, x, at.RIGID + between, at.STATE - at.RIGID, first)
+        gather(t, commanded if p[at.MODE] == 0.0 else at.COMMAND, u, 0, asked, first)
+        gather(t, angles, u, asked, servos, first)
+        gather(t, at.AROUND, around, 0, 12, first)
         for _ in range(steps):
             cascade(t, p, h, commanded, wanted)
             if not as_airsim:
@@ -240,4 +206,6 @@ def advance(x: Any, u: Any, around: Any, p: Any, h: Any, steps: Any) -> Any:
                 _wrench(t, p, controls, tilts, trig)
             _accelerate(t, p, at.Q if as_airsim else at.Q1, at.V1, at.W1, at.A1, at.ALPHA1)
             _move(t, p, h)
-        _scatter(t, x, p, first, controls)
+        scatter(t, 0, x, 0, at.RIGID, first)
+        scatter(t, controls, x, at.RIGID, between, first)
+        scatter(t, at.RIGID * LANES, x, at.RIGID + between, at.STATE - at.RIGID, first)

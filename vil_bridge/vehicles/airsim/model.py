@@ -219,13 +219,7 @@ class AirsimMultirotor(Model):
         return fields | {"grounded": np.where(stays, s["grounded"], 0.0)}
 
     def _accelerations(
-        self,
-        q: FloatArray,
-        v: FloatArray,
-        w: FloatArray,
-        controls: FloatArray,
-        tilts: FloatArray,
-        around: FloatArray,
+        self, q: FloatArray, v: FloatArray, w: FloatArray, controls: FloatArray, tilts: FloatArray, around: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Acceleration (n, 3), ENU, and angular acceleration (n, 3), FLU.
 

@@ -139,11 +139,7 @@ def _flat(p: Any, r: Any) -> Any:
     y = _unit(_slopes(seen_y, x))
     z = _slopes(x, y)
     w = (_dot(z[0], y[1]), _dot(x[0], z[1]), _dot(y[0], x[1]))
-    alpha = (
-        _dot(z[0], y[2]) - w[1] * w[2],
-        _dot(x[0], z[2]) - w[0] * w[2],
-        _dot(y[0], x[2]) - w[0] * w[1],
-    )
+    alpha = (_dot(z[0], y[2]) - w[1] * w[2], _dot(x[0], z[2]) - w[0] * w[2], _dot(y[0], x[2]) - w[0] * w[1])
     return (x[0], y[0], z[0]), w, alpha, _dot(z[0], _sum(f0, p[5], velocity[0]))
 
 

@@ -138,7 +138,5 @@ def _(model: AirsimMultirotor) -> Pilot:
         model.gravity_mps2,
     )
     return Pilot(
-        airframe,
-        {"rotors": lambda d: airframe.within_limits(d.thrust_n, d.torque_body_nm)},
-        {"rotors": _STIFF},
+        airframe, {"rotors": lambda d: airframe.within_limits(d.thrust_n, d.torque_body_nm)}, {"rotors": _STIFF}
     )

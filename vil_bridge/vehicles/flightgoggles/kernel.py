@@ -14,6 +14,7 @@ import numpy as np
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
+from vil_bridge.vehicles.kernel_tiles import gather, scatter
 
 __all__ = ["MOST_ROTORS", "ROTOR_PARAMETERS", "SCALARS", "advance"]
 
@@ -266,24 +267,6 @@ def _integrate(t: FloatArray, p: FloatArray, rotors: int, scheme: int, dt_s: flo
 
 
 @compiled()
-def _gather(t: FloatArray, row: int, table: FloatArray, column: int, count: int, first: int) -> None:
-    """Columns of a table's vehicles into rows of lanes; the last vehicle fills the lanes behind it."""
-    last = table.shape[0] - 1
-    for lane in range(LANES):
-        vehicle = min(first + lane, last)
-        for k in range(count):
-            t[row + k * L + lane] = table[vehicle, column + k]
-
-
-@compiled()
-def _scatter(t: FloatArray, row: int, table: FloatArray, column: int, count: int, first: int) -> None:
-    """Rows of lanes back into a table's columns."""
-    for lane in range(min(LANES, table.shape[0] - first)):
-        for k in range(count):
-            table[first + lane, column + k] = t[row + k * L + lane]
-
-
-@compiled()
 def advance(
     x: FloatArray,
     u: FloatArray,
@@ -311,15 +294,15 @@ def advance(
     rows = 13 + rotors
     t = np.empty(_TILE)
     for first in range(0, x.shape[0], LANES):
-        _gather(t, _STATE, x, 0, rows, first)
-        _gather(t, _AIR, around, 0, 12, first)
+        gather(t, _STATE, x, 0, rows, first)
+        gather(t, _AIR, around, 0, 12, first)
         for lane in range(LANES):
             t[_AIR + 9 * L + lane] /= SEA_LEVEL_DENSITY_KGPM3
         if mode == _SPEEDS:
-            _gather(t, _ASKED, u, 0, rotors, first)
+            gather(t, _ASKED, u, 0, rotors, first)
         else:
-            _gather(t, _MEMORY, x, rows + rotors, 12, first)
-            _gather(t, _GOAL if mode == _WAYPOINT else _COMMAND, u, 0, 4, first)
+            gather(t, _MEMORY, x, rows + rotors, 12, first)
+            gather(t, _GOAL if mode == _WAYPOINT else _COMMAND, u, 0, 4, first)
         for _ in range(steps):
             if mode == _WAYPOINT:
                 _steer(t, p)
@@ -329,7 +312,7 @@ def advance(
             _integrate(t, p, rotors, scheme, dt_s)
             if mode != _SPEEDS:
                 _copy(t, 3, _MEMORY, _STATE + 10 * L)
-        _scatter(t, _STATE, x, 0, rows, first)
+        scatter(t, _STATE, x, 0, rows, first)
         if mode != _SPEEDS:
-            _scatter(t, _ASKED, x, rows, rotors, first)
-            _scatter(t, _MEMORY, x, rows + rotors, 12, first)
+            scatter(t, _ASKED, x, rows, rotors, first)
+            scatter(t, _MEMORY, x, rows + rotors, 12, first)

@@ -15,6 +15,7 @@ import numpy as np
 
 from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
+from vil_bridge.vehicles.kernel_tiles import gather, scatter
 
 __all__ = ["AROUND", "COLUMNS", "PARAMETERS", "TARGET", "TILE", "rotor_targets", "step", "substep"]
 
@@ -341,17 +342,12 @@ def step(x: Any, u: Any, around: Any, p: Any, rates: Any, h: Any, fades: Any, co
     u are commands (n, 4): thrusts, or with ``rates`` collective thrust over mass and body rates. around is (n, 12),
     p of ``FlightmareQuadrotor.packed``, fades of ``motor_fades``.
     """
-    n = x.shape[0]
     t = np.empty(TILE)
-    for first in range(0, n, LANES):
-        for lane in range(LANES):
-            row = min(first + lane, n - 1)
-            for column in range(COLUMNS):
-                t[column * LANES + lane] = x[row, column]
-            for column in range(4):
-                t[_COMMAND + column * LANES + lane] = t[TARGET + column * LANES + lane] = u[row, column]
-            for column in range(12):
-                t[AROUND + column * LANES + lane] = around[row, column]
+    for first in range(0, x.shape[0], LANES):
+        gather(t, 0, x, 0, COLUMNS, first)
+        gather(t, _COMMAND, u, 0, 4, first)
+        gather(t, TARGET, u, 0, 4, first)
+        gather(t, AROUND, around, 0, 12, first)
         if not rates:
             rotor_targets(t, p)
         for _ in range(count):
@@ -359,6 +355,4 @@ def step(x: Any, u: Any, around: Any, p: Any, rates: Any, h: Any, fades: Any, co
                 _rate_thrusts(t, p)
                 rotor_targets(t, p)
             substep(t, p, h, fades[0], fades[1], fades[2])
-        for lane in range(min(LANES, n - first)):
-            for column in range(COLUMNS):
-                x[first + lane, column] = t[column * LANES + lane]
+        scatter(t, 0, x, 0, COLUMNS, first)

@@ -14,7 +14,7 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.earth import Compat
 
-__all__ = ["FirstOrderFilter", "GaussMarkov", "LatencyLine", "RateLimiter"]
+__all__ = ["GaussMarkov", "LatencyLine", "RateLimiter"]
 
 _T = TypeVar("_T")
 
@@ -91,26 +91,6 @@ class LatencyLine(Generic[_T]):
     def clear(self) -> None:
         """Forget what waits."""
         self._waiting.clear()
-
-
-class FirstOrderFilter:
-    """x <- a x + (1 - a) u with a = exp(-dt / tau): the exact answer to an input held over the step.
-
-    Attributes:
-        x: the output, any shape.
-    """
-
-    def __init__(self, tau_s: float, x: npt.ArrayLike) -> None:
-        if not tau_s > 0.0:
-            raise ValueError(f"tau_s must be positive, got {tau_s}")
-        self._tau_s = tau_s
-        self.x: FloatArray = np.array(x, dtype=np.float64)
-
-    def advance(self, dt_s: float, u: npt.ArrayLike) -> FloatArray:
-        """The output dt_s later."""
-        a = math.exp(-dt_s / self._tau_s)
-        self.x = np.asarray(a * self.x + (1.0 - a) * np.asarray(u))
-        return self.x
 
 
 class GaussMarkov:
