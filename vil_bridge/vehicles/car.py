@@ -15,14 +15,14 @@ import numpy as np
 
 from vil_bridge.core.geometry import q_exp, q_mul, q_normalize
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import DISTURBANCES
+from vil_bridge.vehicles.disturbances import ENVIRONMENT
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout
 from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.random.noise import NoiseStream
 
 __all__ = ["BicycleParameters", "CreepNoise", "DubinsCar", "KinematicBicycle"]
 
-_FORCE: Final = DISTURBANCES["force_world_n"]
+_FORCE: Final = ENVIRONMENT["force_world_n"]
 _CREEP_NSPM: Final = 1000.0
 _STREAM: Final = 2100
 
@@ -184,7 +184,7 @@ class KinematicBicycle(Model):
 
 
 class CreepNoise:
-    """White noise of a car's velocity along and across it, as FlightGoggles' car has it: an influence.
+    """White noise of a car's velocity along and across it, as FlightGoggles' car has it: a disturbance.
 
     Args:
         creep_nspm: that of the cars. seed, stream: of the numbers.

@@ -15,10 +15,10 @@ from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.layout import StateLayout
 from vil_bridge.vehicles.model import TrueState
 
-__all__ = ["Collider", "WorldContact", "collide", "felt"]
+__all__ = ["Collider", "WorldContact", "collide", "with_contacts"]
 
 UPRIGHT_TOLERANCE: Final = 0.25
-SPIN_KEPT: Final = 0.9
+SPIN_FACTOR: Final = 0.9
 
 _NORTH_AHEAD: Final = np.array([1.0, -1.0, 1.0])
 
@@ -92,7 +92,7 @@ def collide(
     return out
 
 
-def felt(truth: TrueState, change: FloatArray, dt_s: float) -> TrueState:
+def with_contacts(truth: TrueState, change: FloatArray, dt_s: float) -> TrueState:
     """The truth after a step in which contacts changed velocities as well: what carries a resting vehicle is felt.
 
     Args:
@@ -157,7 +157,7 @@ def _bounce_as_airsim(
     along = np.divide(sliding, speed, out=np.zeros_like(sliding), where=speed > 0.0)
     drag = np.where(lands, 1.0, body.friction) * speed / _mobility(body, arm, along)
     v_after = v + contact.normal_world * push / body.mass_kg - q_rotate(q, along) * drag
-    w_after = SPIN_KEPT * (w + cross(arm, normal) * push - cross(arm, along) * drag / body.mass_kg)
+    w_after = SPIN_FACTOR * (w + cross(arm, normal) * push - cross(arm, along) * drag / body.mass_kg)
     after = {
         "v_world_mps": v_after,
         "w_body_radps": w_after,

@@ -7,11 +7,11 @@ from typing import Final, Protocol
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.layout import Field, StateLayout
 
-__all__ = ["DISTURBANCES", "SEA_LEVEL_DENSITY_KGPM3", "Disturbance", "calm"]
+__all__ = ["ENVIRONMENT", "SEA_LEVEL_DENSITY_KGPM3", "Disturbance", "calm"]
 
 SEA_LEVEL_DENSITY_KGPM3: Final = 1.225
 
-DISTURBANCES: Final = StateLayout(
+ENVIRONMENT: Final = StateLayout(
     Field("wind_world_mps", 3, "m/s", "velocity of the air, ENU"),
     Field("force_world_n", 3, "N", "further force at the centre of gravity, ENU: process noise, downwash, contact"),
     Field("torque_body_nm", 3, "N m", "further torque, body FLU"),
@@ -24,7 +24,7 @@ DISTURBANCES: Final = StateLayout(
 
 def calm(n: int, gravity_mps2: float) -> FloatArray:
     """Still air at sea level, shape (n, 12)."""
-    return DISTURBANCES.pack(
+    return ENVIRONMENT.pack(
         {"density_kgpm3": SEA_LEVEL_DENSITY_KGPM3, "gravity_mps2": gravity_mps2, "thrust_factor": 1.0}, n
     )
 
@@ -33,7 +33,7 @@ class Disturbance(Protocol):
     """Wind, gusts, process noise, ground effect, downwash: changes what surrounds the vehicles."""
 
     def apply(self, step: int, dt_s: float, x: FloatArray, around: FloatArray) -> None:
-        """Add to ``around`` (n, 12), which is calm air or what other influences left.
+        """Add to ``around`` (n, 12), which is calm air or what other disturbances left.
 
         Args:
             step: number of the step about to be made, from 0.

@@ -15,7 +15,7 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_normalize
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import has_numba
-from vil_bridge.vehicles.disturbances import DISTURBANCES, Disturbance
+from vil_bridge.vehicles.disturbances import ENVIRONMENT, Disturbance
 from vil_bridge.vehicles.model import Model, NativeStep, TrueState
 
 __all__ = ["Engine", "Fleet"]
@@ -36,7 +36,7 @@ class Fleet:
 
     Args:
         delay_s: from a command's time to its effect.
-        influences: wind, noise, ground effect..., applied in this order before every step.
+        disturbances: wind, noise, ground effect..., applied in this order before every step.
         engine: ``native`` = compiled, ``numpy`` = the reference, ``auto`` = compiled where there is a kernel.
 
     Attributes:
@@ -55,7 +55,7 @@ class Fleet:
         *,
         dt_s: Fraction | None = None,
         delay_s: float = 0.0,
-        influences: Sequence[Disturbance] = (),
+        disturbances: Sequence[Disturbance] = (),
         engine: Engine = "auto",
     ) -> None:
         if n < 1:
@@ -72,7 +72,7 @@ class Fleet:
         self.around = model.calm(n)
         self.steps = 0
         self._calm = self.around.copy()
-        self._influences = tuple(influences)
+        self._disturbances = tuple(disturbances)
         self._delay_ns = round(delay_s * NS_PER_S)
         self._waiting: list[tuple[int, int, _Which, FloatArray]] = []
         self._order = 0
@@ -114,7 +114,7 @@ class Fleet:
         now_ns = self.t_ns
         due_ns = (now_ns if t_ns is None else t_ns) + self._delay_ns
         if due_ns <= now_ns:
-            self._take_commands()
+            self._apply_due_commands()
             self.u[index] = rows
             return
         if len(self._waiting) >= _MOST_WAITING:
@@ -154,12 +154,12 @@ class Fleet:
         end = self.steps + index_of(steps)
         self.x = self._checked("x", self.x, self.model.state.size)
         self.u = self._checked("u", self.u, self.model.command.size)
-        self.around = self._checked("around", self.around, DISTURBANCES.size)
+        self.around = self._checked("around", self.around, ENVIRONMENT.size)
         while self.steps < end:
-            self._take_commands()
-            many = 1 if self._influences or self._waiting else end - self.steps
-            if self._influences:
-                self._look_around()
+            self._apply_due_commands()
+            many = 1 if self._disturbances or self._waiting else end - self.steps
+            if self._disturbances:
+                self._update_environment()
             if self._native is not None:
                 self._native(self.x, self.u, self.around, float(self.dt_s), many)
             else:
@@ -185,15 +185,15 @@ class Fleet:
             raise ValueError(f"{name} of {self.n} vehicles has shape ({self.n}, {columns}), not {rows.shape}")
         return np.ascontiguousarray(rows, dtype=np.float64)
 
-    def _take_commands(self) -> None:
+    def _apply_due_commands(self) -> None:
         while self._waiting and self._waiting[0][0] <= self.t_ns:
             _, _, index, rows = heapq.heappop(self._waiting)
             self.u[index] = rows
 
-    def _look_around(self) -> None:
+    def _update_environment(self) -> None:
         self.around[:] = self._calm
-        for influence in self._influences:
-            influence.apply(self.steps, float(self.dt_s), self.x, self.around)
+        for disturbance in self._disturbances:
+            disturbance.apply(self.steps, float(self.dt_s), self.x, self.around)
 
 
 def _native_of(model: Model, engine: Engine) -> NativeStep | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from vil_bridge.core.geometry import q_conj, q_normalize, q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import DISTURBANCES, calm
+from vil_bridge.vehicles.disturbances import ENVIRONMENT, calm
 from vil_bridge.vehicles.layout import StateLayout
 
 __all__ = ["Integrator", "Model", "NativeStep", "TrueState"]
@@ -119,7 +119,7 @@ class Model(ABC):
         state = self.state
         q = x[:, state["q_world_body"]]
         a_world = rates[:, state["v_world_mps"]]
-        gravity = around[:, DISTURBANCES["gravity_mps2"]] * _UP
+        gravity = around[:, ENVIRONMENT["gravity_mps2"]] * _UP
         return TrueState(
             t_ns,
             x[:, state["p_world_m"]].copy(),

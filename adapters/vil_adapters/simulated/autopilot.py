@@ -28,7 +28,7 @@ from vil_bridge.vehicles.trajectories import (
 if TYPE_CHECKING:
     from vil_adapters.simulated.vehicle_config import Vehicle
 
-__all__ = ["Autopilot", "Steer", "navigator_of", "trajectory_of", "yaw_of"]
+__all__ = ["Autopilot", "Steer", "autopilot_of", "trajectory_of", "yaw_of"]
 
 Steer = Callable[[Reference, FloatArray], FloatArray]
 """References and states (k, dx) of some vehicles to their commands (k, du)."""
@@ -45,13 +45,13 @@ class Autopilot:
         steers: which vehicles it flies, (n,).
     """
 
-    def __init__(self, mode: str, steer: Steer, crafts: Sequence[Vehicle], period_s: float) -> None:
-        n = len(crafts)
+    def __init__(self, mode: str, steer: Steer, vehicles: Sequence[Vehicle], period_s: float) -> None:
+        n = len(vehicles)
         self.mode: Final = mode
         self.steers = np.zeros(n, dtype=np.bool_)
         self._steer = steer
         self._period_s = period_s
-        self._table = Table([trajectory_of(craft.config, craft.p_m) for craft in crafts])
+        self._table = Table([trajectory_of(vehicle.config, vehicle.p_m) for vehicle in vehicles])
         self._on_path = np.zeros(n, dtype=np.bool_)
         self._p = np.zeros((n, 3))
         self._v = np.zeros((n, 3))
@@ -125,11 +125,11 @@ def yaw_of(q_xyzw: FloatArray) -> float:
     return math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
 
 
-def navigator_of(hangar: ModelFactory, crafts: Sequence[Vehicle], period_s: float) -> Autopilot | None:
+def autopilot_of(factory: ModelFactory, vehicles: Sequence[Vehicle], period_s: float) -> Autopilot | None:
     """The autopilot of a group, None where it cannot fly the model."""
-    if not hangar.steered_mode:
+    if not factory.steered_mode:
         return None
-    return Autopilot(hangar.steered_mode, steer_of(hangar.make(hangar.steered_mode)), crafts, period_s)
+    return Autopilot(factory.steered_mode, steer_of(factory.make(factory.steered_mode)), vehicles, period_s)
 
 
 def steer_of(model: Model) -> Steer:

@@ -9,7 +9,7 @@ from typing import Final
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.ipc import ArmCommand, ContactReport, FlyCommand, Order, Reset, StatusUpdate, VehicleBatch
 from vil_adapters.simulated.model_factory import ModelFactory
-from vil_adapters.simulated.simulation import crafts_of
+from vil_adapters.simulated.simulation import vehicles_of
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
@@ -35,14 +35,14 @@ class CommandHandler:
     """
 
     def __init__(self, source: str, config: SimulatedConfig, send: Callable[[Order], bool]) -> None:
-        hangars = {name: _hangar(name, config) for name in config.vehicles}
-        crafts = crafts_of(config)
-        by_config = {id(config.vehicles[name]): hangar for name, hangar in hangars.items()}
-        self.subjects: Final = tuple(craft.name for craft in crafts)
+        factories = {name: _factory_of(name, config) for name in config.vehicles}
+        vehicles = vehicles_of(config)
+        by_config = {id(config.vehicles[name]): factory for name, factory in factories.items()}
+        self.subjects: Final = tuple(vehicle.name for vehicle in vehicles)
         self._source = source
         self._send = send
-        self._hangars = [by_config[id(craft.config)] for craft in crafts]
-        self._models = [craft.config.model for craft in crafts]
+        self._factories = [by_config[id(vehicle.config)] for vehicle in vehicles]
+        self._models = [vehicle.config.model for vehicle in vehicles]
         self._number = {name: i for i, name in enumerate(self.subjects)}
         self._lock = threading.Lock()
         self._start_ns = 0
@@ -57,7 +57,7 @@ class CommandHandler:
             self._start_ns = start_ns
             self._states = None
 
-    def take(self, batch: VehicleBatch, states: FloatArray) -> None:
+    def update(self, batch: VehicleBatch, states: FloatArray) -> None:
         """Keep the newest states."""
         with self._lock:
             self._steps, self._t_ns, self._states = batch.steps, batch.t_ns, states
@@ -92,7 +92,7 @@ class CommandHandler:
         number = self._number[subject]
         with self._lock:
             steps, t_ns, states, notes = self._steps, self._start_ns + self._t_ns, self._states, self._notes
-        modes, model = self._hangars[number].modes, self._models[number]
+        modes, model = self._factories[number].modes, self._models[number]
         if states is None or not notes:
             still = (0.0, 0.0, 0.0)
             q = (0.0, 0.0, 0.0, 1.0)
@@ -138,7 +138,7 @@ class CommandHandler:
     # --- within ---------------------------------------------------------------------------------
 
     def _fly(self, number: int, command: VehicleCommand) -> FlyCommand:
-        modes = self._hangars[number].modes
+        modes = self._factories[number].modes
         mode = command.mode or self._mode(number)
         if mode not in modes:
             raise ValueRefused(f"{command.subject} has no mode {mode!r}; known: {', '.join(modes)}")
@@ -153,7 +153,7 @@ class CommandHandler:
             return self._notes[number].mode if self._notes else ""
 
 
-def _hangar(name: str, config: SimulatedConfig) -> ModelFactory:
+def _factory_of(name: str, config: SimulatedConfig) -> ModelFactory:
     try:
         return ModelFactory(config.vehicles[name])
     except ValueError as exc:

@@ -24,7 +24,7 @@ _APART_S: Final = 0.1
 """Contacts closer in time than this are one collision."""
 _RESTING_MPS: Final = 0.1
 """Slower than this nothing bounces."""
-_SPIN_KEPT: Final = 0.9
+_SPIN_FACTOR: Final = 0.9
 """Share of the body rates that a step on the floor leaves, as AirSim has it."""
 
 _UP: Final = np.array((0.0, 0.0, 1.0))
@@ -61,22 +61,22 @@ class ContactModel:
         """Whether :meth:`respond` has anything to do."""
         return self._config.floor_m is not None or bool(self._around)
 
-    def forget(self, row: int, step: int) -> None:
+    def reset(self, row: int, step: int) -> None:
         """The vehicle was put elsewhere: what pictures from before told is void."""
         self._around.pop(row, None)
         self._reset_at[row] = step
 
-    def felt(self, row: int, told: ContactReport, step_of_picture: int, dt_s: Fraction) -> bool:
+    def on_contact(self, row: int, report: ContactReport, step_of_picture: int, dt_s: Fraction) -> bool:
         """Take what a renderer tells; True = the vehicle is to be put back to its start, disarmed."""
         if self._config.response == "none" or step_of_picture <= self._reset_at[row]:
             return False
-        if self._bounces and told.told:
+        if self._bounces and report.has_surfaces:
             self._around.pop(row, None)
-            if told.points_m:
+            if report.points_m:
                 until = step_of_picture + round(_VALID_S / dt_s)
-                self._around[row] = _Around(np.array(told.points_m), np.array(told.normals), until)
+                self._around[row] = _Around(np.array(report.points_m), np.array(report.normals), until)
             return False
-        return told.hit
+        return report.hit
 
     def respond(self, x: FloatArray, state: StateLayout, active: BoolArray, step: int, dt_s: float) -> int:
         """Keep vehicles out of what is solid; changes x (n, dx). Returns how many collisions began."""
@@ -102,7 +102,7 @@ class ContactModel:
         up = np.broadcast_to(_UP, p.shape)
         self._count(rows, step, dt_s)
         x[rows] = collide(x[rows], state, self._slow, WorldContact(p, up, floor_m - p[:, 2]), ground_lock=True)
-        x[rows, state["w_body_radps"]] *= _SPIN_KEPT
+        x[rows, state["w_body_radps"]] *= _SPIN_FACTOR
 
     def _among(self, row: int, around: _Around, x: FloatArray, state: StateLayout, step: int, dt_s: float) -> None:
         """One vehicle and the surfaces near it."""
@@ -131,8 +131,8 @@ def _collider(model: Model, config: ContactConfig) -> Collider:
     """Mass and surface of a model's vehicles; a solid ball of 1 kg where it does not tell."""
     parameters = getattr(model, "parameters", getattr(model, "airframe", None))
     mass_kg = float(getattr(parameters, "mass_kg", 1.0))
-    told = getattr(model, "inertia_kgm2", getattr(parameters, "inertia_kgm2", None))
+    known = getattr(model, "inertia_kgm2", getattr(parameters, "inertia_kgm2", None))
     ball = np.full(3, 0.4 * mass_kg * config.radius_m**2)
-    inertia = ball if told is None else np.asarray(told, dtype=np.float64)
+    inertia = ball if known is None else np.asarray(known, dtype=np.float64)
     principal = np.diag(inertia) if inertia.ndim == 2 else inertia
     return Collider(mass_kg, principal, config.restitution, config.friction)

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import Final
 
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.ipc import ClockUpdate, Order, Start, Stop, VehicleBatch, decode_report, encode
@@ -20,7 +20,7 @@ from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.threads import ContextThread
 
-__all__ = ["BUFFER_BYTES", "MESSAGE_BYTES", "Host", "ProcessHost", "ThreadHost", "ready_flock"]
+__all__ = ["BUFFER_BYTES", "MESSAGE_BYTES", "Host", "ProcessHost", "ThreadHost", "ready_simulation"]
 
 MESSAGE_BYTES: Final = 1 << 20
 BUFFER_BYTES: Final = 4 << 20
@@ -34,88 +34,60 @@ _COMPILING: Final = threading.Lock()
 OnBatch = Callable[[VehicleBatch], None]
 
 
-class Host(Protocol):
-    """Makes the steps of a source; used in the loop's thread, but for :meth:`send`."""
-
-    async def load(self) -> None:
-        """Make everything ready: models, compiled kernels.
-
-        Raises:
-            SourceUnavailable: that failed.
-        """
-        ...
-
-    def start(self, start_ns: int) -> None:
-        """Begin: step 0 is at this bridge time."""
-        ...
-
-    def send(self, order: Order) -> bool:
-        """Pass an order; any thread. False = it was dropped, since too many wait."""
-        ...
-
-    def check(self) -> None:
-        """Raises what ended the steps before their time."""
-        ...
-
-    def close(self) -> None:
-        """End at once; may be called twice."""
-        ...
-
-
-def ready_flock(config: SimulatedConfig) -> Simulation:
-    """A flock at its start whose code is compiled: a first one makes some steps and is thrown away."""
+def ready_simulation(config: SimulatedConfig) -> Simulation:
+    """A simulation at its start whose code is compiled: a first one makes some steps and is thrown away."""
     with _COMPILING:
         Simulation(config).advance(2 * config.step_hz // config.control_hz)
         return Simulation(config)
 
 
 class ThreadHost:
-    """Steps in a thread."""
+    """Thread of the bridge that makes a source's steps; used in the loop's thread, except for :meth:`send`."""
 
     def __init__(self, name: str, config: SimulatedConfig, on_batch: OnBatch) -> None:
         self._name = name
         self._config = config
         self._on_batch = on_batch
         self._orders: deque[Order] = deque(maxlen=_MOST_ORDERS)
-        self._flock: Simulation | None = None
-        self._alarm = WakeupTimer()
+        self._simulation: Simulation | None = None
+        self._timer = WakeupTimer()
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._closed = False
 
     async def load(self) -> None:
-        """Compile."""
-        self._flock = await asyncio.to_thread(ready_flock, self._config)
+        """Load the models and compile their kernels."""
+        self._simulation = await asyncio.to_thread(ready_simulation, self._config)
 
     def start(self, start_ns: int) -> None:
-        """Begin."""
-        assert self._flock is not None
+        """Begin: step 0 is at this bridge time."""
+        assert self._simulation is not None
         loop = asyncio.get_running_loop()
 
         def give(batch: VehicleBatch) -> None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(self._deliver, batch)
 
-        pacer = Stepper(self._flock, start_ns, bridge_clock().mapping, self._take, give, self._alarm)
-        self._thread = ContextThread(target=self._run, args=(pacer,), name=f"steps {self._name}", daemon=True)
+        stepper = Stepper(self._simulation, start_ns, bridge_clock().mapping, self._take, give, self._timer)
+        self._thread = ContextThread(target=self._run, args=(stepper,), name=f"steps {self._name}", daemon=True)
         self._thread.start()
 
     def send(self, order: Order) -> bool:
-        """Pass an order."""
+        """Pass an order; any thread. False = it was dropped, since too many wait."""
         if len(self._orders) >= _MOST_ORDERS - 1:
             return False
         self._orders.append(order)
         if isinstance(order, ClockUpdate | Stop):
-            self._alarm.ring()
+            self._timer.wake()
         return True
 
     def check(self) -> None:
-        """Raises the steps' bug."""
+        """Raise what ended the thread early."""
         if self._failure is not None:
             raise self._failure
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread at once; may be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -124,8 +96,8 @@ class ThreadHost:
         if self._thread is not None:
             self._thread.join(_JOIN_S)
             if self._thread.is_alive():
-                return  # in a long step: it still needs the alarm
-        self._alarm.close()
+                return  # in a long step: it still needs the timer
+        self._timer.close()
 
     def _deliver(self, batch: VehicleBatch) -> None:
         if not self._closed:
@@ -135,15 +107,18 @@ class ThreadHost:
         while self._orders:
             yield self._orders.popleft()
 
-    def _run(self, pacer: Stepper) -> None:
+    def _run(self, stepper: Stepper) -> None:
         try:
-            pacer.run()
+            stepper.run()
         except BaseException as exc:
             self._failure = exc
 
 
 class ProcessHost:
-    """Steps in a child process, joined by a pair of sockets; the child ends when ours is closed."""
+    """Child process that makes a source's steps, joined by a pair of sockets; it ends when ours is closed.
+
+    Used in the loop's thread, except for :meth:`send`.
+    """
 
     def __init__(self, name: str, config: SimulatedConfig, on_batch: OnBatch) -> None:
         self._name = name
@@ -159,7 +134,11 @@ class ProcessHost:
         self._failure: BaseException | None = None
 
     async def load(self) -> None:
-        """Start the child and wait until it has compiled everything."""
+        """Start the child and wait until it has compiled everything.
+
+        Raises:
+            SourceUnavailable: the child ended, or is not ready in time.
+        """
         self._child = self._spawn()
         self._theirs.close()
         self._ours.send(self._config.model_dump_json().encode())
@@ -171,11 +150,11 @@ class ProcessHost:
             raise SourceUnavailable(f"the process of {self._name} was not ready within {_LOAD_S:.0f} s") from None
 
     def start(self, start_ns: int) -> None:
-        """Begin."""
+        """Begin: step 0 is at this bridge time."""
         self.send(Start(start_ns, ClockUpdate.of(bridge_clock().mapping)))
 
     def send(self, order: Order) -> bool:
-        """Pass an order."""
+        """Pass an order; any thread. False = it was dropped, since too many wait."""
         try:
             self._ours.send(encode(order))
         except OSError:  # its queue is full, or it is gone
@@ -183,12 +162,12 @@ class ProcessHost:
         return True
 
     def check(self) -> None:
-        """Raises what ended the child."""
+        """Raise what ended the child early."""
         if self._failure is not None:
             raise self._failure
 
     def close(self) -> None:
-        """End the child."""
+        """End the child at once; may be called twice."""
         if self._ours.fileno() >= 0:
             self._loop.remove_reader(self._ours)
         self._ours.close()
@@ -229,3 +208,7 @@ class ProcessHost:
         self._failure = SourceUnavailable(f"the process that steps the vehicles of {self._name} is gone: {why}")
         if not self._ready.done():
             self._ready.set_exception(self._failure)
+
+
+Host = ThreadHost | ProcessHost
+"""What makes the steps of a source; used in the loop's thread, except for ``send``."""

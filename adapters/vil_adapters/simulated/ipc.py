@@ -55,7 +55,7 @@ class Reset(msgspec.Struct, tag="reset", frozen=True):
     vehicle: int
 
 
-class ContactReport(msgspec.Struct, tag="felt", frozen=True):
+class ContactReport(msgspec.Struct, tag="contact", frozen=True):
     """What a renderer told of a vehicle's camera as it was at ``t_ns`` (simulation time).
 
     Attributes:
@@ -68,7 +68,7 @@ class ContactReport(msgspec.Struct, tag="felt", frozen=True):
     points_m: tuple[tuple[float, float, float], ...] = ()
     normals: tuple[tuple[float, float, float], ...] = ()
     hit: bool = False
-    told: bool = False
+    has_surfaces: bool = False
 
 
 class ClockUpdate(msgspec.Struct, tag="clock", frozen=True):

@@ -19,18 +19,18 @@ __all__ = ["MocapModel", "mocap_parameters"]
 _ALL_HZ: Final = 20_000.0
 
 
-def mocap_parameters(told: Mapping[str, Any]) -> MocapParameters:
+def mocap_parameters(given: Mapping[str, Any]) -> MocapParameters:
     """Parameters by their names.
 
     Raises:
         ValueError: one is unknown or wrong; says which there are.
     """
     known = [field.name for field in dataclasses.fields(MocapParameters)]
-    for name in told:
+    for name in given:
         if name not in known:
             raise ValueError(f"mocap has no parameter {name!r}; known: {', '.join(known)}")
     try:
-        found = msgspec.convert(told, MocapParameters)
+        found = msgspec.convert(given, MocapParameters)
         Mocap(1, found)
     except ValueError as exc:
         raise ValueError(f"mocap: {exc}") from None
@@ -40,16 +40,16 @@ def mocap_parameters(told: Mapping[str, Any]) -> MocapParameters:
 class MocapModel:
     """Takes exact poses, one for each of the source's frames, and gives what arrives of them."""
 
-    def __init__(self, vehicles: int, told: Mapping[str, Any], seed: int) -> None:
-        wish = mocap_parameters(told)
+    def __init__(self, vehicles: int, given: Mapping[str, Any], seed: int) -> None:
+        wanted = mocap_parameters(given)
         # Frames are due after whole steps, not on the sensor's own grid: it takes all of them, each as noisy as wished.
-        quieter = math.sqrt(wish.rate_hz / _ALL_HZ)
+        quieter = math.sqrt(wanted.rate_hz / _ALL_HZ)
         every = dataclasses.replace(
-            wish, rate_hz=_ALL_HZ, position_m=quieter * wish.position_m, attitude_rad=quieter * wish.attitude_rad
+            wanted, rate_hz=_ALL_HZ, position_m=quieter * wanted.position_m, attitude_rad=quieter * wanted.attitude_rad
         )
         self._mocap: Final = Mocap(vehicles, every, seed=seed)
 
-    def sees(self, t_ns: int, states: FloatArray, source: str, subjects: tuple[str, ...]) -> Iterator[SourceFrame]:
+    def frames(self, t_ns: int, states: FloatArray, source: str, subjects: tuple[str, ...]) -> Iterator[SourceFrame]:
         """What has arrived by a simulation time at which the bodies (n, 13) are so; times are simulation time."""
         none = np.zeros((len(states), 3))
         p_m, v_mps, q_xyzw, w_radps = states[:, :3], states[:, 3:6], states[:, 6:10], states[:, 10:]

@@ -84,7 +84,7 @@ class ModelFactory:
 
     Attributes:
         model: in the mode in which the configuration starts it.
-        navigated: modes that only the autopilot offers; empty where it cannot fly the model.
+        autopilot_modes: modes that only the autopilot offers; empty where it cannot fly the model.
         modes: all modes with their fields.
 
     Raises:
@@ -99,7 +99,7 @@ class ModelFactory:
         absent = [f.name for f in RIGID_BODY if f.name not in self.model.state]
         if absent:
             raise ValueError(f"model {config.model!r} has no {absent[0]}: only rigid bodies can be seen")
-        self.navigated: Mapping[str, tuple[CommandField, ...]] = {
+        self.autopilot_modes: Mapping[str, tuple[CommandField, ...]] = {
             mode: fields
             for mode, fields in AUTOPILOT_MODES.items()
             if self.steered_mode and mode not in self.model.commands
@@ -107,7 +107,7 @@ class ModelFactory:
         self.modes: Mapping[str, tuple[CommandField, ...]] = {
             mode: tuple(CommandField(f.name, f.size, f.unit) for f in layout.fields)
             for mode, layout in self.model.commands.items()
-        } | dict(self.navigated)
+        } | dict(self.autopilot_modes)
 
     @property
     def steered_mode(self) -> str:

@@ -28,7 +28,7 @@ from vil_adapters.simulated.vehicle_config import Vehicle, VehicleConfig
 from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_bridge.core.clock import NS_PER_S
 
-__all__ = ["Simulation", "crafts_of"]
+__all__ = ["Simulation", "vehicles_of"]
 
 _MOST_WAITING: Final = 10_000
 
@@ -44,19 +44,19 @@ class Simulation:
     """
 
     def __init__(self, config: SimulatedConfig) -> None:
-        crafts = crafts_of(config)
-        self.subjects: Final = tuple(craft.name for craft in crafts)
+        vehicles = vehicles_of(config)
+        self.subjects: Final = tuple(vehicle.name for vehicle in vehicles)
         self.steps = 0
         self.dt_s: Final = Fraction(1, config.step_hz)
         self._ns_per_step = (self.dt_s * NS_PER_S).as_integer_ratio()
         self._every = math.ceil(config.step_hz / config.control_hz)
         self._poses = share_of(config.rate_hz, config.step_hz)
-        self.groups: Final = [VehicleGroup(g, self.dt_s, config.seed, self._every) for g in _grouped(crafts)]
+        self.groups: Final = [VehicleGroup(g, self.dt_s, config.seed, self._every) for g in _grouped(vehicles)]
         self._group_of = {int(i): group for group in self.groups for i in group.members}
-        self._feeling = ImuSensors(self.groups, config.step_hz, config.seed)
+        self._imus = ImuSensors(self.groups, config.step_hz, config.seed)
         self._waiting: list[tuple[int, int, Order]] = []
         self._number = count()
-        self._told = -1
+        self._revision = -1
 
     def t_of(self, step: int) -> int:
         """Simulation time at a step."""
@@ -72,7 +72,7 @@ class Simulation:
         if isinstance(order, FlyCommand) and order.t_ns is not None:
             due = max(due, -(-order.t_ns * self._ns_per_step[1] // self._ns_per_step[0]))
         if due <= self.steps:
-            self._obey(order)
+            self._apply(order)
         elif len(self._waiting) >= _MOST_WAITING:
             return False
         else:
@@ -84,7 +84,7 @@ class Simulation:
         batches = []
         while self.steps < until:
             while self._waiting and self._waiting[0][0] <= self.steps:
-                self._obey(heapq.heappop(self._waiting)[2])
+                self._apply(heapq.heappop(self._waiting)[2])
             if self.steps % self._every == 0:
                 for group in self.groups:
                     group.control()
@@ -92,7 +92,7 @@ class Simulation:
             for group in self.groups:
                 group.advance(steps)
             self.steps += steps
-            inertial = self._feeling.samples(self.steps, self.t_of(self.steps))
+            inertial = self._imus.samples(self.steps, self.t_of(self.steps))
             if is_due(self.steps, self._poses):
                 batches.append(self.batch())
             if inertial:
@@ -107,8 +107,8 @@ class Simulation:
         for group in self.groups:
             bodies[group.members] = group.bodies()
         revision = sum(group.revision for group in self.groups)
-        notes = self._notes() if revision != self._told else None
-        self._told = revision
+        notes = self._notes() if revision != self._revision else None
+        self._revision = revision
         return VehicleBatch(self.steps, self.t_of(self.steps), bodies.tobytes(), pose=pose, notes=notes, inertial=[])
 
     def _notes(self) -> list[StatusUpdate]:
@@ -122,12 +122,12 @@ class Simulation:
         end = min(until, self.steps + self._every - self.steps % self._every)
         if self._waiting:
             end = min(end, max(self._waiting[0][0], self.steps + 1))
-        return next((s for s in range(self.steps + 1, end) if self._looked_at(s)), end) - self.steps
+        return next((s for s in range(self.steps + 1, end) if self._needed_at(s)), end) - self.steps
 
-    def _looked_at(self, step: int) -> bool:
-        return is_due(step, self._poses) or self._feeling.due(step)
+    def _needed_at(self, step: int) -> bool:
+        return is_due(step, self._poses) or self._imus.due(step)
 
-    def _obey(self, order: Order) -> None:
+    def _apply(self, order: Order) -> None:
         if not isinstance(order, FlyCommand | ArmCommand | Reset | ContactReport):
             return
         group = self._group_of[order.vehicle]
@@ -140,26 +140,26 @@ class Simulation:
             case Reset():
                 group.reset(row)
             case ContactReport():
-                group.felt(row, order, self.step_at(order.t_ns))
+                group.on_contact(row, order, self.step_at(order.t_ns))
 
 
-def crafts_of(config: SimulatedConfig) -> list[Vehicle]:
+def vehicles_of(config: SimulatedConfig) -> list[Vehicle]:
     """All vehicles, clones in a square grid from their entry's start on."""
-    crafts: list[Vehicle] = []
+    vehicles: list[Vehicle] = []
     for name, vehicle in config.vehicles.items():
         side = math.ceil(math.sqrt(vehicle.count))
         for i, subject in enumerate(names_of(name, vehicle.count)):
             x, y, z = vehicle.p_m
             place = (x + vehicle.spacing_m * (i % side), y + vehicle.spacing_m * (i // side), z)
-            crafts.append(Vehicle(len(crafts), subject, vehicle, place))
-    return crafts
+            vehicles.append(Vehicle(len(vehicles), subject, vehicle, place))
+    return vehicles
 
 
-def _grouped(crafts: Sequence[Vehicle]) -> list[list[Vehicle]]:
+def _grouped(vehicles: Sequence[Vehicle]) -> list[list[Vehicle]]:
     """Vehicles that may share a fleet."""
     groups: dict[str, list[Vehicle]] = {}
-    for craft in crafts:
-        groups.setdefault(_shared(craft.config), []).append(craft)
+    for vehicle in vehicles:
+        groups.setdefault(_shared(vehicle.config), []).append(vehicle)
     return list(groups.values())
 
 

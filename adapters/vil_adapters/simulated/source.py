@@ -45,10 +45,10 @@ class SimulatedSource:
         self._host: Host | None = None
         self._clock_sent = False
         try:
-            self.keeper = CommandHandler(name, config, self._send)
+            self.handler = CommandHandler(name, config, self._send)
         except ValueError as exc:
             raise ConfigError(f"sources.{name}.{exc}") from None
-        many = len(self.keeper.subjects) >= _OWN_PROCESS_FROM
+        many = len(self.handler.subjects) >= _OWN_PROCESS_FROM
         self._own_process = many if config.process is None else config.process
 
     async def run(self, emit: Emit, status: Status, context: SourceContext) -> None:
@@ -59,15 +59,17 @@ class SimulatedSource:
         """
         status.waiting("loads and compiles the models")
         status.facts.update(
-            subjects=list(self.keeper.subjects), process=self._own_process, step_hz=self._config.step_hz
+            subjects=list(self.handler.subjects), process=self._own_process, step_hz=self._config.step_hz
         )
         config = self._config
-        room = MocapModel(len(self.keeper.subjects), {"rate_hz": config.rate_hz, **config.mocap}, config.seed)
+        mocap = MocapModel(len(self.handler.subjects), {"rate_hz": config.rate_hz, **config.mocap}, config.seed)
         margin_ns = round(max(_MARGIN_S, 2.0 / config.rate_hz) * NS_PER_S)
         clock = context.clock
-        teller = _Teller(self.name, self.keeper, emit, status, room if config.mocap else None, margin_ns, clock)
+        emitter = _BatchEmitter(
+            self.name, self.handler, emit, status, mocap if config.mocap else None, margin_ns, clock
+        )
         make = ProcessHost if self._own_process else ThreadHost
-        host: Host = make(self.name, self._config, teller.tell)
+        host: Host = make(self.name, self._config, emitter.emit_batch)
 
         def send_clock() -> None:
             self._send_clock(clock)
@@ -75,17 +77,17 @@ class SimulatedSource:
         unwatch = clock.watch(send_clock)
         try:
             await host.load()
-            with context.vehicles.serving(self.name, self.keeper.subjects, self.keeper):
-                teller.begin(now_ns())
-                self.keeper.begin(teller.start_ns)
+            with context.vehicles.serving(self.name, self.handler.subjects, self.handler):
+                emitter.begin(now_ns())
+                self.handler.begin(emitter.start_ns)
                 self._host = host
                 for _ in range(_FIRST_EXCHANGES):
-                    teller.tell_clock()
-                host.start(teller.start_ns)
+                    emitter.emit_clock()
+                host.start(emitter.start_ns)
                 while True:
                     host.check()
-                    teller.tell_clock()
-                    teller.look_after()
+                    emitter.emit_clock()
+                    emitter.check_progress()
                     if not self._clock_sent:
                         send_clock()
                     await asyncio.sleep(_HOUSEKEEPING_S)
@@ -93,8 +95,8 @@ class SimulatedSource:
             unwatch()
             self._host = None
             host.close()
-            clock.unbound(teller)
-            for source in teller.sources:
+            clock.unbound(emitter)
+            for source in emitter.sources:
                 emit(SourceReset(source, "the simulation ended"))
 
     def _send_clock(self, clock: BridgeTime) -> None:
@@ -105,7 +107,7 @@ class SimulatedSource:
         return self._host is not None and self._host.send(order)
 
 
-class _Teller:
+class _BatchEmitter:
     """Makes source events of what the steps tell.
 
     Attributes:
@@ -115,59 +117,59 @@ class _Teller:
     def __init__(
         self,
         name: str,
-        keeper: CommandHandler,
+        handler: CommandHandler,
         emit: Emit,
         status: Status,
-        room: MocapModel | None,
+        mocap: MocapModel | None,
         margin_ns: int,
         clock: BridgeTime,
     ) -> None:
         self.start_ns = 0
         self.sources: dict[str, None] = {name: None}
         self._name = name
-        self._keeper = keeper
+        self._handler = handler
         self._emit = emit
         self._status = status
-        self._room = room
+        self._mocap = mocap
         self._margin_ns = margin_ns
         self._clock = clock
-        self._told_ns = 0
-        self._told_at_ns = 0
+        self._newest_ns = 0
+        self._received_ns = 0
         self._bound_ns = 0
         self._frames = 0
-        self._tracked = np.ones(len(keeper.subjects), dtype=np.bool_)
+        self._tracked = np.ones(len(handler.subjects), dtype=np.bool_)
 
     def begin(self, start_ns: int) -> None:
         """Step 0 is at this bridge time."""
-        self.start_ns = self._told_ns = start_ns
-        self._told_at_ns = machine_ns()
+        self.start_ns = self._newest_ns = start_ns
+        self._received_ns = machine_ns()
         self._bound_time()
 
-    def tell_clock(self) -> None:
+    def emit_clock(self) -> None:
         """The vehicles' clock is the bridge's own: an exchange that took no time says so. A mocap room has its own."""
-        if self._room is not None:
+        if self._mocap is not None:
             return
         t_ns = now_ns()
         self._emit(ClockExchange(self._name, t_ns, t_ns, t_ns))
 
-    def tell(self, batch: VehicleBatch) -> None:
+    def emit_batch(self, batch: VehicleBatch) -> None:
         """Emit a batch."""
         t_arrival_ns = now_ns()
         states = batch.states()
-        self._keeper.take(batch, states)
+        self._handler.update(batch, states)
         counters = self._status.counters
         counters["steps"], counters["late"], counters["dropped"] = batch.steps, batch.late, batch.dropped
         self._status.facts["behind_ms"] = round(batch.behind_ns / NS_PER_MS, 3)
         self._status.running()
-        self._told_ns, self._told_at_ns = self.start_ns + batch.t_ns, machine_ns()
+        self._newest_ns, self._received_ns = self.start_ns + batch.t_ns, machine_ns()
         self._bound_time()
         for inertial in batch.inertial:
-            self._tell_inertial(inertial)
-        if batch.pose and self._room is not None:
+            self._emit_inertial(inertial)
+        if batch.pose and self._mocap is not None:
             start_ns = self.start_ns
-            for seen in self._room.sees(batch.t_ns, states, self._name, self._keeper.subjects):
-                t_room_ns, arrived_ns = start_ns + (seen.t_foreign_ns or 0), start_ns + seen.t_arrival_ns
-                self._emit(replace(seen, t_foreign_ns=t_room_ns, t_arrival_ns=arrived_ns))
+            for seen in self._mocap.frames(batch.t_ns, states, self._name, self._handler.subjects):
+                t_mocap_ns, arrived_ns = start_ns + (seen.t_foreign_ns or 0), start_ns + seen.t_arrival_ns
+                self._emit(replace(seen, t_foreign_ns=t_mocap_ns, t_arrival_ns=arrived_ns))
         elif batch.pose:
             self._frames += 1
             t_ns = self.start_ns + batch.t_ns
@@ -176,27 +178,27 @@ class _Teller:
                 frame_number=self._frames,
                 t_foreign_ns=t_ns,
                 t_arrival_ns=max(t_arrival_ns, t_ns),
-                subjects=self._keeper.subjects,
+                subjects=self._handler.subjects,
                 p_m=states[:, 0:3],
                 q_xyzw=states[:, 6:10],
                 tracked=self._tracked,
             )
             self._emit(frame)
 
-    def look_after(self) -> None:
+    def check_progress(self) -> None:
         """Say so when steps are due and none are told."""
-        silent_ns = machine_ns() - self._told_at_ns
-        if silent_ns > _SILENT_NS and now_ns() - self._told_ns >= self._margin_ns:
+        silent_ns = machine_ns() - self._received_ns
+        if silent_ns > _SILENT_NS and now_ns() - self._newest_ns >= self._margin_ns:
             self._status.waiting("steps are due, but the vehicles' process or thread makes none: is it stopped?")
 
     def _bound_time(self) -> None:
         """Let simulated time wait for vehicles that cannot keep up."""
-        if self._clock.mapping != REAL_TIME and self._told_ns + self._margin_ns // 2 >= self._bound_ns:
-            self._bound_ns = self._told_ns + self._margin_ns
+        if self._clock.mapping != REAL_TIME and self._newest_ns + self._margin_ns // 2 >= self._bound_ns:
+            self._bound_ns = self._newest_ns + self._margin_ns
             self._clock.bound(self, self._bound_ns)
 
-    def _tell_inertial(self, inertial: Inertial) -> None:
-        source = f"{self._name}/{self._keeper.subjects[inertial.vehicle]}"
+    def _emit_inertial(self, inertial: Inertial) -> None:
+        source = f"{self._name}/{self._handler.subjects[inertial.vehicle]}"
         self.sources[source] = None
         for t_ns, row in zip(inertial.t_ns, inertial.samples(), strict=True):
             self._emit(ImuSample(source, None, self.start_ns + t_ns, row[:3], row[3:]))

@@ -6,7 +6,7 @@ import os
 import select
 import sys
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import Final
 
 from vil_adapters.simulated.ipc import (
     ArmCommand,
@@ -18,40 +18,15 @@ from vil_adapters.simulated.ipc import (
     Stop,
     VehicleBatch,
 )
+from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.bridge_time import TimeMapping
 from vil_bridge.core.clock import NS_PER_S, arm_timerfd, machine_ns, open_timerfd
 
-__all__ = ["Flies", "Stepper", "WakeupTimer"]
+__all__ = ["Stepper", "WakeupTimer"]
 
 _CHUNK: Final = 96
 """Steps made before orders are looked at again while it catches up."""
 _IDLE_S: Final = 0.1
-
-
-class Flies(Protocol):
-    """What is advanced (:class:`~vil_adapters.simulated.simulation.Simulation`)."""
-
-    steps: int
-
-    def step_at(self, t_ns: int) -> int:
-        """How many steps are due at a simulation time."""
-        ...
-
-    def t_of(self, step: int) -> int:
-        """Simulation time at a step."""
-        ...
-
-    def order(self, order: Order) -> bool:
-        """Take an order."""
-        ...
-
-    def advance(self, until: int) -> list[VehicleBatch]:
-        """Make the steps up to a number of them."""
-        ...
-
-    def batch(self, *, pose: bool = True) -> VehicleBatch:
-        """All vehicles now."""
-        ...
 
 
 class WakeupTimer:
@@ -59,16 +34,16 @@ class WakeupTimer:
 
     def __init__(self, also_fd: int | None = None) -> None:
         self._timer = open_timerfd() if sys.platform == "linux" else -1
-        self._bell, self._rope = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if sys.platform == "linux" else os.pipe()
+        self._wake_end, self._wake_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if sys.platform == "linux" else os.pipe()
         self._poll = select.poll()
-        for fd in (self._timer, self._bell, also_fd):
+        for fd in (self._timer, self._wake_end, also_fd):
             if fd is not None and fd >= 0:
                 self._poll.register(fd, select.POLLIN)
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake the sleeper; any thread."""
         try:
-            os.write(self._rope, b"!")
+            os.write(self._wake_fd, b"!")
         except BlockingIOError:
             return
 
@@ -81,22 +56,22 @@ class WakeupTimer:
             arm_timerfd(self._timer, until_ns)
             left_s = _IDLE_S
         for fd, _ in self._poll.poll(1e3 * min(left_s, _IDLE_S)):
-            if fd in (self._timer, self._bell):
-                os.read(fd, 4096 if fd == self._bell else 8)
+            if fd in (self._timer, self._wake_end):
+                os.read(fd, 4096 if fd == self._wake_end else 8)
 
     def close(self) -> None:
         """Release the descriptors."""
-        for fd in (self._timer, self._bell, self._rope):
+        for fd in (self._timer, self._wake_end, self._wake_fd):
             if fd >= 0:
                 os.close(fd)
 
 
 class Stepper:
-    """Advances a flock as bridge time passes; runs in a thread or a process of its own.
+    """Advances a simulation as bridge time passes; runs in a thread or a process of its own.
 
     Args:
-        flock: at step 0. start_ns: bridge time of step 0. mapping: how bridge time follows the machine's.
-        take: what was ordered since the last call. give: takes what is told.
+        simulation: at step 0. start_ns: bridge time of step 0. mapping: how bridge time follows the machine's.
+        orders: what was ordered since the last call. on_batch: takes what is told.
 
     Attributes:
         late: steps that were made later than their own tick, caught up with the next.
@@ -104,57 +79,57 @@ class Stepper:
 
     def __init__(
         self,
-        flock: Flies,
+        simulation: Simulation,
         start_ns: int,
         mapping: TimeMapping,
-        take: Callable[[], Iterable[Order]],
-        give: Callable[[VehicleBatch], None],
-        alarm: WakeupTimer,
+        orders: Callable[[], Iterable[Order]],
+        on_batch: Callable[[VehicleBatch], None],
+        timer: WakeupTimer,
     ) -> None:
         self.late = 0
-        self._flock = flock
+        self._simulation = simulation
         self._start_ns = start_ns
         self._mapping = mapping
-        self._take = take
-        self._give = give
-        self._alarm = alarm
+        self._orders = orders
+        self._on_batch = on_batch
+        self._timer = timer
         self._end: int | None = None
 
     def run(self) -> None:
         """Tell the start, and step until told to stop; the last batch tells the last step."""
-        flock = self._flock
-        self._tell([flock.batch(pose=False)], 0)
+        simulation = self._simulation
+        self._report([simulation.batch(pose=False)], 0)
         while True:
-            for order in self._take():
+            for order in self._orders():
                 if isinstance(order, Stop) and order.t_ns is None:
                     return
-                self._obey(order)
+                self._apply(order)
             due_ns = self._mapping.at(machine_ns()) - self._start_ns
-            due = flock.step_at(due_ns)
+            due = simulation.step_at(due_ns)
             if self._end is not None and due >= self._end:
                 due = self._end
-            if due > flock.steps:
+            if due > simulation.steps:
                 self._step(due, due_ns)
-            if self._end is not None and flock.steps >= self._end:
-                self._tell([flock.batch()], due_ns)
+            if self._end is not None and simulation.steps >= self._end:
+                self._report([simulation.batch()], due_ns)
                 return
-            self._alarm.sleep(self._mapping.when(self._start_ns + flock.t_of(flock.steps + 1)))
+            self._timer.sleep(self._mapping.when(self._start_ns + simulation.t_of(simulation.steps + 1)))
 
     def _step(self, due: int, due_ns: int) -> None:
-        until = min(due, self._flock.steps + _CHUNK)
-        self.late += until - self._flock.steps - (until == due)
-        self._tell(self._flock.advance(until), due_ns)
+        until = min(due, self._simulation.steps + _CHUNK)
+        self.late += until - self._simulation.steps - (until == due)
+        self._report(self._simulation.advance(until), due_ns)
 
-    def _tell(self, batches: list[VehicleBatch], due_ns: int) -> None:
+    def _report(self, batches: list[VehicleBatch], due_ns: int) -> None:
         for batch in batches:
             batch.late, batch.behind_ns = self.late, due_ns - batch.t_ns
-            self._give(batch)
+            self._on_batch(batch)
 
-    def _obey(self, order: Order) -> None:
+    def _apply(self, order: Order) -> None:
         match order:
             case ClockUpdate():
                 self._mapping = order.mapping()
             case Stop(t_ns=int(t_ns)):
-                self._end = max(self._flock.step_at(t_ns), self._flock.steps)
+                self._end = max(self._simulation.step_at(t_ns), self._simulation.steps)
             case FlyCommand() | ArmCommand() | Reset() | ContactReport():
-                self._flock.order(order)
+                self._simulation.order(order)

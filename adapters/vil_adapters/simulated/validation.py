@@ -14,8 +14,8 @@ def problem_of(config: VehicleConfig) -> str:
     """What is wrong with a vehicle's model, path or sensors, empty when nothing is."""
     kind = config.autopilot.kind
     try:
-        hangar = ModelFactory(config)
-        if not hangar.steered_mode and kind not in ("hover", "none"):
+        factory = ModelFactory(config)
+        if not factory.steered_mode and kind not in ("hover", "none"):
             return f"model {config.model!r} has no autopilot that flies {kind!r}: command it, or take a multirotor"
         trajectory_of(config, config.p_m)
         if config.imu is not None:

@@ -11,14 +11,14 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.simulated.autopilot import Autopilot, navigator_of
+from vil_adapters.simulated.autopilot import Autopilot, autopilot_of
 from vil_adapters.simulated.contacts import ContactModel
-from vil_adapters.simulated.disturbances import influences_of
+from vil_adapters.simulated.disturbances import disturbances_of
 from vil_adapters.simulated.ipc import BODY_COLUMNS, ContactReport, FlyCommand, StatusUpdate
 from vil_adapters.simulated.model_factory import PERSISTENT_MODES, ModelFactory
 from vil_adapters.simulated.vehicle_config import Vehicle
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.contact import felt
+from vil_bridge.vehicles.contact import with_contacts
 from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.layout import RIGID_BODY, StateLayout
 from vil_bridge.vehicles.model import TrueState
@@ -31,17 +31,17 @@ _NEVER: Final = 1 << 62
 
 
 @dataclass(slots=True)
-class _Seat:
+class _PilotState:
     """Who flies a vehicle, and how."""
 
     mode: str
-    pilot: Pilot = "autopilot"
-    heard: int = -1
+    kind: Pilot = "autopilot"
+    last_step: int = -1
     commands: int = 0
     superseded: int = 0
 
 
-class _Wing:
+class _ModeFleet:
     """The fleet of one mode, and which rows of it are flown."""
 
     def __init__(self, fleet: Fleet, parked: FloatArray) -> None:
@@ -54,7 +54,7 @@ class VehicleGroup:
     """Some vehicles that share everything but their places and pilots.
 
     Args:
-        crafts: the vehicles. dt_s: a step. seed: of all noise. control_every: steps between two of the autopilot's.
+        vehicles: the vehicles. dt_s: a step. seed: of all noise. control_every: steps between two of the autopilot's.
 
     Attributes:
         members: the vehicles' numbers in the source, (n,). config: what they share.
@@ -64,27 +64,27 @@ class VehicleGroup:
         ValueError: the model does not accept its parameters, or has no such mode.
     """
 
-    def __init__(self, crafts: Sequence[Vehicle], dt_s: Fraction, seed: int, control_every: int) -> None:
-        self.members: Final = np.array([craft.index for craft in crafts])
+    def __init__(self, vehicles: Sequence[Vehicle], dt_s: Fraction, seed: int, control_every: int) -> None:
+        self.members: Final = np.array([vehicle.index for vehicle in vehicles])
         self.step = 0
         self.revision = 0
-        self._crafts = tuple(crafts)
-        self._row = {craft.index: row for row, craft in enumerate(crafts)}
+        self._vehicles = tuple(vehicles)
+        self._row = {vehicle.index: row for row, vehicle in enumerate(vehicles)}
         self._dt_s = dt_s
         self._seed = seed
-        self.config: Final = crafts[0].config
-        self.hangar: Final = ModelFactory(self.config)
-        self._wings: dict[str, _Wing] = {}
-        self._navigator: Autopilot | None = navigator_of(self.hangar, crafts, float(dt_s) * control_every)
-        self._touch = ContactModel(self.config.contact, self.hangar.model, len(crafts))
-        self._seats = [_Seat(self._home_mode) for _ in crafts]
-        self._armed = np.zeros(len(crafts), dtype=np.bool_)
-        self._struck = np.zeros((len(crafts), 6))
-        self._since_reset = np.zeros(len(crafts), dtype=np.int64)
-        self._deadline = np.full(len(crafts), _NEVER, dtype=np.int64)
-        self._timeouts = [round(c.config.command_timeout_ms / 1e3 / dt_s) for c in crafts]
-        for row, craft in enumerate(crafts):
-            self.reset(row, armed=craft.config.armed)
+        self.config: Final = vehicles[0].config
+        self.factory: Final = ModelFactory(self.config)
+        self._fleets: dict[str, _ModeFleet] = {}
+        self._autopilot: Autopilot | None = autopilot_of(self.factory, vehicles, float(dt_s) * control_every)
+        self._contacts = ContactModel(self.config.contact, self.factory.model, len(vehicles))
+        self._pilots = [_PilotState(self._home_mode) for _ in vehicles]
+        self._armed = np.zeros(len(vehicles), dtype=np.bool_)
+        self._struck = np.zeros((len(vehicles), 6))
+        self._since_reset = np.zeros(len(vehicles), dtype=np.int64)
+        self._deadline = np.full(len(vehicles), _NEVER, dtype=np.int64)
+        self._timeouts = [round(c.config.command_timeout_ms / 1e3 / dt_s) for c in vehicles]
+        for row, vehicle in enumerate(vehicles):
+            self.reset(row, armed=vehicle.config.armed)
 
     # --- orders ---------------------------------------------------------------------------------
 
@@ -96,19 +96,19 @@ class VehicleGroup:
         """Values from a pilot, valid for the model (checked by whoever took them); a disarmed vehicle ignores them."""
         if not self._armed[row]:
             return
-        seat = self._seats[row]
-        seat.superseded += seat.heard == self.step
-        seat.pilot, seat.heard, seat.commands = "command", self.step, seat.commands + 1
+        pilot = self._pilots[row]
+        pilot.superseded += pilot.last_step == self.step
+        pilot.kind, pilot.last_step, pilot.commands = "command", self.step, pilot.commands + 1
         self._deadline[row] = _NEVER if order.mode in PERSISTENT_MODES else self.step + self._timeouts[row]
         self.revision += 1
-        if self._navigator is not None and order.mode in self.hangar.navigated:
-            self._navigator.steer(row, order.mode, order.values, self._x(row))
-            self._switch(row, self._navigator.mode)
+        if self._autopilot is not None and order.mode in self.factory.autopilot_modes:
+            self._autopilot.steer(row, order.mode, order.values, self._x(row))
+            self._switch(row, self._autopilot.mode)
         else:
             self._release(row)
             self._switch(row, order.mode)
             self._command(row, np.array(order.values))
-        seat.mode = order.mode
+        pilot.mode = order.mode
 
     def arm(self, row: int, armed: bool) -> None:
         """Let the motors obey, or stop them; armed, a vehicle that nobody has commanded flies as configured."""
@@ -118,33 +118,33 @@ class VehicleGroup:
         self.revision += 1
         if not armed:
             self._stop(row)
-        elif self._navigator is not None and self._seats[row].pilot == "autopilot":
+        elif self._autopilot is not None and self._pilots[row].kind == "autopilot":
             self._since_reset[row] = self.step
-            self._navigator.begin(row, self._crafts[row].config.autopilot)
-        elif self._navigator is not None:
-            self._navigator.hold(row, self._x(row))
+            self._autopilot.begin(row, self._vehicles[row].config.autopilot)
+        elif self._autopilot is not None:
+            self._autopilot.hold(row, self._x(row))
 
     def reset(self, row: int, *, armed: bool = True) -> None:
         """Back to the start, to the autopilot."""
-        seat, craft = self._seats[row], self._crafts[row]
+        pilot, vehicle = self._pilots[row], self._vehicles[row]
         self.revision += 1
         self._release(row)
         self._switch(row, self._home_mode)
-        wing = self._wing(self._home_mode)
-        wing.fleet.x[row] = wing.parked[row]
-        seat.mode, seat.pilot, self._armed[row] = self._home_mode, "autopilot", armed
+        mode_fleet = self._fleet_of(self._home_mode)
+        mode_fleet.fleet.x[row] = mode_fleet.parked[row]
+        pilot.mode, pilot.kind, self._armed[row] = self._home_mode, "autopilot", armed
         self._since_reset[row], self._deadline[row] = self.step, _NEVER
-        self._touch.forget(row, self.step)
-        self._command(row, wing.fleet.model.neutral(1)[0])
+        self._contacts.reset(row, self.step)
+        self._command(row, mode_fleet.fleet.model.neutral(1)[0])
         if not armed:
             self._stop(row)
-        elif self._navigator is not None:
-            self._navigator.begin(row, craft.config.autopilot)
+        elif self._autopilot is not None:
+            self._autopilot.begin(row, vehicle.config.autopilot)
 
-    def felt(self, row: int, told: ContactReport, step_of_picture: int) -> None:
-        """What a renderer says of a vehicle's camera."""
-        if self._touch.felt(row, told, step_of_picture, self._dt_s):
-            self._touch.collisions[row] += 1
+    def on_contact(self, row: int, report: ContactReport, step_of_picture: int) -> None:
+        """Apply what a renderer reports of a vehicle's camera."""
+        if self._contacts.on_contact(row, report, step_of_picture, self._dt_s):
+            self._contacts.collisions[row] += 1
             self.reset(row, armed=False)
 
     # --- time -----------------------------------------------------------------------------------
@@ -152,125 +152,125 @@ class VehicleGroup:
     @property
     def watched(self) -> bool:
         """Whether every single step has to be looked at for contacts."""
-        return self._touch.watches
+        return self._contacts.watches
 
     def control(self) -> None:
         """Take over from pilots who fell silent, and fly the autopilot's vehicles; called every few steps."""
         for row in np.flatnonzero(self._deadline < self.step).tolist():
-            self._take_over(row)
-        if self._navigator is None:
+            self._time_out(row)
+        if self._autopilot is None:
             return
         rows = self._steered()
         if len(rows):
-            fleet = self._wing(self._navigator.mode).fleet
+            fleet = self._fleet_of(self._autopilot.mode).fleet
             t_s: FloatArray = (self.step - self._since_reset[rows]).astype(np.float64) * float(self._dt_s)
-            u = self._navigator.commands(rows, fleet.x[rows], t_s)
+            u = self._autopilot.commands(rows, fleet.x[rows], t_s)
             fleet.command(u, rows.tolist())
 
     def advance(self, steps: int) -> None:
         """Make steps."""
-        for wing in self._wings.values():
-            if not wing.active.any():
-                wing.fleet.steps += steps
+        for mode_fleet in self._fleets.values():
+            if not mode_fleet.active.any():
+                mode_fleet.fleet.steps += steps
                 continue
-            wing.fleet.advance(steps)
-            if not wing.active.all():
-                wing.fleet.x[~wing.active] = wing.parked[~wing.active]
+            mode_fleet.fleet.advance(steps)
+            if not mode_fleet.active.all():
+                mode_fleet.fleet.x[~mode_fleet.active] = mode_fleet.parked[~mode_fleet.active]
         self.step += steps
         self._struck[:] = 0.0
-        if self._touch.watches:
-            for wing in self._wings.values():
-                if wing.active.any():
-                    x, state = wing.fleet.x, wing.fleet.model.state
+        if self._contacts.watches:
+            for mode_fleet in self._fleets.values():
+                if mode_fleet.active.any():
+                    x, state = mode_fleet.fleet.x, mode_fleet.fleet.model.state
                     before = _motion(x, state)
-                    self.revision += self._touch.respond(x, state, wing.active, self.step, float(self._dt_s))
-                    self._struck[wing.active] = (_motion(x, state) - before)[wing.active]
+                    self.revision += self._contacts.respond(x, state, mode_fleet.active, self.step, float(self._dt_s))
+                    self._struck[mode_fleet.active] = (_motion(x, state) - before)[mode_fleet.active]
 
     # --- what others see ------------------------------------------------------------------------
 
     def bodies(self) -> FloatArray:
         """First 13 columns of every vehicle, (n, 13)."""
-        found = np.empty((len(self._crafts), BODY_COLUMNS))
-        for wing in self._wings.values():
-            if wing.active.any():
-                state = wing.fleet.model.state
-                rows = wing.fleet.x[wing.active]
-                found[wing.active] = np.concatenate([rows[:, state[f.name]] for f in RIGID_BODY], axis=1)
+        found = np.empty((len(self._vehicles), BODY_COLUMNS))
+        for mode_fleet in self._fleets.values():
+            if mode_fleet.active.any():
+                state = mode_fleet.fleet.model.state
+                rows = mode_fleet.fleet.x[mode_fleet.active]
+                found[mode_fleet.active] = np.concatenate([rows[:, state[f.name]] for f in RIGID_BODY], axis=1)
         return found
 
     def notes(self) -> list[StatusUpdate]:
         """What changes seldom, of every vehicle."""
         return [
             StatusUpdate(
-                seat.mode,
-                seat.pilot,
+                pilot.mode,
+                pilot.kind,
                 bool(self._armed[row]),
-                seat.commands,
-                seat.superseded,
-                int(self._touch.collisions[row]),
+                pilot.commands,
+                pilot.superseded,
+                int(self._contacts.collisions[row]),
             )
-            for row, seat in enumerate(self._seats)
+            for row, pilot in enumerate(self._pilots)
         ]
 
     def truth(self) -> TrueState:
         """What sensors measure on every vehicle."""
-        flown = [wing for wing in self._wings.values() if wing.active.any()]
+        flown = [mode_fleet for mode_fleet in self._fleets.values() if mode_fleet.active.any()]
         truth = flown[0].fleet.truth()
-        for wing in flown[1:]:
-            other = wing.fleet.truth()
+        for mode_fleet in flown[1:]:
+            other = mode_fleet.fleet.truth()
             for mine, its in zip(truth[1:], other[1:], strict=True):
-                mine[wing.active] = its[wing.active]
-        return felt(truth, self._struck, float(self._dt_s))
+                mine[mode_fleet.active] = its[mode_fleet.active]
+        return with_contacts(truth, self._struck, float(self._dt_s))
 
     # --- within ---------------------------------------------------------------------------------
 
     @property
     def _home_mode(self) -> str:
-        return self.hangar.model.mode if self._navigator is None else self._navigator.mode
+        return self.factory.model.mode if self._autopilot is None else self._autopilot.mode
 
-    def _wing(self, mode: str) -> _Wing:
-        if mode not in self._wings:
-            model = self.hangar.make(mode)
+    def _fleet_of(self, mode: str) -> _ModeFleet:
+        if mode not in self._fleets:
+            model = self.factory.make(mode)
             fleet = Fleet(
                 model,
-                len(self._crafts),
+                len(self._vehicles),
                 dt_s=self._dt_s,
                 delay_s=self.config.command_delay_ms / 1e3,
-                influences=influences_of(self.config, self.members, self._seed),
+                disturbances=disturbances_of(self.config, self.members, self._seed),
             )
             fleet.steps = self.step
-            half = [math.radians(craft.config.yaw_deg) / 2.0 for craft in self._crafts]
+            half = [math.radians(vehicle.config.yaw_deg) / 2.0 for vehicle in self._vehicles]
             fleet.place(
-                p_world_m=[craft.p_m for craft in self._crafts],
+                p_world_m=[vehicle.p_m for vehicle in self._vehicles],
                 q_world_body=[(0.0, 0.0, math.sin(a), math.cos(a)) for a in half],
             )
-            self._wings[mode] = _Wing(fleet, fleet.x.copy())
-        return self._wings[mode]
+            self._fleets[mode] = _ModeFleet(fleet, fleet.x.copy())
+        return self._fleets[mode]
 
     def _switch(self, row: int, mode: str) -> None:
         """Fly a vehicle in another mode: what both states have goes on, the rest starts anew."""
-        wing = self._wing(mode)
-        if wing.active[row]:
+        mode_fleet = self._fleet_of(mode)
+        if mode_fleet.active[row]:
             return
-        for other in self._wings.values():
+        for other in self._fleets.values():
             if other.active[row]:
-                here, there = other.fleet.model.state, wing.fleet.model.state
-                wing.fleet.x[row] = wing.parked[row]
+                here, there = other.fleet.model.state, mode_fleet.fleet.model.state
+                mode_fleet.fleet.x[row] = mode_fleet.parked[row]
                 for name in there:
                     if name in here and here[name].stop - here[name].start == there[name].stop - there[name].start:
-                        wing.fleet.x[row, there[name]] = other.fleet.x[row, here[name]]
+                        mode_fleet.fleet.x[row, there[name]] = other.fleet.x[row, here[name]]
                 other.active[row] = False
                 other.fleet.x[row] = other.parked[row]
-        wing.active[row] = True
+        mode_fleet.active[row] = True
 
     def _x(self, row: int) -> FloatArray:
         """First 13 columns of one vehicle."""
-        wing = self._active(row)
-        state = wing.fleet.model.state
-        return np.concatenate([wing.fleet.x[row, state[f.name]] for f in RIGID_BODY])
+        mode_fleet = self._active(row)
+        state = mode_fleet.fleet.model.state
+        return np.concatenate([mode_fleet.fleet.x[row, state[f.name]] for f in RIGID_BODY])
 
-    def _active(self, row: int) -> _Wing:
-        return next(wing for wing in self._wings.values() if wing.active[row])
+    def _active(self, row: int) -> _ModeFleet:
+        return next(mode_fleet for mode_fleet in self._fleets.values() if mode_fleet.active[row])
 
     def _command(self, row: int, u: FloatArray) -> None:
         if self._armed[row]:
@@ -280,33 +280,33 @@ class VehicleGroup:
         """No command at all: the motors run down."""
         self._release(row)
         self._switch(row, self._home_mode)
-        self._seats[row].mode = self._home_mode
-        wing = self._wing(self._home_mode)
-        wing.fleet.command(np.zeros(wing.fleet.u.shape[1]), row)
+        self._pilots[row].mode = self._home_mode
+        mode_fleet = self._fleet_of(self._home_mode)
+        mode_fleet.fleet.command(np.zeros(mode_fleet.fleet.u.shape[1]), row)
 
     def _release(self, row: int) -> None:
-        if self._navigator is not None:
-            self._navigator.release(row)
+        if self._autopilot is not None:
+            self._autopilot.release(row)
 
-    def _take_over(self, row: int) -> None:
+    def _time_out(self, row: int) -> None:
         """A pilot fell silent."""
-        seat, wish = self._seats[row], self._crafts[row].config.on_timeout
+        pilot, response = self._pilots[row], self._vehicles[row].config.on_timeout
         self._deadline[row] = _NEVER
-        if wish == "hold":
+        if response == "hold":
             return
-        seat.pilot = "timeout"
+        pilot.kind = "timeout"
         self.revision += 1
-        if wish == "hover" and self._navigator is not None:
-            self._navigator.hold(row, self._x(row))
-            self._switch(row, self._navigator.mode)
+        if response == "hover" and self._autopilot is not None:
+            self._autopilot.hold(row, self._x(row))
+            self._switch(row, self._autopilot.mode)
         else:
             self._release(row)
             self._command(row, self._active(row).fleet.model.neutral(1)[0])
 
     def _steered(self) -> npt.NDArray[np.int64]:
         """Rows that the navigator commands now."""
-        assert self._navigator is not None
-        return np.flatnonzero(self._navigator.steers & self._armed & self._wing(self._navigator.mode).active)
+        assert self._autopilot is not None
+        return np.flatnonzero(self._autopilot.steers & self._armed & self._fleet_of(self._autopilot.mode).active)
 
 
 def _motion(x: FloatArray, state: StateLayout) -> FloatArray:

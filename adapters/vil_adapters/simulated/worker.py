@@ -9,14 +9,14 @@ import sys
 from collections.abc import Iterator
 
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.hosts import BUFFER_BYTES, MESSAGE_BYTES, ready_flock
+from vil_adapters.simulated.hosts import BUFFER_BYTES, MESSAGE_BYTES, ready_simulation
 from vil_adapters.simulated.ipc import Order, Start, StatusUpdate, Stop, VehicleBatch, decode_order, encode
 from vil_adapters.simulated.stepper import Stepper, WakeupTimer
 
 __all__ = ["main"]
 
 
-class _Line:
+class _SourceSocket:
     """The socket to the source."""
 
     def __init__(self, fd: int) -> None:
@@ -39,7 +39,7 @@ class _Line:
                 return
             yield decode_order(data)
 
-    def give(self, batch: VehicleBatch) -> None:
+    def send(self, batch: VehicleBatch) -> None:
         """Tell a batch, unless the source does not read: then newer ones will follow, with the notes of this one."""
         batch.dropped = self.dropped
         batch.notes = self._notes if batch.notes is None else batch.notes
@@ -56,17 +56,17 @@ class _Line:
 def main(fd: int) -> None:
     """Step until the source stops or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the bridge, which ends this process
-    line = _Line(fd)
-    config = SimulatedConfig.model_validate_json(line.socket.recv(MESSAGE_BYTES))
-    flock = ready_flock(config)
+    source = _SourceSocket(fd)
+    config = SimulatedConfig.model_validate_json(source.socket.recv(MESSAGE_BYTES))
+    simulation = ready_simulation(config)
     gc.collect()
     gc.freeze()
-    line.give(VehicleBatch(steps=0, t_ns=0, bodies=b""))  # ready
-    first = line.socket.recv(MESSAGE_BYTES)
+    source.send(VehicleBatch(steps=0, t_ns=0, bodies=b""))  # ready
+    first = source.socket.recv(MESSAGE_BYTES)
     order = decode_order(first) if first else Stop()
     if isinstance(order, Start):
-        alarm = WakeupTimer(line.socket.fileno())
-        Stepper(flock, order.start_ns, order.clock.mapping(), line.orders, line.give, alarm).run()
+        timer = WakeupTimer(source.socket.fileno())
+        Stepper(simulation, order.start_ns, order.clock.mapping(), source.orders, source.send, timer).run()
 
 
 if __name__ == "__main__":

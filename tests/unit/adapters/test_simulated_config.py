@@ -95,7 +95,7 @@ def test_names_must_differ_and_rates_not_exceed_the_steps(tmp_path: Path) -> Non
 def test_presets_parameters_and_compat_reach_the_model() -> None:
     entry = {"model": "flightmare", "preset": "agilicious", "parameters": {"mass_kg": 1.25}, "compat": True}
     config = SimulatedConfig.model_validate({"type": "simulated", "vehicles": {"d": entry}})
-    model = Simulation(config).groups[0].hangar.model
+    model = Simulation(config).groups[0].factory.model
     assert (model.parameters.mass_kg, model.parameters.rotor_min_radps, model.compat) == (1.25, 150.0, "flightmare")  # type: ignore[attr-defined]
 
 
@@ -133,10 +133,10 @@ def test_a_third_partys_model_flies_by_the_name_of_its_entry_point(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "balloons", raising=False)
     entry = {"model": "balloon", "parameters": {"drag_ps": 2.0}, "command_timeout_ms": 60_000}
-    flock = Simulation(SimulatedConfig.model_validate({"type": "simulated", "vehicles": {"b": entry}}))
-    assert list(flock.groups[0].hangar.modes) == ["lift"]
+    simulation = Simulation(SimulatedConfig.model_validate({"type": "simulated", "vehicles": {"b": entry}}))
+    assert list(simulation.groups[0].factory.modes) == ["lift"]
     from vil_adapters.simulated.ipc import FlyCommand
 
-    flock.order(FlyCommand(0, "lift", (1.0,)))
-    flock.advance(5 * 960)
-    assert flock.batch().states()[0, 5] == pytest.approx(0.5, abs=1e-3)
+    simulation.order(FlyCommand(0, "lift", (1.0,)))
+    simulation.advance(5 * 960)
+    assert simulation.batch().states()[0, 5] == pytest.approx(0.5, abs=1e-3)

@@ -31,33 +31,33 @@ def test_the_largest_commands_that_are_taken_leave_a_vehicle_somewhere(model: st
         return True
 
     told = config(model=model)
-    keeper, flock = CommandHandler("sim", told, take), Simulation(told)
-    keeper.take(flock.batch(), flock.batch().states())
-    for mode, fields in keeper.state("drone").modes.items():
+    handler, simulation = CommandHandler("sim", told, take), Simulation(told)
+    handler.update(simulation.batch(), simulation.batch().states())
+    for mode, fields in handler.state("drone").modes.items():
         size = sum(field.size for field in fields)
         for value in (1e9, -1e9):
-            keeper.command(VehicleCommand("drone", mode=mode, values=[value] * size))
-            assert flock.order(taken[-1])
-            (last,) = flock.advance(flock.steps + 24)[-1:]
+            handler.command(VehicleCommand("drone", mode=mode, values=[value] * size))
+            assert simulation.order(taken[-1])
+            (last,) = simulation.advance(simulation.steps + 24)[-1:]
             assert abs(last.states()).max() < 1e6
         for value in (1e10, float("inf"), float("nan")):
             with pytest.raises(ValueError, match=r"must be finite and at most 1e\+09"):
-                keeper.command(VehicleCommand("drone", mode=mode, values=[value] * size))
+                handler.command(VehicleCommand("drone", mode=mode, values=[value] * size))
 
 
 def test_no_command_waits_for_ever() -> None:
     taken: list[Order] = []
     told = config()
-    keeper = CommandHandler("sim", told, lambda order: not taken.append(order))  # type: ignore[func-returns-value]
+    handler = CommandHandler("sim", told, lambda order: not taken.append(order))  # type: ignore[func-returns-value]
     batch = Simulation(told).batch()
-    keeper.begin(10**15)
-    keeper.take(batch, batch.states())
+    handler.begin(10**15)
+    handler.update(batch, batch.states())
     at = {"mode": "velocity", "values": [0.0] * 4}
     for t_ns in (10**15 + 61 * 10**9, 1 << 80):
         with pytest.raises(ValueError, match="more than 60 s of bridge time ahead"):
-            keeper.command(VehicleCommand("drone", t_ns=t_ns, **at))  # type: ignore[arg-type]
+            handler.command(VehicleCommand("drone", t_ns=t_ns, **at))  # type: ignore[arg-type]
     for t_ns, due_ns in ((-(1 << 80), 0), (10**15 + 5, 5)):
-        keeper.command(VehicleCommand("drone", t_ns=t_ns, **at))  # type: ignore[arg-type]
+        handler.command(VehicleCommand("drone", t_ns=t_ns, **at))  # type: ignore[arg-type]
         assert isinstance(taken[-1], FlyCommand)
         assert taken[-1].t_ns == due_ns
 
@@ -87,16 +87,18 @@ def test_notes_that_a_slow_reader_missed_come_with_the_next_batch() -> None:
 @pytest.mark.parametrize("speed_mps", [5.0, 20.0, 30.0])
 def test_a_wall_that_is_told_too_late_still_gives_the_vehicle_back(speed_mps: float) -> None:
     """The wall is x = 4; pictures at 30 Hz, answered after two of their periods, show it from where the camera was."""
-    flock = Simulation(config(autopilot={"kind": "none"}, contact={"reach_m": 1.5, "floor_m": None}))
-    flock.groups[0]._wing("rates").fleet.x[0, 3] = speed_mps
+    simulation = Simulation(config(autopilot={"kind": "none"}, contact={"reach_m": 1.5, "floor_m": None}))
+    simulation.groups[0]._fleet_of("rates").fleet.x[0, 3] = speed_mps
     on_the_way: list[ContactReport] = []
     for _ in range(45):
-        x, y, z = flock.batch().states()[0, :3].tolist()
+        x, y, z = simulation.batch().states()[0, :3].tolist()
         near = [(4.0, y, z)] if abs(x - 4.0) < 1.5 else []
         away = [(-1.0 if x < 4.0 else 1.0, 0.0, 0.0)] * len(near)
-        on_the_way.append(ContactReport(0, flock.t_of(flock.steps), tuple(near), tuple(away), told=True))
+        on_the_way.append(
+            ContactReport(0, simulation.t_of(simulation.steps), tuple(near), tuple(away), has_surfaces=True)
+        )
         if len(on_the_way) > 2:
-            flock.order(on_the_way.pop(0))
-        flock.advance(flock.steps + 32)
-    assert flock.batch().states()[0, 0] <= 3.85
-    assert flock.groups[0].notes()[0].collisions >= 1
+            simulation.order(on_the_way.pop(0))
+        simulation.advance(simulation.steps + 32)
+    assert simulation.batch().states()[0, 0] <= 3.85
+    assert simulation.groups[0].notes()[0].collisions >= 1

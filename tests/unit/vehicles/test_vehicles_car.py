@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.car import BicycleParameters, CreepNoise, DubinsCar, KinematicBicycle
-from vil_bridge.vehicles.disturbances import DISTURBANCES
+from vil_bridge.vehicles.disturbances import ENVIRONMENT
 from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.model import Model
 
@@ -50,14 +50,14 @@ def test_dubins_car_has_limits(asked: tuple[float, float], driven: tuple[float, 
 def test_dubins_car_noise_is_a_velocity_in_body_axes() -> None:
     """Variance of the velocity W / dt: a car that stands walks at random, W t, by its own axes."""
     noise = CreepNoise(15248, densities_m2ps=(0.001, 0.004))
-    fleet = Fleet(DubinsCar(), 3000, influences=[noise])
+    fleet = Fleet(DubinsCar(), 3000, disturbances=[noise])
     fleet.place(q_world_body=(0.0, 0.0, math.sqrt(0.5), math.sqrt(0.5)))  # facing north
     fleet.advance(24)
     assert fleet.x[:, 1].var() == pytest.approx(0.001 * 0.025, rel=0.08)
     assert fleet.x[:, 0].var() == pytest.approx(0.004 * 0.025, rel=0.08)
     assert abs(np.corrcoef(fleet.x[:, 0], fleet.x[:, 1])[0, 1]) < 0.05
     assert fleet.x[:, 2].any() == 0
-    default = Fleet(DubinsCar(), 4000, influences=[CreepNoise(15248)])
+    default = Fleet(DubinsCar(), 4000, disturbances=[CreepNoise(15248)])
     default.advance()
     assert default.x[:, :2].var() == pytest.approx(0.001 * DT_S, rel=0.05)
 
@@ -148,7 +148,7 @@ def test_bicycle_truth_is_its_motion_within_limits() -> None:
 
 
 def test_a_push_makes_cars_creep_on_the_plane() -> None:
-    around = DISTURBANCES.pack({"force_world_n": (300.0, -200.0, 900.0)})
+    around = ENVIRONMENT.pack({"force_world_n": (300.0, -200.0, 900.0)})
     for model in (DubinsCar(), KinematicBicycle()):
         moved = model.step(model.initial(1), model.neutral(1), around, 0.5)
         np.testing.assert_allclose(moved[0, :3], (0.15, -0.1, 0.0), atol=1e-15)
@@ -160,7 +160,7 @@ def test_cars_have_the_same_bits_in_any_company(model: Model) -> None:
     commands, yaws = rng.uniform(-1.0, 6.0, (100, 2)), rng.uniform(-3.0, 3.0, 100)
 
     def drive(cars: list[int]) -> FloatArray:
-        fleet = Fleet(model, len(cars), influences=[CreepNoise(3, vehicles=cars)])
+        fleet = Fleet(model, len(cars), disturbances=[CreepNoise(3, vehicles=cars)])
         zero = np.zeros(len(cars))
         half = 0.5 * yaws[cars]
         fleet.place(q_world_body=np.column_stack((zero, zero, np.sin(half), np.cos(half))))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import DISTURBANCES, Disturbance, calm
+from vil_bridge.vehicles.disturbances import ENVIRONMENT, Disturbance, calm
 from vil_bridge.vehicles.environment.atmosphere import density_kgpm3
 from vil_bridge.vehicles.environment.effects import Downwash, GroundEffect, StandardAir
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
@@ -25,12 +25,12 @@ def bodies(p_world_m: object) -> FloatArray:
     return x
 
 
-def after(influence: Disturbance, x: FloatArray) -> dict[str, FloatArray]:
+def after(disturbance: Disturbance, x: FloatArray) -> dict[str, FloatArray]:
     around = calm(len(x), 9.81)
     before = x.copy()
-    influence.apply(0, 1e-3, x, around)
+    disturbance.apply(0, 1e-3, x, around)
     assert np.array_equal(x, before, equal_nan=True)
-    return DISTURBANCES.split(around)
+    return ENVIRONMENT.split(around)
 
 
 def at_heights(*z: float) -> FloatArray:

@@ -229,7 +229,7 @@ from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
 from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
 for model in (AirsimMultirotor(), FlightGogglesMulticopter(), FlightmareQuadrotor()):
-    fleet = Fleet(model, 2, influences=[DrydenGusts(8.0, 1)])
+    fleet = Fleet(model, 2, disturbances=[DrydenGusts(8.0, 1)])
     fleet.advance(2)
     assert fleet.engine == "numpy", fleet.engine
     try:

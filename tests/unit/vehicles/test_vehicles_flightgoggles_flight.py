@@ -185,8 +185,8 @@ def _noisy(compat: Compat | None, steps: int) -> tuple[FloatArray, FloatArray]:
     """Surroundings of each step and the specific force shown after it, (steps, vehicles, columns)."""
     parameters, drawn = MulticopterParameters(), _Drawn()
     noise = ProcessNoise(parameters, 5, compat=compat)
-    influences: list[Disturbance] = [noise, drawn]
-    fleet = Fleet(FlightGogglesMulticopter(parameters), 200, influences=influences, engine="native")
+    disturbances: list[Disturbance] = [noise, drawn]
+    fleet = Fleet(FlightGogglesMulticopter(parameters), 200, disturbances=disturbances, engine="native")
     fleet.command(np.full(4, parameters.hover_radps))
     forces = []
     for _ in range(steps):

@@ -12,7 +12,7 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import DISTURBANCES
+from vil_bridge.vehicles.disturbances import ENVIRONMENT
 from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.flightgoggles.control import WaypointGains
 from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
@@ -41,7 +41,7 @@ def frame(rotors: int, tilt_rad: float, arm_m: float = 0.2) -> MulticopterParame
     )
 
 
-AROUND: Final = DISTURBANCES.pack(
+AROUND: Final = ENVIRONMENT.pack(
     {
         "wind_world_mps": (2.0, -1.0, 0.5),
         "force_world_n": (0.3, -0.2, 0.4),
@@ -134,7 +134,7 @@ def test_momentum_and_energy_without_air() -> None:
     """No density: neither thrust nor drag. Rotors exchange angular momentum with the body, nothing else acts."""
     parameters = frame(6, 0.3)
     model = FlightGogglesMulticopter(parameters)
-    vacuum = DISTURBANCES.pack({"gravity_mps2": 9.81})
+    vacuum = ENVIRONMENT.pack({"gravity_mps2": 9.81})
     inertia = np.array(parameters.inertia_kgm2)
 
     def angular(x: FloatArray) -> FloatArray:

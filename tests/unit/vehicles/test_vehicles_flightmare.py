@@ -9,7 +9,7 @@ import pytest
 
 from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import DISTURBANCES
+from vil_bridge.vehicles.disturbances import ENVIRONMENT
 from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.flightmare.compat import original_substeps
 from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor, substeps
@@ -161,7 +161,7 @@ def test_surroundings_act() -> None:
     def pushed(**fields: float | tuple[float, float, float]) -> FloatArray:
         around = model.calm(1)
         for name, value in fields.items():
-            around[:, DISTURBANCES[name]] = value
+            around[:, ENVIRONMENT[name]] = value
         rates: FloatArray = model.derivative(x, u, around)[0]
         return rates
 
@@ -173,7 +173,7 @@ def test_surroundings_act() -> None:
     assert pushed(gravity_mps2=1.0)[5] == pytest.approx(8.81)
     assert pushed(thrust_factor=1.5)[5] == pytest.approx(0.5 * 9.81)
     speeds, near = np.array([[900.0, 1000.0, 800.0, 1100.0]]), model.calm(1)
-    near[:, DISTURBANCES["thrust_factor"]] = 1.2
+    near[:, ENVIRONMENT["thrust_factor"]] = 1.2
     ratio = model.wrench(speeds, near) / model.wrench(speeds, model.calm(1))
     np.testing.assert_allclose(ratio[0], (1.2, 1.2, 1.2, 1.0), rtol=1e-12)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from tests.unit.adapters.test_simulated_flock import SECOND, body, flock
+from tests.unit.adapters.test_simulated_simulation import SECOND, body, simulation
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim.airframes import FRAMES
@@ -156,13 +156,13 @@ def test_lags_and_limits_are_each_motors_own(engine: Engine) -> None:
     ],
 )
 def test_a_dead_motor_brings_the_vehicle_down_and_a_weak_one_does_not(model: str, parameters: dict[str, Any]) -> None:
-    dead = flock(model=model, parameters=parameters, p_m=[0.0, 0.0, 20.0])
+    dead = simulation(model=model, parameters=parameters, p_m=[0.0, 0.0, 20.0])
     dead.advance(SECOND)
     assert body(dead)[2] < 19.5
     assert np.linalg.norm(body(dead)[10:13]) > 3.0
     weak = {"flightgoggles": "thrust_ns2", "flightmare": "thrust_scale", "airsim": "thrust_scale"}[model]
     whole = 1.91e-6 if model == "flightgoggles" else 1.0
-    held = flock(model=model, parameters={weak: [whole, whole, 0.95 * whole, whole]}, p_m=[0.0, 0.0, 20.0])
+    held = simulation(model=model, parameters={weak: [whole, whole, 0.95 * whole, whole]}, p_m=[0.0, 0.0, 20.0])
     held.advance(5 * SECOND)
     assert np.linalg.norm(body(held)[:3] - (0.0, 0.0, 20.0)) < 0.3
 

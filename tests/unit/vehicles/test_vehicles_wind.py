@@ -9,7 +9,7 @@ import pytest
 from scipy import signal
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import DISTURBANCES, calm
+from vil_bridge.vehicles.disturbances import ENVIRONMENT, calm
 from vil_bridge.vehicles.environment.wind import (
     ConstantWind,
     DrydenGusts,
@@ -30,7 +30,7 @@ def bodies(n: int, z: float = 20.0) -> FloatArray:
 
 def air(n: int, wind: Sequence[float] = (0.0, 0.0, 0.0)) -> FloatArray:
     around = calm(n, 9.81)
-    around[:, DISTURBANCES["wind_world_mps"]] = wind
+    around[:, ENVIRONMENT["wind_world_mps"]] = wind
     return around
 
 

@@ -81,7 +81,7 @@ async def _fly(recorded: dict[str, Path], vehicles: int, seconds: int, empty: Co
     config = {"type": "simulated", "process": True, "rate_hz": _RATE_HZ, "vehicles": {"swarm": entry}}
     simulated = SimulatedSource("sim", SimulatedConfig.model_validate(config))
     others = [RecordingSource(name, RecordingConfig(path=path)) for name, path in recorded.items()]
-    actors = [Actor(name, ActorKind.VEHICLE, "sim", name) for name in simulated.keeper.subjects]
+    actors = [Actor(name, ActorKind.VEHICLE, "sim", name) for name in simulated.handler.subjects]
     actors += [Actor(o.name, ActorKind.VEHICLE, o.name, o.recording.subjects[0]) for o in others]
     sources: list[PoseSource] = [simulated, *others]
     context = SourceContext()
@@ -121,11 +121,11 @@ def _empty_loop(conn: Connection) -> None:
     """Wake as often as the fleet does and record the lateness; report it on request."""
     conn.send("ready")
     conn.recv()
-    alarm, late_us, start_ns, step = WakeupTimer(), [], machine_ns(), 0
+    timer, late_us, start_ns, step = WakeupTimer(), [], machine_ns(), 0
     while not conn.poll():
         step = int((machine_ns() - start_ns) / _STEP_NS) + 1
         due_ns = start_ns + round(step * _STEP_NS)
-        alarm.sleep(due_ns)
+        timer.sleep(due_ns)
         late_us.append((machine_ns() - due_ns) / 1e3)
     conn.recv()
     conn.send(late_us)

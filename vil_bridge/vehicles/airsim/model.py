@@ -16,7 +16,7 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim.airframes import FRAMES, MIN_DRAG_SPEED_MPS, AirsimAirframe, Compat
 from vil_bridge.vehicles.airsim.rotors import RotorTable
 from vil_bridge.vehicles.airsim.simple_flight import (
-    BRAIN,
+    CONTROLLER_FIELDS,
     FOREVER_S,
     MODES,
     ControllerState,
@@ -27,7 +27,7 @@ from vil_bridge.vehicles.airsim.simple_flight import (
 )
 from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.contact import Collider, WorldContact, collide
-from vil_bridge.vehicles.disturbances import DISTURBANCES
+from vil_bridge.vehicles.disturbances import ENVIRONMENT
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout
 from vil_bridge.vehicles.model import Model, NativeStep, TrueState
 
@@ -94,7 +94,7 @@ class AirsimMultirotor(Model):
             Field("a_world_mps2", 3, "m/s^2", "acceleration at the end of the newest step, ENU"),
             Field("alpha_body_radps2", 3, "rad/s^2", "and angular, FLU"),
             Field("grounded", 1, "1", "1: stands on the ground"),
-            *BRAIN,
+            *CONTROLLER_FIELDS,
         )
 
     def initial(self, n: int) -> FloatArray:
@@ -127,7 +127,7 @@ class AirsimMultirotor(Model):
     def step(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:
         """States one step later, a new array (n, dx): controller, rotor and servo lags, rigid body, ground lock."""
         s = self.state.split(x)
-        controls, tilts, brain = self._commanded(x, u, dt_s)
+        controls, tilts, memory = self._commanded(x, u, dt_s)
         controls += np.exp(-dt_s / self.table.tau_s) * (s["rotors_control"] - controls)
         tilts += np.exp(-dt_s / self.table.tilt_tau_s) * (s["tilt_rad"] - tilts)
         pushing = s["rotors_output"] if self.compat else controls
@@ -138,7 +138,7 @@ class AirsimMultirotor(Model):
         if self.compat:
             # The original's actuators set their wrench first, then take over the filter's output, then filter.
             lags["rotors_output"] = s["rotors_control"]
-        return self.state.pack(s | moved | lags | brain._asdict(), len(x))
+        return self.state.pack(s | moved | lags | memory._asdict(), len(x))
 
     def native(self) -> NativeStep | None:
         """The compiled :meth:`step`; None without numba."""
@@ -156,7 +156,7 @@ class AirsimMultirotor(Model):
     def truth(self, t_ns: int, x: FloatArray, u: FloatArray, around: FloatArray) -> TrueState:  # noqa: ARG002
         """What sensors measure: accelerations as the newest step felt them."""
         s = {name: values.copy() for name, values in self.state.split(x).items()}
-        up = around[:, DISTURBANCES["gravity_mps2"]] * np.array([0.0, 0.0, 1.0])
+        up = around[:, ENVIRONMENT["gravity_mps2"]] * np.array([0.0, 0.0, 1.0])
         return TrueState(
             t_ns,
             s["p_world_m"],
@@ -196,10 +196,10 @@ class AirsimMultirotor(Model):
     def _commanded(self, x: FloatArray, u: FloatArray, dt_s: float) -> tuple[FloatArray, FloatArray, ControllerState]:
         """Where rotors and servos shall go, and the controller's memory."""
         s, command = self.state.split(x), self.command.split(u)
-        brain = ControllerState(*(s[name] for name in ControllerState._fields))
-        controls, brain = cascade(self.flight, self.mode, self.table.mixing, s, command, brain, dt_s)
+        memory = ControllerState(*(s[name] for name in ControllerState._fields))
+        controls, memory = cascade(self.flight, self.mode, self.table.mixing, s, command, memory, dt_s)
         tilts = np.clip(command.get("tilt_rad", s["tilt_rad"]), self.table.tilt_low_rad, self.table.tilt_high_rad)
-        return np.minimum(controls, self.table.control_max), tilts, brain
+        return np.minimum(controls, self.table.control_max), tilts, memory
 
     def _locked(
         self,
@@ -213,7 +213,7 @@ class AirsimMultirotor(Model):
         held = s | dict.fromkeys(_STILL, np.zeros((len(controls), 3)))
         free = s["grounded"] < 0.5
         lift, _ = self.table.wrench(controls, tilts, around)
-        weight = self.airframe.mass_kg * around[:, DISTURBANCES["gravity_mps2"]]
+        weight = self.airframe.mass_kg * around[:, ENVIRONMENT["gravity_mps2"]]
         stays = (lift * lift).sum(axis=1, keepdims=True) < weight * weight
         fields = {name: np.where(free, value, held[name]) for name, value in moved.items()}
         return fields | {"grounded": np.where(stays, s["grounded"], 0.0)}
@@ -226,7 +226,7 @@ class AirsimMultirotor(Model):
         Of opposite faces the windward one has drag. A face's centre lies on its normal through the centre of
         gravity, so that its arm gives no torque and rotation gives it no speed: the box has no angular drag.
         """
-        air = DISTURBANCES.split(around)
+        air = ENVIRONMENT.split(around)
         force, torque = self.table.wrench(controls, tilts, around)
         passing = q_rotate(q_conj(q), v - air["wind_world_mps"])
         pressing = np.where(np.abs(passing) > MIN_DRAG_SPEED_MPS, passing * np.abs(passing), 0.0)

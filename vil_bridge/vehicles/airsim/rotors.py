@@ -9,7 +9,7 @@ import numpy as np
 from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim.airframes import AirsimAirframe, AirsimRotor, Tilt
-from vil_bridge.vehicles.disturbances import DISTURBANCES, SEA_LEVEL_DENSITY_KGPM3
+from vil_bridge.vehicles.disturbances import ENVIRONMENT, SEA_LEVEL_DENSITY_KGPM3
 
 __all__ = ["RotorTable"]
 
@@ -55,11 +55,11 @@ class RotorTable:
             tilts: angles of the servos, (n, K).
             around: (n, 12); density and thrust factor count.
         """
-        air = controls * (around[:, DISTURBANCES["density_kgpm3"]] / SEA_LEVEL_DENSITY_KGPM3)
+        air = controls * (around[:, ENVIRONMENT["density_kgpm3"]] / SEA_LEVEL_DENSITY_KGPM3)
         angles = tilts[:, self.servo] if tilts.shape[1] else np.zeros_like(controls)
         turn = np.stack((np.ones_like(angles), np.cos(angles), np.sin(angles)), axis=2)[:, :, None, :]
         positions, axes = (turn @ self.positions_m)[:, :, 0], (turn @ self.axes)[:, :, 0]
-        thrust = air * around[:, DISTURBANCES["thrust_factor"]] * self.max_thrust_n
+        thrust = air * around[:, ENVIRONMENT["thrust_factor"]] * self.max_thrust_n
         forces = thrust[:, :, None] * axes
         torques = cross(positions, forces) + (air * self.max_torque_nm)[:, :, None] * axes
         return forces.sum(axis=1), torques.sum(axis=1)

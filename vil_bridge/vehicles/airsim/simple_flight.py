@@ -20,7 +20,17 @@ import numpy as np
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.layout import Field, StateLayout
 
-__all__ = ["BRAIN", "FOREVER_S", "MODES", "ControllerState", "Mode", "SimpleFlight", "cascade", "commands_of", "mix"]
+__all__ = [
+    "CONTROLLER_FIELDS",
+    "FOREVER_S",
+    "MODES",
+    "ControllerState",
+    "Mode",
+    "SimpleFlight",
+    "cascade",
+    "commands_of",
+    "mix",
+]
 
 Mode = Literal["rotors", "rates", "attitude", "velocity", "position"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
@@ -29,7 +39,7 @@ FOREVER_S: Final = 1e9
 EXPIRED_S: Final = 1e-9
 HOLDING_S: Final = -1.0
 
-BRAIN: Final = (
+CONTROLLER_FIELDS: Final = (
     Field("climb_integral", 1, "1", "integral of the climb rate loop, within +-1"),
     Field("command_left_s", 1, "s", "until the command times out; set by whoever commands; below 0: holding"),
     Field("hold_p_world_m", 3, "m", "where the vehicle was when its command timed out, ENU"),
@@ -70,7 +80,7 @@ class SimpleFlight:
 
 
 class ControllerState(NamedTuple):
-    """:data:`BRAIN` of n vehicles: (n, 1), (n, 1), (n, 3), (n, 1)."""
+    """:data:`CONTROLLER_FIELDS` of n vehicles: (n, 1), (n, 1), (n, 3), (n, 1)."""
 
     climb_integral: FloatArray
     command_left_s: FloatArray
@@ -117,7 +127,7 @@ def cascade(
     mixing: FloatArray,
     body: Mapping[str, FloatArray],
     command: Mapping[str, FloatArray],
-    brain: ControllerState,
+    memory: ControllerState,
     dt_s: float,
 ) -> tuple[FloatArray, ControllerState]:
     """One update of the controller.
@@ -129,7 +139,7 @@ def cascade(
         body: position, velocity, attitude and rates of n vehicles by the names of
             :data:`~vil_bridge.vehicles.layout.RIGID_BODY`.
         command: fields of :func:`commands_of`.
-        brain: what it remembers.
+        memory: what it remembers.
         dt_s: since its last update.
 
     Returns:
@@ -137,17 +147,17 @@ def cascade(
         position and heading of that moment, whatever the mode.
     """
     angles = _euler(body["q_world_body"])
-    brain, holding = _time_out(brain, body["p_world_m"], angles[:, 2:], dt_s)
-    v_error = _velocity_error(flight, mode, body, command, brain, holding)
+    memory, holding = _time_out(memory, body["p_world_m"], angles[:, 2:], dt_s)
+    v_error = _velocity_error(flight, mode, body, command, memory, holding)
     lean = _lean(flight, v_error, angles[:, 2:])
-    throttle, integral = _climb(flight, v_error[:, 2:], brain.climb_integral, dt_s)
+    throttle, integral = _climb(flight, v_error[:, 2:], memory.climb_integral, dt_s)
     if mode not in ("velocity", "position"):
         integral = np.where(holding, integral, 0.0)
     if mode == "attitude":
         lean = np.where(holding, lean, np.concatenate((command["roll_rad"], command["pitch_rad"]), axis=1))
     if mode in ("rates", "attitude"):
         throttle = np.where(holding, throttle, command["throttle"])
-    rates = _rates(flight, lean, angles, command, brain, holding)
+    rates = _rates(flight, lean, angles, command, memory, holding)
     if mode == "rates":
         rates = np.where(holding, rates, command["rates_body_radps"])
     limited = np.clip(rates, -flight.max_rate_radps, flight.max_rate_radps)
@@ -155,7 +165,7 @@ def cascade(
     controls = mix(demand, throttle, mixing, flight)
     if mode == "rotors":
         controls = np.where(holding, controls, np.clip(command["rotors_control"], 0.0, 1.0))
-    return controls, brain._replace(climb_integral=integral)
+    return controls, memory._replace(climb_integral=integral)
 
 
 def _euler(q: FloatArray) -> FloatArray:
@@ -168,16 +178,16 @@ def _euler(q: FloatArray) -> FloatArray:
 
 
 def _time_out(
-    brain: ControllerState, p_world_m: FloatArray, yaw: FloatArray, dt_s: float
+    memory: ControllerState, p_world_m: FloatArray, yaw: FloatArray, dt_s: float
 ) -> tuple[ControllerState, BoolArray]:
     """Counts down, remembers where the command timed out, and says who holds, (n, 1)."""
-    holding: BoolArray = brain.command_left_s <= EXPIRED_S
-    now = holding & (brain.command_left_s > HOLDING_S)
+    holding: BoolArray = memory.command_left_s <= EXPIRED_S
+    now = holding & (memory.command_left_s > HOLDING_S)
     return ControllerState(
-        brain.climb_integral,
-        np.where(holding, HOLDING_S, brain.command_left_s - dt_s),
-        np.where(now, p_world_m, brain.hold_p_world_m),
-        np.where(now, yaw, brain.hold_yaw_rad),
+        memory.climb_integral,
+        np.where(holding, HOLDING_S, memory.command_left_s - dt_s),
+        np.where(now, p_world_m, memory.hold_p_world_m),
+        np.where(now, yaw, memory.hold_yaw_rad),
     ), holding
 
 
@@ -186,11 +196,11 @@ def _velocity_error(
     mode: Mode,
     body: Mapping[str, FloatArray],
     command: Mapping[str, FloatArray],
-    brain: ControllerState,
+    memory: ControllerState,
     holding: BoolArray,
 ) -> FloatArray:
     """Wanted less true velocity, ENU, (n, 3)."""
-    p_goal = np.where(holding, brain.hold_p_world_m, command["p_world_m"] if mode == "position" else 0.0)
+    p_goal = np.where(holding, memory.hold_p_world_m, command["p_world_m"] if mode == "position" else 0.0)
     v_goal = flight.max_speed_mps * np.clip(flight.position_p * (p_goal - body["p_world_m"]), -1.0, 1.0)
     if mode == "velocity":
         commanded = np.clip(command["v_world_mps"], -flight.max_speed_mps, flight.max_speed_mps)
@@ -220,11 +230,11 @@ def _rates(
     lean: FloatArray,
     angles: FloatArray,
     command: Mapping[str, FloatArray],
-    brain: ControllerState,
+    memory: ControllerState,
     holding: BoolArray,
 ) -> FloatArray:
     """Wanted rates (n, 3) from wanted roll and pitch (n, 2) and the commanded or held heading."""
-    heading, turn, by_rate = brain.hold_yaw_rad, np.zeros_like(brain.hold_yaw_rad), np.zeros_like(holding)
+    heading, turn, by_rate = memory.hold_yaw_rad, np.zeros_like(memory.hold_yaw_rad), np.zeros_like(holding)
     if "yaw_rad" in command:
         heading = np.where(holding, heading, command["yaw_rad"])
         turn = command["yaw_rate_radps"]

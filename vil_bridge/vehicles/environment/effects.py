@@ -1,4 +1,4 @@
-"""What the ground, other vehicles and the altitude do to a vehicle: influences on a fleet."""
+"""What the ground, other vehicles and the altitude do to a vehicle: disturbances on a fleet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, Literal
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import DISTURBANCES
+from vil_bridge.vehicles.disturbances import ENVIRONMENT
 from vil_bridge.vehicles.environment.atmosphere import density_kgpm3
 from vil_bridge.vehicles.environment.earth import Compat
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
@@ -19,10 +19,10 @@ __all__ = ["Downwash", "GroundEffect", "StandardAir"]
 _BODY: Final = StateLayout(*RIGID_BODY)
 _P: Final = _BODY["p_world_m"]
 _Q: Final = _BODY["q_world_body"]
-_FORCE: Final = DISTURBANCES["force_world_n"]
-_DENSITY: Final = DISTURBANCES["density_kgpm3"]
-_GRAVITY: Final = DISTURBANCES["gravity_mps2"]
-_THRUST_FACTOR: Final = DISTURBANCES["thrust_factor"]
+_FORCE: Final = ENVIRONMENT["force_world_n"]
+_DENSITY: Final = ENVIRONMENT["density_kgpm3"]
+_GRAVITY: Final = ENVIRONMENT["gravity_mps2"]
+_THRUST_FACTOR: Final = ENVIRONMENT["thrust_factor"]
 
 _MOST_FITTED: Final = 4.0 / 15.0
 _ROWS: Final = 256

@@ -1,4 +1,4 @@
-"""Wind: steady, swinging, and the gusts of Dryden's turbulence; influences on a fleet.
+"""Wind: steady, swinging, and the gusts of Dryden's turbulence; disturbances on a fleet.
 
 All add to ``wind_world_mps``, so that they can be combined; gusts belong behind the mean wind in which they drift.
 """
@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import DISTURBANCES
+from vil_bridge.vehicles.disturbances import ENVIRONMENT
 from vil_bridge.vehicles.layout import RIGID_BODY, StateLayout
 from vil_bridge.vehicles.random.noise import NoiseStream
 
 __all__ = ["ConstantWind", "DrydenGusts", "SinusoidalWind", "dryden_intensities_mps", "dryden_lengths_m"]
 
-_WIND: Final = DISTURBANCES["wind_world_mps"]
+_WIND: Final = ENVIRONMENT["wind_world_mps"]
 _BODY: Final = StateLayout(*RIGID_BODY)
 _P: Final = _BODY["p_world_m"]
 _V: Final = _BODY["v_world_mps"]

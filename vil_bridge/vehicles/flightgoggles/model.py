@@ -11,7 +11,7 @@ import numpy as np
 from vil_bridge.core.geometry import cross, q_mul, q_normalize, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import has_numba
-from vil_bridge.vehicles.disturbances import DISTURBANCES, SEA_LEVEL_DENSITY_KGPM3
+from vil_bridge.vehicles.disturbances import ENVIRONMENT, SEA_LEVEL_DENSITY_KGPM3
 from vil_bridge.vehicles.flightgoggles.control import (
     RateGains,
     RateMemory,
@@ -126,7 +126,7 @@ class FlightGogglesMulticopter(Model):
 
     def derivative(self, x: FloatArray, u: FloatArray, around: FloatArray) -> FloatArray:
         """Time derivative of x, (n, dx); the controller's memory stands still within a step."""
-        p, state, air = self.parameters, self.state, DISTURBANCES.split(around)
+        p, state, air = self.parameters, self.state, ENVIRONMENT.split(around)
         speeds, asked = x[:, state["rotors_radps"]], self._asked(x, u)
         density = air["density_kgpm3"] / SEA_LEVEL_DENSITY_KGPM3
         q, w = x[:, state["q_world_body"]], x[:, state["w_body_radps"]]

@@ -8,7 +8,7 @@ from typing import Final
 
 from vil_bridge.core.geometry import q_conj, q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import DISTURBANCES
+from vil_bridge.vehicles.disturbances import ENVIRONMENT
 from vil_bridge.vehicles.flightgoggles.model import Compat
 from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.multicopter import MulticopterParameters
@@ -16,13 +16,13 @@ from vil_bridge.vehicles.random.noise import NoiseStream
 
 __all__ = ["ProcessNoise"]
 
-_FORCE: Final = DISTURBANCES["force_world_n"]
-_TORQUE: Final = DISTURBANCES["torque_body_nm"]
+_FORCE: Final = ENVIRONMENT["force_world_n"]
+_TORQUE: Final = ENVIRONMENT["torque_body_nm"]
 _STREAM: Final = 2000
 
 
 class ProcessNoise:
-    """White force (world axes) and moment (body axes) of the densities that the parameters state: an influence.
+    """White force (world axes) and moment (body axes) of the densities that the parameters state: a disturbance.
 
     Args:
         seed, stream: of the numbers (:class:`~vil_bridge.vehicles.random.noise.NoiseStream`).

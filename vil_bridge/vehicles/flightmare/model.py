@@ -17,7 +17,7 @@ import numpy as np
 from vil_bridge.core.geometry import cross, q_mul, q_normalize, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import has_numba
-from vil_bridge.vehicles.disturbances import DISTURBANCES, SEA_LEVEL_DENSITY_KGPM3
+from vil_bridge.vehicles.disturbances import ENVIRONMENT, SEA_LEVEL_DENSITY_KGPM3
 from vil_bridge.vehicles.flightmare.compat import original_motion, original_substeps, within_box
 from vil_bridge.vehicles.flightmare.parameters import FLIGHTMARE, ORIGINAL_THRUST_MAX_N, QuadrotorParameters
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout
@@ -34,12 +34,12 @@ _W: Final = slice(10, 13)
 _BODY: Final = slice(0, 13)
 _ROTORS: Final = slice(13, 17)
 
-_WIND: Final = DISTURBANCES["wind_world_mps"]
-_FORCE: Final = DISTURBANCES["force_world_n"]
-_TORQUE: Final = DISTURBANCES["torque_body_nm"]
-_DENSITY: Final = DISTURBANCES["density_kgpm3"]
-_GRAVITY: Final = DISTURBANCES["gravity_mps2"]
-_FACTOR: Final = DISTURBANCES["thrust_factor"]
+_WIND: Final = ENVIRONMENT["wind_world_mps"]
+_FORCE: Final = ENVIRONMENT["force_world_n"]
+_TORQUE: Final = ENVIRONMENT["torque_body_nm"]
+_DENSITY: Final = ENVIRONMENT["density_kgpm3"]
+_GRAVITY: Final = ENVIRONMENT["gravity_mps2"]
+_FACTOR: Final = ENVIRONMENT["thrust_factor"]
 
 _ROUNDING: Final = 1e-9
 _WORLD_BOX_M: Final = ((-100.0, -100.0, -100.0), (100.0, 100.0, 100.0))

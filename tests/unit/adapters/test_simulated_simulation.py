@@ -28,7 +28,7 @@ from vil_bridge.vehicles.flightmare.parameters import PRESETS
 SECOND = 960
 
 
-def flock(source: dict[str, Any] | None = None, **vehicle: Any) -> Simulation:
+def simulation(source: dict[str, Any] | None = None, **vehicle: Any) -> Simulation:
     entry = {"model": "flightgoggles", **vehicle}
     config = {"type": "simulated", "vehicles": {"drone": entry}, **(source or {})}
     return Simulation(SimulatedConfig.model_validate(config))
@@ -45,7 +45,7 @@ def note(of: Simulation, vehicle: int = 0) -> StatusUpdate:
 
 
 def test_poses_come_at_their_rate_with_the_exact_times_of_their_steps() -> None:
-    made = flock()
+    made = simulation()
     batches = made.advance(SECOND)
     assert len(batches) == 200
     assert batches[-1].steps == made.steps == SECOND
@@ -60,9 +60,11 @@ def test_a_flight_depends_on_its_orders_and_not_on_how_many_steps_are_made_at_on
     wind = {"mean_mps": [1.0, 0.0, 0.0], "gusts_mps": 5.0}
     ends = []
     for chunk in (1, 37, 10_000):
-        made = flock({"seed": 3}, model=model, count=3, wind=wind, autopilot={"kind": "circle"}, command_delay_ms=20)
+        made = simulation(
+            {"seed": 3}, model=model, count=3, wind=wind, autopilot={"kind": "circle"}, command_delay_ms=20
+        )
         made.order(FlyCommand(1, "velocity", _velocity(model, 1.0), t_ns=100_000_000))
-        made.order(ContactReport(2, 0, ((3.5, 0.0, 1.0),), ((-1.0, 0.0, 0.0),), told=True))
+        made.order(ContactReport(2, 0, ((3.5, 0.0, 1.0),), ((-1.0, 0.0, 0.0),), has_surfaces=True))
         while made.steps < 700:
             made.advance(min(700, made.steps + chunk))
         ends.append(made.batch().states().copy())
@@ -81,7 +83,7 @@ def test_clones_fly_as_one_fleet_on_a_grid_and_other_models_beside_them() -> Non
         "same": {"model": "flightgoggles", "autopilot": {"kind": "circle"}},
         "other": {"model": "flightmare"},
     }
-    made = flock({"vehicles": entries})
+    made = simulation({"vehicles": entries})
     assert made.subjects == ("swarm_1", "swarm_2", "swarm_3", "swarm_4", "swarm_5", "same", "other")
     assert sorted(len(group.members) for group in made.groups) == [1, 6]
     starts = made.batch().states()[:5, :3].tolist()
@@ -90,10 +92,12 @@ def test_clones_fly_as_one_fleet_on_a_grid_and_other_models_beside_them() -> Non
 
 @pytest.mark.parametrize("model", ["flightgoggles", "flightmare", "airsim"])
 def test_without_a_pilot_it_hovers_and_a_path_is_followed(model: str) -> None:
-    still = flock(model=model)
+    still = simulation(model=model)
     still.advance(2 * SECOND)
     assert np.linalg.norm(body(still)[:3] - (0.0, 0.0, 1.0)) < 0.02
-    circling = flock(model=model, autopilot={"kind": "circle", "radius_m": 2.0, "speed_mps": 1.0}, p_m=[2.0, 0.0, 1.0])
+    circling = simulation(
+        model=model, autopilot={"kind": "circle", "radius_m": 2.0, "speed_mps": 1.0}, p_m=[2.0, 0.0, 1.0]
+    )
     circling.advance(6 * SECOND)
     there = [b.states()[0, :3] for b in circling.advance(10 * SECOND)]
     assert np.abs(np.linalg.norm(np.array(there)[:, :2], axis=1) - 2.0).max() < 0.05
@@ -103,7 +107,7 @@ def test_without_a_pilot_it_hovers_and_a_path_is_followed(model: str) -> None:
 @pytest.mark.parametrize("compat", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("model", "preset"), [*(("airsim", f) for f in FRAMES), *(("flightmare", p) for p in PRESETS)])
 def test_every_shipped_vehicle_holds_its_position(model: str, preset: str, compat: bool) -> None:
-    made = flock(model=model, preset=preset, compat=compat, p_m=[0.0, 0.0, 2.0])
+    made = simulation(model=model, preset=preset, compat=compat, p_m=[0.0, 0.0, 2.0])
     made.advance(2 * SECOND)
     away = [np.linalg.norm(b.states()[0, :3] - (0.0, 0.0, 2.0)) for b in made.advance(4 * SECOND)]
     assert len(away) > 300
@@ -113,7 +117,7 @@ def test_every_shipped_vehicle_holds_its_position(model: str, preset: str, compa
 @pytest.mark.parametrize("kind", ["lemniscate", "waypoints"])
 def test_other_paths_are_flown_again_and_again(kind: str) -> None:
     points = {"points_m": [[2.0, 0.0, 0.5], [2.0, 2.0, 0.0]]} if kind == "waypoints" else {}
-    made = flock(autopilot={"kind": kind, "speed_mps": 2.0, **points})
+    made = simulation(autopilot={"kind": kind, "speed_mps": 2.0, **points})
     x = np.array([b.states()[0, :3] for b in made.advance(20 * SECOND)])
     away = np.linalg.norm(x - (0.0, 0.0, 1.0), axis=1)
     crossings = np.flatnonzero((away[1:] < 0.1) & (away[:-1] >= 0.1))
@@ -125,7 +129,7 @@ def test_other_paths_are_flown_again_and_again(kind: str) -> None:
 
 
 def test_a_command_switches_the_mode_and_a_silent_pilot_is_taken_over() -> None:
-    made = flock(command_timeout_ms=300)
+    made = simulation(command_timeout_ms=300)
     made.advance(100)
     assert note(made) == StatusUpdate("rates", "autopilot", True, 0, 0, 0)
     made.order(FlyCommand(0, "velocity", (1.0, 0.0, 0.0, 0.0)))
@@ -142,12 +146,12 @@ def test_a_command_switches_the_mode_and_a_silent_pilot_is_taken_over() -> None:
 
 
 def test_a_velocity_is_reached_and_a_place_is_kept_without_repeating_it() -> None:
-    made = flock(command_timeout_ms=60_000)
+    made = simulation(command_timeout_ms=60_000)
     made.order(FlyCommand(0, "velocity", (0.0, 1.5, 0.0, 0.5)))
     made.advance(4 * SECOND)
     assert np.abs(body(made)[3:6] - (0.0, 1.5, 0.0)).max() < 0.05
     assert body(made)[12] == pytest.approx(0.5, abs=0.02)
-    made = flock(command_timeout_ms=100)
+    made = simulation(command_timeout_ms=100)
     made.order(FlyCommand(0, "position", (1.0, -2.0, 3.0, 1.0)))
     made.advance(8 * SECOND)
     assert note(made).pilot == "command"
@@ -156,7 +160,7 @@ def test_a_velocity_is_reached_and_a_place_is_kept_without_repeating_it() -> Non
 
 def test_what_follows_silence_is_configured() -> None:
     for wish, pilot in (("neutral", "timeout"), ("hold", "command")):
-        made = flock(on_timeout=wish, command_timeout_ms=100, p_m=[0.0, 0.0, 50.0])
+        made = simulation(on_timeout=wish, command_timeout_ms=100, p_m=[0.0, 0.0, 50.0])
         made.order(FlyCommand(0, "rates", (9.81, 0.0, 0.0, 0.0)))
         made.advance(SECOND)
         assert note(made).pilot == pilot
@@ -164,7 +168,7 @@ def test_what_follows_silence_is_configured() -> None:
 
 
 def test_a_disarmed_vehicle_falls_ignores_commands_and_flies_again_once_armed() -> None:
-    made = flock(p_m=[0.0, 0.0, 0.5])
+    made = simulation(p_m=[0.0, 0.0, 0.5])
     made.advance(100)
     made.order(ArmCommand(0, armed=False))
     made.order(FlyCommand(0, "velocity", (1.0, 0.0, 0.0, 0.0)))
@@ -184,7 +188,7 @@ def test_a_disarmed_vehicle_falls_ignores_commands_and_flies_again_once_armed() 
 
 
 def test_the_newest_command_wins_and_the_overtaken_one_is_counted() -> None:
-    made = flock()
+    made = simulation()
     made.advance(10)
     for vx in (5.0, 1.0):
         made.order(FlyCommand(0, "velocity", (vx, 0.0, 0.0, 0.0)))
@@ -194,7 +198,7 @@ def test_the_newest_command_wins_and_the_overtaken_one_is_counted() -> None:
 
 
 def test_a_command_may_be_for_later_and_too_many_are_refused() -> None:
-    made = flock(command_timeout_ms=60_000)
+    made = simulation(command_timeout_ms=60_000)
     assert made.order(FlyCommand(0, "velocity", (1.0, 0.0, 0.0, 0.0), t_ns=500_000_000))
     made.advance(480)
     assert note(made).commands == 0
@@ -206,20 +210,20 @@ def test_a_command_may_be_for_later_and_too_many_are_refused() -> None:
 
 # --- contacts -------------------------------------------------------------------------------------
 
-WALL = ContactReport(0, 0, ((2.0, 0.0, 1.0),), ((-1.0, 0.0, 0.0),), hit=True, told=True)
+WALL = ContactReport(0, 0, ((2.0, 0.0, 1.0),), ((-1.0, 0.0, 0.0),), hit=True, has_surfaces=True)
 
 
 def test_a_surface_that_the_renderer_tells_is_never_passed() -> None:
-    made = flock(command_timeout_ms=60_000, contact={"reach_m": 3.0, "radius_m": 0.2})
+    made = simulation(command_timeout_ms=60_000, contact={"reach_m": 3.0, "radius_m": 0.2})
     furthest = 0.0
     for k in range(40):
-        made.order(ContactReport(0, made.t_of(made.steps), WALL.points_m, WALL.normals, told=True))
+        made.order(ContactReport(0, made.t_of(made.steps), WALL.points_m, WALL.normals, has_surfaces=True))
         made.order(FlyCommand(0, "velocity", (4.0, 0.0, 0.0, 0.0)))
         made.advance(made.steps + 96)
         furthest = max(furthest, body(made)[0])
         assert k < 15 or note(made).collisions > 0
     assert 1.7 < furthest <= 1.8 + 1e-9
-    made.order(ContactReport(0, made.t_of(made.steps), told=True))
+    made.order(ContactReport(0, made.t_of(made.steps), has_surfaces=True))
     made.order(FlyCommand(0, "velocity", (4.0, 0.0, 0.0, 0.0)))
     made.advance(made.steps + SECOND)
     assert body(made)[0] > 2.5, "what is no longer told is no longer there"
@@ -227,23 +231,23 @@ def test_a_surface_that_the_renderer_tells_is_never_passed() -> None:
 
 def test_a_bare_hit_resets_and_disarms_unless_it_is_of_before_the_reset() -> None:
     for response in ("bounce", "reset"):
-        made = flock(contact={"response": response}, autopilot={"kind": "circle"})
+        made = simulation(contact={"response": response}, autopilot={"kind": "circle"})
         made.advance(2 * SECOND)
         made.order(ContactReport(0, made.t_of(made.steps), hit=True, told=response == "reset"))
         assert (note(made).armed, note(made).collisions, note(made).pilot) == (False, 1, "autopilot")
         assert body(made)[:3].tolist() == [0.0, 0.0, 1.0]
         made.order(ContactReport(0, made.t_of(made.steps - 50), hit=True))
         assert note(made).collisions == 1
-    ignoring = flock(contact={"response": "none"})
+    ignoring = simulation(contact={"response": "none"})
     ignoring.order(ContactReport(0, 10, hit=True))
     assert (note(ignoring).armed, note(ignoring).collisions) == (True, 0)
 
 
 def test_the_floor_stops_what_falls_and_may_be_absent() -> None:
-    made = flock(armed=False, p_m=[0.0, 0.0, 2.0])
+    made = simulation(armed=False, p_m=[0.0, 0.0, 2.0])
     made.advance(SECOND)
     assert (body(made)[2], note(made).collisions) == (pytest.approx(0.0, abs=1e-3), 1)
-    deep = flock(armed=False, contact={"floor_m": None})
+    deep = simulation(armed=False, contact={"floor_m": None})
     deep.advance(SECOND)
     assert body(deep)[2] < -2.0
 
@@ -252,19 +256,19 @@ def test_the_floor_stops_what_falls_and_may_be_absent() -> None:
 
 
 def test_inertial_samples_come_at_their_rate_and_feel_gravity() -> None:
-    made = flock(imu={"rate_hz": 480})
+    made = simulation(imu={"rate_hz": 480})
     samples = [s for b in made.advance(SECOND) for s in b.inertial]
     assert len(samples) == 480
     assert np.diff([s.t_ns[0] for s in samples]).tolist().count(2_083_333) > 100
     felt = np.concatenate([s.samples() for s in samples])
     assert np.abs(felt[:, 3:] - (0.0, 0.0, 9.81)).max() < 0.05
-    noisy = flock({"seed": 1}, imu={"preset": "bmi088", "rate_hz": 480})
+    noisy = simulation({"seed": 1}, imu={"preset": "bmi088", "rate_hz": 480})
     felt = np.concatenate([s.samples() for b in noisy.advance(SECOND) for s in b.inertial])
     assert 0.001 < felt[:, :3].std(axis=0).max() < 0.05
 
 
 def test_orders_and_batches_survive_the_pipe() -> None:
-    made = flock(count=2, imu={})
+    made = simulation(count=2, imu={})
     for batch in made.advance(20):
         assert decode_report(encode(batch)) == batch
     assert decode_order(encode(WALL)) == WALL
@@ -277,7 +281,7 @@ def test_orders_and_batches_survive_the_pipe() -> None:
 @pytest.mark.parametrize("model", ["flightgoggles", "flightmare", "airsim"])
 def test_inertial_sensors_feel_the_floor_and_how_hard_it_was_hit(model: str) -> None:
     """Dropped from 5 cm: what was felt in all is the floor's push, gravity over the whole time."""
-    made = flock(model=model, p_m=(0.0, 0.0, 0.05), armed=False, imu={"rate_hz": 960}, contact={"floor_m": 0.0})
+    made = simulation(model=model, p_m=(0.0, 0.0, 0.05), armed=False, imu={"rate_hz": 960}, contact={"floor_m": 0.0})
     f_z = np.concatenate([s.samples()[:, 5] for batch in made.advance(960) for s in batch.inertial])
     resting = f_z[-1]
     assert resting == pytest.approx(9.81, abs=0.01)
