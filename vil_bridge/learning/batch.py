@@ -1,4 +1,4 @@
-"""What single and vector environments share: a task, its spaces, its pictures, seeds and episodes."""
+"""Shared parts of single and vector environments: a task, its spaces, its pictures, seeds and episodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SEEDS: Final = 1 << 32
 
 
 class TaskBatch:
-    """n vehicles of one task with what gymnasium wants to know of them.
+    """n vehicles of one task with their gymnasium spaces.
 
     Args:
         task: name of the task. observed: what an observation is: the ``state``, or a picture from the drone.
@@ -70,7 +70,7 @@ class TaskBatch:
         self._state = self.task.reset(which)
 
     def step(self, actions: npt.ArrayLike) -> tuple[FloatArray, BoolArray, BoolArray]:
-        """Reward, terminated, truncated, (n,) each and new; nothing begins anew.
+        """Step, and return reward, terminated and truncated, (n,) each and new; no episode restarts.
 
         Raises:
             ValueError: wrong shape or a value that is not finite.
@@ -80,7 +80,7 @@ class TaskBatch:
         return result.reward.copy(), result.terminated.copy(), result.truncated.copy()
 
     def observe(self, which: npt.NDArray[np.intp] | None = None) -> npt.NDArray[Any]:
-        """Observations of all vehicles, or of those of the given indices; a new array."""
+        """Return observations of all vehicles, or of those of the given indices; a new array."""
         rows: Any = slice(None) if which is None else which
         if self.observed == "state":
             clipped: npt.NDArray[Any] = np.clip(self._state[rows], -self._kind.reach, self._kind.reach)
@@ -88,15 +88,15 @@ class TaskBatch:
         return self._eyes.see(self.observed, self.task.x[rows])
 
     def info(self) -> Infos:
-        """What else is told, new arrays (n,)."""
+        """Return further information about the vehicles, new arrays (n,)."""
         return self._kind.info(self.task)
 
     def picture(self, index: int) -> npt.NDArray[np.uint8]:
-        """The vehicle from behind, (480, 640, 3), for people."""
+        """Return the vehicle from behind, (480, 640, 3), for people."""
         return self._eyes.behind(self.task.x[index])
 
     def close(self) -> None:
-        """Give the renderer back."""
+        """Close the renderer."""
         self._eyes.close()
 
 

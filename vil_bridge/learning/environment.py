@@ -63,11 +63,11 @@ class TaskEnv(gymnasium.Env[npt.NDArray[Any], npt.NDArray[np.float32]]):
         return self._batch.observe()[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), self._info()
 
     def render(self) -> npt.NDArray[np.uint8] | None:
-        """The vehicle from behind, (480, 640, 3); None without a render mode."""
+        """Return the vehicle from behind, (480, 640, 3); None without a render mode."""
         return self._batch.picture(0) if self.render_mode == "rgb_array" else None
 
     def close(self) -> None:
-        """Give the renderer back."""
+        """Close the renderer."""
         self._batch.close()
 
     def _info(self) -> dict[str, Any]:

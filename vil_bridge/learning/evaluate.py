@@ -1,4 +1,4 @@
-"""How well a policy does: seeded episodes side by side, one for each vehicle."""
+"""Evaluation of a policy: seeded episodes in parallel, one for each vehicle."""
 
 from __future__ import annotations
 

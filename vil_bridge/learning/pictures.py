@@ -49,11 +49,11 @@ class Eyes:
         self._renderer: EmbeddedRenderer | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy starts a renderer of its own."""
+        """Return the state of a copy, which starts a renderer of its own."""
         return self.__dict__ | {"_renderer": None}
 
     def see(self, observed: str, x: FloatArray) -> npt.NDArray[Any]:
-        """What drones in states (n, dx) see, (n, size, size, channels): ``gray``, ``rgb``, or ``depth`` in metres.
+        """Return pictures from drones in states (n, dx), (n, size, size, channels): gray, rgb, or depth in metres.
 
         Raises:
             RendererError: no OpenGL; the message names what to install.
@@ -67,7 +67,7 @@ class Eyes:
         return np.array(drawn).reshape(len(x), self._camera.height_px, self._camera.width_px, -1)
 
     def behind(self, x: FloatArray) -> npt.NDArray[np.uint8]:
-        """A drone in state (dx,) from behind and above, level, (480, 640, 3)."""
+        """Return a drone in state (dx,) from behind and above, level, (480, 640, 3)."""
         body = Transform(x[0:3], x[6:10])
         drone = ActorState("drone", ActorKind.VEHICLE, TrackingState.TRACKED, 0, body, size_m=(0.4, 0.4, 0.15))
         forward = body.rotation()[:, 0]
@@ -78,7 +78,7 @@ class Eyes:
         return np.array(image.pixels, np.uint8)
 
     def close(self) -> None:
-        """Give the renderer back; the next picture starts another."""
+        """Close the renderer; the next picture starts another."""
         if self._renderer is not None:
             self._renderer.close()
             self._renderer = None
@@ -92,7 +92,7 @@ class Eyes:
 
 
 def field_with(course: Course) -> Scene:
-    """The empty scene with the gates of a course."""
+    """Return the empty scene with the gates of a course."""
     from vil_renderer.embedded import load_scene
     from vil_renderer.embedded.scenes.builder import SceneBuilder
     from vil_renderer.embedded.scenes.gates import add_gate

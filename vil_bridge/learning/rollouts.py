@@ -77,7 +77,7 @@ class RayVectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.float32], npt.NDAr
     def reset(
         self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[npt.NDArray[Any], dict[str, Any]]:
-        """As :meth:`TaskVectorEnv.reset`.
+        """Reset as :meth:`TaskVectorEnv.reset`.
 
         Raises:
             ValueError: a list or a mask of the wrong length.
@@ -99,7 +99,7 @@ class RayVectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.float32], npt.NDAr
         return np.concatenate([answer[0] for answer in answers]), _joined([answer[1] for answer in answers])
 
     def step(self, actions: npt.ArrayLike) -> tuple[npt.NDArray[Any], FloatArray, BoolArray, BoolArray, dict[str, Any]]:
-        """As :meth:`TaskVectorEnv.step`.
+        """Step as :meth:`TaskVectorEnv.step`.
 
         Raises:
             ValueError: a wrong shape.
@@ -115,7 +115,7 @@ class RayVectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.float32], npt.NDAr
         return observations, rewards, terminated, truncated, _joined([answer[4] for answer in answers])
 
     def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:
-        """As :meth:`TaskVectorEnv.render`."""
+        """Render as :meth:`TaskVectorEnv.render`."""
         if self.render_mode is None:
             return None
         return tuple(picture for answer in self._ask("render", [{} for _ in self._parts]) for picture in answer)
@@ -132,7 +132,7 @@ class RayVectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.float32], npt.NDAr
 
 
 def _joined(infos: list[dict[str, Any]]) -> dict[str, Any]:
-    """Infos of all vehicles from those of the parts, which are of one size.
+    """Return infos of all vehicles from those of the parts, which are of one size.
 
     A part that lacks a name, since none of its episodes ended, has it of none of its vehicles.
     """

@@ -47,14 +47,14 @@ class StableVecEnv(VecEnv):  # type: ignore[misc, unused-ignore]  # it is Any wh
         self._lengths = np.zeros(env.num_envs, np.int64)
 
     def reset(self) -> npt.NDArray[Any]:
-        """Observations (n, ...) of new episodes of all vehicles."""
+        """Begin new episodes of all vehicles; return their observations (n, ...)."""
         observations, _ = self.env.reset(seed=self._seed)
         self._seed = None
         self._returns[:], self._lengths[:] = 0.0, 0
         return np.asarray(observations)
 
     def seed(self, seed: int | None = None) -> list[int | None]:
-        """The next :meth:`reset` begins with this seed for the first vehicle, one more for each other."""
+        """Set the seed with which the next :meth:`reset` begins for the first vehicle, one more for each other."""
         self._seed = seed
         return [None if seed is None else seed + i for i in range(self.num_envs)]
 
@@ -70,26 +70,26 @@ class StableVecEnv(VecEnv):  # type: ignore[misc, unused-ignore]  # it is Any wh
         self._returns += rewards
         self._lengths += 1
         done = terminated | truncated
-        told: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        reported: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for index in np.flatnonzero(done):
-            told[index] = {
+            reported[index] = {
                 "terminal_observation": infos["final_obs"][index],
                 "TimeLimit.truncated": bool(truncated[index]),
                 "episode": self._episode(int(index), infos["final_info"]),
             }
         self._returns[done], self._lengths[done] = 0.0, 0
-        return np.asarray(observations), rewards.astype(np.float32), done, told
+        return np.asarray(observations), rewards.astype(np.float32), done, reported
 
     def close(self) -> None:
         """Close the environment."""
         self.env.close()
 
     def get_attr(self, attr_name: str, indices: _Indices = None) -> list[Any]:
-        """An attribute of the vector environment, once for each vehicle."""
+        """Return an attribute of the vector environment, once for each vehicle."""
         return [getattr(self.env, attr_name) for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: _Indices = None) -> None:  # noqa: ARG002 - the interface
-        """Vehicles have no attributes of their own. Raises AttributeError."""
+        """Raise AttributeError: vehicles have no attributes of their own."""
         raise AttributeError(f"vehicles of a vector environment have no {attr_name!r} of their own")
 
     def env_method(
@@ -99,13 +99,13 @@ class StableVecEnv(VecEnv):  # type: ignore[misc, unused-ignore]  # it is Any wh
         indices: _Indices = None,  # noqa: ARG002
         **kwargs: Any,  # noqa: ARG002
     ) -> list[Any]:
-        """Vehicles have no methods of their own. Raises AttributeError."""
+        """Raise AttributeError: vehicles have no methods of their own."""
         raise AttributeError(f"vehicles of a vector environment have no method {method_name!r} of their own")
 
     def env_is_wrapped(self, wrapper_class: type[Env[Any, Any]], indices: _Indices = None) -> list[bool]:  # noqa: ARG002
-        """Vehicles are not wrapped."""
+        """Return False for each: vehicles are not wrapped."""
         return [False for _ in self._get_indices(indices)]
 
     def _episode(self, index: int, final: dict[str, Any]) -> dict[str, float]:
-        told = {name: values[index].item() for name, values in final.items() if not name.startswith("_")}
-        return {"r": float(self._returns[index]), "l": int(self._lengths[index]), **told}
+        extra = {name: values[index].item() for name, values in final.items() if not name.startswith("_")}
+        return {"r": float(self._returns[index]), "l": int(self._lengths[index]), **extra}

@@ -1,4 +1,4 @@
-"""The tasks by name: how each is made, how large its observations get, what is told beside them, where it happens."""
+"""Tasks by name: constructor, range of observations, further information, gates in the pictures."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _from_gates(task: RaceTask) -> Infos:
 
 
 def _around_goal(task: VehicleTask) -> Course:  # noqa: ARG001 - as every kind's
-    """Four gates that face the goal: something to see in every direction."""
+    """Return four gates that face the goal: something to see in every direction."""
     yaws = np.radians([0.0, 90.0, 180.0, 270.0])
     sides = 4.0 * np.stack((np.cos(yaws), np.sin(yaws), np.zeros(4)), axis=1)
     return Course(np.array(GOAL_WORLD_M) + sides, yaws, np.full((4, 2), 1.5), np.array(GOAL_WORLD_M))
@@ -85,7 +85,7 @@ TASKS: Final[Mapping[str, TaskKind]] = {
 
 
 def kind_named(name: str) -> TaskKind:
-    """Raises ValueError: no such task."""
+    """Return a kind of task. Raises ValueError: no such task."""
     if name not in TASKS:
         raise ValueError(f"no task named {name!r}; known: {', '.join(TASKS)}")
     return TASKS[name]

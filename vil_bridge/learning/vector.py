@@ -28,7 +28,7 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
     Args:
         num_envs: vehicles. task, observed, size_px, render_mode, options: as of :class:`TaskEnv`.
         autoreset_mode: ``NextStep`` = the step after an episode's last begins the next one; ``SameStep`` = the last
-            step itself does, and ``final_obs`` and ``final_info`` tell how it ended; ``Disabled`` = only
+            step itself does, and ``final_obs`` and ``final_info`` describe its end; ``Disabled`` = only
             ``reset(options={"reset_mask": ...})`` does.
 
     Raises:
@@ -91,23 +91,23 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
             reward[waiting] = 0.0
             terminated[waiting] = truncated[waiting] = False
             self._batch.begin(waiting, None, self.np_random)
-        everybody = np.ones(self.num_envs, np.bool_)
-        seen, over = self._look(everybody), terminated | truncated
+        every = np.ones(self.num_envs, np.bool_)
+        seen, over = self._look(every), terminated | truncated
         final: dict[str, Any] = {}
         if self._mode is not AutoresetMode.SAME_STEP:
             self._over = over
         elif over.any():
             seen, final = self._restart(seen, over)
-        return seen.copy(), reward, terminated, truncated, final | self._infos(everybody)
+        return seen.copy(), reward, terminated, truncated, final | self._infos(every)
 
     def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:
-        """Each vehicle from behind, (480, 640, 3); None without a render mode."""
+        """Return each vehicle from behind, (480, 640, 3); None without a render mode."""
         if self.render_mode != "rgb_array":
             return None
         return tuple(self._batch.picture(index) for index in range(self.num_envs))
 
     def close_extras(self, **_: Any) -> None:
-        """Give the renderer back."""
+        """Close the renderer."""
         self._batch.close()
 
     def _restart(self, seen: _Observations, over: BoolArray) -> tuple[_Observations, dict[str, Any]]:
@@ -115,12 +115,12 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
         last = np.full(self.num_envs, None, object)
         for index in np.flatnonzero(over):
             last[index] = seen[index].copy()
-        told = {"final_obs": last, "final_info": self._infos(over)}
+        ends = {"final_obs": last, "final_info": self._infos(over)}
         self._batch.begin(over, None, self.np_random)
-        return self._look(over), told | {f"_{name}": over.copy() for name in told}
+        return self._look(over), ends | {f"_{name}": over.copy() for name in ends}
 
     def _look(self, which: BoolArray) -> _Observations:
-        """Newest observations of all vehicles; those of the given ones are looked for again."""
+        """Return the newest observations of all vehicles; those of the given ones are made again."""
         if self._seen is None or which.all():
             self._seen = self._batch.observe()
         else:
@@ -136,7 +136,7 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
 
 
 def masked(options: dict[str, Any] | None, n: int) -> BoolArray:
-    """Which of n vehicles gymnasium's options ask to reset. Raises ValueError: a mask of another shape."""
+    """Return which of n vehicles gymnasium's options ask to reset. Raises ValueError: a mask of another shape."""
     mask = np.asarray((options or {}).get("reset_mask", np.ones(n, np.bool_)), np.bool_)
     if mask.shape != (n,):
         raise ValueError(f"reset_mask must have the shape ({n},), not {mask.shape}")
@@ -144,7 +144,7 @@ def masked(options: dict[str, Any] | None, n: int) -> BoolArray:
 
 
 def seeds_of(seed: int | Sequence[int] | None, n: int) -> Sequence[int] | None:
-    """Seeds of n vehicles from gymnasium's argument. Raises ValueError: a list of another length."""
+    """Return seeds of n vehicles from gymnasium's argument. Raises ValueError: a list of another length."""
     if seed is None:
         return None
     seeds = range(seed, seed + n) if isinstance(seed, int) else list(seed)

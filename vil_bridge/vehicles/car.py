@@ -52,7 +52,7 @@ class DubinsCar(Model):
         self.creep_nspm: Final = creep_nspm
 
     def derivative(self, x: FloatArray, u: FloatArray, around: FloatArray) -> FloatArray:
-        """Time derivative of x, (n, 13)."""
+        """Return time derivative of x, (n, 13)."""
         velocity, w = self._driven(x, u)
         rates = np.zeros_like(x)
         rates[:, 0:2] = velocity[:, :2] + around[:, _FORCE][:, :2] / self.creep_nspm
@@ -62,7 +62,7 @@ class DubinsCar(Model):
         return rates
 
     def step(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:
-        """States one step later, (n, 13)."""
+        """Return states one step later, (n, 13)."""
         moved = x.copy()
         moved[:, 0:2] += dt_s * self.derivative(x, u, around)[:, 0:2]
         moved[:, 10:13] = self._driven(x, u)[1]
@@ -71,7 +71,7 @@ class DubinsCar(Model):
         return moved
 
     def _driven(self, x: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """World velocities and body rates that commands ask for, (n, 3) each."""
+        """Return world velocities and body rates that commands ask for, (n, 3) each."""
         w = np.zeros((len(x), 3))
         w[:, 2] = np.clip(u[:, 1], -self.most_yaw_rate_radps, self.most_yaw_rate_radps)
         return _level(x, np.clip(u[:, 0], 0.0, self.most_speed_mps), 0.0), w
@@ -138,7 +138,7 @@ class KinematicBicycle(Model):
         self.parameters: Final = parameters or BicycleParameters()
 
     def derivative(self, x: FloatArray, u: FloatArray, around: FloatArray) -> FloatArray:
-        """Time derivative of x, (n, 15)."""
+        """Return time derivative of x, (n, 15)."""
         p = self.parameters
         speed, steering = x[:, 13], x[:, 14]
         wanted_speed = np.clip(u[:, 0], p.least_speed_mps, p.most_speed_mps)
@@ -165,13 +165,13 @@ class KinematicBicycle(Model):
         return rates
 
     def constrain(self, x: FloatArray) -> FloatArray:
-        """Attitudes of unit length; velocity and yaw rate as speed and steering make them. Changes x."""
+        """Return attitudes of unit length, velocity and yaw rate by speed and steering; changes x."""
         x = super().constrain(x)
         x[:, 3:6], x[:, 10:13] = self._rolling(x)
         return x
 
     def _rolling(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """World velocities and body rates, (n, 3) each."""
+        """Return world velocities and body rates, (n, 3) each."""
         p = self.parameters
         slip = np.arctan(p.rear_m / (p.front_m + p.rear_m) * np.tan(x[:, 14]))
         w = np.zeros((len(x), 3))
@@ -179,7 +179,7 @@ class KinematicBicycle(Model):
         return self._along(x, slip, x[:, 13]), w
 
     def _along(self, x: FloatArray, slip: FloatArray, size: FloatArray) -> FloatArray:
-        """World vectors of these sizes in the direction of travel, (n, 3)."""
+        """Return world vectors of these sizes in the direction of travel, (n, 3)."""
         return _level(x, size * np.cos(slip), size * np.sin(slip))
 
 
@@ -213,7 +213,10 @@ class CreepNoise:
 
 
 def _level(x: FloatArray, ahead: FloatArray, left: FloatArray | float) -> FloatArray:
-    """World vectors (n, 3) of body vectors (ahead, left, 0); matrix products would let bits depend on the batch."""
+    """Return world vectors (n, 3) of body vectors (ahead, left, 0).
+
+    Matrix products would let bits depend on the batch.
+    """
     i, j, k, r = x[:, 6:10].T
     return np.stack(
         (
@@ -226,5 +229,5 @@ def _level(x: FloatArray, ahead: FloatArray, left: FloatArray | float) -> FloatA
 
 
 def _turning(x: FloatArray, w: FloatArray) -> FloatArray:
-    """Time derivative of attitudes, (n, 4)."""
+    """Return time derivative of attitudes, (n, 4)."""
     return 0.5 * q_mul(x[:, 6:10], np.hstack([w, np.zeros((len(w), 1))]))

@@ -1,4 +1,4 @@
-"""Kernels as machine code, kept on disk."""
+"""Kernels as machine code, cached on disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FOLDER: Final = Path(__file__).parent
 
 @cache
 def has_numba() -> bool:
-    """Whether the extra ``sim`` is installed."""
+    """Return True if the extra ``sim`` is installed."""
     try:
         import numba  # noqa: F401
     except ModuleNotFoundError:
@@ -34,7 +34,7 @@ def has_numba() -> bool:
 def _load_array_functions() -> None:
     """Import numba's array functions without scipy.linalg: 0.4 s for a BLAS that no kernel here calls.
 
-    They only look whether it is there. A stand-in answers meanwhile; matrix products of others import the real one.
+    They only check whether it is there, so a stand-in suffices during the import; matrix products import the real one.
     """
     name = "scipy.linalg.cython_blas"
     if "scipy.linalg" in sys.modules or find_spec("scipy") is None:
@@ -48,7 +48,7 @@ def _load_array_functions() -> None:
 
 
 def compiled(*, parallel: bool = False, inline: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: compile with numba where it is installed, else leave the Python function.
+    """Return a decorator that compiles with numba where it is installed, else returns the Python function.
 
     Without the GIL while it runs; no licence with floating point (the same bits for every tile and thread).
     ``inline`` is for the small functions that kernels are made of.
@@ -65,7 +65,7 @@ def compiled(*, parallel: bool = False, inline: bool = False) -> Callable[[Calla
             return numba.njit(function, **options, inline="always")  # type: ignore[no-any-return]
         try:
             return numba.njit(function, cache=True, parallel=parallel, **options)  # type: ignore[no-any-return]
-        except RuntimeError:  # neither beside the sources nor in the home may files be written
+        except RuntimeError:  # files may be written neither next to the sources nor in the home folder
             return numba.njit(function, parallel=parallel, **options)  # type: ignore[no-any-return]
 
     return make

@@ -24,7 +24,7 @@ _NORTH_AHEAD: Final = np.array([1.0, -1.0, 1.0])
 
 
 class Collider(NamedTuple):
-    """What collides.
+    """A body that collides.
 
     Attributes:
         mass_kg: mass. inertia_kgm2: principal moments (3,), body.
@@ -38,7 +38,7 @@ class Collider(NamedTuple):
 
 
 class WorldContact(NamedTuple):
-    """Where vehicles touch the world, one row a vehicle.
+    """Points at which vehicles touch the world, one row per vehicle.
 
     Attributes:
         point_world_m: (n, 3). normal_world: (n, 3), unit, out of the obstacle.
@@ -60,7 +60,7 @@ def collide(
     compat: Literal["airsim"] | None = None,
     dt_s: float = 0.0,
 ) -> FloatArray:
-    """States after a collision, a new array (n, dx); vehicles that do not touch, or already leave, keep theirs.
+    """Return states after a collision, a new array (n, dx); vehicles that do not touch, or leave, are unchanged.
 
     The normal impulse turns the contact's speed into the surface, u_n, into -restitution u_n; then the tangential
     one stops what slides there, as far as friction times the normal impulse allows. Kinetic energy never grows.
@@ -93,7 +93,7 @@ def collide(
 
 
 def with_contacts(truth: TrueState, change: FloatArray, dt_s: float) -> TrueState:
-    """The truth after a step in which contacts changed velocities as well: what carries a resting vehicle is felt.
+    """Return the truth after a step in which contacts changed velocities too: sensors measure support forces.
 
     Args:
         truth: of n vehicles, from forces without contacts.
@@ -111,7 +111,7 @@ def with_contacts(truth: TrueState, change: FloatArray, dt_s: float) -> TrueStat
 def _bounce(
     s: Mapping[str, FloatArray], body: Collider, contact: WorldContact, ground_lock: bool
 ) -> tuple[dict[str, FloatArray], BoolArray]:
-    """New fields and who is hit, (n, 1)."""
+    """Return new fields and which vehicles are hit, (n, 1)."""
     q, v, w = s["q_world_body"], s["v_world_mps"], s["w_body_radps"]
     normal = q_rotate(q_conj(q), contact.normal_world)
     arm = q_rotate(q_conj(q), contact.point_world_m - s["p_world_m"])
@@ -140,7 +140,7 @@ def _bounce(
 def _bounce_as_airsim(
     s: Mapping[str, FloatArray], body: Collider, contact: WorldContact, ground_lock: bool, dt_s: float
 ) -> tuple[dict[str, FloatArray], BoolArray]:
-    """The original's response with its slips, see :func:`collide`."""
+    """Return the original's response with its slips, see :func:`collide`."""
     q = s["q_world_body"]
     v = s["v_world_mps"] + dt_s * s["a_world_mps2"]
     w = s["w_body_radps"] + dt_s * s["alpha_body_radps2"]
@@ -174,14 +174,14 @@ def _bounce_as_airsim(
 
 
 def _lands(normal_body: FloatArray, v_world: FloatArray) -> BoolArray:
-    """Who comes down on its upper or lower side, (n, 1)."""
+    """Return which vehicles come down on their upper or lower side, (n, 1)."""
     upright = np.abs(np.abs(normal_body[:, 2:]) - 1.0) <= UPRIGHT_TOLERANCE
     lands: BoolArray = upright & (-v_world[:, 2:] > np.abs(v_world[:, :2]).max(axis=1, keepdims=True))
     return lands
 
 
 def _land(after: dict[str, FloatArray], s: Mapping[str, FloatArray], lands: BoolArray) -> None:
-    """Those who land are level, at rest and grounded."""
+    """Set landing vehicles level, at rest and grounded."""
     q = s["q_world_body"]
     x, y, z, w = q[:, 0:1], q[:, 1:2], q[:, 2:3], q[:, 3:4]
     half_yaw = 0.5 * np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
@@ -206,5 +206,5 @@ def _mobility(body: Collider, arm: FloatArray, along: FloatArray) -> FloatArray:
 def _kick(
     body: Collider, v_body: FloatArray, w: FloatArray, arm: FloatArray, impulse: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Velocity and rates (n, 3) after an impulse (n, 3) at the arm's end, all in the body's axes."""
+    """Return velocity and rates (n, 3) after an impulse (n, 3) at the arm's end, all in the body's axes."""
     return v_body + impulse / body.mass_kg, w + cross(arm, impulse) / body.inertia_kgm2

@@ -1,4 +1,4 @@
-"""What acts on a vehicle from outside during one step, and who says so."""
+"""Environment of a vehicle during one step, and disturbances that change it."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ ENVIRONMENT: Final = StateLayout(
 
 
 def calm(n: int, gravity_mps2: float) -> FloatArray:
-    """Still air at sea level, shape (n, 12)."""
+    """Return still air at sea level, shape (n, 12)."""
     return ENVIRONMENT.pack(
         {"density_kgpm3": SEA_LEVEL_DENSITY_KGPM3, "gravity_mps2": gravity_mps2, "thrust_factor": 1.0}, n
     )
 
 
 class Disturbance(Protocol):
-    """Wind, gusts, process noise, ground effect, downwash: changes what surrounds the vehicles."""
+    """Wind, gusts, process noise, ground effect, downwash: something that changes the environment of vehicles."""
 
     def apply(self, step: int, dt_s: float, x: FloatArray, around: FloatArray) -> None:
-        """Add to ``around`` (n, 12), which is calm air or what other disturbances left.
+        """Add to ``around`` (n, 12), calm air or as other disturbances left it.
 
         Args:
             step: number of the step about to be made, from 0.
             dt_s: its length.
             x: states (n, dx) before it; not to be changed.
-            around: surroundings (n, 12), changed in place.
+            around: environment (n, 12), changed in place.
         """
         ...

@@ -1,4 +1,4 @@
-"""Vehicles of one model flying together: states, commands under way, surroundings, time."""
+"""Vehicles of one model flying together: states, commands under way, environment, time."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Fleet:
         engine: ``native`` = compiled, ``numpy`` = the reference, ``auto`` = compiled where there is a kernel.
 
     Attributes:
-        x: states (n, dx); may be changed or replaced between steps, never kept across them: the NumPy engine makes
+        x: states (n, dx); may be changed or replaced between steps, never held across them: the NumPy engine makes
             new ones. u: commands in effect (n, du).
-        around: surroundings of the newest step (n, 12). steps: made so far.
+        around: environment of the newest step (n, 12). steps: made so far.
 
     Raises:
         ValueError: no vehicles, a step that is not positive, a negative delay, or ``native`` without a kernel.
@@ -80,7 +80,7 @@ class Fleet:
 
     @property
     def engine(self) -> Literal["numpy", "native"]:
-        """What steps the vehicles."""
+        """Engine that steps the vehicles."""
         return "numpy" if self._native is None else "native"
 
     @property
@@ -89,7 +89,7 @@ class Fleet:
         return self.t_of(self.steps)
 
     def t_of(self, step: int) -> int:
-        """Simulation time at the beginning of a step."""
+        """Return simulation time at the beginning of a step."""
         return round(step * self.dt_s * NS_PER_S)
 
     def command(self, u: object, which: int | Sequence[int] | None = None, t_ns: int | None = None) -> None:
@@ -139,7 +139,7 @@ class Fleet:
                 raise ValueError(f"{name} must be finite, got {value}")
             if name == "q_world_body":
                 if not rows.any(axis=-1).all():
-                    raise ValueError("q_world_body must not be zero: no turn is (0, 0, 0, 1)")
+                    raise ValueError("q_world_body must not be zero (identity is (0, 0, 0, 1))")
                 rows = q_normalize(rows)
             self.x[index, columns] = rows
 
@@ -168,7 +168,7 @@ class Fleet:
             self.steps += many
 
     def truth(self) -> TrueState:
-        """What sensors measure now."""
+        """Return what sensors measure now."""
         return self.model.truth(self.t_ns, self.x, self.u, self.around)
 
     def _index(self, which: int | Sequence[int] | None) -> _Which:
@@ -180,7 +180,7 @@ class Fleet:
         return index.astype(np.int64)
 
     def _checked(self, name: str, rows: FloatArray, columns: int) -> FloatArray:
-        """What kernels can take: they look at neither type nor bounds."""
+        """Return rows that kernels can take: kernels check neither type nor bounds."""
         if rows.shape != (self.n, columns):
             raise ValueError(f"{name} of {self.n} vehicles has shape ({self.n}, {columns}), not {rows.shape}")
         return np.ascontiguousarray(rows, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""What the columns of a state or a command mean: names, sizes, units."""
+"""Columns of states and commands: names, sizes, units."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Field:
 
     Attributes:
         name: carries frame and unit, as all names of the project do (``p_world_m``).
-        size: number of columns. unit: SI, as people write it. meaning: one line.
+        size: number of columns. unit: SI. meaning: one line.
     """
 
     name: str
@@ -47,7 +47,7 @@ class StateLayout:
         self.size: Final = start
 
     def __getitem__(self, name: str) -> slice:
-        """Columns of a field. Raises KeyError: no such field."""
+        """Return the columns of a field. Raises KeyError: no such field."""
         return self._slices[name]
 
     def __contains__(self, name: str) -> bool:
@@ -57,11 +57,11 @@ class StateLayout:
         return iter(self._slices)
 
     def split(self, rows: FloatArray) -> dict[str, FloatArray]:
-        """Views of an array's fields, shapes (..., field size)."""
+        """Return views of an array's fields, shapes (..., field size)."""
         return {name: rows[..., columns] for name, columns in self._slices.items()}
 
     def pack(self, values: Mapping[str, object], n: int = 1) -> FloatArray:
-        """An array of shape (n, size) from fields, each broadcast over the vehicles; absent ones are 0.
+        """Return an array of shape (n, size) from fields, each broadcast over the vehicles; absent ones are 0.
 
         Raises:
             KeyError: a value has no field.

@@ -27,7 +27,7 @@ _UP: Final = np.array([0.0, 0.0, 1.0])
 
 
 class TrueState(NamedTuple):
-    """What sensors of n vehicles measure at one instant; world ENU, body FLU.
+    """Quantities that sensors of n vehicles measure at one instant; world ENU, body FLU.
 
     Attributes:
         t_ns: simulation time. p_world_m, v_world_mps, a_world_mps2: (n, 3).
@@ -51,15 +51,15 @@ class Model(ABC):
     """Equations of motion of one kind of vehicle, for n vehicles at once: arrays (n, columns), one row a vehicle.
 
     A user's vehicle derives from this: it states its columns and :meth:`derivative`; everything else has a
-    default. Models hold parameters only; states, commands and noise belong to whoever steps them
+    default. Models hold parameters only; states, commands and noise belong to the fleet
     (:class:`vil_bridge.vehicles.fleet.Fleet`).
 
     Attributes:
-        state: columns of x. A vehicle that sensors or the bridge shall see has the fields of
+        state: columns of x. A vehicle that sensors or the bridge see has the fields of
             :data:`~vil_bridge.vehicles.layout.RIGID_BODY`.
         commands: columns of u by mode (``motor_speeds``, ``rates``...). mode: the one in use.
         dt_s: the step that the model is meant for, seconds.
-        gravity_mps2: its gravity unless the surroundings say otherwise.
+        gravity_mps2: its gravity unless the environment has another.
         rotors: field of x with the rotors' speeds, empty = none.
     """
 
@@ -77,30 +77,30 @@ class Model(ABC):
         return self.commands[self.mode]
 
     def initial(self, n: int) -> FloatArray:
-        """States at rest at the origin, level, (n, dx)."""
+        """Return states at rest at the origin, level, (n, dx)."""
         return self.state.pack({"q_world_body": (0.0, 0.0, 0.0, 1.0)} if "q_world_body" in self.state else {}, n)
 
     def neutral(self, n: int) -> FloatArray:
-        """Commands before anybody commands, (n, du)."""
+        """Return commands that hold before any command, (n, du)."""
         return np.zeros((n, self.command.size))
 
     def calm(self, n: int) -> FloatArray:
-        """Surroundings without wind, (n, 12)."""
+        """Return an environment without wind, (n, 12)."""
         return calm(n, self.gravity_mps2)
 
     @abstractmethod
     def derivative(self, x: FloatArray, u: FloatArray, around: FloatArray) -> FloatArray:
-        """Time derivative of x, (n, dx)."""
+        """Return time derivative of x, (n, dx)."""
 
     def constrain(self, x: FloatArray) -> FloatArray:
-        """States that the equations allow: attitudes of unit length, speeds within limits. May change x."""
+        """Return states that the equations allow: attitudes of unit length, speeds within limits. May change x."""
         if "q_world_body" in self.state:
             columns = self.state["q_world_body"]
             x[:, columns] = q_normalize(x[:, columns])
         return x
 
     def step(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:
-        """States one step later, a new array (n, dx); x stays as it is."""
+        """Return states one step later, a new array (n, dx); x is unchanged."""
         if self.integrator == "euler":
             return self.constrain(x + dt_s * self.derivative(x, u, around))
         k1 = self.derivative(x, u, around)
@@ -110,11 +110,11 @@ class Model(ABC):
         return self.constrain(x + dt_s / 6.0 * (k1 + 2.0 * (k2 + k3) + k4))
 
     def native(self) -> NativeStep | None:
-        """The compiled :meth:`step` for the mode in use; None = there is none, or numba is not installed."""
+        """Return the compiled :meth:`step` for the mode in use; None = there is none, or numba is not installed."""
         return None
 
     def truth(self, t_ns: int, x: FloatArray, u: FloatArray, around: FloatArray) -> TrueState:
-        """What sensors measure."""
+        """Return what sensors measure."""
         rates = self.derivative(x, u, around)
         state = self.state
         q = x[:, state["q_world_body"]]

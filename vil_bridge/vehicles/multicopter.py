@@ -1,4 +1,4 @@
-"""A multicopter's parts: rotors anywhere on a rigid body, and what they add up to."""
+"""Parts of a multicopter: rotors anywhere on a rigid body, and their sums."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _UP: Final = (0.0, 0.0, 1.0)
 
 
 def diagonal(x: float, y: float, z: float) -> Matrix3:
-    """The matrix diag(x, y, z)."""
+    """Return the matrix diag(x, y, z)."""
     return ((x, 0.0, 0.0), (0.0, y, 0.0), (0.0, 0.0, z))
 
 
 @dataclass(frozen=True, slots=True)
 class Rotor:
-    """Where a rotor sits, which way it pushes, which way it twists the body.
+    """Place of a rotor, direction of its thrust and of its torque.
 
     Attributes:
         p_body_m: hub, body FLU. axis_body: unit vector of positive thrust.
         direction: +1: positive speed twists the body about +axis (the rotor turns about -axis); -1: the other way.
 
     Raises:
-        ValueError: the axis is no unit vector, or the direction is neither 1 nor -1.
+        ValueError: the axis is not a unit vector, or the direction is neither 1 nor -1.
     """
 
     p_body_m: Vector3
@@ -52,7 +52,7 @@ class Rotor:
 
 
 def quad_x(arm_m: float = 0.08, numbering: Numbering = "ros") -> tuple[Rotor, ...]:
-    """FlightGoggles' four rotors at (+-arm, +-arm, 0), the first at the front left."""
+    """Return FlightGoggles' four rotors at (+-arm, +-arm, 0), the first at the front left."""
     left = arm_m if numbering == "ros" else -arm_m
     twist = -1.0 if numbering == "ros" else 1.0
     return (
@@ -167,7 +167,7 @@ class MulticopterParameters:
         return sqrt(self.mass_kg * self.gravity_mps2 / (up * self.nominal_of("thrust_ns2")))
 
     def allocation(self) -> FloatArray:
-        """Squared speeds n|n| of moments about x, y, z (N m) and thrust along z (N), shape (rotors, 4).
+        """Return squared speeds n|n| of moments about x, y, z (N m) and thrust along z (N), shape (rotors, 4).
 
         The least squares of speeds squared; for the quadcopter, what FlightGoggles writes out.
 

@@ -25,7 +25,7 @@ _T_BODY_MARKERS: Final = Transform.of((0.02, -0.01, 0.03), q_exp(np.array([0.0, 
 
 
 def _ease(fraction: float) -> float:
-    """The minimum-jerk course from 0 to 1 (Flash and Hogan, 1985)."""
+    """Return the minimum-jerk course from 0 to 1 (Flash and Hogan, 1985)."""
     f = min(1.0, max(0.0, fraction))
     return f**3 * (10.0 - 15.0 * f + 6.0 * f**2)
 
@@ -33,7 +33,7 @@ def _ease(fraction: float) -> float:
 class CarriedMotion:
     """Twenty seconds of rest, forward, left, up, a quarter turn, tilts, back (implements ``Motion``).
 
-    The body's nose is along the room's x; its marker frame sits beside its middle, turned by 30 degrees.
+    The body's nose is along the room's x; its marker frame sits next to its middle, turned by 30 degrees.
     """
 
     skeleton_models: tuple[SkeletonModel, ...] = ()
@@ -42,12 +42,12 @@ class CarriedMotion:
         self.subjects = (subject,)
 
     def at(self, t_ns: int) -> MotionFrame:
-        """The body at one instant."""
+        """Return the body at one instant."""
         T = self.T_room_body(t_ns) @ _T_BODY_MARKERS
         return MotionFrame(self.subjects, T.p_m[None], T.q_xyzw[None], np.array([True]))
 
     def T_room_body(self, t_ns: int) -> Transform:  # noqa: N802 - the field's name for a transform
-        """The truth, which hands tremble about by 2 mm and a degree."""
+        """Return the true pose, with 2 mm and a degree of hand tremor."""
         s = (t_ns / NS_PER_S) % _CYCLE_S
         begins = [_FIRST_REST_S + i * (_MOVE_S + _REST_S) for i in range(5)]
         back = _ease((s - (_CYCLE_S - _BACK_S)) / _BACK_S)

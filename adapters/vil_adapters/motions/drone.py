@@ -67,7 +67,7 @@ _BLOCK: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class ImuErrors:
-    """What a small MEMS IMU adds to the truth.
+    """Errors that a small MEMS IMU adds to the truth.
 
     Attributes:
         gyro_bias_radps: constant, body FLU.
@@ -120,7 +120,7 @@ class DroneMotion:
         self._imu_block = lru_cache(maxsize=8)(self._make_imu_block)
 
     def at(self, t_ns: int) -> MotionFrame:
-        """The drone's pose; always tracked."""
+        """Return the drone's pose; always tracked."""
         T_room_body = self.truth(t_ns)
         return MotionFrame(
             subjects=self.subjects,
@@ -130,12 +130,12 @@ class DroneMotion:
         )
 
     def truth(self, t_ns: int) -> Transform:
-        """T_room_body at one instant."""
+        """Return T_room_body at one instant."""
         k = self._kinematics(np.array([t_ns]))
         return Transform(k.p_room_m[0], q_from_matrix(k.R_room_body[0]))
 
     def imu_between(self, after_ns: int, until_ns: int) -> list[tuple[int, FloatArray, FloatArray]]:
-        """Samples with after < t <= until: (t_ns, w_radps (3,), f_mps2 (3,)) in body FLU axes.
+        """Return samples with after < t <= until: (t_ns, w_radps (3,), f_mps2 (3,)) in body FLU axes.
 
         Sample k is taken at k periods; its noise depends on k and the seed alone, however the samples
         are asked for.
@@ -148,7 +148,7 @@ class DroneMotion:
         return samples
 
     def _make_imu_block(self, block: int) -> list[tuple[int, FloatArray, FloatArray]]:
-        """Samples ``block * _BLOCK`` and on; made together, since small arrays cost per call."""
+        """Return samples ``block * _BLOCK`` and on; made together, since small arrays cost per call."""
         t_ns = (block * _BLOCK + np.arange(_BLOCK)) * self._imu_period_ns
         k = self._kinematics(t_ns)
         root_rate = math.sqrt(NS_PER_S / self._imu_period_ns)
@@ -171,7 +171,7 @@ class DroneMotion:
 
 
 def _path_time(t_s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Time along the path and its three derivatives, shape (n, 1) each, at times since the end of the rest.
+    """Return time along the path and its three derivatives, shape (n, 1) each, at times since the end of the rest.
 
     The rate is 0 during the rest, 1 after the ramp, and between them the fifth-order smooth step, so
     that the jerk (hence the body rate) is continuous.
@@ -197,7 +197,7 @@ class _Sines:
         self._amplitude = terms[:, :1] * (which[:, None] == np.arange(len(axes)))
 
     def __call__(self, s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Values and three derivatives at path times ``s`` (n, 1): shape (n, axes) each."""
+        """Return values and three derivatives at path times ``s`` (n, 1): shape (n, axes) each."""
         omega, angle = self._omega, self._omega * s + self._phase
         sine, cosine = np.sin(angle), np.cos(angle)
         return (
@@ -211,7 +211,7 @@ class _Sines:
 def _flat_attitude(
     a_mps2: FloatArray, jerk_mps3: FloatArray, yaw_rad: FloatArray, yaw_rate_radps: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Attitude (n, 3, 3) and body rate (n, 3) of a multirotor on a given path with a given heading.
+    """Return attitude (n, 3, 3) and body rate (n, 3) of a multirotor on a given path with a given heading.
 
     Body z is the thrust direction, body x is horizontal-heading projected onto the rotor plane
     (Faessler, Franchi, Scaramuzza 2018, section III, without drag).
@@ -229,7 +229,7 @@ def _flat_attitude(
 
 
 def _unit(u: FloatArray, u1: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Direction of u and its derivative, given u and its derivative, shapes (n, 3)."""
+    """Return direction of u and its derivative, given u and its derivative, shapes (n, 3)."""
     n = np.linalg.norm(u, axis=-1, keepdims=True)
     unit = u / n
     return unit, (u1 - unit * (unit * u1).sum(-1, keepdims=True)) / n

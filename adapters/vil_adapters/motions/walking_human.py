@@ -76,7 +76,7 @@ class WalkMotion:
         self._speed_mps = speed_mps
 
     def at(self, t_ns: int) -> MotionFrame:
-        """The skeleton's global bone poses; always tracked."""
+        """Return the skeleton's global bone poses; always tracked."""
         p_m, R = self._pose(t_ns / NS_PER_S)
         skeleton = SkeletonFrame(
             model=self._model, p_m=p_m, q_xyzw=q_from_matrix(R), tracked=np.ones(len(p_m), dtype=np.bool_)
@@ -84,14 +84,14 @@ class WalkMotion:
         return MotionFrame((), np.empty((0, 3)), np.empty((0, 4)), np.empty(0, dtype=np.bool_), (skeleton,))
 
     def _path(self, t_s: float) -> tuple[FloatArray, float]:
-        """Point on the floor (3,) and heading (not wrapped) at a time."""
+        """Return point on the floor (3,) and heading (not wrapped) at a time."""
         angle = self._speed_mps / self._radius_m * t_s
         x, y = self._center_m
         point_m = np.array([x + self._radius_m * math.cos(angle), y + self._radius_m * math.sin(angle), 0.0])
         return point_m, angle + 0.5 * math.pi
 
     def _pose(self, t_s: float) -> tuple[FloatArray, FloatArray]:
-        """Global bone origins (m, 3) and attitudes (m, 3, 3)."""
+        """Return global bone origins (m, 3) and attitudes (m, 3, 3)."""
         phase = _STRIDE_HZ * t_s
         model = self._model
         # Legs and root are global already (identity here, replaced below); all other bones are local.
@@ -113,7 +113,7 @@ class WalkMotion:
         return p_m, R
 
     def _footprint(self, stride: int, offset: float, lateral_m: float) -> tuple[FloatArray, float]:
-        """Toe joint (3,) and heading of the foot planted in one stride: beside the path at mid-stance."""
+        """Return toe joint (3,) and heading of the foot planted in one stride: next to the path at mid-stance."""
         point_m, heading_rad = self._path((stride + 0.5 * _STANCE - offset) / _STRIDE_HZ)
         return point_m + yaw_matrix(heading_rad) @ (_TOE_AHEAD_M, lateral_m, _TOE_HEIGHT_M), heading_rad
 
@@ -155,7 +155,7 @@ def _skeleton(name: str) -> SkeletonModel:
 
 
 def _local_rotations(model: SkeletonModel, phase: float) -> FloatArray:
-    """Rotations of trunk and arms relative to their parents (m, 3, 3) at a phase of the left stride."""
+    """Return rotations of trunk and arms relative to their parents (m, 3, 3) at a phase of the left stride."""
     swing = math.cos(2.0 * math.pi * phase)  # +1 when the left foot touches down in front
     R = np.tile(np.eye(3), (len(model.bones), 1, 1))
     local = {
@@ -177,7 +177,7 @@ def _local_rotations(model: SkeletonModel, phase: float) -> FloatArray:
 
 
 def _bend(hip_to_ankle_m: FloatArray, y_room: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Attitudes of thigh and shin that put the ankle there, the knee forward; too far means a straight leg."""
+    """Return attitudes of thigh and shin that put the ankle there, the knee forward; too far = a straight leg."""
     reach_m = float(np.linalg.norm(hip_to_ankle_m))
     down = hip_to_ankle_m / reach_m
     reach_m = min(reach_m, _THIGH_M + _SHIN_M)
@@ -191,12 +191,12 @@ def _bend(hip_to_ankle_m: FloatArray, y_room: FloatArray) -> tuple[FloatArray, F
 
 
 def _limb_axes(along: FloatArray, y: FloatArray) -> FloatArray:
-    """Attitude of a bone that hangs down at rest, from its direction and its sideways axis."""
+    """Return attitude of a bone that hangs down at rest, from its direction and its sideways axis."""
     return np.array((cross(along, y), y, -along)).T
 
 
 def _smooth(u: float) -> float:
-    """The cubic smooth step from 0 to 1."""
+    """Return the cubic smooth step from 0 to 1."""
     u = min(1.0, max(0.0, u))
     return u**2 * (3.0 - 2.0 * u)
 

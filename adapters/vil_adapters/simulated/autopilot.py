@@ -63,7 +63,7 @@ class Autopilot:
         self.steers[row] = self._on_path[row] = config.kind != "none"
 
     def release(self, row: int) -> None:
-        """Take the hands off a vehicle."""
+        """Stop flying a vehicle."""
         self.steers[row] = False
 
     def hold(self, row: int, body: FloatArray) -> None:
@@ -71,7 +71,7 @@ class Autopilot:
         self._aim(row, body[:3], np.zeros(3), yaw_of(body[6:10]), 0.0)
 
     def steer(self, row: int, mode: str, values: Sequence[float], body: FloatArray) -> None:
-        """Take a pilot's set-point: a velocity and yaw rate, or a place and heading."""
+        """Follow a pilot's set-point: a velocity and yaw rate, or a place and heading."""
         if mode == "position":
             self._aim(row, np.array(values[:3]), np.zeros(3), values[3], 0.0)
             return
@@ -80,7 +80,7 @@ class Autopilot:
         self._aim(row, self._p[row] if moving else body[:3], np.array(values[:3]), yaw, values[3])
 
     def commands(self, rows: npt.NDArray[np.int64], x: FloatArray, t_s: FloatArray) -> FloatArray:
-        """Commands (k, du) of the vehicles of some rows.
+        """Return commands (k, du) of the vehicles of some rows.
 
         Args:
             rows: which, (k,).
@@ -120,30 +120,30 @@ class Autopilot:
 
 
 def yaw_of(q_xyzw: FloatArray) -> float:
-    """Heading of the body's x axis."""
+    """Return heading of the body's x axis."""
     x, y, z, w = q_xyzw.tolist()
     return math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
 
 
 def autopilot_of(factory: ModelFactory, vehicles: Sequence[Vehicle], period_s: float) -> Autopilot | None:
-    """The autopilot of a group, None where it cannot fly the model."""
+    """Return the autopilot of a group, None where it cannot fly the model."""
     if not factory.steered_mode:
         return None
     return Autopilot(factory.steered_mode, steer_of(factory.make(factory.steered_mode)), vehicles, period_s)
 
 
 def steer_of(model: Model) -> Steer:
-    """The tracking controller of a model."""
+    """Return the tracking controller of a model."""
     from vil_bridge.vehicles.control.models import tracking
 
     return tracking(model, hover((0.0, 0.0, 0.0))).follow
 
 
 def trajectory_of(vehicle: VehicleConfig, start_m: tuple[float, float, float]) -> Trajectory:
-    """What a vehicle flies by itself, from its start.
+    """Return the trajectory that a vehicle flies by itself, from its start.
 
     Raises:
-        ValueError: nobody can fly that.
+        ValueError: no vehicle can fly that path.
     """
     config = vehicle.autopilot
     path: Trajectory = hover((0.0, 0.0, 0.0))

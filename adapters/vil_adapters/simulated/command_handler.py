@@ -1,4 +1,4 @@
-"""The bridge's end of the vehicles: what they last told, and whether a command makes sense for them."""
+"""Commands to the vehicles of a source, checked, and the newest states of the vehicles."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class CommandHandler:
         self._notes: list[StatusUpdate] = []
 
     def begin(self, start_ns: int) -> None:
-        """Steps count from this bridge time."""
+        """Count steps from this bridge time on."""
         with self._lock:
             self._start_ns = start_ns
             self._states = None
 
     def update(self, batch: VehicleBatch, states: FloatArray) -> None:
-        """Keep the newest states."""
+        """Store the newest states."""
         with self._lock:
             self._steps, self._t_ns, self._states = batch.steps, batch.t_ns, states
             if batch.notes is not None:
@@ -88,7 +88,7 @@ class CommandHandler:
             raise ValueError("too many commands wait already")
 
     def state(self, subject: str) -> VehicleState:
-        """A vehicle now."""
+        """Return the current state of a vehicle."""
         number = self._number[subject]
         with self._lock:
             steps, t_ns, states, notes = self._steps, self._start_ns + self._t_ns, self._states, self._notes
@@ -120,7 +120,7 @@ class CommandHandler:
         )
 
     def on_contact(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool) -> None:
-        """Pass on what a renderer tells of a camera."""
+        """Pass on what a renderer reports of a camera."""
         if surfaces is None and not hit:
             return
         near = (surfaces or ())[:MOST_SURFACES]
@@ -163,7 +163,7 @@ def _factory_of(name: str, config: SimulatedConfig) -> ModelFactory:
 def _values(
     given: Sequence[float] | Mapping[str, float | Sequence[float]], fields: Sequence[CommandField], mode: str
 ) -> tuple[float, ...]:
-    """Values in the mode's order.
+    """Return values in the mode's order.
 
     Raises:
         ValueRefused: a field is unknown, absent or of another size, or a value is not finite.

@@ -22,7 +22,7 @@ def _flyable(config: VehicleConfig) -> VehicleConfig:
 
 
 class SimulatedConfig(SourceConfigBase):
-    """Simulated vehicles, which fly in the bridge's time beside real ones."""
+    """Simulated vehicles, which fly in the bridge's time next to real ones."""
 
     follows_bridge_time: ClassVar[bool] = True
 
@@ -64,11 +64,11 @@ class SimulatedConfig(SourceConfigBase):
         return self
 
     def subjects(self) -> list[str]:
-        """Names of all vehicles, clones one by one."""
+        """Return names of all vehicles, clones one by one."""
         return [name for entry, vehicle in self.vehicles.items() for name in names_of(entry, vehicle.count)]
 
     def reach_of(self, subject: str) -> float | None:
-        """How near the surfaces are that a vehicle wants to be told, 0 = only whether it hits; None = nothing."""
+        """Return how near surfaces are that a vehicle needs, m: 0 = only whether it hits; None = nothing."""
         for name, vehicle in self.vehicles.items():
             if subject in names_of(name, vehicle.count) and vehicle.contact.response != "none":
                 return vehicle.contact.reach_m if vehicle.contact.response == "bounce" else 0.0
@@ -76,5 +76,5 @@ class SimulatedConfig(SourceConfigBase):
 
 
 def names_of(name: str, count: int) -> list[str]:
-    """Subjects of an entry."""
+    """Return subjects of an entry."""
     return [name] if count == 1 else [f"{name}_{i + 1}" for i in range(count)]

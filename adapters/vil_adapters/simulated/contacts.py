@@ -1,4 +1,4 @@
-"""Contacts: the floor, and the surfaces that a renderer tells of, felt at every step."""
+"""Contacts of vehicles with the floor and with surfaces that a renderer reports, at every step."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Around:
 
 
 class ContactModel:
-    """What the vehicles of a group bump into.
+    """Floor and surfaces that the vehicles of a group collide with.
 
     Attributes:
         collisions: begun so far, by row.
@@ -58,16 +58,16 @@ class ContactModel:
 
     @property
     def watches(self) -> bool:
-        """Whether :meth:`respond` has anything to do."""
+        """True if :meth:`respond` has anything to do."""
         return self._config.floor_m is not None or bool(self._around)
 
     def reset(self, row: int, step: int) -> None:
-        """The vehicle was put elsewhere: what pictures from before told is void."""
+        """Discard surfaces of pictures taken before the vehicle was moved."""
         self._around.pop(row, None)
         self._reset_at[row] = step
 
     def on_contact(self, row: int, report: ContactReport, step_of_picture: int, dt_s: Fraction) -> bool:
-        """Take what a renderer tells; True = the vehicle is to be put back to its start, disarmed."""
+        """Apply what a renderer reports; return True if the vehicle returns to its start, disarmed."""
         if self._config.response == "none" or step_of_picture <= self._reset_at[row]:
             return False
         if self._bounces and report.has_surfaces:
@@ -97,7 +97,7 @@ class ContactModel:
     def _on_floor(
         self, x: FloatArray, state: StateLayout, rows: npt.NDArray[np.int64], floor_m: float, step: int, dt_s: float
     ) -> None:
-        """Vehicles whose origins are below the floor: upright ones land, others bounce and come to rest."""
+        """Lift vehicles whose origins are below the floor: upright ones land, others bounce and come to rest."""
         p = x[rows, state["p_world_m"]]
         up = np.broadcast_to(_UP, p.shape)
         self._count(rows, step, dt_s)
@@ -105,7 +105,7 @@ class ContactModel:
         x[rows, state["w_body_radps"]] *= _SPIN_FACTOR
 
     def _among(self, row: int, around: _Around, x: FloatArray, state: StateLayout, step: int, dt_s: float) -> None:
-        """One vehicle and the surfaces near it."""
+        """Collide one vehicle with the surfaces near it."""
         radius_m = self._config.radius_m
         for point_m, normal in zip(around.points_m, around.normals, strict=True):
             p = x[row, state["p_world_m"]]
@@ -122,13 +122,13 @@ class ContactModel:
             x[row] = collide(x[row : row + 1], state, self._slow if slow else self._fast, contact)[0]
 
     def _count(self, rows: npt.NDArray[np.int64], step: int, dt_s: float) -> None:
-        """Note contacts; those that are not the continuation of one are collisions."""
+        """Record contacts; those that do not continue another are collisions."""
         self.collisions[rows] += (step - self._touched_at[rows]) * dt_s > _APART_S
         self._touched_at[rows] = step
 
 
 def _collider(model: Model, config: ContactConfig) -> Collider:
-    """Mass and surface of a model's vehicles; a solid ball of 1 kg where it does not tell."""
+    """Return mass and surface of a model's vehicles; a solid ball of 1 kg where the model does not say."""
     parameters = getattr(model, "parameters", getattr(model, "airframe", None))
     mass_kg = float(getattr(parameters, "mass_kg", 1.0))
     known = getattr(model, "inertia_kgm2", getattr(parameters, "inertia_kgm2", None))

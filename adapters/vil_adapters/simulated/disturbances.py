@@ -1,4 +1,4 @@
-"""What the configuration lets act on vehicles from outside."""
+"""Disturbances of vehicles by the configuration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["disturbances_of"]
 
 
 def disturbances_of(config: VehicleConfig, vehicles: npt.NDArray[np.int64], seed: int) -> list[Disturbance]:
-    """Wind, gusts, ground effect and downwash of a group of vehicles.
+    """Return wind, gusts, ground effect and downwash of a group of vehicles.
 
     Args:
         config: what they share.

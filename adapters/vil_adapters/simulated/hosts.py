@@ -1,4 +1,4 @@
-"""Where the steps are made: in a thread of the bridge, or in a process of its own."""
+"""Hosts of the steps: a thread of the bridge, or a process of its own."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OnBatch = Callable[[VehicleBatch], None]
 
 
 def ready_simulation(config: SimulatedConfig) -> Simulation:
-    """A simulation at its start whose code is compiled: a first one makes some steps and is thrown away."""
+    """Return a simulation at its start with compiled code: another one makes some steps before, and is discarded."""
     with _COMPILING:
         Simulation(config).advance(2 * config.step_hz // config.control_hz)
         return Simulation(config)

@@ -1,4 +1,4 @@
-"""What the vehicles' inertial sensors say."""
+"""Inertial sensors of the vehicles."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ __all__ = ["ImuSensors", "imu_parameters", "share_of"]
 
 
 def share_of(rate_hz: float, step_hz: int) -> tuple[int, int]:
-    """Times per steps, in whole numbers."""
+    """Return times per steps, in whole numbers."""
     return (Fraction(rate_hz).limit_denominator(1000) / step_hz).as_integer_ratio()
 
 
 def is_due(step: int, share: tuple[int, int]) -> bool:
-    """Whether what happens so often happens after this step, the first being step 1."""
+    """Return True if what has this share happens after this step, the first being step 1."""
     times, steps = share
     return step * times // steps > (step - 1) * times // steps
 
 
 def imu_parameters(config: ImuConfig) -> ImuParameters:
-    """The part of that name, sampled as often as it is asked.
+    """Return the part of that name, sampled as often as asked.
 
     Raises:
         ValueError: no such part; says which there are.
@@ -53,11 +53,11 @@ class ImuSensors:
         ]
 
     def due(self, step: int) -> bool:
-        """Whether any sensor samples after this step."""
+        """Return True if any sensor samples after this step."""
         return any(is_due(step, share) for _, share, _ in self._sensors)
 
     def samples(self, step: int, t_ns: int) -> list[Inertial]:
-        """What those sensors say that sample after this step."""
+        """Return samples of the sensors that sample after this step."""
         found = []
         for group, share, imu in self._sensors:
             if not is_due(step, share):
@@ -65,6 +65,6 @@ class ImuSensors:
             reading = imu.sample(group.truth())
             if reading is None:
                 continue
-            felt = np.concatenate((reading.w_radps, reading.f_mps2), axis=1)
-            found += [Inertial(int(i), [t_ns], row.tobytes()) for i, row in zip(group.members, felt, strict=True)]
+            values = np.concatenate((reading.w_radps, reading.f_mps2), axis=1)
+            found += [Inertial(int(i), [t_ns], row.tobytes()) for i, row in zip(group.members, values, strict=True)]
         return found

@@ -1,4 +1,4 @@
-"""What goes between the loop and the steps: orders one way, batches of states the other; plain enough for a pipe."""
+"""Messages between the loop and the steps: orders one way, batches of states the other; encodable for a pipe."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 BODY_COLUMNS: Final = 13
-"""Position, velocity, attitude, rates: what is told of every vehicle."""
+"""Position, velocity, attitude, rates: columns sent of every vehicle."""
 
 
 class FlyCommand(msgspec.Struct, tag="fly", frozen=True):
@@ -56,11 +56,11 @@ class Reset(msgspec.Struct, tag="reset", frozen=True):
 
 
 class ContactReport(msgspec.Struct, tag="contact", frozen=True):
-    """What a renderer told of a vehicle's camera as it was at ``t_ns`` (simulation time).
+    """Report of a renderer about a vehicle's camera as it was at ``t_ns`` (simulation time).
 
     Attributes:
         points_m, normals: of the surfaces near it, room frame; the normals point to the camera.
-        hit: it touches something. told: the renderer tells surfaces at all.
+        hit: it touches something. has_surfaces: the renderer reports surfaces.
     """
 
     vehicle: int
@@ -72,7 +72,7 @@ class ContactReport(msgspec.Struct, tag="contact", frozen=True):
 
 
 class ClockUpdate(msgspec.Struct, tag="clock", frozen=True):
-    """How bridge time follows the machine's clock from now on (``TimeMapping``)."""
+    """Message: how bridge time follows the machine's clock from now on (``TimeMapping``)."""
 
     machine_ns: int
     bridge_ns: int
@@ -81,16 +81,16 @@ class ClockUpdate(msgspec.Struct, tag="clock", frozen=True):
 
     @classmethod
     def of(cls, mapping: TimeMapping) -> ClockUpdate:
-        """A mapping as an order."""
+        """Return a mapping as an order."""
         return cls(*mapping)
 
     def mapping(self) -> TimeMapping:
-        """The same as a mapping."""
+        """Return the same as a mapping."""
         return TimeMapping(self.machine_ns, self.bridge_ns, self.rate, self.until_ns)
 
 
 class Stop(msgspec.Struct, tag="stop", frozen=True):
-    """Make the steps up to an instant of simulation time, tell them, and end; None = end at once."""
+    """Make the steps up to an instant of simulation time, report them, and end; None = end at once."""
 
     t_ns: int | None = None
 
@@ -106,7 +106,7 @@ Order = FlyCommand | ArmCommand | Reset | ContactReport | ClockUpdate | Start | 
 
 
 class StatusUpdate(msgspec.Struct, array_like=True):
-    """What changes seldom, of one vehicle."""
+    """Values of one vehicle that change seldom."""
 
     mode: str
     pilot: str
@@ -124,7 +124,7 @@ class Inertial(msgspec.Struct, array_like=True):
     values: bytes
 
     def samples(self) -> FloatArray:
-        """Rates and specific forces, (samples, 6)."""
+        """Return rates and specific forces, (samples, 6)."""
         return np.frombuffer(self.values, np.float64).reshape(len(self.t_ns), 6)
 
 
@@ -149,7 +149,7 @@ class VehicleBatch(msgspec.Struct):
     inertial: list[Inertial] = []
 
     def states(self) -> FloatArray:
-        """First 13 columns of all vehicles, (vehicles, 13)."""
+        """Return first 13 columns of all vehicles, (vehicles, 13)."""
         return np.frombuffer(self.bodies, np.float64).reshape(-1, BODY_COLUMNS)
 
 
@@ -159,12 +159,12 @@ _reports = msgspec.msgpack.Decoder(VehicleBatch)
 
 
 def encode(value: Any) -> bytes:
-    """An order or a batch as bytes."""
+    """Return an order or a batch as bytes."""
     return _encoder.encode(value)
 
 
 def decode_order(data: bytes) -> Order:
-    """Raises ProtocolError: no order of ours."""
+    """Return an order from bytes. Raises ProtocolError: it is not one of ours."""
     try:
         found: Order = _orders.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
@@ -173,7 +173,7 @@ def decode_order(data: bytes) -> Order:
 
 
 def decode_report(data: bytes) -> VehicleBatch:
-    """Raises ProtocolError: no batch of ours."""
+    """Return a batch from bytes. Raises ProtocolError: it is not one of ours."""
     try:
         return _reports.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as exc:

@@ -20,7 +20,7 @@ _ALL_HZ: Final = 20_000.0
 
 
 def mocap_parameters(given: Mapping[str, Any]) -> MocapParameters:
-    """Parameters by their names.
+    """Return parameters by their names.
 
     Raises:
         ValueError: one is unknown or wrong; says which there are.
@@ -50,7 +50,7 @@ class MocapModel:
         self._mocap: Final = Mocap(vehicles, every, seed=seed)
 
     def frames(self, t_ns: int, states: FloatArray, source: str, subjects: tuple[str, ...]) -> Iterator[SourceFrame]:
-        """What has arrived by a simulation time at which the bodies (n, 13) are so; times are simulation time."""
+        """Yield the frames that have arrived by a simulation time with bodies (n, 13); times are simulation time."""
         none = np.zeros((len(states), 3))
         p_m, v_mps, q_xyzw, w_radps = states[:, :3], states[:, 3:6], states[:, 6:10], states[:, 10:]
         truth = TrueState(t_ns, p_m, v_mps, none, q_xyzw, w_radps, none, none, none[:, :0])

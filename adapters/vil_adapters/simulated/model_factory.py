@@ -1,4 +1,4 @@
-"""Models by name: what a vehicle of the configuration is made of, and what may be commanded of it."""
+"""Models by name, and the commands that each accepts."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ AUTOPILOT_MODES: Final[Mapping[str, tuple[CommandField, ...]]] = {
 """Modes that the autopilot adds to those of a model that it can fly."""
 
 PERSISTENT_MODES: Final = frozenset({"position", "waypoint"})
-"""Modes whose commands say where to stay: nobody needs to repeat them."""
+"""Modes whose commands say where to stay: they need no repetition."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Where a built-in model lives; all places are written "module:name".
+    """Location of a built-in model; all places are written "module:name".
 
     Attributes:
         model: class, made with its parameters, and ``mode`` and ``compat`` where those are asked for.
@@ -75,7 +75,7 @@ _BUILT_IN: Final[Mapping[str, _Kind]] = {
 
 
 def model_names() -> list[str]:
-    """Names that ``model`` may have, sorted."""
+    """Return names that ``model`` may have, sorted."""
     return sorted({*_BUILT_IN, *(entry.name for entry in entry_points(group=_GROUP))})
 
 
@@ -115,7 +115,7 @@ class ModelFactory:
         return "" if self._kind is None else self._kind.steered
 
     def make(self, mode: str) -> Model:
-        """The model in a mode; empty = its default.
+        """Return the model in a mode; empty = its default.
 
         Raises:
             ValueError: it has no such mode.
@@ -129,22 +129,22 @@ class ModelFactory:
             made = self._made({"mode": mode})
         return made
 
-    def _made(self, wish: dict[str, Any]) -> Model:
+    def _made(self, extra: dict[str, Any]) -> Model:
         config, kind = self._config, self._kind
         if kind is None:
-            made = _plugged_in(config)(**config.parameters, **wish)
+            made = _plugged_in(config)(**config.parameters, **extra)
         else:
-            wish |= {"compat": config.model} if config.compat else {}
+            extra |= {"compat": config.model} if config.compat else {}
             make = _load(kind.model)
             arguments = (self._parameters,) if kind.parameters else ()
             own = {} if kind.parameters else config.parameters
             known = [name for name in signature(make).parameters if name != "mode"]
-            for name in own | wish:
+            for name in own | extra:
                 if name not in (*known, "mode"):
                     raise ValueError(f"model {config.model!r} has no parameter {name!r}; known: {', '.join(known)}")
-            made = make(*arguments, **own, **wish)
+            made = make(*arguments, **own, **extra)
         if not isinstance(made, Model):
-            raise ValueError(f"{config.model!r} is no vil_bridge.vehicles.model.Model")
+            raise ValueError(f"{config.model!r} is not a vil_bridge.vehicles.model.Model")
         return made
 
 
@@ -163,7 +163,7 @@ def _plugged_in(config: VehicleConfig) -> Any:
 
 
 def _parameters_of(kind: _Kind, config: VehicleConfig) -> Any:
-    """The parameters of a preset, single ones of them replaced."""
+    """Return the parameters of a preset, single ones of them replaced."""
     presets: Mapping[str, Any] = _load(kind.presets) if kind.presets else {}
     if config.preset and config.preset not in presets:
         known = ", ".join(presets) or "none"

@@ -1,4 +1,4 @@
-"""All vehicles of a source, step by step: no clock, no threads, the same flight for the same orders."""
+"""All vehicles of a source, step by step: no clock, no threads, the same orders give the same flight."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class Simulation:
         self._revision = -1
 
     def t_of(self, step: int) -> int:
-        """Simulation time at a step."""
+        """Return simulation time at a step."""
         return (2 * step * self._ns_per_step[0] + self._ns_per_step[1]) // (2 * self._ns_per_step[1])
 
     def step_at(self, t_ns: int) -> int:
-        """How many steps are due at a simulation time."""
+        """Return how many steps are due at a simulation time."""
         return max(0, t_ns * self._ns_per_step[1] // self._ns_per_step[0])
 
     def order(self, order: Order) -> bool:
@@ -80,7 +80,7 @@ class Simulation:
         return True
 
     def advance(self, until: int) -> list[VehicleBatch]:
-        """Make the steps up to a number of them; what is to be told on the way, oldest first."""
+        """Make the steps up to a number of them; return batches to report, oldest first."""
         batches = []
         while self.steps < until:
             while self._waiting and self._waiting[0][0] <= self.steps:
@@ -102,7 +102,7 @@ class Simulation:
         return batches
 
     def batch(self, *, pose: bool = True) -> VehicleBatch:
-        """All vehicles now."""
+        """Return the states of all vehicles now."""
         bodies = np.empty((len(self.subjects), BODY_COLUMNS))
         for group in self.groups:
             bodies[group.members] = group.bodies()
@@ -116,7 +116,7 @@ class Simulation:
         return [notes[i] for i in range(len(self.subjects))]
 
     def _quiet(self, until: int) -> int:
-        """Steps that can be made at once: until somebody looks or commands."""
+        """Return how many steps can be made at once: until something samples or commands."""
         if any(group.watched for group in self.groups):
             return 1
         end = min(until, self.steps + self._every - self.steps % self._every)
@@ -144,7 +144,7 @@ class Simulation:
 
 
 def vehicles_of(config: SimulatedConfig) -> list[Vehicle]:
-    """All vehicles, clones in a square grid from their entry's start on."""
+    """Return all vehicles, clones in a square grid from their entry's start on."""
     vehicles: list[Vehicle] = []
     for name, vehicle in config.vehicles.items():
         side = math.ceil(math.sqrt(vehicle.count))
@@ -156,7 +156,7 @@ def vehicles_of(config: SimulatedConfig) -> list[Vehicle]:
 
 
 def _grouped(vehicles: Sequence[Vehicle]) -> list[list[Vehicle]]:
-    """Vehicles that may share a fleet."""
+    """Return vehicles that may share a fleet."""
     groups: dict[str, list[Vehicle]] = {}
     for vehicle in vehicles:
         groups.setdefault(_shared(vehicle.config), []).append(vehicle)

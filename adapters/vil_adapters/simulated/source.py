@@ -1,4 +1,4 @@
-"""Simulated vehicles as a source: in bridge time, beside real ones (implements ``PoseSource``)."""
+"""Simulated vehicles as a source: in bridge time, next to real ones (implements ``PoseSource``)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["SimulatedSource"]
 
 _HOUSEKEEPING_S: Final = 0.25
 _FIRST_EXCHANGES: Final = 3
-"""Told before the first pose, so that its stamp is taken at its word."""
+"""Emitted before the first pose, so that its stamp is taken at its word."""
 _MARGIN_S: Final = 0.25
 """Simulated time passes the newest pose by no more than this, and by no more than two poses."""
 _SILENT_NS: Final = 2 * NS_PER_S
@@ -33,7 +33,7 @@ _OWN_PROCESS_FROM: Final = 9
 
 
 class SimulatedSource:
-    """The vehicles of one configuration; they start anew whenever the source does.
+    """The vehicles of one configuration; they start again with the source.
 
     Raises:
         ConfigError: a model or its parameters are wrong.
@@ -108,7 +108,7 @@ class SimulatedSource:
 
 
 class _BatchEmitter:
-    """Makes source events of what the steps tell.
+    """Converter from batches of the steps to events of the source.
 
     Attributes:
         start_ns: bridge time of step 0. sources: names under which events were emitted.
@@ -146,7 +146,10 @@ class _BatchEmitter:
         self._bound_time()
 
     def emit_clock(self) -> None:
-        """The vehicles' clock is the bridge's own: an exchange that took no time says so. A mocap room has its own."""
+        """Emit that the vehicles' clock is the bridge's own: an exchange that took no time.
+
+        A mocap room has its own.
+        """
         if self._mocap is not None:
             return
         t_ns = now_ns()
@@ -186,7 +189,7 @@ class _BatchEmitter:
             self._emit(frame)
 
     def check_progress(self) -> None:
-        """Say so when steps are due and none are told."""
+        """Report when steps are due and none arrive."""
         silent_ns = machine_ns() - self._received_ns
         if silent_ns > _SILENT_NS and now_ns() - self._newest_ns >= self._margin_ns:
             self._status.waiting("steps are due, but the vehicles' process or thread makes none: is it stopped?")

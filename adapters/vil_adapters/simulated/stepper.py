@@ -1,4 +1,4 @@
-"""Steps in bridge time: wakes at every step's own instant, catches up what it missed, tells what it did."""
+"""Steps in bridge time: at each step's instant, with missed steps caught up and all of them reported."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _IDLE_S: Final = 0.1
 
 
 class WakeupTimer:
-    """Sleeps until an instant of the machine's clock, or until somebody rings."""
+    """Timer that sleeps until an instant of the machine's clock, or until :meth:`wake`."""
 
     def __init__(self, also_fd: int | None = None) -> None:
         self._timer = open_timerfd() if sys.platform == "linux" else -1
@@ -48,7 +48,7 @@ class WakeupTimer:
             return
 
     def sleep(self, until_ns: int | None) -> None:
-        """Return at ``until_ns``, when it rings, or after 0.1 s."""
+        """Return at ``until_ns``, on :meth:`wake`, or after 0.1 s."""
         left_s = _IDLE_S if until_ns is None else (until_ns - machine_ns()) / NS_PER_S
         if left_s <= 0.0:
             return
@@ -67,11 +67,11 @@ class WakeupTimer:
 
 
 class Stepper:
-    """Advances a simulation as bridge time passes; runs in a thread or a process of its own.
+    """Driver that advances a simulation as bridge time passes; runs in a thread or a process of its own.
 
     Args:
         simulation: at step 0. start_ns: bridge time of step 0. mapping: how bridge time follows the machine's.
-        orders: what was ordered since the last call. on_batch: takes what is told.
+        orders: yields orders since the last call. on_batch: called with every batch.
 
     Attributes:
         late: steps that were made later than their own tick, caught up with the next.
@@ -96,7 +96,7 @@ class Stepper:
         self._end: int | None = None
 
     def run(self) -> None:
-        """Tell the start, and step until told to stop; the last batch tells the last step."""
+        """Report the start, and step until stopped; the last batch reports the last step."""
         simulation = self._simulation
         self._report([simulation.batch(pose=False)], 0)
         while True:

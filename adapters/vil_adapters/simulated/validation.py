@@ -11,7 +11,7 @@ __all__ = ["problem_of"]
 
 
 def problem_of(config: VehicleConfig) -> str:
-    """What is wrong with a vehicle's model, path or sensors, empty when nothing is."""
+    """Return what is wrong with a vehicle's model, path or sensors; empty = nothing."""
     kind = config.autopilot.kind
     try:
         factory = ModelFactory(config)

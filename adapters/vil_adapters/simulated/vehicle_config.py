@@ -35,7 +35,7 @@ VehicleName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_leng
 
 
 class AutopilotConfig(StrictModel):
-    """What a vehicle flies while nobody commands it."""
+    """Flight of a vehicle without a pilot."""
 
     kind: Literal["hover", "circle", "lemniscate", "waypoints", "none"] = Field(
         default="hover", description="hover = stay at the start; none = the model's neutral command."
@@ -77,15 +77,15 @@ class WindConfig(StrictModel):
 
 
 class ContactConfig(StrictModel):
-    """What happens when a vehicle touches the floor or something that the renderer tells of."""
+    """Response to contact with the floor or with surfaces that the renderer reports."""
 
     response: Literal["bounce", "reset", "none"] = Field(
         default="bounce",
-        description="bounce = rigid contact with the surfaces that the renderer tells; where it only tells that there "
-        "is a collision, and for reset: back to the start, disarmed, as FlightGoggles does.",
+        description="bounce = rigid contact with the surfaces that the renderer reports; where it reports a collision "
+        "only, and for reset: back to the start, disarmed, as FlightGoggles does.",
     )
     radius_m: float = Field(default=0.15, gt=0, le=10, description="The vehicle's sphere for contacts, metres.")
-    restitution: float = Field(default=0.3, ge=0, le=1, description="Share of the normal speed that is kept.")
+    restitution: float = Field(default=0.3, ge=0, le=1, description="Share of the normal speed that remains.")
     friction: float = Field(default=0.5, ge=0, le=10, description="Coulomb coefficient.")
     reach_m: float = Field(
         default=1.0,

@@ -32,7 +32,7 @@ _NEVER: Final = 1 << 62
 
 @dataclass(slots=True)
 class _PilotState:
-    """Who flies a vehicle, and how."""
+    """Pilot of a vehicle: kind, mode and counters."""
 
     mode: str
     kind: Pilot = "autopilot"
@@ -89,11 +89,11 @@ class VehicleGroup:
     # --- orders ---------------------------------------------------------------------------------
 
     def row_of(self, vehicle: int) -> int:
-        """Row of one of the members."""
+        """Return row of one of the members."""
         return self._row[vehicle]
 
     def fly(self, row: int, order: FlyCommand) -> None:
-        """Values from a pilot, valid for the model (checked by whoever took them); a disarmed vehicle ignores them."""
+        """Apply a pilot's values, which were checked before; a disarmed vehicle ignores them."""
         if not self._armed[row]:
             return
         pilot = self._pilots[row]
@@ -111,7 +111,7 @@ class VehicleGroup:
         pilot.mode = order.mode
 
     def arm(self, row: int, armed: bool) -> None:
-        """Let the motors obey, or stop them; armed, a vehicle that nobody has commanded flies as configured."""
+        """Let the motors obey, or stop them; once armed, a vehicle without a command flies as configured."""
         if armed == self._armed[row]:
             return
         self._armed[row] = armed
@@ -125,7 +125,7 @@ class VehicleGroup:
             self._autopilot.hold(row, self._x(row))
 
     def reset(self, row: int, *, armed: bool = True) -> None:
-        """Back to the start, to the autopilot."""
+        """Put a vehicle back to its start, under the autopilot."""
         pilot, vehicle = self._pilots[row], self._vehicles[row]
         self.revision += 1
         self._release(row)
@@ -151,11 +151,11 @@ class VehicleGroup:
 
     @property
     def watched(self) -> bool:
-        """Whether every single step has to be looked at for contacts."""
+        """True if every single step is checked for contacts."""
         return self._contacts.watches
 
     def control(self) -> None:
-        """Take over from pilots who fell silent, and fly the autopilot's vehicles; called every few steps."""
+        """Time out silent pilots, and fly the autopilot's vehicles; called every few steps."""
         for row in np.flatnonzero(self._deadline < self.step).tolist():
             self._time_out(row)
         if self._autopilot is None:
@@ -189,7 +189,7 @@ class VehicleGroup:
     # --- what others see ------------------------------------------------------------------------
 
     def bodies(self) -> FloatArray:
-        """First 13 columns of every vehicle, (n, 13)."""
+        """Return first 13 columns of every vehicle, (n, 13)."""
         found = np.empty((len(self._vehicles), BODY_COLUMNS))
         for mode_fleet in self._fleets.values():
             if mode_fleet.active.any():
@@ -199,7 +199,7 @@ class VehicleGroup:
         return found
 
     def notes(self) -> list[StatusUpdate]:
-        """What changes seldom, of every vehicle."""
+        """Return what changes seldom, of every vehicle."""
         return [
             StatusUpdate(
                 pilot.mode,
@@ -213,7 +213,7 @@ class VehicleGroup:
         ]
 
     def truth(self) -> TrueState:
-        """What sensors measure on every vehicle."""
+        """Return what sensors measure on every vehicle."""
         flown = [mode_fleet for mode_fleet in self._fleets.values() if mode_fleet.active.any()]
         truth = flown[0].fleet.truth()
         for mode_fleet in flown[1:]:
@@ -248,7 +248,7 @@ class VehicleGroup:
         return self._fleets[mode]
 
     def _switch(self, row: int, mode: str) -> None:
-        """Fly a vehicle in another mode: what both states have goes on, the rest starts anew."""
+        """Fly a vehicle in another mode: fields that both states have are copied, the rest starts again."""
         mode_fleet = self._fleet_of(mode)
         if mode_fleet.active[row]:
             return
@@ -264,7 +264,7 @@ class VehicleGroup:
         mode_fleet.active[row] = True
 
     def _x(self, row: int) -> FloatArray:
-        """First 13 columns of one vehicle."""
+        """Return first 13 columns of one vehicle."""
         mode_fleet = self._active(row)
         state = mode_fleet.fleet.model.state
         return np.concatenate([mode_fleet.fleet.x[row, state[f.name]] for f in RIGID_BODY])
@@ -277,7 +277,7 @@ class VehicleGroup:
             self._active(row).fleet.command(u, row)
 
     def _stop(self, row: int) -> None:
-        """No command at all: the motors run down."""
+        """Command nothing at all: the motors run down."""
         self._release(row)
         self._switch(row, self._home_mode)
         self._pilots[row].mode = self._home_mode
@@ -289,7 +289,7 @@ class VehicleGroup:
             self._autopilot.release(row)
 
     def _time_out(self, row: int) -> None:
-        """A pilot fell silent."""
+        """Apply the configured response to a silent pilot."""
         pilot, response = self._pilots[row], self._vehicles[row].config.on_timeout
         self._deadline[row] = _NEVER
         if response == "hold":
@@ -304,11 +304,11 @@ class VehicleGroup:
             self._command(row, self._active(row).fleet.model.neutral(1)[0])
 
     def _steered(self) -> npt.NDArray[np.int64]:
-        """Rows that the navigator commands now."""
+        """Return rows that the autopilot commands now."""
         assert self._autopilot is not None
         return np.flatnonzero(self._autopilot.steers & self._armed & self._fleet_of(self._autopilot.mode).active)
 
 
 def _motion(x: FloatArray, state: StateLayout) -> FloatArray:
-    """Velocities and body rates, (n, 6)."""
+    """Return velocities and body rates, (n, 6)."""
     return np.hstack((x[:, state["v_world_mps"]], x[:, state["w_body_radps"]]))

@@ -26,7 +26,7 @@ class _SourceSocket:
         self._notes: list[StatusUpdate] | None = None
 
     def orders(self) -> Iterator[Order]:
-        """What waits; a Stop once the source is gone."""
+        """Yield waiting orders; a Stop once the source is gone."""
         while True:
             try:
                 data = self.socket.recv(MESSAGE_BYTES, socket.MSG_DONTWAIT)
@@ -40,7 +40,7 @@ class _SourceSocket:
             yield decode_order(data)
 
     def send(self, batch: VehicleBatch) -> None:
-        """Tell a batch, unless the source does not read: then newer ones will follow, with the notes of this one."""
+        """Send a batch unless the source does not read; the next one then carries the notes of this one."""
         batch.dropped = self.dropped
         batch.notes = self._notes if batch.notes is None else batch.notes
         try:

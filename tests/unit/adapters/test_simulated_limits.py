@@ -11,7 +11,7 @@ from vil_adapters.simulated.command_handler import CommandHandler
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.ipc import ContactReport, FlyCommand, Order, StatusUpdate, VehicleBatch, decode_report
 from vil_adapters.simulated.simulation import Simulation
-from vil_adapters.simulated.worker import _Line
+from vil_adapters.simulated.worker import _SourceSocket
 from vil_bridge.core.vehicle_commands import VehicleCommand
 
 MODELS = ["flightgoggles", "flightmare", "airsim", "car"]
@@ -64,21 +64,21 @@ def test_no_command_waits_for_ever() -> None:
 
 def test_notes_that_a_slow_reader_missed_come_with_the_next_batch() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    line = _Line(os.dup(theirs.fileno()))
+    line = _SourceSocket(os.dup(theirs.fileno()))
     theirs.close()
     with ours, line.socket:
         while not line.dropped:
-            line.give(VehicleBatch(steps=1, t_ns=0, bodies=bytes(50_000)))
+            line.send(VehicleBatch(steps=1, t_ns=0, bodies=bytes(50_000)))
         note = StatusUpdate("rates", "command", True, 1, 0, 0)
-        line.give(VehicleBatch(steps=2, t_ns=0, bodies=bytes(50_000), notes=[note]))
+        line.send(VehicleBatch(steps=2, t_ns=0, bodies=bytes(50_000), notes=[note]))
         assert line.dropped == 2
-        line.give(VehicleBatch(steps=3, t_ns=0, bodies=bytes(50_000)))
+        line.send(VehicleBatch(steps=3, t_ns=0, bodies=bytes(50_000)))
         ours.setblocking(False)
         with pytest.raises(BlockingIOError):
             while True:
                 assert decode_report(ours.recv(1 << 20)).notes is None
-        line.give(VehicleBatch(steps=4, t_ns=0, bodies=b""))
-        line.give(VehicleBatch(steps=5, t_ns=0, bodies=b""))
+        line.send(VehicleBatch(steps=4, t_ns=0, bodies=b""))
+        line.send(VehicleBatch(steps=5, t_ns=0, bodies=b""))
         first, second = decode_report(ours.recv(1 << 20)), decode_report(ours.recv(1 << 20))
     assert (first.steps, first.dropped, first.notes) == (4, 3, [note])
     assert (second.steps, second.notes) == (5, None)

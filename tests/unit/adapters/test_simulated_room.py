@@ -18,7 +18,7 @@ def test_frames_that_jitter_come_out_with_the_first_one_after_their_arrival() ->
     numbers, together = [], 0
     for frame in range(3000):
         t_ns = frame * 10 * _MS
-        seen = list(room.sees(t_ns, states, "room", ("drone",)))
+        seen = list(room.frames(t_ns, states, "room", ("drone",)))
         assert all(t_ns - 10 * _MS < one.t_arrival_ns <= t_ns for one in seen)
         numbers += [one.frame_number for one in seen]
         together = max(together, len(seen))
@@ -31,7 +31,7 @@ def test_a_room_without_jitter_is_late_by_its_latency() -> None:
     room = MocapModel(2, {"rate_hz": 100.0, "latency_s": 0.03}, seed=1)
     states = np.zeros((2, 13))
     states[:, 9] = 1.0
-    frames = [list(room.sees(k * 10 * _MS, states, "room", ("a", "b"))) for k in range(6)]
+    frames = [list(room.frames(k * 10 * _MS, states, "room", ("a", "b"))) for k in range(6)]
     assert [len(seen) for seen in frames] == [0, 0, 0, 1, 1, 1]
     assert frames[3][0].t_foreign_ns == 0
     with pytest.raises(ValueError, match="no parameter 'rate'; known: rate_hz"):

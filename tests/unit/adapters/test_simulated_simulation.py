@@ -233,7 +233,7 @@ def test_a_bare_hit_resets_and_disarms_unless_it_is_of_before_the_reset() -> Non
     for response in ("bounce", "reset"):
         made = simulation(contact={"response": response}, autopilot={"kind": "circle"})
         made.advance(2 * SECOND)
-        made.order(ContactReport(0, made.t_of(made.steps), hit=True, told=response == "reset"))
+        made.order(ContactReport(0, made.t_of(made.steps), hit=True, has_surfaces=response == "reset"))
         assert (note(made).armed, note(made).collisions, note(made).pilot) == (False, 1, "autopilot")
         assert body(made)[:3].tolist() == [0.0, 0.0, 1.0]
         made.order(ContactReport(0, made.t_of(made.steps - 50), hit=True))

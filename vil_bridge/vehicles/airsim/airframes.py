@@ -92,7 +92,7 @@ class AirsimRotor:
         axis: unit vector of the thrust, body. tilt: index of the servo it is fixed to, None = the body.
 
     Raises:
-        ValueError: the axis is no unit vector, or the spin is neither 1 nor -1.
+        ValueError: the axis is not a unit vector, or the spin is neither 1 nor -1.
     """
 
     position_m: Vector
@@ -160,7 +160,10 @@ class AirsimAirframe:
         return per_motor(name, getattr(self, name), len(self.rotors))
 
     def inertia_kgm2(self) -> FloatArray:
-        """Principal moments (3,): the box without the motors, and the motors; products are left out as in AirSim."""
+        """Return principal moments (3,): the box without the motors, and the motors.
+
+        Products are left out as in AirSim.
+        """
         squares = np.square(self.box_m)
         box = (self.mass_kg - len(self.rotors) * self.motor_kg) / 12.0 * (squares.sum() - squares)
         arms = np.square([rotor.position_m for rotor in self.rotors])
@@ -168,7 +171,7 @@ class AirsimAirframe:
         return moments
 
     def drag_factors_m2(self, compat: Compat | None = None) -> FloatArray:
-        """Area Cd / 2 of the faces along x, y and z, (3,).
+        """Return area Cd / 2 of the faces along x, y and z, (3,).
 
         Rotors count as drawn, upright. AirSim takes four times their discs (pi D^2).
         """
@@ -178,14 +181,14 @@ class AirsimAirframe:
         return np.array([y * z + edges, x * z + edges, x * y + discs]) * (self.drag_coefficient / 2.0)
 
     def hover_control(self, gravity_mps2: float) -> float:
-        """The control of every rotor, 0 to 1, that carries the weight at sea level, rotors upright."""
+        """Return the control of every rotor, 0 to 1, that carries the weight at sea level, rotors upright."""
         return self.mass_kg * gravity_mps2 / sum(rotor.propeller.max_thrust_n * rotor.axis[2] for rotor in self.rotors)
 
 
 def _ring(
     bearings_deg: Sequence[float], spins: Sequence[int], arms_m: Sequence[float], below_m: float, propeller: Propeller
 ) -> tuple[AirsimRotor, ...]:
-    """Rotors on arms; bearings counter-clockwise from straight ahead."""
+    """Return rotors on arms; bearings count counter-clockwise from straight ahead."""
     return tuple(
         AirsimRotor(
             (arm * math.cos(math.radians(bearing)), arm * math.sin(math.radians(bearing)), -below_m), spin, propeller

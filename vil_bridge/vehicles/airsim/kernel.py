@@ -55,7 +55,7 @@ def _wrench(t: Any, p: Any, controls: Any, tilts: Any, trig: Any) -> Any:
 
 @compiled(inline=True)
 def _rotation(x: Any, y: Any, z: Any, w: Any) -> Any:
-    """Rows of the matrix of a unit quaternion."""
+    """Return rows of the matrix of a unit quaternion."""
     return (
         (w * w + x * x - y * y - z * z, 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)),
         (2.0 * (x * y + w * z), w * w - x * x + y * y - z * z, 2.0 * (y * z - w * x)),
@@ -65,13 +65,13 @@ def _rotation(x: Any, y: Any, z: Any, w: Any) -> Any:
 
 @compiled()
 def _drag(speed: Any, factor: Any) -> Any:
-    """Of the windward one of two faces."""
+    """Return the drag of the windward one of two faces."""
     return -factor * (speed * abs(speed) if abs(speed) > MIN_DRAG_SPEED_MPS else 0.0)
 
 
 @compiled()
 def _accelerate(t: Any, p: Any, q: Any, v: Any, w: Any, a: Any, alpha: Any) -> Any:
-    """Accelerations into the rows a and alpha, of attitude, velocity and rates in the rows q, v, w."""
+    """Write accelerations into the rows a and alpha, from attitude, velocity and rates in the rows q, v, w."""
     per_mass, jx, jy, jz = 1.0 / p[at.MASS], p[at.INERTIA], p[at.INERTIA + 1], p[at.INERTIA + 2]
     kx, ky, kz = p[at.DRAG], p[at.DRAG + 1], p[at.DRAG + 2]
     for i in range(LANES):
@@ -98,7 +98,7 @@ def _accelerate(t: Any, p: Any, q: Any, v: Any, w: Any, a: Any, alpha: Any) -> A
 
 @compiled()
 def _lag_rotors(t: Any, keep: Any, controls: Any, wanted: Any) -> Any:
-    """Rows of controls on their way to those that are wanted; ``keep``: what is left of each rotor's way."""
+    """Move rows of controls towards those wanted; ``keep``: the remaining share of each rotor's difference."""
     for rotor in range(keep.size):
         share = keep[rotor]
         row, goal = controls + rotor * LANES, wanted + rotor * LANES
@@ -108,7 +108,7 @@ def _lag_rotors(t: Any, keep: Any, controls: Any, wanted: Any) -> Any:
 
 @compiled()
 def _lag_servos(t: Any, p: Any, h: Any, tilts: Any, angles: Any) -> Any:
-    """Rows of servo angles on their way to those that are commanded."""
+    """Move rows of servo angles towards those commanded."""
     for servo in range(int(p[at.SERVOS])):
         tau = at.TILTS + at.TILT_SIZE * servo
         keep, low, high = math.exp(-h / p[tau]), p[tau + 1], p[tau + 2]
@@ -119,7 +119,7 @@ def _lag_servos(t: Any, p: Any, h: Any, tilts: Any, angles: Any) -> Any:
 
 @compiled()
 def _predict(t: Any, h: Any, ahead: Any) -> Any:
-    """The attitude at the step's end, and velocity and rates where its second forces are taken."""
+    """Predict the attitude at the step's end, and velocity and rates where its second forces are taken."""
     for i in range(LANES):
         wx = t[at.W + i] + 0.5 * h * t[at.ALPHA + i]
         wy = t[at.W + LANES + i] + 0.5 * h * t[at.ALPHA + LANES + i]
@@ -144,7 +144,7 @@ def _predict(t: Any, h: Any, ahead: Any) -> Any:
 
 @compiled()
 def _move(t: Any, p: Any, h: Any) -> Any:
-    """The rigid body to the step's end, but for those who stand on the ground."""
+    """Move rigid bodies to the step's end; grounded vehicles stay."""
     mass = p[at.MASS]
     for i in range(LANES):
         free = t[at.GROUNDED + i] < 0.5

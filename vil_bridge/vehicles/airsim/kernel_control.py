@@ -27,7 +27,7 @@ def _wrapped(angle: Any) -> Any:
 
 @compiled(inline=True)
 def _euler(x: Any, y: Any, z: Any, w: Any) -> Any:
-    """Roll, pitch and yaw of an attitude."""
+    """Return roll, pitch and yaw of an attitude."""
     roll = math.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
     pitch = math.asin(_clip(2.0 * (w * y - z * x), 1.0))
     yaw = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
@@ -51,7 +51,7 @@ def _time_out(t: Any, i: Any, h: Any, px: Any, py: Any, pz: Any, yaw: Any) -> An
 
 @compiled(inline=True)
 def _goal_velocity(level: Any, holding: Any, command: Any, goal: Any, p: Any, position_p: Any, speed: Any) -> Any:
-    """World velocity that a lane shall have."""
+    """Return world velocity that a lane shall have."""
     c0, c1, c2 = command
     gx, gy, gz = goal
     px, py, pz = p
@@ -69,7 +69,7 @@ def _goal_velocity(level: Any, holding: Any, command: Any, goal: Any, p: Any, po
 
 @compiled()
 def _demand(t: Any, p: Any, h: Any) -> Any:
-    """The loops down to the mixer: demands, throttle, commands that timed out; updates the controller's state."""
+    """Run the loops down to the mixer: write demands, throttle, timed-out commands and the controller's state."""
     level = int(p[at.MODE])
     position_p, velocity_p, climb_p, climb_i = p[at.GAINS], p[at.GAINS + 1], p[at.GAINS + 2], p[at.GAINS + 3]
     angle_p, rate_p, speed = p[at.GAINS + 4], p[at.GAINS + 5], p[at.GAINS + 6]
@@ -116,7 +116,7 @@ def _demand(t: Any, p: Any, h: Any) -> Any:
 
 @compiled()
 def cascade(t: Any, p: Any, h: Any, commanded: Any, wanted: Any) -> Any:
-    """The controls that the rotors shall have, into the rows from ``wanted``; ``commanded``: those of mode rotors."""
+    """Write the wanted controls of the rotors into rows from ``wanted``; ``commanded``: those of mode rotors."""
     rotors, servos = int(p[at.COUNT]), int(p[at.SERVOS])
     direct = int(p[at.MODE]) == _ROTORS
     _demand(t, p, h)

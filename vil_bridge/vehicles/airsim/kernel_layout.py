@@ -1,4 +1,4 @@
-"""How a tile of AirSim vehicles and their parameters lie in memory: offsets of rows of 16 numbers, and of numbers.
+"""Memory layout of a tile of AirSim vehicles and of their parameters: offsets of rows of 16 numbers, and of numbers.
 
 The rows of a rigid body, its controller and its surroundings are at constant offsets: so the compiler knows that
 they do not overlap. Those of rotors and servos, whose number varies, follow from :data:`VARYING`: controls,

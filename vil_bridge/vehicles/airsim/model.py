@@ -98,11 +98,11 @@ class AirsimMultirotor(Model):
         )
 
     def initial(self, n: int) -> FloatArray:
-        """In the air at the origin, level and at rest, commands without a time-out, (n, dx)."""
+        """Return states in the air at the origin, level, at rest, with commands that never time out, (n, dx)."""
         return self.state.pack({"q_world_body": (0.0, 0.0, 0.0, 1.0), "command_left_s": FOREVER_S}, n)
 
     def derivative(self, x: FloatArray, u: FloatArray, around: FloatArray) -> FloatArray:
-        """Time derivative of the continuous part of x, (n, dx): pose, velocities, rotor and servo lags."""
+        """Return time derivative of the continuous part of x, (n, dx): pose, velocities, rotor and servo lags."""
         s = self.state.split(x)
         controls, tilts, _ = self._commanded(x, u, 0.0)
         a_world, alpha = self._accelerations(
@@ -125,7 +125,10 @@ class AirsimMultirotor(Model):
         return moving * (1.0 - s["grounded"]) + self.state.pack(lags, len(x))
 
     def step(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:
-        """States one step later, a new array (n, dx): controller, rotor and servo lags, rigid body, ground lock."""
+        """Return states one step later, a new array (n, dx).
+
+        Controller, rotor and servo lags, rigid body, ground lock.
+        """
         s = self.state.split(x)
         controls, tilts, memory = self._commanded(x, u, dt_s)
         controls += np.exp(-dt_s / self.table.tau_s) * (s["rotors_control"] - controls)
@@ -141,7 +144,7 @@ class AirsimMultirotor(Model):
         return self.state.pack(s | moved | lags | memory._asdict(), len(x))
 
     def native(self) -> NativeStep | None:
-        """The compiled :meth:`step`; None without numba."""
+        """Return the compiled :meth:`step`; None without numba."""
         if not has_numba():
             return None
         from vil_bridge.vehicles.airsim.kernel import advance
@@ -154,7 +157,7 @@ class AirsimMultirotor(Model):
         return step
 
     def truth(self, t_ns: int, x: FloatArray, u: FloatArray, around: FloatArray) -> TrueState:  # noqa: ARG002
-        """What sensors measure: accelerations as the newest step felt them."""
+        """Return what sensors measure, with the accelerations of the newest step."""
         s = {name: values.copy() for name, values in self.state.split(x).items()}
         up = around[:, ENVIRONMENT["gravity_mps2"]] * np.array([0.0, 0.0, 1.0])
         return TrueState(
@@ -170,7 +173,7 @@ class AirsimMultirotor(Model):
         )
 
     def collide(self, x: FloatArray, contact: WorldContact, dt_s: float | None = None) -> FloatArray:
-        """States after touching something, (n, dx); landings lock to the ground. See :func:`contact.collide`."""
+        """Return states after a contact, (n, dx); landings lock to the ground. See :func:`contact.collide`."""
         frame = self.airframe
         body = Collider(frame.mass_kg, self.inertia_kgm2, frame.restitution, frame.friction)
         step_s = float(self.dt_s) if dt_s is None else dt_s
@@ -194,7 +197,7 @@ class AirsimMultirotor(Model):
         return np.concatenate((head, body, gains, servos.ravel(), each.ravel())).astype(np.float64)
 
     def _commanded(self, x: FloatArray, u: FloatArray, dt_s: float) -> tuple[FloatArray, FloatArray, ControllerState]:
-        """Where rotors and servos shall go, and the controller's memory."""
+        """Return targets of rotors and servos, and the controller's state."""
         s, command = self.state.split(x), self.command.split(u)
         memory = ControllerState(*(s[name] for name in ControllerState._fields))
         controls, memory = cascade(self.flight, self.mode, self.table.mixing, s, command, memory, dt_s)
@@ -209,7 +212,7 @@ class AirsimMultirotor(Model):
         tilts: FloatArray,
         around: FloatArray,
     ) -> dict[str, FloatArray]:
-        """Fields of those who stand on the ground, and whether they still do after this step."""
+        """Return fields of grounded vehicles, and whether they stay on the ground after this step."""
         held = s | dict.fromkeys(_STILL, np.zeros((len(controls), 3)))
         free = s["grounded"] < 0.5
         lift, _ = self.table.wrench(controls, tilts, around)
@@ -221,7 +224,7 @@ class AirsimMultirotor(Model):
     def _accelerations(
         self, q: FloatArray, v: FloatArray, w: FloatArray, controls: FloatArray, tilts: FloatArray, around: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Acceleration (n, 3), ENU, and angular acceleration (n, 3), FLU.
+        """Return acceleration (n, 3), ENU, and angular acceleration (n, 3), FLU.
 
         Of opposite faces the windward one has drag. A face's centre lies on its normal through the centre of
         gravity, so that its arm gives no torque and rotation gives it no speed: the box has no angular drag.
@@ -239,7 +242,7 @@ class AirsimMultirotor(Model):
     def _moved(
         self, s: dict[str, FloatArray], controls: FloatArray, tilts: FloatArray, around: FloatArray, dt_s: float
     ) -> dict[str, FloatArray]:
-        """The rigid body one step later."""
+        """Return the rigid body one step later."""
         q, v, w = s["q_world_body"], s["v_world_mps"], s["w_body_radps"]
         a, alpha = s["a_world_mps2"], s["alpha_body_radps2"]
         if not self.compat:

@@ -68,7 +68,7 @@ class RotorTable:
 def _turning(
     vector: tuple[float, float, float], rotor: AirsimRotor, tilts: tuple[Tilt, ...], *, about: bool
 ) -> FloatArray:
-    """Fixed, cosine and sine part (3, 3) of a point (``about`` the servo's pivot) or a direction."""
+    """Return fixed, cosine and sine part (3, 3) of a point (``about`` the servo's pivot) or a direction."""
     if rotor.tilt is None:
         return np.array([vector, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)])
     tilt = tilts[rotor.tilt]

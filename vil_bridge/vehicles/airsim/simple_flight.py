@@ -1,7 +1,7 @@
 """AirSim's flight controller simple_flight: position, velocity, angle and rate loops around each other, and the mixer.
 
 Every level may be commanded; the levels above it rest. All in ENU/FLU: a positive pitch lowers the nose, a positive
-yaw turns left. The state is the true one, there is no estimator.
+yaw turns left. The state is the true one, no estimator.
 
 Two things differ from the original, which is wrong there: velocities are compared in the heading frame (it uses the
 rolled and pitched body), and a position error acts through all axes (it drops the cross terms, so that positions are
@@ -41,11 +41,11 @@ HOLDING_S: Final = -1.0
 
 CONTROLLER_FIELDS: Final = (
     Field("climb_integral", 1, "1", "integral of the climb rate loop, within +-1"),
-    Field("command_left_s", 1, "s", "until the command times out; set by whoever commands; below 0: holding"),
+    Field("command_left_s", 1, "s", "until the command times out; set with every command; below 0: holding"),
     Field("hold_p_world_m", 3, "m", "where the vehicle was when its command timed out, ENU"),
     Field("hold_yaw_rad", 1, "rad", "and its heading"),
 )
-"""What the controller remembers, columns of the vehicle's state."""
+"""State of the controller, columns of the vehicle's state."""
 
 _YAW: Final = (
     Field("yaw_rad", 1, "rad", "heading, counter-clockwise from east"),
@@ -89,7 +89,7 @@ class ControllerState(NamedTuple):
 
 
 def commands_of(rotors: int, tilts: int) -> dict[str, StateLayout]:
-    """Columns of the commands of every mode, for a vehicle of so many rotors and tilt servos."""
+    """Return columns of the commands of every mode, for a vehicle of so many rotors and tilt servos."""
     servos = (Field("tilt_rad", tilts, "rad", "angles of the tilt servos"),) if tilts else ()
     return {
         "rotors": StateLayout(Field("rotors_control", rotors, "1", "0 to 1, square of the speed ratio"), *servos),
@@ -104,7 +104,7 @@ def commands_of(rotors: int, tilts: int) -> dict[str, StateLayout]:
 
 
 def mix(demand: FloatArray, throttle: FloatArray, mixing: FloatArray, flight: SimpleFlight) -> FloatArray:
-    """Controls of the rotors, 0 to 1.
+    """Return controls of the rotors, 0 to 1.
 
     Args:
         demand: roll, pitch, yaw, (n, 3).
@@ -130,7 +130,7 @@ def cascade(
     memory: ControllerState,
     dt_s: float,
 ) -> tuple[FloatArray, ControllerState]:
-    """One update of the controller.
+    """Update the controller once.
 
     Args:
         flight: gains and limits.
@@ -139,11 +139,11 @@ def cascade(
         body: position, velocity, attitude and rates of n vehicles by the names of
             :data:`~vil_bridge.vehicles.layout.RIGID_BODY`.
         command: fields of :func:`commands_of`.
-        memory: what it remembers.
+        memory: state of the controller.
         dt_s: since its last update.
 
     Returns:
-        The rotors' controls (n, rotors) and what it remembers now. Vehicles whose command timed out hold the
+        The rotors' controls (n, rotors) and the controller's new state. Vehicles whose command timed out hold the
         position and heading of that moment, whatever the mode.
     """
     angles = _euler(body["q_world_body"])
@@ -169,7 +169,7 @@ def cascade(
 
 
 def _euler(q: FloatArray) -> FloatArray:
-    """Roll, pitch, yaw (n, 3) of attitudes (n, 4), intrinsic Z-Y-X."""
+    """Return roll, pitch, yaw (n, 3) of attitudes (n, 4), intrinsic Z-Y-X."""
     x, y, z, w = q[:, 0:1], q[:, 1:2], q[:, 2:3], q[:, 3:4]
     roll = np.arctan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
     pitch = np.arcsin(np.clip(2.0 * (w * y - z * x), -1.0, 1.0))
@@ -180,7 +180,7 @@ def _euler(q: FloatArray) -> FloatArray:
 def _time_out(
     memory: ControllerState, p_world_m: FloatArray, yaw: FloatArray, dt_s: float
 ) -> tuple[ControllerState, BoolArray]:
-    """Counts down, remembers where the command timed out, and says who holds, (n, 1)."""
+    """Count down, store where the command timed out, and return which vehicles hold, (n, 1)."""
     holding: BoolArray = memory.command_left_s <= EXPIRED_S
     now = holding & (memory.command_left_s > HOLDING_S)
     return ControllerState(
@@ -199,7 +199,7 @@ def _velocity_error(
     memory: ControllerState,
     holding: BoolArray,
 ) -> FloatArray:
-    """Wanted less true velocity, ENU, (n, 3)."""
+    """Return the wanted minus the true velocity, ENU, (n, 3)."""
     p_goal = np.where(holding, memory.hold_p_world_m, command["p_world_m"] if mode == "position" else 0.0)
     v_goal = flight.max_speed_mps * np.clip(flight.position_p * (p_goal - body["p_world_m"]), -1.0, 1.0)
     if mode == "velocity":
@@ -210,7 +210,7 @@ def _velocity_error(
 
 
 def _lean(flight: SimpleFlight, v_error: FloatArray, yaw: FloatArray) -> FloatArray:
-    """Roll and pitch (n, 2) that reduce an error of velocity."""
+    """Return roll and pitch (n, 2) that reduce an error of velocity."""
     cos, sin = np.cos(yaw), np.sin(yaw)
     ahead = cos * v_error[:, 0:1] + sin * v_error[:, 1:2]
     left = cos * v_error[:, 1:2] - sin * v_error[:, 0:1]
@@ -219,7 +219,7 @@ def _lean(flight: SimpleFlight, v_error: FloatArray, yaw: FloatArray) -> FloatAr
 
 
 def _climb(flight: SimpleFlight, error: FloatArray, integral: FloatArray, dt_s: float) -> tuple[FloatArray, FloatArray]:
-    """Throttle and the new integral, (n, 1) each, from an error of the climb rate."""
+    """Return throttle and the new integral, (n, 1) each, from an error of the climb rate."""
     integral = np.clip(integral + flight.climb_i * dt_s * error, -1.0, 1.0)
     out = np.clip(flight.climb_p * error + integral, -1.0, 1.0)
     return np.maximum(0.5 * (out + 1.0), flight.min_throttle), integral
@@ -233,7 +233,7 @@ def _rates(
     memory: ControllerState,
     holding: BoolArray,
 ) -> FloatArray:
-    """Wanted rates (n, 3) from wanted roll and pitch (n, 2) and the commanded or held heading."""
+    """Return wanted rates (n, 3) from wanted roll and pitch (n, 2) and the commanded or held heading."""
     heading, turn, by_rate = memory.hold_yaw_rad, np.zeros_like(memory.hold_yaw_rad), np.zeros_like(holding)
     if "yaw_rad" in command:
         heading = np.where(holding, heading, command["yaw_rad"])

@@ -1,1 +1,1 @@
-"""What turns a trajectory into commands: differential flatness and geometric tracking."""
+"""From trajectories to commands: differential flatness and geometric tracking."""

@@ -1,4 +1,4 @@
-"""What a controller knows of a multicopter: mass, inertia, what its rotors can do."""
+"""The model of a multicopter that a controller has: mass, inertia, abilities of the rotors."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ class RotorAirframe:
 
     @property
     def rotors(self) -> int:
-        """How many."""
+        """The number of rotors."""
         return int(self.effects.shape[1])
 
     def thrusts(self, thrust_n: FloatArray, torque_body_nm: FloatArray) -> FloatArray:
-        """What of every rotor, (n, rotors), makes thrust (n,) and torque (n, 3); limits not regarded."""
+        """Return each rotor's command, (n, rotors), for thrust (n,) and torque (n, 3); limits not regarded."""
         thrusts: FloatArray = np.column_stack((thrust_n, torque_body_nm)) @ self.shares.T
         return thrusts
 
     def within_limits(self, thrust_n: FloatArray, torque_body_nm: FloatArray) -> FloatArray:
-        """The same within the rotors' limits: as :meth:`thrusts` where they suffice.
+        """Return :meth:`thrusts` where they are within the rotors' limits, else the nearest feasible ones.
 
         Where they do not, yaw gives way first, then the collective thrust, roll and pitch last (Faessler, Falanga and
         Scaramuzza 2017, section IV).

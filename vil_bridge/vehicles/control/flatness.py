@@ -23,7 +23,7 @@ _TINY: Final = 1e-9
 
 
 class Flat(NamedTuple):
-    """What n references demand.
+    """State and wrench that n references demand.
 
     Attributes:
         R_world_body: (n, 3, 3). w_body_radps, alpha_body_radps2: (n, 3).
@@ -43,10 +43,10 @@ class Flat(NamedTuple):
 
 
 def flat(airframe: RotorAirframe, reference: Reference) -> Flat:
-    """State and wrench with which an airframe follows references exactly, in still air at sea level.
+    """Return state and wrench with which an airframe follows references exactly, in still air at sea level.
 
     The nose lies above the heading: the body's y axis stands across it. Near free fall, and with the thrust along
-    that axis, there is no such attitude; what comes then is finite and useless.
+    that axis, no such attitude exists; the result is finite and useless.
     """
     velocity = np.stack((reference.v_world_mps, reference.a_world_mps2, reference.j_world_mps3))
     force = airframe.mass_kg * np.stack((reference.a_world_mps2, reference.j_world_mps3, reference.s_world_mps4))
@@ -72,7 +72,7 @@ def flat(airframe: RotorAirframe, reference: Reference) -> Flat:
 
 
 def attitude(force_world: FloatArray, yaw_rad: FloatArray) -> FloatArray:
-    """Rotation matrices (n, 3, 3) whose z axis lies along forces (n, 3), with headings (n,)."""
+    """Return rotation matrices (n, 3, 3) whose z axis lies along forces (n, 3), with headings (n,)."""
     across = np.stack((-np.sin(yaw_rad), np.cos(yaw_rad), np.zeros_like(yaw_rad)), axis=-1)
     x = _normalized(cross(across, force_world))
     z = _normalized(force_world)
@@ -80,7 +80,7 @@ def attitude(force_world: FloatArray, yaw_rad: FloatArray) -> FloatArray:
 
 
 def _across(reference: Reference) -> FloatArray:
-    """The level direction to the left of the heading."""
+    """Return the level direction to the left of the heading."""
     yaw, rate, acceleration = reference.yaw_rad, reference.yaw_radps, reference.yaw_radps2
     zero = np.zeros_like(yaw)
     ahead = np.stack((np.cos(yaw), np.sin(yaw), zero), axis=-1)
@@ -98,13 +98,13 @@ _RIGHT: Final = np.array([0, 0, 1, 0, 1, 2])
 
 
 def _times(scale: FloatArray, a: FloatArray) -> FloatArray:
-    """Products of numbers (3, n, 1) and vectors (3, n, 3)."""
+    """Return products of numbers (3, n, 1) and vectors (3, n, 3)."""
     s0, s1, s2 = scale
     return np.stack((s0 * a[0], s1 * a[0] + s0 * a[1], s2 * a[0] + 2.0 * s1 * a[1] + s0 * a[2]))
 
 
 def _norm(a: FloatArray) -> FloatArray:
-    """Lengths (3, n, 1); their derivatives are 0 where the length is."""
+    """Return lengths (3, n, 1); their derivatives are 0 where the length is."""
     square = (a[:1] * a).sum(axis=-1, keepdims=True)  # a.a, a.a', a.a''
     length = np.sqrt(square[0])
     inverse = np.divide(1.0, length, out=np.zeros_like(length), where=length > _TINY)

@@ -34,7 +34,7 @@ _W: Final = slice(10, 13)
 
 @dataclass(frozen=True, slots=True)
 class Gains:
-    """How stiffly a vehicle is held on its trajectory; gains are accelerations by error.
+    """Stiffness with which a vehicle is held on its trajectory; gains are accelerations by error.
 
     Attributes:
         position_per_s2, velocity_per_s: of the position loop.
@@ -62,7 +62,7 @@ class Gains:
 
 
 class Demand(NamedTuple):
-    """What the controller wants of n vehicles.
+    """Thrust, torque and rates that the controller asks of n vehicles.
 
     Attributes:
         thrust_n: (n,), along body z, not negative. torque_body_nm: (n, 3).
@@ -80,7 +80,7 @@ class TrackingController:
     Args:
         airframe: what it takes the vehicles for.
         trajectories: one a vehicle; a single one for a single vehicle.
-        command: what the model is told, (n, du), from a demand; of which
+        command: makes the model's command, (n, du), from a demand; of which
             :func:`~vil_bridge.vehicles.control.models.tracking` knows those of the models here.
         gains: None = the defaults.
     """
@@ -100,7 +100,7 @@ class TrackingController:
         self._demand: Final = _native(airframe, self.gains) or partial(demand, airframe, self.gains)
 
     def __call__(self, t_s: npt.ArrayLike, x: FloatArray) -> FloatArray:
-        """Commands (n, du) at a time, or at one for every vehicle (n,), from states whose first 13 columns are a body.
+        """Return commands (n, du) at a time, or at one per vehicle (n,), from states whose first 13 columns are a body.
 
         Raises:
             ValueError: not as many vehicles as trajectories.
@@ -110,12 +110,12 @@ class TrackingController:
         return self.follow(self.table.at(t_s), x)
 
     def follow(self, reference: Reference, x: FloatArray) -> FloatArray:
-        """Commands (k, du) of any vehicles of the model towards references of their own."""
+        """Return commands (k, du) of any vehicles of the model towards references of their own."""
         return self._command(self._demand(reference, x))
 
 
 def demand(airframe: RotorAirframe, gains: Gains, reference: Reference, x: FloatArray) -> Demand:
-    """Thrust, torque and rates that bring n bodies (n, 13 or more) to their references and keep them there."""
+    """Return thrust, torque and rates that bring n bodies (n, 13 or more) to their references and keep them there."""
     ahead = flat(airframe, reference)
     feedback = gains.position_per_s2 * (reference.p_world_m - x[:, _P])
     feedback += gains.velocity_per_s * (reference.v_world_mps - x[:, _V])
@@ -142,7 +142,7 @@ def demand(airframe: RotorAirframe, gains: Gains, reference: Reference, x: Float
 
 
 def _native(airframe: RotorAirframe, gains: Gains) -> Callable[[Reference, FloatArray], Demand] | None:
-    """The compiled :func:`demand`; None without numba."""
+    """Return the compiled :func:`demand`; None without numba."""
     if not has_numba():
         return None
     from vil_bridge.vehicles.control.kernel import demands

@@ -28,7 +28,7 @@ def _dot(a: Any, b: Any) -> Any:
 
 @compiled()
 def _sum(a: Any, s: Any, b: Any) -> Any:
-    """A + s b."""
+    """Return a + s b."""
     return (a[0] + s * b[0], a[1] + s * b[1], a[2] + s * b[2])
 
 
@@ -39,7 +39,7 @@ def _scaled(s: Any, a: Any) -> Any:
 
 @compiled()
 def _slopes(a: Any, b: Any) -> Any:
-    """Cross product with its first and second derivative."""
+    """Return a cross product with its first and second derivative."""
     slope = _sum(_cross(a[1], b[0]), 1.0, _cross(a[0], b[1]))
     bend = _sum(_sum(_cross(a[2], b[0]), 2.0, _cross(a[1], b[1])), 1.0, _cross(a[0], b[2]))
     return (_cross(a[0], b[0]), slope, bend)
@@ -47,7 +47,7 @@ def _slopes(a: Any, b: Any) -> Any:
 
 @compiled()
 def _length(a: Any) -> Any:
-    """Length with its first and second derivative; those are 0 where the length is."""
+    """Return length with its first and second derivative; those are 0 where the length is."""
     length = math.sqrt(_dot(a[0], a[0]))
     inverse = 1.0 / length if length > _TINY else 0.0
     slope = _dot(a[0], a[1]) * inverse
@@ -56,7 +56,7 @@ def _length(a: Any) -> Any:
 
 @compiled()
 def _unit(a: Any) -> Any:
-    """Direction with its first and second derivative."""
+    """Return direction with its first and second derivative."""
     length, slope, bend = _length(a)
     inverse = 1.0 / max(length, _TINY)
     u = _scaled(inverse, a[0])
@@ -66,7 +66,7 @@ def _unit(a: Any) -> Any:
 
 @compiled()
 def _matrix(p: Any, a: Any) -> Any:
-    """The inertia times a vector."""
+    """Return the inertia times a vector."""
     return (
         p[6] * a[0] + p[9] * a[1] + p[12] * a[2],
         p[7] * a[0] + p[10] * a[1] + p[13] * a[2],
@@ -76,7 +76,7 @@ def _matrix(p: Any, a: Any) -> Any:
 
 @compiled()
 def _axes(x: Any) -> Any:
-    """The body's axes in the world, from its quaternion in columns 6 to 9."""
+    """Return the body's axes in the world, from its quaternion in columns 6 to 9."""
     i, j, k, w = x[6], x[7], x[8], x[9]
     return (
         (i * i - j * j - k * k + w * w, 2.0 * (i * j + k * w), 2.0 * (i * k - j * w)),
@@ -87,7 +87,7 @@ def _axes(x: Any) -> Any:
 
 @compiled()
 def _attitude(force: Any, yaw: Any) -> Any:
-    """Axes of the attitude whose z axis lies along a force."""
+    """Return axes of the attitude whose z axis lies along a force."""
     x = _cross((-math.sin(yaw), math.cos(yaw), 0.0), force)
     x = _scaled(1.0 / max(math.sqrt(_dot(x, x)), _TINY), x)
     z = _scaled(1.0 / max(math.sqrt(_dot(force, force)), _TINY), force)
@@ -96,7 +96,7 @@ def _attitude(force: Any, yaw: Any) -> Any:
 
 @compiled()
 def _turn(r: Any) -> Any:
-    """Twice the vector part of a rotation's quaternion whose scalar is not negative; r its rows."""
+    """Return twice the vector part of a rotation's quaternion whose scalar is not negative; r its rows."""
     a, b, c = r[0][0], r[1][1], r[2][2]
     squares = (1.0 + a - b - c, 1.0 - a + b - c, 1.0 - a - b + c, 1.0 + a + b + c)
     x = (squares[0], r[0][1] + r[1][0], r[0][2] + r[2][0], r[2][1] - r[1][2])
@@ -117,7 +117,7 @@ def _turn(r: Any) -> Any:
 
 @compiled()
 def _flat(p: Any, r: Any) -> Any:
-    """Body axes, rates, angular acceleration and thrust that a reference (18,) demands."""
+    """Return body axes, rates, angular acceleration and thrust that a reference (18,) demands."""
     velocity = ((r[3], r[4], r[5]), (r[6], r[7], r[8]), (r[9], r[10], r[11]))
     up = (0.0, 0.0, p[1])
     f0, f1, f2 = (

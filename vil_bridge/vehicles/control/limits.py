@@ -1,4 +1,4 @@
-"""What a vehicle can do, how much of it a trajectory takes, and the uniform pace that just stays within."""
+"""Limits of a vehicle, the share that a trajectory takes of them, and the fastest uniform pace within them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ class Limits:
 
 
 def usage(reference: Reference, limits: Limits) -> FloatArray:
-    """The share (n,) of the limit that is nearest to being reached, by each of n references: above 1 = exceeded."""
+    """Return the share (n,) of the limit that is nearest to being reached, by each of n references.
+
+    Above 1 = exceeded.
+    """
     speed = np.linalg.norm(reference.v_world_mps, axis=1)
     shares = [speed / limits.speed_mps, np.linalg.norm(reference.a_world_mps2, axis=1) / limits.acceleration_mps2]
     least, most = limits.thrust_mps2
@@ -69,7 +72,7 @@ def usage(reference: Reference, limits: Limits) -> FloatArray:
 
 
 def fastest(trajectory: Trajectory, limits: Limits) -> Trajectory:
-    """The same curve, its time stretched or shortened by one factor until it just stays within limits.
+    """Return the same curve, its time stretched or shortened by one factor until it just stays within limits.
 
     Raises:
         ValueError: it exceeds them however slowly it is flown.
@@ -97,7 +100,7 @@ def fastest(trajectory: Trajectory, limits: Limits) -> Trajectory:
 
 
 def sampled(trajectory: Trajectory, samples: int = _SAMPLES) -> FloatArray:
-    """Derivatives (n, 5, 4) evenly over a curve and on both sides of its knots."""
+    """Return derivatives (n, 5, 4) evenly over a curve and on both sides of its knots."""
     knots = trajectory.knots_s
     times = np.concatenate((np.linspace(0.0, trajectory.duration_s, samples), knots, np.nextafter(knots[1:], -np.inf)))
     return trajectory.derivatives(times)

@@ -1,4 +1,4 @@
-"""Tracking controllers of the models here: what they take the vehicle for, and how it is commanded."""
+"""Tracking controllers of the models here: their airframes, commands and gains."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Pilot", "pilot_of", "tracking"]
 
 
 class Pilot(NamedTuple):
-    """How a model is flown.
+    """Airframe, commands and gains with which a model is flown.
 
     Attributes:
         airframe: what the vehicle is taken for.
@@ -39,7 +39,7 @@ class Pilot(NamedTuple):
 def tracking(
     model: Model, trajectories: Trajectory | Sequence[Trajectory], gains: Gains | None = None
 ) -> TrackingController:
-    """A controller that flies vehicles of a model, in the mode it is in, along trajectories.
+    """Return a controller that flies vehicles of a model, in the mode it is in, along trajectories.
 
     Modes: ``motor_speeds`` and ``rates`` of FlightGoggles' multicopter, ``thrusts`` and ``rates`` of Flightmare's
     quadrotor, ``rotors`` of AirSim's multirotors.
@@ -62,7 +62,7 @@ def tracking(
 
 @singledispatch
 def pilot_of(model: Model) -> Pilot:
-    """How a model is flown; register your own with ``pilot_of.register``.
+    """Return how a model is flown; register your own with ``pilot_of.register``.
 
     Raises:
         TypeError: a model that is not known here.

@@ -28,7 +28,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 
 
 def time_optimal(trajectory: Trajectory, limits: Limits, intervals: int = 500) -> Trajectory:
-    """The fastest flight from rest to rest along the curve of a trajectory.
+    """Return the fastest flight from rest to rest along the curve of a trajectory.
 
     Speed, acceleration and collective thrust are regarded, drag is not. Where the trajectory comes to rest, so does
     this. The acceleration jumps, so no vehicle follows it exactly: leave some of the limits for control. The least
@@ -65,7 +65,7 @@ class _Path(NamedTuple):
 
     @classmethod
     def of(cls, trajectory: Trajectory, begin_s: float, end_s: float, intervals: int) -> _Path:
-        """From a piece of a trajectory that does not rest within."""
+        """Return the path of a piece of a trajectory that does not rest within."""
         knots = trajectory.knots_s
         inner = knots[(knots > begin_s) & (knots < end_s)]
         cuts = np.union1d(np.linspace(begin_s, end_s, _FINE * intervals + 1), inner)
@@ -75,8 +75,8 @@ class _Path(NamedTuple):
             raise ValueError(f"nothing is flown between {begin_s:g} s and {end_s:g} s: leave such pauses out")
         # At the very ends the trajectory may rest: direction and curvature come from next to them.
         grid = np.linspace(0.0, total, intervals + 1)
-        beside = np.clip(grid, _AT_REST * total, (1.0 - _AT_REST) * total)
-        rows = trajectory.derivatives(_times_at(trajectory, cuts, lengths, beside))
+        inside = np.clip(grid, _AT_REST * total, (1.0 - _AT_REST) * total)
+        rows = trajectory.derivatives(_times_at(trajectory, cuts, lengths, inside))
         speed = np.linalg.norm(rows[:, 1, :3], axis=1)[:, None]
         slope = rows[:, 1] / speed
         braking = (slope[:, :3] * rows[:, 2, :3]).sum(axis=1)[:, None]
@@ -87,7 +87,7 @@ class _Path(NamedTuple):
 
 
 def _rests(trajectory: Trajectory) -> FloatArray:
-    """Times of the ends, and of the knots between at which the trajectory rests."""
+    """Return times of the ends, and of the knots between at which the trajectory rests."""
     knots = trajectory.knots_s
     times = np.concatenate((knots, 0.5 * (knots[1:] + knots[:-1])))
     speeds = np.linalg.norm(trajectory.derivatives(times)[:, 1, :3], axis=1)
@@ -97,7 +97,7 @@ def _rests(trajectory: Trajectory) -> FloatArray:
 
 
 def _lengths(trajectory: Trajectory, begins_s: FloatArray, ends_s: FloatArray) -> FloatArray:
-    """Arc lengths (n,) between times, by Gauss and Legendre."""
+    """Return arc lengths (n,) between times, by Gauss and Legendre."""
     half = 0.5 * (ends_s - begins_s)
     times = 0.5 * (begins_s + ends_s) + np.multiply.outer(_NODES, half)
     rows = trajectory.derivatives(times.ravel())
@@ -107,7 +107,7 @@ def _lengths(trajectory: Trajectory, begins_s: FloatArray, ends_s: FloatArray) -
 
 
 def _times_at(trajectory: Trajectory, cuts: FloatArray, lengths: FloatArray, wanted: FloatArray) -> FloatArray:
-    """When the curve has certain arc lengths: by bisection within the piece."""
+    """Return the times at which the curve has certain arc lengths: by bisection within the piece."""
     piece = np.clip(np.searchsorted(lengths, wanted, "right") - 1, 0, len(cuts) - 2)
     low, high = cuts[piece].copy(), cuts[piece + 1].copy()
     for _ in range(_HALVINGS):
@@ -130,7 +130,7 @@ class _Bounds(NamedTuple):
     limits: Limits
 
     def window(self, x: float, growth: float) -> tuple[float, float]:
-        """Least and most u allowed where the squared speed is ``x + growth u``; least > most = none."""
+        """Return least and most u allowed where the squared speed is ``x + growth u``; least > most = none."""
         low, high = -math.inf, math.inf
         limits, g = self.limits, self.limits.gravity_mps2
         a, b, c = 1.0 + self.square * growth * growth, self.square * growth * x, self.square * x * x
@@ -154,7 +154,7 @@ class _Bounds(NamedTuple):
 
 
 def _between(a: float, b: float, c: float) -> tuple[float, float]:
-    """Where a u^2 + 2 b u + c <= 0."""
+    """Return the interval in which a u^2 + 2 b u + c <= 0."""
     root = b * b - a * c
     if root < 0.0:
         return math.inf, -math.inf
@@ -162,7 +162,7 @@ def _between(a: float, b: float, c: float) -> tuple[float, float]:
 
 
 def _pace(path: _Path, limits: Limits) -> tuple[FloatArray, FloatArray]:
-    """Squared speeds (n,) at the grid, accelerations (n - 1,) between."""
+    """Return squared speeds (n,) at the grid, accelerations (n - 1,) between."""
     squares = (path.bend[:, :3] ** 2).sum(axis=1)
     bounds = [
         _Bounds(square, rise, lift, limits)
@@ -175,7 +175,7 @@ def _pace(path: _Path, limits: Limits) -> tuple[FloatArray, FloatArray]:
     strongest = min(limits.acceleration_mps2, limits.thrust_mps2[1] + limits.gravity_mps2)
 
     def window(i: int, x: float, reach: float) -> tuple[float, float]:
-        """Accelerations from grid point i with x that keep the limits at both its ends and end within reach."""
+        """Return accelerations from grid point i with x that keep the limits at both its ends and end within reach."""
         low, high = bounds[i].window(x, 0.0)
         below, above = bounds[i + 1].window(x, double)
         return max(low, below, -x / double), min(high, above, (reach - x) / double)
@@ -197,7 +197,7 @@ def _pace(path: _Path, limits: Limits) -> tuple[FloatArray, FloatArray]:
 
 
 def _fly(path: _Path, x: FloatArray, u: FloatArray) -> Polynomials:
-    """The curve at a pace: polynomials of degree 5 through position, velocity and acceleration."""
+    """Return the curve at a pace: polynomials of degree 5 through position, velocity and acceleration."""
     speed = np.sqrt(x)
     lengths = 2.0 * path.step_m / (speed[1:] + speed[:-1])
     velocity = path.slope * speed[:, None]

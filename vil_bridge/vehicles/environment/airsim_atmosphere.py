@@ -16,12 +16,12 @@ _TOPS_KM: Final = np.array([11.0, 20.0, 32.0, 47.0, 51.0, 71.0, 84.852])
 
 
 def geopotential_km(h_m: FloatArray) -> FloatArray:
-    """Geopotential of geometric heights, with the equator's radius."""
+    """Return geopotential of geometric heights, with the equator's radius."""
     return np.asarray(1e-3 * EQUATOR_M * h_m / (EQUATOR_M + h_m))
 
 
 def temperature_k(height_km: FloatArray) -> FloatArray:
-    """Temperature; 3 K above 84.85 km."""
+    """Return temperature; 3 K above 84.85 km."""
     h = height_km
     return _of_layer(
         h,
@@ -37,7 +37,7 @@ def temperature_k(height_km: FloatArray) -> FloatArray:
 
 
 def pressure_pa(height_km: FloatArray) -> FloatArray:
-    """Pressure; 0.001 Pa above 84.85 km."""
+    """Return pressure; 0.001 Pa above 84.85 km."""
     h = height_km
     t = temperature_k(h)
     return _of_layer(
@@ -54,7 +54,7 @@ def pressure_pa(height_km: FloatArray) -> FloatArray:
 
 
 def altimeter_m(p_pa: FloatArray) -> FloatArray:
-    """Altitude that the barometer reports."""
+    """Return altitude that the barometer reports."""
     return np.asarray((1.0 - (np.maximum(p_pa, 0.0) / 101325.0) ** 0.190284) * 145366.45 * 0.3048)
 
 

@@ -46,7 +46,7 @@ _DIVISOR_KPM: Final = np.where(_GRADIENT_KPM == 0.0, 1.0, _GRADIENT_KPM)
 
 
 def temperature_k(h_m: npt.ArrayLike, compat: Compat = None) -> FloatArray:
-    """Temperature at heights above sea level (geometric), any shape."""
+    """Return temperature at heights above sea level (geometric), any shape."""
     if compat is not None:
         return airsim_atmosphere.temperature_k(airsim_atmosphere.geopotential_km(_within(h_m)))
     height = _geopotential_m(_within(h_m))
@@ -55,7 +55,7 @@ def temperature_k(h_m: npt.ArrayLike, compat: Compat = None) -> FloatArray:
 
 
 def pressure_pa(h_m: npt.ArrayLike, compat: Compat = None) -> FloatArray:
-    """Pressure at heights above sea level (geometric), any shape."""
+    """Return pressure at heights above sea level (geometric), any shape."""
     if compat is not None:
         return airsim_atmosphere.pressure_pa(airsim_atmosphere.geopotential_km(_within(h_m)))
     height = _geopotential_m(_within(h_m))
@@ -63,12 +63,12 @@ def pressure_pa(h_m: npt.ArrayLike, compat: Compat = None) -> FloatArray:
 
 
 def density_kgpm3(h_m: npt.ArrayLike, compat: Compat = None) -> FloatArray:
-    """Density at heights above sea level (geometric), any shape."""
+    """Return density at heights above sea level (geometric), any shape."""
     return np.asarray(pressure_pa(h_m, compat) / (_gas_constant(compat) * temperature_k(h_m, compat)))
 
 
 def speed_of_sound_mps(h_m: npt.ArrayLike, compat: Compat = None) -> FloatArray:
-    """Speed of sound at heights above sea level (geometric), any shape.
+    """Return speed of sound at heights above sea level (geometric), any shape.
 
     AirSim's takes metres for geopotential kilometres: right at sea level only.
     """
@@ -77,7 +77,7 @@ def speed_of_sound_mps(h_m: npt.ArrayLike, compat: Compat = None) -> FloatArray:
 
 
 def height_m(p_pa: npt.ArrayLike, compat: Compat = None) -> FloatArray:
-    """Height above sea level (geometric) at which the pressure is the given one: what an altimeter shows.
+    """Return height above sea level (geometric) at which the pressure is the given one: what an altimeter shows.
 
     The exact inverse of :func:`pressure_pa`, between -5 and 1000 km. AirSim's formula is that of the lowest layer, and
     takes geopotential height for height: 0.57 m too low at 1 km, 19.9 m at 10 km.
@@ -114,7 +114,7 @@ def _pressure_pa(height_m: FloatArray, layer: npt.NDArray[np.intp]) -> FloatArra
 
 
 def _fall(height_m: FloatArray, layer: npt.NDArray[np.intp]) -> FloatArray:
-    """Integral of dH / T from the layer's base up."""
+    """Return integral of dH / T from the layer's base up."""
     ratio = (height_m - _BASE_M[layer]) / _BASE_K[layer]
     gradient = _GRADIENT_KPM[layer]
     return np.asarray(np.where(gradient == 0.0, ratio, np.log1p(gradient * ratio) / _DIVISOR_KPM[layer]))

@@ -1,4 +1,4 @@
-"""Constants of the Earth, and who reproduces whose mistakes."""
+"""Constants of the Earth."""
 
 from __future__ import annotations
 

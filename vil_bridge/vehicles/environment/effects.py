@@ -1,4 +1,4 @@
-"""What the ground, other vehicles and the altitude do to a vehicle: disturbances on a fleet."""
+"""Effects of the ground, of other vehicles and of altitude: disturbances of a fleet."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Downwash:
 
     def apply(self, step: int, dt_s: float, x: FloatArray, around: FloatArray) -> None:  # noqa: ARG002 - the port
         """Add the forces."""
-        p = np.clip(x[:, _P], -_FARTHEST_M, _FARTHEST_M)  # one that is lost pushes nobody
+        p = np.clip(x[:, _P], -_FARTHEST_M, _FARTHEST_M)  # a lost vehicle pushes no other
         for start in range(0, len(p), _ROWS):  # bounds the memory
             rows = slice(start, start + _ROWS)
             dx, dy, dz = (p[None, :, k] - p[rows, None, k] for k in range(3))

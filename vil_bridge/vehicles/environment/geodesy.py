@@ -25,7 +25,7 @@ _NED: Final = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])
 
 
 def geodetic_to_ecef(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayLike) -> FloatArray:
-    """Earth-centred coordinates, shape (..., 3), metres: x to 0 N 0 E, z to the north pole."""
+    """Return Earth-centred coordinates, shape (..., 3), metres: x to 0 N 0 E, z to the north pole."""
     lat, lon, h = np.deg2rad(lat_deg), np.deg2rad(lon_deg), np.asarray(h_m, dtype=np.float64)
     across = EQUATOR_M / np.sqrt(1.0 - _E2 * np.sin(lat) ** 2)
     radius = (across + h) * np.cos(lat)
@@ -34,7 +34,7 @@ def geodetic_to_ecef(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.Ar
 
 
 def ecef_to_geodetic(p_ecef_m: FloatArray) -> Geodetic:
-    """Inverse of :func:`geodetic_to_ecef` for shape (..., 3); not within 50 km of the Earth's centre.
+    """Return inverse of :func:`geodetic_to_ecef` for shape (..., 3); not within 50 km of the Earth's centre.
 
     Bowring's iteration ("Transformation from spatial to geographical coordinates", 1976); three rounds reach the last
     digits of a double everywhere from the deep sea to orbits.
@@ -54,7 +54,7 @@ def ecef_to_geodetic(p_ecef_m: FloatArray) -> Geodetic:
 
 
 def enu_axes(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike) -> FloatArray:
-    """East, north and up in Earth-centred axes (rows): rotation matrices R_enu_ecef, shape (..., 3, 3)."""
+    """Return east, north and up in Earth-centred axes (rows): rotation matrices R_enu_ecef, shape (..., 3, 3)."""
     lat, lon = np.broadcast_arrays(np.deg2rad(lat_deg), np.deg2rad(lon_deg))
     sin_lat, cos_lat, sin_lon, cos_lon = np.sin(lat), np.cos(lat), np.sin(lon), np.cos(lon)
     east = np.stack((-sin_lon, cos_lon, np.zeros_like(lon)), axis=-1)
@@ -64,13 +64,13 @@ def enu_axes(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike) -> FloatArray:
 
 
 def enu_to_ned(v: FloatArray) -> FloatArray:
-    """Vectors (..., 3) east-north-up to north-east-down; its own inverse."""
+    """Return vectors (..., 3) east-north-up to north-east-down; its own inverse."""
     return np.asarray(v @ _NED)
 
 
 @dataclass(frozen=True, slots=True)
 class GeoOrigin:
-    """Where on Earth the origin of the world is; the world's axes are east, north and up there.
+    """Place on Earth of the world's origin; the world's axes are east, north and up there.
 
     Attributes:
         lat_deg, lon_deg: geodetic. h_m: above the ellipsoid, taken for the height above sea level by whatever asks for
@@ -93,19 +93,19 @@ class GeoOrigin:
         object.__setattr__(self, "_R_enu_ecef", enu_axes(self.lat_deg, self.lon_deg))
 
     def to_geodetic(self, p_world_m: npt.ArrayLike) -> Geodetic:
-        """Places of points of the world (..., 3)."""
+        """Return places of points of the world (..., 3)."""
         return ecef_to_geodetic(self._p_ecef_m + np.asarray(p_world_m, dtype=np.float64) @ self._R_enu_ecef)
 
     def to_world(self, lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayLike) -> FloatArray:
-        """Points of the world (..., 3) of places, metres."""
+        """Return points of the world (..., 3) of places, metres."""
         return np.asarray((geodetic_to_ecef(lat_deg, lon_deg, h_m) - self._p_ecef_m) @ self._R_enu_ecef.T)
 
     def turned(self, v_enu: FloatArray, lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike) -> FloatArray:
-        """Vectors (..., 3) given east, north and up at their own places, in the axes of the world."""
+        """Return vectors (..., 3) given east, north and up at their own places, in the axes of the world."""
         v_ecef = v_enu[..., None, :] @ enu_axes(lat_deg, lon_deg)
         return np.asarray((v_ecef @ self._R_enu_ecef.T)[..., 0, :])
 
     def height_m(self, p_world_m: FloatArray) -> FloatArray:
-        """Heights of points (..., 3) on a round Earth: cheap, right to 5 cm within 10 km."""
+        """Return heights of points (..., 3) on a round Earth: cheap, right to 5 cm within 10 km."""
         x, y, z = p_world_m[..., 0], p_world_m[..., 1], p_world_m[..., 2]
         return np.asarray(self.h_m + z + (x * x + y * y) / (2.0 * EQUATOR_M))

@@ -29,7 +29,7 @@ _EDITIONS: Final = {2010: "2010", 2015: "2015v2", 2020: "2020", 2025: "2025"}
 
 
 def dipole_ned_t(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayLike) -> FloatArray:
-    """Field of a dipole through the geomagnetic pole 80.31 N 72.62 W: B0 (R / (R + h))^3 (m - 3 (m . r) r).
+    """Return field of a dipole through the geomagnetic pole 80.31 N 72.62 W: B0 (R / (R + h))^3 (m - 3 (m . r) r).
 
     On a round Earth, as AirSim's: latitudes are taken for geocentric ones. Several microtesla from the real field.
     """
@@ -41,7 +41,7 @@ def dipole_ned_t(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayL
 
 
 def airsim_dipole_ned_t(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayLike) -> FloatArray:
-    """The dipole as AirSim computes it: its formula is one for co-latitudes, but is given latitudes.
+    """Return the dipole as AirSim computes it: its formula is one for co-latitudes, but is given latitudes.
 
     The declination has the wrong sign too, and the field points down in the southern hemisphere.
     """
@@ -59,7 +59,7 @@ def airsim_dipole_ned_t(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt
 
 
 def angles_deg(field_ned_t: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Declination (east of north) and inclination (below the horizon) of fields (..., 3)."""
+    """Return declination (east of north) and inclination (below the horizon) of fields (..., 3)."""
     north, east, down = field_ned_t[..., 0], field_ned_t[..., 1], field_ned_t[..., 2]
     return np.rad2deg(np.arctan2(east, north)), np.rad2deg(np.arctan2(down, np.hypot(north, east)))
 
@@ -88,7 +88,7 @@ class WorldMagneticModel:
         self._model = GeoMag(coefficients_file=f"wmm/WMM_{_EDITIONS[int(year) // 5 * 5]}.COF")
 
     def ned_t(self, lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayLike) -> FloatArray:
-        """North, east and down at places, heights above the ellipsoid from -1 to 850 km, tesla, shape (..., 3).
+        """Return north, east and down at places, heights above the ellipsoid from -1 to 850 km, tesla, shape (..., 3).
 
         Takes 0.2 ms a place: where many vehicles measure, put a :class:`LocalField` around it.
         """
@@ -115,7 +115,7 @@ class LocalField:
         self._gradient: Final = (values[1:4] - values[4:7]) / (2.0 * _REACH_M)
 
     def enu_t(self, p_world_m: FloatArray) -> FloatArray:
-        """Field at points (..., 3) of the world, tesla, in its axes."""
+        """Return field at points (..., 3) of the world, tesla, in its axes."""
         return np.asarray(self._value + p_world_m @ self._gradient)
 
 

@@ -13,7 +13,7 @@ __all__ = ["gravity_mps2"]
 
 
 def gravity_mps2(h_m: npt.ArrayLike, compat: Compat = None) -> FloatArray:
-    """Downward acceleration at heights above sea level, any shape.
+    """Return downward acceleration at heights above sea level, any shape.
 
     The inverse square law of the 1976 standard atmosphere (eq. 17). AirSim's is constant below 10 km, linear up
     to 100 km, and uses the equator's radius.

@@ -81,7 +81,7 @@ class DrydenGusts:
 
     The filters are exact for any step while V and the altitude are constant, and begin in their stationary
     distribution, so that the variance is sigma^2 from the first step on. Altitudes are those above z = ground_z_m,
-    held within 3 and 305 m. Every vehicle has its own gusts; they begin anew when the steps do not follow each other.
+    held within 3 and 305 m. Every vehicle has its own gusts; they start again when the steps do not follow each other.
 
     Args:
         speed_6m_mps: mean wind 6 m above ground, which sets the intensity; 7.7 is light, 15.4 moderate, 23.1 severe.
@@ -151,12 +151,12 @@ def dryden_lengths_m(height_m: npt.ArrayLike) -> FloatArray:
 
 
 def dryden_intensities_mps(height_m: npt.ArrayLike, speed_6m_mps: float) -> FloatArray:
-    """Standard deviations sigma_u, sigma_v, sigma_w at heights above ground (...), shape (3, ...)."""
+    """Return standard deviations sigma_u, sigma_v, sigma_w at heights above ground (...), shape (3, ...)."""
     return _intensities_mps(_low(height_m)[1], speed_6m_mps)
 
 
 def _low(height_m: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Heights h that the specification covers, feet, and (0.177 + 0.000823 h)^-0.4."""
+    """Return heights h that the specification covers, feet, and (0.177 + 0.000823 h)^-0.4."""
     h = np.minimum(np.maximum(np.asarray(height_m, dtype=np.float64) / _FOOT_M, _LOWEST_FT), _HIGHEST_FT)
     return h, np.asarray((0.177 + 0.000823 * h) ** -0.4)
 
@@ -172,7 +172,7 @@ def _intensities_mps(level: FloatArray, speed_6m_mps: float) -> FloatArray:
 
 
 def _direction(v_world: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Cosine and sine of the horizontal direction of vectors (n, 3); east where there is none."""
+    """Return cosine and sine of the horizontal direction of vectors (n, 3); east where there is none."""
     size = np.hypot(v_world[:, 0], v_world[:, 1])
     moves = size > 0.0
     divisor = np.where(moves, size, 1.0)

@@ -61,7 +61,7 @@ _WEST_RAD: Final = math.pi
 
 
 def final_markers(perturbation_seed: int | None = None) -> FloatArray:
-    """Markers of the final's gates in the order of the race, ENU, shape (11, 4, 3).
+    """Return markers of the final's gates in the order of the race, ENU, shape (11, 4, 3).
 
     Args:
         perturbation_seed: gates are moved and turned by uniform numbers within their bounds; None = nominal.
@@ -79,13 +79,13 @@ def final_markers(perturbation_seed: int | None = None) -> FloatArray:
 
 
 def _final() -> Course:
-    """The AlphaPilot final's eleven gates, each flown in the direction from the one before it."""
+    """Return the AlphaPilot final's eleven gates, each flown in the direction from the one before it."""
     start = _NWU_TO_ENU @ np.array(_FINAL_START_NWU)
     return _course(final_markers(), start, _WEST_RAD)
 
 
 def _course(markers_m: FloatArray, start_m: FloatArray, start_yaw_rad: float) -> Course:
-    """Course of upright gates from their markers (g, 4, 3), in any order each."""
+    """Return course of upright gates from their markers (g, 4, 3), in any order each."""
     centres = markers_m.mean(axis=1)
     before = np.vstack((start_m, centres[:-1]))
     low, high = markers_m.min(axis=1), markers_m.max(axis=1)
@@ -98,7 +98,7 @@ def _course(markers_m: FloatArray, start_m: FloatArray, start_yaw_rad: float) ->
 
 
 def _across(markers_m: FloatArray) -> FloatArray:
-    """Horizontal vector (2,) from one side of a gate to the other, from its markers (4, 3) in any order."""
+    """Return horizontal vector (2,) from one side of a gate to the other, from its markers (4, 3) in any order."""
     offsets = markers_m[:, :2] - markers_m[0, :2]
     across: FloatArray = offsets[(offsets**2).sum(axis=1).argmax()]
     return across
@@ -109,7 +109,7 @@ FLIGHTGOGGLES_COURSES: Final = {"alphapilot": _final}
 
 @dataclass(frozen=True, slots=True)
 class OriginalScore:
-    """How FlightGoggles judges a flight.
+    """Score of a flight as FlightGoggles judges it.
 
     Attributes:
         passed: of each gate. last_s: time of the last gate passed, 0 = none. finished: the last gate was hit.
@@ -131,7 +131,7 @@ def original_score(
     inflation_m: float = 0.1,
     timeout_s: float = 300.0,
 ) -> OriginalScore:
-    """Passing test and score of FlightGoggles' race reporter (1000 Hz samples in version 3, 150 Hz in version 2).
+    """Return the score of FlightGoggles' race reporter (1000 Hz samples in version 3, 150 Hz in version 2).
 
     A sample is in a gate when it is strictly inside the axis-aligned box of the markers, grown by ``inflation_m``,
     and closer than ``gate_width_m`` to the plane through the first three. A later gate makes those before it

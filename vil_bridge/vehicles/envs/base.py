@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["NOT_FINITE", "NUMBERS", "AutoReset", "StepResult", "VehicleTask"]
 
 AutoReset = Literal["same_step", "next_step", "disabled"]
-"""When a finished vehicle begins anew: gymnasium's three modes of vector environments."""
+"""Time at which a finished vehicle begins again: gymnasium's three modes of vector environments."""
 
 Observations = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.int64]
@@ -39,10 +39,10 @@ _SHARED: Final = ("_keys", "age", "episode", "vehicles", "_finished", "_result")
 
 
 class StepResult(NamedTuple):
-    """Of one step; the arrays are the task's own and change with the next step: copy what shall stay.
+    """Of one step; the arrays belong to the task and change with the next step: copy what you need.
 
     Attributes:
-        obs: (n, k) float32; of vehicles that began anew: of their new episode.
+        obs: (n, k) float32; of vehicles that began again: of their new episode.
         reward: (n,). terminated: (n,), the task ended the episode. truncated: (n,), time did.
         final_obs: (n, k) float32; rows where terminated or truncated: the last observation of the episode.
     """
@@ -111,20 +111,20 @@ class VehicleTask(ABC):
         self.seed(seed)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy needs; compiled code and views of arrays are made anew."""
+        """Return what a copy needs; compiled code and views of arrays are made again."""
         state = self.__dict__.copy()
         for name in _SHARED:
             del state[name]
         return state | {"_native": self._native is not None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A copy goes on where the original was and shares nothing with it."""
+        """Continue as a copy where the original was, sharing nothing with it."""
         vars(self).update(state)
         self._native = self.model.native() if state["_native"] else None
         self._share()
 
     def _places(self) -> list[int]:
-        """Where parts of the memory begin: keys of the random numbers, counts, reward, observations, flags; its end."""
+        """Return offsets of the memory: keys of random numbers, counts, reward, observations, flags; and its end."""
         n = self.n
         return [0, *accumulate((32, 24 * n, 8 * n, 8 * n * self._observation_size, 3 * n))]
 
@@ -140,27 +140,30 @@ class VehicleTask(ABC):
 
     @abstractmethod
     def commands(self, actions: FloatArray) -> FloatArray:
-        """Commands of the model, (n, du), for actions (n, action_size) within [-1, 1]."""
+        """Return commands of the model, (n, du), for actions (n, action_size) within [-1, 1]."""
 
     @abstractmethod
     def start(self, which: Indices, uniforms: FloatArray, normals: FloatArray) -> FloatArray:
-        """First states (m, dx) of vehicles ``which`` (m,) from random numbers (m, NUMBERS): in (0, 1), and normal."""
+        """Return first states (m, dx) of vehicles ``which`` (m,) from random numbers (m, NUMBERS).
+
+        In (0, 1), and normal.
+        """
 
     @abstractmethod
     def observe(self, which: Indices | slice) -> FloatArray:
-        """Observations (m, k) of the given vehicles' states."""
+        """Return observations (m, k) of the given vehicles' states."""
 
     @abstractmethod
     def judge(self, actions: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Reward (n,) of the step just made with actions (n, action_size), and whether the task ended, (n,)."""
+        """Return reward (n,) of the step just made with actions (n, action_size), and whether the task ended, (n,)."""
 
     @property
     def engine(self) -> Literal["numpy", "native"]:
-        """What steps the vehicles."""
+        """Engine that steps the vehicles."""
         return "numpy" if self._native is None else "native"
 
     def seed(self, seed: int) -> None:
-        """Random starts from now on by another seed, from episode 0."""
+        """Use another seed for random starts from now on, from episode 0."""
         self._uniforms = NoiseStream(seed, _UNIFORM_STREAM)
         self._normals = NoiseStream(seed, _NORMAL_STREAM)
         self._keys[:] = self._uniforms.key, self._normals.key
@@ -236,7 +239,7 @@ class VehicleTask(ABC):
 
 
 def _steps(time_limit_s: float, dt_s: Fraction) -> int:
-    """Steps of an episode. Raises ValueError: not even one, or no end."""
+    """Return steps of an episode. Raises ValueError: not even one, or no end."""
     if not dt_s <= time_limit_s <= _LONGEST_S:
         raise ValueError(f"time_limit_s must be {float(dt_s):g} to {_LONGEST_S:g}, got {time_limit_s}")
     return round(time_limit_s / dt_s)

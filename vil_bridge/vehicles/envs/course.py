@@ -1,4 +1,4 @@
-"""Courses of gates, and when a vehicle passes one: the line from where it was to where it is goes through."""
+"""Courses of gates, and the test whether a step passes one: its straight line goes through the opening."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ABOVE_M: Final = 6.0
 
 
 class Crossings(NamedTuple):
-    """What n vehicles did to g gates on their way; all of shape (n, g).
+    """Gates passed and hit by n vehicles on their way; all of shape (n, g).
 
     Attributes:
         passed: went through the opening in the gate's direction.
@@ -70,7 +70,7 @@ class Course:
         return low, high
 
     def crossings(self, before_m: FloatArray, after_m: FloatArray) -> Crossings:
-        """Which gates are passed or hit between positions (n, 3), on straight lines.
+        """Return which gates are passed or hit between positions (n, 3), on straight lines.
 
         The plane belongs to its far side: a way that ends on it has crossed it, one that begins on it has not.
         """
@@ -78,21 +78,21 @@ class Course:
         forward, backward = (x0 < 0.0) & (x1 >= 0.0), (x0 >= 0.0) & (x1 < 0.0)
         crossed = forward | backward
         fraction = np.divide(x0, x0 - x1, out=np.ones_like(x0), where=crossed)
-        beside_y = np.abs(y0 + fraction * (y1 - y0)) - 0.5 * self.openings_m[:, 0]
-        beside_z = np.abs(z0 + fraction * (z1 - z0)) - 0.5 * self.openings_m[:, 1]
-        beside = np.maximum(beside_y, beside_z)
-        within, at_frame = beside <= 0.0, beside <= self.frame_m
+        off_y = np.abs(y0 + fraction * (y1 - y0)) - 0.5 * self.openings_m[:, 0]
+        off_z = np.abs(z0 + fraction * (z1 - z0)) - 0.5 * self.openings_m[:, 1]
+        off = np.maximum(off_y, off_z)
+        within, at_frame = off <= 0.0, off <= self.frame_m
         return Crossings(forward & within, crossed & at_frame & ~within, fraction)
 
     def _from_gates(self, p_world_m: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Positions (n, 3) in the axes of each gate, x y z of shape (n, g) each."""
+        """Return positions (n, 3) in the axes of each gate, x y z of shape (n, g) each."""
         x, y, z = np.moveaxis(p_world_m[:, None] - self.centres_m, 2, 0)
         c, s = np.cos(self.yaws_rad), np.sin(self.yaws_rad)
         return c * x + s * y, c * y - s * x, z
 
 
 def _slalom() -> Course:
-    """Five gates of 1.2 m that lie left and right, high and low, along x."""
+    """Return five gates of 1.2 m that lie left and right, high and low, along x."""
     centres = [(4.0, 1.0, 2.0), (8.0, -1.0, 2.5), (12.0, 1.2, 1.8), (16.0, -0.8, 2.2), (20.0, 0.0, 2.0)]
     return Course(
         np.array(centres), np.array([0.0, -0.3, 0.3, -0.2, 0.0]), np.full((5, 2), 1.2), np.array([0.0, 0.0, 2.0])
@@ -100,7 +100,7 @@ def _slalom() -> Course:
 
 
 def _oval() -> Course:
-    """Eight gates of 1.5 m on an ellipse of 24 x 12 m, flown counter-clockwise; the last is the start line."""
+    """Return eight gates of 1.5 m on an ellipse of 24 x 12 m, flown counter-clockwise; the last is the start line."""
     angles = -0.5 * math.pi + 2.0 * math.pi * np.arange(1, 9) / 8.0
     centres = np.stack((12.0 * np.cos(angles), 6.0 * np.sin(angles), 2.0 + 0.5 * np.sin(2.0 * angles)), axis=1)
     yaws = np.arctan2(6.0 * np.cos(angles), -12.0 * np.sin(angles))

@@ -106,13 +106,13 @@ class HoverTask(VehicleTask):
         self._begin_fused()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy needs."""
+        """Return what a copy needs."""
         state = super().__getstate__()
         del state["_fused"], state["_pool"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A copy has compiled code and threads of its own."""
+        """Give the copy compiled code and threads of its own."""
         super().__setstate__(state)
         x = self.x
         self._begin_fused()
@@ -139,11 +139,11 @@ class HoverTask(VehicleTask):
         return self._result
 
     def commands(self, actions: FloatArray) -> FloatArray:
-        """Rotor thrusts, (n, 4), N; the model clips what rotors cannot give."""
+        """Return rotor thrusts, (n, 4), N; the model clips what rotors cannot give."""
         return self._weight_n * (0.25 + 0.5 * actions)
 
     def _fuse(self) -> Callable[[FloatArray, int, int], bool]:
-        """The compiled step of some tiles with actions; false, and nothing done, if any action is not finite."""
+        """Return the compiled step of some tiles with actions; false, and nothing done, if any action is not finite."""
         from vil_bridge.vehicles.envs import hover_kernel as hover
 
         assert isinstance(self.model, FlightmareQuadrotor)
@@ -165,7 +165,7 @@ class HoverTask(VehicleTask):
         return step
 
     def start(self, which: Indices, uniforms: FloatArray, normals: FloatArray) -> FloatArray:
-        """First states, (m, 17)."""
+        """Return first states, (m, 17)."""
         x = np.zeros((len(which), self.model.state.size))
         x[:, 0:3] = self._goal + (2.0 * uniforms[:, 0:3] - 1.0)
         x[:, 3:6] = 2.0 * uniforms[:, 3:6] - 1.0
@@ -173,7 +173,7 @@ class HoverTask(VehicleTask):
         return x
 
     def observe(self, which: Indices | slice) -> FloatArray:
-        """Observations, (m, 18)."""
+        """Return observations, (m, 18)."""
         x = self.x[which]
         obs = np.empty((len(x), 18))
         obs[:, 0:3] = x[:, 0:3] - self._goal
@@ -183,7 +183,7 @@ class HoverTask(VehicleTask):
         return obs
 
     def judge(self, actions: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Reward and end, (n,) each."""
+        """Return reward and end, (n,) each."""
         x, weights = self.x, self.weights
         ended = (x[:, 2] <= _FLOOR_M) | (_squares(x[:, 10:13]) > _FASTEST_RADPS**2)
         reward = (

@@ -46,7 +46,7 @@ _HALF: Final = np.uint64(32)
 
 @compiled()
 def _all_finite(values: Any) -> Any:
-    """Whether all numbers of an array (n, 4) are finite: none has the exponent of infinities and NaNs."""
+    """Return True if all numbers of an array (n, 4) are finite: no exponent of infinities and NaNs."""
     bits = values.reshape(values.size).view(np.uint64)
     carry = np.uint64(0)
     for place in range(bits.size):
@@ -56,7 +56,7 @@ def _all_finite(values: Any) -> Any:
 
 @compiled()
 def _command(t: Any, weight_n: Any) -> Any:
-    """Thrusts of the actions, into the target rows."""
+    """Write thrusts of the actions into the target rows."""
     for i in range(4 * LANES):
         action = max(min(t[_ACTION + i], 1.0), -1.0)
         t[_ACTION + i] = action
@@ -65,7 +65,7 @@ def _command(t: Any, weight_n: Any) -> Any:
 
 @compiled()
 def _observe(t: Any, single: Any, c: Any) -> Any:
-    """Observations (18 rows) of a tile, reward and whether the task ended."""
+    """Write observations (18 rows) of a tile, reward and whether the task ended."""
     goal_x, goal_y, goal_z = c[_GOAL], c[_GOAL + 1], c[_GOAL + 2]
     floor, fastest = c[_FLOOR], c[_FASTEST]
     position, attitude, velocity, rates = c[_WEIGHTS], 4.0 * c[_WEIGHTS + 1], c[_WEIGHTS + 2], c[_WEIGHTS + 3]
@@ -106,7 +106,7 @@ def _observe(t: Any, single: Any, c: Any) -> Any:
 
 @compiled()
 def _begin(t: Any, lane: Any, c: Any, keys: Any, episode: Any, vehicle: Any, cell: Any, bits: Any) -> Any:
-    """First state of a vehicle's next episode, into its lane: numbers of ``NoiseStream``, two of a block."""
+    """Write the first state of a vehicle's next episode into its lane: numbers of ``NoiseStream``, two per block."""
     for row in range(COLUMNS):
         t[row * LANES + lane] = 0.0
     low, high = episode & _MASK, episode >> _HALF
@@ -127,7 +127,7 @@ def _begin(t: Any, lane: Any, c: Any, keys: Any, episode: Any, vehicle: Any, cel
 
 @compiled()
 def _load(t: Any, x: Any, place: Any, actions: Any) -> Any:
-    """States from column ``place`` on and actions (lanes, 4) of a tile, its first vehicle also in lanes left over."""
+    """Load states from column ``place`` on and actions (lanes, 4) of a tile; its first vehicle fills spare lanes."""
     lanes = len(actions)
     # Four at a time, so that it becomes one vector: x and t might overlap for all that the compiler knows.
     for column in range(COLUMNS):
@@ -149,7 +149,7 @@ def _load(t: Any, x: Any, place: Any, actions: Any) -> Any:
 
 @compiled()
 def _store(t: Any, single: Any, x: Any, place: Any, obs: Any) -> Any:
-    """States into columns from ``place`` on, observations into rows (lanes, 18) of a tile."""
+    """Store states into columns from ``place`` on, observations into rows (lanes, 18) of a tile."""
     for column in range(COLUMNS):
         for lane in range(0, LANES, 4):
             source = column * LANES + lane
@@ -164,7 +164,7 @@ def _store(t: Any, single: Any, x: Any, place: Any, obs: Any) -> Any:
 
 @compiled()
 def _end(t: Any, first: Any, lanes: Any, limit: Any, age: Any, reward: Any, flags: Any, mode: Any) -> Any:
-    """Hand out rewards, grow older a step, note which episodes ended; whether :func:`_renew` has anything to do."""
+    """Write rewards, ages and ended episodes; return whether :func:`_renew` has anything to do."""
     any_over = False
     for lane in range(lanes):
         row = first + lane

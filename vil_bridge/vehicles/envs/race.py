@@ -89,12 +89,12 @@ class RaceTask(VehicleTask):
         self._directions: Final = np.vstack((np.tile(directions, (laps, 1)), directions[-1:]))
 
     def commands(self, actions: FloatArray) -> FloatArray:
-        """Rotor thrusts, (n, 4), N; the model clips what rotors cannot give."""
+        """Return rotor thrusts, (n, 4), N; the model clips what rotors cannot give."""
         self._before_m = self.x[:, 0:3].copy()
         return self._weight_n * (0.25 + 0.5 * actions)
 
     def start(self, which: Indices, uniforms: FloatArray, normals: FloatArray) -> FloatArray:  # noqa: ARG002
-        """First states, (m, 17)."""
+        """Return first states, (m, 17)."""
         x = self.model.initial(len(which))
         spread = 2.0 * uniforms - 1.0
         x[:, 0:3] = self.course.start_m + 0.3 * spread[:, 0:3]
@@ -108,7 +108,7 @@ class RaceTask(VehicleTask):
         return x
 
     def observe(self, which: Indices | slice) -> FloatArray:
-        """Observations, (m, 18)."""
+        """Return observations, (m, 18)."""
         x, due = self.x[which], self.passed[which]
         R_world_body = q_to_matrix(x[:, 6:10])
         up = np.broadcast_to((0.0, 0.0, 1.0), (len(x), 3))
@@ -118,7 +118,7 @@ class RaceTask(VehicleTask):
         return np.concatenate((body.reshape(len(x), 15), x[:, 10:13]), axis=1)
 
     def judge(self, actions: FloatArray) -> tuple[FloatArray, BoolArray]:  # noqa: ARG002
-        """Reward and end, (n,) each."""
+        """Return reward and end, (n,) each."""
         before, after, w = self._before_m, self.x[:, 0:3], self.x[:, 10:13]
         target = self._targets_m[self.passed]
         nearer = norm(before - target, axis=1) - norm(after - target, axis=1)

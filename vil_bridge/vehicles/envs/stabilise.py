@@ -19,7 +19,7 @@ from vil_bridge.vehicles.flightmare.parameters import QUADROTOR_ENV, QuadrotorPa
 __all__ = ["SettleTask", "ThreeRotorsTask", "distance_m"]
 
 _FLOOR_M: Final = 0.02
-_BESIDE_M: Final = 10.0
+_FARTHEST_M: Final = 10.0
 _NEAR_M: Final = 0.15
 _TUMBLING_RADPS: Final = 50.0
 _SPINNING_RADPS: Final = 90.0
@@ -33,11 +33,11 @@ class SettleTask(HoverTask):
 
         reward = 0.1 (exp(-d) / 2 + exp(-(d / 0.15)^2 / 2) / 2 + 0.1 u - 0.02 (|v| + |w| + |a|^2)), -1 when it ends
 
-    Ends also 10 m beside or above the goal: who is that far comes back in no episode's time.
+    Ends also 10 m away from the goal: no episode is long enough to come back.
     """
 
     def judge(self, actions: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Reward and end, (n,) each."""
+        """Return reward and end, (n,) each."""
         ended = _lost(self.x, _TUMBLING_RADPS)
         return _nearness(self.x, self.x[:, 10:13]) - 0.002 * (actions * actions).sum(axis=1) - ended, ended
 
@@ -86,13 +86,13 @@ class ThreeRotorsTask(VehicleTask):
         self._weight_n: Final = parameters.mass_kg * self.model.gravity_mps2
 
     def commands(self, actions: FloatArray) -> FloatArray:
-        """Rotor thrusts, (n, 4), N; none of the rear left one."""
+        """Return rotor thrusts, (n, 4), N; none of the rear left one."""
         thrusts = np.zeros((self.n, 4))
         thrusts[:, :3] = self._weight_n * (0.5 + 0.5 * actions)
         return thrusts
 
     def start(self, which: Indices, uniforms: FloatArray, normals: FloatArray) -> FloatArray:
-        """First states, (m, 17)."""
+        """Return first states, (m, 17)."""
         spread = 2.0 * uniforms - 1.0
         x = np.zeros((len(which), self.model.state.size))
         x[:, 0:3] = np.array(GOAL_WORLD_M) + spread[:, 0:3]
@@ -104,25 +104,25 @@ class ThreeRotorsTask(VehicleTask):
         return x
 
     def observe(self, which: Indices | slice) -> FloatArray:
-        """Observations, (m, 18)."""
+        """Return observations, (m, 18)."""
         x = self.x[which]
         columns = q_to_matrix(x[:, 6:10]).swapaxes(1, 2).reshape(-1, 9)
         return np.concatenate((x[:, 0:3] - GOAL_WORLD_M, columns, x[:, 3:6], x[:, 10:13]), axis=1)
 
     def judge(self, actions: FloatArray) -> tuple[FloatArray, BoolArray]:  # noqa: ARG002
-        """Reward and end, (n,) each."""
+        """Return reward and end, (n,) each."""
         ended = _lost(self.x, _SPINNING_RADPS)
         return _nearness(self.x, self.x[:, 10:12]) - ended, ended
 
 
 def distance_m(x: FloatArray) -> FloatArray:
-    """Distances (n,) of states from the goal."""
+    """Return distances (n,) of states from the goal."""
     distance: FloatArray = norm(x[:, 0:3] - GOAL_WORLD_M, axis=1)
     return distance
 
 
 def _nearness(x: FloatArray, w_radps: FloatArray) -> FloatArray:
-    """Reward (n,) for where and how calm vehicles are, with the body rates (n, k) that count."""
+    """Return the reward (n,) for position and calm of vehicles, with the body rates (n, k) that count."""
     d, v = distance_m(x), norm(x[:, 3:6], axis=1)
     upright = 1.0 - 2.0 * (x[:, 6] ** 2 + x[:, 7] ** 2)
     near = 0.5 * (np.exp(-d) + np.exp(-0.5 * (d / _NEAR_M) ** 2))
@@ -131,8 +131,8 @@ def _nearness(x: FloatArray, w_radps: FloatArray) -> FloatArray:
 
 
 def _lost(x: FloatArray, yaw_limit_radps: float) -> BoolArray:
-    """Who is on the floor, more than 10 m away, or turns too fast to be followed, (n,)."""
-    away = np.abs(x[:, 0:3] - GOAL_WORLD_M).max(axis=1) > _BESIDE_M
+    """Return who is on the floor, more than 10 m away, or turns too fast to be followed, (n,)."""
+    away = np.abs(x[:, 0:3] - GOAL_WORLD_M).max(axis=1) > _FARTHEST_M
     tumbling = (norm(x[:, 10:12], axis=1) > _TUMBLING_RADPS) | (np.abs(x[:, 12]) > yaw_limit_radps)
     lost: BoolArray = (x[:, 2] <= _FLOOR_M) | away | tumbling
     return lost

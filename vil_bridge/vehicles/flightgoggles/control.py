@@ -63,7 +63,7 @@ class WaypointGains:
 
 
 class RateMemory(NamedTuple):
-    """What the rate controller keeps, each (n, 3): filtered rate, its slope, integral of the error."""
+    """State of the rate controller, each (n, 3): filtered rate, its slope, integral of the error."""
 
     rate_radps: FloatArray
     slope_radps2: FloatArray
@@ -73,7 +73,7 @@ class RateMemory(NamedTuple):
 def control_rates(
     gains: RateGains, wanted_radps: FloatArray, gyro_radps: FloatArray, memory: RateMemory, dt_s: float
 ) -> tuple[FloatArray, RateMemory]:
-    """Angular acceleration (n, 3) that brings the gyro's rates to the wanted ones, and what to remember.
+    """Return angular acceleration (n, 3) that brings the gyro's rates to the wanted ones, and what to remember.
 
     The filter is discretised by backward Euler, as in the original, whose comment says trapezoidal.
     """
@@ -90,7 +90,7 @@ def control_rates(
 
 
 def rotor_speeds(squares: FloatArray) -> FloatArray:
-    """Speeds whose n|n| these are."""
+    """Return speeds whose n|n| are the given numbers."""
     return np.copysign(np.sqrt(np.abs(squares)), squares)
 
 
@@ -103,7 +103,7 @@ def fly_to_waypoint(
     v_world_mps: FloatArray,
     q_world_body: FloatArray,
 ) -> FloatArray:
-    """Thrust (N) and body rates that fly to waypoints.
+    """Return thrust (N) and body rates that fly to waypoints.
 
     Args:
         gains: of the controller.
@@ -135,7 +135,7 @@ def _about_z(angle_rad: FloatArray) -> FloatArray:
 
 
 def _tilt_up_to(direction: FloatArray) -> FloatArray:
-    """The shortest rotations (n, 4) that turn z to unit vectors (n, 3)."""
+    """Return the shortest rotations (n, 4) that turn z to unit vectors (n, 3)."""
     half = np.stack([-direction[:, 1], direction[:, 0], np.zeros(len(direction)), 1.0 + direction[:, 2]], axis=-1)
     return q_normalize(half)
 

@@ -58,7 +58,7 @@ _COMPAT: Final = 2
 
 @compiled()
 def _sum_rotors(t: FloatArray, p: FloatArray, rotors: int) -> None:
-    """Accelerations of the rotors; their force, moment and angular momentum."""
+    """Write accelerations of the rotors, and sums of their force, moment and angular momentum."""
     inertia = p[1]
     for k in range(_SUMS, _SUMS + 9 * L):
         t[k] = 0.0
@@ -90,7 +90,7 @@ def _sum_rotors(t: FloatArray, p: FloatArray, rotors: int) -> None:
 
 @compiled()
 def _slopes(t: FloatArray, p: FloatArray) -> None:
-    """Time derivative of the rigid body's state from the rotors' sums."""
+    """Write the time derivative of the rigid body's state from the rotors' sums."""
     per_kg, drag = 1.0 / p[0], p[2]
     jxx, jxy, jxz, jyy, jyz, jzz = p[3], p[4], p[5], p[7], p[8], p[11]
     ixx, ixy, ixz, iyy, iyz, izz = p[12], p[13], p[14], p[16], p[17], p[20]
@@ -134,7 +134,7 @@ def _slopes(t: FloatArray, p: FloatArray) -> None:
 
 @compiled(inline=True)
 def _normalize(t: FloatArray, state: int) -> None:
-    """Attitudes get unit length, of the state that begins there."""
+    """Scale attitudes to unit length in the state that begins at ``state``."""
     for lane in range(LANES):
         at = state + 6 * L + lane
         x, y, z, s = t[at], t[at + L], t[at + 2 * L], t[at + 3 * L]
@@ -144,7 +144,7 @@ def _normalize(t: FloatArray, state: int) -> None:
 
 @compiled(inline=True)
 def _clip(t: FloatArray, p: FloatArray, rotors: int, source: int, target: int) -> None:
-    """Rows of rotor speeds within the limits of each motor."""
+    """Limit rows of rotor speeds to the range of each motor."""
     for i in range(min(rotors, MOST_ROTORS)):
         at = SCALARS + ROTOR_PARAMETERS * i + 14
         low, high = p[at], p[at + 1]
@@ -156,7 +156,7 @@ def _clip(t: FloatArray, p: FloatArray, rotors: int, source: int, target: int) -
 
 @compiled(inline=True)
 def _add(t: FloatArray, rows: int, target: int, origin: int, dt_s: float) -> None:
-    """Rows ``target`` = ``origin`` + dt_s * slope."""
+    """Set rows ``target`` = ``origin`` + dt_s * slope."""
     for k in range(rows * LANES):
         t[target + k] = t[origin + k] + dt_s * t[_SLOPE + k]
 
@@ -175,7 +175,7 @@ def _limit(value: float, limit: float) -> float:
 
 @compiled()
 def _steer(t: FloatArray, p: FloatArray) -> None:
-    """Waypoint controller: thrust and rates to command."""
+    """Run the waypoint controller: write thrust and rates to command."""
     for lane in range(LANES):
         at, goal, to = _STATE + lane, _GOAL + lane, _COMMAND + lane
         ax = _limit(p[37] * _limit(t[goal] - t[at], p[40]) - p[38] * t[at + 3 * L], p[41])
@@ -206,7 +206,7 @@ def _steer(t: FloatArray, p: FloatArray) -> None:
 
 @compiled()
 def _control(t: FloatArray, p: FloatArray, dt_s: float, rotors: int) -> None:
-    """Rate controller: what the rotors are asked for."""
+    """Run the rate controller: write the speeds that it asks of the rotors."""
     jxx, jxy, jxz, jyy, jyz, jzz = p[3], p[4], p[5], p[7], p[8], p[11]
     proportional, integral, derivative, limit = p[30], p[31], p[32], p[33]
     stiffness, damping, gyroscopic = p[34], p[35], p[36]

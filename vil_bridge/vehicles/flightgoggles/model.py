@@ -119,13 +119,13 @@ class FlightGogglesMulticopter(Model):
         self._allocation = None if self.mode == "motor_speeds" else p.allocation()
 
     def initial(self, n: int) -> FloatArray:
-        """States at rest at the origin, level, rotors at the speed that hovers; still where they cannot."""
+        """Return states at rest at the origin, level, rotors at the speed that hovers; still where they cannot."""
         hovering = self.parameters.hover_radps if self._axes[:, 2].sum() > 0.0 else 0.0
         speed = np.clip(hovering, self._slowest, self._fastest)
         return self.state.pack({"q_world_body": (0.0, 0.0, 0.0, 1.0), "rotors_radps": speed}, n)
 
     def derivative(self, x: FloatArray, u: FloatArray, around: FloatArray) -> FloatArray:
-        """Time derivative of x, (n, dx); the controller's memory stands still within a step."""
+        """Return time derivative of x, (n, dx); the controller's memory stands still within a step."""
         p, state, air = self.parameters, self.state, ENVIRONMENT.split(around)
         speeds, asked = x[:, state["rotors_radps"]], self._asked(x, u)
         density = air["density_kgpm3"] / SEA_LEVEL_DENSITY_KGPM3
@@ -155,13 +155,13 @@ class FlightGogglesMulticopter(Model):
         return rates
 
     def constrain(self, x: FloatArray) -> FloatArray:
-        """Rotor speeds within their limits, attitudes of unit length; changes x."""
+        """Return rotor speeds within their limits and attitudes of unit length; changes x."""
         speeds = x[:, self.state["rotors_radps"]]
         np.clip(speeds, self._slowest, self._fastest, out=speeds)
         return super().constrain(x)
 
     def step(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:
-        """States one step later, (n, dx): the controller with what it measured before, then the dynamics."""
+        """Return states one step later, (n, dx): the controller with what it measured before, then the dynamics."""
         if self.mode == "motor_speeds":
             return self._move(x, u, around, dt_s)
         moved = self._move(self._control(x, u, dt_s), u, around, dt_s)
@@ -169,7 +169,7 @@ class FlightGogglesMulticopter(Model):
         return moved
 
     def native(self) -> NativeStep | None:
-        """The compiled step; None = numba is not installed, or there are more than 16 rotors."""
+        """Return the compiled step; None = numba is not installed, or there are more than 16 rotors."""
         if not has_numba():
             return None
         from vil_bridge.vehicles.flightgoggles import kernel

@@ -54,7 +54,7 @@ class ProcessNoise:
             around[:, _FORCE] += self._force_drawn(step - self._lag, len(x)) / sqrt(dt_s)
 
     def shown(self, truth: TrueState, step: int, dt_s: float) -> TrueState:
-        """What the original's accelerometer takes for the truth, after ``step`` steps, 1 or more, in compat.
+        """Return what the original's accelerometer takes for the truth, after ``step`` steps, 1 or more, in compat.
 
         In place of the force that acted it shows the next one, without the division by sqrt(dt_s): too small by
         31 at 960 Hz. Without compat the truth itself is right, and this changes nothing.

@@ -22,7 +22,7 @@ _V: Final = slice(3, 6)
 
 
 def original_substeps(dt_s: float, longest_s: float) -> list[float]:
-    """Sub-steps of a step: the rest is a float32 counted down, so that 20 ms are eight of 2.5 ms and 1.9e-9 s more.
+    """Return sub-steps: the rest is a float32 counted down, so that 20 ms are eight of 2.5 ms and 1.9e-9 s more.
 
     Raises:
         ValueError: the step is so much longer than a sub-step that float32 cannot count it down.

@@ -61,7 +61,7 @@ def rotor_targets(t: Any, p: Any) -> Any:
 
 @compiled()
 def _rate_thrusts(t: Any, p: Any) -> Any:
-    """Thrusts that the rate controller asks for, into the target rows."""
+    """Write thrusts that the rate controller asks for into the target rows."""
     mass = 1.0 / p[_BODY]
     jx, jy, jz = p[_BODY + 1], p[_BODY + 2], p[_BODY + 3]
     kx, ky, kz = p[_RATES], p[_RATES + 1], p[_RATES + 2]
@@ -92,7 +92,7 @@ def _rate_thrusts(t: Any, p: Any) -> Any:
 
 @compiled(inline=True)
 def _wrench(speeds: Any, density: Any, scale: Any, torque: Any, curve: Any, rotors: Any, body: Any) -> Any:
-    """Accelerations by four rotors at speeds and by a torque: along z, and about x, y, z.
+    """Return accelerations by four rotors at speeds and by a torque: along z, and about x, y, z.
 
     ``scale`` is the relative density times the thrust factor.
     """
@@ -115,7 +115,7 @@ def _wrench(speeds: Any, density: Any, scale: Any, torque: Any, curve: Any, roto
 
 @compiled(inline=True)
 def _wrenches(t: Any, p: Any, early: Any, midway: Any, late: Any) -> Any:
-    """Accelerations by rotors and surroundings at the stage times; the rotors get their last speeds."""
+    """Write accelerations by rotors and surroundings at the stage times; the rotors get their last speeds."""
     curve = (p[_MAP], p[_MAP + 1], p[_MAP + 2], p[_LIMITS], p[_LIMITS + 1])
     y1, y2, y3, y4, x1, x2 = p[_ROTORS], p[_ROTORS + 1], p[_ROTORS + 2], p[_ROTORS + 3], p[_ROTORS + 4], p[_ROTORS + 5]
     x3, x4, z1, z2 = p[_ROTORS + 6], p[_ROTORS + 7], p[_ROTORS + 8], p[_ROTORS + 9]
@@ -143,7 +143,7 @@ def _wrenches(t: Any, p: Any, early: Any, midway: Any, late: Any) -> Any:
 
 @compiled(inline=True)
 def _base(t: Any, i: Any, per_mass: Any) -> Any:
-    """Accelerations of a lane that stay over a sub-step."""
+    """Write accelerations of a lane that stay over a sub-step."""
     t[_BASE + i] = per_mass * t[_FORCE_X + i]
     t[_BASE + LANES + i] = per_mass * t[_FORCE_Y + i]
     t[_BASE + 2 * LANES + i] = per_mass * t[_FORCE_Z + i] - t[_GRAVITY + i]
@@ -162,7 +162,7 @@ def _push(t: Any, row: Any, speed: Any, curve: Any, effects: Any) -> Any:
 
 @compiled()
 def _wrenches_mixed(t: Any, p: Any, h: Any) -> Any:
-    """As :func:`_wrenches`, of motors that differ; their fades are those of ``motor_fades``."""
+    """Do as :func:`_wrenches` for motors that differ; their fades are those of ``motor_fades``."""
     curve = (p[_MAP], p[_MAP + 1], p[_MAP + 2], p[_LIMITS], p[_LIMITS + 1])
     for i in range(12 * LANES):
         t[_FIRST + i] = 0.0
@@ -193,7 +193,7 @@ def _wrenches_mixed(t: Any, p: Any, h: Any) -> Any:
 
 @compiled(inline=True)
 def _slopes(t: Any, i: Any, state: Any, time: Any, constants: Any, dragged: Any) -> Any:
-    """Slopes of velocity, attitude and rates of a lane; the rotation matrix is that of ``q_to_matrix``."""
+    """Return slopes of velocity, attitude and rates of a lane; its rotation matrix is that of ``q_to_matrix``."""
     per_mass, gx, gy, gz, l1, l2, l3, s1, s2, s3, k1, k2, k3, lift = constants
     qx, qy, qz, qw = (
         t[state + 3 * LANES + i],
@@ -239,7 +239,7 @@ def _slopes(t: Any, i: Any, state: Any, time: Any, constants: Any, dragged: Any)
 
 @compiled(inline=True)
 def _put(t: Any, row: Any, k: Any) -> Any:
-    """Ten numbers into the rows from ``row`` on, at a lane."""
+    """Write ten numbers into the rows from ``row`` on, at a lane."""
     t[row], t[row + LANES], t[row + 2 * LANES], t[row + 3 * LANES], t[row + 4 * LANES] = k[0], k[1], k[2], k[3], k[4]
     t[row + 5 * LANES], t[row + 6 * LANES], t[row + 7 * LANES], t[row + 8 * LANES], t[row + 9 * LANES] = (
         k[5],
@@ -252,7 +252,7 @@ def _put(t: Any, row: Any, k: Any) -> Any:
 
 @compiled(inline=True)
 def _go(t: Any, row: Any, origin: Any, h: Any, k: Any) -> Any:
-    """Rows from ``row`` on = those from ``origin`` on + h k, at a lane."""
+    """Set rows from ``row`` on = those from ``origin`` on + h k, at a lane."""
     t[row] = t[origin] + h * k[0]
     t[row + LANES] = t[origin + LANES] + h * k[1]
     t[row + 2 * LANES] = t[origin + 2 * LANES] + h * k[2]
@@ -267,7 +267,7 @@ def _go(t: Any, row: Any, origin: Any, h: Any, k: Any) -> Any:
 
 @compiled(inline=True)
 def _rk4(t: Any, p: Any, h: Any, dragged: Any) -> Any:
-    """A step of a tile, after its wrenches; ``dragged`` is a constant: each kernel has one branch of it.
+    """Step a tile after its wrenches; ``dragged`` is a constant: each kernel has one branch of it.
 
     One loop a stage: the numbers of a loop fit the registers, and the processor works on several lanes' at once.
     """
@@ -326,7 +326,7 @@ def _substep_mixed(t: Any, p: Any, h: Any) -> Any:
 
 @compiled()
 def substep(t: Any, p: Any, h: Any, early: Any, midway: Any, late: Any) -> Any:
-    """One step of RK4 of a tile over h seconds; the fades are those of ``motor_fades``."""
+    """Make one step of RK4 of a tile over h seconds; the fades are those of ``motor_fades``."""
     if p[_MIXED] > 0.0:
         _substep_mixed(t, p, h)
     elif p[_DRAGGED] > 0.0:

@@ -46,12 +46,12 @@ _WORLD_BOX_M: Final = ((-100.0, -100.0, -100.0), (100.0, 100.0, 100.0))
 
 
 def substeps(dt_s: float, longest_s: float) -> int:
-    """Equal sub-steps that a step is made of, none longer than ``longest_s``."""
+    """Return equal sub-steps that a step is made of, none longer than ``longest_s``."""
     return max(1, math.ceil(dt_s / longest_s - _ROUNDING))
 
 
 def motor_fades(h_s: float, motor_time_s: float) -> tuple[float, float, float]:
-    """What is left of a rotor's distance from its target at the three stage times 0, h/2, h of RK4.
+    """Return the remaining share of a rotor's distance from its target at the stage times 0, h/2, h of RK4.
 
     exp(-t / tau), but for the first: that is the value with which Simpson's rule integrates the lag exactly. It
     differs from 1 by O(h^4), so the order stays, and motors much faster than the sub-step do no harm.
@@ -128,25 +128,25 @@ class FlightmareQuadrotor(Model):
         return self.parameters.mass_kg * self.gravity_mps2 / 4.0
 
     def thrusts_commanded(self, x: FloatArray, u: FloatArray) -> FloatArray:
-        """Thrusts that the rotors are asked for, (n, 4): the command, or what the rate controller makes of it."""
+        """Return thrusts asked of the rotors, (n, 4): the command, or the rate controller's."""
         if self.mode == "thrusts":
             return np.clip(u, *self.thrust_limits_n)
         w = x[:, _W]
         error = np.clip(u[:, 1:], -self._rate_limits, self._rate_limits) - w
-        wish = np.empty((len(x), 4))
-        wish[:, 0] = self.parameters.mass_kg * np.clip(u[:, 0], *self.thrust_limits_mps2)
-        wish[:, 1:] = self._inertia * self._rate_gains * error + cross(w, self._inertia * w)
-        return np.clip(wish @ self._shares.T, *self.thrust_limits_n)
+        wanted = np.empty((len(x), 4))
+        wanted[:, 0] = self.parameters.mass_kg * np.clip(u[:, 0], *self.thrust_limits_mps2)
+        wanted[:, 1:] = self._inertia * self._rate_gains * error + cross(w, self._inertia * w)
+        return np.clip(wanted @ self._shares.T, *self.thrust_limits_n)
 
     def speeds_commanded(self, x: FloatArray, u: FloatArray) -> FloatArray:
-        """Speeds that the rotors go towards, (n, 4), rad/s."""
+        """Return speeds that the rotors go towards, (n, 4), rad/s."""
         p = self.parameters
         return np.clip(p.rotor_speed_radps(self.thrusts_commanded(x, u)), *self._speed_limits)
 
     def wrench(self, omega_radps: FloatArray, around: FloatArray) -> FloatArray:
-        """Thrust (N) and torque (N m, body) of rotors at speeds (n, 4), shape (n, 4).
+        """Return thrust (N) and torque (N m, body) of rotors at speeds (n, 4), shape (n, 4).
 
-        The thrust factor leaves the torque about z as it is: the ground gives more thrust for the same power.
+        The thrust factor leaves the torque about z unchanged: the ground gives more thrust for the same power.
         """
         thrusts = np.clip(self.parameters.thrust_n(omega_radps), *self.thrust_limits_n)
         wrench: FloatArray = (thrusts @ self._effects.T) * _relative_density(around)
@@ -154,7 +154,7 @@ class FlightmareQuadrotor(Model):
         return wrench
 
     def motion(self, body: FloatArray, wrench: FloatArray, around: FloatArray) -> FloatArray:
-        """Time derivative of a rigid body (n, 13) under thrust and torque (n, 4) in its surroundings."""
+        """Return time derivative of a rigid body (n, 13) under thrust and torque (n, 4) in its environment."""
         mass, inertia = self.parameters.mass_kg, self._inertia
         q, w = body[:, _Q], body[:, _W]
         R_world_body = q_to_matrix(q)
@@ -172,21 +172,21 @@ class FlightmareQuadrotor(Model):
         return rates
 
     def drag(self, air_body_mps: FloatArray) -> FloatArray:
-        """Drag and lift (n, 3), body, N, at 1.225 kg/m^3 and the given velocity through the air (n, 3)."""
+        """Return drag and lift (n, 3), body, N, at 1.225 kg/m^3 and the given velocity through the air (n, 3)."""
         v = air_body_mps
         force = -(self._linear + self._area * np.abs(v) + self._cubic * v * v) * v
         force[:, 2] += self.parameters.lift_ns2pm2 * (v[:, 0] ** 2 + v[:, 1] ** 2)
         return force
 
     def derivative(self, x: FloatArray, u: FloatArray, around: FloatArray) -> FloatArray:
-        """Time derivative of x with the rate controller in the loop."""
+        """Return time derivative of x with the rate controller in the loop."""
         rates = np.empty_like(x)
         rates[:, _BODY] = self.motion(x[:, _BODY], self.wrench(x[:, _ROTORS], around), around)
         rates[:, _ROTORS] = (self.speeds_commanded(x, u) - x[:, _ROTORS]) / self.motor_time_s
         return rates
 
     def step(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:
-        """States one step later, a new array (n, 17)."""
+        """Return states one step later, a new array (n, 17)."""
         if self.compat is not None:
             return self._original_step(x, u, around, dt_s)
         count = substeps(dt_s, self.longest_substep_s)
@@ -195,7 +195,7 @@ class FlightmareQuadrotor(Model):
         return x
 
     def native(self) -> NativeStep | None:
-        """The compiled step for the mode in use; None without numba and for ``compat``."""
+        """Return the compiled step for the mode in use; None without numba and for ``compat``."""
         if self.compat is not None or not has_numba():
             return None
         from vil_bridge.vehicles.flightmare import kernel

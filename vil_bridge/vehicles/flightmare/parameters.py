@@ -31,7 +31,7 @@ ORIGINAL_THRUST_MAX_N: Final = 11.222464820685833
 
 
 def plate_inertia(mass_kg: float, arm_m: float) -> _Three:
-    """Moments of inertia that Flightmare derives from mass and arm, kg m^2: m l^2 / 12 (4.5, 4.5, 7)."""
+    """Return moments of inertia that Flightmare derives from mass and arm, kg m^2: m l^2 / 12 (4.5, 4.5, 7)."""
     unit = mass_kg * arm_m**2 / 12.0
     return 4.5 * unit, 4.5 * unit, 7.0 * unit
 
@@ -134,31 +134,31 @@ class QuadrotorParameters:
         return max(0.0, float(low)), float(high)
 
     def thrust_n(self, omega_radps: FloatArray) -> FloatArray:
-        """Thrust of rotors by the map, any shape; negative at low speeds where c0 is."""
+        """Return thrust of rotors by the map, any shape; negative at low speeds where c0 is."""
         c2, c1, c0 = self.thrust_map
         return (c2 * omega_radps + c1) * omega_radps + c0
 
     def rotor_speed_radps(self, thrust_n: FloatArray) -> FloatArray:
-        """Rotor speeds that give thrusts, any shape; the inverse of :meth:`thrust_n` on its rising branch."""
+        """Return rotor speeds that give thrusts, any shape; the inverse of :meth:`thrust_n` on its rising branch."""
         c2, c1, c0 = self.thrust_map
         root = np.sqrt(np.maximum(c1 * c1 - 4.0 * c2 * (c0 - thrust_n), 0.0))
         speed: FloatArray = (root - c1) / (2.0 * c2)
         return speed
 
     def allocation(self) -> FloatArray:
-        """Matrix from thrusts to (thrust, tau_x, tau_y, tau_z), shape (4, 4)."""
+        """Return matrix from thrusts to (thrust, tau_x, tau_y, tau_z), shape (4, 4)."""
         turn = self.nominal_of("torque_per_thrust_m") * np.array(self.rotor_turn)
         return np.stack((np.ones(4), np.array(self.rotor_y_m), -np.array(self.rotor_x_m), turn))
 
     def effects(self) -> FloatArray:
-        """Matrix like :meth:`allocation`, shape (4, 4), with these motors: dead ones do nothing."""
+        """Return matrix like :meth:`allocation`, shape (4, 4), with these motors: dead ones do nothing."""
         effects = self.allocation()
         effects[3] = self.of_motors("torque_per_thrust_m") * np.array(self.rotor_turn)
         return effects * np.where(self.of_motors("rotor_max_radps") > 0.0, self.of_motors("thrust_scale"), 0.0)
 
 
 def _x_frame(arm_m: float) -> tuple[_Four, _Four]:
-    """Rotors of section 1.1: front left, front right, rear right, rear left."""
+    """Return rotors of section 1.1: front left, front right, rear right, rear left."""
     s = arm_m / 2.0**0.5
     return (s, s, -s, -s), (s, -s, -s, s)
 

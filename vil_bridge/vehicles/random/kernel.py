@@ -27,7 +27,7 @@ _HALF: Final = np.uint64(32)
 
 @compiled()
 def normal_of(u: Any, cell: Any, bits: Any) -> Any:
-    """Normal quantile of u; ``cell`` (1,) float64 is room to work in, ``bits`` the same as int64."""
+    """Return normal quantile of u; ``cell`` (1,) float64 is room to work in, ``bits`` the same as int64."""
     q = u - 0.5
     if abs(q) <= 0.425:
         return _central_normal(q)

@@ -49,7 +49,7 @@ class NoiseStream:
         self.key: Final[_Words] = words.astype(np.uint64)
 
     def normals(self, step: int, vehicles: int | npt.ArrayLike, k: int) -> FloatArray:
-        """Independent standard normal numbers, shape (n, k).
+        """Return independent standard normal numbers, shape (n, k).
 
         Args:
             step: number of the instant, 0 to 2^64 - 1.
@@ -62,7 +62,7 @@ class NoiseStream:
         return self._draw(step, vehicles, k, normal=True)
 
     def uniforms(self, step: int, vehicles: int | npt.ArrayLike, k: int) -> FloatArray:
-        """Independent numbers, uniform strictly between 0 and 1, shape (n, k); arguments as :meth:`normals`."""
+        """Return independent numbers, uniform strictly between 0 and 1, shape (n, k); arguments as :meth:`normals`."""
         return self._draw(step, vehicles, k, normal=False)
 
     def _draw(self, step: int, vehicles: int | npt.ArrayLike, k: int, *, normal: bool) -> FloatArray:
@@ -79,7 +79,7 @@ class NoiseStream:
 
 
 def normal_quantile(u: FloatArray) -> FloatArray:
-    """Value that a standard normal number stays below with probability u, 0 < u < 1; any shape, error about 1e-15."""
+    """Return the standard normal quantile of u, 0 < u < 1; any shape, error about 1e-15."""
     q = u - 0.5
     quantile = philox.central_normal(np.clip(q, -0.425, 0.425))
     tail = np.abs(q) > 0.425

@@ -1,7 +1,7 @@
 """Arithmetic of the noise: straight-line functions for NumPy arrays and, compiled, for single numbers.
 
 Only +, -, *, /, square roots and bit operations, each correctly rounded by IEEE 754: the same bits on every
-machine. They stand here, beside the kernels, because kernels kept on disk are dropped when a file here changes.
+machine. Cached kernels are dropped when this file changes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ROUNDS: Final = 10
 
 
 def philox4x32(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
-    """Philox4x32-10 (Salmon et al. 2011): four random words of 32 bits; all values in 64-bit unsigned integers."""
+    """Return four random words of 32 bits (Philox4x32-10, Salmon et al. 2011), all in 64-bit unsigned integers."""
     for _ in range(_ROUNDS):
         a = c0 * _M0
         b = c2 * _M1
@@ -43,7 +43,7 @@ def philox4x32(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
 
 
 def unit_interval(high: Any, low: Any) -> Any:
-    """A double strictly between 0 and 1 from 52 bits of two words: (k + 1/2) 2^-52, exact and symmetric about 1/2."""
+    """Return a double strictly between 0 and 1 from 52 bits of two words: (k + 1/2) 2^-52, exact and symmetric."""
     return (((high << _HIGH_SHIFT) | (low >> _LOW_SHIFT)) * 1.0 + 0.5) * 2.220446049250313e-16
 
 
@@ -55,13 +55,13 @@ _BIAS: Final = np.int64(1023)
 
 
 def parts_of_bits(bits: Any) -> Any:
-    """Exponent k and bits of m, sqrt(1/2) <= m < sqrt(2), of a positive normal double 2^k m given as int64 bits."""
+    """Return k and bits of m, sqrt(1/2) <= m < sqrt(2), of a positive normal double 2^k m given as int64 bits."""
     shifted = bits + _TO_ROOT_HALF
     return (shifted >> _MANTISSA_BITS) - _BIAS, (shifted & _MANTISSA) + _ROOT_HALF
 
 
 def log_of_parts(k: Any, m: Any) -> Any:
-    """Natural logarithm of 2^k m, error below one unit in the last place (the scheme of fdlibm's e_log)."""
+    """Return natural logarithm of 2^k m, error below one unit in the last place (the scheme of fdlibm's e_log)."""
     f = m - 1.0
     half_square = 0.5 * f * f
     s = f / (2.0 + f)
@@ -81,7 +81,7 @@ def log_of_parts(k: Any, m: Any) -> Any:
 
 
 def central_normal(q: Any) -> Any:
-    """Normal quantile of q + 1/2, |q| <= 0.425 (Wichura's AS 241, PPND16)."""
+    """Return normal quantile of q + 1/2, |q| <= 0.425 (Wichura's AS 241, PPND16)."""
     r = 0.180625 - q * q
     num = (2509.0809287301226727 * r + 33430.575583588128105) * r + 67265.770927008700853
     num = num * r + 45921.953931549871457
@@ -95,7 +95,7 @@ def central_normal(q: Any) -> Any:
 
 
 def near_tail_normal(root: Any) -> Any:
-    """Size of the normal quantile of a smaller tail p, root = sqrt(-log p) <= 5 (AS 241)."""
+    """Return size of the normal quantile of a smaller tail p, root = sqrt(-log p) <= 5 (AS 241)."""
     r = root - 1.6
     num = (
         (7.7454501427834140764e-4 * r + 0.0227238449892691845833) * r + 0.24178072517745061177
@@ -111,7 +111,7 @@ def near_tail_normal(root: Any) -> Any:
 
 
 def far_tail_normal(root: Any) -> Any:
-    """The same for root > 5, tails below e^-25 (AS 241)."""
+    """Return the same for root > 5, tails below e^-25 (AS 241)."""
     r = root - 5.0
     num = (
         (2.01033439929228813265e-7 * r + 2.71155556874348757815e-5) * r + 0.0012426609473880784386

@@ -1,1 +1,1 @@
-"""Sensors of simulated vehicles: what they measure, when, how late and how wrongly."""
+"""Sensors of simulated vehicles: values, rates, latency and errors."""

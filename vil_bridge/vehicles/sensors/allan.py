@@ -31,7 +31,7 @@ class AllanParameters(NamedTuple):
 def allan_deviation(
     samples: FloatArray, dt_s: float, counts: npt.NDArray[np.int64] | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Overlapping Allan deviation of rates or accelerations sampled at rest.
+    """Return overlapping Allan deviation of rates or accelerations sampled at rest.
 
     Args:
         samples: shape (m, ...), channels behind the first axis.
@@ -60,7 +60,7 @@ def allan_deviation(
 
 
 def allan_variance_of_walk(tau_s: FloatArray, correlation_s: float = math.inf) -> FloatArray:
-    """Allan variance of a bias that walks with density 1 and forgets with a correlation time; tau/3 if never."""
+    """Return allan variance of a bias that walks with density 1 and forgets with a correlation time; tau/3 if never."""
     if math.isinf(correlation_s):
         return tau_s / 3.0
     r = tau_s / correlation_s
@@ -77,7 +77,7 @@ def fit_allan(
     walk: bool = True,
     correlation_s: float = math.inf,
 ) -> AllanParameters:
-    """Noise parameters whose Allan deviation fits best, by weighted least squares on the variances.
+    """Return noise parameters whose Allan deviation fits best, by weighted least squares on the variances.
 
     Args:
         tau_s: cluster times (k,).

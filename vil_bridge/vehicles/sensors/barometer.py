@@ -85,7 +85,7 @@ class Barometer(Sensor[BarometerReading]):
         self._drift.start(self.constants(1)[:, 0])
 
     def reset(self) -> None:
-        """Start over, as switched on anew."""
+        """Start over, as switched on again."""
         super().reset()
         self._drift.start(self.constants(1)[:, 0])
 

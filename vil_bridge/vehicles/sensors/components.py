@@ -1,4 +1,4 @@
-"""What sensors are made of: when they measure, how late it comes, and noise that remembers; n vehicles at once."""
+"""Parts of sensors: rate, latency and correlated noise, for n vehicles at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROUNDING_NS: Final = 1
 
 
 class RateLimiter:
-    """Says when a sensor measures: ``startup_s`` after the start, then ``rate_hz`` times a second.
+    """Schedule of a sensor's measurements: ``startup_s`` after the start, then ``rate_hz`` times a second.
 
     Instants lie on a grid, so that the rate holds on average whatever the simulation's step. AirSim counts
     from the newest measurement (50 Hz becomes 47.6 at steps of 3 ms) and lets the first one wait for an
@@ -54,7 +54,7 @@ class RateLimiter:
             self._next_ns += round(NS_PER_S / self._rate)
 
     def due(self, t_ns: int) -> bool:
-        """Whether to measure now; times must not fall. True at most once for each instant of the grid."""
+        """Return True if it measures now, at most once for each instant of the grid; times must not fall."""
         if t_ns < self._next_ns - _ROUNDING_NS:
             return False
         if self._rate is None:
@@ -70,7 +70,7 @@ class RateLimiter:
 
 
 class LatencyLine(Generic[_T]):
-    """Holds what was measured until it comes out; at most one item at each update, in the order it went in."""
+    """Queue of measurements until their release; at most one item at each update, in order."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, _T]] = deque()
@@ -83,7 +83,7 @@ class LatencyLine(Generic[_T]):
         self._waiting.append((release_ns, item))
 
     def release(self, t_ns: int) -> _T | None:
-        """The oldest item if its time has come."""
+        """Return the oldest item if it is due, else None."""
         if self._waiting and self._waiting[0][0] <= t_ns:
             return self._waiting.popleft()[1]
         return None
@@ -123,7 +123,7 @@ class GaussMarkov:
         self.x = np.zeros(self.x.shape) if self._compat is not None else self._sigma * normals
 
     def advance(self, dt_s: float, normals: FloatArray) -> FloatArray:
-        """The state dt_s later, from standard normal numbers of its shape."""
+        """Return the state dt_s later, from standard normal numbers of its shape."""
         a = np.exp(-dt_s / self._tau_s)
         fresh = 1.0 - a if self._compat is not None else np.sqrt(-np.expm1(-2.0 * dt_s / self._tau_s))
         self.x = np.asarray(a * self.x + self._sigma * fresh * normals)

@@ -1,4 +1,4 @@
-"""GPS receivers: late, slow, and not sure at once."""
+"""GPS receivers: latency, low rate, and accuracy that improves after the start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STREAM: Final = 1300
 
 
 class Fix(IntEnum):
-    """What a receiver knows."""
+    """Kind of a receiver's position fix."""
 
     NONE = 0
     FIX_2D = 2
@@ -62,7 +62,7 @@ class GpsParameters:
 
 
 class GpsReading(NamedTuple):
-    """What the receivers say; all of them were switched on together.
+    """Reading of the receivers, which were all switched on together.
 
     Attributes:
         t_ns: when it was measured, not when it came out.
@@ -124,6 +124,6 @@ class Gps(Sensor[GpsReading]):
         return GpsReading(truth.t_ns, lat_deg, lon_deg, h_m, v_world, accuracy_m, accuracy_m, fix)
 
     def accuracy_m(self, elapsed_s: float) -> float:
-        """Accuracy reported some time after the start."""
+        """Return accuracy reported some time after the start."""
         first_m, last_m = self.parameters.accuracy_first_m, self.parameters.accuracy_last_m
         return last_m + (first_m - last_m) * math.exp(-elapsed_s / self.parameters.accuracy_s)

@@ -64,7 +64,7 @@ class InertialNoise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vibration:
-    """What turning rotors shake: harmonics of each rotor's angle, amplitudes growing with its speed squared.
+    """Vibration by turning rotors: harmonics of each rotor's angle, amplitudes that grow with its speed squared.
 
     Attributes:
         reference_radps: speed at which the amplitudes hold.
@@ -141,16 +141,16 @@ class ImuSensor(Sensor[ImuReading]):
 
     @property
     def gyro_bias_radps(self) -> FloatArray:
-        """What the next gyro reading is off, but for white noise, (n, 3)."""
+        """Error of the next gyro reading without white noise, (n, 3)."""
         return self._gyro.bias()
 
     @property
     def accel_bias_mps2(self) -> FloatArray:
-        """What the next accelerometer reading is off, but for white noise, (n, 3)."""
+        """Error of the next accelerometer reading without white noise, (n, 3)."""
         return self._accel.bias()
 
     def reset(self) -> None:
-        """Start over, as switched on anew."""
+        """Start over, as switched on again."""
         super().reset()
         self._switch_on()
 
@@ -193,7 +193,7 @@ class ImuSensor(Sensor[ImuReading]):
 
 
 def _harmonics(amplitudes: FloatArray, strength: FloatArray, angle: FloatArray) -> FloatArray:
-    """Sum of rotors and harmonics, (n, 3): amplitudes (h, 3), strength (n, rotors), angle (n, rotors, 3)."""
+    """Return sum of rotors and harmonics, (n, 3): amplitudes (h, 3), strength (n, rotors), angle (n, rotors, 3)."""
     total = np.zeros((len(angle), _AXES))
     for harmonic, amplitude in enumerate(amplitudes, start=1):
         total += amplitude * (strength[:, :, None] * np.sin(harmonic * angle)).sum(axis=1)

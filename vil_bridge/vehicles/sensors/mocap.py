@@ -1,4 +1,4 @@
-"""Motion capture as a sensor, good and bad rooms: rate, latency, noise, and everything that goes wrong."""
+"""Motion capture as a sensor: rate, latency, noise, occlusions, swapped labels, spikes and losses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LEVEL: Final = (0.0, 0.0, 0.0, 1.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MocapParameters:
-    """A room: perfect but for its rate and latency, unless told otherwise.
+    """A motion-capture room, by default perfect except for its rate and latency.
 
     Attributes:
         rate_hz: frames a second. latency_s: from exposure to arrival at the least.
@@ -90,7 +90,7 @@ class MocapReading(NamedTuple):
     tracked: BoolArray
 
     def source_frame(self, source: str, subjects: Sequence[str]) -> SourceFrame:
-        """The frame as a source of the bridge emits it."""
+        """Return the frame as a source of the bridge emits it."""
         poses = self.p_world_m, self.q_world_body, self.tracked
         return SourceFrame(source, self.number, self.t_room_ns, self.t_arrival_ns, tuple(subjects), *poses)
 
@@ -122,7 +122,7 @@ class Mocap(Sensor[MocapReading]):
         self._begin()
 
     def reset(self) -> None:
-        """Start over, as switched on anew."""
+        """Start over, as switched on again."""
         super().reset()
         self._begin()
 
@@ -166,7 +166,7 @@ class Mocap(Sensor[MocapReading]):
         self._partner = np.arange(self.n)
 
     def _seen(self, p_world_m: FloatArray, q_world_body: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Poses as measured, and which there are; arrays of their own."""
+        """Return poses as measured, and which there are; arrays of their own."""
         parameters = self.parameters
         if self._template is None:
             scale = math.sqrt(0.5 * parameters.rate_hz)
@@ -184,7 +184,7 @@ class Mocap(Sensor[MocapReading]):
         return p_world_m + poses.p_m[:, 0], q * side, poses.known[:, 0].copy()
 
     def _hidden(self, t_ns: int, chances: FloatArray) -> BoolArray:
-        """Bodies in an occlusion, which begins at any time and lasts for an exponentially distributed one."""
+        """Return bodies in an occlusion, which begins at any time and lasts for an exponentially distributed one."""
         parameters = self.parameters
         begins = (t_ns >= self._hidden_until_ns) & (chances[:, 0] < -math.expm1(-parameters.occlusions_hz * self.dt_s))
         self._hidden_until_ns = np.where(
@@ -193,7 +193,7 @@ class Mocap(Sensor[MocapReading]):
         return np.asarray(t_ns < self._hidden_until_ns)
 
     def _labels(self, t_ns: int, p_world_m: FloatArray, here: BoolArray, chances: FloatArray) -> npt.NDArray[np.int64]:
-        """Whose pose each body is said to have."""
+        """Return the index of the body whose pose each label gets."""
         parameters = self.parameters
         over = t_ns >= self._swapped_until_ns
         self._partner[over] = np.flatnonzero(over)
@@ -211,7 +211,7 @@ class Mocap(Sensor[MocapReading]):
 
 
 def _spikes(parameters: MocapParameters, chances: FloatArray) -> FloatArray:
-    """Jumps (n, 3): one chance decides, two give a direction, even over the sphere."""
+    """Return jumps (n, 3): one chance decides, two give a direction, even over the sphere."""
     up = 2.0 * chances[:, 1] - 1.0
     around = 2.0 * math.pi * chances[:, 2]
     level = np.sqrt(1.0 - up * up)

@@ -109,7 +109,7 @@ class RangeSensor(Sensor[RangeReading]):
 
 
 def to_floor(p_world_m: FloatArray, direction_world: FloatArray) -> FloatArray:
-    """Distances to the plane z = 0 (:data:`Cast`)."""
+    """Return distances to the plane z = 0 (:data:`Cast`)."""
     fall = -direction_world[:, 2]
     above = p_world_m[:, 2]
     return np.where((fall > 0.0) & (above >= 0.0), above / np.where(fall > 0.0, fall, 1.0), np.inf)

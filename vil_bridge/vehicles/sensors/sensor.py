@@ -31,7 +31,7 @@ _STRAIGHT: Final = (0.0, 0.0, 0.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class SensorMount:
-    """Where a sensor sits on the vehicle.
+    """Pose of a sensor on the vehicle.
 
     Attributes:
         p_body_m: of its origin, FLU from the centre of gravity.
@@ -52,13 +52,13 @@ class SensorMount:
         object.__setattr__(self, "q_body_sensor", (x / length, y / length, z / length, w / length))
 
     def turned(self, v_body: FloatArray) -> FloatArray:
-        """Vectors (n, 3) of the body in the sensor's axes."""
+        """Return vectors (n, 3) of the body in the sensor's axes."""
         if self.q_body_sensor == _STRAIGHT:
             return v_body
         return q_rotate(q_conj(np.array(self.q_body_sensor)), v_body)
 
     def pose(self, truth: TrueState) -> tuple[FloatArray, FloatArray]:
-        """Position (n, 3) and attitude (n, 4) of the sensor in the world."""
+        """Return position (n, 3) and attitude (n, 4) of the sensor in the world."""
         if self == CENTRE:
             return truth.p_world_m, truth.q_world_body
         arm = np.broadcast_to(np.array(self.p_body_m), truth.p_world_m.shape)
@@ -66,7 +66,7 @@ class SensorMount:
         return truth.p_world_m + q_rotate(truth.q_world_body, arm), q_mul(truth.q_world_body, turn)
 
     def specific_force(self, truth: TrueState) -> FloatArray:
-        """Specific force there, f + alpha x r + w x (w x r) in body axes, (n, 3), m/s^2."""
+        """Return specific force there, f + alpha x r + w x (w x r) in body axes, (n, 3), m/s^2."""
         if self.p_body_m == _NO_ARM:
             return truth.f_body_mps2
         arm = np.broadcast_to(np.array(self.p_body_m), truth.f_body_mps2.shape)
@@ -87,7 +87,7 @@ class Sensor(ABC, Generic[_Reading]):
     Args:
         vehicles: identities, shape (n,), in the order of the truth's rows; a number n means 0 to n - 1.
         seed: of the simulation.
-        stream: tells the noise of sensors on one vehicle apart; a second IMU needs another number.
+        stream: separates the noise of sensors on one vehicle; a second IMU needs another number.
         rate_hz: of measurements, None = at every call of :meth:`sample`.
         latency_s: from the measurement to its release.
         startup_s: from the start to the first measurement.
@@ -130,7 +130,7 @@ class Sensor(ABC, Generic[_Reading]):
         self._count = _CONSTANTS
 
     def sample(self, truth: TrueState) -> _Reading | None:
-        """The reading that comes out now, if one does; to be called at every step of the simulation.
+        """Return the reading that comes out now, or None; call it at every step of the simulation.
 
         One comes out of a call. Where latency varies, several may have come: ask for the others with :meth:`further`,
         or call much more often than it measures; else those behind them come out late.
@@ -156,18 +156,18 @@ class Sensor(ABC, Generic[_Reading]):
         return self._line.release(t_ns)
 
     def further(self) -> _Reading | None:
-        """The next reading that has come out by the time of the newest :meth:`sample`, if there is one more."""
+        """Return the next reading that has come out by the time of the newest :meth:`sample`, if there is one more."""
         return None if self._t_ns is None else self._line.release(self._t_ns)
 
     def reset(self) -> None:
-        """Start over; with the same truth, the same readings come again. Those who keep a state reset it too."""
+        """Start over; the same truth gives the same readings again. Subclasses with a state reset it too."""
         self._line.clear()
         self._t_ns = self._measured_ns = None
         self._count = _CONSTANTS
 
     @abstractmethod
     def measure(self, truth: TrueState) -> _Reading:
-        """The reading of all vehicles now."""
+        """Return the reading of all vehicles now."""
 
     def take(self, truth: TrueState) -> None:
         """Measure, and send the reading on its way."""
@@ -178,13 +178,13 @@ class Sensor(ABC, Generic[_Reading]):
         self._line.push(t_ns, reading)
 
     def normals(self, k: int) -> FloatArray:
-        """Standard normal numbers (n, k) of this measurement; each call within one gives the same: ask once."""
+        """Return standard normal numbers (n, k) of this measurement; each call within one gives the same: ask once."""
         return self._noise.normals(self._count, self.vehicles, k)
 
     def constants(self, k: int) -> FloatArray:
-        """Standard normal numbers (n, k) that never change: biases since switched on, places of manufacture."""
+        """Return standard normal numbers (n, k) that never change: biases since switched on, places of manufacture."""
         return self._noise.normals(_CONSTANTS, self.vehicles, k)
 
     def constant_uniforms(self, k: int) -> FloatArray:
-        """As :meth:`constants`, uniform in (0, 1); of the same draw: a sensor uses one or the other."""
+        """Return as :meth:`constants`, uniform in (0, 1); of the same draw: a sensor uses one or the other."""
         return self._noise.uniforms(_CONSTANTS, self.vehicles, k)

@@ -57,7 +57,7 @@ class Retimed(Trajectory):
         return rows
 
     def _times_of(self, parameters: FloatArray) -> FloatArray:
-        """When the pace, which never turns back, passes parameters of the curve: by bisection."""
+        """Return when the pace, which never turns back, passes parameters of the curve: by bisection."""
         low, high = np.zeros(len(parameters)), np.full(len(parameters), self.duration_s)
         for _ in range(60 if len(parameters) else 0):
             middle = 0.5 * (low + high)
@@ -67,7 +67,7 @@ class Retimed(Trajectory):
 
 
 def slowed(trajectory: Trajectory, factor: float) -> Trajectory:
-    """The same curve, flown in ``factor`` times the time.
+    """Return the same curve, flown in ``factor`` times the time.
 
     Raises:
         ValueError: a factor that is not positive.

@@ -37,7 +37,7 @@ def circle(
     ramp_s: float = 2.0,
     facing: Facing = "along",
 ) -> Trajectory:
-    """A level circle, to the left seen from above.
+    """Return a level circle, to the left seen from above.
 
     Args:
         radius_m: positive.
@@ -76,7 +76,7 @@ def lemniscate(
     ramp_s: float = 2.0,
     facing: Facing = "along",
 ) -> Trajectory:
-    """A level figure of eight along x, started at its right tip (Bernoulli) or its crossing (Gerono).
+    """Return a level figure of eight along x, started at its right tip (Bernoulli) or its crossing (Gerono).
 
     Bernoulli: (x, y) = a (cos p, sin p cos p) / (1 + sin^2 p). Gerono: (x, y) = a (sin p, sin p cos p).
 
@@ -139,7 +139,7 @@ class _Shape(Trajectory):
 
 
 def _bernoulli(phase: FloatArray) -> _Complex:
-    """Derivatives (5, n) of cos p / (1 - i sin p): by Leibniz's rule from z (1 - i sin p) = cos p."""
+    """Return derivatives (5, n) of cos p / (1 - i sin p): by Leibniz's rule from z (1 - i sin p) = cos p."""
     quarter = 0.5 * math.pi * np.arange(ORDERS)[:, None]
     top, bottom = np.cos(phase + quarter), -1j * np.sin(phase + quarter)
     bottom[0] += 1.0
@@ -151,7 +151,7 @@ def _bernoulli(phase: FloatArray) -> _Complex:
 
 
 def _gerono(phase: FloatArray) -> _Complex:
-    """Derivatives (5, n) of sin p + i/2 sin 2p."""
+    """Return derivatives (5, n) of sin p + i/2 sin 2p."""
     orders = np.arange(ORDERS)[:, None]
     quarter = 0.5 * math.pi * orders
     doubled = 0.5j * np.exp2(orders) * np.sin(2.0 * phase + quarter)
@@ -166,7 +166,7 @@ def _flown(
     ramp_s: float,
     facing: Facing,
 ) -> Retimed:
-    """A closed shape of phase 2 pi a turn, at a phase rate (rad/s) between the ramps."""
+    """Return a closed shape of phase 2 pi a turn, at a phase rate (rad/s) between the ramps."""
     ramp = 0.5 * rate * ramp_s
     length = ramp + _TURN if turns is None else turns * _TURN
     cruise = length - ramp - (0.0 if turns is None else ramp)

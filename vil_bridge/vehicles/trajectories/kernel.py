@@ -11,7 +11,7 @@ __all__ = ["references"]
 
 @compiled()
 def references(t_s: Any, who: Any, pieces: Any, spans: Any, coefficients: Any, out: Any) -> None:
-    """Position to snap, yaw to its second derivative.
+    """Write position to snap, and yaw to its second derivative.
 
     Args:
         t_s: (n,).

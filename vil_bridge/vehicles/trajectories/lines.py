@@ -24,7 +24,7 @@ def line(
     *,
     yaw_rad: float = 0.0,
 ) -> Polynomials:
-    """The fastest straight flight from rest to rest within limits.
+    """Return the fastest straight flight from rest to rest within limits.
 
     Args:
         start_m: (3,).
@@ -46,12 +46,12 @@ def line(
         if jerk_mps3 is None
         else _s_curve(length, speed_mps, acceleration_mps2, jerk_mps3)
     )
-    kept = durations > 1e-12
-    along = _pieces(durations, jerks, jumps)[kept]
+    used = durations > 1e-12
+    along = _pieces(durations, jerks, jumps)[used]
     direction = np.append((end - start) / length, 0.0)
     coefficients = along[:, :, None] * direction
     coefficients[:, 0] += np.append(start, yaw_rad)
-    return Polynomials(np.concatenate(([0.0], np.cumsum(durations[kept]))), coefficients)
+    return Polynomials(np.concatenate(([0.0], np.cumsum(durations[used]))), coefficients)
 
 
 def polyline(
@@ -62,7 +62,7 @@ def polyline(
     *,
     yaw_rad: float = 0.0,
 ) -> Trajectory:
-    """Lines from waypoint to waypoint (m, 3), resting at each. Arguments and errors as of :func:`line`."""
+    """Return lines from waypoint to waypoint (m, 3), resting at each. Arguments and errors as of :func:`line`."""
     points = np.asarray(waypoints_m, dtype=np.float64)
     return Concatenated(
         *(line(a, b, speed_mps, acceleration_mps2, jerk_mps3, yaw_rad=yaw_rad) for a, b in pairwise(points))
@@ -70,7 +70,7 @@ def polyline(
 
 
 def _trapezoid(length: float, speed: float, acceleration: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Durations, jerks, and the accelerations with which the pieces begin."""
+    """Return durations, jerks, and the accelerations with which the pieces begin."""
     top = min(speed, math.sqrt(length * acceleration))
     ramp = top / acceleration
     durations = np.array([ramp, length / top - ramp, ramp])
@@ -80,7 +80,7 @@ def _trapezoid(length: float, speed: float, acceleration: float) -> tuple[FloatA
 def _s_curve(
     length: float, speed: float, acceleration: float, jerk: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """As :func:`_trapezoid`; each ramp of speed is jerk, constant acceleration, jerk back."""
+    """Return as :func:`_trapezoid`; each ramp of speed is jerk, constant acceleration, jerk back."""
     top = speed
     if top * _ramp_s(top, acceleration, jerk) > length:
         # Without cruise: length = top * ramp, where the ramp is top/a + a/j, or 2 sqrt(top/j) if a is not reached.
@@ -98,14 +98,14 @@ def _s_curve(
 
 
 def _ramp_s(top: float, acceleration: float, jerk: float) -> float:
-    """How long a ramp of speed from 0 takes."""
+    """Return how long a ramp of speed from 0 takes."""
     if top * jerk < acceleration**2:
         return 2.0 * math.sqrt(top / jerk)
     return top / acceleration + acceleration / jerk
 
 
 def _pieces(durations: FloatArray, jerks: FloatArray, accelerations: FloatArray) -> FloatArray:
-    """Distances as cubics over tau, (pieces, 4)."""
+    """Return distances as cubics over tau, (pieces, 4)."""
     rows = np.zeros((len(durations), 4))
     distance = speed = 0.0
     for row, t, jerk, acceleration in zip(rows, durations, jerks, accelerations, strict=True):

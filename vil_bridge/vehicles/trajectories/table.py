@@ -21,7 +21,7 @@ class Table:
     Polynomials are taken as they are; everything else is turned into them once (:meth:`Trajectory.polynomials`).
 
     Args:
-        trajectories: one a vehicle. One object may stand for several: it is kept once.
+        trajectories: one a vehicle. One object may stand for several: it is stored once.
         native: compiled where numba is installed.
 
     Raises:
@@ -52,7 +52,7 @@ class Table:
         self._ends: Final = np.column_stack((self.durations_s, self.repeats_s))
 
     def at(self, t_s: npt.ArrayLike) -> Reference:
-        """References of all n vehicles at one time, or each at its own (n,)."""
+        """Return references of all n vehicles at one time, or each at its own (n,)."""
         t = np.empty(self.n)
         t[:] = t_s
         return self._compiled_at(t) if self._native else self._plain_at(t)

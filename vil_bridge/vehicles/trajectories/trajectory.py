@@ -1,4 +1,4 @@
-"""What a vehicle shall fly: position and yaw with their derivatives, as functions of time."""
+"""Trajectories: position and yaw with their derivatives, as functions of time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STEP_S: Final = 0.1
 
 
 class Reference(NamedTuple):
-    """Where vehicles shall be, and how they shall move there; world ENU, one row an instant or a vehicle.
+    """Wanted positions and their derivatives; world ENU, one row per instant or per vehicle.
 
     Attributes:
         p_world_m, v_world_mps, a_world_mps2, j_world_mps3, s_world_mps4: (n, 3), down to the snap.
@@ -41,7 +41,7 @@ class Reference(NamedTuple):
 
     @classmethod
     def of(cls, rows: FloatArray) -> Reference:
-        """Views of derivatives (n, 5, 4)."""
+        """Return views of derivatives (n, 5, 4)."""
         return cls(*(rows[:, k, :3] for k in range(ORDERS)), *(rows[:, k, 3] for k in range(3)))
 
 
@@ -60,13 +60,13 @@ class Trajectory(ABC):
 
     @abstractmethod
     def derivatives(self, t_s: FloatArray) -> FloatArray:
-        """Rows (n, 5, 4) at times (n,) within the curve: derivative by order 0 to 4 of x, y, z (m) and yaw (rad).
+        """Return rows (n, 5, 4) at times (n,) within the curve: derivatives of order 0 to 4 of x, y, z (m), yaw (rad).
 
         At a knot, those of the piece that begins there. Yaw is known to its second derivative; the rest is 0.
         """
 
     def polynomials(self) -> Polynomials:
-        """The same curve as polynomials, pieces of at most 0.1 s unless it consists of polynomials already.
+        """Return the same curve as polynomials, pieces of at most 0.1 s unless it consists of polynomials already.
 
         They are of degree 9, through all derivatives to the snap at both ends; yaw is of degree 5, through its second.
         """
@@ -83,7 +83,7 @@ class Trajectory(ABC):
         return Polynomials(times, np.concatenate((path, padded(yaw, path.shape[1])), axis=2), self.repeat_s)
 
     def at(self, t_s: npt.ArrayLike) -> Reference:
-        """The reference at any times, shape (n,) or a number; at rest before the beginning and after the end."""
+        """Return the reference at any times, shape (n,) or a number; at rest before the beginning and after the end."""
         t = np.atleast_1d(np.asarray(t_s, dtype=np.float64))
         inside = folded(t, self.duration_s, self.repeat_s)
         rows = self.derivatives(inside)
@@ -92,7 +92,7 @@ class Trajectory(ABC):
 
 
 def folded(t_s: FloatArray, duration_s: float | FloatArray, repeat_s: float | FloatArray) -> FloatArray:
-    """Times brought into a curve: clipped, or taken back by whole repetitions."""
+    """Return times brought into a curve: clipped, or taken back by whole repetitions."""
     over = np.maximum(t_s - duration_s, 0.0)
     again = np.where(over > 0.0, repeat_s, 0.0)
     inside: FloatArray = np.clip(t_s, 0.0, duration_s - again)
@@ -105,8 +105,8 @@ class Polynomials(Trajectory):
 
     Args:
         knots_s: (pieces + 1,), increasing from 0.
-        coefficients: (pieces, degree + 1, 4): x, y, z (m) and yaw (rad); or another number of channels for whoever
-            evaluates :meth:`derivatives` himself.
+        coefficients: (pieces, degree + 1, 4): x, y, z (m) and yaw (rad); or another number of channels, for
+            :meth:`derivatives` only.
 
     Raises:
         ValueError: shapes that do not fit, knots that do not increase from 0, a value that is not finite.
@@ -135,12 +135,12 @@ class Polynomials(Trajectory):
         return evaluate((t_s - self.knots_s[piece]) / length, length, self.coefficients[piece])
 
     def polynomials(self) -> Polynomials:
-        """Itself."""
+        """Return itself."""
         return self
 
 
 def hermite(begins: FloatArray, ends: FloatArray, lengths_s: FloatArray) -> FloatArray:
-    """Polynomials of degree 2 r - 1 with given value and r - 1 derivatives at both ends.
+    """Return polynomials of degree 2 r - 1 with given value and r - 1 derivatives at both ends.
 
     Args:
         begins: (pieces, r, channels), derivatives by time.
@@ -157,13 +157,13 @@ def hermite(begins: FloatArray, ends: FloatArray, lengths_s: FloatArray) -> Floa
 
 
 def padded(coefficients: FloatArray, degrees: int) -> FloatArray:
-    """The same polynomials with further coefficients of 0, (pieces, degrees, channels)."""
+    """Return the same polynomials with further coefficients of 0, (pieces, degrees, channels)."""
     return np.pad(coefficients, ((0, 0), (0, degrees - coefficients.shape[1]), (0, 0)))
 
 
 @cache
 def hermite_matrix(orders: int) -> FloatArray:
-    """Coefficients over tau from the derivatives by tau at 0 and at 1: (2 r, 2 r) for r = ``orders``."""
+    """Return coefficients over tau from the derivatives by tau at 0 and at 1: (2 r, 2 r) for r = ``orders``."""
     size = 2 * orders
     conditions = np.zeros((size, size))
     for k in range(orders):
@@ -176,14 +176,14 @@ def hermite_matrix(orders: int) -> FloatArray:
 
 @cache
 def _powers_of(degrees: int, orders: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """Which power of tau stands beside coefficient k in derivative o, and its factor k!/(k - o)!: (orders, degrees)."""
+    """Return the power of tau of coefficient k in derivative o, and its factor k!/(k - o)!: (orders, degrees)."""
     powers = np.array([[max(k - o, 0) for k in range(degrees)] for o in range(orders)])
     factors = np.array([[float(perm(k, o)) for k in range(degrees)] for o in range(orders)])
     return powers, factors
 
 
 def evaluate(tau: FloatArray, lengths_s: FloatArray, coefficients: FloatArray) -> FloatArray:
-    """Derivatives by time (n, 5, channels) of polynomials (n, degree + 1, channels) at tau (n,)."""
+    """Return derivatives by time (n, 5, channels) of polynomials (n, degree + 1, channels) at tau (n,)."""
     degrees = coefficients.shape[1]
     powers, factors = _powers_of(degrees, ORDERS)
     of_tau = np.vander(tau, degrees, increasing=True)

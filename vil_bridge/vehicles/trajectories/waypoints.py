@@ -35,9 +35,9 @@ def minimum_snap(
     velocities_mps: Mapping[int, npt.ArrayLike] | None = None,
     accelerations_mps2: Mapping[int, npt.ArrayLike] | None = None,
 ) -> Polynomials:
-    """The curve through waypoints with the least integral of the squared snap: pieces of degree 7.
+    """Return the curve through waypoints with the least integral of the squared snap: pieces of degree 7.
 
-    Begins and ends at rest unless told; snap jumps nowhere but at waypoints whose derivatives are given.
+    Begins and ends at rest by default; the snap jumps only at waypoints whose derivatives are given.
 
     Args:
         waypoints_m: (m, 3), at least two, no two the same in a row.
@@ -64,12 +64,12 @@ def minimum_jerk(
     velocities_mps: Mapping[int, npt.ArrayLike] | None = None,
     accelerations_mps2: Mapping[int, npt.ArrayLike] | None = None,
 ) -> Polynomials:
-    """As :func:`minimum_snap` with the squared jerk: pieces of degree 5, the snap may jump at every waypoint."""
+    """Return as :func:`minimum_snap` with the squared jerk: pieces of degree 5, the snap may jump at every waypoint."""
     return _through(waypoints_m, 3, speed_mps, times_s, yaw_rad, velocities_mps, accelerations_mps2)
 
 
 def chord_times(waypoints_m: npt.ArrayLike, speed_mps: float) -> FloatArray:
-    """Times (m,) of waypoints flown along their chords at one speed."""
+    """Return times (m,) of waypoints flown along their chords at one speed."""
     lengths = np.linalg.norm(np.diff(np.asarray(waypoints_m, dtype=np.float64), axis=0), axis=1)
     times: FloatArray = np.concatenate(([0.0], np.cumsum(lengths))) / speed_mps
     return times
@@ -106,7 +106,7 @@ def _through(
 
 
 def _yaws(points: FloatArray, yaw_rad: npt.ArrayLike | Yaw) -> FloatArray:
-    """A continuous heading at every waypoint."""
+    """Return a continuous heading at every waypoint."""
     if isinstance(yaw_rad, str):
         chords = np.diff(points[:, 0] + 1j * points[:, 1])
         directions = np.unwrap(np.angle(chords))
@@ -120,7 +120,7 @@ def _yaws(points: FloatArray, yaw_rad: npt.ArrayLike | Yaw) -> FloatArray:
 def _given(
     values: FloatArray, order: int, velocities: Mapping[int, npt.ArrayLike], accelerations: Mapping[int, npt.ArrayLike]
 ) -> FloatArray:
-    """Derivatives (m, order, 4) at the waypoints, NaN where they are free."""
+    """Return derivatives (m, order, 4) at the waypoints, NaN where they are free."""
     given = np.full((len(values), order, 4), np.nan)
     given[:, 0] = values
     given[[0, -1], 1:] = 0.0
@@ -133,7 +133,7 @@ def _given(
 
 
 def _solve(given: FloatArray, lengths: FloatArray) -> FloatArray:
-    """The derivatives at all waypoints that make the integral least."""
+    """Return the derivatives at all waypoints that make the integral least."""
     found = given.copy()
     cost, scale = _cost_matrix(lengths, given.shape[1])
     for channels in (slice(0, 3), slice(3, None)):  # given derivatives are those of the path
@@ -147,7 +147,7 @@ def _solve(given: FloatArray, lengths: FloatArray) -> FloatArray:
 
 
 def _cost_matrix(lengths: FloatArray, order: int) -> tuple[FloatArray, FloatArray]:
-    """The integral as a quadratic form in all waypoints' derivatives, made dimensionless by the mean time of a piece.
+    """Return the integral as a quadratic form in the waypoints' derivatives, dimensionless by the mean time of a piece.
 
     Returns:
         (m order, m order), and the factors (m order,) with which derivatives enter.
@@ -164,7 +164,7 @@ def _cost_matrix(lengths: FloatArray, order: int) -> tuple[FloatArray, FloatArra
 
 @cache
 def _unit_cost(order: int) -> FloatArray:
-    """The integral over a piece of length 1 as a quadratic form in the derivatives at both its ends."""
+    """Return the integral over a piece of length 1 as a quadratic form in the derivatives at both its ends."""
     size = 2 * order
     powers = np.zeros((size, size))
     for j in range(order, size):
@@ -175,7 +175,7 @@ def _unit_cost(order: int) -> FloatArray:
 
 
 def _even_out(given: FloatArray, lengths: FloatArray) -> FloatArray:
-    """Times of the pieces, of the same sum, that make the integral least: L-BFGS over their logarithms.
+    """Return times of the pieces, of the same sum, that make the integral least: L-BFGS over their logarithms.
 
     The gradient needs no derivative of the solution, since that is optimal itself.
     """
