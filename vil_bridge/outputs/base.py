@@ -11,13 +11,13 @@ from pydantic import Field
 from vil_bridge.config.base import OutputConfigBase
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader
-from vil_bridge.core.ports import CameraInfo
+from vil_bridge.core.ports import CameraInfo, FrameSink
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.protocols.image_codecs import gray_rows
 
-__all__ = ["OpenSink", "SenderConfig", "kind_of", "upright"]
+__all__ = ["OutputBase", "SenderConfig", "kind_of", "upright"]
 
 _SHOWN: Final = (str(Modality.RGB), str(Modality.GRAY))
 
@@ -33,28 +33,34 @@ class SenderConfig(OutputConfigBase):
     rate_hz: float = Field(default=100.0, gt=0, le=1000.0, description="Poses per second at most; the IMU comes whole.")
 
 
-class OpenSink(SinkThread):
-    """Thread of a camera that takes pictures only while its output can send them.
+class OutputBase:
+    """Common part of outputs: the status, and a thread for each camera (implements ``Output`` but for ``run``)."""
 
-    Args:
-        kind: modality and variant that it takes.
-        open_: returns True while a picture would be sent; called by the camera's relay.
-    """
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.status = Status(name)
+        self._sinks: list[SinkThread] = []
 
-    def __init__(
+    def frame_sink(self, camera: CameraInfo) -> FrameSink | None:  # noqa: ARG002 - as the port has it
+        """Return None: without more it takes no pictures."""
+        return None
+
+    def close(self) -> None:
+        """End the cameras' threads."""
+        for sink in self._sinks:
+            sink.close()
+
+    def _add_sink(
         self,
-        name: str,
+        camera: CameraInfo,
         kind: tuple[str, str],
         send: Callable[[FrameHeader, ImageArray], None],
-        status: Status,
-        open_: Callable[[], bool],
-    ) -> None:
-        super().__init__(name, {kind}, send, status)
-        self._open = open_
-
-    def wanted(self, modality: str, variant: str) -> bool:
-        """Return True when this kind of picture is sent and somebody receives it."""
-        return super().wanted(modality, variant) and self._open()
+        is_open: Callable[[], bool] = lambda: True,
+    ) -> SinkThread:
+        """Return a new thread for a camera's pictures of one kind."""
+        sink = SinkThread(f"{self.name}-{camera.model.name}", {kind}, send, self.status, is_open)
+        self._sinks.append(sink)
+        return sink
 
 
 def kind_of(camera: CameraInfo, variant: str | None) -> tuple[str, str]:

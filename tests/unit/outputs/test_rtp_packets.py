@@ -123,7 +123,7 @@ def test_what_cannot_be_sent_is_said_at_the_start() -> None:
     config, clock = RtpConfig(cameras=("front",)), WallClock.read()
     with pytest.raises(SinkError, match="321x240 pixels: both must be even"):
         CameraVideo(camera_info(size_px=(321, 240)), config, Status("video"), clock)
-    with pytest.raises(SinkError, match="neither rgb nor gray pictures, only depth"):
+    with pytest.raises(SinkError, match="has no rgb or gray pictures; it offers depth"):
         CameraVideo(camera_info(offers=("depth",)), config, Status("video"), clock)
     CameraVideo(
         camera_info(size_px=(321, 240)),

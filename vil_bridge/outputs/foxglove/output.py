@@ -23,11 +23,9 @@ from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.pacing import call_periodically
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, ActorState, ImageArray, TrackingState
-from vil_bridge.outputs.base import OpenSink, kind_of
+from vil_bridge.outputs.base import OutputBase, kind_of
 from vil_bridge.outputs.foxglove.config import FoxgloveConfig
-from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.protocols import foxglove
 from vil_bridge.protocols.image_codecs import encode_jpeg
 
@@ -39,7 +37,7 @@ _OURS: Final = ("vil_bridge", "vil_adapters", "vil_renderer")
 _SHOWN: Final = (TrackingState.TRACKED, TrackingState.COASTING)
 
 
-class FoxgloveOutput:
+class FoxgloveOutput(OutputBase):
     """Serves Foxglove's clients (implements ``Output``).
 
     The library sends in threads of its own; a client that does not read loses its oldest messages. Nothing is
@@ -50,23 +48,19 @@ class FoxgloveOutput:
     """
 
     def __init__(self, name: str, config: FoxgloveConfig) -> None:
-        self.name = name
-        self.status = Status(name)
+        super().__init__(name)
         self._config = config
         self._utc_ns = WallClock.of_run().utc_ns
         self._context = sdk.Context()
         self._tf = _Topic(self._context, "/tf", FrameTransforms)
         self._log = _Topic(self._context, "/log", Log)
         self._actors: dict[str, tuple[_Topic, _Topic]] = {}
-        self._sinks: list[SinkThread] = []
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
         """Return a thread of its own for each camera."""
         kind = kind_of(camera, self._config.variant)
         feed = _CameraFeed(self._context, self._tf, camera, kind[1], self._config)
-        sink = OpenSink(f"{self.name}-{camera.model.name}", kind, feed.send, self.status, feed.wanted)
-        self._sinks.append(sink)
-        return sink
+        return self._add_sink(camera, kind, feed.send, feed.wanted)
 
     async def run(self, world: WorldView) -> None:
         """Serve until cancelled.
@@ -86,11 +80,6 @@ class FoxgloveOutput:
                 await call_periodically(self.name, self._config.rate_hz, lambda: self._publish(world))
         finally:
             await asyncio.to_thread(server.stop)
-
-    def close(self) -> None:
-        """End the threads; the server ended with :meth:`run`."""
-        for sink in self._sinks:
-            sink.close()
 
     def _serve(self) -> Any:
         config = self._config

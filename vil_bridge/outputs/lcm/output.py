@@ -9,19 +9,17 @@ from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.pacing import call_periodically
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray
-from vil_bridge.outputs.base import OpenSink, kind_of, upright
+from vil_bridge.outputs.base import OutputBase, kind_of, upright
 from vil_bridge.outputs.lcm.config import LcmConfig
 from vil_bridge.outputs.lcm.messages import encode_image, encode_imu, encode_pose
 from vil_bridge.outputs.new_samples import WorldNews
-from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.protocols.image_codecs import encode_jpeg
 
 __all__ = ["LcmOutput"]
 
 
-class LcmOutput:
+class LcmOutput(OutputBase):
     """Publishes over LCM (implements ``Output``).
 
     Attributes:
@@ -29,12 +27,10 @@ class LcmOutput:
     """
 
     def __init__(self, name: str, config: LcmConfig) -> None:
-        self.name = name
-        self.status = Status(name)
+        super().__init__(name)
         self._config = config
         self._wall_clock = WallClock.of_run()
         self._lcm: lcm.LCM | None = None
-        self._sinks: list[SinkThread] = []
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
         """Return a thread of its own for each camera."""
@@ -43,9 +39,7 @@ class LcmOutput:
         def send(header: FrameHeader, pixels: ImageArray) -> None:
             self._send_picture(camera, header, pixels)
 
-        sink = OpenSink(f"{self.name}-{camera.model.name}", kind, send, self.status, lambda: self._lcm is not None)
-        self._sinks.append(sink)
-        return sink
+        return self._add_sink(camera, kind, send, lambda: self._lcm is not None)
 
     async def run(self, world: WorldView) -> None:
         """Publish until cancelled.
@@ -66,11 +60,6 @@ class LcmOutput:
             await call_periodically(self.name, self._config.rate_hz, lambda: self._publish_news(news))
         finally:
             self._lcm = None
-
-    def close(self) -> None:
-        """End the threads."""
-        for sink in self._sinks:
-            sink.close()
 
     def _publish_news(self, news: WorldNews) -> None:
         utc_ns = self._wall_clock.utc_ns

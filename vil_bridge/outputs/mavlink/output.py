@@ -17,9 +17,10 @@ import numpy as np
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul, q_rotate
-from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
+from vil_bridge.core.ports import WorldView
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import TrackingState
+from vil_bridge.outputs.base import OutputBase
 from vil_bridge.outputs.mavlink.config import MavlinkPoseConfig
 from vil_bridge.outputs.mavlink.messages import FRAME_IDS, Measured, Spread, message_of
 from vil_bridge.protocols.mavlink import framing
@@ -45,7 +46,7 @@ _HEARTBEAT: Final = mavlink.Heartbeat(
 )
 
 
-class MavlinkPoseOutput:
+class MavlinkPoseOutput(OutputBase):
     """One actor's pose to one autopilot, on a line that may vanish and come back.
 
     Attributes:
@@ -53,14 +54,9 @@ class MavlinkPoseOutput:
     """
 
     def __init__(self, name: str, config: MavlinkPoseConfig) -> None:
-        self.name = name
-        self.status = Status(name)
+        super().__init__(name)
         self._config = config
         self._poses = _Poses(config.actors[0], self.status)
-
-    def frame_sink(self, camera: CameraInfo) -> FrameSink | None:  # noqa: ARG002 - as the port has it
-        """Return None: it takes no pictures."""
-        return None
 
     async def run(self, world: WorldView) -> None:
         """Send the pose until cancelled; a serial device is waited for.
@@ -75,9 +71,6 @@ class MavlinkPoseOutput:
                 raise SinkError(exc.strerror or str(exc)) from exc
             with closing(opened) as transport:
                 await _Session(self.name, self._config, transport, self._poses, world, self.status).run()
-
-    def close(self) -> None:
-        """Nothing is left open when :meth:`run` has ended."""
 
 
 class _Session:

@@ -29,10 +29,9 @@ from vil_bridge.core.pacing import call_periodically
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.threads import ContextThread
-from vil_bridge.outputs.base import OpenSink
+from vil_bridge.outputs.base import OutputBase
 from vil_bridge.outputs.ros.config import RosBagConfig
 from vil_bridge.outputs.ros.topics import RosFeed
-from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.protocols.ros_topics import Topic, qos_of
 
 __all__ = ["BagThread", "RosBagOutput", "free_path"]
@@ -42,24 +41,19 @@ _FILE_BYTES: Final = 1 << 30
 _CLOSE_S: Final = 1.5
 
 
-class RosBagOutput:
+class RosBagOutput(OutputBase):
     """Records a bag for as long as the bridge runs (implements ``Output``)."""
 
     def __init__(self, name: str, config: RosBagConfig) -> None:
-        self.name = name
-        self.status = Status(name)
+        super().__init__(name)
         self._config = config
         self._feed = RosFeed(config, "noetic" if config.path.suffix else "jazzy", self._emit, self.status)
-        self._sinks: list[SinkThread] = []
         self._bag: BagThread | None = None
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
         """Return a thread for a camera, which encodes its pictures."""
         feed = self._feed.add_camera(camera)
-        name = f"{self.name}-{camera.model.name}"
-        sink = OpenSink(name, feed.kind, feed.send, self.status, lambda: self._bag is not None)
-        self._sinks.append(sink)
-        return sink
+        return self._add_sink(camera, feed.kind, feed.send, lambda: self._bag is not None)
 
     async def run(self, world: WorldView) -> None:
         """Record until cancelled; the file is finished by :meth:`close`, or when it is run again.
@@ -85,8 +79,7 @@ class RosBagOutput:
 
     def close(self) -> None:
         """End the threads and finish the file."""
-        for sink in self._sinks:
-            sink.close()
+        super().close()
         self._finish()
 
     def _finish(self) -> None:

@@ -13,12 +13,10 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.pacing import call_periodically
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
-from vil_bridge.core.supervisor import Status
-from vil_bridge.outputs.base import OpenSink
+from vil_bridge.outputs.base import OutputBase
 from vil_bridge.outputs.ros.config import Ros2Config
 from vil_bridge.outputs.ros.topics import RosFeed
 from vil_bridge.outputs.ros.zenoh_node import RosNode, type_hash
-from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.protocols.ros_topics import Topic
 
 __all__ = ["Ros2Output"]
@@ -26,7 +24,7 @@ __all__ = ["Ros2Output"]
 _LOOK_NS: Final = NS_PER_S // 2
 
 
-class Ros2Output:
+class Ros2Output(OutputBase):
     """A ROS 2 node without ROS (implements ``Output``).
 
     The session stays when the router goes, and connects again when it comes back. A picture that no node
@@ -34,20 +32,15 @@ class Ros2Output:
     """
 
     def __init__(self, name: str, config: Ros2Config) -> None:
-        self.name = name
-        self.status = Status(name)
+        super().__init__(name)
         self._config = config
         self._feed = RosFeed(config, config.distro, self._emit, self.status)
-        self._sinks: list[SinkThread] = []
         self._node: RosNode | None = None
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
         """Return a thread of its own for each camera."""
         feed = self._feed.add_camera(camera)
-        name = f"{self.name}-{camera.model.name}"
-        sink = OpenSink(name, feed.kind, feed.send, self.status, lambda: self._read(feed.topics))
-        self._sinks.append(sink)
-        return sink
+        return self._add_sink(camera, feed.kind, feed.send, lambda: self._read(feed.topics))
 
     async def run(self, world: WorldView) -> None:
         """Be a node until cancelled.
@@ -74,8 +67,7 @@ class Ros2Output:
 
     def close(self) -> None:
         """End the threads; the session ended with :meth:`run`."""
-        for sink in self._sinks:
-            sink.close()
+        super().close()
 
     def _watched(self, node: RosNode, step: Callable[[], None]) -> Callable[[], None]:
         """``step``, looking twice a second whether anybody is there."""

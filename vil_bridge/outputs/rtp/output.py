@@ -9,10 +9,9 @@ from typing import Final
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
-from vil_bridge.core.supervisor import Status
+from vil_bridge.outputs.base import OutputBase
 from vil_bridge.outputs.rtp.config import RtpConfig
 from vil_bridge.outputs.rtp.video import CameraVideo
-from vil_bridge.outputs.sink_thread import SinkThread
 
 __all__ = ["RtpOutput"]
 
@@ -21,12 +20,11 @@ _PATIENCE: Final = 3
 """Periods of the slowest camera without a picture after which the status says that none comes."""
 
 
-class RtpOutput:
+class RtpOutput(OutputBase):
     """An :class:`~vil_bridge.core.ports.Output`: a video stream for each of its cameras."""
 
     def __init__(self, name: str, config: RtpConfig) -> None:
-        self.name = name
-        self.status = Status(name)
+        super().__init__(name)
         self._config = config
         self._clock = WallClock.of_run()
         self._videos: list[CameraVideo] = []
@@ -41,7 +39,7 @@ class RtpOutput:
         video = CameraVideo(camera, self._config, self.status, self._clock)
         self._videos.append(video)
         self._patience_ns = max(self._patience_ns, round(_PATIENCE * NS_PER_S / camera.rate_hz))
-        return SinkThread(f"{self.name}-{video.camera}", {video.kind}, video.send, self.status)
+        return self._add_sink(camera, video.kind, video.send)
 
     async def run(self, world: WorldView) -> None:  # noqa: ARG002 - pictures come with all that is sent
         """Write the descriptions, listen to receivers' reports, and say whether video flows.
@@ -60,7 +58,8 @@ class RtpOutput:
                 await asyncio.sleep(_LOOK_S)
 
     def close(self) -> None:
-        """Release the sockets."""
+        """End the threads and release the sockets."""
+        super().close()
         for video in self._videos:
             video.close()
 

@@ -14,6 +14,7 @@ from vil_bridge.core.pacing import in_bursts
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray, Modality
+from vil_bridge.outputs.base import kind_of
 from vil_bridge.outputs.rtp.config import RtpConfig
 from vil_bridge.outputs.rtp.encoder import i420, open_encoder
 from vil_bridge.outputs.rtp.packets import HEADER_BYTES, payloads, rtp_packet, rtp_ticks
@@ -44,7 +45,7 @@ class CameraVideo:
 
     def __init__(self, camera: CameraInfo, config: RtpConfig, status: Status, clock: WallClock) -> None:
         self.camera = camera.model.name
-        self.kind = _kind(camera, config)
+        self.kind = kind_of(camera, config.variant)
         self._config = config
         self._status = status
         self._clock = clock
@@ -163,19 +164,6 @@ class CameraVideo:
 
     def _update_status(self) -> None:
         self._status.facts[self.camera] = dict(self._facts)
-
-
-def _kind(camera: CameraInfo, config: RtpConfig) -> tuple[str, str]:
-    """Return modality and variant that are sent."""
-    name = camera.model.name
-    shown = [m for m in (Modality.RGB, Modality.GRAY) if m in camera.offers]
-    if not shown:
-        raise SinkError(f"camera {name!r} has neither rgb nor gray pictures, only {', '.join(camera.offers)}")
-    variants = camera.offers[shown[0]]
-    variant = config.variant or variants[0]
-    if variant not in variants:
-        raise SinkError(f"camera {name!r} has no {variant} pictures, only {', '.join(variants)}")
-    return str(shown[0]), variant
 
 
 def _socket(host: str) -> socket.socket:
