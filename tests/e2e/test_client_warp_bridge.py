@@ -29,7 +29,7 @@ from vil_bridge.client_warp import ImuRing, LateWarper, composite
 from vil_bridge.config.presets import preset_text
 from vil_bridge.core.camera_model import Distortion, LensModel
 from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_conj, q_from_euler_zyx, q_from_matrix, q_log, q_mul
-from vil_bridge.core.lens_distortion import distort
+from vil_bridge.core.lens import distort
 from vil_bridge.core.types import FloatArray, ImageArray, Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL

@@ -13,7 +13,7 @@ from vil_bridge.config.base import StrictModel, TransformConfig, check_size, cus
 from vil_bridge.config.optics import EffectsConfig, LensConfig
 from vil_bridge.config.references import AUTO, WORLD
 from vil_bridge.core.camera_model import CameraModel
-from vil_bridge.core.render_margin import rendered_model
+from vil_bridge.core.lens import rendered_model
 from vil_bridge.core.types import Modality
 
 __all__ = ["CameraConfig"]

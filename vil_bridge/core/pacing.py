@@ -140,7 +140,7 @@ async def call_periodically(name: str, rate_hz: float, step: Callable[[], None])
             while not stop.wait(max(0.0, due_s - time.monotonic())):
                 step()
                 due_s = max(due_s + 1.0 / rate_hz, time.monotonic())
-        except BaseException as exc:  # a library's panic is no Exception
+        except BaseException as exc:  # a library's panic is not an Exception
             error = exc
         loop.call_soon_threadsafe(settle, error)
 

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.geometry import Transform, q_from_matrix
-from vil_bridge.core.render_margin import rendered_model
+from vil_bridge.core.lens import rendered_model
 from vil_bridge.core.types import CameraModel, Modality, TrackingState
 from vil_bridge.pipeline.warp.compensator import Method, PlaneDepth
 from vil_bridge.pipeline.warp.plane_fit import FittedPlane

@@ -17,7 +17,7 @@ from vil_bridge.client import Motion
 from vil_bridge.client_warp import ImuRing, LateWarper, composite
 from vil_bridge.core.camera_model import Distortion, LensModel
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-from vil_bridge.core.lens_distortion import distort
+from vil_bridge.core.lens import distort
 from vil_bridge.core.types import DEPTH_UNITS_PER_M, FloatArray, ImageArray
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 

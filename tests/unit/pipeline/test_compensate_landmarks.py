@@ -11,7 +11,7 @@ import pytest
 
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.geometry import Transform, q_exp, q_mul
-from vil_bridge.core.render_margin import rendered_model
+from vil_bridge.core.lens import rendered_model
 from vil_bridge.core.types import FloatArray
 from vil_bridge.pipeline.warp.compensator import Compensator
 from vil_bridge.pipeline.warp.rolling_shutter import KNOTS, ShutterPoses

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.camera_model import CameraModel
-from vil_bridge.core.lens_distortion import distort, undistort
+from vil_bridge.core.lens import distort, undistort
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.optics.camera import NEAR_M
 
