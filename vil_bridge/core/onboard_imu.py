@@ -15,27 +15,27 @@ class OnboardImuRouter:
     """Receivers of inertial samples, by reader; loop thread only."""
 
     def __init__(self) -> None:
-        self._takers: dict[str, Callable[[ImuWindow], None]] = {}
+        self._receivers: dict[str, Callable[[ImuWindow], None]] = {}
 
     @contextmanager
-    def taking(self, reader: str, take: Callable[[ImuWindow], None]) -> Iterator[None]:
-        """Give a reader's samples (bridge time, not necessarily in order) to ``take`` for a while.
+    def receiving(self, reader: str, receive: Callable[[ImuWindow], None]) -> Iterator[None]:
+        """Give a reader's samples (bridge time, not necessarily in order) to ``receive`` for a while.
 
         Raises:
             SourceUnavailable: another source takes them.
         """
-        if reader in self._takers:
+        if reader in self._receivers:
             raise SourceUnavailable(f"another source takes the inertial samples of {reader!r}")
-        self._takers[reader] = take
+        self._receivers[reader] = receive
         try:
             yield
         finally:
-            del self._takers[reader]
+            del self._receivers[reader]
 
     def deliver(self, reader: str, samples: ImuWindow) -> bool:
         """Hand samples over; return False when no source takes those of this reader."""
-        take = self._takers.get(reader)
-        if take is None:
+        receive = self._receivers.get(reader)
+        if receive is None:
             return False
-        take(samples)
+        receive(samples)
         return True

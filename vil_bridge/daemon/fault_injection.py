@@ -87,11 +87,11 @@ class EventFaultStage:
         self._emit = emit
         self._status = status
         self._counters: Counter[str] = Counter()
-        self._told: Counter[str] = Counter()
+        self._reported: Counter[str] = Counter()
         self._delivery = Delivery(self._faults, self._counters)
         self._subjects = SubjectFaults(self._faults, self._counters)
         self._random = random.Random(self._faults.seed)  # noqa: S311 - noise, not secrets
-        self._line: DelayLine[SourceEvent] = DelayLine(self._late)
+        self._delays: DelayLine[SourceEvent] = DelayLine(self._deliver_late)
         self._started_ns = now_ns()
         self._failure: Exception | None = None
 
@@ -104,22 +104,22 @@ class EventFaultStage:
         if self._failure is not None:
             raise self._failure
         if isinstance(event, SourceReset):  # the source itself starts over: what is on its way is of its past
-            self._counters["undelivered"] += self._line.clear()
+            self._counters["undelivered"] += self._delays.clear()
             self._emit(event)
         else:
-            self._trouble(event, now_ns() - self._started_ns)
-        self._tell()
+            self._harm(event, now_ns() - self._started_ns)
+        self._report()
 
     def close(self) -> None:
         """Drop what is on its way; may be called twice."""
-        self._counters["undelivered"] += self._line.clear()
-        self._line.close()
-        self._tell()
+        self._counters["undelivered"] += self._delays.clear()
+        self._delays.close()
+        self._report()
 
-    def _trouble(self, event: SourceFrame | ClockExchange | ImuSample, elapsed_ns: int) -> None:
+    def _harm(self, event: SourceFrame | ClockExchange | ImuSample, elapsed_ns: int) -> None:
         delays_ns = self._delivery.delays_ns(elapsed_ns)
         if isinstance(event, SourceFrame):
-            event = self._tracked_badly(event, elapsed_ns)
+            event = self._degrade_tracking(event, elapsed_ns)
         if event.t_foreign_ns is not None:
             event = replace(event, t_foreign_ns=event.t_foreign_ns + self._faults.clock_error_ns(elapsed_ns))
         # Before the event: a receiver that takes the nonsense would drop the truth of the same instant.
@@ -132,10 +132,10 @@ class EventFaultStage:
         if delay_ns == 0:
             self._counters["delivered"] += 1
             self._emit(event)
-        elif not self._line.enqueue(now_ns() + delay_ns, event):
+        elif not self._delays.enqueue(now_ns() + delay_ns, event):
             self._counters["overflow"] += 1
 
-    def _late(self, event: SourceEvent) -> None:
+    def _deliver_late(self, event: SourceEvent) -> None:
         """Deliver a delayed event now; a bug of its receiver is raised by the next :meth:`emit`."""
         if isinstance(event, ClockExchange):
             event = replace(event, t_received_ns=now_ns())
@@ -147,7 +147,7 @@ class EventFaultStage:
         except Exception as exc:
             self._failure = exc
 
-    def _tracked_badly(self, frame: SourceFrame, elapsed_ns: int) -> SourceFrame:
+    def _degrade_tracking(self, frame: SourceFrame, elapsed_ns: int) -> SourceFrame:
         p_m, q_xyzw, tracked = self._subjects.bodies(elapsed_ns, frame.subjects, frame.p_m, frame.q_xyzw, frame.tracked)
         skeletons = tuple(self._subjects.skeleton(elapsed_ns, s) for s in frame.skeletons)
         markers = self._subjects.markers(elapsed_ns, frame.markers)
@@ -165,9 +165,9 @@ class EventFaultStage:
         broken[..., self._random.randrange(values.shape[-1])] = self._random.choice(_NONSENSE)
         return broken
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         self._status.facts["injected"] = self._text
         for name, count in self._counters.items():
-            if fresh := count - self._told[name]:
+            if fresh := count - self._reported[name]:
                 self._status.counters[_PREFIX + name] += fresh
-                self._told[name] = count
+                self._reported[name] = count

@@ -46,7 +46,7 @@ class MarkerBodies:
         self._path = path
         self._status = status
         self._subjects = {name: _Subject(name, segments) for name, segments in read_template(path).items()}
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
 
     def transformed(self, event: SourceEvent) -> SourceEvent:
         """Return an event of the source with the template's subjects in it; a reset makes them start over."""
@@ -54,14 +54,14 @@ class MarkerBodies:
             return self.frame(event)
         if isinstance(event, SourceReset):
             for subject in self._subjects.values():
-                subject.forget()
+                subject.reset()
         return event
 
     def frame(self, frame: SourceFrame) -> SourceFrame:
         """Return the frame with the template's subjects, which replace the source's own of the same names."""
         markers = frame.markers
         if markers is None:
-            self._tell("", "the frames carry no markers: set `markers` of the source, and stream them", warn=True)
+            self._report("", "the frames carry no markers: set `markers` of the source, and stream them", warn=True)
             return frame
         near = (np.abs(markers.p_m) < _FARTHEST_M).all(axis=1)  # False for what is not a number
         markers = replace(markers, tracked=markers.tracked & near)
@@ -70,7 +70,7 @@ class MarkerBodies:
 
     def _follow(self, subject: _Subject, markers: Markers, t_ns: int) -> SkeletonFrame | None:
         found = subject.follow(markers, t_ns)
-        self._tell(subject.name, subject.trouble or subject.progress, warn=bool(subject.trouble))
+        self._report(subject.name, subject.trouble or subject.progress, warn=bool(subject.trouble))
         if found is not None:
             counters, (seen, assigned) = self._status.counters, subject.seen_and_assigned
             counters["markers_followed"] += seen - assigned
@@ -78,14 +78,14 @@ class MarkerBodies:
             counters["markers_occluded"] += subject.marker_count - seen
         return found
 
-    def _tell(self, subject: str, text: str, *, warn: bool) -> None:
+    def _report(self, subject: str, text: str, *, warn: bool) -> None:
         """Say what became of a subject, of the template itself when empty, where that is new."""
-        if self._told.get(subject) == text:
+        if self._reported.get(subject) == text:
             return
-        self._told[subject] = text
+        self._reported[subject] = text
         if subject:
-            self._told.pop("", None)
-        self._status.facts["template"] = [f"{name}: {said}" if name else said for name, said in self._told.items()]
+            self._reported.pop("", None)
+        self._status.facts["template"] = [f"{name}: {said}" if name else said for name, said in self._reported.items()]
         level = logging.WARNING if warn else logging.INFO
         logger.log(level, "%s: template %s: %s %s", self._status.name, self._path, subject, text)
 
@@ -126,7 +126,7 @@ class _Subject:
         self._labels: tuple[str, ...] = ()
         self._rows: list[FloatArray] = []
         self._next_row_ns = 0
-        self._patient_until_ns: int | None = None
+        self._deadline_ns: int | None = None
         self._template: MarkerTemplate | None = None
         self._tracker: MarkerTracker | None = None
 
@@ -142,7 +142,7 @@ class _Subject:
         """Return the number of markers of its segments."""
         return sum(len(segment.markers) for segment in self._segments)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Drop the newest pose: the next one may be anywhere."""
         self._tracker = None if self._template is None else MarkerTracker(self._template)
 
@@ -187,7 +187,7 @@ class _Subject:
         column = {label: i for i, label in enumerate(markers.labels) if markers.tracked[i]}
         names = [self._streamed[label] for label in self._wanted]
         if not column.keys() >= set(names):
-            self._lose_patience(len(column.keys() & set(names)), t_ns)
+            self._check_patience(len(column.keys() & set(names)), t_ns)
             return
         self._next_row_ns = t_ns + _FIT_PERIOD_NS
         self._rows.append(markers.p_m[[column[name] for name in names]])
@@ -201,7 +201,7 @@ class _Subject:
             self.trouble = str(exc)
         else:
             self.trouble = ""
-        self.forget()
+        self.reset()
 
     def _fitted(self, names: list[str]) -> MarkerTemplate:
         p_m = np.array(self._rows)
@@ -209,10 +209,10 @@ class _Subject:
             return MarkerTemplate.fit(self.name, self._segments, names, p_m, np.ones(p_m.shape[:2], dtype=np.bool_))
         return self._template.refined(p_m[:, [names.index(label) for label in self._template.labels]])
 
-    def _lose_patience(self, seen: int, t_ns: int) -> None:
+    def _check_patience(self, seen: int, t_ns: int) -> None:
         if self._template is not None or self.trouble:
             return
-        if self._patient_until_ns is None:
-            self._patient_until_ns = t_ns + _PATIENCE_NS
-        elif t_ns > self._patient_until_ns:
+        if self._deadline_ns is None:
+            self._deadline_ns = t_ns + _PATIENCE_NS
+        elif t_ns > self._deadline_ns:
             self.trouble = f"no frame has shown all {len(self._wanted)} markers at once ({seen} now): leave some out"

@@ -38,7 +38,7 @@ class OnboardImuSource:
             SourceUnavailable: another source receives those of this reader.
         """
         receiver = _SampleReceiver(self.name, emit, status)
-        with context.onboard_imu.taking(self._reader, receiver.handle):
+        with context.onboard_imu.receiving(self._reader, receiver.handle):
             while True:
                 if now_ns() - receiver.t_received_ns > _SILENT_NS:
                     status.waiting(

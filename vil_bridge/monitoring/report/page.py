@@ -67,11 +67,11 @@ def report_page(ledgers: Sequence[CameraLedger], errors: Mapping[str, Prediction
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Frames of {bridge}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE}</style></head>\n<body><h1>Frames of {bridge}</h1>{_told(ledgers)}{cameras}</body></html>\n"
+        f"<style>{_STYLE}</style></head>\n<body><h1>Frames of {bridge}</h1>{_scope(ledgers)}{cameras}</body></html>\n"
     )
 
 
-def _told(ledgers: Sequence[CameraLedger]) -> str:
+def _scope(ledgers: Sequence[CameraLedger]) -> str:
     if not ledgers:
         return "<p>The ledger holds no camera.</p>"
     head = ledgers[0].head
