@@ -197,7 +197,7 @@ def test_a_client_that_fell_silent_comes_back_by_itself() -> None:
         dropped = threading.Event()
 
         def forget() -> None:
-            for reader in rig.hub._seats:
+            for reader in rig.hub._slots:
                 rig.hub._forget(reader)
             dropped.set()
 

@@ -89,7 +89,7 @@ def test_a_reader_whose_connection_ends_goes_on_with_its_registration() -> None:
     with StreamRig() as rig, rig.playing(SMALL), Receiver(rig.endpoint, encoding="raw") as receiver:
         first(receiver)
         port = int(rig.endpoint.rpartition(":")[2])
-        (reader,) = rig.hub._seats
+        (reader,) = rig.hub._slots
         assert not end_connection(reader.peer, f"tcp://127.0.0.1:{port + 1}"), "another port's is left alone"
         assert not end_connection(reader.peer._replace(address="192.0.2.1"), rig.endpoint), "another peer's too"
         assert not end_connection(Peer(b"x", "127.0.0.1"), rig.endpoint)
@@ -111,7 +111,7 @@ def test_a_reader_that_floods_is_named_by_its_connection_and_does_not_lose_its_s
 def test_what_a_radio_held_back_until_the_seat_was_lost_is_no_flood_of_a_stranger() -> None:
     with StreamRig() as rig, RawClient(rig.endpoint) as client:
         token = client.register(name="jetson")
-        (reader,) = rig.hub._seats
+        (reader,) = rig.hub._slots
         lost = threading.Event()
         rig.loop.call_soon_threadsafe(rig.hub._forget, reader)
         rig.loop.call_soon_threadsafe(lost.set)

@@ -90,6 +90,10 @@ def words(path: Path) -> Iterator[str]:
                         yield f"{_name(path)}:{getattr(node, 'lineno', 1)}: the name {name}: {cure}"
 
 
+_FIXED = frozenset({"tell"})
+"""Names of methods that a library fixes: a file's position, which the MCAP library asks for."""
+
+
 def duplicate_classes() -> list[str]:
     """Return the public classes that two modules of the product define."""
     found: defaultdict[str, list[str]] = defaultdict(list)
@@ -124,7 +128,7 @@ def _found(path: Path, text: str, first: int) -> Iterator[str]:
     for number, line in enumerate(text.splitlines(), first):
         for pattern, cure in _BANNED.items():
             for match in pattern.finditer(line):
-                if _is_literal(path, match[0]):
+                if _is_literal(path, match[0]) or (match[0] in _FIXED and f"def {match[0]}(" in line):
                     continue
                 yield f"{_name(path)}:{number}: {match[0]!r}: {cure}"
 

@@ -202,12 +202,12 @@ class FrameSink(Protocol):
         ...
 
     def flush(self) -> None:
-        """Send what became possible since the last call (a reader gave credit)."""
-        ...
+        """Send what became possible since the last call (a reader gave credit); by default nothing waits."""
+        return
 
     def close(self) -> None:
-        """Release what it holds; nothing is offered after this."""
-        ...
+        """Release what it holds, by default nothing; nothing is offered after this."""
+        return
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,8 @@ from vil_bridge.daemon.replay_service import ReplayService
 from vil_bridge.daemon.report_worker import ReportWorker
 from vil_bridge.daemon.snapshots import ledger_of
 from vil_bridge.recording.ledger import settled_rows
-from vil_bridge.recording.picture_sink import RecordSink
 from vil_bridge.recording.reader import Recording
-from vil_bridge.recording.recorder import Recorder
+from vil_bridge.recording.recorder import Recorder, RecordSink
 from vil_bridge.recording.write_queue import LogLine
 from vil_bridge.web.live.previews import SHOWN
 from vil_bridge.web.schemas.recordings import RecordingView, ReplayView, StoredView

@@ -12,6 +12,7 @@ from typing import Final
 from vil_bridge.core.bulkhead import describe
 from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.core.frame_header import FrameHeader
+from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.threads import ContextThread
 from vil_bridge.core.types import ImageArray
@@ -23,7 +24,7 @@ logger = logging.getLogger(__name__)
 _JOIN_S: Final = 1.0
 
 
-class SinkThread:
+class SinkThread(FrameSink):
     """A :class:`~vil_bridge.core.ports.FrameSink` whose work never delays the camera's relay.
 
     Args:
@@ -73,9 +74,6 @@ class SinkThread:
             self._status.counters["superseded"] += kind in self._waiting
             self._waiting[kind] = header, pixels
             self._changed.notify()
-
-    def flush(self) -> None:
-        """Do nothing: no picture waits for the relay."""
 
     def close(self) -> None:
         """End the thread; what waits is not sent."""

@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -15,15 +15,17 @@ from typing import Final
 import msgspec
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.frame_header import FrameHeader
+from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.threads import ContextThread
-from vil_bridge.core.types import SourceEvent
+from vil_bridge.core.types import ImageArray, SourceEvent
 from vil_bridge.recording.mcap_writer import McapFile
 from vil_bridge.recording.message_writer import MessageWriter
 from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.recording.topics import CONFIG_META, EVENTS, FORMAT, LEDGER, LOST, RECORDING_META
-from vil_bridge.recording.write_queue import WriteQueue
+from vil_bridge.recording.write_queue import WaitingPicture, WriteQueue
 
-__all__ = ["Recorder", "RecorderReport"]
+__all__ = ["RecordSink", "Recorder", "RecorderReport"]
 
 logger = logging.getLogger(__name__)
 
@@ -216,6 +218,29 @@ class Recorder:
         self._reason = f"{words}; {rest}: {self._file.path}"
         self._state = "failed"
         logger.error("recording failed: %s", self._reason)
+
+
+class RecordSink(FrameSink):
+    """Sink for one camera's pictures; the recorder's thread encodes.
+
+    Args:
+        recorder: that writes them.
+        camera: whose pictures these are.
+        kinds: modality and variant of those to record.
+    """
+
+    def __init__(self, recorder: Recorder, camera: str, kinds: Collection[tuple[str, str]]) -> None:
+        self._recorder = recorder
+        self._camera = camera
+        self._kinds = frozenset(kinds)
+
+    def wanted(self, modality: str, variant: str) -> bool:
+        """Return True when this kind is recorded now."""
+        return (modality, variant) in self._kinds and self._recorder.open
+
+    def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
+        """Add a picture to the recorder's queue."""
+        self._recorder.queue.enqueue_picture(WaitingPicture(self._camera, header, pixels, now_ns()))
 
 
 def _calm_down() -> None:

@@ -1,4 +1,4 @@
-"""Readers of all cameras: registration, credit, clock exchanges, status and commands."""
+"""Readers of all cameras: request, credit, clock exchanges, status and commands."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class StreamHub:
         self._udp_rate_bps = udp_rate_mbps * 1e6
         self._cameras: dict[str, Camera] = {}
         self.peer_faults = self._control.peer_faults
-        self._seats = Seats(self._forget)
+        self._slots = Seats(self._forget)
         self._limits = MessageLimits()
         self._refused = 0  # messages since the last pause
         self._status_bytes, self._t_status_ns = b"", -_STATUS_NS
@@ -139,7 +139,7 @@ class StreamHub:
             self._sweeping.cancel()
             self._sweeping = None
         self._control.close()
-        for reader in self._seats:
+        for reader in self._slots:
             self._forget(reader)
         if self._udp is not None:
             self._udp.close()
@@ -170,7 +170,7 @@ class StreamHub:
         if not self._limits.admits(kind, peer.identity):  # before decoding, which costs more
             self._refuse(peer, "flood")
             return
-        cost, senders = cost_of(payload), len(self._commands.pilots if kind is Sender.PILOT else self._seats)
+        cost, senders = cost_of(payload), len(self._commands.pilots if kind is Sender.PILOT else self._slots)
         try:
             request = msg.decode_request(payload)
         except ProtocolError as exc:
@@ -180,7 +180,7 @@ class StreamHub:
             self._refuse(peer, "malformed")
             self._reply(peer, "error", reason=f"{exc.__cause__ or exc}. See the messages in docs/reference/stream.md")
             return
-        reader = None if isinstance(request, msg.Register) else self._seats.heard(request.token, peer)
+        reader = None if isinstance(request, msg.Register) else self._slots.heard(request.token, peer)
         cost += _CREDIT_DISCOUNT if reader and isinstance(request, msg.Credit) else _EXTRA_COST.get(type(request), 0.0)
         self._limits.charge(kind, peer.identity, cost, senders)
         if reader and isinstance(request, msg.Ping) and not self._limits.admits_ping(request.token):
@@ -204,7 +204,7 @@ class StreamHub:
                 self._on_command(peer, request)
 
     def _kind_of(self, identity: bytes) -> Sender:
-        if self._seats.knows(identity):
+        if self._slots.knows(identity):
             return Sender.READER
         return Sender.PILOT if identity in self._commands.pilots else Sender.STRANGER
 
@@ -213,7 +213,7 @@ class StreamHub:
         self.counters[reason] += 1
         self.peer_faults.add(reason, peer.address, peer.key or name)
         if reason == "flood" and self._goes_on(peer.identity):
-            is_reader = self._seats.knows(
+            is_reader = self._slots.knows(
                 peer.identity
             )  # it keeps its seat: a vehicle flies on though its program errs
             self.counters["cut_off"] += end_connection(peer, self.endpoint, quietly=not is_reader)
@@ -233,7 +233,7 @@ class StreamHub:
 
     def _on_status(self, peer: Peer, reader: StreamReader | None, question: msg.StatusRequest) -> None:
         """Answer a registered reader, or the holder of a key, with the status of the last moment."""
-        if reader is None and not peer.key and peer.identity not in self._seats:
+        if reader is None and not peer.key and peer.identity not in self._slots:
             self._refuse(peer, "stranger")
             self._reply(peer, "error", reason="the status is for registered readers; register first")
             return
@@ -261,7 +261,7 @@ class StreamHub:
         t_sent_ns, waiting = reader.subscriber.acknowledge(credit.frame_id)
         if t_sent_ns is None:
             self.counters["stray"] += 1
-            self._limits.charge(Sender.READER, reader.peer.identity, -_CREDIT_DISCOUNT, len(self._seats))
+            self._limits.charge(Sender.READER, reader.peer.identity, -_CREDIT_DISCOUNT, len(self._slots))
             return
         if waiting:
             reader.camera.wake()
@@ -278,7 +278,7 @@ class StreamHub:
 
     def _on_report(self, token: str, report: Report, t_arrival_ns: int) -> None:
         """Handle a UDP reader's report; where it names a frame, that is its credit."""
-        reader = self._seats.get(token)
+        reader = self._slots.get(token)
         reader.subscriber.t_heard_ns = machine_ns()
         if report.frame_id:
             credit = msg.Credit(token, report.frame_id, report.t_received_ns, report.uncertainty_ns)
@@ -290,7 +290,7 @@ class StreamHub:
             self.counters["stray"] += 1
             return
         name = reader.subscriber.name
-        if not self._seats.may_speak(reader):
+        if not self._slots.may_speak(reader):
             if not self.counters["rival"]:
                 logger.warning("two readers named %r send inertial samples: those of the second are dropped", name)
             self._refuse(reader.peer, "rival", name)
@@ -301,7 +301,7 @@ class StreamHub:
             self._refuse(reader.peer, "malformed", name)
             return
         if len(samples.t_ns):
-            self._seats.spoke(reader)
+            self._slots.spoke(reader)
             self._on_imu(name, samples)
 
     def _on_command(self, peer: Peer, command: msg.Command) -> None:
@@ -314,63 +314,55 @@ class StreamHub:
 
     # --- readers -------------------------------------------------------------------------------
 
-    def _on_register(self, peer: Peer, registration: msg.Register) -> None:
+    def _on_register(self, peer: Peer, request: msg.Register) -> None:
         if peer.key:
-            registration = msgspec.structs.replace(
-                registration, name=peer.key
-            )  # the key's file decides, not the reader
-        problem = self._problem(peer, registration)
+            request = msgspec.structs.replace(request, name=peer.key)  # the key's file decides, not the reader
+        problem = self._problem(peer, request)
         if problem is not None:
-            self._refuse(peer, "refused", registration.name)
+            self._refuse(peer, "refused", request.name)
             self._reply(peer, "error", reason=problem, known=sorted(self._cameras))
             return
-        self._replace(peer, registration)
-        camera = self._cameras[registration.camera]
+        self._replace(peer, request)
+        camera = self._cameras[request.camera]
         token = secrets.token_hex(16)
-        subscriber: Subscriber[EncodedPicture] = Subscriber(token, registration, peer.address)
-        if registration.transport == "udp" and self._udp is not None:
+        subscriber: Subscriber[EncodedPicture] = Subscriber(token, request, peer.address)
+        if request.transport == "udp" and self._udp is not None:
             subscriber.thread = self._udp.add_thread(subscriber, camera.sink)
-        self._seats.add(StreamReader(peer, subscriber, camera))
+        self._slots.add(StreamReader(peer, subscriber, camera))
         camera.sink.attach(subscriber)
         logger.info(
             "stream %s: %r reads %s %s by %s",
-            registration.camera,
-            registration.name,
-            registration.variant,
-            registration.modality,
-            registration.transport,
+            *(request.camera, request.name, request.variant, request.modality, request.transport),
         )
         self._reply(
             peer,
             "registered",
             v=msg.PROTOCOL_VERSION,
             token=token,
-            name=registration.name,
-            transport=registration.transport,
+            name=request.name,
+            transport=request.transport,
             instance=self._instance,
             data_port=camera.sink.port,
             udp_port=None if self._udp is None else self._udp.port,
-            camera={"name": registration.camera, **camera.info},
+            camera={"name": request.camera, **camera.info},
         )
 
-    def _problem(self, peer: Peer, registration: msg.Register) -> str | None:
-        if registration.v != msg.PROTOCOL_VERSION:
-            return f"this bridge speaks protocol {msg.PROTOCOL_VERSION}, the client {registration.v}"
-        camera = self._cameras.get(registration.camera)
+    def _problem(self, peer: Peer, request: msg.Register) -> str | None:
+        if request.v != msg.PROTOCOL_VERSION:
+            return f"this bridge speaks protocol {msg.PROTOCOL_VERSION}, the client {request.v}"
+        camera = self._cameras.get(request.camera)
         if camera is None:
-            return f"no camera named {registration.camera!r}"
-        variants = camera.sink.offers.get(registration.modality)
+            return f"no camera named {request.camera!r}"
+        variants = camera.sink.offers.get(request.modality)
         if variants is None:
-            return (
-                f"camera {registration.camera!r} has no {registration.modality!r}, only {', '.join(camera.sink.offers)}"
-            )
-        if registration.variant not in variants:
-            kind = f"{registration.variant!r} {registration.modality}"
-            return f"camera {registration.camera!r} has no {kind}, only {', '.join(variants)}"
-        if registration.encoding != "raw" and registration.modality not in _JPEG_MODALITIES:
-            return f"{registration.modality} is sent as encoding 'raw' only: JPEG would change its values"
-        problem = self._udp_problem() if registration.transport == "udp" else None
-        return problem or self._seats.problem(peer, registration)
+            return f"camera {request.camera!r} has no {request.modality!r}, only {', '.join(camera.sink.offers)}"
+        if request.variant not in variants:
+            kind = f"{request.variant!r} {request.modality}"
+            return f"camera {request.camera!r} has no {kind}, only {', '.join(variants)}"
+        if request.encoding != "raw" and request.modality not in _JPEG_MODALITIES:
+            return f"{request.modality} is sent as encoding 'raw' only: JPEG would change its values"
+        problem = self._udp_problem() if request.transport == "udp" else None
+        return problem or self._slots.problem(peer, request)
 
     def _udp_problem(self) -> str | None:
         """Open the UDP port for the first reader that wants it; why that failed."""
@@ -381,16 +373,16 @@ class StreamHub:
                 return str(exc)
         return None
 
-    def _replace(self, peer: Peer, registration: msg.Register) -> None:
+    def _replace(self, peer: Peer, request: msg.Register) -> None:
         """Give a client that asks twice, since the first answer was slow, one stream."""
-        key = (registration.camera, registration.modality, registration.variant)
-        for reader in self._seats:
+        key = (request.camera, request.modality, request.variant)
+        for reader in self._slots:
             s = reader.subscriber
             if reader.peer.identity == peer.identity and (s.camera, s.modality, s.variant) == key:
                 self._forget(reader)
 
     def _forget(self, reader: StreamReader) -> None:
-        self._seats.remove(reader)
+        self._slots.remove(reader)
         reader.camera.sink.detach(reader.subscriber)
         if reader.subscriber.thread is not None:
             reader.subscriber.thread.close()
@@ -398,9 +390,9 @@ class StreamHub:
             self._udp.remove_thread(reader.subscriber.token)
 
     def _sweep(self) -> None:
-        self._control.watch_peers({reader.peer.descriptor for reader in self._seats})
+        self._control.watch_peers({reader.peer.descriptor for reader in self._slots})
         t_limit_ns = machine_ns() - _SILENCE_NS
-        for reader in self._seats:
+        for reader in self._slots:
             if reader.subscriber.t_heard_ns < t_limit_ns:
                 self.counters["silent"] += 1
                 logger.info("stream %s: %r fell silent", reader.subscriber.camera, reader.subscriber.name)
