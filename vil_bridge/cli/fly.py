@@ -33,7 +33,7 @@ def fly(
     import contextlib
 
     from vil_bridge.core.errors import VilBridgeError
-    from vil_bridge.tools.piloting import Gamepad, VehicleClient
+    from vil_bridge.tools.piloting import Gamepad, HttpVehicleClient
     from vil_bridge.tools.piloting import fly as fly_by_hand
 
     numbers = axes.split(",")
@@ -41,7 +41,7 @@ def fly(
         raise typer.BadParameter("--axes takes four numbers, such as 4,3,1,0")
     forward, left, up, turning = (int(number) for number in numbers)
     bridge = reach(where, sets, token_file, role="control")
-    link = VehicleClient(bridge.url, subject, bridge.headers, bridge.tls)
+    link = HttpVehicleClient(bridge.url, subject, bridge.headers, bridge.tls)
     with contextlib.ExitStack() as stack:
         stack.callback(link.close)
         try:

@@ -23,7 +23,7 @@ from urllib.parse import quote, urlsplit
 
 from vil_bridge.core.errors import VilBridgeError
 
-__all__ = ["HELP", "Gamepad", "Keys", "Sticks", "VehicleClient", "fly", "values_for"]
+__all__ = ["HELP", "Gamepad", "HttpVehicleClient", "Keys", "Sticks", "fly", "values_for"]
 
 HELP: Final = (
     "w/s forward, back   a/d left, right   up/down climb, sink   left/right turn   space stop   "
@@ -169,7 +169,7 @@ class Gamepad:
         os.close(self._fd)
 
 
-class VehicleClient:
+class HttpVehicleClient:
     """The REST interface of a bridge, for one vehicle.
 
     Args:
@@ -254,7 +254,12 @@ def values_for(state: Mapping[str, Any], sticks: Sticks, speed_mps: float, turn_
 
 
 def fly(
-    link: VehicleClient, gamepad: Gamepad | None, *, speed_mps: float, turn_radps: float, screen: TextIO = sys.stdout
+    link: HttpVehicleClient,
+    gamepad: Gamepad | None,
+    *,
+    speed_mps: float,
+    turn_radps: float,
+    screen: TextIO = sys.stdout,
 ) -> str:
     """Fly until the pilot quits; returns why it ended.
 
@@ -290,7 +295,7 @@ def fly(
     return "the bridge does not answer"
 
 
-def _act(action: str, state: Mapping[str, Any], link: VehicleClient, screen: TextIO) -> None:
+def _act(action: str, state: Mapping[str, Any], link: HttpVehicleClient, screen: TextIO) -> None:
     if action == "help":
         print(f"\r\n{HELP}", file=screen)
     else:

@@ -13,7 +13,7 @@ from vil_bridge.outputs.stream import reader_registry as seats_module
 from vil_bridge.outputs.stream.control_limits import MessageLimits, Sender, cost_of
 from vil_bridge.outputs.stream.encoded_picture import EncodedPicture
 from vil_bridge.outputs.stream.messages import Register, decode_request
-from vil_bridge.outputs.stream.reader_registry import MAX_SUBSCRIBERS, SEATS_OF_ONE, Camera, Seats, StreamReader
+from vil_bridge.outputs.stream.reader_registry import MAX_SUBSCRIBERS, SEATS_OF_ONE, Camera, RegisteredReader, Seats
 from vil_bridge.outputs.stream.subscriber import Subscriber
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 from vil_bridge.protocols.zmq.peer_socket import Peer
@@ -117,7 +117,7 @@ class Hall:
         self.gone: list[str] = []
         self.seats = Seats(self._leave)
 
-    def _leave(self, reader: StreamReader) -> None:
+    def _leave(self, reader: RegisteredReader) -> None:
         self.gone.append(reader.subscriber.token)
         self.seats.remove(reader)
 
@@ -127,7 +127,7 @@ class Hall:
         if problem is None:
             subscriber: Subscriber[EncodedPicture] = Subscriber(token, wish, peer.address)
             subscriber.t_heard_ns = self.now_ns
-            self.seats.add(StreamReader(peer, subscriber, CAMERA))
+            self.seats.add(RegisteredReader(peer, subscriber, CAMERA))
         return problem
 
 

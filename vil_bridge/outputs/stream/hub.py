@@ -23,7 +23,7 @@ from vil_bridge.outputs.stream.control_limits import MessageLimits, Sender, cost
 from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator
 from vil_bridge.outputs.stream.encoded_picture import EncodedPicture
 from vil_bridge.outputs.stream.fec import Report
-from vil_bridge.outputs.stream.reader_registry import Camera, Seats, StreamReader
+from vil_bridge.outputs.stream.reader_registry import Camera, RegisteredReader, Seats
 from vil_bridge.outputs.stream.subscriber import Subscriber
 from vil_bridge.outputs.stream.udp_sink import UdpServer
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
@@ -231,7 +231,7 @@ class StreamHub:
     def _reply(self, peer: Peer, kind: str, **fields: Any) -> None:
         self._control.send(peer.identity, msg.encode_reply(kind, **fields))
 
-    def _on_status(self, peer: Peer, reader: StreamReader | None, question: msg.StatusRequest) -> None:
+    def _on_status(self, peer: Peer, reader: RegisteredReader | None, question: msg.StatusRequest) -> None:
         """Answer a registered reader, or the holder of a key, with the status of the last moment."""
         if reader is None and not peer.key and peer.identity not in self._slots:
             self._refuse(peer, "stranger")
@@ -241,7 +241,7 @@ class StreamHub:
             self._status_bytes, self._t_status_ns = msg.encode(self._status()), machine_ns()
         self._reply(peer, "status", id=question.id, status=msg.encoded(self._status_bytes))
 
-    def _pong(self, reader: StreamReader | None, ping: msg.Ping, t_arrival_ns: int) -> dict[str, Any]:
+    def _pong(self, reader: RegisteredReader | None, ping: msg.Ping, t_arrival_ns: int) -> dict[str, Any]:
         problem, frozen = ("", False) if reader is None else self._camera_problem(reader.subscriber.camera)
         return {
             "t1": ping.t1,
@@ -254,7 +254,7 @@ class StreamHub:
             "t3": now_ns(),
         }
 
-    def _on_credit(self, reader: StreamReader | None, credit: msg.Credit, t_arrival_ns: int) -> None:
+    def _on_credit(self, reader: RegisteredReader | None, credit: msg.Credit, t_arrival_ns: int) -> None:
         if reader is None:
             self.counters["stray"] += 1
             return
@@ -284,7 +284,7 @@ class StreamHub:
             credit = msg.Credit(token, report.frame_id, report.t_received_ns, report.uncertainty_ns)
             self._on_credit(reader, credit, t_arrival_ns)
 
-    def _on_inertial(self, reader: StreamReader | None, imu: msg.ImuReport) -> None:
+    def _on_inertial(self, reader: RegisteredReader | None, imu: msg.ImuReport) -> None:
         """Take the samples of one reader of a name at a time: those of two vehicles do not mix."""
         if reader is None:
             self.counters["stray"] += 1
@@ -328,7 +328,7 @@ class StreamHub:
         subscriber: Subscriber[EncodedPicture] = Subscriber(token, request, peer.address)
         if request.transport == "udp" and self._udp is not None:
             subscriber.thread = self._udp.add_thread(subscriber, camera.sink)
-        self._slots.add(StreamReader(peer, subscriber, camera))
+        self._slots.add(RegisteredReader(peer, subscriber, camera))
         camera.sink.attach(subscriber)
         logger.info(
             "stream %s: %r reads %s %s by %s",
@@ -381,7 +381,7 @@ class StreamHub:
             if reader.peer.identity == peer.identity and (s.camera, s.modality, s.variant) == key:
                 self._forget(reader)
 
-    def _forget(self, reader: StreamReader) -> None:
+    def _forget(self, reader: RegisteredReader) -> None:
         self._slots.remove(reader)
         reader.camera.sink.detach(reader.subscriber)
         if reader.subscriber.thread is not None:

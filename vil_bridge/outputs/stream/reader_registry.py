@@ -16,7 +16,7 @@ from vil_bridge.outputs.stream.subscriber import Subscriber
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 from vil_bridge.protocols.zmq.peer_socket import Peer
 
-__all__ = ["MAX_SUBSCRIBERS", "SEATS_OF_ONE", "Camera", "Seats", "StreamReader"]
+__all__ = ["MAX_SUBSCRIBERS", "SEATS_OF_ONE", "Camera", "RegisteredReader", "Seats"]
 
 MAX_SUBSCRIBERS: Final = 256
 SEATS_OF_ONE: Final = 64
@@ -36,7 +36,7 @@ class Camera:
 
 
 @dataclass(slots=True)
-class StreamReader:
+class RegisteredReader:
     """A registered reader of one camera.
 
     Attributes:
@@ -64,14 +64,14 @@ class Seats:
         on_leave: called with a reader that lost its slot to its own successor.
     """
 
-    def __init__(self, on_leave: Callable[[StreamReader], None]) -> None:
+    def __init__(self, on_leave: Callable[[RegisteredReader], None]) -> None:
         self._on_leave = on_leave
-        self._by_token: dict[str, StreamReader] = {}
+        self._by_token: dict[str, RegisteredReader] = {}
         self._connections: Counter[bytes] = Counter()
         self._left_ns: OrderedDict[bytes, int] = OrderedDict()
         self._speakers: dict[str, tuple[str, int]] = {}  # name -> token that sends inertial samples, and when last
 
-    def __iter__(self) -> Iterator[StreamReader]:
+    def __iter__(self) -> Iterator[RegisteredReader]:
         return iter(tuple(self._by_token.values()))
 
     def __len__(self) -> int:
@@ -88,7 +88,7 @@ class Seats:
         """
         return identity in self._connections or machine_ns() - self._left_ns.get(identity, -_LEFT_NS) < _LEFT_NS
 
-    def heard(self, token: str, peer: Peer) -> StreamReader | None:
+    def heard(self, token: str, peer: Peer) -> RegisteredReader | None:
         """Return the reader that a message is from; None for a wrong token, or another key's."""
         reader = self._by_token.get(token)
         if reader is None or reader.peer.key != peer.key:
@@ -100,7 +100,7 @@ class Seats:
         reader.subscriber.t_heard_ns = machine_ns()
         return reader
 
-    def get(self, token: str) -> StreamReader:
+    def get(self, token: str) -> RegisteredReader:
         """Return the reader of a token. Raises KeyError."""
         return self._by_token[token]
 
@@ -118,12 +118,12 @@ class Seats:
             return f"{SEATS_OF_ONE} subscribers of {owner} already"
         return None
 
-    def add(self, reader: StreamReader) -> None:
+    def add(self, reader: RegisteredReader) -> None:
         """Give a reader its slot."""
         self._by_token[reader.subscriber.token] = reader
         self._connections[reader.peer.identity] += 1
 
-    def remove(self, reader: StreamReader) -> None:
+    def remove(self, reader: RegisteredReader) -> None:
         """Free its slot."""
         token, name = reader.subscriber.token, reader.subscriber.name
         del self._by_token[token]
@@ -131,7 +131,7 @@ class Seats:
             del self._speakers[name]
         self._disconnect(reader)
 
-    def may_speak(self, reader: StreamReader) -> bool:
+    def may_speak(self, reader: RegisteredReader) -> bool:
         """Return True for the reader whose inertial samples are taken for its name.
 
         With keys the one of the key's readers that speaks; without, the one that registered the name first.
@@ -142,11 +142,11 @@ class Seats:
         token, t_ns = self._speakers.get(name, ("", 0))
         return token == reader.subscriber.token or machine_ns() - t_ns >= _PRESENT_NS
 
-    def spoke(self, reader: StreamReader) -> None:
+    def spoke(self, reader: RegisteredReader) -> None:
         """Account inertial samples of a reader."""
         self._speakers[reader.subscriber.name] = reader.subscriber.token, machine_ns()
 
-    def _disconnect(self, reader: StreamReader) -> None:
+    def _disconnect(self, reader: RegisteredReader) -> None:
         identity = reader.peer.identity
         self._connections[identity] -= 1
         if not self._connections[identity]:
