@@ -13,7 +13,7 @@ from vil_bridge.tools.dataset.plan import DatasetPlan
 
 
 def plan_of(frames: int, scene: str, width_px: int, height_px: int) -> DatasetPlan:
-    """What the data set shall hold."""
+    """Return the plan of the data set."""
     size = {"width_px": width_px, "height_px": height_px}
     return DatasetPlan.model_validate(
         {

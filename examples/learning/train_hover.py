@@ -94,7 +94,7 @@ def within_goal(episodes: Episodes) -> int:
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    """The learning curve: how many arrive, and how near they come."""
+    """Draw the learning curve: how many arrive, and how near they come."""
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 3.6), layout="constrained")

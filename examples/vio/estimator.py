@@ -104,13 +104,13 @@ class Vio:
         self._bias = gtsam.imuBias.ConstantBias()
 
     def add_imu(self, t_ns: int, w_radps: _Array, f_mps2: _Array) -> None:
-        """A sample of angular rate and specific force, IMU axes, shapes (3,); ones that do not follow are left out."""
+        """Add a sample of angular rate and specific force, IMU axes, shapes (3,); late ones are left out."""
         if not self._times or t_ns > self._times[-1]:
             self._times.append(t_ns)
             self._samples.append(np.concatenate((w_radps, f_mps2)))
 
     def add_picture(self, t_ns: int, gray: npt.NDArray[np.uint8]) -> State | None:
-        """A picture of the instant ``t_ns``; the samples until then must have been fed.
+        """Add a picture of the instant ``t_ns``; the samples until then must have been fed.
 
         Returns:
             The state at the picture; None while there is none.
@@ -177,7 +177,7 @@ class Vio:
         self._update(t_ns, graph)
 
     def _preintegrate(self, t_ns: int) -> gtsam.PreintegratedCombinedMeasurements | None:
-        """The motion from the last state until ``t_ns``, each step with the mean of the samples at its ends.
+        """Return the motion from the last state until ``t_ns``, each step with the mean of the samples at its ends.
 
         None where samples are missing. Samples that are not needed any more are forgotten.
         """

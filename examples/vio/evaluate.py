@@ -35,7 +35,7 @@ class Accuracy:
 
 
 def tum_line(t_ns: int, T: Transform) -> str:
-    """A pose as the TUM format has it: seconds, position, quaternion x, y, z, w."""
+    """Return a pose as the TUM format has it: seconds, position, quaternion x, y, z, w."""
     return f"{t_ns // 10**9}.{t_ns % 10**9:09d} " + " ".join(f"{v:.9f}" for v in (*T.p_m, *T.q_xyzw)) + "\n"
 
 
@@ -66,7 +66,7 @@ def aligned_by_heading(estimate: PoseTrajectory3D, truth_m: FloatArray) -> None:
 
 
 def read(path: Path) -> PoseTrajectory3D:
-    """A trajectory of either format."""
+    """Read a trajectory of either format."""
     if path.suffix == ".csv":
         return file_interface.read_euroc_csv_trajectory(str(path))
     return file_interface.read_tum_trajectory_file(str(path))

@@ -59,7 +59,7 @@ class ImuFeed:
         self._thread.join(2.0)
 
     def until(self, t_ns: int, timeout_s: float = 0.3) -> list[Sample]:
-        """Samples not handed out yet: (t_ns, w_radps, f_mps2), up to the first one at or after ``t_ns``.
+        """Return samples not handed out yet: (t_ns, w_radps, f_mps2), up to the first one at or after ``t_ns``.
 
         Waits for that one, no longer than ``timeout_s``.
         """

@@ -30,7 +30,7 @@ def rows(path: Path) -> list[list[str]]:
 
 
 def opened(root: Path, camera: str) -> Vio:
-    """An estimator for a session's camera."""
+    """Return an estimator for a session's camera."""
     sheet = yaml.safe_load((root / camera / "sensor.yaml").read_text())
     if any(sheet["distortion_coefficients"]):
         raise SystemExit("pictures with distortion: undistort them first")

@@ -25,7 +25,7 @@ IMU_HZ = 250.0
 
 
 def described(name: str, receiver: Receiver, rig: Rig) -> EurocCamera:
-    """The camera as the bridge describes it."""
+    """Return the camera as the bridge describes it."""
     info = receiver.camera_info
     lens = info["distortion"]
     distortion = lens and Distortion(LensModel(lens["model"]), tuple(lens["coefficients"]))

@@ -154,7 +154,7 @@ class EncodedFrame:
         self._encoded: dict[tuple[int, frozenset[int]], tuple[int, bytes]] = {}
 
     def block(self, kind: int, passing: AbstractSet[int] = frozenset()) -> tuple[int, bytes]:
-        """Number and bytes of the blocks of one type; ``passing``: ids of subjects, empty = all."""
+        """Return number and bytes of the blocks of one type; ``passing``: ids of subjects, empty = all."""
         key = kind, frozenset(passing)
         if key not in self._encoded:
             self._encoded[key] = self._block(*key)
