@@ -26,6 +26,8 @@ _IMPERATIVE: Final = frozenset({"bring", "embed", "feed", "need", "shed", "speed
 _EARLIER: Final = frozenset(
     {
         "adapters: mend the guide and the skeleton after a walk with a binary system",
+        "vehicles, simulated, learning, motions: write docstrings in plain English",
+        "vehicles: share the tiles of kernels, shorten Horner's rule, drop dead code",
         "config: rename keys and source types; accept the old ones for one version",
         "daemon: name running outputs; answer other bridges by the bridge's own clock",
         "docs: begin each page with one sentence and an example that a test checks",
