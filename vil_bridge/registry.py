@@ -19,20 +19,6 @@ from vil_bridge.config.base import PluginConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.ports import Discover
 
-__all__ = [
-    "BUILT_IN",
-    "EXTRA_OF_MODULE",
-    "Plugin",
-    "create",
-    "explain_missing",
-    "implementation",
-    "missing",
-    "plugin_names",
-    "resolve",
-    "search_of",
-    "searchable_sources",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Plugin:

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import DEPTH_NO_HIT, BoolArray, ImageArray
 
-__all__ = ["FLOW_GAIN_PER_PX", "depth_to_grey", "flow_to_colour", "ids_to_colour", "normals_to_colour"]
-
 FLOW_GAIN_PER_PX: Final = 1.0 / 32.0
 """Motion of 32 pixels and more is shown at full brightness."""
 

@@ -23,8 +23,6 @@ from vil_renderer.connection_config import ConnectionConfig
 from vil_renderer.connection_sockets import RendererSockets
 from vil_renderer.refusals import RefusalLog
 
-__all__ = ["REPEAT_BASE", "PendingRequest", "RendererConnection"]
-
 logger = logging.getLogger(__name__)
 
 REPEAT_BASE: Final = 1 << 62

@@ -8,8 +8,6 @@ from vil_bridge.config.address import Ipv4
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.bind_address import require_guard
 
-__all__ = ["ConnectionConfig"]
-
 
 class ConnectionConfig(PluginConfig):
     """Ports for renderers, and time-outs; each protocol bounds the last two keys itself."""

@@ -14,8 +14,6 @@ import zmq
 from vil_bridge.core.errors import RendererError
 from vil_bridge.protocols.zmq.peer_socket import PeerCounter
 
-__all__ = ["RendererSockets"]
-
 _POSE_HWM: Final = 8
 _IMAGE_HWM: Final = 4
 _SUBSCRIPTION_BYTES: Final = 256

@@ -10,8 +10,6 @@ from typing import Final
 from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.core.rates import RateLimiter
 
-__all__ = ["RefusalLog"]
-
 _LINES_AT_ONCE: Final = 16
 _LINES_PER_S: Final = 1.0 / 30.0
 """A peer that connects again is a new one: without a limit it fills the log."""

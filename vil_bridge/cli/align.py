@@ -9,8 +9,6 @@ import typer
 from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.options import ConfigPath, JsonWithPrompts, Sets, load_config, quiet_logs
 
-__all__ = ["align", "calibrate", "print_result", "refuse"]
-
 ActorName = Annotated[
     str, typer.Argument(metavar="ACTOR", help="A rigid body of the configuration.", show_default=False)
 ]

@@ -12,8 +12,6 @@ import typer
 if TYPE_CHECKING:
     from vil_bridge.tools.bench.report import Row
 
-__all__ = ["bench"]
-
 _DRAWN = frozenset({"render", "klt"})
 _DATA = Path("../shared/data")
 """Folder of recordings next to a checkout, as for the tests."""

@@ -14,8 +14,6 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.web.client.connection import HttpConnection
 from vil_bridge.web.client.errors import BridgeUnreachable, RestError
 
-__all__ = ["BridgeAddress"]
-
 
 class BridgeAddress(HttpConnection):
     """Running bridge, as a verb asks it.

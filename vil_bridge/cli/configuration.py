@@ -11,8 +11,6 @@ from vil_bridge.cli.options import ConfigPath, Sets, load_config
 if TYPE_CHECKING:
     from vil_bridge.config.root import BridgeConfig
 
-__all__ = ["check", "init", "schema"]
-
 
 def check(
     config: ConfigPath,

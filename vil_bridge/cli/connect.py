@@ -12,8 +12,6 @@ from vil_bridge.cli.options import load_config
 if TYPE_CHECKING:
     from vil_bridge.cli.bridge_client import BridgeAddress
 
-__all__ = ["TokenFile", "Where", "reach"]
-
 Where = Annotated[
     str,
     typer.Argument(metavar="[CONFIG|URL]", help="Configuration file of the bridge, or address of its status page."),

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from vil_bridge.tools.dataset.dataset import DatasetSummary, Progress
     from vil_bridge.tools.dataset.plan import DatasetPlan
 
-__all__ = ["dataset"]
-
 _STEREO_M = 0.11
 _CAMERAS: dict[str, dict[str, Any]] = {
     "front": {"T_body_camera": {"p_m": (0.1, 0.0, 0.0)}},

@@ -9,8 +9,6 @@ import typer
 
 from vil_bridge.cli.exit_codes import Exit
 
-__all__ = ["demo"]
-
 
 def demo(
     seconds: Annotated[float, typer.Option(min=0, help="Length of the whole demo; 0 = until Ctrl-C.")] = 30.0,

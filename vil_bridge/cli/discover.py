@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from vil_bridge.tools.discovery import Search
 
-__all__ = ["discover"]
-
 _PROBE_S = 1.0
 
 

@@ -10,8 +10,6 @@ import typer
 from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.options import Sets, load_config, quiet_logs
 
-__all__ = ["doctor"]
-
 
 def doctor(
     config: Annotated[

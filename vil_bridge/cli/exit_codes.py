@@ -9,8 +9,6 @@ from pathlib import Path
 
 import typer
 
-__all__ = ["Exit", "explained_disk_errors"]
-
 
 class Exit(IntEnum):
     """Exit code of the process; ``CONFIG`` also stands for something configured that is not available."""

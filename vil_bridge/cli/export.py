@@ -10,8 +10,6 @@ import typer
 
 from vil_bridge.cli.exit_codes import explained_disk_errors
 
-__all__ = ["export"]
-
 
 class _Kind(StrEnum):
     EUROC = "euroc"

@@ -11,8 +11,6 @@ from vil_bridge.cli.connect import TokenFile, Where, reach
 from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.options import Sets
 
-__all__ = ["fly"]
-
 
 def fly(
     where: Where = "http://127.0.0.1:8080",

@@ -11,8 +11,6 @@ import typer
 from vil_bridge.cli.connect import TokenFile, Where, reach
 from vil_bridge.cli.options import Sets
 
-__all__ = ["keys"]
-
 _TIMEOUT_S = 5.0
 
 keys = typer.Typer(no_args_is_help=True, help="Create keys, tokens and certificates.")

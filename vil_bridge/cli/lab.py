@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from vil_bridge.tools.lab.motions import LabMotions
     from vil_bridge.tools.lab.run import LabConfig
 
-__all__ = ["lab"]
-
 _PLACE = "[ROOM@][ADDRESS:]PORT"
 
 

@@ -34,8 +34,6 @@ from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.core.text import printable_lines
 from vil_bridge.monitoring.heap_profile import watch_heap
 
-__all__ = ["app", "main"]
-
 _COLLECT_STARTING: Final = (10_000, 10, 10)
 """Thresholds of the garbage collector: what a verb imports and builds stays, so look for garbage seldom."""
 

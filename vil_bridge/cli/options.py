@@ -10,8 +10,6 @@ import typer
 if TYPE_CHECKING:
     from vil_bridge.config.root import BridgeConfig
 
-__all__ = ["ConfigPath", "JsonWithPrompts", "Profile", "Sets", "load_config", "quiet_logs"]
-
 ConfigPath = Annotated[Path, typer.Argument(metavar="CONFIG", help="Configuration file (YAML).", show_default=False)]
 Sets = Annotated[
     list[str] | None,

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from vil_bridge.cli.bridge_client import BridgeAddress
     from vil_bridge.web.schemas.recordings import RecordingView
 
-__all__ = ["record"]
-
 _CHECK_S = 1.0
 
 

@@ -6,8 +6,6 @@ from typing import Annotated, Literal
 
 import typer
 
-__all__ = ["renderer"]
-
 
 def renderer(
     client_ip: Annotated[

@@ -14,8 +14,6 @@ from vil_bridge.core.errors import ConfigError
 if TYPE_CHECKING:
     from vil_bridge.config.root import BridgeConfig
 
-__all__ = ["replay"]
-
 
 def replay(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Recording (.mcap).", show_default=False)],

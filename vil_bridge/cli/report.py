@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from vil_bridge.cli.bridge_client import BridgeAddress
 
-__all__ = ["report"]
-
 
 def report(
     file: Annotated[

@@ -12,8 +12,6 @@ from vil_bridge.cli.options import ConfigPath, JsonWithPrompts, Sets, load_confi
 if TYPE_CHECKING:
     from vil_bridge.config.root import BridgeConfig
 
-__all__ = ["room"]
-
 room = typer.Typer(help="Place tracked rooms in the shared world.", no_args_is_help=True)
 
 Body = Annotated[str, typer.Option(metavar="ACTOR", help="Body of the room; needed if the room has several.")]

@@ -10,8 +10,6 @@ import typer
 
 from vil_bridge.cli.options import ConfigPath, Sets, load_config
 
-__all__ = ["run"]
-
 
 def _fault_overrides(texts: list[str], sources: Collection[str]) -> list[str]:
     """Return each ``SOURCE:FAULTS`` as an override of the configuration, those of one source together."""

@@ -9,8 +9,6 @@ import typer
 
 from vil_bridge.cli.scene_sheet import sheet
 
-__all__ = ["scene"]
-
 scene = typer.Typer(help="Scenes of the embedded renderer.", no_args_is_help=True)
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from vil_bridge.core.types import ImageArray, RenderedImage, WorldSnapshot
     from vil_renderer.embedded import EmbeddedRenderer
 
-__all__ = ["sheet"]
-
 _STEP_NS: Final = 33_000_000
 _COLUMNS: Final = 3
 _BASELINE_M: Final = 0.32

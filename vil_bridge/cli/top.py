@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from vil_bridge.cli.bridge_client import BridgeAddress
 
-__all__ = ["rows_of", "table_of", "top"]
-
 _PERIOD_S = 0.25
 _TIMEOUT_S = 2.0
 _MISSES = 3

@@ -8,8 +8,6 @@ import typer
 
 from vil_bridge import __version__
 
-__all__ = ["print_version", "version"]
-
 
 def version() -> None:
     """Print the version of the bridge and of Python."""

@@ -11,8 +11,6 @@ from pydantic import AfterValidator
 
 from vil_bridge.config.base import custom
 
-__all__ = ["Host", "Ipv4", "Ipv4OrAuto", "Multicast", "check_host"]
-
 _NAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
 _DIGITS_AND_DOTS: Final = re.compile(r"[0-9.]+")
 _INTERFACE: Final = re.compile(r"(eth|wlan)\d+|(en|wl)(o\d+|s\d+\w*|p\d+\w*|x[0-9a-f]{12})")

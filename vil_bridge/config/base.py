@@ -14,17 +14,6 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 
-__all__ = [
-    "OutputConfigBase",
-    "PluginConfig",
-    "SourceConfigBase",
-    "StrictModel",
-    "TransformConfig",
-    "check_faults",
-    "check_size",
-    "custom",
-]
-
 
 def custom(text: str) -> PydanticCustomError:
     """Return an error of validation with a text of our own."""

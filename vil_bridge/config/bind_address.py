@@ -12,8 +12,6 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from vil_bridge.config.address import check_host
 from vil_bridge.config.base import StrictModel, custom
 
-__all__ = ["HOST_PATTERN", "CurveServerConfig", "is_loopback", "refuse_unguarded", "require_guard", "tcp_host"]
-
 HOST_PATTERN: Final = r"(\*|[^\s:/\[\]*]+|\[[0-9A-Fa-f:.]+\])"
 
 

@@ -16,9 +16,6 @@ from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.lens import rendered_model
 from vil_bridge.core.types import Modality
 
-__all__ = ["CameraConfig"]
-
-
 _LIVELY_DPS: Final = 126.0
 _USUAL_DELAY_MS: Final = 56.0
 _LEFT_BY_PREDICTION: Final = 0.25

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
-__all__ = ["Key", "changed_keys", "merged"]
-
 Key = tuple[str, ...]
 """Path of a key, such as ``("cameras", "front", "predict")``."""
 

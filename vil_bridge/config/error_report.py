@@ -16,8 +16,6 @@ from pydantic_core import ErrorDetails
 from vil_bridge.config.references import similar
 from vil_bridge.config.yaml_positions import MAX_BYTES, Path, Place, Tree, parse
 
-__all__ = ["Narrow", "Problem", "entry", "explain", "keys_at", "read_tree", "written"]
-
 _KINDS: Final = {
     "model_type": "should hold keys (`name: value`)",
     "dict_type": "should hold keys (`name: value`)",

@@ -10,8 +10,6 @@ from pydantic import Field, ValidationInfo, field_validator
 from vil_bridge.config.base import StrictModel, custom
 from vil_bridge.config.bind_address import HOST_PATTERN, CurveServerConfig, require_guard
 
-__all__ = ["FederationConfig", "FederationZenohConfig", "FederationZmqConfig"]
-
 _SITE: Final = r"^[a-z][a-z0-9_-]*$"
 
 

@@ -10,8 +10,6 @@ from pydantic import Field, StringConstraints, ValidationInfo, field_validator, 
 from vil_bridge.config.base import StrictModel, custom
 from vil_bridge.config.bind_address import is_loopback, require_guard
 
-__all__ = ["HttpConfig"]
-
 _Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$", max_length=253)]
 
 

@@ -9,8 +9,6 @@ from pydantic import Field, StringConstraints
 from vil_bridge.config.base import StrictModel
 from vil_bridge.core.types import LampState, Lighting
 
-__all__ = ["LampConfig", "LightingConfig"]
-
 _Light = Annotated[float, Field(ge=0, le=10_000)]
 
 

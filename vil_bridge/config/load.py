@@ -23,8 +23,6 @@ from vil_bridge.config.root import BridgeConfig, Resolver, plugin_model
 from vil_bridge.config.yaml_positions import Path, Place, Tree, parse
 from vil_bridge.core.errors import ConfigError
 
-__all__ = ["ENV_PREFIX", "load", "load_text"]
-
 logger = logging.getLogger(__name__)
 
 ENV_PREFIX: Final = "VIL_"

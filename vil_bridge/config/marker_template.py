@@ -12,8 +12,6 @@ from vil_bridge.config.error_report import explain, read_tree, written
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.marker_tracking import Segment, check_segments
 
-__all__ = ["SegmentConfig", "Template", "read_template"]
-
 Template = dict[str, tuple[Segment, ...]]
 """Segments of each subject."""
 

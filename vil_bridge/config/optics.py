@@ -10,8 +10,6 @@ from pydantic_core import PydanticCustomError
 from vil_bridge.config.base import StrictModel
 from vil_bridge.core.camera_model import Distortion, Effects, LensModel
 
-__all__ = ["EffectsConfig", "LensConfig"]
-
 _COEFFICIENTS: Final = {"none": "", "plumb_bob": "k1, k2, p1, p2, k3", "equidistant": "k1, k2, k3, k4"}
 _FocalPx = Annotated[float, Field(ge=1, le=100_000)]
 _PlacePx = Annotated[float, Field(ge=-100_000, le=100_000)]

@@ -11,17 +11,6 @@ from typing import Any, Final, NamedTuple
 
 from vil_bridge.core.names import source_of
 
-__all__ = [
-    "AUTO",
-    "MOST_ACTORS",
-    "RIGHT",
-    "WORLD",
-    "ReferenceProblem",
-    "reference_problems",
-    "similar",
-    "with_every_actor",
-]
-
 WORLD: Final = "world"
 RIGHT: Final = "_right"
 """Ends the name of the right camera of a stereo pair."""

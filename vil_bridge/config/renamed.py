@@ -8,8 +8,6 @@ from typing import Any, Final, NamedTuple
 
 from vil_bridge.config.yaml_positions import Path, Place, Tree
 
-__all__ = ["KEYS", "VALUES", "Renamed", "current_path", "rename", "with_current_names"]
-
 _ANY: Final = "*"
 
 

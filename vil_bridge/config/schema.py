@@ -11,8 +11,6 @@ from pydantic.json_schema import models_json_schema
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.root import BridgeConfig
 
-__all__ = ["json_schema"]
-
 
 def json_schema(plugins: Mapping[str, Iterable[type[PluginConfig]]]) -> dict[str, Any]:
     """Return the schema of a whole file.

@@ -8,8 +8,6 @@ from pydantic import Field, model_validator
 
 from vil_bridge.config.base import StrictModel, custom
 
-__all__ = ["SimulationConfig"]
-
 
 class SimulationConfig(StrictModel):
     """Clock of the bridge. A world without real vehicles can be paused, stepped, slowed and sped up."""

@@ -6,8 +6,6 @@ from pydantic import Field
 
 from vil_bridge.config.bind_address import CurveServerConfig
 
-__all__ = ["StreamConfig"]
-
 
 class StreamConfig(CurveServerConfig):
     """Server of pictures for onboard clients (ZeroMQ, and UDP on request)."""

@@ -7,8 +7,6 @@ from pydantic import Field
 from vil_bridge.config.address import Host
 from vil_bridge.config.base import StrictModel
 
-__all__ = ["TransportConfig"]
-
 
 class TransportConfig(StrictModel):
     """The keys of a section that reaches an autopilot by MAVLink."""

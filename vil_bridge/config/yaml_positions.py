@@ -12,8 +12,6 @@ from typing import Any, Final
 import yaml
 from yaml.composer import Composer
 
-__all__ = ["MAX_BYTES", "Path", "Place", "Tree", "parse"]
-
 MAX_BYTES: Final = 1 << 20
 MAX_VALUES: Final = 20_000
 MAX_DEPTH: Final = 32

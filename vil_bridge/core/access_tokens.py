@@ -17,8 +17,6 @@ from typing import Final
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.secret_file import read_private
 
-__all__ = ["Role", "Tokens", "digest", "new_token", "read_token", "read_tokens"]
-
 _LINE: Final = re.compile(r"(control|view|metrics)\s*=\s*(\S+)")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{32,256}")
 _WHAT: Final = "these tokens"

@@ -15,8 +15,6 @@ import numpy as np
 
 from vil_bridge.core.types import FloatArray, SkeletonModel
 
-__all__ = ["has_human_parts", "parts_by_tree"]
-
 _SIDES: Final = ("left", "right")
 _ARM: Final = ("upper_arm", "lower_arm", "hand")
 _LEG: Final = ("upper_leg", "lower_leg", "foot")

@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Final, NamedTuple
 
-__all__ = ["REAL_TIME", "BridgeTime", "TimeMapping", "bridge_clock", "machine_ns", "now_ns"]
-
 machine_ns = time.monotonic_ns
 
 

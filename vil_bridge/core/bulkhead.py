@@ -13,8 +13,6 @@ from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import ImageArray
 
-__all__ = ["OWNER", "Bulkhead", "GuardedSink", "describe"]
-
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")

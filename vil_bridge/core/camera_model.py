@@ -14,8 +14,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["NO_EFFECTS", "CameraModel", "Distortion", "Effects", "LensModel"]
-
 
 class LensModel(StrEnum):
     """Lens distortion models, named as ROS, Kalibr and OpenCV know them."""

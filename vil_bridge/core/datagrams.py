@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["Address", "Datagram", "Tap"]
-
 Address = tuple[str, int]
 """IPv4 address and port."""
 

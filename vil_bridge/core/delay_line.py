@@ -14,8 +14,6 @@ from typing import Generic, TypeVar
 from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import NS_PER_S, arm_timerfd, machine_ns, now_ns, open_timerfd
 
-__all__ = ["DelayLine"]
-
 _T = TypeVar("_T")
 
 

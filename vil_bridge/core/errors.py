@@ -18,20 +18,6 @@ Anything else that escapes a component is a bug. It ends the process non-zero, u
 
 from __future__ import annotations
 
-__all__ = [
-    "AssetError",
-    "ConfigError",
-    "ProtocolError",
-    "RecordingError",
-    "RendererError",
-    "RequiredSourceLost",
-    "SinkError",
-    "SourceError",
-    "SourceUnavailable",
-    "ValueRefused",
-    "VilBridgeError",
-]
-
 
 class VilBridgeError(Exception):
     """Base of every error that the bridge raises on purpose."""

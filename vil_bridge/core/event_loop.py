@@ -14,8 +14,6 @@ from typing import Any, Final
 from vil_bridge.core.bulkhead import OWNER, Bulkhead
 from vil_bridge.core.errors import VilBridgeError
 
-__all__ = ["LoopBusyError", "LoopErrors", "in_loop"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -32,8 +32,6 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import q_mul
 from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame
 
-__all__ = ["Delivery", "Episode", "Faults", "SubjectEpisode", "SubjectFaults"]
-
 DEFAULT_START_NS: Final = 5 * NS_PER_S
 REORDER_NS: Final = 25_000_000
 """How much later than its successors a reordered message arrives."""

@@ -9,8 +9,6 @@ from msgspec import UNSET, UnsetType
 
 from vil_bridge.core.geometry import Transform
 
-__all__ = ["FrameHeader", "FrameStamps", "HeaderPose"]
-
 
 class FrameStamps(msgspec.Struct, gc=False, frozen=True):
     """Bridge time at the stations of a frame; None = unknown.

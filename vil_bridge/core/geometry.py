@@ -12,33 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "GRAVITY_MPS2",
-    "Transform",
-    "cross",
-    "enu_flu_to_unity",
-    "flu_to_frd",
-    "flu_to_unity",
-    "optical_to_unity",
-    "q_conj",
-    "q_exp",
-    "q_from_euler_zyx",
-    "q_from_matrix",
-    "q_log",
-    "q_mul",
-    "q_normalize",
-    "q_rotate",
-    "q_slerp",
-    "q_to_euler_zyx",
-    "q_to_matrix",
-    "unity_to_enu_flu",
-    "unity_to_flu",
-    "unity_to_optical",
-    "yaw_matrix",
-    "yup_to_zup",
-    "zup_to_yup",
-]
-
 _Array = npt.NDArray[np.float64]
 GRAVITY_MPS2 = 9.80665
 

@@ -16,8 +16,6 @@ import numpy as np
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["distort", "rendered_model", "undistort"]
-
 _ITERATIONS: Final = 12
 _WIDEST_RAD: Final = 1.55
 _EXACT: Final = 1e-12

@@ -21,8 +21,6 @@ from vil_bridge.core.geometry import q_conj, q_mul, q_rotate, q_to_matrix
 from vil_bridge.core.skeleton import parents_first
 from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame, SkeletonModel
 
-__all__ = ["MarkerTemplate", "MarkerTracker", "Segment", "check_segments"]
-
 _IntArray = npt.NDArray[np.intp]
 
 _FEWEST: Final = 3

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["BodyMotion", "ImuWindow"]
-
 
 class ImuWindow(NamedTuple):
     """Inertial samples over an interval, in bridge time.

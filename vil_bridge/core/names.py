@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["source_of"]
-
 
 def source_of(name: str) -> str:
     """Return the source of an event's ``source``, which is ``SOURCE/SUBJECT`` where a source has several IMUs."""

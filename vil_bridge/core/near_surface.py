@@ -8,8 +8,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MOST_SURFACES", "NearSurface"]
-
 MOST_SURFACES: Final = 16
 """Nearest first; more are not reported."""
 

@@ -11,9 +11,6 @@ from typing import Final
 
 from vil_bridge.core.errors import ConfigError
 
-__all__ = ["host_and_port", "http_url", "local_address", "resolve"]
-
-
 _PORTS: Final = range(1, 1 << 16)
 _ELSEWHERE: Final = "198.51.100.1"
 """An address reserved for documentation; nothing is sent to it."""

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.motion import ImuWindow
 
-__all__ = ["OnboardImuRouter"]
-
 
 class OnboardImuRouter:
     """Receivers of inertial samples, by reader; loop thread only."""

@@ -12,8 +12,6 @@ from typing import IO
 
 from vil_bridge.core.errors import ConfigError
 
-__all__ = ["begin_folder", "new_folder", "open_in"]
-
 
 def begin_folder(folder: Path, what: str) -> None:
     """Make a folder that nothing is in yet.

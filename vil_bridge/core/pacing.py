@@ -12,8 +12,6 @@ from typing import Final, Generic, TypeVar
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.threads import ContextThread
 
-__all__ = ["CachedValue", "FrameRateLimiter", "PeriodicTask", "SlotTimer", "call_periodically", "in_bursts"]
-
 logger = logging.getLogger(__name__)
 
 _EARLY: Final = 0.25

@@ -10,8 +10,6 @@ from typing import Final
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.rates import RateLimiter
 
-__all__ = ["PeerFault", "PeerFaults"]
-
 logger = logging.getLogger(__name__)
 
 _MOST_ROWS: Final = 64

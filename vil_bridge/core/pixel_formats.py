@@ -10,8 +10,6 @@ import numpy as np
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.types import DEPTH_NO_HIT, BoolArray, ImageArray, Modality
 
-__all__ = ["FORMAT_OF", "GRAY8", "PIXEL_FORMATS", "RGB8", "PixelFormat", "empty_picture"]
-
 
 class PixelFormat(NamedTuple):
     """One kind of pixel.

@@ -27,22 +27,6 @@ from vil_bridge.core.types import (
 )
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
 
-__all__ = [
-    "CameraInfo",
-    "DatagramSource",
-    "Discover",
-    "Emit",
-    "FoundSource",
-    "FrameSink",
-    "InertialMotion",
-    "MocapMotion",
-    "Output",
-    "PoseSource",
-    "RendererClient",
-    "SourceContext",
-    "WorldView",
-]
-
 Emit = Callable[[SourceEvent], None]
 
 

@@ -12,8 +12,6 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.skeleton import canonical_bones, is_human
 from vil_bridge.core.types import SkeletonFrame
 
-__all__ = ["axis_cure", "body_problem", "extent_problem", "skeleton_extent_m", "skeleton_problem"]
-
 _STANDING: Final = 0.8  # height of a standing person over length and width
 _ARM: Final = ("upper_arm", "lower_arm", "hand")
 _TILTED_RAD: Final = math.radians(60.0)

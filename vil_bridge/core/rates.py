@@ -9,8 +9,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Final
 
-__all__ = ["RateLimiter", "RecentSet", "peer_of"]
-
 _MOST_PEERS: Final = 1024
 _IPV6_SITE: Final = 64
 """Bits of an IPv6 address that one subscriber cannot choose."""

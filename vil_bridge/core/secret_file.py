@@ -9,8 +9,6 @@ from typing import Final
 
 from vil_bridge.core.errors import ConfigError
 
-__all__ = ["read_private", "refuse_shared", "write_private"]
-
 _MAX_BYTES: Final = 65536
 _CREDENTIALS: Final = Path("/run/credentials")
 """Of systemd's services, for root and the service only."""

@@ -18,19 +18,6 @@ from vil_bridge.core.anatomy import has_human_parts, parts_by_tree
 from vil_bridge.core.geometry import Transform, q_conj, q_mul, q_rotate
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame, SkeletonModel
 
-__all__ = [
-    "CANONICAL_BONES",
-    "body_parents",
-    "canonical_bones",
-    "global_to_local",
-    "is_human",
-    "local_to_global",
-    "parents_first",
-    "place_bone",
-    "place_of",
-    "trusted_below",
-]
-
 _Bone = TypeVar("_Bone")
 
 

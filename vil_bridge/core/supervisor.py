@@ -20,8 +20,6 @@ from typing import Any, Final
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import VilBridgeError
 
-__all__ = ["ComponentState", "Status", "StatusReport", "supervise"]
-
 logger = logging.getLogger(__name__)
 
 BACKOFF_FIRST_S: Final = 0.5

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from io import StringIO
 from typing import Final
 
-__all__ = ["csv_line", "printable", "printable_lines"]
-
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextvars
 import threading
 
-__all__ = ["ContextThread"]
-
 
 class ContextThread(threading.Thread):
     """Thread that runs in a copy of the context in which it was started, as tasks and callbacks of a loop do."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["ActorKind", "TrackingState"]
-
 
 class TrackingState(StrEnum):
     """Trust in a pose; an old pose is never shown as new.

@@ -11,8 +11,6 @@ from typing import Literal, Protocol
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.near_surface import NearSurface
 
-__all__ = ["Action", "CommandField", "VehicleCommand", "VehicleCommandBus", "VehicleSimulator", "VehicleState"]
-
 Action = Literal["fly", "arm", "disarm", "reset"]
 
 

@@ -32,8 +32,6 @@ from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.recording.packet_capture import capturing
 from vil_bridge.web.server import HttpServer, bind_http
 
-__all__ = ["Bridge", "run_daemon"]
-
 logger = logging.getLogger(__name__)
 
 _CHECK_PERIOD_S: Final = 0.2

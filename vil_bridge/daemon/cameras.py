@@ -22,8 +22,6 @@ from vil_bridge.pipeline.frame_ledger import FrameLedger, LedgerSink
 from vil_bridge.web.live.previews import SHOWN, PreviewTap, shown_jpeg
 from vil_bridge.world.world import World
 
-__all__ = ["CameraRunner"]
-
 _PREVIEW_LIMIT_NS: Final = 3 * NS_PER_S
 
 

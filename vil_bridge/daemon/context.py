@@ -34,8 +34,6 @@ from vil_bridge.pipeline.renderer_pool import RendererPool
 from vil_bridge.web.auth.access import Access
 from vil_bridge.world.world import World
 
-__all__ = ["BridgeContext", "Judgement", "build"]
-
 
 @dataclass(frozen=True, slots=True)
 class Judgement:

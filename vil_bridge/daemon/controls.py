@@ -26,8 +26,6 @@ from vil_bridge.daemon.sources import SourceRunner
 from vil_bridge.registry import resolve
 from vil_bridge.web.schemas.controls import MountView, PropView, ReloadView
 
-__all__ = ["BridgeControls"]
-
 logger = logging.getLogger(__name__)
 
 _MOST_PROPS: Final = 64

@@ -26,8 +26,6 @@ from vil_bridge.registry import explain_missing
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World
 
-__all__ = ["bridge_camera", "build_world", "camera_info", "contact_reporter", "make_guard", "make_publisher"]
-
 _MS: Final = 1_000_000
 FROZEN_AFTER_MS: Final = 200.0
 """For systems whose poses carry noise."""

@@ -22,8 +22,6 @@ from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample, SourceEvent, SourceFrame, SourceReset
 
-__all__ = ["EventFaultStage", "FaultInjector"]
-
 logger = logging.getLogger(__name__)
 
 _PREFIX: Final = "injected_"

@@ -11,8 +11,6 @@ from vil_bridge.web.auth.access import Access
 from vil_bridge.web.auth.login import login_path
 from vil_bridge.web.tls import tls_context
 
-__all__ = ["make_access", "make_tls", "show_login_link"]
-
 
 def make_access(http: HttpConfig) -> Access:
     """Make the access rules of the HTTP server.

@@ -29,8 +29,6 @@ from vil_bridge.web.routes.scene import SceneRevisions, scene_router
 from vil_bridge.web.routes.status import history_router, ledger_router, status_json
 from vil_bridge.web.routes.vehicles import vehicles_router
 
-__all__ = ["HttpApp"]
-
 _WORLD_HZ: Final = 30.0
 _STATUS_HZ: Final = 2.0
 """How often the feeds look at the world and at the whole bridge, however many they are."""

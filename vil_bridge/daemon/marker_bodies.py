@@ -19,8 +19,6 @@ from vil_bridge.core.marker_tracking import MarkerTemplate, MarkerTracker, Segme
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import FloatArray, Markers, SkeletonFrame, SourceEvent, SourceFrame, SourceReset
 
-__all__ = ["MarkerBodies"]
-
 logger = logging.getLogger(__name__)
 
 _FIT_PERIOD_NS: Final = 50_000_000

@@ -18,8 +18,6 @@ from vil_bridge.core.ports import CameraInfo, FrameSink, Output, WorldView
 from vil_bridge.core.supervisor import Status, supervise
 from vil_bridge.pipeline.camera_relay import FanOut
 
-__all__ = ["OutputManager"]
-
 logger = logging.getLogger(__name__)
 
 _AS_NOW: Final[Mapping[str, CameraInfo]] = MappingProxyType({})

@@ -18,8 +18,6 @@ from vil_bridge.daemon.context import BridgeContext
 from vil_bridge.monitoring.overload import DropWindow
 from vil_bridge.monitoring.state_changes import TransitionLog
 
-__all__ = ["Readiness", "dropped_pictures"]
-
 logger = logging.getLogger(__name__)
 
 _PATIENCE_NS: Final = NS_PER_S

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 import cv2
 
-__all__ = ["exempt_from_scheduler", "freeze_heap", "prepare_process"]
-
 SWITCH_INTERVAL_S: Final = 0.0005
 _COLLECT_EVERY: Final = (700, 10, 10)
 """Thresholds of the garbage collector of a running bridge; the command line raises them until it has started."""

@@ -19,8 +19,6 @@ from vil_bridge.recording.metadata import RecordedActor, RecordingFacts
 from vil_bridge.recording.reader import Recording
 from vil_bridge.registry import resolve
 
-__all__ = ["config_text", "recorded_config", "recording_metadata", "replay_config"]
-
 logger = logging.getLogger(__name__)
 
 _NOT_AGAIN = ("outputs", "federation", "http", "stream", "record", "debug", "realtime", "simulation")

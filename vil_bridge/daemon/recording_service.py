@@ -32,8 +32,6 @@ from vil_bridge.recording.write_queue import LogLine
 from vil_bridge.web.live.previews import SHOWN
 from vil_bridge.web.schemas.recordings import RecordingView, ReplayView, StoredView
 
-__all__ = ["RecordingService"]
-
 logger = logging.getLogger(__name__)
 
 _SUFFIX: Final = ".mcap"

@@ -19,8 +19,6 @@ from vil_bridge.recording.player import Player
 from vil_bridge.recording.reader import Recording
 from vil_bridge.web.schemas.recordings import ReplayView
 
-__all__ = ["ReplayService"]
-
 logger = logging.getLogger(__name__)
 
 

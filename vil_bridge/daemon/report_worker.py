@@ -13,8 +13,6 @@ from typing import IO, Final
 
 from vil_bridge.core.errors import RecordingError
 
-__all__ = ["ReportWorker"]
-
 _MAKER: Final = ("nice", "-n", "5", sys.executable, "-m", "vil_bridge", "report")
 _PATIENCE_S: Final = 600.0
 """An hour's recording takes one or two minutes."""

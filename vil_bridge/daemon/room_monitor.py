@@ -11,8 +11,6 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.world.geofence import RoomVolume, RoomWarning, Walls, room_warnings
 from vil_bridge.world.world import World
 
-__all__ = ["GeofenceMonitor", "make_geofence", "warning_text"]
-
 logger = logging.getLogger(__name__)
 
 _VELOCITY_NS: Final = 50 * NS_PER_MS

@@ -25,8 +25,6 @@ from vil_bridge.core.threads import ContextThread
 from vil_bridge.web.schemas.lighting import LampView
 from vil_bridge.web.schemas.scene import GateView
 
-__all__ = ["SceneGeometryCache", "SceneModel", "scene_lamps", "shipped_scene"]
-
 logger = logging.getLogger(__name__)
 
 _NAME: Final = re.compile(r"[a-z0-9_]{1,32}")

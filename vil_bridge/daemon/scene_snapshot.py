@@ -26,8 +26,6 @@ from vil_bridge.web.schemas.scene import (
 )
 from vil_bridge.world.actors import Actor
 
-__all__ = ["scene_of"]
-
 
 def scene_of(context: BridgeContext, props: Mapping[str, PropView], model: SceneModel | None) -> SceneView:
     """Return everything that does not move by itself, as of now; revision 0.

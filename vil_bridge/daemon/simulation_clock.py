@@ -12,8 +12,6 @@ from vil_bridge.core.bridge_time import BridgeTime
 from vil_bridge.core.clock import NS_PER_MS, Ticker, machine_ns
 from vil_bridge.monitoring.snapshot import SimulationView
 
-__all__ = ["SimulationClock"]
-
 _CHECK_NS: Final = 250 * NS_PER_MS
 _UPWARDS: Final = 1.25
 """Time is offered more than it took lately, so that it finds out soon when pictures come faster again."""

@@ -37,8 +37,6 @@ from vil_bridge.monitoring.snapshot import (
 from vil_bridge.web.schemas.recordings import Recordings
 from vil_bridge.web.server import HttpServer
 
-__all__ = ["StatusReporter", "camera_points", "dropped_frames", "ledger_of"]
-
 _LATE_S: Final = 0.05
 """At a hundred poses a second, five of them are on their way at once."""
 

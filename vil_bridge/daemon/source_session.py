@@ -12,8 +12,6 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceEvent
 from vil_bridge.daemon.sources import SourceRunner
 
-__all__ = ["listening"]
-
 
 @contextlib.asynccontextmanager
 async def listening(config: BridgeConfig, names: Iterable[str], receive: Emit) -> AsyncIterator[dict[str, Status]]:

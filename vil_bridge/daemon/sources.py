@@ -19,8 +19,6 @@ from vil_bridge.daemon.fault_injection import FaultInjector
 from vil_bridge.daemon.marker_bodies import MarkerBodies
 from vil_bridge.monitoring.rate_meter import Meter
 
-__all__ = ["RunSource", "SourceRunner", "run_of"]
-
 logger = logging.getLogger(__name__)
 
 RunSource = Callable[[Emit, Status, SourceContext], Awaitable[None]]

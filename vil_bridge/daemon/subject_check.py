@@ -16,8 +16,6 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.monitoring.state_changes import TransitionLog
 
-__all__ = ["NOT_HUMAN", "SubjectCheck", "subject_problem"]
-
 logger = logging.getLogger(__name__)
 
 _PATIENCE_NS: Final = 2 * NS_PER_S

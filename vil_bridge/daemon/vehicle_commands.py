@@ -10,8 +10,6 @@ import msgspec
 from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleCommandBus
 from vil_bridge.outputs.stream.commands import CommandHandler
 
-__all__ = ["vehicle_commands"]
-
 _T = TypeVar("_T")
 
 

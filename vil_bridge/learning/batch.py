@@ -13,8 +13,6 @@ from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.learning.pictures import Eyes
 from vil_bridge.learning.tasks import Infos, TaskKind, kind_named
 
-__all__ = ["SEEDS", "Observed", "TaskBatch"]
-
 Observed = Literal["state", "gray", "rgb", "depth"]
 
 SEEDS: Final = 1 << 32

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from vil_bridge.learning.batch import Observed, TaskBatch
 
-__all__ = ["TaskEnv"]
-
 
 class TaskEnv(gymnasium.Env[npt.NDArray[Any], npt.NDArray[np.float32]]):
     """A vehicle that learns a task; the same bits as vehicle 0 of a vector environment with the same seed.

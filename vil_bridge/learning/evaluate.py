@@ -11,8 +11,6 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from vil_bridge.core.types import BoolArray, FloatArray
 
-__all__ = ["Episodes", "Policy", "fly_once"]
-
 Policy = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 """Actions (n, k) of observations (n, ...)."""
 

@@ -25,8 +25,6 @@ from vil_bridge.vehicles.envs.course import Course
 if TYPE_CHECKING:
     from vil_renderer.embedded import EmbeddedRenderer, Scene
 
-__all__ = ["Eyes", "field_with"]
-
 _FOV_RAD: Final = math.radians(90.0)
 _T_BODY_EYE: Final = Transform.of((0.1, 0.0, 0.0), (-0.5, 0.5, -0.5, 0.5))
 _BACK_M: Final = (-2.5, 0.0, 1.0)

@@ -20,8 +20,6 @@ from vil_bridge.learning.batch import SEEDS
 from vil_bridge.learning.environment import TaskEnv
 from vil_bridge.learning.vector import TaskVectorEnv, masked, seeds_of
 
-__all__ = ["RayVectorEnv"]
-
 _Answer = tuple[Any, ...]
 
 

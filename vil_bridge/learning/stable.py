@@ -16,8 +16,6 @@ try:
 except ModuleNotFoundError as exc:
     raise ModuleNotFoundError("training needs Stable-Baselines3: pip install 'vil-bridge[train]'") from exc
 
-__all__ = ["StableVecEnv"]
-
 _Indices = int | Iterable[int] | None
 
 

@@ -15,8 +15,6 @@ from vil_bridge.vehicles.envs.hover import GOAL_WORLD_M, HoverTask
 from vil_bridge.vehicles.envs.race import RaceTask
 from vil_bridge.vehicles.envs.stabilise import SettleTask, ThreeRotorsTask, distance_m
 
-__all__ = ["TASKS", "Infos", "TaskKind", "kind_named"]
-
 Infos = dict[str, npt.NDArray[Any]]
 
 

@@ -14,8 +14,6 @@ from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.learning.batch import Observed, TaskBatch
 from vil_bridge.learning.environment import TaskEnv
 
-__all__ = ["TaskVectorEnv", "masked", "seeds_of"]
-
 _Observations = npt.NDArray[Any]
 
 

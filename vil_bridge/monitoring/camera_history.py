@@ -9,8 +9,6 @@ from typing import Final, NamedTuple
 
 from vil_bridge.core.clock import NS_PER_S, WallClock
 
-__all__ = ["ROWS", "CameraHistory", "CameraPoint", "HistoryRing"]
-
 ROWS: Final = 600
 
 

@@ -13,8 +13,6 @@ from typing import Final
 
 from vil_bridge.core.clock import now_ns
 
-__all__ = ["EventLevel", "EventLog", "EventView"]
-
 _KEPT: Final = 1000
 _LONGEST_TEXT: Final = 1000
 _OURS: Final = ("vil_bridge", "vil_adapters", "vil_renderer")

@@ -16,8 +16,6 @@ import msgspec
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import Stamps
 
-__all__ = ["PARTS", "STAGES", "CameraHead", "CameraLedger", "FrameRow", "ledger_lines", "read_ledger", "stage_ns"]
-
 PARTS: Final[Mapping[str, tuple[str, str]]] = {
     "capture_to_arrival": ("capture", "arrival"),
     "arrival_to_request": ("arrival", "request"),

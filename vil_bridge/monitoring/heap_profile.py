@@ -17,8 +17,6 @@ import time
 import tracemalloc
 from typing import Any, Final
 
-__all__ = ["Held", "growth_since", "held", "watch_heap"]
-
 logger = logging.getLogger(__name__)
 
 VARIABLE: Final = "VIL_TRACEMALLOC"

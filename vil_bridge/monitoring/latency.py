@@ -15,8 +15,6 @@ import numpy.typing as npt
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.monitoring.snapshot import Histogram, Percentiles, StageView
 
-__all__ = ["StageHistogram", "percentiles"]
-
 WINDOW_NS: Final = 10_000_000_000
 _RING: Final = 4096
 _SUB_BITS: Final = 4

@@ -9,8 +9,6 @@ import sys
 from datetime import UTC, datetime
 from typing import Final
 
-__all__ = ["setup_logging"]
-
 _CONTROLS: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 

@@ -8,8 +8,6 @@ from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S
 
-__all__ = ["DropWindow", "OverloadDetector"]
-
 WINDOW_NS: Final = 3 * NS_PER_S
 _SHED: Final = ("renderer_busy", "tick_missed", "superseded", "delay_line_full", "too_old")
 """Reasons that a faster machine, renderer or link would not have."""

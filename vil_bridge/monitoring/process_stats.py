@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DescriptorCheck", "ProcessView", "process_view"]
-
 logger = logging.getLogger(__name__)
 
 _SPARE_FILES: Final = 16

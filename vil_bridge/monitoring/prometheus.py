@@ -18,8 +18,6 @@ from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import TrackingState
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
 
-__all__ = ["metrics_registry"]
-
 _Sample = tuple[tuple[str, ...], float | None]
 _NS: float = 1e-9
 

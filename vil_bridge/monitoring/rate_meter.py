@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-__all__ = ["Meter"]
-
 _WINDOW_NS: Final = 3_000_000_000
 
 

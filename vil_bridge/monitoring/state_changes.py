@@ -8,8 +8,6 @@ from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S
 
-__all__ = ["TransitionLog"]
-
 PAUSE_NS: Final = 2 * NS_PER_S
 
 

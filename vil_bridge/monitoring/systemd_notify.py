@@ -11,8 +11,6 @@ import os
 import socket
 from collections.abc import Mapping
 
-__all__ = ["ServiceManager"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -10,8 +10,6 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, machine_ns
 from vil_bridge.monitoring.latency import StageHistogram
 from vil_bridge.monitoring.systemd_notify import ServiceManager
 
-__all__ = ["Watchdog"]
-
 HUNG_S: Final = 2.0
 """What takes so long does not come back by itself."""
 _BEAT_NS: Final = 100 * NS_PER_MS

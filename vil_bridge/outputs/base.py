@@ -17,8 +17,6 @@ from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.protocols.image_codecs import gray_rows
 
-__all__ = ["OutputBase", "SenderConfig", "kind_of", "upright"]
-
 _SHOWN: Final = (str(Modality.RGB), str(Modality.GRAY))
 
 

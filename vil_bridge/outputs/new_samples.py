@@ -10,8 +10,6 @@ from vil_bridge.core.motion import BodyMotion, ImuWindow
 from vil_bridge.core.ports import WorldView
 from vil_bridge.core.types import ActorKind
 
-__all__ = ["WorldNews"]
-
 
 class WorldNews:
     """Measured poses and inertial samples of some actors, each yielded once and stamped with its capture.

@@ -17,8 +17,6 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.core.threads import ContextThread
 from vil_bridge.core.types import ImageArray
 
-__all__ = ["SinkThread"]
-
 logger = logging.getLogger(__name__)
 
 _JOIN_S: Final = 1.0

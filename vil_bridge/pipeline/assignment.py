@@ -20,8 +20,6 @@ from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S
 
-__all__ = ["Assigner", "Assignment", "PictureTime", "RendererPreference"]
-
 PictureTime = Callable[[str, str], float | None]
 """Camera and renderer to the measured time per picture, nanoseconds; None = not measured lately."""
 

@@ -19,19 +19,6 @@ from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 from vil_bridge.world.prediction import PredictedPose
 from vil_bridge.world.world import World
 
-__all__ = [
-    "COMPENSATED",
-    "IN_FLIGHT",
-    "RAW",
-    "T_FLU_OPTICAL",
-    "WORLD",
-    "BridgeCamera",
-    "CameraPose",
-    "DisplayTarget",
-    "DisplayTimes",
-    "RunningDelay",
-]
-
 WORLD: Final = "world"
 """Actor name of cameras that stand still."""
 

@@ -31,8 +31,6 @@ from vil_bridge.pipeline.poll_thread import POLL_MS
 from vil_bridge.pipeline.renderer_load import PictureFreeze
 from vil_bridge.world.world import World
 
-__all__ = ["CameraRelay", "FanOut"]
-
 _SHOWN: Final = (Modality.RGB, Modality.GRAY, Modality.RGBA)
 """What people can look at."""
 _LINE_LIMIT: Final = 64

@@ -29,8 +29,6 @@ from vil_bridge.pipeline.warp.modality_remap import FlowHistory
 from vil_bridge.pipeline.warp.rolling_shutter import ShutterPoses
 from vil_bridge.world.world import World
 
-__all__ = ["Compensation", "HeaderWriter", "RenderedPose", "WarpedFrame"]
-
 _LEAST_DEPTH_M: Final = 0.1
 
 

@@ -14,8 +14,6 @@ from vil_bridge.monitoring.frame_records import STAGES, FrameRow
 from vil_bridge.monitoring.latency import StageHistogram
 from vil_bridge.pipeline.camera import COMPENSATED
 
-__all__ = ["RETAINED_FRAMES", "FrameLedger", "LedgerSink", "frame_row", "ledger_stamps"]
-
 RETAINED_FRAMES: Final = 10_000
 _SENT: Final = frozenset({"encode", "send"})
 _RECEIVED: Final = frozenset({"received"})

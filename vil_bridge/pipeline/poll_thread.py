@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.threads import ContextThread
 
-__all__ = ["POLL_MS", "PollThread"]
-
 logger = logging.getLogger(__name__)
 
 POLL_MS = 100

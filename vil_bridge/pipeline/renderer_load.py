@@ -14,8 +14,6 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul
 from vil_bridge.core.types import ImageArray, RenderedFrame, RenderedImage
 
-__all__ = ["LoadReport", "PictureFreeze", "RendererLoad"]
-
 _WINDOW_NS: Final = 2 * NS_PER_S
 _REMEMBERED_NS: Final = 60 * NS_PER_S
 """A camera's time per picture is forgotten after this, so that a renderer that was slow once is tried again."""

@@ -22,8 +22,6 @@ from vil_bridge.pipeline.renderer_load import RendererLoad
 from vil_bridge.pipeline.scheduler import Scheduler
 from vil_bridge.world.world import World
 
-__all__ = ["RendererPool"]
-
 _CHECK_NS: Final = 100 * NS_PER_MS
 _STOP_NS: Final = NS_PER_S
 

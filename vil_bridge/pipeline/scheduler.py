@@ -14,8 +14,6 @@ from vil_bridge.core.types import RenderRequest, View
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.world.world import World
 
-__all__ = ["Scheduler"]
-
 
 class Scheduler:
     """Asks one renderer for the pictures of its cameras.

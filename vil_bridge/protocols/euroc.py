@@ -28,23 +28,6 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray, ImageArray
 
-__all__ = [
-    "FILE_COLUMNS",
-    "IMU",
-    "IMU_VALUES",
-    "POSE_VALUES",
-    "ROOT",
-    "TABLE",
-    "EurocCamera",
-    "EurocImu",
-    "EurocWriter",
-    "camera_folder",
-    "find_imu",
-    "find_mocap",
-    "read_rows",
-    "require_imu",
-]
-
 logger = logging.getLogger(__name__)
 
 ROOT: Final = "mav0"

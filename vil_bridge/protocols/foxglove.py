@@ -24,8 +24,6 @@ from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["WORLD", "calibration", "image", "log_entry", "pose", "poses", "schema_of", "transform", "transforms"]
-
 WORLD = "world"
 _LENS = {None: "", "plumb_bob": "plumb_bob", "equidistant": "kannala_brandt"}
 

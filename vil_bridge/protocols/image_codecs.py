@@ -13,17 +13,6 @@ import zmq
 from vil_bridge.core.pixel_formats import FORMAT_OF, GRAY8, RGB8
 from vil_bridge.core.types import ImageArray, Modality
 
-__all__ = [
-    "Encoded",
-    "EncodingOptions",
-    "RawPicture",
-    "encode",
-    "encode_jpeg",
-    "encode_raw",
-    "gray_rows",
-    "stored_rows",
-]
-
 
 class RawPicture(NamedTuple):
     """Pixels as bytes.

@@ -16,18 +16,6 @@ from typing import Final, Literal, NamedTuple
 
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = [
-    "RAW_IMU",
-    "MspDirection",
-    "MspMessage",
-    "MspParser",
-    "MspRawImu",
-    "Version",
-    "encode",
-    "pack_raw_imu",
-    "unpack_raw_imu",
-]
-
 Version = Literal[1, 2]
 RAW_IMU: Final = 102
 """Command: nothing to send, 18 bytes to receive."""

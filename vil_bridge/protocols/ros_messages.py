@@ -19,8 +19,6 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.motion import BodyMotion
 from vil_bridge.core.types import FloatArray, ImageArray
 
-__all__ = ["Distro", "Messages", "TransformLink"]
-
 Distro = Literal["noetic", "humble", "jazzy", "kilted", "lyrical"]
 
 _STORES: Final = {

@@ -7,8 +7,6 @@ from typing import Final
 
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
-__all__ = ["Topic"]
-
 
 @dataclass(frozen=True, slots=True)
 class Topic:

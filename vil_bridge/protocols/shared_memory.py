@@ -31,8 +31,6 @@ import numpy.typing as npt
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import ImageArray
 
-__all__ = ["MAX_RING_BYTES", "SLOTS", "RingAddress", "RingReader", "RingWriter"]
-
 SLOTS: Final = 6
 """For up to four unread messages."""
 MAX_RING_BYTES: Final = 512 << 20

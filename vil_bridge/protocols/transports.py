@@ -18,18 +18,6 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.network import local_address, resolve
 from vil_bridge.core.supervisor import Status
 
-__all__ = [
-    "SerialTransport",
-    "TcpTransport",
-    "Transport",
-    "TransportAddress",
-    "TransportReader",
-    "UdpTransport",
-    "open_serial",
-    "open_tcp",
-    "open_transport",
-]
-
 logger = logging.getLogger(__name__)
 
 _READ_BYTES: Final = 65536

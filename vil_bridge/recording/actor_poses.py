@@ -12,8 +12,6 @@ from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.types import SkeletonFrame, SourceFrame
 from vil_bridge.recording.metadata import RecordedActor
 
-__all__ = ["Placing", "RecordedPose"]
-
 
 class RecordedPose(NamedTuple):
     """An actor's measured pose; of a human its root bone, and the skeleton in the world."""

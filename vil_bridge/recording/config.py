@@ -9,8 +9,6 @@ from pydantic import Field
 
 from vil_bridge.config.base import SourceConfigBase
 
-__all__ = ["McapConfig"]
-
 
 class McapConfig(SourceConfigBase):
     """Replay one source of a recording of `vil-bridge record`."""

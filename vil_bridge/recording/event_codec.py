@@ -24,8 +24,6 @@ from vil_bridge.core.types import (
     SourceReset,
 )
 
-__all__ = ["EventDecoder", "EventEncoder", "StampedEvent"]
-
 _MOST_MODELS: Final = 256
 """Numbers of skeleton models in use; one more and all are written again, so that the table stays bounded."""
 

@@ -11,8 +11,6 @@ from vil_bridge.core.errors import RecordingError
 from vil_bridge.monitoring.frame_records import CameraHead, FrameRow
 from vil_bridge.recording.reader import Recording
 
-__all__ = ["ledger_values", "settled_rows"]
-
 _SETTLED_NS = 400 * NS_PER_MS
 """A frame this long after its request is reported as received, or never."""
 

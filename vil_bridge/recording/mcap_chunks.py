@@ -21,8 +21,6 @@ from mcap.records import Channel, Metadata
 
 from vil_bridge.core.errors import RecordingError
 
-__all__ = ["McapChunks", "StoredMessage"]
-
 _MAGIC: Final = b"\x89MCAP0\r\n"
 _HEAD: Final = struct.Struct("<BQ")
 _CHUNK: Final = struct.Struct("<QQQII")

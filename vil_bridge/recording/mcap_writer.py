@@ -20,8 +20,6 @@ from mcap.writer import CompressionType, Writer
 from vil_bridge import __version__
 from vil_bridge.core.errors import RecordingError
 
-__all__ = ["McapFile"]
-
 _CHUNK_BYTES: Final = 4 << 20
 
 

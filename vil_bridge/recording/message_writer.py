@@ -20,8 +20,6 @@ from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.recording.topics import EVENTS, LOG, header_topic, picture_topic
 from vil_bridge.recording.write_queue import LogLine, WaitingPicture
 
-__all__ = ["MessageWriter"]
-
 _VIEW_PERIOD_NS: Final = NS_PER_S // 62
 """What people look at of an actor comes at most 60 times a second; the exact events have every sample."""
 _CALIBRATION_PERIOD_NS: Final = NS_PER_S

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import CameraInfo
 
-__all__ = ["RecordedActor", "RecordingFacts"]
-
 
 @dataclass(frozen=True, slots=True)
 class RecordedActor:

@@ -20,8 +20,6 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.core.threads import ContextThread
 from vil_bridge.recording.pcap import OVERHEAD_BYTES, PREAMBLE, encode_datagram
 
-__all__ = ["Capture", "capturing"]
-
 logger = logging.getLogger(__name__)
 
 _MAX_FILE_BYTES: Final = 1 << 30

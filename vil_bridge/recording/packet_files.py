@@ -10,8 +10,6 @@ from typing import IO, Final, NoReturn
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import RecordingError
 
-__all__ = ["Packet", "read_packets"]
-
 _PCAP_MAGICS: Final = {
     bytes.fromhex("d4c3b2a1"): ("<", 1000),
     bytes.fromhex("a1b2c3d4"): (">", 1000),

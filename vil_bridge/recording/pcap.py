@@ -20,8 +20,6 @@ from vil_bridge.core.errors import RecordingError
 from vil_bridge.recording.packet_files import read_packets
 from vil_bridge.recording.udp_packets import UdpReader
 
-__all__ = ["OVERHEAD_BYTES", "PREAMBLE", "encode_datagram", "read_capture"]
-
 logger = logging.getLogger(__name__)
 
 _FILE_HEADER: Final = Struct("<IHHiIII")

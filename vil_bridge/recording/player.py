@@ -17,8 +17,6 @@ from vil_bridge.core.types import ClockExchange, ImuSample, SourceEvent, SourceF
 from vil_bridge.recording.event_codec import StampedEvent
 from vil_bridge.recording.reader import Recording
 
-__all__ = ["LEAD_NS", "Player"]
-
 LEAD_NS: Final = 100 * NS_PER_MS
 """Time to read the first events."""
 _BATCH: Final = 256

@@ -29,8 +29,6 @@ from vil_bridge.recording.topics import (
     picture_topic,
 )
 
-__all__ = ["Recording"]
-
 _CAMERA: Final = re.compile(r"[a-z][a-z0-9_-]*")
 
 

@@ -25,8 +25,6 @@ from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.recording.topics import CONFIG_META, EVENTS, FORMAT, LEDGER, LOST, RECORDING_META
 from vil_bridge.recording.write_queue import WaitingPicture, WriteQueue
 
-__all__ = ["RecordSink", "Recorder", "RecorderReport"]
-
 logger = logging.getLogger(__name__)
 
 _TURN_S: Final = 0.02

@@ -17,8 +17,6 @@ from vil_bridge.recording.config import McapConfig
 from vil_bridge.recording.player import LEAD_NS, Player
 from vil_bridge.recording.reader import Recording
 
-__all__ = ["McapSource"]
-
 _TOGETHER_NS: Final = NS_PER_S
 
 

@@ -4,20 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "CONFIG_META",
-    "EVENTS",
-    "FORMAT",
-    "HEADERS",
-    "LEDGER",
-    "LOG",
-    "LOST",
-    "PICTURES",
-    "RECORDING_META",
-    "header_topic",
-    "picture_topic",
-]
-
 FORMAT: Final = "1"
 """Version of the layout."""
 

@@ -12,8 +12,6 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.recording.packet_files import Packet
 
-__all__ = ["UdpReader"]
-
 _IPV4: Final = Struct("!BBHHHBBH4s4s")
 _UDP: Final = Struct("!HHHH")
 _ETHERTYPE_IPV4: Final = b"\x08\x00"

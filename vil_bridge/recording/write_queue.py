@@ -11,8 +11,6 @@ from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.types import ImageArray, SourceEvent
 from vil_bridge.recording.topics import EVENTS, LOG, picture_topic
 
-__all__ = ["LogLine", "WaitingPicture", "WriteQueue"]
-
 _MOST_EVENTS: Final = 20_000
 _MOST_LINES: Final = 1_000
 _MOST_PICTURE_BYTES: Final = 64 << 20

@@ -15,8 +15,6 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 
 from vil_bridge.core.errors import VilBridgeError
 
-__all__ = ["ProcessGroup", "child", "free_ports", "stop_and_report"]
-
 _T = TypeVar("_T")
 _STOP_TIMEOUT_S: Final = 5.0
 _LOOK_S: Final = 0.2

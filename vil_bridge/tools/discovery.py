@@ -19,8 +19,6 @@ from vil_bridge.core.network import resolve
 from vil_bridge.core.ports import Discover, FoundSource
 from vil_bridge.core.text import printable
 
-__all__ = ["Search", "as_config", "as_json", "as_yaml", "config_name", "search", "serial_devices"]
-
 _GRACE_S: Final = 5.0
 _DEVICE: Final = "device"
 """Key of sources on serial lines: these are listed, not asked."""

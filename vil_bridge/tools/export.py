@@ -11,8 +11,6 @@ from vil_bridge.daemon.recorded_bridge import recorded_config, recording_metadat
 from vil_bridge.recording.export import FORMATS
 from vil_bridge.recording.reader import Recording
 
-__all__ = ["export"]
-
 
 def export(file: Path, kind: str, out: Path) -> Counter[str]:
     """Write a recording into a new folder.

@@ -20,8 +20,6 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.network import http_url
 from vil_bridge.core.secret_file import write_private
 
-__all__ = ["new_certificate", "new_keys", "new_tokens", "own_hosts"]
-
 _PUBLIC_TEXT = """\
 # Public key of a bridge (ZeroMQ CURVE). Give it to the bridges that it shall talk to.
 metadata

@@ -23,8 +23,6 @@ from urllib.parse import quote, urlsplit
 
 from vil_bridge.core.errors import VilBridgeError
 
-__all__ = ["HELP", "Gamepad", "HttpVehicleClient", "Keys", "Sticks", "fly", "values_for"]
-
 HELP: Final = (
     "w/s forward, back   a/d left, right   up/down climb, sink   left/right turn   space stop   "
     "m arm or disarm   0 reset   h help   q quit"

@@ -21,8 +21,6 @@ from vil_bridge.recording.ledger import ledger_values
 from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.recording.reader import Recording
 
-__all__ = ["is_recording", "prediction_errors", "recorded_report"]
-
 _NEWEST_FRAMES: Final = 200_000
 _LONGEST_GAP_NS: Final = 50 * NS_PER_MS
 """Between poses farther apart the body's pose is unknown."""

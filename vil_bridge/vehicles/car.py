@@ -20,8 +20,6 @@ from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout
 from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.random.noise import NoiseStream
 
-__all__ = ["BicycleParameters", "CreepNoise", "DubinsCar", "KinematicBicycle"]
-
 _FORCE: Final = ENVIRONMENT["force_world_n"]
 _CREEP_NSPM: Final = 1000.0
 _STREAM: Final = 2100

@@ -12,8 +12,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-__all__ = ["LANES", "compiled", "has_numba"]
-
 LANES: Final = 16
 """Vehicles in a tile: every loop over lanes has this constant length, so that all lanes run the same vector code."""
 

@@ -15,8 +15,6 @@ from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.layout import StateLayout
 from vil_bridge.vehicles.model import TrueState
 
-__all__ = ["Collider", "WorldContact", "collide", "with_contacts"]
-
 UPRIGHT_TOLERANCE: Final = 0.25
 SPIN_FACTOR: Final = 0.9
 

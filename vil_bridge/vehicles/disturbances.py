@@ -7,8 +7,6 @@ from typing import Final, Protocol
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.layout import Field, StateLayout
 
-__all__ = ["ENVIRONMENT", "SEA_LEVEL_DENSITY_KGPM3", "Disturbance", "calm"]
-
 SEA_LEVEL_DENSITY_KGPM3: Final = 1.225
 
 ENVIRONMENT: Final = StateLayout(

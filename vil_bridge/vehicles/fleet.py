@@ -18,8 +18,6 @@ from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.disturbances import ENVIRONMENT, Disturbance
 from vil_bridge.vehicles.model import Model, NativeStep, TrueState
 
-__all__ = ["Engine", "Fleet"]
-
 Engine = Literal["auto", "numpy", "native"]
 
 _Which = npt.NDArray[np.int64]

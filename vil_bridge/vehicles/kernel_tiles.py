@@ -6,8 +6,6 @@ from typing import Any
 
 from vil_bridge.vehicles.compile import LANES, compiled
 
-__all__ = ["gather", "scatter"]
-
 
 @compiled(inline=True)
 def gather(t: Any, row: Any, table: Any, column: Any, count: Any, first: Any) -> None:

@@ -10,8 +10,6 @@ import numpy as np
 
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["RIGID_BODY", "Field", "StateLayout"]
-
 
 @dataclass(frozen=True, slots=True)
 class Field:

@@ -14,8 +14,6 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.disturbances import ENVIRONMENT, calm
 from vil_bridge.vehicles.layout import StateLayout
 
-__all__ = ["Integrator", "Model", "NativeStep", "TrueState"]
-
 Integrator = Literal["euler", "rk4"]
 
 NativeStep = Callable[[FloatArray, FloatArray, FloatArray, float, int], None]

@@ -12,8 +12,6 @@ from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.per_motor import PerMotor, nominal, per_motor
 
-__all__ = ["Matrix3", "MulticopterParameters", "Numbering", "Rotor", "Vector3", "diagonal", "quad_x"]
-
 Vector3 = tuple[float, float, float]
 Matrix3 = tuple[Vector3, Vector3, Vector3]
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from vil_bridge.core.types import BoolArray, FloatArray
 
-__all__ = ["PerMotor", "nominal", "per_motor"]
-
 PerMotor = float | tuple[float, ...]
 
 

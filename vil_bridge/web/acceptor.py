@@ -13,8 +13,6 @@ from typing import Any, Final
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.rates import peer_of
 
-__all__ = ["ConnectionAcceptor"]
-
 _MAX_CONNECTIONS: Final = 256
 _MAX_OF_PEER: Final = 48
 """Fewer than the requests that are answered at once, so that one peer cannot keep all others out."""

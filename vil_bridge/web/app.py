@@ -23,8 +23,6 @@ from vil_bridge.web.routes.simulation import SimulationControl, simulation_route
 from vil_bridge.web.routes.status import Preview, api_router, health_router
 from vil_bridge.web.schemas.status import ErrorOut
 
-__all__ = ["create_app"]
-
 _REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
     status: {"model": ErrorOut, "description": text}
     for status, text in (

@@ -9,8 +9,6 @@ from fastapi import FastAPI
 from vil_bridge.core.access_tokens import Role
 from vil_bridge.web.auth.access import cookie_name, needed_role
 
-__all__ = ["EXAMPLES", "describe"]
-
 EXAMPLES: Final[dict[str, Any]] = {
     "put_lighting": {"time_of_day_h": 18.5, "lamps": {"Lamp1": {"power": 0.2, "colour": [1.0, 0.8, 0.6]}}},
     "patch_lighting": {"lamps": {"Lamp1": {"power": 0.0}}},

@@ -8,8 +8,6 @@ from typing import Final
 
 from fastapi import FastAPI, Response
 
-__all__ = ["DASHBOARD", "PLAIN", "add_pages"]
-
 PLAIN: Final = files("vil_bridge.web") / "fallback_page"
 DASHBOARD: Final = files("vil_bridge.web") / "static"
 """Built by ``make web``; absent in a checkout without it."""

@@ -15,8 +15,6 @@ from vil_bridge.core.errors import ConfigError, ValueRefused
 from vil_bridge.web.schemas.body import problems_of
 from vil_bridge.web.schemas.status import ErrorOut
 
-__all__ = ["NOT_NOW", "explained_refusals", "read_body", "takes"]
-
 NOT_NOW: Final[dict[int | str, dict[str, Any]]] = {
     409: {"model": ErrorOut, "description": "Not now; the answer says why."}
 }

@@ -20,8 +20,6 @@ from vil_bridge.core.threads import ContextThread
 from vil_bridge.web import uvicorn_internals
 from vil_bridge.web.uvicorn_internals import LogFaults, UvicornServer
 
-__all__ = ["HttpServer", "bind_http"]
-
 logger = logging.getLogger(__name__)
 
 _START_LIMIT_S: Final = 10.0

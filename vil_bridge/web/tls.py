@@ -8,8 +8,6 @@ from pathlib import Path
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.secret_file import refuse_shared
 
-__all__ = ["tls_context"]
-
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
     """Return the context of a server that shows a certificate.

@@ -28,8 +28,6 @@ from vil_bridge.core.rates import RateLimiter
 from vil_bridge.web.acceptor import ConnectionAcceptor
 from vil_bridge.web.live.frames import POST
 
-__all__ = ["WRITE_TIMEOUT_MS", "LogFaults", "UvicornServer"]
-
 WRITE_TIMEOUT_MS: Final = 10_000
 """A peer that accepts no bytes for so long is disconnected."""
 _REQUEST_TIMEOUT_S: Final = 5.0

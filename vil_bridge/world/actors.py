@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind, TrackingState
 
-__all__ = ["Actor", "TrackingLimits"]
-
 
 @dataclass(frozen=True, slots=True)
 class TrackingLimits:

@@ -19,8 +19,6 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import FloatArray
 from vil_bridge.world.one_way_clock import Envelope, StampVerdict
 
-__all__ = ["ClockLine", "ClockModel", "fit_clock_line"]
-
 WINDOW_NS: Final = 60 * NS_PER_S
 MIN_EXCHANGES: Final = 3
 DRIFT_PRIOR: Final = 50e-6

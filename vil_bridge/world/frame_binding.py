@@ -13,8 +13,6 @@ from vil_bridge.world.actors import Actor
 from vil_bridge.world.prediction import InertialPredictor
 from vil_bridge.world.tracks import Rows
 
-__all__ = ["Binding", "RoomFrame", "bind", "compact"]
-
 
 class RoomFrame:
     """``T_world_room``, ready to be applied to whole frames."""

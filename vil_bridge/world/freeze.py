@@ -19,8 +19,6 @@ from vil_bridge.core.geometry import q_conj, q_log, q_mul
 from vil_bridge.core.types import FloatArray
 from vil_bridge.world.actors import TrackingLimits
 
-__all__ = ["LEAST_REPEATS", "FreezeWatch", "PoseAgainstImu", "Repeats"]
-
 LEAST_REPEATS: Final = 3
 _SPAN_NS: Final = 300 * NS_PER_MS
 _PERIOD_NS: Final = 50 * NS_PER_MS

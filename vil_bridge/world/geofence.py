@@ -20,8 +20,6 @@ from vil_bridge.core.geometry import Transform, q_to_matrix
 from vil_bridge.core.skeleton import body_parents
 from vil_bridge.core.types import ActorState, FloatArray, TrackingState, WorldSnapshot
 
-__all__ = ["HORIZON_S", "ActorVolume", "RoomVolume", "RoomWarning", "Walls", "closest", "room_warnings", "shape_of"]
-
 HORIZON_S: Final = 0.5
 """How far ahead warnings look."""
 BONE_RADIUS_M: Final = 0.1

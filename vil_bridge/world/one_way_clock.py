@@ -16,8 +16,6 @@ import numpy as np
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 
-__all__ = ["Envelope", "EnvelopeFit", "StampVerdict"]
-
 WINDOW_NS: Final = 30 * NS_PER_S
 _FLOOR_NS: Final = 20_000.0
 _WANDER: Final = 1e-6

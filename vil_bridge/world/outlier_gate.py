@@ -12,8 +12,6 @@ from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.world.actors import TrackingLimits
 
-__all__ = ["JumpGate", "is_unit", "reachable", "surely_reachable_step"]
-
 _SLACK_M: Final = 0.05  # two samples a microsecond apart differ by noise
 _SLACK_RAD: Final = 0.2
 _UNIT_TOLERANCE: Final = 1e-3

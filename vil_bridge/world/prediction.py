@@ -23,8 +23,6 @@ from vil_bridge.world.inertial.preintegration import NavState, preintegrate, pro
 from vil_bridge.world.inertial.velocity import FIT_WINDOW_NS, fit_velocity, inertial_displacement
 from vil_bridge.world.tracks import TrackBank
 
-__all__ = ["InertialPredictor", "PredictedPose"]
-
 _WINDOW_SAMPLES: Final = 32
 _MOST: Final = 0.7
 IMU_SILENCE_NS: Final = 100_000_000

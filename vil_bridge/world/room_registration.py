@@ -15,8 +15,6 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import Transform, q_from_matrix, q_to_matrix, yaw_matrix
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["Placement", "place_by_points", "place_by_poses"]
-
 _MIN_SPREAD_M: Final = 0.05
 """Points nearer to each other than this (to one line, for a free rotation) give no direction."""
 

@@ -15,8 +15,6 @@ from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.freeze import Repeats
 from vil_bridge.world.outlier_gate import JumpGate, is_unit, reachable, surely_reachable_step
 
-__all__ = ["SkeletonTrack"]
-
 CAPACITY: Final = 64
 TWIST_WINDOW_NS: Final = 50_000_000
 

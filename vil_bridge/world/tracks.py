@@ -20,8 +20,6 @@ from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.freeze import Repeats
 from vil_bridge.world.outlier_gate import JumpGate, reachable, surely_reachable_step
 
-__all__ = ["Rows", "TrackBank", "TrackWindow"]
-
 CAPACITY: Final = 512
 TWIST_WINDOW_S: Final = 0.05
 _MIN_SPAN_S: Final = 0.004

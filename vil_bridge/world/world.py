@@ -40,8 +40,6 @@ from vil_bridge.world.prediction import InertialPredictor, PredictedPose
 from vil_bridge.world.skeleton_tracks import SkeletonTrack
 from vil_bridge.world.tracks import TrackBank
 
-__all__ = ["World"]
-
 _LAST_STAMP_NS: Final = 1 << 62
 _OLDEST_NS: Final = 3600 * NS_PER_S
 _QUICK_NS: Final = 20_000_000

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable
 from typing import ParamSpec
 
-__all__ = ["guarded"]
-
 _P = ParamSpec("_P")
 
 

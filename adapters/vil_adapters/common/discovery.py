@@ -12,8 +12,6 @@ from vil_bridge.core.network import host_and_port
 from vil_bridge.core.ports import FoundSource
 from vil_bridge.core.types import SourceEvent, SourceFrame
 
-__all__ = ["LOOPBACK", "SubjectRates", "ask_each"]
-
 LOOPBACK: Final = "127.0.0.1"
 
 

@@ -10,8 +10,6 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 
-__all__ = ["DROPPED", "FrameFilter", "FrameOrder", "FrameVerdict"]
-
 
 class FrameVerdict(Enum):
     """Result of judging one frame number."""

@@ -22,8 +22,6 @@ from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.connection import Address, MavlinkConnection
 from vil_bridge.protocols.transports import Transport, open_transport
 
-__all__ = ["HEARTBEAT", "OUR_COMPONENT", "OUR_SYSTEM", "MavlinkSession", "MavlinkSource", "RateRequest"]
-
 logger = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=str)

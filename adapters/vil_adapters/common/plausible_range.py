@@ -8,8 +8,6 @@ import numpy as np
 
 from vil_bridge.core.types import BoolArray, FloatArray
 
-__all__ = ["FARTHEST_M", "within_reach"]
-
 FARTHEST_M: Final = 10_000.0
 """No tracked volume is larger; a position beyond it is an error of the sender."""
 

@@ -8,8 +8,6 @@ from typing import Final
 
 from vil_bridge.core.datagrams import Address
 
-__all__ = ["Pseudonyms"]
-
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 _SHORTEST_PART: Final = 3
 _FIRST_HOST: Final = int(IPv4Address("10.0.0.1"))

@@ -13,8 +13,6 @@ from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceReset
 
-__all__ = ["DropLog", "ExpectedSubjects", "ResetReporter", "missing_names"]
-
 logger = logging.getLogger(__name__)
 
 

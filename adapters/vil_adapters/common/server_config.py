@@ -9,8 +9,6 @@ from pydantic import Field
 from vil_bridge.config.address import Host
 from vil_bridge.config.base import SourceConfigBase
 
-__all__ = ["MocapServerConfig"]
-
 
 class MocapServerConfig(SourceConfigBase):
     """A motion-capture server that measures, with the subjects that are expected of it."""

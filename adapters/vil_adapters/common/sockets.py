@@ -13,17 +13,6 @@ from vil_bridge.core.datagrams import Address
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.network import local_address, resolve
 
-__all__ = [
-    "find",
-    "multicast_receiver",
-    "route",
-    "send_multicast_from",
-    "tcp_listener",
-    "trouble_text",
-    "udp_socket",
-    "waiting_datagrams",
-]
-
 _TROUBLES: Final = {
     errno.ECONNREFUSED: "refused: that computer is up, but nothing listens there",
     errno.ENETUNREACH: "no route",

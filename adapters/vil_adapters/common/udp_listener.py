@@ -17,8 +17,6 @@ from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceFrame
 
-__all__ = ["UdpListener"]
-
 _HOUSEKEEPING_S: Final = 0.1
 _WAITING_NS: Final = 1 * NS_PER_S
 _ANY: Final = "0.0.0.0"  # noqa: S104 - shown, not bound

@@ -15,8 +15,6 @@ from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.delay_line import DelayLine
 from vil_bridge.core.errors import RecordingError
 
-__all__ = ["CapturedStream", "Playback"]
-
 logger = logging.getLogger(__name__)
 
 _AHEAD_NS: Final = 500 * NS_PER_MS

@@ -19,8 +19,6 @@ from vil_bridge.core.faults import Delivery, Faults, SubjectFaults
 from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import MotionFrame
 
-__all__ = ["REAL_LATENCY_MS", "EmulatedFrame", "EmulatedServer", "Emulator"]
-
 Send = Callable[[bytes], None]
 
 REAL_LATENCY_MS: Final = 4.5

@@ -8,8 +8,6 @@ from typing import Final
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 
-__all__ = ["EmulatedAutopilot"]
-
 SYSTEM: Final = 1
 COMPONENT: Final = 1  # autopilot
 _EVERY_COMPONENT: Final = 0

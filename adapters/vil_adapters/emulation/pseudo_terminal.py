@@ -10,8 +10,6 @@ import tty
 from pathlib import Path
 from typing import Final
 
-__all__ = ["PseudoTerminal"]
-
 _READ_BYTES: Final = 4096
 _UNREAD_LIMIT_BYTES: Final = 3600
 """The terminal holds 4095 bytes for its reader; when they pile up, the oldest go."""

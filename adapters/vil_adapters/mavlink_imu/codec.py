@@ -13,8 +13,6 @@ from vil_bridge.core.geometry import GRAVITY_MPS2, flu_to_frd, q_conj, q_normali
 from vil_bridge.core.types import FloatArray
 from vil_bridge.protocols.mavlink import messages as mavlink
 
-__all__ = ["KIND_OF", "MESSAGE_OF", "ImuKind", "InertialMessage", "from_message", "to_message"]
-
 ImuKind = Literal["highres", "scaled", "raw", "attitude"]
 InertialMessage = mavlink.HighresImu | mavlink.ScaledImu | mavlink.MavlinkRawImu | mavlink.AttitudeQuaternion
 

@@ -9,8 +9,6 @@ from pydantic import Field
 from vil_bridge.config.base import SourceConfigBase
 from vil_bridge.config.transport import TransportConfig
 
-__all__ = ["MavlinkImuConfig"]
-
 
 class MavlinkImuConfig(TransportConfig, SourceConfigBase):
     """Read angular rate and specific force from an autopilot on a serial line or over UDP."""

@@ -14,8 +14,6 @@ from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
 from vil_bridge.core.ports import InertialMotion
 from vil_bridge.protocols.mavlink import framing
 
-__all__ = ["SerialImuEmulator"]
-
 _TICK_NS: Final = 3_500_000
 _BACKLOG_LIMIT_NS: Final = 100_000_000
 

@@ -11,8 +11,6 @@ from vil_bridge.core.types import ImuSample
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.transports import Transport
 
-__all__ = ["MavlinkImuSource"]
-
 
 class MavlinkImuSource(MavlinkSource[MavlinkImuConfig]):
     """Inertial sensor on a serial line or UDP."""

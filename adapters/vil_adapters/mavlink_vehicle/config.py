@@ -10,8 +10,6 @@ from vil_bridge.config.address import Ipv4
 from vil_bridge.config.base import SourceConfigBase, StrictModel
 from vil_bridge.config.transport import TransportConfig
 
-__all__ = ["MavlinkVehicleConfig", "VehicleEmulatorConfig"]
-
 
 class MavlinkVehicleConfig(TransportConfig, SourceConfigBase):
     """Take a vehicle's own estimate of its pose: simulated vehicles, and those that fly by GPS."""

@@ -14,15 +14,6 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.frames import FRAMES, Q_FRD_FLU, Q_ROOM_NED, in_frame, parallel_axes
 
-__all__ = [
-    "VehiclePose",
-    "from_local_position",
-    "from_odometry",
-    "healthy",
-    "to_local_position",
-    "to_odometry",
-]
-
 _XYZW: Final = [1, 2, 3, 0]
 _FARTHEST_M: Final = 1e5
 _FASTEST_RADPS: Final = 100.0

@@ -19,8 +19,6 @@ from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.transports import UdpTransport
 
-__all__ = ["discover"]
-
 _PORT: Final[int] = MavlinkVehicleConfig.model_fields["port"].default
 _POLL_S: Final = 0.05
 _AUTOPILOTS: Final = {3: "ArduPilot", 12: "PX4"}

@@ -22,8 +22,6 @@ from vil_bridge.core.ports import MocapMotion
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 
-__all__ = ["VehicleEmulator"]
-
 _SENT: Final[dict[str, tuple[type[mavlink.Body], ...]]] = {
     "odometry": (mavlink.Odometry,),
     "local-position": (mavlink.AttitudeQuaternion, mavlink.LocalPositionNed),

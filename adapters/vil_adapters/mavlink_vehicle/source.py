@@ -16,8 +16,6 @@ from vil_bridge.core.types import SourceFrame
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.transports import Transport
 
-__all__ = ["MavlinkVehicleSource"]
-
 PoseKind = Literal["odometry", "local-position"]
 MESSAGES_OF: Final[dict[PoseKind, tuple[type[mavlink.Body], ...]]] = {
     "odometry": (mavlink.Odometry,),

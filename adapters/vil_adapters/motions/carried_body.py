@@ -11,8 +11,6 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform, q_exp, q_mul
 from vil_bridge.core.types import MotionFrame, SkeletonModel
 
-__all__ = ["CarriedMotion"]
-
 _FIRST_REST_S: Final = 20.0
 """Long enough to start the program that watches."""
 _REST_S: Final = 1.5

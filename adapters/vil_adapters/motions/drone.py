@@ -19,8 +19,6 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, cross, q_from_matrix
 from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonModel
 
-__all__ = ["BRISK", "PATROL", "DroneMotion", "ImuErrors", "SinePath"]
-
 _IntArray = npt.NDArray[np.int64]
 
 Sine = tuple[float, float, float]

@@ -15,8 +15,6 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import cross, q_from_matrix, yaw_matrix
 from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonFrame, SkeletonModel
 
-__all__ = ["WalkMotion"]
-
 # Bone, parent, origin in the parent's axes at rest (metres). An adult of 1.75 m.
 _TRUNK: Final = (
     ("Hip", "", (0.0, 0.0, 0.93)),

@@ -9,8 +9,6 @@ from pydantic import Field, model_validator
 from vil_bridge.config.address import Host
 from vil_bridge.config.base import SourceConfigBase, custom
 
-__all__ = ["MspImuConfig"]
-
 
 class MspImuConfig(SourceConfigBase):
     """Ask a flight controller for its inertial sensors, on a serial line or over TCP."""

@@ -14,8 +14,6 @@ from vil_bridge.core.geometry import GRAVITY_MPS2
 from vil_bridge.core.types import FloatArray
 from vil_bridge.protocols.msp import MspRawImu
 
-__all__ = ["AnswerTimes", "RestScale", "from_counts", "to_counts"]
-
 _REST_NS: Final = NS_PER_S
 _FEWEST: Final = 20
 _REST_RADPS: Final = 0.03

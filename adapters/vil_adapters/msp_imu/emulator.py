@@ -15,8 +15,6 @@ from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
 from vil_bridge.core.ports import InertialMotion
 from vil_bridge.protocols import msp
 
-__all__ = ["MspEmulator"]
-
 _READ_BYTES: Final = 4096
 _MEMORY_NS: Final = NS_PER_S // 20
 

@@ -17,8 +17,6 @@ from vil_bridge.core.types import ImuSample, SourceReset
 from vil_bridge.protocols import msp
 from vil_bridge.protocols.transports import Transport, TransportReader, open_serial, open_tcp
 
-__all__ = ["MspImuSource"]
-
 _HOUSEKEEPING_S: Final = 0.05
 _UNANSWERED_NS: Final = 100 * NS_PER_MS
 _SILENT_NS: Final = NS_PER_S

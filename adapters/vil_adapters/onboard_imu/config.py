@@ -8,8 +8,6 @@ from pydantic import Field
 
 from vil_bridge.config.base import SourceConfigBase
 
-__all__ = ["OnboardImuConfig"]
-
 
 class OnboardImuConfig(SourceConfigBase):
     """Take the inertial samples that a reader of pictures sends along with its credits."""

@@ -16,8 +16,6 @@ from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceReset
 
-__all__ = ["OnboardImuSource"]
-
 _HOUSEKEEPING_S: Final = 0.25
 _SILENT_NS: Final = NS_PER_S
 _OLDEST_NS: Final = NS_PER_S

@@ -26,8 +26,6 @@ from vil_adapters.optitrack.model_codec import decode_models, encode_models
 from vil_adapters.optitrack.reader import HEADER_BYTES
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = ["NatNetAnonymizer"]
-
 _VERSIONS: Final[tuple[Version, ...]] = tuple(
     (major, minor, 0, 0)
     for major, minor in ((4, 2), (4, 1), (4, 0), (3, 1), (3, 0), (2, 10), (2, 9), (2, 7), (2, 6), (2, 5))

@@ -31,8 +31,6 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.datagrams import Address, Datagram
 from vil_bridge.core.errors import ConfigError, ProtocolError
 
-__all__ = ["CapturedSession", "ReplayedMotive", "is_natnet"]
-
 _MAX_CLIENTS: Final = 16
 _MAX_ANSWERS: Final = 256
 _MAX_PORTS: Final = 64

@@ -11,8 +11,6 @@ from vil_adapters.optitrack.frame import NatNetFrame
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.types import ClockExchange
 
-__all__ = ["Due", "EchoClock", "stamps_went_on"]
-
 
 class Due:
     """Limit of one event per period."""

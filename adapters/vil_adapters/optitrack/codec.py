@@ -18,36 +18,6 @@ from typing import Final
 from vil_adapters.optitrack.reader import HEADER_BYTES, DatagramReader
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = [
-    "BITSTREAM_SINCE",
-    "MAX_PAYLOAD_BYTES",
-    "NEWEST",
-    "OLDEST",
-    "SIZED_SINCE",
-    "TICKS_SINCE",
-    "Connect",
-    "EchoReply",
-    "MessageId",
-    "ServerInfo",
-    "Version",
-    "bitstream_reply",
-    "decode_connect",
-    "decode_echo_reply",
-    "decode_echo_request",
-    "decode_server_info",
-    "decode_text",
-    "encode",
-    "encode_connect",
-    "encode_echo_reply",
-    "encode_echo_request",
-    "encode_server_info",
-    "encode_text",
-    "message_id",
-    "parse_version",
-    "response_f32",
-    "response_i32",
-]
-
 Version = tuple[int, int, int, int]
 
 NEWEST: Final[Version] = (4, 2, 0, 0)

@@ -21,8 +21,6 @@ from vil_adapters.optitrack.codec import (
 from vil_adapters.optitrack.reader import HEADER_BYTES
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = ["Commands"]
-
 _T = TypeVar("_T")
 
 _TRIES: Final = 10

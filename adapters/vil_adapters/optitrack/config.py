@@ -10,8 +10,6 @@ from vil_adapters.common.server_config import MocapServerConfig
 from vil_bridge.config.address import Host, Ipv4, Ipv4OrAuto, Multicast
 from vil_bridge.config.base import SourceConfigBase, StrictModel
 
-__all__ = ["LegacyOptitrackConfig", "MotiveEmulatorConfig", "OptitrackConfig"]
-
 
 class OptitrackConfig(MocapServerConfig):
     """Receive rigid bodies and skeletons from OptiTrack Motive over NatNet."""

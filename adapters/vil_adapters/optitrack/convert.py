@@ -23,21 +23,6 @@ from vil_bridge.core.geometry import yup_to_zup, zup_to_yup
 from vil_bridge.core.skeleton import local_to_global, parents_first, trusted_below
 from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame, SkeletonModel, SourceFrame
 
-__all__ = [
-    "LARGEST_NS",
-    "MarkerChoice",
-    "NatNetConverter",
-    "UpAxis",
-    "asset_body_names",
-    "capture_ns",
-    "changed_subjects",
-    "latency_ns",
-    "ns_to_ticks",
-    "stamp_ns",
-    "ticks_to_ns",
-    "zup_to_streamed",
-]
-
 UpAxis = Literal["y", "z"]
 MarkerChoice = Literal["none", "labeled", "all"]
 _Ids = npt.NDArray[np.int32]

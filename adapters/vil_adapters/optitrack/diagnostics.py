@@ -12,16 +12,6 @@ from vil_adapters.optitrack.model import Models
 from vil_adapters.optitrack.sockets import NatNetSockets
 from vil_bridge.core.clock import NS_PER_S
 
-__all__ = [
-    "FrameRate",
-    "SilenceDiagnosis",
-    "dotted",
-    "latency_facts",
-    "server_facts",
-    "silence_reason",
-    "subject_facts",
-]
-
 _MS_PER_S: Final = 1e3
 
 

@@ -21,8 +21,6 @@ from vil_bridge.core.network import host_and_port, resolve
 from vil_bridge.core.ports import FoundSource, SourceContext
 from vil_bridge.core.supervisor import Status
 
-__all__ = ["discover"]
-
 _PORT: Final[int] = OptitrackConfig.model_fields["command_port"].default
 _ANSWER_SHARE: Final = 0.3
 _REPEAT_S: Final = 0.1

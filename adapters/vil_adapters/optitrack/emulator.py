@@ -48,8 +48,6 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import MocapMotion
 
-__all__ = ["MotiveEmulator"]
-
 _TICKS_PER_S: Final = 10_000_000
 _CAMERA_SHARE: Final = 0.85
 _IDS_PER_RESTART: Final = 100

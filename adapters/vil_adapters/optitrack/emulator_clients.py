@@ -8,8 +8,6 @@ from typing import Final
 from vil_adapters.optitrack.codec import BITSTREAM_SINCE, Connect, Version
 from vil_adapters.optitrack.frame import Suffix
 
-__all__ = ["Address", "ClientTable", "Subscriptions"]
-
 _ALL: Final = "AllTypes"
 _KINDS: Final = frozenset(
     {

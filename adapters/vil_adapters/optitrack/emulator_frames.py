@@ -48,8 +48,6 @@ from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.skeleton import global_to_local
 from vil_bridge.core.types import BoolArray, FloatArray, Markers, MotionFrame, SkeletonModel
 
-__all__ = ["FrameGenerator", "SceneMarkers", "dated", "subscribed"]
-
 _LABELED_PARAMS: Final = 10
 _UNLABELED_PARAMS: Final = 18
 _FIRST_UNLABELED_ID: Final = 50_000

@@ -18,8 +18,6 @@ from vil_adapters.optitrack.frame_codec import decode_frame, fill, read_points, 
 from vil_adapters.optitrack.reader import HEADER_BYTES, DatagramReader
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = ["decode_poses"]
-
 _Section = tuple[int, int, int]
 """Number of elements, offset of the first, bytes of all of them."""
 

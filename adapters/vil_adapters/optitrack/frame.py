@@ -11,26 +11,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "BODY",
-    "INNER_MARKER",
-    "MARKER",
-    "NO_BODIES",
-    "NO_MARKERS",
-    "NO_POINTS",
-    "OCCLUDED",
-    "TRACKED",
-    "UNLABELED",
-    "AnalogSamples",
-    "AssetPose",
-    "MarkerSet",
-    "NatNetFrame",
-    "Points",
-    "Records",
-    "SkeletonPose",
-    "Suffix",
-]
-
 Records = npt.NDArray[np.void]
 Points = npt.NDArray[np.float32]
 

@@ -32,16 +32,6 @@ from vil_adapters.optitrack.frame import (
 from vil_adapters.optitrack.reader import DatagramReader
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = [
-    "decode_frame",
-    "encode_frame",
-    "fill",
-    "read_points",
-    "read_suffix",
-    "suffix_bytes",
-    "view",
-]
-
 _T = TypeVar("_T")
 
 _PARAMS_SINCE: Final = (2, 6)

@@ -12,8 +12,6 @@ from vil_adapters.optitrack.frame import MARKER, OCCLUDED, UNLABELED, NatNetFram
 from vil_adapters.optitrack.model import Models
 from vil_bridge.core.types import BoolArray, FloatArray
 
-__all__ = ["BONE_MASK", "MarkerLabels"]
-
 BONE_MASK: Final = 0xFFFF
 """The bone's or marker's part of a streamed id; the rest is that of the model it belongs to."""
 

@@ -27,8 +27,6 @@ from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceFrame
 
-__all__ = ["LegacyOptitrackSource"]
-
 logger = logging.getLogger(__name__)
 
 _SILENCE_S: Final = 3.0

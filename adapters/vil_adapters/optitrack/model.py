@@ -6,25 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-__all__ = [
-    "AssetDescription",
-    "AssetMarkerDescription",
-    "BodyDescription",
-    "CameraDescription",
-    "Description",
-    "DeviceDescription",
-    "ForcePlateDescription",
-    "MarkerDescription",
-    "MarkerSetDescription",
-    "Models",
-    "Quaternion",
-    "SkeletonDescription",
-    "Subject",
-    "UnknownDescription",
-    "Vector",
-    "firsts",
-]
-
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
 

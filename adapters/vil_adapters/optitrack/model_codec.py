@@ -23,8 +23,6 @@ from vil_adapters.optitrack.model import (
 )
 from vil_adapters.optitrack.reader import DatagramReader
 
-__all__ = ["decode_models", "encode_models"]
-
 _MARKERS_SINCE: Final = (3, 0)
 _MARKER_NAMES_SINCE: Final = (4, 0)
 _ATTITUDES_SINCE: Final = (4, 2)

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = ["HEADER_BYTES", "DatagramReader"]
-
 HEADER_BYTES: Final = 4
 """Message id and payload size before every payload."""
 

@@ -36,8 +36,6 @@ from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange
 
-__all__ = ["ServerCallbacks", "ServerState"]
-
 logger = logging.getLogger(__name__)
 
 _SILENCE_NS: Final = 1 * NS_PER_S

@@ -13,8 +13,6 @@ from vil_bridge.core.datagrams import Address, Datagram, Tap
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.network import resolve
 
-__all__ = ["NatNetSockets"]
-
 _DATAGRAM_BYTES: Final = 65536
 _KEEPALIVE: Final = encode(MessageId.KEEPALIVE)
 

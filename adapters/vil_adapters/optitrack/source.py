@@ -24,8 +24,6 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 
-__all__ = ["NatNetSession", "OptitrackSource"]
-
 _SILENCE_NS: Final = 1 * NS_PER_S
 _WAITING_NS: Final = 3 * NS_PER_S
 _FACTS_PERIOD_NS: Final = 1 * NS_PER_S

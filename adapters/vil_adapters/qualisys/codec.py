@@ -18,26 +18,6 @@ import numpy.typing as npt
 
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = [
-    "DISCOVERY_PORT",
-    "LARGEST_DATAGRAM_BYTES",
-    "DataFrame",
-    "Event",
-    "Framing",
-    "PacketType",
-    "body_records",
-    "decode_data",
-    "decode_discovery_reply",
-    "decode_discovery_request",
-    "encode_data",
-    "encode_data_in_datagrams",
-    "encode_discovery_reply",
-    "encode_discovery_request",
-    "encode_packet",
-    "encode_text",
-    "segment_records",
-]
-
 DISCOVERY_PORT: Final = 22226
 PACKET_LIMIT_BYTES: Final = 4 << 20
 """More than any set of bodies, skeletons or parameters takes; a larger size means that the stream is broken."""

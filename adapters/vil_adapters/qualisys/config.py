@@ -10,8 +10,6 @@ from vil_adapters.common.server_config import MocapServerConfig
 from vil_bridge.config.address import Ipv4
 from vil_bridge.config.base import StrictModel
 
-__all__ = ["QtmEmulatorConfig", "QualisysConfig"]
-
 
 class QualisysConfig(MocapServerConfig):
     """Receive 6D bodies and skeletons from Qualisys Track Manager (extra `qualisys`)."""

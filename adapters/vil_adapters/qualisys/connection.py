@@ -16,8 +16,6 @@ from vil_adapters.qualisys.parameters import Parameters, decode_parameters
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = ["QualisysConnection", "connect", "local_address"]
-
 REPLY_S: Final = 1.5
 """Longest time that a server needs to answer a command."""
 

@@ -16,8 +16,6 @@ from vil_bridge.core.geometry import q_from_matrix, q_normalize, q_to_matrix, yu
 from vil_bridge.core.skeleton import global_to_local, parents_first
 from vil_bridge.core.types import BoolArray, FloatArray, MotionFrame, SkeletonFrame, SkeletonModel, SourceFrame
 
-__all__ = ["QualisysConverter", "UpAxis", "describe", "generate", "stamp_ns", "stamp_us", "up_axis"]
-
 UpAxis = Literal["y", "z"]
 
 _MM_PER_M: Final = 1e3

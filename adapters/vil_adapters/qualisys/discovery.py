@@ -23,8 +23,6 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.network import host_and_port
 from vil_bridge.core.ports import FoundSource
 
-__all__ = ["ask_around", "discover"]
-
 _DEFAULT_PORT: Final = 22223
 _LOOPBACK: Final = "127.0.0.1"
 _LISTEN_SHARE: Final = 0.4

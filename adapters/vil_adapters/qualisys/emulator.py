@@ -31,8 +31,6 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import MocapMotion
 
-__all__ = ["Destination", "QtmEmulator", "read_destination"]
-
 Destination = tuple[str, int]
 """IPv4 address and UDP port."""
 

@@ -10,8 +10,6 @@ from xml.etree import ElementTree as ET
 
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = ["BodyInfo", "Parameters", "QualisysSegment", "SkeletonInfo", "decode_parameters", "encode_parameters"]
-
 _LIMIT_BYTES: Final = 4 << 20
 _DEEPEST: Final = 200
 

@@ -18,8 +18,6 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 
-__all__ = ["QualisysSource"]
-
 _RETRY_S: Final = 0.25
 _HOUSEKEEPING_S: Final = 0.05
 _SILENCE_NS: Final = 1_000_000_000

@@ -22,8 +22,6 @@ from vil_bridge.core.geometry import q_exp, q_mul, yup_to_zup
 from vil_bridge.core.skeleton import local_to_global
 from vil_bridge.core.types import FloatArray, SkeletonModel
 
-__all__ = ["Joint", "read_bvh"]
-
 _MOST_JOINTS: Final = 1000
 _AXES: Final = "XYZ"
 _IDENTITY: Final = (0.0, 0.0, 0.0, 1.0)

@@ -9,8 +9,6 @@ from pydantic import Field
 
 from vil_bridge.config.base import SourceConfigBase
 
-__all__ = ["RecordingConfig"]
-
 
 class RecordingConfig(SourceConfigBase):
     """Play a recording as if its room were live."""

@@ -21,8 +21,6 @@ from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul, q_normaliz
 from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonModel
 from vil_bridge.protocols.euroc import IMU_VALUES, POSE_VALUES, find_mocap, read_rows, require_imu
 
-__all__ = ["EurocMotion", "Window"]
-
 _LONGEST_STEP: Final = 1.5  # nominal periods between two rows that may be interpolated
 
 _ACQUIRE_BEFORE_S: Final = 1.2

@@ -15,8 +15,6 @@ from vil_adapters.recording.motive_csv import read_motive_csv
 from vil_adapters.recording.trajectory import read_euroc, read_tum
 from vil_bridge.core.errors import ConfigError
 
-__all__ = ["FORMATS", "open_recording"]
-
 _FARTHEST_M: Final = 1e7
 
 _Reader = Callable[[Path, str, float | None, str], MotionFile]

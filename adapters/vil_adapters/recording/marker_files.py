@@ -15,8 +15,6 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import yup_to_zup
 from vil_bridge.core.types import BoolArray, FloatArray
 
-__all__ = ["METRES", "markers_to_room", "read_c3d", "read_nexus_csv", "read_trc", "slashed"]
-
 METRES: Final = {"m": 1.0, "meters": 1.0, "cm": 0.01, "centimeters": 0.01, "mm": 0.001, "millimeters": 0.001}
 """Units as the formats write them, lower case."""
 

@@ -15,8 +15,6 @@ from vil_bridge.core.geometry import q_slerp
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import BoolArray, FloatArray, Markers, MotionFrame, SkeletonFrame, SkeletonModel
 
-__all__ = ["Bodies", "IntArray", "MarkerTrack", "MotionFile", "RecordedSkeleton", "held"]
-
 IntArray = npt.NDArray[np.int64]
 
 _LONGEST_STEP: Final = 1.5  # nominal periods between two rows that may be interpolated

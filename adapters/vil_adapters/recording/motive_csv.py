@@ -21,8 +21,6 @@ from vil_bridge.core.geometry import q_normalize, yup_to_zup
 from vil_bridge.core.skeleton import global_to_local, local_to_global, parents_first, trusted_below
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonModel
 
-__all__ = ["read_motive_csv"]
-
 _MOST_HEADER_ROWS: Final = 12
 _REST_ROWS: Final = 50
 _POSE: Final = ("RX", "RY", "RZ", "RW", "PX", "PY", "PZ")

@@ -16,8 +16,6 @@ from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceFrame, SourceReset
 
-__all__ = ["RecordingSource"]
-
 
 class RecordingSource:
     """Playback of one recording, once or in a loop (implements ``PoseSource``).

@@ -17,8 +17,6 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["increasing_ns", "read_lines", "table", "wrong"]
-
 LIMIT_BYTES: Final = 1 << 29
 """Largest file that is read, unpacked."""
 _CHUNK_BYTES: Final = 1 << 20

@@ -16,8 +16,6 @@ from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
 from vil_bridge.protocols.euroc import IMU_VALUES, POSE_VALUES, find_imu, find_mocap, read_rows
 
-__all__ = ["read_euroc", "read_tum"]
-
 logger = logging.getLogger(__name__)
 
 _NORM_TOLERANCE: Final = 0.01

@@ -11,8 +11,6 @@ from pydantic import Field, field_validator, model_validator
 from vil_bridge.config.base import SourceConfigBase, StrictModel, custom
 from vil_bridge.config.bind_address import is_loopback
 
-__all__ = ["RemoteConfig", "RemoteEmulatorConfig"]
-
 _ADDRESS: Final = re.compile(r"(tcp://|tcp/|tls/|quic/)([^\s/\[\]:]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
 _SITE: Final = r"^[a-z][a-z0-9_-]*$"
 

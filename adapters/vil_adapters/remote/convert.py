@@ -19,8 +19,6 @@ from vil_bridge.core.types import (
 )
 from vil_bridge.protocols.federation.messages import Description, FrameMessage, Records
 
-__all__ = ["FederationConverter"]
-
 _TRACKED: Final = list(TrackingState).index(TrackingState.TRACKED)
 _NORM_TOLERANCE: Final = 1e-3
 

@@ -23,8 +23,6 @@ from vil_bridge.protocols.federation.messages import (
 )
 from vil_bridge.protocols.federation.zmq_link import ZmqPublisherLink
 
-__all__ = ["RemoteEmulator"]
-
 
 class RemoteEmulator(Emulator):
     """Publisher of ``motion`` over ZeroMQ as a bridge does: bodies as vehicles, skeletons as humans.

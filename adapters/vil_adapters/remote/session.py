@@ -26,8 +26,6 @@ from vil_bridge.protocols.federation.messages import (
 )
 from vil_bridge.protocols.federation.zmq_link import SubscriberLink
 
-__all__ = ["FederationSession"]
-
 LATE_NS: Final = 250 * NS_PER_MS
 """A frame that certainly spent longer on its way is dropped: it would be taken for new by its arrival."""
 _BURST: Final = 5

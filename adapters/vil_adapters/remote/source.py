@@ -17,8 +17,6 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.protocols.federation.zmq_link import OnMessage, Refusal, SubscriberLink, ZmqSubscriberLink
 from vil_bridge.protocols.zmq.curve import read_public_key, read_secret_key
 
-__all__ = ["RemoteSource", "make_link", "reached", "refused"]
-
 _PATIENCE_S: Final = 1.0
 _CURES: Final = {
     errno.ECONNREFUSED: "refused the connection: does the other bridge run, with `federation:` at this port?",

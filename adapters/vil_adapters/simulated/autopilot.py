@@ -28,8 +28,6 @@ from vil_bridge.vehicles.trajectories import (
 if TYPE_CHECKING:
     from vil_adapters.simulated.vehicle_config import Vehicle
 
-__all__ = ["Autopilot", "Steer", "autopilot_of", "trajectory_of", "yaw_of"]
-
 Steer = Callable[[Reference, FloatArray], FloatArray]
 """References and states (k, dx) of some vehicles to their commands (k, du)."""
 

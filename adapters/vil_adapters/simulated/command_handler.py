@@ -16,8 +16,6 @@ from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_commands import CommandField, VehicleCommand, VehicleState
 
-__all__ = ["CommandHandler"]
-
 _LARGEST: Final = 1e9
 """Of a command's numbers: larger ones overflow where they are squared."""
 _AHEAD_NS: Final = 60 * NS_PER_S

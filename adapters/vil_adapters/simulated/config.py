@@ -9,8 +9,6 @@ from pydantic import AfterValidator, Field, model_validator
 from vil_adapters.simulated.vehicle_config import MOST_VEHICLES, VehicleConfig, VehicleName
 from vil_bridge.config.base import SourceConfigBase, custom
 
-__all__ = ["SimulatedConfig"]
-
 
 def _flyable(config: VehicleConfig) -> VehicleConfig:
     from vil_adapters.simulated.validation import problem_of  # imports NumPy and the models

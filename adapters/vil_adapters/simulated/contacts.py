@@ -16,8 +16,6 @@ from vil_bridge.vehicles.contact import Collider, WorldContact, collide
 from vil_bridge.vehicles.layout import StateLayout
 from vil_bridge.vehicles.model import Model
 
-__all__ = ["ContactModel"]
-
 _VALID_S: Final = 2.0
 """Surfaces are forgotten this long after the picture that showed them."""
 _APART_S: Final = 0.1

@@ -10,8 +10,6 @@ from vil_bridge.vehicles.disturbances import Disturbance
 from vil_bridge.vehicles.environment.effects import Downwash, GroundEffect
 from vil_bridge.vehicles.environment.wind import ConstantWind, DrydenGusts
 
-__all__ = ["disturbances_of"]
-
 
 def disturbances_of(config: VehicleConfig, vehicles: npt.NDArray[np.int64], seed: int) -> list[Disturbance]:
     """Return wind, gusts, ground effect and downwash of a group of vehicles.

@@ -20,8 +20,6 @@ from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.threads import ContextThread
 
-__all__ = ["BUFFER_BYTES", "MESSAGE_BYTES", "Host", "ProcessHost", "ThreadHost", "ready_simulation"]
-
 MESSAGE_BYTES: Final = 1 << 20
 BUFFER_BYTES: Final = 4 << 20
 _MOST_ORDERS: Final = 10_000

@@ -15,8 +15,6 @@ from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_bridge.vehicles.sensors.imu import ImuParameters, ImuSensor, InertialNoise
 from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
 
-__all__ = ["ImuSensors", "imu_parameters", "share_of"]
-
 
 def share_of(rate_hz: float, step_hz: int) -> tuple[int, int]:
     """Return times per steps, in whole numbers."""

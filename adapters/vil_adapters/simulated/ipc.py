@@ -11,24 +11,6 @@ from vil_bridge.core.bridge_time import TimeMapping
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import FloatArray
 
-__all__ = [
-    "BODY_COLUMNS",
-    "ArmCommand",
-    "ClockUpdate",
-    "ContactReport",
-    "FlyCommand",
-    "Inertial",
-    "Order",
-    "Reset",
-    "Start",
-    "StatusUpdate",
-    "Stop",
-    "VehicleBatch",
-    "decode_order",
-    "decode_report",
-    "encode",
-]
-
 BODY_COLUMNS: Final = 13
 """Position, velocity, attitude, rates: columns sent of every vehicle."""
 

@@ -14,8 +14,6 @@ from vil_bridge.core.types import FloatArray, SourceFrame
 from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.mocap import Mocap, MocapParameters
 
-__all__ = ["MocapModel", "mocap_parameters"]
-
 _ALL_HZ: Final = 20_000.0
 
 

@@ -17,8 +17,6 @@ from vil_bridge.core.vehicle_commands import CommandField
 from vil_bridge.vehicles.layout import RIGID_BODY
 from vil_bridge.vehicles.model import Model
 
-__all__ = ["AUTOPILOT_MODES", "PERSISTENT_MODES", "ModelFactory", "model_names"]
-
 _GROUP: Final = "vil_bridge.vehicles"
 
 AUTOPILOT_MODES: Final[Mapping[str, tuple[CommandField, ...]]] = {

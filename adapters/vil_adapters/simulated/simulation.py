@@ -28,8 +28,6 @@ from vil_adapters.simulated.vehicle_config import Vehicle, VehicleConfig
 from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_bridge.core.clock import NS_PER_S
 
-__all__ = ["Simulation", "vehicles_of"]
-
 _MOST_WAITING: Final = 10_000
 
 

@@ -20,8 +20,6 @@ from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceFrame, SourceReset
 
-__all__ = ["SimulatedSource"]
-
 _HOUSEKEEPING_S: Final = 0.25
 _FIRST_EXCHANGES: Final = 3
 """Emitted before the first pose, so that its stamp is taken at its word."""

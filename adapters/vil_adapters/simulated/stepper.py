@@ -22,8 +22,6 @@ from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.bridge_time import TimeMapping
 from vil_bridge.core.clock import NS_PER_S, arm_timerfd, machine_ns, open_timerfd
 
-__all__ = ["Stepper", "WakeupTimer"]
-
 _CHUNK: Final = 96
 """Steps made before orders are looked at again while it catches up."""
 _IDLE_S: Final = 0.1

@@ -7,8 +7,6 @@ from vil_adapters.simulated.imu_sensors import imu_parameters
 from vil_adapters.simulated.model_factory import ModelFactory
 from vil_adapters.simulated.vehicle_config import VehicleConfig
 
-__all__ = ["problem_of"]
-
 
 def problem_of(config: VehicleConfig) -> str:
     """Return what is wrong with a vehicle's model, path or sensors; empty = nothing."""

@@ -9,18 +9,6 @@ from pydantic import Field, model_validator
 
 from vil_bridge.config.base import StrictModel, custom
 
-__all__ = [
-    "IDEAL",
-    "MOST_VEHICLES",
-    "AutopilotConfig",
-    "ContactConfig",
-    "ImuConfig",
-    "Vehicle",
-    "VehicleConfig",
-    "VehicleName",
-    "WindConfig",
-]
-
 IDEAL: Final = "ideal"
 
 MOST_VEHICLES: Final = 1000

@@ -23,8 +23,6 @@ from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.layout import RIGID_BODY, StateLayout
 from vil_bridge.vehicles.model import TrueState
 
-__all__ = ["VehicleGroup"]
-
 Pilot = Literal["autopilot", "command", "timeout"]
 
 _NEVER: Final = 1 << 62

@@ -13,8 +13,6 @@ from vil_adapters.simulated.hosts import BUFFER_BYTES, MESSAGE_BYTES, ready_simu
 from vil_adapters.simulated.ipc import Order, Start, StatusUpdate, Stop, VehicleBatch, decode_order, encode
 from vil_adapters.simulated.stepper import Stepper, WakeupTimer
 
-__all__ = ["main"]
-
 
 class _SourceSocket:
     """The socket to the source."""

@@ -11,41 +11,6 @@ import numpy.typing as npt
 from vil_adapters.vicon.codec import PING, Block, types
 from vil_adapters.vicon.layout import TEXT, mapping, number, numbers, record, rows, vector
 
-__all__ = [
-    "APPLICATION_INFO",
-    "DYNAMIC",
-    "FRAME_INFO",
-    "FRAME_RATE_INFO",
-    "GLOBAL_SEGMENTS",
-    "HARDWARE_FRAME_INFO",
-    "LABELED_RECON",
-    "LABELED_RECONS",
-    "LATENCY_INFO",
-    "LIGHTWEIGHT_SEGMENTS",
-    "LOCAL_SEGMENTS",
-    "OBJECT_QUALITY",
-    "POSE",
-    "SCALE",
-    "STATIC",
-    "STREAM_INFO",
-    "SUBJECT_HEALTH",
-    "SUBJECT_INFO",
-    "SUBJECT_SCALE",
-    "SUBJECT_TOPOLOGY",
-    "TICKS_PER_S",
-    "TIMECODE",
-    "UNLABELED_RECON",
-    "UNLABELED_RECONS",
-    "Health",
-    "LatencySample",
-    "MarkerInfo",
-    "Quality",
-    "SubjectInfo",
-    "SubjectRows",
-    "Timecode",
-    "ViconSegment",
-]
-
 TICKS_PER_S: Final = 135_000_000
 """Unit of the frame period."""
 

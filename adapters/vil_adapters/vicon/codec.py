@@ -15,29 +15,6 @@ from typing import Any, Final, Generic, TypeVar
 from vil_adapters.vicon.layout import ValueLayout, mapping, number, record, set_of
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = [
-    "APEX_HAPTICS",
-    "CONTENTS",
-    "ENUMS",
-    "FILTER",
-    "KEEP_ALIVE",
-    "MAX_PACKET_BYTES",
-    "NEXT_FRAME",
-    "PING",
-    "REQUEST_FRAME",
-    "START_MULTICAST",
-    "STOP_MULTICAST",
-    "Block",
-    "Blocks",
-    "Contents",
-    "Deframer",
-    "MulticastSender",
-    "encode_packet",
-    "split_datagram",
-    "split_packet",
-    "types",
-]
-
 T = TypeVar("T")
 
 _OBJECTS: Final = 0x1A2B0001

@@ -10,14 +10,6 @@ from vil_adapters.common.server_config import MocapServerConfig
 from vil_bridge.config.address import Ipv4, Ipv4OrAuto, Multicast
 from vil_bridge.config.base import StrictModel
 
-__all__ = [
-    "TrackerEmulatorConfig",
-    "TrackerUdpConfig",
-    "TrackerUdpEmulatorConfig",
-    "ViconConfig",
-    "ViconNativeConfig",
-]
-
 
 class _ViconBase(MocapServerConfig):
     """Address of the server, and what is requested of it."""

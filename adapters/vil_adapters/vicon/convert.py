@@ -35,8 +35,6 @@ from vil_bridge.core.geometry import q_exp, q_from_matrix, q_to_matrix, yup_to_z
 from vil_bridge.core.skeleton import local_to_global, parents_first, trusted_below
 from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame, SkeletonModel, SourceFrame
 
-__all__ = ["M_PER_MM", "ViconConverter", "latency_ns", "period_ticks", "ticks_to_ns"]
-
 M_PER_MM: Final = 1e-3
 _ROTATION_TOLERANCE: Final = 1e-3
 _MAX_LATENCY_S: Final = 60.0

@@ -14,8 +14,6 @@ from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.ports import FoundSource, SourceContext
 from vil_bridge.core.supervisor import Status
 
-__all__ = ["discover"]
-
 _PORT: Final[int] = ViconConfig.model_fields["port"].default
 
 

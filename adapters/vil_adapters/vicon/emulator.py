@@ -37,8 +37,6 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import MocapMotion
 
-__all__ = ["TrackerEmulator"]
-
 _ID_STEP: Final = 100
 _UNKNOWN_TYPE: Final = 990_001
 _UNKNOWN_BLOCK: Final = _UNKNOWN_TYPE.to_bytes(4, "little") + (5).to_bytes(4, "little") + b"\xff\x00\x01\x2b\x1a"

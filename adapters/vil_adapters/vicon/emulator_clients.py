@@ -28,8 +28,6 @@ from vil_adapters.vicon.codec import (
 )
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = ["Client"]
-
 _RECEIVE_BYTES: Final = 65536
 _HEADER_BYTES: Final = 8
 _MAX_PENDING: Final = 2

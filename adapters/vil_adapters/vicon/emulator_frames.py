@@ -49,8 +49,6 @@ from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.skeleton import global_to_local
 from vil_bridge.core.types import FloatArray, Markers, MotionFrame, SkeletonModel
 
-__all__ = ["BlockGenerator", "EncodedFrame"]
-
 _SEGMENT_TYPES: Final = (LOCAL_SEGMENTS.type, GLOBAL_SEGMENTS.type, LIGHTWEIGHT_SEGMENTS.type)
 _LATENCY_PARTS: Final = (("Camera Readout", 0.35), ("Processing", 0.5), ("Streaming", 0.15))
 _NO_STANDARD: Final = 0xFFFFFFFF

@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = ["TEXT", "ValueLayout", "mapping", "number", "numbers", "record", "rows", "set_of", "vector"]
-
 T = TypeVar("T")
 K = TypeVar("K", int, str)
 _COUNT: Final = Struct("<I")

@@ -17,8 +17,6 @@ from vil_bridge.core.errors import ConfigError, ProtocolError, SourceUnavailable
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 
-__all__ = ["ViconNativeSource"]
-
 _LIBRARIES: Final = ("vicon_dssdk", "pyvicon_datastream")
 _WORKER: Final = "vil_adapters.vicon.native_worker"
 _READ_BYTES: Final = 1 << 18

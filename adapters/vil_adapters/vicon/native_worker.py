@@ -30,8 +30,6 @@ from vil_adapters.vicon.codec import encode_packet
 from vil_adapters.vicon.segments import ROW, encode_segments
 from vil_bridge.core.geometry import q_normalize, q_to_matrix
 
-__all__ = ["SENTENCES", "NativeFrame", "NativeSegment", "encode_frame", "main"]
-
 SENTENCES: Final = {
     "InvalidHostName": "the server's name cannot be resolved",
     "ClientAlreadyConnected": "the library is connected already",

@@ -27,8 +27,6 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 
-__all__ = ["BlockCache", "FrameClock", "PingTimes", "ViconReceiver"]
-
 
 class BlockCache:
     """The last known blocks of a stream.

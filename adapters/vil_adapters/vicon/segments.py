@@ -14,8 +14,6 @@ import numpy.typing as npt
 from vil_adapters.vicon.blocks import LIGHTWEIGHT_SEGMENTS
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = ["LIGHT_ROW", "ROW", "decode_segments", "encode_segments", "row_type"]
-
 Table = npt.NDArray[Any]
 
 ROW: Final = np.dtype([("subject", "<u4"), ("id", "<u4"), ("p", "<f8", 3), ("R", "<f8", (3, 3))])

@@ -49,8 +49,6 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 
-__all__ = ["ViconConnection", "ViconSession", "ViconSource", "connect", "wanted_types"]
-
 _RECEIVE_BYTES: Final = 1 << 18
 _MAX_READS_PER_WAKE: Final = 64
 _MAX_UNSENT_BYTES: Final = 1 << 16

@@ -17,17 +17,6 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.geometry import q_exp, q_mul, q_to_matrix
 from vil_bridge.core.types import FloatArray
 
-__all__ = [
-    "ITEM",
-    "ObjectBlock",
-    "decode_objects",
-    "encode_objects",
-    "euler_xyz",
-    "q_from_euler_xyz",
-    "receiver_of_objects",
-    "renamed_objects",
-]
-
 _BLOCK: Final = Struct("<IB")
 _ITEM_HEADER: Final = Struct("<BH")
 ITEM: Final = np.dtype([("name", "S24"), ("p", "<f8", 3), ("euler", "<f8", 3)])

@@ -17,8 +17,6 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import MocapMotion
 
-__all__ = ["TrackerUdpEmulator"]
-
 _HEADER_BYTES: Final = 5
 _ITEM_BYTES: Final = 3 + ITEM.itemsize
 _DITHER_MM: Final = 1e-7

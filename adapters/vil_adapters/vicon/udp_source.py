@@ -18,8 +18,6 @@ from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import BoolArray, SourceFrame
 
-__all__ = ["ObjectTracker", "TrackerUdpSource"]
-
 _REPEATS: Final = 5
 _MAX_OBJECTS: Final = 1024
 _LARGEST_RAD: Final = 100.0

@@ -15,35 +15,6 @@ from typing import Final, NamedTuple
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = [
-    "COOKIE",
-    "COOKIE_BYTES",
-    "HEADER_BYTES",
-    "MAX_MESSAGE_BYTES",
-    "PING",
-    "PONG",
-    "POSE",
-    "SENDER_DESCRIPTION",
-    "SYSTEM_TYPES",
-    "TYPE_DESCRIPTION",
-    "VELOCITY",
-    "TrackerPose",
-    "Velocity",
-    "VrpnMessage",
-    "decode_connect_request",
-    "decode_cookie",
-    "decode_message",
-    "decode_name",
-    "decode_pose",
-    "decode_velocity",
-    "encode_connect_request",
-    "encode_message",
-    "encode_name",
-    "encode_pose",
-    "encode_velocity",
-    "message_bytes",
-]
-
 COOKIE_BYTES: Final = 24
 HEADER_BYTES: Final = 24
 MAX_MESSAGE_BYTES: Final = 1 << 16

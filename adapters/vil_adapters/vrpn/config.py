@@ -11,8 +11,6 @@ from vil_adapters.emulation.emulator import REAL_LATENCY_MS
 from vil_bridge.config.address import Ipv4
 from vil_bridge.config.base import StrictModel
 
-__all__ = ["VrpnConfig", "VrpnEmulatorConfig"]
-
 _Unit = Literal["m", "mm"]
 _UpAxis = Literal["y", "z"]
 

@@ -12,8 +12,6 @@ from typing import Final, cast
 from vil_adapters.vrpn.codec import encode_connect_request
 from vil_bridge.core.clock import now_ns
 
-__all__ = ["VrpnConnection", "call_back", "connect", "explain"]
-
 _UNREAD_LIMIT_BYTES: Final = 1 << 18
 
 OnData = Callable[[bytes, int], None]

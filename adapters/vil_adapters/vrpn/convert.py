@@ -11,8 +11,6 @@ from vil_adapters.vrpn.codec import TrackerPose
 from vil_bridge.core.geometry import q_normalize, yup_to_zup, zup_to_yup
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["VrpnFrame", "sender_and_sensor", "subject_name", "usable"]
-
 _NORM: Final = (0.9, 1.1)
 
 

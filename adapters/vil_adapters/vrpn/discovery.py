@@ -16,8 +16,6 @@ from vil_adapters.vrpn.id_mapping import Incoming
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.ports import FoundSource
 
-__all__ = ["discover"]
-
 _PORT: Final[int] = VrpnConfig.model_fields["port"].default
 _CONNECT_SHARE: Final = 0.5
 

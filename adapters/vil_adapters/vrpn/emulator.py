@@ -33,8 +33,6 @@ from vil_bridge.core.geometry import q_conj, q_mul
 from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["VrpnEmulator"]
-
 _MAX_CLIENTS: Final = 16
 _CONNECT_TIMEOUT_S: Final = 1.0
 _PORT_ATTEMPTS: Final = 16

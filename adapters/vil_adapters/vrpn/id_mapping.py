@@ -19,8 +19,6 @@ from vil_adapters.vrpn.codec import (
 )
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = ["CONTROL", "Incoming", "Outgoing", "ResolvedMessage"]
-
 CONTROL: Final = "VRPN Control"
 """Sender of a server's messages about connections; no device."""
 

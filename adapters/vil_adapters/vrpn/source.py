@@ -19,8 +19,6 @@ from vil_bridge.core.network import local_address, resolve
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 
-__all__ = ["VrpnSession", "VrpnSource"]
-
 logger = logging.getLogger(__name__)
 
 _WAITING_NS: Final = 3 * NS_PER_S

@@ -18,8 +18,6 @@ from vil_adapters.vrpn.convert import VrpnFrame, usable
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.types import SourceFrame
 
-__all__ = ["PoseVerdict", "TrackerTable"]
-
 _LOST_PERIODS: Final = 3
 _REPEATS: Final = 5
 _SILENT_NS: Final = 100 * NS_PER_MS

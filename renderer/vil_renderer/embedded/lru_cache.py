@@ -6,8 +6,6 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Generic, TypeVar
 
-__all__ = ["LruByteCache"]
-
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
 

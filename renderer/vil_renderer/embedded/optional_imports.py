@@ -8,8 +8,6 @@ from typing import Any
 
 from vil_bridge.core.errors import RendererError
 
-__all__ = ["load_native"]
-
 
 def load_native(module: str, package: str, purpose: str, *, extra: str = "gl") -> Any:
     """Import a module of an extra.

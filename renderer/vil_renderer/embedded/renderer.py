@@ -50,8 +50,6 @@ from vil_renderer.embedded.sensors.beacons import visible_beacons
 from vil_renderer.embedded.sensors.rangefinder import range_below_m
 from vil_renderer.embedded.splats.layer import SplatLayer
 
-__all__ = ["EmbeddedRenderer"]
-
 logger = logging.getLogger(__name__)
 
 NO_ACTORS: Final = WorldSnapshot(0, ())

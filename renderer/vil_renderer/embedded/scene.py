@@ -18,11 +18,6 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.scene_motion import MotionPath
 
-__all__ = [
-    "ACTORS_LAYER", "CLASSES", "SCENE_LAYER", "Beacon", "Clip", "Environment", "Gate", "Lamp", "Posed", "Prefab",
-    "Scene", "SceneObject", "SplatSet", "Sun", "Triangles", "collider_parts", "static_triangles",
-]  # fmt: skip
-
 ACTORS_LAYER: Final = "actors"
 SCENE_LAYER: Final = "scene"
 

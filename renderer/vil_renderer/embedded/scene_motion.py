@@ -14,8 +14,6 @@ import numpy as np
 from vil_bridge.core.geometry import Transform, q_slerp
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["Circle", "LineMotion", "MotionPath", "Tour", "seconds_into"]
-
 _NS: Final = 1_000_000_000
 
 

@@ -25,8 +25,6 @@ from vil_renderer.flightgoggles.convert import PoseWriter, read_answer
 from vil_renderer.flightgoggles.handover import HandoverReader
 from vil_renderer.flightgoggles.messages import ImageHeader, PoseMessage
 
-__all__ = ["FlightGogglesClient"]
-
 logger = logging.getLogger(__name__)
 
 _OPENING_PERIOD_NS: Final = NS_PER_S // 10

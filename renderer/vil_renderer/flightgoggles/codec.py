@@ -32,20 +32,6 @@ from vil_renderer.flightgoggles.messages import (
 )
 from vil_renderer.flightgoggles.pictures import ImageLayout, PixelImage, from_slot, from_wire, to_wire
 
-__all__ = [
-    "MAX_MESSAGE_BYTES",
-    "TOPIC",
-    "WireView",
-    "decode_header",
-    "decode_images",
-    "decode_pictures",
-    "decode_pose",
-    "decode_slot",
-    "encode_header",
-    "encode_images",
-    "encode_pose",
-]
-
 TOPIC: Final = b"Pose"
 MAX_MESSAGE_BYTES: Final = 16 << 20
 """Largest JSON part."""

@@ -9,8 +9,6 @@ from pydantic import Field
 from vil_renderer.connection_config import ConnectionConfig
 from vil_renderer.flightgoggles.messages import MAX_IMAGE_BYTES
 
-__all__ = ["FlightGogglesConfig"]
-
 
 class FlightGogglesConfig(ConnectionConfig):
     """FlightGoggles (v1 to v3) or the embedded renderer, which connect to the bridge."""

@@ -56,8 +56,6 @@ from vil_renderer.flightgoggles.messages import (
     Vec3,
 )
 
-__all__ = ["SHADER_OF", "PoseWriter", "read_answer"]
-
 _FARTHEST_M: Final = 1e6
 _UNIT_TOLERANCE: Final = 1e-3
 _NO_TURN: Final = np.array((0.0, 0.0, 0.0, 1.0))

@@ -67,8 +67,6 @@ from vil_renderer.flightgoggles.messages import (
 )
 from vil_renderer.flightgoggles.pictures import PixelImage
 
-__all__ = ["RenderedRequest", "read_pose", "write_answer"]
-
 _COMPRESSED_DEPTH: Final = 2
 _MODALITY_OF: Final[Mapping[int, str]] = {shader: modality for modality, shader in SHADER_OF.items()} | {
     _COMPRESSED_DEPTH: Modality.DEPTH

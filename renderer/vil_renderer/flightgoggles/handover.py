@@ -28,8 +28,6 @@ from vil_renderer.flightgoggles.codec import (
 from vil_renderer.flightgoggles.messages import ImageHeader, PoseMessage, RingMessage, SlotMessage
 from vil_renderer.flightgoggles.pictures import PixelImage, slot_arrays
 
-__all__ = ["HandoverReader", "HandoverWriter"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -13,36 +13,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from vil_bridge.core.near_surface import MOST_SURFACES
 
-__all__ = [
-    "EXTENSION_VERSION",
-    "MAX_ANSWER_BYTES",
-    "MAX_CAMERAS",
-    "MAX_IMAGE_BYTES",
-    "MAX_OBJECTS",
-    "MAX_SIDE_PX",
-    "NO_RETURN_M",
-    "AnswerExtension",
-    "DistortionMessage",
-    "EffectsMessage",
-    "ExtendedActor",
-    "ExtendedCamera",
-    "ExtendedSkeleton",
-    "FlightGogglesCamera",
-    "FlightGogglesObject",
-    "ImageHeader",
-    "LampMessage",
-    "LandmarkMessage",
-    "LightingMessage",
-    "PoseExtension",
-    "PoseMessage",
-    "Quat",
-    "RingMessage",
-    "SlotMessage",
-    "SurfaceMessage",
-    "Vec3",
-    "WindowMessage",
-]
-
 MAX_CAMERAS: Final = 64
 MAX_OBJECTS: Final = 4096
 MAX_BONES: Final = 256

@@ -16,8 +16,6 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.pixel_formats import FORMAT_OF, PixelFormat
 from vil_bridge.core.types import DEPTH_NO_HIT, BoolArray, ImageArray, Modality
 
-__all__ = ["ImageLayout", "PixelImage", "from_slot", "from_wire", "slot_arrays", "to_wire"]
-
 _DEPTH: Final = FORMAT_OF[Modality.DEPTH]
 _HALF_EXPONENT: Final = 0x7C00
 

@@ -17,8 +17,6 @@ from vil_bridge.core.geometry import Transform, q_from_matrix, q_normalize
 from vil_bridge.core.types import FloatArray
 from vil_renderer.flightmare.messages import Quat, Vec3
 
-__all__ = ["T_CAMERA_OPTICAL", "matrix_from_unity", "matrix_to_unity", "pose_from_unity", "pose_to_unity", "swapped"]
-
 LARGEST: Final = 1e7
 """Bound of received coordinates (m) and quaternion components, so that products stay finite."""
 

@@ -20,8 +20,6 @@ from vil_renderer.flightmare.config import FlightmareConfig
 from vil_renderer.flightmare.convert import SceneSetup, SceneWriter, read_frame
 from vil_renderer.flightmare.messages import Dialect, FlightmareHeader, ReadyMessage, SceneMessage
 
-__all__ = ["FlightmareClient"]
-
 _SETTINGS_PERIOD_NS: Final = NS_PER_S // 50
 
 

@@ -37,29 +37,6 @@ from vil_renderer.flightmare.messages import (
     VehicleMessage,
 )
 
-__all__ = [
-    "MAX_MESSAGE_BYTES",
-    "SUBSCRIPTIONS",
-    "TOPIC",
-    "Answer",
-    "Part",
-    "Request",
-    "colours_from_wire",
-    "colours_to_wire",
-    "decode_answer",
-    "decode_events",
-    "decode_point_cloud_state",
-    "decode_request",
-    "decode_time",
-    "depth_from_wire",
-    "depth_to_wire",
-    "dialect_of",
-    "encode_answer",
-    "encode_json",
-    "encode_request",
-    "encode_scene",
-]
-
 Part: TypeAlias = bytes | memoryview
 Request: TypeAlias = SceneMessage | PointCloudMessage | CollisionCheckMessage
 Answer: TypeAlias = ReadyMessage | FlightmareHeader | CollisionStateMessage

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from vil_bridge.core.types import BoolArray, ImageArray
 from vil_renderer.colour_views import flow_to_colour
 
-__all__ = ["colours_of_ids", "flow_colours", "ids_of_colours"]
-
 _IDS: Final = 1 << 16
 
 

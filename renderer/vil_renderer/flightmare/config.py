@@ -9,8 +9,6 @@ from pydantic import Field
 from vil_renderer.connection_config import ConnectionConfig
 from vil_renderer.flightmare.messages import MAX_IMAGE_BYTES, NO_OBJECTS
 
-__all__ = ["FlightmareConfig"]
-
 
 class FlightmareConfig(ConnectionConfig):
     """Flightmare's Unity program, or our own renderer speaking its protocol; either dials in to the bridge."""

@@ -46,8 +46,6 @@ from vil_renderer.flightmare.messages import (
     VehicleMessage,
 )
 
-__all__ = ["VIEWPOINT", "SceneSetup", "SceneWriter", "read_frame"]
-
 VIEWPOINT: Final = "vil_viewpoint"
 """Vehicle of the cameras that no vehicle carries, too small to be seen."""
 

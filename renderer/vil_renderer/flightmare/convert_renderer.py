@@ -38,8 +38,6 @@ from vil_renderer.flightmare.messages import (
     Vec3,
 )
 
-__all__ = ["Fan", "ImageRequest", "Task", "read_scene", "write_picture"]
-
 _MODALITY_OF: Final = {
     Layer.COLOUR: Modality.RGB,
     Layer.EVENTS: Modality.RGB,

@@ -24,8 +24,6 @@ from vil_bridge.core.types import ActorKind, ActorState, FloatArray, TrackingSta
 from vil_renderer.flightmare.axes import LARGEST, pose_from_unity, swapped
 from vil_renderer.flightmare.messages import MAX_OBJECTS, PointCloudMessage, PointCloudStateMessage
 
-__all__ = ["Folder", "PointCloud", "PointCloudBox", "PointClouds", "read_object_csv"]
-
 logger = logging.getLogger(__name__)
 
 _MAX_CELLS: Final = 1 << 26

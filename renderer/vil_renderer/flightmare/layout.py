@@ -12,8 +12,6 @@ from msgspec import UNSET
 from vil_bridge.core.errors import ProtocolError
 from vil_renderer.flightmare.messages import MAX_IMAGE_BYTES, FlightmareCamera, VehicleMessage
 
-__all__ = ["Layer", "Slot", "slots_of"]
-
 _MAX_FRAME_BYTES: Final = 512 << 20
 _DEPTH_PLANE: Final = 1
 _FAR_M: Final = 100.0

@@ -13,36 +13,6 @@ from typing import Annotated, Final, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-__all__ = [
-    "LAYERS",
-    "MAX_IMAGE_BYTES",
-    "MAX_PARTS",
-    "MAX_SIDE_PX",
-    "NO_OBJECTS",
-    "ClutterMessage",
-    "CollisionCheckMessage",
-    "CollisionStateMessage",
-    "Dialect",
-    "EventCameraMessage",
-    "EventMessage",
-    "EventsMessage",
-    "FlightmareCamera",
-    "FlightmareHeader",
-    "FlightmareObject",
-    "FrameExtension",
-    "LidarMessage",
-    "Matrix",
-    "PointCloudMessage",
-    "PointCloudStateMessage",
-    "Quat",
-    "ReadyMessage",
-    "SceneMessage",
-    "TimeMessage",
-    "Vec3",
-    "VehicleMessage",
-    "VehicleStateMessage",
-]
-
 MAX_VEHICLES: Final = 256
 MAX_CAMERAS: Final = 64
 """Of one vehicle."""

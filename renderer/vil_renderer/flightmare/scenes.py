@@ -7,8 +7,6 @@ from typing import Final
 
 from vil_renderer.flightmare.messages import Dialect
 
-__all__ = ["SCENE_NAMES", "our_scene"]
-
 _MASTER: Final = ("industrial", "warehouse", "garage", "nature forest", "tunnels")
 
 SCENE_NAMES: Final[Mapping[Dialect, Mapping[int, str]]] = {

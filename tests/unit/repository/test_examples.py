@@ -16,7 +16,7 @@ from tests.support.programs import run
 EXAMPLES = [example for page in DOCUMENTS if page != TOUR for example in examples(page)]
 CODE = {"sh", "python", "yaml"}
 ANYTHING = {"c", "json", "bibtex", "text"}
-WITHOUT_EXAMPLE = re.compile(r"docs/develop/decisions/|renderer/")
+WITHOUT_EXAMPLE = re.compile(r"docs/decisions/|renderer/")
 
 
 def of(kind: str, *checks: str) -> list[Example]:

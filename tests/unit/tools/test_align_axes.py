@@ -24,7 +24,7 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.align.axes import Axes, axis_name, find_axes
 from vil_bridge.tools.align.pivot import find_pivot
 from vil_bridge.tools.align.proposal import EstimatedMount, mounting_of, propose, transform_keys
-from vil_bridge.tools.align.segmentation import BodyMotion, CalibrationError, PoseTrack, find_moves, find_rests
+from vil_bridge.tools.align.segmentation import CalibrationError, MotionSegment, PoseTrack, find_moves, find_rests
 
 T_BODY_MARKERS = Transform.of((0.03, -0.02, 0.05), q_from_euler_zyx(0.5, 0.1, -0.2))
 
@@ -117,7 +117,7 @@ def test_the_written_angles_mean_the_same_rotation() -> None:
 # --- refusals ----------------------------------------------------------------------------------------
 
 
-def moves_with(**changes: object) -> list[BodyMotion]:
+def moves_with(**changes: object) -> list[MotionSegment]:
     return find_moves(recorded(dataclasses.replace(Moves(T_BODY_MARKERS), **changes)))  # type: ignore[arg-type]
 
 

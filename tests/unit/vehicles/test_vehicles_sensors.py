@@ -15,7 +15,7 @@ from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.random.noise import NoiseStream
 from vil_bridge.vehicles.sensors.barometer import Barometer
-from vil_bridge.vehicles.sensors.components import GaussMarkov, LatencyLine, RateLimiter
+from vil_bridge.vehicles.sensors.components import GaussMarkov, LatencyLine, SampleSchedule
 from vil_bridge.vehicles.sensors.gps import Gps, GpsParameters
 from vil_bridge.vehicles.sensors.imu import ImuSensor, InertialNoise, Vibration
 from vil_bridge.vehicles.sensors.magnetometer import Magnetometer, MagnetometerParameters
@@ -27,36 +27,36 @@ from vil_bridge.vehicles.sensors.sensor import Sensor, SensorMount
 _ORIGIN = GeoOrigin(47.37, 8.54, 400.0)
 
 
-def _due(limiter: RateLimiter, step_ns: int, until_ns: int, start_ns: int = 0) -> list[int]:
+def _due(limiter: SampleSchedule, step_ns: int, until_ns: int, start_ns: int = 0) -> list[int]:
     limiter.start(start_ns)
     return [t for t in range(start_ns, start_ns + until_ns, step_ns) if limiter.due(t)]
 
 
 def test_a_rate_holds_on_average_whatever_the_step() -> None:
-    assert len(_due(RateLimiter(50.0), 3_000_000, 10**10)) == 500
-    assert len(_due(RateLimiter(50.0, compat="airsim"), 3_000_000, 10**10)) == 476
-    assert _due(RateLimiter(50.0), 1_000_000, 50_000_000) == [0, 20_000_000, 40_000_000]
-    assert _due(RateLimiter(50.0, compat="airsim"), 1_000_000, 50_000_000) == [20_000_000, 40_000_000]
+    assert len(_due(SampleSchedule(50.0), 3_000_000, 10**10)) == 500
+    assert len(_due(SampleSchedule(50.0, compat="airsim"), 3_000_000, 10**10)) == 476
+    assert _due(SampleSchedule(50.0), 1_000_000, 50_000_000) == [0, 20_000_000, 40_000_000]
+    assert _due(SampleSchedule(50.0, compat="airsim"), 1_000_000, 50_000_000) == [20_000_000, 40_000_000]
 
 
 @pytest.mark.parametrize("compat", [None, "airsim"])
 def test_a_startup_delay_comes_once(compat: Any) -> None:
-    limiter = RateLimiter(50.0, 1.0, compat)
+    limiter = SampleSchedule(50.0, 1.0, compat)
     assert _due(limiter, 1_000_000, 1_030_000_000, 7)[:2] == [1_000_000_007, 1_020_000_007]
 
 
 def test_a_rate_equal_to_the_steps_rate_misses_no_step_though_nanoseconds_are_rounded() -> None:
-    limiter = RateLimiter(960.0)
+    limiter = SampleSchedule(960.0)
     times = [round(step * Fraction(1, 960) * 10**9) for step in range(1000, 4000)]
     limiter.start(times[0])
     assert sum(limiter.due(t) for t in times) == 3000
-    limiter = RateLimiter(240.0)
+    limiter = SampleSchedule(240.0)
     limiter.start(times[0])
     assert [i for i, t in enumerate(times) if limiter.due(t)] == list(range(0, 3000, 4))
 
 
 def test_without_a_rate_every_step_counts_but_none_twice() -> None:
-    limiter = RateLimiter(None)
+    limiter = SampleSchedule(None)
     limiter.start(5)
     assert [limiter.due(t) for t in (5, 5, 6, 6, 9)] == [True, False, True, False, True]
 
@@ -64,7 +64,7 @@ def test_without_a_rate_every_step_counts_but_none_twice() -> None:
 @pytest.mark.parametrize(("rate_hz", "startup_s"), [(0.0, 0.0), (-1.0, 0.0), (float("inf"), 0.0), (1.0, -1.0)])
 def test_an_impossible_rate_or_delay_is_refused(rate_hz: float, startup_s: float) -> None:
     with pytest.raises(ValueError, match="must"):
-        RateLimiter(rate_hz, startup_s)
+        SampleSchedule(rate_hz, startup_s)
 
 
 def test_a_latency_line_gives_one_item_at_each_update_in_order() -> None:

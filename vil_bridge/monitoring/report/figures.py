@@ -12,8 +12,6 @@ import numpy.typing as npt
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.monitoring.frame_records import PARTS, STAGES, CameraLedger, FrameRow, stage_ns
 
-__all__ = ["CameraFigures", "Gap", "PredictionErrors", "figures_of"]
-
 _LATE: Final = 1.5
 """A frame that comes later than this many usual periods after the last one ends a gap."""
 

@@ -17,8 +17,6 @@ from vil_bridge.monitoring.latency import percentiles
 from vil_bridge.monitoring.report.figures import CameraFigures, PredictionErrors, figures_of
 from vil_bridge.monitoring.report.svg_charts import bars, histogram, stack, timeline
 
-__all__ = ["REPORT_POLICY", "report_page"]
-
 _TOTAL: Final = "capture_to_received"
 _NO_ERRORS: Final[Mapping[str, PredictionErrors]] = {}
 _STYLE: Final = """

@@ -11,8 +11,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["bars", "histogram", "stack", "timeline"]
-
 _WIDTH: Final = 940
 _LEFT: Final = 52
 _RIGHT: Final = 12

@@ -33,8 +33,6 @@ from vil_bridge.protocols.federation.messages import (
 )
 from vil_bridge.protocols.federation.zmq_link import PublisherLink
 
-__all__ = ["PublishedActor", "PublishedWorld", "Publisher"]
-
 _TICK_NS: Final = 200 * NS_PER_MS
 _NOWHERE: Final = Transform.identity()
 

@@ -9,8 +9,6 @@ from pydantic import Field, model_validator
 from vil_bridge.config.bind_address import require_guard
 from vil_bridge.outputs.base import SenderConfig
 
-__all__ = ["FoxgloveConfig"]
-
 
 class FoxgloveConfig(SenderConfig):
     """Serve Foxglove's WebSocket protocol."""

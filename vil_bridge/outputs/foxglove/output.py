@@ -29,8 +29,6 @@ from vil_bridge.outputs.foxglove.config import FoxgloveConfig
 from vil_bridge.protocols import foxglove
 from vil_bridge.protocols.image_codecs import encode_jpeg
 
-__all__ = ["FoxgloveOutput"]
-
 _BACKLOG: Final = 64
 """Messages that wait for one client; then its oldest are dropped. Half a second of poses and pictures."""
 _OURS: Final = ("vil_bridge", "vil_adapters", "vil_renderer")

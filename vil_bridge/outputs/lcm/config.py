@@ -11,8 +11,6 @@ from vil_bridge.config.base import custom
 from vil_bridge.config.bind_address import refuse_unguarded, require_guard
 from vil_bridge.outputs.base import SenderConfig
 
-__all__ = ["CHANNEL_CHARACTERS", "LcmConfig"]
-
 CHANNEL_CHARACTERS: Final = 63
 """Of a channel's name, at most (LCM)."""
 

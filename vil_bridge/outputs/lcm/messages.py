@@ -15,8 +15,6 @@ from vil_bridge.core.frame_header import FrameHeader, HeaderPose
 from vil_bridge.core.motion import BodyMotion
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["encode_image", "encode_imu", "encode_pose"]
-
 _POSE: Final = struct.pack(">Q", 0xB099ACAEB466B83B)
 _IMU: Final = struct.pack(">Q", 0xD0E7E84D7ED38A4E)
 _IMAGE: Final = struct.pack(">Q", 0x13AB526A95AB7368)

@@ -16,8 +16,6 @@ from vil_bridge.outputs.lcm.messages import encode_image, encode_imu, encode_pos
 from vil_bridge.outputs.new_samples import WorldNews
 from vil_bridge.protocols.image_codecs import encode_jpeg
 
-__all__ = ["LcmOutput"]
-
 
 class LcmOutput(OutputBase):
     """Publishes over LCM (implements ``Output``).

@@ -9,8 +9,6 @@ from pydantic import Field, model_validator
 from vil_bridge.config.base import OutputConfigBase, StrictModel, custom
 from vil_bridge.config.transport import TransportConfig
 
-__all__ = ["MavlinkPoseConfig", "OriginConfig"]
-
 
 class OriginConfig(StrictModel):
     """Geographic position given to the world's origin."""

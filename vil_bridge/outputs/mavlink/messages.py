@@ -11,8 +11,6 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.frames import euler_rad, in_frame
 
-__all__ = ["FRAME_IDS", "Measured", "Spread", "message_of"]
-
 FRAME_IDS: Final = {"frd": mavlink.FRAME_LOCAL_FRD, "ned": mavlink.FRAME_LOCAL_NED}
 _DIAGONAL: Final = (0, 6, 11, 15, 18, 20)
 _UNKNOWN: Final = (nan, nan, nan)

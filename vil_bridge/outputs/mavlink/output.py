@@ -28,8 +28,6 @@ from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.connection import MavlinkConnection
 from vil_bridge.protocols.transports import Transport, open_transport
 
-__all__ = ["MavlinkPoseOutput"]
-
 _HEARTBEAT_S: Final = 1.0
 _SILENT_NS: Final = NS_PER_S
 _GONE_NS: Final = 3 * NS_PER_S

@@ -34,8 +34,6 @@ from vil_bridge.outputs.ros.config import RosBagConfig
 from vil_bridge.outputs.ros.topics import RosFeed
 from vil_bridge.protocols.ros_topics import Topic, qos_of
 
-__all__ = ["BagThread", "RosBagOutput", "free_path"]
-
 _WAITING_BYTES: Final = 64 << 20
 _FILE_BYTES: Final = 1 << 30
 _CLOSE_S: Final = 1.5

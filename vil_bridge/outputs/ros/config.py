@@ -12,8 +12,6 @@ from vil_bridge.config.base import custom
 from vil_bridge.config.bind_address import refuse_unguarded, require_guard
 from vil_bridge.outputs.base import SenderConfig
 
-__all__ = ["Ros2Config", "RosBagConfig", "RosConfigBase"]
-
 _NAMESPACE: Final = r"^([a-z][a-z0-9_]*(/[a-z][a-z0-9_]*)*)?$"
 _FRAME: Final = r"^[A-Za-z0-9_/]*$"
 _ENDPOINT: Final = re.compile(r"tcp/([^\s/]+):\d{1,5}")

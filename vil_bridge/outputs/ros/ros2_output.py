@@ -19,8 +19,6 @@ from vil_bridge.outputs.ros.topics import RosFeed
 from vil_bridge.outputs.ros.zenoh_node import RosNode, type_hash
 from vil_bridge.protocols.ros_topics import Topic
 
-__all__ = ["Ros2Output"]
-
 _LOOK_NS: Final = NS_PER_S // 2
 
 

@@ -23,8 +23,6 @@ from vil_bridge.protocols.image_codecs import encode_jpeg
 from vil_bridge.protocols.ros_messages import Distro, Messages, TransformLink
 from vil_bridge.protocols.ros_topics import Topic
 
-__all__ = ["CameraFeed", "Emit", "RosFeed"]
-
 _WORLD: Final = "world"
 _RIGHT: Final = "_right"
 """Ends the name of a pair's right camera, which comes after the left one."""

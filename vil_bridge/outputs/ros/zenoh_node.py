@@ -21,8 +21,6 @@ from rosbags.typesys.store import Typestore
 
 from vil_bridge.protocols.ros_topics import Topic
 
-__all__ = ["RosNode", "attachment", "data_key", "qos_field", "type_hash", "type_name"]
-
 _ATTACHMENT: Final = struct.Struct("<qqB16s")
 _GID_BYTES: Final = 16
 _NO_HASH: Final = "TypeHashNotSupported"

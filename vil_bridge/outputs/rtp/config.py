@@ -10,8 +10,6 @@ from pydantic import Field, model_validator
 
 from vil_bridge.config.base import OutputConfigBase, custom
 
-__all__ = ["RtpConfig"]
-
 
 class RtpConfig(OutputConfigBase):
     """Cameras as H.264 or HEVC video over RTP (extra `video`)."""

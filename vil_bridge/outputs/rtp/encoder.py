@@ -20,8 +20,6 @@ from vil_bridge.outputs.rtp.config import RtpConfig
 from vil_bridge.outputs.rtp.packets import H264, HEVC, NalSyntax, nal_units
 from vil_bridge.protocols.image_codecs import stored_rows
 
-__all__ = ["VideoEncoder", "i420", "open_encoder"]
-
 _NEUTRAL: Final = 128
 _HARDWARE: Final = {"h264": "h264_nvenc", "hevc": "hevc_nvenc"}
 _SOFTWARE: Final = {"h264": "libx264", "hevc": "libx265"}

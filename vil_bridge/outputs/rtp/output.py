@@ -13,8 +13,6 @@ from vil_bridge.outputs.base import OutputBase
 from vil_bridge.outputs.rtp.config import RtpConfig
 from vil_bridge.outputs.rtp.video import CameraVideo
 
-__all__ = ["RtpOutput"]
-
 _LOOK_S: Final = 0.5
 _PATIENCE: Final = 3
 """Periods of the slowest camera without a picture after which the status says that none comes."""

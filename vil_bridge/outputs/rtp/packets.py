@@ -7,20 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
-__all__ = [
-    "CLOCK_HZ",
-    "EXTENSION_URI",
-    "H264",
-    "HEADER_BYTES",
-    "HEVC",
-    "PAYLOAD_TYPE",
-    "NalSyntax",
-    "nal_units",
-    "payloads",
-    "rtp_packet",
-    "rtp_ticks",
-]
-
 CLOCK_HZ: Final = 90_000
 PAYLOAD_TYPE: Final = 96
 """First of the dynamic ones (RFC 3551 section 6)."""

@@ -9,8 +9,6 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.outputs.rtp.packets import CLOCK_HZ
 
-__all__ = ["ReceiverReport", "ntp_time", "receiver_reports", "sender_report"]
-
 _NTP_EPOCH_S: Final = 2_208_988_800  # 1900 to 1970
 _SENDER_REPORT, _RECEIVER_REPORT, _DESCRIPTION = 200, 201, 202
 _CNAME: Final = 1

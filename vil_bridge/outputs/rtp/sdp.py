@@ -9,8 +9,6 @@ from typing import Final
 
 from vil_bridge.outputs.rtp.packets import CLOCK_HZ, EXTENSION_URI, H264, HEVC, PAYLOAD_TYPE, NalSyntax
 
-__all__ = ["describe"]
-
 _MULTICAST_TTL: Final = 1
 _NAMES: Final = {H264: "H264", HEVC: "H265"}
 

@@ -21,8 +21,6 @@ from vil_bridge.outputs.rtp.packets import HEADER_BYTES, payloads, rtp_packet, r
 from vil_bridge.outputs.rtp.reports import receiver_reports, sender_report
 from vil_bridge.outputs.rtp.sdp import describe
 
-__all__ = ["CameraVideo"]
-
 _REPORT_PERIOD_NS: Final = NS_PER_S
 _MAX_REPORT_BYTES: Final = 1500
 _READ_AT_ONCE: Final = 16

@@ -10,8 +10,6 @@ from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.outputs.stream.messages import Command
 from vil_bridge.protocols.zmq.peer_socket import Peer
 
-__all__ = ["CommandHandler", "CommandRunner", "RefusesCommand"]
-
 _MOST_PILOTS: Final = 64
 
 CommandHandler = Callable[[dict[str, Any]], Any]

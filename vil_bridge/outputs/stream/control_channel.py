@@ -19,8 +19,6 @@ from vil_bridge.protocols.zmq.connection_watch import CONTROL_BUDGET, Connection
 from vil_bridge.protocols.zmq.drain_socket import DrainSocket
 from vil_bridge.protocols.zmq.peer_socket import Peer, PeerCounter, PeerSocket, sent_by
 
-__all__ = ["MAX_MESSAGE_BYTES", "AiozmqControl", "ControlHandler", "ControlServer", "DrainControl", "open_control"]
-
 MAX_MESSAGE_BYTES: Final = 64 * 1024
 _QUEUE_MESSAGES: Final = 100  # to each client
 _WAITING_MESSAGES: Final = 16  # of each client; the others wait on its side

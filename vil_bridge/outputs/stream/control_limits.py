@@ -9,8 +9,6 @@ from typing import Final
 
 from vil_bridge.core.rates import RateLimiter, RecentSet
 
-__all__ = ["MessageLimits", "Sender", "cost_of"]
-
 _COST_BYTES: Final = 1024
 _SHARE_S: Final = 0.4  # a share of so many seconds may be used at once
 _PINGS_PER_S: Final = 20.0  # of one registration, which sends 5

@@ -9,8 +9,6 @@ import zmq
 
 from vil_bridge.protocols.zmq.curve import CurveGuard, KeyPair
 
-__all__ = ["CurveAuthenticator", "context_of"]
-
 Context = zmq.Context[zmq.Socket[bytes]]
 
 

@@ -16,8 +16,6 @@ from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.protocols.image_codecs import Encoded, EncodingOptions, encode
 from vil_bridge.protocols.shared_memory import RingWriter
 
-__all__ = ["EncodedPicture", "PictureRings", "ReaderMessage"]
-
 _Kind = tuple[str, str]
 
 

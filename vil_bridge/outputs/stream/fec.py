@@ -19,18 +19,6 @@ import numpy as np
 
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = [
-    "CHUNK_BYTES",
-    "COOKIE_BYTES",
-    "MAX_MESSAGE_BYTES",
-    "Report",
-    "decode_report",
-    "encode_challenge",
-    "is_from",
-    "packets",
-    "stream_id",
-]
-
 CHUNK_BYTES: Final = 1300
 """With all headers below 1400 bytes, which tunnels let pass uncut."""
 MAX_MESSAGE_BYTES: Final = 4 << 20

@@ -29,8 +29,6 @@ from vil_bridge.outputs.stream.udp_sink import UdpServer
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 from vil_bridge.protocols.zmq.peer_socket import Peer, end_connection
 
-__all__ = ["StreamHub"]
-
 logger = logging.getLogger(__name__)
 
 _MAX_SLACK_NS: Final = NS_PER_MS * 20  # how far a reader's clock may be off before its stamps are odd

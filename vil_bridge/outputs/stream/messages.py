@@ -14,23 +14,6 @@ import numpy as np
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.motion import ImuWindow
 
-__all__ = [
-    "MAX_IMU_SAMPLES",
-    "PROTOCOL_VERSION",
-    "Command",
-    "Credit",
-    "ImuReport",
-    "Ping",
-    "Register",
-    "Request",
-    "StatusRequest",
-    "Unregister",
-    "decode_request",
-    "encode",
-    "encode_reply",
-    "encoded",
-]
-
 PROTOCOL_VERSION: Final = 1
 MAX_IMU_SAMPLES: Final = 512
 

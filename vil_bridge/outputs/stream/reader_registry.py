@@ -16,8 +16,6 @@ from vil_bridge.outputs.stream.subscriber import Subscriber
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 from vil_bridge.protocols.zmq.peer_socket import Peer
 
-__all__ = ["MAX_SUBSCRIBERS", "SEATS_OF_ONE", "Camera", "RegisteredReader", "Seats"]
-
 MAX_SUBSCRIBERS: Final = 256
 SEATS_OF_ONE: Final = 64
 """Of one key, or without keys of one address."""

@@ -15,8 +15,6 @@ from vil_bridge.core.pacing import FrameRateLimiter
 from vil_bridge.outputs.stream.messages import Register
 from vil_bridge.protocols.image_codecs import EncodingOptions
 
-__all__ = ["CREDIT", "AdaptiveQuality", "Subscriber", "SubscriberThread"]
-
 CREDIT: Final = 2  # frames on their way at most: one is received while the next is under way
 _LOST_AFTER_NS: Final = 300 * NS_PER_MS
 _UNHEARD_AFTER_NS: Final = 2 * NS_PER_S  # TCP loses no picture, but its credit may be lost

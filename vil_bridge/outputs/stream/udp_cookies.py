@@ -10,8 +10,6 @@ from typing import Any, Final
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.outputs.stream.fec import COOKIE_BYTES
 
-__all__ = ["Cookies"]
-
 _PERIOD_NS: Final = 10 * NS_PER_S
 
 

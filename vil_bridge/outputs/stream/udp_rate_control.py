@@ -6,8 +6,6 @@ from typing import Final
 
 from vil_bridge.core.clock import NS_PER_MS
 
-__all__ = ["RateControl"]
-
 _JUDGED_NS: Final = 250 * NS_PER_MS
 _JUDGED_PACKETS: Final = 50
 _TOO_MUCH: Final = 0.08

@@ -27,8 +27,6 @@ from vil_bridge.outputs.stream.udp_cookies import Cookies
 from vil_bridge.outputs.stream.udp_rate_control import RateControl
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 
-__all__ = ["UdpServer", "UdpSubscriberThread"]
-
 logger = logging.getLogger(__name__)
 
 _REPORTS_AT_ONCE: Final = 64

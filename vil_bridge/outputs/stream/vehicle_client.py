@@ -12,8 +12,6 @@ import zmq
 from vil_bridge.core.access_tokens import Role, read_token
 from vil_bridge.protocols.zmq.curve import read_public_key, read_secret_key
 
-__all__ = ["VehicleClient"]
-
 _ENCODER: Final = msgspec.json.Encoder()
 
 

@@ -21,8 +21,6 @@ from vil_bridge.outputs.stream.subscriber import CREDIT, Subscriber
 from vil_bridge.protocols.zmq.connection_watch import SILENT_BUDGET, ConnectionWatch
 from vil_bridge.protocols.zmq.peer_socket import PeerCounter
 
-__all__ = ["ZmqStreamSink"]
-
 _MAX_INBOUND_BYTES: Final = 256  # readers have nothing to say here
 _MAX_HANDSHAKE_BYTES: Final = 1024  # the limit holds for CURVE's own messages too
 _DISCARDED_AT_ONCE: Final = 64

@@ -24,8 +24,6 @@ from vil_bridge.pipeline.warp.plane_fit import FittedPlane, metres_per_unit
 from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion
 from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 
-__all__ = ["RenderMap", "render_map"]
-
 _ROUNDS: Final = 4
 _SETTLED_PX: Final = 1.0
 _NEAREST_M: Final = 0.05

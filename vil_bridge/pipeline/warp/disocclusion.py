@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray
 
-__all__ = ["DisocclusionFill", "background_of", "last_visible"]
-
 _AS_FAR: Final = 0.9
 _STEPS: Final = 16
 

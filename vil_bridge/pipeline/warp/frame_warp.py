@@ -31,8 +31,6 @@ from vil_bridge.pipeline.warp.plane_fit import FittedPlane
 from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, ShutterPoses
 from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 
-__all__ = ["FrameWarp", "Method"]
-
 Method = Literal["none", "rotation", "homography", "reproject"]
 
 _DEPTHS: Final = frozenset({Modality.DEPTH, Modality.DEPTH32})

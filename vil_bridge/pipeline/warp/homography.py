@@ -21,15 +21,6 @@ from vil_bridge.core.geometry import Transform, q_conj, q_mul, q_rotate, q_to_ma
 from vil_bridge.core.types import FloatArray, ImageArray
 from vil_bridge.pipeline.warp.opencv_remap import by_homography
 
-__all__ = [
-    "homography",
-    "rotation_angle_rad",
-    "rotation_homography",
-    "rotation_translation",
-    "valid_fraction",
-    "warp",
-]
-
 _Polygon = list[tuple[float, float, float]]
 
 _E3: Final[FloatArray] = np.array([0.0, 0.0, 1.0])

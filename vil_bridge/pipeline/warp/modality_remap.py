@@ -19,8 +19,6 @@ from vil_bridge.pipeline.warp.plane_fit import NO_HIT_M, FittedPlane, metres_per
 from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, ShutterPoses
 from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 
-__all__ = ["SMOOTH", "FlowHistory", "sampled", "shown_depth", "shown_flow", "shown_normals", "storable"]
-
 SMOOTH: Final = frozenset({Modality.RGB, Modality.GRAY, Modality.RGBA})
 """What may be interpolated."""
 _LEAST_Z_M: Final = 1e-3

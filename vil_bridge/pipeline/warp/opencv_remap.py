@@ -14,8 +14,6 @@ import numpy as np
 
 from vil_bridge.core.types import FloatArray, ImageArray
 
-__all__ = ["by_homography", "by_map"]
-
 
 class _Scratch(threading.local):
     """Pictures of four channels, one of each size per thread, since fresh memory is what costs most."""

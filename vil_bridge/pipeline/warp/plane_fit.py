@@ -14,8 +14,6 @@ import numpy as np
 from vil_bridge.core.geometry import Transform, q_conj, q_rotate
 from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M, FloatArray, ImageArray
 
-__all__ = ["DEFAULT_PLANE_DEPTH_M", "NO_HIT_M", "FittedPlane", "fit_plane", "median_depth", "metres_per_unit"]
-
 DEFAULT_PLANE_DEPTH_M: Final = 8.0
 """Distance of the plane in a lab room without a depth picture."""
 

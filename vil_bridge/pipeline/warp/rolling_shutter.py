@@ -13,8 +13,6 @@ import numpy as np
 from vil_bridge.core.geometry import Transform, q_conj, q_mul, q_normalize, q_rotate, q_to_matrix
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["KNOTS", "CameraMotion", "ShutterPoses", "knot_offsets_ns"]
-
 KNOTS: Final = 5
 """Poses that a readout is described by; between them the camera moves evenly."""
 

@@ -18,8 +18,6 @@ from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.lens import distort, undistort
 from vil_bridge.core.types import BoolArray, FloatArray, ImageArray
 
-__all__ = ["Nodes", "ViewGeometry"]
-
 _GRID_PX: Final = 4
 """Between two nodes the map is a mean of both sides' where an edge of depth passes, and a lens bends it."""
 

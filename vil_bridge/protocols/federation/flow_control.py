@@ -7,8 +7,6 @@ from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S
 
-__all__ = ["SubscriberLine"]
-
 _CREDIT: Final = (2.0, 16.0, 64.0)  # least, at first, most
 _LATE_NS: Final = 30_000_000
 

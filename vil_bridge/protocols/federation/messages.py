@@ -34,30 +34,6 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import ActorKind, FloatArray, SkeletonFrame, SkeletonModel, TrackingState
 
-__all__ = [
-    "MAX_MESSAGE_BYTES",
-    "MAX_REQUEST_BYTES",
-    "RECORD",
-    "ActorInfo",
-    "ActorPose",
-    "ClockMessage",
-    "Description",
-    "FederationKind",
-    "FrameMessage",
-    "Responder",
-    "decode_ack",
-    "decode_clock",
-    "decode_description",
-    "decode_frame",
-    "encode_ack",
-    "encode_clock",
-    "encode_describe",
-    "encode_description",
-    "encode_frame",
-    "message_kind",
-    "records_of",
-]
-
 _MAGIC: Final = b"VILR"
 _VERSION: Final = 1
 _PRELUDE: Final = Struct("<4sBBHIIQ")

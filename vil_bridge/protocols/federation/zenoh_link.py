@@ -23,8 +23,6 @@ from vil_bridge.core.secret_file import read_private, refuse_shared
 from vil_bridge.protocols.federation.messages import MAX_MESSAGE_BYTES, MAX_REQUEST_BYTES
 from vil_bridge.protocols.federation.zmq_link import Answer, OnMessage
 
-__all__ = ["ZenohPublisherLink", "ZenohSubscriberLink", "read_login"]
-
 _CONNECT_MS: Final = 800
 _LEASE_MS: Final = 2000
 _ANSWER_S: Final = 2.0

@@ -34,8 +34,6 @@ from vil_bridge.protocols.zmq.curve import CurveGuard, KeyPair
 from vil_bridge.protocols.zmq.drain_socket import DrainSocket
 from vil_bridge.protocols.zmq.peer_socket import Peer, PeerCounter, PeerSocket, end_dead_connections, sent_by
 
-__all__ = ["Answer", "OnMessage", "PublisherLink", "Refusal", "SubscriberLink", "ZmqPublisherLink", "ZmqSubscriberLink"]
-
 Answer = Callable[[bytes], bytes | None]
 OnMessage = Callable[[bytes, int], None]
 

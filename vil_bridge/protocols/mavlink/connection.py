@@ -9,8 +9,6 @@ from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.transports import Transport, TransportReader
 
-__all__ = ["Address", "MavlinkConnection"]
-
 Address = tuple[int, int]
 """System and component."""
 

@@ -12,8 +12,6 @@ from vil_bridge.core.geometry import Transform, q_conj, q_mul, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.protocols.mavlink import messages as mavlink
 
-__all__ = ["FRAMES", "Q_FRD_FLU", "Q_ROOM_NED", "euler_rad", "in_frame", "parallel_axes"]
-
 _S: Final = 0.5**0.5
 Q_FRD_FLU: Final[FloatArray] = np.array([1.0, 0.0, 0.0, 0.0])
 Q_ROOM_NED: Final[FloatArray] = np.array([_S, _S, 0.0, 0.0])

@@ -16,8 +16,6 @@ from typing import Final, NamedTuple
 
 from vil_bridge.protocols.mavlink.messages import KINDS, Body
 
-__all__ = ["MavlinkMessage", "MavlinkParser", "encode"]
-
 _MAGIC_1: Final = 0xFE
 _MAGIC_2: Final = 0xFD
 _HEADER_1: Final = 6

@@ -12,47 +12,6 @@ from math import nan
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-__all__ = [
-    "AUTOPILOT_INVALID",
-    "CMD_SET_MESSAGE_INTERVAL",
-    "ESTIMATE_ATTITUDE",
-    "ESTIMATE_CONSTANT_POSITION",
-    "ESTIMATE_POSITION",
-    "ESTIMATOR_VISION",
-    "FRAME_BODY_FRD",
-    "FRAME_LOCAL_ENU",
-    "FRAME_LOCAL_FLU",
-    "FRAME_LOCAL_FRD",
-    "FRAME_LOCAL_NED",
-    "KINDS",
-    "QUALITY_FAILED",
-    "RESULTS",
-    "RESULT_ACCEPTED",
-    "RESULT_FAILED",
-    "STATE_ACTIVE",
-    "TYPE_ONBOARD_CONTROLLER",
-    "AttPosMocap",
-    "AttitudeQuaternion",
-    "Body",
-    "CommandAck",
-    "CommandLong",
-    "EstimatorStatus",
-    "GpsGlobalOrigin",
-    "Heartbeat",
-    "HighresImu",
-    "LocalPositionNed",
-    "MavlinkKind",
-    "MavlinkRawImu",
-    "Odometry",
-    "ScaledImu",
-    "ScaledImu2",
-    "ScaledImu3",
-    "SetGpsGlobalOrigin",
-    "TimeSync",
-    "VisionPositionEstimate",
-    "message_id",
-]
-
 TYPE_ONBOARD_CONTROLLER: Final = 18
 AUTOPILOT_INVALID: Final = 8
 STATE_ACTIVE: Final = 4

@@ -30,18 +30,6 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.rates import peer_of
 
-__all__ = [
-    "CONTROL_BUDGET",
-    "SILENT_BUDGET",
-    "Budget",
-    "ConnectionWatch",
-    "borrowed",
-    "end",
-    "end_silenced",
-    "has_ended",
-    "ignore_resets",
-]
-
 _SO_ATTACH_FILTER: Final = 26  # asm-generic/socket.h
 # linux/filter.h: code, jump if true, jump if false, operand. A packet of 0 bytes is dropped.
 _DROP_ALL: Final = ((0x06, 0, 0, 0),)

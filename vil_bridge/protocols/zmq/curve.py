@@ -21,8 +21,6 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.secret_file import refuse_shared
 from vil_bridge.protocols.zmq.drain_socket import DrainSocket
 
-__all__ = ["CurveGuard", "KeyPair", "read_public_key", "read_public_keys", "read_secret_key"]
-
 logger = logging.getLogger(__name__)
 
 _KEY_LINE: Final = re.compile(r'^\s*(public-key|secret-key)\s*=\s*"([^"]{40})"\s*$', re.MULTILINE)

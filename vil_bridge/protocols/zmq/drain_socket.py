@@ -13,8 +13,6 @@ from typing import Final
 
 import zmq
 
-__all__ = ["DrainSocket"]
-
 _BURST: Final = 64  # messages per turn of the loop, so that a flood does not starve the other sockets
 
 

@@ -14,8 +14,6 @@ from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.rates import peer_of
 from vil_bridge.protocols.zmq.connection_watch import ConnectionWatch, borrowed, end, has_ended, ignore_resets
 
-__all__ = ["Peer", "PeerCounter", "PeerSocket", "end_connection", "end_dead_connections", "sent_by"]
-
 _MOST_PARTS: Final = 8
 
 

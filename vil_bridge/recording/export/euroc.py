@@ -21,8 +21,6 @@ from vil_bridge.recording.export.measurements import motions, samples
 from vil_bridge.recording.metadata import RecordedActor, RecordingFacts
 from vil_bridge.recording.reader import Recording
 
-__all__ = ["to_euroc"]
-
 _TOGETHER: Final = 100
 """Actors of one pass through the file: each keeps some tables open."""
 _INTERVALS: Final = 10_000

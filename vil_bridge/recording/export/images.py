@@ -17,8 +17,6 @@ from vil_bridge.core.types import ImageArray
 from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.recording.reader import Recording
 
-__all__ = ["decoded", "shown", "to_png"]
-
 _MOST_PIXELS: Final = 64 << 20
 
 

@@ -17,8 +17,6 @@ from vil_bridge.recording.actor_poses import Placing, RecordedPose
 from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.recording.reader import Recording
 
-__all__ = ["ImuMeasurement", "Seen", "motions", "samples", "sightings"]
-
 _LONGEST_SPAN_NS: Final = NS_PER_S // 2
 """Over a longer gap the speed of a body is unknown."""
 _SHORTEST_SPAN_NS: Final = 15 * NS_PER_MS

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from vil_bridge.protocols.ros_messages import Messages
 
-__all__ = ["to_ros2"]
-
 _WORLD = "world"
 
 

@@ -15,8 +15,6 @@ from vil_bridge.recording.ledger import ledger_values
 from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.recording.reader import Recording
 
-__all__ = ["to_csv", "to_tum"]
-
 _POSE: Final = "x_m,y_m,z_m,qx,qy,qz,qw"
 _STAMPS: Final = ("capture", "arrival", "request", "image", "warp", "encode", "send", "received")
 

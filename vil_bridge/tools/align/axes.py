@@ -13,9 +13,7 @@ import numpy as np
 
 from vil_bridge.core.geometry import cross, q_from_matrix, q_mul
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.align.segmentation import BodyMotion, CalibrationError
-
-__all__ = ["Axes", "attitude_problem", "axis_name", "body_attitude", "find_axes"]
+from vil_bridge.tools.align.segmentation import CalibrationError, MotionSegment
 
 LEAST_M: Final = 0.25
 LEAST_TURN_RAD: Final = np.radians(40.0)
@@ -100,7 +98,7 @@ def body_attitude(axes: Axes, q_streamed_markers: FloatArray) -> FloatArray:
     return q_mul(q_from_matrix(rows), q_streamed_markers)
 
 
-def attitude_problem(axes: Axes, turn: BodyMotion) -> str:
+def attitude_problem(axes: Axes, turn: MotionSegment) -> str:
     """Describe a contradiction of attitudes and positions, shown by a turn to the left; empty when they agree.
 
     Raises:

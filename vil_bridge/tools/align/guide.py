@@ -15,16 +15,14 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.align.proposal import STEPS
 from vil_bridge.tools.align.sampling import SampleRecorder, recording
 from vil_bridge.tools.align.segmentation import (
-    BodyMotion,
     CalibrationError,
     ImuTrack,
+    MotionSegment,
     PoseTrack,
     find_moves,
     find_rests,
     mean_pose,
 )
-
-__all__ = ["Say", "lead_moves", "lead_spots", "record_shaking", "record_wand", "spots"]
 
 Say = Callable[[str], None]
 
@@ -74,7 +72,7 @@ class _Prompter:
         await asyncio.sleep(_LOOK_S)
 
 
-async def lead_moves(config: BridgeConfig, actor: str, say: Say, timeout_s: float) -> list[BodyMotion]:
+async def lead_moves(config: BridgeConfig, actor: str, say: Say, timeout_s: float) -> list[MotionSegment]:
     """Record the moves of :data:`~vil_bridge.tools.align.proposal.STEPS`.
 
     Raises:

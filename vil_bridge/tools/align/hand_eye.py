@@ -23,8 +23,6 @@ from vil_bridge.tools.align.resample import LARGEST_OFFSET_S, STEP_S, Samples, S
 from vil_bridge.tools.align.robust import ROUNDS, fit, solve, weights
 from vil_bridge.tools.align.segmentation import CalibrationError, ImuTrack, PoseTrack
 
-__all__ = ["HandEye", "calibrate"]
-
 _TURN_STEPS: Final = 16
 """Grid steps of one rotation window: 80 ms."""
 _KERNEL_HALF_S: Final = 0.1

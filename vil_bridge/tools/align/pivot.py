@@ -16,8 +16,6 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.align.robust import fit
 from vil_bridge.tools.align.segmentation import CalibrationError, PoseTrack
 
-__all__ = ["Pivot", "find_pivot"]
-
 LEAST_TILT_RAD: Final = np.radians(12.0)
 _WORST_RESIDUAL_M: Final = 0.05
 

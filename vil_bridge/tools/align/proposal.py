@@ -20,9 +20,7 @@ from vil_bridge.core.geometry import (
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.align.axes import Axes, attitude_problem, body_attitude, find_axes
 from vil_bridge.tools.align.pivot import Pivot, find_pivot
-from vil_bridge.tools.align.segmentation import BodyMotion, CalibrationError
-
-__all__ = ["STEPS", "EstimatedMount", "Proposal", "Step", "mounting_of", "propose", "transform_keys"]
+from vil_bridge.tools.align.segmentation import CalibrationError, MotionSegment
 
 
 class Step(NamedTuple):
@@ -59,7 +57,7 @@ class EstimatedMount:
 
     axes: Axes
     pivot: Pivot
-    moves: dict[str, BodyMotion]
+    moves: dict[str, MotionSegment]
     T_body_markers: Transform
 
 
@@ -78,7 +76,7 @@ class Proposal:
     R_world_seen: FloatArray
 
 
-def mounting_of(moves: list[BodyMotion]) -> EstimatedMount:
+def mounting_of(moves: list[MotionSegment]) -> EstimatedMount:
     """Evaluate the moves of :data:`~vil_bridge.tools.align.proposal.STEPS`.
 
     Raises:

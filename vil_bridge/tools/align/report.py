@@ -16,8 +16,6 @@ from vil_bridge.tools.align.hand_eye import HandEye
 from vil_bridge.tools.align.proposal import EstimatedMount, Proposal, transform_keys
 from vil_bridge.world.room_registration import Placement
 
-__all__ = ["alignment_text", "as_yaml", "calibration_text", "keys_of", "placement_text", "view"]
-
 _NOSE = np.array([1.0, 0.0, 0.0])
 _UNLEVEL_DEG = 1.0
 

@@ -13,8 +13,6 @@ from vil_bridge.core.geometry import q_normalize
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.align.segmentation import CalibrationError, ImuTrack, PoseTrack
 
-__all__ = ["STEP_S", "Samples", "Stretch", "resample"]
-
 STEP_S: Final = 0.005
 LARGEST_OFFSET_S: Final = 0.5
 _GAP_S: Final = 0.05

@@ -8,8 +8,6 @@ import numpy as np
 
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["ROUNDS", "fit", "solve", "weights"]
-
 ROUNDS: Final = 8
 _HUBER: Final = 1.5
 _NEVER: Final = 6.0

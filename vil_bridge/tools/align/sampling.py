@@ -17,8 +17,6 @@ from vil_bridge.daemon.source_session import listening
 from vil_bridge.tools.align.segmentation import ImuTrack, PoseTrack
 from vil_bridge.world.clock_sync import ClockModel
 
-__all__ = ["SampleRecorder", "recording", "rigid_actor"]
-
 _Item = TypeVar("_Item")
 
 _LONGEST: Final = 200_000

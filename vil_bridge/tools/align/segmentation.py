@@ -14,8 +14,6 @@ from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul, q_normalize
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["BodyMotion", "CalibrationError", "ImuTrack", "PoseTrack", "Rest", "find_moves", "find_rests", "mean_pose"]
-
 Stamps = npt.NDArray[np.int64]
 
 STILL_WINDOW_NS: Final = 150 * NS_PER_MS
@@ -72,7 +70,7 @@ class Rest:
 
 
 @dataclass(frozen=True, slots=True)
-class BodyMotion:
+class MotionSegment:
     """Move of a body between two rests.
 
     Attributes:
@@ -117,9 +115,9 @@ def find_rests(track: PoseTrack) -> list[Rest]:
     return [s for s in spans if track.t_ns[s.end - 1] - track.t_ns[s.begin] >= REST_NS]
 
 
-def find_moves(track: PoseTrack) -> list[BodyMotion]:
+def find_moves(track: PoseTrack) -> list[MotionSegment]:
     """Return the moves between the rests; twitches of less than 6 cm and 15 degrees are part of the rest."""
-    moves: list[BodyMotion] = []
+    moves: list[MotionSegment] = []
     rests = find_rests(track)
     for earlier, later in itertools.pairwise(rests):
         before, after = (mean_pose(track.part(r.begin, r.end)) for r in (earlier, later))
@@ -127,5 +125,5 @@ def find_moves(track: PoseTrack) -> list[BodyMotion]:
         far_m = np.linalg.norm(path.p_room_m - before.p_m, axis=1).max(initial=0.0)
         turned = q_log(q_mul(q_conj(before.q_xyzw), path.q_room_markers))
         if far_m > _MOVED_M or np.linalg.norm(turned, axis=1).max(initial=0.0) > _MOVED_RAD:
-            moves.append(BodyMotion(before, after, path))
+            moves.append(MotionSegment(before, after, path))
     return moves

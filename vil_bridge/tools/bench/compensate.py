@@ -33,8 +33,6 @@ from vil_bridge.tools.bench.report import Row
 from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.world import World
 
-__all__ = ["DELAYS_MS", "bench_compensate", "recorded_errors"]
-
 DELAYS_MS: Final = (56, 112, 168, 224, 280)
 _SIMULATED_DELAYS_MS: Final = (10, 20, *DELAYS_MS)
 _K: Final[FloatArray] = np.array([[400.0, 0.0, 319.5], [0.0, 400.0, 239.5], [0.0, 0.0, 1.0]])

@@ -16,8 +16,6 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.pipeline.warp.homography import homography, rotation_homography, rotation_translation
 
-__all__ = ["METHODS", "T_BODY_OPTICAL", "errors_px", "reprojected", "shown_px"]
-
 METHODS: Final = ("none", "rotation", "homography", "depth")
 T_BODY_OPTICAL: Final = Transform.of((0.12, 0.0, 0.03), q_from_euler_zyx(0.0, math.radians(-15.0), 0.0)) @ T_FLU_OPTICAL
 """The camera of all figures: a hand's breadth before the IMU, pitched up by 15 degrees."""

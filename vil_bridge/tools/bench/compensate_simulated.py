@@ -22,8 +22,6 @@ from vil_bridge.tools.bench.compensate_points import T_BODY_OPTICAL, errors_px
 from vil_bridge.world.inertial.extrapolation import RECENT_NS, forecast
 from vil_bridge.world.inertial.preintegration import NavState, preintegrate, propagate
 
-__all__ = ["CLASSES", "NO_NOISE", "FlightClass", "Noise", "SimulatedFlight", "simulated_errors"]
-
 _CAMERA: Final = CameraModel("simulated", 1024, 768, math.radians(70.0))
 _K: Final = _CAMERA.K
 _SIZE_PX: Final = (_CAMERA.width_px, _CAMERA.height_px)

@@ -27,8 +27,6 @@ from vil_bridge.tools.bench.report import Row, percentile_row, ratio_row
 from vil_bridge.tools.child_processes import ProcessGroup, child, free_ports
 from vil_bridge.web.client import BridgeApi
 
-__all__ = ["bench_dashboard"]
-
 _CAMERA: Final = "front"
 _SIZE_PX: Final = (640, 480)
 _REPETITIONS: Final = 8

@@ -16,8 +16,6 @@ from websockets.asyncio.client import connect
 
 from vil_bridge.web.live.codec import LivePoses, decode_live
 
-__all__ = ["CLIENTS", "pages"]
-
 CLIENTS: Final = 10
 _NICE: Final = 19
 _LONGEST: Final = 1 << 24

@@ -28,8 +28,6 @@ from vil_bridge.tools.child_processes import child
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 
-__all__ = ["bench_fleet", "measure_fleet"]
-
 _VEHICLES: Final = 100
 _SECONDS: Final = 60
 _RATE_HZ: Final = 200

@@ -40,8 +40,6 @@ from vil_bridge.tools.child_processes import child, free_ports
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 
-__all__ = ["bench_ingest", "reference_rows"]
-
 _RATE_HZ: Final = 240.0
 _FAST_RATE_HZ: Final = 1000.0
 _BONES: Final = 51

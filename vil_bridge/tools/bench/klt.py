@@ -24,8 +24,6 @@ from vil_renderer.embedded.assets.importers import load_asset
 from vil_renderer.embedded.scene import CLASSES, Environment, Scene, SceneObject, Sun
 from vil_renderer.embedded.scenefile import load_scene
 
-__all__ = ["Tracks", "bench_klt", "follow"]
-
 _FRAMES: Final = 60
 _STEP_NS: Final = 33_333_333
 _CAMERA: Final = CameraModel("klt", 640, 480, math.radians(70.0))

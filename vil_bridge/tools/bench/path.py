@@ -34,8 +34,6 @@ from vil_renderer.flightgoggles.codec import encode_pose
 from vil_renderer.flightgoggles.config import FlightGogglesConfig
 from vil_renderer.flightgoggles.convert import PoseWriter
 
-__all__ = ["bench_path"]
-
 _BODIES: Final = 20
 _POSE_RATE_HZ: Final = 240.0
 _CAMERA_RATE_HZ: Final = 60.0

@@ -27,17 +27,6 @@ from vil_bridge.core.types import ImageArray
 if TYPE_CHECKING:
     from vil_bridge.daemon.bridge import Bridge
 
-__all__ = [
-    "bare_reader",
-    "bare_relay",
-    "bare_source",
-    "bridge",
-    "reader",
-    "standin_renderer",
-    "textured",
-    "thread_cpu_ns",
-]
-
 _POLL_MS: Final = 50
 
 

@@ -27,8 +27,6 @@ from vil_bridge.tools.bench.recordings import (
 )
 from vil_bridge.tools.bench.report import Row
 
-__all__ = ["bench_prediction", "prediction_errors"]
-
 HORIZONS_MS: Final = (20, 56, 112)
 _EVERY: Final = 7  # rows per prediction: neighbours are redundant
 

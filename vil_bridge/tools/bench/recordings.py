@@ -17,8 +17,6 @@ from vil_bridge.protocols.euroc import IMU, ROOT, TABLE
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 
-__all__ = ["EPOCH_NS", "RECORDINGS", "BenchRecording", "data_folder", "played", "recorded_actor", "recorded_world"]
-
 RECORDINGS: Final = {
     "broad_12": "broad_12_slow_translation",
     "broad_07": "broad_07_fast_rotation",

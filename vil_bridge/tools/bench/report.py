@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Row", "as_json", "as_table", "percentile_row", "ratio_row"]
-
 
 @dataclass(frozen=True, slots=True)
 class Row:

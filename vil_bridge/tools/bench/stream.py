@@ -26,8 +26,6 @@ from vil_bridge.tools.bench import peers, stream_peers
 from vil_bridge.tools.bench.report import Row, percentile_row, ratio_row
 from vil_bridge.tools.child_processes import child, free_ports, stop_and_report
 
-__all__ = ["bench_stream", "overload_rows", "shm_rows", "sustained_rows", "warp_rows"]
-
 _CAMERA: Final = CameraModel("front", 1024, 768, math.radians(70.0))
 _WARP_TURNS: Final = 60
 _WARM_UP_TURNS: Final = 8

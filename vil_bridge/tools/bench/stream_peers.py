@@ -25,8 +25,6 @@ from vil_bridge.tools.lab.link import LinkEmulator, LinkSpec
 if TYPE_CHECKING:
     from vil_bridge.daemon.bridge import Bridge
 
-__all__ = ["fed_bridge", "links", "plain_publisher", "plain_reader", "reader"]
-
 _POLL_MS: Final = 50
 _LOOK_S: Final = 0.0005
 _TAKEN_WITHIN_S: Final = 0.1

@@ -23,8 +23,6 @@ from vil_bridge.vehicles.envs.hover import HoverTask
 from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
 from vil_bridge.vehicles.model import Model
 
-__all__ = ["RATIO_AT", "SIZES", "bench_vehicles"]
-
 SIZES: Final = (1, 10, 50, 150, 500, 1000)
 RATIO_AT: Final = 150
 _ENGINES: Final = ("native", "numpy")

@@ -34,8 +34,6 @@ from vil_bridge.tools.dataset.recorded_trajectory import RecordedFlight
 from vil_bridge.tools.dataset.shard_renderer import FRAMES, LIDAR, RANGE, ShardResult, columns_of, set_cameras
 from vil_bridge.tools.offline.files import SUMS, digest, folder_digest, write_sums, write_whole
 
-__all__ = ["DatasetSummary", "Progress", "inputs_of", "pathless", "render_dataset"]
-
 
 def inputs_of(plan: DatasetPlan) -> dict[str, str]:
     """Return the SHA-256 of every file that the data set is made of, by a name that holds on any machine.

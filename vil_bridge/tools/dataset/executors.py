@@ -21,8 +21,6 @@ from vil_bridge.tools.dataset.plan import DatasetPlan
 from vil_bridge.tools.dataset.shard_renderer import ShardRenderer, ShardResult
 from vil_bridge.tools.offline.files import write_whole
 
-__all__ = ["Executor", "ProcessExecutor", "RayExecutor", "SerialExecutor"]
-
 _MOST_DEATHS: Final = 3
 
 

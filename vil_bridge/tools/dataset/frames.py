@@ -17,8 +17,6 @@ from vil_bridge.tools.dataset.plan import DatasetPlan, RacePath, scene_name
 from vil_bridge.tools.dataset.recorded_trajectory import MCAP, RecordedFlight, recorded_poses, snapshots_at
 from vil_bridge.tools.dataset.trajectories import Flight, FlownCurve, curve_of
 
-__all__ = ["DatasetFrame", "FrameSequence", "Shard", "grid_ns", "sequences_of"]
-
 
 class DatasetFrame(NamedTuple):
     """One instant: all cameras of the body look at it."""

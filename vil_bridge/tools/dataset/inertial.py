@@ -24,8 +24,6 @@ from vil_bridge.vehicles.sensors.imu import ImuParameters, ImuSensor
 from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
 from vil_bridge.vehicles.sensors.sensor import SensorMount
 
-__all__ = ["calibration", "write_inertial"]
-
 _TRUTH_HZ: Final = 200.0
 _BLOCK: Final = 1000
 

@@ -16,20 +16,6 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import Modality
 from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
 
-__all__ = [
-    "CirclePath",
-    "DatasetCamera",
-    "DatasetPlan",
-    "ImuPlan",
-    "Measurement",
-    "RacePath",
-    "RecordedPath",
-    "TrajectoryPlan",
-    "WaypointsPath",
-    "load_plan",
-    "scene_name",
-]
-
 Point = tuple[float, float, float]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
 Measurement = Literal["lidar", "range", "beacons"]

@@ -24,8 +24,6 @@ from vil_bridge.tools.offline.playback import Timeline, arrivals, config_of
 from vil_bridge.vehicles.model import TrueState
 from vil_bridge.world.world import World
 
-__all__ = ["MCAP", "RecordedFlight", "SeenPoses", "recorded_poses", "snapshots_at"]
-
 _DEGREE: Final = 5
 _STIFFNESS: Final = 1e-3
 """Weight of the coefficients' third differences next to the poses: it carries the spline over short gaps."""

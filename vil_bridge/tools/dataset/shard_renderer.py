@@ -27,18 +27,6 @@ from vil_bridge.tools.offline.renderer import open_renderer
 if TYPE_CHECKING:
     from vil_renderer.embedded import EmbeddedRenderer, RayWorld, SpinningLidar
 
-__all__ = [
-    "FRAMES",
-    "LIDAR",
-    "RANGE",
-    "SetCamera",
-    "ShardRenderer",
-    "ShardResult",
-    "Write",
-    "columns_of",
-    "set_cameras",
-]
-
 Write = Callable[[str, bytes], None]
 """Takes a file: its path in the data set, and what it holds."""
 

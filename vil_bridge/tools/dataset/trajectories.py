@@ -22,8 +22,6 @@ from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.trajectories import circle, minimum_snap
 from vil_bridge.vehicles.trajectories.trajectory import Trajectory
 
-__all__ = ["Flight", "FlownCurve", "curve_of", "true_state", "truth_row"]
-
 _START_NS: Final = NS_PER_S
 """Time of the first frame of a generated flight: some programs take 0 for unknown."""
 _ENDLESS_NS: Final = 1 << 60

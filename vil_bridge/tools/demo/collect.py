@@ -13,8 +13,6 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.types import ImageArray
 from vil_bridge.tools.demo.evaluate import Delivered
 
-__all__ = ["StreamReader"]
-
 
 class StreamReader:
     """Reader of one stream that counts its pictures and retains some for the evaluation.

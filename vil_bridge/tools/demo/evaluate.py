@@ -18,8 +18,6 @@ from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.tools.lab.motions import Scenario
 from vil_renderer.embedded import EmbeddedRenderer
 
-__all__ = ["Delivered", "Evaluation", "Evaluator", "reprojection_px"]
-
 _CORNERS = 200
 _QUALITY = 0.02
 _SPACING_PX = 12.0

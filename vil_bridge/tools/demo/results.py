@@ -14,8 +14,6 @@ from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.tools.demo.collect import StreamReader
 from vil_bridge.tools.demo.evaluate import Delivered, Evaluation, Evaluator
 
-__all__ = ["save_pictures", "summarise", "summary_lines"]
-
 
 def summarise(
     readers: dict[str, StreamReader],

@@ -28,8 +28,6 @@ from vil_bridge.tools.demo.evaluate import Delivered, Evaluation, Evaluator
 from vil_bridge.tools.demo.results import save_pictures, summarise, summary_lines
 from vil_bridge.tools.lab.motions import Scenario
 
-__all__ = ["DemoOptions", "run_demo"]
-
 _START_S: Final = 5.0
 _LAB_START_S: Final = 1.5
 _EVALUATE_SHARE: Final = 0.25

@@ -46,8 +46,6 @@ from vil_bridge.tools.doctor.watch import (
     listen,
 )
 
-__all__ = ["as_text", "examine", "report_header"]
-
 _ROOT: Final = Path("/")
 _PACKAGES: Final = ("numpy", "scipy", "pyzmq", "opencv-python-headless", "simplejpeg", "fastapi", "moderngl", "av")
 _MARK: Final = {State.OK: "ok  ", State.WARN: "warn", State.FAIL: "FAIL"}

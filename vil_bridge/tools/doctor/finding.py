@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Finding", "State", "fail", "ok", "warn"]
-
 
 class State(StrEnum):
     """Severity: ``FAIL`` means that something asked for cannot work."""

@@ -11,17 +11,6 @@ from typing import Final
 
 from vil_bridge.tools.doctor.finding import Finding, fail, ok, warn
 
-__all__ = [
-    "check_clock_source",
-    "check_clock_sync",
-    "check_disk",
-    "check_realtime",
-    "check_receive_buffer",
-    "check_reverse_path",
-    "check_udp_errors",
-    "udp_errors",
-]
-
 ROOT: Final = Path("/")
 RECEIVE_BUFFER_BYTES: Final = 1 << 20
 """What the adapters ask for; a burst of 100 bodies at 1 kHz fills the default of 208 KiB in 20 ms."""

@@ -14,8 +14,6 @@ from vil_bridge.core.types import ActorKind, SkeletonModel
 from vil_bridge.daemon.subject_check import NOT_HUMAN, subject_problem
 from vil_bridge.protocols.zmq.curve import read_public_key, read_public_keys, read_secret_key
 
-__all__ = ["needs_of"]
-
 
 def needs_of(config: BridgeConfig) -> tuple[list[str], list[str]]:
     """Return what keeps a bridge from starting here, and what it only warns of, one line each."""

@@ -17,22 +17,6 @@ from typing import Final
 from vil_bridge.tools.discovery import serial_devices
 from vil_bridge.tools.doctor.finding import Finding, fail, ok, warn
 
-__all__ = [
-    "MOCAP_GROUP",
-    "Interface",
-    "Route",
-    "check_interfaces",
-    "check_multicast",
-    "check_port",
-    "check_route",
-    "check_serial",
-    "interfaces",
-    "open_files",
-    "port_holder",
-    "process_name",
-    "route_to",
-]
-
 _SIOCGIFADDR: Final = 0x8915
 _IFREQ: Final = Struct("16s24x")
 _ADDRESS_AT: Final = 20

@@ -10,8 +10,6 @@ from typing import Final
 from vil_bridge.registry import EXTRA_OF_MODULE
 from vil_bridge.tools.doctor.finding import Finding, fail, ok, warn
 
-__all__ = ["check_extra", "check_gl", "check_jpeg", "check_sdks", "check_video"]
-
 _GL_TIMEOUT_S: Final = 30.0
 _OPEN_GL: Final = (
     "from vil_renderer.embedded.engine.context import describe, open_context\n"

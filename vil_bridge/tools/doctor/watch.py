@@ -20,17 +20,6 @@ from vil_bridge.daemon.subject_check import subject_problem
 from vil_bridge.tools.doctor.finding import Finding, fail, ok, warn
 from vil_bridge.world.clock_sync import ClockModel
 
-__all__ = [
-    "LISTEN_S",
-    "SourceActivity",
-    "check_answer",
-    "check_clock",
-    "check_frozen",
-    "check_subject",
-    "check_up_axis",
-    "listen",
-]
-
 LISTEN_S: Final = 4.5
 """Longer than the three seconds after which a source says why it hears nothing."""
 _ENOUGH_S: Final = 2.0

@@ -13,8 +13,6 @@ from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture
 
-__all__ = ["Anonymized", "anonymize"]
-
 
 @dataclass(slots=True)
 class Anonymized:

@@ -17,8 +17,6 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.recording.pcap import read_capture
 from vil_bridge.tools.lab.servers import RunningServer
 
-__all__ = ["CaptureSpec"]
-
 _MAX_PORT: Final = 65535
 _MAX_JUDGED: Final = 2000
 """Datagrams of tracking systems, the first ones, that decide which system was captured."""

@@ -9,8 +9,6 @@ from typing import Final, Literal
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.faults import Faults
 
-__all__ = ["Address", "LinkSpec", "Way"]
-
 Address = tuple[str, int]
 
 _FAULTS: Final = ("loss", "duplicate", "reorder", "garbage", "delay", "jitter", "burst", "rate", "cut", "reset", "seed")

@@ -23,16 +23,6 @@ from vil_bridge.core.ports import InertialMotion, MocapMotion
 from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.types import ActorKind, ActorState, MotionFrame, TrackingState, WorldSnapshot
 
-__all__ = [
-    "HUMAN_SUBJECT",
-    "VEHICLE_SUBJECT",
-    "LabMotions",
-    "MeasuredMotion",
-    "RoomMotion",
-    "Scenario",
-    "VehicleMotion",
-]
-
 VEHICLE_SUBJECT = "drone"
 HUMAN_SUBJECT = "Actor"
 

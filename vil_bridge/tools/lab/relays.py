@@ -17,8 +17,6 @@ from vil_bridge.core.delay_line import DelayLine
 from vil_bridge.core.faults import Delivery
 from vil_bridge.tools.lab.link_spec import Address, Way
 
-__all__ = ["LinkDirection", "TcpRelay", "UdpRelay"]
-
 QUEUE_BYTES: Final = 256 * 1024
 """Datagrams that wait at most for a slow link; those beyond are dropped."""
 WINDOW_BYTES: Final = 1024 * 1024

@@ -22,8 +22,6 @@ from vil_bridge.tools.lab.link_spec import LinkSpec
 from vil_bridge.tools.lab.motions import LabMotions
 from vil_bridge.tools.lab.servers import RunningServer, ServerSpec
 
-__all__ = ["DEFAULT_SERVERS", "LabConfig", "run_lab"]
-
 DEFAULT_SERVERS: Final = (ServerSpec.parse("motive", "flight@1510,1511"), ServerSpec.parse("motive", "actor@1520,1521"))
 
 

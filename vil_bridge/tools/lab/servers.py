@@ -13,8 +13,6 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import MocapMotion
 
-__all__ = ["KINDS", "ROOMS", "EmulatorKind", "RunningServer", "ServerSpec", "with_faults"]
-
 ROOMS: Final = ("flight", "actor")
 _NATNET_VERSIONS: Final = r"2\.([5-9]|10)|3\.[01]|4\.[0-2]"
 _CLOCK_OFFSETS_S: Final = {"flight": 1000.0, "actor": 5000.0}

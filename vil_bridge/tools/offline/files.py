@@ -15,8 +15,6 @@ import numpy as np
 from vil_bridge.core.types import BoolArray, ImageArray
 from vil_bridge.protocols.image_codecs import encode_jpeg
 
-__all__ = ["SUMS", "digest", "digests", "encoded", "folder_digest", "jpeg", "suffix_of", "write_sums", "write_whole"]
-
 SUMS: Final = "SHA256SUMS"
 _FAST_PNG: Final = (cv2.IMWRITE_PNG_COMPRESSION, 1)
 _JPEG_QUALITY: Final = 90

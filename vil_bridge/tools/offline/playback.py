@@ -18,8 +18,6 @@ from vil_bridge.core.types import ClockExchange, SourceEvent, SourceReset
 from vil_bridge.recording.reader import Recording
 from vil_bridge.registry import resolve
 
-__all__ = ["Timeline", "arrivals", "config_of"]
-
 _Act = Callable[[], None]
 
 

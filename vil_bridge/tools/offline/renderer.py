@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vil_renderer.embedded import EmbeddedRenderer
 
-__all__ = ["open_renderer"]
-
 
 def open_renderer(scene: str, profile: str = "low") -> EmbeddedRenderer:
     """Open the embedded renderer; llvmpipe's own threads stay off unless the environment asks for them.

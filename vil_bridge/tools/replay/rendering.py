@@ -22,8 +22,6 @@ from vil_bridge.pipeline.scheduler import Scheduler
 from vil_bridge.tools.offline.playback import Timeline
 from vil_bridge.world.world import World
 
-__all__ = ["Draw", "Rendering", "chosen_cameras"]
-
 Draw = Callable[[Sequence[View], WorldSnapshot], tuple[RenderedImage, ...]]
 
 _DELIVERY_NS: Final = 3_000_000

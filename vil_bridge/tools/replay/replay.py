@@ -34,8 +34,6 @@ from vil_bridge.tools.replay.rendering import Rendering, chosen_cameras
 from vil_bridge.tools.replay.writers import PictureWriter, TrackWriter, write_ledger
 from vil_bridge.world.world import World
 
-__all__ = ["ReplaySummary", "replay_offline"]
-
 _FIRST_GUESS_NS: Final = 27 * NS_PER_MS
 """From a request to the warp of its picture, as the pipeline guesses before it has measured."""
 _LOOK_NS: Final = 10 * NS_PER_MS

@@ -22,8 +22,6 @@ from vil_bridge.pipeline.frame_ledger import frame_row, ledger_stamps
 from vil_bridge.tools.offline.files import encoded, jpeg, suffix_of
 from vil_bridge.world.world import World
 
-__all__ = ["PictureWriter", "TrackWriter", "write_ledger"]
-
 
 class PictureWriter:
     """A :class:`~vil_bridge.core.ports.FrameSink` that writes each modality to files.

@@ -18,8 +18,6 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
 from vil_bridge.vehicles.per_motor import PerMotor, per_motor
 
-__all__ = ["FRAMES", "MIN_DRAG_SPEED_MPS", "AirsimAirframe", "AirsimRotor", "Compat", "Propeller", "Tilt", "Vector"]
-
 Vector = tuple[float, float, float]
 Compat = Literal["airsim"]
 

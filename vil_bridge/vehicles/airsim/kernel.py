@@ -14,8 +14,6 @@ from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
 from vil_bridge.vehicles.kernel_tiles import gather, scatter
 
-__all__ = ["advance"]
-
 _PER_SEA_LEVEL: Final = 1.0 / SEA_LEVEL_DENSITY_KGPM3
 
 

@@ -9,8 +9,6 @@ from vil_bridge.vehicles.airsim import kernel_layout as at
 from vil_bridge.vehicles.airsim.simple_flight import EXPIRED_S, HOLDING_S
 from vil_bridge.vehicles.compile import LANES, compiled
 
-__all__ = ["cascade"]
-
 _ROTORS, _RATES, _ATTITUDE, _VELOCITY, _POSITION = range(5)
 _TURN: Final = math.tau
 

@@ -31,8 +31,6 @@ from vil_bridge.vehicles.disturbances import ENVIRONMENT
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout
 from vil_bridge.vehicles.model import Model, NativeStep, TrueState
 
-__all__ = ["AirsimMultirotor"]
-
 _MOST_OF_HOVER: Final = 0.8
 _STILL: Final = ("v_world_mps", "w_body_radps", "a_world_mps2", "alpha_body_radps2")
 

@@ -11,8 +11,6 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim.airframes import AirsimAirframe, AirsimRotor, Tilt
 from vil_bridge.vehicles.disturbances import ENVIRONMENT, SEA_LEVEL_DENSITY_KGPM3
 
-__all__ = ["RotorTable"]
-
 
 class RotorTable:
     """N rotors, K tilt servos.

@@ -20,18 +20,6 @@ import numpy as np
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.layout import Field, StateLayout
 
-__all__ = [
-    "CONTROLLER_FIELDS",
-    "FOREVER_S",
-    "MODES",
-    "ControllerState",
-    "Mode",
-    "SimpleFlight",
-    "cascade",
-    "commands_of",
-    "mix",
-]
-
 Mode = Literal["rotors", "rates", "attitude", "velocity", "position"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 

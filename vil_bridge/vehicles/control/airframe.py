@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["RotorAirframe"]
-
 _NO_DRAG: Final = (0.0, 0.0, 0.0)
 
 

@@ -17,8 +17,6 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.control.airframe import RotorAirframe
 from vil_bridge.vehicles.trajectories.trajectory import Reference
 
-__all__ = ["Flat", "attitude", "flat"]
-
 _TINY: Final = 1e-9
 
 

@@ -24,8 +24,6 @@ from vil_bridge.vehicles.control.flatness import attitude, flat
 from vil_bridge.vehicles.trajectories.table import Table
 from vil_bridge.vehicles.trajectories.trajectory import Reference, Trajectory
 
-__all__ = ["Demand", "Gains", "TrackingController", "demand"]
-
 _P: Final = slice(0, 3)
 _V: Final = slice(3, 6)
 _Q: Final = slice(6, 10)

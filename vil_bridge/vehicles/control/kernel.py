@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from vil_bridge.vehicles.compile import compiled
 
-__all__ = ["demands"]
-
 _TINY: Final = 1e-9
 
 

@@ -14,8 +14,6 @@ from vil_bridge.vehicles.control.flatness import flat
 from vil_bridge.vehicles.trajectories.composed import slowed
 from vil_bridge.vehicles.trajectories.trajectory import ORDERS, Reference, Trajectory
 
-__all__ = ["Limits", "fastest", "sampled", "usage"]
-
 _SAMPLES: Final = 2000
 _SLOWEST: Final = 2.0**20
 _HALVINGS: Final = 40

@@ -20,8 +20,6 @@ from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
 from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.trajectories.trajectory import Trajectory
 
-__all__ = ["Pilot", "pilot_of", "tracking"]
-
 
 class Pilot(NamedTuple):
     """Airframe, commands and gains with which a model is flown.

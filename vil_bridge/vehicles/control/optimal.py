@@ -19,8 +19,6 @@ from vil_bridge.vehicles.control.limits import Limits
 from vil_bridge.vehicles.trajectories.composed import Concatenated
 from vil_bridge.vehicles.trajectories.trajectory import Polynomials, Trajectory, hermite
 
-__all__ = ["time_optimal"]
-
 _FINE: Final = 4
 _HALVINGS: Final = 40
 _AT_REST: Final = 1e-6

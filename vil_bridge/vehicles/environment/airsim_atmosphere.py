@@ -9,8 +9,6 @@ import numpy as np
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.earth import EQUATOR_M
 
-__all__ = ["GAS_CONSTANT_JPKGK", "altimeter_m", "geopotential_km", "pressure_pa", "temperature_k"]
-
 GAS_CONSTANT_JPKGK: Final = 287.053
 _TOPS_KM: Final = np.array([11.0, 20.0, 32.0, 47.0, 51.0, 71.0, 84.852])
 

@@ -20,17 +20,6 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment import airsim_atmosphere
 from vil_bridge.vehicles.environment.earth import STANDARD_RADIUS_M, Compat
 
-__all__ = [
-    "GAS_CONSTANT_JPKGK",
-    "SEA_LEVEL_PRESSURE_PA",
-    "SEA_LEVEL_TEMPERATURE_K",
-    "density_kgpm3",
-    "height_m",
-    "pressure_pa",
-    "speed_of_sound_mps",
-    "temperature_k",
-]
-
 SEA_LEVEL_PRESSURE_PA: Final = 101325.0
 SEA_LEVEL_TEMPERATURE_K: Final = 288.15
 GAS_CONSTANT_JPKGK: Final = 8314.32 / 28.9644

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-__all__ = ["EQUATOR_M", "STANDARD_RADIUS_M", "Compat"]
-
 EQUATOR_M: Final = 6378137.0
 """Equatorial radius of WGS84; AirSim's only radius."""
 

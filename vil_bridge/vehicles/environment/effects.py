@@ -14,8 +14,6 @@ from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.vehicles.environment.gravity import gravity_mps2
 from vil_bridge.vehicles.layout import RIGID_BODY, StateLayout
 
-__all__ = ["Downwash", "GroundEffect", "StandardAir"]
-
 _BODY: Final = StateLayout(*RIGID_BODY)
 _P: Final = _BODY["p_world_m"]
 _Q: Final = _BODY["q_world_body"]

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.earth import EQUATOR_M
 
-__all__ = ["GeoOrigin", "Geodetic", "ecef_to_geodetic", "enu_axes", "enu_to_ned", "geodetic_to_ecef"]
-
 Geodetic = tuple[FloatArray, FloatArray, FloatArray]
 """Latitude and longitude (degrees) and height above the ellipsoid (metres), of one shape."""
 

@@ -16,8 +16,6 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.earth import EQUATOR_M
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin, enu_axes, enu_to_ned
 
-__all__ = ["Field", "LocalField", "WorldMagneticModel", "airsim_dipole_ned_t", "angles_deg", "dipole_ned_t"]
-
 Field = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 """``field(lat_deg, lon_deg, h_m)``: north, east, down, tesla, shape (..., 3)."""
 

@@ -9,8 +9,6 @@ from vil_bridge.core.geometry import GRAVITY_MPS2
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.earth import EQUATOR_M, STANDARD_RADIUS_M, Compat
 
-__all__ = ["gravity_mps2"]
-
 
 def gravity_mps2(h_m: npt.ArrayLike, compat: Compat = None) -> FloatArray:
     """Return downward acceleration at heights above sea level, any shape.

@@ -17,8 +17,6 @@ from vil_bridge.vehicles.disturbances import ENVIRONMENT
 from vil_bridge.vehicles.layout import RIGID_BODY, StateLayout
 from vil_bridge.vehicles.random.noise import NoiseStream
 
-__all__ = ["ConstantWind", "DrydenGusts", "SinusoidalWind", "dryden_intensities_mps", "dryden_lengths_m"]
-
 _WIND: Final = ENVIRONMENT["wind_world_mps"]
 _BODY: Final = StateLayout(*RIGID_BODY)
 _P: Final = _BODY["p_world_m"]

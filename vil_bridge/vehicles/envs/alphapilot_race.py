@@ -19,8 +19,6 @@ from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.envs.course import Course
 from vil_bridge.vehicles.random.noise import NoiseStream
 
-__all__ = ["FINAL_ORDER", "FLIGHTGOGGLES_COURSES", "OriginalScore", "final_markers", "original_score"]
-
 FINAL_ORDER: Final = (10, 21, 2, 13, 9, 14, 1, 22, 15, 23, 6)
 """Gates of the final in the order of the race."""
 

@@ -17,8 +17,6 @@ from vil_bridge.vehicles.random.noise import NoiseStream
 if TYPE_CHECKING:
     from vil_bridge.vehicles.fleet import Engine
 
-__all__ = ["NOT_FINITE", "NUMBERS", "AutoReset", "StepResult", "VehicleTask"]
-
 AutoReset = Literal["same_step", "next_step", "disabled"]
 """Time at which a finished vehicle begins again: gymnasium's three modes of vector environments."""
 

@@ -11,8 +11,6 @@ import numpy as np
 from vil_bridge.core.geometry import yaw_matrix
 from vil_bridge.core.types import BoolArray, FloatArray
 
-__all__ = ["COURSES", "Course", "Crossings"]
-
 _BORDER_M: Final = 8.0
 _ABOVE_M: Final = 6.0
 

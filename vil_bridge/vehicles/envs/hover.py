@@ -22,8 +22,6 @@ from vil_bridge.vehicles.flightmare.parameters import QUADROTOR_ENV, QuadrotorPa
 if TYPE_CHECKING:
     from vil_bridge.vehicles.fleet import Engine
 
-__all__ = ["GOAL_WORLD_M", "HoverReward", "HoverTask"]
-
 GOAL_WORLD_M: Final = (0.0, 0.0, 5.0)
 
 _FLOOR_M: Final = 0.02

@@ -15,8 +15,6 @@ from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.flightmare.kernel import AROUND, COLUMNS, PARAMETERS, TARGET, TILE, rotor_targets, substep
 from vil_bridge.vehicles.random.kernel import normal_of, philox4x32, unit_interval
 
-__all__ = ["AUTORESET", "OBSERVED", "step"]
-
 OBSERVED: Final = 18
 """Columns of an observation."""
 AUTORESET: Final = {"disabled": 0, "same_step": 1, "next_step": 2}

@@ -16,8 +16,6 @@ from vil_bridge.vehicles.fleet import Engine
 from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
 from vil_bridge.vehicles.flightmare.parameters import QUADROTOR_ENV, QuadrotorParameters
 
-__all__ = ["RaceTask"]
-
 _FASTEST_RADPS: Final = 50.0
 _BEYOND_M: Final = 5.0
 

@@ -16,8 +16,6 @@ from vil_bridge.vehicles.fleet import Engine
 from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
 from vil_bridge.vehicles.flightmare.parameters import QUADROTOR_ENV, QuadrotorParameters
 
-__all__ = ["SettleTask", "ThreeRotorsTask", "distance_m"]
-
 _FLOOR_M: Final = 0.02
 _FARTHEST_M: Final = 10.0
 _NEAR_M: Final = 0.15

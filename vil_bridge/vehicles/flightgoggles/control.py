@@ -11,8 +11,6 @@ import numpy as np
 from vil_bridge.core.geometry import q_conj, q_mul, q_normalize, q_rotate
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["RateGains", "RateMemory", "WaypointGains", "control_rates", "fly_to_waypoint", "rotor_speeds"]
-
 
 @dataclass(frozen=True, slots=True)
 class RateGains:

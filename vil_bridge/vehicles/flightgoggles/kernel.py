@@ -16,8 +16,6 @@ from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
 from vil_bridge.vehicles.kernel_tiles import gather, scatter
 
-__all__ = ["MOST_ROTORS", "ROTOR_PARAMETERS", "SCALARS", "advance"]
-
 MOST_ROTORS: Final = 16
 
 SCALARS: Final = 44

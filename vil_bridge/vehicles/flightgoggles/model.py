@@ -24,8 +24,6 @@ from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout
 from vil_bridge.vehicles.model import Integrator, Model, NativeStep
 from vil_bridge.vehicles.multicopter import MulticopterParameters, Numbering
 
-__all__ = ["STARTS", "Compat", "FlightGogglesMulticopter", "Mode"]
-
 Compat = Literal["flightgoggles"]
 Mode = Literal["motor_speeds", "rates", "waypoint"]
 

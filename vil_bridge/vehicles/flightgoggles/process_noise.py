@@ -14,8 +14,6 @@ from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.multicopter import MulticopterParameters
 from vil_bridge.vehicles.random.noise import NoiseStream
 
-__all__ = ["ProcessNoise"]
-
 _FORCE: Final = ENVIRONMENT["force_world_n"]
 _TORQUE: Final = ENVIRONMENT["torque_body_nm"]
 _STREAM: Final = 2000

@@ -13,8 +13,6 @@ import numpy as np
 
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["original_motion", "original_substeps", "within_box"]
-
 _Motion = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 """Time derivative of bodies (n, 13) under thrust and torque (n, 4) in surroundings (n, 12)."""
 

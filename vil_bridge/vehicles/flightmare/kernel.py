@@ -17,8 +17,6 @@ from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
 from vil_bridge.vehicles.kernel_tiles import gather, scatter
 
-__all__ = ["AROUND", "COLUMNS", "PARAMETERS", "TARGET", "TILE", "rotor_targets", "step", "substep"]
-
 COLUMNS: Final = 17
 """Of a state: the first rows of a tile."""
 AROUND: Final = 21 * LANES

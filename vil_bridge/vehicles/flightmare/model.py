@@ -23,8 +23,6 @@ from vil_bridge.vehicles.flightmare.parameters import FLIGHTMARE, ORIGINAL_THRUS
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout
 from vil_bridge.vehicles.model import Model, NativeStep
 
-__all__ = ["FlightmareMode", "FlightmareQuadrotor", "motor_fades", "substeps"]
-
 FlightmareMode = Literal["thrusts", "rates"]
 
 _P: Final = slice(0, 3)

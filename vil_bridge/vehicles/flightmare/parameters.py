@@ -12,17 +12,6 @@ import numpy as np
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.per_motor import PerMotor, nominal, per_motor
 
-__all__ = [
-    "AGILICIOUS",
-    "FLIGHTMARE",
-    "KINGFISHER",
-    "ORIGINAL_THRUST_MAX_N",
-    "PRESETS",
-    "QUADROTOR_ENV",
-    "QuadrotorParameters",
-    "plate_inertia",
-]
-
 _Three = tuple[float, float, float]
 _Four = tuple[float, float, float, float]
 

@@ -10,8 +10,6 @@ import numpy as np
 from vil_bridge.vehicles.compile import compiled
 from vil_bridge.vehicles.random import philox
 
-__all__ = ["fill", "normal_of", "philox4x32", "unit_interval"]
-
 _make = compiled()
 philox4x32 = _make(philox.philox4x32)
 unit_interval = _make(philox.unit_interval)

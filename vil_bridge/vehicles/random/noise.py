@@ -17,8 +17,6 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.random import philox
 
-__all__ = ["NoiseStream", "normal_quantile"]
-
 _Words = npt.NDArray[np.uint64]
 
 _MASK: Final = np.uint64(0xFFFFFFFF)

@@ -10,16 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = [
-    "central_normal",
-    "far_tail_normal",
-    "log_of_parts",
-    "near_tail_normal",
-    "parts_of_bits",
-    "philox4x32",
-    "unit_interval",
-]
-
 _MASK: Final = np.uint64(0xFFFFFFFF)
 _HALF: Final = np.uint64(32)
 _M0: Final = np.uint64(0xD2511F53)

@@ -14,8 +14,6 @@ from scipy.optimize import nnls
 
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["AllanParameters", "allan_deviation", "allan_variance_of_walk", "fit_allan"]
-
 _PER_DECADE: Final = 10
 _FLICKER: Final = 2.0 * math.log(2.0) / math.pi
 

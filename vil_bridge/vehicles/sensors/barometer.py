@@ -15,8 +15,6 @@ from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.components import GaussMarkov
 from vil_bridge.vehicles.sensors.sensor import Sensor
 
-__all__ = ["Barometer", "BarometerParameters", "BarometerReading"]
-
 _STREAM: Final = 1100
 _PA_PER_HPA: Final = 100.0
 

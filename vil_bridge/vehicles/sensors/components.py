@@ -14,14 +14,12 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.earth import Compat
 
-__all__ = ["GaussMarkov", "LatencyLine", "RateLimiter"]
-
 _T = TypeVar("_T")
 
 _ROUNDING_NS: Final = 1
 
 
-class RateLimiter:
+class SampleSchedule:
     """Schedule of a sensor's measurements: ``startup_s`` after the start, then ``rate_hz`` times a second.
 
     Instants lie on a grid, so that the rate holds on average whatever the simulation's step. AirSim counts

@@ -17,8 +17,6 @@ from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.sensor import Sensor
 
-__all__ = ["Fix", "Gps", "GpsParameters", "GpsReading"]
-
 _STREAM: Final = 1300
 
 

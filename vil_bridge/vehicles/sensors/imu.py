@@ -14,8 +14,6 @@ from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.components import GaussMarkov
 from vil_bridge.vehicles.sensors.sensor import CENTRE, Sensor, SensorMount
 
-__all__ = ["ImuCompat", "ImuParameters", "ImuReading", "ImuSensor", "InertialNoise", "Vibration"]
-
 ImuCompat = Literal["airsim", "flightgoggles"] | None
 """``airsim``: at every step, white noise by the time since the last one, at least 1 ms. ``flightgoggles``: at every
 step, with the same variance per sample whatever the step."""

@@ -14,8 +14,6 @@ from vil_bridge.vehicles.environment.earth import Compat
 from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.sensor import CENTRE, Sensor, SensorMount
 
-__all__ = ["TESLA_PER_GAUSS", "Magnetometer", "MagnetometerParameters", "MagnetometerReading"]
-
 TESLA_PER_GAUSS: Final = 1e-4
 
 _STREAM: Final = 1200

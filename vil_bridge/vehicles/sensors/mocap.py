@@ -18,8 +18,6 @@ from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.random.noise import NoiseStream
 from vil_bridge.vehicles.sensors.sensor import CENTRE, Sensor, SensorMount
 
-__all__ = ["Mocap", "MocapParameters", "MocapReading"]
-
 _STREAM: Final = 1500
 _POSE: Final = 6
 _EVENTS: Final = 7

@@ -11,8 +11,6 @@ from vil_bridge.vehicles.sensors.imu import ImuParameters, InertialNoise
 from vil_bridge.vehicles.sensors.mocap import MocapParameters
 from vil_bridge.vehicles.sensors.rangefinder import RangeParameters
 
-__all__ = ["IMU_PRESETS", "RANGE_PRESETS", "ROOM_PRESETS"]
-
 _MTI_RATE_HZ: Final = 960.0
 
 IMU_PRESETS: Final[Mapping[str, ImuParameters]] = MappingProxyType(

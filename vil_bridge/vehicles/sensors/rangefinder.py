@@ -15,8 +15,6 @@ from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.sensor import CENTRE, Sensor, SensorMount
 
-__all__ = ["DOWNWARDS", "Cast", "RangeCompat", "RangeParameters", "RangeReading", "RangeSensor", "to_floor"]
-
 Cast = Callable[[FloatArray, FloatArray], FloatArray]
 """``cast(p_world_m, direction_world)``: distances (n,) along unit vectors (n, 3) from points (n, 3), inf = nothing."""
 

@@ -16,9 +16,7 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.earth import Compat
 from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.random.noise import NoiseStream
-from vil_bridge.vehicles.sensors.components import LatencyLine, RateLimiter
-
-__all__ = ["CENTRE", "Sensor", "SensorMount"]
+from vil_bridge.vehicles.sensors.components import LatencyLine, SampleSchedule
 
 _Reading = TypeVar("_Reading")
 
@@ -91,7 +89,7 @@ class Sensor(ABC, Generic[_Reading]):
         rate_hz: of measurements, None = at every call of :meth:`sample`.
         latency_s: from the measurement to its release.
         startup_s: from the start to the first measurement.
-        compat: ``airsim`` = times as AirSim counts them (:class:`~vil_bridge.vehicles.sensors.components.RateLimiter`).
+        compat: ``airsim`` = times as AirSim counts them (see ``components.SampleSchedule``).
 
     Attributes:
         vehicles: identities (n,). n: how many.
@@ -119,7 +117,7 @@ class Sensor(ABC, Generic[_Reading]):
         self.vehicles: Final = who
         self.n: Final = len(who)
         self._noise = NoiseStream(seed, stream)
-        self._limiter = RateLimiter(rate_hz, startup_s, compat)
+        self._limiter = SampleSchedule(rate_hz, startup_s, compat)
         self._nominal_s = _UNLIMITED_S if rate_hz is None else 1.0 / rate_hz
         self._latency_ns = round(latency_s * NS_PER_S)
         self._line: LatencyLine[_Reading] = LatencyLine()

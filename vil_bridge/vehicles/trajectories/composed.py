@@ -12,8 +12,6 @@ from vil_bridge.core.geometry import yaw_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.trajectories.trajectory import ORDERS, Polynomials, Trajectory, padded
 
-__all__ = ["Concatenated", "Retimed", "Transformed", "hover", "slowed"]
-
 _SAME: Final = 1e-6
 
 

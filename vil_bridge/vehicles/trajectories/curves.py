@@ -13,8 +13,6 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.trajectories.composed import Retimed, Transformed
 from vil_bridge.vehicles.trajectories.trajectory import ORDERS, Polynomials, Trajectory
 
-__all__ = ["Facing", "Lemniscate", "circle", "lemniscate"]
-
 Facing = Literal["along", "fixed"]
 """Where the nose points: along the flight, or always along x."""
 

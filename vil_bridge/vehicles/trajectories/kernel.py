@@ -6,8 +6,6 @@ from typing import Any
 
 from vil_bridge.vehicles.compile import compiled
 
-__all__ = ["references"]
-
 
 @compiled()
 def references(t_s: Any, who: Any, pieces: Any, spans: Any, coefficients: Any, out: Any) -> None:

@@ -12,8 +12,6 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.trajectories.composed import Concatenated
 from vil_bridge.vehicles.trajectories.trajectory import Polynomials, Trajectory
 
-__all__ = ["line", "polyline"]
-
 
 def line(
     start_m: npt.ArrayLike,

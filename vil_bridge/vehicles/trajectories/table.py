@@ -12,8 +12,6 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.trajectories.trajectory import Reference, Trajectory, evaluate, folded, padded
 
-__all__ = ["Table"]
-
 
 class Table:
     """Trajectories of many vehicles, evaluated together.

@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["ORDERS", "Polynomials", "Reference", "Trajectory", "evaluate", "folded", "hermite", "padded"]
-
 ORDERS: Final = 5
 """Rows of derivatives: position, velocity, acceleration, jerk, snap."""
 

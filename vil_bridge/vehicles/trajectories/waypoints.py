@@ -18,8 +18,6 @@ import numpy.typing as npt
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.trajectories.trajectory import Polynomials, hermite, hermite_matrix
 
-__all__ = ["chord_times", "minimum_jerk", "minimum_snap"]
-
 Yaw = Literal["along"]
 """Headings taken from the way: half-way between the directions of arrival and departure."""
 

@@ -16,8 +16,6 @@ from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.rates import RateLimiter, RecentSet
 from vil_bridge.web.auth.sessions import Sessions
 
-__all__ = ["READS", "Access", "cookie_name", "missing_role", "needed_role", "role_for_command"]
-
 READS: Final = frozenset({"GET", "HEAD"})
 _PUBLIC: Final = re.compile(
     r"/|/vr|/docs|/login|/healthz|/readyz|/api/v1/whoami"  # these show nothing of the lab but that it works

@@ -15,8 +15,6 @@ from vil_bridge.web.request_body import read_body, takes
 from vil_bridge.web.schemas.login import LinkBody, LinkOut, WhoOut
 from vil_bridge.web.schemas.status import ErrorOut
 
-__all__ = ["login_path", "login_router"]
-
 _REFUSED: Final[dict[int | str, dict[str, Any]]] = {409: {"model": ErrorOut, "description": "No token is configured."}}
 
 

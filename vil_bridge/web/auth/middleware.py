@@ -22,8 +22,6 @@ from vil_bridge.core.access_tokens import Role
 from vil_bridge.core.rates import RateLimiter, peer_of
 from vil_bridge.web.auth.access import READS, Access, cookie_name, missing_role, needed_role
 
-__all__ = ["SecurityMiddleware"]
-
 logger = logging.getLogger(__name__)
 
 _HEADERS: Final = {

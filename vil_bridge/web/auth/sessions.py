@@ -11,8 +11,6 @@ from typing import Final, NamedTuple
 
 from vil_bridge.core.access_tokens import Role, digest
 
-__all__ = ["LINK_LIFE_S", "Sessions"]
-
 LINK_LIFE_S: Final = 600.0
 _SESSION_LIFE_S: Final = 12 * 3600.0
 _MAX_LINKS: Final = 16

@@ -36,8 +36,6 @@ from vil_bridge.web.schemas.scene import SceneView
 from vil_bridge.web.schemas.status import HealthOut, ReadyOut
 from vil_bridge.web.schemas.vehicles import CommandBody
 
-__all__ = ["BridgeApi"]
-
 _REPORT_TIMEOUT_S: Final = 620.0
 _EVENTS: Final[dict[str, TypeAdapter[Any]]] = {
     "status": TypeAdapter(BridgeSnapshot),

@@ -17,8 +17,6 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from vil_bridge.web.client.errors import BridgeUnreachable, RestError, refusal
 
-__all__ = ["Answer", "HttpConnection", "line_of", "path_of", "reason_of", "unexpected", "value_of"]
-
 _T = TypeVar("_T")
 _LONGEST_ANSWER: Final = 64 << 20
 _LONGEST_LINE: Final = 16 << 20

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from vil_bridge.core.errors import VilBridgeError
 
-__all__ = ["BridgeUnreachable", "NoSuchThing", "NotAllowed", "RequestRejected", "RestError", "refusal"]
-
 _NOT_ALLOWED = (401, 403)
 _NO_SUCH_THING = 404
 

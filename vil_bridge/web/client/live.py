@@ -19,8 +19,6 @@ from vil_bridge.web.live.codec import LivePoses, LivePreview, decode_live
 from vil_bridge.web.schemas.body import problems_of
 from vil_bridge.web.schemas.live import PreviewRequest, Subscription
 
-__all__ = ["LiveReader"]
-
 _LONGEST_MESSAGE: Final = 16 << 20
 _WRONG: Final = 1008
 _UNPROCESSABLE: Final = 422

@@ -14,16 +14,6 @@ import numpy.typing as npt
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import ActorState, FloatArray, TrackingState, WorldSnapshot
 
-__all__ = [
-    "NEVER_SEEN",
-    "LivePoses",
-    "LivePreview",
-    "LiveSkeleton",
-    "decode_live",
-    "encode_poses",
-    "encode_preview",
-]
-
 VERSION: Final = 1
 _POSES: Final = 1
 _PREVIEW: Final = 2

@@ -23,8 +23,6 @@ from vil_bridge.web.live.previews import PreviewTap, picture_message
 from vil_bridge.web.schemas.body import problems_of
 from vil_bridge.web.schemas.live import _POSES_HZ, Subscription, _Key
 
-__all__ = ["LiveFeed", "live_router"]
-
 _BETWEEN_SUBSCRIPTIONS_S: Final = 0.05
 _LONGEST_REASON: Final = 120
 _WRONG: Final = 1008

@@ -8,8 +8,6 @@ from typing import Any, Final
 from fastapi import WebSocket
 from websockets.frames import Frame, Opcode
 
-__all__ = ["POST", "framed", "poster", "until_left"]
-
 POST: Final = "vil.post"
 """ASGI extension of our server: a WebSocket's function that writes a frame unchanged."""
 

@@ -14,8 +14,6 @@ from vil_bridge.core.types import FloatArray, WorldSnapshot
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.web.live.frames import framed, poster, until_left
 
-__all__ = ["PlotFeed", "plot_router"]
-
 _RATE_HZ = 20.0
 _STATUS_HZ = 2.0
 _AXES = "xyz"

@@ -15,8 +15,6 @@ from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.protocols.image_codecs import encode_jpeg
 from vil_bridge.web.live.codec import encode_preview
 
-__all__ = ["SHOWN", "PreviewTap", "picture_message", "shown_jpeg"]
-
 SHOWN: Final = (Modality.RGB, Modality.GRAY, Modality.RGBA)
 """Modalities that a page can show."""
 _QUALITY: Final = 80

@@ -21,8 +21,6 @@ from vil_bridge.web.schemas.controls import (
 )
 from vil_bridge.web.schemas.status import ErrorOut
 
-__all__ = ["control_router"]
-
 _T = TypeVar("_T")
 _UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {404: {"model": ErrorOut, "description": "The answer names some."}}
 _REFUSED: Final = {**_UNKNOWN, **NOT_NOW}

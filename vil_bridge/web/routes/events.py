@@ -16,8 +16,6 @@ from vil_bridge.core.pacing import CachedValue, SlotTimer
 from vil_bridge.monitoring.event_log import EventLevel, EventLog, EventView
 from vil_bridge.web.schemas.status import ErrorOut
 
-__all__ = ["MOST_READERS", "Updates", "events_router"]
-
 MOST_READERS: Final = 32
 _STATUS_HZ: Final = 2.0
 _CHECK_S: Final = 0.1

@@ -11,8 +11,6 @@ from vil_bridge.core.types import LampState, Lighting
 from vil_bridge.web.request_body import read_body, takes
 from vil_bridge.web.schemas.lighting import _MAX_LAMPS, LampBody, LampsView, LampView, LightingBody, LightingPatch
 
-__all__ = ["LightingTarget", "SceneLamps", "lighting_router", "no_lamps_known"]
-
 
 class LightingTarget(Protocol):
     """Holder of the light; None = the scene's default."""

@@ -19,8 +19,6 @@ from vil_bridge.web.schemas.body import Body
 from vil_bridge.web.schemas.recordings import Recordings, RecordingView, ReplayView, StoredView
 from vil_bridge.web.schemas.status import ErrorOut
 
-__all__ = ["recording_router"]
-
 _T = TypeVar("_T")
 _UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {404: {"model": ErrorOut}}
 _NAME: Final = r"^[a-zA-Z0-9._-]+$"

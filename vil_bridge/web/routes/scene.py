@@ -12,8 +12,6 @@ from vil_bridge.core.pacing import CachedValue
 from vil_bridge.web.schemas.scene import SceneView
 from vil_bridge.web.schemas.status import ErrorOut
 
-__all__ = ["SceneRevisions", "scene_router"]
-
 
 class SceneRevisions:
     """Numbers of the scene's changes; for the HTTP server's thread.

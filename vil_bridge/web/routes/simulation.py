@@ -11,8 +11,6 @@ from vil_bridge.monitoring.snapshot import SimulationView
 from vil_bridge.web.request_body import NOT_NOW, explained_refusals, read_body, takes
 from vil_bridge.web.schemas.body import Body
 
-__all__ = ["SimulationControl", "simulation_router"]
-
 _NS_PER_S: Final = 1_000_000_000
 
 

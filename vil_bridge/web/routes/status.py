@@ -25,8 +25,6 @@ from vil_bridge.monitoring.snapshot import (
 )
 from vil_bridge.web.schemas.status import ErrorOut, HealthOut, ReadyOut
 
-__all__ = ["Preview", "api_router", "health_router", "history_router", "ledger_router", "status_json"]
-
 _MAX_FRAMES: Final = 10_000
 
 Snapshot = Callable[[], BridgeSnapshot]

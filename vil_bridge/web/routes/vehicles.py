@@ -11,8 +11,6 @@ from vil_bridge.web.request_body import NOT_NOW, explained_refusals, read_body, 
 from vil_bridge.web.schemas.status import ErrorOut
 from vil_bridge.web.schemas.vehicles import CommandBody
 
-__all__ = ["vehicles_router"]
-
 _UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {
     404: {"model": ErrorOut, "description": "No such vehicle; the answer names some."}
 }

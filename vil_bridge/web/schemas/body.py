@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-__all__ = ["Body", "problems_of"]
-
 
 class Body(BaseModel):
     """Body as JSON: no unknown keys, no conversions, no numbers that are not finite."""

@@ -10,8 +10,6 @@ from pydantic import AliasChoices, BaseModel, Field
 
 from vil_bridge.web.schemas.body import Body
 
-__all__ = ["Controls", "MountView", "PropView", "ReloadView"]
-
 
 @dataclass(frozen=True, slots=True)
 class MountView:

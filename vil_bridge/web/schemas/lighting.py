@@ -9,8 +9,6 @@ from pydantic import Field
 
 from vil_bridge.web.schemas.body import Body
 
-__all__ = ["LampView", "LampsView"]
-
 _MAX_LAMPS: Final = 256
 
 _Light = Annotated[float, Field(ge=0, le=10_000)]

@@ -8,8 +8,6 @@ from pydantic import Field
 
 from vil_bridge.web.schemas.body import Body
 
-__all__ = ["PreviewRequest", "Subscription"]
-
 _POSES_HZ: Final = 30.0
 
 _PREVIEWS_HZ: Final = 15.0

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import IO, Protocol
 
-__all__ = ["RecordingView", "Recordings", "ReplayView", "StoredView"]
-
 
 @dataclass(frozen=True, slots=True)
 class RecordingView:

@@ -9,20 +9,6 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind
 from vil_bridge.web.schemas.controls import PropView
 
-__all__ = [
-    "MODEL_PATH",
-    "GateView",
-    "SceneActor",
-    "SceneCamera",
-    "SceneProp",
-    "SceneRoom",
-    "SceneView",
-    "SkeletonView",
-    "WallsView",
-    "quaternion",
-    "three",
-]
-
 MODEL_PATH: Final = "api/v1/scene/model.glb"
 
 Vector = tuple[float, float, float]

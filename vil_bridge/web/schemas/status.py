@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-__all__ = ["ErrorOut"]
-
 
 class HealthOut(BaseModel):
     """Answer of a live process."""

@@ -14,8 +14,6 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.world.inertial.imu_buffer import ImuBuffer
 from vil_bridge.world.inertial.preintegration import GRAVITY_WORLD_MPS2, integrate
 
-__all__ = ["AccelBias", "GyroBias"]
-
 WINDOW_NS: Final = 700_000_000
 """Attitudes this far apart are compared; twice as far apart (tracking was lost), the comparison starts over."""
 

@@ -19,8 +19,6 @@ from vil_bridge.core.geometry import q_conj, q_exp, q_mul, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.world.inertial.preintegration import NavState, Preintegrated, integrate
 
-__all__ = ["ImuNoise", "increments_covariance", "propagated_covariance"]
-
 
 @dataclass(frozen=True, slots=True)
 class ImuNoise:

@@ -10,8 +10,6 @@ from vil_bridge.core.geometry import Transform, q_exp, q_mul, q_rotate
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.world.inertial.preintegration import GRAVITY_WORLD_MPS2, NavState
 
-__all__ = ["RECENT_NS", "forecast"]
-
 RECENT_NS: Final = 20_000_000
 """Span of the samples from which the change of the rate and the force are taken."""
 

@@ -10,8 +10,6 @@ import numpy as np
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["ImuBuffer"]
-
 JUMP_NS: Final = 1_000_000_000
 """A stamp further than this from the newest one begins a new history."""
 

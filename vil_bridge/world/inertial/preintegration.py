@@ -20,16 +20,6 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, cross, q_exp, q_mul, q_normalize, q_rotate
 from vil_bridge.core.types import FloatArray
 
-__all__ = [
-    "GRAVITY_WORLD_MPS2",
-    "NavState",
-    "Preintegrated",
-    "PreintegratedTrajectory",
-    "integrate",
-    "preintegrate",
-    "propagate",
-]
-
 GRAVITY_WORLD_MPS2: Final[FloatArray] = np.array([0.0, 0.0, -GRAVITY_MPS2])
 _SERIES_TERMS: Final = 24
 _SERIES_ANGLE_RAD: Final = 10.0

@@ -13,8 +13,6 @@ from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
 from vil_bridge.world.inertial.preintegration import GRAVITY_WORLD_MPS2, integrate
 
-__all__ = ["FIT_WINDOW_NS", "InertialDisplacement", "fit_velocity", "inertial_displacement"]
-
 FIT_WINDOW_NS: Final = 70_000_000
 """How far back positions are worth fitting: long enough for 0.3 mm of noise, short enough for the model."""
 

@@ -21,8 +21,6 @@ from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.lru_cache import LruByteCache
 from vil_renderer.embedded.scene import ACTORS_LAYER, Posed, Prefab, Scene, SceneObject
 
-__all__ = ["FIRST_INSTANCE", "ActorModels", "HumanModels"]
-
 FIRST_INSTANCE: Final = 32768
 """Instance ids of actors start here; those of scene objects lie below."""
 

@@ -7,8 +7,6 @@ from typing import Final
 from vil_bridge.core.skeleton import canonical_bones
 from vil_bridge.core.types import SkeletonModel
 
-__all__ = ["ENDS", "LIMBS", "LOWERS", "PARTS", "PART_INDEX", "SIDES", "UPPERS", "anatomy", "path_up"]
-
 SIDES: Final = ("left", "right")
 _SIDED: Final = ("shoulder", "upper_arm", "lower_arm", "hand", "upper_leg", "lower_leg", "foot", "toe")
 

@@ -18,8 +18,6 @@ from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
 from vil_renderer.embedded.scenes.shapes import MeshBuilder, join
 from vil_renderer.embedded.scenes.surfaces import material
 
-__all__ = ["CapsuleBody"]
-
 _SLENDER: Final = 0.16
 _RADIUS_M: Final = (0.015, 0.075)
 _TIP: Final = 0.6

@@ -12,8 +12,6 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.actors.skinning import skinned_points
 from vil_renderer.embedded.assets.model import Asset
 
-__all__ = ["NodeCapsules"]
-
 _FEWEST: Final = 12
 _THINNEST_M: Final = 0.005
 

@@ -10,8 +10,6 @@ from vil_renderer.embedded.assets.model import Material, Texture, TextureUse
 from vil_renderer.embedded.scenes.paint import Canvas, Colour
 from vil_renderer.embedded.scenes.shapes import UvRect
 
-__all__ = ["PLACES", "clothes"]
-
 _SIZE_PX: Final = 1024
 _GRAIN: Final = 0.04
 _SEED: Final = 1759

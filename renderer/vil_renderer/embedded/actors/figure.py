@@ -18,8 +18,6 @@ from vil_renderer.embedded.actors.turning import unit
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
 from vil_renderer.embedded.scenes.shapes import MeshBuilder, UvRect, join
 
-__all__ = ["figure"]
-
 _V = tuple[float, float, float]
 _V4 = tuple[float, float, float, float]
 _TRUNK: Final[dict[str, tuple[str, _V]]] = {

@@ -12,8 +12,6 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.actors.turning import unit
 from vil_renderer.embedded.scenes.shapes import UV_WHOLE, MeshBuilder, UvRect
 
-__all__ = ["capsule", "loft", "smooth_table"]
-
 _WELD_M = 1e-6
 
 

@@ -16,8 +16,6 @@ from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.scene import Clip, Posed, Scene, SceneObject, collider_parts
 from vil_renderer.embedded.scene_motion import seconds_into
 
-__all__ = ["MovingObjects"]
-
 _NOWHERE: Final = np.zeros(3)
 _NO_CAPSULES: Final = np.zeros((0, 8))
 

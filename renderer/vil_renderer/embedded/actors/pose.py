@@ -14,8 +14,6 @@ from vil_renderer.embedded.actors.anatomy import PART_INDEX, PARTS
 from vil_renderer.embedded.actors.rig import Rig
 from vil_renderer.embedded.actors.turning import shortest_turn, unit
 
-__all__ = ["PosedRig", "RigPose", "between"]
-
 _HIPS, _CHEST = PART_INDEX["hips"], PART_INDEX["chest"]
 _Parts = Sequence[int] | npt.NDArray[np.intp]
 

@@ -14,8 +14,6 @@ from vil_renderer.embedded.scene import CLASSES, Prefab
 from vil_renderer.embedded.scenes.builder import WHITE, Thing, Tint
 from vil_renderer.embedded.scenes.shapes import UvRect, box
 
-__all__ = ["built_in"]
-
 _STRIPES: Final = 7
 _BAR: Final = 0.12
 _ORANGE: Final[Tint] = (1.0, 0.45, 0.12)

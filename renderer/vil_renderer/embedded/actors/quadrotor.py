@@ -14,8 +14,6 @@ from vil_renderer.embedded.assets.model import Asset, Node
 from vil_renderer.embedded.scenes.builder import Thing, Tint
 from vil_renderer.embedded.scenes.shapes import MeshBuilder, box, lathe
 
-__all__ = ["SPIN_REV_PER_S", "quadrotor"]
-
 _ARM_M: Final = 0.125
 _BLADE_M: Final = 0.064
 _DECK_Z_M: Final = 0.031

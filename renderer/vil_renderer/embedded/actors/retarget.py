@@ -20,8 +20,6 @@ from vil_renderer.embedded.actors.rig import Rig
 from vil_renderer.embedded.actors.source import SortedFrame, Source
 from vil_renderer.embedded.actors.turning import shortest_turn, unit
 
-__all__ = ["UNSEEN_LIGHT", "Retarget"]
-
 UNSEEN_LIGHT: Final = 0.35
 """Factor on the colour of untracked parts."""
 

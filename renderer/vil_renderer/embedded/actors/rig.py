@@ -15,8 +15,6 @@ from vil_renderer.embedded.actors.skinning import skinned_points
 from vil_renderer.embedded.actors.turning import unit
 from vil_renderer.embedded.assets.model import Asset, Skin
 
-__all__ = ["Rig"]
-
 _NEEDED: Final = ("hips", "chest", "head", *(part for limb in LIMBS for part in limb))
 
 

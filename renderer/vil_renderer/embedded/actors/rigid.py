@@ -12,8 +12,6 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.scene import Prefab
 
-__all__ = ["RigidModel"]
-
 _THINNEST_M: Final = 1e-6
 
 

@@ -8,8 +8,6 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Asset, Primitive, Skin
 from vil_renderer.embedded.scene import Posed
 
-__all__ = ["skin", "skinned", "skinned_points"]
-
 
 def skin(posed: Posed, node: int, primitive: Primitive) -> FloatArray:
     """Return world positions (n, 3) of a primitive that hangs on a node of a posed model."""

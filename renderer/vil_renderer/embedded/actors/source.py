@@ -14,8 +14,6 @@ from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame, Skeleton
 from vil_renderer.embedded.actors.anatomy import LIMBS, PARTS, SIDES, anatomy
 from vil_renderer.embedded.actors.turning import body_axes, snapped_body_axes
 
-__all__ = ["ModelKey", "SortedFrame", "Source", "plausible"]
-
 _TRUNK: Final = ("hips", "chest")
 _BELOW: Final = ("hips", "leg", "foot", "toe")
 _STRETCH: Final = 1.5

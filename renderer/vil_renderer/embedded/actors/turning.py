@@ -10,8 +10,6 @@ import numpy as np
 from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["body_axes", "shortest_turn", "snapped_body_axes", "unit"]
-
 _TINY: Final = 1e-9
 _SNAP_COSINE: Final = math.cos(math.radians(30.0))
 

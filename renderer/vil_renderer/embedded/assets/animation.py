@@ -12,8 +12,6 @@ from vil_bridge.core.geometry import q_conj, q_exp, q_log, q_mul, q_normalize, q
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Animation, Asset, Channel
 
-__all__ = ["sample"]
-
 
 def sample(asset: Asset, animation: Animation, t_s: float, loop: bool = True) -> FloatArray:
     """Return matrices (n, 4, 4) of the asset's nodes relative to their parents, for :meth:`Asset.asset_from_node`.

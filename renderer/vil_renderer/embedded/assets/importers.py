@@ -30,8 +30,6 @@ from vil_renderer.embedded.assets.gltf.surface import faceted, repaired_normals,
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive
 from vil_renderer.embedded.optional_imports import load_native
 
-__all__ = ["FORMATS", "load_asset"]
-
 FORMATS: Final = (".glb", ".gltf", ".obj", ".ply", ".stl", ".dae")
 
 _LARGEST: Final = 1e12

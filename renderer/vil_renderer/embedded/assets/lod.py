@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from vil_renderer.embedded.assets.model import Float32Array, Primitive
 
-__all__ = ["simplified"]
-
 _IndexArray = npt.NDArray[np.intp]
 
 # Seams lie on planes of symmetry, where rounding would put their two sides into different cells.

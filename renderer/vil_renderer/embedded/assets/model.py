@@ -16,11 +16,6 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
 
-__all__ = [
-    "Animation", "Asset", "Channel", "Material", "Node", "Primitive", "PunctualLight", "Skin", "Texture",
-    "TextureUse", "first_use", "trs_matrix",
-]  # fmt: skip
-
 Float32Array = npt.NDArray[np.float32]
 Wrap = Literal["repeat", "clamp", "mirror"]
 

@@ -12,8 +12,6 @@ import numpy.typing as npt
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.model import Asset, Primitive
 
-__all__ = ["refined"]
-
 _Triangles = npt.NDArray[np.uint32]
 _Arrays = Mapping[str, npt.NDArray[Any]]
 _FIELDS: Final = ("p_m", "normal", "uv", "uv1", "tangent", "colour")

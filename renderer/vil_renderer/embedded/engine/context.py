@@ -9,8 +9,6 @@ from vil_bridge.core.errors import RendererError
 if TYPE_CHECKING:
     import moderngl
 
-__all__ = ["describe", "open_context"]
-
 _REQUIRED_GL = 330
 
 

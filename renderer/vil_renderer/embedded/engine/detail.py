@@ -14,8 +14,6 @@ from vil_renderer.embedded.assets.model import Asset, Node, Primitive
 from vil_renderer.embedded.optics.camera import in_view
 from vil_renderer.embedded.scene import Posed
 
-__all__ = ["CLOSEST", "Extent", "ViewPoint", "can_simplify", "centre_m", "coarse", "detail_of", "extent_of"]
-
 _WORTH_TRIANGLES: Final = 1000
 _LEVELS: Final = 2
 _STEP: Final = 4.0

@@ -15,8 +15,6 @@ from vil_renderer.embedded.engine.shader_vertex import MAX_LAMPS
 from vil_renderer.embedded.optics.camera import clip_from_world, world_from_ndc_ray
 from vil_renderer.embedded.scene import Environment, Lamp
 
-__all__ = ["FRAME_BYTES", "LightState", "depth_block", "frame_block"]
-
 _BLOCK: Final = np.dtype(
     [
         *((name, "(4,4)f4") for name in ("clip", "prev_clip", "shadow", "camera", "ray")),

@@ -14,8 +14,6 @@ from vil_renderer.embedded.engine.shader_vertex import LIGHT_ONE
 from vil_renderer.embedded.engine.vertices import StaticMesh
 from vil_renderer.embedded.scene import Environment, Lamp
 
-__all__ = ["StaticLight", "lamp_light"]
-
 _LIFT_M: Final = 0.02
 _FAINT: Final = 0.004
 _SUN_FAR_M: Final = 200.0

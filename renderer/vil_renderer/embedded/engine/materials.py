@@ -14,8 +14,6 @@ from vil_renderer.embedded.engine.profiles import Profile, Shading
 if TYPE_CHECKING:
     import moderngl
 
-__all__ = ["GAMMA", "JOINTS_SLOT", "MAP_SLOTS", "SHADOW_SLOT", "SURFACE_SLOT", "GpuMaterial", "MaterialCache"]
-
 MAP_SLOTS: Final = {"base_map": 0, "normal_map": 1, "metal_rough_map": 2, "emissive_map": 3, "occlusion_map": 4}
 SHADOW_SLOT: Final = 5
 JOINTS_SLOT: Final = 6

@@ -29,8 +29,6 @@ from vil_renderer.embedded.scene import Posed
 if TYPE_CHECKING:
     import moderngl
 
-__all__ = ["ModelBatch", "Moved"]
-
 _INSTANCE_FLOATS: Final = 25
 _MOST_ASSETS: Final = 256
 _LEAP_M: Final = 3.0

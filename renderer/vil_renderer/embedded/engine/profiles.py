@@ -9,8 +9,6 @@ from typing import Final
 
 from vil_bridge.core.errors import RendererError
 
-__all__ = ["PROFILES", "Profile", "Shading", "profile_named"]
-
 
 class Shading(IntEnum):
     """Way of computing light.

@@ -15,8 +15,6 @@ from vil_renderer.embedded.engine.shader_vertex import SURFACE_VERTEX, shader
 if TYPE_CHECKING:
     import moderngl
 
-__all__ = ["FRAME", "Programs", "vertex_format"]
-
 FRAME: Final = 0
 _BLOCKS: Final = {"Frame": FRAME, "Surface": SURFACE_SLOT}
 _CODES: Final = {

@@ -6,8 +6,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["QualityController"]
-
 _WINDOW: Final = 8
 _RETRY_S: Final = 5.0
 _RETRY_LIMIT_S: Final = 320.0

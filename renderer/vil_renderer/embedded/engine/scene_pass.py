@@ -29,8 +29,6 @@ from vil_renderer.embedded.splats.layer import SplatLayer
 if TYPE_CHECKING:
     import moderngl
 
-__all__ = ["ScenePass", "ViewRequest"]
-
 _BEHIND_M: Final = 1.0e4
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["DEPTH_FRAGMENT", "SURFACE_FRAGMENT"]
-
 _FOLDED: Final = """
 #if defined(MIRROR_U) || defined(MIRROR_V)
 // MIRRORED_REPEAT, which moderngl does not offer: every second copy is turned around. The gradients are those of the

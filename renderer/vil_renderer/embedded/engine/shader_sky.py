@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BLOB_FRAGMENT", "BLOB_VERTEX", "SKY_FRAGMENT", "SKY_VERTEX"]
-
 SKY_VERTEX: Final = """
 in vec2 in_p;
 out vec3 v_ray;

@@ -14,11 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = [
-    "BEFORE", "KNOWN", "LIGHT_ONE", "MAX_JOINTS", "MAX_LAMPS", "NOW", "NO_FLOW", "NO_SURFACE_M", "SURFACE_VERTEX",
-    "shader",
-]  # fmt: skip
-
 MAX_LAMPS: Final = 8
 MAX_JOINTS: Final = 160
 NOW, BEFORE, KNOWN = range(3)

@@ -18,8 +18,6 @@ from vil_renderer.embedded.engine.static import StaticBatch
 if TYPE_CHECKING:
     import moderngl
 
-__all__ = ["ShadowMap"]
-
 _MARGIN_M: Final = 0.5
 _LIFT_TEXELS: Final = 1.5
 _DEPTH_CLAMP: Final = 0x864F

@@ -16,8 +16,6 @@ from vil_renderer.embedded.optics.camera import in_view
 if TYPE_CHECKING:
     import moderngl
 
-__all__ = ["StaticBatch"]
-
 _LAYERS: Final = 4
 
 

@@ -18,8 +18,6 @@ from vil_renderer.embedded.lru_cache import LruByteCache
 if TYPE_CHECKING:
     import moderngl
 
-__all__ = ["OUTPUTS", "PassOutput", "RenderedView", "Scratch", "TargetCache", "defines_of", "places_of", "scratch"]
-
 _TARGET_BYTES: Final = 256 << 20
 _SMALLEST_BYTES: Final = 1 << 16
 _SCRATCH_BYTES: Final = 64 << 20

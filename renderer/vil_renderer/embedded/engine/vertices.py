@@ -12,11 +12,6 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Material, Primitive, first_use
 from vil_renderer.embedded.scene import Scene, SceneObject
 
-__all__ = [
-    "MODEL_VERTEX", "SKIN_VERTEX", "STATIC_VERTEX", "MeshChunks", "StaticMesh", "both_sides", "in_drawing_order",
-    "model_vertices", "static_mesh",
-]  # fmt: skip
-
 STATIC_VERTEX: Final = np.dtype(
     [("p", "3f4"), ("normal", "3f4"), ("uv", "2f4"), ("light", "4u1"), ("colour", "4u1"), ("ids", "u4")]
 )

@@ -23,8 +23,6 @@ from vil_renderer.embedded.geometry.surfaces import solid_mesh, unit_rows
 from vil_renderer.embedded.optional_imports import load_native
 from vil_renderer.embedded.scene import Posed, Scene, SceneObject, collider_parts
 
-__all__ = ["CollisionWorld", "Overlap", "box_at"]
-
 _MOST_TRIANGLES: Final = 256
 _TOUCHING_M: Final = 1e-6
 _ALIKE: Final = 0.999

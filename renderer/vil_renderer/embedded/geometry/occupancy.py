@@ -14,8 +14,6 @@ from vil_renderer.embedded.assets.model import Float32Array
 from vil_renderer.embedded.geometry.voxels import Box, Grid, all_triangles, near_cells
 from vil_renderer.embedded.scene import Scene
 
-__all__ = ["OccupancyGrid"]
-
 MOST_CELLS: Final = 16_000_000
 _HALF_DIAGONAL: Final = 0.5 * math.sqrt(3.0)
 

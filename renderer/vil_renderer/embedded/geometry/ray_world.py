@@ -26,8 +26,6 @@ from vil_renderer.embedded.geometry.surfaces import (
 )
 from vil_renderer.embedded.scene import Posed, Scene, SceneObject, collider_parts
 
-__all__ = ["NOTHING", "Hits", "Part", "RayWorld"]
-
 NOTHING: Final[frozenset[str]] = frozenset()
 _CLEARANCE_M: Final = 0.002
 

@@ -23,8 +23,6 @@ from vil_renderer.embedded.optics.camera import NEAR_M
 from vil_renderer.embedded.optics.lens import pixel_rays, project
 from vil_renderer.embedded.scene import Posed, Scene
 
-__all__ = ["AuxPictures", "Previous", "RaycastRenderer"]
-
 _FAR_M: Final = 100.0
 _NOWHERE_M: Final = 1e9
 Previous = tuple[Transform, Sequence[Posed]]

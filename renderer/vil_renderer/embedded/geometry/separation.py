@@ -14,8 +14,6 @@ import numpy as np
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.geometry.surfaces import unit_rows
 
-__all__ = ["OrientedBox", "Sphere", "closest_on_triangles", "patches"]
-
 _ZOOMS: Final = 5
 _SAMPLES: Final = 17
 _SIGNS: Final = np.array([1.0, -1.0])

@@ -16,11 +16,6 @@ from vil_renderer.embedded.assets.model import Float32Array
 from vil_renderer.embedded.optional_imports import load_native
 from vil_renderer.embedded.scene import Scene, static_triangles
 
-__all__ = [
-    "Capsules", "IndexArray", "Struck", "TriangleSurface", "dots", "drawn_mesh", "joined", "solid_mesh",
-    "unit_rows",
-]  # fmt: skip
-
 IndexArray = npt.NDArray[np.int32]
 Struck = tuple[Float32Array, IndexArray, Float32Array, Float32Array]
 """Distance (n,), primitive (n,) (-1 = nothing), and the barycentrics u and v (n,) of its second and third corner."""

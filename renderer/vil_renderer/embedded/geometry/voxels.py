@@ -13,8 +13,6 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.geometry.separation import closest_on_triangles
 from vil_renderer.embedded.scene import Scene, Triangles, collider_parts, static_triangles
 
-__all__ = ["Box", "Grid", "NearCells", "all_triangles", "near_cells"]
-
 MOST_PIECES: Final = 1_000_000
 MOST_CANDIDATES: Final = 60_000_000
 _CHUNK: Final = 1_000_000

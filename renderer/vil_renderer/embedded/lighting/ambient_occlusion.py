@@ -11,8 +11,6 @@ from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.geometry.surfaces import TriangleSurface, solid_mesh
 from vil_renderer.embedded.scene import Scene
 
-__all__ = ["bake_ao"]
-
 DARKEST: Final = 0.25
 _INSIDE: Final = np.float32(0.6)
 _LIFT_M: Final = 0.01

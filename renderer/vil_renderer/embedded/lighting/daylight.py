@@ -17,8 +17,6 @@ import numpy as np
 from vil_bridge.core.types import FloatArray, LampState, Lighting
 from vil_renderer.embedded.scene import Environment, Lamp, Sun
 
-__all__ = ["daylight", "lamps_text", "lit", "sun_at", "sun_direction", "to_sun"]
-
 _SUN: Final = np.array([1.05, 1.03, 1.00])
 _OPTICAL_DEPTH: Final = np.array([0.13, 0.19, 0.32])
 """Of a clear sky for red, green and blue light from the zenith: air and a little haze."""

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.scene import Posed
 
-__all__ = ["GroundShade"]
-
 _REACH_M: Final = 6.0
 _WIDEST_M: Final = 0.5
 _SMALLEST_M: Final = 0.05

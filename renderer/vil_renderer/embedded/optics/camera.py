@@ -14,8 +14,6 @@ import numpy as np
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import BoolArray, CameraModel, FloatArray
 
-__all__ = ["FAR_M", "NEAR_M", "clip_from_world", "in_view", "world_from_ndc_ray"]
-
 NEAR_M: Final = 0.05
 FAR_M: Final = 1000.0
 

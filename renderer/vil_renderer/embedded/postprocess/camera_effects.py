@@ -14,8 +14,6 @@ from vil_bridge.core.camera_model import CameraModel, Effects
 from vil_bridge.core.types import BoolArray
 from vil_renderer.embedded.lru_cache import LruByteCache
 
-__all__ = ["AutoExposure", "blurred", "noisy", "with_optics"]
-
 _Picture = npt.NDArray[np.uint8]
 _Glass = tuple[_Picture, npt.NDArray[np.float32]]
 

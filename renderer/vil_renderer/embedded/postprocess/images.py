@@ -16,11 +16,6 @@ from vil_renderer.embedded.engine.targets import PassOutput, RenderedView
 from vil_renderer.embedded.postprocess.camera_effects import AutoExposure, blurred, noisy, with_optics
 from vil_renderer.embedded.postprocess.lens_rendering import lens_of
 
-__all__ = [
-    "depth16", "depth32", "drawn_camera", "gray8", "known_flow", "output_images", "outputs_for", "outputs_needed",
-    "read_modalities",
-]  # fmt: skip
-
 _FULL_SCALE_M: Final = np.float32(100.0)
 _OUTPUT_OF: Final = {
     Modality.RGB: PassOutput.COLOUR,

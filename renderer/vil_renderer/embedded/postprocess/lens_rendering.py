@@ -17,8 +17,6 @@ from vil_bridge.core.types import BoolArray, CameraModel, ImageArray, Modality
 from vil_renderer.embedded.lru_cache import LruByteCache
 from vil_renderer.embedded.optics.lens import distort, pixel_rays
 
-__all__ = ["Lens", "lens_of"]
-
 _SMOOTH: Final = frozenset({Modality.RGB, Modality.GRAY, Modality.RGBA})
 _MOST_TIMES: Final = 3.0
 _WIDEST: Final = math.tan(math.radians(82.0))

@@ -14,11 +14,6 @@ from vil_bridge.config.base import StrictModel
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_renderer.embedded.scene_motion import Circle, LineMotion, MotionPath, Tour
 
-__all__ = [
-    "Amount", "Angle", "ClassId", "ClassName", "Colour", "Coordinate", "Direction", "Factor", "Label", "Length",
-    "Light", "PathConfig", "Point", "PoseConfig", "Unit", "wrong",
-]  # fmt: skip
-
 
 def wrong(text: str) -> PydanticCustomError:
     """Return the error that a validator raises."""

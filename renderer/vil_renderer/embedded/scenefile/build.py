@@ -32,8 +32,6 @@ from vil_renderer.embedded.scenefile.parts import PartFactory, gate_frame
 from vil_renderer.embedded.scenefile.perturbation import perturbed, read_moves
 from vil_renderer.embedded.scenefile.references import PROXY, known_classes
 
-__all__ = ["Builder"]
-
 _LAST_INSTANCE: Final = 32767
 _MORNING_H: Final = 10.0
 _LATITUDE_DEG: Final = 47.4

@@ -30,11 +30,6 @@ from vil_renderer.embedded.scenefile.basics import (
     wrong,
 )
 
-__all__ = [
-    "BeaconConfig", "EnvironmentConfig", "FrameConfig", "GateConfig", "LightConfig", "MaterialConfig",
-    "ModelConfig", "ObjectConfig", "PrefabConfig", "SceneFile", "ShapeConfig", "SplatConfig", "SunConfig",
-]  # fmt: skip
-
 
 class MaterialConfig(StrictModel):
     """The surface of a shape."""

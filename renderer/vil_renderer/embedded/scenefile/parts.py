@@ -21,8 +21,6 @@ from vil_renderer.embedded.scenes import shapes, surfaces
 from vil_renderer.embedded.scenes.builder import SceneBuilder
 from vil_renderer.embedded.scenes.gates import add_gate
 
-__all__ = ["PartFactory", "gate_frame"]
-
 _CELL_M: Final = 0.5
 _LONGEST_EDGE_M: Final = 1.0
 _CELLS: Final = 64

@@ -19,8 +19,6 @@ from vil_bridge.core.geometry import Transform, yaw_matrix
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.scene import Beacon, Scene
 
-__all__ = ["Displacement", "perturbed", "read_moves"]
-
 _MAX_BYTES: Final = 1 << 20
 _MAX_LINES: Final = 10_000
 _MAX_MOVE_M: Final = 1000.0

@@ -17,8 +17,6 @@ from vil_renderer.embedded.scenefile.build import Builder
 from vil_renderer.embedded.scenefile.models import SceneFile
 from vil_renderer.embedded.scenefile.references import reference_problems
 
-__all__ = ["Bases", "check_scene", "load_scene", "scene_names", "schema", "summary"]
-
 Bases = Mapping[str, Callable[[], Scene]]
 """Shipped scenes by name."""
 

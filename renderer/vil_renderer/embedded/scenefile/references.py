@@ -16,8 +16,6 @@ from vil_renderer.embedded.assets.importers import FORMATS
 from vil_renderer.embedded.scene import CLASSES, Scene
 from vil_renderer.embedded.scenes.surfaces import SURFACES
 
-__all__ = ["PROXY", "Reference", "known_classes", "reference_problems"]
-
 Reference = tuple[Path, str]
 PROXY: Final = "splats"
 """Name of the object that replaces the splats."""

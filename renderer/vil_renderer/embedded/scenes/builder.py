@@ -15,8 +15,6 @@ from vil_renderer.embedded.scene import CLASSES, Beacon, Environment, Gate, Lamp
 from vil_renderer.embedded.scenes.shapes import MeshBuilder, join
 from vil_renderer.embedded.scenes.surfaces import material
 
-__all__ = ["WHITE", "SceneBuilder", "Thing", "Tint"]
-
 Tint = tuple[float, float, float]
 """Factor on the displayed colour of a texture, 0..1."""
 

@@ -17,8 +17,6 @@ from vil_renderer.embedded.scenes.paint_race import number_uv
 from vil_renderer.embedded.scenes.rooms import RoomSize, add_ceiling, add_floor, add_walls
 from vil_renderer.embedded.scenes.shapes import STANDING, UV_WHOLE, box, lathe, panel, tube
 
-__all__ = ["build_course"]
-
 _ROOM: Final = RoomSize(60.0, 36.0, 10.0)
 _OPENING_M: Final = (1.8, 1.8)
 _BAR_M: Final = (0.6, 0.3)

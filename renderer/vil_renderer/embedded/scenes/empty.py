@@ -10,8 +10,6 @@ from vil_renderer.embedded.scene import Environment, Scene, SceneObject, Sun
 from vil_renderer.embedded.scenes.builder import SceneBuilder, Thing
 from vil_renderer.embedded.scenes.shapes import panel
 
-__all__ = ["build_empty"]
-
 _HALF_M: Final = 100.0
 _SLAB_M: Final = 5.0
 _SECTION_M: Final = 25.0

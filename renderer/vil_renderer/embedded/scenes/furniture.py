@@ -11,8 +11,6 @@ from vil_renderer.embedded.scenes.builder import Thing, Tint
 from vil_renderer.embedded.scenes.goods import warm
 from vil_renderer.embedded.scenes.shapes import STANDING, MeshBuilder, box, lathe, tube
 
-__all__ = ["cabinet", "chair", "desk", "pillar", "shelf", "tripod_camera", "truss", "wall_camera"]
-
 _STEEL: Final[Tint] = (0.62, 0.64, 0.67)
 _BLACK: Final[Tint] = (0.17, 0.17, 0.19)
 _DESK_M: Final = 0.74

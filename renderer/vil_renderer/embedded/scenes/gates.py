@@ -11,8 +11,6 @@ from vil_renderer.embedded.scene import Beacon, Gate
 from vil_renderer.embedded.scenes.builder import WHITE, SceneBuilder, Thing, Tint
 from vil_renderer.embedded.scenes.shapes import MeshBuilder, box, join
 
-__all__ = ["add_gate"]
-
 _BEACON_M: Final = 0.06
 _CORNERS: Final = ((1, 1), (-1, 1), (-1, -1), (1, -1))
 _LEG_M: Final = 0.1

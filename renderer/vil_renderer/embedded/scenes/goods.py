@@ -10,11 +10,6 @@ import numpy as np
 from vil_renderer.embedded.scenes.builder import Thing, Tint
 from vil_renderer.embedded.scenes.shapes import STANDING, UV_WHOLE, MeshBuilder, UvRect, box, extrude, join, lathe, tube
 
-__all__ = [
-    "barrel", "board", "cone", "container", "crate", "forklift", "lamp_panel", "pallet", "poster", "rack", "stack",
-    "warm",
-]  # fmt: skip
-
 _BLUE: Final[Tint] = (0.22, 0.38, 0.78)
 _ORANGE: Final[Tint] = (0.92, 0.42, 0.10)
 _DARK: Final[Tint] = (0.16, 0.16, 0.18)

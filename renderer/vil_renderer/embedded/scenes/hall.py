@@ -28,8 +28,6 @@ from vil_renderer.embedded.scenes.goods import (
 from vil_renderer.embedded.scenes.rooms import RoomSize, add_ceiling, add_floor, add_walls
 from vil_renderer.embedded.scenes.shapes import box, lathe, tube
 
-__all__ = ["build_hall"]
-
 _ROOM: Final = RoomSize(20.0, 14.0, 6.0)
 _LAMP_Z_M: Final = 4.9
 _GATES: Final = (

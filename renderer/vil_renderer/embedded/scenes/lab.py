@@ -24,8 +24,6 @@ from vil_renderer.embedded.scenes.goods import board, cone, lamp_panel, poster, 
 from vil_renderer.embedded.scenes.rooms import RoomSize, add_ceiling, add_floor, add_walls
 from vil_renderer.embedded.scenes.shapes import STANDING, UV_WHOLE, UvRect, box
 
-__all__ = ["build_lab"]
-
 _ROOM: Final = RoomSize(8.0, 6.0, 3.2)
 _TRUSS_Z_M: Final = 2.72
 _QUARTER: Final = 0.5 * math.pi

@@ -13,8 +13,6 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.scenes.builder import WHITE, Thing, Tint
 from vil_renderer.embedded.scenes.shapes import STANDING, MeshBuilder, box, extrude, join, lathe, panel, tube
 
-__all__ = ["Ground", "barrier", "bush", "cable", "fence", "lamp_post", "pole", "tree", "van"]
-
 Ground = Callable[[float, float], float]
 """Height of the ground at x, y."""
 

@@ -10,8 +10,6 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["SIZE_PX", "Canvas", "Colour", "Surface"]
-
 SIZE_PX: Final = 1024
 _SOFT_PX: Final = 1.5
 Colour = tuple[int, int, int]

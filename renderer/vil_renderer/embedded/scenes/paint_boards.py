@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from vil_renderer.embedded.scenes.paint import SIZE_PX, Canvas, Colour, Surface
 
-__all__ = ["BOARDS"]
-
 _PAPER: Final[Colour] = (236, 234, 228)
 _INK: Final[Colour] = (22, 22, 24)
 _ROWS: Final = 4

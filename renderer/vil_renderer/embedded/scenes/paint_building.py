@@ -8,8 +8,6 @@ import numpy as np
 
 from vil_renderer.embedded.scenes.paint import SIZE_PX, Canvas, Colour, Surface
 
-__all__ = ["BUILDING", "concrete", "corrugated", "courses", "joints"]
-
 _S: Final = SIZE_PX
 _JOINT_PX: Final = 2.0
 _MORTAR_PX: Final = 2.5

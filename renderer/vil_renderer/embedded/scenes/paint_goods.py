@@ -10,8 +10,6 @@ import numpy as np
 from vil_renderer.embedded.scenes.paint import SIZE_PX, Canvas, Surface
 from vil_renderer.embedded.scenes.paint_building import corrugated
 
-__all__ = ["GOODS"]
-
 _S: Final = SIZE_PX
 
 

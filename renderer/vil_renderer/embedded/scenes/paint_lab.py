@@ -9,8 +9,6 @@ import numpy as np
 
 from vil_renderer.embedded.scenes.paint import Canvas, Colour, Surface
 
-__all__ = ["LAB"]
-
 _S: Final = 512
 _INK: Final[Colour] = (44, 46, 52)
 

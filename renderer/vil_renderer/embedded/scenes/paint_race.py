@@ -10,8 +10,6 @@ import numpy as np
 
 from vil_renderer.embedded.scenes.paint import SIZE_PX, Canvas, Colour, Surface
 
-__all__ = ["RACE", "number_uv"]
-
 _S: Final = SIZE_PX
 _WHITE: Final[Colour] = (236, 234, 228)
 _DARK: Final[Colour] = (28, 30, 36)

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from vil_renderer.embedded.scenes.paint import SIZE_PX, Canvas, Colour, Surface
 from vil_renderer.embedded.scenes.paint_building import courses
 
-__all__ = ["YARD"]
-
 _S: Final = SIZE_PX
 _WHITE: Final[Colour] = (222, 220, 210)
 _YELLOW: Final[Colour] = (206, 162, 42)

@@ -17,8 +17,6 @@ from vil_renderer.embedded.scene import SceneObject
 from vil_renderer.embedded.scenes.builder import SceneBuilder, Thing, Tint
 from vil_renderer.embedded.scenes.shapes import UV_WHOLE, UvRect, panel
 
-__all__ = ["RoomSize", "add_ceiling", "add_floor", "add_walls"]
-
 _BEHIND_M: Final = 0.15
 _TURNED: Final[UvRect] = (1.0, 1.0, 0.0, 0.0)
 

@@ -19,10 +19,6 @@ from vil_bridge.core.geometry import cross, yaw_matrix
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Material, Primitive
 
-__all__ = [
-    "STANDING", "UV_WHOLE", "MeshBuilder", "UvRect", "box", "extrude", "join", "lathe", "panel", "terrain", "tube",
-]  # fmt: skip
-
 UvRect = tuple[float, float, float, float]
 """u at the left, v at the top, u at the right, v at the bottom; a greater first value mirrors."""
 

@@ -19,8 +19,6 @@ from vil_renderer.embedded.scenes.paint_lab import LAB
 from vil_renderer.embedded.scenes.paint_race import RACE
 from vil_renderer.embedded.scenes.paint_yard import YARD
 
-__all__ = ["SURFACES", "material"]
-
 _GRAIN: Final = 0.035
 _PLAIN: Final[dict[str, Surface]] = {
     "plain": Surface(None, 0.7),

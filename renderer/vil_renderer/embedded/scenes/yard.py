@@ -16,8 +16,6 @@ from vil_renderer.embedded.scenes.goods import barrel, cone, container, forklift
 from vil_renderer.embedded.scenes.outdoors import barrier, bush, cable, fence, lamp_post, pole, tree, van
 from vil_renderer.embedded.scenes.shapes import STANDING, UV_WHOLE, box, lathe, panel, terrain, tube
 
-__all__ = ["build_yard"]
-
 _HALF_M: Final = 32.0
 _ASPHALT_M: Final = 16.0
 _CELL_M: Final = 0.8

@@ -14,8 +14,6 @@ from vil_renderer.embedded.geometry.ray_world import NOTHING, RayWorld
 from vil_renderer.embedded.optics.lens import in_picture, project
 from vil_renderer.embedded.scene import Beacon, Posed, Scene
 
-__all__ = ["visible_beacons"]
-
 _PROUD_M: Final = 0.005
 """Distance of a beacon from its surface; the ray starts there."""
 

@@ -19,8 +19,6 @@ import numpy.typing as npt
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["EventCamera", "Events"]
-
 _DARK: Final = 1e-3
 _LUMINANCE: Final = np.array([0.2126, 0.7152, 0.0722])
 _LEAST_THRESHOLD: Final = 0.01

@@ -13,8 +13,6 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.geometry.ray_world import NOTHING, RayWorld
 from vil_renderer.embedded.sensors.rangefinder import RangeNoise, directions
 
-__all__ = ["POINT", "SpinningLidar", "planar_fan"]
-
 POINT: Final = np.dtype(
     [
         ("p_m", np.float32, 3),

@@ -12,8 +12,6 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.geometry.ray_world import NOTHING, RayWorld
 
-__all__ = ["RANGE_LIMIT_M", "RangeFinder", "RangeNoise", "beam_cone", "beam_grid", "range_below_m"]
-
 
 @dataclass(frozen=True, slots=True)
 class RangeNoise:

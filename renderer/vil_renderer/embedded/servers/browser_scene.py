@@ -23,8 +23,6 @@ from vil_renderer.embedded.assets.model import Material, Primitive, TextureUse
 from vil_renderer.embedded.scene import Gate, Scene
 from vil_renderer.embedded.scenes import SCENES
 
-__all__ = ["main", "write_glb"]
-
 _SIDE_PX: Final = 512
 _QUALITY: Final = 82
 _MAGIC: Final = 0x46546C67

@@ -23,8 +23,6 @@ from vil_renderer.flightmare.files import PointCloudBox
 from vil_renderer.flightmare.messages import EventCameraMessage, EventMessage
 from vil_renderer.flightmare.server import FlightmareServerConfig, RenderedRequest, Senses, serve
 
-__all__ = ["CLIENTS_CHOICE", "FlightmareServer", "serve_flightmare"]
-
 logger = logging.getLogger(__name__)
 
 CLIENTS_CHOICE: Final = "client"

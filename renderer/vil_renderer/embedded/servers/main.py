@@ -23,8 +23,6 @@ from vil_renderer.embedded.servers.flightmare import FlightmareServer, serve_fli
 from vil_renderer.flightgoggles.server import FlightGogglesServerConfig, RenderedRequest, serve
 from vil_renderer.flightmare.server import FlightmareServerConfig
 
-__all__ = ["FLIGHTGOGGLES", "FLIGHTMARE", "main", "run"]
-
 logger = logging.getLogger(__name__)
 
 FLIGHTGOGGLES: Final = "flightgoggles"

@@ -26,11 +26,6 @@ import numpy.typing as npt
 
 from vil_renderer.embedded.optional_imports import load_native
 
-__all__ = [
-    "COLUMNS", "FAINTEST", "FLAT", "LINE", "NEAR_M", "OPAQUE", "TILE", "bin_splats", "blend_tiles", "compiled",
-    "project_splats", "select_splats", "shade_splats",
-]  # fmt: skip
-
 _Float32 = npt.NDArray[np.float32]
 _Index = npt.NDArray[np.int32]
 _Flags = npt.NDArray[np.bool_]

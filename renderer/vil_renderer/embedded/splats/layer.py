@@ -18,8 +18,6 @@ from vil_renderer.embedded.splats.read import read_splats
 if TYPE_CHECKING:
     import moderngl
 
-__all__ = ["SplatLayer"]
-
 _VERTEX = """
 #version 330 core
 in vec2 in_p;

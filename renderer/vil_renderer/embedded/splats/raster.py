@@ -13,8 +13,6 @@ from vil_bridge.core.types import CameraModel, FloatArray
 from vil_renderer.embedded.splats import kernels
 from vil_renderer.embedded.splats.read import SplatCloud
 
-__all__ = ["Projected", "project", "rasterise"]
-
 _Float32 = npt.NDArray[np.float32]
 
 _LIST_LENGTH: Final = 1 << 20

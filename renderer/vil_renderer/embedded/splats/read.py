@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from vil_bridge.core.errors import AssetError
 
-__all__ = ["SplatCloud", "read_splats"]
-
 _Float32 = npt.NDArray[np.float32]
 
 _MAX_HEADER_BYTES: Final = 1 << 16

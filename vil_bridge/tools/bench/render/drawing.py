@@ -29,8 +29,6 @@ from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.optional_imports import load_native
 from vil_renderer.embedded.scene import static_triangles
 
-__all__ = ["FIVE", "drawing_rows", "frame_rate_rows", "on_gpu", "ray_rows"]
-
 FIVE: Final = (Modality.RGB, Modality.DEPTH, Modality.NORMALS, Modality.INSTANCE, Modality.FLOW)
 _RGB: Final = (Modality.RGB,)
 _RGB_DEPTH: Final = (Modality.RGB, Modality.DEPTH32)

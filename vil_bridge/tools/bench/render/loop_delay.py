@@ -20,8 +20,6 @@ from vil_bridge.tools.child_processes import ProcessGroup
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.config import FlightGogglesConfig
 
-__all__ = ["loop_delay_rows"]
-
 _TICK_S: Final = 0.001
 _PHASE_S: Final = 2.0
 _START_S: Final = 30.0

@@ -12,8 +12,6 @@ import numpy as np
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.bench.report import Row, ratio_row
 
-__all__ = ["WARM_UP", "Costs", "interleaved", "ratio_rows"]
-
 WARM_UP: Final = 2
 
 

@@ -22,8 +22,6 @@ from vil_bridge.tools.bench.render.yardstick import CAMERA, MinimalLoop, camera_
 from vil_bridge.tools.bench.report import Row
 from vil_renderer.embedded.scene import Scene
 
-__all__ = ["INTERPRETER_VARIABLE", "Ratio", "compare", "outsider_ratio", "outsider_rows"]
-
 Draw = Callable[[FloatArray], object]
 """Draws and reads one picture from a camera at world_from_optical, (4, 4)."""
 

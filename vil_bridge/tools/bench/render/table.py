@@ -10,8 +10,6 @@ from vil_bridge.tools.bench.render.rivals import outsider_rows
 from vil_bridge.tools.bench.render.yardstick import gl_machine, one_drawing_thread
 from vil_bridge.tools.bench.report import Row
 
-__all__ = ["bench_render"]
-
 _REPETITIONS: Final = 24
 _QUICK_REPETITIONS: Final = 6
 _PHASES: Final = 3

@@ -31,21 +31,6 @@ from vil_renderer.embedded.scene import CLASSES, Environment, Prefab, Scene, Sce
 if TYPE_CHECKING:
     import moderngl
 
-__all__ = [
-    "CAMERA",
-    "STEP_NS",
-    "MinimalLoop",
-    "box_panels",
-    "camera_pose",
-    "crowd",
-    "gl_machine",
-    "one_drawing_thread",
-    "panelled",
-    "stage_scene",
-    "walker",
-    "yardstick_scene",
-]
-
 _TEXTURES: Final = 8
 _TEXTURE_PX: Final = 1024
 _BOXES: Final = 92

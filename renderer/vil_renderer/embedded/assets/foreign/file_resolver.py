@@ -10,8 +10,6 @@ from vil_bridge.core.errors import AssetError
 from vil_renderer.embedded.assets.gltf.container import read_file
 from vil_renderer.embedded.assets.gltf.images import open_image
 
-__all__ = ["AssetFileResolver"]
-
 _PICTURES: Final = ("PNG", "JPEG", "BMP", "TGA", "TIFF", "WEBP")
 # Where models of Gazebo and of common exporters keep them when the path in the file leads nowhere.
 _USUAL: Final = (".", "textures", "../textures", "../materials/textures")

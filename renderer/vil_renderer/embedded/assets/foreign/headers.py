@@ -9,8 +9,6 @@ from xml.parsers import expat
 
 from vil_bridge.core.errors import AssetError
 
-__all__ = ["ColladaHeader", "read_collada_header", "refuse_unless_mesh"]
-
 Up = Literal["x", "y", "z"]
 
 

@@ -12,8 +12,6 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.gltf.images import PictureBudget, pixels_of
 from vil_renderer.embedded.assets.model import Material, Texture, TextureUse
 
-__all__ = ["MaterialConverter", "linear_colours"]
-
 
 @dataclass(slots=True)
 class MaterialConverter:

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from vil_renderer.embedded.assets.gltf.container import Document
 from vil_renderer.embedded.assets.gltf.schema import Accessor, Sparse
 
-__all__ = ["Accessors"]
-
 _TYPES: Final[dict[int, np.dtype[Any]]] = {
     5120: np.dtype("i1"),
     5121: np.dtype("u1"),

@@ -15,8 +15,6 @@ from vil_renderer.embedded.assets.gltf.accessors import Accessors
 from vil_renderer.embedded.assets.gltf.container import Document
 from vil_renderer.embedded.assets.model import Animation, Channel
 
-__all__ = ["read_animations"]
-
 logger = logging.getLogger(__name__)
 
 Path = Literal["translation", "rotation", "scale"]

@@ -19,8 +19,6 @@ import msgspec
 from vil_bridge.core.errors import AssetError
 from vil_renderer.embedded.assets.gltf.schema import Gltf
 
-__all__ = ["MAX_FILE_BYTES", "Document", "open_document", "read_file"]
-
 MAX_FILE_BYTES: Final = 1 << 30
 MAX_JSON_VALUES: Final = 2_000_000
 MAX_DECODED_BYTES: Final = 1 << 30

@@ -12,8 +12,6 @@ from PIL import Image, UnidentifiedImageError
 
 from vil_bridge.core.errors import AssetError
 
-__all__ = ["MAX_PIXELS", "MAX_TEXTURE_PX", "PICTURES", "PictureBudget", "decode_image", "open_image", "pixels_of"]
-
 MAX_PIXELS: Final = 8192 * 8192
 MAX_TEXTURE_PX: Final = 4096
 """Longest side of a texture in memory: no quality profile draws a larger one."""

@@ -16,8 +16,6 @@ from vil_renderer.embedded.assets.gltf.container import Document
 from vil_renderer.embedded.assets.gltf.images import PICTURES, PictureBudget, decode_image, open_image
 from vil_renderer.embedded.assets.model import Material, Texture, TextureUse, Wrap
 
-__all__ = ["Materials"]
-
 logger = logging.getLogger(__name__)
 
 _WRAPS: Final[dict[int, Wrap]] = {10497: "repeat", 33071: "clamp", 33648: "mirror"}

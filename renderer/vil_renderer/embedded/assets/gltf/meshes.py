@@ -16,8 +16,6 @@ from vil_renderer.embedded.assets.gltf.materials import Materials
 from vil_renderer.embedded.assets.gltf.surface import faceted, repaired_normals, tangents
 from vil_renderer.embedded.assets.model import Primitive
 
-__all__ = ["Meshes", "mirrored", "with_tangents"]
-
 logger = logging.getLogger(__name__)
 
 _TRIANGLES: Final = 4

@@ -11,8 +11,6 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.gltf.container import Document
 from vil_renderer.embedded.assets.model import PunctualLight
 
-__all__ = ["MAX_DEPTH", "decompose", "label", "light_of", "place", "scene_order"]
-
 logger = logging.getLogger(__name__)
 
 MAX_DEPTH = 512

@@ -19,8 +19,6 @@ from vil_renderer.embedded.assets.gltf.meshes import Meshes
 from vil_renderer.embedded.assets.gltf.nodes import label, light_of, place, scene_order
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
 
-__all__ = ["Y_UP", "load_gltf"]
-
 Y_UP: Final = np.array([[0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
 """Our axes (x forward, y left, z up) from glTF's (z forward, x left, y up)."""
 

@@ -11,11 +11,6 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-__all__ = [
-    "Accessor", "AnimationChannel", "AnimationSampler", "AssetInfo", "BufferView", "Gltf", "GltfAnimation",
-    "GltfMaterial", "GltfMesh", "GltfNode", "GltfSkin", "Image", "Light", "MeshPrimitive", "Sparse", "TextureInfo",
-]  # fmt: skip
-
 Index = Annotated[int, Meta(ge=0, le=2**31)]
 Size = Annotated[int, Meta(ge=0, le=2**53)]
 Number = Annotated[float, Meta(ge=-1e12, le=1e12)]

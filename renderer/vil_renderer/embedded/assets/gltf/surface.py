@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["faceted", "repaired_normals", "tangents", "vertex_normals", "welded"]
-
 Float32Array = npt.NDArray[np.float32]
 UintArray = npt.NDArray[np.uint32]
 Array = npt.NDArray[Any]
