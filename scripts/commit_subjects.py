@@ -23,24 +23,10 @@ _NOT_IMPERATIVE: Final = re.compile(
 )
 _IMPERATIVE: Final = frozenset({"bring", "embed", "feed", "need", "shed", "speed", "string"})
 
-_EARLIER: Final = frozenset(
-    {
-        "adapters: mend the guide and the skeleton after a walk with a binary system",
-        "vehicles, simulated, learning, motions: write docstrings in plain English",
-        "vehicles: share the tiles of kernels, shorten Horner's rule, drop dead code",
-        "config: rename keys and source types; accept the old ones for one version",
-        "daemon: name running outputs; answer other bridges by the bridge's own clock",
-        "docs: begin each page with one sentence and an example that a test checks",
-        "docs: fit the drawings into the width of a page, number the moves of align",
-        "emulation: give every emulator one base, one clock and one set of sockets",
-    }
-)
-"""Subjects of up to 76 characters from before `make check` had this check."""
-
 
 def problem(subject: str) -> str:
     """Return what is wrong with a subject, "" if nothing."""
-    if subject in _EARLIER or re.match(r"(?:Merge|Revert) ", subject):
+    if re.match(r"(?:Merge|Revert) ", subject):
         return ""
     match = _FORM.fullmatch(subject)
     if match is None:
