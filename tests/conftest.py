@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+import anyio
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.layers import Layers
+
+# A lazy import. In the thread of a server pytest would rewrite it while another thread parses: CPython 3.11 fails then.
+anyio.open_file  # noqa: B018
 
 # Before the tests are imported, whose settings start from these. How long an example takes is the machine's business.
 settings.register_profile("any-speed", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -127,7 +127,7 @@ def _bind(socket: zmq.Socket[bytes], peers: PeerCounter, address: str, port: int
     except zmq.ZMQError as exc:
         reason = f"cannot listen on {address}:{port}: {zmq.strerror(exc.errno or 0)}"
         raise RendererError(
-            f"{reason}; is another bridge running? `vil-bridge doctor CONFIG` names who has it"
+            f"{reason}; is another bridge running? `vil-bridge doctor CONFIG` names the program that has it"
         ) from None
     endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
     return int(endpoint.rstrip("\0").rpartition(":")[2])

@@ -156,7 +156,7 @@ def test_strangers_are_not_told_what_is_missing(bridge: Guarded) -> None:
 
     wait_until(lambda: bool(reasons(bridge.headers(Role.VIEW))), PATIENCE_S)
     for headers in ({}, bridge.headers(Role.METRICS)):
-        assert reasons(headers) == ["a token with the role view is told why"]
+        assert reasons(headers) == ["the reasons are shown to a token with the role view"]
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/login", "/api/v1/whoami"])

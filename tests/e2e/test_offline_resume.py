@@ -166,7 +166,7 @@ def test_stopped_before_its_first_file_was_whole_it_begins(tmp_path: Path) -> No
     limited = f"ulimit -f 0; exec {sys.executable} -m vil_bridge dataset {out} --plan plan.json"
     (tmp_path / "plan.json").write_text(plan.model_dump_json())
     full = run("bash", "-c", f"trap '' XFSZ; {limited}", limit_s=100, cwd=tmp_path)
-    assert full.returncode == 3 and "the same command goes on" in full.stderr
+    assert full.returncode == 3 and "the same command continues the data set" in full.stderr
     assert [path.name for path in out.iterdir()] == [".work"], "nothing could be written"
     (out / ".work/.begun.json.0123.part").write_bytes(b'{"ver')  # as a kill in the middle leaves it
     assert render_dataset(load_plan(tmp_path / "plan.json"), out).drawn == 2

@@ -163,7 +163,7 @@ async def test_discovery_lists_bodies_and_skeletons_with_their_rates() -> None:
 
 
 def test_a_native_library_that_is_absent_is_named_with_its_cure() -> None:
-    with pytest.raises(ConfigError, match=r"vicon_dssdk and pyvicon_datastream not installed: use type vicon"):
+    with pytest.raises(ConfigError, match=r"vicon_dssdk and pyvicon_datastream not installed\. Use type vicon"):
         ViconNativeSource("lab", ViconNativeConfig())
 
 

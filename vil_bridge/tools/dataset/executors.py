@@ -77,7 +77,7 @@ class ProcessExecutor:
                 if deaths > _MOST_DEATHS:
                     raise RendererError(
                         f"workers died {deaths} times in a row, at shard {left[0].key} or one behind it: is memory "
-                        "short? Try fewer workers; the same command goes on where it stopped"
+                        "short? Try fewer workers; the same command continues where it stopped"
                     ) from None
 
     def _drawn(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, ShardResult]]:
