@@ -26,7 +26,7 @@ import ray
 
 ray.init(num_cpus=2, include_dashboard=False, _node_ip_address="127.0.0.1", log_to_driver=False)
 print("started", flush=True)
-from vil_bridge.tools.dataset.executors import _Painter
+from vil_bridge.tools.dataset.executors import _RayWorker
 from vil_bridge.tools.dataset.dataset import render_dataset
 from vil_bridge.tools.dataset.frames import films_of
 from vil_bridge.tools.dataset.plan import DatasetPlan
@@ -49,7 +49,7 @@ def kill_a_painter(done, whole):
         if entry.name.isdigit():
             try:
                 title = (entry / "cmdline").read_bytes()
-                if title.startswith(b"ray::_Painter") and os.getpid() in parents(int(entry.name)):
+                if title.startswith(b"ray::_RayWorker") and os.getpid() in parents(int(entry.name)):
                     os.kill(int(entry.name), signal.SIGKILL)
                     print("killed", flush=True)
                     return
@@ -63,7 +63,7 @@ assert over_ray.sha256 == alone.sha256 and over_ray.drawn == 6
 
 (film,) = films_of(plan)
 (shard,) = film.shards(25)
-far = ray.remote(_Painter).remote(plan, Path("/nowhere/to/be/seen"), "landmark")
+far = ray.remote(_RayWorker).remote(plan, Path("/nowhere/to/be/seen"), "landmark")
 sent = ray.get(far.draw.remote(shard)).files
 assert len(sent) == 12
 assert all((out / "alone" / "room" / name).read_bytes() == data for name, data in sent.items())

@@ -53,7 +53,6 @@ class SourceRunner:
         self.held_back = 0
         template: Path | None = getattr(config, "marker_template", None)
         self._bodies = None if template is None else MarkerBodies(template, self.status)
-        self._run_source = run_of(self.source)
         self._receivers: tuple[Emit, ...] = ()
         self._checked_ns = now_ns()
         self._silent_ns = 0
@@ -66,13 +65,14 @@ class SourceRunner:
             receivers: take each event behind the gate, the world first.
         """
         self._receivers = tuple(receivers)
+        run_source = run_of(self.source)
         injector = self.fault_injector = FaultInjector(self.faults, self._behind_faults, self.status)
 
         def emit(event: SourceEvent) -> None:
             injector.emit(event)
 
         with contextlib.closing(injector):
-            await supervise(lambda status: self._run_source(emit, status, context), self.status)
+            await supervise(lambda status: run_source(emit, status, context), self.status)
 
     def _behind_faults(self, event: SourceEvent) -> None:
         if self._bodies is not None:
