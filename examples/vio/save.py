@@ -3,7 +3,7 @@
     python examples/vio/save.py tcp://127.0.0.1:5560 out/session --imu out/vio/imu_onboard \
         --stream front:compensated --stream plain:raw --seconds 60
 
-The streams become cam0, cam1... A picture's stamp is the instant that it shows. ``arrivals.csv`` beside each camera's
+The streams become cam0, cam1... A picture's stamp is the instant that it shows. ``arrivals.csv`` next to each camera's
 ``data.csv`` tells when each picture arrived, ``truth_cam0.txt`` (TUM) where the IMU was at the instant that it shows;
 no VIO reads them. All times are of this computer's monotonic clock.
 """
@@ -19,7 +19,7 @@ from feed import ImuFeed, Rig
 
 from vil_bridge.client import Receiver
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
-from vil_bridge.recording.euroc_writer import EurocCamera, EurocImu, EurocWriter
+from vil_bridge.protocols.euroc import EurocCamera, EurocImu, EurocWriter
 
 IMU_HZ = 250.0
 

@@ -28,7 +28,7 @@ ray.init(num_cpus=2, include_dashboard=False, _node_ip_address="127.0.0.1", log_
 print("started", flush=True)
 from vil_bridge.tools.dataset.executors import _RayWorker
 from vil_bridge.tools.dataset.dataset import render_dataset
-from vil_bridge.tools.dataset.frames import films_of
+from vil_bridge.tools.dataset.frames import sequences_of
 from vil_bridge.tools.dataset.plan import DatasetPlan
 
 scene, out = sys.argv[1], Path(sys.argv[2])
@@ -61,8 +61,8 @@ over_ray = render_dataset(plan, out / "ray", workers=2, ray="auto", shard_frames
 alone = render_dataset(plan, out / "alone")
 assert over_ray.sha256 == alone.sha256 and over_ray.drawn == 6
 
-(film,) = films_of(plan)
-(shard,) = film.shards(25)
+(sequence,) = sequences_of(plan)
+(shard,) = sequence.shards(25)
 far = ray.remote(_RayWorker).remote(plan, Path("/nowhere/to/be/seen"), "landmark")
 sent = ray.get(far.draw.remote(shard)).files
 assert len(sent) == 12
