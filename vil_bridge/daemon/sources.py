@@ -7,7 +7,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, cast
 
 from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig
@@ -113,7 +113,7 @@ class SourceRunner:
 
 def run_of(source: PoseSource) -> RunSource:
     """Return a source's ``run``, adapted if it still has the signature without a context (until version 0.3)."""
-    run: Callable[..., Awaitable[None]] = source.run
+    run = cast("Callable[..., Awaitable[None]]", source.run)
     parameters = inspect.signature(run).parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if len(positional) > 2 or any(p.kind is p.VAR_POSITIONAL for p in parameters):
@@ -125,7 +125,7 @@ def run_of(source: PoseSource) -> RunSource:
         type(source).__name__,
     )
 
-    async def run_without_context(emit: Emit, status: Status, _context: SourceContext) -> Any:
+    async def run_without_context(emit: Emit, status: Status, _context: SourceContext) -> None:
         await run(emit, status)
 
     return run_without_context

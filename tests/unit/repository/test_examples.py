@@ -99,6 +99,9 @@ def test_a_page_begins_with_a_sentence_and_an_example(page: str) -> None:
 @pytest.mark.process
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_the_tour_can_be_walked() -> None:
-    walked = run(sys.executable, ROOT / "scripts" / "tour.py", ROOT / TOUR, "--check", limit_s=880, cwd=ROOT)
+def test_the_tour_can_be_walked(tmp_path: Path) -> None:
+    for path in ROOT.iterdir():  # the walk writes files: into a folder that looks like the checkout
+        if path.name not in ("configs", "examples", "out", ".git"):
+            (tmp_path / path.name).symlink_to(path)
+    walked = run(sys.executable, ROOT / "scripts" / "tour.py", ROOT / TOUR, "--check", limit_s=880, cwd=tmp_path)
     assert walked.returncode == 0, walked.stderr
