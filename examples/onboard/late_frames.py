@@ -24,5 +24,5 @@ with Receiver(sys.argv[1], camera="front", modality="gray", timeout_s=0.3) as re
     for late in LateWarper(ring).frames(receiver):
         if not receiver.alive:
             print("no usable pictures: land by your own means", flush=True)  # noqa: T201
-        told = f"{late.method}, {late.motion} {late.problem}".strip()
-        print(late.t_ns, late.image.shape, f"{late.valid_fraction:.3f}", told, flush=True)  # noqa: T201
+        method = f"{late.method}, {late.motion} {late.problem}".strip()
+        print(late.t_ns, late.image.shape, f"{late.valid_fraction:.3f}", method, flush=True)  # noqa: T201

@@ -1,6 +1,6 @@
 """A small visual-inertial estimator: smart factors and preintegrated inertial factors in a fixed-lag smoother.
 
-It shows what the bridge's pictures and stamps are worth; it is no flight code. Each picture gets a state (pose and
+It shows what the bridge's pictures and stamps are worth; it is not flight code. Each picture gets a state (pose and
 velocity of the IMU, biases). Inertial samples between two pictures become one factor (Forster et al., "On-manifold
 preintegration for real-time visual-inertial odometry", T-RO 2017). A corner's track becomes one smart factor, which
 eliminates the landmark (Carlone et al., "Eliminating conditionally independent sets in factor graphs", ICRA 2014), once
@@ -122,7 +122,7 @@ class Vio:
         return State(t_ns, Transform(np.asarray(self._nav.position()), q_xyzw), np.asarray(self._nav.velocity()))
 
     def _rests(self, t_ns: int, gray: npt.NDArray[np.uint8]) -> bool:
-        """Whether the vehicle rests at a picture: then the state is level, heading along x, not moving."""
+        """Return True if the vehicle rests at an image: then the state is level, heading along x, not moving."""
         begin = bisect.bisect_left(self._times, t_ns - round(_REST_S * 1e9))
         end = bisect.bisect_right(self._times, t_ns)
         if end - begin < 20 or self._times[end - 1] - self._times[begin] < 0.9e9 * _REST_S:
@@ -166,7 +166,7 @@ class Vio:
         return True
 
     def _begin(self, t_ns: int) -> None:
-        """Start the smoother, and the tracks, with the state as it is known."""
+        """Start the smoother, and the tracks, with the known state."""
         self._key += 1
         k, sigmas, graph = self._key, gtsam.noiseModel.Diagonal.Sigmas, gtsam.NonlinearFactorGraph()
         graph.addPriorPose3(X(k), self._nav.pose(), sigmas(np.array(_START_SIGMAS)))

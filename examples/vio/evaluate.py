@@ -1,4 +1,4 @@
-"""How far a VIO's trajectory is from the truth, in percent of the path.
+"""Error of a VIO's trajectory, in percent of the path.
 
     python examples/vio/evaluate.py out/vio/truth.txt out/vio/estimate.txt
 

@@ -1,4 +1,4 @@
-"""What the onboard computer measures itself: the autopilot's inertial samples, stamped in its own clock."""
+"""Inertial samples of the autopilot, stamped in the onboard computer's own clock."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class ImuFeed:
 
 @dataclass(frozen=True, slots=True)
 class Rig:
-    """A camera beside the IMU, as the bridge describes both.
+    """A camera next to the IMU, as the bridge describes both.
 
     Attributes:
         T_body_imu: the IMU in the vehicle's body.

@@ -5,7 +5,7 @@
     python examples/vio/offline.py out/session out/now.txt --camera cam1 --arrival   # stamped when they arrived
 
 Writes the estimate in the TUM format for ``evaluate.py``, which compares it with the session's ground truth. Wrong
-stamps are told to the estimator only: the poses are written with the true ones.
+stamps go to the estimator only: the poses are written with the true ones.
 """
 
 import argparse

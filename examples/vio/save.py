@@ -4,7 +4,7 @@
         --stream front:compensated --stream plain:raw --seconds 60
 
 The streams become cam0, cam1... A picture's stamp is the instant that it shows. ``arrivals.csv`` next to each camera's
-``data.csv`` tells when each picture arrived, ``truth_cam0.txt`` (TUM) where the IMU was at the instant that it shows;
+``data.csv`` has the arrival of each picture, ``truth_cam0.txt`` (TUM) where the IMU was at the instant that it shows;
 no VIO reads them. All times are of this computer's monotonic clock.
 """
 

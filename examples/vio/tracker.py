@@ -28,7 +28,7 @@ _Rotation = npt.NDArray[np.float64]
 class Tracker:
     """Shi-Tomasi corners in a pyramidal Lucas-Kanade tracker that starts where the gyroscope says.
 
-    A corner is kept when it is found back to within half a pixel and obeys the pictures' epipolar geometry
+    A corner is retained when it is found back to within half a pixel and obeys the pictures' epipolar geometry
     (RANSAC). A warped picture may have a black border: nothing is looked for there.
     """
 
@@ -72,7 +72,7 @@ class Tracker:
         self._ids, self._points = self._ids[ok], there[ok]
 
     def _turned(self, R_before_now: _Rotation) -> _Points:
-        """Where the corners go when the camera only turns."""
+        """Return the corners as a pure rotation of the camera moves them."""
         pixels: _Rotation = np.insert(self._points.astype(np.float64), 2, 1.0, axis=1)
         rays = pixels @ self._K_inv.T @ R_before_now @ self._K.T
         turned: _Points = (rays[:, :2] / np.maximum(rays[:, 2:], 0.1)).astype(np.float32)
@@ -103,5 +103,5 @@ def _lucas_kanade(a: _Gray, b: _Gray, points: _Points, guess: _Points) -> tuple[
 
 def _epipolar(a: _Points, b: _Points) -> npt.NDArray[np.bool_]:
     _, inlier = cv2.findFundamentalMat(a, b, cv2.FM_RANSAC, _EPIPOLAR_PX, 0.99)
-    kept: npt.NDArray[np.bool_] = np.ones(len(a), np.bool_) if inlier is None else np.asarray(inlier)[:, 0] == 1
-    return kept
+    inliers: npt.NDArray[np.bool_] = np.ones(len(a), np.bool_) if inlier is None else np.asarray(inlier)[:, 0] == 1
+    return inliers

@@ -15,7 +15,17 @@ from typing import Final
 
 from tests.support.common import ROOT
 
-__all__ = ["PRODUCT", "duplicate_classes", "lengths", "openings", "pages", "python_files", "violations", "words"]
+__all__ = [
+    "PRODUCT",
+    "configurations",
+    "duplicate_classes",
+    "lengths",
+    "openings",
+    "pages",
+    "python_files",
+    "violations",
+    "words",
+]
 
 PRODUCT: Final = ("vil_bridge", "adapters/vil_adapters", "renderer/vil_renderer")
 _LONGEST_MODULE: Final = 400
@@ -50,6 +60,11 @@ def pages() -> list[Path]:
     return [*(ROOT / name for name in fixed), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
+def configurations() -> list[Path]:
+    """Return the configuration files that people copy."""
+    return [file for part in ("configs", "vil_bridge/config/presets") for file in sorted((ROOT / part).rglob("*.yaml"))]
+
+
 def lengths(path: Path) -> Iterator[str]:
     """Yield what is too long in a module."""
     text = path.read_text()
@@ -64,13 +79,12 @@ def lengths(path: Path) -> Iterator[str]:
 
 
 def openings(path: Path) -> Iterator[str]:
-    """Yield docstrings that begin with a question word."""
+    """Yield docstrings, of constants too, that begin with a question word."""
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)):
-            text = ast.get_docstring(node)
-            if text and _OPENING.match(text):
-                line = node.body[0].lineno
-                yield f"{_name(path)}:{line}: the docstring begins with {text.split()[0]!r}"
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            match = _OPENING.match(node.value.value)
+            if match:
+                yield f"{_name(path)}:{node.lineno}: the docstring begins with {match[0]!r}"
 
 
 def words(path: Path) -> Iterator[str]:
@@ -81,6 +95,8 @@ def words(path: Path) -> Iterator[str]:
         yield from _found(path, shown, 1)
         return
     yield from _found(path, text, 1)
+    if path.suffix != ".py":
+        return
     for node in ast.walk(ast.parse(text)):
         for name in _names(node):
             parts = [part.lower() for piece in name.split("_") for part in _PART.findall(piece)]
@@ -142,7 +158,11 @@ def _name(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    given = [Path(name).resolve() for name in sys.argv[1:]] or [*(ROOT / part for part in PRODUCT), *pages()]
+    given = [Path(name).resolve() for name in sys.argv[1:]] or [
+        *(ROOT / part for part in PRODUCT),
+        *pages(),
+        *configurations(),
+    ]
     listed = violations(given) + ([] if sys.argv[1:] else duplicate_classes())
     sys.stdout.write("\n".join([*listed, f"{len(listed)} violations\n"]))
     sys.exit(bool(listed))

@@ -107,7 +107,7 @@ def picture(frame: int) -> ImageArray:
 
 
 def header(frame: int, t_ns: int, variant: str = "compensated") -> FrameHeader:
-    """What the relay says of a picture."""
+    """Return the header that the relay makes for an image."""
     return frame_header(
         frame,
         variant=variant,

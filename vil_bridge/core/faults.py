@@ -34,7 +34,7 @@ from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame
 
 DEFAULT_START_NS: Final = 5 * NS_PER_S
 REORDER_NS: Final = 25_000_000
-"""How much later than its successors a reordered message arrives."""
+"""Delay of a reordered message after its successors."""
 
 _HALF_TURN: Final[FloatArray] = np.array([0.0, 0.0, 1.0, 0.0])
 _UNIT_NS: Final = {"us": 1_000, "ms": 1_000_000, "s": NS_PER_S, "min": 60 * NS_PER_S}

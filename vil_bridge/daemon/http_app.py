@@ -31,7 +31,7 @@ from vil_bridge.web.routes.vehicles import vehicles_router
 
 _WORLD_HZ: Final = 30.0
 _STATUS_HZ: Final = 2.0
-"""How often the feeds look at the world and at the whole bridge, however many they are."""
+"""Rates at which all feeds together read the world and the whole bridge, Hz."""
 
 
 class HttpApp:

@@ -11,7 +11,7 @@ from vil_bridge.monitoring.latency import StageHistogram
 from vil_bridge.monitoring.systemd_notify import ServiceManager
 
 HUNG_S: Final = 2.0
-"""What takes so long does not come back by itself."""
+"""Time after which a stalled loop does not come back by itself."""
 _BEAT_NS: Final = 100 * NS_PER_MS
 _STATUS_PERIOD_NS: Final = 2 * NS_PER_S
 _PINGS: Final = 4

@@ -40,7 +40,7 @@ IN_FLIGHT: Final = (
     "extra_jitter_ns",
     "max_age_ns",
 )
-"""What of a camera may change while it looks."""
+"""Part of a camera that may change while it runs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -32,7 +32,7 @@ from vil_bridge.pipeline.renderer_load import PictureFreeze
 from vil_bridge.world.world import World
 
 _SHOWN: Final = (Modality.RGB, Modality.GRAY, Modality.RGBA)
-"""What people can look at."""
+"""Modalities that a preview can show."""
 _LINE_LIMIT: Final = 64
 _FIRST_DELIVERY_NS: Final = 3_000_000
 

@@ -21,7 +21,7 @@ from vil_bridge.recording.topics import EVENTS, LOG, header_topic, picture_topic
 from vil_bridge.recording.write_queue import LogLine, WaitingPicture
 
 _VIEW_PERIOD_NS: Final = NS_PER_S // 62
-"""What people look at of an actor comes at most 60 times a second; the exact events have every sample."""
+"""Highest rate of an actor's displayed poses; the exact events have every sample."""
 _CALIBRATION_PERIOD_NS: Final = NS_PER_S
 _QUALITY: Final = 90
 _IMU_SCHEMA: Final = (

@@ -16,7 +16,7 @@ Vector3 = tuple[float, float, float]
 Matrix3 = tuple[Vector3, Vector3, Vector3]
 
 Numbering = Literal["ros", "python"]
-"""How FlightGoggles counts rotors, from the front left one: ROS counter-clockwise seen from above, Python clockwise."""
+"""Order of FlightGoggles' rotors, from the front left one: ROS counter-clockwise seen from above, Python clockwise."""
 
 _UP: Final = (0.0, 0.0, 1.0)
 

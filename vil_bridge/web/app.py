@@ -33,7 +33,7 @@ _REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
         (503, "Too many connections."),
     )
 }
-"""What any operation may answer."""
+"""Answers that any operation may give."""
 
 
 def create_app(

@@ -21,7 +21,7 @@ from vil_bridge.core.skeleton import body_parents
 from vil_bridge.core.types import ActorState, FloatArray, TrackingState, WorldSnapshot
 
 HORIZON_S: Final = 0.5
-"""How far ahead warnings look."""
+"""Time ahead for which warnings are given."""
 BONE_RADIUS_M: Final = 0.1
 _SHOWN: Final = (TrackingState.TRACKED, TrackingState.COASTING)
 _STEPS: Final = 80

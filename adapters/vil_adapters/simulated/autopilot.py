@@ -32,7 +32,7 @@ Steer = Callable[[Reference, FloatArray], FloatArray]
 """References and states (k, dx) of some vehicles to their commands (k, du)."""
 
 _LEASH_M: Final = 1.0
-"""How far the set-point runs ahead of a vehicle that cannot follow."""
+"""Distance that the set-point runs ahead of a vehicle that cannot follow."""
 
 
 class Autopilot:

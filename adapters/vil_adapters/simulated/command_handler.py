@@ -19,7 +19,7 @@ from vil_bridge.core.vehicle_commands import CommandField, VehicleCommand, Vehic
 _LARGEST: Final = 1e9
 """Of a command's numbers: larger ones overflow where they are squared."""
 _AHEAD_NS: Final = 60 * NS_PER_S
-"""How far a command's time may be ahead, so that none waits for ever."""
+"""Longest time that a command may lie ahead, so that none waits for ever."""
 
 
 class CommandHandler:

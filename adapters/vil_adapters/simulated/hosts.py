@@ -209,4 +209,4 @@ class ProcessHost:
 
 
 Host = ThreadHost | ProcessHost
-"""What makes the steps of a source; used in the loop's thread, except for ``send``."""
+"""Host that makes the steps of a source; used in the loop's thread, except for ``send``."""

@@ -25,7 +25,7 @@ MAX_LAMPS: Final = 256
 EXTENSION_VERSION: Final = 2
 """2 added all modalities, lenses, effects, layers, lighting and shared memory; both ends must have the same."""
 NO_RETURN_M: Final = 21.0
-"""What the range finder says when it hits nothing within its 20 m."""
+"""Reading of the range finder when it hits nothing within its 20 m."""
 
 Vec3: TypeAlias = tuple[float, float, float]
 Quat: TypeAlias = tuple[float, float, float, float]

@@ -47,7 +47,7 @@ _POINT_CLOUD_TOPIC: Final = b"PointCloud"
 _CHECK_TOPIC: Final = b"CollisionCheck"
 _CHECK_ANSWER: Final = b"CollisionState"
 SUBSCRIPTIONS: Final = (TOPIC, _EVENT_TOPIC, _POINT_CLOUD_TOPIC, _CHECK_TOPIC)
-"""What a renderer subscribes to."""
+"""Topic that a renderer subscribes to."""
 MAX_MESSAGE_BYTES: Final = 32 << 20
 """Largest JSON part: 256 vehicles of 64 cameras are 12 MB as flightlib writes them."""
 _MIN_JSON_BYTES: Final = 10

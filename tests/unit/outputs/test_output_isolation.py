@@ -68,11 +68,11 @@ class BuggyOutput:
         thread = SinkThread(f"{self.name}-thread", {("rgb", "compensated")}, self._send, self.status)
         return _Sink(self, thread)
 
-    def _send(self, told: FrameHeader, pixels: ImageArray) -> None:
+    def _send(self, header: FrameHeader, pixels: ImageArray) -> None:
         self.meet("send")
         if "callback of send" in self.bugs and self.loop is not None:
             self.loop.call_soon_threadsafe(self.meet, "callback of send")
-        self.sent.append(told.frame_id)
+        self.sent.append(header.frame_id)
 
     async def run(self, world: WorldView) -> None:
         self.runs += 1
@@ -113,10 +113,10 @@ class _Sink:
         self._output.meet("wanted")
         return self._thread.wanted(modality, variant)
 
-    def offer(self, told: FrameHeader, pixels: ImageArray) -> None:
+    def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         self._output.meet("offer")
-        self._output.offered.append(told.frame_id)
-        self._thread.offer(told, pixels)
+        self._output.offered.append(header.frame_id)
+        self._thread.offer(header, pixels)
 
     def flush(self) -> None:
         self._output.meet("flush")

@@ -36,10 +36,10 @@ from vil_bridge.world.world import World
 def test_a_bug_in_sending_reaches_the_relay_once_and_the_thread_goes_on() -> None:
     sent = list[int]()
 
-    def send(told: FrameHeader, pixels: ImageArray) -> None:
-        if told.frame_id == 1:
+    def send(header: FrameHeader, pixels: ImageArray) -> None:
+        if header.frame_id == 1:
             raise ZeroDivisionError("a bug")
-        sent.append(told.frame_id)
+        sent.append(header.frame_id)
 
     status = Status("buggy")
     sink = SinkThread("buggy", {("rgb", "compensated")}, send, status)

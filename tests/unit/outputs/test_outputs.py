@@ -33,10 +33,10 @@ def header(frame_id: int, variant: str = "raw") -> FrameHeader:
 def test_a_slow_send_delays_nobody_and_sends_the_newest() -> None:
     begun, go_on, sent = threading.Event(), threading.Event(), list[int]()
 
-    def send(told: FrameHeader, pixels: ImageArray) -> None:
+    def send(header: FrameHeader, pixels: ImageArray) -> None:
         begun.set()
         assert go_on.wait(60.0)
-        sent.append(told.frame_id)
+        sent.append(header.frame_id)
 
     status = Status("slow")
     sink = SinkThread("slow", {RGB_RAW}, send, status)
@@ -54,10 +54,10 @@ def test_a_slow_send_delays_nobody_and_sends_the_newest() -> None:
 def test_what_cannot_be_sent_is_counted_and_the_next_one_goes() -> None:
     sent = list[int]()
 
-    def send(told: FrameHeader, pixels: ImageArray) -> None:
-        if told.frame_id == 1:
+    def send(header: FrameHeader, pixels: ImageArray) -> None:
+        if header.frame_id == 1:
             raise SinkError("no route")
-        sent.append(told.frame_id)
+        sent.append(header.frame_id)
 
     status = Status("fails")
     sink = SinkThread("fails", {RGB_RAW}, send, status)
@@ -75,8 +75,8 @@ class Kept:
     def wanted(self, modality: str, variant: str) -> bool:
         return variant == self.variant
 
-    def offer(self, told: FrameHeader, pixels: ImageArray) -> None:
-        self.ids.append(told.frame_id)
+    def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
+        self.ids.append(header.frame_id)
 
     def flush(self) -> None: ...
 

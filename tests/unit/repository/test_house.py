@@ -24,8 +24,13 @@ def test_the_code_follows_the_house_rules(room: str, check: Callable[[Path], Ite
     assert [line for path in of_room(room) for line in check(path)] == []
 
 
-def test_the_pages_have_no_banned_word() -> None:
-    assert [line for page in house.pages() for line in house.words(page)] == []
+def test_pages_and_configurations_have_no_banned_word() -> None:
+    assert [line for file in (*house.pages(), *house.configurations()) for line in house.words(file)] == []
+
+
+def test_the_examples_follow_the_house_rules() -> None:
+    examples = sorted((ROOT / "examples").rglob("*.py"))
+    assert [line for path in examples for check in (house.openings, house.words) for line in check(path)] == []
 
 
 def test_a_public_class_is_defined_once() -> None:

@@ -35,7 +35,7 @@ _TWIST_KNOWN_NS: Final = 100 * NS_PER_MS
 _GAP_NS: Final = 250 * NS_PER_MS
 _FASTEST_MPS: Final = 30.0
 _FASTEST_RADPS: Final = 40.0
-"""What the world takes for motion by default; a longer step that it accepted is a jump."""
+"""Largest step that the world takes for motion by default; a longer one that it accepted is a jump."""
 _SLACK_M: Final = 0.05
 _SLACK_RAD: Final = 0.1
 _BELIEVED: Final = (TrackingState.TRACKED, TrackingState.COASTING)

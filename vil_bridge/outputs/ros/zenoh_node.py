@@ -24,7 +24,7 @@ from vil_bridge.protocols.ros_topics import Topic
 _ATTACHMENT: Final = struct.Struct("<qqB16s")
 _GID_BYTES: Final = 16
 _NO_HASH: Final = "TypeHashNotSupported"
-"""What the wire of ROS 2 Humble has instead, whose types have no hashes."""
+"""Text on the wire of ROS 2 Humble, whose types have no hashes."""
 _ROOT: Final = "/"
 """Enclave and namespace of the node."""
 

@@ -25,7 +25,7 @@ _HARDWARE: Final = {"h264": "h264_nvenc", "hevc": "hevc_nvenc"}
 _SOFTWARE: Final = {"h264": "libx264", "hevc": "libx265"}
 _SYNTAX: Final = {"h264": H264, "hevc": HEVC}
 _BUFFERED_PICTURES: Final = 2
-"""How many pictures' worth of bits one picture may borrow: what it takes longer on the link."""
+"""Bits that one image may borrow, in average images: its extra time on the link."""
 
 
 class VideoEncoder:

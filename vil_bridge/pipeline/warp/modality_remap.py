@@ -20,7 +20,7 @@ from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, ShutterPoses
 from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 
 SMOOTH: Final = frozenset({Modality.RGB, Modality.GRAY, Modality.RGBA})
-"""What may be interpolated."""
+"""Modalities that may be interpolated."""
 _LEAST_Z_M: Final = 1e-3
 
 

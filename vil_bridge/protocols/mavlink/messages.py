@@ -25,7 +25,7 @@ FRAME_LOCAL_FRD: Final = 20
 FRAME_LOCAL_FLU: Final = 21
 QUALITY_FAILED: Final = -1
 ESTIMATOR_VISION: Final = 2
-"""What PX4 fuses of a motion capture system; it drops what calls itself MOCAP."""
+"""Estimator type that PX4 fuses from motion capture; it drops the type MOCAP."""
 ESTIMATE_ATTITUDE: Final = 1
 ESTIMATE_POSITION: Final = 8 | 16
 """Flags of ESTIMATOR_STATUS: horizontal position, relative or absolute; one of them is enough."""

@@ -13,7 +13,7 @@ from vil_bridge.tools.doctor.finding import Finding, fail, ok, warn
 
 ROOT: Final = Path("/")
 RECEIVE_BUFFER_BYTES: Final = 1 << 20
-"""What the adapters ask for; a burst of 100 bodies at 1 kHz fills the default of 208 KiB in 20 ms."""
+"""Receive buffer that the adapters ask for; a burst of 100 bodies at 1 kHz fills the default of 208 KiB in 20 ms."""
 _GOOD_CLOCKS: Final = ("tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "xen")
 _DISK_WARN_BYTES: Final = 2 << 30
 _DISK_FAIL_BYTES: Final = 100 << 20

@@ -52,7 +52,7 @@ THROTTLE: Final = 69 * LANES
 HOLDING: Final = 70 * LANES
 LOWEST: Final = 71 * LANES
 HIGHEST: Final = 72 * LANES
-"""What the controller asks of the mixer; 1 where a command timed out; extremes of the rotors."""
+"""Demands of the controller to the mixer; 1 where a command timed out; extremes of the rotors."""
 
 VARYING: Final = 73 * LANES
 

@@ -33,7 +33,7 @@ STARTS: Final[Mapping[Numbering, Mapping[str, object]]] = MappingProxyType(
         "python": {"p_world_m": (0.0, 0.0, 1.0), "rotors_radps": 0.0},
     }
 )
-"""Where the two flavours of FlightGoggles begin, z up: ``fleet.place(**STARTS["ros"])``."""
+"""Start poses of the two flavours of FlightGoggles, z up: ``fleet.place(**STARTS["ros"])``."""
 
 _COMMANDS: Final = {
     "rates": StateLayout(

@@ -20,9 +20,9 @@ from vil_bridge.vehicles.kernel_tiles import gather, scatter
 COLUMNS: Final = 17
 """Of a state: the first rows of a tile."""
 AROUND: Final = 21 * LANES
-"""Where a tile's surroundings begin, 12 rows."""
+"""Offset of a tile's surroundings, 12 rows."""
 TARGET: Final = 33 * LANES
-"""Where its thrusts begin, 4 rows, of which :func:`rotor_targets` makes speeds."""
+"""Offset of its thrusts, 4 rows, of which :func:`rotor_targets` makes speeds."""
 TILE: Final = 86 * LANES
 """Numbers in a tile."""
 PARAMETERS: Final = 76

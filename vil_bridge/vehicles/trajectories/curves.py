@@ -14,7 +14,7 @@ from vil_bridge.vehicles.trajectories.composed import Retimed, Transformed
 from vil_bridge.vehicles.trajectories.trajectory import ORDERS, Polynomials, Trajectory
 
 Facing = Literal["along", "fixed"]
-"""Where the nose points: along the flight, or always along x."""
+"""Direction of the nose: along the flight, or always along x."""
 
 Lemniscate = Literal["bernoulli", "gerono"]
 

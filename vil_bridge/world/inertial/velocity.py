@@ -14,7 +14,7 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.world.inertial.preintegration import GRAVITY_WORLD_MPS2, integrate
 
 FIT_WINDOW_NS: Final = 70_000_000
-"""How far back positions are worth fitting: long enough for 0.3 mm of noise, short enough for the model."""
+"""Time span of the positions to fit: long enough for 0.3 mm of noise, short enough for the model."""
 
 _MIN_SPAN_S: Final = 0.004
 

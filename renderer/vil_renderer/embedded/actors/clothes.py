@@ -43,7 +43,7 @@ PLACES: Final[dict[str, UvRect]] = {
     part: tuple(edge / _SIZE_PX for edge in (x + _MARGIN, y + _MARGIN, x + w - _MARGIN, y + h - _MARGIN))  # type: ignore[misc]
     for part, (x, y, w, h) in _BOXES.items()
 }
-"""Where each part lies in the texture; u runs leftwards around the body from its back, v from its top."""
+"""Place of each part in the texture; u runs leftwards around the body from its back, v from its top."""
 
 
 def clothes() -> Material:

@@ -22,7 +22,7 @@ NO_SURFACE_M: Final = 1.0e6
 LIGHT_ONE: Final = 128.0
 """Level of a light of 1 in the baked light of vertices, or of its root where light is linear."""
 NO_FLOW: Final = 1.0e9
-"""What the flow target holds where no motion is known."""
+"""Value of the flow target without known motion."""
 
 
 def shader(source: str, defines: Mapping[str, object]) -> str:
