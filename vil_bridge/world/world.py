@@ -233,8 +233,16 @@ class World:
             pose = self._predict(row, t_ns)
             twist = self._twist(row, t_ns, inertial=pose.method != "constant-twist")
             predictor = self._predictors.get(actor)
-            bias_radps = None if predictor is None else predictor.bias.bias_radps
-        return BodyMotion(t_ns, pose.T_world_body, *twist, pose.method, pose.imu_age_ns, bias_radps)
+            bias = None if predictor is None else predictor.bias
+        motion = BodyMotion(t_ns, pose.T_world_body, *twist, pose.method, pose.imu_age_ns)
+        if bias is None:
+            return motion
+        return replace(
+            motion,
+            gyro_bias_radps=bias.bias_radps,
+            accel_bias_mps2=bias.accel.bias_mps2,
+            imu_late_ns=bias.late_ns,
+        )
 
     def twist_at(self, actor: str, t_ns: int) -> tuple[FloatArray, FloatArray]:
         """Return the velocity (3,), world, and angular rate (3,), body, of :meth:`motion_at`, without its pose.
