@@ -12,6 +12,7 @@ import collections
 import gzip
 import logging
 import math
+import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ import yaml
 
 from vil_bridge.core.camera_model import CameraModel, LensModel
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.geometry import Transform
+from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import FloatArray, ImageArray
 
 logger = logging.getLogger(__name__)
@@ -55,6 +56,8 @@ _TRUTH_COLUMNS: Final = ",".join(
     + [f" b_w_RS_S_{axis} [rad s^-1]" for axis in "xyz"]
     + [f" b_a_RS_S_{axis} [m s^-2]" for axis in "xyz"]
 )
+_SHEET: Final = "sensor.yaml"
+_OPENCV_MARKS: Final = re.compile(r"\A%YAML:.*|!!opencv-matrix")
 _FAST_PNG: Final = (cv2.IMWRITE_PNG_COMPRESSION, 1)
 
 
@@ -187,7 +190,7 @@ class EurocWriter:
     def _open(self, name: str, sheet: dict[str, object], columns: str) -> IO[str]:
         folder = self._root / name
         folder.mkdir()
-        (folder / "sensor.yaml").write_text(yaml.safe_dump(sheet, sort_keys=False, default_flow_style=None))
+        (folder / _SHEET).write_text(yaml.safe_dump(sheet, sort_keys=False, default_flow_style=None))
         table = (folder / TABLE).open("w", buffering=1, encoding="ascii", newline="\n")
         table.write(columns + "\n")
         return table
@@ -263,9 +266,14 @@ def find_mocap(folder: Path) -> Path:
     """Return the table of a recording's poses: of a tracking system, else of an estimate.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is none. Positions without attitudes (``leica0``) do not serve.
     """
-    return _required([folder / ROOT / name for name in _POSE_FOLDERS])
+    try:
+        return _required([folder / ROOT / name for name in _POSE_FOLDERS])
+    except ConfigError as exc:
+        if (folder / ROOT / "leica0").is_dir():
+            raise ConfigError(f"{exc}. leica0 has positions only; a body's attitude is needed too") from None
+        raise
 
 
 def require_imu(folder: Path) -> Path:
@@ -280,6 +288,32 @@ def require_imu(folder: Path) -> Path:
 def find_imu(folder: Path) -> Path | None:
     """Return the table of a recording's inertial samples, None when it has none."""
     return next((file for file in _tables([folder / ROOT / IMU]) if file.is_file()), None)
+
+
+def read_placement(table: Path) -> Transform:
+    """Return T_body_sensor, the ``T_BS`` of the ``sensor.yaml`` next to a table; identity without that file or key.
+
+    OpenCV's form of YAML (``%YAML:1.0``, ``!!opencv-matrix``) is accepted.
+
+    Raises:
+        ConfigError: the file cannot be read, or ``T_BS`` is not a rigid transform.
+    """
+    path = table.with_name(_SHEET)
+    if not path.is_file():
+        return _HERE
+    try:
+        sheet = yaml.safe_load(_OPENCV_MARKS.sub("", path.read_text(encoding="utf-8-sig")))
+        T_BS = sheet.get("T_BS") if isinstance(sheet, dict) else None
+        if T_BS is None:
+            return _HERE
+        matrix = np.array(T_BS["data"], dtype=np.float64).reshape(4, 4)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, ValueError) as exc:
+        raise ConfigError(f"{path}: T_BS cannot be read: {exc}. Give 16 numbers, row by row, under data") from exc
+    R = matrix[:3, :3]
+    rigid = np.allclose(R @ R.T, np.eye(3), atol=_NORM_TOLERANCE) and np.linalg.det(R) > 0.0
+    if not (rigid and np.array_equal(matrix[3], (0.0, 0.0, 0.0, 1.0))):
+        raise ConfigError(f"{path}: T_BS is not a rigid transform. Give a rotation, a position and the row 0, 0, 0, 1")
+    return Transform(matrix[:3, 3], q_from_matrix(R))
 
 
 def _tables(folders: Sequence[Path]) -> list[Path]:

@@ -22,12 +22,11 @@ from vil_bridge.tools.bench.compensate_points import T_BODY_OPTICAL, errors_px
 from vil_bridge.tools.bench.compensate_simulated import CLASSES, NO_NOISE, simulated_errors
 from vil_bridge.tools.bench.recordings import (
     EPOCH_NS,
-    RECORDINGS,
     BenchRecording,
-    data_folder,
     played,
     recorded_actor,
     recorded_world,
+    recordings_with_imu,
 )
 from vil_bridge.tools.bench.report import Row
 from vil_bridge.world.actors import TrackingLimits
@@ -53,10 +52,9 @@ def bench_compensate(data: Path | None) -> list[Row]:
     Raises:
         ConfigError: no folder was given, or a recording is absent.
     """
-    folder = data_folder(data, "compensate")
     rows: list[Row] = []
-    for name in ("broad_12", "broad_07"):
-        rows += _rows(name, recorded_errors(BenchRecording.load(folder / RECORDINGS[name])))
+    for name, recording in recordings_with_imu(data, "compensate"):
+        rows += _rows(name, recorded_errors(recording))
     for name, flight in CLASSES.items():
         rows += _simulated_rows(f"simulated/{name}", simulated_errors(flight, _SIMULATED_DELAYS_MS))
         rows += _simulated_rows(f"simulated_without_noise/{name}", simulated_errors(flight, DELAYS_MS[:1], NO_NOISE))

@@ -18,9 +18,8 @@ from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.bench.recordings import (
     EPOCH_NS,
-    RECORDINGS,
     BenchRecording,
-    data_folder,
+    find_recordings,
     played,
     recorded_actor,
     recorded_world,
@@ -37,10 +36,9 @@ def bench_prediction(data: Path | None) -> list[Row]:
     Raises:
         ConfigError: no folder was given, or a recording is absent.
     """
-    folder = data_folder(data, "prediction")
     rows: list[Row] = []
-    for name, recorded in RECORDINGS.items():
-        recording = BenchRecording.load(folder / recorded)
+    for name, folder in find_recordings(data, "prediction").items():
+        recording = BenchRecording.load(folder)
         if not len(recording.imu_ns):
             rows += _rows(f"forecast_{name}", prediction_errors(recording, lead_ns=0))
             continue

@@ -11,9 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.geometry import Transform, q_normalize, q_slerp
+from vil_bridge.core.geometry import Transform, q_mul, q_normalize, q_slerp, q_to_matrix
 from vil_bridge.core.types import ActorKind, FloatArray, ImuSample, SourceFrame
-from vil_bridge.protocols.euroc import IMU, ROOT, TABLE
+from vil_bridge.protocols.euroc import (
+    IMU,
+    IMU_VALUES,
+    POSE_VALUES,
+    ROOT,
+    find_imu,
+    find_mocap,
+    read_placement,
+    read_rows,
+)
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 
@@ -48,19 +57,23 @@ class BenchRecording:
 
     @classmethod
     def load(cls, folder: Path) -> BenchRecording:
-        """Read an EuRoC folder (``mav0``), or one with a single file of poses.
+        """Read a folder in EuRoC's layout (``mav0``), or one with a single file of poses.
+
+        Poses become those of the IMU by the ``T_BS`` of the tracked sensor and of the IMU, since the body is both.
 
         Raises:
-            ConfigError: a file is absent.
+            ConfigError: a file is absent or malformed (``file:line``).
         """
-        mav0 = folder / ROOT
-        found = [mav0 / "mocap0" / TABLE] if mav0.is_dir() else sorted(folder.glob("*.csv.gz"))
-        imu_csv = mav0 / IMU / TABLE
-        if not found or not found[0].is_file():
-            raise ConfigError(f"{folder}: no recording there (give its parent with --data or VIL_TEST_DATA)")
-        t_ns, poses = _read(found[0], 8)
-        imu_ns, imu = _read(imu_csv, 7) if imu_csv.is_file() else (np.empty(0, np.int64), np.empty((0, 6)))
-        return cls(t_ns - t_ns[0], poses[:, :3], q_normalize(poses[:, [4, 5, 6, 3]]), imu_ns - t_ns[0], imu)
+        poses_csv, imu_csv = _tables(folder)
+        t_ns, poses = read_rows(poses_csv, POSE_VALUES)
+        T_sensor_imu = read_placement(poses_csv).inverse()
+        imu_ns, imu = np.empty(0, np.int64), np.empty((0, IMU_VALUES))
+        if imu_csv is not None:
+            imu_ns, imu = read_rows(imu_csv, IMU_VALUES)
+            T_sensor_imu = T_sensor_imu @ read_placement(imu_csv)
+        q_xyzw = q_normalize(poses[:, [4, 5, 6, 3]])
+        p_m = poses[:, :3] + (q_to_matrix(q_xyzw) @ T_sensor_imu.p_m)
+        return cls(t_ns - t_ns[0], p_m, q_mul(q_xyzw, T_sensor_imu.q_xyzw), imu_ns - t_ns[0], imu)
 
     @property
     def period_ns(self) -> int:
@@ -90,6 +103,50 @@ def data_folder(data: Path | None, bench: str) -> Path:
     if data is None:
         raise ConfigError(f"bench {bench} needs the folder of the recordings: --data or VIL_TEST_DATA")
     return data
+
+
+def find_recordings(data: Path | None, bench: str) -> dict[str, Path]:
+    """Return the folders of recordings by row name: the folder itself where it is one, else those in it.
+
+    The name is the folder's, short for those of :data:`RECORDINGS`, which come first and in this order.
+
+    Raises:
+        ConfigError: no folder was given, or it holds none.
+    """
+    folder = data_folder(data, bench)
+    if (folder / ROOT).is_dir():
+        return {folder.resolve().name: folder}
+    known = {name: folder / recorded for name, recorded in RECORDINGS.items() if (folder / recorded).is_dir()}
+    others = sorted(path.parent for path in folder.glob(f"*/{ROOT}") if path.parent not in known.values())
+    if not known and not others:
+        raise ConfigError(f"{folder}: no recording there. Give a folder that holds {ROOT} (EuRoC), or its parent")
+    return known | {other.name: other for other in others}
+
+
+def recordings_with_imu(data: Path | None, bench: str) -> Iterator[tuple[str, BenchRecording]]:
+    """Yield the recordings of :func:`find_recordings` that have inertial samples, each with its row name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    found = False
+    for name, folder in find_recordings(data, bench).items():
+        recording = BenchRecording.load(folder)
+        if len(recording.imu_ns):
+            found = True
+            yield name, recording
+    if not found:
+        raise ConfigError(f"{data}: no recording there has inertial samples. Give one that holds {ROOT}/{IMU}")
+
+
+def _tables(folder: Path) -> tuple[Path, Path | None]:
+    """Return the files of poses and of inertial samples, None without the latter."""
+    if (folder / ROOT).is_dir():
+        return find_mocap(folder), find_imu(folder)
+    single = sorted(folder.glob("*.csv.gz"))
+    if not single:
+        raise ConfigError(f"{folder}: no recording there (give its parent with --data or VIL_TEST_DATA)")
+    return single[0], None
 
 
 def recorded_actor(name: str, imu: str | None) -> Actor:
@@ -133,8 +190,3 @@ def _samples(recording: BenchRecording, lead_ns: int) -> Iterator[list[ImuSample
             for i in range(first, end)
         ]
         first = end
-
-
-def _read(path: Path, columns: int) -> tuple[_Times, FloatArray]:
-    t_ns = np.loadtxt(path, delimiter=",", usecols=0, dtype=np.int64)
-    return t_ns, np.loadtxt(path, delimiter=",", usecols=range(1, columns))
