@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack
 from itertools import pairwise
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.bridge_rig import build, running
 from tests.support.common import data_dir
-from tests.support.events import receiving
+from tests.support.events import receiving, until
+from tests.support.flightgoggles import ports, server
 from vil_adapters.recording.config import RecordingConfig
 from vil_adapters.recording.formats import open_recording
 from vil_adapters.recording.model import MotionFile
@@ -19,8 +22,10 @@ from vil_adapters.recording.source import RecordingSource
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.supervisor import ComponentState
-from vil_bridge.core.types import MotionFrame, SourceFrame
+from vil_bridge.core.types import MotionFrame, RenderedImage, SourceFrame, View, WorldSnapshot
 from vil_bridge.registry import create
+from vil_renderer.flightgoggles.client import FlightGogglesClient
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 TUM = "".join(f"{100.0 + 0.01 * i:.3f} {0.01 * i:.4f} 0 1 0 0 0 1\n" for i in range(40) if not 10 <= i < 20)
 
@@ -122,3 +127,55 @@ class Rows:
     def at(self, t_ns: int) -> MotionFrame:
         row = t_ns // self._recording.period_ns % len(self._recording.t_ns)
         return self._recording.at(int(self._recording.t_ns[row] - self._recording.t_ns[0]))
+
+
+async def test_a_recording_can_wait_for_the_first_picture(tmp_path: Path) -> None:
+    async with receiving(recorded(tmp_path, start="first_picture", loop=False)) as lab:
+        await lab.more_frames(4)
+        assert lab.status.state is ComponentState.WAITING and "first picture" in lab.status.report().reason
+        assert not lab.resets
+        standing = list(lab.frames)
+        await asyncio.to_thread(lab.context.first_picture.release)
+        await lab.until(lambda: "has ended" in lab.status.report().reason)
+    assert all(frame.p_m[0, 0] == 0.0 and frame.tracked[0] for frame in standing), "its first row"
+    assert all(b > a for a, b in pairwise(stamps(standing)))
+    (reset,) = lab.resets
+    assert "the recording begins" in reset.reason
+    played = [e for e in lab.events[lab.events.index(reset) :] if isinstance(e, SourceFrame)]
+    assert len(played) + lab.status.counters["superseded"] == 40, "nothing of it is missed"
+    assert all(frame.t_foreign_ns == 100_000_000_000 + (frame.frame_number - 1) * 10_000_000 for frame in played)
+
+
+CONFIG = """
+version: 1
+rooms: {{room: {{}}}}
+sources: {{track: {{type: motion-file, path: "{path}", subject: drone, room: room, start: first_picture}}}}
+actors: {{drone: {{kind: vehicle, source: track, subject: drone}}}}
+renderers: {{drawn: {{type: flightgoggles, pose_port: 0, image_port: 0}}}}
+cameras: {{front: {{actor: drone, renderer: drawn, width_px: 32, height_px: 24, rate_hz: 50}}}}
+stream: {{bind: "tcp://127.0.0.1:0"}}
+http: {{port: 0}}
+realtime: {{fifo_priority: 0}}
+"""
+
+
+@pytest.mark.wire
+async def test_a_bridge_plays_when_its_renderer_draws(tmp_path: Path) -> None:
+    """The only camera flies on the recorded body, which stands until the renderer comes."""
+    (tmp_path / "flight.txt").write_text(TUM)
+    bridge = build(CONFIG.format(path=tmp_path / "flight.txt"))
+    drawn: list[View] = []
+
+    def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
+        drawn.extend(views)
+        return RenderedRequest(tuple(RenderedImage(v, np.full((24, 32, 3), len(drawn) % 256, np.uint8)) for v in views))
+
+    (client,) = bridge.context.renderers.values()
+    assert isinstance(client, FlightGogglesClient)
+    async with running(bridge):
+        status = bridge.context.sources["track"].status
+        await until(lambda: bridge.context.world.newest("drone") is not None)
+        assert status.state is ComponentState.WAITING and "position_s" not in status.facts
+        with server(ports(client), draw):
+            await until(lambda: "position_s" in status.facts)
+    assert drawn[0].T_world_camera.p_m[0] == pytest.approx(0.0, abs=1e-9), "drawn where the recording begins"

@@ -36,8 +36,8 @@ def bench(
         Path | None,
         typer.Option(
             envvar="VIL_TEST_DATA",
-            help="Folder of recordings and assets (fleet, prediction, compensate, klt); prediction and compensate take any "
-            f"recording in EuRoC's layout, or a folder of several; default {_DATA} if present.",
+            help="Folder of recordings and assets (fleet, prediction, compensate, klt). Prediction and compensate take "
+            f"any recording in EuRoC's layout, or a folder of several. Default {_DATA} if present.",
         ),
     ] = None,
 ) -> None:

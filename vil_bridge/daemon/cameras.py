@@ -9,8 +9,8 @@ from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.references import RIGHT
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.ports import CameraInfo
-from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.core.ports import CameraInfo, SourceContext
+from vil_bridge.core.types import RenderedFrame
 from vil_bridge.daemon.factories import bridge_camera, camera_info, contact_reporter
 from vil_bridge.daemon.output_manager import OutputManager
 from vil_bridge.monitoring.rate_meter import Meter
@@ -39,7 +39,7 @@ class CameraRunner:
         config: CameraConfig,
         bridge: BridgeConfig,
         world: World,
-        vehicles: VehicleCommandBus,
+        for_sources: SourceContext,
         data_port: int,
         guard: CurveAuthenticator | None,
         outputs: OutputManager,
@@ -67,8 +67,14 @@ class CameraRunner:
         self.sinks = FanOut((LedgerSink(self.fan, self.ledger),))
         shown = next((str(m) for m in config.modalities if m in SHOWN), None)
         self.tap = PreviewTap(shown, self.sinks.add, self.sinks.remove)
-        report_contact = contact_reporter(name, config, bridge, vehicles)
-        self.relay = CameraRelay(self.camera, world, self.sinks, self.ledger, self.meter, report_contact)
+        report_contact = contact_reporter(name, config, bridge, for_sources.vehicles)
+
+        def on_rendered(frame: RenderedFrame) -> None:
+            for_sources.first_picture.release()
+            if report_contact is not None:
+                report_contact(frame)
+
+        self.relay = CameraRelay(self.camera, world, self.sinks, self.ledger, self.meter, on_rendered)
         self.details = self._details(bridge)
 
     def info(self, config: CameraConfig, bridge: BridgeConfig) -> CameraInfo:

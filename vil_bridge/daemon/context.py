@@ -159,7 +159,7 @@ def _cameras(
     for i, (name, camera) in enumerate(config.every_camera().items()):
         left = cameras.get(config.left_of(name))
         port = first + i if first else 0
-        cameras[name] = CameraRunner(name, camera, config, world, for_sources.vehicles, port, guard, outputs, left)
+        cameras[name] = CameraRunner(name, camera, config, world, for_sources, port, guard, outputs, left)
     return cameras
 
 

@@ -52,7 +52,7 @@ class CameraRelay:
 
     Args:
         meter: counts the pictures that were fit to be shown, with or without a reader; black ones are not.
-        report_contact: gets every frame at once, before its delays; for simulated carriers, which collide.
+        on_rendered: gets every frame at once, before its delays (link threads).
 
     Attributes:
         headers: writes the headers of its pictures.
@@ -72,7 +72,7 @@ class CameraRelay:
         sink: FrameSink,
         ledger: FrameLedger,
         meter: Meter,
-        report_contact: Callable[[RenderedFrame], None] | None = None,
+        on_rendered: Callable[[RenderedFrame], None] | None = None,
     ) -> None:
         self.camera = camera
         self.rendered = 0
@@ -86,7 +86,7 @@ class CameraRelay:
         self._sink = sink
         self._ledger = ledger
         self._meter = meter
-        self._report_contact = report_contact
+        self._on_rendered = on_rendered
         self.headers = HeaderWriter(camera, world)
         self._compensation = Compensation(camera, world)
         self._delay_line: deque[_Waiting] = deque()
@@ -124,8 +124,8 @@ class CameraRelay:
                 self._drop("delay_line_full")
             self._delay_line.append(_Waiting(self._due_ns(frame), frame, images, self._newest_drawn))
             self._newest_drawn = RenderedPose(images[0].view.T_world_camera, images[0].view.t_pose_ns)
-        if self._report_contact is not None:
-            self._report_contact(frame)
+        if self._on_rendered is not None:
+            self._on_rendered(frame)
         self.wake()
 
     def _due_ns(self, frame: RenderedFrame) -> int:

@@ -36,4 +36,8 @@ class RecordingConfig(SourceConfigBase):
         description="Up axis of the file; auto = as in the file, else y for BVH, TRC and Motive, z for the others.",
     )
     speed: float = Field(default=1.0, gt=0.0, le=100.0, description="How fast it is played; 1 = as it was recorded.")
+    start: Literal["at_once", "first_picture"] = Field(
+        default="at_once",
+        description="When it begins; first_picture = once a renderer draws. Until then the first row is shown.",
+    )
     loop: bool = Field(default=True, description="Begin again after the end.")

@@ -32,7 +32,7 @@ class RecordingSource:
         )
         self._played = False
 
-    async def run(self, emit: Emit, status: Status, _context: SourceContext) -> None:
+    async def run(self, emit: Emit, status: Status, context: SourceContext) -> None:
         """Play until cancelled; after the end of a recording that does not loop, wait."""
         recording = self.recording
         status.facts.update(
@@ -45,6 +45,10 @@ class RecordingSource:
             markers=0 if recording.markers is None else len(recording.markers.labels),
             imu=recording.imu is not None,
         )
+        if self._config.start == "first_picture" and not self._played:
+            status.waiting("waits for the first picture of a renderer (start: first_picture)")
+            await self._stand(emit, context)
+            emit(SourceReset(self.name, "the recording begins"))
         while True:
             if self._played:
                 emit(SourceReset(self.name, "the recording begins again"))
@@ -53,6 +57,22 @@ class RecordingSource:
             if not self._config.loop:
                 status.waiting(f"{recording.title} has ended; set loop to play it again")
                 await asyncio.Event().wait()
+
+    async def _stand(self, emit: Emit, context: SourceContext) -> None:
+        """Show the first row at the nominal rate until a picture has come: cameras on its bodies need their poses."""
+        recording, start_ns = self.recording, now_ns()
+
+        def show(number: int) -> None:
+            t_ns = now_ns()
+            line.enqueue(max(t_ns, start_ns + number * recording.period_ns), number + 1)
+            emit(_frame(self.name, recording, number, 0, int(recording.t_ns[0]) + t_ns - start_ns, t_ns))
+
+        line = DelayLine(show)
+        try:
+            line.enqueue(start_ns, 1)
+            await context.first_picture.passed()
+        finally:
+            line.close()
 
 
 class _Pass:
@@ -126,16 +146,24 @@ class _Pass:
 
     def _frame(self, instant_ns: int, t_arrival_ns: int) -> SourceFrame:
         """Return a frame stamped in the recording's clock, which runs at the speed of the playback."""
-        seen = self._recording.at(instant_ns)
-        return SourceFrame(
-            source=self._name,
-            frame_number=self._number,
-            t_foreign_ns=int(self._recording.t_ns[0]) + round(instant_ns / self._speed),
-            t_arrival_ns=t_arrival_ns,
-            subjects=seen.subjects,
-            p_m=seen.p_m,
-            q_xyzw=seen.q_xyzw,
-            tracked=seen.tracked,
-            skeletons=seen.skeletons,
-            markers=seen.markers,
-        )
+        t_foreign_ns = int(self._recording.t_ns[0]) + round(instant_ns / self._speed)
+        return _frame(self._name, self._recording, self._number, instant_ns, t_foreign_ns, t_arrival_ns)
+
+
+def _frame(
+    source: str, recording: MotionFile, number: int, instant_ns: int, t_foreign_ns: int, t_arrival_ns: int
+) -> SourceFrame:
+    """Return what the recording shows at an instant after its first row, with the stamps given."""
+    seen = recording.at(instant_ns)
+    return SourceFrame(
+        source=source,
+        frame_number=number,
+        t_foreign_ns=t_foreign_ns,
+        t_arrival_ns=t_arrival_ns,
+        subjects=seen.subjects,
+        p_m=seen.p_m,
+        q_xyzw=seen.q_xyzw,
+        tracked=seen.tracked,
+        skeletons=seen.skeletons,
+        markers=seen.markers,
+    )
