@@ -4,6 +4,9 @@
         for frame in receiver:                        # always the newest picture
             vio.feed(frame.image, frame.t_ns, frame.K)
 
+With the vehicle's IMU (``Receiver(..., imu=ring)``) a picture shows the moment at which it is handed out. Copy
+client_warp.py too for that, which has the ring.
+
 Pictures arrive as JPEG where simplejpeg or cv2 can be imported, else uncompressed. The vehicle, the
 bridge and the camera may start in any order and restart at any time. ``receiver.alive`` turns False
 when no picture came for ``timeout_s``; the bridge is not a safety system, so land by your own means.
@@ -18,6 +21,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import dataclasses
 import hashlib
 import hmac
 import importlib
@@ -43,7 +47,7 @@ import zmq
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["ClockSync", "Frame", "Motion", "Pose", "Receiver", "write_png"]
+__all__ = ["ClockSync", "Frame", "MeasuredBody", "Motion", "Pose", "Receiver", "write_png"]
 
 _PROTOCOL = 1
 _MAX_SIDE_PX = 8192
@@ -53,6 +57,7 @@ _MAX_DATA_BYTES = 8 * _MAX_SIDE_PX * _MAX_SIDE_PX
 _JPEG_MODALITIES = ("rgb", "gray")
 _TRANSPORTS = ("tcp", "shm", "udp")
 _MODALITIES = (*_JPEG_MODALITIES, "rgba", "depth", "depth32", "normals", "semantic", "instance", "flow")
+_MOVED_MODALITIES = (*_JPEG_MODALITIES, "rgba", "semantic", "instance")
 _BURST = 5  # clock exchanges, 20 ms apart, before the first registration
 _PROBES, _PROBE_S = 3, 0.01  # on a loaded link: exchanges in a row, the quickest of which counts
 _PING_S, _RETRY_S, _SILENT_S, _STALL_S = 0.2, 0.5, 2.0, 5.0
@@ -89,18 +94,44 @@ class Pose:
 
 
 @dataclass(frozen=True)
+class MeasuredBody:
+    """The camera's carrier at the newest instant that the bridge has measurements of: nothing in it is foretold.
+
+    Attributes:
+        t_ns: the instant, in this vehicle's monotonic clock.
+        T_world_body: pose of the body (x forward, y left, z up).
+        v_world_mps: velocity of the body's origin, shape (3,).
+        w_body_radps: angular rate, body axes, shape (3,).
+    """
+
+    t_ns: int
+    T_world_body: Pose
+    v_world_mps: np.ndarray[Any, Any]
+    w_body_radps: np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
 class Motion:
-    """Motion of the camera's carrier at the instant that a picture shows.
+    """Motion of the camera's carrier at the instant that a picture shows, and what the bridge knows of its IMU.
 
     Attributes:
         v_world_mps: velocity of the body's origin, shape (3,).
         w_body_radps: angular rate, body axes (x forward, y left, z up), shape (3,).
         gyro_bias_radps: to subtract from the gyroscope, IMU axes, shape (3,); None = not known.
+        accel_bias_mps2: to subtract from the accelerometer, IMU axes, shape (3,); None = not known.
+        imu_late_ns: how much later the IMU's stamps are than mocap's of the same instant; None = not known.
+        pose_covariance: of the carrier's pose in the bridge's picture, shape (6, 6): position (m, world axes), then
+            attitude (rad, a turn in the body's axes); None = not known.
+        measured: from where the vehicle's own samples go on; None = an older bridge.
     """
 
     v_world_mps: np.ndarray[Any, Any]
     w_body_radps: np.ndarray[Any, Any]
-    gyro_bias_radps: np.ndarray[Any, Any] | None
+    gyro_bias_radps: np.ndarray[Any, Any] | None = None
+    accel_bias_mps2: np.ndarray[Any, Any] | None = None
+    imu_late_ns: int | None = None
+    pose_covariance: np.ndarray[Any, Any] | None = None
+    measured: MeasuredBody | None = None
 
 
 @dataclass(frozen=True)
@@ -118,8 +149,11 @@ class Frame:
         t_bridge_ns: the same instant in the bridge's clock.
         K: intrinsic matrix, shape (3, 3); pixel centres at integers, as OpenCV has it.
         pose_rendered, pose_display: poses it was rendered for and (after compensation) shows.
-        motion: of the carrier, as the bridge knows it; None = a fixed camera, or not known.
-        compensation: method and what went into it.
+        motion: of the carrier; None = a fixed camera, or not known.
+        compensation: method and what went into it. With ``imu``, ``late`` says what was done here: ``motion`` is
+            ``inertial``, or ``none`` where the picture is the bridge's, with the ``problem``; then ``method``,
+            ``d_m`` (distance of the plane), ``imu_age_ns`` (how old the newest sample was at ``t_ns``), ``moved_ns``
+            (by how much ``t_ns`` is later than the bridge's picture) and ``valid_fraction``.
         stamps: bridge time of capture, arrival, request, image, warp, encode, send, received; None = unknown.
         metadata: the whole header.
         age_s: hand-over to you minus ``t_ns``.
@@ -259,13 +293,16 @@ class Receiver:
         name: shown in the bridge's status; the host's name by default. Where the bridge asks for keys, the name of
             this reader's key file there.
         timeout_s: silence, or age of pictures, after which ``alive`` is False.
+        imu: the vehicle's ``client_warp.ImuRing``, or a ``LateWarper`` over it where distance, mounting or bias are
+            your own. Compensated pictures are then moved to the moment at which they are handed out, by the samples
+            since the newest instant that the bridge measured; without usable samples the bridge's picture comes.
         clock: the vehicle's monotonic clock, ns.
 
     Attributes:
         counters: ``received``, ``delivered``, ``superseded`` (newer ones came before you asked), ``late``
             (not newer than the one before), ``malformed``, ``overwritten`` (in shared memory, before it was read),
             ``registrations``; of UDP ``packets``, ``repaired`` (by parity), ``incomplete`` pictures; ``imu`` samples
-            sent and ``imu_dropped``.
+            sent and ``imu_dropped``; with ``imu`` pictures ``warped`` here and ``unwarped`` for want of samples.
         transport: in use: ``tcp``, ``shm`` or ``udp``.
         fallback: why ``shm`` was not possible; empty otherwise.
         camera_info: the bridge's description of the camera (size, intrinsics, T_body_camera...).
@@ -293,6 +330,7 @@ class Receiver:
         access_token: str | pathlib.Path = "",
         name: str = "",
         timeout_s: float = 0.5,
+        imu: Any = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         if transport not in _TRANSPORTS:
@@ -302,6 +340,7 @@ class Receiver:
         found = re.match(r"(tcp://.+):\d+$", endpoint)
         if not found:
             raise ValueError(f"endpoint must be tcp://host:port, got {endpoint!r}")
+        self._warper = None if imu is None else _late_warper(imu, variant, modality)
         self._endpoint, self._host, self._clock, self._timeout_s = endpoint, found.group(1), clock, timeout_s
         if encoding is None:
             encoding = "jpeg" if _jpeg is not None and modality in _JPEG_MODALITIES else "raw"
@@ -340,7 +379,7 @@ class Receiver:
         self._last_id = 0
         self._token = self._instance = self._refusal = ""
         self._pings: collections.deque[int] = collections.deque(maxlen=64)
-        self._last_t_ns = self._last_t_bridge_ns = -(1 << 63)
+        self._last_t_ns = self._last_t_bridge_ns = self._handed_t_ns = -(1 << 63)
         self._t_simulated_ns = 0
         self._t_frame_s = self._t_heard_s = self._t_usable_s = float("-inf")
         self._t_ping_s = self._t_register_s = self._t_imu_s = self._t_again_s = 0.0
@@ -389,10 +428,16 @@ class Receiver:
                 return None
             try:
                 frame = self._frame(arrival)
+                if self._warper is not None:
+                    frame = self._moved(frame, self._warper)
             except _BAD_MESSAGE:
                 self.counters["malformed"] += 1
                 self._t_usable_s = float("-inf")
                 continue
+            if frame.t_ns <= self._handed_t_ns:  # the bridge's picture, behind one that was moved ahead of it
+                self.counters["late"] += 1
+                continue
+            self._handed_t_ns = frame.t_ns
             self.counters["delivered"] += 1
             return frame
 
@@ -472,7 +517,7 @@ class Receiver:
             K=_intrinsics(header.get("K")),
             pose_rendered=_pose(header.get("pose_rendered")),
             pose_display=_pose(header.get("pose_display")),
-            motion=_motion(header.get("motion")),
+            motion=_motion(header.get("motion"), arrival.t_ns - header["t_display_ns"]),
             compensation=dict(header.get("compensation") or {}),
             stamps=stamps,
             metadata=header,
@@ -480,6 +525,29 @@ class Receiver:
             latency_s=None if request_ns is None else (stamps["received"] - request_ns) * 1e-9,
             tracking_state=str(header.get("tracking") or "unknown"),
             clock_uncertainty_ns=arrival.uncertainty_ns,
+        )
+
+    def _moved(self, frame: Frame, warper: Any) -> Frame:
+        """Return a picture moved to this moment; where the samples do not suffice, unchanged, with the reason."""
+        t_now_ns = max(self._now_ns(), self._handed_t_ns + 1)  # simulated time may stand
+        late = warper.warp(frame, self.camera_info, t_now_ns, constant_rate=False)
+        done = {"motion": late.motion, "problem": late.problem}
+        self.counters["warped" if late.motion == "inertial" else "unwarped"] += 1
+        if late.motion != "inertial":
+            return dataclasses.replace(frame, compensation=dict(frame.compensation, late=done))
+        done.update(method=late.method, d_m=late.d_m, imu_age_ns=late.imu_age_ns, valid_fraction=late.valid_fraction)
+        done.update(moved_ns=late.t_ns - frame.t_ns)
+        late.image.flags.writeable = False
+        motion: Any = frame.motion
+        return dataclasses.replace(
+            frame,
+            image=late.image,
+            t_ns=late.t_ns,
+            t_bridge_ns=self.clock_sync.to_bridge_ns(late.t_ns),
+            pose_display=Pose(*late.pose_display),
+            motion=dataclasses.replace(motion, v_world_mps=late.v_world_mps, w_body_radps=late.w_body_radps),
+            compensation=dict(frame.compensation, late=done),
+            age_s=(self._now_ns() - late.t_ns) * 1e-9,
         )
 
     # --- the receiving thread ------------------------------------------------------------------
@@ -1078,12 +1146,51 @@ def _vector(value: Any) -> np.ndarray[Any, Any]:
     return np.array(value, dtype=float).reshape(3)
 
 
-def _motion(value: Any) -> Motion | None:
+def _motion(value: Any, offset_ns: int) -> Motion | None:
+    """Read a header's motion; ``offset_ns``: this vehicle's time minus the bridge's."""
     if value is None:
         return None
-    bias = value.get("gyro_bias_radps")
+    gyro_bias, accel_bias, late_ns = (value.get(key) for key in ("gyro_bias_radps", "accel_bias_mps2", "imu_late_ns"))
+    measured = value.get("measured")
+    return Motion(
+        v_world_mps=_vector(value["v_world_mps"]),
+        w_body_radps=_vector(value["w_body_radps"]),
+        gyro_bias_radps=None if gyro_bias is None else _vector(gyro_bias),
+        accel_bias_mps2=None if accel_bias is None else _vector(accel_bias),
+        imu_late_ns=None if late_ns is None else _int64(late_ns),
+        pose_covariance=_covariance(value.get("pose_covariance")),
+        measured=None if measured is None else _measured(measured, offset_ns),
+    )
+
+
+def _measured(value: Any, offset_ns: int) -> MeasuredBody:
+    pose = Pose(_vector(value["p_m"]), np.array(value["q_xyzw"], dtype=float).reshape(4))
     velocity, rate = _vector(value["v_world_mps"]), _vector(value["w_body_radps"])
-    return Motion(velocity, rate, None if bias is None else _vector(bias))
+    return MeasuredBody(_int64(value["t_ns"]) + offset_ns, pose, velocity, rate)
+
+
+def _covariance(upper: Any) -> np.ndarray[Any, Any] | None:
+    """Return the symmetric matrix (6, 6) of its upper triangle, row by row."""
+    if upper is None:
+        return None
+    matrix = np.zeros((6, 6))
+    matrix[np.triu_indices(6)] = np.array(upper, dtype=float).reshape(21)
+    return matrix + np.triu(matrix, 1).T
+
+
+def _late_warper(imu: Any, variant: str, modality: str) -> Any:
+    """Return a warper over a ring, or the one given. Raises ValueError; ImportError: client_warp.py is not here."""
+    if variant != "compensated" or modality not in _MOVED_MODALITIES:
+        raise ValueError(f"imu moves compensated pictures of {_MOVED_MODALITIES}, not {variant} {modality}")
+    if hasattr(imu, "warp"):
+        return imu
+    name = f"{__package__}.client_warp" if __package__ else "client_warp"
+    try:
+        warping = importlib.import_module(name)
+    except ImportError as exc:
+        folder = pathlib.Path(__file__).parent
+        raise ImportError(f"imu needs client_warp.py next to client.py: copy it to {folder} too ({exc})") from exc
+    return warping.LateWarper(imu)
 
 
 def _intrinsics(value: Any) -> np.ndarray[Any, Any] | None:

@@ -1,14 +1,16 @@
 """Late warp and augmented reality on the vehicle: copy this file next to client.py; numpy, and cv2 where there is one.
 
     imu = ImuRing()                                  # your IMU's thread calls imu.append(t_ns, w_radps, f_mps2)
-    for late in LateWarper(imu).frames(receiver):    # a Receiver of client.py
-        vio.feed(late.image, late.t_ns, late.K)
+    with Receiver("tcp://bridge:5560", imu=imu) as receiver:    # of client.py
+        for frame in receiver:                       # shows the moment at which it is handed out
+            vio.feed(frame.image, frame.t_ns, frame.K)
 
-A picture shows the instant ``frame.t_ns``; the vehicle's own inertial samples measure how the camera moved since,
-and the picture is moved as a plane, or by its depth picture, as it would move with that. The same puts a layer
-that the bridge rendered (modality ``rgba``) over the picture of a real camera:
+The bridge says where the vehicle was at the newest instant that it has measurements of. The vehicle's own inertial
+samples measure how it moved since, and the picture is moved as a plane, or by its depth picture, to the pose now.
+The same puts a layer that the bridge rendered (modality ``rgba``) over the picture of a real camera:
 
-    layer = warper.warp(frame, receiver.camera_info, t_ns=t_exposure_ns, to_camera=REAL_CAMERA)
+    warper = LateWarper(imu)
+    layer = warper.warp(frame, receiver.camera_info, t_exposure_ns, to_camera=REAL_CAMERA)
     picture = composite(real_image, layer.image)
 
 Poses and axes are those of client.py; samples are in the IMU's axes and the vehicle's monotonic clock. A camera is
@@ -23,15 +25,12 @@ import functools
 import importlib
 import math
 import threading
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     _Array = np.ndarray[Any, Any]
 
 __all__ = ["ImuRing", "LateWarper", "Pose", "Warped", "composite"]
@@ -441,11 +440,13 @@ class Warped:
         t_ns: instant it shows now, the vehicle's clock.
         K: intrinsic matrix of ``image``.
         pose_display: T_world_camera at that instant; None where the frame does not know its own.
+        v_world_mps, w_body_radps: the carrier's twist at that instant, as ``frame.motion`` has it; None where it
+            has none.
         method: ``homography``, ``reproject`` (with depth) or ``none``.
         motion: how the camera's motion was found: ``inertial``, ``constant-rate`` or ``none``.
         problem: why not inertially; empty where it was.
         d_m: distance of the plane, None without one.
-        imu_age_ns: for how long the newest sample was held; None where none was used.
+        imu_age_ns: for how long the newest sample was held, 0 where samples reach ``t_ns``; None where none was used.
         valid_fraction: part of the picture that the rendered one covers.
         frame: the frame it was made of.
         grid: pixels of ``frame.image`` (rows, columns, 2) shown at every eighth pixel, one cell beyond each side;
@@ -456,6 +457,8 @@ class Warped:
     t_ns: int
     K: _Array
     pose_display: Pose | None
+    v_world_mps: _Array | None
+    w_body_radps: _Array | None
     method: str
     motion: str
     problem: str
@@ -474,11 +477,19 @@ class Warped:
         return _inside(np.stack(_enlarged(self.grid, (width, height)), axis=-1), self.frame.image.shape[1::-1])
 
 
-class _Moved(NamedTuple):
-    """Pose of the body at ``t_ns``, and the method that found it."""
+class _Body(NamedTuple):
+    """The carrier at one instant, the vehicle's clock: pose, velocity (world axes) and angular rate (body axes)."""
 
     t_ns: int
     T_world_body: Pose
+    v_world_mps: _Array | None
+    w_body_radps: _Array | None
+
+
+class _Moved(NamedTuple):
+    """The carrier at the instant asked for, or at the frame's own, and the method that found it."""
+
+    body: _Body
     motion: str
     problem: str
     imu_age_ns: int | None
@@ -493,7 +504,7 @@ def _nearest(frame: Any) -> bool:
 
 
 class LateWarper:
-    """Moves pictures to the present, or to any instant that the inertial samples reach."""
+    """Moves pictures to any instant that the inertial samples reach."""
 
     def __init__(
         self,
@@ -502,7 +513,6 @@ class LateWarper:
         d_m: float | None = None,
         T_body_imu: dict[str, Any] | None = None,
         gyro_bias_radps: Any = None,
-        clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         """Make a warper.
 
@@ -512,37 +522,29 @@ class LateWarper:
                 by the rotation alone.
             T_body_imu: where the IMU sits, as ``T_body_camera``; None takes what the bridge was configured with.
             gyro_bias_radps: to subtract from the rates, the IMU's axes; None takes the bridge's estimate.
-            clock: the vehicle's monotonic clock, ns.
         """
-        self._imu, self._d_m, self._T_body_imu, self._clock = imu, d_m, T_body_imu, clock
+        self._imu, self._d_m, self._T_body_imu = imu, d_m, T_body_imu
         self._gyro_bias_radps = gyro_bias_radps
-
-    def frames(self, receiver: Any) -> Iterator[Warped]:
-        """Yield the newest pictures of a client.Receiver, each moved to the present; stamps strictly increase."""
-        last_ns = -(1 << 63)
-        for frame in receiver:
-            late = self.warp(frame, receiver.camera_info)
-            if late.t_ns > last_ns:
-                last_ns = late.t_ns
-                yield late
 
     def warp(
         self,
         frame: Any,
         camera_info: dict[str, Any],
-        t_ns: int | None = None,
+        t_ns: int,
         *,
         depth: Any = None,
         to_camera: dict[str, Any] | None = None,
+        constant_rate: bool = True,
     ) -> Warped:
         """Move a picture to an instant. Falls back to constant rate, then to leaving it, and says so.
 
         Args:
             frame: of client.py: rgb, gray, rgba, semantic or instance.
             camera_info: the receiver's.
-            t_ns: instant to show, the vehicle's clock; None = now, or the frame's own where that is later.
+            t_ns: instant to show, the vehicle's clock.
             depth: frame of the depth picture with the same ``frame_id`` and variant.
             to_camera: another camera on the same body to show it through; None = the same camera.
+            constant_rate: False leaves the picture unchanged where the samples do not suffice.
 
         Raises:
             ValueError: a kind of picture that cannot be moved, or depth of another picture.
@@ -555,31 +557,33 @@ class LateWarper:
         target = source if to_camera is None else _Camera.of(to_camera)
         if frame.pose_display is None:  # a black one, whose carrier is lost
             black = np.zeros((*target.size_px[::-1], *frame.image.shape[2:]), frame.image.dtype)
-            return Warped(black, frame.t_ns, target.K, None, "none", "none", "no pose", None, None, 0.0, frame)
-        return self._warped(frame, camera_info, t_ns, (source, target), depth, still=to_camera is None)
+            unknown = (None, None, None, "none", "none", "no pose", None, None)
+            return Warped(black, frame.t_ns, target.K, *unknown, 0.0, frame)
+        T_world_shown = Pose(frame.pose_display.p_m, frame.pose_display.q_xyzw)
+        T_world_body = T_world_shown @ source.T_body_optical.inverse()
+        moved = self._moved(frame, T_world_body, camera_info.get("T_body_imu"), t_ns, constant_rate)
+        return self._shown(frame, T_world_shown, (source, target), moved, depth, still=to_camera is None)
 
-    def _warped(
+    def _shown(
         self,
         frame: Any,
-        info: dict[str, Any],
-        t_ns: int | None,
+        T_world_shown: Pose,
         cameras: tuple[_Camera, _Camera],
+        moved: _Moved,
         depth: Any,
         still: bool,
     ) -> Warped:
-        """Move the picture of ``cameras[0]`` to ``cameras[1]``; ``still`` leaves it unchanged without motion."""
+        """Show the picture of ``cameras[0]`` through ``cameras[1]``; ``still`` leaves it unchanged without motion."""
         source, target = cameras
-        T_world_render = Pose(frame.pose_display.p_m, frame.pose_display.q_xyzw)
-        T_world_body = T_world_render @ source.T_body_optical.inverse()
-        t_asked_ns = max(self._clock(), frame.t_ns) if t_ns is None else t_ns
-        moved = self._moved(frame, T_world_body, info, t_asked_ns)
-        T_world_now = moved.T_world_body @ target.T_body_optical
-        known: dict[str, Any] = {"t_ns": moved.t_ns, "K": target.K, "pose_display": T_world_now, "frame": frame}
+        body = moved.body
+        T_world_now = body.T_world_body @ target.T_body_optical
+        known: dict[str, Any] = {"t_ns": body.t_ns, "K": target.K, "pose_display": T_world_now, "frame": frame}
+        known.update(v_world_mps=body.v_world_mps, w_body_radps=body.w_body_radps)
         known.update(motion=moved.motion, problem=moved.problem, imu_age_ns=moved.imu_age_ns)
         if still and moved.motion == "none":
             return Warped(frame.image, method="none", d_m=None, valid_fraction=1.0, **known)
-        R_rn, dp_m = rotation_translation(T_world_render, T_world_now)
-        scene = self._plane(frame, T_world_render) if depth is None else depth.image
+        R_rn, dp_m = rotation_translation(T_world_shown, T_world_now)
+        scene = self._plane(frame, T_world_shown) if depth is None else depth.image
         grid = grid_map(source, target, R_rn, dp_m, scene)
         covered = float(_inside(grid[1:-1, 1:-1], source.size_px).mean())
         known.update(grid=grid, valid_fraction=covered)
@@ -602,53 +606,74 @@ class LateWarper:
         T_world_rendered = Pose(frame.pose_rendered.p_m, frame.pose_rendered.q_xyzw)
         return Plane(d_m, np.array(normal, dtype=float)).seen_from(T_world_rendered.inverse() @ T_world_display)
 
-    def _moved(self, frame: Any, T_world_body: Pose, camera_info: dict[str, Any], t_ns: int) -> _Moved:
-        """Move the body from the frame's instant to ``t_ns``, as far as its motion is known."""
-        still = frame.t_ns, T_world_body, "none"
+    def _moved(
+        self, frame: Any, T_world_body: Pose, mounting: dict[str, Any] | None, t_ns: int, constant_rate: bool
+    ) -> _Moved:
+        """Move the body to ``t_ns``, as far as its motion is known; ``T_world_body`` is that of the frame's instant."""
         if frame.motion is None:
-            return _Moved(*still, "the bridge sends no motion of the carrier", None)
-        if t_ns == frame.t_ns:
-            return _Moved(*still, "", None)
+            still = _Body(frame.t_ns, T_world_body, None, None)
+            return _Moved(still, "none", "the bridge sends no motion of the carrier", None)
+        v_world_mps, w_body_radps = frame.motion.v_world_mps, frame.motion.w_body_radps
+        shown = _Body(frame.t_ns, T_world_body, v_world_mps, w_body_radps)
         try:
-            return self._inertial(frame, T_world_body, camera_info.get("T_body_imu"), t_ns)
+            return self._inertial(frame.motion, shown, self._T_body_imu or mounting, t_ns)
         except LookupError as exc:
             problem = str(exc)
         ahead_ns = t_ns - frame.t_ns
+        if not constant_rate:
+            return _Moved(shown, "none", problem, None)
         if abs(ahead_ns) > _FORECAST_NS:
-            return _Moved(*still, f"{problem}; too far to extrapolate: {ahead_ns * 1e-6:.0f} ms", None)
-        p_now_m = T_world_body.p_m + frame.motion.v_world_mps * ahead_ns * 1e-9
-        q_now = q_mul(T_world_body.q_xyzw, q_exp(frame.motion.w_body_radps * ahead_ns * 1e-9))
-        return _Moved(t_ns, Pose(p_now_m, q_now), "constant-rate", problem, None)
+            return _Moved(shown, "none", f"{problem}; too far to extrapolate: {ahead_ns * 1e-6:.0f} ms", None)
+        p_now_m = T_world_body.p_m + v_world_mps * ahead_ns * 1e-9
+        q_now = q_mul(T_world_body.q_xyzw, q_exp(w_body_radps * ahead_ns * 1e-9))
+        return _Moved(_Body(t_ns, Pose(p_now_m, q_now), v_world_mps, w_body_radps), "constant-rate", problem, None)
 
-    def _inertial(self, frame: Any, T_world_body: Pose, mounting: dict[str, Any] | None, t_ns: int) -> _Moved:
-        """Move the body by the samples in between, forwards or backwards. Raises LookupError."""
-        mounting = self._T_body_imu or mounting
+    def _inertial(self, motion: Any, shown: _Body, mounting: dict[str, Any] | None, t_ns: int) -> _Moved:
+        """Move the body by the samples in between, forwards or backwards. Raises LookupError.
+
+        From the newest instant that the bridge measured: what it foretold from there to the instant shown is left
+        out, since the samples know better. A sample's stamp is ``imu_late_ns`` later than mocap's of its instant.
+        """
         if not mounting:
             raise LookupError("T_body_imu is not known")
         T_body_imu = placed(mounting)
-        t, w, f, held_ns = self._imu.between(min(frame.t_ns, t_ns), max(frame.t_ns, t_ns))
-        bias = frame.motion.gyro_bias_radps if self._gyro_bias_radps is None else self._gyro_bias_radps
-        increments = preintegrate(t, w if bias is None else w - np.array(bias, dtype=float), f)
-        lever_mps = q_to_matrix(T_world_body.q_xyzw) @ np.cross(frame.motion.w_body_radps, T_body_imu.p_m)
-        carried = forwards if t_ns > frame.t_ns else backwards
-        T_world_imu = carried(T_world_body @ T_body_imu, frame.motion.v_world_mps + lever_mps, increments)
-        return _Moved(t_ns, T_world_imu @ T_body_imu.inverse(), "inertial", "", held_ns)
+        begun: Any = shown if motion.measured is None else motion.measured
+        late_ns = motion.imu_late_ns or 0
+        t, w, f, held_ns = self._imu.between(min(begun.t_ns, t_ns) + late_ns, max(begun.t_ns, t_ns) + late_ns)
+        bias = motion.gyro_bias_radps if self._gyro_bias_radps is None else self._gyro_bias_radps
+        w = w if bias is None else w - np.array(bias, dtype=float)
+        f = f if motion.accel_bias_mps2 is None else f - motion.accel_bias_mps2
+        T_world_body = Pose(begun.T_world_body.p_m, begun.T_world_body.q_xyzw)
+        lever_mps = q_to_matrix(T_world_body.q_xyzw) @ np.cross(begun.w_body_radps, T_body_imu.p_m)
+        carried, last = (forwards, w[-1]) if t_ns >= begun.t_ns else (backwards, w[0])
+        T_world_imu, v_imu_mps = carried(
+            T_world_body @ T_body_imu, begun.v_world_mps + lever_mps, preintegrate(t, w, f)
+        )
+        T_world_now = T_world_imu @ T_body_imu.inverse()
+        w_now_radps = q_to_matrix(T_body_imu.q_xyzw) @ last
+        v_now_mps = v_imu_mps - q_to_matrix(T_world_now.q_xyzw) @ np.cross(w_now_radps, T_body_imu.p_m)
+        return _Moved(_Body(t_ns, T_world_now, v_now_mps, w_now_radps), "inertial", "", held_ns)
 
 
-def forwards(T_world_imu: Pose, v_world_mps: _Array, increments: tuple[_Array, _Array, _Array, float]) -> Pose:
-    """Return the IMU's pose after the increments' interval, from that before."""
-    dR, _, alpha, dt = increments
-    p = T_world_imu.p_m + v_world_mps * dt + 0.5 * GRAVITY_WORLD_MPS2 * dt**2 + q_to_matrix(T_world_imu.q_xyzw) @ alpha
-    return Pose(p, q_mul(T_world_imu.q_xyzw, dR))
+def forwards(
+    T_world_imu: Pose, v_world_mps: _Array, increments: tuple[_Array, _Array, _Array, float]
+) -> tuple[Pose, _Array]:
+    """Return the IMU's pose and velocity after the increments' interval, from those before."""
+    dR, beta, alpha, dt = increments
+    R = q_to_matrix(T_world_imu.q_xyzw)
+    p = T_world_imu.p_m + v_world_mps * dt + 0.5 * GRAVITY_WORLD_MPS2 * dt**2 + R @ alpha
+    return Pose(p, q_mul(T_world_imu.q_xyzw, dR)), v_world_mps + GRAVITY_WORLD_MPS2 * dt + R @ beta
 
 
-def backwards(T_world_imu: Pose, v_world_mps: _Array, increments: tuple[_Array, _Array, _Array, float]) -> Pose:
-    """Return the IMU's pose before the increments' interval, from that after."""
+def backwards(
+    T_world_imu: Pose, v_world_mps: _Array, increments: tuple[_Array, _Array, _Array, float]
+) -> tuple[Pose, _Array]:
+    """Return the IMU's pose and velocity before the increments' interval, from those after."""
     dR, beta, alpha, dt = increments
     q = q_mul(T_world_imu.q_xyzw, q_conj(dR))
     R = q_to_matrix(q)
     v_before = v_world_mps - GRAVITY_WORLD_MPS2 * dt - R @ beta
-    return Pose(T_world_imu.p_m - v_before * dt - 0.5 * GRAVITY_WORLD_MPS2 * dt**2 - R @ alpha, q)
+    return Pose(T_world_imu.p_m - v_before * dt - 0.5 * GRAVITY_WORLD_MPS2 * dt**2 - R @ alpha, q), v_before
 
 
 def composite(real_image: _Array, layer: _Array) -> _Array:

@@ -8,7 +8,7 @@ import threading
 import time
 
 from vil_bridge.client import Receiver  # on the vehicle: from client import Receiver
-from vil_bridge.client_warp import ImuRing, LateWarper
+from vil_bridge.client_warp import ImuRing
 
 
 def read_imu(imu: ImuRing) -> None:
@@ -20,9 +20,9 @@ def read_imu(imu: ImuRing) -> None:
 
 ring = ImuRing()
 threading.Thread(target=read_imu, args=(ring,), daemon=True).start()
-with Receiver(sys.argv[1], camera="front", modality="gray", timeout_s=0.3) as receiver:
-    for late in LateWarper(ring).frames(receiver):
+with Receiver(sys.argv[1], camera="front", modality="gray", timeout_s=0.3, imu=ring) as receiver:
+    for frame in receiver:
         if not receiver.alive:
             print("no usable pictures: land by your own means", flush=True)  # noqa: T201
-        method = f"{late.method}, {late.motion} {late.problem}".strip()
-        print(late.t_ns, late.image.shape, f"{late.valid_fraction:.3f}", method, flush=True)  # noqa: T201
+        late = frame.compensation["late"]
+        print(frame.t_ns, frame.image.shape, late["motion"], late["problem"], flush=True)  # noqa: T201

@@ -31,7 +31,9 @@ from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 from vil_bridge.protocols.zmq.curve import read_public_key, read_secret_key
 
 K = [457.0, 458.0, 319.5, 239.5]
-INFO = {"width": 640, "height": 480, "fx": 457.0, "fy": 458.0, "cx": 319.5, "cy": 239.5}
+INFO: dict[str, Any] = {"width": 640, "height": 480, "fx": 457.0, "fy": 458.0, "cx": 319.5, "cy": 239.5}
+INFO |= {key: {"p_m": [0.0, 0.0, 0.0], "ypr_deg": [0.0, 0.0, 0.0]} for key in ("T_body_camera", "T_body_imu")}
+INFO["distortion"] = None
 
 
 def header(frame_id: int, **changes: Any) -> FrameHeader:

@@ -48,7 +48,8 @@ class FrameHeader(msgspec.Struct, kw_only=True, gc=False):
         frame_id: of the request. t_display_ns: instant that the picture shows.
         tracking: state of the carrier, ``fixed`` for a camera without one.
         compensation: how the picture was warped, at least ``method``.
-        motion: twist of the carrier at ``t_display_ns`` and its gyroscope's bias; None = fixed, or not asked for.
+        motion: twist of the carrier at ``t_display_ns``, what is known of its IMU, the covariance of its pose, and the
+            newest state that was measured; None = fixed, or not asked for.
         t_use_ns: when the picture is expected to be used. t_oldest_ns: instant from which its age counts.
         blank: True for a black picture of a lost carrier; absent otherwise. Such a picture has no poses, no
             collision, no landmarks and no range: None here, absent on the wire.

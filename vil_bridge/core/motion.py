@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -52,3 +52,12 @@ class BodyMotion:
     accel_bias_mps2: FloatArray | None = None
     imu_late_ns: int | None = None
     covariance: FloatArray | None = None
+
+
+def pose_covariance(covariance: FloatArray) -> FloatArray:
+    """Return the part of :attr:`BodyMotion.covariance` that is the pose's: position, then attitude, shape (6, 6)."""
+    pose: FloatArray = covariance[np.ix_(_POSE, _POSE)]
+    return pose
+
+
+_POSE: Final = (6, 7, 8, 0, 1, 2)

@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from vil_bridge.core.frame_header import FrameHeader, FrameStamps, HeaderPose
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.motion import BodyMotion, pose_covariance
 from vil_bridge.core.types import (
     ImageArray,
     Landmark,
@@ -30,6 +31,7 @@ from vil_bridge.pipeline.warp.rolling_shutter import ShutterPoses
 from vil_bridge.world.world import World
 
 _LEAST_DEPTH_M: Final = 0.1
+_UPPER: Final = np.triu_indices(6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +196,7 @@ class HeaderWriter:
         self._camera = camera
         self._world = world
         self._K = camera.model.intrinsics_px
+        self._moved: tuple[int, dict[str, Any]] | None = None
 
     def picture(self, frame: RenderedFrame, image: RenderedImage, shown: WarpedFrame, variant: str) -> FrameHeader:
         """Return the header of a picture that was just made, without ``motion`` and ``stamps_ns``."""
@@ -228,7 +231,10 @@ class HeaderWriter:
     def complete(self, header: FrameHeader, stamps: Stamps) -> None:
         """Add what only readers of the picture need: the carrier's motion at the instant shown, and the stamps."""
         if not self._camera.fixed:
-            header.motion = self._motion(header.t_display_ns)
+            t_ns = header.t_display_ns
+            if self._moved is None or self._moved[0] != t_ns:  # a frame's pictures say the same
+                self._moved = t_ns, self._motion(t_ns)
+            header.motion = self._moved[1]
         header.stamps_ns = FrameStamps(stamps.capture, stamps.arrival, stamps.request, stamps.image, stamps.warp)
 
     def oldest_ns(self, request: RenderRequest) -> int:
@@ -254,11 +260,31 @@ class HeaderWriter:
         )
 
     def _motion(self, t_ns: int) -> dict[str, Any]:
-        """Return the carrier's twist at an instant, from which a reader's own IMU goes on."""
-        v_world_mps, w_body_radps = self._world.twist_at(self._camera.actor, t_ns)
-        predictor = self._world.predictor(self._camera.actor)
+        """Return the carrier's twist at an instant, and from where a reader's own IMU goes on."""
+        motion = self._world.motion_at(self._camera.actor, t_ns)
+        covariance = motion.covariance
         return {
-            "v_world_mps": v_world_mps.tolist(),
-            "w_body_radps": w_body_radps.tolist(),
-            "gyro_bias_radps": None if predictor is None else predictor.bias.bias_radps.tolist(),
+            "v_world_mps": motion.v_world_mps.tolist(),
+            "w_body_radps": motion.w_body_radps.tolist(),
+            "gyro_bias_radps": None if motion.gyro_bias_radps is None else motion.gyro_bias_radps.tolist(),
+            "accel_bias_mps2": None if motion.accel_bias_mps2 is None else motion.accel_bias_mps2.tolist(),
+            "imu_late_ns": motion.imu_late_ns,
+            "pose_covariance": None if covariance is None else pose_covariance(covariance)[_UPPER].tolist(),
+            "measured": self._measured(motion),
+        }
+
+    def _measured(self, motion: BodyMotion) -> dict[str, Any]:
+        """Return the carrier at the newest instant up to that of ``motion`` of which there are measurements."""
+        known_ns = 0 if motion.imu_age_ns is None else motion.t_ns - motion.imu_age_ns
+        newest = self._world.newest(self._camera.actor)
+        if newest is not None:
+            known_ns = max(known_ns, newest[1] + 1)  # at the pose itself mocap alone is asked
+        if known_ns < motion.t_ns:
+            motion = self._world.motion_at(self._camera.actor, known_ns)
+        return {
+            "t_ns": motion.t_ns,
+            "p_m": motion.T_world_body.p_m.tolist(),
+            "q_xyzw": motion.T_world_body.q_xyzw.tolist(),
+            "v_world_mps": motion.v_world_mps.tolist(),
+            "w_body_radps": motion.w_body_radps.tolist(),
         }

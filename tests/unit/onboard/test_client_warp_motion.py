@@ -10,8 +10,18 @@ import pytest
 
 from tests.support import onboard as rig
 from tests.support.onboard import T0_NS
-from vil_bridge.client import Motion
-from vil_bridge.client_warp import ImuRing, LateWarper, Plane, Pose, Warped, homography, rotation_translation
+from vil_bridge import client
+from vil_bridge.client import MeasuredBody, Motion
+from vil_bridge.client_warp import (
+    ImuRing,
+    LateWarper,
+    Plane,
+    Pose,
+    Warped,
+    homography,
+    q_to_matrix,
+    rotation_translation,
+)
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
 
@@ -73,6 +83,40 @@ def test_wrong_variants_of_the_samples_show() -> None:
     assert np.linalg.norm(moved(warped(rig.ring(), info=no_lever))[1] - DP_G9_M) > 1e-4
     still = warped(rig.ring(), motion=replace(motion, v_world_mps=np.zeros(3)))
     assert np.linalg.norm(moved(still)[1] - DP_G9_M) == pytest.approx(np.linalg.norm(rig.V_MPS) * 0.056, rel=1e-6)
+
+
+def test_what_the_bridge_foretold_is_left_out() -> None:
+    """The samples go on from the newest instant that was measured, however wrong the bridge's forecast from there."""
+    begun = rig.truth(0)
+    pose = client.Pose(begun.T_world_body.p_m, begun.T_world_body.q_xyzw)
+    measured = MeasuredBody(T0_NS, pose, begun.v_world_mps, rig.W_RADPS)
+    foretold = replace(
+        right_motion(), v_world_mps=np.ones(3), w_body_radps=np.ones(3), measured=measured, imu_late_ns=0
+    )
+    wrong = client.Pose(np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0]))
+    late = warped(rig.ring(), motion=foretold, pose_display=wrong, t_ns=T0_NS + DT_NS)
+    now = rig.truth(DT_NS)
+    assert late.pose_display is not None and late.v_world_mps is not None and late.w_body_radps is not None
+    camera = now.T_world_body @ rig.T_BODY_OPTICAL
+    np.testing.assert_allclose(late.pose_display.p_m, camera.p_m, atol=1e-8)
+    np.testing.assert_allclose(q_to_matrix(late.pose_display.q_xyzw), camera.rotation(), atol=1e-8)
+    np.testing.assert_allclose(late.v_world_mps, now.v_world_mps, atol=1e-8)
+    np.testing.assert_allclose(late.w_body_radps, rig.W_RADPS, atol=1e-12)
+
+
+def test_the_accelerometers_bias_and_the_lateness_of_the_stamps_are_taken_out() -> None:
+    bias_mps2 = np.array([0.3, -0.2, 0.1])
+    imu, late_ns = ImuRing(), 4 * MS
+    for t_ns in range(T0_NS - 10 * MS, T0_NS + DT_NS + 1, rig.STEP_NS):
+        w_radps, f_mps2 = rig.sample()
+        imu.append(t_ns + late_ns, w_radps * (1.0 if t_ns >= T0_NS - 2 * MS else 5.0), f_mps2 + bias_mps2)
+    motion = replace(right_motion(), accel_bias_mps2=bias_mps2, imu_late_ns=late_ns)
+    late = warped(imu, motion=motion)
+    assert (late.motion, late.imu_age_ns) == ("inertial", 0)
+    np.testing.assert_allclose(moved(late)[1], DP_G9_M, atol=1e-8)
+    assert error_px(late) < 1e-4
+    unaware = warped(imu, motion=replace(motion, accel_bias_mps2=None))
+    assert np.linalg.norm(moved(unaware)[1] - DP_G9_M) == pytest.approx(0.5 * 0.056**2 * 0.374, rel=0.01)
 
 
 def right_motion() -> Motion:
@@ -151,11 +195,6 @@ def test_a_fixed_camera_is_left_alone() -> None:
     late = warped(rig.ring(), motion=None)
     assert (late.motion, late.method, late.t_ns) == ("none", "none", T0_NS)
     assert "no motion" in late.problem
-
-
-def test_a_picture_of_the_future_is_left_alone() -> None:
-    late = LateWarper(rig.ring(), clock=lambda: T0_NS - MS).warp(rig.frame(SMALL), rig.INFO)
-    assert (late.method, late.problem, late.t_ns) == ("none", "", T0_NS)
 
 
 def test_the_ring_keeps_the_newest_and_counts_the_rest() -> None:

@@ -1,0 +1,220 @@
+"""The reader that has the vehicle's IMU: pictures of the moment of the call, and the bridge's where samples fail."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import math
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from tests.support.common import ROOT, wait_until
+from tests.support.stream_rig import StreamRig, first, header, photo
+from vil_bridge.client import Frame, Receiver
+from vil_bridge.client_warp import ImuRing, LateWarper
+from vil_bridge.core.clock import NS_PER_MS, now_ns
+from vil_bridge.core.frame_header import HeaderPose
+from vil_bridge.core.types import FloatArray
+
+pytestmark = pytest.mark.wire
+
+RATE_RADPS: Final = 0.5
+GRAVITY_MPS2: Final = 9.80665
+PICTURE: Final = photo()
+DOWN: Final = HeaderPose([0.0, 0.0, 1.0], [1.0, 0.0, 0.0, 0.0])
+"""Optical axes of a camera that looks down, the vehicle level."""
+MOUNT: Final = {"p_m": [0.0, 0.0, 0.0], "ypr_deg": [0.0, 90.0, 0.0]}
+COVARIANCE: Final = [float(i) for i in range(21)]
+
+
+class Turning:
+    """A level vehicle that turns on the spot since ``t0_ns``, and the thread that reads its IMU."""
+
+    def __init__(self) -> None:
+        self.t0_ns = now_ns()
+        self.ring = ImuRing()
+        self.silent = threading.Event()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        over = threading.Event()
+
+        def read() -> None:
+            while not over.wait(0.002):
+                if not self.silent.is_set():
+                    self.ring.append(now_ns(), (0.01, 0.0, RATE_RADPS), (0.0, 0.2, GRAVITY_MPS2))
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def q_xyzw(self, t_ns: int) -> list[float]:
+        half_rad = 0.5 * RATE_RADPS * (t_ns - self.t0_ns) * 1e-9
+        return [0.0, 0.0, math.sin(half_rad), math.cos(half_rad)]
+
+    def motion(self, t_ns: int) -> dict[str, Any]:
+        """Return what the bridge knows: the pose 20 ms before, and no good forecast from there."""
+        at_ns = t_ns - 20 * NS_PER_MS
+        measured = {"t_ns": at_ns, "p_m": [0.0, 0.0, 1.0], "q_xyzw": self.q_xyzw(at_ns)}
+        measured |= {"v_world_mps": [0.0, 0.0, 0.0], "w_body_radps": [0.0, 0.0, RATE_RADPS]}
+        return {
+            "v_world_mps": [0.0, 0.0, 0.0],
+            "w_body_radps": [0.0, 0.0, 0.0],
+            "gyro_bias_radps": [0.01, 0.0, 0.0],
+            "accel_bias_mps2": [0.0, 0.2, 0.0],
+            "imu_late_ns": 0,
+            "pose_covariance": COVARIANCE,
+            "measured": measured,
+        }
+
+    def offer(self, rig: StreamRig, frame_id: int) -> None:
+        """Show the picture of a camera that the bridge believes at rest."""
+        made = header(frame_id, width=640, height=480, pose_display=DOWN, T_body_camera=MOUNT)
+        made.motion = self.motion(made.t_display_ns)
+        rig.offer(PICTURE, made)
+
+
+@pytest.fixture
+def vehicle() -> Iterator[Turning]:
+    made = Turning()
+    with made.reading():
+        wait_until(lambda: made.ring.between(now_ns(), now_ns()) if now_ns() > made.t0_ns + 60 * NS_PER_MS else None)
+        yield made
+
+
+IDS: Final = itertools.count(1)
+
+
+def shown(rig: StreamRig, receiver: Receiver, vehicle: Turning) -> Frame:
+    """The frame of a picture, from a reader that is registered."""
+    frame_id = next(IDS)
+    vehicle.offer(rig, frame_id)
+    frame = first(receiver)
+    assert frame.frame_id == frame_id
+    return frame
+
+
+def moved(rig: StreamRig, receiver: Receiver, vehicle: Turning) -> Frame:
+    """The frame of the next picture that samples could move: a busy machine may keep the IMU's thread waiting."""
+    found: list[Frame] = []
+
+    def came() -> bool:
+        found.append(shown(rig, receiver, vehicle))
+        late = found[-1].compensation["late"]
+        assert late["motion"] == "inertial" or "inertial samples" in late["problem"]
+        return bool(late["motion"] == "inertial")
+
+    wait_until(came)
+    return found[-1]
+
+
+def camera_x(frame: Frame) -> FloatArray:
+    """Where the picture's right side points in the world."""
+    assert frame.pose_display is not None
+    x, y, z, w = frame.pose_display.q_xyzw
+    return np.array([w * w + x * x - y * y - z * z, 2 * (x * y + z * w), 2 * (x * z - y * w)])
+
+
+@contextmanager
+def reading(rig: StreamRig, vehicle: Turning, **options: Any) -> Iterator[Receiver]:
+    """Yield a registered reader."""
+    with Receiver(rig.endpoint, color="rgb", encoding="raw", imu=vehicle.ring, timeout_s=60.0, **options) as receiver:
+        wait_until(lambda: receiver.camera_info and rig.sink().subscribers)
+        yield receiver
+
+
+def test_a_picture_shows_the_moment_of_the_call(vehicle: Turning) -> None:
+    with StreamRig() as rig, reading(rig, vehicle) as receiver:
+        frames = []
+        for _ in range(5):
+            t_called_ns = time.monotonic_ns()
+            frame = moved(rig, receiver, vehicle)
+            assert t_called_ns <= frame.t_ns <= time.monotonic_ns() and 0.0 <= frame.age_s < 60.0
+            frames.append(frame)
+            late = frame.compensation["late"]
+            assert (late["motion"], late["problem"], late["method"]) == ("inertial", "", "homography")
+            assert late["moved_ns"] > 0 and 0 <= late["imu_age_ns"] < 40 * NS_PER_MS and late["d_m"] == 8.0
+            assert abs(frame.t_bridge_ns - frame.t_ns) <= frame.clock_uncertainty_ns
+            # Turned since the instant that was measured, by the rate without its bias, whatever was foretold.
+            turned_rad = RATE_RADPS * (frame.t_ns - vehicle.t0_ns) * 1e-9
+            error_rad = RATE_RADPS * frame.clock_uncertainty_ns * 1e-9 + 1e-4
+            ahead = camera_x(frame) - (math.sin(turned_rad), -math.cos(turned_rad), 0.0)
+            assert np.linalg.norm(ahead) < error_rad
+            assert frame.motion is not None and np.allclose(frame.motion.w_body_radps, (0, 0, RATE_RADPS))
+            assert np.linalg.norm(frame.motion.v_world_mps) < 1e-3
+        assert [f.t_ns for f in frames] == sorted({f.t_ns for f in frames})
+        assert receiver.counters["warped"] == 5
+        assert not frames[-1].image.flags.writeable and np.abs(frames[-1].image.astype(int) - PICTURE).max() > 50
+        assert frames[-1].motion is not None and frames[-1].motion.pose_covariance is not None
+        covariance = frames[-1].motion.pose_covariance
+        assert np.array_equal(covariance, covariance.T)
+        assert covariance[np.triu_indices(6)].tolist() == COVARIANCE
+
+
+def test_without_samples_the_bridges_picture_comes_and_says_so(vehicle: Turning) -> None:
+    with StreamRig() as rig, reading(rig, vehicle) as receiver:
+        moved(rig, receiver, vehicle)
+        vehicle.silent.set()
+        time.sleep(0.05)
+        unwarped = receiver.counters["unwarped"]
+        frame = shown(rig, receiver, vehicle)
+        late = frame.compensation["late"]
+        assert late["motion"] == "none" and "inertial samples are" in late["problem"] and "ms old" in late["problem"]
+        assert np.array_equal(frame.image, PICTURE) and receiver.counters["unwarped"] == unwarped + 1
+        assert frame.pose_display is not None and frame.pose_display.q_xyzw.tolist() == DOWN.q_xyzw
+        vehicle.silent.clear()
+        moved(rig, receiver, vehicle)
+
+
+def test_a_bridges_picture_behind_a_moved_one_is_late(vehicle: Turning) -> None:
+    """Moved pictures may be ahead of what the bridge shows; what is handed out never steps back."""
+    with StreamRig() as rig, reading(rig, vehicle) as receiver:
+        ahead = moved(rig, receiver, vehicle)
+        shown_ns = ahead.metadata["t_display_ns"] + 1
+        assert shown_ns < ahead.t_bridge_ns
+        rig.offer(PICTURE, header(next(IDS), width=640, height=480, t_display_ns=shown_ns, motion=None))
+        wait_until(lambda: receiver.next(0.01) is None and receiver.counters["late"] == 1)
+
+
+def test_a_warper_of_ones_own_is_used(vehicle: Turning) -> None:
+    with StreamRig() as rig:
+        warper = LateWarper(vehicle.ring, d_m=math.inf, gyro_bias_radps=[0.01, 0.0, RATE_RADPS])
+        with Receiver(rig.endpoint, color="rgb", encoding="raw", imu=warper, timeout_s=60.0) as receiver:
+            wait_until(lambda: receiver.camera_info and rig.sink().subscribers)
+            frame = moved(rig, receiver, vehicle)
+            assert frame.compensation["late"]["d_m"] == math.inf
+            assert frame.motion is not None and np.allclose(frame.motion.w_body_radps, 0.0)
+
+
+def test_what_cannot_be_moved_is_refused_at_once() -> None:
+    for wrong in ({"variant": "raw"}, {"modality": "depth"}):
+        with pytest.raises(ValueError, match="imu moves compensated pictures of"):
+            Receiver("tcp://127.0.0.1:1", imu=ImuRing(), **wrong)  # type: ignore[arg-type]
+
+
+def test_the_second_file_is_named_where_it_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(ROOT / "vil_bridge" / "client.py", tmp_path)
+    spec = importlib.util.spec_from_file_location("client", tmp_path / "client.py")
+    assert spec is not None and spec.loader is not None
+    alone = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "client", alone)
+    spec.loader.exec_module(alone)
+    with pytest.raises(ImportError, match=f"imu needs client_warp.py next to client.py: copy it to {tmp_path} too"):
+        alone.Receiver("tcp://127.0.0.1:1", imu=ImuRing())
+    shutil.copy(ROOT / "vil_bridge" / "client_warp.py", tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    alone.Receiver("tcp://127.0.0.1:1", imu=ImuRing()).close()
+    monkeypatch.delitem(sys.modules, "client_warp")
