@@ -90,6 +90,13 @@ class CameraConfig(StrictModel):
     max_age_ms: float = Field(
         default=500.0, gt=0, le=60_000, description="An image older than this is dropped, not sent, milliseconds."
     )
+    repeat_ms: float = Field(
+        default=250.0,
+        ge=0,
+        le=1000,
+        description="While the renderer is late, warp its last image again for every tick until the instant shown is "
+        "this much later than the one rendered for, milliseconds; 0 = off.",
+    )
     collision: bool = Field(default=False, description="Ask the renderer whether the camera touches something.")
 
     @property

@@ -54,6 +54,8 @@ class FrameHeader(msgspec.Struct, kw_only=True, gc=False):
         blank: True for a black picture of a lost carrier; absent otherwise. Such a picture has no poses, no
             collision, no landmarks and no range: None here, absent on the wire.
         t_render_ns: instant of ``pose_rendered``.
+        render_age_ns: only of a rendering that is shown again, since the next one is late: ``t_display_ns`` minus
+            ``t_render_ns``.
         collision: whether the carrier collided; None = not asked for.
         landmarks: beacons as name, column and row (pixels) and z-depth (metres).
         range_m: of the range finder; None = unknown.
@@ -78,6 +80,7 @@ class FrameHeader(msgspec.Struct, kw_only=True, gc=False):
     variant: str
     blank: bool | UnsetType = UNSET
     t_render_ns: int | None = None
+    render_age_ns: int | UnsetType = UNSET
     pose_rendered: HeaderPose | None = None
     pose_display: HeaderPose | None = None
     collision: bool | None = None

@@ -49,6 +49,7 @@ def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> Brid
         extra_delay_ns=round(config.artificial_delay_ms * _MS),
         extra_jitter_ns=round(config.artificial_jitter_ms * _MS),
         max_age_ns=round(config.max_age_ms * _MS),
+        repeat_ns=0 if bridge.simulation.wait_for_cameras else round(config.repeat_ms * _MS),  # then none is late
         on_loss=actor.tracking.on_loss if actor is not None else "hold",
         collision=config.collision,
         layer=config.layer,

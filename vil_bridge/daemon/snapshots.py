@@ -170,7 +170,7 @@ class StatusReporter:
             measured_hz=runner.meter.rate_hz(t_ns),
             age_s=runner.meter.age_s(t_ns),
             in_flight=context.renderers[place.renderer].in_flight,
-            frames={"received": relay.rendered, **relay.delivered, **relay.warped},
+            frames={"received": relay.rendered, "repeated": relay.repeated, **relay.delivered, **relay.warped},
             dropped=dict(dropped_pictures(context, name)),
             problem=self._readiness.problem_of(name),
             compensation=None

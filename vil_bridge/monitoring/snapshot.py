@@ -208,7 +208,8 @@ class CameraView:
             or which ones it waits for.
         rate_hz: configured. measured_hz: pictures handed over in the last seconds, or that a reader would have got;
             dropped and black ones do not count.
-        frames: pictures from the renderer ("received") and handed to the sink ("rgb/compensated"...).
+        frames: pictures from the renderer ("received") and handed to the sink ("rgb/compensated"...), and ticks for
+            which a late renderer's last picture was warped again ("repeated", in no other count).
         dropped: pictures dropped, by reason.
         problem: the reason why readers get no pictures that one may fly on, with the cure; empty = it delivers.
         age_s: since the newest picture came, read by somebody or not; black ones do not count.

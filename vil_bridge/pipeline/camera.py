@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -31,6 +32,7 @@ T_FLU_OPTICAL: Final = Transform(
     np.zeros(3), q_from_matrix(np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]]))
 )
 _AGREED_FRAMES: Final = 8
+_TICKS: Final = 64
 
 IN_FLIGHT: Final = (
     "T_body_camera",
@@ -39,6 +41,7 @@ IN_FLIGHT: Final = (
     "extra_delay_ns",
     "extra_jitter_ns",
     "max_age_ns",
+    "repeat_ns",
 )
 """Part of a camera that may change while it runs."""
 
@@ -81,29 +84,30 @@ class DisplayTimes:
 
 
 class RunningDelay:
-    """Running mean of a delay; one thread adds, any thread reads.
+    """Running median of a delay; one thread adds, any thread reads.
 
-    The first guess counts as one sample, so that it is forgotten soon; then the mean follows with the time
-    constant of ten samples, which leaves a quarter of a jitter's standard deviation.
+    A hiccup delays a few pictures at once and does not change the estimate; a delay that stays is followed after
+    eight samples. The first guess counts as one sample; of two in the middle the shorter one counts, so that a slow
+    first picture is not believed.
     """
 
-    _GAIN: Final = 0.1
+    _SAMPLES: Final = 15
 
     def __init__(self, first_guess_ns: int) -> None:
         self._lock = threading.Lock()
-        self._value_ns = float(first_guess_ns)
-        self._samples = 1
+        self._newest_ns = deque([first_guess_ns], maxlen=self._SAMPLES)
+        self._value_ns = first_guess_ns
 
     def add(self, delay_ns: int) -> None:
         """Account one measured delay."""
         with self._lock:
-            self._samples += 1
-            self._value_ns += max(self._GAIN, 1.0 / self._samples) * (delay_ns - self._value_ns)
+            self._newest_ns.append(delay_ns)
+            self._value_ns = sorted(self._newest_ns)[(len(self._newest_ns) - 1) // 2]
 
     @property
     def value_ns(self) -> int:
         """The estimate."""
-        return round(self._value_ns)
+        return self._value_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +136,15 @@ class BridgeCamera:
         extra_delay_ns: artificial delay of the rendered image, for demonstrations.
         extra_jitter_ns: it differs from that by up to this much.
         max_age_ns: older images are not sent (capture, or request where unknown, to use).
+        repeat_ns: while the renderer is late, its last image is warped again for every tick until the instant shown
+            is this much later than the one rendered for; 0 = never.
         layer: draw only this layer of the scene; empty = all.
         reach_m: surfaces this near are asked of the renderer, for a simulated carrier's contacts; 0 = none.
         on_loss: what happens while the carrier is stale or lost: ``hold``, ``blank`` or ``stop``.
         delay: from a request to the use of its image; the relay measures it. The two cameras of a stereo pair
             share theirs, so that they are asked for the same instant.
         display_times: what the frames are shown for; shared in the same way.
+        ticks: instants at which pictures were due and not shown yet; the scheduler appends, the relay removes.
         geometry: what is rendered for it, and how that is warped.
     """
 
@@ -154,6 +161,7 @@ class BridgeCamera:
     extra_delay_ns: int = 0
     extra_jitter_ns: int = 0
     max_age_ns: int = 500_000_000
+    repeat_ns: int = 250_000_000
     on_loss: str = "stop"
     collision: bool = False
     layer: str = ""
@@ -161,6 +169,7 @@ class BridgeCamera:
     T_body_optical: Transform = field(init=False)
     delay: RunningDelay = field(default_factory=lambda: RunningDelay(30_000_000))
     display_times: DisplayTimes = field(default_factory=DisplayTimes)
+    ticks: deque[int] = field(default_factory=lambda: deque(maxlen=_TICKS))
     geometry: ViewGeometry = field(init=False)
 
     def __post_init__(self) -> None:

@@ -12,7 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.clock import now_ns
+from vil_bridge.core.bridge_time import bridge_clock
+from vil_bridge.core.clock import NS_PER_MS, machine_ns, now_ns
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.pixel_formats import empty_picture
 from vil_bridge.core.ports import FrameSink
@@ -27,6 +28,7 @@ from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, RunningDelay
 from vil_bridge.pipeline.compensation import Compensation, HeaderWriter, RenderedPose, WarpedFrame
 from vil_bridge.pipeline.frame_ledger import FrameLedger
+from vil_bridge.pipeline.late_ticks import CameraFrame, LateTick, LateTicks
 from vil_bridge.pipeline.poll_thread import POLL_MS
 from vil_bridge.pipeline.renderer_load import PictureFreeze
 from vil_bridge.world.world import World
@@ -39,16 +41,17 @@ _FIRST_DELIVERY_NS: Final = 3_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """One camera's part of a frame on its way through the delay line; ``before`` = the picture drawn before it."""
+    """One camera's part of a frame on its way through the delay line."""
 
     due_ns: int
-    frame: RenderedFrame
-    images: tuple[RenderedImage, ...]
-    before: RenderedPose | None
+    rendering: CameraFrame
 
 
 class CameraRelay:
     """One camera's images from the renderers that may draw it to its sink, in the order in which they were asked for.
+
+    Where the renderer is late, its last image is warped once more for the tick that has none. Neither meter nor
+    ledger nor ``delivered`` count such a picture.
 
     Args:
         meter: counts the pictures that were fit to be shown, with or without a reader; black ones are not.
@@ -60,6 +63,7 @@ class CameraRelay:
         freeze: says whether the renderer repeats its pictures.
         refused_age_ns: age of the newest picture that was too old.
         delivered: images handed to the sink by variant.
+        repeated: ticks for which a rendering was shown again.
         dropped: images that were not, by reason.
         warped: compensated images, by method and by how the pose was found.
         newest: header, picture and time of the newest frame, with or without a reader.
@@ -76,6 +80,7 @@ class CameraRelay:
     ) -> None:
         self.camera = camera
         self.rendered = 0
+        self.repeated = 0
         self.refused_age_ns = 0
         self.freeze = PictureFreeze()
         self.delivered: Counter[str] = Counter()
@@ -89,6 +94,7 @@ class CameraRelay:
         self._on_rendered = on_rendered
         self.headers = HeaderWriter(camera, world)
         self._compensation = Compensation(camera, world)
+        self._late_ticks = LateTicks(camera)
         self._delay_line: deque[_Waiting] = deque()
         self._lock = threading.Lock()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -122,7 +128,7 @@ class CameraRelay:
             if len(self._delay_line) >= _LINE_LIMIT:
                 self._delay_line.popleft()
                 self._drop("delay_line_full")
-            self._delay_line.append(_Waiting(self._due_ns(frame), frame, images, self._newest_drawn))
+            self._delay_line.append(_Waiting(self._due_ns(frame), CameraFrame(frame, images, self._newest_drawn)))
             self._newest_drawn = RenderedPose(images[0].view.T_world_camera, images[0].view.t_pose_ns)
         if self._on_rendered is not None:
             self._on_rendered(frame)
@@ -156,11 +162,20 @@ class CameraRelay:
             self._deliver_blank(blank_ns)
         waiting = self._pop_due()
         if waiting is not None:
-            self._process(waiting)
+            self._process(waiting.rendering)
+        elif late := self._late_ticks.next(now_ns(), self._delivery.value_ns):
+            self._show_again(late)
         self._sink.flush()
         self._ledger.settle()
-        due_ns = self.due_ns
-        return POLL_MS if due_ns is None else min(POLL_MS, max(0, (due_ns - now_ns() + 999_999) // 1_000_000))
+        return self._wait_ms()
+
+    def _wait_ms(self) -> int:
+        """Return when the delay line is due or a tick late, whichever is sooner; no tick is while time stands."""
+        due_ns, late_ns = self.due_ns, self._late_ticks.due_ns(self._delivery.value_ns)
+        wait_ns = POLL_MS * NS_PER_MS if due_ns is None else due_ns - now_ns()
+        if late_ns is not None and (t_machine_ns := bridge_clock().mapping.when(late_ns)) is not None:
+            wait_ns = min(wait_ns, t_machine_ns - machine_ns())
+        return min(POLL_MS, max(0, (wait_ns + NS_PER_MS - 1) // NS_PER_MS))
 
     @property
     def due_ns(self) -> int | None:
@@ -184,11 +199,13 @@ class CameraRelay:
     def _drop(self, reason: str) -> None:
         self.dropped[reason] += 1
 
-    def _process(self, waiting: _Waiting) -> None:
-        request = waiting.frame.request
+    def _process(self, rendering: CameraFrame) -> None:
+        frame, images, before = rendering
+        request = frame.request
         t_warp_ns = now_ns()
         self.rendered += 1
-        if self.freeze.check(waiting.images[0], request.t_request_ns):
+        self._late_ticks.forget()
+        if self.freeze.check(images[0], request.t_request_ns):
             self._drop("picture_frozen")
             return
         age_ns = t_warp_ns - self.headers.oldest_ns(request)
@@ -201,22 +218,42 @@ class CameraRelay:
             return
         t_use_ns = t_warp_ns + self._delivery.value_ns
         self.camera.delay.add(t_use_ns - request.t_request_ns)
-        shown = self._compensation.frame(request.frame_id, waiting.images, t_use_ns, waiting.before)
-        stamps = Stamps(
-            request.t_capture_ns, request.t_arrival_ns, request.t_request_ns, waiting.frame.t_image_ns, t_warp_ns
-        )
-        for image in waiting.images:
+        shown = self._compensation.frame(request.frame_id, images, t_use_ns, before)
+        if self.camera.repeat_ns and COMPENSATED in self.camera.variants:
+            self._late_ticks.on_shown(rendering, shown.target.t_ns)
+        stamps = _stamps(frame, t_warp_ns)
+        for image in images:
             modality = image.view.modality
             # The compensated picture is the one that a vehicle flies on: it does not wait for the other.
             kinds = (kind for kind in (COMPENSATED, RAW) if kind in self.camera.variants)
             wanted = [kind for kind in kinds if self._sink.wanted(str(modality), kind)]
             for_preview = (RAW,) if modality in _SHOWN else ()
-            made = [self._deliver(waiting.frame, image, shown, k, stamps, k in wanted) for k in wanted or for_preview]
+            made = [self._deliver(frame, image, shown, k, stamps, k in wanted) for k in wanted or for_preview]
             if modality in _SHOWN:
                 self.newest = (*made[0], now_ns())
         self._ledger.record_output(request.frame_id, stamps)
         self._meter.mark(now_ns())
         self._ledger.settle()
+
+    def _show_again(self, late: LateTick) -> None:
+        """Warp the last rendering to the instant of a late tick, for those that read compensated pictures.
+
+        Nothing that must not be shown as new is: too old, tracking lost, held, and after a frozen picture nothing.
+        """
+        frame, images, before = late.rendering
+        t_warp_ns = now_ns()
+        too_old = t_warp_ns - self.headers.oldest_ns(frame.request) > self.camera.max_age_ns
+        if too_old or not self.camera.usable(self._world):
+            return
+        shown = self._compensation.frame(late.frame_id, images, late.t_use_ns, before)
+        if shown.target.mode == "none":
+            return
+        stamps = _stamps(frame, t_warp_ns)
+        for image in images:
+            if self._sink.wanted(str(image.view.modality), COMPENSATED):
+                self._hand_over(*self._make(frame, image, shown, COMPENSATED, stamps), stamps)
+                self._record_flow(image, shown)
+        self.repeated += 1
 
     def _deliver(
         self,
@@ -228,17 +265,26 @@ class CameraRelay:
         wanted: bool,
     ) -> tuple[FrameHeader, ImageArray]:
         """Make a picture and its header, and hand it over if it is wanted."""
-        modality = image.view.modality
-        pixels = shown.picture(image, compensated=variant == COMPENSATED)
-        stamps.output = stamps.output or now_ns()  # of the frame's first picture
-        header = self.headers.picture(frame, image, shown, variant)
+        header, pixels = self._make(frame, image, shown, variant, stamps)
         if variant == COMPENSATED:
             self.warped[f"{header.compensation['method']}/{header.compensation['pose_method']}"] += 1
         if wanted:
             self._hand_over(header, pixels, stamps)
-            if modality is Modality.FLOW and variant == COMPENSATED:
-                self._compensation.record_flow(shown)
+            self.delivered[f"{header.modality}/{header.variant}"] += 1
+            if variant == COMPENSATED:
+                self._record_flow(image, shown)
         return header, pixels
+
+    def _make(
+        self, frame: RenderedFrame, image: RenderedImage, shown: WarpedFrame, variant: str, stamps: Stamps
+    ) -> tuple[FrameHeader, ImageArray]:
+        pixels = shown.picture(image, compensated=variant == COMPENSATED)
+        stamps.output = stamps.output or now_ns()  # of the frame's first picture
+        return self.headers.picture(frame, image, shown, variant), pixels
+
+    def _record_flow(self, image: RenderedImage, shown: WarpedFrame) -> None:
+        if image.view.modality is Modality.FLOW:
+            self._compensation.record_flow(shown)
 
     def _deliver_blank(self, t_ns: int) -> None:
         kinds = [(m, variant) for m in self.camera.modalities for variant in self.camera.variants]
@@ -248,11 +294,16 @@ class CameraRelay:
             if modality in _SHOWN:
                 self.newest = (header, black, t_ns)
             self._hand_over(header, black, Stamps(request=t_ns))
+            self.delivered[f"{header.modality}/{header.variant}"] += 1
 
     def _hand_over(self, header: FrameHeader, pixels: ImageArray, stamps: Stamps) -> None:
         self.headers.complete(header, stamps)
         self._sink.offer(header, pixels)
-        self.delivered[f"{header.modality}/{header.variant}"] += 1
+
+
+def _stamps(frame: RenderedFrame, t_warp_ns: int) -> Stamps:
+    request = frame.request
+    return Stamps(request.t_capture_ns, request.t_arrival_ns, request.t_request_ns, frame.t_image_ns, t_warp_ns)
 
 
 class FanOut:

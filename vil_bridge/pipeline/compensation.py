@@ -43,10 +43,15 @@ class RenderedPose:
 
 
 class WarpedFrame:
-    """Frame with the instant that it is shown for; nothing is computed before a picture asks for it."""
+    """Frame with the instant that it is shown for; nothing is computed before a picture asks for it.
+
+    Attributes:
+        frame_id: of its request, or a later one where a rendering is shown again.
+    """
 
     def __init__(
         self,
+        frame_id: int,
         camera: BridgeCamera,
         compensator: Compensator,
         view: View,
@@ -54,6 +59,7 @@ class WarpedFrame:
         target: DisplayTarget,
         flow: tuple[FlowHistory | None, FlowHistory | None],
     ) -> None:
+        self.frame_id = frame_id
         self.target = target
         self.view = view
         poses = tuple(camera.mounted(carrier.T_world_body) for carrier in target.carriers)
@@ -138,7 +144,7 @@ class Compensation:
         """Return a frame with the instant that it is shown for.
 
         Args:
-            frame_id: of its request.
+            frame_id: of its request, or a later one to show it again.
             images: this camera's.
             t_use_ns: when the picture will be used; a stereo pair takes what its first relay says.
             before: the picture drawn before this one; None = there was none.
@@ -147,7 +153,9 @@ class Compensation:
         found = {image.view.modality: image.pixels for image in images}
         depth = found.get(Modality.DEPTH, found.get(Modality.DEPTH32))
         target = self._camera.display_times.of(frame_id, lambda: self._decide(t_use_ns, depth))
-        return WarpedFrame(self._camera, self._compensator, view, depth, target, self._histories(view, before))
+        return WarpedFrame(
+            frame_id, self._camera, self._compensator, view, depth, target, self._histories(view, before)
+        )
 
     def record_flow(self, shown: WarpedFrame) -> None:
         """Record that a warped flow picture was handed over: the next one looks back to it."""
@@ -206,14 +214,14 @@ class HeaderWriter:
         first = view.camera.name == frame.request.views[0].camera.name
         moved = compensated and pose.T_world_camera is not view.T_world_camera
         rendered = HeaderPose.of(view.T_world_camera)
-        header = self._base(
-            frame.request.frame_id, pose.t_ns if compensated else view.t_pose_ns, view.modality, variant
-        )
+        header = self._base(shown.frame_id, pose.t_ns if compensated else view.t_pose_ns, view.modality, variant)
         if compensated:
             header.compensation = shown.header()
         header.compensated = moved
         header.t_use_ns, header.t_oldest_ns = shown.target.t_ns, self.oldest_ns(frame.request)
         header.t_render_ns = view.t_pose_ns
+        if shown.frame_id != frame.request.frame_id:
+            header.render_age_ns = pose.t_ns - view.t_pose_ns
         header.pose_rendered = rendered
         header.pose_display = HeaderPose.of(pose.T_world_camera) if moved else rendered
         header.collision = frame.collision if view.collision else None

@@ -7,6 +7,8 @@ from collections import OrderedDict
 from itertools import islice
 from typing import Final
 
+from msgspec import UNSET
+
 from vil_bridge.core.frame_header import FrameHeader, FrameStamps
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import ImageArray, Stamps
@@ -106,7 +108,10 @@ def frame_row(header: FrameHeader, stamps: Stamps) -> FrameRow:
 
 
 class LedgerSink:
-    """A :class:`~vil_bridge.core.ports.FrameSink` that records in the ledger what it hands on to another one."""
+    """A :class:`~vil_bridge.core.ports.FrameSink` that records in the ledger what it hands on to another one.
+
+    A rendering that is shown again is not another frame, and has no row of its own.
+    """
 
     def __init__(self, sink: FrameSink, ledger: FrameLedger) -> None:
         self._sink = sink
@@ -115,5 +120,6 @@ class LedgerSink:
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Record the frame before it can be sent."""
-        self._ledger.record_offer(header)
+        if header.render_age_ns is UNSET:
+            self._ledger.record_offer(header)
         self._sink.offer(header, pixels)

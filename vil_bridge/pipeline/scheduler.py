@@ -113,6 +113,7 @@ class Scheduler:
                 if pictures > 1:
                     self.skipped[camera.name, "tick_missed"] += pictures - 1
                 self._due[i] = True
+                camera.ticks.append(due_ns)
         self._ask(due_ns)
 
     def _ask(self, due_ns: int) -> None:

@@ -359,17 +359,17 @@ def test_the_delay_is_soon_known_and_not_shaken_by_jitter() -> None:
     delay = RunningDelay(30 * MS)
     for _ in range(10):
         delay.add(80 * MS)
-    assert delay.value_ns == pytest.approx(80 * MS, abs=6 * MS), "the first guess is one sample among others"
+    assert delay.value_ns == 80 * MS, "the first guess is one sample among others"
     rng = np.random.default_rng(2)
     estimates = []
     for jitter_ms in rng.uniform(-15, 15, 2000):
         delay.add(round((80 + jitter_ms) * MS))
         estimates.append(delay.value_ns)
     assert np.mean(estimates) == pytest.approx(80 * MS, abs=0.5 * MS)
-    assert np.std(estimates) < 2.5 * MS
-    for _ in range(30):
+    assert np.std(estimates) < 4.0 * MS
+    for _ in range(8):
         delay.add(120 * MS)
-    assert delay.value_ns == pytest.approx(120 * MS, abs=3 * MS)
+    assert delay.value_ns == 120 * MS
 
 
 def test_rolling_shutter_rows_are_told() -> None:

@@ -53,7 +53,7 @@ def chosen_cameras(
             rate = built.rate_hz if rate_hz is None else min(rate_hz, built.rate_hz)
             partner = made.get(left)
             delay = RunningDelay(delay_ns + _DELIVERY_NS) if partner is None else partner.delay
-            built = replace(built, rate_hz=rate, delay=delay)
+            built = replace(built, rate_hz=rate, delay=delay, repeat_ns=0)
             made[name] = built if partner is None else replace(built, display_times=partner.display_times)
     return list(made.values())
 
