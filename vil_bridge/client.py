@@ -267,6 +267,7 @@ class _Arrival:
     t_ns: int
     t_received_ns: int  # bridge time
     uncertainty_ns: int
+    t_expires_ns: float  # this vehicle's time, after which it is too old to be handed over
 
 
 class Receiver:
@@ -300,9 +301,10 @@ class Receiver:
 
     Attributes:
         counters: ``received``, ``delivered``, ``superseded`` (newer ones came before you asked), ``late``
-            (not newer than the one before), ``malformed``, ``overwritten`` (in shared memory, before it was read),
-            ``registrations``; of UDP ``packets``, ``repaired`` (by parity), ``incomplete`` pictures; ``imu`` samples
-            sent and ``imu_dropped``; with ``imu`` pictures ``warped`` here and ``unwarped`` for want of samples.
+            (not newer than the one before), ``too_old`` (beyond the camera's ``max_age_ms``), ``malformed``,
+            ``overwritten`` (in shared memory, before it was read), ``registrations``; of UDP ``packets``, ``repaired``
+            (by parity), ``incomplete`` pictures; ``imu`` samples sent and ``imu_dropped``; with ``imu`` pictures
+            ``warped`` here and ``unwarped`` for want of samples.
         transport: in use: ``tcp``, ``shm`` or ``udp``.
         fallback: why ``shm`` was not possible; empty otherwise.
         camera_info: the bridge's description of the camera (size, intrinsics, T_body_camera...).
@@ -381,6 +383,7 @@ class Receiver:
         self._pings: collections.deque[int] = collections.deque(maxlen=64)
         self._last_t_ns = self._last_t_bridge_ns = self._handed_t_ns = -(1 << 63)
         self._t_simulated_ns = 0
+        self._aged = False  # the newest picture arrived too old
         self._t_frame_s = self._t_heard_s = self._t_usable_s = float("-inf")
         self._t_ping_s = self._t_register_s = self._t_imu_s = self._t_again_s = 0.0
         self._probes: list[tuple[int, int, int, int]] = []
@@ -426,6 +429,8 @@ class Receiver:
                 raise RuntimeError("the receiving thread failed") from self._failure
             if arrival is None:
                 return None
+            if self._is_too_old(arrival):
+                continue
             try:
                 frame = self._frame(arrival)
                 if self._warper is not None:
@@ -434,12 +439,22 @@ class Receiver:
                 self.counters["malformed"] += 1
                 self._t_usable_s = float("-inf")
                 continue
+            if self._is_too_old(arrival):  # decoding takes time
+                continue
             if frame.t_ns <= self._handed_t_ns:  # the bridge's picture, behind one that was moved ahead of it
                 self.counters["late"] += 1
                 continue
             self._handed_t_ns = frame.t_ns
             self.counters["delivered"] += 1
             return frame
+
+    def _is_too_old(self, arrival: _Arrival) -> bool:
+        """Return True, and count it, when a picture is beyond its camera's ``max_age_ms`` by this vehicle's clock."""
+        if self._now_ns() <= arrival.t_expires_ns:
+            return False
+        with self._changed:
+            self.counters["too_old"] += 1
+        return True
 
     def status(self, timeout: float = 1.0) -> dict[str, Any]:
         """Return the bridge's status, as soon as this reader is registered. Raises TimeoutError."""
@@ -647,7 +662,7 @@ class Receiver:
             self.problem = self._refusal or f"no answer from {self._endpoint}"
         if now_s >= self._t_ping_s:
             t1 = self._clock()
-            if self._send({"type": "ping", "token": self._token, "t1": t1}):
+            if self._send({"type": "ping", "token": self._token, "t1": t1, "too_old": self.counters["too_old"]}):
                 self._pings.append(t1)
             self._t_ping_s = now_s + (0.02 if len(self.clock_sync) < _BURST else _PING_S)
             if self._packets is not None:
@@ -726,6 +741,8 @@ class Receiver:
 
     def _obstacle(self) -> str:
         """Describe what is between us and the pictures although the bridge answers; empty = nothing known."""
+        if self._aged:
+            return "pictures arrive older than the camera's max_age_ms: the link is too slow for their size"
         if self._packets is not None:
             return "" if self._packets.received else "no packet came by UDP so far"
         if self._data.getsockopt(zmq.EVENTS) & zmq.POLLOUT:  # by IMMEDIATE: a connection stands
@@ -755,7 +772,7 @@ class Receiver:
         self.clock_sync.add(*quickest)
 
     def _leave(self) -> None:
-        self._token, self._credit = "", None
+        self._token, self._credit, self._aged = "", None, False
         self._t_ping_s = self._t_register_s = 0.0
         self.problem = "not registered"
         if self._data is not None:
@@ -845,17 +862,23 @@ class Receiver:
         t_ns = sync.to_vehicle_ns(t_bridge_ns)
         if t_ns - t_received_ns > _AHEAD_NS:
             raise ValueError("a stamp after which nothing would be newer for long")
+        expires = header.get("t_expires_ns")  # older bridges do not say it
+        t_expires_ns = math.inf if expires is None else sync.to_vehicle_ns(_int64(expires))
         if t_bridge_ns <= self._last_t_bridge_ns or t_ns <= self._last_t_ns:
             self.counters["late"] += 1
             return
         self._last_t_bridge_ns, self._last_t_ns = t_bridge_ns, t_ns
+        known = sync.to_bridge_ns(t_received_ns), sync.uncertainty_ns(t_received_ns)  # now, since a restart forgets it
+        arrival = _Arrival(header, payload, t_ns, *known, t_expires_ns)
+        self._aged = self._is_too_old(arrival)
+        if self._aged:
+            return
         if not header.get("blank") and t_received_ns - t_ns < self._timeout_s * 1e9:
             self._t_usable_s = time.monotonic()
             self.problem = ""
-        known = sync.to_bridge_ns(t_received_ns), sync.uncertainty_ns(t_received_ns)  # now, since a restart forgets it
         with self._changed:
             self.counters["superseded"] += len(self._arrivals) == self._arrivals.maxlen
-            self._arrivals.append(_Arrival(header, payload, t_ns, *known))
+            self._arrivals.append(arrival)
             self._changed.notify_all()
 
 

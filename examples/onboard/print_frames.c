@@ -48,8 +48,9 @@ int main(int argc, char **argv) {
                frame.p_m[0], frame.p_m[1], frame.p_m[2], vil_alive(&receiver, 300), checksum(&frame));
         fflush(stdout);
     }
-    fprintf(stderr, "received %" PRIu64 " superseded %" PRIu64 " late %" PRIu64, receiver.received, receiver.superseded,
-            receiver.late);
+    fprintf(stderr, "received %" PRIu64 " superseded %" PRIu64 " too_old %" PRIu64, receiver.received,
+            receiver.superseded, receiver.too_old);
+    fprintf(stderr, " late %" PRIu64, receiver.late);
     fprintf(stderr, " malformed %" PRIu64 " registrations %" PRIu64 "\n", receiver.malformed, receiver.registrations);
     vil_close(&receiver);
     return seen ? 0 : 1;

@@ -71,7 +71,7 @@ typedef struct {
 
 typedef struct {
     /* For reading: */
-    uint64_t received, delivered, superseded, late, malformed, registrations;
+    uint64_t received, delivered, superseded, late, too_old, malformed, registrations;
     char problem[512]; /* why no pictures come, as far as known; empty while all is well */
     vil_clock clock;
     /* Private: */
@@ -83,6 +83,7 @@ typedef struct {
     uint8_t *pixels;
     size_t capacity;
     vil_frame newest;
+    int64_t t_expires_ns; /* of the newest, after which it is too old to be handed out */
     int fresh;
 } vil_receiver;
 
@@ -449,9 +450,16 @@ static inline int vil__take(vil_receiver *r, const uint8_t *rows, int width, int
     return 0;
 }
 
+/* Whether a picture is older than the camera's max_age_ms by this computer's clock; then it is counted. */
+static inline int vil__is_too_old(vil_receiver *r, int64_t t_expires_ns) {
+    int old = vil_now_ns() > t_expires_ns;
+    if (old) r->too_old++;
+    return old;
+}
+
 static inline int vil__on_picture(vil_receiver *r, vil_json header, const uint8_t *rows, size_t size) {
-    int64_t t_received_ns = vil_now_ns(), width, height;
-    vil_json pose = vil__member(header, "pose_display");
+    int64_t t_received_ns = vil_now_ns(), t_expires_ns = VIL_MAX_TIME, width, height;
+    vil_json pose = vil__member(header, "pose_display"), expires = vil__member(header, "t_expires_ns");
     vil_frame frame;
     memset(&frame, 0, sizeof frame);
     r->received++;
@@ -464,15 +472,21 @@ static inline int vil__on_picture(vil_receiver *r, vil_json header, const uint8_
         width < 1 || height < 1 || width > VIL_MAX_SIDE || height > VIL_MAX_SIDE || size != (size_t)(width * height) ||
         !vil__is(vil__member(header, "format"), "\"gray8\"") || !vil__is(vil__member(header, "encoding"), "\"raw\""))
         return -1;
+    if (expires.at) { /* older bridges do not say it */
+        if (vil__integer(expires, &t_expires_ns)) return -1;
+        t_expires_ns = vil_clock_to_vehicle_ns(&r->clock, t_expires_ns);
+    }
     frame.t_ns = vil_clock_to_vehicle_ns(&r->clock, frame.t_bridge_ns);
     if (frame.t_ns - t_received_ns > VIL_SECOND) return -1; /* else nothing would be newer for long */
     if (frame.t_bridge_ns <= r->last_t_bridge_ns || frame.t_ns <= r->last_t_ns) {
         r->late++;
         return 0;
     }
+    if (vil__is_too_old(r, t_expires_ns)) return 0;
     if (vil__take(r, rows, (int)width, (int)height, vil__is(vil__member(header, "rows"), "\"bottom_up\""))) return -1;
     r->last_t_bridge_ns = frame.t_bridge_ns;
     r->last_t_ns = frame.t_ns;
+    r->t_expires_ns = t_expires_ns;
     frame.clock_uncertainty_ns = vil_clock_uncertainty_ns(&r->clock, t_received_ns);
     frame.pixels = r->pixels;
     frame.width = (int)width;
@@ -596,10 +610,12 @@ static inline int vil_next(vil_receiver *r, vil_frame *frame, int timeout_ms) {
         vil__drain(r, 0);
         vil__drain(r, 1);
         if (r->fresh) {
-            *frame = r->newest;
             r->fresh = 0;
-            r->delivered++;
-            return 1;
+            if (!vil__is_too_old(r, r->t_expires_ns)) {
+                *frame = r->newest;
+                r->delivered++;
+                return 1;
+            }
         }
         now_ns = vil_now_ns();
         if (now_ns >= deadline_ns) return 0;

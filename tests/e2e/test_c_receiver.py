@@ -247,6 +247,7 @@ WRONG_PICTURES: list[tuple[bytes, ...]] = [
     (good(1, t_display_ns="now"), PIXELS),
     (good(1, t_display_ns=time.monotonic_ns() + 10**12), PIXELS),
     (good(1, t_display_ns=None), PIXELS),
+    (good(1, t_expires_ns="soon"), PIXELS),
 ]
 WRONG_WORDS = [
     *(b"", b"{}", b"nonsense", b'{"type":"pong"}', b'{"type":"pong","t1":1,"t2":2,"t3":3}', b'{"type":"registered"}'),
@@ -286,6 +287,19 @@ def test_what_is_wrong_is_counted_and_survived(program: Path, bridge: HandMadeBr
         assert "fx 0.000 p_m" in reader.lines[-1]
         reader.terminate()
         assert f" malformed {len(WRONG_PICTURES) + len(WRONG_WORDS)} registrations " in reader.finish()
+
+
+def test_what_is_too_old_is_counted_and_not_handed_out(program: Path, bridge: HandMadeBridge) -> None:
+    with Reader(program, bridge.endpoint, 0) as reader:
+        registered(bridge, reader)
+        now_ns = time.monotonic_ns()
+        for frame_id in range(901, 904):
+            bridge.show(good(frame_id, t_expires_ns=now_ns - 10**9), PIXELS)
+        bridge.show(good(910, t_expires_ns=now_ns + 10**12), PIXELS)
+        wait_until(lambda: reader.lines[-1].startswith("910 "))
+        assert not [line for line in reader.lines if line.startswith("90")]
+        reader.terminate()
+        assert " too_old 3 late 0 malformed 0 " in reader.finish()
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,8 @@ def connected(rig: StreamRig, client: RawClient, token: str) -> int:
         picture = client.picture(0.0)
         if picture is None:
             return False
-        client.acknowledge(token, picture[0]["frame_id"])
+        sent_ns = picture[0]["stamps_ns"]["send"]  # on a link that takes no time, however late the test looks
+        client.acknowledge(token, picture[0]["frame_id"], sent_ns)
         return bool(picture[0]["frame_id"] == frame_id)
 
     wait_until(acknowledged)

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from tests.support.common import wait_until
+from tests.support.stream_links import FAR, noise, running, udp_port
 from tests.support.stream_rig import SMALL, RawClient, StreamRig, first, header, photo
 from vil_bridge.client import Receiver
 from vil_bridge.core.peer_faults import PeerFaults
@@ -30,17 +31,7 @@ from vil_bridge.tools.lab.link_spec import LinkSpec
 pytestmark = pytest.mark.wire
 
 
-FAR = "127.0.0.2"
 FRAME_BYTES = 76_000
-
-
-def udp_port(rig: StreamRig) -> int:
-    """The bridge's UDP port, which it opens for the first reader that asks."""
-    with RawClient(rig.endpoint) as client:
-        answer = client.ask(type="register", v=1, camera="front", encoding="raw", transport="udp")
-        client.say(type="unregister", token=answer["token"])
-        client.ask(type="ping", t1=0)
-        return int(answer["udp_port"])
 
 
 @contextmanager
@@ -49,27 +40,8 @@ def link(rig: StreamRig, udp: str, tcp: str = "") -> Iterator[tuple[str, LinkEmu
     control, door = int(rig.endpoint.rpartition(":")[2]), udp_port(rig)
     ways = [f"{FAR}:{door}=127.0.0.1:{door}:{udp}", f"tcp:{FAR}:{control}=127.0.0.1:{control}:{tcp}"]
     links = [LinkEmulator(LinkSpec.parse(way)) for way in ways]
-    ready, stop = threading.Event(), threading.Event()
-
-    async def relay() -> None:
-        async with links[0], links[1]:
-            ready.set()
-            await asyncio.to_thread(stop.wait)
-
-    thread = threading.Thread(target=asyncio.run, args=(relay(),))
-    thread.start()
-    assert ready.wait(60.0)
-    try:
+    with running(*links):
         yield f"tcp://{FAR}:{control}", links[0]
-    finally:
-        stop.set()
-        thread.join()
-
-
-def noise(size: int) -> ImageArray:
-    """A raw gray picture of so many bytes, which no encoder makes smaller."""
-    picture: ImageArray = np.random.default_rng(1).integers(0, 256, (size // 400, 400)).astype(np.uint8)
-    return picture
 
 
 def test_one_percent_loss_costs_less_than_three_percent_of_the_pictures() -> None:

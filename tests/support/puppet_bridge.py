@@ -88,10 +88,10 @@ class PuppetBridge:
             return False
         return True
 
-    def show(self, receiver: Receiver, t_display_ns: int) -> Frame | None:
+    def show(self, receiver: Receiver, t_display_ns: int, **changes: object) -> Frame | None:
         """Send a good picture as soon as the client is connected; what the client makes of it."""
         refused = receiver.counters["late"] + receiver.counters["malformed"]
-        self.send(receiver, t_display_ns)
+        self.send(receiver, t_display_ns, 5, **changes)
         frame: Frame | None = None
 
         def decided() -> bool:
@@ -102,10 +102,10 @@ class PuppetBridge:
         wait_until(decided)
         return frame
 
-    def send(self, receiver: Receiver, t_display_ns: int, frame_id: int = 5) -> None:
+    def send(self, receiver: Receiver, t_display_ns: int, frame_id: int = 5, **changes: object) -> None:
         """Send a good picture as soon as the client is connected, and wait until it arrived."""
         size = {"width": 8, "height": 6, "format": "rgb8", "encoding": "raw", "rows": "top_down"}
-        good = msgspec.json.encode({**header(frame_id, t_display_ns=t_display_ns).fields(), **size})
+        good = msgspec.json.encode({**header(frame_id, t_display_ns=t_display_ns).fields(), **size, **changes})
         seen = receiver.counters["received"]
         self.serve_until(lambda: self.picture(good, SMALL.tobytes()))
         wait_until(lambda: receiver.counters["received"] > seen)

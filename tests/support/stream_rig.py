@@ -19,7 +19,7 @@ import zmq
 from tests.support.common import PATIENCE_S, wait_until
 from tests.support.frame_headers import frame_header
 from vil_bridge.client import Frame, Receiver
-from vil_bridge.core.clock import now_ns
+from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.motion import ImuWindow
@@ -31,6 +31,7 @@ from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 from vil_bridge.protocols.zmq.curve import read_public_key, read_secret_key
 
 K = [457.0, 458.0, 319.5, 239.5]
+PATIENCE_NS = round(PATIENCE_S * NS_PER_S)
 INFO: dict[str, Any] = {"width": 640, "height": 480, "fx": 457.0, "fy": 458.0, "cx": 319.5, "cy": 239.5}
 INFO |= {key: {"p_m": [0.0, 0.0, 0.0], "ypr_deg": [0.0, 0.0, 0.0]} for key in ("T_body_camera", "T_body_imu")}
 INFO["distortion"] = None
@@ -48,17 +49,28 @@ class _Relay:
         self.sink = sink
         self.jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self.failure: BaseException | None = None
+        self.due_ns: int | None = None
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
 
     def _run(self) -> None:
         try:
-            while (job := self.jobs.get()) is not None:
+            while (job := self._next()) is not None:
                 job()
         except BaseException as exc:
             self.failure = exc
         finally:
             self.sink.close()
+
+    def _next(self) -> Callable[[], None] | None:
+        due_ns = self.due_ns
+        try:
+            return self.jobs.get(timeout=None if due_ns is None else max(0, due_ns - now_ns()) / NS_PER_S)
+        except queue.Empty:
+            return self.flush
+
+    def flush(self) -> None:
+        self.due_ns = self.sink.flush()
 
     def stop(self) -> None:
         self.jobs.put(None)
@@ -80,7 +92,9 @@ class StreamRig:
         udp_rate_mbps: float = 100.0,
         refuses_command: RefusesCommand = lambda *_: None,
         problem: Callable[[str], tuple[str, bool]] = lambda _: ("", False),
+        max_age_ns: int = 10 * PATIENCE_NS,
     ) -> None:
+        self._max_age_ns = max_age_ns
         self._problem = problem
         self.inertial: list[tuple[str, ImuWindow]] = []
         self._guard = guard
@@ -134,10 +148,11 @@ class StreamRig:
             offers,
             port=self._data_port,
             guard=self._guard,
+            max_age_ns=self._max_age_ns,
             on_sent=lambda frame_id, stamps: self.sent.append((frame_id, msgspec.to_builtins(stamps))),
         )
         relay = self._relays[name] = _Relay(sink)
-        self.hub.add_camera(sink, INFO, lambda: relay.jobs.put(sink.flush))
+        self.hub.add_camera(sink, INFO, lambda: relay.jobs.put(relay.flush))
 
     def add_camera(self, name: str, modalities: tuple[str, ...] = ("rgb",)) -> None:
         self.loop.call_soon_threadsafe(self._add, name, modalities)
@@ -149,7 +164,7 @@ class StreamRig:
         """Hand a picture to the relay thread of its camera."""
         relay = self._relays[made.camera]
         relay.jobs.put(lambda: relay.sink.offer(made, pixels))
-        relay.jobs.put(relay.sink.flush)
+        relay.jobs.put(relay.flush)
 
     def failed(self, camera: str = "front") -> BaseException | None:
         """What ended the relay thread."""
@@ -257,8 +272,9 @@ class RawClient:
         head, payload = self.data.recv_multipart()
         return json.loads(head), payload
 
-    def acknowledge(self, token: str, frame_id: int) -> None:
-        self.say(type="credit", token=token, frame_id=frame_id, t_received_ns=now_ns(), uncertainty_ns=1000)
+    def acknowledge(self, token: str, frame_id: int, t_received_ns: int | None = None) -> None:
+        t_ns = t_received_ns or now_ns()
+        self.say(type="credit", token=token, frame_id=frame_id, t_received_ns=t_ns, uncertainty_ns=1000)
 
     def close(self) -> None:
         self.control.close(linger=0)

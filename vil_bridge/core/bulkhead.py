@@ -132,9 +132,10 @@ class GuardedSink:
         """Hand a picture over."""
         self._bulkhead.call(self._sink.offer, header, pixels)
 
-    def flush(self) -> None:
-        """Let it send what became possible."""
-        self._bulkhead.call(self._sink.flush)
+    def flush(self) -> int | None:
+        """Let it send what became possible; return when it wants to be called again."""
+        due_ns: int | None = self._bulkhead.call(self._sink.flush)
+        return due_ns
 
     def close(self) -> None:
         """Release what it holds."""

@@ -51,6 +51,7 @@ class FrameHeader(msgspec.Struct, kw_only=True, gc=False):
         motion: twist of the carrier at ``t_display_ns``, what is known of its IMU, the covariance of its pose, and the
             newest state that was measured; None = fixed, or not asked for.
         t_use_ns: when the picture is expected to be used. t_oldest_ns: instant from which its age counts.
+        t_expires_ns: when it is older than its camera's ``max_age_ms``; in what a reader of the stream gets.
         blank: True for a black picture of a lost carrier; absent otherwise. Such a picture has no poses, no
             collision, no landmarks and no range: None here, absent on the wire.
         t_render_ns: instant of ``pose_rendered``.
@@ -91,6 +92,7 @@ class FrameHeader(msgspec.Struct, kw_only=True, gc=False):
     format: str | UnsetType = UNSET
     rows: str | UnsetType = UNSET
     memory: dict[str, Any] | UnsetType = UNSET
+    t_expires_ns: int | UnsetType = UNSET
 
     @property
     def kind(self) -> tuple[str, str]:
@@ -110,6 +112,6 @@ class FrameHeader(msgspec.Struct, kw_only=True, gc=False):
 _BLANK_FIELDS: Final = (
     *("camera", "width", "height", "K", "T_body_camera", "compensated", "frame_id", "t_display_ns", "tracking"),
     *("compensation", "motion", "modality", "variant", "blank", "t_use_ns", "t_oldest_ns", "stamps_ns"),
-    *("encoding", "format", "rows", "memory"),
+    *("encoding", "format", "rows", "memory", "t_expires_ns"),
 )
 """Keys of a blank picture's header, which has fewer and in another order."""

@@ -188,9 +188,13 @@ class FrameSink(Protocol):
         """Take the newest image (top row first); drops and counts what its reader cannot follow."""
         ...
 
-    def flush(self) -> None:
-        """Send what became possible since the last call (a reader gave credit); by default nothing waits."""
-        return
+    def flush(self) -> int | None:
+        """Send what became possible since the last call (a reader gave credit); by default nothing waits.
+
+        Returns:
+            Bridge time at which it wants to be called again; None = when there is something to do.
+        """
+        return None
 
     def close(self) -> None:
         """Release what it holds, by default nothing; nothing is offered after this."""

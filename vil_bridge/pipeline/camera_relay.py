@@ -165,13 +165,14 @@ class CameraRelay:
             self._process(waiting.rendering)
         elif late := self._late_ticks.next(now_ns(), self._delivery.value_ns):
             self._show_again(late)
-        self._sink.flush()
+        sink_due_ns = self._sink.flush()
         self._ledger.settle()
-        return self._wait_ms()
+        return self._wait_ms(sink_due_ns)
 
-    def _wait_ms(self) -> int:
-        """Return when the delay line is due or a tick late, whichever is sooner; no tick is while time stands."""
-        due_ns, late_ns = self.due_ns, self._late_ticks.due_ns(self._delivery.value_ns)
+    def _wait_ms(self, sink_due_ns: int | None) -> int:
+        """Return when delay line or sink are due or a tick late, whichever is sooner; no tick is while time stands."""
+        due_ns = min((t_ns for t_ns in (self.due_ns, sink_due_ns) if t_ns is not None), default=None)
+        late_ns = self._late_ticks.due_ns(self._delivery.value_ns)
         wait_ns = POLL_MS * NS_PER_MS if due_ns is None else due_ns - now_ns()
         if late_ns is not None and (t_machine_ns := bridge_clock().mapping.when(late_ns)) is not None:
             wait_ns = min(wait_ns, t_machine_ns - machine_ns())
@@ -338,11 +339,11 @@ class FanOut:
                 if sink.wanted(*header.kind):
                     sink.offer(header, pixels)
 
-    def flush(self) -> None:
-        """Let all send what became possible."""
+    def flush(self) -> int | None:
+        """Let all send what became possible; return when one of them wants to be called again."""
         with self._lock:
-            for sink in self._sinks:
-                sink.flush()
+            due_ns = [sink.flush() for sink in self._sinks]
+        return min((t_ns for t_ns in due_ns if t_ns is not None), default=None)
 
     def close(self) -> None:
         """Close all."""

@@ -102,7 +102,7 @@ def test_memory_keeps_no_pictures_for_encodings_that_nobody_wants_any_more() -> 
     rings = PictureRings()
     kept = []
     for quality in range(10, 60):
-        picture = EncodedPicture(header(quality), np.zeros((8, 8, 3), np.uint8))
+        picture = EncodedPicture(header(quality), np.zeros((8, 8, 3), np.uint8), 10**9)
         wants = EncodingOptions("jpeg", "rgb", quality)
         assert rings.notice(picture, wants, picture.message(wants)) is not None
         kept.append(len(rings._written))

@@ -118,7 +118,7 @@ def test_a_frame_that_was_not_sent_gives_its_credit_back() -> None:
         assert reader.pop() is not None
     reader.enqueue(200, 10**12, "picture")
     assert reader.pop() is None, "what was sent holds its credit"
-    assert reader.acknowledge(100)[1], "one waits for it"
+    assert reader.acknowledge(100, 0)[1], "one waits for it"
     assert reader.pop() == (200, "picture")
 
 

@@ -166,7 +166,7 @@ def _cases() -> Iterator[tuple[str, FrameHeader]]:
             yield f"{name}/{number}", header
             if header.modality in ("rgb", "depth"):
                 encoding = "jpeg" if header.modality == "rgb" else "raw"
-                picture = EncodedPicture(header, pixels)
+                picture = EncodedPicture(header, pixels, 500_000_000)
                 yield f"{name}/{number}/stream", picture.message(EncodingOptions(encoding, "gray", 90)).header
 
 

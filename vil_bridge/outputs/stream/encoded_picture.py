@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import zmq
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from vil_bridge.core.clock import now_ns
@@ -39,12 +40,19 @@ class ReaderMessage(NamedTuple):
 class EncodedPicture:
     """Image and its metadata; used by the relay thread and by those of UDP readers.
 
+    Args:
+        header: the frame's metadata.
+        pixels: not copied.
+        max_age_ns: since ``t_oldest_ns`` (the request, where absent); beyond it no reader gets the picture.
+
     Attributes:
         nbytes: size of the pixels.
     """
 
-    def __init__(self, header: FrameHeader, pixels: ImageArray) -> None:
+    def __init__(self, header: FrameHeader, pixels: ImageArray, max_age_ns: int) -> None:
         self._header = header
+        t_oldest_ns = header.t_oldest_ns or header.stamps_ns.request
+        self._t_expires_ns = UNSET if t_oldest_ns is None else t_oldest_ns + max_age_ns
         self.frame_id = header.frame_id
         self.nbytes = pixels.nbytes
         self._pixels = pixels
@@ -56,10 +64,9 @@ class EncodedPicture:
         """Modality and variant."""
         return self._header.kind
 
-    def older_than(self, age_ns: int) -> bool:
-        """Return True when its ``t_oldest_ns`` (its request, where absent) is longer ago."""
-        t_oldest_ns = self._header.t_oldest_ns or self._header.stamps_ns.request
-        return t_oldest_ns is not None and now_ns() - t_oldest_ns > age_ns
+    def expires_within(self, transit_ns: int) -> bool:
+        """Return True when it is too old after so long a way."""
+        return self._t_expires_ns is not UNSET and now_ns() + transit_ns > self._t_expires_ns
 
     def message(self, options: EncodingOptions) -> ReaderMessage:
         """Return the encoded picture, to be sent now."""
@@ -70,7 +77,8 @@ class EncodedPicture:
                 found = self._encoded[options] = (encoded, now_ns())
         encoded, t_encode_ns = found
         stamps_ns = replace(self._header.stamps_ns, encode=t_encode_ns, send=now_ns())
-        return ReaderMessage(replace(self._header, stamps_ns=stamps_ns, **encoded.fields), encoded)
+        header = replace(self._header, stamps_ns=stamps_ns, t_expires_ns=self._t_expires_ns, **encoded.fields)
+        return ReaderMessage(header, encoded)
 
 
 class PictureRings:

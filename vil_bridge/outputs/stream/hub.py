@@ -188,6 +188,8 @@ class StreamHub:
             case msg.Credit():
                 self._on_credit(reader, request, t_arrival_ns)
             case msg.Ping():
+                if reader:
+                    reader.subscriber.too_old = request.too_old
                 self._reply(peer, "pong", **self._pong(reader, request, t_arrival_ns))
             case msg.Register():
                 self._on_register(peer, request)
@@ -256,7 +258,8 @@ class StreamHub:
         if reader is None:
             self.counters["stray"] += 1
             return
-        t_sent_ns, waiting = reader.subscriber.acknowledge(credit.frame_id)
+        t_received_ns = t_arrival_ns if credit.t_received_ns is None else min(credit.t_received_ns, t_arrival_ns)
+        t_sent_ns, waiting = reader.subscriber.acknowledge(credit.frame_id, t_received_ns)
         if t_sent_ns is None:
             self.counters["stray"] += 1
             self._limits.charge(Sender.READER, reader.peer.identity, -_CREDIT_DISCOUNT, len(self._slots))
@@ -268,9 +271,7 @@ class StreamHub:
             return
         slack_ns = min(max(credit.uncertainty_ns or 0, 0), _MAX_SLACK_NS)
         if t_sent_ns - slack_ns <= credit.t_received_ns <= t_arrival_ns + slack_ns:
-            self._on_received(
-                reader.subscriber.camera, credit.frame_id, min(max(credit.t_received_ns, t_sent_ns), t_arrival_ns)
-            )
+            self._on_received(reader.subscriber.camera, credit.frame_id, max(t_received_ns, t_sent_ns))
         else:
             self.counters["odd_stamp"] += 1
 

@@ -45,10 +45,16 @@ class Register(msgspec.Struct, tag="register", frozen=True):
 
 
 class Ping(msgspec.Struct, tag="ping", frozen=True):
-    """Sign of life and first half of a clock exchange; ``t1`` is in the client's clock, ns."""
+    """Sign of life and first half of a clock exchange.
+
+    Attributes:
+        t1: now, in the client's clock, ns.
+        too_old: pictures so far that it did not hand over, since they were older than ``max_age_ms``.
+    """
 
     t1: _Int64
     token: _Name = ""
+    too_old: _Int64 = 0
 
 
 class Credit(msgspec.Struct, tag="credit", frozen=True):

@@ -12,12 +12,15 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.pacing import FrameRateLimiter
+from vil_bridge.outputs.stream.link_estimate import LinkEstimate
 from vil_bridge.outputs.stream.messages import Register
 from vil_bridge.protocols.image_codecs import EncodingOptions
 
 CREDIT: Final = 2  # frames on their way at most: one is received while the next is under way
 _LOST_AFTER_NS: Final = 300 * NS_PER_MS
 _UNHEARD_AFTER_NS: Final = 2 * NS_PER_S  # TCP loses no picture, but its credit may be lost
+_GIVEN_UP: Final = 8
+"""Frames without a credit whose late acknowledgement still shows how slow the link is."""
 
 _STEP: Final = 10
 _FLOOR: Final = 30
@@ -80,6 +83,8 @@ class Subscriber(Generic[T]):
         sent, acknowledged: frames so far.
         dropped: frames that it will never see, by reason.
         t_heard_ns: when it last said anything, machine's clock.
+        due_ns: bridge time at which the frame that waits may leave, where :meth:`pop` held it back for the link.
+        too_old: frames that arrived, and were not handed over there since they were older than ``max_age_ms``.
     """
 
     def __init__(self, token: str, registration: Register, address: str = "") -> None:
@@ -96,6 +101,8 @@ class Subscriber(Generic[T]):
         self.dropped: Counter[str] = Counter()
         self.t_registered_ns = now_ns()
         self.t_heard_ns = machine_ns()
+        self.due_ns: int | None = None
+        self.too_old = 0
         self.clock_uncertainty_ns: int | None = None
         self._lossy = registration.transport == "udp"
         self._options = EncodingOptions(registration.encoding, registration.color, registration.quality)
@@ -104,7 +111,9 @@ class Subscriber(Generic[T]):
             AdaptiveQuality(registration.quality) if registration.adaptive and registration.encoding == "jpeg" else None
         )
         self._lock = threading.Lock()
-        self._unacknowledged: dict[int, int] = {}
+        self._link = LinkEstimate()
+        self._unacknowledged: dict[int, int] = {}  # when sent
+        self._given_up: dict[int, int] = {}  # may be under way still
         self._waiting: tuple[int, T] | None = None
 
     @property
@@ -133,33 +142,61 @@ class Subscriber(Generic[T]):
             self._waiting = (frame_id, item)
 
     def pop(self) -> tuple[int, T] | None:
-        """Spend a credit on the waiting frame; None when nothing waits or no credit is left."""
+        """Spend a credit on the waiting frame.
+
+        None when nothing waits, no credit is left, or the frame would only wait in the link: a newer one may leave
+        instead at :attr:`due_ns`.
+        """
         t_ns = now_ns()
         with self._lock:
-            limit_ns = _LOST_AFTER_NS if self._lossy else _UNHEARD_AFTER_NS
+            limit_ns = max(_LOST_AFTER_NS, 3 * self._link.busy_ns(t_ns)) if self._lossy else _UNHEARD_AFTER_NS
             self._lose([i for i, sent_ns in self._unacknowledged.items() if t_ns - sent_ns > limit_ns])
+            self.due_ns = None
             if self._waiting is None or len(self._unacknowledged) >= CREDIT:
                 return None
+            if self._unacknowledged:
+                due_ns = self._link.next_ns(t_ns, self._unacknowledged.values())
+                if due_ns > t_ns:
+                    self.due_ns = due_ns
+                    return None
             popped, self._waiting = self._waiting, None
             self._unacknowledged[popped[0]] = t_ns
             return popped
+
+    def transit_ns(self) -> int:
+        """Return how long the frame popped last is expected to be under way; 0 = unknown, or no time to speak of."""
+        t_ns = now_ns()
+        with self._lock:
+            busy_ns = self._link.busy_ns(t_ns)
+            before = list(self._unacknowledged.values())[:-1]
+            return busy_ns and busy_ns + max(0, self._link.clear_ns(before) - t_ns)
+
+    def busy_ns(self) -> int:
+        """Return how long a frame occupies the reader's link; 0 = unknown, or no time to speak of."""
+        return self._link.busy_ns(now_ns())
 
     def drop(self, frame_id: int, reason: str) -> None:
         """Give back the credit of a popped frame that was not sent."""
         with self._lock:
             self._unacknowledged.pop(frame_id, None)
             self.dropped[reason] += 1
+            if self._quality is not None and reason == "too_old":
+                self._quality.record(superseded=True)
 
     def dropped_so_far(self) -> Counter[str]:
         """Return a copy of ``dropped``, for other threads."""
         with self._lock:
             return Counter(self.dropped)
 
-    def acknowledge(self, frame_id: int) -> tuple[int | None, bool]:
+    def acknowledge(self, frame_id: int, t_received_ns: int) -> tuple[int | None, bool]:
         """Give a credit back; frames sent before this one are lost, or their acknowledgements are.
 
+        Args:
+            frame_id: the frame.
+            t_received_ns: when it came, bridge time, not in the future.
+
         Returns:
-            When the frame was sent (None when it was never sent or already acknowledged), and
+            When the frame was sent (None when it was never sent, already acknowledged or given up long ago), and
             whether a frame waits for this credit.
         """
         with self._lock:
@@ -167,12 +204,17 @@ class Subscriber(Generic[T]):
             if t_sent_ns is not None:
                 self.acknowledged += 1
                 self._lose([i for i, sent_ns in self._unacknowledged.items() if sent_ns < t_sent_ns])
+            elif (t_sent_ns := self._given_up.pop(frame_id, None)) is None:
+                return None, self._waiting is not None
+            self._link.delivered(t_sent_ns, max(t_sent_ns, t_received_ns))
             return t_sent_ns, self._waiting is not None
 
     def _lose(self, frame_ids: list[int]) -> None:
         for frame_id in frame_ids:
-            del self._unacknowledged[frame_id]
+            self._given_up[frame_id] = self._unacknowledged.pop(frame_id)
             self.dropped["lost"] += 1
+        while len(self._given_up) > _GIVEN_UP:
+            del self._given_up[next(iter(self._given_up))]
 
     def report(self) -> dict[str, Any]:
         """Return its state for status pages."""
@@ -193,6 +235,8 @@ class Subscriber(Generic[T]):
             "acknowledged": self.acknowledged,
             "in_flight": self.in_flight,
             "dropped": dict(self.dropped_so_far()),
+            "too_old": self.too_old,
+            "link_busy_ms": self.busy_ns() / NS_PER_MS,
             "clock_uncertainty_ns": self.clock_uncertainty_ns,
             **({} if self.thread is None else self.thread.report()),
         }

@@ -61,7 +61,8 @@ class ZmqStreamSink:
             host: address of the data socket.
             port: of the data socket; 0 takes any.
             guard: asks readers for their keys; None = none are needed.
-            max_age_ns: pictures whose ``t_oldest_ns`` (the request, where absent) is longer ago are not sent.
+            max_age_ns: pictures whose ``t_oldest_ns`` (the request, where absent) would be longer ago when they
+                reach their reader are not sent.
             on_sent: called with (frame_id, stamps up to ``send``) in the sending thread, just before the
                 send, since a reader's acknowledgement must not overtake it.
 
@@ -126,18 +127,23 @@ class ZmqStreamSink:
             pixels: of any modality, top row first. Not copied where its memory is contiguous, even
                 upside down: must not be modified afterwards.
         """
-        picture = EncodedPicture(header, pixels)
+        picture = EncodedPicture(header, pixels, self.max_age_ns)
         for subscriber in self._subscribers:
             if (subscriber.modality, subscriber.variant) == picture.kind:
                 subscriber.enqueue(picture.frame_id, header.t_display_ns, picture)
         self._send_waiting()
 
-    def flush(self) -> None:
-        """Send what waits and has credit now; discard what somebody sent to the data socket."""
+    def flush(self) -> int | None:
+        """Send what waits and has credit now; discard what somebody sent to the data socket.
+
+        Returns:
+            Bridge time at which a picture that waits for its reader's link is due; None = none waits for that.
+        """
         self._send_waiting()
         self._rings.retain({(s.modality, s.variant) for s in self._subscribers if s.transport == "shm"})
         self._discard_inbound()
         self._peers.update()
+        return min((s.due_ns for s in self._subscribers if s.due_ns is not None and s.thread is None), default=None)
 
     def _send_waiting(self) -> None:
         for subscriber in self._subscribers:
@@ -160,7 +166,7 @@ class ZmqStreamSink:
             raise SinkError(f"cannot bind the stream of camera {self.camera!r} to {address}: {exc.strerror}") from exc
 
     def _send(self, subscriber: Subscriber[EncodedPicture], picture: EncodedPicture) -> None:
-        if picture.older_than(self.max_age_ns):
+        if picture.expires_within(subscriber.transit_ns()):
             subscriber.drop(picture.frame_id, "too_old")
             return
         options = subscriber.encoding_options

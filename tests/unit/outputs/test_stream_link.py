@@ -1,0 +1,165 @@
+"""A reader's link in simulated time: what it carries arrives fresh, and what would arrive too old is not sent."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+import numpy as np
+import pytest
+
+from vil_bridge.outputs.stream import subscriber
+from vil_bridge.outputs.stream.link_estimate import LinkEstimate
+from vil_bridge.outputs.stream.messages import Register
+from vil_bridge.outputs.stream.subscriber import CREDIT, Subscriber
+
+MS = 1_000_000
+
+
+class NarrowLink:
+    """A link that carries one picture after the other, and a sender that looks every millisecond, as the relay does.
+
+    Attributes:
+        busy_ms: with one picture. delay_ms: each way. jitter: share by which ``busy_ms`` varies.
+        ages_ms: of pictures on arrival, with the time of it.
+    """
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, busy_ms: float, max_age_ms: float, adaptive: bool = False
+    ) -> None:
+        self.t_ns = 10**12
+        monkeypatch.setattr(subscriber, "now_ns", lambda: self.t_ns)
+        self.reader: Subscriber[int] = Subscriber("token", Register(v=1, camera="front", adaptive=adaptive))
+        self.busy_ms, self.delay_ms, self.jitter = busy_ms, 0.0, 0.0
+        self.ages_ms: list[tuple[float, float]] = []
+        self.kept_back = self.sent = 0
+        self._max_age_ns = round(max_age_ms * MS)
+        self._free_ns = 0
+        self._credits: deque[tuple[int, int, int]] = deque()  # due at the sender, frame, received
+        self._rng, self._frame_id, self._due_ns = random.Random(1), 0, self.t_ns
+
+    def run(self, seconds: float, hz: float) -> None:
+        """Offer pictures at a rate."""
+        end_ns = self.t_ns + round(seconds * 1e9)
+        while self.t_ns < end_ns:
+            while self._credits and self._credits[0][0] <= self.t_ns:
+                _, frame_id, received_ns = self._credits.popleft()
+                self.reader.acknowledge(frame_id, received_ns)
+            if self.t_ns >= self._due_ns:
+                self._frame_id += 1
+                self._due_ns += round(1e9 / hz)
+                self.reader.enqueue(self._frame_id, self.t_ns, self.t_ns)
+            self._send()
+            self.kept_back += self.reader.due_ns is not None
+            self.t_ns += MS
+
+    def _send(self) -> None:
+        popped = self.reader.pop()
+        if popped is None:
+            return
+        frame_id, t_oldest_ns = popped
+        if self.t_ns + self.reader.transit_ns() > t_oldest_ns + self._max_age_ns:
+            self.reader.drop(frame_id, "too_old")
+            return
+        self.sent += 1
+        busy_ns = self.busy_ms * MS * self._rng.uniform(1 - self.jitter, 1 + self.jitter)
+        self._free_ns = max(self._free_ns, self.t_ns) + round(busy_ns)
+        received_ns = self._free_ns + round(self.delay_ms * MS)
+        self.ages_ms.append((received_ns / 1e9, (received_ns - t_oldest_ns) / MS))
+        self._credits.append((received_ns + round(self.delay_ms * MS), frame_id, received_ns))
+
+
+@pytest.mark.parametrize(("hz", "max_age_ms"), [(30.0, 500.0), (60.0, 200.0), (20.0, 500.0)])
+@pytest.mark.parametrize(("delay_share", "jitter"), [(0.0, 0.0), (0.2, 0.0), (0.5, 0.0), (0.1, 0.4)])
+def test_a_third_of_the_demand_arrives_fresh(
+    hz: float, max_age_ms: float, delay_share: float, jitter: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The link's own delay is a share of the time that it needs for a picture."""
+    link = NarrowLink(monkeypatch, 3e3 / hz, max_age_ms)
+    link.delay_ms, link.jitter = delay_share * link.busy_ms, jitter
+    link.run(30.0, hz)
+    ages_ms = np.array([age for _, age in link.ages_ms])
+    assert len(ages_ms) >= 0.7 * 30e3 / link.busy_ms
+    assert np.median(ages_ms) <= max_age_ms / 2
+    assert (ages_ms > max_age_ms).mean() <= 0.01
+    queued_ms = ages_ms - link.busy_ms * (1 + jitter) - link.delay_ms - 1e3 / hz
+    assert np.median(queued_ms) < 0.3 * link.busy_ms, "no picture waits in the link for a whole other one"
+
+
+def test_a_link_that_is_quick_enough_keeps_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    link = NarrowLink(monkeypatch, 3.0, 500.0)
+    link.run(5.0, 250.0)
+    assert link.kept_back == 0 and link.sent == 5 * 250
+    link.delay_ms, before = 6.0, link.sent
+    link.run(5.0, 100.0)
+    assert link.sent - before == 500 and not link.reader.dropped, "a delay alone takes no picture"
+
+
+def test_both_credits_are_used_while_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    link = NarrowLink(monkeypatch, 1e6, 500.0)
+    link.run(1.0, 30.0)
+    assert link.sent == link.reader.in_flight == CREDIT
+
+
+def test_a_link_that_changes_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    link = NarrowLink(monkeypatch, 20.0, 500.0)
+    link.run(5.0, 30.0)
+    for busy_ms in (120.0, 20.0, 60.0):
+        link.busy_ms = busy_ms
+        link.run(8 * busy_ms / 1e3, 30.0)
+        link.ages_ms.clear()
+        link.run(5.0, 30.0)
+        ages_ms = [age for _, age in link.ages_ms]
+        assert np.median(ages_ms) < 1.3 * busy_ms + 1e3 / 30
+        assert len(ages_ms) >= 0.85 * min(5e3 / busy_ms, 150)
+
+
+def test_a_reader_that_stood_still_is_no_quick_link_and_no_slow_one() -> None:
+    estimate, t_ns = LinkEstimate(), 0
+    for _ in range(20):
+        for busy_ms in (100, 100, 100, 400, 1):  # it slept through one picture, and then found two
+            t_ns += busy_ms * MS
+            estimate.delivered(t_ns - 1000 * MS, t_ns)
+        assert estimate.busy_ns(t_ns) == 100 * MS
+
+
+def test_pictures_that_would_arrive_too_old_are_not_sent_and_the_link_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """300 ms for a picture that may be 200 ms old: about one a second finds out whether that is still so."""
+    link = NarrowLink(monkeypatch, 300.0, 200.0)
+    link.run(5.0, 30.0)
+    before = link.sent
+    link.run(10.0, 30.0)
+    assert 5 <= link.sent - before <= 12
+    assert link.reader.dropped["too_old"] > 200
+    link.busy_ms, begun_s = 20.0, link.t_ns / 1e9
+    link.ages_ms.clear()
+    link.run(3.0, 30.0)
+    assert len([t_s for t_s, age in link.ages_ms if age < 60 and t_s < begun_s + 3]) > 30
+
+
+def test_quality_falls_where_pictures_would_arrive_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    link = NarrowLink(monkeypatch, 300.0, 200.0, adaptive=True)
+    link.run(6.0, 30.0)
+    assert link.reader.encoding_options.quality == 30
+
+
+def test_a_picture_given_up_still_teaches_how_slow_the_link_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By UDP a picture is given up after 300 ms; where every one takes longer, they would pile up in the link."""
+    t_ns = 10**12
+    monkeypatch.setattr(subscriber, "now_ns", lambda: t_ns)
+    reader: Subscriber[str] = Subscriber("token", Register(v=1, camera="front", transport="udp"))
+    for frame_id in range(3):
+        reader.enqueue(frame_id, t_ns, "picture")
+        assert reader.pop()
+        t_ns += 301 * MS
+    sent_ns, _ = reader.acknowledge(0, t_ns - 500 * MS)
+    assert sent_ns == 10**12 and reader.busy_ns() == 403 * MS
+    assert reader.acknowledged == 0 and reader.dropped == {"lost": 2}, "once counted, it stays lost"
+    assert reader.acknowledge(0, t_ns) == (None, False)
+    for frame_id in range(3, 20):
+        reader.enqueue(frame_id, t_ns, "picture")
+        reader.pop()
+        t_ns += 10_000 * MS
+    assert reader.acknowledge(3, t_ns) == (None, False), "long ago"
