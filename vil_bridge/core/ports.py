@@ -201,6 +201,18 @@ class FrameSink(Protocol):
         return
 
 
+@runtime_checkable
+class GraySink(Protocol):
+    """A :class:`FrameSink` that turns RGB to gray in any case; where all who want a picture do, the relay does it once.
+
+    Such a sink gets RGB pictures as (h, w, 3) or as (h, w).
+    """
+
+    def wants_gray(self, variant: str) -> bool:
+        """Return True when gray suffices for every reader of RGB of this variant."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class CameraInfo:
     """Description of a camera for outputs.

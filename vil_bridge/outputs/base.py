@@ -15,7 +15,7 @@ from vil_bridge.core.ports import CameraInfo, FrameSink
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.outputs.sink_thread import SinkThread
-from vil_bridge.protocols.image_codecs import gray_rows
+from vil_bridge.protocols.image_codecs import as_gray
 
 _SHOWN: Final = (str(Modality.RGB), str(Modality.GRAY))
 
@@ -78,7 +78,4 @@ def kind_of(camera: CameraInfo, variant: str | None) -> tuple[str, str]:
 
 def upright(pixels: ImageArray, color: str) -> ImageArray:
     """Return contiguous pixels (h, w, 3) or (h, w), top row first; gray where asked for."""
-    if color == "gray":
-        stored, rows = gray_rows(pixels)
-        pixels = stored[::-1] if rows == "bottom_up" else stored
-    return np.ascontiguousarray(pixels)
+    return np.ascontiguousarray(as_gray(pixels) if color == "gray" else pixels)

@@ -7,7 +7,7 @@ import os
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -16,7 +16,7 @@ from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import NS_PER_MS, machine_ns, now_ns
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.pixel_formats import empty_picture
-from vil_bridge.core.ports import FrameSink
+from vil_bridge.core.ports import FrameSink, GraySink
 from vil_bridge.core.types import (
     ImageArray,
     Modality,
@@ -31,6 +31,7 @@ from vil_bridge.pipeline.frame_ledger import FrameLedger
 from vil_bridge.pipeline.late_ticks import CameraFrame, LateTick, LateTicks
 from vil_bridge.pipeline.poll_thread import POLL_MS
 from vil_bridge.pipeline.renderer_load import PictureFreeze
+from vil_bridge.protocols.image_codecs import as_gray
 from vil_bridge.world.world import World
 
 _SHOWN: Final = (Modality.RGB, Modality.GRAY, Modality.RGBA)
@@ -229,6 +230,8 @@ class CameraRelay:
             kinds = (kind for kind in (COMPENSATED, RAW) if kind in self.camera.variants)
             wanted = [kind for kind in kinds if self._sink.wanted(str(modality), kind)]
             for_preview = (RAW,) if modality in _SHOWN else ()
+            if modality is Modality.RGB and wanted and all(_wants_gray(self._sink, kind) for kind in wanted):
+                image = replace(image, pixels=as_gray(image.pixels))
             made = [self._deliver(frame, image, shown, k, stamps, k in wanted) for k in wanted or for_preview]
             if modality in _SHOWN:
                 self.newest = (*made[0], now_ns())
@@ -307,6 +310,10 @@ def _stamps(frame: RenderedFrame, t_warp_ns: int) -> Stamps:
     return Stamps(request.t_capture_ns, request.t_arrival_ns, request.t_request_ns, frame.t_image_ns, t_warp_ns)
 
 
+def _wants_gray(sink: FrameSink, variant: str) -> bool:
+    return isinstance(sink, GraySink) and sink.wants_gray(variant)
+
+
 class FanOut:
     """A :class:`~vil_bridge.core.ports.FrameSink` that hands each picture to those that want its kind.
 
@@ -332,11 +339,17 @@ class FanOut:
         """Return True when one of the sinks wants this kind."""
         return any(sink.wanted(modality, variant) for sink in self._sinks)
 
+    def wants_gray(self, variant: str) -> bool:
+        """Return True when gray suffices for all sinks that want RGB of this variant."""
+        asking = [sink for sink in self._sinks if sink.wanted(Modality.RGB, variant)]
+        return bool(asking) and all(_wants_gray(sink, variant) for sink in asking)
+
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
-        """Hand a picture over."""
+        """Hand a picture over; an RGB picture that became gray only to those for whom it suffices."""
+        became_gray = header.modality == Modality.RGB and pixels.ndim == 2
         with self._lock:
             for sink in self._sinks:
-                if sink.wanted(*header.kind):
+                if sink.wanted(*header.kind) and (not became_gray or _wants_gray(sink, header.variant)):
                     sink.offer(header, pixels)
 
     def flush(self) -> int | None:

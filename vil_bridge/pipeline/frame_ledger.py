@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import UNSET
 
 from vil_bridge.core.frame_header import FrameHeader, FrameStamps
-from vil_bridge.core.ports import FrameSink
+from vil_bridge.core.ports import FrameSink, GraySink
 from vil_bridge.core.types import ImageArray, Stamps
 from vil_bridge.monitoring.frame_records import STAGES, FrameRow
 from vil_bridge.monitoring.latency import StageHistogram
@@ -117,6 +117,10 @@ class LedgerSink:
         self._sink = sink
         self._ledger = ledger
         self.wanted, self.flush, self.close = sink.wanted, sink.flush, sink.close
+
+    def wants_gray(self, variant: str) -> bool:
+        """Return the answer of the sink behind."""
+        return isinstance(self._sink, GraySink) and self._sink.wants_gray(variant)
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Record the frame before it can be sent."""

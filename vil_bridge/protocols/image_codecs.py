@@ -47,6 +47,12 @@ def gray_rows(pixels: ImageArray) -> tuple[ImageArray, str]:
     return (cv2.cvtColor(stored, cv2.COLOR_RGB2GRAY) if stored.ndim == 3 else stored), rows
 
 
+def as_gray(pixels: ImageArray) -> ImageArray:
+    """Return a picture in gray, top row first; like the picture it may lie upside down in memory."""
+    stored, rows = gray_rows(pixels)
+    return stored[::-1] if rows == "bottom_up" else stored
+
+
 def encode_raw(pixels: ImageArray, color: str, modality: Modality) -> RawPicture:
     """Return the bytes of a picture; RGB as gray when asked for."""
     to_gray = color == "gray" and RGB8.fits(pixels)

@@ -14,7 +14,7 @@ import zmq
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader, FrameStamps
 from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.core.types import ImageArray
+from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator, context_of
 from vil_bridge.outputs.stream.encoded_picture import EncodedPicture, PictureRings
 from vil_bridge.outputs.stream.subscriber import CREDIT, Subscriber
@@ -119,16 +119,25 @@ class ZmqStreamSink:
         """Return True when this kind of picture has a reader, so that it is not made in vain."""
         return any(s.modality == modality and s.variant == variant for s in self._subscribers)
 
+    def wants_gray(self, variant: str) -> bool:
+        """Return True when all readers of RGB of this variant asked for gray."""
+        readers = [s for s in self._subscribers if (s.modality, s.variant) == (Modality.RGB, variant)]
+        return all(reader.encoding_options.color == "gray" for reader in readers)
+
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Send a picture to all who want its kind and have credit; it waits for the others.
 
         Args:
             header: the frame's metadata.
             pixels: of any modality, top row first. Not copied where its memory is contiguous, even
-                upside down: must not be modified afterwards.
+                upside down: must not be modified afterwards. RGB may have become gray, (h, w): a reader that
+                has come since and wants colour waits for the next one.
         """
         picture = EncodedPicture(header, pixels, self.max_age_ns)
+        colourless = header.modality == Modality.RGB and pixels.ndim == 2
         for subscriber in self._subscribers:
+            if colourless and subscriber.encoding_options.color != "gray":
+                continue
             if (subscriber.modality, subscriber.variant) == picture.kind:
                 subscriber.enqueue(picture.frame_id, header.t_display_ns, picture)
         self._send_waiting()

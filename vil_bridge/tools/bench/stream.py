@@ -8,6 +8,7 @@ import os
 import socket
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from multiprocessing.connection import Connection
@@ -22,6 +23,7 @@ from vil_bridge.core.geometry import Transform, q_exp
 from vil_bridge.core.types import DEPTH_UNITS_PER_M, CameraModel, FloatArray, ImageArray
 from vil_bridge.pipeline.warp.compensator import Compensator
 from vil_bridge.pipeline.warp.homography import homography, rotation_translation
+from vil_bridge.protocols.image_codecs import as_gray
 from vil_bridge.tools.bench import peers, stream_peers
 from vil_bridge.tools.bench.report import Row, percentile_row, ratio_row
 from vil_bridge.tools.child_processes import child, free_ports, stop_and_report
@@ -60,7 +62,7 @@ def warp_rows(turns: int = _WARP_TURNS) -> list[Row]:
     compensator = Compensator(_PLANE_M)
     threads = cv2.getNumThreads()
     cv2.setNumThreads(1)
-    spent: dict[str, list[float]] = {"bare": [], "homography": [], "reproject": []}
+    spent: dict[str, list[float]] = defaultdict(list)
     try:
         for turn in range(_WARM_UP_TURNS + turns):
             render, now = _poses(turn)
@@ -69,6 +71,8 @@ def warp_rows(turns: int = _WARP_TURNS) -> list[Row]:
                 "bare": partial(cv2.warpPerspective, image, H, (_CAMERA.width_px, _CAMERA.height_px)),
                 "homography": partial(compensator.compensate, image, _CAMERA.K, render, now, "homography"),
                 "reproject": partial(compensator.compensate, image, _CAMERA.K, render, now, "reproject", depth),
+                "gray_first": partial(_gray_first, compensator, image, render, now),
+                "gray_last": partial(_gray_last, compensator, image, render, now),
             }
             for name, way in ways.items():
                 before_ns = time.thread_time_ns()
@@ -80,8 +84,19 @@ def warp_rows(turns: int = _WARP_TURNS) -> list[Row]:
     return [
         ratio_row("warp_ratio_1024x768_rgb", spent["homography"], spent["bare"]),
         ratio_row("depth_aware_ratio_1024x768_rgb", spent["reproject"], spent["bare"]),
+        ratio_row("gray_before_warp_ratio_1024x768", spent["gray_first"], spent["gray_last"]),
         percentile_row("warp_cpu_ms_bare_1024x768_rgb", spent["bare"], 50, "ms"),
     ]
+
+
+def _gray_first(compensator: Compensator, image: ImageArray, render: Transform, now: Transform) -> object:
+    """Convert, then warp one channel: what the relay does while all readers want gray."""
+    return compensator.compensate(as_gray(image), _CAMERA.K, render, now, "homography")
+
+
+def _gray_last(compensator: Compensator, image: ImageArray, render: Transform, now: Transform) -> object:
+    """Warp three channels, then convert: what a reader of gray next to one of colour costs."""
+    return as_gray(compensator.compensate(image, _CAMERA.K, render, now, "homography").pixels)
 
 
 def _poses(turn: int) -> tuple[Transform, Transform]:
