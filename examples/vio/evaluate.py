@@ -1,10 +1,12 @@
 """Error of a VIO's trajectory, in percent of the path.
 
-    python examples/vio/evaluate.py out/vio/truth.txt out/vio/estimate.txt
+    python examples/vio/evaluate.py out/vio/flight out/vio/estimate.txt
 
-The truth is a TUM file or an EuRoC ``data.csv``, the estimate a TUM file. The estimate is aligned once by heading and
-position, the four degrees of freedom that a visual-inertial system cannot observe (Zhang and Scaramuzza, "A tutorial on
-quantitative trajectory evaluation for visual(-inertial) odometry", IROS 2018, section III): evo has no such alignment.
+The truth is a session's folder, a TUM file or an EuRoC ``data.csv``, the estimate a TUM file. The true positions are
+interpolated at the estimate's instants, where their rows are at most 20 ms apart. The estimate is aligned once by
+heading and position, the four degrees of freedom that a visual-inertial system cannot observe (Zhang and Scaramuzza,
+"A tutorial on quantitative trajectory evaluation for visual(-inertial) odometry", IROS 2018, section III): evo has no
+such alignment.
 """
 
 import argparse
@@ -14,14 +16,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from evo.core import lie_algebra, metrics, sync
+from evo.core import lie_algebra, metrics
 from evo.core.trajectory import PoseTrajectory3D
 from evo.tools import file_interface
 
 from vil_bridge.core.geometry import Transform, yaw_matrix
 from vil_bridge.core.types import FloatArray
+from vil_bridge.protocols.euroc import find_mocap
 
-LARGEST_DT_S = 0.005
+LONGEST_STEP_S = 0.020
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +46,27 @@ def evaluate(truth: PoseTrajectory3D, estimate: PoseTrajectory3D) -> Accuracy:
     """Associate by time, align by heading and position, compare positions.
 
     Raises:
-        evo.core.sync.SyncException: no pose of the one belongs to one of the other.
+        ValueError: no pose of the estimate lies between two of the truth.
     """
-    truth, estimate = sync.associate_trajectories(truth, estimate, max_diff=LARGEST_DT_S)
+    truth, estimate = associated(truth, estimate)
     aligned_by_heading(estimate, truth.positions_xyz)
     ape = metrics.APE(metrics.PoseRelation.translation_part)
     ape.process_data((truth, estimate))
     ate_m = float(ape.get_statistic(metrics.StatisticsType.rmse))
     return Accuracy(ate_m, truth.path_length, 100.0 * ate_m / truth.path_length, truth.num_poses)
+
+
+def associated(truth: PoseTrajectory3D, estimate: PoseTrajectory3D) -> tuple[PoseTrajectory3D, PoseTrajectory3D]:
+    """Return both at the estimate's instants that lie between two poses of the truth; attitudes are the next ones."""
+    t_s = estimate.timestamps
+    after = np.clip(np.searchsorted(truth.timestamps, t_s), 1, truth.num_poses - 1)
+    first_s, last_s = truth.timestamps[after - 1], truth.timestamps[after]
+    inside = (first_s <= t_s) & (t_s <= last_s) & (last_s - first_s <= LONGEST_STEP_S)
+    if not inside.any():
+        raise ValueError("no pose of the estimate lies between two of the truth: are both stamped by one clock?")
+    p_m = np.column_stack([np.interp(t_s[inside], truth.timestamps, axis) for axis in truth.positions_xyz.T])
+    estimate.reduce_to_ids(np.flatnonzero(inside))
+    return PoseTrajectory3D(p_m, truth.orientations_quat_wxyz[after[inside]], t_s[inside]), estimate
 
 
 def aligned_by_heading(estimate: PoseTrajectory3D, truth_m: FloatArray) -> None:
@@ -66,7 +82,9 @@ def aligned_by_heading(estimate: PoseTrajectory3D, truth_m: FloatArray) -> None:
 
 
 def read(path: Path) -> PoseTrajectory3D:
-    """Read a trajectory of either format."""
+    """Read a trajectory of any of the formats."""
+    if path.is_dir():
+        path = find_mocap(path)
     if path.suffix == ".csv":
         return file_interface.read_euroc_csv_trajectory(str(path))
     return file_interface.read_tum_trajectory_file(str(path))

@@ -1,4 +1,4 @@
-"""Inertial samples of the autopilot, stamped in the onboard computer's own clock."""
+"""Inertial samples for the VIO, stamped in the onboard computer's own clock: of an autopilot, or of a played flight."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
@@ -21,8 +22,10 @@ from vil_bridge.core.ports import SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
+from vil_bridge.protocols.euroc import IMU_VALUES, POSE_VALUES, find_mocap, read_rows, require_imu
+from vil_bridge.web.client.api import BridgeApi
 
-__all__ = ["ImuFeed", "Rig"]
+__all__ = ["ImuFeed", "RecordedImu", "Rig", "Sample"]
 
 _FEWEST_EXCHANGES: Final = 5
 _KEPT: Final = 20_000
@@ -37,6 +40,9 @@ class ImuFeed:
     The autopilot's clock is mapped to this computer's monotonic clock by the line that the client fits through its
     exchanges with the bridge, here through the autopilot's answers to TIMESYNC; earlier samples are left out.
     """
+
+    shift_ns = 0
+    """From the clock of the emulated flight's files to that of the samples."""
 
     def __init__(self, device: str, rate_hz: float = 250.0) -> None:
         """``device``: path of the serial port."""
@@ -70,6 +76,11 @@ class ImuFeed:
                 taken.append(self._samples.popleft())
             return taken
 
+    @staticmethod
+    def now_ns(_frame: Frame) -> int:
+        """Return the time at which a picture is handed to the vehicle: now."""
+        return time.monotonic_ns()
+
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._task = self._loop.create_task(self._source.run(self._on_event, Status("onboard"), SourceContext()))
@@ -91,16 +102,60 @@ class ImuFeed:
                 self._changed.notify_all()
 
 
+class RecordedImu:
+    """Samples of a flight that the bridge plays in simulated time, one by one as they are measured; a context manager.
+
+    Attributes:
+        shift_ns: from the clock of the flight's files to bridge time; 0 until the bridge plays.
+    """
+
+    def __init__(self, folder: Path, http: str, source: str = "flight") -> None:
+        """Read the flight.
+
+        Args:
+            folder: holds the ``mav0``.
+            http: the bridge's status page, which says when it began to play.
+            source: name of the bridge's source that plays the flight.
+        """
+        self._t_ns, values = read_rows(require_imu(folder), IMU_VALUES)
+        self._w_radps, self._f_mps2 = values[:, :3], values[:, 3:]
+        self._first_ns = int(read_rows(find_mocap(folder), POSE_VALUES)[0][0])
+        self._bridge, self._source, self._next = BridgeApi(http), source, 0
+        self.shift_ns = 0
+
+    def __enter__(self) -> RecordedImu:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Do nothing: there is nothing to release."""
+
+    def until(self, t_ns: int, timeout_s: float = 0.0) -> list[Sample]:  # noqa: ARG002 - as ImuFeed's
+        """Return samples not handed out yet, up to the first one at or after ``t_ns``; none before the bridge plays."""
+        if not self.shift_ns:
+            started_ns = self._bridge.get_sources_by_name(self._source).report.facts.get("started_ns")
+            if started_ns is None:
+                return []
+            self.shift_ns = int(started_ns) - self._first_ns
+        end = min(int(np.searchsorted(self._t_ns, t_ns - self.shift_ns)) + 1, len(self._t_ns))
+        rows, self._next = range(self._next, end), max(self._next, end)
+        return [(int(self._t_ns[i]) + self.shift_ns, self._w_radps[i], self._f_mps2[i]) for i in rows]
+
+    @staticmethod
+    def now_ns(frame: Frame) -> int:
+        """Return the simulated time at which a picture is handed to the vehicle."""
+        return int(frame.stamps["received"])
+
+
 @dataclass(frozen=True, slots=True)
 class Rig:
     """A camera next to the IMU, as the bridge describes both.
 
     Attributes:
-        T_body_imu: the IMU in the vehicle's body.
         T_imu_camera: the camera's optical axes in the IMU's.
     """
 
-    T_body_imu: Transform
     T_imu_camera: Transform
 
     @classmethod
@@ -118,14 +173,4 @@ class Rig:
         info = receiver.camera_info
         T_body_imu = TransformConfig(**(info["T_body_imu"] or {})).transform()
         T_body_camera = TransformConfig(**info["T_body_camera"]).transform()
-        return cls(T_body_imu, T_body_imu.inverse() @ T_body_camera @ T_FLU_OPTICAL)
-
-    def imu_at(self, frame: Frame) -> tuple[Transform, FloatArray] | None:
-        """T_world_imu and the IMU's velocity (m/s, world) at the instant that a picture shows; None = unknown."""
-        pose, motion = frame.pose_display, frame.metadata.get("motion")
-        if pose is None or motion is None:
-            return None
-        T_world_imu = Transform(pose.p_m, pose.q_xyzw) @ self.T_imu_camera.inverse()
-        R_world_body = (T_world_imu @ self.T_body_imu.inverse()).rotation()
-        turning = np.cross(motion["w_body_radps"], self.T_body_imu.p_m)
-        return T_world_imu, motion["v_world_mps"] + R_world_body @ turning
+        return cls(T_body_imu.inverse() @ T_body_camera @ T_FLU_OPTICAL)

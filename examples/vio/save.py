@@ -1,25 +1,29 @@
-"""A live session on disk in EuRoC's layout: pictures, inertial samples and ground truth, for any VIO.
+"""A session on disk in EuRoC's layout: pictures, inertial samples and ground truth, for any VIO.
 
-    python examples/vio/save.py tcp://127.0.0.1:5560 out/session --imu out/vio/imu_onboard \
-        --stream front:compensated --stream plain:raw --seconds 60
+    python examples/vio/save.py tcp://127.0.0.1:5560 out/session --imu out/vio/imu_onboard --truth out/vio/flight \
+        --stream front:compensated:late --stream plain:raw --seconds 60
+    python examples/vio/save.py tcp://127.0.0.1:5560 out/session --imu out/vio/flight --http http://127.0.0.1:8080 \
+        --stream front:compensated:late --seconds 60                                    # of a bridge in simulated time
 
-The streams become cam0, cam1... A picture's stamp is the instant that it shows. ``arrivals.csv`` next to each camera's
-``data.csv`` has the arrival of each picture, ``truth_cam0.txt`` (TUM) where the IMU was at the instant that it shows;
-no VIO reads them. All times are of this computer's monotonic clock.
+The streams become cam0, cam1... A picture's stamp is the instant that it shows; ``late`` warps it to the instant at
+which it was handed over. ``arrivals.csv`` next to each camera's ``data.csv`` has that instant; no VIO reads it. The
+ground truth is that of the emulated flight (``--truth``). All times are of this computer's monotonic clock, or bridge
+time where it is simulated. ``bag.py`` makes a ROS 2 bag of the session.
 """
 
 import argparse
 import math
-import time
 from pathlib import Path
 
 import numpy as np
-from evaluate import tum_line
-from feed import ImuFeed, Rig
+from feed import ImuFeed, RecordedImu, Rig
 
-from vil_bridge.client import Receiver
+from vil_bridge.client import Frame, Receiver
+from vil_bridge.client_warp import ImuRing, LateWarper
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
-from vil_bridge.protocols.euroc import EurocCamera, EurocImu, EurocWriter
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import ImageArray
+from vil_bridge.protocols.euroc import STATE_VALUES, EurocCamera, EurocImu, EurocWriter, find_mocap, read_rows
 
 IMU_HZ = 250.0
 
@@ -35,40 +39,76 @@ def described(name: str, receiver: Receiver, rig: Rig) -> EurocCamera:
     return EurocCamera(model, rig.T_imu_camera, info["rate_hz"])
 
 
-def main() -> None:
-    """Save until the time is over."""
+class Tap:
+    """One stream on its way into a camera's folder."""
+
+    def __init__(self, endpoint: str, stream: str, imu: ImuRing) -> None:
+        """``stream``: CAMERA:VARIANT, or CAMERA:VARIANT:late."""
+        camera, variant, *late = stream.split(":")
+        if late not in ([], ["late"]):
+            raise SystemExit(f"--stream {stream}: give CAMERA:VARIANT or CAMERA:VARIANT:late")
+        self.receiver = Receiver(endpoint, camera, variant=variant)
+        self.rig = Rig.of(self.receiver)
+        self.camera = described(camera, self.receiver, self.rig)
+        self.warper = LateWarper(imu) if late else None
+
+    def shown(self, frame: Frame, t_ns: int) -> tuple[int, ImageArray]:
+        """Return the instant that a picture shows, ``t_ns`` if it can be moved there, and its pixels."""
+        if self.warper is None:
+            return frame.t_ns, np.ascontiguousarray(frame.image)
+        late = self.warper.warp(frame, self.receiver.camera_info, max(t_ns, frame.t_ns))
+        return late.t_ns, np.ascontiguousarray(late.image)
+
+
+def add_truth(writer: EurocWriter, flight: Path, shift_ns: int, first_ns: int, last_ns: int) -> None:
+    """Write the flight's true states from the first picture to the last one, and one on each side."""
+    t_ns, values = read_rows(find_mocap(flight), STATE_VALUES)
+    t_ns = t_ns + shift_ns
+    begin, end = int(np.searchsorted(t_ns, first_ns)) - 1, int(np.searchsorted(t_ns, last_ns)) + 1
+    for i in range(max(0, begin), min(len(t_ns), end)):
+        p_m, (w, x, y, z), v_mps = values[i, :3], values[i, 3:7], values[i, 7:10]
+        writer.add_truth(int(t_ns[i]), Transform(p_m, np.array([x, y, z, w])), v_mps)
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("endpoint", help="the bridge's control channel, tcp://host:port")
     parser.add_argument("out", type=Path, help="folder that gets the mav0")
-    parser.add_argument("--imu", required=True, help="serial port of the autopilot")
-    parser.add_argument("--stream", action="append", required=True, metavar="CAMERA:VARIANT")
-    parser.add_argument("--seconds", type=float, default=60.0, help="from the first picture on")
-    o = parser.parse_args()
-    wishes = [stream.partition(":") for stream in o.stream]
-    readers = {f"cam{i}": Receiver(o.endpoint, c, variant=v) for i, (c, _, v) in enumerate(wishes)}
-    rigs = {name: Rig.of(receiver) for name, receiver in readers.items()}
-    cameras = {name: described(o.stream[i], readers[name], rigs[name]) for i, name in enumerate(readers)}
-    with ImuFeed(o.imu, IMU_HZ) as imu, EurocWriter(o.out, cameras, EurocImu(IMU_HZ)) as writer:
+    parser.add_argument("--imu", required=True, type=Path, help="serial port of the autopilot, or the played flight")
+    parser.add_argument("--http", default="http://127.0.0.1:8080", help="status page of a bridge that plays a flight")
+    parser.add_argument("--truth", type=Path, help="folder of the emulated flight; by default the played one")
+    parser.add_argument("--stream", action="append", required=True, metavar="CAMERA:VARIANT[:late]")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of the pictures' stamps, from the first one on")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Save until the time is over."""
+    o, ring = arguments(), ImuRing()
+    played = o.imu.is_dir()
+    taps = {f"cam{i}": Tap(o.endpoint, stream, ring) for i, stream in enumerate(o.stream)}
+    cameras = {name: tap.camera for name, tap in taps.items()}
+    feed = RecordedImu(o.imu, o.http) if played else ImuFeed(str(o.imu), IMU_HZ)
+    with feed as imu, EurocWriter(o.out, cameras, EurocImu(IMU_HZ)) as writer:
         arrivals = {name: (o.out / "mav0" / name / "arrivals.csv").open("w", buffering=1) for name in cameras}
-        truths = {name: (o.out / f"truth_{name}.txt").open("w", buffering=1) for name in cameras}
-        end_s = None
-        while end_s is None or time.monotonic() < end_s:
-            for sample in imu.until(time.monotonic_ns(), timeout_s=0.0):
-                writer.add_imu(*sample)
-            for name, receiver in readers.items():
-                frame = receiver.next(0.01)
-                if frame is None or not writer.add_image(name, frame.t_ns, np.ascontiguousarray(frame.image)):
+        first_ns = last_ns = 0
+        while not first_ns or last_ns - first_ns < o.seconds * 1e9:
+            for name, tap in taps.items():
+                frame = tap.receiver.next(0.01)
+                if frame is None:
                     continue
-                known = rigs[name].imu_at(frame)
-                if known is not None:
-                    truths[name].write(tum_line(frame.t_ns, known[0]))
-                    if name == "cam0":  # the ground truth's own times strictly increase
-                        bias_radps = frame.metadata["motion"]["gyro_bias_radps"]
-                        writer.add_truth(frame.t_ns, *known, None if bias_radps is None else np.array(bias_radps))
-                t_arrival_ns = receiver.clock_sync.to_vehicle_ns(frame.stamps["received"])
-                arrivals[name].write(f"{frame.t_ns},{t_arrival_ns}\n")
-                end_s = end_s or time.monotonic() + o.seconds
-        for file in (*arrivals.values(), *truths.values(), *readers.values()):
+                t_arrival_ns = imu.now_ns(frame)
+                for sample in imu.until(max(t_arrival_ns, frame.t_ns)):
+                    writer.add_imu(*sample)
+                    ring.append(*sample)
+                t_ns, pixels = tap.shown(frame, t_arrival_ns)
+                if (imu.shift_ns or not played) and writer.add_image(name, t_ns, pixels):
+                    arrivals[name].write(f"{t_ns},{t_arrival_ns}\n")
+                    first_ns, last_ns = first_ns or t_ns, t_ns
+        if played or o.truth:
+            add_truth(writer, o.truth or o.imu, imu.shift_ns, first_ns, last_ns)
+        for file in (*arrivals.values(), *(tap.receiver for tap in taps.values())):
             file.close()
     print(", ".join(f"{name}: {rows} rows" for name, rows in sorted(writer.rows.items())))  # noqa: T201
 

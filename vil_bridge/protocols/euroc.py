@@ -38,7 +38,7 @@ _TRUTH: Final = "state_groundtruth_estimate0"
 _POSE_FOLDERS: Final = ("mocap0", "vicon0", _TRUTH)
 POSE_VALUES: Final = 7
 IMU_VALUES: Final = 6
-_STATE_VALUES: Final = 16
+STATE_VALUES: Final = 16
 _NORM_TOLERANCE: Final = 0.01
 _INT64_MAX: Final = 2**63 - 1
 FILE_COLUMNS: Final = "#timestamp [ns],filename"
@@ -371,10 +371,10 @@ def _parse(line: str, values: int, place: str) -> tuple[int, list[float]]:
     # Twenty digits never fit; asking for the length first keeps int() from chewing on a huge number.
     if len(time) > 19 or int(time) > _INT64_MAX:
         raise ConfigError(f"{place}: time does not fit 64 bits")
-    if values == POSE_VALUES and len(fields) == _STATE_VALUES:
+    if values == POSE_VALUES and len(fields) == STATE_VALUES:
         fields = fields[:values]
     if len(fields) != values:
-        also = f" or {_STATE_VALUES + 1}" if values == POSE_VALUES else ""
+        also = f" or {STATE_VALUES + 1}" if values == POSE_VALUES else ""
         raise ConfigError(f"{place}: {len(fields) + 1} columns, expected {values + 1}{also}")
     try:
         row = [float(field) for field in fields]

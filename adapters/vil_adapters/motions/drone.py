@@ -59,6 +59,7 @@ BRISK: Final = SinePath(
 )
 """2.0 m/s rms and 1.0 rad/s in the mean, tilted by up to 40 degrees, in a volume of 3.6 x 4.5 x 1.6 m."""
 
+_MOTORS_HZ: Final = (57.0, 61.0, 64.0, 68.0)
 _RAMP_S: Final = 2.0
 _BLOCK: Final = 64
 
@@ -71,12 +72,15 @@ class ImuErrors:
         gyro_bias_radps: constant, body FLU.
         gyro_density: white noise, rad/s/sqrt(Hz).
         accel_density: white noise, m/s^2/sqrt(Hz).
+        gyro_vibration_radps, accel_vibration_mps2: root mean square of each axis' vibration from idling motors.
         seed: of the noise; the same seed gives the same samples.
     """
 
     gyro_bias_radps: tuple[float, float, float] = (0.01, -0.02, 0.015)
     gyro_density: float = 2e-3
     accel_density: float = 2e-2
+    gyro_vibration_radps: float = 0.0
+    accel_vibration_mps2: float = 0.0
     seed: int = 1
 
 
@@ -152,10 +156,19 @@ class DroneMotion:
         root_rate = math.sqrt(NS_PER_S / self._imu_period_ns)
         sigma = root_rate * np.repeat([self._imu.gyro_density, self._imu.accel_density], 3)
         noise = np.random.default_rng((self._imu.seed, block)).standard_normal((_BLOCK, 6)) * sigma
+        noise += self._vibration(t_ns)
         w_radps = k.w_body_radps + np.array(self._imu.gyro_bias_radps) + noise[:, :3]
         f_room = k.a_room_mps2 + np.array([0.0, 0.0, GRAVITY_MPS2])
         f_mps2 = np.einsum("nji,nj->ni", k.R_room_body, f_room) + noise[:, 3:]
         return [(int(t), w, f) for t, w, f in zip(t_ns, w_radps, f_mps2, strict=True)]
+
+    def _vibration(self, t_ns: _IntArray) -> FloatArray:
+        """Return the share of the motors, shape (n, 6); each turns at a rate of its own, so that they beat."""
+        rms = np.repeat([self._imu.gyro_vibration_radps, self._imu.accel_vibration_mps2], 3)
+        phase_rad = np.random.default_rng(self._imu.seed).uniform(0.0, 2.0 * math.pi, (len(_MOTORS_HZ), 6))
+        angle_rad = 2.0 * math.pi * np.multiply.outer(t_ns / NS_PER_S, _MOTORS_HZ)
+        waves = np.sin(angle_rad[..., None] + phase_rad).sum(axis=1)
+        return np.asarray(rms * math.sqrt(2.0 / len(_MOTORS_HZ)) * waves)
 
     def _kinematics(self, t_ns: _IntArray) -> _Kinematics:
         s, s1, s2, s3 = _path_time(t_ns / NS_PER_S - self._rest_s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -90,31 +90,47 @@ class _Pass:
         self._imu = recording.imu if speed == 1.0 else None
         self._imu_row = 0 if self._imu is None else int(np.searchsorted(self._imu.t_ns, recording.t_ns[0]))
         self._start_ns = now_ns()
+        status.facts["started_ns"] = self._start_ns  # bridge time of the first row, for those who compare with the file
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._line: DelayLine[int | None] = DelayLine(self._deliver)
+        # One line for both, so that samples and frames come in one order of time on a busy machine too.
+        self._line: DelayLine[Callable[[], None]] = DelayLine(self._deliver)
 
     async def play(self) -> None:
         """Return one period after the last frame."""
         try:
-            self._line.enqueue(self._start_ns, next(self._instants))
+            self._await_sample()
+            self._await_frame(next(self._instants))
             await self._done
         finally:
             self._line.close()
 
-    def _deliver(self, instant_ns: int | None) -> None:
-        """Emit the newest frame that is due, and wait for the next one."""
+    def _deliver(self, act: Callable[[], None]) -> None:
         if self._done.done():
             return
-        if instant_ns is None:
-            self._done.set_result(None)
-            return
         try:
-            following_ns = self._newest_due(instant_ns)
+            act()
         except Exception as exc:
             self._done.set_exception(exc)
+
+    def _await_frame(self, instant_ns: int | None) -> None:
+        if instant_ns is None:
+            end_ns = self._recording.duration_ns + self._recording.period_ns
+            self._line.enqueue(self._due_ns(end_ns), lambda: self._done.set_result(None))
+        else:
+            self._line.enqueue(self._due_ns(instant_ns), lambda: self._await_frame(self._newest_due(instant_ns)))
+
+    def _await_sample(self) -> None:
+        """Wait for the next inertial sample, if one comes before the last frame."""
+        if self._imu is None or self._imu_row == len(self._imu.t_ns):
             return
-        end_ns = self._recording.duration_ns + self._recording.period_ns
-        self._line.enqueue(self._due_ns(end_ns if following_ns is None else following_ns), following_ns)
+        instant_ns = int(self._imu.t_ns[self._imu_row] - self._recording.t_ns[0])
+        if instant_ns <= self._recording.duration_ns:
+            self._line.enqueue(self._due_ns(instant_ns), lambda: self._sample_due(instant_ns))
+
+    def _sample_due(self, instant_ns: int) -> None:
+        """Emit a sample at its own time, unless it went with a frame; wait for the next one."""
+        self._emit_inertial(instant_ns, now_ns())
+        self._await_sample()
 
     def _newest_due(self, instant_ns: int) -> int | None:
         """Emit it; returns the first instant that is not due yet."""
@@ -132,14 +148,14 @@ class _Pass:
         return following_ns
 
     def _emit_inertial(self, until_ns: int, t_arrival_ns: int) -> None:
-        """Emit the samples up to an instant: those between two frames come with the second."""
+        """Emit the samples up to an instant: those before a frame come before it."""
         if self._imu is None:
             return
         t_ns, w_radps, f_mps2 = self._imu
         end = int(np.searchsorted(t_ns, int(self._recording.t_ns[0]) + until_ns, side="right"))
         for row in range(self._imu_row, end):
             self._emit(ImuSample(self._name, int(t_ns[row]), t_arrival_ns, w_radps[row], f_mps2[row]))
-        self._imu_row = end
+        self._imu_row = max(self._imu_row, end)
 
     def _due_ns(self, instant_ns: int) -> int:
         return self._start_ns + round(instant_ns / self._speed)
