@@ -1,6 +1,6 @@
 /* Prints one line per picture: where a visual-inertial estimator in C or C++ would be fed.
  *
- *     cc -O2 -o print_frames print_frames.c -lzmq -lm
+ *     cc -O2 -o print_frames print_frames.c -lzmq -lm -lpthread
  *     ./print_frames tcp://127.0.0.1:5560 front raw 100
  */
 #include "vil_receiver.h"

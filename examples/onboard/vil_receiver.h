@@ -1,4 +1,4 @@
-/* Pictures from VIL Bridge for programs in C and C++: this one header and libzmq (link with -lzmq -lm).
+/* Pictures from VIL Bridge for programs in C and C++: this one header and libzmq (link with -lzmq -lm -lpthread).
  *
  *     vil_receiver receiver;
  *     if (vil_open(&receiver, "tcp://bridge:5560", "front", "raw") != 0) return 1;
@@ -7,10 +7,15 @@
  *         if (frame.pixels) feed(frame.pixels, frame.width, frame.height, frame.t_ns, frame.K);
  *     vil_close(&receiver);
  *
+ * With the vehicle's IMU a picture shows the moment of the call, by the samples since the bridge measured last:
+ *
+ *     vil_imu_open(&imu);                  // a thread of yours calls vil_imu_append(&imu, t_ns, w_radps, f_mps2)
+ *     vil_use_imu(&receiver, &imu);        // after vil_open with "compensated"
+ *
  * Gray, uncompressed, always the newest picture; its stamp is the instant it shows, in this computer's
  * CLOCK_MONOTONIC, strictly increasing. Bridge and vehicle may start in any order and restart at any time.
  * Everything happens inside vil_next: call it several times a second, or from a thread of its own. The wire is
- * described in docs/reference/stream.md. Nothing here grows: 600 clock samples, one picture, messages of bounded size.
+ * described in docs/reference/stream.md. Nothing here grows: 600 clock samples, one picture (moved: two), messages of bounded size.
  * The bridge is not a safety system: when vil_alive turns 0, land by your own means. Include this header first,
  * or compile with -D_POSIX_C_SOURCE=200809L. */
 #ifndef VIL_RECEIVER_H
@@ -24,6 +29,7 @@
 #include <inttypes.h>
 #include <locale.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +60,56 @@ typedef struct {
     double covariance[3];
 } vil_clock;
 
+/* --- the vehicle's inertial samples, and what they move: used after vil_use_imu -------------------------- */
+
+#define VIL_IMU_SAMPLES 2048
+#define VIL_IMU_JUMP VIL_SECOND             /* a stamp further than this from the newest one begins a new history */
+#define VIL_IMU_STALE INT64_C(40000000)     /* a sample held for longer, or a wider gap, misleads more than it helps */
+#define VIL_IMU_MAX_RADPS 250.0             /* more than sensors measure */
+#define VIL_IMU_MAX_MPS2 8000.0
+
+typedef struct {
+    int64_t t_ns; /* CLOCK_MONOTONIC of this computer */
+    double w_radps[3], f_mps2[3];
+} vil_imu_sample;
+
+typedef struct {
+    uint64_t rejected, out_of_order, resets; /* values no sensor measures; not newer; histories given up */
+    vil_imu_sample samples[VIL_IMU_SAMPLES]; /* a ring */
+    int next, held;
+    pthread_mutex_t lock;
+} vil_imu;
+
+typedef struct {
+    double p_m[3], q_xyzw[4];
+} vil_pose; /* T_a_b turns and shifts from b's axes into a's; quaternions are x, y, z, w */
+
+typedef struct {
+    int64_t t_ns; /* CLOCK_MONOTONIC of this computer */
+    vil_pose T_world_body;
+    double v_world_mps[3], w_body_radps[3];
+} vil_body;
+
+typedef struct {
+    vil_body measured; /* at the newest instant that the bridge has measurements of */
+    double gyro_bias_radps[3], accel_bias_mps2[3];
+    int64_t imu_late_ns; /* how much later the IMU's stamps are than mocap's of the same instant */
+} vil_motion;
+
+#define VIL_GRID 8 /* pixels between the nodes of the map */
+
+typedef struct {
+    double fx, fy, cx, cy;
+    int width, height;
+    int lens;               /* 0 = none, 1 = plumb_bob (radtan), 2 = equidistant; as OpenCV has them */
+    double coefficients[5]; /* k1, k2, p1, p2, k3, or k1 to k4 */
+    vil_pose T_body_camera; /* optical axes: x right, y down, z forward */
+} vil_camera;
+
+typedef struct {
+    double d_m, normal[3]; /* normal . X = d in the axes of the camera of the picture */
+} vil_plane;
+
 /* --- what users see ---------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -67,11 +123,21 @@ typedef struct {
     double p_m[3], q_xyzw[4];     /* T_world_camera at t_ns: x right, y down, z forward; see has_pose */
     int has_pose;
     int blank; /* the carrier is not tracked: a black picture */
+    /* After vil_use_imu: */
+    int moved;           /* by the vehicle's samples, to the moment of the call; 0: the bridge's picture */
+    const char *problem; /* why it was not; NULL where it was */
+    int64_t imu_age_ns;  /* age of the newest sample at t_ns, by mocap's stamps */
+    int64_t moved_ns;    /* t_ns minus the instant that the bridge's picture showed */
+    vil_body body;       /* the carrier at t_ns, where moved */
+    vil_motion motion;   /* what the bridge knows of it and of its IMU; see has_motion */
+    vil_plane plane;
+    vil_camera camera;
+    int has_motion;
 } vil_frame;
 
 typedef struct {
     /* For reading: */
-    uint64_t received, delivered, superseded, late, too_old, malformed, registrations;
+    uint64_t received, delivered, superseded, late, too_old, malformed, registrations, moved, unmoved;
     char problem[512]; /* why no pictures come, as far as known; empty while all is well */
     vil_clock clock;
     /* Private: */
@@ -85,6 +151,13 @@ typedef struct {
     vil_frame newest;
     int64_t t_expires_ns; /* of the newest, after which it is too old to be handed out */
     int fresh;
+    vil_imu *imu;
+    vil_camera described, rays_of;
+    vil_pose T_body_imu;
+    int has_camera, has_T_body_imu;
+    int64_t handed_t_ns;
+    double *rays, *map;
+    uint8_t *moved_pixels;
 } vil_receiver;
 
 static inline int64_t vil_now_ns(void) {
@@ -284,6 +357,19 @@ static inline int vil__text(vil_json value, char *result, size_t size) {
     return 0;
 }
 
+/* A finite number; 0 on success. */
+static inline int vil__number(vil_json value, double *result) {
+    char digits[64], *stopped, *point;
+    size_t length = value.at ? (size_t)(value.end - value.at) : 0;
+    if (!length || length >= sizeof digits || !strchr("-0123456789", *value.at)) return -1;
+    memcpy(digits, value.at, length);
+    digits[length] = '\0';
+    point = strchr(digits, '.');
+    if (point) *point = *localeconv()->decimal_point;
+    *result = strtod(digits, &stopped);
+    return *stopped || !isfinite(*result) ? -1 : 0;
+}
+
 /* An array of exactly that many numbers; 0 on success. */
 static inline int vil__numbers(vil_json value, double *result, int count) {
     const char *at = value.at, *end = value.end;
@@ -291,19 +377,399 @@ static inline int vil__numbers(vil_json value, double *result, int count) {
     if (!at || *at != '[') return -1;
     for (i = 0; i < count; i++) {
         const char *begin = vil__blank(at + 1, end);
-        char digits[64], *stopped, *point;
         at = begin < end ? vil__past_value(begin, end) : NULL;
-        if (!at || at == begin || (size_t)(at - begin) >= sizeof digits || !strchr("-0123456789", *begin)) return -1;
-        memcpy(digits, begin, (size_t)(at - begin));
-        digits[at - begin] = '\0';
-        point = strchr(digits, '.');
-        if (point) *point = *localeconv()->decimal_point;
-        result[i] = strtod(digits, &stopped);
-        if (*stopped || !isfinite(result[i])) return -1;
+        if (!at || vil__number(vil__span(begin, at), &result[i])) return -1;
         at = vil__blank(at, end);
         if (at >= end || *at != (i + 1 < count ? ',' : ']')) return -1;
     }
     return 0;
+}
+
+/* --- the vehicle's inertial samples, which any thread fills ------------------------------------------------- */
+
+static inline void vil_imu_open(vil_imu *imu) {
+    memset(imu, 0, sizeof *imu);
+    pthread_mutex_init(&imu->lock, NULL);
+}
+
+static inline void vil_imu_close(vil_imu *imu) {
+    pthread_mutex_destroy(&imu->lock);
+}
+
+/* Stores a sample, the IMU's axes, uncorrected; at rest the force is gravity's opposite. 1, or 0 when it was dropped. */
+static inline int vil_imu_append(vil_imu *imu, int64_t t_ns, const double w_radps[3], const double f_mps2[3]) {
+    vil_imu_sample *sample;
+    int64_t since;
+    int i, usable = 1;
+    for (i = 0; i < 3; i++) usable &= fabs(w_radps[i]) <= VIL_IMU_MAX_RADPS && fabs(f_mps2[i]) <= VIL_IMU_MAX_MPS2;
+    pthread_mutex_lock(&imu->lock);
+    since = t_ns - imu->samples[(imu->next + VIL_IMU_SAMPLES - 1) % VIL_IMU_SAMPLES].t_ns;
+    if (!usable) {
+        imu->rejected++;
+    } else if (imu->held && since <= 0 && since >= -VIL_IMU_JUMP) {
+        imu->out_of_order++;
+        usable = 0;
+    } else {
+        if (imu->held && (since > VIL_IMU_JUMP || since < 0)) {
+            imu->held = 0;
+            imu->resets++;
+        }
+        sample = &imu->samples[imu->next];
+        sample->t_ns = t_ns;
+        memcpy(sample->w_radps, w_radps, sizeof sample->w_radps);
+        memcpy(sample->f_mps2, f_mps2, sizeof sample->f_mps2);
+        imu->next = (imu->next + 1) % VIL_IMU_SAMPLES;
+        if (imu->held < VIL_IMU_SAMPLES) imu->held++;
+    }
+    pthread_mutex_unlock(&imu->lock);
+    return usable;
+}
+
+static inline const vil_imu_sample *vil__imu_at(const vil_imu *imu, int i) { /* 0 = the oldest */
+    return &imu->samples[(imu->next + VIL_IMU_SAMPLES - imu->held + i) % VIL_IMU_SAMPLES];
+}
+
+/* A sample at an instant between two; the nearest one held outside. */
+static inline vil_imu_sample vil__imu_between(const vil_imu_sample *a, const vil_imu_sample *b, int64_t t_ns) {
+    vil_imu_sample cut = *a;
+    double share = b->t_ns > a->t_ns ? (double)(t_ns - a->t_ns) / (double)(b->t_ns - a->t_ns) : 0.0;
+    int i;
+    cut.t_ns = t_ns;
+    for (i = 0; i < 3; i++) {
+        cut.w_radps[i] += share * (b->w_radps[i] - a->w_radps[i]);
+        cut.f_mps2[i] += share * (b->f_mps2[i] - a->f_mps2[i]);
+    }
+    return cut;
+}
+
+/* Samples over [t0, t1], interpolated at the ends, into cut (VIL_IMU_SAMPLES + 2), and for how long the newest one is
+ * held. NULL, or why the samples do not cover it. The ring is locked. */
+static inline const char *vil__imu_cut(const vil_imu *imu, int64_t t0, int64_t t1, vil_imu_sample *cut, int *count,
+                                       int64_t *held_ns) {
+    int64_t before;
+    int i, n = imu->held;
+    if (!n || t0 < vil__imu_at(imu, 0)->t_ns) return "inertial samples do not reach back to the picture";
+    *held_ns = t1 - vil__imu_at(imu, n - 1)->t_ns;
+    if (*held_ns < 0) *held_ns = 0;
+    if (*held_ns > VIL_IMU_STALE) return "inertial samples are old";
+    for (i = n - 1; vil__imu_at(imu, i)->t_ns > t0; i--) continue; /* the last one up to t0 */
+    before = vil__imu_at(imu, i)->t_ns;
+    cut[0] = vil__imu_between(vil__imu_at(imu, i), vil__imu_at(imu, i + 1 < n ? i + 1 : i), t0);
+    for (*count = 1, i++; i < n && vil__imu_at(imu, i)->t_ns < t1; i++) {
+        cut[*count] = *vil__imu_at(imu, i);
+        if (cut[*count].t_ns - before > VIL_IMU_STALE) return "inertial samples have a gap";
+        before = cut[(*count)++].t_ns;
+    }
+    if (i < n && vil__imu_at(imu, i)->t_ns - before > VIL_IMU_STALE) return "inertial samples have a gap";
+    cut[*count] = vil__imu_between(vil__imu_at(imu, i - 1), vil__imu_at(imu, i < n ? i : i - 1), t1);
+    (*count)++;
+    return NULL;
+}
+
+/* --- poses -------------------------------------------------------------------------------------------------- */
+
+static inline void vil__q_mul(const double a[4], const double b[4], double out[4]) {
+    double q[4];
+    q[0] = a[3] * b[0] + a[0] * b[3] + a[1] * b[2] - a[2] * b[1];
+    q[1] = a[3] * b[1] - a[0] * b[2] + a[1] * b[3] + a[2] * b[0];
+    q[2] = a[3] * b[2] + a[0] * b[1] - a[1] * b[0] + a[2] * b[3];
+    q[3] = a[3] * b[3] - a[0] * b[0] - a[1] * b[1] - a[2] * b[2];
+    memcpy(out, q, sizeof q);
+}
+
+static inline void vil__q_conj(const double q[4], double out[4]) {
+    int i;
+    for (i = 0; i < 3; i++) out[i] = -q[i];
+    out[3] = q[3];
+}
+
+static inline void vil__q_exp(const double turn_rad[3], double out[4]) {
+    double half = 0.5 * sqrt(turn_rad[0] * turn_rad[0] + turn_rad[1] * turn_rad[1] + turn_rad[2] * turn_rad[2]);
+    double scale = 0.5 * (half < 1e-8 ? 1.0 : sin(half) / half);
+    int i;
+    for (i = 0; i < 3; i++) out[i] = scale * turn_rad[i];
+    out[3] = cos(half);
+}
+
+static inline void vil__q_matrix(const double q[4], double R[9]) {
+    double x = q[0], y = q[1], z = q[2], w = q[3];
+    R[0] = x * x - y * y - z * z + w * w;
+    R[1] = 2 * (x * y - z * w);
+    R[2] = 2 * (x * z + y * w);
+    R[3] = 2 * (x * y + z * w);
+    R[4] = -x * x + y * y - z * z + w * w;
+    R[5] = 2 * (y * z - x * w);
+    R[6] = 2 * (x * z - y * w);
+    R[7] = 2 * (y * z + x * w);
+    R[8] = -x * x - y * y + z * z + w * w;
+}
+
+/* out += R v, or R^T v */
+static inline void vil__add_turned(const double R[9], const double v[3], int back, double out[3]) {
+    int i;
+    for (i = 0; i < 3; i++)
+        out[i] += back ? R[i] * v[0] + R[3 + i] * v[1] + R[6 + i] * v[2]
+                       : R[3 * i] * v[0] + R[3 * i + 1] * v[1] + R[3 * i + 2] * v[2];
+}
+
+static inline void vil__cross(const double a[3], const double b[3], double out[3]) {
+    double c[3];
+    c[0] = a[1] * b[2] - a[2] * b[1];
+    c[1] = a[2] * b[0] - a[0] * b[2];
+    c[2] = a[0] * b[1] - a[1] * b[0];
+    memcpy(out, c, sizeof c);
+}
+
+static inline double vil__dot(const double a[3], const double b[3]) {
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+}
+
+static inline vil_pose vil__after(const vil_pose *a_b, const vil_pose *b_c) { /* T_a_c */
+    vil_pose a_c = *a_b;
+    double R[9];
+    vil__q_matrix(a_b->q_xyzw, R);
+    vil__add_turned(R, b_c->p_m, 0, a_c.p_m);
+    vil__q_mul(a_b->q_xyzw, b_c->q_xyzw, a_c.q_xyzw);
+    return a_c;
+}
+
+static inline vil_pose vil__inverse(const vil_pose *a_b) {
+    vil_pose b_a;
+    double R[9], back[3];
+    int i;
+    memset(&b_a, 0, sizeof b_a);
+    for (i = 0; i < 3; i++) back[i] = -a_b->p_m[i];
+    vil__q_matrix(a_b->q_xyzw, R);
+    vil__add_turned(R, back, 1, b_a.p_m);
+    vil__q_conj(a_b->q_xyzw, b_a.q_xyzw);
+    return b_a;
+}
+
+/* A mounting as the bridge writes it: turned about z, y, x in this order. 0 on success. */
+static inline int vil__placed(vil_json mount, vil_pose *pose) {
+    double ypr[3], turn[3] = {0, 0, 0}, q[4];
+    int i;
+    if (vil__numbers(vil__member(mount, "p_m"), pose->p_m, 3) || vil__numbers(vil__member(mount, "ypr_deg"), ypr, 3))
+        return -1;
+    vil__q_exp(turn, pose->q_xyzw);
+    for (i = 0; i < 3; i++) {
+        memset(turn, 0, sizeof turn);
+        turn[2 - i] = ypr[i] * (3.14159265358979323846 / 180.0);
+        vil__q_exp(turn, q);
+        vil__q_mul(pose->q_xyzw, q, pose->q_xyzw);
+    }
+    return 0;
+}
+
+/* --- the carrier now: what the bridge measured last, and the samples since -------------------------------- */
+
+/* Adds to beta, alpha and q one step of a rate and a force that stay constant: both are the mean of its ends. */
+static inline void vil__step(const vil_imu_sample *a, const vil_imu_sample *b, double q[4], double beta[3],
+                             double alpha[3]) {
+    double dt = (double)(b->t_ns - a->t_ns) * 1e-9, angle[3], f[3], sf[3], ssf[3], R[9], turn[4], v[3], p[3];
+    double a2, c1, c2, c3;
+    int i;
+    for (i = 0; i < 3; i++) {
+        angle[i] = 0.5 * (a->w_radps[i] + b->w_radps[i]) * dt;
+        f[i] = 0.5 * (a->f_mps2[i] + b->f_mps2[i]);
+    }
+    a2 = vil__dot(angle, angle);
+    if (a2 < 1e-2) { /* series, where the closed forms cancel */
+        c1 = 1.0 / 2 - a2 * (1.0 / 24 - a2 * (1.0 / 720 - a2 * (1.0 / 40320 - a2 / 3628800.0)));
+        c2 = 1.0 / 6 - a2 * (1.0 / 120 - a2 * (1.0 / 5040 - a2 * (1.0 / 362880 - a2 / 39916800.0)));
+        c3 = 1.0 / 24 - a2 * (1.0 / 720 - a2 * (1.0 / 40320 - a2 * (1.0 / 3628800 - a2 / 479001600.0)));
+    } else {
+        double whole = sqrt(a2);
+        c1 = (1 - cos(whole)) / a2;
+        c2 = (whole - sin(whole)) / (whole * a2);
+        c3 = (a2 / 2 + cos(whole) - 1) / (a2 * a2);
+    }
+    vil__cross(angle, f, sf);
+    vil__cross(angle, sf, ssf);
+    for (i = 0; i < 3; i++) {
+        v[i] = (f[i] + c1 * sf[i] + c2 * ssf[i]) * dt;
+        p[i] = (0.5 * f[i] + c2 * sf[i] + c3 * ssf[i]) * dt * dt;
+        alpha[i] += beta[i] * dt;
+    }
+    vil__q_matrix(q, R);
+    vil__add_turned(R, p, 0, alpha);
+    vil__add_turned(R, v, 0, beta);
+    vil__q_exp(angle, turn);
+    vil__q_mul(q, turn, q);
+}
+
+/* Moves the carrier from where it was measured to t_ns by the samples since, and says how old the newest one is then.
+ * NULL, or why the samples do not suffice. */
+static inline const char *vil_move(vil_imu *imu, const vil_motion *motion, const vil_pose *T_body_imu, int64_t t_ns,
+                                   vil_body *now, int64_t *imu_age_ns) {
+    static const double gravity_mps2[3] = {0.0, 0.0, -9.80665};
+    vil_imu_sample *cut = (vil_imu_sample *)malloc((VIL_IMU_SAMPLES + 2) * sizeof *cut);
+    const vil_body *was = &motion->measured;
+    double beta[3] = {0, 0, 0}, alpha[3] = {0, 0, 0}, q[4] = {0, 0, 0, 1}, R[9], lever[3], v[3], dt;
+    vil_pose T_world_imu, T_imu_body = vil__inverse(T_body_imu);
+    const char *problem = "no memory";
+    int i, k, count = 0;
+    if (t_ns < was->t_ns) problem = "the picture shows what is still to come";
+    else if (cut) {
+        pthread_mutex_lock(&imu->lock);
+        problem = vil__imu_cut(imu, was->t_ns + motion->imu_late_ns, t_ns + motion->imu_late_ns, cut, &count,
+                               imu_age_ns);
+        pthread_mutex_unlock(&imu->lock);
+    }
+    if (problem) {
+        free(cut);
+        return problem;
+    }
+    for (k = 0; k < count; k++)
+        for (i = 0; i < 3; i++) {
+            cut[k].w_radps[i] -= motion->gyro_bias_radps[i];
+            cut[k].f_mps2[i] -= motion->accel_bias_mps2[i];
+        }
+    for (k = 0; k + 1 < count; k++) vil__step(&cut[k], &cut[k + 1], q, beta, alpha);
+    dt = (double)(t_ns - was->t_ns) * 1e-9;
+    vil__q_matrix(was->T_world_body.q_xyzw, R);
+    vil__cross(was->w_body_radps, T_body_imu->p_m, lever);
+    memcpy(v, was->v_world_mps, sizeof v);
+    vil__add_turned(R, lever, 0, v);
+    T_world_imu = vil__after(&was->T_world_body, T_body_imu);
+    vil__q_matrix(T_world_imu.q_xyzw, R);
+    for (i = 0; i < 3; i++) {
+        T_world_imu.p_m[i] += v[i] * dt + 0.5 * gravity_mps2[i] * dt * dt;
+        v[i] += gravity_mps2[i] * dt;
+    }
+    vil__add_turned(R, alpha, 0, T_world_imu.p_m);
+    vil__add_turned(R, beta, 0, v);
+    vil__q_mul(T_world_imu.q_xyzw, q, T_world_imu.q_xyzw);
+    now->t_ns = t_ns;
+    now->T_world_body = vil__after(&T_world_imu, &T_imu_body);
+    vil__q_matrix(T_body_imu->q_xyzw, R);
+    memset(now->w_body_radps, 0, sizeof now->w_body_radps);
+    vil__add_turned(R, cut[count - 1].w_radps, 0, now->w_body_radps);
+    vil__cross(T_body_imu->p_m, now->w_body_radps, lever); /* back from the IMU to the body's origin */
+    vil__q_matrix(now->T_world_body.q_xyzw, R);
+    vil__add_turned(R, lever, 0, v);
+    memcpy(now->v_world_mps, v, sizeof v);
+    free(cut);
+    return NULL;
+}
+
+/* --- pictures: moved as a plane -------------------------------------------------------------------------------- */
+
+static inline void vil__distort(const vil_camera *camera, double x, double y, double out[2]) {
+    const double *k = camera->coefficients;
+    double r2 = x * x + y * y;
+    if (camera->lens == 1) {
+        double radial = 1 + r2 * (k[0] + r2 * (k[1] + r2 * k[4]));
+        out[0] = x * radial + 2 * k[2] * x * y + k[3] * (r2 + 2 * x * x);
+        out[1] = y * radial + k[2] * (r2 + 2 * y * y) + 2 * k[3] * x * y;
+    } else {
+        double r = fmax(sqrt(r2), 1e-9), theta = atan(r), t2 = theta * theta;
+        double scale = theta * (1 + t2 * (k[0] + t2 * (k[1] + t2 * (k[2] + t2 * k[3])))) / r;
+        out[0] = camera->lens ? x * scale : x;
+        out[1] = camera->lens ? y * scale : y;
+    }
+}
+
+/* The slopes of the distorted point: by x a and b, by y c and d. */
+static inline void vil__slopes(const vil_camera *camera, const double xy[2], double slopes[4]) {
+    const double h = 1e-6;
+    double more[2], less[2];
+    int i, j;
+    for (i = 0; i < 2; i++) {
+        vil__distort(camera, xy[0] + (i ? 0 : h), xy[1] + (i ? h : 0), more);
+        vil__distort(camera, xy[0] - (i ? 0 : h), xy[1] - (i ? h : 0), less);
+        for (j = 0; j < 2; j++) slopes[2 * i + j] = (more[j] - less[j]) / (2 * h);
+    }
+}
+
+/* The ideal coordinates of distorted ones, by Newton's method; NaN outside the lens model. */
+static inline void vil__undistort(const vil_camera *camera, const double xy[2], double out[2]) {
+    double s[4], bent[2], ex, ey, det;
+    int i;
+    out[0] = xy[0];
+    out[1] = xy[1];
+    if (!camera->lens) return;
+    for (i = 0; i < 20; i++) {
+        vil__distort(camera, out[0], out[1], bent);
+        vil__slopes(camera, out, s);
+        ex = bent[0] - xy[0];
+        ey = bent[1] - xy[1];
+        det = s[0] * s[3] - s[1] * s[2];
+        out[0] -= (s[3] * ex - s[2] * ey) / det;
+        out[1] -= (s[0] * ey - s[1] * ex) / det;
+    }
+    vil__distort(camera, out[0], out[1], bent);
+    vil__slopes(camera, out, s);
+    if (!(fabs(bent[0] - xy[0]) < 1e-6 && fabs(bent[1] - xy[1]) < 1e-6 && s[0] * s[3] > s[1] * s[2] && s[0] + s[3] > 0))
+        out[0] = out[1] = NAN;
+}
+
+static inline int vil_grid_columns(const vil_camera *camera) { return (camera->width + VIL_GRID - 1) / VIL_GRID + 2; }
+static inline int vil_grid_rows(const vil_camera *camera) { return (camera->height + VIL_GRID - 1) / VIL_GRID + 2; }
+
+/* Ideal coordinates of the nodes, one cell beyond the picture on each side: x and y of each, row by row. */
+static inline void vil_grid_rays(const vil_camera *camera, double *rays) {
+    int row, column;
+    for (row = 0; row < vil_grid_rows(camera); row++)
+        for (column = 0; column < vil_grid_columns(camera); column++, rays += 2) {
+            double xy[2];
+            xy[0] = ((column - 0.5) * VIL_GRID - 0.5 - camera->cx) / camera->fx;
+            xy[1] = ((row - 0.5) * VIL_GRID - 0.5 - camera->cy) / camera->fy;
+            vil__undistort(camera, xy, rays);
+        }
+}
+
+/* For each node the pixel, x and y, of the picture taken at T_world_shown that is seen there from T_world_now; -1e6
+ * where none is. */
+static inline void vil_grid_map(const vil_camera *camera, const double *rays, const vil_pose *T_world_shown,
+                                const vil_pose *T_world_now, const vil_plane *plane, double *map) {
+    vil_pose T_shown_world = vil__inverse(T_world_shown), T_shown_now = vil__after(&T_shown_world, T_world_now);
+    double R[9], m[3], ahead;
+    int i, k, nodes = vil_grid_rows(camera) * vil_grid_columns(camera);
+    vil__q_matrix(T_shown_now.q_xyzw, R);
+    for (i = 0; i < 3; i++) m[i] = plane->normal[i] / plane->d_m;
+    ahead = 1.0 - vil__dot(m, T_shown_now.p_m);
+    for (k = 0; k < nodes; k++, rays += 2, map += 2) {
+        double ray[3], X[3] = {0, 0, 0}, along, bent[2];
+        ray[0] = rays[0];
+        ray[1] = rays[1];
+        ray[2] = 1.0;
+        vil__add_turned(R, ray, 0, X);
+        along = X[2] > 1e-3 ? vil__dot(X, m) / ahead : NAN;
+        for (i = 0; i < 3; i++) X[i] += T_shown_now.p_m[i] * along;
+        vil__distort(camera, X[0] / X[2], X[1] / X[2], bent);
+        map[0] = bent[0] * camera->fx + camera->cx;
+        map[1] = bent[1] * camera->fy + camera->cy;
+        if (!(fabs(map[0]) < 1e6 && fabs(map[1]) < 1e6 && X[2] > 0)) map[0] = map[1] = -1e6;
+    }
+}
+
+/* Draws a gray picture through a map, bilinear; 0 where it shows nothing. */
+static inline void vil_remap(const vil_camera *camera, const uint8_t *from, const double *map, uint8_t *to) {
+    int columns = vil_grid_columns(camera), w = camera->width, h = camera->height, u, v, i;
+    for (v = 0; v < h; v++) {
+        double row = (v + 0.5) / VIL_GRID + 0.5, down = row - floor(row);
+        const double *upper = map + 2 * columns * (int)row, *lower = upper + 2 * columns;
+        for (u = 0; u < w; u++) {
+            double column = (u + 0.5) / VIL_GRID + 0.5, across = column - floor(column), at[2], x, y, sum = 0;
+            int node = 2 * (int)column, x0, y0;
+            for (i = 0; i < 2; i++)
+                at[i] = (1 - down) * ((1 - across) * upper[node + i] + across * upper[node + 2 + i]) +
+                        down * ((1 - across) * lower[node + i] + across * lower[node + 2 + i]);
+            if (at[0] > -1 && at[1] > -1 && at[0] < w && at[1] < h) {
+                x0 = (int)floor(at[0]);
+                y0 = (int)floor(at[1]);
+                x = at[0] - x0;
+                y = at[1] - y0;
+                for (i = 0; i < 4; i++) {
+                    int px = x0 + (i & 1), py = y0 + (i >> 1);
+                    if (px >= 0 && py >= 0 && px < w && py < h)
+                        sum += (i & 1 ? x : 1 - x) * (i >> 1 ? y : 1 - y) * from[(size_t)w * (size_t)py + (size_t)px];
+                }
+            }
+            *to++ = (uint8_t)(sum + 0.5);
+        }
+    }
 }
 
 /* --- the wire ---------------------------------------------------------------------------------------------- */
@@ -393,7 +859,36 @@ static inline int vil__on_pong(vil_receiver *r, vil_json pong, int64_t t4) {
     return 0;
 }
 
+/* A mounting as T_body_camera, optical axes. 0 on success. */
+static inline int vil__mounted(vil_json mount, vil_pose *T_body_optical) {
+    static const vil_pose T_camera_optical = {{0.0, 0.0, 0.0}, {-0.5, 0.5, -0.5, 0.5}};
+    vil_pose T_body_camera;
+    if (vil__placed(mount, &T_body_camera)) return -1;
+    *T_body_optical = vil__after(&T_body_camera, &T_camera_optical);
+    return 0;
+}
+
+/* The bridge's description of the camera, for the late warp. 0 on success. */
+static inline int vil__described(vil_json info, vil_camera *camera) {
+    vil_json lens = vil__member(info, "distortion"), model = vil__member(lens, "model");
+    vil_json k = vil__member(lens, "coefficients");
+    int64_t width, height;
+    memset(camera, 0, sizeof *camera);
+    if (vil__number(vil__member(info, "fx"), &camera->fx) || vil__number(vil__member(info, "fy"), &camera->fy) ||
+        vil__number(vil__member(info, "cx"), &camera->cx) || vil__number(vil__member(info, "cy"), &camera->cy) ||
+        vil__integer(vil__member(info, "width"), &width) || vil__integer(vil__member(info, "height"), &height) ||
+        width < 1 || height < 1 || width > VIL_MAX_SIDE || height > VIL_MAX_SIDE ||
+        vil__mounted(vil__member(info, "T_body_camera"), &camera->T_body_camera))
+        return -1;
+    camera->width = (int)width;
+    camera->height = (int)height;
+    if (!lens.at || vil__is(lens, "null")) return 0;
+    camera->lens = vil__is(model, "\"plumb_bob\"") ? 1 : vil__is(model, "\"equidistant\"") ? 2 : 0;
+    return camera->lens && !vil__numbers(k, camera->coefficients, camera->lens == 1 ? 5 : 4) ? 0 : -1;
+}
+
 static inline int vil__on_registered(vil_receiver *r, vil_json answer) {
+    vil_json info = vil__member(answer, "camera");
     char token[65], endpoint[160];
     int64_t port;
     if (vil__text(vil__member(answer, "token"), token, sizeof token) || !token[0] ||
@@ -404,6 +899,8 @@ static inline int vil__on_registered(vil_receiver *r, vil_json answer) {
     r->data = vil__socket(r, endpoint, VIL_MAX_PIXELS, token);
     if (!r->data) return -1;
     memcpy(r->token, token, sizeof token);
+    r->has_camera = !vil__described(info, &r->described);
+    r->has_T_body_imu = !vil__placed(vil__member(info, "T_body_imu"), &r->T_body_imu);
     r->problem[0] = '\0';
     r->t_register_ns = vil_now_ns();
     r->registrations++;
@@ -457,6 +954,46 @@ static inline int vil__is_too_old(vil_receiver *r, int64_t t_expires_ns) {
     return old;
 }
 
+/* What the bridge knows of the carrier; offset_ns = this computer's time minus the bridge's. 0 on success. */
+static inline int vil__motion_of(vil_json motion, int64_t offset_ns, vil_motion *known) {
+    vil_json measured = vil__member(motion, "measured");
+    vil_body *body = &known->measured;
+    memset(known, 0, sizeof *known); /* what is not known is not corrected */
+    if (vil__integer(vil__member(measured, "t_ns"), &body->t_ns) ||
+        vil__numbers(vil__member(measured, "p_m"), body->T_world_body.p_m, 3) ||
+        vil__numbers(vil__member(measured, "q_xyzw"), body->T_world_body.q_xyzw, 4) ||
+        vil__numbers(vil__member(measured, "v_world_mps"), body->v_world_mps, 3) ||
+        vil__numbers(vil__member(measured, "w_body_radps"), body->w_body_radps, 3))
+        return -1;
+    body->t_ns += offset_ns;
+    vil__numbers(vil__member(motion, "gyro_bias_radps"), known->gyro_bias_radps, 3);
+    vil__numbers(vil__member(motion, "accel_bias_mps2"), known->accel_bias_mps2, 3);
+    vil__integer(vil__member(motion, "imu_late_ns"), &known->imu_late_ns);
+    return 0;
+}
+
+/* The plane that the bridge took for the picture, in the axes of the camera that it shows; 8 m where it took none. */
+static inline vil_plane vil__plane_of(vil_json header, const vil_frame *frame) {
+    vil_json took = vil__member(header, "compensation"), rendered = vil__member(header, "pose_rendered");
+    vil_plane plane = {8.0, {0.0, 0.0, 1.0}};
+    vil_pose T_world_rendered, T_rendered_world, T_rendered_shown;
+    double normal[3], R[9];
+    if (vil__number(vil__member(took, "d_m"), &plane.d_m)) return plane;
+    if (vil__numbers(vil__member(took, "normal"), normal, 3) ||
+        vil__numbers(vil__member(rendered, "p_m"), T_world_rendered.p_m, 3) ||
+        vil__numbers(vil__member(rendered, "q_xyzw"), T_world_rendered.q_xyzw, 4))
+        return plane;
+    memcpy(T_rendered_shown.p_m, frame->p_m, sizeof frame->p_m);
+    memcpy(T_rendered_shown.q_xyzw, frame->q_xyzw, sizeof frame->q_xyzw);
+    T_rendered_world = vil__inverse(&T_world_rendered);
+    T_rendered_shown = vil__after(&T_rendered_world, &T_rendered_shown);
+    plane.d_m -= vil__dot(normal, T_rendered_shown.p_m);
+    memset(plane.normal, 0, sizeof plane.normal);
+    vil__q_matrix(T_rendered_shown.q_xyzw, R);
+    vil__add_turned(R, normal, 1, plane.normal);
+    return plane;
+}
+
 static inline int vil__on_picture(vil_receiver *r, vil_json header, const uint8_t *rows, size_t size) {
     int64_t t_received_ns = vil_now_ns(), t_expires_ns = VIL_MAX_TIME, width, height;
     vil_json pose = vil__member(header, "pose_display"), expires = vil__member(header, "t_expires_ns");
@@ -495,6 +1032,11 @@ static inline int vil__on_picture(vil_receiver *r, vil_json header, const uint8_
     frame.has_pose = !vil__numbers(vil__member(pose, "p_m"), frame.p_m, 3) &&
                      !vil__numbers(vil__member(pose, "q_xyzw"), frame.q_xyzw, 4);
     frame.blank = vil__is(vil__member(header, "blank"), "true");
+    frame.has_motion =
+        !vil__motion_of(vil__member(header, "motion"), frame.t_ns - frame.t_bridge_ns, &frame.motion);
+    frame.plane = vil__plane_of(header, &frame);
+    frame.camera = r->described;
+    vil__mounted(vil__member(header, "T_body_camera"), &frame.camera.T_body_camera); /* moved in flight */
     if (!frame.blank) {
         r->t_usable_ns = t_received_ns;
         r->usable_age_ns = t_received_ns - frame.t_ns;
@@ -570,8 +1112,12 @@ static inline void vil_close(vil_receiver *r) {
     if (r->control) zmq_close(r->control);
     if (r->context) zmq_ctx_term(r->context);
     free(r->pixels);
+    free(r->moved_pixels);
+    free(r->rays);
+    free(r->map);
     r->control = r->data = r->context = NULL;
-    r->pixels = NULL;
+    r->pixels = r->moved_pixels = NULL;
+    r->rays = r->map = NULL;
 }
 
 /* Endpoint tcp://host:port; variant "compensated" or "raw". 0, or -1 with errno: nothing is sent before vil_next. */
@@ -587,7 +1133,7 @@ static inline int vil_open(vil_receiver *r, const char *endpoint, const char *ca
     memcpy(r->host, endpoint, (size_t)(colon - endpoint));
     memcpy(r->camera, camera, strlen(camera));
     memcpy(r->variant, variant, strlen(variant));
-    r->last_t_ns = r->last_t_bridge_ns = -VIL_MAX_TIME;
+    r->last_t_ns = r->last_t_bridge_ns = r->handed_t_ns = -VIL_MAX_TIME;
     r->t_heard_ns = vil_now_ns();
     r->t_usable_ns = -VIL_MAX_TIME;
     snprintf(r->problem, sizeof r->problem, "no answer from %.100s yet", endpoint);
@@ -596,6 +1142,88 @@ static inline int vil_open(vil_receiver *r, const char *endpoint, const char *ca
     if (r->control) return 0;
     vil_close(r);
     return -1;
+}
+
+/* From now on compensated pictures are moved to the moment of the call by these samples, which any thread appends;
+ * without usable ones the bridge's picture comes, and frame->problem says why. Needs the variant "compensated". */
+static inline void vil_use_imu(vil_receiver *r, vil_imu *imu) {
+    r->imu = imu;
+}
+
+static inline int vil__same_rays(const vil_camera *a, const vil_camera *b) {
+    return a->fx == b->fx && a->fy == b->fy && a->cx == b->cx && a->cy == b->cy && a->width == b->width &&
+           a->height == b->height && a->lens == b->lens &&
+           !memcmp(a->coefficients, b->coefficients, sizeof a->coefficients);
+}
+
+/* Memory for the map of a camera, with its rays. 0 on success. */
+static inline int vil__prepare_map(vil_receiver *r, const vil_camera *camera) {
+    size_t nodes = 2 * sizeof(double) * (size_t)vil_grid_rows(camera) * (size_t)vil_grid_columns(camera);
+    if (r->rays && vil__same_rays(camera, &r->rays_of)) return 0;
+    free(r->rays);
+    free(r->map);
+    free(r->moved_pixels);
+    r->rays = (double *)malloc(nodes);
+    r->map = (double *)malloc(nodes);
+    r->moved_pixels = (uint8_t *)malloc((size_t)camera->width * (size_t)camera->height);
+    r->rays_of = *camera;
+    if (r->rays && r->map && r->moved_pixels) {
+        vil_grid_rays(camera, r->rays);
+        return 0;
+    }
+    free(r->rays);
+    r->rays = NULL;
+    return -1;
+}
+
+/* Moves a picture to an instant. NULL, or why it stays what it is. */
+static inline const char *vil__move_picture(vil_receiver *r, vil_frame *frame, int64_t t_ns) {
+    vil_camera *camera = &frame->camera;
+    vil_pose shown, now;
+    const char *problem;
+    if (strcmp(r->variant, "compensated")) return "only compensated pictures are moved";
+    if (frame->blank || !frame->has_pose) return "no pose";
+    if (!frame->has_motion) return "the bridge sends no motion of the carrier";
+    if (!r->has_T_body_imu) return "T_body_imu is not known";
+    if (!r->has_camera || camera->width != frame->width || camera->height != frame->height)
+        return "the camera is not known";
+    problem = vil_move(r->imu, &frame->motion, &r->T_body_imu, t_ns, &frame->body, &frame->imu_age_ns);
+    if (problem) return problem;
+    if (vil__prepare_map(r, camera)) return "no memory";
+    memcpy(shown.p_m, frame->p_m, sizeof shown.p_m);
+    memcpy(shown.q_xyzw, frame->q_xyzw, sizeof shown.q_xyzw);
+    now = vil__after(&frame->body.T_world_body, &camera->T_body_camera);
+    vil_grid_map(camera, r->rays, &shown, &now, &frame->plane, r->map);
+    vil_remap(camera, frame->pixels, r->map, r->moved_pixels);
+    memcpy(frame->p_m, now.p_m, sizeof now.p_m);
+    memcpy(frame->q_xyzw, now.q_xyzw, sizeof now.q_xyzw);
+    frame->pixels = r->moved_pixels;
+    frame->moved = 1;
+    frame->moved_ns = t_ns - frame->t_ns;
+    frame->t_ns = t_ns;
+    frame->t_bridge_ns = vil_clock_to_bridge_ns(&r->clock, t_ns);
+    return NULL;
+}
+
+/* Hands out the newest picture; 0 where it is too old, or shows an earlier instant than one that was moved before. */
+static inline int vil__hand_out(vil_receiver *r, vil_frame *frame) {
+    r->fresh = 0;
+    if (vil__is_too_old(r, r->t_expires_ns)) return 0;
+    *frame = r->newest;
+    if (r->imu) {
+        int64_t now_ns = vil_now_ns();
+        frame->problem = vil__move_picture(r, frame, now_ns > r->handed_t_ns ? now_ns : r->handed_t_ns + 1);
+        if (frame->moved) r->moved++;
+        else r->unmoved++;
+    }
+    if (frame->t_ns <= r->handed_t_ns) {
+        r->late++;
+        memset(frame, 0, sizeof *frame);
+        return 0;
+    }
+    r->handed_t_ns = frame->t_ns;
+    r->delivered++;
+    return 1;
 }
 
 /* The newest picture not handed out yet: 1; 0 and frame->pixels NULL when none came within timeout_ms or a signal
@@ -609,14 +1237,7 @@ static inline int vil_next(vil_receiver *r, vil_frame *frame, int timeout_ms) {
         vil__talk(r, now_ns);
         vil__drain(r, 0);
         vil__drain(r, 1);
-        if (r->fresh) {
-            r->fresh = 0;
-            if (!vil__is_too_old(r, r->t_expires_ns)) {
-                *frame = r->newest;
-                r->delivered++;
-                return 1;
-            }
-        }
+        if (r->fresh && vil__hand_out(r, frame)) return 1;
         now_ns = vil_now_ns();
         if (now_ns >= deadline_ns) return 0;
         until_ns = deadline_ns < r->t_ping_ns ? deadline_ns : r->t_ping_ns;

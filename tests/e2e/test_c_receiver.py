@@ -6,7 +6,6 @@ import itertools
 import json
 import queue
 import random
-import shutil
 import subprocess
 import threading
 import time
@@ -20,8 +19,9 @@ import numpy as np
 import pytest
 import zmq
 
-from tests.support.common import PATIENCE_S, ROOT, wait_until
-from tests.support.programs import Program, run
+from tests.support.c_programs import CHECKED, FOLDER, compile_c
+from tests.support.common import PATIENCE_S, wait_until
+from tests.support.programs import Program
 from tests.support.stream_rig import StreamRig, header
 from vil_bridge.client import ClockSync
 from vil_bridge.core.types import ImageArray
@@ -29,25 +29,7 @@ from vil_bridge.core.types import ImageArray
 pytestmark = pytest.mark.process
 
 
-FOLDER = ROOT / "examples" / "onboard"
-STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{FOLDER}"]
-CHECKED = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 SIZE_PX = (46, 30)  # width, height
-
-
-def compile_c(source: Path, program: Path, *options: str) -> Path:
-    compiler = shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler: apt-get install gcc libzmq3-dev")
-    found = subprocess.run([compiler, "-E", "-"], input="#include <zmq.h>", capture_output=True, text=True, check=False)
-    if found.returncode:
-        pytest.skip("no zmq.h: apt-get install libzmq3-dev")
-    command = [compiler, *options, *STRICT, str(source), "-o", str(program), "-lzmq", "-lm"]
-    done = run(*command)
-    if "sanitize" in done.stderr and "cannot find" in done.stderr:
-        pytest.skip("no sanitizers: apt-get install libasan8 libubsan1")
-    assert done.returncode == 0, done.stderr
-    return program
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import itertools
 import math
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,73 +17,13 @@ import numpy as np
 import pytest
 
 from tests.support.common import ROOT, wait_until
-from tests.support.stream_rig import StreamRig, first, header, photo
+from tests.support.stream_rig import StreamRig, first, header
+from tests.support.turning_vehicle import COVARIANCE, DOWN, PICTURE, RATE_RADPS, Turning, camera_x
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.client_warp import ImuRing, LateWarper
 from vil_bridge.core.clock import NS_PER_MS, now_ns
-from vil_bridge.core.frame_header import HeaderPose
-from vil_bridge.core.types import FloatArray
 
 pytestmark = pytest.mark.wire
-
-RATE_RADPS: Final = 0.5
-GRAVITY_MPS2: Final = 9.80665
-PICTURE: Final = photo()
-DOWN: Final = HeaderPose([0.0, 0.0, 1.0], [1.0, 0.0, 0.0, 0.0])
-"""Optical axes of a camera that looks down, the vehicle level."""
-MOUNT: Final = {"p_m": [0.0, 0.0, 0.0], "ypr_deg": [0.0, 90.0, 0.0]}
-COVARIANCE: Final = [float(i) for i in range(21)]
-
-
-class Turning:
-    """A level vehicle that turns on the spot since ``t0_ns``, and the thread that reads its IMU."""
-
-    def __init__(self) -> None:
-        self.t0_ns = now_ns()
-        self.ring = ImuRing()
-        self.silent = threading.Event()
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        over = threading.Event()
-
-        def read() -> None:
-            while not over.wait(0.002):
-                if not self.silent.is_set():
-                    self.ring.append(now_ns(), (0.01, 0.0, RATE_RADPS), (0.0, 0.2, GRAVITY_MPS2))
-
-        thread = threading.Thread(target=read)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
-
-    def q_xyzw(self, t_ns: int) -> list[float]:
-        half_rad = 0.5 * RATE_RADPS * (t_ns - self.t0_ns) * 1e-9
-        return [0.0, 0.0, math.sin(half_rad), math.cos(half_rad)]
-
-    def motion(self, t_ns: int) -> dict[str, Any]:
-        """Return what the bridge knows: the pose 20 ms before, and no good forecast from there."""
-        at_ns = t_ns - 20 * NS_PER_MS
-        measured = {"t_ns": at_ns, "p_m": [0.0, 0.0, 1.0], "q_xyzw": self.q_xyzw(at_ns)}
-        measured |= {"v_world_mps": [0.0, 0.0, 0.0], "w_body_radps": [0.0, 0.0, RATE_RADPS]}
-        return {
-            "v_world_mps": [0.0, 0.0, 0.0],
-            "w_body_radps": [0.0, 0.0, 0.0],
-            "gyro_bias_radps": [0.01, 0.0, 0.0],
-            "accel_bias_mps2": [0.0, 0.2, 0.0],
-            "imu_late_ns": 0,
-            "pose_covariance": COVARIANCE,
-            "measured": measured,
-        }
-
-    def offer(self, rig: StreamRig, frame_id: int) -> None:
-        """Show the picture of a camera that the bridge believes at rest."""
-        made = header(frame_id, width=640, height=480, pose_display=DOWN, T_body_camera=MOUNT)
-        made.motion = self.motion(made.t_display_ns)
-        rig.offer(PICTURE, made)
 
 
 @pytest.fixture
@@ -121,13 +60,6 @@ def moved(rig: StreamRig, receiver: Receiver, vehicle: Turning) -> Frame:
     return found[-1]
 
 
-def camera_x(frame: Frame) -> FloatArray:
-    """Where the picture's right side points in the world."""
-    assert frame.pose_display is not None
-    x, y, z, w = frame.pose_display.q_xyzw
-    return np.array([w * w + x * x - y * y - z * z, 2 * (x * y + z * w), 2 * (x * z - y * w)])
-
-
 @contextmanager
 def reading(rig: StreamRig, vehicle: Turning, **options: Any) -> Iterator[Receiver]:
     """Yield a registered reader."""
@@ -149,10 +81,9 @@ def test_a_picture_shows_the_moment_of_the_call(vehicle: Turning) -> None:
             assert late["moved_ns"] > 0 and 0 <= late["imu_age_ns"] < 40 * NS_PER_MS and late["d_m"] == 8.0
             assert abs(frame.t_bridge_ns - frame.t_ns) <= frame.clock_uncertainty_ns
             # Turned since the instant that was measured, by the rate without its bias, whatever was foretold.
-            turned_rad = RATE_RADPS * (frame.t_ns - vehicle.t0_ns) * 1e-9
             error_rad = RATE_RADPS * frame.clock_uncertainty_ns * 1e-9 + 1e-4
-            ahead = camera_x(frame) - (math.sin(turned_rad), -math.cos(turned_rad), 0.0)
-            assert np.linalg.norm(ahead) < error_rad
+            assert frame.pose_display is not None
+            assert np.linalg.norm(camera_x(frame.pose_display.q_xyzw) - vehicle.camera_x(frame.t_ns)) < error_rad
             assert frame.motion is not None and np.allclose(frame.motion.w_body_radps, (0, 0, RATE_RADPS))
             assert np.linalg.norm(frame.motion.v_world_mps) < 1e-3
         assert [f.t_ns for f in frames] == sorted({f.t_ns for f in frames})

@@ -1,0 +1,127 @@
+"""The late warp on a real flight: a recording through a whole bridge, judged by what its pictures show at the call.
+
+The bridge plays mocap and IMU of a recording and renders 56 ms late; the vehicle has the same IMU without the way over
+the bridge. Truth is the recorded pose of the instant at which a picture was handed out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pytest
+
+from tests.support.bridge_rig import drawn_bridge
+from tests.support.common import PATIENCE_S, data_dir
+from tests.support.events import until
+from tests.support.flight_vehicle import Judged, judged, reading_imu
+from tests.support.programs import Program
+from tests.support.recorded_flight import CONFIG, RecordedFlight, draw
+from vil_bridge.client import Receiver
+from vil_bridge.daemon.bridge import Bridge
+
+pytestmark = [pytest.mark.process, pytest.mark.xdist_group("late_warp_flight")]
+
+BAR_PX: Final = 0.20
+LIFTED_S: Final = 33.0
+"""The vehicle of the recording lies still before that."""
+YOUNG_MS: Final = 5.0
+SHARE: Final = 0.8
+
+
+def flight_of(folder: Path, first_s: float, last_s: float) -> RecordedFlight:
+    return RecordedFlight.cut(data_dir("broad_12_slow_translation"), folder, first_s, last_s)
+
+
+def described(name: str, pictures: list[Judged]) -> str:
+    """The figures, to be printed with a failure and by ``-s``."""
+    rows = [f"{name}: {len(pictures)} pictures, mean {np.mean([p.error_px for p in pictures]):.3f} px"]
+    for low, high in ((-10.0, 5.0), (5.0, 10.0), (10.0, 20.0), (20.0, 40.0)):
+        within = [p.error_px for p in pictures if p.motion == "inertial" and low <= p.held_ms < high]
+        if within:
+            rows.append(f"  newest sample {low:.0f} to {high:.0f} ms old: {len(within)}, {np.mean(within):.3f} px")
+    return "\n".join(rows)
+
+
+async def simulated(folder: Path, first_s: float, last_s: float) -> list[Judged]:
+    """Play part of the recording in simulated time; returns the pictures in motion."""
+    flight = flight_of(folder, first_s, last_s)
+    simulation = "{clock: simulated, speed: 0.5, wait_for_cameras: true}"
+    async with drawn_bridge(CONFIG.format(folder=flight.folder, simulation=simulation), draw) as bridge:
+        world, clock = bridge.context.world, bridge.context.simulation.clock
+        await until(lambda: flight.offset_ns(world, "drone"))
+
+        def offset_ns() -> int:
+            return flight.offset_ns(world, "drone") or 0
+
+        def read() -> list[Judged]:
+            found = []
+            with (
+                reading_imu(flight, clock.now_ns, offset_ns) as ring,
+                Receiver(bridge.context.hub.endpoint, modality="gray", encoding="raw", imu=ring) as receiver,
+            ):
+                while clock.now_ns() - offset_ns() < flight.recording.t_ns[-1]:
+                    frame = receiver.next(0.1)
+                    if frame is not None and (picture := judged(frame, flight, offset_ns())) is not None:
+                        found.append(picture)
+            return found
+
+        return [p for p in await asyncio.to_thread(read) if p.t_s > LIFTED_S - first_s]
+
+
+async def real_time(folder: Path, first_s: float, last_s: float) -> list[Judged]:
+    """Play part of the recording as it was flown, with the vehicle in a process of its own."""
+    flight = flight_of(folder, first_s, last_s)
+    async with drawn_bridge(CONFIG.format(folder=flight.folder, simulation="{clock: real}"), draw) as bridge:
+        await until(lambda: (played_ns(flight, bridge) or 0) > 2_000_000_000)  # the clock's line has settled
+        offset_ns = flight.offset_ns(bridge.context.world, "drone")
+        command = "-m", "tests.support.flight_vehicle", bridge.context.hub.endpoint, str(flight.folder), str(offset_ns)
+        with Program(sys.executable, *command, split=True) as vehicle:
+            assert await asyncio.to_thread(vehicle.wait, last_s - first_s + PATIENCE_S) == 0, vehicle.error_text()
+            lines = vehicle.text().splitlines()
+    return [p for p in (Judged(**json.loads(line)) for line in lines) if p.t_s > LIFTED_S - first_s]
+
+
+def played_ns(flight: RecordedFlight, bridge: Bridge) -> int | None:
+    newest, offset_ns = bridge.context.world.newest("drone"), flight.offset_ns(bridge.context.world, "drone")
+    return None if newest is None or offset_ns is None else newest[1] - offset_ns
+
+
+def check(name: str, pictures: list[Judged], fewest: int) -> None:
+    figures = described(name, pictures)
+    sys.stdout.write(figures + "\n")
+    assert len(pictures) >= fewest, figures
+    assert np.mean([p.error_px for p in pictures]) <= BAR_PX, figures
+
+
+async def test_every_picture_shows_the_moment_of_the_call_in_simulated_time(tmp_path: Path) -> None:
+    pictures = await simulated(tmp_path, 30.0, 38.0)
+    assert {p.motion for p in pictures} == {"inertial"}
+    check("5 s of flight in simulated time", pictures, 50)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+async def test_a_whole_flight_in_simulated_time(tmp_path: Path) -> None:
+    pictures = await simulated(tmp_path, 20.0, 155.0)
+    assert {p.motion for p in pictures} == {"inertial"}
+    check("the whole flight in simulated time", pictures, 2000)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_pictures_with_a_young_sample_in_real_time(tmp_path: Path) -> None:
+    """A busy machine keeps the thread of the IMU waiting: of three runs one must be undisturbed."""
+    for attempt in range(3):
+        folder = tmp_path / str(attempt)
+        pictures = await real_time(folder, 24.0, 50.0)
+        young = [p for p in pictures if p.motion == "inertial" and p.age_ms < YOUNG_MS]
+        sys.stdout.write(f"{len(young)} of {len(pictures)} with a sample younger than {YOUNG_MS} ms\n")
+        check("these in real time", young, 50)
+        if len(young) >= SHARE * len(pictures):
+            return
+    pytest.fail(f"only {len(young)} of {len(pictures)} pictures had a sample younger than {YOUNG_MS} ms")
