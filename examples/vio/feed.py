@@ -16,6 +16,7 @@ import numpy as np
 from vil_adapters.mavlink_imu.config import MavlinkImuConfig
 from vil_adapters.mavlink_imu.source import MavlinkImuSource
 from vil_bridge.client import ClockSync, Frame, Receiver
+from vil_bridge.client_warp import ImuRing
 from vil_bridge.config.base import TransformConfig
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import SourceContext
@@ -39,15 +40,19 @@ class ImuFeed:
 
     The autopilot's clock is mapped to this computer's monotonic clock by the line that the client fits through its
     exchanges with the bridge, here through the autopilot's answers to TIMESYNC; earlier samples are left out.
+
+    Attributes:
+        ring: the newest samples, for the receiver's late warp.
+        shift_ns: from the clock of the emulated flight's files to that of the samples: they have the same.
     """
 
     shift_ns = 0
-    """From the clock of the emulated flight's files to that of the samples."""
 
     def __init__(self, device: str, rate_hz: float = 250.0) -> None:
         """``device``: path of the serial port."""
         self._source = MavlinkImuSource("onboard", MavlinkImuConfig(device=device, rate_hz=rate_hz))
         self._clock = ClockSync()
+        self.ring = ImuRing()
         self._samples: deque[Sample] = deque(maxlen=_KEPT)
         self._changed = threading.Condition()
         self._newest_ns = 0
@@ -96,6 +101,7 @@ class ImuFeed:
             self._clock.add(event.t_sent_ns, event.t_foreign_ns, event.t_foreign_ns, event.t_received_ns)
         elif isinstance(event, ImuSample) and event.t_foreign_ns is not None and len(self._clock) >= _FEWEST_EXCHANGES:
             t_ns = self._clock.to_vehicle_ns(event.t_foreign_ns)
+            self.ring.append(t_ns, event.w_radps, event.f_mps2)
             with self._changed:
                 self._samples.append((t_ns, event.w_radps, event.f_mps2))
                 self._newest_ns = max(self._newest_ns, t_ns)

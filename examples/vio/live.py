@@ -3,8 +3,8 @@
     python examples/vio/live.py tcp://127.0.0.1:5560 out/vio/live.txt --imu out/vio/imu_onboard --seconds 60
     python examples/vio/live.py tcp://127.0.0.1:5560 out/raw.txt --imu out/vio/imu_onboard --camera plain --variant raw
 
-Compensated pictures are warped to the present by the IMU's newest samples. Writes the estimate in the TUM format for
-``evaluate.py``. Start it while the vehicle rests.
+Compensated pictures are warped to the moment at which they are taken, by the IMU's newest samples. Writes the estimate
+in the TUM format for ``evaluate.py``. Start it while the vehicle rests.
 """
 
 import argparse
@@ -17,7 +17,6 @@ from evaluate import tum_line
 from feed import ImuFeed, Rig
 
 from vil_bridge.client import Receiver
-from vil_bridge.client_warp import ImuRing, LateWarper
 
 
 def main() -> None:
@@ -31,24 +30,21 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="from the first state on")
     o = parser.parse_args()
     with (
-        Receiver(o.endpoint, o.camera, variant=o.variant) as receiver,
         ImuFeed(o.imu) as imu,
+        Receiver(
+            o.endpoint, o.camera, variant=o.variant, imu=imu.ring if o.variant == "compensated" else None
+        ) as receiver,
         o.out.open("w", buffering=1) as estimate,
     ):
-        rig, ring = Rig.of(receiver), ImuRing()
-        warper = LateWarper(ring) if o.variant == "compensated" else None
+        rig = Rig.of(receiver)
         vio, begun_s, states, busy_s = None, time.monotonic(), 0, 0.0
         for frame in receiver:
             vio = vio or Vio(np.asarray(frame.K), rig.T_imu_camera, ImuNoise())
-            t_ns = frame.t_ns if warper is None else max(frame.t_ns, imu.now_ns(frame))
-            for sample in imu.until(t_ns):
+            samples = imu.until(frame.t_ns)
+            at_s = time.process_time()
+            for sample in samples:
                 vio.add_imu(*sample)
-                ring.append(*sample)
-            at_s, image = time.process_time(), frame.image
-            if warper is not None:
-                late = warper.warp(frame, receiver.camera_info, t_ns)
-                t_ns, image = late.t_ns, late.image
-            state = vio.add_picture(t_ns, np.ascontiguousarray(image))
+            state = vio.add_picture(frame.t_ns, np.ascontiguousarray(frame.image))
             busy_s += time.process_time() - at_s
             if state is not None:
                 begun_s = begun_s if states else time.monotonic()
@@ -59,7 +55,7 @@ def main() -> None:
     per_picture_ms, rate_hz = 1e3 * busy_s / max(states, 1), states / (time.monotonic() - begun_s)
     print(  # noqa: T201
         f"{states} states at {rate_hz:.1f} Hz, {per_picture_ms:.1f} ms of CPU each, "
-        f"{receiver.counters['superseded']} pictures too many"
+        f"{receiver.counters['warped']} pictures warped late, {receiver.counters['superseded']} too many"
     )
 
 

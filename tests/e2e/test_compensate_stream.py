@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.bridge_rig import bridge_with_camera
+from tests.support.events import until
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.types import CameraModel, ImageArray, Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge
@@ -89,3 +90,21 @@ async def test_a_lens_is_warped_from_an_ideal_picture() -> None:
         _, _, cx, cy = drawn.intrinsics_px
         assert abs(int(raw.image[24, 31]) - (2 * cx + cy - 0.5 + 20)) <= 2
         assert raw.image.min() > 0, "the ideal picture holds all that the lens sees"
+
+
+async def test_colour_is_warped_only_while_a_reader_wants_it() -> None:
+    def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
+        return RenderedRequest(tuple(RenderedImage(v, np.stack([pattern(64, 48)] * 3, axis=2)) for v in views if v.due))
+
+    async with bridge_with_camera("modalities: [rgb]", draw, (64, 48)) as bridge:
+        relay, endpoint = bridge.context.cameras["front"].relay, bridge.context.hub.endpoint
+
+        def made() -> int:
+            return 0 if relay.newest is None else relay.newest[1].ndim
+
+        with Receiver(endpoint, color="gray", encoding="raw") as gray:
+            await until(lambda: made() == 2 and gray.next(0.2) is not None)
+            with Receiver(endpoint, color="rgb", encoding="raw") as colour:
+                await until(lambda: (frame := colour.next(0.2)) is not None and frame.image.ndim == 3)
+                assert made() == 3
+            await until(lambda: made() == 2)
