@@ -60,4 +60,9 @@ def pose_covariance(covariance: FloatArray) -> FloatArray:
     return pose
 
 
+def velocity_covariance(covariance: FloatArray) -> FloatArray:
+    """Return the part of :attr:`BodyMotion.covariance` that is the velocity's, world axes, shape (3, 3)."""
+    return covariance[3:6, 3:6]
+
+
 _POSE: Final = (6, 7, 8, 0, 1, 2)

@@ -16,7 +16,7 @@ from rosbags.typesys.store import Typestore
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.motion import BodyMotion
+from vil_bridge.core.motion import BodyMotion, pose_covariance
 from vil_bridge.core.types import FloatArray, ImageArray
 
 Distro = Literal["noetic", "humble", "jazzy", "kilted", "lyrical"]
@@ -60,7 +60,13 @@ class Messages:
     def odometry(self, stamp_ns: int, world: str, body: str, motion: BodyMotion) -> memoryview:
         """Serialise a nav_msgs/Odometry: the pose in the world, the twist in the body's axes."""
         pose = motion.T_world_body
-        v_body_mps = pose.rotation().T @ motion.v_world_mps
+        R_world_body = pose.rotation()
+        v_body_mps = R_world_body.T @ motion.v_world_mps
+        covariance = _UNKNOWN
+        if motion.covariance is not None:  # ROS turns attitudes about the fixed frame's axes
+            to_world = np.eye(6)
+            to_world[3:, 3:] = R_world_body
+            covariance = (to_world @ pose_covariance(motion.covariance) @ to_world.T).ravel()
         return self._bytes(
             "nav_msgs/msg/Odometry",
             header=self._header(stamp_ns, world),
@@ -70,7 +76,7 @@ class Messages:
                     position=self._make("geometry_msgs/msg/Point")(*pose.p_m.tolist()),
                     orientation=self._quaternion(pose.q_xyzw),
                 ),
-                covariance=_UNKNOWN,
+                covariance=covariance,
             ),
             twist=self._make("geometry_msgs/msg/TwistWithCovariance")(
                 twist=self._make("geometry_msgs/msg/Twist")(

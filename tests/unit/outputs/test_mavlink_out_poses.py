@@ -10,11 +10,13 @@ import pytest
 from pydantic import ValidationError
 from pymavlink.dialects.v20 import common as reference
 
-from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+from vil_bridge.core.geometry import Transform, q_exp, q_from_euler_zyx, q_mul
+from vil_bridge.core.types import FloatArray
 from vil_bridge.outputs.mavlink.config import MavlinkPoseConfig
 from vil_bridge.outputs.mavlink.messages import FRAME_IDS, Measured, Spread, message_of
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
+from vil_bridge.protocols.mavlink.frames import euler_rad, in_frame
 
 S = math.sqrt(0.5)
 COS15, SIN15 = math.cos(math.radians(15)), math.sin(math.radians(15))
@@ -95,6 +97,36 @@ def test_covariance_is_a_diagonal_and_estimator_is_what_px4_fuses() -> None:
     np.testing.assert_allclose([told.pose_covariance[i] for i in DIAGONAL], [1e-4] * 3 + [4e-4] * 3, rtol=1e-6)
     assert not any(v for i, v in enumerate(told.pose_covariance) if i not in DIAGONAL)
     assert (told.estimator_type, told.quality, told.reset_counter) == (2, 100, 3)
+
+
+def seen(frame_id: int, T: Transform, v_world_mps: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Position with roll, pitch and yaw as the autopilot has them; velocity in its body's axes."""
+    p_m, q_wxyz = in_frame(frame_id, T)
+    v_body_mps = T.rotation().T @ v_world_mps
+    return np.array([*p_m, *euler_rad(q_wxyz)]), v_body_mps * (1.0, -1.0, -1.0)
+
+
+@pytest.mark.parametrize("frame", FRAME_IDS)
+@pytest.mark.parametrize("ypr_deg", [(0, 0, 0), (70, 0, 0), (130, -35, 50)])
+def test_an_estimated_covariance_is_that_of_the_numbers_sent(frame: str, ypr_deg: Any) -> None:
+    """By differences: each small error of attitude, velocity and position, as the estimate has them."""
+    root = np.random.default_rng(1).normal(0, 1e-2, (9, 9))
+    P, v, told = root @ root.T, np.array([1.0, 2.0, 3.0]), pose(ypr_deg, np.zeros(3), np.zeros(3))
+    frame_id, T, h = FRAME_IDS[frame], told.T_world_body, 1e-6
+    there, _ = seen(frame_id, T, v)
+    of_pose, of_velocity = np.zeros((6, 9)), np.zeros((3, 9))
+    for i, error in enumerate(h * np.eye(9)):
+        wrong = Transform(T.p_m + error[6:], q_mul(T.q_xyzw, q_exp(error[:3])))
+        of_pose[:, i] = (seen(frame_id, wrong, v)[0] - there) / h
+        of_velocity[:, i] = (seen(frame_id, T, v + error[3:6])[1] - seen(frame_id, T, v)[1]) / h
+    sent = read(message_of("odometry", frame_id, told._replace(covariance=P), SPREAD))
+    upper = np.triu_indices(6)
+    np.testing.assert_allclose(sent.pose_covariance, (of_pose @ P @ of_pose.T)[upper], atol=1e-8)
+    twist = np.zeros((6, 6))
+    twist[np.triu_indices(6)] = sent.velocity_covariance
+    np.testing.assert_allclose(twist[:3, :3], np.triu(of_velocity @ P @ of_velocity.T), atol=1e-8)
+    mocap = read(message_of("att-pos-mocap", frame_id, told._replace(covariance=P), SPREAD))
+    assert list(mocap.covariance) == list(sent.pose_covariance)
 
 
 @pytest.mark.parametrize("wrong", [{}, {"actors": ("a", "b")}, {"actors": ("a",), "cameras": ("front",)}])

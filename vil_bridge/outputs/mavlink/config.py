@@ -39,11 +39,18 @@ class MavlinkPoseConfig(TransportConfig, OutputConfigBase):
     component: int = Field(
         default=197, ge=1, le=255, description="MAVLink component id to send as; 197 = visual inertial odometry."
     )
-    position_std_m: float = Field(default=0.005, gt=0, le=10, description="Standard deviation of the position, metres.")
-    attitude_std_deg: float = Field(
-        default=0.5, gt=0, le=90, description="Standard deviation of the attitude, degrees."
+    position_std_m: float = Field(
+        default=0.005,
+        gt=0,
+        le=10,
+        description="Standard deviation of the position, metres, while the bridge has no estimate of it.",
     )
-    velocity_std_mps: float = Field(default=0.05, gt=0, le=10, description="Standard deviation of the velocity, m/s.")
+    attitude_std_deg: float = Field(
+        default=0.5, gt=0, le=90, description="Standard deviation of the attitude, degrees, likewise."
+    )
+    velocity_std_mps: float = Field(
+        default=0.05, gt=0, le=10, description="Standard deviation of the velocity, m/s, likewise."
+    )
     origin: OriginConfig | None = Field(
         default=None, description="Sent to the autopilot until it has one; none = not sent."
     )

@@ -184,7 +184,7 @@ class _Poses:
             return Measured(t_ns, T_world_body, None, None, self._resets)
         motion = world.motion_at(self._actor, t_ns)
         v_body_mps = q_rotate(q_conj(T_world_body.q_xyzw), motion.v_world_mps)
-        return Measured(t_ns, T_world_body, v_body_mps, motion.w_body_radps, self._resets)
+        return Measured(t_ns, T_world_body, v_body_mps, motion.w_body_radps, self._resets, motion.covariance)
 
 
 def _is_jump(before: Transform, after: Transform, dt_ns: int) -> bool:

@@ -15,6 +15,7 @@ from vil_bridge.protocols.mavlink import messages as mavlink
 _S: Final = 0.5**0.5
 Q_FRD_FLU: Final[FloatArray] = np.array([1.0, 0.0, 0.0, 0.0])
 Q_ROOM_NED: Final[FloatArray] = np.array([_S, _S, 0.0, 0.0])
+_LEAST_LEVEL: Final = math.sin(math.radians(3.0))
 _Q_IDENTITY: Final[FloatArray] = np.array([0.0, 0.0, 0.0, 1.0])
 
 FRAMES: Final[Mapping[int, FloatArray]] = {
@@ -44,6 +45,23 @@ def in_frame(
     px, py, pz = (parallel_axes(q_frame_room) @ T_room_body.p_m).tolist()
     qx, qy, qz, qw = q_mul(q_mul(q_frame_room, T_room_body.q_xyzw), q_conj(Q_FRD_FLU)).tolist()
     return (px, py, pz), (qw, qx, qy, qz)
+
+
+def euler_slopes(q_wxyz: tuple[float, float, float, float]) -> FloatArray:
+    """Return the changes of roll, pitch and yaw by small turns about the body's axes, shape (3, 3).
+
+    Nose up or down, roll and yaw are the same turn: the slopes are those of a pitch 3 degrees away.
+    """
+    roll, pitch, _ = euler_rad(q_wxyz)
+    level = max(math.cos(pitch), _LEAST_LEVEL)
+    sine, cosine, rise = math.sin(roll), math.cos(roll), math.sin(pitch)
+    return np.array(
+        [
+            [1.0, sine * rise / level, cosine * rise / level],
+            [0.0, cosine, -sine],
+            [0.0, sine / level, cosine / level],
+        ]
+    )
 
 
 def euler_rad(q_wxyz: tuple[float, float, float, float]) -> tuple[float, float, float]:
