@@ -64,6 +64,11 @@ class CameraConfig(StrictModel):
         default="homography",
         description="Warp from the pose rendered for to the newest one; depth needs a depth modality.",
     )
+    moving_actors: bool = Field(
+        default=False,
+        description="Warp humans and vehicles by their own motion, too; needs latency_compensation: depth and a "
+        "renderer with instance ids, which it draws in addition.",
+    )
     plane_depth_m: Annotated[float, Field(gt=0, le=100)] | Literal["auto", "fit"] = Field(
         default="auto",
         description="Depth of the homography's plane, metres; auto = median of the depth image, fit = a plane of any "
@@ -122,6 +127,8 @@ class CameraConfig(StrictModel):
             raise custom("a modality is listed twice")
         if self.latency_compensation == "depth" and not {Modality.DEPTH, Modality.DEPTH32} & set(self.modalities):
             raise custom("latency_compensation: depth needs depth or depth32 among the modalities")
+        if self.moving_actors and self.latency_compensation != "depth":
+            raise custom("moving_actors needs latency_compensation: depth")
         if self.latency_compensation == "none" and (self.margin_deg or self.rolling_shutter_ms):
             raise custom(
                 "margin_deg and rolling_shutter_ms need the warp: with latency_compensation: none leave them out"

@@ -106,7 +106,7 @@ class CameraRunner:
             self.config.candidates(bridge.renderers),
             self.config.by_load,
             self.camera.rate_hz,
-            model.width_px * model.height_px * len(self.camera.modalities),
+            model.width_px * model.height_px * len(self.camera.drawn),
             stereo_left=bridge.left_of(self.camera.name),
         )
 

@@ -44,6 +44,7 @@ def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> Brid
         predict=config.predict,
         compensate="reproject" if config.latency_compensation == "depth" else config.latency_compensation,
         plane_depth_m=None if config.plane_depth_m == "auto" else config.plane_depth_m,
+        moving_actors=config.moving_actors,
         margin_rad=math.radians(config.margin()),
         rolling_shutter_ns=round(config.rolling_shutter_ms * _MS),
         extra_delay_ns=round(config.artificial_delay_ms * _MS),

@@ -14,6 +14,7 @@ from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.lens import rendered_model
 from vil_bridge.core.types import CameraModel, Modality, TrackingState
 from vil_bridge.pipeline.warp.compensator import Method, PlaneDepth
+from vil_bridge.pipeline.warp.moving_actors import MovingActor
 from vil_bridge.pipeline.warp.plane_fit import FittedPlane
 from vil_bridge.pipeline.warp.rolling_shutter import knot_offsets_ns
 from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
@@ -56,6 +57,7 @@ class DisplayTarget:
         plane: the homography's, in the axes of the carrier at the pose rendered for; None = none was looked for.
         mode: what to do, which is less than configured where ``fallback`` says why.
         fallback: why the frame is not warped, or not as configured; empty = it is.
+        actors: those that moved by themselves since the frame was rendered, as far as the camera heeds them.
     """
 
     t_ns: int
@@ -63,6 +65,7 @@ class DisplayTarget:
     mode: Method
     plane: FittedPlane | None
     fallback: str
+    actors: tuple[MovingActor, ...] = ()
 
 
 class DisplayTimes:
@@ -131,6 +134,7 @@ class BridgeCamera:
         predict: ask for the pose at the estimated time of use instead of the newest measured one.
         compensate: ``none``, ``rotation``, ``homography`` or ``reproject``.
         plane_depth_m: the homography's plane, metres; None = median of the depth image, ``fit`` = fitted to it.
+        moving_actors: warp actors by their own motion, by instance ids that are rendered for that; ``reproject`` only.
         margin_rad: the picture is rendered wider by this angle at each border.
         rolling_shutter_ns: from reading the first row to reading the last; 0 = all at once.
         extra_delay_ns: artificial delay of the rendered image, for demonstrations.
@@ -156,6 +160,7 @@ class BridgeCamera:
     predict: bool = True
     compensate: Method = "homography"
     plane_depth_m: PlaneDepth = None
+    moving_actors: bool = False
     margin_rad: float = 0.0
     rolling_shutter_ns: int = 0
     extra_delay_ns: int = 0
@@ -196,6 +201,12 @@ class BridgeCamera:
     def variants(self) -> tuple[str, ...]:
         """Kinds of pictures that it delivers of each modality."""
         return (RAW,) if self.compensate == "none" else (COMPENSATED, RAW)
+
+    @property
+    def drawn(self) -> tuple[Modality, ...]:
+        """Modalities that the renderer draws: the offered ones, and the instance ids that the warp needs."""
+        wants_ids = self.moving_actors and Modality.INSTANCE not in self.modalities
+        return (*self.modalities, Modality.INSTANCE) if wants_ids else self.modalities
 
     @property
     def row_offsets_ns(self) -> tuple[int, ...]:

@@ -26,9 +26,9 @@ from vil_bridge.core.types import (
 )
 from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, RunningDelay
-from vil_bridge.pipeline.compensation import Compensation, HeaderWriter, RenderedPose, WarpedFrame
+from vil_bridge.pipeline.compensation import CameraFrame, Compensation, HeaderWriter, RenderedPose, WarpedFrame
 from vil_bridge.pipeline.frame_ledger import FrameLedger
-from vil_bridge.pipeline.late_ticks import CameraFrame, LateTick, LateTicks
+from vil_bridge.pipeline.late_ticks import LateTick, LateTicks
 from vil_bridge.pipeline.poll_thread import POLL_MS
 from vil_bridge.pipeline.renderer_load import PictureFreeze
 from vil_bridge.protocols.image_codecs import as_gray
@@ -202,7 +202,7 @@ class CameraRelay:
         self.dropped[reason] += 1
 
     def _process(self, rendering: CameraFrame) -> None:
-        frame, images, before = rendering
+        frame, images, _ = rendering
         request = frame.request
         t_warp_ns = now_ns()
         self.rendered += 1
@@ -220,7 +220,7 @@ class CameraRelay:
             return
         t_use_ns = t_warp_ns + self._delivery.value_ns
         self.camera.delay.add(t_use_ns - request.t_request_ns)
-        shown = self._compensation.frame(request.frame_id, images, t_use_ns, before)
+        shown = self._compensation.frame(request.frame_id, rendering, t_use_ns)
         if self.camera.repeat_ns and COMPENSATED in self.camera.variants:
             self._late_ticks.on_shown(rendering, shown.target.t_ns)
         stamps = _stamps(frame, t_warp_ns)
@@ -244,12 +244,12 @@ class CameraRelay:
 
         Nothing that must not be shown as new is: too old, tracking lost, held, and after a frozen picture nothing.
         """
-        frame, images, before = late.rendering
+        frame, images, _ = late.rendering
         t_warp_ns = now_ns()
         too_old = t_warp_ns - self.headers.oldest_ns(frame.request) > self.camera.max_age_ns
         if too_old or not self.camera.usable(self._world):
             return
-        shown = self._compensation.frame(late.frame_id, images, late.t_use_ns, before)
+        shown = self._compensation.frame(late.frame_id, late.rendering, late.t_use_ns)
         if shown.target.mode == "none":
             return
         stamps = _stamps(frame, t_warp_ns)

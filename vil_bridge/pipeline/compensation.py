@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from msgspec import UNSET, UnsetType
@@ -23,10 +23,12 @@ from vil_bridge.core.types import (
     TrackingState,
     View,
 )
+from vil_bridge.pipeline.actor_motions import moving_actors
 from vil_bridge.pipeline.camera import COMPENSATED, BridgeCamera, CameraPose, DisplayTarget
 from vil_bridge.pipeline.warp.compensator import Compensator
 from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
 from vil_bridge.pipeline.warp.modality_remap import FlowHistory
+from vil_bridge.pipeline.warp.moving_actors import MovingActor, MovingScene
 from vil_bridge.pipeline.warp.rolling_shutter import ShutterPoses
 from vil_bridge.world.world import World
 
@@ -42,6 +44,19 @@ class RenderedPose:
     t_pose_ns: int
 
 
+class CameraFrame(NamedTuple):
+    """One camera's part of a rendered frame; ``before`` = the picture drawn before it."""
+
+    frame: RenderedFrame
+    images: tuple[RenderedImage, ...]
+    before: RenderedPose | None
+
+    def pixels(self, *modalities: Modality) -> ImageArray | None:
+        """Return the picture of the first of these modalities that it has; None = of none."""
+        found = {image.view.modality: image.pixels for image in self.images}
+        return next((found[modality] for modality in modalities if modality in found), None)
+
+
 class WarpedFrame:
     """Frame with the instant that it is shown for; nothing is computed before a picture asks for it.
 
@@ -54,19 +69,19 @@ class WarpedFrame:
         frame_id: int,
         camera: BridgeCamera,
         compensator: Compensator,
-        view: View,
-        depth: ImageArray | None,
+        rendering: CameraFrame,
         target: DisplayTarget,
         flow: tuple[FlowHistory | None, FlowHistory | None],
     ) -> None:
         self.frame_id = frame_id
         self.target = target
-        self.view = view
+        self.view = view = rendering.images[0].view
         poses = tuple(camera.mounted(carrier.T_world_body) for carrier in target.carriers)
         self.exposure = ShutterPoses(poses or (view.T_world_camera,))
         self._camera = camera
         self._compensator = compensator
-        self._depth = depth
+        self._depth = rendering.pixels(Modality.DEPTH, Modality.DEPTH32)
+        self._instance = rendering.pixels(Modality.INSTANCE) if camera.moving_actors else None
         self._flow = flow
 
     @cached_property
@@ -83,7 +98,10 @@ class WarpedFrame:
         if plane is not None and plane.d_m < _LEAST_DEPTH_M:
             plane = None
         T_world_render = self.view.T_world_camera
-        return self._compensator.frame(camera.geometry, T_world_render, self.exposure, target.mode, self._depth, plane)
+        moving = None if self._instance is None else MovingScene(target.actors, self._instance)
+        return self._compensator.frame(
+            camera.geometry, T_world_render, self.exposure, target.mode, self._depth, plane, moving
+        )
 
     @property
     def pose(self) -> CameraPose:
@@ -112,10 +130,12 @@ class WarpedFrame:
     def header(self) -> dict[str, Any]:
         """Return what was done, for the frame's header; after the picture was made."""
         warp, pose = self._compensated, self.pose
-        done = "" if warp.method == self.target.mode else "no depth picture"
-        return {
+        lacking = "" if warp.method == self.target.mode else "no depth picture"
+        if warp.method == "reproject" and self._camera.moving_actors and self._instance is None:
+            lacking = "no instance picture"
+        done = {
             "method": warp.method,
-            "fallback": self.target.fallback or done or None,
+            "fallback": self.target.fallback or lacking or None,
             "d_m": None if warp.plane is None else warp.plane.d_m,
             "normal": warp.plane.normal.tolist() if warp.plane is not None and warp.plane.fitted else None,
             "angle_rad": warp.angle_rad,
@@ -127,6 +147,7 @@ class WarpedFrame:
             "margin_deg": round(float(np.degrees(self._camera.margin_rad)), 6),
             "rolling_shutter_ms": self._camera.rolling_shutter_ns / 1e6,
         }
+        return done | {"moved_actors": list(warp.moved_actors)} if self._camera.moving_actors else done
 
 
 class Compensation:
@@ -138,32 +159,25 @@ class Compensation:
         self._compensator = Compensator(camera.plane_depth_m)
         self._flow_shown: tuple[ShutterPoses, int] | None = None
 
-    def frame(
-        self, frame_id: int, images: tuple[RenderedImage, ...], t_use_ns: int, before: RenderedPose | None
-    ) -> WarpedFrame:
+    def frame(self, frame_id: int, rendering: CameraFrame, t_use_ns: int) -> WarpedFrame:
         """Return a frame with the instant that it is shown for.
 
         Args:
             frame_id: of its request, or a later one to show it again.
-            images: this camera's.
+            rendering: this camera's part of it.
             t_use_ns: when the picture will be used; a stereo pair takes what its first relay says.
-            before: the picture drawn before this one; None = there was none.
         """
-        view = images[0].view
-        found = {image.view.modality: image.pixels for image in images}
-        depth = found.get(Modality.DEPTH, found.get(Modality.DEPTH32))
-        target = self._camera.display_times.of(frame_id, lambda: self._decide(t_use_ns, depth))
-        return WarpedFrame(
-            frame_id, self._camera, self._compensator, view, depth, target, self._histories(view, before)
-        )
+        target = self._camera.display_times.of(frame_id, lambda: self._decide(t_use_ns, rendering))
+        histories = self._histories(rendering.images[0].view, rendering.before)
+        return WarpedFrame(frame_id, self._camera, self._compensator, rendering, target, histories)
 
     def record_flow(self, shown: WarpedFrame) -> None:
         """Record that a warped flow picture was handed over: the next one looks back to it."""
         exposure = shown.exposure if shown.target.mode != "none" else ShutterPoses((shown.view.T_world_camera,))
         self._flow_shown = exposure, shown.view.t_pose_ns
 
-    def _decide(self, t_ns: int, depth: ImageArray | None) -> DisplayTarget:
-        camera = self._camera
+    def _decide(self, t_ns: int, rendering: CameraFrame) -> DisplayTarget:
+        camera, depth = self._camera, rendering.pixels(Modality.DEPTH, Modality.DEPTH32)
         if camera.compensate == "none":
             return DisplayTarget(t_ns, (), "none", None, "")
         carriers = tuple(camera.carrier_at(self._world, t_ns + offset_ns) for offset_ns in camera.row_offsets_ns)
@@ -177,7 +191,11 @@ class Compensation:
         if mode == "homography" or (mode == "reproject" and depth is None):
             seen = self._compensator.plane(depth, camera.geometry.K_rendered)
             plane = seen.seen_from(camera.T_body_optical.inverse())
-        return DisplayTarget(t_ns, carriers, mode, plane, fallback)
+        actors: tuple[MovingActor, ...] = ()
+        if camera.moving_actors and mode == "reproject":
+            shown = [self._world.snapshot(t_ns + offset_ns, quick=True) for offset_ns in camera.row_offsets_ns]
+            actors = moving_actors(rendering.frame.request.snapshot, shown, camera.hides)
+        return DisplayTarget(t_ns, carriers, mode, plane, fallback, actors)
 
     def _histories(self, view: View, before: RenderedPose | None) -> tuple[FlowHistory | None, FlowHistory | None]:
         """Return what flow looks back to, as rendered and as compensated."""

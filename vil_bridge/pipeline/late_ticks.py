@@ -5,20 +5,11 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
-from vil_bridge.core.types import RenderedFrame, RenderedImage
 from vil_bridge.pipeline.camera import BridgeCamera
-from vil_bridge.pipeline.compensation import RenderedPose
+from vil_bridge.pipeline.compensation import CameraFrame
 
 _TOLERANCE: Final = 0.25
 """A picture is late when it is not there this part of a period after the usual time."""
-
-
-class CameraFrame(NamedTuple):
-    """One camera's part of a rendered frame; ``before`` = the picture drawn before it."""
-
-    frame: RenderedFrame
-    images: tuple[RenderedImage, ...]
-    before: RenderedPose | None
 
 
 class LateTick(NamedTuple):

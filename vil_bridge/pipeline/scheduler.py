@@ -175,7 +175,7 @@ class Scheduler:
                     camera.layer,
                     camera.reach_m,
                 )
-                for modality in camera.modalities
+                for modality in camera.drawn
             ]
         self._last_id = max(self._last_id + 1, t_request_ns)
         return RenderRequest(

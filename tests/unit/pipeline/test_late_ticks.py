@@ -23,7 +23,8 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.pipeline.camera import BridgeCamera, RunningDelay
-from vil_bridge.pipeline.late_ticks import CameraFrame, LateTicks
+from vil_bridge.pipeline.compensation import CameraFrame
+from vil_bridge.pipeline.late_ticks import LateTicks
 
 LIMIT_NS = 250 * NS_PER_MS
 JITTER_NS = 2 * NS_PER_MS

@@ -11,6 +11,7 @@ from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray, ImageArray, Modality
 from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
+from vil_bridge.pipeline.warp.moving_actors import MovingScene
 from vil_bridge.pipeline.warp.plane_fit import DEFAULT_PLANE_DEPTH_M, FittedPlane, fit_plane, median_depth
 from vil_bridge.pipeline.warp.rolling_shutter import ShutterPoses
 from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
@@ -82,6 +83,7 @@ class Compensator:
         mode: Method,
         depth: ImageArray | None = None,
         plane: FittedPlane | None = None,
+        moving: MovingScene | None = None,
     ) -> FrameWarp:
         """Return the warp of one frame's pictures.
 
@@ -92,16 +94,18 @@ class Compensator:
             mode: what to do; ``reproject`` without depth becomes ``homography``.
             depth: depth picture of the frame, uint16 or float32 (h, w).
             plane: the homography's, in the render camera's axes; None = as this camera finds it.
+            moving: actors that moved by themselves, for ``reproject``; None = not known.
 
         Raises:
-            ValueError: ``depth`` has another size than the rendered camera.
+            ValueError: ``depth`` or the instance picture has another size than the rendered camera.
         """
-        if depth is not None and (depth.shape[1], depth.shape[0]) != geometry.rendered_size_px:
-            raise ValueError(f"depth is {depth.shape}, the rendered camera {geometry.rendered_size_px}")
+        for name, picture in (("depth", depth), ("instance", None if moving is None else moving.instance)):
+            if picture is not None and (picture.shape[1], picture.shape[0]) != geometry.rendered_size_px:
+                raise ValueError(f"{name} is {picture.shape}, the rendered camera {geometry.rendered_size_px}")
         method: Method = "homography" if mode == "reproject" and depth is None else mode
         if method == "homography" and plane is None:
             plane = self.plane(depth, geometry.K_rendered)
-        return FrameWarp(geometry, T_world_render, exposure, method, plane, depth)
+        return FrameWarp(geometry, T_world_render, exposure, method, plane, depth, moving)
 
     def compensate(
         self,

@@ -6,7 +6,8 @@ gives a point, the point a pixel, the depth found there a better point. Four rou
 pixel are enough; the coordinates are then enlarged and the picture is sampled once. A coarser grid bends what
 lies next to edges of depth: with every eighth pixel, marks seven pixels from an edge were one pixel off after 8 cm.
 Where the rounds do not settle, something near hid the point when the picture was rendered: such holes are filled
-from the background. What moved since moves as if it stood still.
+from the background. What moved since moves as if it stood still, unless it is known where it is
+(:mod:`~vil_bridge.pipeline.warp.moving_actors`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,20 @@ _OUTSIDE_PX: Final = -1e6
 _Float32 = npt.NDArray[np.float32]
 
 
+class MovedPixels(NamedTuple):
+    """Pixels shown of what moved by itself.
+
+    Attributes:
+        row, column: shape (k,). z_m: z-depths in the camera shown, float32 (k,), metres.
+        unknown: shape (h, w), these pixels and those of the ground that came into view.
+    """
+
+    row: npt.NDArray[np.intp]
+    column: npt.NDArray[np.intp]
+    z_m: _Float32
+    unknown: BoolArray
+
+
 class RenderMap(NamedTuple):
     """Map from each pixel shown to its place in the rendered picture.
 
@@ -43,6 +58,7 @@ class RenderMap(NamedTuple):
         x_nodes_px, y_nodes_px: the same at the nodes of the :class:`ViewGeometry`, shape (m, n).
         filled: shape (m, n), nodes that the rendered picture could not see; None = there are none.
         valid_fraction: part of the result that it really shows.
+        moved: what moved by itself; None = nothing is known to have.
     """
 
     x_px: _Float32
@@ -51,6 +67,7 @@ class RenderMap(NamedTuple):
     y_nodes_px: _Float32
     filled: BoolArray | None
     valid_fraction: float
+    moved: MovedPixels | None = None
 
 
 def render_map(geometry: ViewGeometry, motion: CameraMotion, scene: FittedPlane | ImageArray | None) -> RenderMap:

@@ -31,17 +31,21 @@ class DisocclusionFill(NamedTuple):
     edge_column: _Indices
 
 
-def background_of(holes: BoolArray, z_now_m: _Float32) -> DisocclusionFill:
+def background_of(holes: BoolArray, z_now_m: _Float32, *, level: bool = False) -> DisocclusionFill:
     """Return the farthest of what lies left, right, above and below each hole; the nearest one where some are alike.
 
     Args:
         holes: shape (m, n), nodes that have no render pixel.
         z_now_m: depth of the others.
+        level: look above and below only where there is nothing to the left and right: what stands on a floor hides
+            floor of the same row.
     """
     known = ~holes
     row, column = np.nonzero(holes)
     neighbour = _nearest_known(known, row, column)
     found: BoolArray = np.all(neighbour >= 0, axis=0)
+    if level:
+        found[2:] &= ~found[:2].any(axis=0)
     depth = np.where(found, z_now_m[neighbour[0], neighbour[1]], -np.inf)
     distance = np.abs(neighbour[0] - row) + np.abs(neighbour[1] - column)
     far = found & (depth >= _AS_FAR * depth.max(axis=0))

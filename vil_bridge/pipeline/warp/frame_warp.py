@@ -27,6 +27,7 @@ from vil_bridge.pipeline.warp.modality_remap import (
     shown_normals,
     storable,
 )
+from vil_bridge.pipeline.warp.moving_actors import MovingScene, SeenActors, Sight
 from vil_bridge.pipeline.warp.plane_fit import FittedPlane
 from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, ShutterPoses
 from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
@@ -50,6 +51,10 @@ class FrameWarp:
         method: ``reproject`` needs ``depth``, ``homography`` needs ``plane``.
         plane: in the render camera's axes.
         depth: depth picture of the frame.
+        moving: what moved by itself since the frame was rendered, for ``reproject``; None = not known.
+
+    Attributes:
+        moved_actors: names of the actors that were found and moved; after a picture was shown.
     """
 
     def __init__(
@@ -60,7 +65,10 @@ class FrameWarp:
         method: Method,
         plane: FittedPlane | None = None,
         depth: ImageArray | None = None,
+        moving: MovingScene | None = None,
     ) -> None:
+        self.moved_actors: tuple[str, ...] = ()
+        self._moving = moving if method == "reproject" else None
         self.method: Method = method
         self.plane = plane if method == "homography" else None
         self._asked = exposure
@@ -154,7 +162,14 @@ class FrameWarp:
 
     @cached_property
     def _found(self) -> RenderMap:
-        return render_map(self._geometry, self._motion(self._geometry.nodes.rows), self._scene)
+        motion = self._motion(self._geometry.nodes.rows)
+        if self._moving is None or self._depth is None:
+            return render_map(self._geometry, motion, self._scene)
+        seen = SeenActors(self._moving, Sight(self._geometry, self._T_world_render, self._depth))
+        self.moved_actors = seen.names
+        if not seen.names:
+            return render_map(self._geometry, motion, self._scene)
+        return seen.drawn_into(render_map(self._geometry, motion, seen.static_depth), self._exposure)
 
     @cached_property
     def _motion_of_rows(self) -> CameraMotion:
@@ -180,6 +195,8 @@ class FrameWarp:
         mask = sampled(Modality.SEMANTIC, valid.view(np.uint8), self._found).astype(np.bool_)
         if self._found.filled is not None:
             mask &= self._geometry.enlarged(self._found.filled.astype(np.float32)) < 0.5
+        if self._found.moved is not None:
+            mask &= ~self._found.moved.unknown
         scene = self._scene
         if self._depth is not None and self.method in ("reproject", "none"):
             scene = sampled(Modality.SEMANTIC, self._depth, self._found)

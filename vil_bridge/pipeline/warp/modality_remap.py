@@ -81,6 +81,8 @@ def shown_depth(z: ImageArray, geometry: ViewGeometry, found: RenderMap, motion:
         z_now = cv2.subtract(turned, steps, dtype=kind)
     no_hit = 0xFFFF if z.dtype == np.uint16 else np.float32(NO_HIT_M)
     np.copyto(z_now, no_hit, where=z == no_hit)
+    if found.moved is not None:
+        z_now[found.moved.row, found.moved.column] = found.moved.z_m / np.float32(metres_per_unit(z))
     return np.asarray(z_now)
 
 
