@@ -513,6 +513,7 @@ class LateWarper:
         d_m: float | None = None,
         T_body_imu: dict[str, Any] | None = None,
         gyro_bias_radps: Any = None,
+        imu_late_ns: int | None = None,
     ) -> None:
         """Make a warper.
 
@@ -522,9 +523,11 @@ class LateWarper:
                 by the rotation alone.
             T_body_imu: where the IMU sits, as ``T_body_camera``; None takes what the bridge was configured with.
             gyro_bias_radps: to subtract from the rates, the IMU's axes; None takes the bridge's estimate.
+            imu_late_ns: how much later the samples' stamps are than mocap's; None takes the bridge's estimate, which is
+                right where the bridge gets the same samples with the same stamps.
         """
         self._imu, self._d_m, self._T_body_imu = imu, d_m, T_body_imu
-        self._gyro_bias_radps = gyro_bias_radps
+        self._gyro_bias_radps, self._imu_late_ns = gyro_bias_radps, imu_late_ns
 
     def warp(
         self,
@@ -638,7 +641,7 @@ class LateWarper:
             raise LookupError("T_body_imu is not known")
         T_body_imu = placed(mounting)
         begun: Any = shown if motion.measured is None else motion.measured
-        late_ns = motion.imu_late_ns or 0
+        late_ns = (motion.imu_late_ns or 0) if self._imu_late_ns is None else self._imu_late_ns
         t, w, f, held_ns = self._imu.between(min(begun.t_ns, t_ns) + late_ns, max(begun.t_ns, t_ns) + late_ns)
         bias = motion.gyro_bias_radps if self._gyro_bias_radps is None else self._gyro_bias_radps
         w = w if bias is None else w - np.array(bias, dtype=float)

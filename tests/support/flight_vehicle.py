@@ -18,6 +18,7 @@ from pathlib import Path
 from tests.support.recorded_flight import RecordedFlight, residuals_px
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.client_warp import ImuRing
+from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.bench.recordings import BenchRecording
 
 _PERIOD_S = 0.001
@@ -30,13 +31,14 @@ class Judged:
     Attributes:
         t_s: recording time that it shows.
         error_px: mean over its dots.
-        motion: ``inertial``, or ``none`` where it is the bridge's.
+        motion: ``inertial``, or ``none`` where it is the bridge's, and the problem.
         held_ms: age of the newest sample at that instant, by mocap's stamps. age_ms: by the vehicle's clock.
     """
 
     t_s: float
     error_px: float
     motion: str
+    problem: str
     held_ms: float
     age_ms: float
 
@@ -50,18 +52,37 @@ def judged(frame: Frame, flight: RecordedFlight, offset_ns: int) -> Judged | Non
     late = frame.compensation["late"]
     held_ns = late.get("imu_age_ns") or 0
     age_ns = held_ns - (frame.motion.imu_late_ns or 0)
-    return Judged(1e-9 * t_ns, float(errors.mean()), late["motion"], 1e-6 * held_ns, 1e-6 * age_ns)
+    return Judged(1e-9 * t_ns, float(errors.mean()), late["motion"], late["problem"], 1e-6 * held_ns, 1e-6 * age_ns)
+
+
+class SimulatedImu(ImuRing):
+    """The ring of an IMU in simulated time: at each call it has the samples up to that instant, and none beyond.
+
+    Args:
+        flight: whose samples.
+        now: returns the recording's offset from bridge time, and how late its stamps are there.
+    """
+
+    def __init__(self, flight: RecordedFlight, now: Callable[[], tuple[int, int]]) -> None:
+        super().__init__()
+        self._flight, self._now, self._row = flight, now, 0
+
+    def between(self, t0_ns: int, t1_ns: int) -> tuple[FloatArray, FloatArray, FloatArray, int]:
+        """Read the sensor first: the stamps of an instant are late by as much as is known."""
+        offset_ns, late_ns = self._now()
+        self._row = self._flight.feed(self, self._row, t1_ns - late_ns, offset_ns)
+        return super().between(t0_ns, t1_ns)
 
 
 @contextmanager
-def reading_imu(flight: RecordedFlight, now_ns: Callable[[], int], offset_ns: Callable[[], int]) -> Iterator[ImuRing]:
-    """Yield a ring that a thread fills as the recording's instants come."""
+def reading_imu(flight: RecordedFlight, offset_ns: int) -> Iterator[ImuRing]:
+    """Yield a ring that a thread fills as the recording's instants come, in real time."""
     ring, over = ImuRing(), threading.Event()
 
     def read() -> None:
         row = 0
         while not over.wait(_PERIOD_S):
-            row = flight.feed(ring, row, now_ns(), offset_ns())
+            row = flight.feed(ring, row, time.monotonic_ns(), offset_ns)
 
     thread = threading.Thread(target=read)
     thread.start()
@@ -78,7 +99,7 @@ def main(endpoint: str, folder: str, offset: str) -> None:
     end_ns = offset_ns + int(flight.recording.t_ns[-1])
     frames = []
     with (
-        reading_imu(flight, time.monotonic_ns, lambda: offset_ns) as ring,
+        reading_imu(flight, offset_ns) as ring,
         Receiver(endpoint, modality="gray", encoding="raw", imu=ring) as receiver,
     ):
         while time.monotonic_ns() < end_ns:

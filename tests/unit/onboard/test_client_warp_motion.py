@@ -115,6 +115,9 @@ def test_the_accelerometers_bias_and_the_lateness_of_the_stamps_are_taken_out() 
     assert (late.motion, late.imu_age_ns) == ("inertial", 0)
     np.testing.assert_allclose(moved(late)[1], DP_G9_M, atol=1e-8)
     assert error_px(late) < 1e-4
+    unsynchronised = rig.frame(SMALL, motion=replace(motion, imu_late_ns=-30 * MS))
+    told = LateWarper(imu, imu_late_ns=late_ns).warp(unsynchronised, rig.INFO, T0_NS + DT_NS)
+    np.testing.assert_array_equal(moved(told)[1], moved(late)[1])
     unaware = warped(imu, motion=replace(motion, accel_bias_mps2=None))
     assert np.linalg.norm(moved(unaware)[1] - DP_G9_M) == pytest.approx(0.5 * 0.056**2 * 0.374, rel=0.01)
 
