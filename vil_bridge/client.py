@@ -19,6 +19,7 @@ z forward), quaternions x, y, z, w. Times are integer nanoseconds.
 from __future__ import annotations
 
 import argparse
+import bisect
 import collections
 import contextlib
 import dataclasses
@@ -59,8 +60,8 @@ _TRANSPORTS = ("tcp", "shm", "udp")
 _MODALITIES = (*_JPEG_MODALITIES, "rgba", "depth", "depth32", "normals", "semantic", "instance", "flow")
 _MOVED_MODALITIES = (*_JPEG_MODALITIES, "rgba", "semantic", "instance")
 _BURST = 5  # clock exchanges, 20 ms apart, before the first registration
-_PROBES, _PROBE_S = 3, 0.01  # on a loaded link: exchanges in a row, the quickest of which counts
-_PING_S, _RETRY_S, _SILENT_S, _STALL_S = 0.2, 0.5, 2.0, 5.0
+_PING_S, _WAITING_PING_S = 0.06, 0.2  # with the burst never more than 20 exchanges in a second
+_RETRY_S, _SILENT_S, _STALL_S = 0.5, 2.0, 5.0
 _REFUSED_S = 1.0
 _LONGEST_PROBLEM = 500
 _AHEAD_NS = 1_000_000_000  # no picture shows an instant further ahead
@@ -179,81 +180,264 @@ class Frame:
     clock_uncertainty_ns: int
 
 
-class ClockSync:
-    """Maps bridge time to vehicle time by a weighted line through 60 s of four-timestamp exchanges.
+class OffsetFilter:
+    """Offset between two clocks, and its drift, from the bounds that exchanges of stamps give.
 
-    ``offset`` is vehicle minus bridge. Exchanges that took longer than the best weigh less, and drift
-    has a prior of 50 ppm. ``epoch`` counts jumps of either clock, after which the line starts over.
+    Each way of an exchange bounds the offset on one side, and the distance of the bounds is the round
+    trip. A way takes half of the least round trip and waits beyond that, exponentially distributed.
+    Three hypotheses run side by side: the drift stays, the clock is slewed, the clock is stepped. Each is
+    a Kalman filter of offset and drift with process noise of its own; each way updates them by matching
+    the moments of the exact density. Their likelihoods weigh them (interacting multiple model), and the
+    result is their mixture. An exchange that all of them exclude is suspect and left out; three that
+    agree prove a step, and the filter starts over with the path and the drift known.
+
+    Attributes:
+        epoch: number of steps that started it over.
+        count: exchanges since then.
+        t_ref_ns: local time of the newest one.
+        offset_ns: the offset then.
+        drift: change of the offset per local time.
+        covariance: of offset and drift: ns^2, ns, 1.
+    """
+
+    _NOISE = ((1e-7, 0.0), (2e-4, 0.0), (1e-7, 1e6))  # by hypothesis: of drift, offset in ns; per sqrt(s)
+    _STAY_S = (50.0, 2.0, 0.5)  # mean duration of each hypothesis
+    _FIRST = (0.9, 0.05, 0.05)
+    _DRIFT_PRIOR, _KNOWN_DRIFT, _MOST_DRIFT = 50e-6, 5e-6, 1e-3
+    _FLOOR_NS, _LEAST_WAIT_NS = 20e3, 5e3
+    _WINDOW = 960  # round trips, of which the least counts: a minute at 16 exchanges per second
+    _RANK, _BEYOND = 8, 0.467  # the least of the round trips lies that share of its distance to the 8th above the bound
+    _MEMORY = 100  # exchanges over which waits are averaged
+    _GATE, _AGREE_NS = 5.0, 1e5
+    _PROOF = 3
+
+    def __init__(self) -> None:
+        self.epoch = self.count = self.t_ref_ns = self.offset_ns = 0
+        self.drift = 0.0
+        self.covariance = (0.0, 0.0, 0.0)
+        self._drift_std = self._DRIFT_PRIOR
+        self._states: list[list[float]] = []  # offset beyond offset_ns, drift, and their covariance, by hypothesis
+        self._weights: list[float] = []
+        self._waits_ns = [0.0, 0.0]
+        self._window: collections.deque[int] = collections.deque()
+        self._ranked: list[int] = []  # the same in order
+        self._suspects: list[tuple[int, int, int]] = []
+
+    @property
+    def best_rtt_ns(self) -> int:
+        """The least round trip of the last minute or so; 0 before the first."""
+        return self._ranked[0] if self._ranked else 0
+
+    def offset_at(self, t_ns: int) -> int:
+        """Return the offset at a local time."""
+        return self.offset_ns + round(self.drift * (t_ns - self.t_ref_ns))
+
+    def uncertainty_at(self, t_ns: int) -> int:
+        """Return half the best round trip (a lopsided path is not measurable) plus two standard deviations."""
+        c00, c01, c11 = self.covariance
+        dt_ns = float(t_ns - self.t_ref_ns)
+        return int(0.5 * self.best_rtt_ns + 2.0 * max(0.0, c00 + 2.0 * dt_ns * c01 + dt_ns * dt_ns * c11) ** 0.5)
+
+    def restart(self) -> None:
+        """Forget the offset: a clock stepped. The path and the drift are as before."""
+        if self.count:
+            self._drift_std = max(self._KNOWN_DRIFT, self._states[0][4] ** 0.5)
+        self.epoch += 1
+        self.count = 0
+        self._suspects = []
+
+    def add(self, t_ns: int, low_ns: int, high_ns: int) -> bool:
+        """Account an exchange: at ``t_ns`` (local time, its middle) the offset was between the bounds.
+
+        Returns:
+            False where the exchange is impossible, or suspect and left out.
+        """
+        rtt_ns = high_ns - low_ns
+        if rtt_ns < 0:
+            return False
+        if not self.count:
+            self._start(t_ns, low_ns, high_ns)
+        if t_ns < self.t_ref_ns:  # overtaken by a later one
+            moved_ns = round(self.drift * (self.t_ref_ns - t_ns))
+            t_ns, low_ns, high_ns = self.t_ref_ns, low_ns + moved_ns, high_ns + moved_ns
+        self._predict(t_ns)
+        base_ns, soft_ns = self._path(rtt_ns)
+        low = low_ns - self.offset_ns + 0.5 * base_ns
+        high = high_ns - self.offset_ns - 0.5 * base_ns
+        excess = min(max(low - s[0], s[0] - high) / (s[2] + soft_ns * soft_ns) ** 0.5 for s in self._states)
+        exchange, slack_ns = (t_ns, low_ns, high_ns), self._AGREE_NS + 4.0 * soft_ns - base_ns
+        # One with a long way may fit both; only one that excludes the step absolves the clock.
+        self._suspects = [s for s in self._suspects if self._agree(s, exchange, slack_ns)]
+        if excess > self._GATE:
+            self._suspects.append(exchange)
+            self._mix()
+            return len(self._suspects) >= self._PROOF and self._step()
+        self._learn(rtt_ns, high, low)
+        self._update(low, high, soft_ns)
+        self._mix()
+        self.count += 1
+        return True
+
+    def _start(self, t_ns: int, low_ns: int, high_ns: int) -> None:
+        self.t_ref_ns, self.offset_ns = t_ns, (low_ns + high_ns) // 2
+        state = [0.0, self.drift, (0.5 * (high_ns - low_ns)) ** 2, 0.0, self._drift_std**2]
+        self._states = [list(state) for _ in self._NOISE]
+        self._weights = list(self._FIRST)
+
+    def _step(self) -> bool:
+        """Start over with the suspects, which agree with each other."""
+        suspects = self._suspects
+        self.restart()
+        for exchange in suspects:
+            self.add(*exchange)
+        return True
+
+    def _agree(self, a: tuple[int, int, int], b: tuple[int, int, int], slack_ns: float) -> bool:
+        """Return True if one clock may have given the bounds of both exchanges."""
+        return max(a[1], b[1]) - min(a[2], b[2]) <= slack_ns + self._MOST_DRIFT * abs(a[0] - b[0])
+
+    def _path(self, rtt_ns: int) -> tuple[float, float]:
+        """Return the round trip without any wait, and the standard deviation of bounds less half of it."""
+        if not self._ranked:
+            return rtt_ns, self._FLOOR_NS + 0.5 * rtt_ns
+        least_ns, n = min(rtt_ns, self._ranked[0]), len(self._ranked)
+        beyond_ns = self._BEYOND * (self._ranked[min(n, self._RANK) - 1] - self._ranked[0])
+        return max(0.0, least_ns - beyond_ns), self._FLOOR_NS + 0.5 * (beyond_ns + least_ns / n)
+
+    def _learn(self, rtt_ns: int, high: float, low: float) -> None:
+        """Account the round trip, and the wait of each way."""
+        self._window.append(rtt_ns)
+        bisect.insort(self._ranked, rtt_ns)
+        if len(self._window) > self._WINDOW:
+            del self._ranked[bisect.bisect_left(self._ranked, self._window.popleft())]
+        gain = 1.0 / min(len(self._window), self._MEMORY)
+        mean = self._merged(self._weights)[0]
+        for way, wait_ns in enumerate((high - mean, mean - low)):
+            self._waits_ns[way] += gain * (max(0.0, wait_ns) - self._waits_ns[way])
+
+    def _predict(self, t_ns: int) -> None:
+        """Mix the hypotheses, as each may have followed on each, and let time pass."""
+        dt_ns = float(t_ns - self.t_ref_ns)
+        dt_s = 1e-9 * dt_ns
+        (a, b, c), (calm, slewed, stepped) = self._weights, (math.exp(-dt_s / stay_s) for stay_s in self._STAY_S)
+        flows = [
+            [a * calm, b * (1.0 - slewed), c * (1.0 - stepped)],
+            [0.5 * a * (1.0 - calm), b * slewed, 0.0],
+            [0.5 * a * (1.0 - calm), 0.0, c * stepped],
+        ]
+        self._weights = [max(1e-9, sum(flow)) for flow in flows]
+        states = []
+        for i, (drift_noise, offset_noise_ns) in enumerate(self._NOISE):
+            offset, drift, c00, c01, c11 = self._merged([share / self._weights[i] for share in flows[i]])
+            q = drift_noise * drift_noise * dt_s
+            c00 += dt_ns * (2.0 * c01 + dt_ns * (c11 + q / 3.0)) + offset_noise_ns * offset_noise_ns * dt_s
+            c01 += dt_ns * (c11 + 0.5 * q)
+            states.append([offset + dt_ns * drift, drift, c00, c01, c11 + q])
+        self._states, self.t_ref_ns = states, t_ns
+
+    def _update(self, low: float, high: float, soft_ns: float) -> None:
+        """Account both ways in each hypothesis, and weigh them by their likelihoods."""
+        logs = []
+        for i, state in enumerate(self._states):
+            log = self._bound(state, 1.0, high, soft_ns, self._waits_ns[0])
+            log += self._bound(state, -1.0, -low, soft_ns, self._waits_ns[1])
+            logs.append(math.log(self._weights[i]) + log)
+        likelihoods = [math.exp(log - max(logs)) for log in logs]
+        total = sum(likelihoods)
+        self._weights = [likelihood / total for likelihood in likelihoods]
+
+    def _bound(self, state: list[float], sign: float, edge_ns: float, soft_ns: float, wait_ns: float) -> float:
+        """Account that edge - sign * offset is a wait plus normal noise; return the log of its density."""
+        rate = 1.0 / max(wait_ns, self._LEAST_WAIT_NS)
+        variance = state[2] + soft_ns * soft_ns
+        std = variance**0.5
+        gap = edge_ns - sign * state[0]
+        z = gap / std - rate * std
+        if z > -25.0:
+            mass = 0.5 * math.erfc(-z * 0.5**0.5)
+            hazard = math.exp(-0.5 * z * z) / ((2.0 * math.pi) ** 0.5 * mass)
+            slope, bend = rate - hazard / std, hazard * (z + hazard)
+            log = math.log(rate * mass) + 0.5 * rate * rate * variance - rate * gap
+        else:  # the same by the asymptotic series of the normal tail
+            hazard = -z - 1.0 / z + 2.0 / z**3
+            slope, bend = gap / variance + (1.0 / z - 2.0 / z**3) / std, 1.0 - 1.0 / z**2 + 6.0 / z**4
+            log = math.log(rate / ((2.0 * math.pi) ** 0.5 * hazard)) - 0.5 * gap * gap / variance
+        k0, k1, curvature = state[2], state[3], bend / variance
+        state[0] += k0 * sign * slope
+        state[1] += k1 * sign * slope
+        state[2] = max(1e-12 * k0, k0 - k0 * k0 * curvature)  # digits end where nothing was known
+        state[3] -= k0 * k1 * curvature
+        state[4] -= k1 * k1 * curvature
+        return log
+
+    def _merged(self, shares: list[float]) -> tuple[float, float, float, float, float]:
+        """Return mean and covariance of the hypotheses mixed in these shares."""
+        offset = sum(shares[i] * state[0] for i, state in enumerate(self._states))
+        drift = sum(shares[i] * state[1] for i, state in enumerate(self._states))
+        c00 = c01 = c11 = 0.0
+        for i, state in enumerate(self._states):
+            d0, d1 = state[0] - offset, state[1] - drift
+            c00 += shares[i] * (state[2] + d0 * d0)
+            c01 += shares[i] * (state[3] + d0 * d1)
+            c11 += shares[i] * (state[4] + d1 * d1)
+        return offset, drift, c00, c01, c11
+
+    def _mix(self) -> None:
+        """Make the mixture of the hypotheses the result."""
+        offset, drift, *covariance = self._merged(self._weights)
+        whole_ns = round(offset)
+        self.offset_ns += whole_ns
+        for state in self._states:
+            state[0] -= whole_ns
+        self.drift = max(-self._MOST_DRIFT, min(self._MOST_DRIFT, drift))
+        self.covariance = (covariance[0], covariance[1], covariance[2])
+
+
+class ClockSync:
+    """Maps bridge time to vehicle time by an :class:`OffsetFilter` of four-timestamp exchanges.
+
+    ``offset`` is vehicle minus bridge. ``epoch`` counts jumps of either clock, after which the filter starts over.
     ``simulated``: the bridge's time is slowed, sped up or stands; then the vehicle's time is the bridge's own.
     """
 
     def __init__(self) -> None:
-        self.epoch = 0
         self.simulated = False
-        self._samples: collections.deque[tuple[int, int, int]] = collections.deque(maxlen=600)
-        self._jumped = 0
-        self._line = (0, 0, 0.0, 0.0)  # reference time, offset there, slope, shortest round trip
-        self._covariance = (0.0, 0.0, 0.0)
+        self._filter = OffsetFilter()
 
     def __len__(self) -> int:
-        return len(self._samples)
+        """Return the number of exchanges since the last jump."""
+        return self._filter.count
+
+    @property
+    def epoch(self) -> int:
+        """Number of jumps of either clock."""
+        return self._filter.epoch
 
     def add(self, t1: int, t2: int, t3: int, t4: int) -> None:
         """Account an exchange: sent t1 (vehicle), received t2 and answered t3 (bridge), received t4 (vehicle)."""
-        rtt = (t4 - t1) - (t3 - t2)
-        if rtt < 0 or t4 < t1:
-            return
-        t, offset = (t1 + t4) // 2, ((t1 - t2) + (t4 - t3)) // 2
-        far = bool(self._samples) and abs(offset - self.offset_ns(t)) > 5 * rtt + 100_000
-        self._jumped = self._jumped + 1 if far else 0
-        if self._jumped >= 5:
-            self._samples.clear()
-            self._jumped = 0
-            self.epoch += 1
-        self._samples.append((t, offset, rtt))
-        while t - self._samples[0][0] > 60_000_000_000:
-            self._samples.popleft()
-        self._fit(t, offset)
-
-    def _fit(self, t_ref: int, offset_ref: int) -> None:
-        tau_s = np.array([t - t_ref for t, _, _ in self._samples]) * 1e-9
-        residual = np.array([o - offset_ref for _, o, _ in self._samples], dtype=float)
-        rtt = np.array([r for _, _, r in self._samples], dtype=float)
-        best, n = rtt.min(), len(rtt)
-        q = np.sort(rtt)[max(min(n, 6), -(-n // 10)) - 1]
-        sigma = 0.5 * (rtt - best) + 20e3 + 0.1 * (q - best)
-        w = np.where(rtt > q, 0.02, 1.0) / sigma**2
-        s0, s1, s2 = w.sum(), (w * tau_s).sum(), (w * tau_s**2).sum() + 1.0 / 50e3**2
-        y0, y1 = (w * residual).sum(), (w * tau_s * residual).sum()
-        det = s0 * s2 - s1 * s1
-        if not det > 0.0:  # stamps years apart: their digits do not suffice for a line
-            return
-        self._line = (t_ref, offset_ref + round((s2 * y0 - s1 * y1) / det), (s0 * y1 - s1 * y0) / det, best)
-        self._covariance = (s2 / det, -s1 / det, s0 / det)
+        if t4 >= t1 and t3 >= t2:
+            self._filter.add((t1 + t4) // 2, t1 - t2, t4 - t3)
 
     @property
     def best_rtt_ns(self) -> float:
         """The shortest round trip of the last minute."""
-        return self._line[3]
+        return self._filter.best_rtt_ns
 
     def offset_ns(self, t_vehicle_ns: int) -> int:
         """Return the offset, vehicle minus bridge, at a vehicle time."""
-        t_ref, offset, slope, _ = self._line
-        return offset + round(slope * (t_vehicle_ns - t_ref) * 1e-9)
+        return self._filter.offset_at(t_vehicle_ns)
 
     def uncertainty_ns(self, t_vehicle_ns: int) -> int:
-        """Return half the best round trip (a lopsided path is not measurable) plus two deviations of the line."""
-        tau_s = (t_vehicle_ns - self._line[0]) * 1e-9
-        c00, c01, c11 = self._covariance
-        return int(0.5 * self._line[3] + 2.0 * max(0.0, c00 + 2.0 * tau_s * c01 + tau_s * tau_s * c11) ** 0.5)
+        """Return the bound of the offset's error that holds 95 times of 100: see :class:`OffsetFilter`."""
+        return self._filter.uncertainty_at(t_vehicle_ns)
 
     def to_vehicle_ns(self, t_bridge_ns: int) -> int:
         """Return the vehicle time of a bridge time."""
         if self.simulated:
             return t_bridge_ns
-        t_ref, offset, slope, _ = self._line
-        guess = t_bridge_ns + offset
-        return guess + round((guess - t_ref) * slope * 1e-9 / (1.0 - slope * 1e-9))
+        known = self._filter
+        guess = t_bridge_ns + known.offset_ns
+        return guess + round((guess - known.t_ref_ns) * known.drift / (1.0 - known.drift))
 
     def to_bridge_ns(self, t_vehicle_ns: int) -> int:
         """Return the bridge time of a vehicle time."""
@@ -386,7 +570,6 @@ class Receiver:
         self._aged = False  # the newest picture arrived too old
         self._t_frame_s = self._t_heard_s = self._t_usable_s = float("-inf")
         self._t_ping_s = self._t_register_s = self._t_imu_s = self._t_again_s = 0.0
-        self._probes: list[tuple[int, int, int, int]] = []
         self._credit: dict[str, Any] | None = None  # that could not be given back yet
         self._data: Any = None
         self._ring: _Ring | None = None
@@ -664,7 +847,8 @@ class Receiver:
             t1 = self._clock()
             if self._send({"type": "ping", "token": self._token, "t1": t1, "too_old": self.counters["too_old"]}):
                 self._pings.append(t1)
-            self._t_ping_s = now_s + (0.02 if len(self.clock_sync) < _BURST else _PING_S)
+            few = len(self.clock_sync) < _BURST
+            self._t_ping_s = now_s + (0.02 if few else _PING_S if self._token else _WAITING_PING_S)
             if self._packets is not None:
                 self._packets.report()
         if self._imu and self._token and now_s >= self._t_imu_s:
@@ -724,13 +908,13 @@ class Receiver:
         self._t_heard_s = time.monotonic()
         if pong["instance"] != self._instance:  # another process, perhaps another clock
             self._instance = str(pong["instance"])
-            self.clock_sync, self._probes, self._t_simulated_ns = ClockSync(), [], 0
+            self.clock_sync, self._t_simulated_ns = ClockSync(), 0
             self._last_t_bridge_ns = -(1 << 63)
             self._registration["transport"], self.fallback = self._transport, ""  # what it lacked it may have now
             self._leave()
         self.clock_sync.simulated = pong.get("simulated") is True
         self._t_simulated_ns = max(self._t_simulated_ns, t3)
-        self._exchanged(t1, t2, t3, t4)
+        self.clock_sync.add(t1, t2, t3, t4)
         stalled = pong["in_flight"] >= 2 and self._t_heard_s - max(self._t_frame_s, self._t_register_s) > _STALL_S
         if self._token and (stalled or not pong["known"]):
             self._leave()
@@ -754,22 +938,6 @@ class Receiver:
         if header is not None and self.clock_sync.simulated:
             self._t_simulated_ns = max(self._t_simulated_ns, _int64(header["stamps_ns"]["send"]))
         return self._t_simulated_ns if self.clock_sync.simulated else self._clock()
-
-    def _exchanged(self, t1: int, t2: int, t3: int, t4: int) -> None:
-        """Account a clock exchange; one that took long is repeated at once, and the quickest counts.
-
-        The line is loaded then, and in a row of probes one finds the gap between two pictures.
-        """
-        self._probes.append((t1, t2, t3, t4))
-        quickest = min(self._probes, key=_round_trip_ns)
-        loaded = (
-            len(self.clock_sync) >= _BURST and _round_trip_ns(quickest) > 2 * self.clock_sync.best_rtt_ns + 1_000_000
-        )
-        if loaded and len(self._probes) < _PROBES:
-            self._t_ping_s = min(self._t_ping_s, time.monotonic() + _PROBE_S)
-            return
-        self._probes = []
-        self.clock_sync.add(*quickest)
 
     def _leave(self) -> None:
         self._token, self._credit, self._aged = "", None, False
@@ -1146,11 +1314,6 @@ def _key(given: str | pathlib.Path, kind: str) -> bytes:
             raise ValueError(f"{text} holds no {kind}")
         text = found.group(1)
     return text.encode()
-
-
-def _round_trip_ns(stamps: tuple[int, ...]) -> int:
-    t1, t2, t3, t4 = stamps
-    return (t4 - t1) - (t3 - t2)
 
 
 def _int64(value: Any) -> int:

@@ -15,7 +15,7 @@
  * Gray, uncompressed, always the newest picture; its stamp is the instant it shows, in this computer's
  * CLOCK_MONOTONIC, strictly increasing. Bridge and vehicle may start in any order and restart at any time.
  * Everything happens inside vil_next: call it several times a second, or from a thread of its own. The wire is
- * described in docs/reference/stream.md. Nothing here grows: 600 clock samples, one picture (moved: two), messages of bounded size.
+ * described in docs/reference/stream.md. Nothing here grows: 960 round trips, one picture (moved: two), messages of bounded size.
  * The bridge is not a safety system: when vil_alive turns 0, land by your own means. Include this header first,
  * or compile with -D_POSIX_C_SOURCE=200809L. */
 #ifndef VIL_RECEIVER_H
@@ -41,23 +41,26 @@
 #define VIL_MAX_PIXELS (4096 * 4096)
 #define VIL_MAX_TEXT 65536        /* bytes of a header or control message */
 #define VIL_MAX_TIME (INT64_C(1) << 60) /* ns, 36 years: differences of such times do not overflow */
-#define VIL_CLOCK_SAMPLES 600
-#define VIL_CLOCK_SPAN INT64_C(60000000000)
+#define VIL_CLOCK_WINDOW 960
+#define VIL_CLOCK_MODELS 3
 #define VIL_FIRST_PINGS 5
 #define VIL_SECOND INT64_C(1000000000)
 
-/* --- the clock: a weighted line through 60 s of four-timestamp exchanges, as in client.py --------------- */
+/* --- the clock: a filter of offset and drift, as OffsetFilter in client.py, whose comments hold here too --- */
 
 typedef struct {
-    int64_t t_ns, offset_ns, rtt_ns; /* middle of the exchange, vehicle minus bridge, round trip */
-} vil_clock_sample;
+    int64_t t_ns, low_ns, high_ns; /* middle of the exchange, vehicle's clock; bounds of vehicle minus bridge */
+} vil_clock_exchange;
 
 typedef struct {
-    vil_clock_sample samples[VIL_CLOCK_SAMPLES]; /* a ring */
-    int first, count, jumped, epoch;
-    int64_t t_ref_ns, offset_ns; /* the line: reference time, offset there */
-    double slope, best_rtt_ns;   /* ns per s */
-    double covariance[3];
+    int epoch, count;             /* jumps of either clock; exchanges since the last one */
+    int64_t t_ref_ns, offset_ns;  /* the line: vehicle time, vehicle minus bridge then */
+    double drift, covariance[3];  /* of offset and drift: ns^2, ns, 1 */
+    double drift_std;
+    double states[VIL_CLOCK_MODELS][5], weights[VIL_CLOCK_MODELS], waits_ns[2];
+    int64_t window[VIL_CLOCK_WINDOW], ranked[VIL_CLOCK_WINDOW]; /* round trips: a ring; in order */
+    int seen, oldest, suspect_count;
+    vil_clock_exchange suspects[3];
 } vil_clock;
 
 /* --- the vehicle's inertial samples, and what they move: used after vil_use_imu -------------------------- */
@@ -167,85 +170,215 @@ static inline int64_t vil_now_ns(void) {
 }
 
 static inline int64_t vil_clock_offset_ns(const vil_clock *clock, int64_t t_vehicle_ns) {
-    return clock->offset_ns + llround(clock->slope * (double)(t_vehicle_ns - clock->t_ref_ns) * 1e-9);
+    return clock->offset_ns + llround(clock->drift * (double)(t_vehicle_ns - clock->t_ref_ns));
 }
 
 static inline int64_t vil_clock_to_vehicle_ns(const vil_clock *clock, int64_t t_bridge_ns) {
     int64_t guess = t_bridge_ns + clock->offset_ns;
-    double slope = clock->slope * 1e-9;
-    return guess + llround((double)(guess - clock->t_ref_ns) * slope / (1.0 - slope));
+    return guess + llround((double)(guess - clock->t_ref_ns) * clock->drift / (1.0 - clock->drift));
 }
 
 static inline int64_t vil_clock_to_bridge_ns(const vil_clock *clock, int64_t t_vehicle_ns) {
     return t_vehicle_ns - vil_clock_offset_ns(clock, t_vehicle_ns);
 }
 
-/* Half the best round trip (a lopsided path cannot be told) plus two standard deviations of the line. */
+/* Half the best round trip (a lopsided path cannot be told) plus two standard deviations. */
 static inline int64_t vil_clock_uncertainty_ns(const vil_clock *clock, int64_t t_vehicle_ns) {
-    double tau = (double)(t_vehicle_ns - clock->t_ref_ns) * 1e-9;
-    double variance = clock->covariance[0] + 2.0 * tau * clock->covariance[1] + tau * tau * clock->covariance[2];
-    return (int64_t)(0.5 * clock->best_rtt_ns + (variance > 0.0 ? 2.0 * sqrt(variance) : 0.0));
+    const double *c = clock->covariance;
+    double dt = (double)(t_vehicle_ns - clock->t_ref_ns), variance = c[0] + 2.0 * dt * c[1] + dt * dt * c[2];
+    double best = clock->seen ? (double)clock->ranked[0] : 0.0;
+    return (int64_t)(0.5 * best + (variance > 0.0 ? 2.0 * sqrt(variance) : 0.0));
 }
 
-static inline int vil__ascending(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static inline void vil__clock_fit(vil_clock *clock, int64_t t_ref, int64_t offset_ref) {
-    int64_t rtt[VIL_CLOCK_SAMPLES];
-    double s0 = 0, s1 = 0, s2 = 1.0 / (50e3 * 50e3), y0 = 0, y1 = 0, best, q, det; /* drift: 50 ppm */
-    int i, n = clock->count, keep = n < 6 ? n : 6;
-    for (i = 0; i < n; i++) rtt[i] = clock->samples[(clock->first + i) % VIL_CLOCK_SAMPLES].rtt_ns;
-    qsort(rtt, (size_t)n, sizeof rtt[0], vil__ascending);
-    if ((n + 9) / 10 > keep) keep = (n + 9) / 10;
-    best = (double)rtt[0];
-    q = (double)rtt[keep - 1];
-    for (i = 0; i < n; i++) {
-        const vil_clock_sample *s = &clock->samples[(clock->first + i) % VIL_CLOCK_SAMPLES];
-        double tau = (double)(s->t_ns - t_ref) * 1e-9, residual = (double)(s->offset_ns - offset_ref);
-        double sigma = 0.5 * ((double)s->rtt_ns - best) + 20e3 + 0.1 * (q - best);
-        double w = ((double)s->rtt_ns > q ? 0.02 : 1.0) / (sigma * sigma);
-        s0 += w;
-        s1 += w * tau;
-        s2 += w * tau * tau;
-        y0 += w * residual;
-        y1 += w * tau * residual;
+/* Mean and covariance of the models mixed in these shares. */
+static inline void vil__clock_merge(const vil_clock *clock, const double *shares, double *merged) {
+    int i;
+    memset(merged, 0, 5 * sizeof merged[0]);
+    for (i = 0; i < VIL_CLOCK_MODELS; i++) {
+        merged[0] += shares[i] * clock->states[i][0];
+        merged[1] += shares[i] * clock->states[i][1];
     }
-    det = s0 * s2 - s1 * s1;
-    clock->t_ref_ns = t_ref;
-    clock->offset_ns = offset_ref + llround((s2 * y0 - s1 * y1) / det);
-    clock->slope = fmax(-1e6, fmin(1e6, (s0 * y1 - s1 * y0) / det)); /* no clock drifts by 1000 ppm */
-    clock->best_rtt_ns = best;
-    clock->covariance[0] = s2 / det;
-    clock->covariance[1] = -s1 / det;
-    clock->covariance[2] = s0 / det;
+    for (i = 0; i < VIL_CLOCK_MODELS; i++) {
+        const double *s = clock->states[i];
+        double d0 = s[0] - merged[0], d1 = s[1] - merged[1];
+        merged[2] += shares[i] * (s[2] + d0 * d0);
+        merged[3] += shares[i] * (s[3] + d0 * d1);
+        merged[4] += shares[i] * (s[4] + d1 * d1);
+    }
 }
 
-/* One exchange: sent t1 (vehicle), received t2 and answered t3 (bridge), received t4 (vehicle). */
+static inline void vil__clock_mix(vil_clock *clock) {
+    double merged[5], whole;
+    int i;
+    vil__clock_merge(clock, clock->weights, merged);
+    whole = rint(merged[0]);
+    clock->offset_ns += (int64_t)whole;
+    for (i = 0; i < VIL_CLOCK_MODELS; i++) clock->states[i][0] -= whole;
+    clock->drift = fmax(-1e-3, fmin(1e-3, merged[1])); /* no clock drifts by 1000 ppm */
+    memcpy(clock->covariance, merged + 2, sizeof clock->covariance);
+}
+
+static inline void vil__clock_start(vil_clock *clock, const vil_clock_exchange *x) {
+    double half = 0.5 * (double)(x->high_ns - x->low_ns), std = clock->drift_std > 0.0 ? clock->drift_std : 50e-6;
+    int i;
+    clock->t_ref_ns = x->t_ns;
+    clock->offset_ns = x->low_ns + (x->high_ns - x->low_ns) / 2;
+    for (i = 0; i < VIL_CLOCK_MODELS; i++) {
+        double *s = clock->states[i];
+        s[0] = s[3] = 0.0;
+        s[1] = clock->drift;
+        s[2] = half * half;
+        s[4] = std * std;
+        clock->weights[i] = i ? 0.05 : 0.9;
+    }
+}
+
+static inline void vil__clock_predict(vil_clock *clock, int64_t t_ns) {
+    static const double drift_noise[] = {1e-7, 2e-4, 1e-7}, offset_noise[] = {0.0, 0.0, 1e6}, stay_s[] = {50.0, 2.0, 0.5};
+    double dt = (double)(t_ns - clock->t_ref_ns), dt_s = 1e-9 * dt, states[VIL_CLOCK_MODELS][5];
+    double weights[VIL_CLOCK_MODELS];
+    int i, j;
+    for (i = 0; i < VIL_CLOCK_MODELS; i++) {
+        double shares[VIL_CLOCK_MODELS], *s = states[i], q = drift_noise[i] * drift_noise[i] * dt_s;
+        weights[i] = 0.0;
+        for (j = 0; j < VIL_CLOCK_MODELS; j++) {
+            double stays = exp(-dt_s / stay_s[j]);
+            shares[j] = clock->weights[j] * (i == j ? stays : i == 0 ? 1.0 - stays : j == 0 ? 0.5 * (1.0 - stays) : 0.0);
+            weights[i] += shares[j];
+        }
+        weights[i] = fmax(1e-9, weights[i]);
+        for (j = 0; j < VIL_CLOCK_MODELS; j++) shares[j] /= weights[i];
+        vil__clock_merge(clock, shares, s);
+        s[0] += dt * s[1];
+        s[2] += dt * (2.0 * s[3] + dt * (s[4] + q / 3.0)) + offset_noise[i] * offset_noise[i] * dt_s;
+        s[3] += dt * (s[4] + 0.5 * q);
+        s[4] += q;
+    }
+    memcpy(clock->states, states, sizeof states);
+    memcpy(clock->weights, weights, sizeof weights);
+    clock->t_ref_ns = t_ns;
+}
+
+/* Accounts that edge - sign * offset is an exponential wait plus normal noise; returns the log of its density. */
+static inline double vil__clock_bound(double *s, double sign, double edge, double soft, double wait) {
+    double rate = 1.0 / fmax(wait, 5e3), variance = s[2] + soft * soft, std = sqrt(variance);
+    double gap = edge - sign * s[0], z = gap / std - rate * std, hazard, slope, bend, log_density;
+    double k0 = s[2], k1 = s[3];
+    const double root = 2.5066282746310002; /* sqrt(2 pi) */
+    if (z > -25.0) {
+        double mass = 0.5 * erfc(-z * sqrt(0.5));
+        hazard = exp(-0.5 * z * z) / (root * mass);
+        slope = rate - hazard / std;
+        bend = hazard * (z + hazard);
+        log_density = log(rate * mass) + 0.5 * rate * rate * variance - rate * gap;
+    } else { /* the same by the asymptotic series of the normal tail */
+        hazard = -z - 1.0 / z + 2.0 / (z * z * z);
+        slope = gap / variance + (1.0 / z - 2.0 / (z * z * z)) / std;
+        bend = 1.0 - 1.0 / (z * z) + 6.0 / (z * z * z * z);
+        log_density = log(rate / (root * hazard)) - 0.5 * gap * gap / variance;
+    }
+    s[0] += k0 * sign * slope;
+    s[1] += k1 * sign * slope;
+    s[2] = fmax(1e-12 * k0, k0 - k0 * k0 * bend / variance); /* digits end where nothing was known */
+    s[3] -= k0 * k1 * bend / variance;
+    s[4] -= k1 * k1 * bend / variance;
+    return log_density;
+}
+
+/* Accounts a round trip and the wait of each way. */
+static inline void vil__clock_learn(vil_clock *clock, int64_t rtt, double low, double high) {
+    double merged[5], gain, waits[2];
+    int i;
+    if (clock->seen == VIL_CLOCK_WINDOW) {
+        for (i = 0; clock->ranked[i] != clock->window[clock->oldest]; i++) continue;
+        memmove(clock->ranked + i, clock->ranked + i + 1, (size_t)(--clock->seen - i) * sizeof rtt);
+        clock->window[clock->oldest] = rtt;
+        clock->oldest = (clock->oldest + 1) % VIL_CLOCK_WINDOW;
+    } else {
+        clock->window[clock->seen] = rtt;
+    }
+    for (i = clock->seen++; i > 0 && clock->ranked[i - 1] > rtt; i--) clock->ranked[i] = clock->ranked[i - 1];
+    clock->ranked[i] = rtt;
+    gain = 1.0 / (clock->seen < 100 ? clock->seen : 100);
+    vil__clock_merge(clock, clock->weights, merged);
+    waits[0] = high - merged[0];
+    waits[1] = merged[0] - low;
+    for (i = 0; i < 2; i++) clock->waits_ns[i] += gain * (fmax(0.0, waits[i]) - clock->waits_ns[i]);
+}
+
+/* Accounts both ways in each model, and weighs them by their likelihoods. */
+static inline void vil__clock_update(vil_clock *clock, double low, double high, double soft) {
+    double logs[VIL_CLOCK_MODELS], most = -INFINITY, total = 0.0;
+    int i;
+    for (i = 0; i < VIL_CLOCK_MODELS; i++) {
+        logs[i] = vil__clock_bound(clock->states[i], 1.0, high, soft, clock->waits_ns[0]);
+        logs[i] += vil__clock_bound(clock->states[i], -1.0, -low, soft, clock->waits_ns[1]);
+        logs[i] += log(clock->weights[i]);
+        most = fmax(most, logs[i]);
+    }
+    for (i = 0; i < VIL_CLOCK_MODELS; i++) total += clock->weights[i] = exp(logs[i] - most);
+    for (i = 0; i < VIL_CLOCK_MODELS; i++) clock->weights[i] /= total;
+}
+
+/* Keeps the suspects that one clock may have given besides this exchange. */
+static inline void vil__clock_compare(vil_clock *clock, const vil_clock_exchange *x, double slack) {
+    int i, kept = 0;
+    for (i = 0; i < clock->suspect_count; i++) {
+        vil_clock_exchange s = clock->suspects[i];
+        int64_t low = s.low_ns > x->low_ns ? s.low_ns : x->low_ns, high = s.high_ns < x->high_ns ? s.high_ns : x->high_ns;
+        if ((double)(low - high) <= slack + 1e-3 * fabs((double)(s.t_ns - x->t_ns))) clock->suspects[kept++] = s;
+    }
+    clock->suspect_count = kept;
+}
+
+/* Accounts one; returns 1 when it is the third in agreement that excludes the line, which proves a jump. */
+static inline int vil__clock_exchange(vil_clock *clock, vil_clock_exchange x) {
+    int64_t rtt = x.high_ns - x.low_ns;
+    double base = (double)rtt, soft = 20e3 + 0.5 * (double)rtt, low, high, excess = INFINITY;
+    int i, n = clock->seen;
+    if (!clock->count) vil__clock_start(clock, &x);
+    if (x.t_ns < clock->t_ref_ns) { /* overtaken by a later one */
+        int64_t moved = llround(clock->drift * (double)(clock->t_ref_ns - x.t_ns));
+        x.t_ns = clock->t_ref_ns;
+        x.low_ns += moved;
+        x.high_ns += moved;
+    }
+    vil__clock_predict(clock, x.t_ns);
+    if (n) {
+        double least = (double)(rtt < clock->ranked[0] ? rtt : clock->ranked[0]);
+        double beyond = 0.467 * (double)(clock->ranked[(n < 8 ? n : 8) - 1] - clock->ranked[0]);
+        base = fmax(0.0, least - beyond);
+        soft = 20e3 + 0.5 * (beyond + least / n);
+    }
+    low = (double)(x.low_ns - clock->offset_ns) + 0.5 * base;
+    high = (double)(x.high_ns - clock->offset_ns) - 0.5 * base;
+    for (i = 0; i < VIL_CLOCK_MODELS; i++) {
+        const double *s = clock->states[i];
+        excess = fmin(excess, fmax(low - s[0], s[0] - high) / sqrt(s[2] + soft * soft));
+    }
+    vil__clock_compare(clock, &x, 1e5 + 4.0 * soft - base);
+    if (excess > 5.0) {
+        clock->suspects[clock->suspect_count++] = x;
+        vil__clock_mix(clock);
+        return clock->suspect_count == 3;
+    }
+    vil__clock_learn(clock, rtt, low, high);
+    vil__clock_update(clock, low, high, soft);
+    vil__clock_mix(clock);
+    clock->count++;
+    return 0;
+}
+
+/* Accounts an exchange: sent t1 (vehicle), received t2 and answered t3 (bridge), received t4 (vehicle). */
 static inline void vil_clock_add(vil_clock *clock, int64_t t1, int64_t t2, int64_t t3, int64_t t4) {
-    int64_t rtt = (t4 - t1) - (t3 - t2), t = (t1 + t4) / 2, offset = ((t1 - t2) + (t4 - t3)) / 2;
-    vil_clock_sample *sample;
-    if (rtt < 0 || t4 < t1 || t3 < t2) return;
-    if (clock->count && llabs(offset - vil_clock_offset_ns(clock, t)) > 5 * rtt + 100000) clock->jumped++;
-    else clock->jumped = 0;
-    if (clock->jumped >= 5) { /* either clock jumped: the line starts over */
-        clock->count = clock->jumped = 0;
-        clock->epoch++;
-    }
-    if (clock->count == VIL_CLOCK_SAMPLES) {
-        clock->first = (clock->first + 1) % VIL_CLOCK_SAMPLES;
-        clock->count--;
-    }
-    sample = &clock->samples[(clock->first + clock->count++) % VIL_CLOCK_SAMPLES];
-    sample->t_ns = t;
-    sample->offset_ns = offset;
-    sample->rtt_ns = rtt;
-    while (t - clock->samples[clock->first].t_ns > VIL_CLOCK_SPAN) {
-        clock->first = (clock->first + 1) % VIL_CLOCK_SAMPLES;
-        clock->count--;
-    }
-    vil__clock_fit(clock, t, offset);
+    vil_clock_exchange x = {t1 + (t4 - t1) / 2, t1 - t2, t4 - t3}, suspects[3];
+    int i;
+    if (x.high_ns < x.low_ns || t4 < t1 || t3 < t2 || !vil__clock_exchange(clock, x)) return;
+    memcpy(suspects, clock->suspects, sizeof suspects); /* a clock jumped: the filter starts over with what proved it */
+    clock->drift_std = fmax(5e-6, sqrt(clock->states[0][4]));
+    clock->epoch++;
+    clock->count = clock->suspect_count = 0;
+    for (i = 0; i < 3; i++) vil__clock_exchange(clock, suspects[i]);
 }
 
 /* --- JSON: finds members of an object in place; reads nothing beyond its end ------------------------------- */
@@ -816,7 +949,9 @@ static inline void vil__talk(vil_receiver *r, int64_t now_ns) {
         int n = snprintf(text, sizeof text, "{\"type\":\"ping\",\"token\":\"%s\",\"t1\":%" PRId64 "}", r->token, t1);
         if (vil__say(r, text, n)) r->pings[r->ping_count++ % 64] = t1;
         r->ping_count = r->ping_count % 64;
-        r->t_ping_ns = now_ns + (r->clock.count < VIL_FIRST_PINGS ? VIL_SECOND / 50 : VIL_SECOND / 5);
+        r->t_ping_ns = now_ns + (r->clock.count < VIL_FIRST_PINGS ? VIL_SECOND / 50
+                                 : r->token[0]                    ? VIL_SECOND * 3 / 50
+                                                                  : VIL_SECOND / 5);
     }
     if (!r->token[0] && r->clock.count >= VIL_FIRST_PINGS && now_ns >= r->t_register_ns) {
         int n = snprintf(text, sizeof text,

@@ -373,10 +373,12 @@ def test_its_clock_is_the_one_of_the_client_in_python(tmp_path: Path) -> None:
     source.write_text(CLOCK)
     program = compile_c(source, tmp_path / "clock", "-std=c99", *CHECKED)
     rng, sync, lines, expected = np.random.default_rng(1), ClockSync(), [], []
-    for i in range(800):  # 25 ppm of drift, slow answers, and a jump of the bridge's clock
-        t0, jump = 10_000_000_000 + i * 200_000_000, 7_000_000_000 if i > 500 else 0
-        go, back = (100_000 + rng.exponential(200_000) for _ in range(2))
-        t2 = round((t0 + go) * (1 + 25e-6)) + jump
+    for i in range(1600):  # 25 ppm of drift, a slew, slow answers, two jumps of the bridge's clock and a pause
+        t0 = 10_000_000_000 + i * 60_000_000 + (3600 * 10**9 if i > 1400 else 0)
+        jump = (7_000_000_000 if i > 1000 else 0) + (3_000_000 if i > 1200 else 0)
+        slewed = 5e-4 * 60_000_000 * min(max(0, i - 400), 300)
+        go, back = (100_000 + rng.exponential(2_000_000 if i < 1000 else 30_000) for _ in range(2))
+        t2 = round((t0 + go) * (1 + 25e-6) + slewed) + jump
         exchange = t0, t2, t2 + 20_000, round(t0 + go + 20_000 + back)
         sync.add(*exchange)
         at = t2 + 40_000_000
@@ -384,5 +386,5 @@ def test_its_clock_is_the_one_of_the_client_in_python(tmp_path: Path) -> None:
         expected.append((sync.to_vehicle_ns(at), sync.to_bridge_ns(at), sync.uncertainty_ns(at), sync.epoch, len(sync)))
     done = subprocess.run([program], input="\n".join(lines), capture_output=True, text=True, check=True)
     found = np.array([line.split() for line in done.stdout.splitlines()], dtype=np.int64)
-    assert found.shape == (800, 5) and found[-1, 3] == 1
+    assert found.shape == (1600, 5) and found[-1, 3] == 2
     assert np.abs(found - np.array(expected)).max() <= 2

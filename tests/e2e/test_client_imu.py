@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from tests.support.common import wait_until
-from tests.support.stream_rig import SMALL, RawClient, StreamRig, first
+from tests.support.stream_rig import RawClient, StreamRig
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.outputs.stream.messages import MAX_IMU_SAMPLES, ImuReport, decode_request
@@ -148,50 +147,3 @@ def test_the_fullest_message_fits() -> None:
     request = decode_request(payload.encode())
     assert isinstance(request, ImuReport) and request.window().w_radps.shape == (256, 3)
     assert len(payload) < 64 * 1024
-
-
-def test_a_slow_exchange_is_repeated_and_the_quickest_of_the_row_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    with StreamRig() as rig, rig.playing(SMALL), Receiver(rig.endpoint, encoding="raw") as receiver:
-        first(receiver)
-        wait_until(lambda: len(receiver.clock_sync) >= 8)
-        added: list[int] = []
-        asked: list[int] = []
-        monkeypatch.setattr(receiver.clock_sync, "add", lambda *t: added.append((t[3] - t[0]) - (t[2] - t[1])))
-
-        exchanged = receiver._exchanged
-
-        def loaded(t1: int, t2: int, t3: int, t4: int) -> None:
-            """Every first answer of a row waits 60 ms behind a picture, the next 20 ms, the third 40 ms."""
-            wait_ms = (60, 20, 40)[len(asked) % 3]
-            t4 += wait_ms * 1_000_000
-            asked.append((t4 - t1) - (t3 - t2))
-            exchanged(t1, t2, t3, t4)
-
-        monkeypatch.setattr(receiver, "_exchanged", loaded)
-        wait_until(lambda: len(added) >= 3)
-        rows = [asked[i : i + 3] for i in range(0, len(asked), 3)]
-        assert added[:3] == [min(row) for row in rows[:3]]
-
-
-def test_a_loaded_links_mapping_is_better_for_it() -> None:
-    """Rows of three against single exchanges, 30 s of a link on which most answers wait behind a picture."""
-    from vil_bridge.client import ClockSync
-
-    def error_us(per_row: int, delay_ns: Callable[[np.random.Generator], float]) -> float:
-        errors = []
-        for seed in range(6):
-            rng, sync = np.random.default_rng(seed), ClockSync()
-            for i in range(150):
-                rows = []
-                for k in range(per_row):
-                    t0 = i * 200_000_000 + k * 10_000_000
-                    t2 = t0 + delay_ns(rng)
-                    rows.append((t0, round(t2), round(t2) + 20_000, round(t2 + 20_000 + delay_ns(rng))))
-                sync.add(*min(rows, key=lambda t: (t[3] - t[0]) - (t[2] - t[1])))
-            errors.append(abs(sync.to_vehicle_ns(30 * 10**9) - 30 * 10**9) / 1e3)
-        return float(np.mean(errors))
-
-    def behind_pictures(rng: np.random.Generator) -> float:
-        return 1e6 + rng.exponential(1e6) + (rng.uniform(0, 30e6) if rng.random() < 0.7 else 0.0)
-
-    assert error_us(3, behind_pictures) < 0.8 * error_us(1, behind_pictures)

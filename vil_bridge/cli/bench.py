@@ -22,7 +22,7 @@ def bench(
         str,
         typer.Argument(
             metavar="NAME",
-            help="path, fleet, ingest, stream, prediction, compensate, render, klt, vehicles, dashboard.",
+            help="path, fleet, ingest, stream, prediction, compensate, clocks, render, klt, vehicles, dashboard.",
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
@@ -60,6 +60,7 @@ def bench(
 
 def _benches(data: Path | None, *, quick: bool) -> dict[str, Callable[[], list[Row]]]:
     """Return the benchmarks by name."""
+    from vil_bridge.tools.bench.clocks import bench_clocks
     from vil_bridge.tools.bench.compensate import bench_compensate
     from vil_bridge.tools.bench.dashboard import bench_dashboard
     from vil_bridge.tools.bench.fleet import bench_fleet
@@ -85,6 +86,7 @@ def _benches(data: Path | None, *, quick: bool) -> dict[str, Callable[[], list[R
         "stream": bench_stream,
         "prediction": partial(bench_prediction, data),
         "compensate": partial(bench_compensate, data),
+        "clocks": bench_clocks,
         "render": bench_render,
         "klt": partial(bench_klt, data),
         "vehicles": bench_vehicles,

@@ -42,11 +42,11 @@ def stamps_went_on(before: NatNetFrame | None, after: NatNetFrame, info: ServerI
 
 
 class EchoClock:
-    """Two-way exchanges with the server's clock: five at once after a start, then every 250 ms."""
+    """Two-way exchanges with the server's clock: five at once after a start, then every 60 ms."""
 
     _BURST: Final = 5
     _BURST_PERIOD_NS: Final = 20 * NS_PER_MS
-    _PERIOD_NS: Final = 250 * NS_PER_MS
+    _PERIOD_NS: Final = 60 * NS_PER_MS
     _JUMP_NS: Final = 50 * NS_PER_MS
     _DRIFT_LIMIT: Final = 1e-3
     _REMEMBERED: Final = 16
@@ -54,7 +54,7 @@ class EchoClock:
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._pending: deque[int] = deque(maxlen=8)
+        self._pending: deque[int] = deque(maxlen=32)
         self._burst_left = self._BURST
         self._due_ns = 0
         self._last: ClockExchange | None = None

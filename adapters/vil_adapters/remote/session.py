@@ -30,7 +30,7 @@ LATE_NS: Final = 250 * NS_PER_MS
 """A frame that certainly spent longer on its way is dropped: it would be taken for new by its arrival."""
 _BURST: Final = 5
 _BURST_PERIOD_NS: Final = 20 * NS_PER_MS
-_CLOCK_PERIOD_NS: Final = 250 * NS_PER_MS
+_CLOCK_PERIOD_NS: Final = 60 * NS_PER_MS
 _DESCRIBE_PERIOD_NS: Final = 200 * NS_PER_MS
 _JUMP_NS: Final = 50 * NS_PER_MS
 
@@ -54,7 +54,7 @@ class FederationSession:
         self._run: int | None = None
         self._converter: FederationConverter | None = None
         self._sequence = -1
-        self._pending: deque[int] = deque(maxlen=16)
+        self._pending: deque[int] = deque(maxlen=32)
         self._exchange: ClockExchange | None = None
         self._burst_left = _BURST
         self._clock_due_ns = self._describe_due_ns = 0

@@ -247,10 +247,10 @@ def test_times_that_64_bits_do_not_hold_are_no_times() -> None:
     assert clock.reply(EchoReply(0, century_s), 10, 1) is not None
 
 
-def test_echoes_come_in_a_burst_then_every_250_ms() -> None:
+def test_echoes_come_in_a_burst_then_every_60_ms() -> None:
     clock = EchoClock("lab")
     sent = [t // MS for t in range(0, 1000 * MS, MS) if clock.request(t) is not None]
-    assert sent == [0, 20, 40, 60, 80, 100, 350, 600, 850]
+    assert sent == [0, 20, 40, 60, 80, *range(100, 1000, 60)]
     clock.restart()
     assert clock.request(1000 * MS) is not None
 

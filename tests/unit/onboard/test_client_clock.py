@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from vil_bridge.client import ClockSync
-from vil_bridge.world.clock_sync import fit_clock_line
 
 S = 1_000_000_000
 
@@ -86,7 +85,7 @@ def test_a_lopsided_path_stays_within_half_the_round_trip() -> None:
     assert sync.uncertainty_ns(20 * S) < 2_200_000
 
 
-def test_a_jump_of_the_clock_starts_over_after_five_exchanges_and_a_spike_does_not() -> None:
+def test_a_jump_of_the_clock_starts_over_after_three_exchanges_and_a_spike_does_not() -> None:
     sync = ClockSync()
     exchanges(sync, 10, delay_ns=lambda rng: 100e3 + rng.exponential(20e3))
     spike = round(10.1 * S)
@@ -102,29 +101,8 @@ def test_impossible_exchanges_are_ignored_and_memory_is_bounded() -> None:
     sync.add(100, 0, 1000, 200)  # the bridge would have taken longer than the whole exchange
     sync.add(100, 0, 0, 50)  # answered before asked
     assert len(sync) == 0
-    exchanges(sync, 100, delay_ns=lambda rng: 100e3)
-    assert 290 <= len(sync) <= 302  # 60 s
-    for i in range(2000):
-        sync.add(i, i, i, i + 1)
-    assert len(sync) <= 600
-
-
-def test_the_line_is_that_of_the_bridge() -> None:
-    """The client's copy of the weighted line against the bridge's, where no exchange's bound cuts it off."""
-    rng = np.random.default_rng(8)
-    sync = ClockSync()
-    times, offsets, rtts = [], [], []
-    for i in range(300):
-        up, down = (int(800e3 + rng.exponential(700e3)) for _ in range(2))
-        t1 = 5 * S + i * S // 5
-        t2 = t1 + up - 7 * S
-        t4 = t1 + up + 20_000 + down
-        sync.add(t1, t2, t2 + 20_000, t4)
-        times.append((t1 + t4) // 2)
-        offsets.append(((t1 - t2) + (t4 - t2 - 20_000)) // 2)
-        rtts.append(up + down)
-    line = fit_clock_line(np.array(times, np.int64), np.array(offsets, np.int64), np.array(rtts, np.int64))
-    t_ref, offset_ns, slope, best = sync._line
-    assert (t_ref, best) == (line.t_ref_ns, min(rtts))
-    assert slope * 1e-9 == pytest.approx(line.drift, rel=1e-9, abs=1e-12)
-    assert abs(offset_ns - line.offset_ns) <= 1
+    for i in range(1500):
+        sync.add(i * S, i * S + 500, i * S + 500, i * S + 1000 + i % 7)
+    assert len(sync) == 1500
+    assert len(sync._filter._window) == len(sync._filter._ranked) == 960
+    assert sync._filter._ranked == sorted(sync._filter._window)

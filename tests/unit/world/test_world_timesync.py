@@ -46,18 +46,44 @@ def test_unknown_stays_unknown_and_three_exchanges_are_enough() -> None:
     assert model.line is not None
 
 
-def test_an_outage_longer_than_the_window_keeps_the_last_line_until_something_better_comes() -> None:
+def test_an_outage_keeps_the_line_and_one_exchange_narrows_it_again() -> None:
     model, rng = ClockModel(), np.random.default_rng(8)
-    for k in range(4):
-        exchange(model, rng, k * S)
-    exchange(model, rng, 100 * S)
-    assert model.line is not None
-    assert model.line.method == "two-way"
-    model.add_stamp(foreign(101 * S), 101 * S + 3_000_000)
+    for k in range(240):
+        exchange(model, rng, k * S // 4)
+    before = model.line
+    assert before is not None
+    model.add_stamp(foreign(400 * S), 400 * S + 3_000_000)
+    assert model.line is before
+    mapped = before.to_bridge(foreign(400 * S))
+    assert abs(mapped - 400 * S) <= before.uncertainty_at(400 * S) < 100_000_000
+    exchange(model, rng, 400 * S)
+    assert model.line is not None and model.line.method == "two-way"
+    assert model.line.uncertainty_at(400 * S) < 500_000
+    assert model.epoch == 0
+
+
+def test_stamps_do_not_restart_what_exchanges_know_better() -> None:
+    """A transit grown by 60 ms for 10 s is a backward step to stamps alone; a forward step is one to both."""
+    model, rng = ClockModel(), np.random.default_rng(9)
+
+    def second(k: int, transit_ns: int, step_ns: int = 0, *, echoes: bool = True) -> None:
+        for i in range(20):
+            t_ns = k * S + i * S // 20
+            if echoes:
+                there, back = (round(1e5 + rng.exponential(1e5)) for _ in range(2))
+                model.add_exchange(t_ns, foreign(t_ns + there) + step_ns, t_ns + there + back)
+            model.add_stamp(foreign(t_ns) + step_ns, t_ns + transit_ns)
+
+    for k in range(20):
+        second(k, 1_000_000)
+    for k in range(20, 30):
+        second(k, 61_000_000)
+    assert model.epoch == 0
+    assert model.line is not None and model.line.method == "two-way" and model.line.samples == 600
+    for k in range(30, 33):
+        second(k, 61_000_000, 200_000_000, echoes=False)
+    assert model.epoch == 1
     assert model.line.method == "one-way"
-    for k in range(102, 104):
-        exchange(model, rng, k * S)
-    assert model.line.method == "two-way"
 
 
 def test_one_way_stamps_give_the_fastest_packet_and_survive_jitter() -> None:

@@ -11,7 +11,7 @@ from vil_bridge.core.rates import RateLimiter, RecentSet
 
 _COST_BYTES: Final = 1024
 _SHARE_S: Final = 0.4  # a share of so many seconds may be used at once
-_PINGS_PER_S: Final = 20.0  # of one registration, which sends 5
+_PINGS_PER_S: Final = 20.0  # of one registration, which sends 17
 _PATIENCE_PER_S: Final = 12.0  # a client that waits for its registration sends 8 messages a second
 _PATIENCE_AT_ONCE: Final = 12
 
