@@ -41,12 +41,12 @@ async def fly(out: Path, motive: ServerSpec, motion: DroneMotion) -> None:
     epoch_ns = now_ns()
     with FlightWriter(out / "flight", motion, epoch_ns) as truth:
         async with asyncio.TaskGroup() as group:
-            beside = [
+            others = [
                 group.create_task(SerialImuEmulator(motion, epoch_ns, out / "imu_onboard").run()),
                 group.create_task(write(truth, epoch_ns)),
             ]
             await run_lab(filmed, LabConfig(servers=(motive,), imu_link=out / "imu", epoch_ns=epoch_ns))
-            for task in beside:
+            for task in others:
                 task.cancel()
 
 
@@ -76,17 +76,17 @@ def simulate(http: str, processes: ProcessGroup, renderer: tuple[str, ...]) -> N
     """Start the renderer once a reader has registered; return when the flight has ended."""
     bridge = BridgeApi(http)
 
-    def told(done: Callable[[], bool]) -> bool:
+    def reached(done: Callable[[], bool]) -> bool:
         processes.check()
         try:
             return done()
         except BridgeUnreachable:  # it has not begun to listen
             return False
 
-    while not told(lambda: any(stream.subscribers for stream in bridge.get_streams().values())):
+    while not reached(lambda: any(stream.subscribers for stream in bridge.get_streams().values())):
         time.sleep(0.1)
     processes.start("renderer", *renderer)
-    while not told(lambda: "has ended" in bridge.get_sources_by_name("flight").report.reason):
+    while not reached(lambda: "has ended" in bridge.get_sources_by_name("flight").report.reason):
         time.sleep(0.5)
 
 

@@ -20,9 +20,11 @@ def test_warps_are_compared_with_the_bare_one() -> None:
     assert set(found) == {
         "warp_ratio_1024x768_rgb",
         "depth_aware_ratio_1024x768_rgb",
+        "gray_before_warp_ratio_1024x768",
         "warp_cpu_ms_bare_1024x768_rgb",
     }
     assert 0.5 < found["warp_ratio_1024x768_rgb"] < 5.0
+    assert found["gray_before_warp_ratio_1024x768"] < 1.2, "usually 0.7"
 
 
 @pytest.mark.long
