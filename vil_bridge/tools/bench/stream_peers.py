@@ -59,7 +59,7 @@ def _feed(bridge: Bridge, period_s: float, over: threading.Event) -> None:
     pictures = itertools.cycle((picture, picture[::-1].copy()))  # a renderer that repeats one is taken for frozen
     flight, epoch_ns = DroneMotion(path=BRISK), now_ns()
     for number in itertools.count():
-        begun_s, t_ns = time.monotonic(), now_ns()
+        begun_s, t_ns, taken = time.monotonic(), now_ns(), path.meter.count
         pose = flight.truth(t_ns - epoch_ns)
         bridge.context.world.ingest(
             SourceFrame("motive", number, None, t_ns, subjects, pose.p_m[None], pose.q_xyzw[None], tracked)
@@ -68,7 +68,7 @@ def _feed(bridge: Bridge, period_s: float, over: threading.Event) -> None:
         view = View(model, Modality.RGB, shown.T_world_camera, shown.t_ns)
         request = RenderRequest(t_ns, t_ns, (view,), bridge.context.world.snapshot(t_ns), t_ns, t_ns)
         path.relay.offer(RenderedFrame(request, now_ns(), (RenderedImage(view, next(pictures)),)))
-        while path.meter.count <= number and time.monotonic() < begun_s + _TAKEN_WITHIN_S:
+        while path.meter.count <= taken and time.monotonic() < begun_s + _TAKEN_WITHIN_S:
             if over.wait(_LOOK_S):
                 return
         if over.wait(max(0.0, begun_s + period_s - time.monotonic())):
