@@ -41,6 +41,7 @@ DEFAULT_PLANE_DEPTH_M = 8.0
 _JUMP_NS = 1_000_000_000  # a stamp further than this from the newest one begins a new history
 _STALE_NS = 40_000_000  # a sample held for longer, or a gap wider than this, misleads more than it helps
 _FORECAST_NS = 300_000_000  # no flight goes on like that for longer
+_UNSEEN_NS = 500_000_000  # integrated for longer, samples drift by centimetres
 _MAX_RATE_RADPS, _MAX_FORCE_MPS2 = 250.0, 8000.0  # more than sensors measure
 _GRID_PX, _ROUNDS, _NEAREST_M, _OUTSIDE_PX = 8, 3, 0.05, -1e6
 _NEAREST = ("semantic", "instance")
@@ -641,6 +642,8 @@ class LateWarper:
             raise LookupError("T_body_imu is not known")
         T_body_imu = placed(mounting)
         begun: Any = shown if motion.measured is None else motion.measured
+        if abs(t_ns - begun.t_ns) > _UNSEEN_NS:
+            raise LookupError(f"the bridge measured the vehicle {(t_ns - begun.t_ns) * 1e-6:.0f} ms before")
         late_ns = (motion.imu_late_ns or 0) if self._imu_late_ns is None else self._imu_late_ns
         t, w, f, held_ns = self._imu.between(min(begun.t_ns, t_ns) + late_ns, max(begun.t_ns, t_ns) + late_ns)
         bias = motion.gyro_bias_radps if self._gyro_bias_radps is None else self._gyro_bias_radps

@@ -68,6 +68,7 @@ typedef struct {
 #define VIL_IMU_SAMPLES 2048
 #define VIL_IMU_JUMP VIL_SECOND             /* a stamp further than this from the newest one begins a new history */
 #define VIL_IMU_STALE INT64_C(40000000)     /* a sample held for longer, or a wider gap, misleads more than it helps */
+#define VIL_IMU_UNSEEN INT64_C(500000000)   /* integrated for longer, samples drift by centimetres */
 #define VIL_IMU_MAX_RADPS 250.0             /* more than sensors measure */
 #define VIL_IMU_MAX_MPS2 8000.0
 
@@ -742,7 +743,8 @@ static inline const char *vil_move(vil_imu *imu, const vil_motion *motion, const
     vil_pose T_world_imu, T_imu_body = vil__inverse(T_body_imu);
     const char *problem = "no memory";
     int i, k, count = 0;
-    if (t_ns < was->t_ns) problem = "the picture shows what is still to come";
+    if (t_ns < was->t_ns) problem = "the bridge measured after this instant";
+    else if (t_ns - was->t_ns > VIL_IMU_UNSEEN) problem = "the bridge measured the vehicle too long ago";
     else if (cut) {
         pthread_mutex_lock(&imu->lock);
         problem = vil__imu_cut(imu, was->t_ns + motion->imu_late_ns, t_ns + motion->imu_late_ns, cut, &count,

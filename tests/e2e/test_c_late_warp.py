@@ -227,7 +227,9 @@ def test_poses_and_maps_are_those_of_python(lens: str, one_warp: Path) -> None:
 def test_it_falls_back_where_python_does(one_warp: Path) -> None:
     rng = np.random.default_rng(3)
     gap = [s for s in case(rng, None)["samples"] if not T0_NS + 10 * MS < s[0] < T0_NS + 60 * MS]
+    long = shaken(rng, T0_NS - 50 * MS, T0_NS + 600 * MS, 2 * MS)
     cases: list[tuple[str, dict[str, Any]]] = [
+        ("the bridge measured the vehicle", {"samples": long, "t_ns": T0_NS + 501 * MS}),
         ("do not reach back", {"samples": []}),
         ("do not reach back", {"samples": shaken(rng, T0_NS + 10 * MS, T0_NS + 90 * MS, 2 * MS)}),
         ("old", {"t_ns": T0_NS + 150 * MS}),

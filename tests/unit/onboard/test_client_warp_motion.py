@@ -187,6 +187,13 @@ def test_without_a_mounting_the_rate_is_held() -> None:
     assert (late.motion, late.problem) == ("constant-rate", "T_body_imu is not known")
 
 
+def test_what_the_bridge_measured_long_ago_is_no_beginning() -> None:
+    long_ago = MeasuredBody(T0_NS - 450 * MS, client.Pose(np.zeros(3), np.array([0, 0, 0, 1.0])), *np.zeros((2, 3)))
+    motion = replace(right_motion(), measured=long_ago)
+    late = warped(rig.ring(first_ns=T0_NS - 600 * MS), motion=motion)
+    assert (late.motion, late.problem) == ("constant-rate", "the bridge measured the vehicle 506 ms before")
+
+
 def test_too_far_ahead_the_picture_stays_and_so_does_its_stamp() -> None:
     late = warped(ImuRing(), t_ns=T0_NS + 400 * MS)
     assert (late.motion, late.method, late.t_ns) == ("none", "none", T0_NS)
