@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,6 +85,20 @@ def test_bias_and_noise_have_the_stated_size() -> None:
     np.testing.assert_allclose(gyro.std(0), 2e-3 * np.sqrt(500), rtol=0.03)
     np.testing.assert_allclose(accel.mean(0), 0.0, atol=2e-2)
     np.testing.assert_allclose(accel.std(0), 2e-2 * np.sqrt(500), rtol=0.03)
+
+
+def test_idling_motors_shake_the_imu_and_not_the_mean() -> None:
+    motors = replace(PERFECT, gyro_vibration_radps=0.05, accel_vibration_mps2=1.0)
+    clean, shaken = (
+        DroneMotion(rest_s=30.0, imu=imu, imu_rate_hz=250).imu_between(0, 20 * S) for imu in (PERFECT, motors)
+    )
+    gyro = np.array([w for _, w, _ in shaken]) - [w for _, w, _ in clean]
+    accel = np.array([f for _, _, f in shaken]) - [f for _, _, f in clean]
+    np.testing.assert_allclose(gyro.std(0), 0.05, rtol=0.02)
+    np.testing.assert_allclose(accel.std(0), 1.0, rtol=0.02)
+    quarters = accel[: 62 * 80].reshape(80, 62, 3)
+    weighted = np.einsum("s,nsa->na", np.hanning(64)[1:-1] / np.hanning(64).sum(), quarters)
+    assert np.abs(weighted).max() < 0.01, "too quick for an estimator that looks for rest"
 
 
 def test_the_seed_decides_the_noise() -> None:
