@@ -13,6 +13,7 @@ from tests.support.common import wait_until
 from tests.support.puppet_bridge import PuppetBridge
 from tests.support.stream_links import noise, radio
 from tests.support.stream_rig import PATIENCE_NS, SMALL, StreamRig, first, header
+from vil_bridge import client
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import NS_PER_MS, now_ns
 
@@ -106,6 +107,26 @@ def test_a_picture_that_waited_for_its_reader_too_long_is_not_handed_over(transp
         assert receiver.counters["too_old"] == old + 1
         with rig.playing(SMALL):
             first(receiver)
+
+
+def test_an_old_picture_is_not_decoded_and_one_that_grows_old_meanwhile_is_not_handed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, decoded, decode = OwnClock(), list[int](), client._decode
+
+    def slow(head: dict[str, Any], payload: Any) -> Any:
+        decoded.append(head["frame_id"])
+        clock.ahead_ns += 11 * PATIENCE_NS
+        return decode(head, payload)
+
+    monkeypatch.setattr(client, "_decode", slow)
+    with StreamRig() as rig, Receiver(rig.endpoint, encoding="raw", clock=clock, queue=2) as receiver:
+        with rig.playing(SMALL):
+            wait_until(lambda: len(receiver._arrivals) == 2)
+        wait_until(lambda: receiver.counters["received"] == rig.sink().sent)
+        old = receiver.counters["too_old"]
+        assert receiver.next(0.0) is None
+        assert len(decoded) == 1 and receiver.counters["too_old"] == old + 2
 
 
 @pytest.fixture(params=["tcp", "shm", "udp"])

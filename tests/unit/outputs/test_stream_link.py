@@ -70,16 +70,18 @@ class NarrowLink:
 
 
 @pytest.mark.parametrize(("hz", "max_age_ms"), [(30.0, 500.0), (60.0, 200.0), (20.0, 500.0)])
-@pytest.mark.parametrize(("delay_share", "jitter"), [(0.0, 0.0), (0.2, 0.0), (0.5, 0.0), (0.1, 0.4)])
+@pytest.mark.parametrize(
+    ("delay_share", "jitter", "carried"), [(0.0, 0.0, 0.98), (0.2, 0.0, 0.95), (0.5, 0.0, 0.7), (0.1, 0.4, 0.85)]
+)
 def test_a_third_of_the_demand_arrives_fresh(
-    hz: float, max_age_ms: float, delay_share: float, jitter: float, monkeypatch: pytest.MonkeyPatch
+    hz: float, max_age_ms: float, delay_share: float, jitter: float, carried: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The link's own delay is a share of the time that it needs for a picture."""
     link = NarrowLink(monkeypatch, 3e3 / hz, max_age_ms)
     link.delay_ms, link.jitter = delay_share * link.busy_ms, jitter
     link.run(30.0, hz)
     ages_ms = np.array([age for _, age in link.ages_ms])
-    assert len(ages_ms) >= 0.7 * 30e3 / link.busy_ms
+    assert len(ages_ms) >= carried * 30e3 / link.busy_ms
     assert np.median(ages_ms) <= max_age_ms / 2
     assert (ages_ms > max_age_ms).mean() <= 0.01
     queued_ms = ages_ms - link.busy_ms * (1 + jitter) - link.delay_ms - 1e3 / hz
@@ -93,6 +95,22 @@ def test_a_link_that_is_quick_enough_keeps_nothing_back(monkeypatch: pytest.Monk
     link.delay_ms, before = 6.0, link.sent
     link.run(5.0, 100.0)
     assert link.sent - before == 500 and not link.reader.dropped, "a delay alone takes no picture"
+
+
+def test_a_link_that_is_full_at_hundreds_of_pictures_a_second_has_both_credits(monkeypatch: pytest.MonkeyPatch) -> None:
+    link = NarrowLink(monkeypatch, 3.0, 500.0)
+    link.run(3.0, 500.0)
+    assert link.kept_back == 0 and link.sent >= 0.98 * 1000
+
+
+def test_what_is_under_way_counts_when_a_picture_would_arrive_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fresh enough for a link that is free, and not for the rest of the picture before."""
+    link = NarrowLink(monkeypatch, 100.0, 118.0)
+    link.run(5.0, 100.0)
+    link.ages_ms.clear()
+    link.run(20.0, 100.0)
+    assert len(link.ages_ms) > 100
+    assert np.mean([age > 118.0 for _, age in link.ages_ms]) <= 0.02
 
 
 def test_both_credits_are_used_while_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +159,8 @@ def test_pictures_that_would_arrive_too_old_are_not_sent_and_the_link_is_tried_a
 
 def test_quality_falls_where_pictures_would_arrive_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     link = NarrowLink(monkeypatch, 300.0, 200.0, adaptive=True)
-    link.run(6.0, 30.0)
+    link.run(40.0, 2.0)
+    assert "superseded" not in link.reader.dropped
     assert link.reader.encoding_options.quality == 30
 
 
@@ -158,6 +177,13 @@ def test_a_picture_given_up_still_teaches_how_slow_the_link_is(monkeypatch: pyte
     assert sent_ns == 10**12 and reader.busy_ns() == 403 * MS
     assert reader.acknowledged == 0 and reader.dropped == {"lost": 2}, "once counted, it stays lost"
     assert reader.acknowledge(0, t_ns) == (None, False)
+    assert reader.acknowledge(2, t_ns)[0] is not None
+    reader.enqueue(100, t_ns, "picture")
+    assert reader.pop()
+    for wait_ms, lost in ((900, 2), (10, 3)):
+        t_ns += wait_ms * MS
+        reader.pop()
+        assert reader.dropped["lost"] == lost, "three times as long as the link needs for one"
     for frame_id in range(3, 20):
         reader.enqueue(frame_id, t_ns, "picture")
         reader.pop()
