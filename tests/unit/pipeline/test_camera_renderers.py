@@ -12,6 +12,8 @@ import pytest
 from vil_bridge import registry
 from vil_bridge.config.load import load
 from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.bridge_time import bridge_clock
+from vil_bridge.core.bulkhead import Bulkhead
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.frame_header import FrameHeader
@@ -32,8 +34,9 @@ from vil_bridge.pipeline import camera_relay as relay_module
 from vil_bridge.pipeline import poll_thread as threads_module
 from vil_bridge.pipeline.assignment import RendererPreference
 from vil_bridge.pipeline.camera import BridgeCamera
-from vil_bridge.pipeline.camera_relay import CameraRelay
+from vil_bridge.pipeline.camera_relay import CameraRelay, FanOut
 from vil_bridge.pipeline.frame_ledger import FrameLedger
+from vil_bridge.pipeline.poll_thread import POLL_MS
 from vil_bridge.pipeline.renderer_load import RendererLoad
 from vil_bridge.pipeline.renderer_pool import RendererPool
 from vil_bridge.pipeline.scheduler import Scheduler
@@ -245,6 +248,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.ids: list[int] = []
+        self.due_ns: int | None = None
 
     def wanted(self, modality: str, variant: str) -> bool:
         return variant == "raw"
@@ -252,11 +256,27 @@ class Kept:
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         self.ids.append(header.frame_id)
 
-    def flush(self) -> None:
-        pass
+    def flush(self) -> int | None:
+        return self.due_ns
 
     def close(self) -> None:
         pass
+
+
+def test_a_relay_calls_again_when_the_first_of_its_sinks_is_due() -> None:
+    sinks = [Kept(), Kept(), Kept()]
+    fan = FanOut((*sinks[:2], Bulkhead("outputs.any").sink(sinks[2])))
+    relay = CameraRelay(fixed("front"), World({}, []), fan, FrameLedger(), Meter())
+    t_ns = 10**12
+    bridge_clock().stand_at(t_ns)
+    try:
+        assert relay.step() == POLL_MS
+        for sink, due_ms in ((0, 30), (2, 7), (1, -1)):
+            sinks[sink].due_ns = t_ns + due_ms * MS
+            assert relay.step() == max(0, due_ms)
+    finally:
+        bridge_clock().real()
+        relay.close()
 
 
 def test_a_relay_passes_no_picture_that_a_later_request_has_overtaken() -> None:
