@@ -181,5 +181,5 @@ class CameraConfig(StrictModel):
             fov_y_rad,
             pinhole_px,
             self.lens.distortion_value(),
-            self.effects.effects(),
+            self.effects.effects(self.rate_hz),
         )

@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from vil_bridge.config.base import StrictModel
 from vil_bridge.core.camera_model import Distortion, Effects, LensModel
+from vil_bridge.core.clock import NS_PER_S
 
 _COEFFICIENTS: Final = {"none": "", "plumb_bob": "k1, k2, p1, p2, k3", "equidistant": "k1, k2, k3, k4"}
 _FocalPx = Annotated[float, Field(ge=1, le=100_000)]
@@ -60,6 +61,7 @@ class EffectsConfig(StrictModel):
     vignetting: float = Field(default=0.0, ge=0, le=1, description="Loss of light in the corners, as a share.")
     dirt: float = Field(default=0.0, ge=0, le=1, description="Strength of the smudges on the lens.")
 
-    def effects(self) -> Effects:
-        """Return the effects for the renderers."""
-        return Effects(**self.model_dump())
+    def effects(self, rate_hz: float) -> Effects:
+        """Return the effects for the renderers, of a camera with that many pictures a second."""
+        frame_ns = round(NS_PER_S / rate_hz) if self.shutter else 0
+        return Effects(**self.model_dump(), frame_ns=frame_ns)

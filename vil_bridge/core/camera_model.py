@@ -45,6 +45,7 @@ class Effects:
         noise: standard deviation of the noise at middle gray, in levels of 255.
         vignetting: loss of light in the corners, 0..1.
         dirt: strength of the smudges on the lens, 0..1.
+        frame_ns: the frame interval; 0 = the time since the camera's previous picture, however long that was.
     """
 
     shutter: float = 0.0
@@ -53,6 +54,7 @@ class Effects:
     noise: float = 0.0
     vignetting: float = 0.0
     dirt: float = 0.0
+    frame_ns: int = 0
 
 
 NO_EFFECTS: Final = Effects()

@@ -239,8 +239,10 @@ class EmbeddedRenderer:
         picture = self._scene_pass().draw(request)
         if camera.effects.auto_exposure:
             self._exposures[camera.name] = exposure
-        known = seen is not None
-        return output_images(picture, camera, modalities, motion_known=known, exposure=exposure, t_ns=view.t_pose_ns)
+        interval_ns = None if seen is None else view.t_pose_ns - seen.t_ns
+        return output_images(
+            picture, camera, modalities, interval_ns=interval_ns, exposure=exposure, t_ns=view.t_pose_ns
+        )
 
     def _warm_up(self) -> None:
         """Draw once, small: programs are compiled and textures sent before the first request, not during it."""

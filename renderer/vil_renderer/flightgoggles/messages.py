@@ -87,6 +87,7 @@ class EffectsMessage(Struct, kw_only=True):
     """Effects of sensor and lens on the image (``vil_bridge.core.camera_model.Effects``)."""
 
     shutter: _Share = 0.0
+    frame_ns: Annotated[int, Meta(ge=0, le=1_000_000_000_000)] = 0
     exposure_ev: Annotated[float, Meta(ge=-20.0, le=20.0)] = 0.0
     auto_exposure: bool = False
     noise: Annotated[float, Meta(ge=0.0, le=255.0)] = 0.0

@@ -45,7 +45,7 @@ def test_a_calibrated_lens() -> None:
     )
     assert got.intrinsics_px == (400.0, 410.0, 310.5, 250.25)
     assert got.distortion == Distortion(LensModel.EQUIDISTANT, (0.1, -0.02, 0.003, 0.0))
-    assert got.effects == Effects(shutter=0.5, noise=2.5, auto_exposure=True)
+    assert got.effects == Effects(shutter=0.5, frame_ns=16_666_667, noise=2.5, auto_exposure=True)
     assert 2 * 410.0 * math.tan(0.5 * got.fov_y_rad) == pytest.approx(480.0)
 
 

@@ -188,6 +188,18 @@ def test_a_moving_edge_becomes_a_ramp_of_the_shutters_share(
     assert (0.5 - offset) / slope == pytest.approx(middle_px, abs=0.5)
 
 
+@pytest.mark.parametrize("missed", [3, 15])
+def test_after_a_gap_an_edge_is_blurred_by_its_motion_in_one_frame_interval(renderers: Renderers, missed: int) -> None:
+    v_px, shutter, gap = 6.0, 0.8, missed + 1
+    model = camera(f"gap{missed}", effects=Effects(shutter=shutter, frame_ns=PERIOD_NS))
+    step_m = v_px / model.f_px * 4.0
+    for number in (0, gap):
+        actors = everybody(moved("edge", ((number - gap) * step_m, 0.0, 4.0)))
+        picture = shot(renderers.of(EDGE), model, Modality.RGB, AHEAD, actors, t_ns=number * PERIOD_NS)
+    expected = np.clip((np.arange(320) - 159.5) / (shutter * v_px) + 0.5, 0.0, 1.0)
+    assert np.abs(linear(picture[120, :, 1]) - expected).max() < 1.2 / (shutter * v_px) + 0.01
+
+
 def test_what_stands_still_stays_sharp_behind_an_open_shutter(renderers: Renderers) -> None:
     blurring, plain = camera("open", effects=Effects(shutter=1.0)), camera("shut")
     for t_ns in (0, PERIOD_NS):

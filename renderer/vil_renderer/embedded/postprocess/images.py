@@ -114,12 +114,18 @@ def outputs_needed(camera: CameraModel, modalities: AbstractSet[Modality]) -> Pa
     return outputs
 
 
+def _open_share(camera: CameraModel, interval_ns: int | None) -> float:
+    """Return the shutter's share of the time since the previous picture, which may be several frame intervals."""
+    effects = camera.effects
+    return effects.shutter * (effects.frame_ns / interval_ns if effects.frame_ns and interval_ns else 1.0)
+
+
 def output_images(
     view: RenderedView,
     camera: CameraModel,
     modalities: AbstractSet[Modality],
     *,
-    motion_known: bool,
+    interval_ns: int | None,
     exposure: AutoExposure,
     t_ns: int,
 ) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
@@ -129,20 +135,20 @@ def output_images(
         view: the images drawn by :func:`drawn_camera`.
         camera: as asked for, lens and effects included.
         modalities: the requested ones.
-        motion_known: False = the motion since the camera's previous picture is unknown.
+        interval_ns: time since the camera's previous picture; None = the motion since then is unknown.
         exposure: of this camera; it adapts to the picture if the camera has automatic exposure.
         t_ns: instant of the picture; also the seed of the noise.
     """
     made = read_modalities(view, modalities - _COLOURS - {Modality.FLOW})
     motion = known_flow(view.flow_px()) if PassOutput.FLOW in view.outputs else None
-    if motion is not None and not motion_known:
+    if motion is not None and interval_ns is None:
         motion[0][...], motion[1][...] = 0.0, False
     if motion is not None and Modality.FLOW in modalities:
         made[Modality.FLOW] = motion
     if modalities & _COLOURS:
         rgb = view.rgb()
         if motion is not None and camera.effects.shutter > 0.0:
-            rgb = blurred(rgb, *motion, camera.effects.shutter)
+            rgb = blurred(rgb, *motion, _open_share(camera, interval_ns))
         made[Modality.RGB] = rgb, None
     lens = lens_of(camera)
     if lens is not None:
