@@ -44,6 +44,8 @@ def described(name: str, pictures: list[Judged]) -> str:
         within = [p.error_px for p in pictures if p.motion == "inertial" and low <= p.held_ms < high]
         if within:
             rows.append(f"  newest sample {low:.0f} to {high:.0f} ms old: {len(within)}, {np.mean(within):.3f} px")
+    clock_ms = np.abs([p.clock_ms for p in pictures])
+    rows.append(f"  error of the reader's clock: median {np.median(clock_ms):.3f} ms, most {clock_ms.max():.3f}")
     return "\n".join(rows)
 
 
@@ -82,6 +84,8 @@ async def real_time(folder: Path, first_s: float, last_s: float) -> list[Judged]
         with Program(sys.executable, *command, split=True) as vehicle:
             assert await asyncio.to_thread(vehicle.wait, last_s - first_s + PATIENCE_S) == 0, vehicle.error_text()
             lines = vehicle.text().splitlines()
+        moved_ns = (flight.offset_ns(bridge.context.world, "drone") or 0) - (offset_ns or 0)
+        sys.stdout.write(f"the bridge's clock of mocap moved by {1e-6 * moved_ns:.3f} ms\n")
     return [p for p in (Judged(**json.loads(line)) for line in lines) if p.t_s > LIFTED_S - first_s]
 
 

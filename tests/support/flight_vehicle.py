@@ -33,6 +33,7 @@ class Judged:
         error_px: mean over its dots.
         motion: ``inertial``, or ``none`` where it is the bridge's, and the problem.
         held_ms: age of the newest sample at that instant, by mocap's stamps. age_ms: by the vehicle's clock.
+        clock_ms: error of the reader's clock, where bridge and vehicle have the same.
     """
 
     t_s: float
@@ -41,6 +42,7 @@ class Judged:
     problem: str
     held_ms: float
     age_ms: float
+    clock_ms: float
 
 
 def judged(frame: Frame, flight: RecordedFlight, offset_ns: int) -> Judged | None:
@@ -51,8 +53,11 @@ def judged(frame: Frame, flight: RecordedFlight, offset_ns: int) -> Judged | Non
         return None
     late = frame.compensation["late"]
     held_ns = late.get("imu_age_ns") or 0
+    clock_ms = 1e-6 * (frame.t_ns - frame.t_bridge_ns)
     age_ns = held_ns - (frame.motion.imu_late_ns or 0)
-    return Judged(1e-9 * t_ns, float(errors.mean()), late["motion"], late["problem"], 1e-6 * held_ns, 1e-6 * age_ns)
+    return Judged(
+        1e-9 * t_ns, float(errors.mean()), late["motion"], late["problem"], 1e-6 * held_ns, 1e-6 * age_ns, clock_ms
+    )
 
 
 class SimulatedImu(ImuRing):

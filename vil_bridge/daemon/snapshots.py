@@ -6,8 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from vil_bridge import __version__
 from vil_bridge.core.clock import NS_PER_S, machine_ns, now_ns
+from vil_bridge.core.motion import pose_covariance
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
@@ -79,7 +82,7 @@ class StatusReporter:
             modes=self.modes(),
             startup={**context.startup, "utc_offset_ns": context.wall_clock.offset_ns},
             sources={n: _source(context, n, runner, t_ns) for n, runner in context.sources.items()},
-            actors={a.name: _actor(context, a) for a in context.world.snapshot(t_ns).actors},
+            actors={a.name: _actor(context, a, t_ns) for a in context.world.snapshot(t_ns).actors},
             renderers={n: _renderer(context, n, client, t_ns) for n, client in context.renderers.items()},
             cameras={n: self._camera(n, runner, t_ns) for n, runner in context.cameras.items()},
             streams={n: _stream(n, runner) for n, runner in context.cameras.items()},
@@ -251,7 +254,7 @@ def _source(context: BridgeContext, name: str, runner: SourceRunner, t_ns: int) 
     )
 
 
-def _actor(context: BridgeContext, state: ActorState) -> ActorView:
+def _actor(context: BridgeContext, state: ActorState, t_ns: int) -> ActorView:
     config = context.config.actors[state.name]
     known = state.age_ns is not None
     seen = dict(context.world.transitions[state.name])  # in one go: other threads go on counting
@@ -268,7 +271,19 @@ def _actor(context: BridgeContext, state: ActorState) -> ActorView:
         seen={str(s): n for s, n in seen.items()},
         problem=context.subject_check.problems.get(state.name, ""),
         imu=_imu(context, state.name),
+        **_stds(context, state, t_ns),
     )
+
+
+def _stds(context: BridgeContext, state: ActorState, t_ns: int) -> dict[str, tuple[float, float, float]]:
+    """Return the standard deviations of a rigid actor's pose, where they are known."""
+    if state.kind is ActorKind.HUMAN or state.age_ns is None:
+        return {}
+    covariance = context.world.motion_at(state.name, t_ns).covariance
+    if covariance is None:
+        return {}
+    std = np.sqrt(np.diag(pose_covariance(covariance)))
+    return {"position_std_m": _three(std[:3]), "attitude_std_rad": _three(std[3:])}
 
 
 def _imu(context: BridgeContext, actor: str) -> ImuView | None:

@@ -98,6 +98,7 @@ class ActorView:
         seen: entries into each tracking state since the start.
         problem: why it cannot be tracked as configured, empty while nothing speaks against it.
         imu: None where it has none.
+        position_std_m, attitude_std_rad: of the pose now, world axes and the body's; None = not known.
     """
 
     kind: ActorKind
@@ -111,6 +112,8 @@ class ActorView:
     seen: dict[str, int] = field(default_factory=dict)
     problem: str = ""
     imu: ImuView | None = None
+    position_std_m: tuple[float, float, float] | None = None
+    attitude_std_rad: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

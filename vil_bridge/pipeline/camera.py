@@ -54,7 +54,8 @@ class DisplayTarget:
     Attributes:
         t_ns: the instant.
         carriers: poses of the carrier over the readout, that of ``t_ns`` in the middle.
-        plane: the homography's, in the axes of the carrier at the pose rendered for; None = none was looked for.
+        plane: the homography's, and that of readers who warp on; in the axes of the carrier at the pose rendered for;
+            None = none was looked for.
         mode: what to do, which is less than configured where ``fallback`` says why.
         fallback: why the frame is not warped, or not as configured; empty = it is.
         actors: those that moved by themselves since the frame was rendered, as far as the camera heeds them.

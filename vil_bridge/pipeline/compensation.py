@@ -29,6 +29,7 @@ from vil_bridge.pipeline.warp.compensator import Compensator
 from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
 from vil_bridge.pipeline.warp.modality_remap import FlowHistory
 from vil_bridge.pipeline.warp.moving_actors import MovingActor, MovingScene
+from vil_bridge.pipeline.warp.plane_fit import FittedPlane
 from vil_bridge.pipeline.warp.rolling_shutter import ShutterPoses
 from vil_bridge.world.world import World
 
@@ -92,15 +93,20 @@ class WarpedFrame:
         )
 
     @cached_property
+    def _plane(self) -> FittedPlane | None:
+        """The plane in the render camera's axes; None = none that this camera could be before."""
+        if self.target.plane is None:
+            return None
+        plane = self.target.plane.seen_from(self._camera.T_body_optical)
+        return None if plane.d_m < _LEAST_DEPTH_M else plane
+
+    @cached_property
     def _compensated(self) -> FrameWarp:
         target, camera = self.target, self._camera
-        plane = None if target.plane is None else target.plane.seen_from(camera.T_body_optical)
-        if plane is not None and plane.d_m < _LEAST_DEPTH_M:
-            plane = None
         T_world_render = self.view.T_world_camera
         moving = None if self._instance is None else MovingScene(target.actors, self._instance)
         return self._compensator.frame(
-            camera.geometry, T_world_render, self.exposure, target.mode, self._depth, plane, moving
+            camera.geometry, T_world_render, self.exposure, target.mode, self._depth, self._plane, moving
         )
 
     @property
@@ -130,14 +136,15 @@ class WarpedFrame:
     def header(self) -> dict[str, Any]:
         """Return what was done, for the frame's header; after the picture was made."""
         warp, pose = self._compensated, self.pose
+        plane = self._plane if warp.method == "reproject" else warp.plane  # there for readers that go on from here
         lacking = "" if warp.method == self.target.mode else "no depth picture"
         if warp.method == "reproject" and self._camera.moving_actors and self._instance is None:
             lacking = "no instance picture"
         done = {
             "method": warp.method,
             "fallback": self.target.fallback or lacking or None,
-            "d_m": None if warp.plane is None else warp.plane.d_m,
-            "normal": warp.plane.normal.tolist() if warp.plane is not None and warp.plane.fitted else None,
+            "d_m": None if plane is None else plane.d_m,
+            "normal": plane.normal.tolist() if plane is not None and plane.fitted else None,
             "angle_rad": warp.angle_rad,
             "valid_fraction": warp.valid_fraction,
             "pose_method": pose.method,
@@ -188,7 +195,7 @@ class Compensation:
             if state in (TrackingState.STALE, TrackingState.LOST):  # only seen here when old poses are held
                 mode, fallback = "none", f"tracking {state}"
         plane = None
-        if mode == "homography" or (mode == "reproject" and depth is None):
+        if mode in ("homography", "reproject"):
             seen = self._compensator.plane(depth, camera.geometry.K_rendered)
             plane = seen.seen_from(camera.T_body_optical.inverse())
         actors: tuple[MovingActor, ...] = ()
