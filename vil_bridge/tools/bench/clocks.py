@@ -39,19 +39,22 @@ class ForeignClock:
     """A clock by true time: an origin, a drift, a slew and a step.
 
     Attributes:
-        slew: rate added from 30 to 50 s.
-        step_ns: added from 30 s on.
+        slew: rate added for 20 s.
+        step_ns: added from then on.
         way_back_ns: what the answers take longer than the questions; of the link, not of the clock.
+        event_s: true time of the step, or of the start of the slew.
     """
 
     slew: float = 0.0
     step_ns: int = 0
     way_back_ns: int = 0
+    event_s: float = _EVENT_S
 
     def at(self, t_ns: int) -> int:
         """Return its time at a true time."""
-        slewed_ns = min(max(0, t_ns - round(_EVENT_S * NS_PER_S)), round(_SLEW_S * NS_PER_S))
-        step_ns = self.step_ns if t_ns >= _EVENT_S * NS_PER_S else 0
+        since_ns = t_ns - round(self.event_s * NS_PER_S)
+        slewed_ns = min(max(0, since_ns), round(_SLEW_S * NS_PER_S))
+        step_ns = self.step_ns if since_ns >= 0 else 0
         return t_ns + _ORIGIN_NS + round(DRIFT * t_ns + self.slew * slewed_ns) + step_ns
 
 
