@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from vil_bridge.monitoring.ptp_clocks import ptp_clocks
+
 pytestmark = pytest.mark.process
 
 
@@ -32,7 +34,8 @@ def work():
 thread = threading.Thread(target=work)
 thread.start()
 gc.set_threshold(10_000, 10, 10)
-told["facts"] = prepare_process(int(sys.argv[1]))["scheduling"]
+told["all"] = prepare_process(int(sys.argv[1]))
+told["facts"] = told["all"]["scheduling"]
 exempt_from_scheduler(thread)
 asked.set()
 thread.join()
@@ -60,6 +63,11 @@ def test_without_real_time_threads_nothing_changes() -> None:
 
 def test_what_a_start_made_is_never_looked_at_again_and_what_comes_is_collected_soon() -> None:
     assert told_by("0")["collector"] == [True, 700]
+
+
+def test_the_facts_name_the_ptp_clocks() -> None:
+    told = told_by("0")["all"]
+    assert isinstance(told, dict) and told["ptp_clocks"] == ptp_clocks()
 
 
 def told_by(priority: str) -> dict[str, object]:

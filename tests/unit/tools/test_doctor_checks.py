@@ -21,6 +21,7 @@ from vil_bridge.tools.doctor.kernel import (
     check_clock_source,
     check_clock_sync,
     check_disk,
+    check_ptp,
     check_realtime,
     check_receive_buffer,
     check_reverse_path,
@@ -102,6 +103,14 @@ def test_clocks(tmp_path: Path) -> None:
     assert check_clock_sync().state in (State.OK, State.WARN)
     assert check_realtime().state in (State.OK, State.WARN)
     assert "GiB free" in check_disk(tmp_path).text
+
+
+def test_ptp_clocks_are_named_and_none_is_well(tmp_path: Path) -> None:
+    assert check_ptp(tmp_path) == ok("PTP clocks", "none")
+    put(tmp_path, "sys/class/ptp/ptp10/clock_name", "e1000e-eth2\n")
+    put(tmp_path, "sys/class/ptp/ptp9/clock_name", "igb\n")
+    (tmp_path / "sys/class/ptp/ptp1").mkdir()
+    assert check_ptp(tmp_path) == ok("PTP clocks", "ptp9 (igb), ptp10 (e1000e-eth2)")
 
 
 # --- the network -------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from vil_bridge.tools.doctor.kernel import (
     check_clock_source,
     check_clock_sync,
     check_disk,
+    check_ptp,
     check_realtime,
     check_receive_buffer,
     check_reverse_path,
@@ -74,6 +75,7 @@ def _computer(root: Path, own: Sequence[Interface]) -> Iterator[Finding]:
     yield check_receive_buffer(root)
     yield check_clock_source(root)
     yield check_clock_sync()
+    yield check_ptp(root)
     yield check_realtime()
     yield check_disk(Path.cwd())
 

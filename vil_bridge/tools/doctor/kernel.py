@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+from vil_bridge.monitoring.ptp_clocks import ptp_clocks
 from vil_bridge.tools.doctor.finding import Finding, fail, ok, warn
 
 ROOT: Final = Path("/")
@@ -108,6 +109,11 @@ def check_clock_sync() -> Finding:
             "sudo apt-get install chrony",
         )
     return ok(name, "synchronised" if state >= 0 else "its synchronisation cannot be read")
+
+
+def check_ptp(root: Path = ROOT) -> Finding:
+    """Report the PTP hardware clocks; nothing needs one."""
+    return ok("PTP clocks", ptp_clocks(root))
 
 
 def check_realtime() -> Finding:
