@@ -1507,7 +1507,7 @@ class _Tally:
         parts = ["{:5.1f} fps".format(s["fps"]), "age {:.1f} ms".format(s["age_ms"]["p50"])]
         if s["latency_ms"]["p50"] is not None:
             parts.append("latency {:.1f} ms".format(s["latency_ms"]["p50"]))
-        drops = [f"{name} {receiver.counters[name]}" for name in ("superseded", "late", "malformed")]
+        drops = [f"{name} {receiver.counters[name]}" for name in ("superseded", "late", "too_old", "malformed")]
         return "  ".join(parts + drops)
 
 
