@@ -46,6 +46,7 @@ def described(name: str, pictures: list[Judged]) -> str:
             rows.append(f"  newest sample {low:.0f} to {high:.0f} ms old: {len(within)}, {np.mean(within):.3f} px")
     clock_ms = np.abs([p.clock_ms for p in pictures])
     rows.append(f"  error of the reader's clock: median {np.median(clock_ms):.3f} ms, most {clock_ms.max():.3f}")
+    rows += [f"  worst: {p}" for p in sorted(pictures, key=lambda p: -p.error_px)[:5]]
     return "\n".join(rows)
 
 

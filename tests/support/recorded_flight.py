@@ -1,4 +1,4 @@
-"""A recorded flight through a bridge: the samples that its vehicle measured, dots to look at, and the truth.
+"""A recorded flight through a bridge: the samples that its vehicle measured, a wall of dots, and the truth.
 
 Bridge time and the recording's differ by an offset that the bridge itself finds, since it maps mocap's stamps: the
 instant of a pose that it was given, minus that pose's time in the recording.
@@ -15,7 +15,15 @@ import numpy as np
 
 from vil_bridge.client_warp import ImuRing
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.types import FloatArray, ImageArray, RenderedImage, View, WorldSnapshot
+from vil_bridge.core.types import (
+    DEPTH_UNITS_PER_M,
+    FloatArray,
+    ImageArray,
+    Modality,
+    RenderedImage,
+    View,
+    WorldSnapshot,
+)
 from vil_bridge.protocols.euroc import IMU, ROOT, TABLE
 from vil_bridge.tools.bench.compensate_points import T_BODY_OPTICAL
 from vil_bridge.tools.bench.recordings import BenchRecording
@@ -38,8 +46,8 @@ cameras:
     height_px: {SIZE_PX[1]}
     fov_y_deg: {math.degrees(2 * math.atan(SIZE_PX[1] / 2 / F_PX))}
     T_body_camera: {{{{p_m: [0.12, 0.0, 0.03], ypr_deg: [0, -15, 0]}}}}
-    modalities: [gray]
-    plane_depth_m: 3.0
+    modalities: [gray, depth]
+    plane_depth_m: fit
     rate_hz: 20
     artificial_delay_ms: 56
 stream: {{{{bind: "tcp://127.0.0.1:0"}}}}
@@ -49,8 +57,9 @@ simulation: {{simulation}}
 """
 """A bridge that plays the flight in ``folder``; the camera is that of `bench compensate`, and rendering is late."""
 
-_DOTS: Final = 1200
-_RADIUS_M: Final = 3.2
+_WALL_M: Final = 3.0
+"""Of the world's x axis, along which the recorded vehicle looks."""
+_APART_M: Final = 0.32
 _SIGMA_PX: Final = 2.0
 _HALF_PX: Final = 9
 _BORDER_PX: Final = 40
@@ -103,15 +112,13 @@ class RecordedFlight:
         return max(first, end)
 
 
-def _sphere() -> FloatArray:
-    """Return evenly spread points (n, 3) around the recorded room's middle."""
-    i = np.arange(_DOTS) + 0.5
-    z, turn = 1.0 - 2.0 * i / _DOTS, i * math.pi * (3.0 - math.sqrt(5.0))
-    flat = np.sqrt(1.0 - z * z)
-    return _RADIUS_M * np.column_stack((flat * np.cos(turn), flat * np.sin(turn), z)) + (-0.1, -0.3, 1.2)
+def _wall() -> FloatArray:
+    """Return dots on the wall, (n, 3)."""
+    y, z = np.meshgrid(*(_APART_M * np.arange(-20, 21) + middle for middle in (0.0, 1.5)))
+    return np.column_stack((np.full(y.size, _WALL_M), y.ravel(), z.ravel()))
 
 
-DOTS_M: Final = _sphere()
+DOTS_M: Final = _wall()
 _AROUND: Final = np.arange(-_HALF_PX, _HALF_PX + 1)
 
 
@@ -126,13 +133,24 @@ def dots_px(T_world_camera: Transform, border_px: int = _HALF_PX) -> FloatArray:
 
 
 def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
-    """Draw the dots as they are seen from the poses asked for."""
-    return RenderedRequest(tuple(RenderedImage(view, _picture(view)) for view in views if view.due))
+    """Draw wall and dots as they are seen from the poses asked for."""
+    made = ((view, _depth if view.modality is Modality.DEPTH else _picture) for view in views if view.due)
+    return RenderedRequest(tuple(RenderedImage(view, drawn(view.T_world_camera)) for view, drawn in made))
 
 
-def _picture(view: View) -> ImageArray:
+def _depth(T_world_camera: Transform) -> ImageArray:
+    normal = T_world_camera.rotation()[0]  # the world's x axis, in the camera's
+    u, v = (np.arange(side) - (side - 1) / 2 for side in SIZE_PX)
+    inverse_per_m = (normal[0] * u / F_PX + normal[1] * v[:, None] / F_PX + normal[2]) / (
+        _WALL_M - T_world_camera.p_m[0]
+    )
+    units: ImageArray = np.rint(DEPTH_UNITS_PER_M / np.maximum(inverse_per_m, 0.011)).astype(np.uint16)
+    return units
+
+
+def _picture(T_world_camera: Transform) -> ImageArray:
     picture = np.zeros(SIZE_PX[::-1])
-    for u, v in dots_px(view.T_world_camera):
+    for u, v in dots_px(T_world_camera):
         column, row = round(u), round(v)
         x, y = (np.exp(-0.5 * ((_AROUND + at - centre) / _SIGMA_PX) ** 2) for at, centre in ((column, u), (row, v)))
         rows, columns = (slice(at - _HALF_PX, at + _HALF_PX + 1) for at in (row, column))
