@@ -122,8 +122,8 @@ def hall() -> Iterator[EmbeddedRenderer]:
     renderer.close()
 
 
-def late_picture(hall: EmbeddedRenderer, row_ns: int = 0, **camera: Any) -> Scene:
-    """Film the scene 56 ms before the instant shown, and again at that instant, or that of a row."""
+def late_picture(hall: EmbeddedRenderer, row_ns: int = 0, delay_ns: int = DELAY_NS, **camera: Any) -> Scene:
+    """Film the scene some time before the instant shown, and again at that instant, or that of a row."""
     limits = TrackingLimits(30 * NS_PER_MS, 500 * NS_PER_MS, 2 * NS_PER_S)
     actors = [
         Actor("drone", ActorKind.VEHICLE, "mocap", "drone", limits=limits),
@@ -135,7 +135,7 @@ def late_picture(hall: EmbeddedRenderer, row_ns: int = 0, **camera: Any) -> Scen
     model = CameraModel("front", 640, 480, math.radians(60.0))
     made = BridgeCamera(model, "drone", Transform.of((0.1, 0, 0)), 50.0, **(keys | camera))
     shown_ns = NOW_NS + AHEAD_NS
-    render_ns = shown_ns - DELAY_NS
+    render_ns = shown_ns - delay_ns
     clock = bridge_clock()
     try:
         clock.stand_at(render_ns)
@@ -179,6 +179,13 @@ def test_who_crosses_is_shown_where_he_is_by_now(hall: EmbeddedRenderer, actor: 
     assert np.median(still.errors_px(where)) > 5.0, "as if the actor had stood still"
     told = moved.shown.header()
     assert told["moved_actors"] == ["cart", "visitor"] and told["fallback"] is None
+
+
+@pytest.mark.gl
+def test_who_crosses_stays_in_place_while_the_renderer_stalls(hall: EmbeddedRenderer) -> None:
+    scene = late_picture(hall, delay_ns=253 * NS_PER_MS)
+    medians_px = [np.median(scene.errors_px(scene.of(actor))) for actor in ("visitor", "cart")]
+    assert max(medians_px) < 1.0
 
 
 @pytest.mark.gl

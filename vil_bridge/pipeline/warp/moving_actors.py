@@ -163,8 +163,10 @@ class SeenActors:
     def drawn_into(self, found: RenderMap, exposure: ShutterPoses) -> RenderMap:
         """Return the map of what stands still with the actors where they are shown; its arrays are changed."""
         hidden = cv2.remap(self._absent, found.x_px, found.y_px, cv2.INTER_NEAREST) > 0
-        x, y = found.x_px[hidden], found.y_px[hidden]
-        row, column = np.rint(y).astype(np.intp), np.rint(x).astype(np.intp)
+        row, column = (
+            np.clip(np.rint(places[hidden]), 0, size - 1).astype(np.intp)
+            for places, size in zip((found.y_px, found.x_px), self._absent.shape, strict=True)
+        )
         found.x_px[hidden], found.y_px[hidden] = self._behind_x[row, column], self._behind_y[row, column]
         drawn = self._drawn(exposure)
         drawn = drawn.where(drawn.z_m < _BEHIND * self._static_depth_m(found, drawn, exposure))
@@ -293,7 +295,7 @@ def _splatted(
     """
     width_px, height_px = geometry.size_px
     order = np.argsort(-places[2], kind="stable")
-    order = order[places[2][order] > _LEAST_Z_M]
+    order = order[(places[2][order] > _LEAST_Z_M) & np.isfinite(places[0][order] + places[1][order])]
     u_px, v_px, z_m = (values[order] for values in places)
     at_u = np.floor(u_px).astype(np.intp)[:, None] + (0, 1, 0, 1)
     at_v = np.floor(v_px).astype(np.intp)[:, None] + (0, 0, 1, 1)
