@@ -1365,11 +1365,13 @@ def _covariance(upper: Any) -> np.ndarray[Any, Any] | None:
 
 
 def _late_warper(imu: Any, variant: str, modality: str) -> Any:
-    """Return a warper over a ring, or the one given. Raises ValueError; ImportError: client_warp.py is not here."""
+    """Return a warper over a ring, or the one given. Raises ValueError, TypeError, ImportError."""
     if variant != "compensated" or modality not in _MOVED_MODALITIES:
         raise ValueError(f"imu moves compensated pictures of {_MOVED_MODALITIES}, not {variant} {modality}")
     if hasattr(imu, "warp"):
         return imu
+    if not hasattr(imu, "between"):
+        raise TypeError(f"imu must be an ImuRing or a LateWarper of client_warp.py, got {type(imu).__name__}")
     name = f"{__package__}.client_warp" if __package__ else "client_warp"
     try:
         warping = importlib.import_module(name)
