@@ -13,7 +13,7 @@ import pytest
 from tests.support.bridge_rig import drawn_bridge
 from tests.support.events import until
 from vil_bridge.client import Frame, Receiver
-from vil_bridge.core.clock import NS_PER_MS
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.server import RenderedRequest
 
@@ -76,3 +76,29 @@ async def test_a_stalled_renderer_leaves_no_gap() -> None:
     filled = [b.t_bridge_ns - a.t_bridge_ns for (a, b), age in zip(pairwise(frames), ages[1:], strict=True) if age]
     assert np.median(filled) == pytest.approx(_PERIOD_NS, abs=1 * NS_PER_MS)
     assert [f.frame_id for f in frames] == sorted({f.frame_id for f in frames})
+
+
+async def test_a_renderer_that_draws_no_more_is_not_hidden() -> None:
+    painter, goes_on = _Painter(), threading.Event()
+    goes_on.set()
+
+    def draw(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
+        goes_on.wait()
+        return painter.draw(views, snapshot)
+
+    async with drawn_bridge(_CONFIG.replace("speed: 0.2", "speed: 1.0"), draw) as bridge:
+        relay = bridge.context.cameras["front"].relay
+        try:
+            with Receiver(bridge.context.hub.endpoint, encoding="raw", timeout_s=0.3) as receiver:
+                while not receiver.alive:
+                    await asyncio.to_thread(receiver.next, 0.1)
+                goes_on.clear()
+                await until(lambda: not receiver.alive)
+                await until(lambda: bridge.readiness.reasons())
+                ended = relay.repeated
+                await asyncio.sleep(5 * _PERIOD_NS / NS_PER_S)
+                assert relay.repeated == ended
+                assert (bridge.snapshot().cameras["front"].age_s or 0.0) > 0.25
+        finally:
+            goes_on.set()
+        await until(lambda: not bridge.readiness.reasons())
