@@ -48,7 +48,11 @@ def _dropped(readers: dict[str, StreamReader], status: dict[str, Any]) -> dict[s
     return {
         "bridge": status["cameras"]["front"]["dropped"],
         "stream": status["streams"]["front"]["dropped"],
-        "client": {r: n for r, n in readers["compensated"].dropped.items() if r in ("superseded", "late", "malformed")},
+        "client": {
+            r: n
+            for r, n in readers["compensated"].dropped.items()
+            if r in ("superseded", "late", "too_old", "malformed")
+        },
     }
 
 
