@@ -54,7 +54,8 @@ async def simulated(folder: Path, first_s: float, last_s: float) -> list[Judged]
     """Play part of the recording in simulated time; returns the pictures in motion."""
     flight = flight_of(folder, first_s, last_s)
     simulation = "{clock: simulated, speed: 1.0, wait_for_cameras: true}"
-    async with drawn_bridge(CONFIG.format(folder=flight.folder, simulation=simulation), draw) as bridge:
+    config = CONFIG.format(folder=flight.folder, simulation=simulation, imu="track", more="")
+    async with drawn_bridge(config, draw) as bridge:
         world = bridge.context.world
         await until(lambda: flight.offset_ns(world, "drone"))
 
@@ -75,14 +76,16 @@ async def simulated(folder: Path, first_s: float, last_s: float) -> list[Judged]
         return [p for p in await asyncio.to_thread(read) if p.t_s > LIFTED_S - first_s]
 
 
-async def real_time(folder: Path, first_s: float, last_s: float) -> list[Judged]:
+async def real_time(folder: Path, imu: str, first_s: float, last_s: float) -> list[Judged]:
     """Play part of the recording as it was flown, with the vehicle in a process of its own."""
     flight = flight_of(folder, first_s, last_s)
-    async with drawn_bridge(CONFIG.format(folder=flight.folder, simulation="{clock: real}"), draw) as bridge:
+    more = "onboard: {type: onboard-imu, reader: vehicle}"
+    config = CONFIG.format(folder=flight.folder, simulation="{clock: real}", imu=imu, more=more)
+    async with drawn_bridge(config, draw) as bridge:
         await until(lambda: (played_ns(flight, bridge) or 0) > 2_000_000_000)  # the clock's line has settled
         offset_ns = flight.offset_ns(bridge.context.world, "drone")
-        command = "-m", "tests.support.flight_vehicle", bridge.context.hub.endpoint, str(flight.folder), str(offset_ns)
-        with Program(sys.executable, *command, split=True) as vehicle:
+        command = ["-m", "tests.support.flight_vehicle", bridge.context.hub.endpoint, flight.folder, offset_ns]
+        with Program(sys.executable, *command, *["send"] * (imu == "onboard"), split=True) as vehicle:
             assert await asyncio.to_thread(vehicle.wait, last_s - first_s + PATIENCE_S) == 0, vehicle.error_text()
             lines = vehicle.text().splitlines()
         moved_ns = (flight.offset_ns(bridge.context.world, "drone") or 0) - (offset_ns or 0)
@@ -118,14 +121,18 @@ async def test_a_whole_flight_in_simulated_time(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-async def test_pictures_with_a_young_sample_in_real_time(tmp_path: Path) -> None:
-    """A busy machine keeps the thread of the IMU waiting: of three runs one must be undisturbed."""
+@pytest.mark.parametrize("imu", ["track", "onboard"])
+async def test_pictures_with_a_young_sample_in_real_time(imu: str, tmp_path: Path) -> None:
+    """The bridge has the same samples with mocap, or late from the vehicle itself.
+
+    A busy machine keeps the thread of the IMU waiting: of three runs one must be undisturbed.
+    """
     for attempt in range(3):
         folder = tmp_path / str(attempt)
-        pictures = await real_time(folder, 24.0, 50.0)
+        pictures = await real_time(folder, imu, 24.0, 50.0)
         young = [p for p in pictures if p.motion == "inertial" and p.age_ms < YOUNG_MS]
         sys.stdout.write(f"{len(young)} of {len(pictures)} with a sample younger than {YOUNG_MS} ms\n")
-        check("these in real time", young, 50)
+        check(f"these in real time, samples by {imu}", young, 50)
         if len(young) >= SHARE * len(pictures):
             return
     pytest.fail(f"only {len(young)} of {len(pictures)} pictures had a sample younger than {YOUNG_MS} ms")

@@ -7,13 +7,13 @@ instant of a pose that it was given, minus that pose's time in the recording.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from vil_bridge.client_warp import ImuRing
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import (
     DEPTH_UNITS_PER_M,
@@ -35,8 +35,8 @@ F_PX: Final = 400.0
 CONFIG: Final = f"""
 version: 1
 rooms: {{{{room: {{{{}}}}}}}}
-sources: {{{{track: {{{{type: motion-file, path: "{{folder}}", subject: drone, room: room, loop: false}}}}}}}}
-actors: {{{{drone: {{{{kind: vehicle, source: track, subject: drone, imu: track}}}}}}}}
+sources: {{{{track: {{{{type: motion-file, path: "{{folder}}", subject: drone, room: room, loop: false}}}}, {{more}}}}}}
+actors: {{{{drone: {{{{kind: vehicle, source: track, subject: drone, imu: {{imu}}}}}}}}}}
 renderers: {{{{drawn: {{{{type: flightgoggles, pose_port: 0, image_port: 0}}}}}}}}
 cameras:
   front:
@@ -55,7 +55,10 @@ http: {{{{port: 0}}}}
 realtime: {{{{fifo_priority: 0}}}}
 simulation: {{simulation}}
 """
-"""A bridge that plays the flight in ``folder``; the camera is that of `bench compensate`, and rendering is late."""
+"""A bridge that plays the flight in ``folder``; the camera is that of `bench compensate`, and rendering is late.
+
+``imu`` is the source of its samples, ``track`` or one that is defined by ``more``.
+"""
 
 _WALL_M: Final = 3.0
 """Of the world's x axis, along which the recorded vehicle looks."""
@@ -103,12 +106,12 @@ class RecordedFlight:
         )
         return newest[1] - int(self.recording.t_ns[row])
 
-    def feed(self, ring: ImuRing, first: int, until_ns: int, offset_ns: int) -> int:
-        """Append the samples up to a bridge time from a row on; returns the next row."""
+    def feed(self, take: Callable[..., object], first: int, until_ns: int, offset_ns: int) -> int:
+        """Give ``take`` the samples up to a bridge time, from a row on; returns the next row."""
         end = int(np.searchsorted(self.recording.imu_ns, until_ns - offset_ns, side="right"))
         for row in range(first, end):
             sample = self.recording.imu[row]
-            ring.append(int(self.recording.imu_ns[row]) + offset_ns, sample[:3], sample[3:])
+            take(int(self.recording.imu_ns[row]) + offset_ns, sample[:3], sample[3:])
         return max(first, end)
 
 

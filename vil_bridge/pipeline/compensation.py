@@ -307,12 +307,15 @@ class HeaderWriter:
         }
 
     def _measured(self, motion: BodyMotion) -> dict[str, Any]:
-        """Return the carrier at the newest instant up to that of ``motion`` of which there are measurements."""
-        known_ns = 0 if motion.imu_age_ns is None else motion.t_ns - motion.imu_age_ns
+        """Return the carrier at the newest instant of which there are measurements, before or after ``motion``'s.
+
+        Between two poses far apart, or beyond the newest ones, a pose is a guess.
+        """
         newest = self._world.newest(self._camera.actor)
         if newest is not None:
-            known_ns = max(known_ns, newest[1] + 1)  # at the pose itself mocap alone is asked
-        if known_ns < motion.t_ns:
+            known_ns = newest[1] + 1  # at the pose itself mocap alone is asked
+            if motion.imu_age_ns is not None:
+                known_ns = max(known_ns, motion.t_ns - motion.imu_age_ns)
             motion = self._world.motion_at(self._camera.actor, known_ns)
         return {
             "t_ns": motion.t_ns,
