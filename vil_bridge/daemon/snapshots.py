@@ -290,8 +290,13 @@ def _imu(context: BridgeContext, actor: str) -> ImuView | None:
     predictor = context.world.predictor(actor)
     if predictor is None:
         return None
-    bias = predictor.bias
-    return ImuView(bias.late_s, _three(bias.bias_radps), _three(bias.std_radps), _three(bias.accel.bias_mps2))
+    sensors = predictor.body.sensors
+    return ImuView(
+        sensors.late_s,
+        _three(sensors.gyro_bias_radps),
+        _three(sensors.gyro_bias_std_radps),
+        _three(sensors.accel_bias_mps2),
+    )
 
 
 def _three(v: FloatArray) -> tuple[float, float, float]:

@@ -172,9 +172,9 @@ class World:
                 track.reset()
             for actor in self.actors:
                 if actor.imu is not None and source in (actor.imu, source_of(actor.imu)):
-                    self._predictors[actor.name].reset_imu()
+                    self._predictors[actor.name].body.reset_imu()
                 elif actor.source == source and actor.imu is not None:
-                    self._predictors[actor.name].reset_poses()
+                    self._predictors[actor.name].body.reset_poses()
 
     def _shift_source(self, source: str, by_ns: int) -> None:
         """Move the stamps of a source's history by the change of its clock's fit."""
@@ -186,7 +186,9 @@ class World:
                 track.shift(by_ns)
             for actor in self.actors:
                 if actor.imu == source:
-                    self._predictors[actor.name].imu.shift(by_ns)
+                    self._predictors[actor.name].body.shift_imu(by_ns)
+                elif actor.source == source and actor.imu is not None:
+                    self._predictors[actor.name].body.shift_poses(by_ns)
 
     # --- out: called from any thread ------------------------------------------------------------
 
@@ -233,16 +235,17 @@ class World:
             pose = self._predict(row, t_ns)
             twist = self._twist(row, t_ns, inertial=pose.method != "constant-twist")
             predictor = self._predictors.get(actor)
-            bias = None if predictor is None else predictor.bias
-        motion = BodyMotion(t_ns, pose.T_world_body, *twist, pose.method, pose.imu_age_ns)
-        if bias is None:
-            return motion
-        return replace(
-            motion,
-            gyro_bias_radps=bias.bias_radps,
-            accel_bias_mps2=bias.accel.bias_mps2,
-            imu_late_ns=bias.late_ns,
-        )
+            motion = BodyMotion(t_ns, pose.T_world_body, *twist, pose.method, pose.imu_age_ns)
+            if predictor is None:
+                return motion
+            sensors = predictor.body.sensors
+            return replace(
+                motion,
+                gyro_bias_radps=sensors.gyro_bias_radps,
+                accel_bias_mps2=sensors.accel_bias_mps2,
+                imu_late_ns=sensors.late_ns,
+                covariance=predictor.covariance(*self._span(row, t_ns)),
+            )
 
     def twist_at(self, actor: str, t_ns: int) -> tuple[FloatArray, FloatArray]:
         """Return the velocity (3,), world, and angular rate (3,), body, of :meth:`motion_at`, without its pose.
@@ -329,20 +332,23 @@ class World:
                 return PredictedPose(Transform(*past), "interpolated", None)
         predictor = self._predictors.get(actor.name)
         if predictor is not None and t_capture_ns >= 0:
-            predicted = predictor.predict(self._bank, row, t_ns, actor.limits.stale_after_ns)
-            if predicted is not None:
-                return predicted
+            estimate = predictor.estimate(*self._span(row, t_ns))
+            if estimate is not None:
+                return PredictedPose(estimate.T_world_body, "inertial", predictor.age_ns(t_ns))
         return PredictedPose(self._extrapolated(t_ns)[row], "constant-twist", None)
 
     def _twist(self, row: int, t_ns: int, *, inertial: bool) -> tuple[FloatArray, FloatArray]:
-        actor = self.actors[row]
-        predictor = self._predictors.get(actor.name) if inertial and self._bank.t_capture_ns[row] >= 0 else None
-        if predictor is not None:
-            twist = predictor.twist(self._bank, row, t_ns, actor.limits.stale_after_ns)
-            if twist is not None:
-                return twist
+        predictor = self._predictors.get(self.actors[row].name)
+        if inertial and predictor is not None and self._bank.t_capture_ns[row] >= 0:
+            estimate = predictor.estimate(*self._span(row, t_ns))
+            if estimate is not None:
+                return estimate.v_world_mps, estimate.w_body_radps
         _, _, v_mps, w_radps = self._bank.motion()
         return v_mps[row], w_radps[row]
+
+    def _span(self, row: int, t_ns: int) -> tuple[int, int, int]:
+        """Return the newest pose's capture time, the instant and the limit of a prediction."""
+        return self._bank.t_capture_ns.item(row), t_ns, self.actors[row].limits.stale_after_ns
 
     def _extrapolated(self, t_ns: int) -> list[Transform]:
         """Return the constant-twist poses of all rows; never carried further than their staleness limit.

@@ -9,7 +9,7 @@ import pytest
 
 from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_conj, q_exp, q_log, q_mul
 from vil_bridge.core.motion import ImuWindow
-from vil_bridge.world.inertial.extrapolation import RECENT_NS, forecast
+from vil_bridge.world.inertial.extrapolation import RECENT_NS, forecast, forecast_variances
 from vil_bridge.world.inertial.imu_buffer import ImuBuffer
 from vil_bridge.world.inertial.preintegration import NavState
 
@@ -33,11 +33,11 @@ def felt(a_world_mps2: tuple[float, float, float]) -> np.ndarray:
 
 def test_even_motion_goes_on_and_a_tilted_body_at_rest_stays() -> None:
     w_radps = np.array([0.4, -1.0, 2.0])
-    later = forecast(state((1.0, 2.0, -0.5)), window(np.tile(w_radps, (6, 1)), felt((0.0, 0.0, 0.0))), 120 * MS)
+    later, _ = forecast(state((1.0, 2.0, -0.5)), window(np.tile(w_radps, (6, 1)), felt((0.0, 0.0, 0.0))), 120 * MS)
     np.testing.assert_allclose(later.T_world_body.p_m, (0.1, 0.2, -0.05), atol=1e-12)
     np.testing.assert_allclose(later.v_world_mps, (1.0, 2.0, -0.5), atol=1e-12)
     turned_rad = q_log(q_mul(q_conj(TILTED), later.T_world_body.q_xyzw))
-    np.testing.assert_allclose(turned_rad, 0.1 * w_radps, atol=1e-12)
+    np.testing.assert_allclose(turned_rad, 0.1 * w_radps, rtol=2e-3)
 
 
 def test_a_changing_rate_goes_on_for_a_moment() -> None:
@@ -45,16 +45,16 @@ def test_a_changing_rate_goes_on_for_a_moment() -> None:
     t_s = np.arange(6)[:, None] * 0.004
     changing = window(t_s * np.array([0.0, 0.0, 10.0]), felt((0.0, 0.0, 0.0)))
     for dt_ms, expected_rad in ((4, 0.2 * 0.004 + 0.5 * 10 * 0.004**2), (200, 0.2 * 0.2 + 10 * 0.02 * (0.2 - 0.02))):
-        later = forecast(state(), changing, (20 + dt_ms) * MS)
+        later, _ = forecast(state(), changing, (20 + dt_ms) * MS)
         turned_rad = q_log(q_mul(q_conj(TILTED), later.T_world_body.q_xyzw))
         assert turned_rad[2] == pytest.approx(expected_rad, rel=0.02)
 
 
 def test_acceleration_stays_in_the_world_while_the_body_spins_and_dies_away() -> None:
     spinning = window(np.tile(np.array([30.0, 0.0, 0.0]), (6, 1)), felt((3.0, 0.0, 0.0)))
-    soon = forecast(state(), spinning, 30 * MS)
+    soon, _ = forecast(state(), spinning, 30 * MS)
     np.testing.assert_allclose(soon.T_world_body.p_m, (0.5 * 3.0 * 0.01**2, 0.0, 0.0), atol=1e-5)
-    late = forecast(state(), spinning, 1220 * MS)
+    late, _ = forecast(state(), spinning, 1220 * MS)
     np.testing.assert_allclose(late.v_world_mps, (3.0 * 0.12, 0.0, 0.0), rtol=1e-3, atol=1e-9)
 
 
@@ -78,7 +78,28 @@ def test_a_rate_that_grows_goes_on_growing_for_a_moment() -> None:
     """The growth dies away with 20 ms, so that it turns by its double integral."""
     rates = np.zeros((6, 3))
     rates[:, 2] = 1.0 + 2.5 * 0.004 * np.arange(6)
-    later = forecast(state(), window(rates, felt((0.0, 0.0, 0.0))), 120 * MS)
+    later, _ = forecast(state(), window(rates, felt((0.0, 0.0, 0.0))), 120 * MS)
     turned_rad = q_log(q_mul(q_conj(TILTED), later.T_world_body.q_xyzw))
     grown_rad = 2.5 * 0.02 * (0.1 + 0.02 * math.expm1(-5.0))
-    np.testing.assert_allclose(turned_rad, (0.0, 0.0, 0.1 * rates[-1, 2] + grown_rad), atol=1e-9)
+    np.testing.assert_allclose(turned_rad, (0.0, 0.0, 0.1 * rates[-1, 2] + grown_rad), rtol=1e-4, atol=1e-9)
+
+
+def test_a_fast_turn_does_not_go_on_for_long() -> None:
+    """At 20 rad/s the forecast is right at once, and never more than 75 degrees off the last attitude."""
+    spinning = window(np.tile(np.array([0.0, 20.0, 0.0]), (6, 1)), felt((0.0, 0.0, 0.0)))
+    turns = []
+    for ahead_ms in (10, 50, 100, 200):
+        later, _ = forecast(state(), spinning, (20 + ahead_ms) * MS)
+        turns.append(float(np.linalg.norm(q_log(q_mul(q_conj(TILTED), later.T_world_body.q_xyzw)))))
+    assert turns[0] == pytest.approx(0.2, rel=1e-3)
+    assert 0.6 < turns[1] < 1.0 and max(turns) < 1.3 and turns[3] < turns[1]
+
+
+def test_variances_grow_with_what_just_changed() -> None:
+    t_ns = np.arange(50, dtype=np.int64) * 4 * MS
+    ramp = 1e-9 * t_ns[:, None]
+    changing = ImuWindow(t_ns, ramp * np.array([3.0, 0.0, 0.0]), ramp * np.array([0.0, 30.0, 0.0]))
+    attitude, velocity, position = forecast_variances(changing, 0.1)
+    assert attitude == pytest.approx((3.0 / math.sqrt(3.0) * 0.1**2 / 2.0) ** 2)
+    assert velocity == pytest.approx((30.0 / math.sqrt(3.0) * 0.1**2 / 2.0) ** 2)
+    assert position == pytest.approx((30.0 / math.sqrt(3.0) * 0.1**3 / 6.0) ** 2)

@@ -1,4 +1,4 @@
-"""Preintegration against closed forms and finely stepped motion; propagation; velocity from positions."""
+"""Preintegration against closed forms and finely stepped motion; propagation."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from scipy.linalg import expm
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul, q_rotate, q_to_matrix
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
-from vil_bridge.world.inertial.imu_buffer import ImuBuffer
-from vil_bridge.world.inertial.preintegration import GRAVITY_WORLD_MPS2, NavState, integrate, preintegrate, propagate
-from vil_bridge.world.inertial.velocity import InertialDisplacement, fit_velocity, inertial_displacement
+from vil_bridge.world.inertial.preintegration import GRAVITY_WORLD_MPS2, NavState, preintegrate, propagate
 
 W = np.array([0.3, -0.5, 1.2])
 F = np.array([0.2, -0.1, 9.9])
@@ -101,72 +99,6 @@ def test_absurd_rates_stay_finite() -> None:
     got = preintegrate(*constant([0, 4_000_000, 250_000_000], np.full(3, 1000.0)))
     assert np.isfinite(np.concatenate((got.dR_q_xyzw, got.beta_mps, got.alpha_m))).all()
     assert np.linalg.norm(got.dR_q_xyzw) == pytest.approx(1.0)
-
-
-# --- velocity ------------------------------------------------------------------------------------
-
-
-def flight(seed: int, noise_m: float) -> tuple[npt.NDArray[np.int64], FloatArray, ImuBuffer, FloatArray, FloatArray]:
-    """10 mocap positions of an accelerating, turning body, its IMU, its first attitude, its last velocity."""
-    rng = np.random.default_rng(seed)
-    imu_ns = np.arange(0, 80_000_001, 2_000_000) + 10**15
-    w, f = moving((imu_ns - imu_ns[0]) * 1e-9 + rng.uniform(0, 1))
-    q0 = q_exp(rng.normal(size=3))
-    buffer = ImuBuffer()
-    for t, wi, fi in zip(imu_ns, w, f, strict=True):
-        buffer.append(int(t), wi, fi)
-    v0 = rng.normal(size=3)
-    path = integrate(imu_ns, w, f)
-    dt = path.dt_s[:, None]
-    p = v0 * dt + 0.5 * GRAVITY_WORLD_MPS2 * dt**2 + q_rotate(q0, path.alpha_m)
-    v = v0 + GRAVITY_WORLD_MPS2 * dt + q_rotate(q0, path.beta_mps)
-    pick = slice(2, 40, 4)
-    q_first = q_mul(q0, path.dR_q_xyzw[2])
-    return imu_ns[pick], p[pick] + rng.normal(size=(10, 3)) * noise_m, buffer, q_first, v[38]
-
-
-def parabola(t_ns: npt.NDArray[np.int64], p_m: FloatArray) -> FloatArray:
-    """Velocity at the end by positions alone."""
-    slope: FloatArray = np.polyfit((t_ns - t_ns[-1]) * 1e-9, p_m, 2)[1]
-    return slope
-
-
-def test_velocity_with_imu_has_no_lag() -> None:
-    t_ns, p, buffer, q, v_true = flight(1, 0.0)
-    window = buffer.between(int(t_ns[0]), int(t_ns[-1]))
-    assert window is not None
-    with_imu = fit_velocity(t_ns, p, inertial_displacement(t_ns, window, q))
-    assert with_imu is not None
-    np.testing.assert_allclose(with_imu, v_true, atol=1e-9)
-    assert np.linalg.norm(parabola(t_ns, p) - v_true) > 1e-3
-
-
-def test_velocity_noise() -> None:
-    errors: dict[str, list[float]] = {"with": [], "without": []}
-    for seed in range(40):
-        t_ns, p, buffer, q, v_true = flight(seed, 3e-4)
-        window = buffer.between(int(t_ns[0]), int(t_ns[-1]))
-        assert window is not None
-        with_imu = fit_velocity(t_ns, p, inertial_displacement(t_ns, window, q))
-        assert with_imu is not None
-        errors["with"].append(float(np.linalg.norm(with_imu - v_true)))
-        errors["without"].append(float(np.linalg.norm(parabola(t_ns, p) - v_true)))
-    assert np.median(errors["with"]) < 0.012
-    assert np.median(errors["with"]) < 0.5 * np.median(errors["without"])
-
-
-def test_velocity_of_bursts_and_repeated_stamps() -> None:
-    v = np.array([1.0, -2.0, 0.5])
-    t_ns = np.array([0, 0, 100, 30_000_000, 30_000_000, 30_000_000, 60_000_000, 60_000_000]) + 10**18
-    p = (t_ns - t_ns[0])[:, None] * 1e-9 * v
-    got = fit_velocity(t_ns, p, InertialDisplacement(*np.zeros((2, len(p), 3))))
-    assert got is not None
-    np.testing.assert_allclose(got, v, atol=1e-6)
-    assert fit_velocity(t_ns[-2:], p[-2:], InertialDisplacement(*np.zeros((2, 2, 3)))) is None
-    assert fit_velocity(t_ns[-1:], p[-1:], InertialDisplacement(*np.zeros((2, 1, 3)))) is None
-    two = fit_velocity(t_ns[[0, -1]], p[[0, -1]], InertialDisplacement(*np.zeros((2, 2, 3))))
-    assert two is not None
-    np.testing.assert_allclose(two, v, atol=1e-9)
 
 
 def test_states_compare_by_identity() -> None:

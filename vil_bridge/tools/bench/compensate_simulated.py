@@ -148,7 +148,7 @@ class SimulatedFlight:
     def cameras(self, anchor: NavState, shown_ns: int) -> tuple[Transform, Transform]:
         """Return the camera's estimated poses at an instant: with the IMU up to it, and forecast at the anchor."""
         known = propagate(anchor, preintegrate(*self._imu(anchor.t_ns, shown_ns)))
-        ahead = forecast(anchor, self._imu(anchor.t_ns - RECENT_NS, anchor.t_ns), shown_ns)
+        ahead, _ = forecast(anchor, self._imu(anchor.t_ns - RECENT_NS, anchor.t_ns), shown_ns)
         return known.T_world_body @ T_BODY_OPTICAL, ahead.T_world_body @ T_BODY_OPTICAL
 
     def _imu(self, first_ns: int, last_ns: int) -> ImuWindow:

@@ -1,4 +1,4 @@
-"""Covariance of the increments of a preintegration, and of a state that is propagated with them.
+"""Covariance of the increments of a preintegration, and their derivatives by errors of the samples.
 
 An error of one step's rate turns all later steps' forces, one of its force adds to the velocity from
 there on; sums over the steps after it give what each does to the end, so that no recursion is needed,
@@ -9,96 +9,124 @@ preintegration" (2017), section VI, written as sums.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_conj, q_exp, q_mul, q_to_matrix
+from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
-from vil_bridge.world.inertial.preintegration import NavState, Preintegrated, integrate
+from vil_bridge.world.inertial.imu_buffer import ImuBuffer
+from vil_bridge.world.inertial.preintegration import PreintegratedTrajectory
+
+_SPAN_NS: Final = NS_PER_S // 4
+_GYRO_DENSITIES: Final = (1.5e-3, 0.05)
+_ACCEL_DENSITIES: Final = (5e-3, 1.0)
+
+_TURNS_RADPS2: Final = 30.0
+_JERKS_MPS3: Final = 200.0
+"""Change of rate and force while the newest sample is held."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ImuNoise:
-    """Errors of the samples of an IMU; the defaults suit the small ones of flight controllers.
+    """Errors of the samples of an IMU, learnt from the samples: motion hardly shows in their second differences.
+
+    Vibration does, and acts like noise.
 
     Attributes:
         gyro_density: white noise, rad/s/sqrt(Hz). accel_density: white noise, m/s^2/sqrt(Hz).
-        gyro_bias_radps, accel_bias_mps2: standard deviations of what is left of the biases, each axis.
+        gyro_per_rate: white noise in proportion to the rate, 1/sqrt(Hz): what no gain explains (axes that are not
+            at right angles, a clock that jitters).
     """
 
     gyro_density: float = 2e-3
     accel_density: float = 2e-2
-    gyro_bias_radps: float = 2e-3
-    accel_bias_mps2: float = 0.1
+    gyro_per_rate: float = 3e-4
+    _learnt_ns: int = -_SPAN_NS
+    _weight: float = 1.0
+
+    def held(self, for_ns: int) -> ImuNoise:
+        """Return the noise of samples whose newest is held for a time: rate and force go on changing unseen."""
+        h_s = for_ns / NS_PER_S
+        grown = h_s**1.5
+        return replace(
+            self,
+            gyro_density=math.hypot(self.gyro_density, _TURNS_RADPS2 * grown),
+            accel_density=math.hypot(self.accel_density, _JERKS_MPS3 * grown),
+        )
+
+    def learn(self, imu: ImuBuffer, t_ns: int) -> None:
+        """Account the samples up to ``t_ns``, some times a second."""
+        if 0 <= t_ns - self._learnt_ns < _SPAN_NS or (recent := imu.recent(_SPAN_NS)) is None or len(recent.t_ns) < 8:
+            return
+        self._learnt_ns = t_ns
+        self._weight = min(self._weight + 1.0, 8.0)
+        dt_s = 1e-9 * float(recent.t_ns[-1] - recent.t_ns[0]) / (len(recent.t_ns) - 1)
+        for name, samples, (low, high) in (
+            ("gyro_density", recent.w_radps, _GYRO_DENSITIES),
+            ("accel_density", recent.f_mps2, _ACCEL_DENSITIES),
+        ):
+            variance = float((np.diff(samples, n=2, axis=0) ** 2).mean()) / 6.0 * dt_s
+            before = getattr(self, name) ** 2
+            density = math.sqrt(before + (variance - before) / self._weight)
+            setattr(self, name, min(max(density, low), high))
 
 
-def increments_covariance(
-    t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArray, noise: ImuNoise
-) -> FloatArray:
-    """Return the covariance of :func:`~vil_bridge.world.inertial.preintegration.preintegrate`'s increments, (9, 9).
+class IncrementsJacobians(NamedTuple):
+    """Derivatives of the nine increments, and the covariance that the samples' noise gives them.
 
     The nine are: rotation (rad, a turn in the axes at the end), beta (m/s) and alpha (m), both in the
     axes at the start.
 
+    Attributes:
+        rate: shape (9, 3), by a constant error of the rate.
+        force: shape (9, 3), by a constant error of the specific force.
+        scale: shape (9, 3), by the gain of each axis of the gyroscope.
+        noise: shape (9, 9).
+    """
+
+    rate: FloatArray
+    force: FloatArray
+    scale: FloatArray
+    noise: FloatArray
+
+
+def increments_jacobians(samples: ImuWindow, path: PreintegratedTrajectory, noise: ImuNoise) -> IncrementsJacobians:
+    """Return the derivatives and the noise of the samples' increments.
+
     Args:
-        t_ns: shape (n,), increasing, n >= 2.
-        w_radps: shape (n, 3).
-        f_mps2: shape (n, 3).
+        samples: n >= 2, free of bias.
+        path: their increments, from :func:`~vil_bridge.world.inertial.preintegration.integrate`.
         noise: of the samples.
     """
-    dt_s = np.diff(t_ns) / NS_PER_S
-    per_rate, per_force = _step_jacobians(t_ns, w_radps, f_mps2, dt_s)
-    covariance = np.zeros((9, 9))
-    for jacobians, density, bias_std in (
-        (per_rate, noise.gyro_density, noise.gyro_bias_radps),
-        (per_force, noise.accel_density, noise.accel_bias_mps2),
-    ):
-        # The mean over a step of white noise has the variance density^2 / dt.
-        covariance += np.einsum("nij,nkj,n->ik", jacobians, jacobians, density**2 / dt_s)
-        of_bias = jacobians.sum(axis=0)
-        covariance += bias_std**2 * of_bias @ of_bias.T
-    return covariance
-
-
-def propagated_covariance(
-    state: NavState, increments: Preintegrated, P_state: FloatArray, P_increments: FloatArray
-) -> FloatArray:
-    """Return the covariance of :func:`~vil_bridge.world.inertial.preintegration.propagate`'s state, shape (9, 9).
-
-    The nine of a state are: attitude (rad, a turn in the body's axes), velocity and position (world axes).
-
-    Args:
-        state: at the start.
-        increments: of the interval.
-        P_state: shape (9, 9), of the state at the start.
-        P_increments: shape (9, 9), from :func:`increments_covariance`; independent of the state's errors.
-    """
-    R = state.T_world_body.rotation()
-    F = np.eye(9)
-    F[:3, :3] = q_to_matrix(increments.dR_q_xyzw).T
-    F[3:6, :3] = -R @ _skew(increments.beta_mps)
-    F[6:, :3] = -R @ _skew(increments.alpha_m)
-    F[6:, 3:6] = increments.dt_s * np.eye(3)
-    G = np.eye(9)
-    G[3:6, 3:6] = G[6:, 6:] = R
-    covariance: FloatArray = F @ P_state @ F.T + G @ P_increments @ G.T
-    return covariance
+    dt_s = np.diff(samples.t_ns) / NS_PER_S
+    per_rate, per_force = _step_jacobians(samples, path, dt_s)
+    w_radps = 0.5 * (samples.w_radps[:-1] + samples.w_radps[1:])
+    # The mean over a step of white noise has the variance density^2 / dt.
+    gyro = (noise.gyro_density**2 + noise.gyro_per_rate**2 * np.einsum("ni,ni->n", w_radps, w_radps)) / dt_s
+    accel = noise.accel_density**2 / dt_s
+    by_rate, by_force = per_rate.swapaxes(0, 1).reshape(9, -1), per_force.swapaxes(0, 1).reshape(9, -1)
+    covariance = (by_rate * np.repeat(gyro, 3)) @ by_rate.T + (by_force * np.repeat(accel, 3)) @ by_force.T
+    scale = (per_rate * w_radps[:, None, :]).sum(axis=0)
+    return IncrementsJacobians(per_rate.sum(axis=0), per_force.sum(axis=0), scale, covariance)
 
 
 def _step_jacobians(
-    t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArray, dt_s: FloatArray
+    samples: ImuWindow, path: PreintegratedTrajectory, dt_s: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the derivatives of the nine by each step's mean rate and by its mean force: shapes (n - 1, 9, 3)."""
-    q_xyzw = integrate(t_ns, w_radps, f_mps2).dR_q_xyzw
+    t_ns, w_radps, f_mps2 = samples
+    q_xyzw = path.dR_q_xyzw
     half_rad = 0.25 * (w_radps[:-1] + w_radps[1:]) * dt_s[:, None]
     R_middle = q_to_matrix(q_mul(q_xyzw[:-1], q_exp(half_rad)))
     R_end_T = q_to_matrix(q_conj(q_xyzw[-1]))
     left_s = (t_ns[-1] - t_ns[:-1]) / NS_PER_S - 0.5 * dt_s  # from the middle of a step to the end
     force = np.einsum("nij,nj->ni", R_middle, 0.5 * (f_mps2[:-1] + f_mps2[1:]))
-    turned = _skew(force) * dt_s[:, None, None]
+    turned = skew(force) * dt_s[:, None, None]
     # A turn in the middle of a step acts on half of its own force, too.
     on_beta = _after(turned)
     on_alpha = _after(turned * left_s[:, None, None])
@@ -114,7 +142,9 @@ def _after(parts: FloatArray) -> FloatArray:
     return sums
 
 
-def _skew(v: FloatArray) -> FloatArray:
+def skew(v: FloatArray) -> FloatArray:
     """Return the matrices of the cross product, shape (..., 3, 3)."""
-    matrices: FloatArray = np.swapaxes(np.cross(v[..., None, :], np.eye(3)), -1, -2)
-    return matrices
+    return (v @ _SKEW).reshape(*v.shape, 3)
+
+
+_SKEW: Final[FloatArray] = np.cross(np.eye(3)[:, None, :], np.eye(3)).swapaxes(1, 2).reshape(3, 9)

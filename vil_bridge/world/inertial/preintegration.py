@@ -54,6 +54,11 @@ class PreintegratedTrajectory(NamedTuple):
     alpha_m: FloatArray
     dt_s: FloatArray
 
+    @property
+    def last(self) -> Preintegrated:
+        """Increments over the whole interval."""
+        return Preintegrated(self.dR_q_xyzw[-1], self.beta_mps[-1], self.alpha_m[-1], float(self.dt_s[-1]))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NavState:
@@ -92,8 +97,7 @@ def preintegrate(t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: Float
 
     :meth:`~vil_bridge.world.inertial.imu_buffer.ImuBuffer.between` cuts the samples to an interval.
     """
-    path = integrate(t_ns, w_radps, f_mps2)
-    return Preintegrated(path.dR_q_xyzw[-1], path.beta_mps[-1], path.alpha_m[-1], float(path.dt_s[-1]))
+    return integrate(t_ns, w_radps, f_mps2).last
 
 
 def propagate(state: NavState, increments: Preintegrated) -> NavState:

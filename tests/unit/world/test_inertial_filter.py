@@ -1,0 +1,196 @@
+"""The filter of mocap and IMU: mistakes of either, gaps, orders of arrival, and real recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+import pytest
+
+from tests.support.common import data_dir
+from tests.support.flights import EPOCH_NS, Flight, fly
+from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul
+from vil_bridge.core.types import ActorKind, FloatArray, ImuSample, SourceFrame
+from vil_bridge.tools.bench.compensate import recorded_errors
+from vil_bridge.tools.bench.recordings import RECORDINGS, BenchRecording
+from vil_bridge.world.actors import Actor
+from vil_bridge.world.inertial.body_estimate import body_of, carried
+from vil_bridge.world.inertial.body_filter import BodyFilter
+from vil_bridge.world.world import World
+
+MS = 1_000_000
+
+
+@cache
+def flight() -> Flight:
+    return fly("aggressive", 3)
+
+
+def feed(body: BodyFilter, until_s: float, poses: FloatArray | None = None) -> Iterator[int]:
+    """Play the flight into a filter; yields the row of each pose after it."""
+    f = flight()
+    q = f.poses.q_world_xyzw if poses is None else poses
+    for is_pose, row in f.events():
+        if is_pose and f.poses.t_ns[row] > EPOCH_NS + until_s * 1e9:
+            return
+        if is_pose:
+            body.add_pose(int(f.poses.t_ns[row]), f.poses.p_world_m[row], q[row])
+            yield row
+        else:
+            body.add_imu(int(f.imu.t_ns[row]), f.imu.w_radps[row], f.imu.f_mps2[row])
+
+
+def error(body: BodyFilter, row: int) -> tuple[float, float]:
+    """Angle and distance of the estimate at a pose's instant from that pose."""
+    f = flight()
+    state = carried(body, int(f.poses.t_ns[row]))
+    assert state is not None
+    T = body_of(state, q_conj(f.T_body_imu.q_xyzw)).T_world_body
+    angle_rad = np.linalg.norm(q_log(q_mul(q_conj(f.poses.q_world_xyzw[row]), T.q_xyzw)))
+    return float(angle_rad), float(np.linalg.norm(T.p_m - f.poses.p_world_m[row]))
+
+
+def test_a_body_taken_for_one_turned_is_refused_and_the_estimate_goes_on() -> None:
+    f = flight()
+    q = f.poses.q_world_xyzw.copy()
+    wrong = slice(700, 705)
+    q[wrong] = q_mul(q[wrong], q_exp(np.array([0.0, 0.0, np.pi / 2])))
+    body, worst = BodyFilter(f.T_body_imu), 0.0
+    for row in feed(body, 9.0, q):
+        if row > 650:
+            worst = max(worst, error(body, row)[0])
+    assert body.rejected == 5 and body.restarts == 0 and body.believed
+    assert worst < 8.0 * f.errors.attitude_rad
+
+
+def test_what_lasts_is_no_outlier() -> None:
+    f = flight()
+    q = f.poses.q_world_xyzw.copy()
+    q[700:] = q_mul(q[700:], q_exp(np.array([0.0, 0.0, np.pi / 2])))
+    body = BodyFilter(f.T_body_imu)
+    for _ in feed(body, 9.0, q):
+        pass
+    assert body.restarts >= 1 and body.state is not None
+
+
+@pytest.mark.parametrize("turned_rad", [0.0, np.pi / 2])
+def test_an_imu_that_contradicts_the_poses_is_not_believed(turned_rad: float) -> None:
+    f = flight()
+    mounted = Transform(f.T_body_imu.p_m, q_mul(f.T_body_imu.q_xyzw, q_exp(np.array([turned_rad, 0.0, 0.0]))))
+    body = BodyFilter(mounted)
+    for _ in feed(body, 6.0):
+        pass
+    assert body.believed == (turned_rad == 0.0)
+
+
+def test_poses_count_at_once_although_the_samples_are_late() -> None:
+    """Samples that come 30 ms after the poses: the newest pose still corrects the answer."""
+    f = flight()
+    body, given = BodyFilter(f.T_body_imu), 0
+    errors = []
+    for row, t_ns in enumerate(f.poses.t_ns.tolist()):
+        while f.imu.t_ns[given] - round(1e9 * f.errors.late_s) < t_ns - 30 * MS:
+            body.add_imu(int(f.imu.t_ns[given]), f.imu.w_radps[given], f.imu.f_mps2[given])
+            given += 1
+        body.add_pose(t_ns, f.poses.p_world_m[row], f.poses.q_world_xyzw[row])
+        if t_ns > EPOCH_NS + 6_000_000_000:
+            errors.append(error(body, row))
+        if t_ns > EPOCH_NS + 8_000_000_000:
+            break
+    assert body.state is not None and body.state.t_ns < f.poses.t_ns[row] - 15 * MS, "the state itself waits"
+    assert np.median(errors, axis=0)[1] < 3e-3
+
+
+def test_the_order_of_arrival_does_not_matter() -> None:
+    """Mocap that comes 80 ms late is used at its own time: the same state as in time."""
+    f = flight()
+    ends = []
+    for delay_ns in (0, 80 * MS):
+        body, given = BodyFilter(f.T_body_imu), 0
+        for row in range(600):
+            while f.imu.t_ns[given] < f.poses.t_ns[row] + 15 * MS + delay_ns:
+                body.add_imu(int(f.imu.t_ns[given]), f.imu.w_radps[given], f.imu.f_mps2[given])
+                given += 1
+            body.noise.gyro_density, body.noise.accel_density = 2e-3, 2e-2
+            body.add_pose(int(f.poses.t_ns[row]), f.poses.p_world_m[row], f.poses.q_world_xyzw[row])
+        ends.append(body.state)
+    first, second = ends
+    assert first is not None and second is not None
+    np.testing.assert_allclose(first.v_world_mps, second.v_world_mps, atol=5e-3)
+    np.testing.assert_allclose(first.gyro_bias_radps, second.gyro_bias_radps, atol=1e-3)
+
+
+def test_a_gap_of_tracking_is_bridged_and_one_of_samples_starts_over() -> None:
+    f = flight()
+    body = BodyFilter(f.T_body_imu)
+    for _ in feed(body, 6.0):
+        pass
+    before = body.state
+    assert before is not None
+    body.reset_imu()
+    assert body.sensors is before, "the biases stay"
+    row = int(np.searchsorted(f.poses.t_ns, EPOCH_NS + 6_500_000_000))
+    body.add_pose(int(f.poses.t_ns[row]), f.poses.p_world_m[row], f.poses.q_world_xyzw[row])
+    assert carried(body, int(f.poses.t_ns[row])) is None, "neither pose nor samples yet"
+    for k in range(len(f.imu.t_ns)):
+        if f.imu.t_ns[k] > f.poses.t_ns[row] - 30 * MS and f.imu.t_ns[k] < f.poses.t_ns[row] + 30 * MS:
+            body.add_imu(int(f.imu.t_ns[k]), f.imu.w_radps[k], f.imu.f_mps2[k])
+    assert body.state is not None
+    np.testing.assert_allclose(body.state.gyro_bias_radps, before.gyro_bias_radps, atol=1e-3)
+
+
+def test_without_mocap_the_uncertainty_grows_and_samples_do_not_run_out() -> None:
+    f = flight()
+    body = BodyFilter(f.T_body_imu)
+    for _ in feed(body, 6.0):
+        pass
+    assert body.state is not None
+    sure = body.state.P[6, 6]
+    newest_ns = body.imu.newest_t_ns
+    assert newest_ns is not None
+    for k in range(1, 1500):
+        body.add_imu(newest_ns + k * 4 * MS, np.zeros(3), np.array([0.0, 0.0, 9.8]))
+    assert body.state is not None and newest_ns + 1499 * 4 * MS - body.state.t_ns <= 1_000_000_000
+    assert body.state.P[6, 6] > 100 * sure
+
+
+def test_motion_has_a_covariance_with_an_imu() -> None:
+    f = flight()
+    world = World(
+        {"mocap": Transform.identity()},
+        [Actor("drone", ActorKind.VEHICLE, "mocap", "drone", imu="imu", T_body_imu=f.T_body_imu)],
+    )
+    for is_pose, row in f.events():
+        if is_pose:
+            p, q = f.poses.p_world_m[row][None], f.poses.q_world_xyzw[row][None]
+            world.ingest(
+                SourceFrame("mocap", row, None, int(f.poses.t_ns[row]), ("drone",), p, q, np.ones(1, np.bool_))
+            )
+        else:
+            world.ingest(ImuSample("imu", None, int(f.imu.t_ns[row]), f.imu.w_radps[row], f.imu.f_mps2[row]))
+    t_ns = int(f.poses.t_ns[-1])
+    soon, later = (world.motion_at("drone", t_ns + ahead * MS) for ahead in (1, 100))
+    assert soon.covariance is not None and later.covariance is not None
+    assert (np.linalg.eigvalsh(soon.covariance) > 0).all()
+    assert np.trace(later.covariance) > 4 * np.trace(soon.covariance)
+    truth = f.truth(np.array([t_ns + MS]))
+    error_m = soon.T_world_body.apply(f.T_body_imu.p_m) - truth.p_world_m[0]
+    assert np.linalg.norm(error_m) < 5.0 * np.sqrt(np.trace(soon.covariance[6:, 6:]))
+    assert soon.accel_bias_mps2 is not None and soon.imu_late_ns is not None
+    assert abs(soon.imu_late_ns - 1e9 * f.errors.late_s) < 3e5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "delay_ms", "limit_px"), [("broad_12", 56, 0.27), ("broad_12", 280, 0.42), ("broad_07", 56, 1.05)]
+)
+def test_recordings_are_shown_within_the_promised_errors(name: str, delay_ms: int, limit_px: float) -> None:
+    errors = _recorded(name)["plane", delay_ms, "homography"]
+    assert errors.mean() <= limit_px
+    assert name == "broad_12" or np.median(errors) <= 0.65
+
+
+@cache
+def _recorded(name: str) -> dict[tuple[str, int, str], FloatArray]:
+    return recorded_errors(BenchRecording.load(data_dir(RECORDINGS[name])), every=28)

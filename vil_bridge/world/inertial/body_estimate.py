@@ -1,0 +1,142 @@
+"""The body at any instant, from its filter: pose, twist and their covariance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.geometry import Transform, cross, q_conj, q_exp, q_mul, q_rotate, q_to_matrix
+from vil_bridge.core.types import FloatArray
+from vil_bridge.world.inertial.body_filter import BodyFilter
+from vil_bridge.world.inertial.covariance import skew
+from vil_bridge.world.inertial.error_state import (
+    ATTITUDE,
+    GYRO_BIAS,
+    LATE,
+    LEVER,
+    MOUNT,
+    POSITION,
+    SIZE,
+    VELOCITY,
+    FilterState,
+    propagated,
+)
+from vil_bridge.world.inertial.extrapolation import RECENT_NS, forecast, forecast_variances
+from vil_bridge.world.inertial.preintegration import preintegrate, propagate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BodyEstimate:
+    """A body at an instant.
+
+    Attributes:
+        v_world_mps: shape (3,), of the body's origin.
+        w_body_radps: shape (3,).
+    """
+
+    T_world_body: Transform
+    v_world_mps: FloatArray
+    w_body_radps: FloatArray
+
+
+def carried(body: BodyFilter, t_ns: int) -> FilterState | None:
+    """Return the newest state carried to an instant by mocap's stamps, with the covariance that it had; None = unknown.
+
+    The samples are integrated as far as they go; beyond them, the motion is forecast.
+    """
+    state = body.newest()
+    newest_ns = body.imu.newest_t_ns
+    if state is None or newest_ns is None:
+        return None
+    until_ns = max(t_ns + state.late_ns, state.t_ns)
+    nav, w_radps = state.nav, state.w_imu_radps
+    measured_ns = min(until_ns, newest_ns)
+    if measured_ns > state.t_ns:
+        samples = body.imu.between(state.t_ns, measured_ns)
+        if samples is None:
+            return None
+        free = state.corrected(samples)
+        nav, w_radps = propagate(nav, preintegrate(*free)), free.w_radps[-1]
+    if until_ns > nav.t_ns:
+        recent = body.imu.recent(RECENT_NS)
+        if recent is None:
+            return None
+        nav, w_radps = forecast(nav, state.corrected(recent), until_ns)
+    return replace(
+        state,
+        t_ns=until_ns,
+        q_world_imu_xyzw=nav.T_world_body.q_xyzw,
+        p_world_m=nav.T_world_body.p_m,
+        v_world_mps=nav.v_world_mps,
+        w_imu_radps=w_radps,
+    )
+
+
+def body_of(state: FilterState, q_imu_body_xyzw: FloatArray) -> BodyEstimate:
+    """Return the body of a state; ``q_imu_body_xyzw`` is the configured mount."""
+    q_mount = q_exp(state.mount_rad)
+    lever_m = q_rotate(q_mount, state.p_imu_body_m)
+    q_world_xyzw = state.q_world_imu_xyzw
+    q_imu_body = q_mul(q_mount, q_imu_body_xyzw)
+    return BodyEstimate(
+        Transform(state.p_world_m + q_rotate(q_world_xyzw, lever_m), q_mul(q_world_xyzw, q_imu_body)),
+        state.v_world_mps + q_rotate(q_world_xyzw, cross(state.w_imu_radps, lever_m)),
+        q_rotate(q_conj(q_imu_body), state.w_imu_radps),
+    )
+
+
+def covariance_at(body: BodyFilter, t_ns: int, q_imu_body_xyzw: FloatArray) -> FloatArray | None:
+    """Return the covariance of the body's attitude (body axes), velocity and position (world axes), shape (9, 9).
+
+    Args:
+        body: its filter.
+        t_ns: instant by mocap's stamps.
+        q_imu_body_xyzw: configured mount.
+
+    Returns:
+        None when the body is not known there.
+    """
+    state, newest_ns = body.newest(), body.imu.newest_t_ns
+    if state is None or newest_ns is None:
+        return None
+    until_ns = max(t_ns + state.late_ns, state.t_ns)
+    measured_ns = min(until_ns, newest_ns)
+    if measured_ns > state.t_ns:
+        samples = body.imu.between(state.t_ns, measured_ns)
+        if samples is None:
+            return None
+        state = propagated(state, samples, body.noise)
+    J = _body_jacobian(state, q_imu_body_xyzw)
+    covariance: FloatArray = J @ state.P @ J.T
+    ahead_s = (until_ns - state.t_ns) / NS_PER_S
+    if ahead_s > 0.0 and (recent := body.imu.recent(NS_PER_S // 4)) is not None:
+        covariance += np.diag(np.repeat(forecast_variances(state.corrected(recent), ahead_s), 3))
+        moved = np.eye(9)
+        moved[6:, 3:6] = ahead_s * np.eye(3)
+        covariance = moved @ covariance @ moved.T
+    return covariance
+
+
+def _body_jacobian(state: FilterState, q_imu_body_xyzw: FloatArray) -> FloatArray:
+    """Return the derivative of the body's nine errors by those of the state, shape (9, 25)."""
+    q_mount = q_exp(state.mount_rad)
+    lever_m = q_rotate(q_mount, state.p_imu_body_m)
+    R, R_mount = q_to_matrix(state.q_world_imu_xyzw), q_to_matrix(q_mount)
+    R_body_imu = q_to_matrix(q_conj(q_imu_body_xyzw))
+    w_lever_mps = cross(state.w_imu_radps, lever_m)
+    J = np.zeros((9, SIZE))
+    J[:3, ATTITUDE] = R_body_imu @ R_mount.T
+    J[:3, MOUNT] = R_body_imu
+    J[:3, LATE] = J[:3, ATTITUDE] @ state.w_imu_radps
+    J[3:6, ATTITUDE] = -R @ skew(w_lever_mps)
+    J[3:6, VELOCITY] = np.eye(3)
+    J[3:6, GYRO_BIAS] = R @ skew(lever_m)
+    J[3:6, LEVER] = R @ skew(state.w_imu_radps) @ R_mount
+    J[6:, ATTITUDE] = -R @ skew(lever_m)
+    J[6:, POSITION] = np.eye(3)
+    J[6:, LATE] = state.v_world_mps + R @ w_lever_mps
+    J[6:, MOUNT] = -R @ R_mount @ skew(state.p_imu_body_m)
+    J[6:, LEVER] = R @ R_mount
+    return J
