@@ -119,6 +119,7 @@ class Motion:
         v_world_mps: velocity of the body's origin, shape (3,).
         w_body_radps: angular rate, body axes (x forward, y left, z up), shape (3,).
         gyro_bias_radps: to subtract from the gyroscope, IMU axes, shape (3,); None = not known.
+        gyro_scale: true rate over measured rate without bias, less 1, each IMU axis, shape (3,); None = not known.
         accel_bias_mps2: to subtract from the accelerometer, IMU axes, shape (3,); None = not known.
         imu_late_ns: how much later the IMU's stamps are than mocap's of the same instant; None = not known.
         pose_covariance: of the carrier's pose in the bridge's picture, shape (6, 6): position (m, world axes), then
@@ -133,6 +134,7 @@ class Motion:
     imu_late_ns: int | None = None
     pose_covariance: np.ndarray[Any, Any] | None = None
     measured: MeasuredBody | None = None
+    gyro_scale: np.ndarray[Any, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -1336,13 +1338,12 @@ def _motion(value: Any, offset_ns: int) -> Motion | None:
     """Read a header's motion; ``offset_ns``: this vehicle's time minus the bridge's."""
     if value is None:
         return None
-    gyro_bias, accel_bias, late_ns = (value.get(key) for key in ("gyro_bias_radps", "accel_bias_mps2", "imu_late_ns"))
-    measured = value.get("measured")
+    known = {key: value.get(key) for key in ("gyro_bias_radps", "gyro_scale", "accel_bias_mps2")}
+    late_ns, measured = value.get("imu_late_ns"), value.get("measured")
     return Motion(
         v_world_mps=_vector(value["v_world_mps"]),
         w_body_radps=_vector(value["w_body_radps"]),
-        gyro_bias_radps=None if gyro_bias is None else _vector(gyro_bias),
-        accel_bias_mps2=None if accel_bias is None else _vector(accel_bias),
+        **{key: None if vector is None else _vector(vector) for key, vector in known.items()},
         imu_late_ns=None if late_ns is None else _int64(late_ns),
         pose_covariance=_covariance(value.get("pose_covariance")),
         measured=None if measured is None else _measured(measured, offset_ns),

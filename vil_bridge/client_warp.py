@@ -648,6 +648,7 @@ class LateWarper:
         t, w, f, held_ns = self._imu.between(min(begun.t_ns, t_ns) + late_ns, max(begun.t_ns, t_ns) + late_ns)
         bias = motion.gyro_bias_radps if self._gyro_bias_radps is None else self._gyro_bias_radps
         w = w if bias is None else w - np.array(bias, dtype=float)
+        w = w if motion.gyro_scale is None else w * (1.0 + motion.gyro_scale)
         f = f if motion.accel_bias_mps2 is None else f - motion.accel_bias_mps2
         T_world_body = Pose(begun.T_world_body.p_m, begun.T_world_body.q_xyzw)
         lever_mps = q_to_matrix(T_world_body.q_xyzw) @ np.cross(begun.w_body_radps, T_body_imu.p_m)

@@ -96,7 +96,7 @@ typedef struct {
 
 typedef struct {
     vil_body measured; /* at the newest instant that the bridge has measurements of */
-    double gyro_bias_radps[3], accel_bias_mps2[3];
+    double gyro_bias_radps[3], accel_bias_mps2[3], gyro_scale[3]; /* to subtract; true rate over measured, less 1 */
     int64_t imu_late_ns; /* how much later the IMU's stamps are than mocap's of the same instant */
 } vil_motion;
 
@@ -757,7 +757,7 @@ static inline const char *vil_move(vil_imu *imu, const vil_motion *motion, const
     }
     for (k = 0; k < count; k++)
         for (i = 0; i < 3; i++) {
-            cut[k].w_radps[i] -= motion->gyro_bias_radps[i];
+            cut[k].w_radps[i] = (cut[k].w_radps[i] - motion->gyro_bias_radps[i]) * (1.0 + motion->gyro_scale[i]);
             cut[k].f_mps2[i] -= motion->accel_bias_mps2[i];
         }
     for (k = 0; k + 1 < count; k++) vil__step(&cut[k], &cut[k + 1], q, beta, alpha);
@@ -1105,6 +1105,7 @@ static inline int vil__motion_of(vil_json motion, int64_t offset_ns, vil_motion 
     body->t_ns += offset_ns;
     vil__numbers(vil__member(motion, "gyro_bias_radps"), known->gyro_bias_radps, 3);
     vil__numbers(vil__member(motion, "accel_bias_mps2"), known->accel_bias_mps2, 3);
+    vil__numbers(vil__member(motion, "gyro_scale"), known->gyro_scale, 3);
     vil__integer(vil__member(motion, "imu_late_ns"), &known->imu_late_ns);
     return 0;
 }

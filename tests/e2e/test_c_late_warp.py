@@ -73,6 +73,7 @@ int main(void) {
     numbers(motion.measured.w_body_radps, 3);
     numbers(motion.gyro_bias_radps, 3);
     numbers(motion.accel_bias_mps2, 3);
+    numbers(motion.gyro_scale, 3);
     motion.imu_late_ns = whole();
     numbers(shown.p_m, 3);
     numbers(shown.q_xyzw, 4);
@@ -169,6 +170,7 @@ def case(rng: np.random.Generator, lens: dict[str, Any] | None, **changes: Any) 
         "w_radps": rng.normal(0, 1, 3),
         "gyro_bias": rng.normal(0, 0.05, 3),
         "accel_bias": rng.normal(0, 0.2, 3),
+        "gyro_scale": rng.normal(0, 0.02, 3),
         "normal": np.array([0.1, -0.2, 1.0]) / np.linalg.norm([0.1, -0.2, 1.0]),
         "d_m": 2.5,
         "t_ns": T0_NS + int(rng.integers(20 * MS, 80 * MS)),
@@ -183,7 +185,14 @@ def by_python(given: dict[str, Any]) -> Any:
         ring.append(t_ns, wf[:3], wf[3:])
     measured = MeasuredBody(T0_NS, client.Pose(given["p_m"], given["q_xyzw"]), given["v_mps"], given["w_radps"])
     motion = client.Motion(
-        np.zeros(3), np.zeros(3), given["gyro_bias"], given["accel_bias"], given["late_ns"], None, measured
+        np.zeros(3),
+        np.zeros(3),
+        given["gyro_bias"],
+        given["accel_bias"],
+        given["late_ns"],
+        None,
+        measured,
+        given["gyro_scale"],
     )
     frame = rig.frame(np.zeros((241, 322), np.uint8), motion=motion)
     frame.compensation.update(d_m=given["d_m"], normal=given["normal"].tolist())
@@ -196,7 +205,7 @@ def by_c(program: Path, given: dict[str, Any]) -> list[str]:
     lines = [str(len(given["samples"]))]
     lines += [f"{t_ns} {_words(wf)}" for t_ns, wf in given["samples"]]
     lines.append(f"{T0_NS} " + _words(*(given[key] for key in ("p_m", "q_xyzw", "v_mps", "w_radps"))))
-    lines.append(f"{_words(given['gyro_bias'], given['accel_bias'])} {given['late_ns']}")
+    lines.append(f"{_words(given['gyro_bias'], given['accel_bias'], given['gyro_scale'])} {given['late_ns']}")
     lines += [_words(shown.p_m, shown.q_xyzw), _words([given["d_m"]], given["normal"])]
     lines += [json.dumps(given["info"]), str(given["t_ns"])]
     done = subprocess.run([program], input="\n".join(lines) + "\n", capture_output=True, text=True, check=False)

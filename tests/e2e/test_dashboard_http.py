@@ -95,6 +95,8 @@ def test_status_is_the_whole_bridge(bridge: Bridge, web: httpx.Client) -> None:
         "seen": {"lost": 1},
         "problem": "",
         "imu": None,
+        "position_std_m": None,
+        "attitude_std_rad": None,
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,7 @@ from tests.support.events import until
 from tests.support.flight_vehicle import Judged, SimulatedImu, judged
 from tests.support.programs import Program
 from tests.support.recorded_flight import CONFIG, RecordedFlight, draw
-from vil_bridge.client import Receiver
+from vil_bridge.client import Frame, Receiver
 from vil_bridge.daemon.bridge import Bridge
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("late_warp_flight")]
@@ -53,7 +54,7 @@ def described(name: str, pictures: list[Judged]) -> str:
 async def simulated(folder: Path, first_s: float, last_s: float) -> list[Judged]:
     """Play part of the recording in simulated time; returns the pictures in motion."""
     flight = flight_of(folder, first_s, last_s)
-    simulation = "{clock: simulated, speed: 1.0, wait_for_cameras: true}"
+    simulation = "{clock: simulated, speed: 0.5, wait_for_cameras: true}"
     config = CONFIG.format(folder=flight.folder, simulation=simulation, imu="track", more="")
     async with drawn_bridge(config, draw) as bridge:
         world = bridge.context.world
@@ -71,9 +72,21 @@ async def simulated(folder: Path, first_s: float, last_s: float) -> list[Judged]
                     frame = receiver.next(0.1)
                     if frame is not None and (picture := judged(frame, flight, now()[0])) is not None:
                         found.append(picture)
+                        if len(found) == 100:
+                            check_uncertainty(frame, bridge.http.url)
             return found
 
         return [p for p in await asyncio.to_thread(read) if p.t_s > LIFTED_S - first_s]
+
+
+def check_uncertainty(frame: Frame, url: str) -> None:
+    """Header and status state the uncertainty of the pose, which is small and not zero."""
+    with urllib.request.urlopen(f"{url}api/v1/status", timeout=PATIENCE_S) as answer:
+        actor = json.loads(answer.read())["actors"]["drone"]
+    assert frame.motion is not None and frame.motion.pose_covariance is not None
+    stds = np.sqrt(np.diag(frame.motion.pose_covariance))
+    for of_position, of_attitude in ((stds[:3], stds[3:]), (actor["position_std_m"], actor["attitude_std_rad"])):
+        assert all(1e-6 < std < 5e-3 for std in of_position) and all(1e-6 < std < 2e-2 for std in of_attitude)
 
 
 async def real_time(folder: Path, imu: str, first_s: float, last_s: float) -> list[Judged]:

@@ -36,6 +36,7 @@ class BodyMotion:
         method: how it was found: ``interpolated``, ``inertial`` or ``constant-twist``.
         imu_age_ns: the instant minus the newest inertial sample; None without an IMU.
         gyro_bias_radps: shape (3,), estimate to subtract from the gyroscope, IMU axes; None without an IMU.
+        gyro_scale: shape (3,), estimate of true rate over measured rate without bias, less 1; None without an IMU.
         accel_bias_mps2: shape (3,), estimate to subtract from the accelerometer, IMU axes; None without an IMU.
         imu_late_ns: how much later the IMU's stamps are than mocap's of the same instant; None without an IMU.
         covariance: shape (9, 9), of attitude (rad, a turn in the body's axes), velocity (m/s) and position (m),
@@ -49,6 +50,7 @@ class BodyMotion:
     method: str
     imu_age_ns: int | None = None
     gyro_bias_radps: FloatArray | None = None
+    gyro_scale: FloatArray | None = None
     accel_bias_mps2: FloatArray | None = None
     imu_late_ns: int | None = None
     covariance: FloatArray | None = None

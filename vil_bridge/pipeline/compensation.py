@@ -13,6 +13,7 @@ from vil_bridge.core.frame_header import FrameHeader, FrameStamps, HeaderPose
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.motion import BodyMotion, pose_covariance
 from vil_bridge.core.types import (
+    FloatArray,
     ImageArray,
     Landmark,
     Modality,
@@ -299,8 +300,9 @@ class HeaderWriter:
         return {
             "v_world_mps": motion.v_world_mps.tolist(),
             "w_body_radps": motion.w_body_radps.tolist(),
-            "gyro_bias_radps": None if motion.gyro_bias_radps is None else motion.gyro_bias_radps.tolist(),
-            "accel_bias_mps2": None if motion.accel_bias_mps2 is None else motion.accel_bias_mps2.tolist(),
+            "gyro_bias_radps": _plain(motion.gyro_bias_radps),
+            "gyro_scale": _plain(motion.gyro_scale),
+            "accel_bias_mps2": _plain(motion.accel_bias_mps2),
             "imu_late_ns": motion.imu_late_ns,
             "pose_covariance": None if covariance is None else pose_covariance(covariance)[_UPPER].tolist(),
             "measured": self._measured(motion),
@@ -324,3 +326,7 @@ class HeaderWriter:
             "v_world_mps": motion.v_world_mps.tolist(),
             "w_body_radps": motion.w_body_radps.tolist(),
         }
+
+
+def _plain(values: FloatArray | None) -> list[float] | None:
+    return None if values is None else values.tolist()

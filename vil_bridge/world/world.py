@@ -242,6 +242,7 @@ class World:
             return replace(
                 motion,
                 gyro_bias_radps=sensors.gyro_bias_radps,
+                gyro_scale=sensors.gyro_scale,
                 accel_bias_mps2=sensors.accel_bias_mps2,
                 imu_late_ns=sensors.late_ns,
                 covariance=predictor.covariance(*self._span(row, t_ns)),

@@ -104,13 +104,14 @@ def test_what_the_bridge_foretold_is_left_out() -> None:
     np.testing.assert_allclose(late.w_body_radps, rig.W_RADPS, atol=1e-12)
 
 
-def test_the_accelerometers_bias_and_the_lateness_of_the_stamps_are_taken_out() -> None:
-    bias_mps2 = np.array([0.3, -0.2, 0.1])
+def test_the_accelerometers_bias_the_gyroscopes_gain_and_the_lateness_of_the_stamps_are_taken_out() -> None:
+    bias_mps2, scale = np.array([0.3, -0.2, 0.1]), np.array([0.02, -0.01, 0.03])
     imu, late_ns = ImuRing(), 4 * MS
     for t_ns in range(T0_NS - 10 * MS, T0_NS + DT_NS + 1, rig.STEP_NS):
         w_radps, f_mps2 = rig.sample()
+        w_radps = rig.BIAS_RADPS + (w_radps - rig.BIAS_RADPS) / (1.0 + scale)
         imu.append(t_ns + late_ns, w_radps * (1.0 if t_ns >= T0_NS - 2 * MS else 5.0), f_mps2 + bias_mps2)
-    motion = replace(right_motion(), accel_bias_mps2=bias_mps2, imu_late_ns=late_ns)
+    motion = replace(right_motion(), accel_bias_mps2=bias_mps2, gyro_scale=scale, imu_late_ns=late_ns)
     late = warped(imu, motion=motion)
     assert (late.motion, late.imu_age_ns) == ("inertial", 0)
     np.testing.assert_allclose(moved(late)[1], DP_G9_M, atol=1e-8)
