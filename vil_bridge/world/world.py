@@ -235,18 +235,12 @@ class World:
             pose = self._predict(row, t_ns)
             twist = self._twist(row, t_ns, inertial=pose.method != "constant-twist")
             predictor = self._predictors.get(actor)
-            motion = BodyMotion(t_ns, pose.T_world_body, *twist, pose.method, pose.imu_age_ns)
+            found = t_ns, pose.T_world_body, *twist, pose.method, pose.imu_age_ns
             if predictor is None:
-                return motion
-            sensors = predictor.body.sensors
-            return replace(
-                motion,
-                gyro_bias_radps=sensors.gyro_bias_radps,
-                gyro_scale=sensors.gyro_scale,
-                accel_bias_mps2=sensors.accel_bias_mps2,
-                imu_late_ns=sensors.late_ns,
-                covariance=predictor.covariance(*self._span(row, t_ns)),
-            )
+                return BodyMotion(*found)
+            imu = predictor.body.sensors
+            known = imu.gyro_bias_radps, imu.gyro_scale, imu.accel_bias_mps2, imu.late_ns
+            return BodyMotion(*found, *known, predictor.covariance(*self._span(row, t_ns)))
 
     def twist_at(self, actor: str, t_ns: int) -> tuple[FloatArray, FloatArray]:
         """Return the velocity (3,), world, and angular rate (3,), body, of :meth:`motion_at`, without its pose.
