@@ -25,10 +25,10 @@ PIECE_S = 37.0
 DIFFERENCE_NS = 1_000_000
 
 
-def flight(number: int = 0) -> DroneMotion:
+def flight(number: int = 0, rest_s: float = REST_S) -> DroneMotion:
     """Return one of the flights."""
     return DroneMotion(
-        path=later(BRISK, PIECE_S * number), rest_s=REST_S, imu=replace(MOTORS, seed=1 + number), imu_rate_hz=IMU_HZ
+        path=later(BRISK, PIECE_S * number), rest_s=rest_s, imu=replace(MOTORS, seed=1 + number), imu_rate_hz=IMU_HZ
     )
 
 

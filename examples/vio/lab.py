@@ -31,6 +31,8 @@ from vil_bridge.web.client.api import BridgeApi
 from vil_bridge.web.client.errors import BridgeUnreachable
 
 START_LIMIT_S = 60.0
+LIVE_REST_S = 15.0
+"""Long enough for a busy machine: mocap, clocks and the first pictures come in it."""
 WRITE_EVERY_S = 0.1
 HERE = Path(__file__).parent
 
@@ -110,7 +112,11 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     command, data = free_ports(2, socket.SOCK_DGRAM)
     poses, images, free = free_ports(3, socket.SOCK_STREAM)
-    endpoint, http, motion = f"tcp://127.0.0.1:{o.port}", o.http_port or free, flight(o.number)
+    endpoint, http, motion = (
+        f"tcp://127.0.0.1:{o.port}",
+        o.http_port or free,
+        flight(o.number, REST_S if o.simulated else LIVE_REST_S),
+    )
     values = {
         "renderers.hall.pose_port": poses,
         "renderers.hall.image_port": images,
@@ -132,7 +138,7 @@ def main() -> None:
             return
         processes.start("renderer", *renderer)
         wait_for_renderer(endpoint, processes)
-        print(f"resting for {REST_S:.0f} s; pictures at {endpoint}", flush=True)  # noqa: T201
+        print(f"resting for {LIVE_REST_S:.0f} s; pictures at {endpoint}", flush=True)  # noqa: T201
         asyncio.run(fly(o.out, ServerSpec.parse("motive", f"flight@{command},{data}"), motion))
 
 
