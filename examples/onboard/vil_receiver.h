@@ -260,30 +260,27 @@ static inline void vil__clock_predict(vil_clock *clock, int64_t t_ns) {
     clock->t_ref_ns = t_ns;
 }
 
-/* Accounts that edge - sign * offset is an exponential wait plus normal noise; returns the log of its density. */
-static inline double vil__clock_bound(double *s, double sign, double edge, double soft, double wait) {
-    double rate = 1.0 / fmax(wait, 5e3), variance = s[2] + soft * soft, std = sqrt(variance);
-    double gap = edge - sign * s[0], z = gap / std - rate * std, hazard, slope, bend, log_density;
+/* Accounts that sign * offset is below the edge, but for normal noise; returns the log of the probability. */
+static inline double vil__clock_cut(double *s, double sign, double edge, double soft) {
+    double variance = s[2] + soft * soft, std = sqrt(variance), z = (edge - sign * s[0]) / std, hazard, bend, log_mass;
     double k0 = s[2], k1 = s[3];
     const double root = 2.5066282746310002; /* sqrt(2 pi) */
     if (z > -25.0) {
         double mass = 0.5 * erfc(-z * sqrt(0.5));
         hazard = exp(-0.5 * z * z) / (root * mass);
-        slope = rate - hazard / std;
+        log_mass = log(mass);
         bend = hazard * (z + hazard);
-        log_density = log(rate * mass) + 0.5 * rate * rate * variance - rate * gap;
     } else { /* the same by the asymptotic series of the normal tail */
         hazard = -z - 1.0 / z + 2.0 / (z * z * z);
-        slope = gap / variance + (1.0 / z - 2.0 / (z * z * z)) / std;
+        log_mass = -0.5 * z * z - log(root * hazard);
         bend = 1.0 - 1.0 / (z * z) + 6.0 / (z * z * z * z);
-        log_density = log(rate / (root * hazard)) - 0.5 * gap * gap / variance;
     }
-    s[0] += k0 * sign * slope;
-    s[1] += k1 * sign * slope;
+    s[0] -= k0 * sign * hazard / std;
+    s[1] -= k1 * sign * hazard / std;
     s[2] = fmax(1e-12 * k0, k0 - k0 * k0 * bend / variance); /* digits end where nothing was known */
     s[3] -= k0 * k1 * bend / variance;
     s[4] -= k1 * k1 * bend / variance;
-    return log_density;
+    return log_mass;
 }
 
 /* Accounts a round trip and the wait of each way. */
@@ -309,12 +306,16 @@ static inline void vil__clock_learn(vil_clock *clock, int64_t rtt, double low, d
 
 /* Accounts both ways in each model, and weighs them by their likelihoods. */
 static inline void vil__clock_update(vil_clock *clock, double low, double high, double soft) {
-    double logs[VIL_CLOCK_MODELS], most = -INFINITY, total = 0.0;
+    double least = fmax(5e3, 0.125 * (high - low)), logs[VIL_CLOCK_MODELS], most = -INFINITY, total = 0.0;
+    double out = 1.0 / fmax(least, clock->waits_ns[0]), back = 1.0 / fmax(least, clock->waits_ns[1]), tilt = out - back;
     int i;
     for (i = 0; i < VIL_CLOCK_MODELS; i++) {
-        logs[i] = vil__clock_bound(clock->states[i], 1.0, high, soft, clock->waits_ns[0]);
-        logs[i] += vil__clock_bound(clock->states[i], -1.0, -low, soft, clock->waits_ns[1]);
-        logs[i] += log(clock->weights[i]);
+        double *s = clock->states[i];
+        logs[i] = log(clock->weights[i]) + tilt * s[0] + 0.5 * tilt * tilt * s[2];
+        s[0] += s[2] * tilt;
+        s[1] += s[3] * tilt;
+        logs[i] += vil__clock_cut(s, 1.0, high - out * soft * soft, soft);
+        logs[i] += vil__clock_cut(s, -1.0, -low - back * soft * soft, soft);
         most = fmax(most, logs[i]);
     }
     for (i = 0; i < VIL_CLOCK_MODELS; i++) total += clock->weights[i] = exp(logs[i] - most);

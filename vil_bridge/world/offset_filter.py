@@ -17,7 +17,7 @@ class OffsetFilter:
     trip. A way takes half of the least round trip and waits beyond that, exponentially distributed.
     Three hypotheses run side by side: the drift stays, the clock is slewed, the clock is stepped. Each is
     a Kalman filter of offset and drift with process noise of its own; each way updates them by matching
-    the moments of the exact density. Their likelihoods weigh them (interacting multiple model), and the
+    moments. Their likelihoods weigh them (interacting multiple model), and the
     result is their mixture. An exchange that all of them exclude is suspect and left out; three that
     agree prove a step, and the filter starts over with the path and the drift known.
 
@@ -35,6 +35,7 @@ class OffsetFilter:
     _FIRST = (0.9, 0.05, 0.05)
     _DRIFT_PRIOR, _KNOWN_DRIFT, _MOST_DRIFT = 50e-6, 5e-6, 1e-3
     _FLOOR_NS, _LEAST_WAIT_NS = 20e3, 5e3
+    _USUAL = 0.125  # share of both waits that one way waits at least, as a mean
     _WINDOW = 960  # round trips, of which the least counts: a minute at 16 exchanges per second
     _RANK, _BEYOND = 8, 0.467  # the least of the round trips lies that share of its distance to the 8th above the bound
     _MEMORY = 100  # exchanges over which waits are averaged
@@ -166,38 +167,43 @@ class OffsetFilter:
         self._states, self.t_ref_ns = states, t_ns
 
     def _update(self, low: float, high: float, soft_ns: float) -> None:
-        """Account both ways in each hypothesis, and weigh them by their likelihoods."""
-        logs = []
+        """Account both ways in each hypothesis, and weigh them by their likelihoods.
+
+        The density of the two waits, as a function of the offset, is exponential by the difference of their rates,
+        and ends at both bounds, which normal noise blurs. A round trip far beyond the usual speaks for neither way.
+        """
+        least_ns = max(self._LEAST_WAIT_NS, self._USUAL * (high - low))
+        rates = [1.0 / max(least_ns, wait_ns) for wait_ns in self._waits_ns]
+        tilt, logs = rates[0] - rates[1], []
         for i, state in enumerate(self._states):
-            log = self._bound(state, 1.0, high, soft_ns, self._waits_ns[0])
-            log += self._bound(state, -1.0, -low, soft_ns, self._waits_ns[1])
-            logs.append(math.log(self._weights[i]) + log)
+            log = math.log(self._weights[i]) + tilt * state[0] + 0.5 * tilt * tilt * state[2]
+            state[0] += state[2] * tilt
+            state[1] += state[3] * tilt
+            log += self._cut(state, 1.0, high - rates[0] * soft_ns * soft_ns, soft_ns)
+            log += self._cut(state, -1.0, -low - rates[1] * soft_ns * soft_ns, soft_ns)
+            logs.append(log)
         likelihoods = [math.exp(log - max(logs)) for log in logs]
         total = sum(likelihoods)
         self._weights = [likelihood / total for likelihood in likelihoods]
 
-    def _bound(self, state: list[float], sign: float, edge_ns: float, soft_ns: float, wait_ns: float) -> float:
-        """Account that edge - sign * offset is a wait plus normal noise; return the log of its density."""
-        rate = 1.0 / max(wait_ns, self._LEAST_WAIT_NS)
+    def _cut(self, state: list[float], sign: float, edge_ns: float, soft_ns: float) -> float:
+        """Account that sign * offset is below the edge, but for normal noise; return the log of the probability."""
         variance = state[2] + soft_ns * soft_ns
         std = variance**0.5
-        gap = edge_ns - sign * state[0]
-        z = gap / std - rate * std
+        z = (edge_ns - sign * state[0]) / std
         if z > -25.0:
             mass = 0.5 * math.erfc(-z * 0.5**0.5)
             hazard = math.exp(-0.5 * z * z) / ((2.0 * math.pi) ** 0.5 * mass)
-            slope, bend = rate - hazard / std, hazard * (z + hazard)
-            log = math.log(rate * mass) + 0.5 * rate * rate * variance - rate * gap
+            log, bend = math.log(mass), hazard * (z + hazard)
         else:  # the same by the asymptotic series of the normal tail
             hazard = -z - 1.0 / z + 2.0 / z**3
-            slope, bend = gap / variance + (1.0 / z - 2.0 / z**3) / std, 1.0 - 1.0 / z**2 + 6.0 / z**4
-            log = math.log(rate / ((2.0 * math.pi) ** 0.5 * hazard)) - 0.5 * gap * gap / variance
-        k0, k1, curvature = state[2], state[3], bend / variance
-        state[0] += k0 * sign * slope
-        state[1] += k1 * sign * slope
-        state[2] = max(1e-12 * k0, k0 - k0 * k0 * curvature)  # digits end where nothing was known
-        state[3] -= k0 * k1 * curvature
-        state[4] -= k1 * k1 * curvature
+            log, bend = -0.5 * z * z - math.log((2.0 * math.pi) ** 0.5 * hazard), 1.0 - 1.0 / z**2 + 6.0 / z**4
+        k0, k1 = state[2], state[3]
+        state[0] -= k0 * sign * hazard / std
+        state[1] -= k1 * sign * hazard / std
+        state[2] = max(1e-12 * k0, k0 - k0 * k0 * bend / variance)  # digits end where nothing was known
+        state[3] -= k0 * k1 * bend / variance
+        state[4] -= k1 * k1 * bend / variance
         return log
 
     def _merged(self, shares: list[float]) -> tuple[float, float, float, float, float]:

@@ -10,6 +10,7 @@ import pytest
 
 import vil_bridge.client
 from vil_bridge.client import ClockSync
+from vil_bridge.core.types import FloatArray
 from vil_bridge.world.clock_sync import ClockModel
 from vil_bridge.world.offset_filter import OffsetFilter
 
@@ -40,56 +41,76 @@ def test_client_and_bridge_state_the_same_of_the_same_exchanges() -> None:
     assert (model.epoch, sync.epoch) == (1, 1)
 
 
-def moments(log_density: np.ndarray, x: np.ndarray) -> tuple[float, float, float]:
-    """Log of the integral, mean and variance of an unnormalised density on an even grid."""
-    top = log_density.max()
-    weight = np.exp(log_density - top)
-    step = x[1] - x[0]
-    mean = (weight @ x) / weight.sum()
-    return top + math.log(weight.sum() * step), mean, (weight @ (x - mean) ** 2) / weight.sum()
+def density(gap: FloatArray, soft: float, wait: float) -> FloatArray:
+    """Of an exponential wait plus normal noise, by integration; shape of ``gap``."""
+    queue = np.linspace(0.0, 40.0 * wait, 4001)
+    noise = (gap[:, None] - queue) / soft
+    return np.trapezoid(np.exp(-0.5 * noise**2 - queue / wait), queue, axis=1) / (math.sqrt(2 * math.pi) * soft * wait)
 
 
-@pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize(
-    ("edge", "soft", "wait"),
-    [(0.3, 0.2, 0.7), (-1.5, 0.2, 0.7), (4.0, 0.5, 2.0), (1.0, 0.05, 0.02)],
-    ids=["near", "excluded", "far", "no wait"],
+    ("low", "high", "soft", "waits", "near"),
+    [
+        (-30.0, 0.3, 0.2, (4.0, 4.0), 2e-3),
+        (-0.3, 30.0, 0.2, (4.0, 4.0), 2e-3),
+        (-30.0, -1.5, 0.3, (4.0, 9.0), 2e-3),
+        (-30.0, 1.0, 0.5, (9.0, 4.0), 2e-3),
+        (-1.0, 30.0, 0.5, (9.0, 4.0), 2e-3),
+        (-0.5, 1.5, 0.2, (0.7, 1.1), 0.1),
+        (-0.8, 0.4, 0.4, (1.1, 0.7), 0.1),
+    ],
 )
-def test_a_bound_updates_to_the_exact_moments(sign: float, edge: float, soft: float, wait: float) -> None:
-    """A normal offset of variance 1 and a drift that goes with it; the unit is 1 ms."""
-    offset = 0.4 * MS
-    state = [offset, 2e-6, 1.0 * MS**2, 3e-6 * MS, 5e-11]
-    log = OffsetFilter()._bound(state, sign, edge * MS, soft * MS, wait * MS)
+def test_both_ways_update_to_the_moments_of_their_density(
+    low: float, high: float, soft: float, waits: tuple[float, float], near: float
+) -> None:
+    """Two hypotheses about an offset, and drifts that go with it; the unit is 1 ms.
 
+    Where one bound cuts, the moments are exact; where both do, one after the other comes close and claims less.
+    """
     x = np.linspace(-8.0, 8.0, 4001)
-    queue = np.linspace(0.0, 60.0 * wait, 4001)
-    prior = np.exp(-0.5 * (x - 0.4) ** 2) / math.sqrt(2 * math.pi)
-    noise = (edge - sign * x[:, None] - queue) / soft
-    density = np.exp(-0.5 * noise**2 - queue / wait) / (math.sqrt(2 * math.pi) * soft * wait)
-    likelihood = np.trapezoid(density, queue, axis=1)
-    with np.errstate(divide="ignore"):
-        integral, mean, variance = moments(np.log(prior * likelihood), x)
-    assert state[0] / MS == pytest.approx(mean, abs=2e-3)
-    assert state[2] / MS**2 == pytest.approx(variance, rel=5e-3)
-    assert log + math.log(MS) == pytest.approx(integral, abs=5e-3)
-    gain = 3e-6 / MS  # of the drift by the offset, by the covariance before
-    assert state[1] - 2e-6 == pytest.approx(gain * (state[0] - offset), rel=1e-9)
-    lost = 1.0 * MS**2 - state[2]
-    assert 3e-6 * MS - state[3] == pytest.approx(gain * lost, rel=1e-6)
-    assert 5e-11 - state[4] == pytest.approx(gain * gain * lost, rel=1e-5)
+    means = (0.4, -0.2, 0.0)
+    found = known([[mean * MS, 2e-6, 1.0 * MS**2, 3e-6 * MS, 5e-11] for mean in means], [0.5, 0.3, 0.2])
+    found._waits_ns = [wait * MS for wait in waits]
+    found._update(low * MS, high * MS, soft * MS)
+    likelihood = density(high - x, soft, waits[0]) * density(x - low, soft, waits[1])
+    evidence = []
+    for mean, state in zip(means, found._states, strict=True):
+        posterior = np.exp(-0.5 * (x - mean) ** 2) * likelihood
+        evidence.append(posterior.sum())
+        offset = (posterior @ x) / posterior.sum()
+        variance = (posterior @ (x - offset) ** 2) / posterior.sum()
+        assert state[0] / MS == pytest.approx(offset, abs=near)
+        if near < 0.01:
+            assert state[2] / MS**2 == pytest.approx(variance, rel=0.005)
+        assert 0.99 * variance <= state[2] / MS**2 <= 1.6 * variance
+        gain, lost = 3e-6 / MS, 1.0 * MS**2 - state[2]  # of the drift by the offset, by the covariance before
+        assert state[1] - 2e-6 == pytest.approx(gain * (state[0] - mean * MS), rel=1e-6)
+        assert 3e-6 * MS - state[3] == pytest.approx(gain * lost, rel=1e-6)
+        assert 5e-11 - state[4] == pytest.approx(gain * gain * lost, rel=1e-5)
+    weights = np.array([0.5, 0.3, 0.2]) * evidence
+    assert found._weights == pytest.approx(weights / weights.sum(), rel=max(0.01, near))
+
+
+def test_a_round_trip_far_beyond_the_usual_speaks_for_neither_way() -> None:
+    """Waits were 10 and 50 us; one of 8 ms leaves the offset anywhere between the bounds."""
+    found = known([[0.0, 0.0, float(MS) ** 2 * 100, 0.0, 1e-10] for _ in range(3)], [0.5, 0.3, 0.2])
+    found._waits_ns = [1e4, 5e4]
+    found._update(-4.0 * MS, 4.0 * MS, 20e3)
+    for state in found._states:
+        assert state[0] == pytest.approx(0.0, abs=1.0 * MS)  # of 8; the second cut is of what the first left
+        assert 8.0 / 12**0.5 <= state[2] ** 0.5 / MS <= 4.0
 
 
 def test_the_far_tail_goes_on_where_the_near_one_ends() -> None:
-    """Offsets known to a second, bounds to 20 us: the series of the normal tail against the next branch."""
-    near, far = ([0.0, 0.0, s * s, 0.0, 1e-10] for s in (24.9 * 5e3, 25.1 * 5e3))
-    logs = [OffsetFilter()._bound(state, 1.0, 0.0, 20.0, 0.0) for state in (near, far)]
-    assert logs[0] == pytest.approx(logs[1], abs=0.02)
-    assert near[0] == pytest.approx(far[0], rel=0.02)
+    near, far = ([0.0, 0.0, 1.0, 0.0, 0.0] for _ in range(2))
+    logs = [OffsetFilter()._cut(near, 1.0, -24.99, 0.0), OffsetFilter()._cut(far, 1.0, -25.01, 0.0)]
+    assert logs[0] - logs[1] == pytest.approx(25.0 * 0.02, rel=0.01)  # the slope of the tail
+    assert near[0] - far[0] == pytest.approx(0.02, abs=1e-4)
     assert near[2] == pytest.approx(far[2], rel=0.02)
     wide = [0.0, 0.0, float(S) ** 2, 0.0, 1e-10]
-    OffsetFilter()._bound(wide, 1.0, 3e5, 20e3, 1e5)
-    assert wide[0] == pytest.approx(3e5 - 1e5, abs=2e3)  # the prior says nothing: the edge less the mean wait
-    assert wide[2] ** 0.5 == pytest.approx((1e5**2 + 20e3**2) ** 0.5, rel=0.02)
+    OffsetFilter()._cut(wide, 1.0, -40.0 * S, 20e3)
+    assert wide[0] == pytest.approx(-40.0 * S - S / 40.0, rel=1e-4)
+    assert wide[2] ** 0.5 == pytest.approx(S / 40.0, rel=0.01)
 
 
 def known(states: list[list[float]], weights: list[float]) -> OffsetFilter:
@@ -231,3 +252,31 @@ def test_the_path_is_less_than_its_best_round_trip() -> None:
         assert soft_ns == pytest.approx(20e3 + 0.5 * (found.best_rtt_ns - base_ns + found.best_rtt_ns / 960))
     assert abs(np.mean(errors)) < 15_000
     assert found._path(150_000)[0] < 150_000, "a new best counts at once"
+
+
+def test_the_first_exchange_may_be_off_by_half_its_round_trip() -> None:
+    found = OffsetFilter()
+    found._start(1000, 200, 900)
+    assert (found.t_ref_ns, found.offset_ns) == (1000, 550)
+    assert found._states == [[0.0, 0.0, 350.0**2, 0.0, 50e-6**2]] * 3
+
+
+def test_suspects_agree_within_what_a_clock_may_drift() -> None:
+    found = OffsetFilter()
+    assert found._agree((0, 0, 10), (0, 9, 20), 0.0)
+    assert found._agree((0, 0, 10), (0, 15, 20), 5.0)
+    assert not found._agree((0, 0, 10), (0, 16, 20), 5.0)
+    assert found._agree((S, 0, 10), (0, MS + 10, 2 * MS), 0.0), "a millisecond in a second"
+    assert not found._agree((0, 0, 10), (S, MS + 11, 2 * MS), 0.0)
+
+
+def test_an_exchange_is_suspect_beyond_five_deviations_of_state_and_bound() -> None:
+    for excess, suspects in ((4.9, 0), (5.1, 1)):
+        found = OffsetFilter()
+        exchanges(found, 480)
+        found._predict(found.t_ref_ns)
+        base_ns, soft_ns = found._path(300_000)
+        reach = max(s[0] + excess * (s[2] + soft_ns**2) ** 0.5 for s in found._states)
+        low_ns = found.offset_ns + round(reach - 0.5 * base_ns)
+        found.add(found.t_ref_ns, low_ns, low_ns + 300_000)
+        assert len(found._suspects) == suspects
