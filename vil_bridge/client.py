@@ -222,6 +222,7 @@ class OffsetFilter:
         self._states: list[list[float]] = []  # offset beyond offset_ns, drift, and their covariance, by hypothesis
         self._weights: list[float] = []
         self._waits_ns = [0.0, 0.0]
+        self._least_ns = 0  # round trip since the start or restart
         self._window: collections.deque[int] = collections.deque()
         self._ranked: list[int] = []  # the same in order
         self._suspects: list[tuple[int, int, int]] = []
@@ -236,10 +237,13 @@ class OffsetFilter:
         return self.offset_ns + round(self.drift * (t_ns - self.t_ref_ns))
 
     def uncertainty_at(self, t_ns: int) -> int:
-        """Return half the best round trip (a lopsided path is not measurable) plus two standard deviations."""
+        """Return half the best round trip (a lopsided path is not measurable) plus two standard deviations.
+
+        A step may come with another path, as after a vehicle's sleep: only round trips since then count.
+        """
         c00, c01, c11 = self.covariance
-        dt_ns = float(t_ns - self.t_ref_ns)
-        return int(0.5 * self.best_rtt_ns + 2.0 * max(0.0, c00 + 2.0 * dt_ns * c01 + dt_ns * dt_ns * c11) ** 0.5)
+        dt_ns, best_ns = float(t_ns - self.t_ref_ns), max(self.best_rtt_ns, self._least_ns)
+        return int(0.5 * best_ns + 2.0 * max(0.0, c00 + 2.0 * dt_ns * c01 + dt_ns * dt_ns * c11) ** 0.5)
 
     def restart(self) -> None:
         """Forget the offset: a clock stepped. The path and the drift are as before."""
@@ -309,6 +313,7 @@ class OffsetFilter:
 
     def _learn(self, rtt_ns: int, high: float, low: float) -> None:
         """Account the round trip, and the wait of each way."""
+        self._least_ns = min(self._least_ns, rtt_ns) if self.count else rtt_ns
         self._window.append(rtt_ns)
         bisect.insort(self._ranked, rtt_ns)
         if len(self._window) > self._WINDOW:

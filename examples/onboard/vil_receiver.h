@@ -59,6 +59,7 @@ typedef struct {
     double drift_std;
     double states[VIL_CLOCK_MODELS][5], weights[VIL_CLOCK_MODELS], waits_ns[2];
     int64_t window[VIL_CLOCK_WINDOW], ranked[VIL_CLOCK_WINDOW]; /* round trips: a ring; in order */
+    int64_t least_ns; /* round trip since the last jump */
     int seen, oldest, suspect_count;
     vil_clock_exchange suspects[3];
 } vil_clock;
@@ -187,8 +188,8 @@ static inline int64_t vil_clock_to_bridge_ns(const vil_clock *clock, int64_t t_v
 static inline int64_t vil_clock_uncertainty_ns(const vil_clock *clock, int64_t t_vehicle_ns) {
     const double *c = clock->covariance;
     double dt = (double)(t_vehicle_ns - clock->t_ref_ns), variance = c[0] + 2.0 * dt * c[1] + dt * dt * c[2];
-    double best = clock->seen ? (double)clock->ranked[0] : 0.0;
-    return (int64_t)(0.5 * best + (variance > 0.0 ? 2.0 * sqrt(variance) : 0.0));
+    int64_t best = clock->seen && clock->ranked[0] > clock->least_ns ? clock->ranked[0] : clock->least_ns;
+    return (int64_t)(0.5 * (double)best + (variance > 0.0 ? 2.0 * sqrt(variance) : 0.0));
 }
 
 /* Mean and covariance of the models mixed in these shares. */
@@ -287,6 +288,7 @@ static inline double vil__clock_cut(double *s, double sign, double edge, double 
 static inline void vil__clock_learn(vil_clock *clock, int64_t rtt, double low, double high) {
     double merged[5], gain, waits[2];
     int i;
+    if (!clock->count || rtt < clock->least_ns) clock->least_ns = rtt;
     if (clock->seen == VIL_CLOCK_WINDOW) {
         for (i = 0; clock->ranked[i] != clock->window[clock->oldest]; i++) continue;
         memmove(clock->ranked + i, clock->ranked + i + 1, (size_t)(--clock->seen - i) * sizeof rtt);

@@ -280,3 +280,20 @@ def test_an_exchange_is_suspect_beyond_five_deviations_of_state_and_bound() -> N
         low_ns = found.offset_ns + round(reach - 0.5 * base_ns)
         found.add(found.t_ref_ns, low_ns, low_ns + 300_000)
         assert len(found._suspects) == suspects
+
+
+def test_a_step_may_come_with_another_path() -> None:
+    """Of the three answers after it each waited 8 to 12 ms on its way out: the sum of what is stated covers that."""
+    for seed in range(20):
+        found = OffsetFilter()
+        exchanges(found, 30)
+        rng = np.random.default_rng(seed)
+        for k in range(30, 36):
+            t_ns, there = k * S // 16, round(rng.uniform(8e6, 12e6))
+            found.add(t_ns, 30 * S - there, 30 * S + 100_000)
+            if found.epoch:
+                assert abs(found.offset_at(t_ns) - 30 * S) <= found.uncertainty_at(t_ns) <= 14 * MS
+        assert found.epoch == 1 and found.best_rtt_ns < MS
+        for k in range(36, 40):
+            exchanges(found, 1, offset_ns=30 * S, start=k)
+        assert found.uncertainty_at(found.t_ref_ns) < MS
