@@ -123,15 +123,19 @@ class Vio:
         Returns:
             The state at the picture; None while there is none.
         """
-        if not (self._key < 0 and self._rests(t_ns, gray)) and not self._advance(t_ns, gray):
+        recent = self._recent(t_ns) if self._key < 0 else None
+        if self._key < 0 and recent is None:  # too few samples to tell rest from motion
+            self.unusable += 1
+            return None
+        if (recent is None or not self._rests(recent, t_ns, gray)) and not self._advance(t_ns, gray):
             self.unusable += 1
             return None
         q_xyzw = q_from_matrix(np.asarray(self._nav.attitude().matrix()))
         return State(t_ns, Transform(np.asarray(self._nav.position()), q_xyzw), np.asarray(self._nav.velocity()))
 
-    def _rests(self, t_ns: int, gray: npt.NDArray[np.uint8]) -> bool:
+    def _rests(self, recent: _Array, t_ns: int, gray: npt.NDArray[np.uint8]) -> bool:
         """Return True if the vehicle rests at an image: then the state is level, heading along x, not moving."""
-        mean = self._steady_mean(t_ns)
+        mean = _steady_mean(recent)
         if self._rest is None:
             if mean is None or not _plausible_rest(mean):
                 return False
@@ -146,15 +150,13 @@ class Vio:
         self._t_ns = t_ns
         return True
 
-    def _steady_mean(self, t_ns: int) -> _Array | None:
-        """Return the mean sample of the last half second, shape (6,); None where it changes, or samples are missing."""
+    def _recent(self, t_ns: int) -> _Array | None:
+        """Return the samples of the last half second, shape (n, 6); None where some are missing."""
         begin = bisect.bisect_left(self._times, t_ns - round(_REST_S * 1e9))
         end = bisect.bisect_right(self._times, t_ns)
         if end - begin < 20 or self._times[end - 1] - self._times[begin] < 0.9e9 * _REST_S:
             return None
-        halves = np.array_split(np.array(self._samples[begin:end]), 2)
-        first, second = (np.average(half, axis=0, weights=np.hanning(len(half) + 2)[1:-1]) for half in halves)
-        return np.asarray(0.5 * (first + second)) if _still(second - first) else None
+        return np.array(self._samples[begin:end])
 
     def _corners_stay(self, gray: npt.NDArray[np.uint8]) -> bool:
         """Return False if the corners have moved since the first image of this rest."""
@@ -242,6 +244,13 @@ class Vio:
         self._nav = gtsam.NavState(pose, self._smoother.calculateEstimateVector(V(k)))
         self._bias = self._smoother.calculateEstimateConstantBias(B(k))
         self._t_ns = t_ns
+
+
+def _steady_mean(samples: _Array) -> _Array | None:
+    """Return the mean of samples (n, 6), shape (6,); None where it changes from their first half to the second."""
+    halves = np.array_split(samples, 2)
+    first, second = (np.average(half, axis=0, weights=np.hanning(len(half) + 2)[1:-1]) for half in halves)
+    return np.asarray(0.5 * (first + second)) if _still(second - first) else None
 
 
 def _still(difference: _Array) -> bool:
