@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.geometry import Transform, q_exp, q_mul, q_rotate
+from vil_bridge.core.geometry import Transform, q_mul, q_rotate
 from vil_bridge.core.motion import BodyMotion, ImuWindow
 from vil_bridge.core.names import source_of
 from vil_bridge.core.skeleton import place_of
@@ -235,12 +235,16 @@ class World:
             pose = self._predict(row, t_ns)
             twist = self._twist(row, t_ns, inertial=pose.method != "constant-twist")
             predictor = self._predictors.get(actor)
+            t_capture_ns, _, _ = span = self._span(row, t_ns)
+            covariance = self._bank.covariance(row, t_ns) if t_capture_ns >= 0 else None
             found = t_ns, pose.T_world_body, *twist, pose.method, pose.imu_age_ns
             if predictor is None:
-                return BodyMotion(*found)
+                return BodyMotion(*found, covariance=covariance)
+            if pose.method != "constant-twist":
+                covariance = predictor.covariance(*span)
             imu = predictor.body.sensors
             known = imu.gyro_bias_radps, imu.gyro_scale, imu.accel_bias_mps2, imu.late_ns
-            return BodyMotion(*found, *known, predictor.covariance(*self._span(row, t_ns)))
+            return BodyMotion(*found, *known, covariance)
 
     def twist_at(self, actor: str, t_ns: int) -> tuple[FloatArray, FloatArray]:
         """Return the velocity (3,), world, and angular rate (3,), body, of :meth:`motion_at`, without its pose.
@@ -334,12 +338,12 @@ class World:
 
     def _twist(self, row: int, t_ns: int, *, inertial: bool) -> tuple[FloatArray, FloatArray]:
         predictor = self._predictors.get(self.actors[row].name)
-        if inertial and predictor is not None and self._bank.t_capture_ns[row] >= 0:
-            estimate = predictor.estimate(*self._span(row, t_ns))
+        t_capture_ns, _, limit_ns = span = self._span(row, t_ns)
+        if inertial and predictor is not None and t_capture_ns >= 0:
+            estimate = predictor.estimate(*span)
             if estimate is not None:
                 return estimate.v_world_mps, estimate.w_body_radps
-        _, _, v_mps, w_radps = self._bank.motion()
-        return v_mps[row], w_radps[row]
+        return self._bank.twist(row, 0.0 if t_capture_ns < 0 else 1e-9 * min(t_ns - t_capture_ns, limit_ns))
 
     def _span(self, row: int, t_ns: int) -> tuple[int, int, int]:
         """Return the newest pose's capture time, the instant and the limit of a prediction."""
@@ -352,12 +356,9 @@ class World:
         """
         key = (t_ns, self._bank.version)
         if self._predicted[0] != key:
-            p, q, v, w = self._bank.motion()
             t_capture_ns, limit_ns = self._bank.t_capture_ns, self._stale_after_ns
             dt_ns = np.where(t_capture_ns < 0, 0, np.minimum(np.maximum(t_ns - t_capture_ns, -limit_ns), limit_ns))
-            dt_s = 1e-9 * dt_ns[:, None]
-            poses = zip(p + v * dt_s, q_mul(q, q_exp(w * dt_s)), strict=True)
-            self._predicted = (key, [Transform(*pose) for pose in poses])
+            self._predicted = (key, [Transform(*pose) for pose in zip(*self._bank.ahead(1e-9 * dt_ns), strict=True)])
         return self._predicted[1]
 
     def _rigid_state(

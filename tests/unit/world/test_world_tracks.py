@@ -151,17 +151,6 @@ def test_the_velocity_is_that_of_an_even_acceleration_at_the_newest_pose() -> No
     np.testing.assert_allclose(rate, turn * 0.19, atol=1e-6)
 
 
-@pytest.mark.parametrize(("lag_ms", "counts"), [(16, True), (48, True), (64, False), (80, False)])
-def test_the_velocity_rests_on_the_last_50_ms(lag_ms: int, counts: bool) -> None:
-    world = world_of(vehicle())
-    t0 = now_ns()
-    for k in range(30):
-        x = 0.008 * k + (0.001 if (29 - k) * 4 == lag_ms else 0.0)
-        world.ingest(frame(t0 + 4 * k * MS, {"drone": Transform.of((x, 0.0, 0.0))}))
-    speed_mps = world.speed_mps("drone")
-    assert speed_mps is not None and (abs(speed_mps - 2.0) > 0.005) is counts
-
-
 AHEAD_MS = (20, 56, 90)
 
 
