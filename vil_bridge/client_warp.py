@@ -40,6 +40,7 @@ DEPTH_UNITS_PER_M = 655.35
 DEFAULT_PLANE_DEPTH_M = 8.0
 _JUMP_NS = 1_000_000_000  # a stamp further than this from the newest one begins a new history
 _STALE_NS = 40_000_000  # a sample held for longer, or a gap wider than this, misleads more than it helps
+_TREND_NS = 10_000_000  # the newest samples go on as they did over this time, for as long; then they are held
 _FORECAST_NS = 300_000_000  # no flight goes on like that for longer
 _UNSEEN_NS = 500_000_000  # integrated for longer, samples drift by centimetres
 _MAX_RATE_RADPS, _MAX_FORCE_MPS2 = 250.0, 8000.0  # more than sensors measure
@@ -410,9 +411,10 @@ class ImuRing:
         return True
 
     def between(self, t0_ns: int, t1_ns: int) -> tuple[_Array, _Array, _Array, int]:
-        """Return stamps (n,), rates and forces (n, 3) over [t0, t1], and how long the newest is held beyond itself.
+        """Return stamps (n,), rates and forces (n, 3) over [t0, t1], and how far that is beyond the newest sample.
 
-        Interpolated at the ends. Raises LookupError, saying why, where the samples do not cover it.
+        Interpolated at the ends; beyond the newest one the trend of the last 10 ms goes on for 10 ms, then it is
+        held. Raises LookupError, saying why, where the samples do not cover it.
         """
         with self._lock:
             order = np.arange(self._next - self._held, self._next) % len(self._t_ns)
@@ -426,9 +428,16 @@ class ImuRing:
         gap_ns = int(np.diff(t_ns[first - 1 : last + 1]).max(initial=0))
         if gap_ns > _STALE_NS:
             raise LookupError(f"inertial samples have a gap of {gap_ns * 1e-6:.0f} ms")
-        cut_ns = np.concatenate(([t0_ns], t_ns[first:last], [t1_ns]))
+        newest_ns = int(t_ns[-1])
+        held = [newest_ns + _TREND_NS] if t0_ns < newest_ns + _TREND_NS < t1_ns else []
+        cut_ns = np.concatenate(([t0_ns], t_ns[first:last], held, [t1_ns])).astype(np.int64)
         since_ns = (t_ns - t0_ns).astype(float)
         cut = np.stack([np.interp(cut_ns - t0_ns, since_ns, column) for column in wf.T], axis=1)
+        recent = t_ns >= newest_ns - _TREND_NS
+        tau_s = (t_ns[recent] - newest_ns) * 1e-9
+        tau_s = tau_s - tau_s.mean()
+        trend = tau_s @ wf[recent] / max(float(tau_s @ tau_s), 1e-12)
+        cut += np.clip(cut_ns - newest_ns, 0, _TREND_NS)[:, None] * 1e-9 * trend
         return cut_ns, cut[:, :3], cut[:, 3:], held_ns
 
 
@@ -447,7 +456,7 @@ class Warped:
         motion: how the camera's motion was found: ``inertial``, ``constant-rate`` or ``none``.
         problem: why not inertially; empty where it was.
         d_m: distance of the plane, None without one.
-        imu_age_ns: for how long the newest sample was held, 0 where samples reach ``t_ns``; None where none was used.
+        imu_age_ns: how far it lies beyond the newest sample, 0 where samples reach ``t_ns``; None where none was used.
         valid_fraction: part of the picture that the rendered one covers.
         frame: the frame it was made of.
         grid: pixels of ``frame.image`` (rows, columns, 2) shown at every eighth pixel, one cell beyond each side;

@@ -69,6 +69,7 @@ typedef struct {
 #define VIL_IMU_SAMPLES 2048
 #define VIL_IMU_JUMP VIL_SECOND             /* a stamp further than this from the newest one begins a new history */
 #define VIL_IMU_STALE INT64_C(40000000)     /* a sample held for longer, or a wider gap, misleads more than it helps */
+#define VIL_IMU_TREND INT64_C(10000000)     /* the newest samples go on as they did over this time, for as long */
 #define VIL_IMU_UNSEEN INT64_C(500000000)   /* integrated for longer, samples drift by centimetres */
 #define VIL_IMU_MAX_RADPS 250.0             /* more than sensors measure */
 #define VIL_IMU_MAX_MPS2 8000.0
@@ -579,8 +580,33 @@ static inline vil_imu_sample vil__imu_between(const vil_imu_sample *a, const vil
     return cut;
 }
 
-/* Samples over [t0, t1], interpolated at the ends, into cut (VIL_IMU_SAMPLES + 2), and for how long the newest one is
- * held. NULL, or why the samples do not cover it. The ring is locked. */
+/* Adds to a sample beyond the newest one the trend of the last 10 ms, for 10 ms. */
+static inline void vil__imu_go_on(const vil_imu *imu, vil_imu_sample *sample) {
+    int64_t newest = vil__imu_at(imu, imu->held - 1)->t_ns, ahead = sample->t_ns - newest;
+    double mean = 0, square = 0, w[3] = {0, 0, 0}, f[3] = {0, 0, 0};
+    int first = imu->held - 1, k, i;
+    if (ahead <= 0) return;
+    if (ahead > VIL_IMU_TREND) ahead = VIL_IMU_TREND;
+    while (first > 0 && vil__imu_at(imu, first - 1)->t_ns >= newest - VIL_IMU_TREND) first--;
+    for (k = first; k < imu->held; k++) mean += (double)(vil__imu_at(imu, k)->t_ns - newest) * 1e-9;
+    mean /= imu->held - first;
+    for (k = first; k < imu->held; k++) {
+        const vil_imu_sample *one = vil__imu_at(imu, k);
+        double tau = (double)(one->t_ns - newest) * 1e-9 - mean;
+        square += tau * tau;
+        for (i = 0; i < 3; i++) {
+            w[i] += tau * one->w_radps[i];
+            f[i] += tau * one->f_mps2[i];
+        }
+    }
+    for (i = 0; i < 3; i++) {
+        sample->w_radps[i] += (double)ahead * 1e-9 * w[i] / fmax(square, 1e-12);
+        sample->f_mps2[i] += (double)ahead * 1e-9 * f[i] / fmax(square, 1e-12);
+    }
+}
+
+/* Samples over [t0, t1], interpolated at the ends, into cut (VIL_IMU_SAMPLES + 3), and how far that is beyond the newest
+ * one. NULL, or why the samples do not cover it. The ring is locked. */
 static inline const char *vil__imu_cut(const vil_imu *imu, int64_t t0, int64_t t1, vil_imu_sample *cut, int *count,
                                        int64_t *held_ns) {
     int64_t before;
@@ -598,8 +624,14 @@ static inline const char *vil__imu_cut(const vil_imu *imu, int64_t t0, int64_t t
         before = cut[(*count)++].t_ns;
     }
     if (i < n && vil__imu_at(imu, i)->t_ns - before > VIL_IMU_STALE) return "inertial samples have a gap";
+    before = vil__imu_at(imu, n - 1)->t_ns + VIL_IMU_TREND;
+    if (t0 < before && before < t1) {
+        cut[*count] = *vil__imu_at(imu, n - 1);
+        cut[(*count)++].t_ns = before;
+    }
     cut[*count] = vil__imu_between(vil__imu_at(imu, i - 1), vil__imu_at(imu, i < n ? i : i - 1), t1);
     (*count)++;
+    for (i = 0; i < *count; i++) vil__imu_go_on(imu, &cut[i]);
     return NULL;
 }
 
@@ -740,7 +772,7 @@ static inline void vil__step(const vil_imu_sample *a, const vil_imu_sample *b, d
 static inline const char *vil_move(vil_imu *imu, const vil_motion *motion, const vil_pose *T_body_imu, int64_t t_ns,
                                    vil_body *now, int64_t *imu_age_ns) {
     static const double gravity_mps2[3] = {0.0, 0.0, -9.80665};
-    vil_imu_sample *cut = (vil_imu_sample *)malloc((VIL_IMU_SAMPLES + 2) * sizeof *cut);
+    vil_imu_sample *cut = (vil_imu_sample *)malloc((VIL_IMU_SAMPLES + 3) * sizeof *cut);
     const vil_body *was = &motion->measured;
     double beta[3] = {0, 0, 0}, alpha[3] = {0, 0, 0}, q[4] = {0, 0, 0, 1}, R[9], lever[3], v[3], dt;
     vil_pose T_world_imu, T_imu_body = vil__inverse(T_body_imu);

@@ -220,7 +220,12 @@ def test_the_ring_keeps_the_newest_and_counts_the_rest() -> None:
     assert imu.counters == {"rejected": 4, "out_of_order": 2, "resets": 0}
     t_ns, w, f, held_ns = imu.between(6 * MS + MS // 2, 11 * MS)
     assert t_ns.tolist() == [6 * MS + MS // 2, 7 * MS, 8 * MS, 9 * MS, 11 * MS]
-    assert w[:, 0].tolist() == [6.5, 7, 8, 9, 9] and f[:, 2].tolist() == [9.8] * 5 and held_ns == 2 * MS
+    np.testing.assert_allclose(w[:, 0], [6.5, 7, 8, 9, 11], atol=1e-9)
+    np.testing.assert_allclose(f[:, 2], 9.8, atol=1e-9)
+    assert held_ns == 2 * MS
+    t_ns, w, _, held_ns = imu.between(8 * MS, 29 * MS)
+    assert t_ns.tolist() == [8 * MS, 9 * MS, 19 * MS, 29 * MS] and held_ns == 20 * MS
+    np.testing.assert_allclose(w[:, 0], [8, 9, 19, 19], atol=1e-9)  # the trend goes on for 10 ms
     with pytest.raises(LookupError, match="reach back"):
         imu.between(5 * MS, 9 * MS)
     assert imu.append(5_000 * MS, (0, 0, 0), (0, 0, 9.8))
