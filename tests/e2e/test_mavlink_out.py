@@ -192,4 +192,4 @@ async def test_mavsdk_decodes_the_numbers_of_our_odometry(tmp_path: Path) -> Non
         assert (told["x"], told["y"], told["z"]) == pytest.approx((x, -y, -z), abs=1e-4)
         assert told["quality"] == 100
     assert fields[-1]["vx"] == pytest.approx(RADIUS_M * TURN_RADPS, abs=0.05)
-    assert fields[-1]["pose_covariance"][0] == pytest.approx(2.5e-5, rel=1e-4)
+    assert 1e-10 < fields[-1]["pose_covariance"][0] < 2.5e-5  # estimated, better than configured

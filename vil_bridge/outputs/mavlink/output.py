@@ -1,7 +1,7 @@
 """Measured pose of a vehicle for its autopilot (implements ``Output``).
 
-Sent is the newest measurement with the time at which it was taken, never a prediction and
-never the same one twice: the autopilot's own estimator carries it on. While the vehicle is not
+Sent is the newest measurement, as the filter sees it, with the time at which it was taken, never a prediction
+and never the same one twice: the autopilot's own estimator carries it on. While the vehicle is not
 tracked nothing is sent, so that the autopilot notices by itself.
 """
 
@@ -182,7 +182,9 @@ class _Poses:
         self._sent = newest
         if t_ns - self._since_ns < _TWIST_KNOWN_NS:
             return Measured(t_ns, T_world_body, None, None, self._resets)
-        motion = world.motion_at(self._actor, t_ns)
+        motion = world.motion_at(self._actor, t_ns + 1)  # at the pose itself mocap alone is asked
+        if motion.covariance is not None:  # which is that of the estimate, not of a single pose
+            T_world_body = motion.T_world_body
         v_body_mps = q_rotate(q_conj(T_world_body.q_xyzw), motion.v_world_mps)
         return Measured(t_ns, T_world_body, v_body_mps, motion.w_body_radps, self._resets, motion.covariance)
 
