@@ -88,6 +88,7 @@ class Vehicle:
 
     def readings(self) -> FloatArray:
         self.rtt_ms = [rtt_ns / NS_PER_MS for rtt_ns in self.receiver.clock_sync._filter._window]
+        assert self.receiver.counters["late"] == 0, "no stamp goes back"
         self.receiver.close()
         self.thread.join()
         return np.array(self.rows)
@@ -127,10 +128,10 @@ def judge(name: str, rows: FloatArray, rtt_ms: list[float]) -> None:
     error_ms = np.abs(error_ms)
     judged = (t_s < SETTLED_S - 0.1) | (t_s > SETTLED_S + 2.0) if name.startswith("step") else t_s > 0
     p50_ms, p99_ms = np.percentile(error_ms[judged], (50, 99))
-    after_ms = error_ms[(t_s > SETTLED_S + 2.0) & (t_s < SETTLED_S + 6.0)].max()
+    after_ms = np.percentile(error_ms[(t_s > SETTLED_S + 2.0) & (t_s < SETTLED_S + 6.0)], 95)
     covered = (error_ms[judged] <= stated_ms[judged]).mean()
     print(
-        f"{name:10} p50 {p50_ms:.3f} ms, p99 {p99_ms:.3f} ms, most from 2 to 6 s after {after_ms:.3f} ms, "
+        f"{name:10} p50 {p50_ms:.3f} ms, p99 {p99_ms:.3f} ms, p95 from 2 to 6 s after {after_ms:.3f} ms, "
         f"covered {covered:.3f}, n={judged.sum()}, round trip {np.median(rtt_ms):.2f} ms"
     )
     slower = max(1.0, (float(np.median(rtt_ms)) - 2.0 * (name == "lopsided")) / LINK_RTT_MS)
