@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.flight_judge import Judged, autocorrelation, consistency, judged
+from tests.support.flight_judge import Judged, autocorrelation, consistency, judged, table
 from tests.support.flights import CLASSES, EPOCH_NS, Flight, flights, fly
 from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_conj, q_exp, q_log, q_mul, q_rotate
+from vil_bridge.world.inertial.body_filter import BodyFilter
 
 STD = np.repeat([2e-3, 0.02, 5e-4, 1e-3, 0.03, 1e-4], [3, 3, 3, 3, 3, 1])
 
@@ -108,3 +109,20 @@ def test_classes_are_what_they_are_called() -> None:
     starts = [flight.rested for flight in flights("aggressive", 12)]
     assert True in starts and False in starts
     assert all(flight.poses.t_ns[0] >= EPOCH_NS for flight in flights("hover", 2))
+
+
+def test_the_filter_knows_how_sure_it_is() -> None:
+    """Four flights, three of them fast: nothing is surer than it is right; clock and accelerometer are found."""
+    runs = [judged(fly(kind, 2), BodyFilter) for kind in ("hover", "aggressive", "gaps", "misaligned")]
+    print("\n" + table("four flights", runs))
+    found = consistency(runs)
+    for mean, _ in found.values():
+        assert mean <= 1.4
+    for name in ("velocity", "nis"):
+        mean, share = found[name]
+        assert mean >= 0.7 and 0.90 <= share <= 0.99
+    fast = [run for run in runs if run.flight.aggressive]
+    assert len(fast) == 3
+    assert max(abs(run.late_error_s[-1]) for run in fast) < 2e-4
+    assert np.median([np.linalg.norm(run.errors[-1, 12:15]) for run in fast]) < 0.02
+    assert np.abs(autocorrelation([run.whitened for run in runs])).max() < 0.1
