@@ -105,7 +105,7 @@ class InertialPredictor:
         t_ns = min(t_ns, t_capture_ns + horizon_ns)
         key = t_ns, self.body.version
         if self._newest[0] != key:
-            state = carried(self.body, t_ns) if self._covers(t_capture_ns) else None
+            state = carried(self.body, self.body.newest(), t_ns) if self._covers(t_capture_ns) else None
             self._newest = key, None if state is None else body_of(state, self._q_imu_body_xyzw)
         return self._newest[1]
 

@@ -113,7 +113,7 @@ async def test_a_replayed_flight_is_predicted_by_its_own_imu(tmp_path: Path) -> 
     assert np.median(errors_m) < 0.006
     predictor = world.predictor("drone")
     assert predictor is not None
-    np.testing.assert_allclose(predictor.bias.bias_radps, (0.01, -0.02, 0.015), atol=0.008)
+    np.testing.assert_allclose(predictor.body.sensors.gyro_bias_radps, (0.01, -0.02, 0.015), atol=0.008)
 
 
 @pytest.mark.parametrize("name", ["broad_12_slow_translation", "broad_07_fast_rotation"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from vil_bridge.monitoring.snapshot import ImuView
 from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.pipeline.camera_relay import FanOut
 from vil_bridge.world.actors import Actor
+from vil_bridge.world.inertial.error_state import FilterState
 from vil_bridge.world.world import World
 
 RGB_RAW = ("rgb", "raw")
@@ -166,10 +168,14 @@ def test_people_are_told_what_was_learnt_of_the_imu() -> None:
     )
     predictor = bridge.context.world.predictor("drone")
     assert predictor is not None
-    predictor.bias.late_s, predictor.bias.bias_radps = 0.004, np.array([0.01, 0.02, -0.03])
-    predictor.bias.accel.bias_mps2 = np.array([0.1, 0.0, -0.2])
+    predictor.body.state = replace(
+        FilterState.unknown(np.zeros(3)),
+        late_s=0.004,
+        gyro_bias_radps=np.array([0.01, 0.02, -0.03]),
+        accel_bias_mps2=np.array([0.1, 0.0, -0.2]),
+    )
     actors = bridge.snapshot().actors
-    not_yet_radps = tuple(predictor.bias.std_radps.tolist())
+    not_yet_radps = tuple(predictor.body.sensors.gyro_bias_std_radps.tolist())
     assert actors["drone"].imu == ImuView(0.004, (0.01, 0.02, -0.03), not_yet_radps, (0.1, 0.0, -0.2))
     assert min(not_yet_radps) > 0.01, "nothing was observed"
     assert actors["box"].imu is None

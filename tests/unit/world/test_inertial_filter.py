@@ -44,7 +44,7 @@ def feed(body: BodyFilter, until_s: float, poses: FloatArray | None = None) -> I
 def error(body: BodyFilter, row: int) -> tuple[float, float]:
     """Angle and distance of the estimate at a pose's instant from that pose."""
     f = flight()
-    state = carried(body, int(f.poses.t_ns[row]))
+    state = carried(body, body.newest(), int(f.poses.t_ns[row]))
     assert state is not None
     T = body_of(state, q_conj(f.T_body_imu.q_xyzw)).T_world_body
     angle_rad = np.linalg.norm(q_log(q_mul(q_conj(f.poses.q_world_xyzw[row]), T.q_xyzw)))
@@ -132,7 +132,7 @@ def test_a_gap_of_tracking_is_bridged_and_one_of_samples_starts_over() -> None:
     assert body.sensors is before, "the biases stay"
     row = int(np.searchsorted(f.poses.t_ns, EPOCH_NS + 6_500_000_000))
     body.add_pose(int(f.poses.t_ns[row]), f.poses.p_world_m[row], f.poses.q_world_xyzw[row])
-    assert carried(body, int(f.poses.t_ns[row])) is None, "neither pose nor samples yet"
+    assert carried(body, body.newest(), int(f.poses.t_ns[row])) is None, "neither pose nor samples yet"
     for k in range(len(f.imu.t_ns)):
         if f.imu.t_ns[k] > f.poses.t_ns[row] - 30 * MS and f.imu.t_ns[k] < f.poses.t_ns[row] + 30 * MS:
             body.add_imu(int(f.imu.t_ns[k]), f.imu.w_radps[k], f.imu.f_mps2[k])

@@ -7,18 +7,36 @@ is measured is the poses and the mapping, not the sampling.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_from_euler_zyx, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.pipeline.warp.homography import homography, rotation_homography, rotation_translation
+from vil_bridge.world.inertial.body_estimate import body_of, carried
+from vil_bridge.world.inertial.body_filter import BodyFilter
+from vil_bridge.world.inertial.error_state import FilterState
 
 METHODS: Final = ("none", "rotation", "homography", "depth")
 T_BODY_OPTICAL: Final = Transform.of((0.12, 0.0, 0.03), q_from_euler_zyx(0.0, math.radians(-15.0), 0.0)) @ T_FLU_OPTICAL
 """The camera of all figures: a hand's breadth before the IMU, pitched up by 15 degrees."""
+
+
+def without_filter(state: FilterState, T_world_body: Transform) -> FilterState:
+    """Return a state whose pose is replaced by a measured one of a body whose axes are its IMU's."""
+    q_xyzw = q_mul(T_world_body.q_xyzw, q_conj(q_exp(state.mount_rad)))
+    p_m = T_world_body.p_m - q_rotate(T_world_body.q_xyzw, state.p_imu_body_m)
+    return replace(state, q_world_imu_xyzw=q_xyzw, p_world_m=p_m)
+
+
+def seen_by(body: BodyFilter, state: FilterState, t_ns: int) -> Transform:
+    """Return the optical camera at an instant, carried there from a state of its carrier."""
+    there = carried(body, state, t_ns)
+    assert there is not None, "the samples cover it"
+    return body_of(there, Transform.identity().q_xyzw).T_world_body @ T_BODY_OPTICAL
 
 
 def reprojected(

@@ -18,7 +18,8 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import Transform, q_exp, q_mul
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import CameraModel, FloatArray
-from vil_bridge.tools.bench.compensate_points import T_BODY_OPTICAL, errors_px
+from vil_bridge.tools.bench.compensate_points import T_BODY_OPTICAL, errors_px, seen_by, without_filter
+from vil_bridge.world.inertial.body_filter import BodyFilter
 from vil_bridge.world.inertial.extrapolation import RECENT_NS, forecast
 from vil_bridge.world.inertial.preintegration import NavState, preintegrate, propagate
 
@@ -32,6 +33,11 @@ _LENGTH_S: Final = 40.0
 _SINES: Final = 6
 _IMU_HZ: Final = 500
 _LOWEST_HZ: Final = 0.05
+_MOCAP_HZ: Final = 200
+_FLOWN_S: Final = 20.0
+_FLOWN_FROM_S: Final = 6.0
+_FLOWN_EVERY: Final = 60
+_FLOWN_DELAY_NS: Final = 56 * NS_PER_MS
 _PAPER_PLANE_M: Final = 4.0
 _ROOM_M: Final[FloatArray] = np.array([24.0, 24.0, 7.0])
 _BOXES: Final = 26
@@ -80,6 +86,8 @@ class Noise:
     velocity_mps: float = 0.05
 
 
+QUIET: Final = Noise(gyro_density=5e-4, accel_density=5e-3)
+"""The samples' noise of a present-day sensor at rest; the default has a share of the rotors' vibration."""
 NO_NOISE: Final = Noise(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
@@ -113,6 +121,36 @@ def simulated_errors(
     return {key: np.concatenate(errors) for key, errors in found.items()}
 
 
+def filtered_errors(
+    flight: FlightClass, noise: Noise, flights: int = 2, seed: int = 11
+) -> tuple[FloatArray, FloatArray]:
+    """Return the depth-aware warp's errors at 56 ms, pixels: with the filter, and from the newest noisy pose.
+
+    Mocap at 200 Hz and the IMU fly along from the start; pictures are shown from the sixth second on.
+
+    Args:
+        flight: one of :data:`CLASSES`.
+        noise: of mocap and IMU.
+        flights: how many, of 20 s.
+        seed: of flights, room and noise.
+    """
+    rng = np.random.default_rng(seed)
+    room = _Room(rng)
+    filtered: list[FloatArray] = []
+    unfiltered: list[FloatArray] = []
+    for number in range(flights):
+        simulated = _flight(flight, noise, number, rng)
+        for render_ns, raw, known, without in simulated.flown(rng):
+            px = rng.uniform((-0.5, -0.5), (_CAMERA.width_px - 0.5, _CAMERA.height_px - 0.5), (_POINTS, 2))
+            z_m = room.depths(raw, px)
+            if z_m.min() < _NEAREST_M:
+                continue
+            true = simulated.motion.truth(render_ns + _FLOWN_DELAY_NS) @ T_BODY_OPTICAL
+            filtered.append(errors_px(_K, _SIZE_PX, raw, known, true, px, z_m)["depth"])
+            unfiltered.append(errors_px(_K, _SIZE_PX, raw, without, true, px, z_m)["depth"])
+    return np.concatenate(filtered), np.concatenate(unfiltered)
+
+
 class SimulatedFlight:
     """A flight with what mocap and IMU say of it.
 
@@ -137,6 +175,27 @@ class SimulatedFlight:
         )
         noisy = Transform(pose.p_m + shift_m, q_mul(pose.q_xyzw, q_exp(turn_rad)))
         return NavState(t_ns, noisy, v_mps + dv_mps)
+
+    def flown(self, rng: np.random.Generator) -> Iterator[tuple[int, Transform, Transform, Transform]]:
+        """Yield pictures of a flight: instant rendered for, and cameras there, shown with and without the filter.
+
+        The camera without a filter goes on from the noisy pose, with the filter's velocity and biases.
+        """
+        body, imu_ns = BodyFilter(Transform.identity()), 0
+        for number in range(1, round(_FLOWN_S * _MOCAP_HZ)):
+            t_ns = number * (NS_PER_S // _MOCAP_HZ)
+            samples = self._imu(imu_ns + 1, t_ns + _FLOWN_DELAY_NS)
+            imu_ns = int(samples.t_ns[-1])
+            for sample in zip(samples.t_ns.tolist(), samples.w_radps, samples.f_mps2, strict=True):
+                body.add_imu(*sample)
+            pose = self.measured(t_ns, rng).T_world_body
+            body.add_pose(t_ns, pose.p_m, pose.q_xyzw)
+            state = body.newest()
+            if t_ns < _FLOWN_FROM_S * NS_PER_S or number % _FLOWN_EVERY or state is None:
+                continue
+            shown_ns = t_ns + _FLOWN_DELAY_NS
+            raw = without_filter(state, pose)
+            yield t_ns, pose @ T_BODY_OPTICAL, seen_by(body, state, shown_ns), seen_by(body, raw, shown_ns)
 
     def velocity(self, t_ns: int) -> FloatArray:
         """Return True velocity, shape (3,), by a central difference that is exact to micrometres per second."""

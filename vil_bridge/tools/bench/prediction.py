@@ -2,19 +2,20 @@
 
 Recordings of bodies in real mocap rooms go into a world row by row. ``bridged``: mocap comes late by
 the horizon, the IMU is there up to the target. ``forecast``: nothing newer than the mocap pose is
-known. Each with the IMU (``imu``) and by constant twist alone (``twist``).
+known. Each with the IMU (``imu``), by constant twist alone (``twist``) and by the newest pose (``constant_pose``).
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.clock import NS_PER_MS
-from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
+from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_conj, q_exp, q_log, q_mul
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.bench.recordings import (
     EPOCH_NS,
@@ -25,8 +26,12 @@ from vil_bridge.tools.bench.recordings import (
     recorded_world,
 )
 from vil_bridge.tools.bench.report import Row
+from vil_bridge.world.inertial.body_filter import BodyFilter
 
 HORIZONS_MS: Final = (20, 56, 112)
+_BODIES: Final = 20
+_IMU_HZ: Final = 500
+_POSE_EVERY: Final = 5
 _EVERY: Final = 7  # rows per prediction: neighbours are redundant
 
 
@@ -46,7 +51,29 @@ def bench_prediction(data: Path | None) -> list[Row]:
             errors = prediction_errors(recording, lead_ns)
             rows += _rows(f"{table}_{name}", errors)
             rows += _gains(f"{table}_{name}", errors)
+    rows.append(filter_cost())
     return rows
+
+
+def filter_cost(seconds: float = 2.0) -> Row:
+    """Return the CPU time of the filters of 20 bodies for one inertial sample of one body.
+
+    Samples come at 500 Hz, poses at 100 Hz; every body's filter takes all of its own.
+    """
+    bodies = [BodyFilter(Transform.identity()) for _ in range(_BODIES)]
+    samples, up = round(seconds * _IMU_HZ), np.array([0.0, 0.0, GRAVITY_MPS2])
+    rng = np.random.default_rng(1)
+    w_radps, f_mps2 = 0.02 * rng.standard_normal((samples, 3)), up + 0.2 * rng.standard_normal((samples, 3))
+    p_m, q_xyzw = 1e-4 * rng.standard_normal((samples, 3)), q_exp(1e-3 * rng.standard_normal((samples, 3)))
+    spent_ns = -time.process_time_ns()
+    for k in range(samples):
+        t_ns = k * (NS_PER_S // _IMU_HZ)
+        for body in bodies:
+            body.add_imu(t_ns, w_radps[k], f_mps2[k])
+            if k % _POSE_EVERY == 0:
+                body.add_pose(t_ns, p_m[k], q_xyzw[k])
+    spent_ns += time.process_time_ns()
+    return Row("filter_us_per_imu_sample", 1e-3 * spent_ns / (samples * _BODIES), "us", samples * _BODIES)
 
 
 Errors = dict[tuple[int, str], FloatArray]
@@ -72,9 +99,10 @@ def prediction_errors(recording: BenchRecording, lead_ns: int, every: int = _EVE
             truth = recording.at(target_ns)
             if truth is None:
                 continue
-            for actor in world.actors:
-                pose = world.pose_at(actor.name, EPOCH_NS + target_ns).T_world_body
-                found.setdefault((horizon_ms, actor.name), []).append(_error(truth, pose))
+            poses = {a.name: world.pose_at(a.name, EPOCH_NS + target_ns).T_world_body for a in world.actors}
+            poses["constant_pose"] = Transform(recording.p_m[row], recording.q_xyzw[row])
+            for method, pose in poses.items():
+                found.setdefault((horizon_ms, method), []).append(_error(truth, pose))
     return {key: np.array(errors) for key, errors in found.items()}
 
 

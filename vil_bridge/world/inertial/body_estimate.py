@@ -41,12 +41,16 @@ class BodyEstimate:
     w_body_radps: FloatArray
 
 
-def carried(body: BodyFilter, t_ns: int) -> FilterState | None:
-    """Return the newest state carried to an instant by mocap's stamps, with the covariance that it had; None = unknown.
+def carried(body: BodyFilter, state: FilterState | None, t_ns: int) -> FilterState | None:
+    """Return a state carried to an instant by mocap's stamps, with the covariance that it had; None = unknown.
 
     The samples are integrated as far as they go; beyond them, the motion is forecast.
+
+    Args:
+        body: has the samples.
+        state: :meth:`BodyFilter.newest`.
+        t_ns: not before the state.
     """
-    state = body.newest()
     newest_ns = body.imu.newest_t_ns
     if state is None or newest_ns is None:
         return None

@@ -23,6 +23,7 @@ from vil_bridge.world.inertial.imu_buffer import ImuBuffer
 from vil_bridge.world.inertial.preintegration import PreintegratedTrajectory
 
 _SPAN_NS: Final = NS_PER_S // 4
+_WHITE_GAIN: Final = 70.0  # 1 + 16 + 36 + 16 + 1: variance of a fourth difference of white noise
 _GYRO_DENSITIES: Final = (1.5e-3, 0.05)
 _ACCEL_DENSITIES: Final = (5e-3, 1.0)
 
@@ -33,7 +34,7 @@ _JERKS_MPS3: Final = 200.0
 
 @dataclass(slots=True)
 class ImuNoise:
-    """Errors of the samples of an IMU, learnt from the samples: motion hardly shows in their second differences.
+    """Errors of the samples of an IMU, learnt from the samples: motion hardly shows in their fourth differences.
 
     Vibration does, and acts like noise.
 
@@ -70,7 +71,7 @@ class ImuNoise:
             ("gyro_density", recent.w_radps, _GYRO_DENSITIES),
             ("accel_density", recent.f_mps2, _ACCEL_DENSITIES),
         ):
-            variance = float((np.diff(samples, n=2, axis=0) ** 2).mean()) / 6.0 * dt_s
+            variance = float((np.diff(samples, n=4, axis=0) ** 2).mean()) / _WHITE_GAIN * dt_s
             before = getattr(self, name) ** 2
             density = math.sqrt(before + (variance - before) / self._weight)
             setattr(self, name, min(max(density, low), high))
