@@ -34,7 +34,7 @@ def felt(a_world_mps2: tuple[float, float, float]) -> np.ndarray:
 def test_even_motion_goes_on_and_a_tilted_body_at_rest_stays() -> None:
     w_radps = np.array([0.4, -1.0, 2.0])
     later, _ = forecast(state((1.0, 2.0, -0.5)), window(np.tile(w_radps, (6, 1)), felt((0.0, 0.0, 0.0))), 120 * MS)
-    np.testing.assert_allclose(later.T_world_body.p_m, (0.1, 0.2, -0.05), atol=1e-12)
+    np.testing.assert_allclose(later.T_world_body.p_m, (0.1, 0.2, -0.05), rtol=0.03)
     np.testing.assert_allclose(later.v_world_mps, (1.0, 2.0, -0.5), atol=1e-12)
     turned_rad = q_log(q_mul(q_conj(TILTED), later.T_world_body.q_xyzw))
     np.testing.assert_allclose(turned_rad, 0.1 * w_radps, rtol=2e-3)
@@ -53,7 +53,7 @@ def test_a_changing_rate_goes_on_for_a_moment() -> None:
 def test_acceleration_stays_in_the_world_while_the_body_spins_and_dies_away() -> None:
     spinning = window(np.tile(np.array([30.0, 0.0, 0.0]), (6, 1)), felt((3.0, 0.0, 0.0)))
     soon, _ = forecast(state(), spinning, 30 * MS)
-    np.testing.assert_allclose(soon.T_world_body.p_m, (0.5 * 3.0 * 0.01**2, 0.0, 0.0), atol=1e-5)
+    np.testing.assert_allclose(soon.T_world_body.p_m, (0.5 * 3.0 * 0.01**2, 0.0, 0.0), atol=2e-5)
     late, _ = forecast(state(), spinning, 1220 * MS)
     np.testing.assert_allclose(late.v_world_mps, (3.0 * 0.12, 0.0, 0.0), rtol=1e-3, atol=1e-9)
 
@@ -93,6 +93,14 @@ def test_a_fast_turn_does_not_go_on_for_long() -> None:
         turns.append(float(np.linalg.norm(q_log(q_mul(q_conj(TILTED), later.T_world_body.q_xyzw)))))
     assert turns[0] == pytest.approx(0.2, rel=1e-3)
     assert 0.6 < turns[1] < 1.0 and max(turns) < 1.3 and turns[3] < turns[1]
+
+
+def test_what_turns_does_not_go_straight_on() -> None:
+    """Half of the displacement at 34 degrees, nearly all at 6, nearly nothing at 115."""
+    for turned_rad, share in ((0.1, 0.9992), (0.6, 0.5), (2.0, 0.008)):
+        rates = window(np.tile(np.array([0.0, 0.0, 10.0 * turned_rad]), (6, 1)), felt((0.0, 0.0, 0.0)))
+        later, _ = forecast(state((1.0, 0.0, 0.0)), rates, 120 * MS)
+        assert later.T_world_body.p_m[0] == pytest.approx(0.1 * share, rel=0.01)
 
 
 def test_variances_grow_with_what_just_changed() -> None:

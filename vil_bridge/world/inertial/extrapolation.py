@@ -20,6 +20,8 @@ RECENT_NS: Final = 20_000_000
 _TREND_LASTS_S: Final = 0.02
 _FORCE_LASTS_S: Final = 0.12
 _FURTHEST_RAD: Final = 1.3
+_STRAIGHT_RAD: Final = 0.6
+"""Turns beyond which a forecast damps the turn and the displacement."""
 
 
 def forecast(state: NavState, recent: ImuWindow, until_ns: int) -> tuple[NavState, FloatArray]:
@@ -39,10 +41,13 @@ def forecast(state: NavState, recent: ImuWindow, until_ns: int) -> tuple[NavStat
     t_s = (recent.t_ns - recent.t_ns[-1]) / NS_PER_S
     from_mean_s = t_s - t_s.mean()
     trend_radps2 = from_mean_s @ recent.w_radps / (from_mean_s @ from_mean_s)
-    turn_rad = _damped(recent.w_radps[-1] * dt_s + trend_radps2 * _fading(dt_s, _TREND_LASTS_S))
+    turn_rad = recent.w_radps[-1] * dt_s + trend_radps2 * _fading(dt_s, _TREND_LASTS_S)
+    angle_rad = float(np.linalg.norm(turn_rad))
+    turn_rad = turn_rad * _damping(angle_rad / _FURTHEST_RAD)
     T = state.T_world_body
     a_world_mps2 = q_rotate(T.q_xyzw, recent.f_mps2.mean(axis=0)) + GRAVITY_WORLD_MPS2
-    p_world_m = T.p_m + state.v_world_mps * dt_s + a_world_mps2 * _fading(dt_s, _FORCE_LASTS_S)
+    step_m = state.v_world_mps * dt_s + a_world_mps2 * _fading(dt_s, _FORCE_LASTS_S)
+    p_world_m = T.p_m + step_m * _damping(angle_rad / _STRAIGHT_RAD)
     v_world_mps = state.v_world_mps + a_world_mps2 * _FORCE_LASTS_S * -math.expm1(-dt_s / _FORCE_LASTS_S)
     ahead = NavState(until_ns, Transform(p_world_m, q_mul(T.q_xyzw, q_exp(turn_rad))), v_world_mps)
     return ahead, recent.w_radps[-1] + trend_radps2 * _TREND_LASTS_S * -math.expm1(-dt_s / _TREND_LASTS_S)
@@ -73,10 +78,12 @@ def _change(t_ns: npt.NDArray[np.int64], values: FloatArray) -> float:
     return math.sqrt(float((slopes**2).mean()))
 
 
-def _damped(turn_rad: FloatArray) -> FloatArray:
-    """Return a turn that hardly grows beyond :data:`_FURTHEST_RAD`: nothing goes on turning as fast as it can."""
-    angle_rad = float(np.linalg.norm(turn_rad))
-    return turn_rad / (1.0 + (angle_rad / _FURTHEST_RAD) ** 4)
+def _damping(share: float) -> float:
+    """Return the part of a motion that a forecast believes, for its turn over the turn that it doubts.
+
+    Nothing goes on turning as fast as it can, and what turns does not go straight on.
+    """
+    return 1.0 / (1.0 + share**4)
 
 
 def _fading(dt_s: float, lasts_s: float) -> float:
