@@ -33,11 +33,12 @@ _OUTLIER_PX: Final = 3.0
 _FARTHEST_M: Final = 30.0
 _GRAVITY_MPS2: Final = 9.80665
 _REST_S: Final = 0.5
+_REST_GAP_S: Final = 0.02
 _REST_RADPS: Final = 0.15
 _REST_MPS2: Final = 0.6
 _STILL_RADPS: Final = 0.03
 _STILL_MPS2: Final = 0.15
-_STILL_PX: Final = 2.0
+_STILL_PX: Final = 1.0
 _STILL_PICTURES: Final = 3
 _START_SIGMAS: Final = (0.02, 0.02, 1e-3, 1e-3, 1e-3, 1e-3)
 _START_MPS: Final = 0.05
@@ -142,7 +143,7 @@ class Vio:
             self._rest, self._corners, self._still = mean, {}, 0
             self._nav = gtsam.NavState(_level(mean[3:]), np.zeros(3), np.zeros(3))
             self._bias = gtsam.imuBias.ConstantBias(np.zeros(3), mean[:3])
-        if mean is None or not _still(mean - self._rest) or not self._corners_stay(gray):
+        if mean is None or not _still(mean - self._rest, recent) or not self._corners_stay(gray):
             if self._still < _STILL_PICTURES:  # a slow motion looked like rest
                 self._rest = None
             return False
@@ -154,7 +155,8 @@ class Vio:
         """Return the samples of the last half second, shape (n, 6); None where some are missing."""
         begin = bisect.bisect_left(self._times, t_ns - round(_REST_S * 1e9))
         end = bisect.bisect_right(self._times, t_ns)
-        if end - begin < 20 or self._times[end - 1] - self._times[begin] < 0.9e9 * _REST_S:
+        times = np.array(self._times[begin:end])
+        if len(times) < 20 or times[-1] - times[0] < 0.9e9 * _REST_S or np.diff(times).max() > 1e9 * _REST_GAP_S:
             return None
         return np.array(self._samples[begin:end])
 
@@ -250,13 +252,19 @@ def _steady_mean(samples: _Array) -> _Array | None:
     """Return the mean of samples (n, 6), shape (6,); None where it changes from their first half to the second."""
     halves = np.array_split(samples, 2)
     first, second = (np.average(half, axis=0, weights=np.hanning(len(half) + 2)[1:-1]) for half in halves)
-    return np.asarray(0.5 * (first + second)) if _still(second - first) else None
+    return np.asarray(0.5 * (first + second)) if _still(second - first, samples) else None
 
 
-def _still(difference: _Array) -> bool:
-    """Return True if two mean samples, shape (6,), can belong to the same rest."""
+def _still(difference: _Array, samples: _Array) -> bool:
+    """Return True if two means of samples (n, 6), with their difference (6,), can belong to the same rest.
+
+    A busy link loses samples, and the means of what is left spread like those of white noise.
+    """
     turned, pushed = np.split(difference, 2)
-    return bool(np.linalg.norm(turned) < _STILL_RADPS and np.linalg.norm(pushed) < _STILL_MPS2)
+    spread_radps, spread_mps2 = np.linalg.norm(samples.std(0).reshape(2, 3), axis=1) * (6.0 / len(samples)) ** 0.5
+    return bool(
+        np.linalg.norm(turned) < _STILL_RADPS + spread_radps and np.linalg.norm(pushed) < _STILL_MPS2 + spread_mps2
+    )
 
 
 def _plausible_rest(mean: _Array) -> bool:

@@ -53,7 +53,8 @@ def evaluate(truth: PoseTrajectory3D, estimate: PoseTrajectory3D) -> Accuracy:
     ape = metrics.APE(metrics.PoseRelation.translation_part)
     ape.process_data((truth, estimate))
     ate_m = float(ape.get_statistic(metrics.StatisticsType.rmse))
-    return Accuracy(ate_m, truth.path_length, 100.0 * ate_m / truth.path_length, truth.num_poses)
+    path_m = truth.path_length
+    return Accuracy(ate_m, path_m, 100.0 * ate_m / path_m if path_m else math.inf, truth.num_poses)
 
 
 def associated(truth: PoseTrajectory3D, estimate: PoseTrajectory3D) -> tuple[PoseTrajectory3D, PoseTrajectory3D]:
