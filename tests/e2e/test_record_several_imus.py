@@ -113,7 +113,7 @@ async def test_a_replay_takes_the_place_of_its_live_samples_too(tmp_path: Path) 
     bridge = build(CONFIG + f"record: {{folder: {tmp_path}}}\n")
 
     def turning() -> bool:
-        samples = bridge.context.world._predictors["drone"].imu.recent(NS_PER_S)
+        samples = bridge.context.world._predictors["drone"].body.imu.recent(NS_PER_S)
         return samples is not None and bool(np.any(samples.w_radps[:, 2] == 0.1))
 
     async with running(bridge), httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
@@ -125,7 +125,7 @@ def test_a_source_that_begins_anew_takes_its_imus_along() -> None:
     world = build_world(read(CONFIG))
     for event in felt_and_seen():
         world.ingest(event)
-    felt = world._predictors["drone"].imu
+    felt = world._predictors["drone"].body.imu
     assert felt.recent(NS_PER_S) is not None
     world.ingest(SourceReset("other", "not ours"))
     assert felt.recent(NS_PER_S) is not None
