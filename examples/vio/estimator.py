@@ -143,7 +143,10 @@ class Vio:
             self._rest, self._corners, self._still = mean, {}, 0
             self._nav = gtsam.NavState(_level(mean[3:]), np.zeros(3), np.zeros(3))
             self._bias = gtsam.imuBias.ConstantBias(np.zeros(3), mean[:3])
-        if mean is None or not _still(mean - self._rest, recent) or not self._corners_stay(gray):
+        moved_px = self._corners_moved(gray)
+        steady = mean is not None and _still(mean - self._rest, recent)
+        # Pictures decide where they have corners: a false start at rest, without parallax, would drift away.
+        if (moved_px is None and not steady) or (moved_px is not None and moved_px > _STILL_PX):
             if self._still < _STILL_PICTURES:  # a slow motion looked like rest
                 self._rest = None
             return False
@@ -160,12 +163,12 @@ class Vio:
             return None
         return np.array(self._samples[begin:end])
 
-    def _corners_stay(self, gray: npt.NDArray[np.uint8]) -> bool:
-        """Return False if the corners have moved since the first image of this rest."""
+    def _corners_moved(self, gray: npt.NDArray[np.uint8]) -> float | None:
+        """Return how far the corners have moved since the rest began, pixels, the median; None without corners."""
         corners = self._tracker.track(gray, np.eye(3))
         moved_px = [np.linalg.norm(pixel - self._corners[n]) for n, pixel in corners.items() if n in self._corners]
         self._corners |= {n: pixel for n, pixel in corners.items() if n not in self._corners}
-        return not moved_px or float(np.median(moved_px)) < _STILL_PX
+        return float(np.median(moved_px)) if moved_px else None
 
     def _advance(self, t_ns: int, gray: npt.NDArray[np.uint8]) -> bool:
         """Go on from the last state; False where there is none, or the samples since then are missing."""

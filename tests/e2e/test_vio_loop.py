@@ -35,6 +35,8 @@ pytest.importorskip("gtsam", reason="the example's estimator: install the extra 
 
 SECONDS = float(os.environ.get("VIL_VIO_S", "8"))
 LONG = SECONDS >= 60
+REST_S = 17.0
+"""Of a live flight, with a reserve."""
 EXAMPLES = ROOT / "examples" / "vio"
 RENDERED_S, RATE_HZ, TRUTH_HZ, IMU_HZ = 10, 12, 120, 250
 MODEL = CameraModel("front", 320, 240, math.radians(70.0))
@@ -128,7 +130,7 @@ def test_pictures_warped_late_are_worth_undelayed_ones(tmp_path: Path) -> None:
 def test_the_vio_flies_on_the_live_stream(tmp_path: Path) -> None:
     needs_gl()
     with lab(tmp_path) as endpoint:
-        options = ("--imu", tmp_path / "imu_onboard", "--seconds", SECONDS + 5.0)
+        options = ("--imu", tmp_path / "imu_onboard", "--seconds", SECONDS + REST_S)
         print(example("live", endpoint, tmp_path / "live.txt", *options, timeout_s=SECONDS + 120.0))
     assert not (tmp_path / "imu_onboard").exists(), "the lab takes its serial ports with it"
     percent = ate_percent(tmp_path / "flight", tmp_path / "live.txt")
@@ -145,7 +147,7 @@ def test_four_ways_to_stamp_a_live_session(tmp_path: Path) -> None:
     session, flight = tmp_path / "session", tmp_path / "flight"
     with lab(tmp_path) as endpoint:
         streams = ("--stream", "front:compensated", "--stream", "plain:raw", "--imu", tmp_path / "imu_onboard")
-        seconds = ("--truth", flight, "--seconds", SECONDS + 5.0)
+        seconds = ("--truth", flight, "--seconds", SECONDS + REST_S)
         example("save", endpoint, session, *streams, *seconds, timeout_s=SECONDS + 120.0)
     ways: dict[str, tuple[object, ...]] = {
         "compensated": (),
