@@ -101,6 +101,7 @@ class TwistFilter:
         self._learnt_ns = self.t_ns
         self._learnt = np.zeros((2, rows))
         self._unlearnt: list[tuple[FloatArray, BoolArray]] = []
+        self._newest = np.zeros((2, 3, rows))
         self._held: tuple[FloatArray, FloatArray] | None = None
         self._tolerance_s: FloatArray = np.zeros(rows)
         self._damping = Damping(rows)
@@ -160,11 +161,16 @@ class TwistFilter:
             squared = np.add.reduce(nu * nu, axis=1)
             if np.logical_or.reduce(squared > limit[k], axis=None):
                 gains, limit = gains.copy(), limit.copy()
-                nu *= self._trust(squared, gains[:, k:], limit[k:], step_s[k:])[:, None]
+                factors, lasting = self._trust(squared, gains[:, k:], limit[k:], step_s[k:])
+                nu *= factors[:, None]
+                if lasting.any():
+                    self._restart(lasting, values[k - 1] if k else self._newest, values[k], step)
+                    nu[np.broadcast_to(lasting[:, None], nu.shape)] = 0.0
             elif self._surprised:
                 self._surprises = np.minimum(self._surprises + 1, 0)
                 self._surprised = bool(self._surprises.any())
             self.state += gains[:, k, :, None] * nu
+        self._newest = values[-1]
         known = present[:, None] & np.isfinite(variance)
         self._unlearnt.append((left / np.sqrt(3.0 * variance)[:, :, None], known))
         self._age += len(step_s) if self._held is not None else present.sum(axis=0)
@@ -199,8 +205,15 @@ class TwistFilter:
         index: _Index = ((clipped - low) * _PER_LOG).astype(np.int64)
         return index
 
-    def _trust(self, squared: FloatArray, gains: FloatArray, limit: FloatArray, step_s: FloatArray) -> FloatArray:
-        """Return the factors (2, n) of innovations of which some are beyond the limit.
+    def _restart(self, rows: BoolArray, before: FloatArray, now: FloatArray, step_s: FloatArray) -> None:
+        """Begin again from the two newest poses (2, 3, n): what the filter knew of these rows (2, n) is wrong."""
+        moved = np.stack((now, (now - before) / np.maximum(step_s, _SHORTEST_STEP_S), np.zeros_like(now)))
+        np.copyto(self.state, moved, where=rows[:, None])
+
+    def _trust(
+        self, squared: FloatArray, gains: FloatArray, limit: FloatArray, step_s: FloatArray
+    ) -> tuple[FloatArray, BoolArray]:
+        """Return the factors (2, n) of innovations of which some are beyond the limit, and where that lasts.
 
         The first of them pull no more than one at a multiple of it. After some in a row the jerk is larger than it was:
         gains (3, k, 2, n) and limits (k, 2, n) from this frame on change, and all innovations count for a while.
@@ -221,7 +234,7 @@ class TwistFilter:
             raised, variance = self._gains(step_s, np.ones(step_s.shape, dtype=np.bool_))
             gains[:] = np.where(lasting, raised, gains)
             limit[:] = np.where(lasting, _SURPRISE * variance, limit)
-        return factors
+        return factors, lasting
 
     def _learn(self, whitened: FloatArray, known: BoolArray) -> None:
         """Learn from innovations (k, 2, 3, n): repeated ones ask for more jerk, large ones for more noise.
@@ -271,6 +284,7 @@ class TwistFilter:
         variance = np.exp(self._log_variance[:, row])
         rate_variance = np.where(age < 2, _FIRST_RATE**2, variance * rate / step_s**2)
         slope = np.where(age < 2, 0.0, variance * slope / step_s)
+        slope = np.minimum(slope, 0.9 * np.sqrt(variance * value * rate_variance))
         P = np.stack((variance * value, slope, slope, rate_variance), axis=-1).reshape(2, 2, 2)
         F = np.array([[1.0, max(lead_s, 0.0)], [0.0, 1.0]])
         covariance: FloatArray = F @ P @ F.T + self._damping.covariance(row, lead_s)
