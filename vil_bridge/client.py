@@ -856,18 +856,19 @@ class Receiver:
             self._credit = None
         if now_s - self._t_heard_s > _SILENT_S:
             self.problem = self._refusal or f"no answer from {self._endpoint}"
+        # Simulated time needs no mapping, and would seem to jump at each exchange.
+        clock_known = self.clock_sync.simulated or len(self.clock_sync) >= _BURST
         if now_s >= self._t_ping_s:
             t1 = self._clock()
             if self._send({"type": "ping", "token": self._token, "t1": t1, "too_old": self.counters["too_old"]}):
                 self._pings.append(t1)
-            few = len(self.clock_sync) < _BURST
-            self._t_ping_s = now_s + (0.02 if few else _PING_S if self._token else _WAITING_PING_S)
+            self._t_ping_s = now_s + (0.02 if not clock_known else _PING_S if self._token else _WAITING_PING_S)
             if self._packets is not None:
                 self._packets.report()
         if self._imu and self._token and now_s >= self._t_imu_s:
             self._t_imu_s = now_s + _IMU_S
             self._send_samples()
-        if not self._token and len(self.clock_sync) >= _BURST and now_s >= self._t_register_s:
+        if not self._token and clock_known and now_s >= self._t_register_s:
             self._send(self._registration)
             self._t_register_s = now_s + _RETRY_S
 
