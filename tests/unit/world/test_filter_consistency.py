@@ -111,16 +111,30 @@ def test_classes_are_what_they_are_called() -> None:
     assert all(flight.poses.t_ns[0] >= EPOCH_NS for flight in flights("hover", 2))
 
 
-def test_the_filter_knows_how_sure_it_is() -> None:
-    """Four flights, three of them fast: nothing is surer than it is right; clock and accelerometer are found."""
-    runs = [judged(fly(kind, 2), BodyFilter) for kind in ("hover", "aggressive", "gaps", "misaligned")]
-    print("\n" + table("four flights", runs))
+def check_honest(runs: list[Judged]) -> None:
+    """Nothing is surer than it is right; velocity and innovations are as right as they say."""
     found = consistency(runs)
     for mean, _ in found.values():
         assert mean <= 1.4
     for name in ("velocity", "nis"):
         mean, share = found[name]
         assert mean >= 0.7 and 0.90 <= share <= 0.99
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", CLASSES)
+def test_the_filter_knows_how_sure_it_is_on_five_hundred_flights(kind: str) -> None:
+    runs = [judged(flight, BodyFilter) for flight in flights(kind, 72)]
+    print("\n" + table(kind, runs))
+    check_honest(runs)
+
+
+def test_the_filter_knows_how_sure_it_is() -> None:
+    """Four flights, three of them fast: nothing is surer than it is right; clock and accelerometer are found."""
+    runs = [judged(fly(kind, 2), BodyFilter) for kind in ("hover", "aggressive", "gaps", "misaligned")]
+    print("\n" + table("four flights", runs))
+    check_honest(runs)
     fast = [run for run in runs if run.flight.aggressive]
     assert len(fast) == 3
     assert max(abs(run.late_error_s[-1]) for run in fast) < 2e-4
