@@ -145,8 +145,10 @@ class Vio:
             self._bias = gtsam.imuBias.ConstantBias(np.zeros(3), mean[:3])
         moved_px = self._corners_moved(gray)
         steady = mean is not None and _still(mean - self._rest, recent)
-        # Pictures decide where they have corners: a false start at rest, without parallax, would drift away.
-        if (moved_px is None and not steady) or (moved_px is not None and moved_px > _STILL_PX):
+        moved = moved_px is None or moved_px > _STILL_PX
+        if moved_px is not None and moved and steady:  # the bridge still learns where the camera is
+            self._corners = {}
+        elif moved and not steady:  # either alone may be wrong, and a start without parallax drifts away
             if self._still < _STILL_PICTURES:  # a slow motion looked like rest
                 self._rest = None
             return False
