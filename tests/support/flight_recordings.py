@@ -1,5 +1,7 @@
 """Judge of stated uncertainty on recordings: poses of mocap that were held back, and the filter's innovations.
 
+The region of a held-back pose is that of the estimate and of mocap's own noise, both as the filter states them.
+
 ``python -m tests.support.flight_recordings`` prints the figures of the recordings under VIL_TEST_DATA.
 """
 
@@ -48,7 +50,6 @@ def held_back(name: str, first: int, rows: int, every: int = 10) -> HeldBack:
     world = recorded_world(recorded_actor("body", "imu"))
     predictor = world.predictor("body")
     assert predictor is not None
-    noise = _noise(recording)
     squared: dict[int, list[float]] = {ahead_ms: [] for ahead_ms in AHEAD_MS}
     whitened = []
     for row, t_ns in played(recording, world, max(AHEAD_MS) * 1_000_000):
@@ -62,7 +63,8 @@ def held_back(name: str, first: int, rows: int, every: int = 10) -> HeldBack:
                 assert motion.method == "inertial" and motion.covariance is not None
                 turn_rad = q_log(q_mul(q_conj(motion.T_world_body.q_xyzw), recording.q_xyzw[after]))
                 e = np.concatenate((turn_rad, recording.p_m[after] - motion.T_world_body.p_m))
-                found.append(float(e @ np.linalg.solve(motion.covariance[np.ix_(_POSE, _POSE)] + noise, e)))
+                region = motion.covariance[np.ix_(_POSE, _POSE)] + np.diag(predictor.body.mocap.variances)
+                found.append(float(e @ np.linalg.solve(region, e)))
         if row == first + rows:
             break
     return HeldBack(
@@ -70,14 +72,6 @@ def held_back(name: str, first: int, rows: int, every: int = 10) -> HeldBack:
         {ahead_ms: float(np.mean(found)) / len(_POSE) for ahead_ms, found in squared.items()},
         autocorrelation([np.array(whitened)]),
     )
-
-
-def _noise(recording: BenchRecording) -> npt.NDArray[np.float64]:
-    """Covariance of a recorded pose's own white noise (rad, m), from fourth differences: motion has no part in them."""
-    turns_rad = q_log(q_mul(q_conj(recording.q_xyzw[:-1]), recording.q_xyzw[1:]))
-    fourth = np.diff(turns_rad, n=3, axis=0), np.diff(recording.p_m, n=4, axis=0)
-    std = [np.median(np.abs(d)) / 0.6745 / np.sqrt(70.0) for d in fourth]
-    return np.diag(np.repeat(std, 3) ** 2)
 
 
 if __name__ == "__main__":

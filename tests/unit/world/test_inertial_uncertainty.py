@@ -69,9 +69,9 @@ def _with_means(steps: FloatArray) -> FloatArray:
 
 
 NOISES = {
-    "gyroscope": ImuNoise(0.02, 0.0, 0.0),
-    "accelerometer": ImuNoise(0.0, 0.2, 0.0),
-    "all": ImuNoise(0.01, 0.1, 0.0),
+    "gyroscope": ImuNoise(0.02, 0.0, 0.0, 0.0),
+    "accelerometer": ImuNoise(0.0, 0.2, 0.0, 0.0),
+    "all": ImuNoise(0.01, 0.1, 0.0, 0.0),
 }
 
 
@@ -88,10 +88,13 @@ def test_noise_of_increments_against_draws(name: str) -> None:
 
 
 def test_noise_grows_with_the_rate() -> None:
-    expected = noise_of(W, F, ImuNoise(0.0, 0.0, 0.01))
+    expected = noise_of(W, F, ImuNoise(0.0, 0.0, 0.01, 0.02))
     middle_radps = np.linalg.norm(0.5 * (W[1:] + W[:-1]), axis=1)
     np.testing.assert_allclose(
         np.trace(expected[:3, :3]), 3 * (0.01 * middle_radps) ** 2 @ np.full(50, 0.004), rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        np.trace(expected[3:6, 3:6]), 3 * (0.02 * middle_radps**2) ** 2 @ np.full(50, 0.004), rtol=0.2
     )
 
 
@@ -109,7 +112,7 @@ def test_derivatives_of_increments_against_differences(part: str, name: str) -> 
 def test_white_noise_of_a_body_at_rest_grows_as_in_the_books() -> None:
     """Angle by the root of time, velocity too, position by t^3 / 3; without gravity nothing else mixes in."""
     still = np.zeros_like(W)
-    P = noise_of(still, still, ImuNoise(0.01, 0.1, 0.0))
+    P = noise_of(still, still, ImuNoise(0.01, 0.1, 0.0, 0.0))
     t_s = 0.2
     np.testing.assert_allclose(np.diag(P)[:3], 0.01**2 * t_s, rtol=1e-9)
     np.testing.assert_allclose(np.diag(P)[3:6], 0.1**2 * t_s, rtol=1e-9)
@@ -161,7 +164,7 @@ def difference(a: FilterState, b: FilterState) -> FloatArray:
 
 def test_covariance_of_a_propagated_state_against_differences() -> None:
     root = 1e-3 * np.random.default_rng(3).normal(size=(SIZE, SIZE))
-    samples, noise = ImuWindow(T_NS, W, F), ImuNoise(0.0, 0.0, 0.0)
+    samples, noise = ImuWindow(T_NS, W, F), ImuNoise(0.0, 0.0, 0.0, 0.0)
     start = state(root @ root.T)
     mean = propagated(start, samples, noise)
     h = 1e-5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from vil_bridge.world.inertial.error_state import (
 )
 from vil_bridge.world.inertial.extrapolation import RECENT_NS, forecast, forecast_variances
 from vil_bridge.world.inertial.preintegration import preintegrate, propagate
+
+_MISALIGNED: Final = 3.5e-3
+"""Part of a turn that a gyroscope turns about another axis, or that its gain misses in one direction only."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,6 +116,8 @@ def covariance_at(body: BodyFilter, t_ns: int, q_imu_body_xyzw: FloatArray) -> F
         if samples is None:
             return None
         state = propagated(state, samples, body.noise)
+        swept_rad = np.trapezoid(np.abs(state.corrected(samples).w_radps), samples.t_ns, axis=0).max() / NS_PER_S
+        state.P[ATTITUDE, ATTITUDE] += (_MISALIGNED * swept_rad) ** 2 * np.eye(3)
     J = _body_jacobian(state, q_imu_body_xyzw)
     covariance: FloatArray = J @ state.P @ J.T
     ahead_s = (until_ns - state.t_ns) / NS_PER_S

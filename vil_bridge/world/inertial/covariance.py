@@ -42,11 +42,14 @@ class ImuNoise:
         gyro_density: white noise, rad/s/sqrt(Hz). accel_density: white noise, m/s^2/sqrt(Hz).
         gyro_per_rate: white noise in proportion to the rate, 1/sqrt(Hz): what no gain explains (axes that are not
             at right angles, a clock that jitters).
+        accel_per_rate2: white noise in proportion to the squared rate, m/sqrt(Hz): the three axes of an accelerometer
+            do not measure in one point.
     """
 
     gyro_density: float = 2e-3
     accel_density: float = 2e-2
     gyro_per_rate: float = 3e-4
+    accel_per_rate2: float = 6e-4
     _learnt_ns: int = -_SPAN_NS
     _weight: float = 1.0
 
@@ -108,8 +111,9 @@ def increments_jacobians(samples: ImuWindow, path: PreintegratedTrajectory, nois
     per_rate, per_force = _step_jacobians(samples, path, dt_s)
     w_radps = 0.5 * (samples.w_radps[:-1] + samples.w_radps[1:])
     # The mean over a step of white noise has the variance density^2 / dt.
-    gyro = (noise.gyro_density**2 + noise.gyro_per_rate**2 * np.einsum("ni,ni->n", w_radps, w_radps)) / dt_s
-    accel = noise.accel_density**2 / dt_s
+    rate2 = np.einsum("ni,ni->n", w_radps, w_radps)
+    gyro = (noise.gyro_density**2 + noise.gyro_per_rate**2 * rate2) / dt_s
+    accel = (noise.accel_density**2 + (noise.accel_per_rate2 * rate2) ** 2) / dt_s
     by_rate, by_force = per_rate.swapaxes(0, 1).reshape(9, -1), per_force.swapaxes(0, 1).reshape(9, -1)
     covariance = (by_rate * np.repeat(gyro, 3)) @ by_rate.T + (by_force * np.repeat(accel, 3)) @ by_force.T
     scale = (per_rate * w_radps[:, None, :]).sum(axis=0)
