@@ -125,7 +125,7 @@ class Vio:
             The state at the picture; None while there is none.
         """
         recent = self._recent(t_ns) if self._key < 0 else None
-        if self._key < 0 and recent is None:  # too few samples to tell rest from motion
+        if self._key < 0 and recent is None:  # too few samples to distinguish rest from motion
             self.unusable += 1
             return None
         if (recent is None or not self._rests(recent, t_ns, gray)) and not self._advance(t_ns, gray):

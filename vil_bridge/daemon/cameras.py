@@ -69,12 +69,13 @@ class CameraRunner:
         self.tap = PreviewTap(shown, self.sinks.add, self.sinks.remove)
         report_contact = contact_reporter(name, config, bridge, for_sources.vehicles)
 
-        def on_rendered(frame: RenderedFrame) -> None:
+        def on_first(frame: RenderedFrame) -> None:
             for_sources.first_picture.release()
+            self.relay.on_rendered = report_contact
             if report_contact is not None:
                 report_contact(frame)
 
-        self.relay = CameraRelay(self.camera, world, self.sinks, self.ledger, self.meter, on_rendered)
+        self.relay = CameraRelay(self.camera, world, self.sinks, self.ledger, self.meter, on_first)
         self.details = self._details(bridge)
 
     def info(self, config: CameraConfig, bridge: BridgeConfig) -> CameraInfo:

@@ -68,6 +68,7 @@ class CameraRelay:
         dropped: images that were not, by reason.
         warped: compensated images, by method and by how the pose was found.
         newest: header, picture and time of the newest frame, with or without a reader.
+        on_rendered: gets every rendered frame at once, before its delays; None = none wants them.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class CameraRelay:
         self._sink = sink
         self._ledger = ledger
         self._meter = meter
-        self._on_rendered = on_rendered
+        self.on_rendered = on_rendered
         self.headers = HeaderWriter(camera, world)
         self._compensation = Compensation(camera, world)
         self._late_ticks = LateTicks(camera)
@@ -131,8 +132,8 @@ class CameraRelay:
                 self._drop("delay_line_full")
             self._delay_line.append(_Waiting(self._due_ns(frame), CameraFrame(frame, images, self._newest_drawn)))
             self._newest_drawn = RenderedPose(images[0].view.T_world_camera, images[0].view.t_pose_ns)
-        if self._on_rendered is not None:
-            self._on_rendered(frame)
+        if self.on_rendered is not None:
+            self.on_rendered(frame)
         self.wake()
 
     def _due_ns(self, frame: RenderedFrame) -> int:
@@ -206,7 +207,7 @@ class CameraRelay:
         request = frame.request
         t_warp_ns = now_ns()
         self.rendered += 1
-        self._late_ticks.forget()
+        self._late_ticks.shown = None
         if self.freeze.check(images[0], request.t_request_ns):
             self._drop("picture_frozen")
             return
@@ -222,7 +223,7 @@ class CameraRelay:
         self.camera.delay.add(t_use_ns - request.t_request_ns)
         shown = self._compensation.frame(request.frame_id, rendering, t_use_ns)
         if self.camera.repeat_ns and COMPENSATED in self.camera.variants:
-            self._late_ticks.on_shown(rendering, shown.target.t_ns)
+            self._late_ticks.shown = rendering, shown.target.t_ns
         stamps = _stamps(frame, t_warp_ns)
         for image in images:
             modality = image.view.modality

@@ -30,24 +30,20 @@ class LateTicks:
 
     Args:
         camera: with its ticks, its usual delay and its limit.
+
+    Attributes:
+        shown: newest picture that the renderer made for its and all earlier ticks, and the instant that it shows; None =
+            nothing may be shown again. The relay sets it.
     """
 
     def __init__(self, camera: BridgeCamera) -> None:
         self._camera = camera
         self._period_ns = round(NS_PER_S / camera.rate_hz)
         self._tolerance_ns = round(_TOLERANCE * self._period_ns)
-        self._rendering: CameraFrame | None = None
+        self.shown: tuple[CameraFrame, int] | None = None
+        self._accounted: tuple[CameraFrame, int] | None = None
         self._served_ns = 0
         self._shown_ns = 0
-
-    def on_shown(self, rendering: CameraFrame, t_ns: int) -> None:
-        """Account a picture that the renderer made for this and all earlier ticks, shown for an instant."""
-        self._rendering, self._shown_ns = rendering, t_ns
-        self._serve(rendering.frame.request.t_request_ns)
-
-    def forget(self) -> None:
-        """Show nothing again before the next picture."""
-        self._rendering = None
 
     def due_ns(self, delivery_ns: int) -> int | None:
         """Return when the next picture will be late, unless it comes before; None = nothing may be shown again.
@@ -55,8 +51,11 @@ class LateTicks:
         Args:
             delivery_ns: the part of the camera's delay after the warp.
         """
-        if self._rendering is None:
+        if self.shown is None:
             return None
+        if self.shown is not self._accounted:
+            self._accounted, self._shown_ns = self.shown, self.shown[1]
+            self._serve(self.shown[0].frame.request.t_request_ns)
         ticks = self._camera.ticks
         tick_ns = ticks[0] if ticks else self._served_ns + self._period_ns
         return tick_ns + self._camera.delay.value_ns - delivery_ns + self._tolerance_ns
@@ -73,22 +72,23 @@ class LateTicks:
             else:  # no picture is due yet
                 self._served_ns += self._period_ns
             self._forget_too_old()
-        if late_ns is None or self._rendering is None:
+        if late_ns is None or self.shown is None:
             return None
         t_use_ns = late_ns + self._camera.delay.value_ns
         if t_use_ns <= self._shown_ns:
             return None
         self._shown_ns = t_use_ns
-        request = self._rendering.frame.request  # requests are numbered by their nanosecond
+        rendering = self.shown[0]
+        request = rendering.frame.request  # requests are numbered by their nanosecond
         frame_id = request.frame_id + 1 + (late_ns - request.t_request_ns) // NS_PER_MS
-        return LateTick(self._rendering, frame_id, t_use_ns)
+        return LateTick(rendering, frame_id, t_use_ns)
 
     def _forget_too_old(self) -> None:
-        if self._rendering is None:
+        if self.shown is None:
             return
         t_use_ns = self._served_ns + self._camera.delay.value_ns
-        if t_use_ns - self._rendering.images[0].view.t_pose_ns > self._camera.repeat_ns:
-            self._rendering = None
+        if t_use_ns - self.shown[0].images[0].view.t_pose_ns > self._camera.repeat_ns:
+            self.shown = None
 
     def _serve(self, t_request_ns: int) -> None:
         ticks = self._camera.ticks

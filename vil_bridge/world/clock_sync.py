@@ -93,7 +93,11 @@ class ClockModel:
         taken = exchanges.add(middle_ns, t_foreign_ns - t_received_ns, t_foreign_ns - t_sent_ns)
         if exchanges.epoch != epoch:
             self._restart_stamps()
-        if taken and exchanges.count >= MIN_EXCHANGES:
+        if not taken or exchanges.count < MIN_EXCHANGES:
+            return
+        if t_sent_ns == t_received_ns:  # a source on the bridge's own clock or one apart from it by a constant
+            self._line = ClockLine(middle_ns, t_foreign_ns - middle_ns, 0.0, 0, "two-way", exchanges.count)
+        else:
             self._line = ClockLine(
                 exchanges.t_ref_ns,
                 exchanges.offset_ns,

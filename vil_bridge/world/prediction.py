@@ -20,6 +20,7 @@ from vil_bridge.world.inertial.body_estimate import BodyEstimate, body_of, carri
 from vil_bridge.world.inertial.body_filter import BodyFilter
 
 _MOST: Final = 0.7
+_SAME_NS: Final = 100_000
 IMU_SILENCE_NS: Final = 100_000_000
 """An IMU that lags further behind the newest mocap pose has fallen silent and is not believed any more."""
 
@@ -63,9 +64,12 @@ class InertialPredictor:
         self.body.add_pose(t_ns, p_world_body_m, q_world_body_xyzw)
 
     def since(self, t_ns: int) -> ImuWindow | None:
-        """Return the measured samples after ``t_ns``, an instant by mocap's stamps; None when there is none."""
+        """Return the measured samples after ``t_ns``, an instant by mocap's stamps; None when there is none.
+
+        The lateness changes a little from call to call: a sample that hardly differs from ``t_ns`` is not new.
+        """
         late_ns = self.body.sensors.late_ns
-        samples = self.body.imu.since(t_ns + late_ns)
+        samples = self.body.imu.since(t_ns + late_ns + _SAME_NS)
         return None if samples is None else samples._replace(t_ns=samples.t_ns - late_ns)
 
     def turned_rad(self, t0_ns: int, t1_ns: int) -> float | None:

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from vil_bridge.outputs.stream import subscriber
-from vil_bridge.outputs.stream.link_estimate import LinkEstimate
 from vil_bridge.outputs.stream.messages import Register
-from vil_bridge.outputs.stream.subscriber import CREDIT, Subscriber
+from vil_bridge.outputs.stream.subscriber import CREDIT, LinkEstimate, Subscriber
 
 MS = 1_000_000
 

@@ -139,7 +139,7 @@ def test_both_pictures_of_a_pair_show_the_same_ticks() -> None:
         request = RenderRequest(asked_ns, asked_ns, (view,), WorldSnapshot(asked_ns, ()))
         image = RenderedImage(view, np.zeros((6, 8), np.uint8))
         made = LateTicks(camera)
-        made.on_shown(CameraFrame(RenderedFrame(request, asked_ns, (image,)), (image,), None), asked_ns + delay_ns)
+        made.shown = CameraFrame(RenderedFrame(request, asked_ns, (image,)), (image,), None), asked_ns + delay_ns
         camera.ticks.extend(asked_ns + k * PERIOD_NS for k in range(1, 20))
         found = [made.next(t_ns, 0) for t_ns in range(asked_ns, asked_ns + 500 * NS_PER_MS, NS_PER_MS)]
         late[camera.name] = [(tick.frame_id, tick.t_use_ns) for tick in found if tick is not None]
@@ -155,7 +155,7 @@ def test_a_relay_that_comes_late_shows_the_newest_tick_only() -> None:
     image = RenderedImage(view, np.zeros((6, 8), np.uint8))
     made = LateTicks(camera)
     request = RenderRequest(1, 1, (view,), WorldSnapshot(0, ()))
-    made.on_shown(CameraFrame(RenderedFrame(request, 1, (image,)), (image,), None), 1)
+    made.shown = CameraFrame(RenderedFrame(request, 1, (image,)), (image,), None), 1
     camera.ticks.extend(k * PERIOD_NS for k in range(1, 5))
     late = made.next(5 * PERIOD_NS + camera.delay.value_ns, 0)
     assert late is not None and late.t_use_ns == 4 * PERIOD_NS + camera.delay.value_ns

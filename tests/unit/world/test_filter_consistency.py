@@ -122,10 +122,10 @@ def check_honest(runs: list[Judged]) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", CLASSES)
-def test_the_filter_knows_how_sure_it_is_on_five_hundred_flights(kind: str) -> None:
-    runs = [judged(flight, BodyFilter) for flight in flights(kind, 72)]
+def test_the_filter_knows_how_sure_it_is_in_every_class(kind: str) -> None:
+    """Eight flights; ``python -m tests.support.flights --flights 72`` flies five hundred in a quarter of an hour."""
+    runs = [judged(flight, BodyFilter) for flight in flights(kind, 8)]
     print("\n" + table(kind, runs))
     check_honest(runs)
 

@@ -27,7 +27,7 @@ from vil_bridge.world.inertial.error_state import (
 from vil_bridge.world.inertial.extrapolation import RECENT_NS, forecast, forecast_variances
 from vil_bridge.world.inertial.preintegration import preintegrate, propagate
 
-_MISALIGNED: Final = 3.5e-3
+_MISALIGNED: Final = 5e-3
 """Part of a turn that a gyroscope turns about another axis, or that its gain misses in one direction only."""
 
 

@@ -48,8 +48,8 @@ class ImuNoise:
 
     gyro_density: float = 2e-3
     accel_density: float = 2e-2
-    gyro_per_rate: float = 3e-4
-    accel_per_rate2: float = 6e-4
+    gyro_per_rate: float = 5e-4
+    accel_per_rate2: float = 1e-3
     _learnt_ns: int = -_SPAN_NS
     _weight: float = 1.0
 
