@@ -32,8 +32,8 @@ class LateTicks:
         camera: with its ticks, its usual delay and its limit.
 
     Attributes:
-        shown: newest picture that the renderer made for its and all earlier ticks, and the instant that it shows; None =
-            nothing may be shown again. The relay sets it.
+        shown: newest picture that the renderer made for its and all earlier ticks, and the instant that it shows;
+            None = nothing may be shown again. The relay sets it.
     """
 
     def __init__(self, camera: BridgeCamera) -> None:

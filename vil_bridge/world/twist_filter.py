@@ -61,7 +61,7 @@ def _steady() -> FloatArray:
     index = np.exp(np.linspace(low, high, round((high - low) * _PER_LOG) + 1))[:, None, None]
     F = np.array([[1.0, 1.0, 0.5], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
     Q = np.array([[1 / 20, 1 / 8, 1 / 6], [1 / 8, 1 / 3, 1 / 2], [1 / 6, 1 / 2, 1.0]])
-    P = np.tile(np.eye(3), (len(index), 1, 1))
+    P, gain, s = np.tile(np.eye(3), (len(index), 1, 1)), np.zeros((len(index), 3)), np.ones(len(index))
     for _ in range(4 * _YOUNG):
         P = F @ P @ F.T + index * Q
         s = P[:, 0, 0] + 1.0
