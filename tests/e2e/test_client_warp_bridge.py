@@ -132,7 +132,7 @@ async def filmed(bridge: Bridge, frames: Iterator[Frame]) -> Frame:
     """Return the next picture whose surroundings in time the world knows.
 
     The world keeps the poses of 5 s. A picture that a busy machine delays for longer is left out, as is one from
-    before the track.
+    before the track, and one whose poses came so late that their velocity was carried on for long.
     """
     world = bridge.context.world
 
@@ -144,7 +144,9 @@ async def filmed(bridge: Bridge, frames: Iterator[Frame]) -> Frame:
         while True:
             frame = await asyncio.to_thread(next, frames)
             await until(lambda: newest_ns() > frame.t_bridge_ns + 300_000_000)  # noqa: B023
-            if frame.pose_display is not None and newest_ns() < frame.t_bridge_ns + 4_000_000_000:
+            known = frame.motion is not None and newest_ns() < frame.t_bridge_ns + 4_000_000_000
+            measured = None if frame.motion is None else frame.motion.measured
+            if known and measured is not None and abs(frame.t_ns - measured.t_ns) < 60_000_000:
                 return frame
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform, cross, q_conj, q_exp, q_mul, q_rotate, q_to_matrix
+from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
 from vil_bridge.world.inertial.body_filter import BodyFilter
 from vil_bridge.world.inertial.covariance import skew
@@ -27,8 +28,10 @@ from vil_bridge.world.inertial.error_state import (
 from vil_bridge.world.inertial.extrapolation import RECENT_NS, forecast, forecast_variances
 from vil_bridge.world.inertial.preintegration import preintegrate, propagate
 
-_MISALIGNED: Final = 5e-3
+_MISALIGNED: Final = 8e-3
 """Part of a turn that a gyroscope turns about another axis, or that its gain misses in one direction only."""
+_OFF_CENTRE_M: Final = 5e-3
+"""Distance of the axes of an accelerometer from the point that its place is said to be."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,8 +119,7 @@ def covariance_at(body: BodyFilter, t_ns: int, q_imu_body_xyzw: FloatArray) -> F
         if samples is None:
             return None
         state = propagated(state, samples, body.noise)
-        swept_rad = np.trapezoid(np.abs(state.corrected(samples).w_radps), samples.t_ns, axis=0).max() / NS_PER_S
-        state.P[ATTITUDE, ATTITUDE] += (_MISALIGNED * swept_rad) ** 2 * np.eye(3)
+        state.P[:9, :9] += np.diag(np.repeat(_unmodelled(state.corrected(samples)), 3))
     J = _body_jacobian(state, q_imu_body_xyzw)
     covariance: FloatArray = J @ state.P @ J.T
     ahead_s = (until_ns - state.t_ns) / NS_PER_S
@@ -127,6 +129,18 @@ def covariance_at(body: BodyFilter, t_ns: int, q_imu_body_xyzw: FloatArray) -> F
         moved[6:, 3:6] = ahead_s * np.eye(3)
         covariance = moved @ covariance @ moved.T
     return covariance
+
+
+def _unmodelled(samples: ImuWindow) -> FloatArray:
+    """Return the variances (3,) of attitude, velocity and position that errors in proportion to the rate add, each axis.
+
+    They last as long as the rate does, so that they are not white, and the filter itself gets over them.
+    """
+    t_s = (samples.t_ns - samples.t_ns[0]) / NS_PER_S
+    swept_rad = float(np.trapezoid(np.abs(samples.w_radps), t_s, axis=0).max())
+    off_mps2 = _OFF_CENTRE_M * float((samples.w_radps**2).sum(axis=1).mean())
+    errors = np.array([_MISALIGNED * swept_rad, off_mps2 * t_s[-1], off_mps2 * t_s[-1] ** 2 / 2.0])
+    return np.asarray(errors**2)
 
 
 def _body_jacobian(state: FilterState, q_imu_body_xyzw: FloatArray) -> FloatArray:

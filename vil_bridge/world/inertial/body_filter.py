@@ -38,7 +38,7 @@ _TRUST_GAIN: Final = 0.05
 _MOST_REFUSED: Final = 0.3
 """An IMU that contradicts more than this share of the newest twenty poses is not believed."""
 _LONGEST: Final = 400.0
-_LEAST_RAD: Final = 4e-4
+_LEAST_RAD: Final = 5e-4
 _LEAST_M: Final = 1.5e-4
 _MOST_RAD: Final = 0.01
 _MOST_M: Final = 5e-3

@@ -24,7 +24,7 @@ from vil_bridge.world.inertial.preintegration import PreintegratedTrajectory
 
 _SPAN_NS: Final = NS_PER_S // 4
 _WHITE_GAIN: Final = 70.0  # 1 + 16 + 36 + 16 + 1: variance of a fourth difference of white noise
-_GYRO_DENSITIES: Final = (1.5e-3, 0.05)
+_GYRO_DENSITIES: Final = (1e-3, 0.05)
 _ACCEL_DENSITIES: Final = (5e-3, 1.0)
 
 _TURNS_RADPS2: Final = 30.0
@@ -48,8 +48,8 @@ class ImuNoise:
 
     gyro_density: float = 2e-3
     accel_density: float = 2e-2
-    gyro_per_rate: float = 5e-4
-    accel_per_rate2: float = 1e-3
+    gyro_per_rate: float = 3e-4
+    accel_per_rate2: float = 2e-4
     _learnt_ns: int = -_SPAN_NS
     _weight: float = 1.0
 
