@@ -132,7 +132,7 @@ def covariance_at(body: BodyFilter, t_ns: int, q_imu_body_xyzw: FloatArray) -> F
 
 
 def _unmodelled(samples: ImuWindow) -> FloatArray:
-    """Return the variances (3,) of attitude, velocity and position that errors in proportion to the rate add, each axis.
+    """Return the variances (3,) that errors in proportion to the rate add to attitude, velocity and position, each axis.
 
     They last as long as the rate does, so that they are not white, and the filter itself gets over them.
     """
