@@ -132,7 +132,7 @@ def covariance_at(body: BodyFilter, t_ns: int, q_imu_body_xyzw: FloatArray) -> F
 
 
 def _unmodelled(samples: ImuWindow) -> FloatArray:
-    """Return the variances (3,) that errors in proportion to the rate add to attitude, velocity and position, each axis.
+    """Return the variances (3,) that errors in proportion to the rate add to attitude, velocity and position.
 
     They last as long as the rate does, so that they are not white, and the filter itself gets over them.
     """
