@@ -126,12 +126,14 @@ async def test_every_picture_shows_the_moment_of_the_call_in_simulated_time(tmp_
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-async def test_a_whole_flight_in_simulated_time(tmp_path: Path) -> None:
-    pictures = await simulated(tmp_path, 20.0, 155.0)
+async def test_a_minute_of_flight_in_simulated_time(tmp_path: Path) -> None:
+    """``simulated`` until 155 s is the whole flight: 0.14 px, in five minutes."""
+    pictures = await simulated(tmp_path, 20.0, 75.0)
     assert {p.problem for p in pictures} == {""}
-    check("the whole flight in simulated time", pictures, 2000)
+    check("a minute of flight in simulated time", pictures, 600)
 
 
+@pytest.mark.alone
 @pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("imu", ["track", "onboard"])
@@ -145,7 +147,7 @@ async def test_pictures_with_a_young_sample_in_real_time(imu: str, tmp_path: Pat
         pictures = await real_time(folder, imu, 24.0, 50.0)
         young = [p for p in pictures if p.motion == "inertial" and p.age_ms < YOUNG_MS]
         sys.stdout.write(f"{len(young)} of {len(pictures)} with a sample younger than {YOUNG_MS} ms\n")
-        check(f"these in real time, samples by {imu}", young, 50)
-        if len(young) >= SHARE * len(pictures):
+        if len(young) >= SHARE * len(pictures) and len(young) >= 50:
+            check(f"these in real time, samples by {imu}", young, 50)
             return
     pytest.fail(f"only {len(young)} of {len(pictures)} pictures had a sample younger than {YOUNG_MS} ms")
