@@ -118,7 +118,7 @@ def studio(views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest
 
 
 def samples(body: Callable[[int], Transform], first_ns: int, last_ns: int) -> ImuRing:
-    """What an IMU on the body's origin would have measured, by differences."""
+    """Samples of an IMU on the body's origin, by differences."""
     imu, h_ns = ImuRing(), 25_000_000
     for t_ns in range(first_ns, last_ns, 4_000_000):
         before, here, after = body(t_ns - h_ns), body(t_ns), body(t_ns + h_ns)

@@ -34,7 +34,7 @@ realtime: {fifo_priority: 0}
 
 
 class _Painter:
-    """Noise, in which the picture is known again; stops when it is told to."""
+    """Noise, in which the picture is known again; stops when it is asked to."""
 
     def __init__(self) -> None:
         self.stall_s = 0.0

@@ -134,10 +134,10 @@ def _judged(flight: Flight, states: list[State], innovations: list[Innovation], 
     from_ns = EPOCH_NS + int(1e9 * FROM_S)
     late_ns = 1e9 * flight.errors.late_s
     kept = [s for s in states if s.t_ns - late_ns >= from_ns][::_EVERY]
-    told = [i for i in innovations if i.t_ns - late_ns >= from_ns]
+    listed = [i for i in innovations if i.t_ns - late_ns >= from_ns]
     assert kept, f"{flight.kind} {flight.seed}: the filter states nothing"
     truth = flight.truth(np.array([s.t_ns - round(late_ns) for s in kept]))
-    whitened: Array = np.array([np.linalg.solve(np.linalg.cholesky(i.S), i.residual) for i in told])
+    whitened: Array = np.array([np.linalg.solve(np.linalg.cholesky(i.S), i.residual) for i in listed])
 
     def stacked(name: str) -> Array:
         return np.stack([getattr(s, name) for s in kept])
@@ -151,8 +151,8 @@ def _judged(flight: Flight, states: list[State], innovations: list[Innovation], 
         np.stack([s.P[: _LATE + 1, : _LATE + 1] for s in kept]),
         np.array([flight.errors.late_s - s.late_s for s in kept]),
         whitened,
-        np.array([i.nis for i in told]),
-        sum(not i.accepted for i in told),
+        np.array([i.nis for i in listed]),
+        sum(not i.accepted for i in listed),
         int((flight.poses.t_ns >= from_ns).sum()),
         us_per_sample,
     )
@@ -196,11 +196,11 @@ def table(kind: str, runs: Sequence[Judged]) -> str:
     lines.append(f"  late_s    mean/dimension {late.mean():6.2f}  within 95 %: {100.0 * (late < 3.84).mean():5.1f} %")
     r = autocorrelation([run.whitened for run in runs])
     lines.append("  autocorrelation at lags 1..20: " + " ".join(f"{value:.2f}" for value in r))
-    rejected, told, given = (
+    rejected, listed, given = (
         sum(n) for n in zip(*((run.rejected, len(run.nis), run.poses) for run in runs), strict=True)
     )
     lines.append(
-        f"  {told} innovations of {given} poses, {rejected} rejected;"
+        f"  {listed} innovations of {given} poses, {rejected} rejected;"
         f" {np.median([run.us_per_sample for run in runs]):.0f} us per inertial sample"
     )
     return "\n".join(lines)

@@ -169,7 +169,7 @@ class Flight:
         kind: one of :data:`CLASSES`.
         aggressive: else it hovers or rests.
         rested: whether it began with a rest.
-        T_body_imu: as the filter is told.
+        T_body_imu: as the filter is configured.
     """
 
     kind: str

@@ -112,7 +112,7 @@ class _Renderer:
         self._asked.append((ready_ns, request))
 
     def drawn(self, t_ns: int) -> RenderedFrame | None:
-        """What is ready by now."""
+        """Return the pictures that are ready by now."""
         if not self._asked or self._asked[0][0] > t_ns:
             return None
         _, request = self._asked.pop(0)

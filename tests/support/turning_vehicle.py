@@ -55,7 +55,7 @@ class Turning:
         return [0.0, 0.0, math.sin(half_rad), math.cos(half_rad)]
 
     def camera_x(self, t_ns: int) -> FloatArray:
-        """Where the right side of its camera points."""
+        """Direction of the right side of its camera."""
         turned_rad = RATE_RADPS * (t_ns - self.t0_ns) * 1e-9
         return np.array([math.sin(turned_rad), -math.cos(turned_rad), 0.0])
 
@@ -82,6 +82,6 @@ class Turning:
 
 
 def camera_x(q_xyzw: FloatArray) -> FloatArray:
-    """Where a picture's right side points in the world."""
+    """Direction of a picture's right side in the world."""
     x, y, z, w = q_xyzw
     return np.array([w * w + x * x - y * y - z * z, 2 * (x * y + z * w), 2 * (x * z - y * w)])

@@ -65,7 +65,7 @@ def skeleton(t_ns: int) -> SkeletonFrame:
 
 
 class Scene(NamedTuple):
-    """What a late picture became, and the picture rendered for the instant shown."""
+    """A late picture after its warp, and the picture rendered for the instant shown."""
 
     camera: BridgeCamera
     shown: WarpedFrame
@@ -74,7 +74,7 @@ class Scene(NamedTuple):
     ids: dict[str, int]
 
     def source_px(self) -> FloatArray:
-        """Where each pixel shown comes from in the rendered picture, shape (h, w, 2)."""
+        """Source of each shown pixel in the rendered picture, shape (h, w, 2)."""
         view = self.rendered[Modality.RGB].view
         v, u = np.mgrid[0 : view.camera.height_px, 0 : view.camera.width_px].astype(np.float32)
         planes = [self.shown.picture(RenderedImage(view, plane), compensated=True) for plane in (u, v)]

@@ -17,7 +17,7 @@ STD = np.repeat([2e-3, 0.02, 5e-4, 1e-3, 0.03, 1e-4], [3, 3, 3, 3, 3, 1])
 
 
 class Oracle:
-    """Knows the truth and errs by as much as it is told to; states ``STD`` all the same."""
+    """Knows the truth and errs by as much as it is asked to; states ``STD`` all the same."""
 
     def __init__(self, flight: Flight, factor: float) -> None:
         self.state: Any = None

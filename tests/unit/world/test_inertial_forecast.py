@@ -26,7 +26,7 @@ def state(v_mps: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> NavState:
 
 
 def felt(a_world_mps2: tuple[float, float, float]) -> np.ndarray:
-    """What an accelerometer with that attitude feels, six samples."""
+    """Six samples of an accelerometer with that attitude."""
     force = np.add(a_world_mps2, (0.0, 0.0, GRAVITY_MPS2))
     return np.tile(Transform(np.zeros(3), q_conj(TILTED)).apply(force), (6, 1))
 

@@ -102,7 +102,7 @@ def test_lateness_has_bounds() -> None:
 
 @pytest.mark.parametrize("clock", ["mocap", "imu"])
 def test_a_clock_that_is_known_better_moves_the_lateness(clock: str) -> None:
-    """What shifts the stamps of one system shifts the lateness by as much, and nothing else."""
+    """A shift of one system's stamps shifts the lateness by as much, and nothing else."""
     *_, (world, _, _) = flown(0.0, 5.0)
     body = body_of(world)
     assert body.state is not None
