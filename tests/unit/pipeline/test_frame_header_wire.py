@@ -47,6 +47,7 @@ TABLE = Path(__file__).with_name("frame_headers.jsonl")
 T_BODY_CAMERA = Transform.of((0.1, 0.02, 0.05), q_exp(np.array([0.0, -0.1, 0.2])).tolist())
 MARKS = (Landmark("gate-1", 20.0, 15.0, 3.0), Landmark("hidden", 500.0, 15.0, 3.0))
 _FLOAT = re.compile(rb"-?\d+\.\d+(?:e[-+]?\d+)?")
+_ESTIMATED_NS = re.compile(rb'(?:(?<="imu_age_ns":)|(?<="imu_late_ns":))-?\d+')
 
 
 class _Reader:
@@ -175,11 +176,20 @@ def _rounded(match: re.Match[bytes]) -> bytes:
     return repr(round(float(match[0]), 4) + 0.0).encode()
 
 
+def _ten_us(match: re.Match[bytes]) -> bytes:
+    """Round a time that the filter estimates: its last digits follow the machine's BLAS."""
+    return str(round(int(match[0]), -4)).encode()
+
+
+def _line(name: str, header: FrameHeader) -> bytes:
+    return name.encode() + b" " + _ESTIMATED_NS.sub(_ten_us, _FLOAT.sub(_rounded, header.to_json()))
+
+
 def _lines() -> list[bytes]:
     bridge_clock().stand_at(START_NS)
     try:
         assert now_ns() == START_NS
-        return [name.encode() + b" " + _FLOAT.sub(_rounded, header.to_json()) for name, header in _cases()]
+        return [_line(name, header) for name, header in _cases()]
     finally:
         bridge_clock().real()
 
