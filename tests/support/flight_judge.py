@@ -1,4 +1,4 @@
-"""Judge of a filter's stated uncertainty: its errors against its covariance on flights whose truth is known."""
+"""Judge of a filter's stated uncertainty: errors of the body against its covariance on flights whose truth is known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import numpy.typing as npt
 from scipy.stats import chi2
 
 from tests.support.flights import EPOCH_NS, Flight
-from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul
+from vil_bridge.core.geometry import Transform, cross, q_conj, q_log, q_mul, q_rotate
+from vil_bridge.world.inertial.body_estimate import body_jacobian, body_of
+from vil_bridge.world.inertial.error_state import ACCEL_BIAS, GYRO_BIAS, LATE, FilterState
 
 __all__ = ["BLOCKS", "Filter", "Judged", "autocorrelation", "consistency", "judged", "table"]
 
@@ -27,28 +29,8 @@ BLOCKS: Final = {
     "biases": slice(9, 15),
     "state": slice(0, 15),
 }
-_LATE: Final = 15
 _EVERY: Final = 4
 """Poses from one state that is judged to the next; neighbours hardly differ."""
-
-
-class State(Protocol):
-    @property
-    def t_ns(self) -> int: ...
-    @property
-    def q_world_imu_xyzw(self) -> Array: ...
-    @property
-    def v_world_mps(self) -> Array: ...
-    @property
-    def p_world_m(self) -> Array: ...
-    @property
-    def gyro_bias_radps(self) -> Array: ...
-    @property
-    def accel_bias_mps2(self) -> Array: ...
-    @property
-    def late_s(self) -> float: ...
-    @property
-    def P(self) -> Array: ...  # noqa: N802
 
 
 class Innovation(Protocol):
@@ -66,7 +48,7 @@ class Innovation(Protocol):
 
 class Filter(Protocol):
     @property
-    def state(self) -> State | None: ...
+    def state(self) -> FilterState | None: ...
     @property
     def innovation(self) -> Innovation | None: ...
     def add_imu(self, t_ns: int, w_radps: Array, f_mps2: Array) -> None: ...
@@ -79,8 +61,9 @@ class Judged:
 
     Attributes:
         errors: shape (n, 15), truth minus estimate as :data:`BLOCKS` lists it.
-        P: shape (n, 16, 16), as stated.
+        P: shape (n, 15, 15), as stated.
         late_error_s: shape (n,), truth minus estimate.
+        late_variance_s2: shape (n,), as stated.
         whitened: shape (m, 6), innovations in units of their stated deviation, uncorrelated if S is right.
         nis: shape (m,), as the filter stated it.
         rejected: how many of the m innovations were.
@@ -92,6 +75,7 @@ class Judged:
     errors: Array
     P: Array
     late_error_s: Array
+    late_variance_s2: Array
     whitened: Array
     nis: Array
     rejected: int
@@ -107,7 +91,7 @@ class Judged:
 def judged(flight: Flight, make: Callable[[Transform], Filter]) -> Judged:
     """Fly a filter through a flight, its samples in the order of their arrival."""
     body = make(flight.T_body_imu)
-    states: list[State] = []
+    states: list[FilterState] = []
     innovations: list[Innovation] = []
     seen_ns = -1
     imu, poses = flight.imu, flight.poses
@@ -130,32 +114,54 @@ def judged(flight: Flight, make: Callable[[Transform], Filter]) -> Judged:
     return _judged(flight, states, innovations, 1e6 * spent_s / len(imu_rows))
 
 
-def _judged(flight: Flight, states: list[State], innovations: list[Innovation], us_per_sample: float) -> Judged:
+def _judged(flight: Flight, states: list[FilterState], innovations: list[Innovation], us_per_sample: float) -> Judged:
     from_ns = EPOCH_NS + int(1e9 * FROM_S)
     late_ns = 1e9 * flight.errors.late_s
     kept = [s for s in states if s.t_ns - late_ns >= from_ns][::_EVERY]
     listed = [i for i in innovations if i.t_ns - late_ns >= from_ns]
     assert kept, f"{flight.kind} {flight.seed}: the filter states nothing"
-    truth = flight.truth(np.array([s.t_ns - round(late_ns) for s in kept]))
     whitened: Array = np.array([np.linalg.solve(np.linalg.cholesky(i.S), i.residual) for i in listed])
-
-    def stacked(name: str) -> Array:
-        return np.stack([getattr(s, name) for s in kept])
-
-    turn_rad = q_log(q_mul(q_conj(stacked("q_world_imu_xyzw")), truth.q_world_imu_xyzw))
-    names = ("v_world_mps", "p_world_m", "gyro_bias_radps", "accel_bias_mps2")
-    errors = np.concatenate([turn_rad, *(getattr(truth, name) - stacked(name) for name in names)], axis=1)
+    q_imu_body_xyzw = q_conj(flight.T_body_imu.q_xyzw)
     return Judged(
         flight,
-        errors,
-        np.stack([s.P[: _LATE + 1, : _LATE + 1] for s in kept]),
+        _errors(flight, kept, q_imu_body_xyzw),
+        np.stack([_covariance(s, q_imu_body_xyzw) for s in kept]),
         np.array([flight.errors.late_s - s.late_s for s in kept]),
+        np.array([s.P[LATE, LATE] for s in kept]),
         whitened,
         np.array([i.nis for i in listed]),
         sum(not i.accepted for i in listed),
         int((flight.poses.t_ns >= from_ns).sum()),
         us_per_sample,
     )
+
+
+def _errors(flight: Flight, states: Sequence[FilterState], q_imu_body_xyzw: Array) -> Array:
+    """Truth minus estimate at the states' instants, as the filter maps them to mocap's clock, shape (n, 15)."""
+    truth = flight.truth(np.array([s.t_ns - s.late_ns for s in states]))
+    T_imu_body = flight.T_imu_body
+    q_xyzw = q_mul(truth.q_world_imu_xyzw, T_imu_body.q_xyzw)
+    lever_m = q_rotate(truth.q_world_imu_xyzw, np.broadcast_to(T_imu_body.p_m, truth.p_world_m.shape))
+    v_mps = truth.v_world_mps + cross(q_rotate(truth.q_world_imu_xyzw, truth.w_imu_radps), lever_m)
+    bodies = [body_of(s, q_imu_body_xyzw) for s in states]
+    return np.concatenate(
+        (
+            q_log(q_mul(q_conj(np.stack([b.T_world_body.q_xyzw for b in bodies])), q_xyzw)),
+            v_mps - np.stack([b.v_world_mps for b in bodies]),
+            truth.p_world_m + lever_m - np.stack([b.T_world_body.p_m for b in bodies]),
+            truth.gyro_bias_radps - np.stack([s.gyro_bias_radps for s in states]),
+            truth.accel_bias_mps2 - np.stack([s.accel_bias_mps2 for s in states]),
+        ),
+        axis=1,
+    )
+
+
+def _covariance(state: FilterState, q_imu_body_xyzw: Array) -> Array:
+    """Covariance of the body's nine errors and the biases, shape (15, 15)."""
+    J = np.zeros((15, len(state.P)))
+    J[:9] = body_jacobian(state, q_imu_body_xyzw)
+    J[9:12, GYRO_BIAS] = J[12:, ACCEL_BIAS] = np.eye(3)
+    return np.asarray(J @ state.P @ J.T)
 
 
 def consistency(runs: Sequence[Judged]) -> dict[str, tuple[float, float]]:
@@ -192,7 +198,7 @@ def table(kind: str, runs: Sequence[Judged]) -> str:
             lines.append(
                 f"  in fast flight, {label}: late off by {_spread(late_ms)} ms, accelerometer {_spread(accel)}"
             )
-    late = np.concatenate([r.late_error_s**2 / r.P[:, _LATE, _LATE] for r in runs])
+    late = np.concatenate([r.late_error_s**2 / r.late_variance_s2 for r in runs])
     lines.append(f"  late_s    mean/dimension {late.mean():6.2f}  within 95 %: {100.0 * (late < 3.84).mean():5.1f} %")
     r = autocorrelation([run.whitened for run in runs])
     lines.append("  autocorrelation at lags 1..20: " + " ".join(f"{value:.2f}" for value in r))

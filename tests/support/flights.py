@@ -39,11 +39,13 @@ class Truth:
 
     Attributes:
         q_world_imu_xyzw: shape (n, 4).
+        w_imu_radps: shape (n, 3).
         v_world_mps, p_world_m: shape (n, 3), of the IMU's origin.
         gyro_bias_radps, accel_bias_mps2: shape (n, 3), IMU axes.
     """
 
     q_world_imu_xyzw: Array
+    w_imu_radps: Array
     v_world_mps: Array
     p_world_m: Array
     gyro_bias_radps: Array
@@ -187,9 +189,14 @@ class Flight:
     def truth(self, t_ns: Times) -> Truth:
         """The IMU at instants (n,) of mocap's clock."""
         t_s = np.asarray(1e-9 * (t_ns - EPOCH_NS), dtype=np.float64)
-        q, _, v, p, _ = self._path.at(t_s)
+        q, w, v, p, _ = self._path.at(t_s)
         biases = _walked(self._walks, t_s, self.seconds)
-        return Truth(q, v, p, biases[:, :3], biases[:, 3:])
+        return Truth(q, w, v, p, biases[:, :3], biases[:, 3:])
+
+    @property
+    def T_imu_body(self) -> Transform:
+        """True mount of the IMU: that of the configuration, turned by the error."""
+        return _mounted(self.T_body_imu, self.errors).inverse()
 
     def events(self) -> Iterator[tuple[bool, int]]:
         """The samples in the order of arrival: whether it is a pose, and its row."""
@@ -294,7 +301,7 @@ def _poses(
     t_s = (np.arange(int(seconds * rate_hz)) + rng.random()) / rate_hz
     t_s = t_s[_tracked(rng, t_s, seconds)] if kind == "gaps" else t_s
     q_imu, _, _, p_imu_m, _ = path.at(t_s)
-    q_xyzw = q_mul(q_imu, q_conj(q_mul(T_body_imu.q_xyzw, q_exp(errors.mount_rad))))
+    q_xyzw = q_mul(q_imu, q_conj(_mounted(T_body_imu, errors).q_xyzw))
     p_m = p_imu_m - q_rotate(q_xyzw, np.broadcast_to(T_body_imu.p_m, p_imu_m.shape))
     noise = rng.standard_normal((len(t_s), 6)) * np.repeat([errors.attitude_rad, errors.position_m], 3)
     latency_s, jitter_s = (rng.uniform(0.02, 0.1), 5e-3) if kind == "delays" else (rng.uniform(2e-3, 8e-3), 1e-3)
@@ -305,6 +312,10 @@ def _poses(
         p_m + noise[:, 3:],
         q_mul(q_xyzw, q_exp(noise[:, :3])),
     )
+
+
+def _mounted(T_body_imu: Transform, errors: Errors) -> Transform:
+    return Transform(T_body_imu.p_m, q_mul(T_body_imu.q_xyzw, q_exp(errors.mount_rad)))
 
 
 def _tracked(rng: np.random.Generator, t_s: Array, seconds: float) -> npt.NDArray[np.bool_]:

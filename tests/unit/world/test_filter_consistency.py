@@ -12,8 +12,21 @@ from tests.support.flight_judge import Judged, autocorrelation, consistency, jud
 from tests.support.flights import CLASSES, EPOCH_NS, Flight, flights, fly
 from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_conj, q_exp, q_log, q_mul, q_rotate
 from vil_bridge.world.inertial.body_filter import BodyFilter
+from vil_bridge.world.inertial.error_state import (
+    ACCEL_BIAS,
+    ATTITUDE,
+    GYRO_BIAS,
+    LATE,
+    LEVER,
+    MOUNT,
+    POSITION,
+    SCALE,
+    SIZE,
+    VELOCITY,
+    FilterState,
+)
 
-STD = np.repeat([2e-3, 0.02, 5e-4, 1e-3, 0.03, 1e-4], [3, 3, 3, 3, 3, 1])
+STD = np.repeat([2e-3, 0.02, 5e-4, 1e-3, 0.03, 1e-4, 1e-3, 1e-3, 1e-3], [3, 3, 3, 3, 3, 1, 3, 3, 3])
 
 
 class Oracle:
@@ -30,17 +43,23 @@ class Oracle:
     def add_pose(self, t_ns: int, p_world_m: object, q_world_xyzw: object) -> None:
         late_ns = round(1e9 * self._flight.errors.late_s)
         truth = self._flight.truth(np.array([t_ns]))
-        e = self._factor * STD * self._rng.standard_normal(16)
+        e = self._factor * STD * self._rng.standard_normal(SIZE)
         residual = self._factor * STD[:6] * self._rng.standard_normal(6)
         S = np.diag(STD[:6] ** 2)
-        self.state = SimpleNamespace(
+        q_mount = q_exp(-self._flight.errors.mount_rad)
+        lever_m = q_rotate(q_conj(q_mount), self._flight.T_imu_body.p_m)
+        self.state = FilterState(
             t_ns=t_ns + late_ns,
-            q_world_imu_xyzw=q_mul(truth.q_world_imu_xyzw[0], q_exp(-e[:3])),
-            v_world_mps=truth.v_world_mps[0] - e[3:6],
-            p_world_m=truth.p_world_m[0] - e[6:9],
-            gyro_bias_radps=truth.gyro_bias_radps[0] - e[9:12],
-            accel_bias_mps2=truth.accel_bias_mps2[0] - e[12:15],
-            late_s=self._flight.errors.late_s - e[15],
+            q_world_imu_xyzw=q_mul(truth.q_world_imu_xyzw[0], q_exp(-e[ATTITUDE])),
+            v_world_mps=truth.v_world_mps[0] - e[VELOCITY],
+            p_world_m=truth.p_world_m[0] - e[POSITION],
+            w_imu_radps=truth.w_imu_radps[0] + e[GYRO_BIAS],
+            gyro_bias_radps=truth.gyro_bias_radps[0] - e[GYRO_BIAS],
+            accel_bias_mps2=truth.accel_bias_mps2[0] - e[ACCEL_BIAS],
+            late_s=self._flight.errors.late_s - e[LATE],
+            mount_rad=q_log(q_mul(q_mount, q_exp(-e[MOUNT]))),
+            gyro_scale=-e[SCALE],
+            p_imu_body_m=lever_m - e[LEVER],
             P=np.diag(STD**2),
         )
         nis = float(residual @ np.linalg.solve(S, residual))

@@ -120,7 +120,7 @@ def covariance_at(body: BodyFilter, t_ns: int, q_imu_body_xyzw: FloatArray) -> F
             return None
         state = propagated(state, samples, body.noise)
         state.P[:9, :9] += np.diag(np.repeat(_unmodelled(state.corrected(samples)), 3))
-    J = _body_jacobian(state, q_imu_body_xyzw)
+    J = body_jacobian(state, q_imu_body_xyzw)
     covariance: FloatArray = J @ state.P @ J.T
     ahead_s = (until_ns - state.t_ns) / NS_PER_S
     if ahead_s > 0.0 and (recent := body.imu.recent(NS_PER_S // 4)) is not None:
@@ -143,7 +143,7 @@ def _unmodelled(samples: ImuWindow) -> FloatArray:
     return np.asarray(errors**2)
 
 
-def _body_jacobian(state: FilterState, q_imu_body_xyzw: FloatArray) -> FloatArray:
+def body_jacobian(state: FilterState, q_imu_body_xyzw: FloatArray) -> FloatArray:
     """Return the derivative of the body's nine errors by those of the state, shape (9, 25)."""
     q_mount = q_exp(state.mount_rad)
     lever_m = q_rotate(q_mount, state.p_imu_body_m)
