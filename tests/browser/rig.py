@@ -81,8 +81,9 @@ class Watched:
         self.page.locator(selector).scroll_into_view_if_needed(timeout=LIMIT_MS)
 
     def until(self, condition: str, argument: object = None, limit_ms: float = LIMIT_MS) -> None:
-        """Wait for a JavaScript condition."""
-        self.page.wait_for_function(condition, arg=argument, timeout=limit_ms, polling=50)
+        """Wait for a JavaScript function that returns true; an element that is not there yet is waited for, too."""
+        patient = f"x => {{ try {{ return ({condition})(x) }} catch (e) {{ if (!(e instanceof TypeError)) throw e }} }}"
+        self.page.wait_for_function(patient, arg=argument, timeout=limit_ms, polling=50)
 
 
 def needs_page() -> None:
