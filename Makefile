@@ -24,7 +24,10 @@ FUZZ_SECONDS = 6
 
 setup: $(STAMP)
 
-$(STAMP): requirements.lock pyproject.toml scripts/setup.sh
+KERNEL = vil_bridge/world/kernel
+
+$(STAMP): requirements.lock pyproject.toml hatch_build.py scripts/setup.sh $(KERNEL)/algebra.h $(KERNEL)/error_state.c \
+    $(KERNEL)/version.c
 	sh scripts/setup.sh $(VENV)
 	touch $(STAMP)
 

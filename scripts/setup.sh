@@ -1,6 +1,7 @@
 #!/bin/sh
 # Creates the virtual environment given as the first argument: finds Python 3.11 or newer, installs the
-# pinned requirements and this checkout, the system packages that the embedded renderer needs, and the dashboard.
+# pinned requirements and this checkout with its compiled kernel, the system packages that both and the embedded renderer
+# need, and the dashboard.
 set -eu
 cd "$(dirname "$0")/.."
 venv=$1
@@ -33,6 +34,9 @@ has_library "$python" EGL || missing="$missing libegl1"
 has_library "$python" GL || missing="$missing libgl1"
 # shellcheck disable=SC2086
 [ -z "$missing" ] || install_packages $missing || say "going on: only the embedded renderer (make demo) needs them" >&2
+
+command -v "${CC:-cc}" > /dev/null || install_packages gcc libc6-dev \
+    || say "going on without the compiled kernel: filters of bodies with an IMU take ten times as long" >&2
 
 if ! "$venv/bin/python" -m pip --version > /dev/null 2>&1; then
     say "creating $venv"

@@ -194,7 +194,7 @@ class Flight:
         return Truth(q, w, v, p, biases[:, :3], biases[:, 3:])
 
     @property
-    def T_imu_body(self) -> Transform:
+    def T_imu_body(self) -> Transform:  # noqa: N802 - the field's name for transforms
         """True mount of the IMU: that of the configuration, turned by the error."""
         return _mounted(self.T_body_imu, self.errors).inverse()
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import cv2
 
 from vil_bridge.monitoring.ptp_clocks import ptp_clocks
+from vil_bridge.world.kernel.library import description
 
 SWITCH_INTERVAL_S: Final = 0.0005
 _COLLECT_EVERY: Final = (700, 10, 10)
@@ -29,7 +30,11 @@ def prepare_process(fifo_priority: int) -> dict[str, Any]:
     cv2.setNumThreads(1)
     gc.freeze()  # without a collection: a start leaves a thousand objects to free, and looking for them takes 70 ms
     gc.set_threshold(*_COLLECT_EVERY)
-    facts: dict[str, Any] = {"switch_interval_s": sys.getswitchinterval(), "ptp_clocks": ptp_clocks()}
+    facts: dict[str, Any] = {
+        "switch_interval_s": sys.getswitchinterval(),
+        "ptp_clocks": ptp_clocks(),
+        "kernel": description(),
+    }
     if fifo_priority and hasattr(os, "sched_setscheduler"):
         try:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(fifo_priority))

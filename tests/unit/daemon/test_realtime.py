@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from vil_bridge.monitoring.ptp_clocks import ptp_clocks
+from vil_bridge.world.kernel.library import KERNEL, description
 
 pytestmark = pytest.mark.process
 
@@ -65,9 +66,11 @@ def test_what_a_start_made_is_never_looked_at_again_and_what_comes_is_collected_
     assert told_by("0")["collector"] == [True, 700]
 
 
-def test_the_facts_name_the_ptp_clocks() -> None:
+def test_the_facts_name_the_ptp_clocks_and_the_compiled_kernel() -> None:
     told = told_by("0")["all"]
     assert isinstance(told, dict) and told["ptp_clocks"] == ptp_clocks()
+    assert told["kernel"] == description()
+    assert told["kernel"] == "compiled" if KERNEL is not None else told["kernel"].startswith("absent (")
 
 
 def told_by(priority: str) -> dict[str, object]:

@@ -38,7 +38,14 @@ from vil_bridge.tools.doctor.network import (
     interfaces,
     route_to,
 )
-from vil_bridge.tools.doctor.software import check_extra, check_gl, check_jpeg, check_sdks, check_video
+from vil_bridge.tools.doctor.software import (
+    check_compiled_kernel,
+    check_extra,
+    check_gl,
+    check_jpeg,
+    check_sdks,
+    check_video,
+)
 from vil_bridge.tools.doctor.watch import (
     SourceActivity,
     check_answer,
@@ -47,6 +54,7 @@ from vil_bridge.tools.doctor.watch import (
     check_subject,
     check_up_axis,
 )
+from vil_bridge.world.kernel import library
 
 LO = Interface(1, "lo", "127.0.0.1")
 S = 1_000_000_000
@@ -223,6 +231,14 @@ def test_codecs_and_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     absent = check_extra("qtm_rt")
     assert absent.state is State.OK and "pip install 'vil-bridge[qualisys]'" in absent.text
     assert check_gl().state is State.WARN
+
+
+def test_an_absent_kernel_is_a_warning_that_names_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check_compiled_kernel().state is (State.OK if library.KERNEL is not None else State.WARN)
+    monkeypatch.setattr(library, "KERNEL", None)
+    absent = check_compiled_kernel()
+    assert absent.state is State.WARN
+    assert "ten times as long" in absent.text and "apt-get install gcc" in absent.cure
 
 
 # --- what a source says ------------------------------------------------------------------------------

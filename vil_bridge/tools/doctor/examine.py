@@ -35,7 +35,14 @@ from vil_bridge.tools.doctor.network import (
     check_serial,
     interfaces,
 )
-from vil_bridge.tools.doctor.software import check_extra, check_gl, check_jpeg, check_sdks, check_video
+from vil_bridge.tools.doctor.software import (
+    check_compiled_kernel,
+    check_extra,
+    check_gl,
+    check_jpeg,
+    check_sdks,
+    check_video,
+)
 from vil_bridge.tools.doctor.watch import (
     LISTEN_S,
     SourceActivity,
@@ -82,6 +89,7 @@ def _computer(root: Path, own: Sequence[Interface]) -> Iterator[Finding]:
 
 def _software() -> Iterator[Finding]:
     yield check_gl()
+    yield check_compiled_kernel()
     yield check_jpeg()
     yield check_video()
     for module in dict.fromkeys(

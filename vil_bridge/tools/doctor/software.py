@@ -1,4 +1,4 @@
-"""Installed software: codecs, OpenGL, SDKs and extras."""
+"""Installed software: compiled kernel, codecs, OpenGL, SDKs and extras."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 
 from vil_bridge.registry import EXTRA_OF_MODULE
 from vil_bridge.tools.doctor.finding import Finding, fail, ok, warn
+from vil_bridge.world.kernel import library
 
 _GL_TIMEOUT_S: Final = 30.0
 _OPEN_GL: Final = (
@@ -58,6 +59,14 @@ def check_jpeg() -> Finding:
         if back.shape == picture.shape
         else fail(name, "simplejpeg returns another picture", "pip install --force-reinstall simplejpeg")
     )
+
+
+def check_compiled_kernel() -> Finding:
+    """Check for the compiled kernel of the pose path."""
+    name = "compiled kernel"
+    if library.KERNEL is not None:
+        return ok(name, library.PATH.name)
+    return warn(name, library.description(), library.CURE)
 
 
 def check_video() -> Finding:

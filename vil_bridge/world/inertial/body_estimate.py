@@ -23,9 +23,9 @@ from vil_bridge.world.inertial.error_state import (
     SIZE,
     VELOCITY,
     FilterState,
-    propagated,
 )
 from vil_bridge.world.inertial.extrapolation import RECENT_NS, forecast, forecast_variances
+from vil_bridge.world.inertial.filter_steps import propagated
 from vil_bridge.world.inertial.preintegration import preintegrate, propagate
 
 _MISALIGNED: Final = 8e-3

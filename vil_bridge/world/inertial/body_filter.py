@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -16,15 +16,8 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import Transform, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.world.inertial.covariance import ImuNoise
-from vil_bridge.world.inertial.error_state import (
-    FIRST_P,
-    LATE,
-    FilterState,
-    Innovation,
-    measured,
-    propagated,
-    updated,
-)
+from vil_bridge.world.inertial.error_state import FIRST_P, LATE, FilterState, Innovation, MocapPose
+from vil_bridge.world.inertial.filter_steps import corrected, propagated
 from vil_bridge.world.inertial.imu_buffer import ImuBuffer
 
 _GATE: Final = 200.0  # of a pose that fits, 6 on average; in fast motion the model alone makes it ten times that
@@ -45,14 +38,6 @@ _MOST_M: Final = 5e-3
 """Noisier poses than that are none: the IMU is mounted or scaled otherwise than the configuration says."""
 
 
-class _Pose(NamedTuple):
-    """Pose of the body at ``t_ns`` by mocap's stamps, its attitude times the IMU's mount."""
-
-    t_ns: int
-    p_m: FloatArray
-    q_imu_xyzw: FloatArray
-
-
 @dataclass(slots=True)
 class MocapNoise:
     """Noise of mocap poses, learnt from what is left of them after the update.
@@ -70,12 +55,14 @@ class MocapNoise:
     @property
     def variances(self) -> FloatArray:
         """Variances of the six numbers of a residual."""
-        return np.repeat((max(self.attitude_rad2, _LEAST_RAD**2), max(self.position_m2, _LEAST_M**2)), 3)
+        attitude_rad2, position_m2 = max(self.attitude_rad2, _LEAST_RAD**2), max(self.position_m2, _LEAST_M**2)
+        return np.array((attitude_rad2, attitude_rad2, attitude_rad2, position_m2, position_m2, position_m2))
 
     def learn(self, seen: FloatArray) -> None:
         """Account a pose: ``seen`` shape (6,), squares of what the update left, and the state's own variances in it."""
         self._weight = min(self._weight + 1.0, _LONGEST)
-        attitude_rad2, position_m2 = float(seen[:3].mean()), float(seen[3:].mean())
+        a, b, c, x, y, z = seen.tolist()
+        attitude_rad2, position_m2 = (a + b + c) / 3.0, (x + y + z) / 3.0
         self.attitude_rad2 += (min(max(attitude_rad2, 1e-10), _MOST_RAD**2) - self.attitude_rad2) / self._weight
         self.position_m2 += (min(max(position_m2, 1e-10), _MOST_M**2) - self.position_m2) / self._weight
 
@@ -106,7 +93,7 @@ class BodyFilter:
         self.restarts = 0
         self._T_body_imu = T_body_imu
         self._sensors = FilterState.unknown(T_body_imu.inverse().p_m)
-        self._waiting: deque[_Pose] = deque(maxlen=_WAITING)
+        self._waiting: deque[MocapPose] = deque(maxlen=_WAITING)
         self._rejected_in_a_row = 0
         self._refused = 0.0
         self.version = 0
@@ -121,7 +108,7 @@ class BodyFilter:
 
     def add_pose(self, t_ns: int, p_world_m: FloatArray, q_world_xyzw: FloatArray) -> None:
         """Account a pose of the body as mocap sees it."""
-        self._waiting.append(_Pose(t_ns, p_world_m, q_mul(q_world_xyzw, self._T_body_imu.q_xyzw)))
+        self._waiting.append(MocapPose(t_ns, p_world_m, q_mul(q_world_xyzw, self._T_body_imu.q_xyzw)))
         self.version += 1
         newest_ns = self.imu.newest_t_ns
         if newest_ns is not None:
@@ -171,7 +158,7 @@ class BodyFilter:
             self._newest = self.version, state
         return self._newest[1]
 
-    def _held(self, state: FilterState, pose: _Pose, newest_ns: int) -> FilterState | None:
+    def _held(self, state: FilterState, pose: MocapPose, newest_ns: int) -> FilterState | None:
         t_ns = pose.t_ns + state.late_ns
         if t_ns > state.t_ns:
             samples = self.imu.between(state.t_ns, t_ns)
@@ -211,7 +198,7 @@ class BodyFilter:
     def _late_ns(self) -> int:
         return self.sensors.late_ns
 
-    def _correct(self, pose: _Pose) -> None:
+    def _correct(self, pose: MocapPose) -> None:
         t_ns = pose.t_ns + self._late_ns
         if self.state is not None and self.state.t_ns - t_ns > _TOO_LATE_NS:
             self.rejected += 1
@@ -220,7 +207,9 @@ class BodyFilter:
         if ahead is None:
             self._start(pose)
             return
-        self.state, self.innovation = self._corrected(ahead, pose, learn=True)
+        self.state, self.innovation = self._corrected(ahead, pose)
+        if self.innovation.seen is not None:
+            self.mocap.learn(self.innovation.seen)
         self._refused += _TRUST_GAIN * (float(not self.innovation.accepted) - self._refused)
         if self.innovation.accepted:
             self._rejected_in_a_row = 0
@@ -239,22 +228,10 @@ class BodyFilter:
             return None
         return propagated(state, samples, self.noise)
 
-    def _corrected(self, state: FilterState, pose: _Pose, *, learn: bool = False) -> tuple[FilterState, Innovation]:
-        residual, H, beyond = measured(state, pose.p_m, pose.q_imu_xyzw)
-        residual -= H[:, LATE] * ((pose.t_ns + state.late_ns - state.t_ns) / NS_PER_S)
-        R = self.mocap.variances + beyond
-        S = H @ state.P @ H.T + np.diag(R)
-        nis = float(residual @ np.linalg.solve(S, residual))
-        innovation = Innovation(pose.t_ns, residual, S, nis, nis <= _GATE)
-        if not innovation.accepted:
-            return state, innovation
-        after = updated(state, residual, H, S, R)
-        left = R * np.linalg.solve(S, residual)  # residual of the updated state: (1 - H K) r = R / S r
-        if learn and beyond[3] < R[3] / 4.0:
-            self.mocap.learn(left**2 + ((H @ after.P) * H).sum(axis=1) - beyond)
-        return after, innovation
+    def _corrected(self, state: FilterState, pose: MocapPose) -> tuple[FilterState, Innovation]:
+        return corrected(state, pose, self.mocap.variances, _GATE)
 
-    def _start(self, pose: _Pose) -> None:
+    def _start(self, pose: MocapPose) -> None:
         """Begin with a pose; what is known of the sensors stays."""
         self.restarts += self.state is not None
         self._rejected_in_a_row = 0

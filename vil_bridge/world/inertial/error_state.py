@@ -104,6 +104,14 @@ class FilterState:
         return ImuWindow(samples.t_ns, w_radps, samples.f_mps2 - self.accel_bias_mps2)
 
 
+class MocapPose(NamedTuple):
+    """Pose of the body at ``t_ns`` by mocap's stamps, its attitude times the configured mount of the IMU."""
+
+    t_ns: int
+    p_m: FloatArray
+    q_imu_xyzw: FloatArray
+
+
 class Innovation(NamedTuple):
     """Difference of a mocap pose from its forecast.
 
@@ -113,6 +121,8 @@ class Innovation(NamedTuple):
         S: shape (6, 6), covariance of the residual.
         nis: normalized innovation squared.
         accepted: False when the pose was refused as an outlier.
+        seen: shape (6,), squares of what the update left, and the state's own variances in it: what the pose shows of
+            its noise; None where it was refused, or where lateness makes more of it than the noise.
     """
 
     t_ns: int
@@ -120,6 +130,7 @@ class Innovation(NamedTuple):
     S: FloatArray
     nis: float
     accepted: bool
+    seen: FloatArray | None
 
 
 def propagated(state: FilterState, samples: ImuWindow, noise: ImuNoise) -> FilterState:
@@ -163,6 +174,41 @@ def propagated(state: FilterState, samples: ImuWindow, noise: ImuNoise) -> Filte
         w_imu_radps=free.w_radps[-1],
         P=0.5 * (P + P.T),
     )
+
+
+def corrected(
+    state: FilterState, pose: MocapPose, variances: FloatArray, gate: float
+) -> tuple[FilterState, Innovation]:
+    """Return the state after a pose, and its innovation; the state is the same where the gate refuses the pose.
+
+    Args:
+        state: near the pose's instant.
+        pose: as measured.
+        variances: shape (6,), of the pose's attitude and position.
+        gate: largest normalized innovation squared.
+    """
+    residual, H, beyond = measured(state, pose.p_m, pose.q_imu_xyzw)
+    residual -= H[:, LATE] * after_s(state, pose)
+    R = variances + beyond
+    S = H @ state.P @ H.T + np.diag(R)
+    solved = np.linalg.solve(S, residual)
+    nis = float(residual @ solved)
+    if not nis <= gate:
+        return state, Innovation(pose.t_ns, residual, S, nis, False, None)
+    after = updated(state, residual, H, S, R)
+    # The residual of the updated state is (1 - H K) r = R / S r.
+    seen = (R * solved) ** 2 + ((H @ after.P) * H).sum(axis=1) - beyond if is_clear(variances[3], beyond[3]) else None
+    return after, Innovation(pose.t_ns, residual, S, nis, True, seen)
+
+
+def after_s(state: FilterState, pose: MocapPose) -> float:
+    """Return the time from a state to a pose."""
+    return (pose.t_ns + state.late_ns - state.t_ns) / NS_PER_S
+
+
+def is_clear(variance_m2: float, beyond_m2: float) -> bool:
+    """Return True when a residual is the noise of the pose: lateness adds little to it."""
+    return 3.0 * beyond_m2 < variance_m2
 
 
 def measured(

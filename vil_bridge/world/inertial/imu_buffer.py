@@ -13,6 +13,10 @@ from vil_bridge.core.types import FloatArray
 JUMP_NS: Final = 1_000_000_000
 """A stamp further than this from the newest one begins a new history."""
 
+_CAPACITY: Final = 2048
+MOST_SAMPLES: Final = _CAPACITY + 2
+"""Length of the longest window: all samples, and one at each end."""
+
 MAX_RATE_RADPS: Final = 250.0
 MAX_FORCE_MPS2: Final = 8000.0
 """Well above what gyroscopes (4000 degrees a second) and accelerometers (400 g) can measure."""
@@ -28,7 +32,7 @@ class ImuBuffer:
         resets: histories given up after a time jump of more than a second, or by :meth:`clear`.
     """
 
-    def __init__(self, capacity: int = 2048) -> None:
+    def __init__(self, capacity: int = _CAPACITY) -> None:
         if capacity < 2:
             raise ValueError(f"capacity must be at least 2, got {capacity}")
         self._capacity = capacity
@@ -76,7 +80,7 @@ class ImuBuffer:
             w_radps: shape (3,), IMU axes.
             f_mps2: shape (3,), IMU axes.
         """
-        if not (np.abs(w_radps).max() <= MAX_RATE_RADPS and np.abs(f_mps2).max() <= MAX_FORCE_MPS2):
+        if not (_within(w_radps, MAX_RATE_RADPS) and _within(f_mps2, MAX_FORCE_MPS2)):
             self.rejected += 1
             return False
         with self._lock:
@@ -112,15 +116,16 @@ class ImuBuffer:
         with self._lock:
             if self._end == self._begin or t0_ns < self._t_ns[self._begin]:
                 return None
-            first = self._begin + int(np.searchsorted(self._t_ns[self._begin : self._end], t0_ns, side="right"))
-            last = self._begin + int(np.searchsorted(self._t_ns[self._begin : self._end], t1_ns, side="left"))
-            count = last - first + 2
-            t_ns = np.empty(count, dtype=np.int64)
-            wf = np.empty((count, 6))
+            known = self._t_ns[self._begin : self._end]
+            first = self._begin + int(known.searchsorted(t0_ns, side="right"))
+            last = self._begin + int(known.searchsorted(t1_ns, side="left"))
+            t_ns = np.empty(last - first + 2, dtype=np.int64)
+            wf = np.empty((last - first + 2, 6))
             t_ns[0], t_ns[-1] = t0_ns, t1_ns
-            wf[0], wf[-1] = self._value_at(t0_ns, first), self._value_at(t1_ns, last)
             t_ns[1:-1] = self._t_ns[first:last]
             wf[1:-1] = self._wf[first:last]
+            self._value_at(t0_ns, first, wf[0])
+            self._value_at(t1_ns, last, wf[-1])
         return ImuWindow(t_ns, wf[:, :3], wf[:, 3:])
 
     def since(self, t_ns: int) -> ImuWindow | None:
@@ -142,15 +147,17 @@ class ImuBuffer:
             wf = self._wf[self._begin + first : self._end].copy()
             return ImuWindow(t_ns[first:].copy(), wf[:, :3], wf[:, 3:])
 
-    def _value_at(self, t_ns: int, after: int) -> FloatArray:
-        """Return the value at a time; ``after`` is the index of the first sample not before it."""
+    def _value_at(self, t_ns: int, after: int, out: FloatArray) -> None:
+        """Write the value (6,) at a time; ``after`` is the index of the first sample not before it."""
         if after == self._end:
-            after, t_ns = self._end - 1, int(self._t_ns[self._end - 1])
+            out[:] = self._wf[after - 1]
+            return
         before = max(after - 1, self._begin)
-        ta_ns, tb_ns = int(self._t_ns[before]), int(self._t_ns[after])
+        ta_ns, tb_ns = self._t_ns.item(before), self._t_ns.item(after)
         fraction = (t_ns - ta_ns) / (tb_ns - ta_ns) if tb_ns > ta_ns else 0.0
-        value: FloatArray = self._wf[before] + fraction * (self._wf[after] - self._wf[before])
-        return value
+        np.subtract(self._wf[after], self._wf[before], out=out)
+        out *= fraction
+        out += self._wf[before]
 
     def _newest(self) -> int | None:
         return int(self._t_ns[self._end - 1]) if self._end > self._begin else None
@@ -164,3 +171,9 @@ class ImuBuffer:
         self._t_ns[:count] = self._t_ns[self._end - count : self._end]
         self._wf[:count] = self._wf[self._end - count : self._end]
         self._begin, self._end = 0, count
+
+
+def _within(v: FloatArray, limit: float) -> bool:
+    """Return True when all numbers of a vector (3,) are within a limit; what is not a number is not."""
+    x, y, z = map(float, v.tolist())
+    return -limit <= x <= limit and -limit <= y <= limit and -limit <= z <= limit

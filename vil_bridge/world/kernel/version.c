@@ -1,0 +1,7 @@
+/* Version of the functions' arguments; library.py refuses a library of another one. */
+enum { VIL_KERNEL_VERSION = 1 };
+
+int vil_kernel_version(void)
+{
+    return VIL_KERNEL_VERSION;
+}
