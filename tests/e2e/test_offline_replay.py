@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.support.common import needs_gl
-from tests.support.offline import LATENCY_NS, MS, PERIOD_NS, T0_NS, flight, pose_at, room_file, write_recording
+from tests.support.offline import CONFIG, LATENCY_NS, MS, PERIOD_NS, T0_NS, flight, pose_at, room_file, write_recording
 from vil_bridge.core.bridge_time import bridge_clock, machine_ns
 from vil_bridge.core.errors import ConfigError, RecordingError
 from vil_bridge.core.geometry import q_conj, q_log, q_mul
@@ -121,6 +121,16 @@ def test_trajectories_states_and_ledger(twice: tuple[Path, ReplaySummary, Replay
         "still": 19,
     }
     assert ledgers["front"].head.dropped == one.dropped["front"] and one.dropped["front"]["tracking_lost"] > 2
+
+
+@pytest.mark.gl
+def test_ids_that_only_the_warp_needs_are_not_written(tmp_path: Path) -> None:
+    needs_gl()
+    moving = "latency_compensation: reproject, moving_actors: true, modalities: [gray, depth]"
+    recording = write_recording(tmp_path / "flight.mcap", CONFIG.replace("modalities: [gray, depth]", moving))
+    done = replay_offline(recording, tmp_path / "out", scene=str(room_file(tmp_path)), cameras=["front"])
+    assert done.pictures["front"] > 10
+    assert {h["modality"] for h in headers(tmp_path / "out", "front")} == {"gray", "depth"}
 
 
 def test_without_a_scene_there_are_poses_only(tmp_path: Path) -> None:

@@ -303,6 +303,15 @@ def test_an_actor_passes_behind_a_post_and_uncovers_the_wall() -> None:
     assert found.moved.z_m == pytest.approx(BOX_M)
 
 
+def test_a_post_next_to_an_actor_that_leaves_stays_whole() -> None:
+    depth, ids = painted()
+    depth[40:80, 60:66], ids[40:80, 60:66] = BOX_M, 40_000  # the box goes on behind the post
+    seen, found = solved(depth, ids, box_that_moved(-0.4))
+    assert seen.names == ("box",)
+    assert (columns(found)[66:76] == np.arange(66, 76)).all()
+    assert (seen.static_depth[60, 66:76] == POST_M).all() and (seen.static_depth[60, 42:66] == WALL_M).all()
+
+
 @pytest.mark.parametrize("missing", ["actor", "picture", "id"])
 def test_a_picture_without_moving_actors_stays_as_it_is(missing: str) -> None:
     depth, ids = painted()

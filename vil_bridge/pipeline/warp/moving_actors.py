@@ -143,7 +143,9 @@ class SeenActors:
         self.names = tuple(self._actors[index - 1].name for index in ids.values())
         self.static_depth = sight.depth
         if ids:
-            self._absent = cv2.dilate((self._owner > 0).view(np.uint8), _BESIDE)
+            depth = sight.depth.astype(np.float32)
+            nearest = cv2.erode(np.where(self._owner > 0, depth, np.float32(np.inf)), _BESIDE)
+            self._absent = (_BEHIND * depth >= nearest).view(np.uint8)  # not what is before the actor
             self._behind_x, self._behind_y = self._ground()
 
     def _ground(self) -> tuple[_Float32, _Float32]:

@@ -35,7 +35,7 @@ class PictureWriter:
 
     def __init__(self, folder: Path, camera: BridgeCamera) -> None:
         self._folder = folder
-        self._variant = camera.variants[0]
+        self._variant, self._modalities = camera.variants[0], camera.modalities
         for modality in camera.modalities:
             (folder / modality).mkdir(parents=True)
         self._headers: IO[bytes] = (folder / "pictures.jsonl").open("wb")
@@ -43,9 +43,9 @@ class PictureWriter:
         self._rows: IO[bytes] = self.rows.open("wb")
         self._last_id = 0
 
-    def wanted(self, modality: str, variant: str) -> bool:  # noqa: ARG002 - all of them
-        """Return the compensated picture, where the camera has one."""
-        return variant == self._variant
+    def wanted(self, modality: str, variant: str) -> bool:
+        """Return True for what the camera has, compensated where it compensates; ids that the warp needs are not."""
+        return variant == self._variant and modality in self._modalities
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Write a picture.
