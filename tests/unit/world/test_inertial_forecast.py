@@ -50,6 +50,14 @@ def test_a_changing_rate_goes_on_for_a_moment() -> None:
         assert turned_rad[2] == pytest.approx(expected_rad, rel=0.02)
 
 
+def test_two_samples_of_a_burst_make_no_trend() -> None:
+    """Read from a FIFO and stamped on arrival, they lie 20 us apart, so that their noise has any slope."""
+    t_ns = np.array([20 * MS - 20_000, 20 * MS])
+    burst = ImuWindow(t_ns, np.array([[0.0, 0.0, 0.5], [0.0, 0.0, 0.51]]), np.tile((0.0, 0.0, GRAVITY_MPS2), (2, 1)))
+    _, w_radps = forecast(state(), burst, 40 * MS)
+    assert w_radps == pytest.approx([0.0, 0.0, 0.51])
+
+
 def test_acceleration_stays_in_the_world_while_the_body_spins_and_dies_away() -> None:
     spinning = window(np.tile(np.array([30.0, 0.0, 0.0]), (6, 1)), felt((3.0, 0.0, 0.0)))
     soon, _ = forecast(state(), spinning, 30 * MS)

@@ -39,8 +39,10 @@ def forecast(state: NavState, recent: ImuWindow, until_ns: int) -> tuple[NavStat
     """
     dt_s = (until_ns - state.t_ns) / NS_PER_S
     t_s = (recent.t_ns - recent.t_ns[-1]) / NS_PER_S
-    from_mean_s = t_s - t_s.mean()
-    trend_radps2 = from_mean_s @ recent.w_radps / (from_mean_s @ from_mean_s)
+    trend_radps2 = np.zeros(3)
+    if recent.t_ns[-1] - recent.t_ns[0] >= RECENT_NS // 2:  # else the slope is that of the noise
+        from_mean_s = t_s - t_s.mean()
+        trend_radps2 = from_mean_s @ recent.w_radps / (from_mean_s @ from_mean_s)
     turn_rad = recent.w_radps[-1] * dt_s + trend_radps2 * _fading(dt_s, _TREND_LASTS_S)
     angle_rad = float(np.linalg.norm(turn_rad))
     turn_rad = turn_rad * _damping(angle_rad / _FURTHEST_RAD)
