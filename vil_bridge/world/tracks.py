@@ -236,6 +236,16 @@ class TrackBank:
         blocks[1:, 1:] = moved[::-1, ::-1]
         return np.asarray(np.kron(blocks, np.eye(3)), dtype=np.float64)
 
+    def parts(self, row: int, lead_s: float) -> FloatArray:
+        """Return the parts of velocity and acceleration, of translation and rotation, that come true, shape (2, 2)."""
+        self._advance()
+        return self._filter.parts(row, lead_s)
+
+    def noise(self, row: int) -> tuple[float, float]:
+        """Return the variances of the attitude (rad^2) and the position (m^2) of one row's poses, each axis."""
+        moved, turned = self._filter.noise(row)
+        return turned, moved
+
     def _posed(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the poses (n, 3), (n, 4) of filtered values (2, 3, n)."""
         return values[0].T, q_mul(self._filtered[:, 3:], q_exp((values[1] - self._turned_rad).T))

@@ -45,9 +45,12 @@ _PER_LOG: Final = 10.0
 
 _HELD: Final = 4
 _LAG_NS: Final = 75_000_000
-_LONGEST_LAG_NS: Final = 150_000_000
+_LONGEST_LAG_NS: Final = 200_000_000
 _MEMORY_S: Final = 3.5
 _PRIOR: Final = 1e-4
+_PRIOR_COUNT: Final = 0.03
+_PRIOR_ERROR: Final = np.array([[0.03], [0.15]])
+"""Error of a forecast over the lag before any was compared, m and rad."""
 _LEAST_DAMPING: Final = 0.02
 
 
@@ -109,14 +112,15 @@ class TwistFilter:
 
     def forget(self, rows: _Index) -> None:
         """Drop the poses of some rows, not what is learnt of their noise."""
+        self.t_ns = self.t_ns.copy()
         self.t_ns[rows] = -1
         self.state[1:, :, :, rows] = 0.0
         self._damping.forget(rows)
 
     def shift(self, rows: _Index, by_ns: int) -> None:
         """Move the times of some rows."""
+        self.t_ns = self.t_ns.copy()
         self.t_ns[rows] += np.where(self.t_ns[rows] < 0, 0, by_ns)
-        self._learnt_ns = self.t_ns
         self._damping.shift(rows, by_ns)
 
     def add(self, t_ns: _Times, values: FloatArray, present: BoolArray) -> None:
@@ -124,6 +128,15 @@ class TwistFilter:
 
         A row without a pose repeats the time before it.
         """
+        newest_ns = np.maximum.reduce(t_ns, axis=1).tolist()
+        begin = 0
+        for k in range(1, len(newest_ns) + 1):
+            if k == len(newest_ns) or newest_ns[k] - newest_ns[begin] >= _LEARN_EVERY_NS:
+                self._add(t_ns[begin:k], values[begin:k], present[begin:k])
+                begin = k
+
+    def _add(self, t_ns: _Times, values: FloatArray, present: BoolArray) -> None:
+        """Account frames of at most :data:`_LEARN_EVERY_NS`, and learn from them."""
         before_ns = np.concatenate((self.t_ns[None], t_ns[:-1]))
         step_s: FloatArray = np.multiply(t_ns - before_ns, 1e-9)
         begins = present & ((before_ns < 0) | (step_s > _LONGEST_GAP_S))
@@ -135,7 +148,7 @@ class TwistFilter:
         else:
             self._account(step_s, values, present)
         self.t_ns = t_ns[-1].copy()
-        if np.maximum.reduce(self.t_ns - self._learnt_ns) >= _LEARN_EVERY_NS:
+        if np.maximum.reduce(np.abs(self.t_ns - self._learnt_ns)) >= _LEARN_EVERY_NS:
             self._learnt_ns = self.t_ns
             self._learn(*map(np.concatenate, zip(*self._unlearnt, strict=True)))
             self._unlearnt.clear()
@@ -158,16 +171,16 @@ class TwistFilter:
             x += step * (v + 0.5 * dv)
             v += dv
             nu = np.subtract(values[k], x, out=left[k])
-            squared = np.add.reduce(nu * nu, axis=1)
+            squared = np.add.reduce(nu * nu, axis=1) * present[k]
             if np.logical_or.reduce(squared > limit[k], axis=None):
                 gains, limit = gains.copy(), limit.copy()
-                factors, lasting = self._trust(squared, gains[:, k:], limit[k:], step_s[k:])
+                factors, lasting = self._trust(squared, gains[:, k:], limit[k:], step_s[k:], present[k])
                 nu *= factors[:, None]
                 if lasting.any():
                     self._restart(lasting, values[k - 1] if k else self._newest, values[k], step)
                     nu[np.broadcast_to(lasting[:, None], nu.shape)] = 0.0
             elif self._surprised:
-                self._surprises = np.minimum(self._surprises + 1, 0)
+                self._surprises = np.where(present[k], np.minimum(self._surprises + 1, 0), self._surprises)
                 self._surprised = bool(self._surprises.any())
             self.state += gains[:, k, :, None] * nu
         self._newest = values[-1]
@@ -211,15 +224,18 @@ class TwistFilter:
         np.copyto(self.state, moved, where=rows[:, None])
 
     def _trust(
-        self, squared: FloatArray, gains: FloatArray, limit: FloatArray, step_s: FloatArray
+        self, squared: FloatArray, gains: FloatArray, limit: FloatArray, step_s: FloatArray, present: BoolArray
     ) -> tuple[FloatArray, BoolArray]:
         """Return the factors (2, n) of innovations of which some are beyond the limit, and where that lasts.
+
+        Rows that are not present (n) have none.
 
         The first of them pull no more than one at a multiple of it. After some in a row the jerk is larger than it was:
         gains (3, k, 2, n) and limits (k, 2, n) from this frame on change, and all innovations count for a while.
         """
         beyond = squared > limit[0]
-        self._surprises = np.where(beyond, self._surprises + 1, np.minimum(self._surprises + 1, 0))
+        counted = np.where(beyond, self._surprises + 1, np.minimum(self._surprises + 1, 0))
+        self._surprises = np.where(present, counted, self._surprises)
         self._surprised = True
         lasting = self._surprises >= _SURPRISES_LIMIT
         factors = np.ones_like(squared)
@@ -241,10 +257,11 @@ class TwistFilter:
 
         Those that are not ``known`` (k, 2, n) count for nothing.
         """
-        before = np.concatenate((self._whitened[None], whitened[:-1]))
-        repeated = np.add.reduce(np.add.reduce(whitened * before, axis=2), axis=0)
+        repeated: FloatArray = np.zeros(self._log_jerk.shape)
+        for newest, seen in zip(whitened, known, strict=True):
+            repeated += np.add.reduce(newest * self._whitened, axis=1) * seen
+            self._whitened = np.where(seen[:, None], newest, self._whitened)
         squared = np.minimum(np.add.reduce(whitened * whitened, axis=2), 3.0) - 1.0
-        self._whitened = whitened[-1]
         self._log_jerk += _JERK_GAIN * np.minimum(np.maximum(repeated, -9.0), 9.0)
         gain = np.maximum(_VARIANCE_GAIN, 1.0 / (self._learnt + len(known) + 2.0))
         self._log_variance += gain * np.add.reduce(squared * known, axis=0)
@@ -262,12 +279,21 @@ class TwistFilter:
         ahead: FloatArray = x + lead_s * (of_v[:, None] * v + (0.5 * lead_s) * of_a[:, None] * a)
         return ahead
 
+    def parts(self, row: int, lead_s: float) -> FloatArray:
+        """Return the parts of velocity and acceleration (rows) of one row that come true after a time, shape (2, 2)."""
+        return self._damping.parts(row, lead_s)
+
     def rates(self, row: int, lead_s: float) -> FloatArray:
         """Return the derivatives of :meth:`ahead` of one row, shape (2, 3)."""
         of_v, of_a = self._damping.slowed(row, lead_s)
         rates: FloatArray = of_v[:, None] * self.state[1, :, :, row]
         rates += lead_s * of_a[:, None] * self.state[2, :, :, row]
         return rates
+
+    def noise(self, row: int) -> tuple[float, float]:
+        """Return the learnt variances of one row's positions and attitudes, each axis."""
+        moved, turned = np.exp(self._log_variance[:, row]).tolist()
+        return moved, turned
 
     def covariance(self, row: int, lead_s: float) -> FloatArray:
         """Return the covariances of value and rate of one row after a time, shape (2, 2, 2), of each axis.
@@ -301,6 +327,7 @@ class Damping:
     def __init__(self, rows: int) -> None:
         self._held: deque[tuple[_Times, FloatArray]] = deque(maxlen=_HELD)
         self._sums = np.zeros((7, 2, rows))
+        self._sums[5], self._sums[6] = _PRIOR_COUNT * _PRIOR_ERROR**2, _PRIOR_COUNT
         self._lag_s = np.full(rows, 1e-9 * _LAG_NS)
         self._log: FloatArray = np.log(self._parts())
 
@@ -318,6 +345,11 @@ class Damping:
         """Return the parts of velocity and acceleration that count after a time (n,), shape (2, 2, n)."""
         factors: FloatArray = np.exp(self._log * (np.maximum(lead_s, 0.0) / self._lag_s))
         return factors
+
+    def parts(self, row: int, lead_s: float) -> FloatArray:
+        """Return the parts of one row, shape (2, 2)."""
+        parts: FloatArray = np.exp(self._log[..., row] * (max(lead_s, 0.0) / self._lag_s[row]))
+        return parts
 
     def slowed(self, row: int, lead_s: float) -> FloatArray:
         """Return the parts of velocity and acceleration in the velocity of one row after a time, shape (2, 2)."""
