@@ -6,6 +6,7 @@ integrated, and beyond them the motion is forecast (docs/concepts/prediction.md)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -96,7 +97,9 @@ class InertialPredictor:
             "filter_restarts": self.body.restarts,
         }
 
-    def estimate(self, t_capture_ns: int, t_ns: int, horizon_ns: int) -> BodyEstimate | None:
+    def estimate(
+        self, t_capture_ns: int, t_ns: int, horizon_ns: int, parts_of: Callable[[float], FloatArray]
+    ) -> BodyEstimate | None:
         """Return the body at an instant, None when its IMU does not cover it.
 
         Cached while nothing new came in, since a tick asks for its camera and for the scene.
@@ -105,11 +108,12 @@ class InertialPredictor:
             t_capture_ns: of the newest pose.
             t_ns: instant asked for.
             horizon_ns: limit of a prediction.
+            parts_of: as for :func:`~vil_bridge.world.inertial.body_estimate.carried`.
         """
         t_ns = min(t_ns, t_capture_ns + horizon_ns)
         key = t_ns, self.body.version
         if self._newest[0] != key:
-            state = carried(self.body, self.body.newest(), t_ns) if self._covers(t_capture_ns) else None
+            state = carried(self.body, self.body.newest(), t_ns, parts_of) if self._covers(t_capture_ns) else None
             self._newest = key, None if state is None else body_of(state, self._q_imu_body_xyzw)
         return self._newest[1]
 
@@ -126,7 +130,8 @@ class InertialPredictor:
 
     def _covers(self, t_capture_ns: int) -> bool:
         newest_ns = self._newest_imu_ns()
-        return newest_ns is not None and t_capture_ns - newest_ns <= IMU_SILENCE_NS and self.body.believed
+        there = newest_ns is not None and t_capture_ns - newest_ns <= IMU_SILENCE_NS
+        return there and self.body.believed and self.body.is_settled
 
     def _newest_imu_ns(self) -> int | None:
         """Return the instant of the newest sample by mocap's stamps."""

@@ -9,6 +9,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -235,13 +236,10 @@ class World:
             pose = self._predict(row, t_ns)
             twist = self._twist(row, t_ns, inertial=pose.method != "constant-twist")
             predictor = self._predictors.get(actor)
-            t_capture_ns, _, _ = span = self._span(row, t_ns)
-            covariance = self._bank.covariance(row, t_ns) if t_capture_ns >= 0 else None
+            covariance = self._covariance(row, t_ns, pose.method)
             found = t_ns, pose.T_world_body, *twist, pose.method, pose.imu_age_ns
             if predictor is None:
                 return BodyMotion(*found, covariance=covariance)
-            if pose.method != "constant-twist":
-                covariance = predictor.covariance(*span)
             imu = predictor.body.sensors
             known = imu.gyro_bias_radps, imu.gyro_scale, imu.accel_bias_mps2, imu.late_ns
             return BodyMotion(*found, *known, covariance)
@@ -331,7 +329,7 @@ class World:
                 return PredictedPose(Transform(*past), "interpolated", None)
         predictor = self._predictors.get(actor.name)
         if predictor is not None and t_capture_ns >= 0:
-            estimate = predictor.estimate(*self._span(row, t_ns))
+            estimate = predictor.estimate(*self._span(row, t_ns), partial(self._bank.parts, row))
             if estimate is not None:
                 return PredictedPose(estimate.T_world_body, "inertial", predictor.age_ns(t_ns))
         return PredictedPose(self._extrapolated(t_ns)[row], "constant-twist", None)
@@ -340,10 +338,27 @@ class World:
         predictor = self._predictors.get(self.actors[row].name)
         t_capture_ns, _, limit_ns = span = self._span(row, t_ns)
         if inertial and predictor is not None and t_capture_ns >= 0:
-            estimate = predictor.estimate(*span)
+            estimate = predictor.estimate(*span, partial(self._bank.parts, row))
             if estimate is not None:
                 return estimate.v_world_mps, estimate.w_body_radps
-        return self._bank.twist(row, 0.0 if t_capture_ns < 0 else 1e-9 * min(t_ns - t_capture_ns, limit_ns))
+        ahead_ns = 0 if t_capture_ns < 0 else min(max(t_ns - t_capture_ns, 0), limit_ns)
+        return self._bank.twist(row, 1e-9 * ahead_ns)
+
+    def _covariance(self, row: int, t_ns: int, method: str) -> FloatArray | None:
+        """Return the covariance (9, 9) of :meth:`motion_at`; that of a measured pose has mocap's noise in addition."""
+        t_capture_ns, _, _ = span = self._span(row, t_ns)
+        if t_capture_ns < 0:
+            return None
+        predictor = self._predictors.get(self.actors[row].name)
+        covariance = None if predictor is None or method == "constant-twist" else predictor.covariance(*span)
+        if covariance is not None and predictor is not None:
+            attitude_rad2, position_m2 = predictor.body.mocap.variances[[0, 3]].tolist()
+        else:
+            covariance = self._bank.covariance(row, t_ns)
+            attitude_rad2, position_m2 = self._bank.noise(row)
+        if method == "interpolated":
+            covariance += np.diag(np.repeat((attitude_rad2, 0.0, position_m2), 3))
+        return covariance
 
     def _span(self, row: int, t_ns: int) -> tuple[int, int, int]:
         """Return the newest pose's capture time, the instant and the limit of a prediction."""

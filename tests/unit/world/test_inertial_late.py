@@ -65,7 +65,7 @@ def landed(late_ms: float) -> tuple[World, int, float]:
     return *end, float(np.median(errors))
 
 
-@pytest.mark.parametrize("late_ms", [-6.0, 0.0, 6.0])
+@pytest.mark.parametrize("late_ms", [-6.0, 0.0, 6.0, 30.0])
 def test_lateness_is_found_in_flight(late_ms: float) -> None:
     world, _, _ = landed(late_ms)
     body = body_of(world)
@@ -96,8 +96,8 @@ def test_nothing_is_guessed_at_rest() -> None:
 
 
 def test_lateness_has_bounds() -> None:
-    for world, _, _ in flown(60.0, 5.0):
-        assert abs(body_of(world).sensors.late_s) <= 0.02
+    for world, _, _ in flown(300.0, 5.0):
+        assert abs(body_of(world).sensors.late_s) <= 0.1
 
 
 @pytest.mark.parametrize("clock", ["mocap", "imu"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -24,7 +25,7 @@ from vil_bridge.world.inertial.error_state import (
     VELOCITY,
     FilterState,
 )
-from vil_bridge.world.inertial.extrapolation import RECENT_NS, forecast, forecast_variances
+from vil_bridge.world.inertial.extrapolation import RECENT_NS, UNDAMPED, forecast, forecast_variances
 from vil_bridge.world.inertial.filter_steps import propagated
 from vil_bridge.world.inertial.preintegration import preintegrate, propagate
 
@@ -48,7 +49,9 @@ class BodyEstimate:
     w_body_radps: FloatArray
 
 
-def carried(body: BodyFilter, state: FilterState | None, t_ns: int) -> FilterState | None:
+def carried(
+    body: BodyFilter, state: FilterState | None, t_ns: int, parts_of: Callable[[float], FloatArray] | None = None
+) -> FilterState | None:
     """Return a state carried to an instant by mocap's stamps, with the covariance that it had; None = unknown.
 
     The samples are integrated as far as they go; beyond them, the motion is forecast.
@@ -57,6 +60,8 @@ def carried(body: BodyFilter, state: FilterState | None, t_ns: int) -> FilterSta
         body: has the samples.
         state: :meth:`BodyFilter.newest`.
         t_ns: not before the state.
+        parts_of: returns the parts of a forecast's motion that come true after a time in seconds
+            (:func:`~vil_bridge.world.inertial.extrapolation.forecast`); None = all of it.
     """
     newest_ns = body.imu.newest_t_ns
     if state is None or newest_ns is None:
@@ -74,7 +79,8 @@ def carried(body: BodyFilter, state: FilterState | None, t_ns: int) -> FilterSta
         recent = body.imu.recent(RECENT_NS)
         if recent is None:
             return None
-        nav, w_radps = forecast(nav, state.corrected(recent), until_ns)
+        parts = UNDAMPED if parts_of is None else parts_of((until_ns - nav.t_ns) / NS_PER_S)
+        nav, w_radps = forecast(nav, state.corrected(recent), until_ns, parts)
     return replace(
         state,
         t_ns=until_ns,

@@ -16,7 +16,16 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import Transform, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.world.inertial.covariance import ImuNoise
-from vil_bridge.world.inertial.error_state import FIRST_P, LATE, FilterState, Innovation, MocapPose
+from vil_bridge.world.inertial.error_state import (
+    ACCEL_BIAS,
+    FIRST_P,
+    GYRO_BIAS,
+    LATE,
+    VELOCITY,
+    FilterState,
+    Innovation,
+    MocapPose,
+)
 from vil_bridge.world.inertial.filter_steps import corrected, propagated
 from vil_bridge.world.inertial.imu_buffer import ImuBuffer
 
@@ -24,12 +33,13 @@ _GATE: Final = 200.0  # of a pose that fits, 6 on average; in fast motion the mo
 _REJECTED_LIMIT: Final = 8  # so many in a row cannot all be outliers
 _LONGEST_GAP_NS: Final = 50 * NS_PER_MS
 _BEHIND_NS: Final = NS_PER_S
-"""A state is carried on without mocap when it lies this far behind the newest sample, up to half of it."""
+"""A state that lies this far behind the newest sample is of no use: the body is lost."""
 _TOO_LATE_NS: Final = 20 * NS_PER_MS
 _WAITING: Final = 64
 _TRUST_GAIN: Final = 0.05
 _MOST_REFUSED: Final = 0.3
 """An IMU that contradicts more than this share of the newest twenty poses is not believed."""
+_KNOWN_VELOCITY_M2PS2: Final = 0.25
 _LONGEST: Final = 400.0
 _LEAST_RAD: Final = 5e-4
 _LEAST_M: Final = 1.5e-4
@@ -115,14 +125,16 @@ class BodyFilter:
             self._replay(newest_ns)
 
     def reset_poses(self) -> None:
-        """Forget where the body is; what is known of the sensors stays: mocap started over, or the body jumped."""
+        """Forget where the body is, and how sure the lateness is: mocap started over."""
         self._waiting.clear()
         self._forget_pose()
+        self._doubt(slice(LATE, LATE + 1))
 
     def reset_imu(self) -> None:
-        """Drop the samples: the IMU's clock started over."""
+        """Drop the samples, and how sure lateness and biases are: the IMU started over, perhaps after a power cycle."""
         self.imu.clear()
         self._forget_pose()
+        self._doubt(slice(LATE, LATE + 1), GYRO_BIAS, ACCEL_BIAS)
 
     def shift_poses(self, by_ns: int) -> None:
         """Move the stamps of all poses: their clock is known better now."""
@@ -140,6 +152,11 @@ class BodyFilter:
     def believed(self) -> bool:
         """False while the IMU contradicts the poses."""
         return self._refused <= _MOST_REFUSED
+
+    @property
+    def is_settled(self) -> bool:
+        """False while the velocity is hardly known: after a start, or with no poses."""
+        return self.state is not None and float(self.state.P.diagonal()[VELOCITY].sum()) < _KNOWN_VELOCITY_M2PS2
 
     @property
     def sensors(self) -> FilterState:
@@ -173,6 +190,14 @@ class BodyFilter:
         self.state = None
         self.version += 1
 
+    def _doubt(self, *errors: slice) -> None:
+        """Forget how sure some errors are, not their estimates."""
+        P = self._sensors.P.copy()
+        for of in errors:
+            P[of] = P[:, of] = 0.0
+            P[of, of] = FIRST_P[of, of]
+        self._sensors = replace(self._sensors, P=P)
+
     def _shift_late(self, by_ns: int) -> None:
         """Keep samples and poses together, but no surer than the change was large."""
         by_s = by_ns / NS_PER_S
@@ -188,11 +213,7 @@ class BodyFilter:
         while self._waiting and self._waiting[0].t_ns + self._late_ns <= newest_ns:
             self._correct(self._waiting.popleft())
         if self.state is not None and newest_ns - self.state.t_ns > _BEHIND_NS:
-            samples = self.imu.between(self.state.t_ns, newest_ns - _BEHIND_NS // 2)
-            if samples is None:
-                self._forget_pose()
-            else:
-                self.state = propagated(self.state, samples, self.noise)
+            self._forget_pose()
 
     @property
     def _late_ns(self) -> int:
@@ -224,7 +245,7 @@ class BodyFilter:
         if t_ns <= state.t_ns:
             return state
         samples = self.imu.between(state.t_ns, t_ns)
-        if samples is None or int(np.diff(samples.t_ns).max()) > _LONGEST_GAP_NS:
+        if samples is None or self.imu.widest_gap_ns(state.t_ns, t_ns) > _LONGEST_GAP_NS:
             return None
         return propagated(state, samples, self.noise)
 

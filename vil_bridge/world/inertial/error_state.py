@@ -40,7 +40,7 @@ FIRST_P: Final[FloatArray] = np.diag(_FIRST_STDS**2)
 
 _WALKS: Final[FloatArray] = np.repeat((0.0, 1e-4, 1e-3, 2e-5, 1e-5, 1e-5, 1e-6), (9, 3, 3, 1, 3, 3, 3))
 """Random walk of each error, its unit per square root of a second."""
-_LATEST_S: Final = 0.02
+_LATEST_S: Final = 0.1
 _LARGEST_BIAS_RADPS: Final = 0.35
 """Of a gyroscope without calibration: more is motion that mocap does not see, since its poses are frozen."""
 _STILL_RADPS: Final = 0.5

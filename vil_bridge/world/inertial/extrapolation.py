@@ -19,12 +19,12 @@ RECENT_NS: Final = 20_000_000
 
 _TREND_LASTS_S: Final = 0.02
 _FORCE_LASTS_S: Final = 0.12
-_FURTHEST_RAD: Final = 1.3
-_STRAIGHT_RAD: Final = 0.6
-"""Turns beyond which a forecast damps the turn and the displacement."""
+UNDAMPED: Final[FloatArray] = np.ones((2, 2))
 
 
-def forecast(state: NavState, recent: ImuWindow, until_ns: int) -> tuple[NavState, FloatArray]:
+def forecast(
+    state: NavState, recent: ImuWindow, until_ns: int, parts: FloatArray = UNDAMPED
+) -> tuple[NavState, FloatArray]:
     """Carry a state beyond the newest inertial sample; returns it with its angular rate, shape (3,).
 
     The angular rate goes on changing for a moment as it just did, and the acceleration *in the world*
@@ -36,23 +36,30 @@ def forecast(state: NavState, recent: ImuWindow, until_ns: int) -> tuple[NavStat
         state: where the samples end.
         recent: bias-free samples of the last moments.
         until_ns: bridge time, not before the state's.
+        parts: shape (2, 2), parts of velocity and acceleration (rows) of translation and rotation (columns) that
+            come true: 1 for a flight, less for a hand that turns back.
     """
     dt_s = (until_ns - state.t_ns) / NS_PER_S
-    t_s = (recent.t_ns - recent.t_ns[-1]) / NS_PER_S
-    trend_radps2 = np.zeros(3)
-    if recent.t_ns[-1] - recent.t_ns[0] >= RECENT_NS // 2:  # else the slope is that of the noise
-        from_mean_s = t_s - t_s.mean()
-        trend_radps2 = from_mean_s @ recent.w_radps / (from_mean_s @ from_mean_s)
-    turn_rad = recent.w_radps[-1] * dt_s + trend_radps2 * _fading(dt_s, _TREND_LASTS_S)
-    angle_rad = float(np.linalg.norm(turn_rad))
-    turn_rad = turn_rad * _damping(angle_rad / _FURTHEST_RAD)
+    (of_v, of_w), (of_a, of_trend) = parts.tolist()
+    trend_radps2 = of_trend * _trend(recent)
+    turn_rad = of_w * recent.w_radps[-1] * dt_s + trend_radps2 * _fading(dt_s, _TREND_LASTS_S)
     T = state.T_world_body
-    a_world_mps2 = q_rotate(T.q_xyzw, recent.f_mps2.mean(axis=0)) + GRAVITY_WORLD_MPS2
-    step_m = state.v_world_mps * dt_s + a_world_mps2 * _fading(dt_s, _FORCE_LASTS_S)
-    p_world_m = T.p_m + step_m * _damping(angle_rad / _STRAIGHT_RAD)
-    v_world_mps = state.v_world_mps + a_world_mps2 * _FORCE_LASTS_S * -math.expm1(-dt_s / _FORCE_LASTS_S)
+    a_world_mps2 = of_a * (q_rotate(T.q_xyzw, recent.f_mps2.mean(axis=0)) + GRAVITY_WORLD_MPS2)
+    p_world_m = T.p_m + of_v * state.v_world_mps * dt_s + a_world_mps2 * _fading(dt_s, _FORCE_LASTS_S)
+    v_world_mps = of_v * state.v_world_mps + a_world_mps2 * _FORCE_LASTS_S * -math.expm1(-dt_s / _FORCE_LASTS_S)
     ahead = NavState(until_ns, Transform(p_world_m, q_mul(T.q_xyzw, q_exp(turn_rad))), v_world_mps)
-    return ahead, recent.w_radps[-1] + trend_radps2 * _TREND_LASTS_S * -math.expm1(-dt_s / _TREND_LASTS_S)
+    rate_radps = of_w * recent.w_radps[-1] + trend_radps2 * _TREND_LASTS_S * -math.expm1(-dt_s / _TREND_LASTS_S)
+    return ahead, rate_radps
+
+
+def _trend(recent: ImuWindow) -> FloatArray:
+    """Return the slope of the rate, shape (3,); of samples that came in a burst, it would be that of their noise."""
+    if recent.t_ns[-1] - recent.t_ns[0] < RECENT_NS // 2:
+        return np.zeros(3)
+    t_s = (recent.t_ns - recent.t_ns[-1]) / NS_PER_S
+    from_mean_s = t_s - t_s.mean()
+    slope: FloatArray = from_mean_s @ recent.w_radps / (from_mean_s @ from_mean_s)
+    return slope
 
 
 def forecast_variances(recent: ImuWindow, dt_s: float) -> FloatArray:
@@ -73,19 +80,13 @@ def forecast_variances(recent: ImuWindow, dt_s: float) -> FloatArray:
 
 def _change(t_ns: npt.NDArray[np.int64], values: FloatArray) -> float:
     """Return the root mean square slope of values (n, 3) over :data:`RECENT_NS`, per second and axis."""
-    step = max(1, round(RECENT_NS * (len(t_ns) - 1) / float(t_ns[-1] - t_ns[0])))
-    if len(t_ns) <= step:
+    later = np.searchsorted(t_ns, t_ns + RECENT_NS)
+    first = np.flatnonzero(later < len(t_ns))
+    if not len(first):
         return 0.0
-    slopes = (values[step:] - values[:-step]) / (1e-9 * (t_ns[step:] - t_ns[:-step]))[:, None]
+    later = later[first]
+    slopes = (values[later] - values[first]) / (1e-9 * (t_ns[later] - t_ns[first]))[:, None]
     return math.sqrt(float((slopes**2).mean()))
-
-
-def _damping(share: float) -> float:
-    """Return the part of a motion that a forecast believes, for its turn over the turn that it doubts.
-
-    Nothing goes on turning as fast as it can, and what turns does not go straight on.
-    """
-    return 1.0 / (1.0 + share**4)
 
 
 def _fading(dt_s: float, lasts_s: float) -> float:

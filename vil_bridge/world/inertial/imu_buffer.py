@@ -128,6 +128,14 @@ class ImuBuffer:
             self._value_at(t1_ns, last, wf[-1])
         return ImuWindow(t_ns, wf[:, :3], wf[:, 3:])
 
+    def widest_gap_ns(self, t0_ns: int, t1_ns: int) -> int:
+        """Return the longest time between two neighbouring samples of which one or both lie in [t0, t1]."""
+        with self._lock:
+            known = self._t_ns[self._begin : self._end]
+            first = max(0, int(known.searchsorted(t0_ns, side="right")) - 1)
+            near = known[first : int(known.searchsorted(t1_ns, side="left")) + 1]
+            return int(np.maximum.reduce(near[1:] - near[:-1], initial=0))
+
     def since(self, t_ns: int) -> ImuWindow | None:
         """Return copies of the samples newer than ``t_ns``; None when there is none."""
         with self._lock:

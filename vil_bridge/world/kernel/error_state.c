@@ -14,7 +14,7 @@ enum { ATTITUDE = 0, VELOCITY = 3, POSITION = 6, GYRO_BIAS = 9, ACCEL_BIAS = 12,
 enum { X_Q = 0, X_V = 4, X_P = 7, X_W = 10, X_GYRO = 13, X_ACCEL = 16, X_LATE = 19, X_MOUNT = 20, X_SCALE = 23, X_LEVER = 26, X_COVARIANCE = 29 };
 
 static const double GRAVITY_MPS2 = 9.80665;
-static const double LARGEST_BIAS_RADPS = 0.35, LATEST_S = 0.02, STILL_RADPS = 0.5, STILL_MPS = 0.1;
+static const double LARGEST_BIAS_RADPS = 0.35, LATEST_S = 0.1, STILL_RADPS = 0.5, STILL_MPS = 0.1;
 static const double WALKS[N] = {
     0, 0, 0, 0, 0, 0, 0, 0, 0, 1e-4, 1e-4, 1e-4, 1e-3, 1e-3, 1e-3, 2e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-6, 1e-6, 1e-6,
 };
