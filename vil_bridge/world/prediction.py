@@ -22,6 +22,8 @@ from vil_bridge.world.inertial.body_filter import BodyFilter
 
 _MOST: Final = 0.7
 _SAME_NS: Final = 100_000
+_OF_POSE: Final = np.array([0, 1, 2, 6, 7, 8]) * 10
+"""Variances of attitude and position in a covariance (9, 9)."""
 IMU_SILENCE_NS: Final = 100_000_000
 """An IMU that lags further behind the newest mocap pose has fallen silent and is not believed any more."""
 
@@ -117,11 +119,17 @@ class InertialPredictor:
             self._newest = key, None if state is None else body_of(state, self._q_imu_body_xyzw)
         return self._newest[1]
 
-    def covariance(self, t_capture_ns: int, t_ns: int, horizon_ns: int) -> FloatArray | None:
-        """Return the covariance (9, 9) of :meth:`estimate`: attitude (body axes), velocity and position (world)."""
+    def covariance(self, t_capture_ns: int, t_ns: int, horizon_ns: int, *, measured: bool) -> FloatArray | None:
+        """Return the covariance (9, 9) of :meth:`estimate`: attitude (body axes), velocity and position (world).
+
+        That of a pose as measured has the noise of mocap in addition.
+        """
         if not self._covers(t_capture_ns):
             return None
-        return covariance_at(self.body, min(t_ns, t_capture_ns + horizon_ns), self._q_imu_body_xyzw)
+        covariance = covariance_at(self.body, min(t_ns, t_capture_ns + horizon_ns), self._q_imu_body_xyzw)
+        if measured and covariance is not None:
+            covariance.flat[_OF_POSE] += self.body.mocap.variances
+        return covariance
 
     def age_ns(self, t_ns: int) -> int | None:
         """Return an instant minus the newest inertial sample, not negative; None without samples."""

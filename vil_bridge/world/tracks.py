@@ -227,24 +227,25 @@ class TrackBank:
         v_mps, w_radps = self._filter.rates(row, lead_s)
         return v_mps, w_radps
 
-    def covariance(self, row: int, t_ns: int) -> FloatArray:
-        """Return the covariance of one row's attitude (body axes), velocity and position at an instant, (9, 9)."""
+    def covariance(self, row: int, t_ns: int, *, measured: bool = False) -> FloatArray:
+        """Return the covariance of one row's attitude (body axes), velocity and position at an instant, (9, 9).
+
+        That of a pose as measured has the noise of mocap in addition.
+        """
         self._advance()
         moved, turned = self._filter.covariance(row, 1e-9 * (t_ns - self.t_capture_ns.item(row)))
         blocks = np.zeros((3, 3))
         blocks[0, 0] = turned[0, 0]
         blocks[1:, 1:] = moved[::-1, ::-1]
+        if measured:
+            position_m2, attitude_rad2 = self._filter.noise(row)
+            blocks += np.diag((attitude_rad2, 0.0, position_m2))
         return np.asarray(np.kron(blocks, np.eye(3)), dtype=np.float64)
 
     def parts(self, row: int, lead_s: float) -> FloatArray:
         """Return the parts of velocity and acceleration, of translation and rotation, that come true, shape (2, 2)."""
         self._advance()
         return self._filter.parts(row, lead_s)
-
-    def noise(self, row: int) -> tuple[float, float]:
-        """Return the variances of the attitude (rad^2) and the position (m^2) of one row's poses, each axis."""
-        moved, turned = self._filter.noise(row)
-        return turned, moved
 
     def _posed(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the poses (n, 3), (n, 4) of filtered values (2, 3, n)."""

@@ -8,8 +8,6 @@ filtered as the sum of the turns from pose to pose, body axes.
 
 from __future__ import annotations
 
-import math
-from collections import deque
 from functools import cache
 from typing import Final
 
@@ -17,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.world.damping import LEARN_EVERY_NS, Damping
 
 _Times = npt.NDArray[np.int64]
 _Index = npt.NDArray[np.int64]
@@ -27,7 +26,6 @@ _FIRST_LOG_VARIANCE: Final = np.log([[1e-7], [1e-6]])  # m^2, rad^2
 _LOG_VARIANCE_BOUNDS: Final = np.log([[[1e-11], [1e-10]], [[1e-3], [1e-3]]])
 _FIRST_LOG_JERK: Final = np.log([[1e11], [1e11]])
 """Spectral density of the jerk over the variance of a measurement, 1/s^5."""
-_LEARN_EVERY_NS: Final = 80_000_000
 _JERK_GAIN: Final = 0.1
 _VARIANCE_GAIN: Final = 0.02
 _SURPRISE: Final = 27.0
@@ -42,16 +40,6 @@ _FIRST_RATE: Final = 5.0  # m/s and rad/s
 
 _LOG_INDEX: Final = (-16.0, 8.0)
 _PER_LOG: Final = 10.0
-
-_HELD: Final = 4
-_LAG_NS: Final = 75_000_000
-_LONGEST_LAG_NS: Final = 200_000_000
-_MEMORY_S: Final = 3.5
-_PRIOR: Final = 1e-4
-_PRIOR_COUNT: Final = 0.03
-_PRIOR_ERROR: Final = np.array([[0.03], [0.15]])
-"""Error of a forecast over the lag before any was compared, m and rad."""
-_LEAST_DAMPING: Final = 0.02
 
 
 @cache
@@ -131,12 +119,12 @@ class TwistFilter:
         newest_ns = np.maximum.reduce(t_ns, axis=1).tolist()
         begin = 0
         for k in range(1, len(newest_ns) + 1):
-            if k == len(newest_ns) or newest_ns[k] - newest_ns[begin] >= _LEARN_EVERY_NS:
+            if k == len(newest_ns) or newest_ns[k] - newest_ns[begin] >= LEARN_EVERY_NS:
                 self._add(t_ns[begin:k], values[begin:k], present[begin:k])
                 begin = k
 
     def _add(self, t_ns: _Times, values: FloatArray, present: BoolArray) -> None:
-        """Account frames of at most :data:`_LEARN_EVERY_NS`, and learn from them."""
+        """Account frames of at most :data:`LEARN_EVERY_NS`, and learn from them."""
         before_ns = np.concatenate((self.t_ns[None], t_ns[:-1]))
         step_s: FloatArray = np.multiply(t_ns - before_ns, 1e-9)
         begins = present & ((before_ns < 0) | (step_s > _LONGEST_GAP_S))
@@ -148,7 +136,7 @@ class TwistFilter:
         else:
             self._account(step_s, values, present)
         self.t_ns = t_ns[-1].copy()
-        if np.maximum.reduce(np.abs(self.t_ns - self._learnt_ns)) >= _LEARN_EVERY_NS:
+        if np.maximum.reduce(np.abs(self.t_ns - self._learnt_ns)) >= LEARN_EVERY_NS:
             self._learnt_ns = self.t_ns
             self._learn(*map(np.concatenate, zip(*self._unlearnt, strict=True)))
             self._unlearnt.clear()
@@ -315,89 +303,3 @@ class TwistFilter:
         F = np.array([[1.0, max(lead_s, 0.0)], [0.0, 1.0]])
         covariance: FloatArray = F @ P @ F.T + self._damping.covariance(row, lead_s)
         return covariance
-
-
-class Damping:
-    """Part of velocity and acceleration that comes true, learnt for each row from its own past.
-
-    A regression of the way since about 75 ms ago on what velocity and acceleration said of it then, in which
-    every way has a weight of one over its length. The parts fall exponentially with the lead.
-    """
-
-    def __init__(self, rows: int) -> None:
-        self._held: deque[tuple[_Times, FloatArray]] = deque(maxlen=_HELD)
-        self._sums = np.zeros((7, 2, rows))
-        self._sums[5], self._sums[6] = _PRIOR_COUNT * _PRIOR_ERROR**2, _PRIOR_COUNT
-        self._lag_s = np.full(rows, 1e-9 * _LAG_NS)
-        self._log: FloatArray = np.log(self._parts())
-
-    def forget(self, rows: _Index) -> None:
-        """Drop the past of some rows, not what is learnt of it."""
-        for t_ns, _ in self._held:
-            t_ns[rows] = -1
-
-    def shift(self, rows: _Index, by_ns: int) -> None:
-        """Move the times of some rows."""
-        for t_ns, _ in self._held:
-            t_ns[rows] += np.where(t_ns[rows] < 0, 0, by_ns)
-
-    def factors(self, lead_s: FloatArray) -> FloatArray:
-        """Return the parts of velocity and acceleration that count after a time (n,), shape (2, 2, n)."""
-        factors: FloatArray = np.exp(self._log * (np.maximum(lead_s, 0.0) / self._lag_s))
-        return factors
-
-    def parts(self, row: int, lead_s: float) -> FloatArray:
-        """Return the parts of one row, shape (2, 2)."""
-        parts: FloatArray = np.exp(self._log[..., row] * (max(lead_s, 0.0) / self._lag_s[row]))
-        return parts
-
-    def slowed(self, row: int, lead_s: float) -> FloatArray:
-        """Return the parts of velocity and acceleration in the velocity of one row after a time, shape (2, 2)."""
-        log = self._log[..., row] * (max(lead_s, 0.0) / self._lag_s[row])
-        slowed: FloatArray = np.exp(log) * (1.0 + log * np.array([[1.0], [0.5]]))
-        return slowed
-
-    def covariance(self, row: int, lead_s: float) -> FloatArray:
-        """Return the covariance (2, 2, 2) of value and rate by which forecasts of a row were wrong lately, each axis.
-
-        The variance of the value grows with the power 2.5 of the lead.
-        """
-        squared = self._sums[5, :, row] / np.maximum(self._sums[6, :, row], 1e-9)
-        part = max(lead_s, 0.0) / self._lag_s[row]
-        growth = np.array([part**1.25, 1.25 * part**0.25 / self._lag_s[row]])
-        covariance: FloatArray = squared[:, None, None] * np.outer(growth, growth)
-        return covariance
-
-    def learn(self, t_ns: _Times, state: FloatArray) -> None:
-        """Compare the states (3, 2, 3, n) of all rows with their past."""
-        newest_ns = int(np.maximum.reduce(t_ns))
-        old = [held for held in self._held if newest_ns - int(np.maximum.reduce(held[0])) >= _LAG_NS]
-        if old:
-            self._compare(*old[-1], t_ns, state[0])
-        self._held.append((t_ns.copy(), state.copy()))
-
-    def _compare(self, then_ns: _Times, then: FloatArray, now_ns: _Times, now: FloatArray) -> None:
-        """Account the states (3, 2, 3, n) of a time and the values (2, 3, n) that came."""
-        lag_ns = now_ns - then_ns
-        known = (then_ns >= 0) & (lag_ns >= _LAG_NS) & (lag_ns < _LONGEST_LAG_NS)
-        lag_s = 1e-9 * lag_ns
-        said = then[1:] * np.stack((lag_s, 0.5 * lag_s**2))[:, None, None]
-        way = now - then[0]
-        left = way - np.add.reduce(np.exp(self._log)[:, :, None] * said, axis=0)
-        new = np.empty_like(self._sums)
-        np.add.reduce(said[0] * said, axis=2, out=new[:2])
-        np.add.reduce(said[1] * said[1], axis=1, out=new[2])
-        np.add.reduce(way * said, axis=2, out=new[3:5])
-        new[:5] /= np.sqrt(new[0] + new[2] + 1e-8)
-        np.add.reduce(left * left, axis=1, out=new[5])
-        new[6] = 3.0
-        self._sums = np.where(known, self._sums * math.exp(-1e-9 * _LEARN_EVERY_NS / _MEMORY_S) + new, self._sums)
-        self._lag_s += np.where(known, 0.1 * (lag_s - self._lag_s), 0.0)
-        self._log = np.log(self._parts())
-
-    def _parts(self) -> FloatArray:
-        """Return the parts of velocity and acceleration over the lag, shape (2, 2, n)."""
-        vv, va, aa, dv, da = self._sums[:5]
-        vv, aa, dv, da = vv + _PRIOR, aa + _PRIOR, dv + _PRIOR, da + 0.5 * _PRIOR
-        parts: FloatArray = np.stack((aa * dv - va * da, vv * da - va * dv)) / (vv * aa - va**2)
-        return np.minimum(np.maximum(parts, _LEAST_DAMPING, out=parts), 1.0, out=parts)

@@ -236,8 +236,12 @@ class World:
             pose = self._predict(row, t_ns)
             twist = self._twist(row, t_ns, inertial=pose.method != "constant-twist")
             predictor = self._predictors.get(actor)
-            covariance = self._covariance(row, t_ns, pose.method)
             found = t_ns, pose.T_world_body, *twist, pose.method, pose.imu_age_ns
+            span, measured, covariance = self._span(row, t_ns), pose.method == "interpolated", None
+            if predictor is not None and pose.method != "constant-twist":
+                covariance = predictor.covariance(*span, measured=measured)
+            if covariance is None and span[0] >= 0:
+                covariance = self._bank.covariance(row, t_ns, measured=measured)
             if predictor is None:
                 return BodyMotion(*found, covariance=covariance)
             imu = predictor.body.sensors
@@ -343,22 +347,6 @@ class World:
                 return estimate.v_world_mps, estimate.w_body_radps
         ahead_ns = 0 if t_capture_ns < 0 else min(max(t_ns - t_capture_ns, 0), limit_ns)
         return self._bank.twist(row, 1e-9 * ahead_ns)
-
-    def _covariance(self, row: int, t_ns: int, method: str) -> FloatArray | None:
-        """Return the covariance (9, 9) of :meth:`motion_at`; that of a measured pose has mocap's noise in addition."""
-        t_capture_ns, _, _ = span = self._span(row, t_ns)
-        if t_capture_ns < 0:
-            return None
-        predictor = self._predictors.get(self.actors[row].name)
-        covariance = None if predictor is None or method == "constant-twist" else predictor.covariance(*span)
-        if covariance is not None and predictor is not None:
-            attitude_rad2, position_m2 = predictor.body.mocap.variances[[0, 3]].tolist()
-        else:
-            covariance = self._bank.covariance(row, t_ns)
-            attitude_rad2, position_m2 = self._bank.noise(row)
-        if method == "interpolated":
-            covariance += np.diag(np.repeat((attitude_rad2, 0.0, position_m2), 3))
-        return covariance
 
     def _span(self, row: int, t_ns: int) -> tuple[int, int, int]:
         """Return the newest pose's capture time, the instant and the limit of a prediction."""
