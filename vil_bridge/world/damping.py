@@ -56,8 +56,11 @@ class Damping:
         return factors
 
     def parts(self, row: int, lead_s: float) -> FloatArray:
-        """Return the parts of one row, shape (2, 2)."""
-        parts: FloatArray = np.exp(self._log[..., row] * (max(lead_s, 0.0) / self._lag_s[row]))
+        """Return the parts of one row whose velocity and acceleration an IMU measures, shape (2, 2).
+
+        What is lost of them begins later than that of estimates: with the square of the lead.
+        """
+        parts: FloatArray = np.exp(self._log[..., row] * (max(lead_s, 0.0) / self._lag_s[row]) ** 2)
         return parts
 
     def slowed(self, row: int, lead_s: float) -> FloatArray:

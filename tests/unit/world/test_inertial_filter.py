@@ -147,7 +147,7 @@ def test_a_gap_of_tracking_is_bridged_and_one_of_samples_starts_over() -> None:
 
 
 def test_a_lost_body_does_not_fly_off_on_its_samples() -> None:
-    """A second after the newest pose nothing is known of the body; what is known of the sensors stays."""
+    """Two seconds after the newest pose nothing is known of the body; what is known of the sensors stays."""
     f = flight()
     body = BodyFilter(f.T_body_imu)
     for _ in feed(body, 6.0):
@@ -155,9 +155,9 @@ def test_a_lost_body_does_not_fly_off_on_its_samples() -> None:
     before = body.state
     newest_ns = body.imu.newest_t_ns
     assert before is not None and newest_ns is not None
-    for k in range(1, 300):
+    for k in range(1, 600):
         body.add_imu(newest_ns + k * 4 * MS, np.zeros(3), np.array([0.0, 0.0, 9.8]))
-        assert (body.state is before) is (newest_ns + k * 4 * MS - before.t_ns <= 1_000_000_000)
+        assert (body.state is before) is (newest_ns + k * 4 * MS - before.t_ns <= 2_000_000_000)
     assert body.newest() is None and not body.is_settled
     np.testing.assert_array_equal(body.sensors.gyro_bias_radps, before.gyro_bias_radps)
 

@@ -32,14 +32,14 @@ from vil_bridge.world.inertial.imu_buffer import ImuBuffer
 _GATE: Final = 200.0  # of a pose that fits, 6 on average; in fast motion the model alone makes it ten times that
 _REJECTED_LIMIT: Final = 8  # so many in a row cannot all be outliers
 _LONGEST_GAP_NS: Final = 50 * NS_PER_MS
-_BEHIND_NS: Final = NS_PER_S
+_BEHIND_NS: Final = 2 * NS_PER_S
 """A state that lies this far behind the newest sample is of no use: the body is lost."""
 _TOO_LATE_NS: Final = 20 * NS_PER_MS
 _WAITING: Final = 64
 _TRUST_GAIN: Final = 0.05
 _MOST_REFUSED: Final = 0.3
 """An IMU that contradicts more than this share of the newest twenty poses is not believed."""
-_KNOWN_VELOCITY_M2PS2: Final = 0.25
+_KNOWN_VELOCITY_M2PS2: Final = 0.75
 _LONGEST: Final = 400.0
 _LEAST_RAD: Final = 5e-4
 _LEAST_M: Final = 1.5e-4
