@@ -14,7 +14,7 @@ import numpy as np
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
-from vil_bridge.vehicles.kernel_tiles import gather, scatter
+from vil_bridge.vehicles.kernel_tiles import flush_rows, gather, scatter
 
 MOST_ROTORS: Final = 16
 
@@ -136,8 +136,8 @@ def _normalize(t: FloatArray, state: int) -> None:
     for lane in range(LANES):
         at = state + 6 * L + lane
         x, y, z, s = t[at], t[at + L], t[at + 2 * L], t[at + 3 * L]
-        norm = np.sqrt(x * x + y * y + z * z + s * s)
-        t[at], t[at + L], t[at + 2 * L], t[at + 3 * L] = x / norm, y / norm, z / norm, s / norm
+        per_norm = 1.0 / np.sqrt(x * x + y * y + z * z + s * s)
+        t[at], t[at + L], t[at + 2 * L], t[at + 3 * L] = x * per_norm, y * per_norm, z * per_norm, s * per_norm
 
 
 @compiled(inline=True)
@@ -157,6 +157,15 @@ def _add(t: FloatArray, rows: int, target: int, origin: int, dt_s: float) -> Non
     """Set rows ``target`` = ``origin`` + dt_s * slope."""
     for k in range(rows * LANES):
         t[target + k] = t[origin + k] + dt_s * t[_SLOPE + k]
+
+
+@compiled(inline=True)
+def _go_on(t: FloatArray, rows: int, total: int, share_s: float, ahead_s: float) -> None:
+    """Set the running sum = rows ``total`` + share_s * slope, the next stage's state = start + ahead_s * slope."""
+    for k in range(rows * LANES):
+        slope = t[_SLOPE + k]
+        t[_TOTAL + k] = t[total + k] + share_s * slope
+        t[_STATE + k] = t[_START + k] + ahead_s * slope
 
 
 @compiled(inline=True)
@@ -254,10 +263,9 @@ def _integrate(t: FloatArray, p: FloatArray, rotors: int, scheme: int, dt_s: flo
             _add(t, rows, _STATE, _TOTAL, dt_s / 6.0)
         else:
             if stage == 0:
-                _add(t, rows, _TOTAL, _START, dt_s / 6.0)
+                _go_on(t, rows, _START, dt_s / 6.0, 0.5 * dt_s)
             else:
-                _add(t, rows, _TOTAL, _TOTAL, dt_s / 3.0)
-            _add(t, rows, _STATE, _START, dt_s if stage == 2 else 0.5 * dt_s)
+                _go_on(t, rows, _TOTAL, dt_s / 3.0, dt_s if stage == 2 else 0.5 * dt_s)
             if scheme == _COMPAT:
                 _normalize(t, _TOTAL)
         _clip(t, p, rotors, _SPEED, _SPEED)
@@ -308,8 +316,10 @@ def advance(
                 _control(t, p, dt_s, rotors)
             _clip(t, p, rotors, _ASKED, _TARGET)
             _integrate(t, p, rotors, scheme, dt_s)
+            flush_rows(t, _STATE, rows)
             if mode != _SPEEDS:
                 _copy(t, 3, _MEMORY, _STATE + 10 * L)
+                flush_rows(t, _MEMORY + 3 * L, 9)
         scatter(t, _STATE, x, 0, rows, first)
         if mode != _SPEEDS:
             scatter(t, _ASKED, x, rows, rotors, first)
