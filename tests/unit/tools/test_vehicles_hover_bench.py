@@ -14,9 +14,12 @@ def test_rows() -> None:
     assert set(rows) == {
         "env_steps_per_cpu_s/kernel/1",
         "env_steps_per_cpu_s/numpy/1",
+        "env_steps_per_cpu_s/gymnasium/1",
         "env_steps_per_cpu_s/kernel/150",
         "env_steps_per_cpu_s/numpy/150",
+        "env_steps_per_cpu_s/gymnasium/150",
         "kernel_over_numpy_150",
+        "hover_over_fresh_steps",
         "single_step_us",
         "flightgoggles_euler_steps_per_s",
         "bytes_per_vehicle",

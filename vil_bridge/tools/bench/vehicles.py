@@ -2,7 +2,10 @@
 
 One thread, one process; engines take turns, so that a busy machine slows both. A step of the learning task is 20 ms of
 a quadrotor with actions, reward, observation, ends and new starts, flown by random actions. The NumPy reference is the
-same task, vectorised over all vehicles.
+same task, vectorised over all vehicles; ``gymnasium`` is ``vil/Hover-v0`` with the same reward, made by ``make_vec``.
+
+Steps of the physics are measured from hover, and 10 s later: of vehicles that hover, and of those whose motors were
+switched off, where what decays would have become subnormal.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Final
 
 import numpy as np
@@ -20,15 +24,15 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.tools.bench.report import Row, ratio_row
 from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.envs.hover import HoverTask
+from vil_bridge.vehicles.fleet import Engine
 from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-from vil_bridge.vehicles.model import Model
 
 SIZES: Final = (1, 10, 50, 150, 500, 1000)
 RATIO_AT: Final = 150
-_ENGINES: Final = ("native", "numpy")
-_ROW_NAMES: Final = {"native": "kernel", "numpy": "numpy"}
 _TICK_S: Final = 1.0 / 960.0
 _SWARM: Final = 160
+_REST_STEPS: Final = 9600
+_CHUNK: Final = 480  # steps of a call
 _ACTIONS: Final = 64
 _WARM_CALL: Final = """
 import time
@@ -60,17 +64,15 @@ def bench_vehicles(
         raise ConfigError("the compiled kernels need numba: pip install 'vil-bridge[sim]'")
     rows: list[Row] = []
     for n in sizes:
-        costs = _interleaved([_task_step(n, engine) for engine in _ENGINES], repetitions, block_s)
-        for engine, cpu_s in zip(_ENGINES, costs, strict=True):
-            name = f"env_steps_per_cpu_s/{_ROW_NAMES[engine]}/{n}"
-            rows.append(Row(name, n / float(np.median(cpu_s)), "1/s", len(cpu_s)))
+        works = {"kernel": _task_step(n, "native"), "numpy": _task_step(n, "numpy")}
+        if find_spec("gymnasium") is not None:
+            works["gymnasium"] = _gymnasium_step(n)
+        costs = dict(zip(works, _interleaved(list(works.values()), repetitions, block_s), strict=True))
+        for name, cpu_s in costs.items():
+            rows.append(Row(f"env_steps_per_cpu_s/{name}/{n}", n / float(np.median(cpu_s)), "1/s", len(cpu_s)))
         if n == RATIO_AT:
-            ours, reference = ([1.0 / cost for cost in engine_costs] for engine_costs in costs)
-            rows.append(ratio_row("kernel_over_numpy_150", ours, reference))
-    (single,) = _interleaved([_ticks(FlightGogglesMulticopter(), 1)], repetitions, block_s)
-    rows.append(Row("single_step_us", 1e6 * float(np.median(single)), "us", len(single)))
-    (swarm,) = _interleaved([_ticks(FlightGogglesMulticopter(integrator="euler"), _SWARM)], repetitions, block_s)
-    rows.append(Row("flightgoggles_euler_steps_per_s", _SWARM / float(np.median(swarm)), "1/s", len(swarm)))
+            rows.append(ratio_row("kernel_over_numpy_150", costs["numpy"], costs["kernel"]))
+    rows += _physics_rows(repetitions, block_s)
     rows.append(Row("bytes_per_vehicle", _bytes_per_vehicle(), "B", 1))
     first = [_warm_call_s() for _ in range(processes + 1)][1:]
     rows.append(Row("warm_first_call_s", float(np.median(first)), "s", len(first)))
@@ -101,8 +103,8 @@ def _fitting(work: _Work, block_s: float) -> int:
     return max(1, round(4 * block_s / max(time.process_time() - begun, 1e-6)))
 
 
-def _task_step(n: int, engine: str) -> _Work:
-    task = HoverTask(n, engine="native" if engine == "native" else "numpy")
+def _task_step(n: int, engine: Engine) -> _Work:
+    task = HoverTask(n, engine=engine)
     task.reset()
     actions = np.random.default_rng(0).uniform(-1.0, 1.0, (_ACTIONS, n, 4))
 
@@ -113,15 +115,51 @@ def _task_step(n: int, engine: str) -> _Work:
     return work
 
 
-def _ticks(model: Model, n: int) -> _Work:
-    """Return work of 960 Hz steps in the kernel, all in one call, from hover."""
+def _gymnasium_step(n: int) -> _Work:
+    import gymnasium
+
+    import vil_bridge.learning  # noqa: F401 - registers the environments
+
+    env = gymnasium.make_vec("vil/Hover-v0", n, vectorization_mode="vector_entry_point", reward="flightmare")
+    env.reset(seed=0)
+    actions = np.random.default_rng(0).uniform(-1.0, 1.0, (_ACTIONS, n, 4)).astype(np.float32)
+
+    def work(count: int) -> None:
+        for step in range(count):
+            env.step(actions[step % _ACTIONS])
+
+    return work
+
+
+def _physics_rows(repetitions: int, block_s: float) -> list[Row]:
+    """Measure one multicopter and a swarm; figures are those of the slower case after the rest."""
+    slowest, ratios = [], []
+    for model, n in ((FlightGogglesMulticopter(), 1), (FlightGogglesMulticopter(integrator="euler"), _SWARM)):
+        speeds = (model.parameters.hover_radps, 0.0)
+        works = [_ticks(model, n, speed, before) for speed in speeds for before in (0, _REST_STEPS)]
+        costs = [float(np.median(found)) for found in _interleaved(works, repetitions, block_s)]
+        slowest.append(max(costs[1::2]))
+        ratios += [fresh / rested for fresh, rested in zip(costs[::2], costs[1::2], strict=True)]
+    return [
+        Row("single_step_us", 1e6 * slowest[0], "us", repetitions),
+        Row("flightgoggles_euler_steps_per_s", _SWARM / slowest[1], "1/s", repetitions),
+        Row("hover_over_fresh_steps", min(ratios), "ratio", repetitions),
+    ]
+
+
+def _ticks(model: FlightGogglesMulticopter, n: int, speed_radps: float, before: int) -> _Work:
+    """Return work of 960 Hz steps in the kernel with rotors at a speed, from states ``before`` steps after hover."""
     native = model.native()
     if native is None:
         raise ConfigError(f"{type(model).__name__} has no compiled kernel here")
-    x, u, around = model.initial(n), model.neutral(n), model.calm(n)
+    start, u, around = model.initial(n), np.full((n, model.command.size), speed_radps), model.calm(n)
+    native(start, u, around, _TICK_S, before)
+    x = start.copy()
 
     def work(count: int) -> None:
-        native(x, u, around, _TICK_S, count)
+        for first in range(0, count, _CHUNK):
+            x[:] = start
+            native(x, u, around, _TICK_S, min(_CHUNK, count - first))
 
     return work
 
