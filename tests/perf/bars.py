@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vil_bridge.tools.bench.compensate import DELAYS_MS
+from vil_bridge.tools.bench.vehicles import PEER_SIZES
 
 AT_MOST: Final = "at most"
 AT_LEAST: Final = "at least"
@@ -51,6 +52,7 @@ BARS: Final = (
     Bar("vehicles", "flightgoggles_euler_steps_per_s", AT_LEAST, 20e6, "1/s"),
     Bar("vehicles", "hover_over_fresh_steps", AT_LEAST, 0.95, quick=True),
     Bar("vehicles", "env_steps_per_cpu_s/gymnasium/150", AT_LEAST, 5e6, "1/s"),
+    *(Bar("vehicles", f"kernel_over_crazyflow/{n}", AT_LEAST, 3.0) for n in PEER_SIZES),
     Bar("vehicles", "warm_first_call_s", AT_MOST, 1.0, "s"),
     Bar("ingest", "ratio_to_motioncapture_20_bodies", AT_MOST, 2.0, quick=True),
     Bar("ingest", "core_share_100_bodies_2_skeletons_1khz", AT_MOST, 0.35, "cores"),

@@ -10,6 +10,8 @@ switched off, where what decays would have become subnormal.
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 import time
@@ -29,6 +31,8 @@ from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
 
 SIZES: Final = (1, 10, 50, 150, 500, 1000)
 RATIO_AT: Final = 150
+PEER_SIZES: Final = (64, 256, 1024, 4096)
+PEER_STEPS: Final = 50  # of a unit of work
 _TICK_S: Final = 1.0 / 960.0
 _SWARM: Final = 160
 _REST_STEPS: Final = 9600
@@ -44,18 +48,32 @@ task.reset()
 task.step(numpy.zeros((1, 4)))
 print(time.perf_counter() - begun)
 """
+_PEERS: Final = """
+import json, os, sys
+os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+from vil_bridge.tools.bench.vehicles import PEER_STEPS, interleaved
+from vil_bridge.tools.bench.vehicles_peers import crazyflow_units, kernel_units
+n, repetitions, block_s = json.loads(sys.argv[1])
+works = [kernel_units(n, PEER_STEPS), crazyflow_units(n, PEER_STEPS)]
+print(json.dumps(interleaved(works, repetitions, block_s)))
+"""
 
 
 def bench_vehicles(
-    sizes: Sequence[int] = SIZES, repetitions: int = 15, block_s: float = 0.05, processes: int = 5
+    sizes: Sequence[int] = SIZES,
+    repetitions: int = 15,
+    block_s: float = 0.05,
+    processes: int = 5,
+    peer_sizes: Sequence[int] = PEER_SIZES,
 ) -> list[Row]:
-    """Measure; about half a minute.
+    """Measure; about half a minute, two with crazyflow.
 
     Args:
         sizes: vehicles of the learning task.
         repetitions: blocks of each measure, whose median is the figure.
         block_s: length of a block.
         processes: fresh ones for the first call.
+        peer_sizes: vehicles next to crazyflow, where that is installed.
 
     Raises:
         ConfigError: the extra ``sim`` is absent.
@@ -67,12 +85,15 @@ def bench_vehicles(
         works = {"kernel": _task_step(n, "native"), "numpy": _task_step(n, "numpy")}
         if find_spec("gymnasium") is not None:
             works["gymnasium"] = _gymnasium_step(n)
-        costs = dict(zip(works, _interleaved(list(works.values()), repetitions, block_s), strict=True))
+        costs = dict(zip(works, interleaved(list(works.values()), repetitions, block_s), strict=True))
         for name, cpu_s in costs.items():
             rows.append(Row(f"env_steps_per_cpu_s/{name}/{n}", n / float(np.median(cpu_s)), "1/s", len(cpu_s)))
         if n == RATIO_AT:
             rows.append(ratio_row("kernel_over_numpy_150", costs["numpy"], costs["kernel"]))
     rows += _physics_rows(repetitions, block_s)
+    if find_spec("crazyflow") is not None:
+        for n in peer_sizes:
+            rows += _peer_rows(n, repetitions, block_s)
     rows.append(Row("bytes_per_vehicle", _bytes_per_vehicle(), "B", 1))
     first = [_warm_call_s() for _ in range(processes + 1)][1:]
     rows.append(Row("warm_first_call_s", float(np.median(first)), "s", len(first)))
@@ -83,7 +104,7 @@ _Work = Callable[[int], None]
 """Does something a number of times."""
 
 
-def _interleaved(works: Sequence[_Work], repetitions: int, block_s: float) -> list[list[float]]:
+def interleaved(works: Sequence[_Work], repetitions: int, block_s: float) -> list[list[float]]:
     """Measure the CPU seconds of doing each once, measured in blocks that take turns."""
     times = [_fitting(work, block_s) for work in works]
     costs: list[list[float]] = [[] for _ in works]
@@ -137,13 +158,32 @@ def _physics_rows(repetitions: int, block_s: float) -> list[Row]:
     for model, n in ((FlightGogglesMulticopter(), 1), (FlightGogglesMulticopter(integrator="euler"), _SWARM)):
         speeds = (model.parameters.hover_radps, 0.0)
         works = [_ticks(model, n, speed, before) for speed in speeds for before in (0, _REST_STEPS)]
-        costs = [float(np.median(found)) for found in _interleaved(works, repetitions, block_s)]
+        costs = [float(np.median(found)) for found in interleaved(works, repetitions, block_s)]
         slowest.append(max(costs[1::2]))
         ratios += [fresh / rested for fresh, rested in zip(costs[::2], costs[1::2], strict=True)]
     return [
         Row("single_step_us", 1e6 * slowest[0], "us", repetitions),
         Row("flightgoggles_euler_steps_per_s", _SWARM / slowest[1], "1/s", repetitions),
         Row("hover_over_fresh_steps", min(ratios), "ratio", repetitions),
+    ]
+
+
+def _peer_rows(n: int, repetitions: int, block_s: float) -> list[Row]:
+    """Measure on one core, else XLA's threads wait for each other, and in a process of its own.
+
+    SciPy reads the switch that crazyflow needs when it is imported.
+    """
+    command = [sys.executable, "-c", _PEERS, json.dumps([n, repetitions, block_s])]
+    switched = os.environ | {"SCIPY_ARRAY_API": "1"}
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300, env=switched)  # noqa: S603
+    ours, theirs = json.loads(said.stdout.splitlines()[-1])
+    steps = {"kernel": ours, "crazyflow": theirs}
+    return [
+        *(
+            Row(f"physics_steps_per_cpu_s/{name}/{n}", n * PEER_STEPS / float(np.median(cpu_s)), "1/s", len(cpu_s))
+            for name, cpu_s in steps.items()
+        ),
+        ratio_row(f"kernel_over_crazyflow/{n}", theirs, ours),
     ]
 
 
