@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vil_bridge.tools.bench.compensate import DELAYS_MS
+from vil_bridge.tools.bench.vehicles import PEER_SIZES
 
 AT_MOST: Final = "at most"
 AT_LEAST: Final = "at least"
@@ -47,8 +48,11 @@ BARS: Final = (
     Bar("stream", "overload_age_ms_p95", AT_MOST, 120.0, "ms"),
     Bar("stream", "overload_age_ms_p95_plain_pub", AT_LEAST, 1000.0, "ms"),
     Bar("stream", "sustained_hz_1024x768_rgb_warp_jpeg", AT_LEAST, 60.0, "1/s"),
-    Bar("vehicles", "kernel_over_numpy_150", AT_LEAST, 80.0, quick=True),
-    Bar("vehicles", "single_step_us", AT_MOST, 2.0, "us"),
+    Bar("vehicles", "single_step_us", AT_MOST, 1.2, "us"),
+    Bar("vehicles", "flightgoggles_euler_steps_per_s", AT_LEAST, 20e6, "1/s"),
+    Bar("vehicles", "hover_over_fresh_steps", AT_LEAST, 0.95, quick=True),
+    Bar("vehicles", "env_steps_per_cpu_s/gymnasium/150", AT_LEAST, 5e6, "1/s"),
+    *(Bar("vehicles", f"kernel_over_crazyflow/{n}", AT_LEAST, 3.0) for n in PEER_SIZES),
     Bar("vehicles", "warm_first_call_s", AT_MOST, 1.0, "s"),
     Bar("ingest", "ratio_to_motioncapture_20_bodies", AT_MOST, 2.0, quick=True),
     Bar("ingest", "core_share_100_bodies_2_skeletons_1khz", AT_MOST, 0.35, "cores"),

@@ -77,7 +77,7 @@ def _benches(data: Path | None, *, quick: bool) -> dict[str, Callable[[], list[R
             "ingest": reference_rows,
             "stream": warp_rows,
             "render": partial(bench_render, quick=True),
-            "vehicles": partial(bench_vehicles, sizes=(RATIO_AT,), processes=1),
+            "vehicles": partial(bench_vehicles, sizes=(RATIO_AT,), processes=1, peer_sizes=()),
         }
     return {
         "path": bench_path,

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.learning.pictures import Eyes
 from vil_bridge.learning.tasks import Infos, TaskKind, kind_named
+from vil_bridge.vehicles.envs.base import AutoReset
 
 Observed = Literal["state", "gray", "rgb", "depth"]
 
@@ -24,7 +25,7 @@ class TaskBatch:
 
     Args:
         task: name of the task. observed: what an observation is: the ``state``, or a picture from the drone.
-        size_px: width and height of such pictures. options: of the task.
+        size_px: width and height of such pictures. options: of the task. autoreset: when :meth:`step` begins episodes.
 
     Attributes:
         observation_space, action_space: of one vehicle.
@@ -33,19 +34,28 @@ class TaskBatch:
         ValueError: no such task, kind of observation or size.
     """
 
-    def __init__(self, n: int, task: str, observed: Observed, size_px: int, options: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        n: int,
+        task: str,
+        observed: Observed,
+        size_px: int,
+        options: dict[str, Any],
+        autoreset: AutoReset = "disabled",
+    ) -> None:
         kind = kind_named(task)
         if observed not in _PIXELS and observed != "state":
             raise ValueError(f"no observation named {observed!r}; known: state, {', '.join(_PIXELS)}")
         if not 8 <= size_px <= 2048:
             raise ValueError(f"size_px must be 8 to 2048, got {size_px}")
-        self.task: Final = kind.make(n, autoreset="disabled", **options)
+        self.task: Final = kind.make(n, autoreset=autoreset, **options)
         self.n: Final = n
         self.observed: Final = observed
         self._kind: Final = kind
         self._eyes: Final = Eyes(kind.course(self.task), size_px)
         self._seeded = False
         self._state = np.zeros((n, len(kind.reach)), np.float32)  # the task's own array, once it began
+        self._low, self._high = np.tile(-kind.reach, (n, 1)), np.tile(kind.reach, (n, 1))
         self.action_space: Final = spaces.Box(-1.0, 1.0, (self.task.action_size,), np.float32)
         self.observation_space: Final = _space(kind, observed, size_px)
 
@@ -68,7 +78,7 @@ class TaskBatch:
         self._state = self.task.reset(which)
 
     def step(self, actions: npt.ArrayLike) -> tuple[FloatArray, BoolArray, BoolArray]:
-        """Step, and return reward, terminated and truncated, (n,) each and new; no episode restarts.
+        """Step, and return reward, terminated and truncated, (n,) each and new.
 
         Raises:
             ValueError: wrong shape or a value that is not finite.
@@ -79,11 +89,13 @@ class TaskBatch:
 
     def observe(self, which: npt.NDArray[np.intp] | None = None) -> npt.NDArray[Any]:
         """Return observations of all vehicles, or of those of the given indices; a new array."""
-        rows: Any = slice(None) if which is None else which
-        if self.observed == "state":
-            clipped: npt.NDArray[Any] = np.clip(self._state[rows], -self._kind.reach, self._kind.reach)
-            return clipped
-        return self._eyes.see(self.observed, self.task.x[rows])
+        if self.observed != "state":
+            return self._eyes.see(self.observed, self.task.x if which is None else self.task.x[which])
+        rows = self._state if which is None else self._state.take(which, axis=0)
+        # As np.clip, at a third of its time.
+        clipped: npt.NDArray[Any] = np.maximum(rows, self._low[: len(rows)])
+        np.minimum(clipped, self._high[: len(rows)], out=clipped)
+        return clipped
 
     def info(self) -> Infos:
         """Return further information about the vehicles, new arrays (n,)."""

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from vil_bridge.vehicles.envs.base import VehicleTask
 from vil_bridge.vehicles.envs.course import Course
-from vil_bridge.vehicles.envs.hover import GOAL_WORLD_M, HoverTask
+from vil_bridge.vehicles.envs.hover import GOAL_WORLD_M, HoverTask, distance_m
 from vil_bridge.vehicles.envs.race import RaceTask
-from vil_bridge.vehicles.envs.stabilise import SettleTask, ThreeRotorsTask, distance_m
+from vil_bridge.vehicles.envs.stabilise import SettleTask, ThreeRotorsTask
 
 Infos = dict[str, npt.NDArray[Any]]
 
@@ -50,6 +50,10 @@ def _race(n: int, **options: Any) -> RaceTask:
     return RaceTask(n, **chosen)
 
 
+def _hover_from_goal(task: HoverTask) -> Infos:
+    return {"distance_m": task.distance_m()}
+
+
 def _from_goal(task: VehicleTask) -> Infos:
     return {"distance_m": distance_m(task.x)}
 
@@ -74,7 +78,7 @@ _POSE_REACH: Final = np.repeat(np.array([20.0, 1.0, 40.0, 100.0], np.float32), (
 _GATES_REACH: Final = np.repeat(np.array([200.0, 1.0, 200.0, 1.0, 100.0, 100.0], np.float32), 3)
 
 TASKS: Final[Mapping[str, TaskKind]] = {
-    "hover": TaskKind(_hover, _POSE_REACH, _from_goal, _around_goal),
+    "hover": TaskKind(_hover, _POSE_REACH, _hover_from_goal, _around_goal),
     "three_rotors": TaskKind(ThreeRotorsTask, _POSE_REACH, _from_goal, _around_goal),
     "gates": TaskKind(_gates, _GATES_REACH, _from_gates, _of_race),
     "race": TaskKind(_race, _GATES_REACH, _from_gates, _of_race),

@@ -13,6 +13,7 @@ from gymnasium.vector.utils import batch_space
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.learning.batch import Observed, TaskBatch
 from vil_bridge.learning.environment import TaskEnv
+from vil_bridge.vehicles.envs.base import AutoReset
 
 _Observations = npt.NDArray[Any]
 
@@ -45,8 +46,10 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
         render_mode: str | None = None,
         **options: Any,
     ) -> None:
-        self._batch: Final = TaskBatch(num_envs, task, observed, size_px, options)
         self._mode: Final = AutoresetMode(autoreset_mode)
+        # Within the same step there is something to see between an end and the next start.
+        autoreset: AutoReset = "next_step" if self._mode is AutoresetMode.NEXT_STEP else "disabled"
+        self._batch: Final = TaskBatch(num_envs, task, observed, size_px, options, autoreset)
         self.metadata = TaskEnv.metadata | {"autoreset_mode": self._mode}
         self.num_envs = num_envs
         self.render_mode = render_mode
@@ -54,6 +57,7 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
         self.single_action_space = self._batch.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
+        self._every: Final = np.ones(num_envs, np.bool_)
         self._over: BoolArray = np.zeros(num_envs, np.bool_)
         self._seen: _Observations | None = None
 
@@ -83,20 +87,14 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
         """
         if self._mode is AutoresetMode.DISABLED and self._over.any():
             raise ValueError(f"episodes of {np.flatnonzero(self._over)} are over: reset them with a reset_mask")
-        waiting = self._over
         reward, terminated, truncated = self._batch.step(actions)
-        if waiting.any():
-            reward[waiting] = 0.0
-            terminated[waiting] = truncated[waiting] = False
-            self._batch.begin(waiting, None, self.np_random)
-        every = np.ones(self.num_envs, np.bool_)
-        seen, over = self._look(every), terminated | truncated
+        self._seen, over = self._batch.observe(), self._batch.task.finished
         final: dict[str, Any] = {}
-        if self._mode is not AutoresetMode.SAME_STEP:
-            self._over = over
-        elif over.any():
-            seen, final = self._restart(seen, over)
-        return seen.copy(), reward, terminated, truncated, final | self._infos(every)
+        if self._mode is AutoresetMode.DISABLED:
+            self._over = over.copy()
+        elif self._mode is AutoresetMode.SAME_STEP and over.any():
+            final = self._restart(self._seen, over)
+        return self._seen.copy(), reward, terminated, truncated, final | self._infos()
 
     def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:
         """Return each vehicle from behind, (480, 640, 3); None without a render mode."""
@@ -108,14 +106,16 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
         """Close the renderer."""
         self._batch.close()
 
-    def _restart(self, seen: _Observations, over: BoolArray) -> tuple[_Observations, dict[str, Any]]:
-        """Begin the episodes that follow; their first observations, and how those before ended."""
-        last = np.full(self.num_envs, None, object)
-        for index in np.flatnonzero(over):
-            last[index] = seen[index].copy()
+    def _restart(self, seen: _Observations, over: BoolArray) -> dict[str, Any]:
+        """Begin the episodes that follow, with their first observations in ``seen``; return how those before ended."""
+        last = np.empty(self.num_envs, object)  # of None
+        over, rows = over.copy(), np.flatnonzero(over)
+        for index, row in zip(rows.tolist(), seen.take(rows, axis=0), strict=True):
+            last[index] = row
         ends = {"final_obs": last, "final_info": self._infos(over)}
         self._batch.begin(over, None, self.np_random)
-        return self._look(over), ends | {f"_{name}": over.copy() for name in ends}
+        seen[rows] = self._batch.observe(rows)
+        return ends | {f"_{name}": over.copy() for name in ends}
 
     def _look(self, which: BoolArray) -> _Observations:
         """Return the newest observations of all vehicles; those of the given ones are made again."""
@@ -125,11 +125,14 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
             self._seen[which] = self._batch.observe(np.flatnonzero(which))
         return self._seen
 
-    def _infos(self, which: BoolArray) -> dict[str, Any]:
+    def _infos(self, which: BoolArray | None = None) -> dict[str, Any]:
+        """Return infos of the given vehicles, None = all, and which those are."""
         infos: dict[str, Any] = {}
         for name, values in self._batch.info().items():
-            infos[name] = np.where(which, values, np.zeros_like(values))
-            infos[f"_{name}"] = which.copy()
+            if which is not None:
+                values[~which] = 0
+            infos[name] = values
+            infos[f"_{name}"] = (self._every if which is None else which).copy()
         return infos
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vil_bridge.vehicles.compile import LANES, compiled
+from vil_bridge.vehicles.layout import LEAST
 
 
 @compiled(inline=True)
@@ -23,3 +24,10 @@ def scatter(t: Any, row: Any, table: Any, column: Any, count: Any, first: Any) -
     for lane in range(min(LANES, table.shape[0] - first)):
         for k in range(count):
             table[first + lane, column + k] = t[row + k * LANES + lane]
+
+
+@compiled(inline=True)
+def flush_rows(t: Any, row: Any, count: Any) -> Any:
+    """Set numbers of rows from offset ``row`` on to 0 as :func:`vil_bridge.vehicles.layout.flush` does."""
+    for k in range(count * LANES):
+        t[row + k] *= 0.0 if abs(t[row + k]) < LEAST else 1.0

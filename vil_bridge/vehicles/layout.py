@@ -71,6 +71,20 @@ class StateLayout:
         return rows
 
 
+LEAST: Final = 1e-30
+"""Smaller numbers of a state become 0 at the end of a step.
+
+Speeds and rates that decay would else reach subnormal numbers, below 2.2e-308, which slow a step down up to tenfold.
+Products of up to ten numbers of a state stay above them.
+"""
+
+
+def flush(x: FloatArray) -> FloatArray:
+    """Set numbers of states smaller than :data:`LEAST` to 0, in place, and return the states."""
+    x *= np.abs(x) >= LEAST
+    return x
+
+
 RIGID_BODY: Final = (
     Field("p_world_m", 3, "m", "position, ENU"),
     Field("v_world_mps", 3, "m/s", "velocity, ENU"),

@@ -12,7 +12,7 @@ import numpy as np
 from vil_bridge.core.geometry import q_conj, q_normalize, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.disturbances import ENVIRONMENT, calm
-from vil_bridge.vehicles.layout import StateLayout
+from vil_bridge.vehicles.layout import StateLayout, flush
 
 Integrator = Literal["euler", "rk4"]
 
@@ -100,12 +100,12 @@ class Model(ABC):
     def step(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:
         """Return states one step later, a new array (n, dx); x is unchanged."""
         if self.integrator == "euler":
-            return self.constrain(x + dt_s * self.derivative(x, u, around))
+            return flush(self.constrain(x + dt_s * self.derivative(x, u, around)))
         k1 = self.derivative(x, u, around)
         k2 = self.derivative(self.constrain(x + 0.5 * dt_s * k1), u, around)
         k3 = self.derivative(self.constrain(x + 0.5 * dt_s * k2), u, around)
         k4 = self.derivative(self.constrain(x + dt_s * k3), u, around)
-        return self.constrain(x + dt_s / 6.0 * (k1 + 2.0 * (k2 + k3) + k4))
+        return flush(self.constrain(x + dt_s / 6.0 * (k1 + 2.0 * (k2 + k3) + k4)))
 
     def native(self) -> NativeStep | None:
         """Return the compiled :meth:`step` for the mode in use; None = there is none, or numba is not installed."""

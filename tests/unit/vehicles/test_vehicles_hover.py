@@ -10,7 +10,8 @@ import pytest
 from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.envs.base import AutoReset, StepResult
-from vil_bridge.vehicles.envs.hover import HoverReward, HoverTask
+from vil_bridge.vehicles.envs.hover import HoverReward, HoverTask, distance_m
+from vil_bridge.vehicles.envs.stabilise import SettleTask
 from vil_bridge.vehicles.fleet import Engine
 from vil_bridge.vehicles.flightmare.parameters import KINGFISHER
 
@@ -61,11 +62,13 @@ def test_reward_and_observation_of_a_known_state(engine: Engine) -> None:
         np.testing.assert_allclose(obs[row], expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", [HoverTask, SettleTask])
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
-def test_compiled_step_is_the_reference(autoreset: AutoReset) -> None:
+def test_compiled_step_is_the_reference(autoreset: AutoReset, kind: type[HoverTask]) -> None:
     n = 37
-    reference = HoverTask(n, 3, autoreset=autoreset, time_limit_s=0.6, engine="numpy")
-    compiled = HoverTask(n, 3, autoreset=autoreset, time_limit_s=0.6, engine="native")
+    reference = kind(n, 3, autoreset=autoreset, time_limit_s=0.6, engine="numpy")
+    compiled = kind(n, 3, autoreset=autoreset, time_limit_s=0.6, engine="native")
+    assert (compiled._fused is None, reference._fused is None) == (False, True)
     np.testing.assert_array_equal(reference.reset(), compiled.reset())
     ends = 0
     for actions in wild(n, 150):
@@ -80,7 +83,24 @@ def test_compiled_step_is_the_reference(autoreset: AutoReset) -> None:
         np.testing.assert_allclose(ours.reward, theirs.reward, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(ours.obs, theirs.obs, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(ours.final_obs[over], theirs.final_obs[over], rtol=1e-6, atol=1e-6)
+        np.testing.assert_array_equal(compiled.distance_m(), distance_m(compiled.x))
+        np.testing.assert_array_equal(reference.distance_m(), distance_m(reference.x))
+        if autoreset == "disabled" and over.any():
+            np.testing.assert_array_equal(compiled.reset(over)[over], reference.reset(over)[over])
+            np.testing.assert_array_equal(compiled.distance_m(), distance_m(compiled.x))
     assert ends > 100
+
+
+@pytest.mark.parametrize("engine", ["numpy", "native"])
+def test_near_rewards_end_far_away_low_and_tumbling(engine: Engine) -> None:
+    task = SettleTask(7, engine=engine, autoreset="disabled")
+    task.reset()
+    task.x[:, 0:13] = (0.0, 0.0, 5.0, *np.zeros(6), 1.0, 0.0, 0.0, 0.0)
+    task.x[1, 0], task.x[2, 1], task.x[3, 2] = 10.01, -10.01, 0.01
+    task.x[4, 10:12], task.x[5, 12], task.x[6, 10:13] = (36.0, 36.0), -51.0, (34.0, 34.0, 34.0)
+    result = task.step(np.zeros((7, 4)))
+    assert result.terminated.tolist() == [False, True, True, True, True, True, False]
+    assert (result.reward[1:6] < -0.9).all() and (result.reward[[0, 6]] > 0.0).all()
 
 
 def flown(n: int, actions: FloatArray, **options: object) -> tuple[bytes, bytes, bytes]:

@@ -12,7 +12,7 @@ from vil_bridge.vehicles.airsim.airframes import MIN_DRAG_SPEED_MPS
 from vil_bridge.vehicles.airsim.kernel_control import cascade
 from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
-from vil_bridge.vehicles.kernel_tiles import gather, scatter
+from vil_bridge.vehicles.kernel_tiles import flush_rows, gather, scatter
 
 _PER_SEA_LEVEL: Final = 1.0 / SEA_LEVEL_DENSITY_KGPM3
 
@@ -204,6 +204,8 @@ def advance(x: Any, u: Any, around: Any, p: Any, h: Any, steps: Any) -> Any:
                 _wrench(t, p, controls, tilts, trig)
             _accelerate(t, p, at.Q if as_airsim else at.Q1, at.V1, at.W1, at.A1, at.ALPHA1)
             _move(t, p, h)
+            flush_rows(t, 0, at.STATE)
+            flush_rows(t, controls, between)
         scatter(t, 0, x, 0, at.RIGID, first)
         scatter(t, controls, x, at.RIGID, between, first)
         scatter(t, at.RIGID * LANES, x, at.RIGID + between, at.STATE - at.RIGID, first)

@@ -28,7 +28,7 @@ from vil_bridge.vehicles.airsim.simple_flight import (
 from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.contact import Collider, WorldContact, collide
 from vil_bridge.vehicles.disturbances import ENVIRONMENT
-from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout
+from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout, flush
 from vil_bridge.vehicles.model import Model, NativeStep, TrueState
 
 _MOST_OF_HOVER: Final = 0.8
@@ -139,7 +139,7 @@ class AirsimMultirotor(Model):
         if self.compat:
             # The original's actuators set their wrench first, then take over the filter's output, then filter.
             lags["rotors_output"] = s["rotors_control"]
-        return self.state.pack(s | moved | lags | memory._asdict(), len(x))
+        return flush(self.state.pack(s | moved | lags | memory._asdict(), len(x)))
 
     def native(self) -> NativeStep | None:
         """Return the compiled :meth:`step`; None without numba."""

@@ -33,7 +33,7 @@ _UNIFORM_STREAM: Final = 0x5E7
 _NORMAL_STREAM: Final = 0x5E8
 
 
-_SHARED: Final = ("_keys", "age", "episode", "vehicles", "_finished", "_result")
+_SHARED: Final = ("_keys", "age", "episode", "vehicles", "finished", "_measured", "_result")
 
 
 class StepResult(NamedTuple):
@@ -68,6 +68,7 @@ class VehicleTask(ABC):
 
     Attributes:
         x: states (n, dx). age: steps made in the episode, (n,). episode: number of the episode, (n,), from 0.
+        finished: whether the newest step ended the episode, (n,).
 
     Raises:
         ValueError: no vehicles, a negative seed, no time, or ``native`` without a kernel.
@@ -122,19 +123,20 @@ class VehicleTask(ABC):
         self._share()
 
     def _places(self) -> list[int]:
-        """Return offsets of the memory: keys of random numbers, counts, reward, observations, flags; and its end."""
+        """Return offsets of the memory: keys of random numbers, counts, measures, observations, flags; and its end."""
         n = self.n
-        return [0, *accumulate((32, 24 * n, 8 * n, 8 * n * self._observation_size, 3 * n))]
+        return [0, *accumulate((32, 24 * n, 16 * n, 8 * n * self._observation_size, 3 * n))]
 
     def _share(self) -> None:
         """Name parts of the memory."""
         n = self.n
-        keys, counts, reward, obs, flags = (self._memory[first:end] for first, end in pairwise(self._places()))
+        keys, counts, measures, obs, flags = (self._memory[first:end] for first, end in pairwise(self._places()))
         self._keys = keys.view(np.uint64).reshape(2, 2)
         self.age, self.episode, self.vehicles = counts.view(np.int64).reshape(3, n)
         seen, last = obs.view(np.float32).reshape(2, n, self._observation_size)
-        terminated, truncated, self._finished = flags.view(np.bool_).reshape(3, n)
-        self._result = StepResult(seen, reward.view(np.float64), terminated, truncated, last)
+        reward, self._measured = measures.view(np.float64).reshape(2, n)
+        terminated, truncated, self.finished = flags.view(np.bool_).reshape(3, n)
+        self._result = StepResult(seen, reward, terminated, truncated, last)
 
     @abstractmethod
     def commands(self, actions: FloatArray) -> FloatArray:
@@ -173,7 +175,7 @@ class VehicleTask(ABC):
         which = np.arange(self.n) if mask is None else np.flatnonzero(mask)
         self._begun = True
         self._begin(which)
-        self._finished[which] = False
+        self.finished[which] = False
         return self._result.obs
 
     def step(self, actions: npt.ArrayLike) -> StepResult:
@@ -186,7 +188,7 @@ class VehicleTask(ABC):
         if not np.isfinite(rows).all():
             raise ValueError(NOT_FINITE)
         wishes = np.clip(rows, -1.0, 1.0)
-        waiting = self._finished & (self.autoreset == "next_step")
+        waiting = self.finished & (self.autoreset == "next_step")
         self._advance(self.commands(wishes))
         result = self._result
         np.add(self.age, 1, out=self.age)
@@ -199,8 +201,8 @@ class VehicleTask(ABC):
             result.reward[waiting] = 0.0
             result.terminated[waiting] = result.truncated[waiting] = False
             self._begin(np.flatnonzero(waiting))
-        np.logical_or(result.terminated, result.truncated, out=self._finished)
-        self._end(np.flatnonzero(self._finished))
+        np.logical_or(result.terminated, result.truncated, out=self.finished)
+        self._end(np.flatnonzero(self.finished))
         return result
 
     def _end(self, which: Indices) -> None:

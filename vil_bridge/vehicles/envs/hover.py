@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import astuple, dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,16 @@ if TYPE_CHECKING:
 
 GOAL_WORLD_M: Final = (0.0, 0.0, 5.0)
 
+_GOAL: Final = np.array(GOAL_WORLD_M)[:, None]
 _FLOOR_M: Final = 0.02
 _FASTEST_RADPS: Final = 50.0
 _SHARED_FROM: Final = 8192
+
+
+_FusedStep = Callable[[FloatArray, int, int], bool]
+"""Compiled step of some tiles with actions; false, and nothing done, if any action is not finite."""
+_FusedStart = Callable[[Indices], None]
+"""Compiled start of some vehicles' next episodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,9 @@ class HoverTask(VehicleTask):
         ValueError: as VehicleTask, or fewer than one thread.
     """
 
+    # Limits and scale of the kernel's other reward; zeros: this one. Only a class with its own value is compiled.
+    _near: ClassVar[tuple[float, float, float]] = (0.0, 0.0, 0.0)
+
     def __init__(
         self,
         n: int,
@@ -106,7 +116,7 @@ class HoverTask(VehicleTask):
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy needs."""
         state = super().__getstate__()
-        del state["_fused"], state["_pool"]
+        del state["_fused"], state["_start"], state["_pool"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -117,7 +127,10 @@ class HoverTask(VehicleTask):
         self.x[:] = x
 
     def _begin_fused(self) -> None:
-        self._fused = self._fuse() if self.engine == "native" and type(self) is HoverTask else None
+        self._fused: _FusedStep | None = None
+        self._start: _FusedStart | None = None
+        if self.engine == "native" and "_near" in vars(type(self)):
+            self._fused, self._start = self._fuse()
         self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
 
     def step(self, actions: npt.ArrayLike) -> StepResult:
@@ -136,12 +149,21 @@ class HoverTask(VehicleTask):
             raise ValueError(NOT_FINITE)
         return self._result
 
+    def distance_m(self) -> FloatArray:
+        """Return distances from the goal after the newest step, a new array (n,)."""
+        return distance_m(self.x) if self._fused is None else self._measured.copy()
+
+    def _begin(self, which: Indices) -> None:
+        if self._start is None:
+            super()._begin(which)
+        else:
+            self._start(which)
+
     def commands(self, actions: FloatArray) -> FloatArray:
         """Return rotor thrusts, (n, 4), N; the model clips what rotors cannot give."""
         return self._weight_n * (0.25 + 0.5 * actions)
 
-    def _fuse(self) -> Callable[[FloatArray, int, int], bool]:
-        """Return the compiled step of some tiles with actions; false, and nothing done, if any action is not finite."""
+    def _fuse(self) -> tuple[_FusedStep, _FusedStart]:
         from vil_bridge.vehicles.envs import hover_kernel as hover
 
         assert isinstance(self.model, FlightmareQuadrotor)
@@ -149,18 +171,21 @@ class HoverTask(VehicleTask):
         fades = motor_fades(h_s, float(self.model.motor_time_s[0]))
         limits = (self._weight_n, self.limit, *GOAL_WORLD_M, _FLOOR_M, _FASTEST_RADPS**2)
         mode = hover.AUTORESET[self.autoreset]
-        task = np.array((h_s, *fades, *limits, *astuple(self.weights), *self.around[0], mode))
+        task = np.array((h_s, *fades, *limits, *astuple(self.weights), *self.around[0], mode, *self._near))
         constants = np.concatenate((self.model.packed(), task))
         self.around.flags.writeable = False
         # The kernel has the states column by column, so that vehicles of a tile are neighbours; x is a view of them.
         columns = np.zeros((self.model.state.size, self._tiles * LANES))
         self.x = columns[:, : self.n].T
-        memory, kernel = self._memory, hover.step
+        memory, kernel, n = self._memory, hover.step, self.n
 
         def step(actions: FloatArray, first: int, end: int) -> bool:
             return kernel(columns, actions, constants, memory, first, end)  # type: ignore[no-any-return]
 
-        return step
+        def start(which: Indices) -> None:
+            hover.begin(columns, which, n, constants, memory)
+
+        return step, start
 
     def start(self, which: Indices, uniforms: FloatArray, normals: FloatArray) -> FloatArray:
         """Return first states, (m, 17)."""
@@ -194,6 +219,13 @@ class HoverTask(VehicleTask):
             + weights.end * ended
         )
         return reward, ended
+
+
+def distance_m(x: FloatArray) -> FloatArray:
+    """Return distances (n,) of states from the goal."""
+    dx, dy, dz = x.T[0:3] - _GOAL
+    distance: FloatArray = np.sqrt(dx * dx + dy * dy + dz * dz)
+    return distance
 
 
 def _squares(rows: FloatArray) -> FloatArray:

@@ -1,7 +1,7 @@
 """A step of the hover task, compiled in one piece: thrusts, dynamics, reward, ends, new starts, observation.
 
 See :mod:`vil_bridge.vehicles.envs.hover`, which is the reference. Rows of a tile are those of the vehicle's kernel,
-then the action 4, reward, and whether the task ended.
+then the action 4, reward, whether the task ended, and the distance from the goal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ AUTORESET: Final = {"disabled": 0, "same_step": 1, "next_step": 2}
 _ACTION: Final = TILE
 _REWARD: Final = _ACTION + 4 * LANES
 _ENDED: Final = _REWARD + LANES
-_SIZE: Final = _ENDED + LANES
+_DISTANCE: Final = _ENDED + LANES
+_SIZE: Final = _DISTANCE + LANES
 
 _PX, _PY, _PZ, _VX, _VY, _VZ, _QX, _QY, _QZ, _QW, _WX, _WY, _WZ = range(0, 13 * LANES, LANES)
 _A1, _A2, _A3, _A4 = range(_ACTION, _REWARD, LANES)
@@ -33,6 +34,7 @@ _OBS_W: Final = 15 * LANES
 _STEP: Final = PARAMETERS
 _WEIGHT, _LIMIT, _GOAL, _FLOOR, _FASTEST, _WEIGHTS, _CALM = (_STEP + place for place in (4, 5, 6, 9, 10, 11, 18))
 _MODE: Final = _CALM + 12
+_NEAR: Final = _MODE + 1  # distance and rates that end an episode, scale of nearness; of the reward near
 _SAME_STEP, _NEXT_STEP = AUTORESET["same_step"], AUTORESET["next_step"]
 _ONE, _TWO, _THREE = np.uintp(1), np.uintp(2), np.uintp(3)
 _EXPONENT: Final = np.uint64(0x7FF0000000000000)
@@ -63,7 +65,7 @@ def _command(t: Any, weight_n: Any) -> Any:
 
 @compiled()
 def _observe(t: Any, single: Any, c: Any) -> Any:
-    """Write observations (18 rows) of a tile, reward and whether the task ended."""
+    """Write observations (18 rows) of a tile, reward, whether the task ended, and the distance from the goal."""
     goal_x, goal_y, goal_z = c[_GOAL], c[_GOAL + 1], c[_GOAL + 2]
     floor, fastest = c[_FLOOR], c[_FASTEST]
     position, attitude, velocity, rates = c[_WEIGHTS], 4.0 * c[_WEIGHTS + 1], c[_WEIGHTS + 2], c[_WEIGHTS + 3]
@@ -89,17 +91,40 @@ def _observe(t: Any, single: Any, c: Any) -> Any:
         single[_OBS_W + i], single[_OBS_W + LANES + i], single[_OBS_W + 2 * LANES + i] = wx, wy, wz
         a1, a2, a3, a4 = t[_A1 + i], t[_A2 + i], t[_A3 + i], t[_A4 + i]
         spin = wx * wx + wy * wy + wz * wz
+        squares = dx * dx + dy * dy + dz * dz
+        t[_DISTANCE + i] = math.sqrt(squares)
         ended = max(1.0 if t[_PZ + i] <= floor else 0.0, 1.0 if spin > fastest else 0.0)
         t[_ENDED + i] = ended
         t[_REWARD + i] = (
             alive
-            - position * (dx * dx + dy * dy + dz * dz)
+            - position * squares
             - attitude * (xx + yy + zz)
             - velocity * (vx * vx + vy * vy + vz * vz)
             - rates * spin
             - action * math.sqrt(a1 * a1 + a2 * a2 + a3 * a3 + a4 * a4)
             + end * ended
         )
+
+
+@compiled()
+def _judge_near(t: Any, c: Any) -> Any:
+    """Write reward and whether the task ended as ``SettleTask`` has them, in place of those of :func:`_observe`."""
+    goal_x, goal_y, goal_z = c[_GOAL], c[_GOAL + 1], c[_GOAL + 2]
+    farthest, fastest, scale = c[_NEAR], c[_NEAR + 1], c[_NEAR + 2]
+    for i in range(LANES):
+        dx, dy, dz = t[_PX + i] - goal_x, t[_PY + i] - goal_y, t[_PZ + i] - goal_z
+        vx, vy, vz = t[_VX + i], t[_VY + i], t[_VZ + i]
+        wx, wy, wz = t[_WX + i], t[_WY + i], t[_WZ + i]
+        a1, a2, a3, a4 = t[_A1 + i], t[_A2 + i], t[_A3 + i], t[_A4 + i]
+        squares, tilting = dx * dx + dy * dy + dz * dz, wx * wx + wy * wy
+        near = 0.5 * (math.exp(-math.sqrt(squares)) + math.exp(-0.5 * squares / (scale * scale)))
+        upright = 1.0 - 2.0 * (t[_QX + i] * t[_QX + i] + t[_QY + i] * t[_QY + i])
+        haste = math.sqrt(vx * vx + vy * vy + vz * vz) + min(math.sqrt(tilting + wz * wz), 20.0)
+        away = max(abs(dx), abs(dy), abs(dz)) > farthest or t[_PZ + i] <= c[_FLOOR]
+        ended = 1.0 if away or math.sqrt(tilting) > fastest or abs(wz) > fastest else 0.0
+        action = a1 * a1 + a2 * a2 + a3 * a3 + a4 * a4
+        t[_ENDED + i] = ended
+        t[_REWARD + i] = 0.1 * (near + 0.1 * upright - 0.02 * haste) - 0.002 * action - ended
 
 
 @compiled()
@@ -146,8 +171,8 @@ def _load(t: Any, x: Any, place: Any, actions: Any) -> Any:
 
 
 @compiled()
-def _store(t: Any, single: Any, x: Any, place: Any, obs: Any) -> Any:
-    """Store states into columns from ``place`` on, observations into rows (lanes, 18) of a tile."""
+def _store(t: Any, single: Any, x: Any, place: Any, obs: Any, distance: Any) -> Any:
+    """Store states into columns from ``place`` on, observations into rows (lanes, 18) of a tile, and distances."""
     for column in range(COLUMNS):
         for lane in range(0, LANES, 4):
             source = column * LANES + lane
@@ -156,6 +181,7 @@ def _store(t: Any, single: Any, x: Any, place: Any, obs: Any) -> Any:
             x[column, to], x[column, to + _ONE] = a, b
             x[column, to + _TWO], x[column, to + _THREE] = c, d
     for lane in range(len(obs)):
+        distance[lane] = t[_DISTANCE + lane]
         for column in range(OBSERVED):
             obs[lane, column] = single[column * LANES + lane]
 
@@ -209,6 +235,43 @@ def _renew(
     _observe(t, single, c)
 
 
+@compiled(inline=True)
+def _parts(memory: Any, n: Any) -> Any:
+    """Return parts of a task's memory: keys of random numbers, counts, reward and distance, observations, flags."""
+    counts_at, reward_at, obs_at = 32, 32 + 24 * n, 32 + 40 * n
+    flags_at = obs_at + 8 * OBSERVED * n
+    return (
+        memory[:counts_at].view(np.uint64),
+        memory[counts_at:reward_at].view(np.int64).reshape(3, n),
+        memory[reward_at:obs_at].view(np.float64).reshape(2, n),
+        memory[obs_at:flags_at].view(np.float32).reshape(2, n, OBSERVED),
+        memory[flags_at : flags_at + 3 * n].reshape(3, n),
+    )
+
+
+@compiled()
+def begin(x: Any, which: Any, n: Any, c: Any, memory: Any) -> Any:
+    """Begin the next episode of the vehicles ``which`` of n; the others as in :func:`step`."""
+    keys, counts, measures, obs, _ = _parts(memory, n)
+    t, single, cell = np.zeros(_SIZE), np.empty(OBSERVED * LANES, np.float32), np.empty(1)
+    bits = cell.view(np.int64)
+    for first in range(0, len(which), LANES):
+        lanes = min(LANES, len(which) - first)
+        for lane in range(lanes):
+            row = which[first + lane]
+            counts[0, row] = 0
+            counts[1, row] += 1
+            _begin(t, lane, c, keys, np.uint64(counts[1, row]), np.uint64(counts[2, row]), cell, bits)
+        _observe(t, single, c)
+        for lane in range(lanes):
+            row = which[first + lane]
+            measures[1, row] = t[_DISTANCE + lane]
+            for column in range(COLUMNS):
+                x[column, row] = t[column * LANES + lane]
+            for column in range(OBSERVED):
+                obs[0, row, column] = single[column * LANES + lane]
+
+
 @compiled()
 def step(x: Any, actions: Any, c: Any, memory: Any, first_tile: Any, end_tile: Any) -> Any:
     """Step the vehicles of tiles ``first_tile`` to ``end_tile``; false, and nothing done, if an action is not finite.
@@ -219,13 +282,8 @@ def step(x: Any, actions: Any, c: Any, memory: Any, first_tile: Any, end_tile: A
     if not _all_finite(actions):
         return False
     n = len(actions)
-    counts_at, reward_at, obs_at = 32, 32 + 24 * n, 32 + 32 * n
-    flags_at = obs_at + 8 * OBSERVED * n
-    keys = memory[:counts_at].view(np.uint64)
-    counts = memory[counts_at:reward_at].view(np.int64).reshape(3, n)
-    reward = memory[reward_at:obs_at].view(np.float64)
-    obs = memory[obs_at:flags_at].view(np.float32).reshape(2, n, OBSERVED)
-    flags = memory[flags_at : flags_at + 3 * n].reshape(3, n)
+    keys, counts, measures, obs, flags = _parts(memory, n)
+    reward = measures[0]
     mode, limit = int(c[_MODE]), int(c[_LIMIT])
     t, single = np.empty(_SIZE), np.empty(OBSERVED * LANES, np.float32)
     cell = np.empty(1)
@@ -240,7 +298,9 @@ def step(x: Any, actions: Any, c: Any, memory: Any, first_tile: Any, end_tile: A
         rotor_targets(t, c)
         substep(t, c, c[_STEP], c[_STEP + 1], c[_STEP + 2], c[_STEP + 3])
         _observe(t, single, c)
+        if c[_NEAR] > 0.0:
+            _judge_near(t, c)
         if _end(t, first, lanes, limit, counts[0], reward, flags, mode):
             _renew(t, single, first, lanes, c, keys, counts, reward, flags[2], obs[1], mode, cell)
-        _store(t, single, x, np.uintp(first), obs[0, first:end])
+        _store(t, single, x, np.uintp(first), obs[0, first:end], measures[1, first:end])
     return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.linalg import norm
@@ -11,7 +11,7 @@ from numpy.linalg import norm
 from vil_bridge.core.geometry import q_mul, q_normalize, q_to_matrix
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.envs.base import AutoReset, Indices, VehicleTask
-from vil_bridge.vehicles.envs.hover import GOAL_WORLD_M, HoverTask
+from vil_bridge.vehicles.envs.hover import GOAL_WORLD_M, HoverTask, distance_m
 from vil_bridge.vehicles.fleet import Engine
 from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
 from vil_bridge.vehicles.flightmare.parameters import QUADROTOR_ENV, QuadrotorParameters
@@ -33,6 +33,8 @@ class SettleTask(HoverTask):
 
     Ends also 10 m away from the goal: no episode is long enough to come back.
     """
+
+    _near: ClassVar[tuple[float, float, float]] = (_FARTHEST_M, _TUMBLING_RADPS, _NEAR_M)
 
     def judge(self, actions: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Return reward and end, (n,) each."""
@@ -111,12 +113,6 @@ class ThreeRotorsTask(VehicleTask):
         """Return reward and end, (n,) each."""
         ended = _lost(self.x, _SPINNING_RADPS)
         return _nearness(self.x, self.x[:, 10:12]) - ended, ended
-
-
-def distance_m(x: FloatArray) -> FloatArray:
-    """Return distances (n,) of states from the goal."""
-    distance: FloatArray = norm(x[:, 0:3] - GOAL_WORLD_M, axis=1)
-    return distance
 
 
 def _nearness(x: FloatArray, w_radps: FloatArray) -> FloatArray:

@@ -7,14 +7,14 @@ fixed place: so the compiler can see that they do not overlap, and computes all 
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
-from vil_bridge.vehicles.kernel_tiles import gather, scatter
+from vil_bridge.vehicles.kernel_tiles import flush_rows, gather, scatter
 
 MOST_ROTORS: Final = 16
 
@@ -136,8 +136,19 @@ def _normalize(t: FloatArray, state: int) -> None:
     for lane in range(LANES):
         at = state + 6 * L + lane
         x, y, z, s = t[at], t[at + L], t[at + 2 * L], t[at + 3 * L]
-        norm = np.sqrt(x * x + y * y + z * z + s * s)
-        t[at], t[at + L], t[at + 2 * L], t[at + 3 * L] = x / norm, y / norm, z / norm, s / norm
+        per_norm = 1.0 / np.sqrt(x * x + y * y + z * z + s * s)
+        t[at], t[at + L], t[at + 2 * L], t[at + 3 * L] = x * per_norm, y * per_norm, z * per_norm, s * per_norm
+
+
+@compiled(inline=True)
+def _between(value: float, low: float, high: float) -> Any:
+    value = value if value > low else low
+    return value if value < high else high
+
+
+@compiled(inline=True)
+def _limit(value: float, limit: float) -> Any:
+    return _between(value, -limit, limit)
 
 
 @compiled(inline=True)
@@ -147,9 +158,7 @@ def _clip(t: FloatArray, p: FloatArray, rotors: int, source: int, target: int) -
         at = SCALARS + ROTOR_PARAMETERS * i + 14
         low, high = p[at], p[at + 1]
         for lane in range(LANES):
-            speed = t[source + i * L + lane]
-            speed = speed if speed > low else low
-            t[target + i * L + lane] = speed if speed < high else high
+            t[target + i * L + lane] = _between(t[source + i * L + lane], low, high)
 
 
 @compiled(inline=True)
@@ -160,15 +169,26 @@ def _add(t: FloatArray, rows: int, target: int, origin: int, dt_s: float) -> Non
 
 
 @compiled(inline=True)
-def _copy(t: FloatArray, rows: int, target: int, source: int) -> None:
-    for k in range(rows * LANES):
-        t[target + k] = t[source + k]
+def _next_stage(t: FloatArray, p: FloatArray, rotors: int, total: int, share_s: float, ahead_s: float) -> None:
+    """Set the running sum = rows ``total`` + share_s * slope, and the state = start + ahead_s * slope within limits."""
+    for k in range(13 * L):
+        slope = t[_SLOPE + k]
+        t[_TOTAL + k] = t[total + k] + share_s * slope
+        t[_STATE + k] = t[_START + k] + ahead_s * slope
+    for i in range(min(rotors, MOST_ROTORS)):
+        at = SCALARS + ROTOR_PARAMETERS * i + 14
+        low, high = p[at], p[at + 1]
+        for lane in range(LANES):
+            k = (13 + i) * L + lane
+            slope = t[_SLOPE + k]
+            t[_TOTAL + k] = t[total + k] + share_s * slope
+            t[_STATE + k] = _between(t[_START + k] + ahead_s * slope, low, high)
 
 
 @compiled(inline=True)
-def _limit(value: float, limit: float) -> float:
-    value = value if value > -limit else -limit
-    return value if value < limit else limit
+def _copy(t: FloatArray, rows: int, target: int, source: int) -> None:
+    for k in range(rows * LANES):
+        t[target + k] = t[source + k]
 
 
 @compiled()
@@ -250,18 +270,19 @@ def _integrate(t: FloatArray, p: FloatArray, rotors: int, scheme: int, dt_s: flo
         _slopes(t, p)
         if scheme == _EULER:
             _add(t, rows, _STATE, _STATE, dt_s)
+            _clip(t, p, rotors, _SPEED, _SPEED)
         elif stage == 3:
             _add(t, rows, _STATE, _TOTAL, dt_s / 6.0)
+            _clip(t, p, rotors, _SPEED, _SPEED)
         else:
             if stage == 0:
-                _add(t, rows, _TOTAL, _START, dt_s / 6.0)
+                _next_stage(t, p, rotors, _START, dt_s / 6.0, 0.5 * dt_s)
             else:
-                _add(t, rows, _TOTAL, _TOTAL, dt_s / 3.0)
-            _add(t, rows, _STATE, _START, dt_s if stage == 2 else 0.5 * dt_s)
+                _next_stage(t, p, rotors, _TOTAL, dt_s / 3.0, dt_s if stage == 2 else 0.5 * dt_s)
             if scheme == _COMPAT:
                 _normalize(t, _TOTAL)
-        _clip(t, p, rotors, _SPEED, _SPEED)
         _normalize(t, _STATE)
+    flush_rows(t, _STATE, rows)
 
 
 @compiled()
@@ -310,6 +331,7 @@ def advance(
             _integrate(t, p, rotors, scheme, dt_s)
             if mode != _SPEEDS:
                 _copy(t, 3, _MEMORY, _STATE + 10 * L)
+                flush_rows(t, _MEMORY + 3 * L, 9)
         scatter(t, _STATE, x, 0, rows, first)
         if mode != _SPEEDS:
             scatter(t, _ASKED, x, rows, rotors, first)

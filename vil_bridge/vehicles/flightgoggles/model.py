@@ -20,7 +20,7 @@ from vil_bridge.vehicles.flightgoggles.control import (
     fly_to_waypoint,
     rotor_speeds,
 )
-from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout
+from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout, flush
 from vil_bridge.vehicles.model import Integrator, Model, NativeStep
 from vil_bridge.vehicles.multicopter import MulticopterParameters, Numbering
 
@@ -215,7 +215,7 @@ class FlightGogglesMulticopter(Model):
             slope = self.derivative(stage, u, around)
             total += weight * dt_s / 6.0 * slope
             total[:, attitude] = q_normalize(total[:, attitude])
-        return self.constrain(total)
+        return flush(self.constrain(total))
 
     def _control(self, x: FloatArray, u: FloatArray, dt_s: float) -> FloatArray:
         state = self.state

@@ -15,7 +15,7 @@ import numpy as np
 
 from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
-from vil_bridge.vehicles.kernel_tiles import gather, scatter
+from vil_bridge.vehicles.kernel_tiles import flush_rows, gather, scatter
 
 COLUMNS: Final = 17
 """Of a state: the first rows of a tile."""
@@ -331,6 +331,7 @@ def substep(t: Any, p: Any, h: Any, early: Any, midway: Any, late: Any) -> Any:
         _substep_dragged(t, p, h, early, midway, late)
     else:
         _substep_free(t, p, h, early, midway, late)
+    flush_rows(t, 0, COLUMNS)
 
 
 @compiled()

@@ -20,7 +20,7 @@ from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.disturbances import ENVIRONMENT, SEA_LEVEL_DENSITY_KGPM3
 from vil_bridge.vehicles.flightmare.compat import original_motion, original_substeps, within_box
 from vil_bridge.vehicles.flightmare.parameters import FLIGHTMARE, ORIGINAL_THRUST_MAX_N, QuadrotorParameters
-from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout
+from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout, flush
 from vil_bridge.vehicles.model import Model, NativeStep
 
 FlightmareMode = Literal["thrusts", "rates"]
@@ -243,7 +243,7 @@ class FlightmareQuadrotor(Model):
             x[:, _ROTORS] = target + np.exp(-h_s / self.motor_time_s) * (x[:, _ROTORS] - target)
             wrench = self.wrench(x[:, _ROTORS], around)
             x[:, _BODY] += original_motion(self.motion, x[:, _BODY], wrench, around, h_s)
-        return within_box(before, x, self.world_box_m)
+        return flush(within_box(before, x, self.world_box_m))
 
     def _substep(self, x: FloatArray, u: FloatArray, around: FloatArray, h_s: float) -> FloatArray:
         target = self.speeds_commanded(x, u)
@@ -259,7 +259,7 @@ class FlightmareQuadrotor(Model):
         moved[:, _BODY] = body + h_s / 6.0 * (k1 + 2.0 * (k2 + k3) + k4)
         moved[:, _Q] = q_normalize(moved[:, _Q])
         moved[:, _ROTORS] = target + end * gap
-        return moved
+        return flush(moved)
 
 
 def _relative_density(around: FloatArray) -> FloatArray:
