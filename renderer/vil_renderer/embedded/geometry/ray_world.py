@@ -172,9 +172,9 @@ class RayWorld:
         """Move everything to its place at an instant.
 
         Args:
-            posed: the actors of this instant; others are absent.
+            posed: the actors of this instant, which stay as they are; others are absent.
         """
-        self._posed = tuple(posed)
+        self._posed = posed
         self._instant: _Instant | None = None
 
     @property
