@@ -80,7 +80,7 @@ class EmbeddedRenderer:
         profile: quality, one of :data:`~.engine.profiles.PROFILES`, or one of your own, without plainer ones.
         budget_s: time that the pictures of one request may take; a plainer profile is used while they take
             more. None = whatever it takes.
-        device: which GPU, counted as EGL does.
+        device: which GPU, in CUDA's order; None = the first one, else the CPU unless CUDA_VISIBLE_DEVICES names a GPU.
 
     Attributes:
         rays: the scene to cast rays into, None without Embree.
@@ -88,7 +88,7 @@ class EmbeddedRenderer:
             where it is one), and the profile in use.
 
     Raises:
-        RendererError: no such scene or profile, or no OpenGL; the message names what to install.
+        RendererError: no such scene, profile or GPU, or no OpenGL; the message names what to install.
         AssetError: the scene's splats cannot be read.
     """
 
@@ -98,7 +98,7 @@ class EmbeddedRenderer:
         profile: str | Profile = "low",
         *,
         budget_s: float | None = None,
-        device: int = 0,
+        device: int | None = None,
     ) -> None:
         requested = profile if isinstance(profile, Profile) else profile_named(profile)
         self._profiles = {requested.name: requested} if isinstance(profile, Profile) else PROFILES

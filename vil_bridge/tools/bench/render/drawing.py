@@ -150,12 +150,6 @@ _CAMERA_COUNTS: Final = (1, 8, 64)
 _WARM_UP: Final = 3
 _FEWEST: Final = 10
 _LEAST_S: Final = 1.0
-_SOFTWARE: Final = ("llvmpipe", "softpipe", "swrast", "software")
-
-
-def on_gpu(gl_renderer: str) -> bool:
-    """Return True when OpenGL's renderer string names hardware."""
-    return not any(name in gl_renderer.lower() for name in _SOFTWARE)
 
 
 def frame_rate_rows() -> Iterator[Row]:
