@@ -19,7 +19,15 @@ from vil_renderer.embedded.scene import Posed
 NO_CAPSULES: Final[FloatArray] = np.zeros((0, 8))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+def stretches(linear: FloatArray) -> FloatArray:
+    """Return upper bounds on the stretch of any direction, by each matrix (k, 3, 3)."""
+    x, y, z = np.ascontiguousarray(linear.transpose(2, 1, 0))  # columns, (3, k) each: fast for many small matrices
+    xy, xz, yz = (np.abs((a * b).sum(axis=0)) for a, b in ((x, y), (x, z), (y, z)))
+    xx, yy, zz = ((a * a).sum(axis=0) for a in (x, y, z))
+    return np.asarray(np.sqrt(np.maximum(np.maximum(xx + xy + xz, xy + yy + yz), xz + yz + zz)))
+
+
+@dataclass(frozen=True, eq=False)
 class PosedGroup:
     """Models of one asset, k of them.
 
@@ -40,6 +48,12 @@ class PosedGroup:
     layers: Sequence[str]
     joint_light: Sequence[FloatArray | None]
     capsules: Sequence[FloatArray]
+
+    @cached_property
+    def stretch(self) -> FloatArray:
+        """Upper bounds on the stretch of any direction by each node, (k, n)."""
+        m = self.world_from_node
+        return stretches(m[..., :3, :3].reshape(-1, 3, 3)).reshape(m.shape[:2])
 
     @classmethod
     def of(cls, posed: Posed) -> PosedGroup:

@@ -147,6 +147,9 @@ class _ActorTable:
             return []
         p_m = np.concatenate([T.p_m for T in bodies]).reshape(-1, 3)
         q = np.concatenate([T.q_xyzw for T in bodies]).reshape(-1, 4)
+        if np.isfinite(p_m).all() and np.isfinite(q).all():
+            R = q_to_matrix(q_normalize(q))
+            return [group.place(bodies, R, p_m, t_ns) for group in self.groups]
         finite = np.logical_and.reduce(np.isfinite(np.hstack((p_m, q))), axis=1)
         R = q_to_matrix(q_normalize(np.where(finite[:, None], q, 0.0)))
         return [group.place(bodies, R, p_m, t_ns).only(finite[group.rows]) for group in self.groups]

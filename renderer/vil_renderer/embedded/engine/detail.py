@@ -13,6 +13,7 @@ from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.lod import simplified
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive
 from vil_renderer.embedded.optics.camera import in_view
+from vil_renderer.embedded.posed_models import stretches
 
 _WORTH_TRIANGLES: Final = 1000
 _LEVELS: Final = 2
@@ -37,12 +38,12 @@ class ViewPoints:
     behind_m: FloatArray
     clip_from_world: FloatArray | None = None
 
-    def sees(self, carried: FloatArray, centre: FloatArray, radius: float) -> BoolArray:
-        """Return which of the places (k, 4, 4) can carry a ball into each view, (c, k)."""
+    def sees(self, carried: FloatArray, centre: FloatArray, radius: FloatArray) -> BoolArray:
+        """Return which of the places (k, 4, 4) carry a ball into each view, (c, k); its radii there are (k,)."""
         if self.clip_from_world is None:
             return np.ones((len(self.eye_m), len(carried)), np.bool_)
-        linear = carried[:, :3, :3]
-        return in_view(self.clip_from_world, linear @ centre + carried[:, :3, 3], radius * _stretch(linear))
+        centres = np.einsum("kab,b->ka", carried[:, :3, :3], centre)  # faster than @ for many small matrices
+        return in_view(self.clip_from_world, centres + carried[:, :3, 3], radius)
 
     def sees_blended(self, carried: FloatArray, centre: FloatArray, radius: float) -> BoolArray:
         """Return which views see a model whose points lie between their places by several matrices (k, 4, 4), (c,)."""
@@ -50,16 +51,8 @@ class ViewPoints:
             return np.ones(len(self.eye_m), np.bool_)
         balls = carried[:, :3, :3] @ centre + carried[:, :3, 3]
         middle = balls.mean(axis=0)
-        reach = np.linalg.norm(balls - middle, axis=1) + radius * _stretch(carried[:, :3, :3])
+        reach = np.linalg.norm(balls - middle, axis=1) + radius * stretches(carried[:, :3, :3])
         return in_view(self.clip_from_world, middle[None], reach.max(keepdims=True))[:, 0]
-
-
-def _stretch(linear: FloatArray) -> FloatArray:
-    """Return upper bounds on the stretch of any direction, by each matrix (k, 3, 3)."""
-    x, y, z = np.ascontiguousarray(linear.transpose(2, 1, 0))  # columns, (3, k) each: fast for many small matrices
-    xy, xz, yz = (np.abs((a * b).sum(axis=0)) for a, b in ((x, y), (x, z), (y, z)))
-    xx, yy, zz = ((a * a).sum(axis=0) for a in (x, y, z))
-    return np.asarray(np.sqrt(np.maximum(np.maximum(xx + xy + xz, xy + yy + yz), xz + yz + zz)))
 
 
 CLOSEST: Final = ViewPoints(np.zeros((1, 3)), np.full(1, math.inf), np.zeros((1, 3)))

@@ -70,8 +70,11 @@ class GroupDraws:
 
     def seen(self, part: DrawnPart) -> BoolArray:
         """Return which views see a rigid part of which model, (c, k)."""
-        carried = self.group.world_from_node[:, part.node]
-        return self._once(("seen", part), lambda: self._views.sees(carried, part.centre, part.radius))
+        return self._once(("seen", part), lambda: self._seen(part))
+
+    def _seen(self, part: DrawnPart) -> BoolArray:
+        radius = self.group.stretch[:, part.node] * part.radius
+        return self._views.sees(self.group.world_from_node[:, part.node], part.centre, radius)
 
     def mirrored(self, part: DrawnPart) -> BoolArray | None:
         """Return which models' matrices of a part mirror, (k,); None = none of them."""
@@ -79,12 +82,10 @@ class GroupDraws:
 
     def rows(self, part: DrawnPart, view: int, which: BoolArray, *, flow: bool) -> npt.NDArray[np.float32]:
         """Return the instances (m, 25) of a rigid part of some models, chosen by a mask (k,)."""
-        rows = self._once(("rows", part), lambda: self._rows(part))
+        rows = self._once(("rows", part), lambda: self._rows(part)).take(np.flatnonzero(which), axis=0)
         if flow:
-            rows = rows[which]
             rows[:, 12:24] = self._was(view)[which, part.node, :3].reshape(-1, 12)
-            return rows
-        return rows if which.all() else rows[which]
+        return rows
 
     def _rows(self, part: DrawnPart) -> npt.NDArray[np.float32]:
         group = self.group
@@ -126,8 +127,8 @@ class GroupDraws:
         if before is None:
             return now, np.zeros(len(now), np.bool_)
         was, known = before.matrices_of(self.group)
-        step_m = np.abs(now[:, :, :3, 3] - was[:, :, :3, 3])
-        return was, known & (step_m.max(axis=(1, 2), initial=0.0) < _LEAP_M)
+        near = np.abs(now[:, :, :3, 3] - was[:, :, :3, 3]) < _LEAP_M
+        return was, known if near.all() else known & near.all(axis=(1, 2))
 
 
 def mirrors(m: FloatArray) -> BoolArray:

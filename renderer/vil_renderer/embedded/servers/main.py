@@ -77,7 +77,7 @@ def run(
         else:
             config = FlightGogglesServerConfig(client_ip, input_port, output_port, newest_only=not fifo)
             with make(scene) as renderer:
-                serve(partial(_draw, renderer), config, _stop_event())
+                serve(partial(answer, renderer), config, _stop_event())
     except RendererError as exc:
         logger.error("%s", exc)
         return _EXIT_CANNOT_DRAW
@@ -103,7 +103,8 @@ def _on_signal(action: Callable[[], object]) -> None:
         signal.signal(number, lambda *_: action())
 
 
-def _draw(renderer: EmbeddedRenderer, views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
+def answer(renderer: EmbeddedRenderer, views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
+    """Return the pictures of a request, and all that the protocol reports with them."""
     first = views[0]
     return RenderedRequest(
         images=renderer.render(views, snapshot),

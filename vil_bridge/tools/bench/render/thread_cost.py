@@ -16,6 +16,7 @@ from vil_bridge.tools.bench.render.measure import WARM_UP, in_turns
 from vil_bridge.tools.bench.render.yardstick import CAMERA, FIVE, STEP_NS, camera_pose, crowd, stage_scene
 from vil_bridge.tools.bench.report import Row, percentile_row
 from vil_renderer.embedded import EmbeddedRenderer
+from vil_renderer.embedded.servers.main import answer
 
 _BINDING: Final = (
     *(moderngl.Buffer, moderngl.Context, moderngl.Framebuffer, moderngl.Renderbuffer, moderngl.Texture),
@@ -88,7 +89,10 @@ def outside_ms(cases: Mapping[str, Callable[[int], object]], repetitions: int) -
 
 
 def thread_cost_rows(repetitions: int) -> list[Row]:
-    """Return the rows of 16 cameras, RGB at 640x480, and of 1000 props in the five modalities of one camera."""
+    """Return the rows of 16 cameras, RGB at 640x480, and of 1000 props in the five modalities of one camera.
+
+    The latter is a request as the renderer's process answers it, with range and beacons.
+    """
     crowds = [crowd(n, _PROPS) for n in range(WARM_UP + repetitions)]
     with EmbeddedRenderer(stage_scene(), "low") as still, EmbeddedRenderer(stage_scene(), "low") as busy:
         cases: dict[str, Callable[[int], object]] = {
@@ -113,4 +117,4 @@ def _cameras(renderer: EmbeddedRenderer, n: int) -> object:
 
 
 def _five(renderer: EmbeddedRenderer, n: int, snapshot: WorldSnapshot) -> object:
-    return renderer.render([View(CAMERA, m, camera_pose(n), n * STEP_NS) for m in FIVE], snapshot)
+    return answer(renderer, tuple(View(CAMERA, m, camera_pose(n), n * STEP_NS) for m in FIVE), snapshot)
