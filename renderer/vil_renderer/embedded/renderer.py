@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -57,7 +57,8 @@ COLLISION_RADIUS_M: Final = 0.15
 _CAMERAS: Final = 256
 """Cameras whose previous picture is remembered."""
 _TOGETHER: Final = 8
-"""Pictures that are drawn before the first one is read; each has its framebuffer."""
+_TOGETHER_PX: Final = 1 << 23
+"""Bound on the pictures, and on their pixels, that are drawn before the first is read: each has its framebuffer."""
 _LEAP_M: Final = 3.0
 _LEAP_COS: Final = 0.5
 _PAUSE_NS: Final = 1_000_000_000
@@ -157,12 +158,11 @@ class EmbeddedRenderer:
             if view.due:
                 groups.setdefault(_pass_key(view), []).append(index)
         made: dict[int, tuple[ImageArray, BoolArray | None]] = {}
-        passes = [tuple(views[i] for i in members) for members in groups.values()]
         with self._ctx:  # several renderers may live in one process
             self._set_light(snapshot.lighting)
-            for first in range(0, len(passes), _TOGETHER):
-                pictures = self._draw(passes[first : first + _TOGETHER], posed, shade)
-                for pixels, members in zip(pictures, list(groups.values())[first:], strict=False):
+            for batch in _batches(views, groups.values()):
+                pictures = self._draw([tuple(views[i] for i in members) for members in batch], posed, shade)
+                for pixels, members in zip(pictures, batch, strict=True):
                     made.update({i: pixels[views[i].modality] for i in members})
         self._remember(views, posed)
         self._quality.record(time.perf_counter() - started_s, started_s)
@@ -307,6 +307,22 @@ class EmbeddedRenderer:
             oldest = next(iter(self._previous))
             del self._previous[oldest]
             self._exposures.pop(oldest, None)
+
+
+def _batches(views: Sequence[View], groups: Iterable[list[int]]) -> Iterator[list[list[int]]]:
+    """Yield groups of views that are drawn together: one picture, or several within the bounds."""
+    batch: list[list[int]] = []
+    total_px = 0
+    for members in groups:
+        camera = drawn_camera(views[members[0]].camera)
+        pixels = camera.width_px * camera.height_px
+        if batch and (len(batch) == _TOGETHER or total_px + pixels > _TOGETHER_PX):
+            yield batch
+            batch, total_px = [], 0
+        batch.append(members)
+        total_px += pixels
+    if batch:
+        yield batch
 
 
 def _ray_world(scene: Scene) -> RayWorld | None:

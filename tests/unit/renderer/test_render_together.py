@@ -79,3 +79,16 @@ def test_without_indirect_draws_the_pictures_are_the_same(monkeypatch: pytest.Mo
     with EmbeddedRenderer(SCENE, "low") as renderer:
         assert_same(renderer.render(asked, there), images)
         assert not renderer._scene_pass()._static._commands
+
+
+@pytest.mark.gl
+def test_large_pictures_do_not_wait_for_each_other_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_gl()
+    asked, there = [view for view in views(0) if view.modality is Modality.RGB], snapshot(0)
+    with EmbeddedRenderer(SCENE, "low") as renderer:
+        images = renderer.render(asked, there)
+    monkeypatch.setattr(together, "_TOGETHER_PX", 2 * 80 * 60)
+    with EmbeddedRenderer(SCENE, "low") as renderer:
+        assert_same(renderer.render(asked, there), images)
+        slots = {key[-1] for key in renderer._scene_pass()._targets._targets._values}
+    assert slots == {0, 1}, "two of this size at a time"
