@@ -27,7 +27,7 @@ def renderer(
         float,
         typer.Option("--budget-ms", "-budget-ms", min=0.0, help="Milliseconds for a request's pictures; 0 = any."),
     ] = 0.0,
-    device: Annotated[int, typer.Option("--device", "-device", min=0, help="Number of the EGL device (GPU).")] = 0,
+    device: Annotated[int | None, typer.Option("--device", "-device", min=0, help="GPU, as CUDA counts them.")] = None,
     protocol: Annotated[
         Literal["flightgoggles", "flightmare"], typer.Option("--protocol", "-protocol", help="Protocol of the wire.")
     ] = "flightgoggles",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +18,6 @@ from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
 from vil_bridge.core.types import (
     BoolArray,
     CameraModel,
-    FloatArray,
     ImageArray,
     Landmark,
     Lighting,
@@ -31,10 +30,10 @@ from vil_renderer.embedded.actors import ActorModels
 from vil_renderer.embedded.actors.moving_objects import MovingObjects
 from vil_renderer.embedded.engine.context import describe, open_context
 from vil_renderer.embedded.engine.light import StaticLight
-from vil_renderer.embedded.engine.models import Moved
 from vil_renderer.embedded.engine.profiles import PROFILES, Profile, profile_named
 from vil_renderer.embedded.engine.quality_controller import QualityController
 from vil_renderer.embedded.engine.scene_pass import ScenePass, ViewRequest
+from vil_renderer.embedded.engine.targets import RenderedView
 from vil_renderer.embedded.engine.vertices import StaticMesh, static_mesh
 from vil_renderer.embedded.geometry.collision import CollisionWorld
 from vil_renderer.embedded.geometry.ray_world import RayWorld
@@ -42,9 +41,10 @@ from vil_renderer.embedded.geometry.separation import Sphere
 from vil_renderer.embedded.lighting.ambient_occlusion import bake_ao
 from vil_renderer.embedded.lighting.daylight import lamps_text, lit
 from vil_renderer.embedded.lighting.ground_shade import GroundShade
+from vil_renderer.embedded.posed_models import PosedGroup, PosedModels
 from vil_renderer.embedded.postprocess.camera_effects import AutoExposure
 from vil_renderer.embedded.postprocess.images import drawn_camera, output_images, outputs_for, outputs_needed
-from vil_renderer.embedded.scene import Posed, Scene
+from vil_renderer.embedded.scene import Scene
 from vil_renderer.embedded.scenefile import load_scene, scene_names
 from vil_renderer.embedded.sensors.beacons import visible_beacons
 from vil_renderer.embedded.sensors.rangefinder import range_below_m
@@ -56,6 +56,9 @@ NO_ACTORS: Final = WorldSnapshot(0, ())
 COLLISION_RADIUS_M: Final = 0.15
 _CAMERAS: Final = 256
 """Cameras whose previous picture is remembered."""
+_TOGETHER: Final = 8
+_TOGETHER_PX: Final = 1 << 23
+"""Bound on the pictures, and on their pixels, that are drawn before the first is read: each has its framebuffer."""
 _LEAP_M: Final = 3.0
 _LEAP_COS: Final = 0.5
 _PAUSE_NS: Final = 1_000_000_000
@@ -63,11 +66,11 @@ _PAUSE_NS: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PreviousView:
-    """A camera's previous picture: its pose, its time, and the node matrices of all models."""
+    """A camera's previous picture: its pose, its time, and all models."""
 
     T_world_camera: Transform
     t_ns: int
-    world_from_node: Mapping[str, FloatArray]
+    posed: PosedModels
 
 
 class EmbeddedRenderer:
@@ -78,7 +81,7 @@ class EmbeddedRenderer:
         profile: quality, one of :data:`~.engine.profiles.PROFILES`, or one of your own, without plainer ones.
         budget_s: time that the pictures of one request may take; a plainer profile is used while they take
             more. None = whatever it takes.
-        device: which GPU, counted as EGL does.
+        device: which GPU, in CUDA's order; None = the first one, else the CPU unless CUDA_VISIBLE_DEVICES names a GPU.
 
     Attributes:
         rays: the scene to cast rays into, None without Embree.
@@ -86,7 +89,7 @@ class EmbeddedRenderer:
             where it is one), and the profile in use.
 
     Raises:
-        RendererError: no such scene or profile, or no OpenGL; the message names what to install.
+        RendererError: no such scene, profile or GPU, or no OpenGL; the message names what to install.
         AssetError: the scene's splats cannot be read.
     """
 
@@ -96,14 +99,14 @@ class EmbeddedRenderer:
         profile: str | Profile = "low",
         *,
         budget_s: float | None = None,
-        device: int = 0,
+        device: int | None = None,
     ) -> None:
         requested = profile if isinstance(profile, Profile) else profile_named(profile)
         self._profiles = {requested.name: requested} if isinstance(profile, Profile) else PROFILES
         self.scene = scene if isinstance(scene, Scene) else load_scene(scene)
         self.rays = _ray_world(self.scene)
         self._actors = ActorModels(self.scene)
-        self._moving = MovingObjects(self.scene)
+        self._moving = MovingObjects(self.scene) if any(o.movable for o in self.scene.objects) else None
         self._mesh = static_mesh(self.scene)
         self._light = _static_light(self.scene, self._mesh, self.rays)
         self._quality = QualityController(tuple(self._profiles), requested.name, budget_s)
@@ -113,7 +116,7 @@ class EmbeddedRenderer:
         self._collisions: CollisionWorld | None = None
         self._previous: dict[str, _PreviousView] = {}
         self._exposures: dict[str, AutoExposure] = {}
-        self._posed: tuple[WorldSnapshot, tuple[Posed, ...]] | None = None
+        self._posed: tuple[WorldSnapshot, PosedModels] | None = None
         with self._ctx:
             self._splats = SplatLayer(self._ctx, self.scene) if self.scene.splats else None
             self.info: dict[str, Any] = {**describe(self._ctx), "scene": self.scene.name, "rays": self.rays is not None}
@@ -157,26 +160,28 @@ class EmbeddedRenderer:
         made: dict[int, tuple[ImageArray, BoolArray | None]] = {}
         with self._ctx:  # several renderers may live in one process
             self._set_light(snapshot.lighting)
-            for members in groups.values():
-                modalities = {views[i].modality for i in members}
-                pixels = self._draw(views[members[0]], modalities, posed, shade)
-                made.update({i: pixels[views[i].modality] for i in members})
+            for batch in _batches(views, groups.values()):
+                pictures = self._draw([tuple(views[i] for i in members) for members in batch], posed, shade)
+                for pixels, members in zip(pictures, batch, strict=True):
+                    made.update({i: pixels[views[i].modality] for i in members})
         self._remember(views, posed)
         self._quality.record(time.perf_counter() - started_s, started_s)
         self._report_profile()
         return tuple(RenderedImage(views[i], *made[i]) for i in sorted(made))
 
-    def pose(self, snapshot: WorldSnapshot) -> tuple[Posed, ...]:
+    def pose(self, snapshot: WorldSnapshot) -> PosedModels:
         """Return all moving models at a snapshot, and update the ray world to it.
 
         Stored, since the pictures and the queries of one request need the same.
         """
         if self._posed is None or self._posed[0] is not snapshot:
-            actors = self._actors.pose(snapshot)
-            there = {p.name for p in actors}
-            self._posed = snapshot, (*actors, *self._moving.pose(snapshot.t_ns, there))
+            posed = self._actors.pose(snapshot)
+            if self._moving is not None:
+                moving = self._moving.pose(snapshot.t_ns, posed.rows)
+                posed = PosedModels([*posed.groups, *map(PosedGroup.of, moving)])
+            self._posed = snapshot, posed
             if self.rays is not None:
-                self.rays.update(self._posed[1])
+                self.rays.update(posed)
         return self._posed[1]
 
     # --- questions about the geometry ----------------------------------------------------------
@@ -217,37 +222,49 @@ class EmbeddedRenderer:
     # --- drawing -------------------------------------------------------------------------------
 
     def _draw(
-        self, view: View, modalities: set[Modality], posed: Sequence[Posed], shade: GroundShade
-    ) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
+        self, passes: Sequence[tuple[View, ...]], posed: PosedModels, shade: GroundShade
+    ) -> list[dict[Modality, tuple[ImageArray, BoolArray | None]]]:
+        """Return the pictures of passes, each of views that differ in their modality only."""
+        seen = [self._previous_of(same[0]) for same in passes]
+        requests = [self._request(same, was, posed, shade) for same, was in zip(passes, seen, strict=True)]
+        rendered = self._scene_pass().draw(requests, posed)
+        return [self._images(*each) for each in zip(passes, rendered, seen, strict=True)]
+
+    def _request(
+        self, views: tuple[View, ...], seen: _PreviousView | None, posed: PosedModels, shade: GroundShade
+    ) -> ViewRequest:
+        view = views[0]
         camera = view.camera
-        seen = self._previous_of(view)
         exposure = self._exposures.get(camera.name) or AutoExposure()
-        gain = 2.0**camera.effects.exposure_ev * (exposure.gain if camera.effects.auto_exposure else 1.0)
-        before = {} if seen is None else seen.world_from_node
-        hidden = frozenset(view.hide)
-        shown = [p for p in posed if p.name not in hidden and view.layer in ("", p.layer)]
-        request = ViewRequest(
+        shown = posed.shown(view.hide, view.layer)
+        return ViewRequest(
             camera=drawn_camera(camera),
             T_world_camera=view.T_world_camera,
-            outputs=outputs_needed(camera, modalities),
-            models=[Moved(p, before.get(p.name)) for p in shown],
-            previous=seen.T_world_camera if seen is not None else None,
+            outputs=outputs_needed(camera, {view.modality for view in views}),
+            shown=shown,
+            before=None if seen is None else seen.posed,
+            previous=None if seen is None else seen.T_world_camera,
             layer=view.layer,
-            gain=gain,
+            gain=2.0**camera.effects.exposure_ev * (exposure.gain if camera.effects.auto_exposure else 1.0),
             blobs=shade.of(shown),
         )
-        picture = self._scene_pass().draw(request)
+
+    def _images(
+        self, views: tuple[View, ...], picture: RenderedView, seen: _PreviousView | None
+    ) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
+        camera, t_ns = views[0].camera, views[0].t_pose_ns
+        exposure = self._exposures.get(camera.name) or AutoExposure()
         if camera.effects.auto_exposure:
             self._exposures[camera.name] = exposure
-        interval_ns = None if seen is None else view.t_pose_ns - seen.t_ns
-        return output_images(
-            picture, camera, modalities, interval_ns=interval_ns, exposure=exposure, t_ns=view.t_pose_ns
-        )
+        interval_ns = None if seen is None else t_ns - seen.t_ns
+        modalities = {view.modality for view in views}
+        return output_images(picture, camera, modalities, interval_ns=interval_ns, exposure=exposure, t_ns=t_ns)
 
     def _warm_up(self) -> None:
         """Draw once, small: programs are compiled and textures sent before the first request, not during it."""
         camera = CameraModel("warm-up", 16, 16, 1.0)
-        self._scene_pass().draw(ViewRequest(camera, Transform.identity(), outputs_for((Modality.RGB, Modality.DEPTH))))
+        outputs = outputs_for((Modality.RGB, Modality.DEPTH))
+        self._scene_pass().draw([ViewRequest(camera, Transform.identity(), outputs)], PosedModels())
 
     def _scene_pass(self) -> ScenePass:
         name = self._quality.profile
@@ -282,17 +299,30 @@ class EmbeddedRenderer:
             return None
         return seen
 
-    def _remember(self, views: Sequence[View], posed: Sequence[Posed]) -> None:
-        due = {view.camera.name: view for view in views if view.due}
-        if due:
-            matrices = {p.name: p.world_from_node for p in posed}
-            for name, view in due.items():
-                self._previous.pop(name, None)  # the oldest one comes first
-                self._previous[name] = _PreviousView(view.T_world_camera, view.t_pose_ns, matrices)
-            while len(self._previous) > _CAMERAS:
-                oldest = next(iter(self._previous))
-                del self._previous[oldest]
-                self._exposures.pop(oldest, None)
+    def _remember(self, views: Sequence[View], posed: PosedModels) -> None:
+        for name, view in {view.camera.name: view for view in views if view.due}.items():
+            self._previous.pop(name, None)  # the oldest one comes first
+            self._previous[name] = _PreviousView(view.T_world_camera, view.t_pose_ns, posed)
+        while len(self._previous) > _CAMERAS:
+            oldest = next(iter(self._previous))
+            del self._previous[oldest]
+            self._exposures.pop(oldest, None)
+
+
+def _batches(views: Sequence[View], groups: Iterable[list[int]]) -> Iterator[list[list[int]]]:
+    """Yield groups of views that are drawn together: one picture, or several within the bounds."""
+    batch: list[list[int]] = []
+    total_px = 0
+    for members in groups:
+        camera = drawn_camera(views[members[0]].camera)
+        pixels = camera.width_px * camera.height_px
+        if batch and (len(batch) == _TOGETHER or total_px + pixels > _TOGETHER_PX):
+            yield batch
+            batch, total_px = [], 0
+        batch.append(members)
+        total_px += pixels
+    if batch:
+        yield batch
 
 
 def _ray_world(scene: Scene) -> RayWorld | None:

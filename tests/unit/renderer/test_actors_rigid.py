@@ -181,4 +181,4 @@ def test_an_empty_model_and_an_empty_room_do_no_harm() -> None:
     nothing = Prefab(Asset("nothing", (Node("n"),)), 1, "size")
     posed = pose_one(ActorModels(scene(nothing=nothing)), prop("p", (0, 0, 0), prefab="nothing"))
     assert np.isfinite(posed.world_from_node).all()
-    assert ActorModels(scene()).pose(WorldSnapshot(0, ())) == ()
+    assert not ActorModels(scene()).pose(WorldSnapshot(0, ()))

@@ -10,7 +10,7 @@ import pytest
 from tests.support.embedded import CAMERA, looking
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import CameraModel
-from vil_renderer.embedded.optics.camera import FAR_M, NEAR_M, clip_from_world, world_from_ndc_ray
+from vil_renderer.embedded.optics.camera import FAR_M, NEAR_M, clip_from_world, world_from_ndc_rays
 from vil_renderer.embedded.optics.lens import project
 from vil_renderer.embedded.postprocess.images import depth16, gray8
 from vil_renderer.embedded.scenefile import load_scene
@@ -28,7 +28,7 @@ def test_pixel_of_a_point_is_the_textbook_one_in_both_projections() -> None:
     x, y, z = clip[:3] / clip[3]
     assert ((x + 1) * 333 / 2 - 0.5, (y + 1) * 201 / 2 - 0.5) == pytest.approx((u, v))
     assert clip[3] == pytest.approx(4.0)
-    ray = world_from_ndc_ray(camera, pose) @ (x, y, 1.0)
+    ray = world_from_ndc_rays([camera], pose.rotation()[None])[0] @ (x, y, 1.0)
     assert 4.0 * ray == pytest.approx(in_world - pose.p_m)
     assert -1.0 < z < 1.0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,7 @@ from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform, q_exp, q_to_matrix
 from vil_renderer.embedded.assets.model import Asset, Node
 from vil_renderer.embedded.geometry.ray_world import RayWorld
+from vil_renderer.embedded.geometry.surfaces import TriangleSurface
 from vil_renderer.embedded.optional_imports import load_native
 
 
@@ -199,3 +202,29 @@ def test_degenerate_triangles_are_harmless() -> None:
 def test_missing_package_is_told_with_its_extra() -> None:
     with pytest.raises(RendererError, match=r"rays need the package embreex of the extra gl .*no wheel"):
         load_native("embreex_that_is_not_there", "embreex", "rays")
+
+
+def test_parts_are_those_of_each_model_with_a_ball_around_them() -> None:
+    pair = Asset("pair", (Node("a", primitives=(box_primitive((0.2, 0.3, 0.4)),)), Node("b", 0, p=np.ones(3))))
+    pair = replace(pair, nodes=(pair.nodes[0], replace(pair.nodes[1], primitives=(sphere_primitive(0.5, 8),))))
+    crate = box("crate", (1, 1, 1), (0, 0, 0), movable=True, collider="box")
+    ghost = box("ghost", (1, 1, 1), (0, 0, 0), movable=True, solid=False)
+    world = RayWorld(scene_of(floor(), crate, ghost, thing("door", pair, movable=True)))
+    rng = np.random.default_rng(7)
+    spread = [posed(f"p{i}", pair, Transform.of(rng.normal(size=3), q_exp(rng.normal(size=3)))) for i in range(3)]
+    driven = [posed("ghost", ghost.asset, Transform.identity()), posed("crate", crate.asset, Transform.of((5, 5, 5)))]
+    world.update([*driven, *spread, human("h", [0, 0, 1, 0, 0, 2, 0.2, 0.2])])
+    parts = world.parts
+    assert sorted((part.name, part.node) for part in parts) == sorted(
+        [("", -1), ("crate", -1), ("h", -1), *((name, node) for name in ("door", "p0", "p1", "p2") for node in (0, 1))]
+    )
+    assert parts[0].owner == -1
+    assert parts[-1] is parts[len(parts) - 1]
+    for part in parts[1:]:
+        assert world.names[part.owner] == part.name
+        if isinstance(part.shape, TriangleSurface):
+            corners = part.shape.p_m @ part.world_from_part[:3, :3].T + part.world_from_part[:3, 3]
+            away = np.linalg.norm(corners - part.centre, axis=1)
+            assert 0.7 * part.radius < away.max() < part.radius + 1e-9
+    with pytest.raises(IndexError):
+        parts[len(parts)]

@@ -173,8 +173,8 @@ def test_what_is_left_out_would_not_be_seen(monkeypatch: pytest.MonkeyPatch, ren
         return [shot(renderer, camera(), Modality.INSTANCE, pose, crowd(i)) for i, pose in enumerate(poses)]
 
     culled, few = pictures(), sum(drawn)
-    monkeypatch.setattr(detail.ViewPoint, "sees", lambda _self, carried, *_: np.ones(len(carried), bool))
-    monkeypatch.setattr(detail.ViewPoint, "sees_blended", lambda *_: True)
+    monkeypatch.setattr(detail.ViewPoints, "sees", lambda self, carried, *_: np.ones((1, len(carried)), bool))
+    monkeypatch.setattr(detail.ViewPoints, "sees_blended", lambda *_: np.ones(1, bool))
     whole, all_of_them = pictures(), sum(drawn)
     np.testing.assert_array_equal(culled, whole)
     assert few < 0.5 * all_of_them

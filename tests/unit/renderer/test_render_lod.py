@@ -11,14 +11,13 @@ import pytest
 from tests.support.embedded import looking, person
 from tests.support.geometry_scenes import box_primitive, sphere_primitive
 from tests.support.render import AHEAD, Renderers, camera, everybody, moved, scene_of, shots, thing
-from vil_bridge.core.geometry import Transform
-from vil_bridge.core.types import ActorKind, FloatArray, ImageArray, Modality
+from vil_bridge.core.types import ActorKind, ImageArray, Modality
 from vil_renderer.embedded.actors.prefabs import built_in
 from vil_renderer.embedded.assets.lod import simplified
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive
-from vil_renderer.embedded.engine.detail import CLOSEST, ViewPoint, coarse, detail_of, extent_of
+from vil_renderer.embedded.engine.detail import CLOSEST, ViewPoints, coarse, details_of, extent_of
 from vil_renderer.embedded.engine.profiles import PROFILES
-from vil_renderer.embedded.scene import Posed, SceneObject
+from vil_renderer.embedded.scene import SceneObject
 
 BALL = sphere_primitive(0.5, 96)
 
@@ -86,10 +85,6 @@ def test_nothing_is_simplified_to_nothing() -> None:
     assert len(simplified(BALL, 10.0).triangles) < 20
 
 
-def _posed(asset: Asset, m: FloatArray) -> Posed:
-    return Posed("x", asset, m @ asset.asset_from_node(), 1, 1, Transform.identity(), (0.0, 0.0, 0.0))
-
-
 def test_detail_follows_the_size_in_the_picture() -> None:
     asset, m = Asset.of("ball", [BALL]), np.eye(4)
     extent = extent_of(asset)
@@ -99,8 +94,10 @@ def test_detail_follows_the_size_in_the_picture() -> None:
         m[:3, :3] = scale * np.eye(3)
         for radius_px, level in ((41.0, 0), (39.0, 1), (10.5, 1), (9.5, 2), (0.5, 2)):
             m[2, 3] = 300.0 * scale * radius_m / radius_px + scale * radius_m
-            assert detail_of(_posed(asset, m), extent, ViewPoint(np.zeros(3), 300.0, np.zeros(3)), 40.0) == level
-            assert detail_of(_posed(asset, m), extent, CLOSEST, 40.0) == 0
+            placed = (m @ asset.asset_from_node())[None]
+            views = ViewPoints(np.zeros((2, 3)), np.array([300.0, 30000.0]), np.zeros((2, 3)))
+            assert details_of(placed, extent, views, 40.0).tolist() == [[level], [0]], "each view has its own"
+            assert details_of(placed, extent, CLOSEST, 40.0).tolist() == [[0]]
 
 
 def test_a_node_of_another_scale_gets_cells_of_its_own_size() -> None:

@@ -14,6 +14,7 @@ from vil_renderer.embedded.assets.model import Asset, Primitive
 from vil_renderer.embedded.engine.vertices import in_drawing_order
 from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.lighting.ground_shade import GroundShade
+from vil_renderer.embedded.posed_models import PosedModels
 
 
 def corners(part: Primitive) -> FloatArray:
@@ -80,9 +81,11 @@ def test_shade_lies_on_the_ground_below_those_who_are_shown() -> None:
         for name, p_m in (("low", (1, 2, 0.5)), ("high", (-1, 0, 3.0)), ("gone", (0, 0, 9.0)))
     )
     tiny = posed("tiny", asset, Transform.of((0, 3, 0.5)), (0.02, 0.02, 0.02))
-    shade = GroundShade([low, high, gone, tiny], RayWorld(scene_of(floor())))
-    rows = shade.of([high, tiny, low, gone])
-    np.testing.assert_allclose(rows[:, :3], [[-1, 0, 0], [1, 2, 0]], atol=1e-5)
-    assert rows[0, 3] > rows[1, 3] > 0.2, "wider with height"
-    assert rows[0, 4] == pytest.approx(0.55 / 4.0)
-    assert len(shade.of([tiny])) == len(GroundShade([low], None).of([low])) == 0
+    models = PosedModels.of([low, high, gone, tiny])
+    shade = GroundShade(models, RayWorld(scene_of(floor())))
+    rows = shade.of(models.shown((), ""))
+    np.testing.assert_allclose(rows[:, :3], [[1, 2, 0], [-1, 0, 0]], atol=1e-5)
+    assert rows[1, 3] > rows[0, 3] > 0.2, "wider with height"
+    assert rows[1, 4] == pytest.approx(0.55 / 4.0)
+    np.testing.assert_array_equal(shade.of(models.shown(("low",), "")), rows[1:])
+    assert len(GroundShade(models, None).of(models.shown((), ""))) == 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform, q_normalize, q_to_matrix
 from vil_bridge.core.types import ActorKind, ActorState, FloatArray, SkeletonFrame, TrackingState, WorldSnapshot
@@ -19,6 +20,7 @@ from vil_renderer.embedded.actors.rigid import RigidModel
 from vil_renderer.embedded.actors.source import ModelKey, Source
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.lru_cache import LruByteCache
+from vil_renderer.embedded.posed_models import NO_CAPSULES, PosedGroup, PosedModels
 from vil_renderer.embedded.scene import ACTORS_LAYER, Posed, Prefab, Scene, SceneObject
 
 FIRST_INSTANCE: Final = 32768
@@ -26,7 +28,6 @@ FIRST_INSTANCE: Final = 32768
 
 _INSTANCES: Final = 65536 - FIRST_INSTANCE
 _MOST_POSERS: Final = 64
-_NO_CAPSULES: Final = np.zeros((0, 8))
 
 
 class HumanModels:
@@ -67,6 +68,93 @@ class _ActorModel:
     layer: str
 
 
+_Keys = tuple[list[str], list[ActorKind], list[str], list[tuple[float, float, float]], list[bool], list[bool]]
+
+
+def _keys_of(actors: Sequence[ActorState]) -> _Keys:
+    """Return all that decides on models and ids of actors. Columns, since a thousand tuples wake the collector."""
+    return (
+        [a.name for a in actors],
+        [a.kind for a in actors],
+        [a.prefab for a in actors],
+        [a.size_m for a in actors],
+        [a.state is TrackingState.LOST for a in actors],
+        [a.skeleton is None for a in actors],
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RigidGroup:
+    """Rigid actors of one model, k of them.
+
+    Attributes:
+        rows: of each among all rigid actors, (k,). size_m: (k, 3). ids: semantic id << 16 | instance id, (k,).
+    """
+
+    model: RigidModel
+    rows: npt.NDArray[np.intp]
+    names: tuple[str, ...]
+    ids: npt.NDArray[np.uint32]
+    size_m: FloatArray
+    layers: tuple[str, ...]
+
+    @classmethod
+    def of(cls, model: RigidModel, members: Sequence[tuple[int, ActorState, _ActorModel]]) -> _RigidGroup:
+        """Return the group of actors, each with its row and its model."""
+        return cls(
+            model,
+            np.array([row for row, _, _ in members], np.intp),
+            tuple(actor.name for _, actor, _ in members),
+            np.array([drawn.semantic << 16 | drawn.instance for _, _, drawn in members], np.uint32),
+            np.array([actor.size_m for _, actor, _ in members], np.float64),
+            tuple(drawn.layer for _, _, drawn in members),
+        )
+
+    def place(self, bodies: Sequence[Transform], R: FloatArray, p_m: FloatArray, t_ns: int) -> PosedGroup:
+        """Return the models of bodies at rotations (m, 3, 3) and places (m, 3) of all rigid actors."""
+        own, count = p_m[self.rows], len(self.names)
+        return PosedGroup(
+            self.model.prefab.asset,
+            self.names,
+            self.model.place(R[self.rows], own, self.size_m, t_ns),
+            self.ids,
+            [bodies[row] for row in self.rows.tolist()],
+            own,
+            self.model.half_sizes(self.size_m),
+            self.layers,
+            (None,) * count,
+            (NO_CAPSULES,) * count,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ActorTable:
+    """Actors of a snapshot by model.
+
+    Attributes:
+        keys: of all actors; with other keys, or None, the table is computed again.
+        humans: index of each among all actors, with its model. rigid: indices of the others.
+    """
+
+    keys: _Keys | None = None
+    humans: list[tuple[int, _ActorModel]] = field(default_factory=list)
+    rigid: list[int] = field(default_factory=list)
+    groups: list[_RigidGroup] = field(default_factory=list)
+
+    def place(self, bodies: Sequence[Transform], t_ns: int) -> list[PosedGroup]:
+        """Return the rigid actors as posed models, except those whose pose is not finite."""
+        if not bodies:
+            return []
+        p_m = np.concatenate([T.p_m for T in bodies]).reshape(-1, 3)
+        q = np.concatenate([T.q_xyzw for T in bodies]).reshape(-1, 4)
+        if np.isfinite(p_m).all() and np.isfinite(q).all():
+            R = q_to_matrix(q_normalize(q))
+            return [group.place(bodies, R, p_m, t_ns) for group in self.groups]
+        finite = np.logical_and.reduce(np.isfinite(np.hstack((p_m, q))), axis=1)
+        R = q_to_matrix(q_normalize(np.where(finite[:, None], q, 0.0)))
+        return [group.place(bodies, R, p_m, t_ns).only(finite[group.rows]) for group in self.groups]
+
+
 class ActorModels:
     """Posed models of the actors of snapshots, by the models of a scene.
 
@@ -84,27 +172,47 @@ class ActorModels:
         self._models: dict[Prefab, RigidModel] = {}
         self._assigned: dict[tuple[str, ActorKind, str], _ActorModel] = {}
         self._humans = HumanModels()
+        self._table = _ActorTable()
         # Painted and studied now, so that the first appearance of an actor does not delay a picture.
         shipped = {kind: built_in("", kind)[1].asset for kind in ActorKind}
         self._humans.rig(shipped[ActorKind.HUMAN])
 
-    def pose(self, snapshot: WorldSnapshot) -> tuple[Posed, ...]:
+    def pose(self, snapshot: WorldSnapshot) -> PosedModels:
         """Return every actor as a posed model; leave out lost actors and poses that are not finite.
 
         Of several actors with one name the last one counts, as in the Unity programs.
         """
-        rigid: list[tuple[ActorState, _ActorModel]] = []
-        posed: list[Posed] = []
-        for actor in {actor.name: actor for actor in snapshot.actors}.values():
+        actors = snapshot.actors
+        keys = _keys_of(actors)
+        if keys != self._table.keys:
+            self._table = self._tabulate(actors, keys)
+        posed = [
+            PosedGroup.of(human)
+            for i, drawn in self._table.humans
+            if _finite(actors[i].T_world_body) and (human := self._human(actors[i], drawn)) is not None
+        ]
+        bodies = [actors[i].T_world_body for i in self._table.rigid]
+        return PosedModels([*posed, *self._table.place(bodies, snapshot.t_ns)])
+
+    def _tabulate(self, actors: Sequence[ActorState], keys: _Keys | None) -> _ActorTable:
+        """Return models and ids of actors; the same for all snapshots with the same actors in the same states."""
+        humans: list[tuple[int, _ActorModel]] = []
+        rigid: list[int] = []
+        groups: dict[RigidModel, list[tuple[int, ActorState, _ActorModel]]] = {}
+        assigned = self._assigned
+        for i in {actor.name: i for i, actor in enumerate(actors)}.values():
+            actor = actors[i]
             if actor.state is TrackingState.LOST:
                 continue
             drawn = self._assigned.get((actor.name, actor.kind, actor.prefab)) or self._assign(actor)
             if actor.skeleton is None or actor.name in self._movable:
-                rigid.append((actor, drawn))
-            elif _finite(actor.T_world_body) and (human := self._human(actor, drawn)) is not None:
-                posed.append(human)
-        posed += _place(rigid, snapshot.t_ns)
-        return tuple(posed)
+                groups.setdefault(drawn.model, []).append((len(rigid), actor, drawn))
+                rigid.append(i)
+            else:
+                humans.append((i, drawn))
+        if self._assigned is not assigned:
+            keys = None  # names were given again while this table was made: it serves this snapshot only
+        return _ActorTable(keys, humans, rigid, [_RigidGroup.of(model, rows) for model, rows in groups.items()])
 
     def _assign(self, actor: ActorState) -> _ActorModel:
         movable = self._movable.get(actor.name)
@@ -124,7 +232,7 @@ class ActorModels:
 
     def _reset(self) -> None:
         """Start over after more names than there are ids."""
-        self._assigned.clear()
+        self._assigned = {}
         self.missing_prefabs.clear()
         self.instances = {name: thing.instance for name, thing in self._movable.items()}
         self._appeared = 0
@@ -171,42 +279,6 @@ def _driven(thing: SceneObject) -> RigidModel:
     scale = np.eye(4)
     scale[range(3), range(3)] = 1.0 / np.linalg.norm(thing.world_from_asset[:3, :3], axis=0)
     return RigidModel(Prefab(thing.asset, thing.semantic, asset_from_body=scale))
-
-
-def _place(rigid: list[tuple[ActorState, _ActorModel]], t_ns: int) -> list[Posed]:
-    """Return the rigid actors as posed models, all of one model at once."""
-    if not rigid:
-        return []
-    p_m = np.concatenate([actor.T_world_body.p_m for actor, _ in rigid]).reshape(-1, 3)
-    q = np.concatenate([actor.T_world_body.q_xyzw for actor, _ in rigid]).reshape(-1, 4)
-    finite = np.logical_and.reduce(np.isfinite(np.hstack((p_m, q))), axis=1)
-    R = q_to_matrix(q_normalize(np.where(finite[:, None], q, 0.0)))
-    groups: dict[RigidModel, list[int]] = {}
-    for i in np.flatnonzero(finite).tolist():
-        groups.setdefault(rigid[i][1].model, []).append(i)
-    posed: list[Posed] = []
-    for model, members in groups.items():
-        size_m = np.fromiter(chain.from_iterable(rigid[i][0].size_m for i in members), float).reshape(-1, 3)
-        matrices = model.place(R[members], p_m[members], size_m, t_ns)
-        halves = map(tuple, model.half_sizes(size_m).tolist())
-        asset = model.prefab.asset
-        for i, world_from_node, half in zip(members, matrices, halves, strict=True):
-            actor, drawn = rigid[i]
-            posed.append(
-                Posed(
-                    actor.name,
-                    asset,
-                    world_from_node,
-                    drawn.semantic,
-                    drawn.instance,
-                    actor.T_world_body,
-                    half,
-                    drawn.layer,
-                    None,
-                    _NO_CAPSULES,
-                )
-            )
-    return posed
 
 
 def _half_size(capsules: FloatArray, T_world_body: Transform) -> tuple[float, float, float]:

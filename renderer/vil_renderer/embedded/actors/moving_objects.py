@@ -13,11 +13,11 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.actors.capsules import NodeCapsules
 from vil_renderer.embedded.assets.animation import sample
 from vil_renderer.embedded.assets.model import Asset
+from vil_renderer.embedded.posed_models import NO_CAPSULES
 from vil_renderer.embedded.scene import Clip, Posed, Scene, SceneObject, collider_parts
 from vil_renderer.embedded.scene_motion import seconds_into
 
 _NOWHERE: Final = np.zeros(3)
-_NO_CAPSULES: Final = np.zeros((0, 8))
 
 
 class MovingObjects:
@@ -78,7 +78,7 @@ class _MovingObject:
             Transform(middle, q_from_matrix(m[:3, :3] / scale)),
             (x, y, z),
             layer=thing.layer,
-            capsules=_NO_CAPSULES if self._capsules is None else self._carried(self._capsules, world_from_node),
+            capsules=NO_CAPSULES if self._capsules is None else self._carried(self._capsules, world_from_node),
         )
 
     def _carried(self, capsules: NodeCapsules, world_from_node: FloatArray) -> FloatArray:

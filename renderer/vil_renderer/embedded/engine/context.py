@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vil_bridge.core.errors import RendererError
+from vil_renderer.embedded.engine.devices import check_renderer, chosen_device, egl_devices
 
 if TYPE_CHECKING:
     import moderngl
@@ -12,25 +13,34 @@ if TYPE_CHECKING:
 _REQUIRED_GL = 330
 
 
-def open_context(device: int = 0) -> moderngl.Context:
-    """Create a context on the EGL device of that number; it belongs to the calling thread.
+def open_context(device: int | None = None) -> moderngl.Context:
+    """Create a context on a GPU, or on the CPU; it belongs to the calling thread.
+
+    Args:
+        device: which GPU, in CUDA's order; None = the first one, else the CPU unless CUDA_VISIBLE_DEVICES names a GPU.
 
     Raises:
-        RendererError: moderngl or the system's OpenGL libraries are absent; the message names the cure.
+        RendererError: moderngl or the system's OpenGL libraries are absent, or there is no such GPU; the message
+            names the cure.
     """
     try:
         import moderngl
     except ImportError as exc:
         raise RendererError("the embedded renderer needs the extra `gl`: pip install 'vil-bridge[gl]'") from exc
+    index = chosen_device(device, egl_devices())
     try:
-        settings: dict[str, Any] = {"standalone": True, "require": _REQUIRED_GL, "backend": "egl"}
-        if device:
-            settings["device_index"] = device
-        return moderngl.create_context(**settings)
+        settings: dict[str, Any] = {"backend": "egl", "device_index": index}
+        ctx = moderngl.create_context(standalone=True, require=_REQUIRED_GL, **settings)
     except Exception as exc:  # glcontext raises bare Exception, ImportError or OSError for a missing library
         raise RendererError(
-            f"no OpenGL 3.3 context through EGL on device {device} ({exc}); on Debian: apt-get install libegl1 libgl1"
+            f"no OpenGL 3.3 context through EGL on device {index} ({exc}); on Debian: apt-get install libegl1 libgl1"
         ) from exc
+    try:
+        check_renderer(str(ctx.info["GL_RENDERER"]), device)
+    except RendererError:
+        ctx.release()
+        raise
+    return ctx
 
 
 def describe(ctx: moderngl.Context) -> dict[str, Any]:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.lod import simplified
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive
 from vil_renderer.embedded.optics.camera import in_view
-from vil_renderer.embedded.scene import Posed
+from vil_renderer.embedded.posed_models import stretches
 
 _WORTH_TRIANGLES: Final = 1000
 _LEVELS: Final = 2
@@ -23,43 +24,38 @@ _SMALLEST: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ViewPoint:
-    """Viewpoint of a picture.
+class ViewPoints:
+    """Viewpoints of c pictures.
 
     Attributes:
-        eye_m: (3,). f_px: focal length of the camera.
-        behind_m: a place behind the previous camera for points of unknown motion, (3,).
-        clip_from_world: of the view, (4, 4), beyond which nothing is drawn; None = everything is.
+        eye_m: (c, 3). f_px: focal lengths of the cameras, (c,).
+        behind_m: places behind the previous cameras for points of unknown motion, (c, 3).
+        clip_from_world: of the views, (c, 4, 4), beyond which nothing is drawn; None = everything is.
     """
 
     eye_m: FloatArray
-    f_px: float
+    f_px: FloatArray
     behind_m: FloatArray
     clip_from_world: FloatArray | None = None
 
-    def sees(self, carried: FloatArray, centre: FloatArray, radius: float) -> BoolArray:
-        """Return which of the places (k, 4, 4) can carry a ball into the view."""
+    def sees(self, carried: FloatArray, centre: FloatArray, radius: FloatArray) -> BoolArray:
+        """Return which of the places (k, 4, 4) carry a ball into each view, (c, k); its radii there are (k,)."""
         if self.clip_from_world is None:
-            return np.ones(len(carried), np.bool_)
-        linear = carried[:, :3, :3]
-        return in_view(self.clip_from_world, linear @ centre + carried[:, :3, 3], radius * _stretch(linear))
+            return np.ones((len(self.eye_m), len(carried)), np.bool_)
+        centres = np.einsum("kab,b->ka", carried[:, :3, :3], centre)  # faster than @ for many small matrices
+        return in_view(self.clip_from_world, centres + carried[:, :3, 3], radius)
 
-    def sees_blended(self, carried: FloatArray, centre: FloatArray, radius: float) -> bool:
-        """Return whether a model is seen whose points lie between their places by several matrices (k, 4, 4)."""
+    def sees_blended(self, carried: FloatArray, centre: FloatArray, radius: float) -> BoolArray:
+        """Return which views see a model whose points lie between their places by several matrices (k, 4, 4), (c,)."""
         if self.clip_from_world is None:
-            return True
+            return np.ones(len(self.eye_m), np.bool_)
         balls = carried[:, :3, :3] @ centre + carried[:, :3, 3]
         middle = balls.mean(axis=0)
-        reach = np.linalg.norm(balls - middle, axis=1) + radius * _stretch(carried[:, :3, :3])
-        return bool(in_view(self.clip_from_world, middle[None], reach.max(keepdims=True))[0])
+        reach = np.linalg.norm(balls - middle, axis=1) + radius * stretches(carried[:, :3, :3])
+        return in_view(self.clip_from_world, middle[None], reach.max(keepdims=True))[:, 0]
 
 
-def _stretch(linear: FloatArray) -> FloatArray:
-    """Return upper bounds on the stretch of any direction, by each matrix (k, 3, 3)."""
-    return np.asarray(np.sqrt(np.abs(np.swapaxes(linear, 1, 2) @ linear).sum(axis=1).max(axis=1)))
-
-
-CLOSEST: Final = ViewPoint(np.zeros(3), math.inf, np.zeros(3))
+CLOSEST: Final = ViewPoints(np.zeros((1, 3)), np.full(1, math.inf), np.zeros((1, 3)))
 """Everything is drawn in full."""
 
 
@@ -113,10 +109,10 @@ def _length(m: FloatArray) -> float:
     return float(np.linalg.norm(m[:3, :3], axis=0).max())
 
 
-def centre_m(posed: Posed, extent: Extent) -> FloatArray:
-    """Return the middle of a model in the world, (3,)."""
-    m = posed.world_from_node[extent.node]
-    return np.asarray(m[:3, :3] @ extent.centre + m[:3, 3])
+def centres_m(world_from_node: FloatArray, extent: Extent) -> FloatArray:
+    """Return the middles of models (k, n, 4, 4) in the world, (k, 3)."""
+    m = world_from_node[:, extent.node]
+    return np.asarray(m[:, :3, :3] @ extent.centre + m[:, :3, 3])
 
 
 def can_simplify(extent: Extent) -> bool:
@@ -124,19 +120,22 @@ def can_simplify(extent: Extent) -> bool:
     return extent.triangles >= _WORTH_TRIANGLES
 
 
-def detail_of(posed: Posed, extent: Extent, viewpoint: ViewPoint, limit_px: float) -> int:
-    """Return the level of detail: 0 = everything, 1 and 2 = coarser and coarser.
+def details_of(world_from_node: FloatArray, extent: Extent, views: ViewPoints, limit_px: float) -> npt.NDArray[np.intp]:
+    """Return the level of detail of models in views, (c, k): 0 = everything, 1 and 2 = coarser and coarser.
 
     Args:
-        posed: the model.
-        extent: its asset's.
-        viewpoint: of the picture.
+        world_from_node: of the models, (k, n, 4, 4).
+        extent: their asset's.
+        views: of the pictures.
         limit_px: radius in the picture below which less is drawn.
     """
-    radius_m = extent.radius * _length(posed.world_from_node[extent.node]) / max(extent.stretch, _SMALLEST)
-    distance_m = float(np.linalg.norm(centre_m(posed, extent) - viewpoint.eye_m)) - radius_m
-    radius_px = viewpoint.f_px * radius_m / max(distance_m, _NEAREST_M)
-    return sum(radius_px < limit_px / _STEP**level for level in range(_LEVELS))
+    longest = np.linalg.norm(world_from_node[:, extent.node, :3, :3], axis=1).max(axis=1)
+    radius_m = extent.radius * longest / max(extent.stretch, _SMALLEST)
+    away = centres_m(world_from_node, extent) - views.eye_m[:, None]
+    distance_m = np.maximum(np.linalg.norm(away, axis=2) - radius_m, _NEAREST_M)
+    radius_px = views.f_px[:, None] * radius_m / distance_m
+    levels = sum((radius_px < limit_px / _STEP**level).astype(np.intp) for level in range(_LEVELS))
+    return np.asarray(levels)
 
 
 def coarse(part: Primitive, node: int, extent: Extent, level: int, limit_px: float) -> Primitive:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.geometry import Transform
+from vil_bridge.core.geometry import Transform, q_to_matrix
 from vil_bridge.core.types import CameraModel, FloatArray
+from vil_renderer.embedded.engine.detail import ViewPoints
 from vil_renderer.embedded.engine.shader_vertex import MAX_LAMPS
-from vil_renderer.embedded.optics.camera import clip_from_world, world_from_ndc_ray
+from vil_renderer.embedded.optics.camera import clip_from_cameras, world_from_ndc_rays
 from vil_renderer.embedded.scene import Environment, Lamp
 
 _BLOCK: Final = np.dtype(
@@ -23,10 +25,13 @@ _BLOCK: Final = np.dtype(
         *((name, f"({MAX_LAMPS},4)f4") for name in ("lamp_place", "lamp_light", "lamp_axis")),
     ]
 )
-FRAME_BYTES: Final = _BLOCK.itemsize
+_LAMP: Final = np.dtype([(name, "4f4") for name in ("lamp_place", "lamp_light", "lamp_axis")])
+_ALIGNMENT: Final = 256  # of a uniform block's place in a buffer, on all machines
+FRAME_BYTES: Final = -(-_BLOCK.itemsize // _ALIGNMENT) * _ALIGNMENT
+_BEHIND_M: Final = 1.0e4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class LightState:
     """The light of one moment.
 
@@ -41,55 +46,116 @@ class LightState:
     texel: float = 0.0
     lift_m: float = 0.0
 
+    @cached_property
+    def block(self) -> npt.NDArray[np.void]:
+        """Uniform block with what is the same for all cameras, (1,)."""
+        block, environment = np.zeros(1, _BLOCK), self.environment
+        for name in ("sky", "ground", "zenith", "horizon"):
+            block[name][:, :3] = np.asarray(getattr(environment, name)) * environment.exposure
+        if environment.sun is not None:
+            block["sun"][:, :3] = environment.sun.light * environment.exposure
+            block["to_sun"] = *environment.sun.to_sun, self.lift_m
+        block["shadow"] = self.shadow_from_world.T
+        block["size_px"][:, 2] = self.texel
+        return block
 
-def depth_block(clip_from_world: FloatArray) -> npt.NDArray[np.void]:
+    @cached_property
+    def lamp_rows(self) -> npt.NDArray[np.void]:
+        """Lamps as the shaders read them, (k,)."""
+        rows = np.zeros(len(self.lamps), _LAMP)
+        for i, lamp in enumerate(self.lamps):
+            _write_lamp(rows, i, lamp, self.environment.exposure)
+        return rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shot:
+    """Camera, pose and gain of one picture; ``previous`` is the camera's pose in its previous picture."""
+
+    camera: CameraModel
+    T_world_camera: Transform
+    previous: Transform
+    gain: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frames:
+    """Matrices of c pictures.
+
+    Attributes:
+        views: the viewpoints. blocks: the uniform blocks, one after the other, ``FRAME_BYTES`` each.
+    """
+
+    views: ViewPoints
+    blocks: npt.NDArray[np.uint8]
+
+
+def depth_block(clip_from_world: FloatArray) -> npt.NDArray[np.uint8]:
     """Return the uniform block of a pass that writes depth only."""
-    block = np.zeros((), _BLOCK)
+    block = np.zeros(1, _BLOCK)
     block["clip"] = clip_from_world.T
-    return block
+    return _padded(block)
 
 
-def frame_block(
-    camera: CameraModel, T_world_camera: Transform, prev_clip: FloatArray, light: LightState, exposure: float
-) -> npt.NDArray[np.void]:
-    """Return the block's bytes for one camera; matrices are stored by columns, as OpenGL reads them."""
-    block = np.zeros((), _BLOCK)
-    eye = T_world_camera.p_m
-    T_camera_world = T_world_camera.inverse()
-    _write_environment(block, light)
-    block["clip"] = clip_from_world(camera, T_world_camera).T
-    block["prev_clip"] = prev_clip.T
-    block["shadow"] = light.shadow_from_world.T
-    R_camera_world = T_camera_world.rotation()
-    block["camera"][:3, :3] = R_camera_world.T
-    block["camera"][3, :3] = T_camera_world.p_m
-    block["camera"][3, 3] = 1.0
-    block["up_view"][:3] = R_camera_world[:, 2]
-    block["to_sun_view"][:3] = R_camera_world @ block["to_sun"][:3]
-    block["ray"][:3, :3] = world_from_ndc_ray(camera, T_world_camera).T
-    nearest = sorted(light.lamps, key=lambda lamp: float(np.sum((lamp.p_m - eye) ** 2)))[:MAX_LAMPS]
-    for i, lamp in enumerate(nearest):
-        _write_lamp(block, i, lamp, light.environment.exposure)
-    block["exposure"][0] = exposure
-    block["size_px"] = camera.width_px, camera.height_px, light.texel, len(nearest)
-    return block
+def frames_of(shots: Sequence[Shot], light: LightState) -> Frames:
+    """Return the matrices of pictures; in the blocks they are stored by columns, as OpenGL reads them."""
+    cameras = [shot.camera for shot in shots]
+    projection = clip_from_cameras(cameras)
+    eye_m, R_world_camera, clip = _looking([shot.T_world_camera for shot in shots], projection)
+    was_m, R_was, prev_clip = _looking([shot.previous for shot in shots], projection)
+    R_camera_world = R_world_camera.transpose(0, 2, 1)
+    block = np.repeat(light.block, len(shots))
+    block["clip"] = clip.transpose(0, 2, 1)
+    block["prev_clip"] = prev_clip.transpose(0, 2, 1)
+    block["camera"][:, :3, :3] = R_world_camera
+    block["camera"][:, 3, :3] = -(R_camera_world @ eye_m[:, :, None])[..., 0]
+    block["camera"][:, 3, 3] = 1.0
+    block["up_view"][:, :3] = R_camera_world[:, :, 2]
+    block["to_sun_view"][:, :3] = (R_camera_world @ block["to_sun"][:, :3, None])[..., 0]
+    block["ray"][:, :3, :3] = world_from_ndc_rays(cameras, R_world_camera).transpose(0, 2, 1)
+    _write_lamps(block, light, eye_m)
+    block["exposure"][:, 0] = [shot.gain for shot in shots]
+    block["size_px"][:, 0] = [camera.width_px for camera in cameras]
+    block["size_px"][:, 1] = [camera.height_px for camera in cameras]
+    f_px = np.array([max(camera.intrinsics_px[:2]) for camera in cameras])
+    return Frames(ViewPoints(eye_m, f_px, was_m - _BEHIND_M * R_was[:, :, 2], clip), _padded(block))
 
 
-def _write_environment(block: npt.NDArray[np.void], light: LightState) -> None:
-    environment = light.environment
-    for name in ("sky", "ground", "zenith", "horizon"):
-        block[name][:3] = np.asarray(getattr(environment, name)) * environment.exposure
-    if environment.sun is not None:
-        block["sun"][:3] = environment.sun.light * environment.exposure
-        block["to_sun"] = *environment.sun.to_sun, light.lift_m
+def _looking(poses: Sequence[Transform], projection: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return places (c, 3), rotations (c, 3, 3) and matrices from the world to clip space (c, 4, 4) of cameras."""
+    p_m = np.array([T.p_m for T in poses])
+    R = q_to_matrix(np.array([T.q_xyzw for T in poses]))
+    camera_from_world = np.zeros((len(poses), 4, 4))
+    camera_from_world[:, :3, :3] = R.transpose(0, 2, 1)
+    camera_from_world[:, :3, 3] = -(R.transpose(0, 2, 1) @ p_m[:, :, None])[..., 0]
+    camera_from_world[:, 3, 3] = 1.0
+    return p_m, R, projection @ camera_from_world
 
 
-def _write_lamp(block: npt.NDArray[np.void], i: int, lamp: Lamp, exposure: float) -> None:
-    block["lamp_place"][i] = *lamp.p_m, 0.0 if lamp.range_m <= 0.0 else lamp.range_m**-4
+def _padded(block: npt.NDArray[np.void]) -> npt.NDArray[np.uint8]:
+    padded = np.zeros((len(block), FRAME_BYTES), np.uint8)
+    padded[:, : _BLOCK.itemsize] = block.view(np.uint8).reshape(len(block), -1)
+    return padded
+
+
+def _write_lamps(block: npt.NDArray[np.void], light: LightState, eye_m: FloatArray) -> None:
+    """Write the lamps nearest to each eye, the nearest first."""
+    if not light.lamps:
+        return
+    away = eye_m[:, None] - np.array([lamp.p_m for lamp in light.lamps])
+    nearest = np.argsort((away**2).sum(axis=2), axis=1, kind="stable")[:, :MAX_LAMPS]
+    count = nearest.shape[1]
+    for name in _LAMP.names or ():
+        block[name][:, :count] = light.lamp_rows[name][nearest]
+    block["size_px"][:, 3] = count
+
+
+def _write_lamp(rows: npt.NDArray[np.void], i: int, lamp: Lamp, exposure: float) -> None:
+    rows["lamp_place"][i] = *lamp.p_m, 0.0 if lamp.range_m <= 0.0 else lamp.range_m**-4
     if lamp.direction is None:
         scale, axis, edge = 1.0, np.zeros(3), -1.0
     else:
         inner, edge = np.cos(lamp.cone_rad[0]), float(np.cos(lamp.cone_rad[1]))
         scale, axis = 1.0 / max(inner - edge, 1e-4), lamp.direction
-    block["lamp_light"][i] = *(lamp.light * exposure), scale
-    block["lamp_axis"][i] = *axis, edge
+    rows["lamp_light"][i] = *(lamp.light * exposure), scale
+    rows["lamp_axis"][i] = *axis, edge

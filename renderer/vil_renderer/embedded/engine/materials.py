@@ -36,9 +36,8 @@ class GpuMaterial:
         self._block = block
         self._maps = tuple(maps.items())
 
-    def bind(self, ctx: moderngl.Context) -> None:
-        """Make it current; backs are hidden, those that are seen are surfaces of their own."""
-        ctx.enable(ctx.CULL_FACE)
+    def bind(self) -> None:
+        """Make it current."""
         self._block.bind_to_uniform_block(SURFACE_SLOT)
         for unit, texture in self._maps:
             texture.use(unit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
-from vil_renderer.embedded.engine.detail import Extent, ViewPoint, can_simplify, centre_m, coarse, detail_of, extent_of
+from vil_renderer.embedded.engine.detail import Extent, can_simplify, centres_m, coarse, extent_of
 from vil_renderer.embedded.engine.materials import JOINTS_SLOT, GpuMaterial, MaterialCache
-from vil_renderer.embedded.engine.programs import Programs, vertex_format
+from vil_renderer.embedded.engine.model_draws import INSTANCE_FLOATS, GroupDraws, ModelDraws, mirrors
+from vil_renderer.embedded.engine.programs import PassOptions, Programs, vertex_format
 from vil_renderer.embedded.engine.shader_vertex import BEFORE, KNOWN, MAX_JOINTS, NOW
 from vil_renderer.embedded.engine.vertices import (
     MODEL_VERTEX,
@@ -24,26 +24,12 @@ from vil_renderer.embedded.engine.vertices import (
     in_drawing_order,
     model_vertices,
 )
-from vil_renderer.embedded.scene import Posed
 
 if TYPE_CHECKING:
     import moderngl
 
-_INSTANCE_FLOATS: Final = 25
 _MOST_ASSETS: Final = 256
-_LEAP_M: Final = 3.0
 _ROWS: Final = ("in_m0", "in_m1", "in_m2", "in_q0", "in_q1", "in_q2")
-
-
-@dataclass(slots=True, eq=False)
-class Moved:
-    """A posed model with where its nodes were in the previous picture, (n, 4, 4); None = it was not there.
-
-    Not frozen, since a thousand are made for each picture.
-    """
-
-    posed: Posed
-    previous: FloatArray | None
 
 
 @dataclass(slots=True, eq=False)
@@ -86,49 +72,50 @@ class ModelBatch:
         self._joints = ctx.texture((3 * MAX_JOINTS, 3), 4, dtype="f4")
         self._joints.filter = (ctx.NEAREST, ctx.NEAREST)
 
-    def draw(self, models: Sequence[Moved], defines: dict[str, object], view: ViewPoint, *, blended: bool) -> None:
+    def draw(self, draws: ModelDraws, view: int, options: PassOptions, *, blended: bool = False) -> None:
         """Draw models.
 
         Args:
-            models: the visible ones.
-            defines: outputs and light of the pass.
-            view: the viewpoint; its focal length decides the level of detail.
+            draws: the models.
+            view: the number of the view among those of ``draws``.
+            options: outputs and light of the pass.
             blended: draw the parts that let light through instead of the opaque ones.
         """
-        by_asset: dict[int, list[Moved]] = {}
-        for model in models:
-            by_asset.setdefault(id(model.posed.asset), []).append(model)
-        groups = self._translucent(by_asset, view) if blended else self._by_detail(by_asset, view)
-        for level, group in groups:
-            parts = [p for p in self._parts_of(group[0].posed.asset, level) if ("BLEND" in p.defines) == blended]
-            if any(p.hung_on.skin is None for p in parts):
-                self._draw_rigid([p for p in parts if p.hung_on.skin is None], group, defines, view)
+        groups = self._translucent(draws, view) if blended else self._by_detail(draws, view)
+        for level, group, which in groups:
+            parts = [p for p in self._parts_of(group.group.asset, level) if ("BLEND" in p.defines) == blended]
+            for part in parts:
+                if part.hung_on.skin is None:
+                    self._draw_rigid(part, group, view, which, options)
             skinned = [p for p in parts if p.hung_on.skin is not None]
-            for model in group if skinned else ():
-                self._draw_skinned(skinned, model, defines, view)
-        self._ctx.front_face = "cw"
+            for model in np.flatnonzero(which).tolist() if skinned else ():
+                self._draw_skinned(skinned, group, model, view, options)
 
-    def _by_detail(self, by_asset: dict[int, list[Moved]], view: ViewPoint) -> Iterator[tuple[int, list[Moved]]]:
+    def _by_detail(self, draws: ModelDraws, view: int) -> Iterator[tuple[int, GroupDraws, BoolArray]]:
         """Group the models that are drawn together: of one asset, and equally coarse."""
-        for group in by_asset.values():
-            extent = self._extent(group[0].posed.asset)
-            if not can_simplify(extent) or not self._lod_px:
-                yield 0, group
+        for group in draws.groups:
+            shown = group.shown[view]
+            if not shown.any():
                 continue
-            levels = [detail_of(model.posed, extent, view, self._lod_px) for model in group]
-            for level in sorted(set(levels)):
-                yield level, [model for model, own in zip(group, levels, strict=True) if own == level]
+            extent = self._extent(group.group.asset)
+            if not can_simplify(extent) or not self._lod_px:
+                yield 0, group, shown
+                continue
+            levels = group.levels(extent, self._lod_px)[view]
+            for level in np.unique(levels[shown]).tolist():
+                yield level, group, shown & (levels == level)
 
-    def _translucent(self, by_asset: dict[int, list[Moved]], view: ViewPoint) -> Iterator[tuple[int, list[Moved]]]:
+    def _translucent(self, draws: ModelDraws, view: int) -> Iterator[tuple[int, GroupDraws, BoolArray]]:
         """Return models with translucent parts, each by itself, the far ones first."""
-        translucent: list[tuple[float, Moved]] = []
-        for group in by_asset.values():
-            asset = group[0].posed.asset
-            if any("BLEND" in part.defines for part in self._parts_of(asset, 0)):
-                places = (centre_m(model.posed, self._extent(asset)) for model in group)
-                translucent += [(float(np.linalg.norm(p - view.eye_m)), m) for p, m in zip(places, group, strict=True)]
-        for _, model in sorted(translucent, key=lambda entry: -entry[0]):
-            yield 0, [model]
+        translucent: list[tuple[float, GroupDraws, int]] = []
+        for group in draws.groups:
+            asset, shown = group.group.asset, np.flatnonzero(group.shown[view])
+            if len(shown) and any("BLEND" in part.defines for part in self._parts_of(asset, 0)):
+                places = centres_m(group.group.world_from_node[shown], self._extent(asset))
+                away_m = np.linalg.norm(places - draws.views.eye_m[view], axis=1)
+                translucent += zip(away_m.tolist(), [group] * len(shown), shown.tolist(), strict=True)
+        for _, group, model in sorted(translucent, key=lambda entry: -entry[0]):
+            yield 0, group, np.arange(len(group.group.names)) == model
 
     def _extent(self, asset: Asset) -> Extent:
         found = self._extents.pop(id(asset), None)
@@ -147,28 +134,25 @@ class ModelBatch:
 
     # --- rigid parts ---------------------------------------------------------------------------
 
-    def _draw_rigid(self, parts: list[_Part], group: list[Moved], defines: dict[str, object], view: ViewPoint) -> None:
-        shape = (len(group), *group[0].posed.world_from_node.shape)
-        now = np.concatenate([m.posed.world_from_node for m in group]).reshape(shape)
-        was = now
-        if "OUT_FLOW" in defines:
-            was = _previous(group, now, view.behind_m)
-        rows = np.zeros((len(group), _INSTANCE_FLOATS), np.float32)
-        rows[:, 24] = np.array([m.posed.semantic << 16 | m.posed.instance for m in group], np.uint32).view(np.float32)
-        for part in parts:
-            seen = view.sees(now[:, part.node], part.centre, part.radius)
-            if not seen.any():
-                continue
-            rows[:, :12] = now[:, part.node, :3].reshape(-1, 12)
-            rows[:, 12:24] = was[:, part.node, :3].reshape(-1, 12)
-            program = self._programs.of(defines, "INSTANCED", part.defines)
-            part.material.bind(self._ctx)
-            inside_out = _mirrored(now[:, part.node])
-            for face, which in (("cw", seen & ~inside_out), ("ccw", seen & inside_out)):
-                if which.any():
-                    self._ctx.front_face = face
-                    self._send_rows(part, rows if which.all() else rows[which])
-                    self._rigid_array(part, program).render(instances=int(which.sum()))
+    def _draw_rigid(self, part: _Part, group: GroupDraws, view: int, which: BoolArray, options: PassOptions) -> None:
+        seen = group.seen(part)[view] & which
+        if not seen.any():
+            return
+        program = self._programs.of(options, "INSTANCED", part.defines)
+        part.material.bind()
+        inside_out = group.mirrored(part)
+        if inside_out is None:
+            self._draw_instances(part, program, group.rows(part, view, seen, flow=options.flow))
+            return
+        for face, instances in (("ccw", seen & inside_out), ("cw", seen & ~inside_out)):
+            if instances.any():
+                self._ctx.front_face = face
+                self._draw_instances(part, program, group.rows(part, view, instances, flow=options.flow))
+        self._ctx.front_face = "cw"
+
+    def _draw_instances(self, part: _Part, program: moderngl.Program, rows: npt.NDArray[np.float32]) -> None:
+        self._send_rows(part, rows)
+        self._rigid_array(part, program).render(instances=len(rows))
 
     def _send_rows(self, part: _Part, rows: npt.NDArray[np.float32]) -> None:
         if part.instances is None or part.capacity < len(rows):
@@ -178,7 +162,7 @@ class ModelBatch:
             if part.instances is not None:
                 part.instances.release()
             part.capacity = max(4, 2 * len(rows))
-            part.instances = self._ctx.buffer(reserve=part.capacity * _INSTANCE_FLOATS * 4, dynamic=True)
+            part.instances = self._ctx.buffer(reserve=part.capacity * INSTANCE_FLOATS * 4, dynamic=True)
         part.instances.orphan()
         part.instances.write(rows)
 
@@ -195,31 +179,31 @@ class ModelBatch:
 
     # --- skinned parts -------------------------------------------------------------------------
 
-    def _draw_skinned(self, parts: list[_Part], model: Moved, defines: dict[str, object], view: ViewPoint) -> None:
-        posed = model.posed
+    def _draw_skinned(self, parts: list[_Part], group: GroupDraws, model: int, view: int, options: PassOptions) -> None:
         sent = None
         for part in parts:
             skin = part.hung_on.skin
             assert skin is not None
-            joints = posed.world_from_node[list(skin.joints)] @ skin.inverse_bind
-            if not view.sees_blended(joints, part.centre, part.radius):
+            if not group.seen_skinned(part, model, skin)[view]:
                 continue
+            joints = group.joints(model, skin)
             if skin is not sent:
                 self._send_joints(NOW, joints[:, :3])
-                if "OUT_FLOW" in defines:
-                    was = _previous([model], posed.world_from_node[None], view.behind_m)[0, list(skin.joints)]
-                    self._send_joints(BEFORE, (was @ skin.inverse_bind)[:, :3])
+                if options.flow:
+                    self._send_joints(BEFORE, group.joints_before(model, skin, view)[:, :3])
                 sent = skin
-            program = self._programs.of(defines, "SKINNED", (*part.defines, *self._untracked(posed, skin)))
+            untracked = self._untracked(group.group.joint_light[model], skin)
+            program = self._programs.of(options, "SKINNED", (*part.defines, *untracked))
             if "ids" in program:
-                cast("Any", program["ids"]).value = posed.semantic << 16 | posed.instance
-            part.material.bind(self._ctx)
-            self._ctx.front_face = "ccw" if _mirrored(joints[:1])[0] else "cw"
+                cast("Any", program["ids"]).value = int(group.group.ids[model])
+            part.material.bind()
+            self._ctx.front_face = "ccw" if mirrors(joints[:1])[0] else "cw"
             self._skinned_array(part, program).render()
+        self._ctx.front_face = "cw"
 
-    def _untracked(self, posed: Posed, skin: Skin) -> tuple[str, ...]:
+    def _untracked(self, joint_light: FloatArray | None, skin: Skin) -> tuple[str, ...]:
         """Return the shader's values for untracked joints; nothing if all are tracked."""
-        if posed.joint_light is None or (light := posed.joint_light[list(skin.joints)]).min() >= 1.0:
+        if joint_light is None or (light := joint_light[list(skin.joints)]).min() >= 1.0:
             return ()
         rows = np.zeros((len(light), 3, 4))
         rows[:, 0, 0] = light
@@ -277,23 +261,3 @@ class ModelBatch:
             float(np.linalg.norm(drawn.p_m - centre, axis=1).max()),
             {},
         )
-
-
-def _mirrored(m: FloatArray) -> BoolArray:
-    """Return which of the matrices (n, 4, 4) mirror."""
-    return np.asarray(np.einsum("ni,ni->n", cross(m[:, 0, :3], m[:, 1, :3]), m[:, 2, :3]) < 0.0)
-
-
-def _previous(group: Sequence[Moved], now: FloatArray, behind_m: FloatArray) -> FloatArray:
-    """Return node matrices (k, n, 4, 4) in the previous picture of models that now have these.
-
-    A model that was absent, was another one or leapt has no known motion: all its points lie behind that camera.
-    """
-    nowhere = np.zeros(now.shape[1:])
-    nowhere[:, :3, 3] = behind_m
-    nowhere[:, 3, 3] = 1.0
-    known = (m.previous if m.previous is not None and len(m.previous) == len(nowhere) else nowhere for m in group)
-    was = np.concatenate(list(known)).reshape(now.shape)
-    step_m = np.abs(now[:, :, :3, 3] - was[:, :, :3, 3])
-    was[step_m.max(axis=(1, 2), initial=0.0) >= _LEAP_M] = nowhere
-    return was

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from vil_renderer.embedded.engine.materials import JOINTS_SLOT, MAP_SLOTS, SHADO
 from vil_renderer.embedded.engine.shader_fragment import DEPTH_FRAGMENT, SURFACE_FRAGMENT
 from vil_renderer.embedded.engine.shader_sky import BLOB_FRAGMENT, BLOB_VERTEX, SKY_FRAGMENT, SKY_VERTEX
 from vil_renderer.embedded.engine.shader_vertex import SURFACE_VERTEX, shader
+from vil_renderer.embedded.engine.targets import PassOutput, defines_of
 
 if TYPE_CHECKING:
     import moderngl
@@ -31,31 +31,61 @@ _ATTRIBUTES: Final = {
 }  # fmt: skip
 
 
+class PassOptions(NamedTuple):
+    """Options of a pass that the shaders are compiled with.
+
+    Attributes:
+        outputs: bits of :class:`~.targets.PassOutput`; 0 = nothing but depth.
+    """
+
+    shading: int
+    outputs: int
+    shadow: bool = False
+    lamps: bool = False
+
+    @property
+    def flow(self) -> bool:
+        """Motion is drawn."""
+        return bool(self.outputs & PassOutput.FLOW)
+
+    def defines(self) -> dict[str, object]:
+        """Return the shaders' defines."""
+        lights = {name: 1 for name, there in (("SHADOW", self.shadow), ("LAMPS", self.lamps)) if there}
+        return {"SHADING": self.shading, **lights, **defines_of(PassOutput(self.outputs))}
+
+
 class Programs:
-    """Programs by their defines."""
+    """Programs by their options."""
 
     def __init__(self, ctx: moderngl.Context) -> None:
         self._ctx = ctx
         self._built: dict[tuple[str, tuple[tuple[str, object], ...]], moderngl.Program] = {}
+        self._surfaces: dict[tuple[PassOptions, str, tuple[str, ...]], moderngl.Program] = {}
 
-    def of(self, wanted: Mapping[str, object], vertices: str, material: tuple[str, ...]) -> moderngl.Program:
+    def of(self, options: PassOptions, vertices: str, material: tuple[str, ...]) -> moderngl.Program:
         """Return the surface shader with these options.
 
         Args:
-            wanted: outputs and light of the pass; ``DEPTH_ONLY`` = nothing but depth.
+            options: outputs and light of the pass.
             vertices: ``STATIC``, ``INSTANCED`` or ``SKINNED``.
             material: its defines.
         """
-        if "DEPTH_ONLY" in wanted:
+        key = (options, vertices, material)
+        if key not in self._surfaces:
+            self._surfaces[key] = self._surface(*key)
+        return self._surfaces[key]
+
+    def _surface(self, options: PassOptions, vertices: str, material: tuple[str, ...]) -> moderngl.Program:
+        if not options.outputs:
             masked = [name for name in material if name in ("ALPHA_MASK", "MIRROR_U", "MIRROR_V")]
             defines: dict[str, object] = {"SHADING": 0, vertices: 1, **dict.fromkeys(masked, 1)}
             return self._get("depth", SURFACE_VERTEX, DEPTH_FRAGMENT, defines)
-        defines = {**wanted, vertices: 1, **dict.fromkeys(material, 1)}
+        defines = {**options.defines(), vertices: 1, **dict.fromkeys(material, 1)}
         return self._get("surface", SURFACE_VERTEX, SURFACE_FRAGMENT, defines)
 
-    def sky(self, defines: dict[str, object]) -> moderngl.Program:
-        """Return the program of the background."""
-        return self._get("sky", SKY_VERTEX, SKY_FRAGMENT, defines)
+    def sky(self, options: PassOptions, *, nothing: bool) -> moderngl.Program:
+        """Return the program of the background; ``nothing`` = there is none behind a single layer."""
+        return self._get("sky", SKY_VERTEX, SKY_FRAGMENT, options.defines() | ({"NOTHING": 1} if nothing else {}))
 
     def blob(self) -> moderngl.Program:
         """Return the program of the soft dark discs below actors."""

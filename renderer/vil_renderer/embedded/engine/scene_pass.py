@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.types import CameraModel, FloatArray
-from vil_renderer.embedded.engine.detail import ViewPoint
-from vil_renderer.embedded.engine.frame import FRAME_BYTES, LightState, frame_block
+from vil_bridge.core.types import BoolArray, CameraModel
+from vil_renderer.embedded.engine.detail import ViewPoints
+from vil_renderer.embedded.engine.frame import FRAME_BYTES, LightState, Shot, frames_of
 from vil_renderer.embedded.engine.light import StaticLight
 from vil_renderer.embedded.engine.materials import GAMMA, MaterialCache
-from vil_renderer.embedded.engine.models import ModelBatch, Moved
+from vil_renderer.embedded.engine.model_draws import ModelDraws
+from vil_renderer.embedded.engine.models import ModelBatch
 from vil_renderer.embedded.engine.profiles import Profile, Shading
-from vil_renderer.embedded.engine.programs import FRAME, Programs
+from vil_renderer.embedded.engine.programs import FRAME, PassOptions, Programs
 from vil_renderer.embedded.engine.shadow import ShadowMap
-from vil_renderer.embedded.engine.static import StaticBatch
-from vil_renderer.embedded.engine.targets import PassOutput, RenderedView, TargetCache, defines_of, places_of, scratch
+from vil_renderer.embedded.engine.static import StaticBatch, StaticDraws
+from vil_renderer.embedded.engine.targets import PassOutput, RenderedView, TargetCache, places_of, scratch
 from vil_renderer.embedded.engine.vertices import StaticMesh
-from vil_renderer.embedded.optics.camera import clip_from_world
+from vil_renderer.embedded.posed_models import PosedModels
 from vil_renderer.embedded.scene import SCENE_LAYER, Environment, Lamp
 from vil_renderer.embedded.splats.layer import SplatLayer
 
 if TYPE_CHECKING:
     import moderngl
-
-_BEHIND_M: Final = 1.0e4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,21 +36,41 @@ class ViewRequest:
     """One view to draw.
 
     Attributes:
-        models: all that it shows. previous: the camera's pose in its previous picture; None = unknown.
+        shown: which of the models, (n,). before: the models in the camera's previous picture; None = unknown.
+        previous: the camera's pose in its previous picture; None = unknown.
         gain: the camera's factor on all light.
-        proxy: with the objects that replace splats.
         blobs: (k, 5): x, y, z, radius and strength of dark patches on the ground.
     """
 
     camera: CameraModel
     T_world_camera: Transform
     outputs: PassOutput
-    models: Sequence[Moved] = ()
+    shown: BoolArray = field(default_factory=lambda: np.zeros(0, np.bool_))
+    before: PosedModels | None = None
     previous: Transform | None = None
     layer: str = ""
     gain: float = 1.0
-    proxy: bool = True
     blobs: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 5), np.float32))
+
+
+class _Batch:
+    """Views that are drawn one after the other before any is read, and all that they have in common."""
+
+    def __init__(
+        self, requests: Sequence[ViewRequest], posed: PosedModels, static: StaticBatch, views: ViewPoints
+    ) -> None:
+        self.requests, self.posed, self._static, self._views = requests, posed, static, views
+        shown = np.array([request.shown for request in requests]).reshape(len(requests), len(posed))
+        self.models = ModelDraws(posed, shown, [request.before for request in requests], views)
+        self._draws: dict[tuple[bool, bool], StaticDraws] = {}
+
+    def static(self, *, blended: bool, proxy: bool) -> StaticDraws:
+        """Return the draws of the static mesh."""
+        key = (blended, proxy)
+        if key not in self._draws:
+            layers = [request.layer for request in self.requests]
+            self._draws[key] = self._static.draws(self._views, layers, blended=blended, proxy=proxy)
+        return self._draws[key]
 
 
 class ScenePass:
@@ -74,7 +93,7 @@ class ScenePass:
         self._models = ModelBatch(ctx, self._programs, materials, profile.lod_px)
         self._targets = TargetCache(ctx)
         self._scratch = scratch()
-        self._frame = ctx.buffer(reserve=FRAME_BYTES, dynamic=True)
+        self._frames = ctx.buffer(reserve=FRAME_BYTES, dynamic=True)
         self._shadow: ShadowMap | None = None
         if profile.shadow_px and len(mesh.vertices):
             p = mesh.vertices["p"]
@@ -90,100 +109,113 @@ class ScenePass:
         state = LightState(environment, lamps, np.eye(4))
         if self._shadow is not None and environment.sun is not None:
             self._shadow.aim(environment.sun.to_sun)
-            self._shadow.draw(self._static, self._models, [])
+            self._shadow.draw(self._static, self._models)
             state = LightState(
                 environment, lamps, self._shadow.shadow_from_world, self._shadow.texel, self._shadow.lift_m
             )
         self._state = state
 
-    def draw(self, request: ViewRequest) -> RenderedView:
-        """Draw a view; the picture is valid until the next one of its size."""
+    def draw(self, requests: Sequence[ViewRequest], posed: PosedModels) -> list[RenderedView]:
+        """Draw views of the same models; the pictures are valid until the next call.
+
+        None of them is read before all are drawn: a picture is rasterised while the next one is prepared.
+        """
         assert self._state is not None, "set_light comes first"
         self._targets.tidy()
+        frames = frames_of([self._shot(request) for request in requests], self._state)
+        if self._frames.size < frames.blocks.nbytes:
+            self._frames.release()
+            self._frames = self._ctx.buffer(reserve=frames.blocks.nbytes, dynamic=True)
+        self._frames.write(frames.blocks)
+        batch = _Batch(requests, posed, self._static, frames.views)
+        return [self._draw(batch, index) for index in range(len(requests))]
+
+    def _shot(self, request: ViewRequest) -> Shot:
+        gain = request.gain if self._linear else request.gain ** (1.0 / GAMMA)
+        return Shot(request.camera, request.T_world_camera, request.previous or request.T_world_camera, gain)
+
+    def _draw(self, batch: _Batch, index: int) -> RenderedView:
+        request = batch.requests[index]
         if self._shadow is not None and self.profile.moving_shadows and PassOutput.COLOUR in request.outputs:
-            self._shadow.draw(self._static, self._models, list(request.models))
-        prev = request.previous or request.T_world_camera
-        exposure = request.gain if self._linear else request.gain ** (1.0 / GAMMA)
-        block = frame_block(
-            request.camera, request.T_world_camera, clip_from_world(request.camera, prev), self._state, exposure
-        )
-        self._frame.write(block)
+            self._shadow.draw(self._static, self._models, ModelDraws(batch.posed, request.shown[None], [None]))
         size = (request.camera.width_px, request.camera.height_px)
         splats = self._splats if request.layer in ("", SCENE_LAYER) else None
         if PassOutput.COLOUR not in request.outputs or (self._samples <= 1 and splats is None):
-            target = self._targets.get(size, request.outputs)
-            self._pass(target, request, request.outputs)
+            target = self._targets.get(size, request.outputs, slot=index)
+            self._pass(target, batch, index, request.outputs)
             return RenderedView(size, places_of(target, request.outputs), self._scratch)
-        return self._two_passes(size, request, splats)
+        return self._two_passes(size, batch, index, splats)
 
-    def _two_passes(self, size: tuple[int, int], request: ViewRequest, splats: SplatLayer | None) -> RenderedView:
+    def _two_passes(self, size: tuple[int, int], batch: _Batch, index: int, splats: SplatLayer | None) -> RenderedView:
         """Draw colour with many samples and splats, the rest with one: an edge never averages ids, depth or flow."""
-        colour = self._smooth_colour(size, request) if splats is None else self._colour_with(splats, size, request)
+        if splats is None:
+            colour = self._smooth_colour(size, batch, index)
+        else:
+            colour = self._colour_with(splats, size, batch, index)
         places = {PassOutput.COLOUR: (colour, 0)}
-        rest = request.outputs & ~PassOutput.COLOUR
+        rest = batch.requests[index].outputs & ~PassOutput.COLOUR
         if rest:
-            target = self._targets.get(size, rest)
-            self._pass(target, request, rest)
+            target = self._targets.get(size, rest, slot=index)
+            self._pass(target, batch, index, rest)
             places |= places_of(target, rest)
         return RenderedView(size, places, self._scratch)
 
-    def _smooth_colour(self, size: tuple[int, int], request: ViewRequest) -> moderngl.Framebuffer:
+    def _smooth_colour(
+        self, size: tuple[int, int], batch: _Batch, index: int, *, proxy: bool = True
+    ) -> moderngl.Framebuffer:
         many = self._targets.get(size, PassOutput.COLOUR, self._samples)
-        self._pass(many, request, PassOutput.COLOUR)
-        one = self._targets.get(size, PassOutput.COLOUR)
+        self._pass(many, batch, index, PassOutput.COLOUR, proxy=proxy)
+        one = self._targets.get(size, PassOutput.COLOUR, slot=index)
         self._ctx.copy_framebuffer(one, many)
         return one
 
-    def _colour_with(self, splats: SplatLayer, size: tuple[int, int], request: ViewRequest) -> moderngl.Framebuffer:
+    def _colour_with(
+        self, splats: SplatLayer, size: tuple[int, int], batch: _Batch, index: int
+    ) -> moderngl.Framebuffer:
         """Draw splats over the meshes without their proxy, hidden by nearer ones of these."""
-        without_proxy = replace(request, proxy=False)
+        request = batch.requests[index]
         outputs = PassOutput.Z if self._samples > 1 else PassOutput.COLOUR | PassOutput.Z
-        target = self._targets.get(size, outputs)
-        self._pass(target, without_proxy, outputs)
+        target = self._targets.get(size, outputs, slot=index)
+        self._pass(target, batch, index, outputs, proxy=False)
         z_m = RenderedView(size, places_of(target, outputs), self._scratch).z_m()
         if self._samples > 1:
-            target, outputs = self._smooth_colour(size, without_proxy), PassOutput.COLOUR
+            target, outputs = self._smooth_colour(size, batch, index, proxy=False), PassOutput.COLOUR
         _write_only_colour(target, len(places_of(target, outputs)))
         splats.draw(target, request.camera, request.T_world_camera, z_m, request.gain ** (1.0 / GAMMA))
         _write_all(target, len(places_of(target, outputs)))
         return target
 
-    def _pass(self, target: moderngl.Framebuffer, request: ViewRequest, outputs: PassOutput) -> None:
-        ctx = self._ctx
-        colour = PassOutput.COLOUR in outputs
-        defines = {"SHADING": int(self.profile.shading) if colour else 0, **defines_of(outputs)}
-        if colour and self._state is not None and self._state.texel:
-            defines["SHADOW"] = 1
-        if colour and self._state is not None and self._state.lamps:
-            defines["LAMPS"] = 1
+    def _pass(
+        self, target: moderngl.Framebuffer, batch: _Batch, index: int, outputs: PassOutput, *, proxy: bool = True
+    ) -> None:
+        ctx, request = self._ctx, batch.requests[index]
+        options = self._options(outputs)
         target.use()
         target.clear(depth=1.0)
-        ctx.enable_only(ctx.DEPTH_TEST | ctx.CULL_FACE)
+        ctx.enable_only(ctx.DEPTH_TEST | ctx.CULL_FACE)  # backs that are seen are surfaces of their own
         ctx.front_face = "cw"  # counter-clockwise in the world, mirrored by the image's downward y
         ctx.depth_func = "<"
-        # Alpha adds up as it does in a premultiplied picture.
-        cast("Any", ctx).blend_func = (ctx.SRC_ALPHA, ctx.ONE_MINUS_SRC_ALPHA, ctx.ONE, ctx.ONE_MINUS_SRC_ALPHA)
-        self._frame.bind_to_uniform_block(FRAME)
+        self._frames.bind_to_uniform_block(FRAME, FRAME_BYTES * index, FRAME_BYTES)
         if self._shadow is not None:
             self._shadow.use()
         self._models.bind_joints()
-        prev = request.previous or request.T_world_camera
-        behind_m = prev.p_m - _BEHIND_M * prev.rotation()[:, 2]
-        clip = clip_from_world(request.camera, request.T_world_camera)
-        viewpoint = ViewPoint(request.T_world_camera.p_m, max(request.camera.intrinsics_px[:2]), behind_m, clip)
-        self._models.draw(request.models, defines, viewpoint, blended=False)
-        self._static.draw(clip, viewpoint.eye_m, defines, request.layer, blended=False, proxy=request.proxy)
-        self._draw_background(request, outputs)
-        if colour:
-            self._draw_over(target, request, outputs, defines, clip, viewpoint)
+        self._models.draw(batch.models, index, options)
+        self._static.draw(batch.static(blended=False, proxy=proxy), index, options)
+        self._draw_background(request, options)
+        if PassOutput.COLOUR in outputs:
+            self._draw_over(target, batch, index, options, proxy=proxy)
 
-    def _draw_background(self, request: ViewRequest, outputs: PassOutput) -> None:
+    def _options(self, outputs: PassOutput) -> PassOptions:
+        colour, state = PassOutput.COLOUR in outputs, self._state
+        assert state is not None
+        shading = int(self.profile.shading) if colour else 0
+        return PassOptions(shading, int(outputs), colour and bool(state.texel), colour and bool(state.lamps))
+
+    def _draw_background(self, request: ViewRequest, options: PassOptions) -> None:
         """Draw the sky wherever nothing was drawn; nothing behind a single layer."""
         ctx = self._ctx
-        defines: dict[str, object] = {"SHADING": int(self.profile.shading), **defines_of(outputs)}
-        if request.layer:
-            defines["NOTHING"] = 1
-        program = self._programs.sky(defines)
+        options = PassOptions(int(self.profile.shading), options.outputs)
+        program = self._programs.sky(options, nothing=bool(request.layer))
         if program not in self._sky:
             used = "in_p" if "in_p" in program else ""
             self._sky[program] = ctx.vertex_array(program, [(self._corners, "2f", used)])
@@ -192,21 +224,23 @@ class ScenePass:
         self._sky[program].render(vertices=3)
 
     def _draw_over(
-        self, target: moderngl.Framebuffer, request: ViewRequest, outputs: PassOutput, defines: dict[str, object],
-        clip: FloatArray, viewpoint: ViewPoint,
-    ) -> None:  # fmt: skip
+        self, target: moderngl.Framebuffer, batch: _Batch, index: int, options: PassOptions, *, proxy: bool
+    ) -> None:
         """Draw dark patches below actors, and translucent parts: colour only, depth stays."""
-        ctx = self._ctx
-        count = len(places_of(target, outputs))
+        ctx, blobs = self._ctx, batch.requests[index].blobs
+        count = options.outputs.bit_count()
+        # Alpha adds up as it does in a premultiplied picture.
+        cast("Any", ctx).blend_func = (ctx.SRC_ALPHA, ctx.ONE_MINUS_SRC_ALPHA, ctx.ONE, ctx.ONE_MINUS_SRC_ALPHA)
         ctx.enable(ctx.BLEND)
         target.depth_mask = False
         _write_only_colour(target, count)
-        if len(request.blobs) and not self.profile.moving_shadows:
+        if len(blobs) and not self.profile.moving_shadows:
             ctx.polygon_offset = (-2.0, -32.0)
-            self._patches.draw(request.blobs)
+            self._patches.draw(blobs)
             ctx.polygon_offset = (0.0, 0.0)
-        self._static.draw(clip, viewpoint.eye_m, defines, request.layer, blended=True, proxy=request.proxy)
-        self._models.draw(request.models, defines, viewpoint, blended=True)
+        ctx.enable(ctx.CULL_FACE)
+        self._static.draw(batch.static(blended=True, proxy=proxy), index, options)
+        self._models.draw(batch.models, index, options, blended=True)
         target.depth_mask = True
         _write_all(target, count)
         ctx.disable(ctx.BLEND)

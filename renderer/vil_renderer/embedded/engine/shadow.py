@@ -8,11 +8,11 @@ import numpy as np
 
 from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.engine.detail import CLOSEST
 from vil_renderer.embedded.engine.frame import FRAME_BYTES, depth_block
 from vil_renderer.embedded.engine.materials import SHADOW_SLOT
-from vil_renderer.embedded.engine.models import ModelBatch, Moved
-from vil_renderer.embedded.engine.programs import FRAME
+from vil_renderer.embedded.engine.model_draws import ModelDraws
+from vil_renderer.embedded.engine.models import ModelBatch
+from vil_renderer.embedded.engine.programs import FRAME, PassOptions
 from vil_renderer.embedded.engine.static import StaticBatch
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MARGIN_M: Final = 0.5
 _LIFT_TEXELS: Final = 1.5
 _DEPTH_CLAMP: Final = 0x864F
-_DEPTH_ONLY: Final[dict[str, object]] = {"SHADING": 0, "DEPTH_ONLY": 1}
+_DEPTH_ONLY: Final = PassOptions(shading=0, outputs=0)
 
 
 class ShadowMap:
@@ -63,21 +63,21 @@ class ShadowMap:
         self.shadow_from_world[:3] += 0.5 * self._clip[3]
         self.lift_m = _LIFT_TEXELS * float(np.max(high[:2] - low[:2])) * self.texel
 
-    def draw(self, static: StaticBatch, models: ModelBatch, moved: list[Moved]) -> None:
+    def draw(self, static: StaticBatch, models: ModelBatch, moving: ModelDraws | None = None) -> None:
         """Draw all that casts a shadow; the caller binds its own frame block again."""
         ctx = self._ctx
         self._block.write(depth_block(self._clip))
         self._block.bind_to_uniform_block(FRAME)
         self._target.use()
         self._target.clear(depth=1.0)
-        ctx.enable_only(ctx.DEPTH_TEST)
+        ctx.enable_only(ctx.DEPTH_TEST | ctx.CULL_FACE)
         ctx.enable_direct(_DEPTH_CLAMP)  # objects nearer to the sun than all static ones cast a shadow, too
         ctx.front_face, ctx.depth_func = "cw", "<"
         ctx.polygon_offset = (1.5, 4.0)
         static.draw_depth(_DEPTH_ONLY)
-        if moved:
+        if moving is not None:
             models.bind_joints()
-            models.draw(moved, _DEPTH_ONLY, CLOSEST, blended=False)
+            models.draw(moving, 0, _DEPTH_ONLY)
         ctx.polygon_offset = (0.0, 0.0)
         ctx.disable_direct(_DEPTH_CLAMP)
 

@@ -1,15 +1,18 @@
-"""Static objects on the GPU: one vertex buffer, and an index buffer that is written again for every view."""
+"""Static objects on the GPU: one buffer of vertices, one of triangles, and draws that choose among them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.types import FloatArray
+from vil_bridge.core.types import BoolArray, FloatArray
+from vil_renderer.embedded.engine.detail import ViewPoints
 from vil_renderer.embedded.engine.materials import GpuMaterial, MaterialCache
-from vil_renderer.embedded.engine.programs import Programs, vertex_format
+from vil_renderer.embedded.engine.programs import PassOptions, Programs, vertex_format
 from vil_renderer.embedded.engine.vertices import STATIC_VERTEX, StaticMesh
 from vil_renderer.embedded.optics.camera import in_view
 
@@ -17,6 +20,31 @@ if TYPE_CHECKING:
     import moderngl
 
 _LAYERS: Final = 4
+_INDIRECT_GL: Final = 430
+_COMMAND: Final = 5
+"""Numbers of an indirect draw: indices, instances, first index, first vertex, first instance."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StaticDraws:
+    """Chunks of the static mesh that several views show, in their order.
+
+    Attributes:
+        runs: of each view: chunks of one material, as its number and their first and last command.
+        commands: indirect draws, uint32 (n, 5). buffer: the same on the GPU; None = OpenGL is older than 4.3.
+    """
+
+    runs: list[list[tuple[int, int, int]]]
+    commands: npt.NDArray[np.uint32]
+    buffer: moderngl.Buffer | None
+
+    def render(self, array: moderngl.VertexArray, start: int, stop: int) -> None:
+        """Draw the chunks of some commands: in one call, one by one without indirect draws."""
+        if self.buffer is not None:
+            array.render_indirect(self.buffer, count=stop - start, first=start)
+            return
+        for count, _, first, _, _ in self.commands[start:stop].tolist():
+            array.render(vertices=count, first=first)
 
 
 class StaticBatch:
@@ -25,7 +53,7 @@ class StaticBatch:
     def __init__(self, ctx: moderngl.Context, mesh: StaticMesh, programs: Programs, materials: MaterialCache) -> None:
         self._ctx, self._mesh, self._programs = ctx, mesh, programs
         self._vertices = ctx.buffer(mesh.vertices.tobytes() or b"\0" * STATIC_VERTEX.itemsize)
-        self._indices = ctx.buffer(reserve=max(12, mesh.triangles.nbytes), dynamic=True)
+        self._indices = ctx.buffer(mesh.triangles.tobytes() or b"\0" * 12)
         self._materials: list[GpuMaterial] = []
         self._defines: list[tuple[str, ...]] = []
         for material, coloured in mesh.materials:
@@ -34,7 +62,10 @@ class StaticBatch:
             self._defines.append((*gpu.defines, *(("VERTEX_COLOUR",) if coloured else ())))
         self._arrays: dict[moderngl.Program, moderngl.VertexArray] = {}
         self._layers = {name: np.array([n == name for n in mesh.chunks.layer]) for name in set(mesh.chunks.layer)}
-        self._blend = np.array(["BLEND" in m.defines for m in self._materials], np.bool_)
+        blend = np.array(["BLEND" in m.defines for m in self._materials], np.bool_)
+        self._blend = blend[mesh.chunks.material]
+        self._commands: dict[str, moderngl.Buffer] = {}
+        self._casting: StaticDraws | None = None
 
     def set_light(self, rgba: npt.NDArray[np.uint8]) -> None:
         """Replace the baked light of all vertices, uint8 (n, 4)."""
@@ -42,73 +73,90 @@ class StaticBatch:
             self._mesh.vertices["light"] = rgba
             self._vertices.write(self._mesh.vertices.tobytes())
 
-    def draw(
-        self,
-        clip_from_world: FloatArray,
-        eye_m: FloatArray,
-        defines: dict[str, object],
-        layer: str,
-        *,
-        blended: bool,
-        proxy: bool = True,
-    ) -> None:
-        """Draw the opaque parts, or the translucent ones.
+    def draws(
+        self, views: ViewPoints, layers: Sequence[str], *, blended: bool = False, proxy: bool = True
+    ) -> StaticDraws:
+        """Return what c views show, without what lies outside of them.
 
         Args:
-            clip_from_world: (4, 4).
-            eye_m: (3,).
-            defines: outputs and light of the pass.
-            layer: only this one; empty = all.
-            blended: which of the two.
+            views: the viewpoints.
+            layers: of each view the one that it shows; empty = all.
+            blended: the translucent parts instead of the opaque ones.
             proxy: with the objects that replace splats.
         """
         chunks = self._mesh.chunks
-        if not len(chunks.radius_m):
-            return
-        seen = in_view(clip_from_world, chunks.centre_m, chunks.radius_m)
-        seen &= self._blend[chunks.material] == blended
-        if layer:
-            seen &= self._layers.get(layer, np.False_)
+        wanted = self._blend == blended
         if not proxy:
-            seen &= ~chunks.proxy
-        self._draw_chunks(np.flatnonzero(seen), eye_m, defines, far_first=blended)
+            wanted = wanted & ~chunks.proxy
+        if not wanted.any():
+            return StaticDraws([[] for _ in layers], np.zeros((0, _COMMAND), np.uint32), None)
+        assert views.clip_from_world is not None
+        seen = in_view(views.clip_from_world, chunks.centre_m, chunks.radius_m) & wanted
+        for shown, layer in zip(seen, layers, strict=True):
+            if layer:
+                shown &= self._layers.get(layer, np.False_)
+        return self._sorted(f"{blended} {proxy}", seen, views.eye_m, far_first=blended)
 
-    def draw_depth(self, defines: dict[str, object]) -> None:
-        """Draw everything that casts a shadow, for the shadow map."""
-        casting = np.flatnonzero(self._mesh.chunks.casts_shadow)
-        self._draw_chunks(casting, np.zeros(3), defines, far_first=False)
-
-    def _draw_chunks(
-        self, which: npt.NDArray[np.intp], eye_m: FloatArray, defines: dict[str, object], *, far_first: bool
-    ) -> None:
-        if not len(which):
-            return
+    def _sorted(self, kind: str, seen: BoolArray, eye_m: FloatArray, *, far_first: bool) -> StaticDraws:
+        """Return the draws of the chunks (c, k) that views at (c, 3) see; they replace earlier ones of their kind."""
         chunks = self._mesh.chunks
-        near = np.linalg.norm(chunks.centre_m[which] - eye_m, axis=1) - chunks.radius_m[which]
-        which = which[np.argsort(-near if far_first else near, kind="stable")]
-        material = chunks.material[which]
+        near = np.linalg.norm(chunks.centre_m - eye_m[:, None], axis=2) - chunks.radius_m
+        near = np.where(seen, -near if far_first else near, np.inf)
+        which = np.argsort(near, axis=1, kind="stable")
+        count = seen.sum(axis=1)[:, None]
+        rank = np.arange(len(chunks.radius_m))
         # Near parts first, since hidden pixels are not shaded; in each layer of depth, materials together.
-        layer = np.arange(len(which)) * _LAYERS // len(which)
-        order = np.lexsort((material, layer))
-        which, material = which[order], material[order]
-        rows = [self._mesh.triangles[chunks.start[i] : chunks.stop[i]] for i in which]
-        counts = np.array([len(r) for r in rows])
-        self._indices.orphan()
-        self._indices.write(np.concatenate(rows))
-        cuts = np.flatnonzero(np.diff(material, prepend=-1))
-        ends = np.append(np.cumsum(counts)[cuts[1:] - 1], counts.sum()) if len(cuts) else counts
-        start = 0
-        for cut, end in zip(cuts, ends, strict=True):
-            self._draw_run(int(material[cut]), start, int(end), defines)
-            start = int(end)
+        layer = np.where(rank < count, rank * _LAYERS // np.maximum(count, 1), _LAYERS)
+        order = np.argsort(layer * len(self._materials) + chunks.material[which], axis=1, kind="stable")
+        view, place = np.nonzero(rank < count)
+        chunk = which[view, order[view, place]]
+        commands = np.zeros((len(chunk), _COMMAND), np.uint32)
+        commands[:, 0] = 3 * (chunks.stop[chunk] - chunks.start[chunk])
+        commands[:, 1] = 1
+        commands[:, 2] = 3 * chunks.start[chunk]
+        return StaticDraws(_runs(len(seen), view, chunks.material[chunk]), commands, self._sent(kind, commands))
 
-    def _draw_run(self, index: int, start: int, stop: int, defines: dict[str, object]) -> None:
-        gpu = self._materials[index]
-        program = self._programs.of(defines, "STATIC", self._defines[index])
+    def _sent(self, kind: str, commands: npt.NDArray[np.uint32]) -> moderngl.Buffer | None:
+        if self._ctx.version_code < _INDIRECT_GL or not len(commands):
+            return None
+        buffer = self._commands.get(kind)
+        if buffer is None or buffer.size < commands.nbytes:
+            if buffer is not None:
+                buffer.release()
+            buffer = self._commands[kind] = self._ctx.buffer(reserve=2 * commands.nbytes, dynamic=True)
+        buffer.orphan()
+        buffer.write(commands)
+        return buffer
+
+    def draw(self, draws: StaticDraws, view: int, options: PassOptions) -> None:
+        """Draw what one view shows."""
+        for material, start, stop in draws.runs[view]:
+            self._materials[material].bind()
+            draws.render(self._array(options, material), start, stop)
+
+    def draw_depth(self, options: PassOptions) -> None:
+        """Draw everything that casts a shadow, for the shadow map."""
+        if self._casting is None:
+            self._casting = self._sorted(
+                "shadow", self._mesh.chunks.casts_shadow[None], np.zeros((1, 3)), far_first=False
+            )
+        self.draw(self._casting, 0, options)
+
+    def _array(self, options: PassOptions, material: int) -> moderngl.VertexArray:
+        program = self._programs.of(options, "STATIC", self._defines[material])
         array = self._arrays.get(program)
         if array is None:
             code, names = vertex_format(program, STATIC_VERTEX)
             array = self._ctx.vertex_array(program, [(self._vertices, code, *names)], index_buffer=self._indices)
             self._arrays[program] = array
-        gpu.bind(self._ctx)
-        array.render(vertices=3 * (stop - start), first=3 * start)
+        return array
+
+
+def _runs(views: int, view: npt.NDArray[np.intp], material: npt.NDArray[np.intp]) -> list[list[tuple[int, int, int]]]:
+    """Return, for each view, the runs of one material in a list sorted by view: material, start and stop."""
+    runs: list[list[tuple[int, int, int]]] = [[] for _ in range(views)]
+    cuts = np.flatnonzero(np.diff(view, prepend=-1) | np.diff(material, prepend=-1))
+    ends = [*cuts[1:].tolist(), len(view)]
+    for v, m, start, stop in zip(view[cuts].tolist(), material[cuts].tolist(), cuts.tolist(), ends, strict=False):
+        runs[v].append((m, start, stop))
+    return runs

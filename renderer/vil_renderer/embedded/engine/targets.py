@@ -63,7 +63,7 @@ def scratch() -> Scratch:
 
 
 class RenderedView:
-    """Images of one view, top row first; valid until the next view of the same size.
+    """Images of one view, top row first; valid until the next views are drawn.
 
     Attributes:
         places: of each output, the framebuffer that holds it and its attachment there.
@@ -122,7 +122,7 @@ class TargetCache:
         self._ctx = ctx
         self._limit_px = int(min(ctx.info["GL_MAX_TEXTURE_SIZE"], ctx.info["GL_MAX_RENDERBUFFER_SIZE"]))
         self._old: list[moderngl.Framebuffer] = []
-        self._targets: LruByteCache[tuple[int, int, PassOutput, int], moderngl.Framebuffer]
+        self._targets: LruByteCache[tuple[int, int, PassOutput, int, int], moderngl.Framebuffer]
         self._targets = LruByteCache(_TARGET_BYTES, _nbytes, self._old.append)
 
     def tidy(self) -> None:
@@ -130,13 +130,15 @@ class TargetCache:
         while self._old:
             _release(self._old.pop())
 
-    def get(self, size_px: tuple[int, int], outputs: PassOutput, samples: int = 1) -> moderngl.Framebuffer:
-        """Return a framebuffer, valid until the next :meth:`tidy`.
+    def get(
+        self, size_px: tuple[int, int], outputs: PassOutput, samples: int = 1, *, slot: int = 0
+    ) -> moderngl.Framebuffer:
+        """Return a framebuffer, valid until the next :meth:`tidy`; pictures that wait to be read differ in their slot.
 
         Raises:
             RendererError: it is larger than this machine can have.
         """
-        return self._targets.get((*size_px, outputs, samples), lambda: self._make(size_px, outputs, samples))
+        return self._targets.get((*size_px, outputs, samples, slot), lambda: self._make(size_px, outputs, samples))
 
     def _make(self, size: tuple[int, int], outputs: PassOutput, samples: int) -> moderngl.Framebuffer:
         import moderngl

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,8 +10,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.core.types import BoolArray
 from vil_renderer.embedded.assets.model import Asset, Float32Array
+from vil_renderer.embedded.geometry.ray_parts import Part, Parts, RigidParts
 from vil_renderer.embedded.geometry.surfaces import (
     Capsules,
     IndexArray,
@@ -24,6 +24,7 @@ from vil_renderer.embedded.geometry.surfaces import (
     solid_mesh,
     unit_rows,
 )
+from vil_renderer.embedded.posed_models import PosedGroup, PosedModels
 from vil_renderer.embedded.scene import Posed, Scene, SceneObject, collider_parts
 
 NOTHING: Final[frozenset[str]] = frozenset()
@@ -51,43 +52,6 @@ class Hits:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """A surface that rays hit and that moves as one.
-
-    Attributes:
-        name: of the object or actor; the first part of a world, all static objects, has none.
-        node: index of the asset's node, -1 = the whole asset or the capsules of a human.
-        owner: index into :attr:`RayWorld.names`, -1 for static objects.
-        shape: in the part's axes. world_from_part: (4, 4).
-        centre: of the ball around it, world, (3,).
-    """
-
-    name: str
-    node: int
-    owner: int
-    shape: TriangleSurface | Capsules
-    world_from_part: FloatArray
-    centre: FloatArray
-    radius: float
-
-    @staticmethod
-    def of(name: str, node: int, owner: int, shape: TriangleSurface | Capsules, world_from_part: FloatArray) -> Part:
-        """Return the part with the ball around it."""
-        m = world_from_part
-        linear = m[:3, :3]
-        # No direction is stretched more than this; without shear it is the longest axis, and a tenth of the cost.
-        stretch = math.sqrt(np.abs(linear.T @ linear).sum(axis=0).max())
-        return Part(name, node, owner, shape, m, linear @ shape.centre + m[:3, 3], stretch * shape.radius)
-
-    def local(self, origins: Float32Array, directions: Float32Array) -> tuple[Float32Array, Float32Array]:
-        """Return rays in the part's axes."""
-        inverse = np.linalg.inv(self.world_from_part)
-        turn = inverse[:3, :3].T
-        o = (origins @ turn + inverse[:3, 3]).astype(np.float32)
-        return o, (directions @ turn).astype(np.float32)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Found:
     """First hits before they are looked up: reach (n,), part, primitive, u, v."""
 
@@ -108,13 +72,10 @@ class _Instant:
     """Everything that rays can hit, in its present place.
 
     Attributes:
-        centre: of the balls around the parts, float32 (k, 3). radius: (k,).
         semantic, instance: by owner; the last one answers owner -1: nothing was hit.
     """
 
-    parts: tuple[Part, ...]
-    centre: Float32Array
-    radius: Float32Array
+    parts: Parts
     semantic: npt.NDArray[np.uint16]
     instance: npt.NDArray[np.uint16]
 
@@ -125,14 +86,14 @@ class _Instant:
             met[:] = False
             for ray in range(len(o)):
                 one = slice(ray, ray + 1)
-                met |= _meets(self.centre, self.radius, o[one], d[one], reach[one])
+                met |= _meets(self.parts.centre, self.parts.radius, o[one], d[one], reach[one])
         met[0] = False
         return [index for index in np.flatnonzero(met).tolist() if self.parts[index].name not in hide]
 
     def rays_of(self, part: int, o: Float32Array, d: Float32Array, reach: Float32Array) -> BoolArray:
         """Return which rays may meet a part."""
         one = slice(part, part + 1)
-        return _meets(self.centre[one], self.radius[one], o, d, reach)
+        return _meets(self.parts.centre[one], self.parts.radius[one], o, d, reach)
 
 
 class RayWorld:
@@ -165,6 +126,9 @@ class RayWorld:
             for index, thing in enumerate(scene.objects)
             if thing.movable and (thing.solid or drawn)
         }
+        self._static = Part.of("", -1, -1, self.still, np.eye(4))
+        self._semantic = np.array([thing.semantic for thing in scene.objects], np.uint16)
+        self._instances = np.array([thing.instance for thing in scene.objects], np.uint16)
         self._passable = {o.name for o in scene.objects if o.movable} - set(self._at_rest)
         self.update(())
 
@@ -174,42 +138,56 @@ class RayWorld:
         Args:
             posed: the actors of this instant; others are absent.
         """
-        self._posed = tuple(posed)
+        self._posed = posed if isinstance(posed, PosedModels) else PosedModels.of(posed)
         self._instant: _Instant | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the scene's objects and then of the actors."""
-        return (*(thing.name for thing in self.scene.objects), *(actor.name for actor in self._posed))
+        return (*(thing.name for thing in self.scene.objects), *self._posed.rows)
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> Sequence[Part]:
         """Surfaces that rays hit: first all static ones, then each moving one."""
         return self._now().parts
 
     def _now(self) -> _Instant:
         """Return the parts of the last :meth:`update`; computed on the first ray, since most pictures need none."""
         if self._instant is None:
-            owners: list[SceneObject | Posed] = [*self.scene.objects, *self._posed]
-            parts = self.parts_at(self._posed)
+            groups = self._posed.groups
+            nothing = np.zeros(1, np.uint16)
             self._instant = _Instant(
-                parts,
-                np.array([part.centre for part in parts], np.float32),
-                np.array([part.radius for part in parts], np.float32),
-                np.array([*(t.semantic for t in owners), 0], np.uint16),
-                np.array([*(t.instance for t in owners), 0], np.uint16),
+                self.parts_at(self._posed),
+                np.concatenate([self._semantic, *((g.ids >> 16).astype(np.uint16) for g in groups), nothing]),
+                np.concatenate([self._instances, *(g.ids.astype(np.uint16) for g in groups), nothing]),
             )
         return self._instant
 
-    def parts_at(self, posed: Sequence[Posed]) -> tuple[Part, ...]:
+    def parts_at(self, posed: Sequence[Posed]) -> Parts:
         """Return :attr:`parts` with these actors; static ones come first."""
-        there = {actor.name for actor in posed}
-        parts = [Part.of("", -1, -1, self.still, np.eye(4))]
+        models = posed if isinstance(posed, PosedModels) else PosedModels.of(posed)
+        single = [self._static]
         for name, still_parts in self._at_rest.items():
-            parts += still_parts if name not in there else []
-        for index, actor in enumerate(posed, start=len(self.scene.objects)):
-            parts += self._actor_parts(actor, index) if actor.name not in self._passable else []
-        return tuple(parts)
+            single += still_parts if name not in models.rows else []
+        rigid: list[RigidParts] = []
+        first = len(self.scene.objects)
+        for group in models.groups:
+            owner = np.arange(first, first + len(group.names))
+            first += len(group.names)
+            if self._boxes or self._passable:
+                boxed = [i for i, name in enumerate(group.names) if name in self._boxes]
+                single += [self._box_part(group, i, int(owner[i])) for i in boxed]
+                drawn = np.array([name not in self._boxes and name not in self._passable for name in group.names])
+                group, owner = group.only(drawn), owner[drawn]
+            single += [
+                Part.of(group.names[i], -1, int(owner[i]), Capsules(capsules), np.eye(4))
+                for i, capsules in enumerate(group.capsules)
+                if len(capsules)
+            ]
+            meshes = self._node_meshes(group.asset)
+            if meshes and group.names:
+                rigid.append(RigidParts.of(group, owner, meshes))
+        return Parts(single, rigid)
 
     def cast(
         self,
@@ -293,19 +271,13 @@ class RayWorld:
     def _object_parts(self, thing: SceneObject, owner: int) -> list[Part]:
         if thing.name in self._boxes:
             return [Part.of(thing.name, -1, owner, self._boxes[thing.name], thing.world_from_asset)]
-        return self._rigid(thing.name, owner, thing.asset, thing.world_from_asset @ thing.asset.asset_from_node())
+        places = thing.world_from_asset @ thing.asset.asset_from_node()
+        return [Part.of(thing.name, node, owner, mesh, places[node]) for node, mesh in self._node_meshes(thing.asset)]
 
-    def _actor_parts(self, actor: Posed, owner: int) -> list[Part]:
-        if actor.name in self._boxes:
-            place = actor.world_from_node[0] @ np.linalg.inv(actor.asset.asset_from_node()[0])
-            return [Part.of(actor.name, -1, owner, self._boxes[actor.name], place)]
-        parts = self._rigid(actor.name, owner, actor.asset, actor.world_from_node)
-        if len(actor.capsules):
-            parts.append(Part.of(actor.name, -1, owner, Capsules(actor.capsules), np.eye(4)))
-        return parts
-
-    def _rigid(self, name: str, owner: int, asset: Asset, world_from_node: FloatArray) -> list[Part]:
-        return [Part.of(name, node, owner, mesh, world_from_node[node]) for node, mesh in self._node_meshes(asset)]
+    def _box_part(self, group: PosedGroup, model: int, owner: int) -> Part:
+        """Return the box around a model whose collider is one."""
+        place = group.world_from_node[model, 0] @ np.linalg.inv(group.asset.asset_from_node()[0])
+        return Part.of(group.names[model], -1, owner, self._boxes[group.names[model]], place)
 
     def _node_meshes(self, asset: Asset) -> tuple[tuple[int, TriangleSurface], ...]:
         """Return meshes of the rigid nodes, built when the asset is first seen."""

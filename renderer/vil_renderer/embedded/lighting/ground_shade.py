@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.types import BoolArray
 from vil_renderer.embedded.geometry.ray_world import RayWorld
-from vil_renderer.embedded.scene import Posed
+from vil_renderer.embedded.posed_models import PosedModels
 
 _REACH_M: Final = 6.0
 _WIDEST_M: Final = 0.5
@@ -21,22 +21,22 @@ _DARKEST: Final = 0.55
 class GroundShade:
     """The patches of all actors of one instant, wider and fainter with height; tiny actors have none."""
 
-    def __init__(self, posed: Sequence[Posed], rays: RayWorld | None) -> None:
-        wide = [p for p in posed if max(p.half_size_m) >= _SMALLEST_M] if rays is not None else []
-        self._rows = np.zeros((0, 5), np.float32)
-        self._row: dict[str, int] = {}
-        if rays is None or not wide:
+    def __init__(self, posed: PosedModels, rays: RayWorld | None) -> None:
+        self._rows, self._owner = np.zeros((0, 5), np.float32), np.zeros(0, np.intp)
+        half_m = posed.half_size_m
+        wide = np.flatnonzero(half_m.max(axis=1, initial=0.0) >= _SMALLEST_M)
+        if rays is None or not len(wide):
             return
-        p_m = np.array([actor.T_world_body.p_m for actor in wide], np.float32)
+        p_m = posed.p_m[wide].astype(np.float32)
         down = np.tile(np.array([0.0, 0.0, -1.0], np.float32), (len(p_m), 1))
         height_m, hit, _, _ = rays.still.strike(p_m, down, np.full(len(p_m), _REACH_M, np.float32))
         below = np.flatnonzero(hit >= 0)
-        radius_m = np.minimum(np.array([max(actor.half_size_m[:2]) for actor in wide]), _WIDEST_M)
+        radius_m = np.minimum(half_m[wide, :2].max(axis=1), _WIDEST_M)
         p_m[:, 2] -= height_m
         shape = np.stack((radius_m + _SPREAD * height_m, _DARKEST / (1.0 + height_m)), axis=1)
         self._rows = np.hstack((p_m, shape))[below].astype(np.float32)
-        self._row = {wide[i].name: row for row, i in enumerate(below.tolist())}
+        self._owner = wide[below]
 
-    def of(self, shown: Sequence[Posed]) -> npt.NDArray[np.float32]:
-        """Return patches (k, 5) of the shown actors: place, radius and strength."""
-        return self._rows[[self._row[p.name] for p in shown if p.name in self._row]]
+    def of(self, shown: BoolArray) -> npt.NDArray[np.float32]:
+        """Return patches (k, 5) of the shown actors, chosen by a mask (n,): place, radius and strength."""
+        return self._rows[shown[self._owner]]

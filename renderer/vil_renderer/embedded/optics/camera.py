@@ -7,6 +7,7 @@ the top row of the picture and nothing is ever flipped; triangles wind the other
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -18,43 +19,48 @@ NEAR_M: Final = 0.05
 FAR_M: Final = 1000.0
 
 
-def clip_from_camera(camera: CameraModel) -> FloatArray:
-    """Return the projection of optical coordinates, shape (4, 4); clip w is the z-depth in metres."""
-    w, h, k = camera.width_px, camera.height_px, camera.K
+def clip_from_cameras(cameras: Sequence[CameraModel]) -> FloatArray:
+    """Return the projections of optical coordinates, shape (c, 4, 4); clip w is the z-depth in metres."""
+    (fx, fy, cx, cy), (w, h) = _intrinsics(cameras)
     depth = FAR_M - NEAR_M
-    return np.array(
-        [
-            [2.0 * k[0, 0] / w, 0.0, (2.0 * k[0, 2] + 1.0) / w - 1.0, 0.0],
-            [0.0, 2.0 * k[1, 1] / h, (2.0 * k[1, 2] + 1.0) / h - 1.0, 0.0],
-            [0.0, 0.0, (FAR_M + NEAR_M) / depth, -2.0 * FAR_M * NEAR_M / depth],
-            [0.0, 0.0, 1.0, 0.0],
-        ]
-    )
+    clip = np.zeros((len(cameras), 4, 4))
+    clip[:, 0, 0], clip[:, 0, 2] = 2.0 * fx / w, (2.0 * cx + 1.0) / w - 1.0
+    clip[:, 1, 1], clip[:, 1, 2] = 2.0 * fy / h, (2.0 * cy + 1.0) / h - 1.0
+    clip[:, 2, 2], clip[:, 2, 3] = (FAR_M + NEAR_M) / depth, -2.0 * FAR_M * NEAR_M / depth
+    clip[:, 3, 2] = 1.0
+    return clip
+
+
+def _intrinsics(cameras: Sequence[CameraModel]) -> tuple[FloatArray, FloatArray]:
+    """Return fx, fy, cx, cy, (4, c), and width and height, (2, c), in pixels."""
+    focal = np.array([camera.intrinsics_px for camera in cameras])
+    return focal.T, np.array([(camera.width_px, camera.height_px) for camera in cameras], np.float64).T
 
 
 def clip_from_world(camera: CameraModel, T_world_camera: Transform) -> FloatArray:
     """Return the matrix from world to clip space, shape (4, 4)."""
-    T_camera_world = T_world_camera.inverse()
-    return clip_from_camera(camera) @ T_camera_world.matrix()
+    return np.asarray(clip_from_cameras([camera])[0] @ T_world_camera.inverse().matrix())
 
 
-def world_from_ndc_ray(camera: CameraModel, T_world_camera: Transform) -> FloatArray:
-    """Return the matrix (3, 3) that maps (x_ndc, y_ndc, 1) to a viewing ray in the world."""
-    fx, fy, cx, cy = camera.intrinsics_px
-    w, h = camera.width_px, camera.height_px
-    rays = np.array(
-        [
-            [0.5 * w / fx, 0.0, (0.5 * w - 0.5 - cx) / fx],
-            [0.0, 0.5 * h / fy, (0.5 * h - 0.5 - cy) / fy],
-            [0.0, 0.0, 1.0],
-        ]
-    )
-    return np.asarray(T_world_camera.rotation() @ rays)
+def world_from_ndc_rays(cameras: Sequence[CameraModel], R_world_camera: FloatArray) -> FloatArray:
+    """Return the matrices (c, 3, 3) that map (x_ndc, y_ndc, 1) to a viewing ray in the world.
+
+    Args:
+        cameras: ideal pinholes.
+        R_world_camera: their rotations, (c, 3, 3).
+    """
+    (fx, fy, cx, cy), (w, h) = _intrinsics(cameras)
+    rays = np.zeros((len(cameras), 3, 3))
+    rays[:, 0, 0], rays[:, 0, 2] = 0.5 * w / fx, (0.5 * w - 0.5 - cx) / fx
+    rays[:, 1, 1], rays[:, 1, 2] = 0.5 * h / fy, (0.5 * h - 0.5 - cy) / fy
+    rays[:, 2, 2] = 1.0
+    return np.asarray(R_world_camera @ rays)
 
 
 def in_view(clip_from_world: FloatArray, centre_m: FloatArray, radius_m: FloatArray) -> BoolArray:
-    """Return which balls (k, 3), (k,) in the world reach into a view with this matrix (4, 4)."""
-    rows = clip_from_world
-    planes = np.array([rows[3] + rows[0], rows[3] - rows[0], rows[3] + rows[1], rows[3] - rows[1], rows[3]])
-    reach = centre_m @ planes[:, :3].T + planes[:, 3]
-    return np.asarray(np.all(reach > -radius_m[:, None] * np.linalg.norm(planes[:, :3], axis=1), axis=1))
+    """Return which balls (k, 3), (k,) in the world reach into views with these matrices (c, 4, 4), shape (c, k)."""
+    w = clip_from_world[:, 3:]
+    planes = np.concatenate((w + clip_from_world[:, :2], w - clip_from_world[:, :2], w), axis=1)
+    normals, offsets = planes[:, :, :3], planes[:, :, 3:]
+    reach = normals @ centre_m.T + offsets + np.linalg.norm(normals, axis=2)[:, :, None] * radius_m
+    return np.asarray((reach > 0.0).all(axis=1))

@@ -34,7 +34,7 @@ def visible_beacons(
         T_world_camera: optical axes.
         hide: objects that do not hide beacons, such as the vehicle that carries the camera.
     """
-    placed = _placed(world.scene, {actor.name: actor for actor in posed})
+    placed = _placed(world.scene, {actor.name: actor for actor in posed}) if world.scene.beacons else []
     if not placed:
         return ()
     beacons, p_world = [beacon for beacon, _ in placed], np.array([p for _, p in placed])

@@ -40,7 +40,7 @@ def run(
     *,
     profile: str = "low",
     budget_ms: float = 0.0,
-    device: int = 0,
+    device: int | None = None,
     protocol: str = FLIGHTGOGGLES,
     fifo: bool = False,
 ) -> int:
@@ -53,7 +53,7 @@ def run(
         scene: name of the scene to draw, or a scene file; ``client`` = a Flightmare client's choice.
         profile: quality: low, medium, high or ultra.
         budget_ms: time for the pictures of one request before a plainer profile is used; 0 = no limit.
-        device: number of the EGL device.
+        device: which GPU, in CUDA's order; None = the first one, else the CPU.
         protocol: ``flightgoggles`` or ``flightmare``.
         fifo: draw every pose in order, as FlightGoggles 2.0.5 does; else the newest that waits.
 
@@ -77,7 +77,7 @@ def run(
         else:
             config = FlightGogglesServerConfig(client_ip, input_port, output_port, newest_only=not fifo)
             with make(scene) as renderer:
-                serve(partial(_draw, renderer), config, _stop_event())
+                serve(partial(answer, renderer), config, _stop_event())
     except RendererError as exc:
         logger.error("%s", exc)
         return _EXIT_CANNOT_DRAW
@@ -103,7 +103,8 @@ def _on_signal(action: Callable[[], object]) -> None:
         signal.signal(number, lambda *_: action())
 
 
-def _draw(renderer: EmbeddedRenderer, views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
+def answer(renderer: EmbeddedRenderer, views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
+    """Return the pictures of a request, and all that the protocol reports with them."""
     first = views[0]
     return RenderedRequest(
         images=renderer.render(views, snapshot),
@@ -134,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("-scene", "--scene", default="hall", help="what to draw: a scene's name or its file")
     parser.add_argument("-profile", "--profile", default="low", choices=tuple(PROFILES), help="quality")
     parser.add_argument("-budget-ms", "--budget-ms", type=float, default=0.0, help="time for a request, 0 = any")
-    parser.add_argument("-device", "--device", type=int, default=0, help="number of the EGL device")
+    parser.add_argument("-device", "--device", type=int, help="number of the GPU, as CUDA counts; without it any")
     parser.add_argument(
         *("-protocol", "--protocol"), default=FLIGHTGOGGLES, choices=(FLIGHTGOGGLES, FLIGHTMARE), help="of the wire"
     )

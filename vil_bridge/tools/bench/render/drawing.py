@@ -10,10 +10,11 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.types import Modality, View, WorldSnapshot
+from vil_bridge.core.types import CameraModel, Modality, View, WorldSnapshot
 from vil_bridge.tools.bench.render.measure import WARM_UP, Costs, interleaved, ratio_rows
 from vil_bridge.tools.bench.render.yardstick import (
     CAMERA,
+    FIVE,
     STEP_NS,
     MinimalLoop,
     camera_pose,
@@ -29,12 +30,12 @@ from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.optional_imports import load_native
 from vil_renderer.embedded.scene import static_triangles
 
-FIVE: Final = (Modality.RGB, Modality.DEPTH, Modality.NORMALS, Modality.INSTANCE, Modality.FLOW)
 _RGB: Final = (Modality.RGB,)
 _RGB_DEPTH: Final = (Modality.RGB, Modality.DEPTH32)
 _MEDIUM: Final = PROFILES["medium"]
 _PBR_SUN: Final = Profile("pbr_sun", Shading.PBR, _MEDIUM.texture_limit_px, shadow_px=_MEDIUM.shadow_px)
 _CAMERAS: Final = 8
+_SMALL: Final = "_160x120"
 _CROWD: Final = 1000
 
 _Case = Callable[[int], object]
@@ -52,7 +53,8 @@ def drawing_rows(repetitions: int) -> list[Row]:
     ]
     for name in ("rgb", "rgb_depth", "five_modalities", "medium", "pbr_sun", "high"):
         rows += ratio_rows(f"ratio_{name}", costs[name], reference)
-    rows += ratio_rows("ratio_cameras_8", costs["cameras_together"], costs["cameras_apart"])
+    for size in ("", _SMALL):
+        rows += ratio_rows(f"ratio_cameras_8{size}", costs[f"cameras_together{size}"], costs[f"cameras_apart{size}"])
     rows += ratio_rows("ratio_skinned_human", _added(costs, "human"), reference)
     rows += ratio_rows("ratio_1000_nodes", _added(costs, "nodes"), reference)
     return rows
@@ -78,7 +80,8 @@ def _cases(stack: contextlib.ExitStack, repetitions: int) -> Iterator[tuple[str,
     yield "medium", _pictures(renderer("medium"), "medium", FIVE)
     yield "pbr_sun", _pictures(renderer(_PBR_SUN, gloss=True), "pbr", FIVE)
     yield "high", _pictures(renderer("high"), "high", FIVE)
-    yield from _many_cameras(low)
+    yield from _many_cameras(low, CAMERA, "")
+    yield from _many_cameras(low, replace(CAMERA, width_px=160, height_px=120), _SMALL)
     steps = range(WARM_UP + repetitions)
     for what, snapshots in (("human", [walker(n) for n in steps]), ("nodes", [crowd(n, _CROWD) for n in steps])):
         yield f"without_{what}", _pictures(low, f"without_{what}", FIVE)
@@ -98,9 +101,9 @@ def _pictures(
     return draw
 
 
-def _many_cameras(renderer: EmbeddedRenderer) -> Iterator[tuple[str, _Case]]:
+def _many_cameras(renderer: EmbeddedRenderer, model: CameraModel, size: str) -> Iterator[tuple[str, _Case]]:
     """Yield cases of eight cameras along the hall: in one request, and each in its own."""
-    models = [replace(CAMERA, name=f"camera{i}") for i in range(_CAMERAS)]
+    models = [replace(model, name=f"camera{i}{size}") for i in range(_CAMERAS)]
 
     def views(n: int) -> list[View]:
         return [View(c, Modality.RGB, camera_pose(n, -8.0 + i), n * STEP_NS) for i, c in enumerate(models)]
@@ -110,8 +113,8 @@ def _many_cameras(renderer: EmbeddedRenderer) -> Iterator[tuple[str, _Case]]:
         for view in views(n):
             renderer.render([view], snapshot)
 
-    yield "cameras_together", lambda n: renderer.render(views(n), WorldSnapshot(n * STEP_NS, ()))
-    yield "cameras_apart", apart
+    yield f"cameras_together{size}", lambda n: renderer.render(views(n), WorldSnapshot(n * STEP_NS, ()))
+    yield f"cameras_apart{size}", apart
 
 
 _RAYS: Final = 100_000
@@ -147,12 +150,6 @@ _CAMERA_COUNTS: Final = (1, 8, 64)
 _WARM_UP: Final = 3
 _FEWEST: Final = 10
 _LEAST_S: Final = 1.0
-_SOFTWARE: Final = ("llvmpipe", "softpipe", "swrast", "software")
-
-
-def on_gpu(gl_renderer: str) -> bool:
-    """Return True when OpenGL's renderer string names hardware."""
-    return not any(name in gl_renderer.lower() for name in _SOFTWARE)
 
 
 def frame_rate_rows() -> Iterator[Row]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,22 +33,34 @@ def _less(a: list[float], b: list[float]) -> list[float]:
     return made
 
 
-def interleaved(cases: Mapping[str, Callable[[int], object]], repetitions: int) -> dict[str, Costs]:
-    """Run all cases in turn, again and again, so that a change of the machine's speed meets all of them.
+_Case = Callable[[int], object]
+
+
+def in_turns(cases: Mapping[str, _Case], repetitions: int) -> Iterator[tuple[int, str, _Case]]:
+    """Yield number, name and work of each repetition, the unmeasured first ones included.
+
+    All cases take turns, so that a change of the machine's speed meets all of them.
+    """
+    for n in range(WARM_UP + repetitions):
+        for name, work in cases.items():
+            yield n, name, work
+
+
+def interleaved(cases: Mapping[str, _Case], repetitions: int) -> dict[str, Costs]:
+    """Return the costs of cases by name.
 
     Args:
-        cases: by name; called with the number of the repetition, the unmeasured first ones included.
+        cases: by name; called with the number of the repetition.
         repetitions: how many count.
     """
     costs = {name: Costs() for name in cases}
-    for n in range(WARM_UP + repetitions):
-        for name, work in cases.items():
-            wall_s, cpu_s = time.perf_counter(), time.process_time()
-            work(n)
-            cpu_ms, wall_ms = 1e3 * (time.process_time() - cpu_s), 1e3 * (time.perf_counter() - wall_s)
-            if n >= WARM_UP:
-                costs[name].cpu_ms.append(cpu_ms)
-                costs[name].wall_ms.append(wall_ms)
+    for n, name, work in in_turns(cases, repetitions):
+        wall_s, cpu_s = time.perf_counter(), time.process_time()
+        work(n)
+        cpu_ms, wall_ms = 1e3 * (time.process_time() - cpu_s), 1e3 * (time.perf_counter() - wall_s)
+        if n >= WARM_UP:
+            costs[name].cpu_ms.append(cpu_ms)
+            costs[name].wall_ms.append(wall_ms)
     return costs
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from vil_bridge.tools.bench.render.drawing import drawing_rows, frame_rate_rows, on_gpu, ray_rows
+from vil_bridge.tools.bench.render.drawing import drawing_rows, frame_rate_rows, ray_rows
 from vil_bridge.tools.bench.render.loop_delay import loop_delay_rows
 from vil_bridge.tools.bench.render.rivals import outsider_rows
+from vil_bridge.tools.bench.render.thread_cost import thread_cost_rows
 from vil_bridge.tools.bench.render.yardstick import gl_machine, one_drawing_thread
 from vil_bridge.tools.bench.report import Row
+from vil_renderer.embedded.engine.devices import is_software
 
 _REPETITIONS: Final = 24
 _QUICK_REPETITIONS: Final = 6
@@ -30,8 +32,9 @@ def bench_render(*, quick: bool = False) -> list[Row]:
     rows += ray_rows(repetitions)
     if quick:
         return rows
+    rows += thread_cost_rows(repetitions)
     rows += outsider_rows({row.name: row for row in rows}, repetitions)
     rows += loop_delay_rows(_PHASES)
-    if on_gpu(gl_machine()["gl_renderer"]):
+    if not is_software(gl_machine()["gl_renderer"]):
         rows += frame_rate_rows()
     return rows

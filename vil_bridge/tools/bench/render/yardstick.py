@@ -19,7 +19,15 @@ import numpy.typing as npt
 from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx, yaw_matrix
 from vil_bridge.core.skeleton import place_of
-from vil_bridge.core.types import ActorKind, ActorState, CameraModel, FloatArray, TrackingState, WorldSnapshot
+from vil_bridge.core.types import (
+    ActorKind,
+    ActorState,
+    CameraModel,
+    FloatArray,
+    Modality,
+    TrackingState,
+    WorldSnapshot,
+)
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.tools.bench.report import Row
 from vil_renderer.embedded.actors.figure import figure
@@ -242,6 +250,7 @@ def gl_machine() -> dict[str, str]:
 
 
 CAMERA: Final = CameraModel("bench", 640, 480, math.radians(70.0))
+FIVE: Final = (Modality.RGB, Modality.DEPTH, Modality.NORMALS, Modality.INSTANCE, Modality.FLOW)
 STEP_NS: Final = 33_333_333
 _WALKER_TRIANGLES: Final = 27_000
 _TINY_M: Final = 0.02

@@ -1,0 +1,141 @@
+"""Posed models as several views show them: what is in view, how coarse, and where it was before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.geometry import cross
+from vil_bridge.core.types import BoolArray, FloatArray
+from vil_renderer.embedded.assets.model import Skin
+from vil_renderer.embedded.engine.detail import CLOSEST, Extent, ViewPoints, details_of
+from vil_renderer.embedded.posed_models import PosedGroup, PosedModels
+
+INSTANCE_FLOATS: Final = 25
+_LEAP_M: Final = 3.0
+_T = TypeVar("_T")
+
+
+class DrawnPart(Protocol):
+    """A part of a node, with the ball around its vertices: centre (3,) and radius."""
+
+    node: int
+    centre: FloatArray
+    radius: float
+
+
+class ModelDraws:
+    """Posed models as c views show them.
+
+    Attributes:
+        views: the viewpoints.
+        groups: of each asset; shares what is the same for all views.
+    """
+
+    def __init__(
+        self, models: PosedModels, shown: BoolArray, before: Sequence[PosedModels | None], views: ViewPoints = CLOSEST
+    ) -> None:
+        """Take models, which of them (n,) each view shows (c, n), and the models of each camera's previous picture."""
+        self.views = views
+        ends = np.cumsum([len(group.names) for group in models.groups])
+        each = np.split(shown, ends[:-1], axis=1) if len(ends) else []
+        self.groups = [GroupDraws(g, s, before, views) for g, s in zip(models.groups, each, strict=True)]
+
+
+class GroupDraws:
+    """Models of one asset, k of them, as c views show them; every answer is computed once.
+
+    Attributes:
+        shown: (c, k).
+    """
+
+    def __init__(
+        self, group: PosedGroup, shown: BoolArray, before: Sequence[PosedModels | None], views: ViewPoints
+    ) -> None:
+        self.group, self.shown = group, shown
+        self._before, self._views = before, views
+        self._answers: dict[tuple[object, ...], object] = {}
+
+    def _once(self, key: tuple[object, ...], make: Callable[[], _T]) -> _T:
+        if key not in self._answers:
+            self._answers[key] = make()
+        return self._answers[key]  # type: ignore[return-value] # of the same key, and so of the same type
+
+    def levels(self, extent: Extent, limit_px: float) -> npt.NDArray[np.intp]:
+        """Return the level of detail in each view, (c, k)."""
+        return self._once(("levels",), lambda: details_of(self.group.world_from_node, extent, self._views, limit_px))
+
+    def seen(self, part: DrawnPart) -> BoolArray:
+        """Return which views see a rigid part of which model, (c, k)."""
+        return self._once(("seen", part), lambda: self._seen(part))
+
+    def _seen(self, part: DrawnPart) -> BoolArray:
+        radius = self.group.stretch[:, part.node] * part.radius
+        return self._views.sees(self.group.world_from_node[:, part.node], part.centre, radius)
+
+    def mirrored(self, part: DrawnPart) -> BoolArray | None:
+        """Return which models' matrices of a part mirror, (k,); None = none of them."""
+        return self._once(("mirrored", part), lambda: _mirrored(self.group.world_from_node[:, part.node]))
+
+    def rows(self, part: DrawnPart, view: int, which: BoolArray, *, flow: bool) -> npt.NDArray[np.float32]:
+        """Return the instances (m, 25) of a rigid part of some models, chosen by a mask (k,)."""
+        rows = self._once(("rows", part), lambda: self._rows(part)).take(np.flatnonzero(which), axis=0)
+        if flow:
+            rows[:, 12:24] = self._was(view)[which, part.node, :3].reshape(-1, 12)
+        return rows
+
+    def _rows(self, part: DrawnPart) -> npt.NDArray[np.float32]:
+        group = self.group
+        rows = np.zeros((len(group.names), INSTANCE_FLOATS), np.float32)
+        rows[:, :12] = group.world_from_node[:, part.node, :3].reshape(-1, 12)
+        rows[:, 24] = group.ids.view(np.float32)
+        return rows
+
+    def joints(self, model: int, skin: Skin) -> FloatArray:
+        """Return the matrices (j, 4, 4) that carry a model's skinned vertices."""
+        places = self.group.world_from_node[model]
+        return self._once(("joints", model, id(skin)), lambda: places[list(skin.joints)] @ skin.inverse_bind)
+
+    def seen_skinned(self, part: DrawnPart, model: int, skin: Skin) -> BoolArray:
+        """Return which views see a model's skinned part, (c,)."""
+        joints = self.joints(model, skin)
+        return self._once(("skinned", part, model), lambda: self._views.sees_blended(joints, part.centre, part.radius))
+
+    def joints_before(self, model: int, skin: Skin, view: int) -> FloatArray:
+        """Return the matrices of :meth:`joints` in the previous picture of a view's camera."""
+        return np.asarray(self._was(view)[model, list(skin.joints)] @ skin.inverse_bind)
+
+    def _was(self, view: int) -> FloatArray:
+        """Return node matrices (k, n, 4, 4) in the previous picture of a view's camera.
+
+        A model that was absent, was another one or leapt has no known motion: its points lie behind that camera.
+        """
+        before = self._before[view]
+        was, known = self._once(("was", id(before)), lambda: self._known(before))
+        if known.all():
+            return was
+        nowhere = np.zeros((4, 4))
+        nowhere[:3, 3] = self._views.behind_m[view]
+        nowhere[3, 3] = 1.0
+        return np.where(known[:, None, None, None], was, nowhere)
+
+    def _known(self, before: PosedModels | None) -> tuple[FloatArray, BoolArray]:
+        now = self.group.world_from_node
+        if before is None:
+            return now, np.zeros(len(now), np.bool_)
+        was, known = before.matrices_of(self.group)
+        near = np.abs(now[:, :, :3, 3] - was[:, :, :3, 3]) < _LEAP_M
+        return was, known if near.all() else known & near.all(axis=(1, 2))
+
+
+def mirrors(m: FloatArray) -> BoolArray:
+    """Return which of the matrices (n, 4, 4) mirror."""
+    return np.asarray(np.einsum("ni,ni->n", cross(m[:, 0, :3], m[:, 1, :3]), m[:, 2, :3]) < 0.0)
+
+
+def _mirrored(m: FloatArray) -> BoolArray | None:
+    mirrored = mirrors(m)
+    return mirrored if mirrored.any() else None
