@@ -72,14 +72,22 @@ class LinkEstimate:
 
     def __init__(self) -> None:
         self._newest: deque[int] = deque(maxlen=_LINK_JUDGED)
-        self._busy_ns = 0
+        self._busy_ns = self._delay_ns = 0
         self._t_received_ns = 0
 
-    def delivered(self, t_sent_ns: int, t_received_ns: int, *, under_way: bool) -> None:
-        """Account a picture, sent and received by the reader's clock; ``under_way``: others are."""
+    def delivered(self, t_sent_ns: int, t_received_ns: int, *, under_way: bool, delay_ns: int = 0) -> None:
+        """Account a picture, sent and received by the reader's clock.
+
+        Args:
+            t_sent_ns: when it began to leave.
+            t_received_ns: when all of it had come.
+            under_way: others are.
+            delay_ns: of the way, which keeps the link busy with nothing.
+        """
         if self._is_forgotten(t_received_ns, under_way):
             self._newest.clear()
-        self._newest.append(max(0, t_received_ns - max(t_sent_ns, self._t_received_ns)))
+        self._delay_ns = min(delay_ns, t_received_ns - t_sent_ns)
+        self._newest.append(max(0, t_received_ns - max(t_sent_ns + self._delay_ns, self._t_received_ns)))
         self._busy_ns = sorted(self._newest)[min(_LINK_SECOND, (len(self._newest) - 1) // 2)]
         self._t_received_ns = max(t_received_ns, self._t_received_ns)
 
@@ -105,6 +113,12 @@ class LinkEstimate:
         """
         busy_ns = self.busy_ns(t_ns, under_way=True)
         return self.clear_ns(sent_ns) - round(_RESERVE * busy_ns) if busy_ns else t_ns
+
+    def transit_ns(self, t_ns: int, sent_ns: list[int]) -> int:
+        """Return how long a picture sent at ``t_ns``, behind those under way, takes to the reader; 0 = unknown."""
+        if self._is_forgotten(t_ns, bool(sent_ns)):
+            return 0
+        return self._delay_ns + self._busy_ns + max(0, self.clear_ns(sent_ns) - t_ns)
 
     def _is_forgotten(self, t_ns: int, under_way: bool) -> bool:
         return not under_way and t_ns - self._t_received_ns > _FORGOTTEN_NS
@@ -168,6 +182,7 @@ class Subscriber(Generic[T]):
         self._unacknowledged: dict[int, int] = {}  # when sent
         self._given_up: dict[int, int] = {}  # may be under way still
         self._waiting: tuple[int, T] | None = None
+        self._offered_ns: deque[int] = deque(maxlen=_LINK_JUDGED)
 
     @property
     def in_flight(self) -> int:
@@ -187,6 +202,7 @@ class Subscriber(Generic[T]):
             if self._rate_limiter is not None and not self._rate_limiter.passes(t_display_ns):
                 self.dropped["thinned"] += 1
                 return
+            self._offered_ns.append(now_ns())
             superseded = self._waiting is not None
             if superseded:
                 self.dropped["superseded"] += 1
@@ -220,9 +236,14 @@ class Subscriber(Generic[T]):
         """Return how long the frame popped last is expected to be under way; 0 = unknown, or no time to speak of."""
         t_ns = now_ns()
         with self._lock:
-            before = list(self._unacknowledged.values())[:-1]
-            busy_ns = self._link.busy_ns(t_ns, under_way=bool(before))
-            return busy_ns and busy_ns + max(0, self._link.clear_ns(before) - t_ns)
+            return self._link.transit_ns(t_ns, list(self._unacknowledged.values())[:-1])
+
+    def stretch_ns(self) -> int:
+        """Return how long a frame occupies the reader's link where frames come faster than it carries them; else 0."""
+        with self._lock:
+            busy_ns = self._busy_ns(now_ns())
+            offered_ns = self._offered_ns
+            return busy_ns if busy_ns * (len(offered_ns) - 1) > offered_ns[-1] - offered_ns[0] else 0
 
     def busy_ns(self) -> int:
         """Return how long a frame occupies the reader's link; 0 = unknown, or no time to speak of."""
@@ -245,12 +266,13 @@ class Subscriber(Generic[T]):
         with self._lock:
             return Counter(self.dropped)
 
-    def acknowledge(self, frame_id: int, t_received_ns: int) -> tuple[int | None, bool]:
+    def acknowledge(self, frame_id: int, t_received_ns: int, uncertainty_ns: int = 0) -> tuple[int | None, bool]:
         """Give a credit back; frames sent before this one are lost, or their acknowledgements are.
 
         Args:
             frame_id: the frame.
             t_received_ns: when it came, bridge time, not in the future.
+            uncertainty_ns: of that; half the shortest round trip, which is the delay of the way by the reader's clock.
 
         Returns:
             When the frame was sent (None when it was never sent, already acknowledged or given up long ago), and
@@ -264,7 +286,8 @@ class Subscriber(Generic[T]):
             elif (t_sent_ns := self._given_up.pop(frame_id, None)) is None:
                 return None, self._waiting is not None
             under_way = bool(self._unacknowledged)
-            self._link.delivered(t_sent_ns, max(t_sent_ns, t_received_ns), under_way=under_way)
+            delay_ns = max(0, uncertainty_ns) if self._lossy else 0
+            self._link.delivered(t_sent_ns, max(t_sent_ns, t_received_ns), under_way=under_way, delay_ns=delay_ns)
             return t_sent_ns, self._waiting is not None
 
     def _lose(self, frame_ids: list[int]) -> None:
