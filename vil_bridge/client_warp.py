@@ -551,6 +551,8 @@ class LateWarper:
     ) -> Warped:
         """Move a picture to an instant. Falls back to constant rate, then to leaving it, and says so.
 
+        A picture of another size than its camera's stays unchanged; another camera sees nothing of it.
+
         Args:
             frame: of client.py: rgb, gray, rgba, semantic or instance.
             camera_info: the receiver's.
@@ -568,9 +570,17 @@ class LateWarper:
         mount = frame.metadata.get("T_body_camera")  # sent since the camera was moved in flight
         source = _Camera.of(camera_info if mount is None else dict(camera_info, T_body_camera=mount))
         target = source if to_camera is None else _Camera.of(to_camera)
-        if frame.pose_display is None:  # a black one, whose carrier is lost
+        problem = ""
+        if source.size_px != frame.image.shape[1::-1]:  # also what bounds the described size
+            problem = "the camera is described with {} x {} pixels, not {} x {}".format(
+                *source.size_px, *frame.image.shape[1::-1]
+            )
+            if to_camera is None:
+                known = (None, None, "none", "none", problem, None, None)
+                return Warped(frame.image, frame.t_ns, frame.K, frame.pose_display, *known, 1.0, frame)
+        if problem or frame.pose_display is None:  # whose carrier is lost
             black = np.zeros((*target.size_px[::-1], *frame.image.shape[2:]), frame.image.dtype)
-            unknown = (None, None, None, "none", "none", "no pose", None, None)
+            unknown = (None, None, None, "none", "none", problem or "no pose", None, None)
             return Warped(black, frame.t_ns, target.K, *unknown, 0.0, frame)
         T_world_shown = Pose(frame.pose_display.p_m, frame.pose_display.q_xyzw)
         T_world_body = T_world_shown @ source.T_body_optical.inverse()
