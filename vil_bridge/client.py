@@ -148,7 +148,8 @@ class Frame:
             normals (h, w, 3) float16, camera axes; flow (h, w, 2) float32, pixels since the picture before,
             x right, y down, NaN where unknown.
         t_ns: instant that the picture shows, in this vehicle's monotonic clock; strictly increasing. In a
-            simulation that is not in real time, the simulation's time, as are all times here.
+            simulation that is not in real time, the simulation's time, as are all times here; it begins again with the
+            bridge.
         t_bridge_ns: the same instant in the bridge's clock.
         K: intrinsic matrix, shape (3, 3); pixel centres at integers, as OpenCV has it.
         pose_rendered, pose_display: poses it was rendered for and (after compensation) shows.
@@ -465,6 +466,7 @@ class _Arrival:
     t_received_ns: int  # bridge time
     uncertainty_ns: int
     t_expires_ns: float  # this vehicle's time, after which it is too old to be handed over
+    sync: ClockSync  # of the bridge that sent it
 
 
 class Receiver:
@@ -637,10 +639,15 @@ class Receiver:
                 continue
             if self._is_too_old(arrival):  # decoding takes time
                 continue
-            if frame.t_ns <= self._handed_t_ns:  # the bridge's picture, behind one that was moved ahead of it
-                self.counters["late"] += 1
-                continue
-            self._handed_t_ns = frame.t_ns
+            with self._changed:
+                other_time = arrival.sync is not self.clock_sync and (
+                    arrival.sync.simulated or self.clock_sync.simulated
+                )
+                # Of another simulation, or the bridge's picture behind one that was moved ahead of it.
+                if other_time or frame.t_ns <= self._handed_t_ns:
+                    self.counters["late"] += 1
+                    continue
+                self._handed_t_ns = frame.t_ns
             self.counters["delivered"] += 1
             return frame
 
@@ -920,13 +927,19 @@ class Receiver:
         t1, t2, t3 = _int64(pong["t1"]), _int64(pong["t2"]), _int64(pong["t3"])
         self._pings.remove(t1)  # ValueError: never asked
         self._t_heard_s = time.monotonic()
+        simulated = pong.get("simulated") is True
         if pong["instance"] != self._instance:  # another process, perhaps another clock
             self._instance = str(pong["instance"])
-            self.clock_sync, self._t_simulated_ns = ClockSync(), 0
-            self._last_t_bridge_ns = -(1 << 63)
+            with self._changed:
+                begins_again = simulated or self.clock_sync.simulated
+                self.clock_sync, self._t_simulated_ns = ClockSync(), 0
+                self.clock_sync.simulated = simulated
+                self._last_t_bridge_ns = -(1 << 63)
+                if begins_again:
+                    self._last_t_ns = self._handed_t_ns = -(1 << 63)
             self._registration["transport"], self.fallback = self._transport, ""  # what it lacked it may have now
             self._leave()
-        self.clock_sync.simulated = pong.get("simulated") is True
+        self.clock_sync.simulated = simulated
         self._t_simulated_ns = max(self._t_simulated_ns, t3)
         self.clock_sync.add(t1, t2, t3, t4)
         stalled = pong["in_flight"] >= 2 and self._t_heard_s - max(self._t_frame_s, self._t_register_s) > _STALL_S
@@ -1051,7 +1064,7 @@ class Receiver:
             return
         self._last_t_bridge_ns, self._last_t_ns = t_bridge_ns, t_ns
         known = sync.to_bridge_ns(t_received_ns), sync.uncertainty_ns(t_received_ns)  # now, since a restart forgets it
-        arrival = _Arrival(header, payload, t_ns, *known, t_expires_ns)
+        arrival = _Arrival(header, payload, t_ns, *known, t_expires_ns, sync)
         self._aged = self._is_too_old(arrival)
         if self._aged:
             return
