@@ -414,7 +414,8 @@ class ImuRing:
         """Return stamps (n,), rates and forces (n, 3) over [t0, t1], and how far that is beyond the newest sample.
 
         Interpolated at the ends; beyond the newest one the trend of the last 10 ms goes on for 10 ms, then it is
-        held. Raises LookupError, saying why, where the samples do not cover it.
+        held; samples of less than 5 ms have no trend. Raises LookupError, saying why, where the samples do not
+        cover it.
         """
         with self._lock:
             order = np.arange(self._next - self._held, self._next) % len(self._t_ns)
@@ -434,10 +435,11 @@ class ImuRing:
         since_ns = (t_ns - t0_ns).astype(float)
         cut = np.stack([np.interp(cut_ns - t0_ns, since_ns, column) for column in wf.T], axis=1)
         recent = t_ns >= newest_ns - _TREND_NS
-        tau_s = (t_ns[recent] - newest_ns) * 1e-9
-        tau_s = tau_s - tau_s.mean()
-        trend = tau_s @ wf[recent] / max(float(tau_s @ tau_s), 1e-12)
-        cut += np.clip(cut_ns - newest_ns, 0, _TREND_NS)[:, None] * 1e-9 * trend
+        if t_ns[-1] - t_ns[recent][0] >= _TREND_NS // 2:  # else the slope is that of the noise
+            tau_s = (t_ns[recent] - newest_ns) * 1e-9
+            tau_s = tau_s - tau_s.mean()
+            trend = tau_s @ wf[recent] / (tau_s @ tau_s)
+            cut += np.clip(cut_ns - newest_ns, 0, _TREND_NS)[:, None] * 1e-9 * trend
         return cut_ns, cut[:, :3], cut[:, 3:], held_ns
 
 

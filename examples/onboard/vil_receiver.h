@@ -588,6 +588,7 @@ static inline void vil__imu_go_on(const vil_imu *imu, vil_imu_sample *sample) {
     if (ahead <= 0) return;
     if (ahead > VIL_IMU_TREND) ahead = VIL_IMU_TREND;
     while (first > 0 && vil__imu_at(imu, first - 1)->t_ns >= newest - VIL_IMU_TREND) first--;
+    if (newest - vil__imu_at(imu, first)->t_ns < VIL_IMU_TREND / 2) return; /* the slope is that of the noise */
     for (k = first; k < imu->held; k++) mean += (double)(vil__imu_at(imu, k)->t_ns - newest) * 1e-9;
     mean /= imu->held - first;
     for (k = first; k < imu->held; k++) {
@@ -600,8 +601,8 @@ static inline void vil__imu_go_on(const vil_imu *imu, vil_imu_sample *sample) {
         }
     }
     for (i = 0; i < 3; i++) {
-        sample->w_radps[i] += (double)ahead * 1e-9 * w[i] / fmax(square, 1e-12);
-        sample->f_mps2[i] += (double)ahead * 1e-9 * f[i] / fmax(square, 1e-12);
+        sample->w_radps[i] += (double)ahead * 1e-9 * w[i] / square;
+        sample->f_mps2[i] += (double)ahead * 1e-9 * f[i] / square;
     }
 }
 
