@@ -148,7 +148,8 @@ class Frame:
             normals (h, w, 3) float16, camera axes; flow (h, w, 2) float32, pixels since the picture before,
             x right, y down, NaN where unknown.
         t_ns: instant that the picture shows, in this vehicle's monotonic clock; strictly increasing. In a
-            simulation that is not in real time, the simulation's time, as are all times here.
+            simulation that is not in real time, the simulation's time, as are all times here; it begins again with the
+            bridge.
         t_bridge_ns: the same instant in the bridge's clock.
         K: intrinsic matrix, shape (3, 3); pixel centres at integers, as OpenCV has it.
         pose_rendered, pose_display: poses it was rendered for and (after compensation) shows.
@@ -465,6 +466,7 @@ class _Arrival:
     t_received_ns: int  # bridge time
     uncertainty_ns: int
     t_expires_ns: float  # this vehicle's time, after which it is too old to be handed over
+    sync: ClockSync  # of the bridge that sent it
 
 
 class Receiver:
@@ -632,24 +634,33 @@ class Receiver:
                 if self._warper is not None:
                     frame = self._moved(frame, self._warper)
             except _BAD_MESSAGE:
-                self.counters["malformed"] += 1
+                self._count("malformed")
                 self._t_usable_s = float("-inf")
                 continue
             if self._is_too_old(arrival):  # decoding takes time
                 continue
-            if frame.t_ns <= self._handed_t_ns:  # the bridge's picture, behind one that was moved ahead of it
-                self.counters["late"] += 1
-                continue
-            self._handed_t_ns = frame.t_ns
+            with self._changed:
+                other_time = arrival.sync is not self.clock_sync and (
+                    arrival.sync.simulated or self.clock_sync.simulated
+                )
+                # Of another simulation, or the bridge's picture behind one that was moved ahead of it.
+                if other_time or frame.t_ns <= self._handed_t_ns:
+                    self._count("late")
+                    continue
+                self._handed_t_ns = frame.t_ns
             self.counters["delivered"] += 1
             return frame
+
+    def _count(self, name: str, n: int = 1) -> None:
+        """Account what the receiving thread and the one that takes pictures both count."""
+        with self._changed:
+            self.counters[name] += n
 
     def _is_too_old(self, arrival: _Arrival) -> bool:
         """Return True, and count it, when a picture is beyond its camera's ``max_age_ms`` by this vehicle's clock."""
         if self._now_ns() <= arrival.t_expires_ns:
             return False
-        with self._changed:
-            self.counters["too_old"] += 1
+        self._count("too_old")
         return True
 
     def status(self, timeout: float = 1.0) -> dict[str, Any]:
@@ -831,7 +842,7 @@ class Receiver:
             except zmq.Again:
                 return
             except _BAD_MESSAGE:
-                self.counters["malformed"] += 1
+                self._count("malformed")
 
     def _send(self, message: dict[str, Any]) -> bool:
         try:
@@ -885,7 +896,7 @@ class Receiver:
         message["w_radps"], message["f_mps2"] = [w for _, w, _ in samples], [f for _, _, f in samples]
         sent = len(samples) if self._send(message) else 0
         self.counters["imu"] += sent
-        self.counters["imu_dropped"] += len(taken) - sent
+        self._count("imu_dropped", len(taken) - sent)
 
     def _on_event(self, parts: list[Any]) -> None:
         """Account a handshake; with keys, a failed one is the bridge's only refusal."""
@@ -920,13 +931,19 @@ class Receiver:
         t1, t2, t3 = _int64(pong["t1"]), _int64(pong["t2"]), _int64(pong["t3"])
         self._pings.remove(t1)  # ValueError: never asked
         self._t_heard_s = time.monotonic()
+        simulated = pong.get("simulated") is True
         if pong["instance"] != self._instance:  # another process, perhaps another clock
             self._instance = str(pong["instance"])
-            self.clock_sync, self._t_simulated_ns = ClockSync(), 0
-            self._last_t_bridge_ns = -(1 << 63)
+            with self._changed:
+                begins_again = simulated or self.clock_sync.simulated
+                self.clock_sync, self._t_simulated_ns = ClockSync(), 0
+                self.clock_sync.simulated = simulated
+                self._last_t_bridge_ns = -(1 << 63)
+                if begins_again:
+                    self._last_t_ns = self._handed_t_ns = -(1 << 63)
             self._registration["transport"], self.fallback = self._transport, ""  # what it lacked it may have now
             self._leave()
-        self.clock_sync.simulated = pong.get("simulated") is True
+        self.clock_sync.simulated = simulated
         self._t_simulated_ns = max(self._t_simulated_ns, t3)
         self.clock_sync.add(t1, t2, t3, t4)
         stalled = pong["in_flight"] >= 2 and self._t_heard_s - max(self._t_frame_s, self._t_register_s) > _STALL_S
@@ -978,7 +995,7 @@ class Receiver:
         self.transport = str(message.get("transport", "tcp"))
         if self.transport == "udp":
             try:
-                self._packets = _Packets(self._host, _int64(message["udp_port"]), token, self.counters)
+                self._packets = _Packets(self._host, _int64(message["udp_port"]), token, self._count)
             except OSError as exc:  # the name is not known at this moment, or no way leads there
                 self._leave()
                 self.problem, self._t_register_s = f"no UDP to {self._host}: {exc}", time.monotonic() + _RETRY_S
@@ -1037,7 +1054,7 @@ class Receiver:
                 packets.report(frame_id, sync.to_bridge_ns(t_received_ns), sync.uncertainty_ns(t_received_ns))
                 self._on_picture(header, message[4 + size :], t_received_ns)
             except _BAD_MESSAGE:
-                self.counters["malformed"] += 1
+                self._count("malformed")
 
     def _on_picture(self, header: dict[str, Any], payload: Any, t_received_ns: int) -> None:
         t_bridge_ns, sync = _int64(header["t_display_ns"]), self.clock_sync
@@ -1047,11 +1064,11 @@ class Receiver:
         expires = header.get("t_expires_ns")  # older bridges do not say it
         t_expires_ns = math.inf if expires is None else sync.to_vehicle_ns(_int64(expires))
         if t_bridge_ns <= self._last_t_bridge_ns or t_ns <= self._last_t_ns:
-            self.counters["late"] += 1
+            self._count("late")
             return
         self._last_t_bridge_ns, self._last_t_ns = t_bridge_ns, t_ns
         known = sync.to_bridge_ns(t_received_ns), sync.uncertainty_ns(t_received_ns)  # now, since a restart forgets it
-        arrival = _Arrival(header, payload, t_ns, *known, t_expires_ns)
+        arrival = _Arrival(header, payload, t_ns, *known, t_expires_ns, sync)
         self._aged = self._is_too_old(arrival)
         if self._aged:
             return
@@ -1124,10 +1141,10 @@ class _Packets:
     )  # magic, stream, serial, highest, received, frame id, received at, uncertainty, cookie
     _AT_ONCE, _UNDER_WORK, _MAX_BYTES, _BUFFER_BYTES = 256, 4, 4 << 20, 1 << 21
 
-    def __init__(self, host: str, port: int, token: str, counters: collections.Counter[str]) -> None:
+    def __init__(self, host: str, port: int, token: str, count: Callable[..., None]) -> None:
         self._token = token.encode()
         self._stream = hashlib.sha256(b"vil-udp" + self._token).digest()[:8]
-        self._counters = counters
+        self._count = count
         self._cookie = bytes(16)
         self._serial = self._highest = self._complete = self.received = 0
         self._pictures: dict[int, _Assembly] = {}
@@ -1184,7 +1201,7 @@ class _Packets:
                     continue
                 message = self._add(packet)
             except _BAD_MESSAGE:
-                self._counters["malformed"] += 1
+                self._count("malformed")
                 continue
             if message is not None:
                 yield message
@@ -1195,7 +1212,7 @@ class _Packets:
             raise ValueError("a packet of somebody else")
         if not 4 <= size <= self._MAX_BYTES or chunk_bytes < 256 or chunks != -(-size // chunk_bytes):
             raise ValueError("sizes that cannot be")
-        self._counters["packets"] += 1
+        self._count("packets")
         self.received, self._highest = self.received + 1, max(self._highest, number)
         if frame <= self._complete:
             return None
@@ -1209,7 +1226,7 @@ class _Packets:
             raise ValueError("packets that do not fit together")
         if not picture.add(index, packet[self._PACKET.size :]):
             return None
-        self._counters["repaired"] += picture.repaired
+        self._count("repaired", picture.repaired)
         self._complete = frame
         del self._pictures[frame]
         self._give_up([f for f in self._pictures if f < frame])
@@ -1218,7 +1235,7 @@ class _Packets:
     def _give_up(self, frames: list[int]) -> None:
         for frame in frames:
             del self._pictures[frame]
-        self._counters["incomplete"] += len(frames)
+        self._count("incomplete", len(frames))
 
 
 class _Assembly:

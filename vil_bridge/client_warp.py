@@ -414,7 +414,8 @@ class ImuRing:
         """Return stamps (n,), rates and forces (n, 3) over [t0, t1], and how far that is beyond the newest sample.
 
         Interpolated at the ends; beyond the newest one the trend of the last 10 ms goes on for 10 ms, then it is
-        held. Raises LookupError, saying why, where the samples do not cover it.
+        held; samples of less than 5 ms have no trend. Raises LookupError, saying why, where the samples do not
+        cover it.
         """
         with self._lock:
             order = np.arange(self._next - self._held, self._next) % len(self._t_ns)
@@ -434,10 +435,11 @@ class ImuRing:
         since_ns = (t_ns - t0_ns).astype(float)
         cut = np.stack([np.interp(cut_ns - t0_ns, since_ns, column) for column in wf.T], axis=1)
         recent = t_ns >= newest_ns - _TREND_NS
-        tau_s = (t_ns[recent] - newest_ns) * 1e-9
-        tau_s = tau_s - tau_s.mean()
-        trend = tau_s @ wf[recent] / max(float(tau_s @ tau_s), 1e-12)
-        cut += np.clip(cut_ns - newest_ns, 0, _TREND_NS)[:, None] * 1e-9 * trend
+        if t_ns[-1] - t_ns[recent][0] >= _TREND_NS // 2:  # else the slope is that of the noise
+            tau_s = (t_ns[recent] - newest_ns) * 1e-9
+            tau_s = tau_s - tau_s.mean()
+            trend = tau_s @ wf[recent] / (tau_s @ tau_s)
+            cut += np.clip(cut_ns - newest_ns, 0, _TREND_NS)[:, None] * 1e-9 * trend
         return cut_ns, cut[:, :3], cut[:, 3:], held_ns
 
 
@@ -551,6 +553,8 @@ class LateWarper:
     ) -> Warped:
         """Move a picture to an instant. Falls back to constant rate, then to leaving it, and says so.
 
+        A picture of another size than its camera's stays unchanged; another camera sees nothing of it.
+
         Args:
             frame: of client.py: rgb, gray, rgba, semantic or instance.
             camera_info: the receiver's.
@@ -568,9 +572,17 @@ class LateWarper:
         mount = frame.metadata.get("T_body_camera")  # sent since the camera was moved in flight
         source = _Camera.of(camera_info if mount is None else dict(camera_info, T_body_camera=mount))
         target = source if to_camera is None else _Camera.of(to_camera)
-        if frame.pose_display is None:  # a black one, whose carrier is lost
+        problem = ""
+        if source.size_px != frame.image.shape[1::-1]:  # also what bounds the described size
+            problem = "the camera is described with {} x {} pixels, not {} x {}".format(
+                *source.size_px, *frame.image.shape[1::-1]
+            )
+            if to_camera is None:
+                known = (None, None, "none", "none", problem, None, None)
+                return Warped(frame.image, frame.t_ns, frame.K, frame.pose_display, *known, 1.0, frame)
+        if problem or frame.pose_display is None:  # whose carrier is lost
             black = np.zeros((*target.size_px[::-1], *frame.image.shape[2:]), frame.image.dtype)
-            unknown = (None, None, None, "none", "none", "no pose", None, None)
+            unknown = (None, None, None, "none", "none", problem or "no pose", None, None)
             return Warped(black, frame.t_ns, target.K, *unknown, 0.0, frame)
         T_world_shown = Pose(frame.pose_display.p_m, frame.pose_display.q_xyzw)
         T_world_body = T_world_shown @ source.T_body_optical.inverse()

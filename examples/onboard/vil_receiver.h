@@ -156,7 +156,7 @@ typedef struct {
     size_t capacity;
     vil_frame newest;
     int64_t t_expires_ns; /* of the newest, after which it is too old to be handed out */
-    int fresh;
+    int fresh, aged; /* aged: the newest one arrived too old */
     vil_imu *imu;
     vil_camera described, rays_of;
     vil_pose T_body_imu;
@@ -588,6 +588,7 @@ static inline void vil__imu_go_on(const vil_imu *imu, vil_imu_sample *sample) {
     if (ahead <= 0) return;
     if (ahead > VIL_IMU_TREND) ahead = VIL_IMU_TREND;
     while (first > 0 && vil__imu_at(imu, first - 1)->t_ns >= newest - VIL_IMU_TREND) first--;
+    if (newest - vil__imu_at(imu, first)->t_ns < VIL_IMU_TREND / 2) return; /* the slope is that of the noise */
     for (k = first; k < imu->held; k++) mean += (double)(vil__imu_at(imu, k)->t_ns - newest) * 1e-9;
     mean /= imu->held - first;
     for (k = first; k < imu->held; k++) {
@@ -600,8 +601,8 @@ static inline void vil__imu_go_on(const vil_imu *imu, vil_imu_sample *sample) {
         }
     }
     for (i = 0; i < 3; i++) {
-        sample->w_radps[i] += (double)ahead * 1e-9 * w[i] / fmax(square, 1e-12);
-        sample->f_mps2[i] += (double)ahead * 1e-9 * f[i] / fmax(square, 1e-12);
+        sample->w_radps[i] += (double)ahead * 1e-9 * w[i] / square;
+        sample->f_mps2[i] += (double)ahead * 1e-9 * f[i] / square;
     }
 }
 
@@ -969,6 +970,7 @@ static inline void vil__leave(vil_receiver *r) {
     r->data = NULL;
     r->token[0] = '\0';
     r->t_ping_ns = r->t_register_ns = 0;
+    r->aged = 0;
     snprintf(r->problem, sizeof r->problem, "not registered");
 }
 
@@ -983,7 +985,9 @@ static inline void vil__talk(vil_receiver *r, int64_t now_ns) {
         snprintf(r->problem, sizeof r->problem, "no answer from %.100s", r->endpoint);
     if (now_ns >= r->t_ping_ns) {
         int64_t t1 = vil_now_ns();
-        int n = snprintf(text, sizeof text, "{\"type\":\"ping\",\"token\":\"%s\",\"t1\":%" PRId64 "}", r->token, t1);
+        int n = snprintf(text, sizeof text,
+                         "{\"type\":\"ping\",\"token\":\"%s\",\"t1\":%" PRId64 ",\"too_old\":%" PRIu64 "}", r->token, t1,
+                         r->too_old);
         if (vil__say(r, text, n)) r->pings[r->ping_count++ % 64] = t1;
         r->ping_count = r->ping_count % 64;
         r->t_ping_ns = now_ns + (r->clock.count < VIL_FIRST_PINGS ? VIL_SECOND / 50
@@ -1024,6 +1028,9 @@ static inline int vil__on_pong(vil_receiver *r, vil_json pong, int64_t t4) {
         int64_t since = r->t_frame_ns > r->t_register_ns ? r->t_frame_ns : r->t_register_ns;
         if (vil__is(vil__member(pong, "frozen"), "true")) r->t_usable_ns = -VIL_MAX_TIME;
         if (!known || (in_flight >= 2 && t4 - since > 5 * VIL_SECOND)) vil__leave(r);
+        else if (r->aged)
+            snprintf(r->problem, sizeof r->problem,
+                     "pictures arrive older than the camera's max_age_ms: the link is too slow for their size");
         else if (!problem.at) r->problem[0] = '\0';
         else if (vil__text(problem, r->problem, sizeof r->problem))
             snprintf(r->problem, sizeof r->problem, "the bridge has a problem; its status has the text");
@@ -1192,7 +1199,8 @@ static inline int vil__on_picture(vil_receiver *r, vil_json header, const uint8_
         r->late++;
         return 0;
     }
-    if (vil__is_too_old(r, t_expires_ns)) return 0;
+    r->aged = vil__is_too_old(r, t_expires_ns);
+    if (r->aged) return 0;
     if (vil__take(r, rows, (int)width, (int)height, vil__is(vil__member(header, "rows"), "\"bottom_up\""))) return -1;
     r->last_t_bridge_ns = frame.t_bridge_ns;
     r->last_t_ns = frame.t_ns;

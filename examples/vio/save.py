@@ -13,6 +13,7 @@ time where it is simulated. ``bag.py`` makes a ROS 2 bag of the session.
 
 import argparse
 import math
+import time
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from vil_bridge.core.types import ImageArray
 from vil_bridge.protocols.euroc import STATE_VALUES, EurocCamera, EurocImu, EurocWriter, find_mocap, read_rows
 
 IMU_HZ = 250.0
+SILENT_S = 20.0  # without a picture the session ends early
 
 
 def described(name: str, receiver: Receiver, rig: Rig) -> EurocCamera:
@@ -84,7 +86,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Save until the time is over."""
+    """Save until the time is over, or no picture comes any more."""
     o, ring = arguments(), ImuRing()
     played = o.imu.is_dir()
     taps = {f"cam{i}": Tap(o.endpoint, stream, ring) for i, stream in enumerate(o.stream)}
@@ -93,11 +95,13 @@ def main() -> None:
     with feed as imu, EurocWriter(o.out, cameras, EurocImu(IMU_HZ)) as writer:
         arrivals = {name: (o.out / "mav0" / name / "arrivals.csv").open("w", buffering=1) for name in cameras}
         first_ns = last_ns = 0
-        while not first_ns or last_ns - first_ns < o.seconds * 1e9:
+        silent_s = time.monotonic() + SILENT_S
+        while (not first_ns or last_ns - first_ns < o.seconds * 1e9) and time.monotonic() < silent_s:
             for name, tap in taps.items():
                 frame = tap.receiver.next(0.01)
                 if frame is None:
                     continue
+                silent_s = time.monotonic() + SILENT_S
                 t_arrival_ns = imu.now_ns(frame)
                 for sample in imu.until(max(t_arrival_ns, frame.t_ns)):
                     writer.add_imu(*sample)
@@ -106,7 +110,9 @@ def main() -> None:
                 if (imu.shift_ns or not played) and writer.add_image(name, t_ns, pixels):
                     arrivals[name].write(f"{t_ns},{t_arrival_ns}\n")
                     first_ns, last_ns = first_ns or t_ns, t_ns
-        if played or o.truth:
+        if time.monotonic() >= silent_s:
+            print(f"ended early: no picture for {SILENT_S:.0f} s")  # noqa: T201
+        if first_ns and (played or o.truth):
             add_truth(writer, o.truth or o.imu, imu.shift_ns, first_ns, last_ns)
         for file in (*arrivals.values(), *(tap.receiver for tap in taps.values())):
             file.close()

@@ -217,10 +217,18 @@ def _words(*arrays: Any) -> str:
     return " ".join(f"{value:.17g}" for array in arrays for value in array)
 
 
+def bursts(rng: np.random.Generator, first_ns: int, last_ns: int) -> list[tuple[int, FloatArray]]:
+    """Samples of that vehicle in pairs, 20 us apart every 12 ms."""
+    firsts = shaken(rng, first_ns, last_ns, 12 * MS)
+    return [(t_ns + k * MS // 50, wf + 0.01 * k) for t_ns, wf in firsts for k in range(2)]
+
+
 @pytest.mark.parametrize("lens", LENSES)
 def test_poses_and_maps_are_those_of_python(lens: str, one_warp: Path) -> None:
     rng = np.random.default_rng(len(lens))
-    for changes in ({}, {}, {"t_ns": T0_NS}, {"t_ns": T0_NS + 110 * MS, "late_ns": 0}, {"v_mps": np.full(3, 5.0)}):
+    pairs = {"samples": bursts(rng, T0_NS - 50 * MS, T0_NS + 60 * MS), "t_ns": T0_NS + 70 * MS, "late_ns": 0}
+    beyond = {"t_ns": T0_NS + 110 * MS, "late_ns": 0}
+    for changes in ({}, {}, {"t_ns": T0_NS}, beyond, {"v_mps": np.full(3, 5.0)}, pairs):
         given = case(rng, LENSES[lens], **changes)
         late, lines = by_python(given), by_c(one_warp, given)
         assert late.motion == "inertial" and lines[0] == "moved" and int(lines[1]) == late.imu_age_ns

@@ -160,6 +160,7 @@ class HandMadeBridge:
         self.port = self.data.bind_to_random_port("tcp://127.0.0.1")
         self.endpoint = f"tcp://127.0.0.1:{self.control.bind_to_random_port('tcp://127.0.0.1')}"
         self.credits: list[int] = []
+        self.too_old = -1  # as the reader said last
         self.pong: dict[str, Any] = {}
         self._identity = b""
         self._over = threading.Event()
@@ -184,6 +185,7 @@ class HandMadeBridge:
         if message["type"] == "credit":
             self.credits.append(message["frame_id"])
             return
+        self.too_old = message.get("too_old", self.too_old)
         answer: dict[str, Any] = {"type": "pong", "t1": message.get("t1"), "t2": now, "t3": now}
         answer |= {"known": True, "in_flight": 0, "instance": "hand", **self.pong}
         if message["type"] == "register":
@@ -271,12 +273,14 @@ def test_what_is_wrong_is_counted_and_survived(program: Path, bridge: HandMadeBr
         assert f" malformed {len(WRONG_PICTURES) + len(WRONG_WORDS)} registrations " in reader.finish()
 
 
-def test_what_is_too_old_is_counted_and_not_handed_out(program: Path, bridge: HandMadeBridge) -> None:
+def test_what_is_too_old_is_counted_told_and_not_handed_out(program: Path, bridge: HandMadeBridge) -> None:
     with Reader(program, bridge.endpoint, 0) as reader:
         registered(bridge, reader)
         now_ns = time.monotonic_ns()
         for frame_id in range(901, 904):
             bridge.show(good(frame_id, t_expires_ns=now_ns - 10**9), PIXELS)
+        wait_until(lambda: bridge.too_old == 3)
+        wait_until(lambda: "\npictures arrive older than the camera's max_age_ms" in f"\n{reader.error_text()}")
         bridge.show(good(910, t_expires_ns=now_ns + 10**12), PIXELS)
         wait_until(lambda: reader.lines[-1].startswith("910 "))
         assert not [line for line in reader.lines if line.startswith("90")]

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests.support.common import ROOT, wait_until
-from tests.support.stream_rig import StreamRig, header
+from tests.support.stream_rig import INFO, StreamRig, header
 from tests.support.turning_vehicle import COVARIANCE, DOWN, PICTURE, RATE_RADPS, Turning, camera_x
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.client_warp import ImuRing, LateWarper
@@ -108,6 +108,23 @@ def test_without_samples_the_bridges_picture_comes_and_says_so(vehicle: Turning)
         assert frame.pose_display is not None and frame.pose_display.q_xyzw.tolist() == DOWN.q_xyzw
         vehicle.silent.clear()
         moved(rig, receiver, vehicle)
+
+
+LENS: Final = {"model": "plumb_bob", "coefficients": [0.1, 0.0, 0.0, 0.0, 0.0]}
+
+
+@pytest.mark.parametrize("described", [{"height": 240}, {"width": 40_000, "distortion": LENS}, {"width": 1 << 40}])
+def test_a_picture_of_another_size_than_its_camera_stays_the_bridges(
+    described: dict[str, Any], vehicle: Turning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key, value in described.items():
+        monkeypatch.setitem(INFO, key, value)
+    with StreamRig() as rig, reading(rig, vehicle.ring) as receiver:
+        frame = shown(rig, receiver, vehicle)
+        late = frame.compensation["late"]
+        size = f"{INFO['width']} x {INFO['height']}"
+        assert late == {"motion": "none", "problem": f"the camera is described with {size} pixels, not 640 x 480"}
+        assert np.array_equal(frame.image, PICTURE) and not receiver.counters["malformed"]
 
 
 def test_a_bridges_picture_behind_a_moved_one_is_late(vehicle: Turning) -> None:

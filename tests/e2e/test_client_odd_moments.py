@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import threading
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -146,3 +148,33 @@ def test_a_data_connection_that_does_not_come_about_is_told(transport: str) -> N
         with Receiver(rig.endpoint, transport=transport) as receiver, rig.playing(SMALL):
             first(receiver)
             wait_until(lambda: receiver.problem == "")
+
+
+class Watched(Counter[str]):
+    """Counters that note which changes were made without a lock, which the caller holds during each."""
+
+    def __init__(self, lock: threading.Condition, counted: Counter[str]) -> None:
+        super().__init__(counted)
+        self.unguarded = set[str]()
+        self._lock = lock
+
+    def __setitem__(self, name: str, n: int) -> None:
+        if not self._lock._is_owned():  # type: ignore[attr-defined]
+            self.unguarded.add(name)
+        super().__setitem__(name, n)
+
+
+def test_what_two_threads_count_is_counted_under_the_lock() -> None:
+    """Pictures that are late or broken: found on arrival, and by the caller of ``next()``."""
+    with PuppetBridge() as bridge, Receiver(bridge.endpoint, color="rgb", encoding="raw") as receiver:
+        t_ns = now_ns()
+        assert bridge.show(receiver, t_ns) is not None
+        receiver.counters = counted = Watched(receiver._changed, receiver.counters)
+        assert bridge.show(receiver, t_ns) is None and bridge.show(receiver, t_ns + 1, t_expires_ns="soon") is None
+        assert bridge.show(receiver, t_ns + 2, format="gray16") is None
+        receiver._handed_t_ns = 1 << 62
+        assert bridge.show(receiver, t_ns + 3) is None
+        assert counted["late"] == counted["malformed"] == 2
+        receiver.send_imu(now_ns(), [0.0, 0.0, 0.0], [0.0, 0.0, 9.8])
+        bridge.serve_until(lambda: counted["imu"] == 1)
+        assert counted.unguarded.isdisjoint({"late", "malformed", "too_old", "imu_dropped"})

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.common import wait_until
 from tests.support.puppet_bridge import PuppetBridge
-from tests.support.stream_links import noise, radio
+from tests.support.stream_links import long_way, noise, radio
 from tests.support.stream_rig import PATIENCE_NS, SMALL, StreamRig, first, header
 from vil_bridge import client
 from vil_bridge.client import Receiver
@@ -91,6 +91,31 @@ def test_a_link_of_a_third_of_the_demand_is_used_and_hands_over_nothing_old(
 
         wait_until(used_well, what=lambda: (list(window), receiver.counters, rig.hub.report()), period_s=0.0)
         assert rig.sink().dropped["superseded"] > WINDOW, "the others were never sent"
+
+
+@pytest.mark.long
+def test_a_link_with_a_delay_and_no_limit_carries_every_picture_at_once() -> None:
+    """Judged by three seconds of pictures in a row: a sender that takes the delay for a narrow link slows down."""
+    clock, hz, delay_ms = OwnClock(), 30.0, 20.0
+    window = deque[tuple[int, int]](maxlen=3 * WINDOW)
+    with (
+        StreamRig({"front": ("rgb", "gray")}) as rig,
+        long_way(rig, delay_ms) as endpoint,
+        Receiver(endpoint, modality="gray", encoding="raw", transport="udp", clock=clock) as receiver,
+        rig.playing(noise(FRAME_BYTES), 1 / hz, modality="gray"),
+    ):
+
+        def fresh() -> bool:
+            frame = receiver.next(1.0)
+            if frame is not None:
+                window.append((clock.read, clock.read - (frame.stamps["request"] + AHEAD_NS)))
+            if len(window) < 3 * WINDOW:
+                return False
+            carried_hz = (3 * WINDOW - 1) / (1e-9 * (window[-1][0] - window[0][0]))
+            age_ms = float(np.median([age for _, age in window])) / NS_PER_MS
+            return carried_hz >= 0.9 * hz and age_ms <= delay_ms + 1e3 / hz
+
+        wait_until(fresh, what=lambda: (list(window), receiver.counters, rig.hub.report()), period_s=0.0)
 
 
 def test_a_picture_that_waited_for_its_reader_too_long_is_not_handed_over(transport: str) -> None:

@@ -22,6 +22,7 @@ class PuppetBridge:
     def __init__(self) -> None:
         self.instance = "x"
         self.ahead_ns = 0
+        self.simulated = False
         self.token = 0
         self._context = zmq.Context()
         self._control, self._data = self._router(), self._router()
@@ -59,6 +60,7 @@ class PuppetBridge:
             if message["type"] == "ping":
                 t = now_ns() + self.ahead_ns
                 pong = {"type": "pong", "t1": message["t1"], "t2": t, "t3": t, "known": True, "in_flight": 0}
+                pong["simulated"] = self.simulated
                 self.control(json.dumps({**pong, "instance": self.instance}).encode())
             elif message["type"] == "register":
                 self.token += 1

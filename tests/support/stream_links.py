@@ -68,12 +68,26 @@ def radio(rig: StreamRig, rate_bps: float, buffer_bytes: int) -> Iterator[str]:
         rate_bps: bits per second.
         buffer_bytes: that wait in the link at most: datagrams beyond are lost, streams have to wait.
     """
-    control, data, door = int(rig.endpoint.rpartition(":")[2]), rig.sink().port, udp_port(rig)
-    ways = [f"{kind}{FAR}:{port}=127.0.0.1:{port}" for kind, port in (("tcp:", control), ("tcp:", data), ("", door))]
-    links = [LinkEmulator(LinkSpec.parse(f"{way}:down.rate={rate_bps / 1e3:.3f}kbit")) for way in ways]
+    links = [LinkEmulator(LinkSpec.parse(f"{way}:down.rate={rate_bps / 1e3:.3f}kbit")) for way in _ways(rig)]
     for link in links[1:]:
         link.down = links[0].down
     with pytest.MonkeyPatch.context() as patch, running(*links):
         for name in ("QUEUE_BYTES", "WINDOW_BYTES"):
             patch.setattr(relays, name, buffer_bytes)
-        yield f"tcp://{FAR}:{control}"
+        yield _far(rig)
+
+
+@contextmanager
+def long_way(rig: StreamRig, delay_ms: float) -> Iterator[str]:
+    """Yield the control channel's address behind a link that takes its time, each way, and carries everything."""
+    with running(*(LinkEmulator(LinkSpec.parse(f"{way}:delay={delay_ms}ms")) for way in _ways(rig))):
+        yield _far(rig)
+
+
+def _far(rig: StreamRig) -> str:
+    return f"tcp://{FAR}:{rig.endpoint.rpartition(':')[2]}"
+
+
+def _ways(rig: StreamRig) -> list[str]:
+    control, data, door = int(rig.endpoint.rpartition(":")[2]), rig.sink().port, udp_port(rig)
+    return [f"{kind}{FAR}:{port}=127.0.0.1:{port}" for kind, port in (("tcp:", control), ("tcp:", data), ("", door))]

@@ -208,27 +208,39 @@ def test_a_fixed_camera_is_left_alone() -> None:
     assert "no motion" in late.problem
 
 
+def test_samples_that_come_in_bursts_are_held_and_have_no_trend() -> None:
+    """Of two that are 20 us apart the slope is that of their noise: 9 ms later it would be hundreds of times that."""
+    imu, rng = ImuRing(), np.random.default_rng(1)
+    for burst_ns in range(0, 60 * MS, 12 * MS):
+        for sample_ns in (burst_ns, burst_ns + MS // 50):
+            assert imu.append(sample_ns, (0, 0, rng.uniform(-0.01, 0.01)), (0, 0, 9.8))
+    newest_ns = 48 * MS + MS // 50
+    t_ns, w, _, held_ns = imu.between(newest_ns, newest_ns + 9 * MS)
+    assert held_ns == 9 * MS and t_ns[-1] == newest_ns + 9 * MS
+    assert w[-1, 2] == w[0, 2]
+
+
 def test_the_ring_keeps_the_newest_and_counts_the_rest() -> None:
     imu = ImuRing(capacity=4)
     for i in range(10):
-        assert imu.append(i * MS, (i, 0, 0), (0, 0, 9.8))
-    assert not imu.append(9 * MS, (0, 0, 0), (0, 0, 9.8))
-    assert not imu.append(8 * MS, (0, 0, 0), (0, 0, 9.8))
+        assert imu.append(2 * i * MS, (i, 0, 0), (0, 0, 9.8))
+    assert not imu.append(18 * MS, (0, 0, 0), (0, 0, 9.8))
+    assert not imu.append(16 * MS, (0, 0, 0), (0, 0, 9.8))
     for bad in (float("nan"), float("inf"), 1e4):
-        assert not imu.append(10 * MS, (bad, 0, 0), (0, 0, 9.8))
-    assert not imu.append(10 * MS, (0, 0), (0, 0, 9.8))
+        assert not imu.append(20 * MS, (bad, 0, 0), (0, 0, 9.8))
+    assert not imu.append(20 * MS, (0, 0), (0, 0, 9.8))
     assert imu.counters == {"rejected": 4, "out_of_order": 2, "resets": 0}
-    t_ns, w, f, held_ns = imu.between(6 * MS + MS // 2, 11 * MS)
-    assert t_ns.tolist() == [6 * MS + MS // 2, 7 * MS, 8 * MS, 9 * MS, 11 * MS]
+    t_ns, w, f, held_ns = imu.between(13 * MS, 22 * MS)
+    assert t_ns.tolist() == [13 * MS, 14 * MS, 16 * MS, 18 * MS, 22 * MS]
     np.testing.assert_allclose(w[:, 0], [6.5, 7, 8, 9, 11], atol=1e-9)
     np.testing.assert_allclose(f[:, 2], 9.8, atol=1e-9)
-    assert held_ns == 2 * MS
-    t_ns, w, _, held_ns = imu.between(8 * MS, 29 * MS)
-    assert t_ns.tolist() == [8 * MS, 9 * MS, 19 * MS, 29 * MS] and held_ns == 20 * MS
-    np.testing.assert_allclose(w[:, 0], [8, 9, 19, 19], atol=1e-9)  # the trend goes on for 10 ms
+    assert held_ns == 4 * MS
+    t_ns, w, _, held_ns = imu.between(16 * MS, 38 * MS)
+    assert t_ns.tolist() == [16 * MS, 18 * MS, 28 * MS, 38 * MS] and held_ns == 20 * MS
+    np.testing.assert_allclose(w[:, 0], [8, 9, 14, 14], atol=1e-9)  # the trend goes on for 10 ms
     with pytest.raises(LookupError, match="reach back"):
-        imu.between(5 * MS, 9 * MS)
+        imu.between(10 * MS, 18 * MS)
     assert imu.append(5_000 * MS, (0, 0, 0), (0, 0, 9.8))
     assert imu.counters["resets"] == 1
     with pytest.raises(LookupError, match="reach back"):
-        imu.between(8 * MS, 5_000 * MS)
+        imu.between(16 * MS, 5_000 * MS)

@@ -130,6 +130,14 @@ def test_a_lost_carrier_leaves_black() -> None:
     assert not late.image.any() and late.problem == "no pose" and late.t_ns == T0_NS and not late.valid.any()
 
 
+def test_a_picture_of_another_size_than_its_camera_stays_and_another_camera_sees_nothing_of_it() -> None:
+    made = rig.frame(photo(48, 64))
+    own, other = (LateWarper(rig.ring()).warp(made, INFO, T0_NS + DT_NS, to_camera=to) for to in (None, INFO))
+    problem = "the camera is described with 1024 x 768 pixels, not 64 x 48"
+    assert own.image is made.image and own.problem == problem and own.t_ns == T0_NS and own.valid.all()
+    assert other.image.shape == (768, 1024, 3) and other.problem == problem and not other.image.any()
+
+
 # --- augmented reality -------------------------------------------------------------------------------
 
 MOUNT = {"p_m": [0.12, -0.03, 0.04], "ypr_deg": [3.0, -17.0, 2.0]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import cast
 
@@ -12,7 +13,7 @@ from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.outputs.stream import reader_registry as seats_module
 from vil_bridge.outputs.stream.control_limits import MessageLimits, Sender, cost_of
 from vil_bridge.outputs.stream.encoded_picture import EncodedPicture
-from vil_bridge.outputs.stream.messages import Register, decode_request
+from vil_bridge.outputs.stream.messages import Ping, Register, decode_request
 from vil_bridge.outputs.stream.reader_registry import MAX_SUBSCRIBERS, SEATS_OF_ONE, Camera, RegisteredReader, Seats
 from vil_bridge.outputs.stream.subscriber import Subscriber
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
@@ -98,6 +99,13 @@ def test_names_have_64_characters_at_most() -> None:
     assert decode_request(b'{"type":"register","v":1,"camera":"%s"}' % (b"c" * 64)) == Register(v=1, camera="c" * 64)
     with pytest.raises(ProtocolError):
         decode_request(b'{"type":"register","v":1,"camera":"%s"}' % (b"c" * 65))
+
+
+@pytest.mark.parametrize("wrong", [-1, 2**63, "3"])
+def test_what_came_too_old_is_a_count(wrong: object) -> None:
+    assert decode_request(b'{"type":"ping","t1":1,"too_old":7}') == Ping(t1=1, too_old=7)
+    with pytest.raises(ProtocolError):
+        decode_request(json.dumps({"type": "ping", "t1": 1, "too_old": wrong}).encode())
 
 
 def test_a_long_message_costs_what_it_weighs() -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from vil_bridge.outputs.stream import subscriber
+from vil_bridge.core import pacing
+from vil_bridge.outputs.stream import subscriber, udp_sink
 from vil_bridge.outputs.stream.messages import Register
 from vil_bridge.outputs.stream.subscriber import CREDIT, LinkEstimate, Subscriber
+from vil_bridge.outputs.stream.udp_sink import UdpSubscriberThread
 
 MS = 1_000_000
 
@@ -136,24 +140,27 @@ def test_a_reader_that_stood_still_is_no_quick_link_and_no_slow_one() -> None:
     for _ in range(20):
         for busy_ms in (100, 100, 100, 400, 1):  # it slept through one picture, and then found two
             t_ns += busy_ms * MS
-            estimate.delivered(t_ns - 1000 * MS, t_ns)
-        assert estimate.busy_ns(t_ns) == 100 * MS
+            estimate.delivered(t_ns - 1000 * MS, t_ns, under_way=True)
+        assert estimate.busy_ns(t_ns, under_way=True) == 100 * MS
 
 
+@pytest.mark.parametrize(("busy_ms", "fewest", "most"), [(300.0, 14, 16), (1000.0, 9, 11), (3000.0, 4, 6)])
 def test_pictures_that_would_arrive_too_old_are_not_sent_and_the_link_is_tried_again(
-    monkeypatch: pytest.MonkeyPatch,
+    busy_ms: float, fewest: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """300 ms for a picture that may be 200 ms old: about one a second finds out whether that is still so."""
-    link = NarrowLink(monkeypatch, 300.0, 200.0)
-    link.run(5.0, 30.0)
+    """Where a picture may be 200 ms old: a second after each one another finds out whether it still takes so long."""
+    link = NarrowLink(monkeypatch, busy_ms, 200.0)
+    link.run(5 * busy_ms / 1e3 + 5.0, 30.0)
     before = link.sent
-    link.run(10.0, 30.0)
-    assert 5 <= link.sent - before <= 12
+    while link.sent - before < most and link.t_ns < 10**12 + (5 * busy_ms / 1e3 + 25.0) * 1e9:
+        link.run(0.01, 30.0)
+        assert link.reader.in_flight <= 1, "one that is certainly too old behind it finds out nothing"
+    assert fewest <= link.sent - before <= most
     assert link.reader.dropped["too_old"] > 200
     link.busy_ms, begun_s = 20.0, link.t_ns / 1e9
     link.ages_ms.clear()
-    link.run(3.0, 30.0)
-    assert len([t_s for t_s, age in link.ages_ms if age < 60 and t_s < begun_s + 3]) > 30
+    link.run(busy_ms / 1e3 + 1.2, 30.0)
+    assert min(t_s for t_s, age in link.ages_ms if age < 60 and t_s > begun_s) < begun_s + busy_ms / 1e3 + 1.1
 
 
 def test_quality_falls_where_pictures_would_arrive_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,3 +195,84 @@ def test_a_picture_given_up_still_teaches_how_slow_the_link_is(monkeypatch: pyte
         reader.pop()
         t_ns += 10_000 * MS
     assert reader.acknowledge(3, t_ns) == (None, False), "long ago"
+
+
+class PacedLink:
+    """A UDP reader's link with a delay each way and a camera at 30 Hz; packets are spread by the sender itself.
+
+    Attributes:
+        busy_ms: with one picture; 0 = no limit. delay_ms: each way. late_ms: by which last packets are beyond that.
+        ages_ms: of pictures on arrival.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, delay_ms: float, late_ms: float = 0.0) -> None:
+        self.t_ns = self._due_ns = 10**12
+        monkeypatch.setattr(subscriber, "now_ns", lambda: self.t_ns)
+        for module in (udp_sink, pacing):
+            monkeypatch.setattr(module, "machine_ns", lambda: self.t_ns)
+        monkeypatch.setattr("time.sleep", lambda seconds: self._pass(self.t_ns + round(1e9 * seconds)))
+        self.reader: Subscriber[int] = Subscriber("token", Register(v=1, camera="front", transport="udp"))
+        door: Any = SimpleNamespace(send=lambda *_: None)
+        self._thread = UdpSubscriberThread(self.reader, SimpleNamespace(), door, 1e8)  # type: ignore[arg-type]
+        self.busy_ms, self.delay_ms, self.late_ms = 0.0, delay_ms, late_ms
+        self.ages_ms: list[float] = []
+        self._free_ns = self._frame_id = 0
+        self._credits: deque[tuple[int, int, int]] = deque()  # due at the sender, frame, received
+
+    def run(self, seconds: float) -> None:
+        end_ns = self.t_ns + round(seconds * 1e9)
+        while self.t_ns < end_ns:
+            popped = self.reader.pop()
+            if popped is None:
+                self._pass(self.t_ns + MS)
+                continue
+            begun_ns = self.t_ns
+            self._thread._spread([bytes(1300)] * 80, None)
+            self._free_ns = max(self._free_ns, begun_ns) + round(self.busy_ms * MS)
+            received_ns = max(self._free_ns, self.t_ns) + round((self.delay_ms + self.late_ms) * MS)
+            self.ages_ms.append((received_ns - popped[1]) / MS)
+            self._credits.append((received_ns + round(self.delay_ms * MS), popped[0], received_ns))
+
+    def _pass(self, t_ns: int) -> None:
+        while (event_ns := min([self._due_ns, *(due_ns for due_ns, _, _ in self._credits)])) <= t_ns:
+            self.t_ns = max(self.t_ns, event_ns)
+            if event_ns == self._due_ns:
+                self._frame_id += 1
+                self._due_ns += round(1e9 / 30)
+                self.reader.enqueue(self._frame_id, event_ns, event_ns)
+            else:
+                _, frame_id, received_ns = self._credits.popleft()
+                self.reader.acknowledge(frame_id, received_ns, round(self.delay_ms * MS))
+        self.t_ns = max(self.t_ns, t_ns)
+
+    def close(self) -> None:
+        self._thread.close()
+
+
+@pytest.mark.parametrize(("delay_ms", "late_ms", "carried_hz"), [(20, 0, 30), (20, 4, 30), (60, 0, 13), (60, 4, 13)])
+def test_a_delay_is_no_slow_link_and_spreads_no_packets(
+    delay_ms: float, late_ms: float, carried_hz: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the way takes longer than two pictures may be under way, fewer leave, as fresh as the others."""
+    link = PacedLink(monkeypatch, delay_ms, late_ms)
+    link.run(2.0)
+    link.ages_ms.clear()
+    link.run(10.0)
+    link.close()
+    assert len(link.ages_ms) >= 0.95 * 10 * carried_hz
+    spread_ms = np.array(link.ages_ms) - delay_ms - late_ms
+    assert np.median(spread_ms) <= 0.3 * 1e3 / carried_hz + 1e3 / 30 * (carried_hz < 30)
+
+
+def test_packets_are_spread_over_what_a_slow_link_needs_and_no_longer_when_it_is_quick_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    link = PacedLink(monkeypatch, 20)
+    for busy_ms in (100.0, 0.0):
+        link.busy_ms = busy_ms
+        link.run(4.0)
+        link.ages_ms.clear()
+        link.run(10.0)
+        assert len(link.ages_ms) >= 0.9 * 10e3 / max(busy_ms, 1e3 / 30)
+        assert np.median(link.ages_ms) <= 20 + max(1.4 * busy_ms, 12)
+    link.close()

@@ -160,8 +160,10 @@ def test_packets_of_a_picture_leave_in_bursts_of_a_millisecond(
         monkeypatch.setattr(module, "machine_ns", lambda: t_ns)
     monkeypatch.setattr("time.sleep", sleep)
     door: Any = SimpleNamespace(send=lambda *_: sent.update([t_ns]))
+    reader: Subscriber[Any] = Subscriber("token", Register(v=1, camera="front"))
+    reader.enqueue(1, t_ns, None)
     line = udp_stream.UdpSubscriberThread(
-        Subscriber("token", Register(v=1, camera="front")),
+        reader,
         SimpleNamespace(),  # type: ignore[arg-type]
         door,
         1e8,

@@ -259,7 +259,8 @@ class StreamHub:
             self.counters["stray"] += 1
             return
         t_received_ns = t_arrival_ns if credit.t_received_ns is None else min(credit.t_received_ns, t_arrival_ns)
-        t_sent_ns, waiting = reader.subscriber.acknowledge(credit.frame_id, t_received_ns)
+        uncertainty_ns = credit.uncertainty_ns or 0
+        t_sent_ns, waiting = reader.subscriber.acknowledge(credit.frame_id, t_received_ns, uncertainty_ns)
         if t_sent_ns is None:
             self.counters["stray"] += 1
             self._limits.charge(Sender.READER, reader.peer.identity, -_CREDIT_DISCOUNT, len(self._slots))
@@ -269,7 +270,7 @@ class StreamHub:
         reader.subscriber.clock_uncertainty_ns = credit.uncertainty_ns
         if credit.t_received_ns is None:
             return
-        slack_ns = min(max(credit.uncertainty_ns or 0, 0), _MAX_SLACK_NS)
+        slack_ns = min(max(uncertainty_ns, 0), _MAX_SLACK_NS)
         if t_sent_ns - slack_ns <= credit.t_received_ns <= t_arrival_ns + slack_ns:
             self._on_received(reader.subscriber.camera, credit.frame_id, max(t_received_ns, t_sent_ns))
         else:

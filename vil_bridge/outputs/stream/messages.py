@@ -20,6 +20,7 @@ MAX_IMU_SAMPLES: Final = 512
 _Name = Annotated[str, msgspec.Meta(max_length=64)]
 _Vector = tuple[float, float, float]
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Register(msgspec.Struct, tag="register", frozen=True):
@@ -54,7 +55,7 @@ class Ping(msgspec.Struct, tag="ping", frozen=True):
 
     t1: _Int64
     token: _Name = ""
-    too_old: _Int64 = 0
+    too_old: _Count = 0
 
 
 class Credit(msgspec.Struct, tag="credit", frozen=True):

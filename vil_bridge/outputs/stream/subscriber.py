@@ -34,7 +34,6 @@ _LINK_SECOND: Final = 1
 _NOTICED_NS: Final = 5 * NS_PER_MS
 _RESERVE: Final = 0.2
 _FORGOTTEN_NS: Final = NS_PER_S
-_FORGOTTEN_PICTURES: Final = 4
 
 T = TypeVar("T")
 
@@ -73,23 +72,32 @@ class LinkEstimate:
 
     def __init__(self) -> None:
         self._newest: deque[int] = deque(maxlen=_LINK_JUDGED)
-        self._busy_ns = 0
+        self._busy_ns = self._delay_ns = 0
         self._t_received_ns = 0
 
-    def delivered(self, t_sent_ns: int, t_received_ns: int) -> None:
-        """Account a picture, sent and received by the reader's clock."""
-        if self._is_forgotten(t_received_ns):
+    def delivered(self, t_sent_ns: int, t_received_ns: int, *, under_way: bool, delay_ns: int = 0) -> None:
+        """Account a picture, sent and received by the reader's clock.
+
+        Args:
+            t_sent_ns: when it began to leave.
+            t_received_ns: when all of it had come.
+            under_way: others are.
+            delay_ns: of the way, which keeps the link busy with nothing.
+        """
+        if self._is_forgotten(t_received_ns, under_way):
             self._newest.clear()
-        self._newest.append(max(0, t_received_ns - max(t_sent_ns, self._t_received_ns)))
+        self._delay_ns = min(delay_ns, t_received_ns - t_sent_ns)
+        self._newest.append(max(0, t_received_ns - max(t_sent_ns + self._delay_ns, self._t_received_ns)))
         self._busy_ns = sorted(self._newest)[min(_LINK_SECOND, (len(self._newest) - 1) // 2)]
         self._t_received_ns = max(t_received_ns, self._t_received_ns)
 
-    def busy_ns(self, t_ns: int) -> int:
+    def busy_ns(self, t_ns: int, *, under_way: bool) -> int:
         """Return how long a picture occupies the link, as known at ``t_ns``.
 
-        0 where that is too short to matter, and where nothing has come for so long that the link has to be tried.
+        0 where that is too short to matter, and where nothing has come for so long that the link has to be tried: by
+        one picture, since while any is ``under_way`` the last known time holds.
         """
-        return 0 if self._busy_ns < _NOTICED_NS or self._is_forgotten(t_ns) else self._busy_ns
+        return 0 if self._busy_ns < _NOTICED_NS or self._is_forgotten(t_ns, under_way) else self._busy_ns
 
     def clear_ns(self, sent_ns: Iterable[int]) -> int:
         """Return when the last of the pictures under way is expected at the reader, from when they were sent."""
@@ -103,11 +111,17 @@ class LinkEstimate:
 
         The last fifth of a picture is the reserve that hides the link's own delay.
         """
-        busy_ns = self.busy_ns(t_ns)
+        busy_ns = self.busy_ns(t_ns, under_way=True)
         return self.clear_ns(sent_ns) - round(_RESERVE * busy_ns) if busy_ns else t_ns
 
-    def _is_forgotten(self, t_ns: int) -> bool:
-        return t_ns - self._t_received_ns > max(_FORGOTTEN_NS, _FORGOTTEN_PICTURES * self._busy_ns)
+    def transit_ns(self, t_ns: int, sent_ns: list[int]) -> int:
+        """Return how long a picture sent at ``t_ns``, behind those under way, takes to the reader; 0 = unknown."""
+        if self._is_forgotten(t_ns, bool(sent_ns)):
+            return 0
+        return self._delay_ns + self._busy_ns + max(0, self.clear_ns(sent_ns) - t_ns)
+
+    def _is_forgotten(self, t_ns: int, under_way: bool) -> bool:
+        return not under_way and t_ns - self._t_received_ns > _FORGOTTEN_NS
 
 
 class SubscriberThread(Protocol):
@@ -168,6 +182,7 @@ class Subscriber(Generic[T]):
         self._unacknowledged: dict[int, int] = {}  # when sent
         self._given_up: dict[int, int] = {}  # may be under way still
         self._waiting: tuple[int, T] | None = None
+        self._offered_ns: deque[int] = deque(maxlen=_LINK_JUDGED)
 
     @property
     def in_flight(self) -> int:
@@ -187,6 +202,7 @@ class Subscriber(Generic[T]):
             if self._rate_limiter is not None and not self._rate_limiter.passes(t_display_ns):
                 self.dropped["thinned"] += 1
                 return
+            self._offered_ns.append(now_ns())
             superseded = self._waiting is not None
             if superseded:
                 self.dropped["superseded"] += 1
@@ -202,7 +218,7 @@ class Subscriber(Generic[T]):
         """
         t_ns = now_ns()
         with self._lock:
-            limit_ns = max(_LOST_AFTER_NS, 3 * self._link.busy_ns(t_ns)) if self._lossy else _UNHEARD_AFTER_NS
+            limit_ns = max(_LOST_AFTER_NS if self._lossy else _UNHEARD_AFTER_NS, 3 * self._busy_ns(t_ns))
             self._lose([i for i, sent_ns in self._unacknowledged.items() if t_ns - sent_ns > limit_ns])
             self.due_ns = None
             if self._waiting is None or len(self._unacknowledged) >= CREDIT:
@@ -220,13 +236,22 @@ class Subscriber(Generic[T]):
         """Return how long the frame popped last is expected to be under way; 0 = unknown, or no time to speak of."""
         t_ns = now_ns()
         with self._lock:
-            busy_ns = self._link.busy_ns(t_ns)
-            before = list(self._unacknowledged.values())[:-1]
-            return busy_ns and busy_ns + max(0, self._link.clear_ns(before) - t_ns)
+            return self._link.transit_ns(t_ns, list(self._unacknowledged.values())[:-1])
+
+    def stretch_ns(self) -> int:
+        """Return how long a frame occupies the reader's link where frames come faster than it carries them; else 0."""
+        with self._lock:
+            busy_ns = self._busy_ns(now_ns())
+            offered_ns = self._offered_ns
+            return busy_ns if busy_ns * (len(offered_ns) - 1) > offered_ns[-1] - offered_ns[0] else 0
 
     def busy_ns(self) -> int:
         """Return how long a frame occupies the reader's link; 0 = unknown, or no time to speak of."""
-        return self._link.busy_ns(now_ns())
+        with self._lock:
+            return self._busy_ns(now_ns())
+
+    def _busy_ns(self, t_ns: int) -> int:
+        return self._link.busy_ns(t_ns, under_way=bool(self._unacknowledged))
 
     def drop(self, frame_id: int, reason: str) -> None:
         """Give back the credit of a popped frame that was not sent."""
@@ -241,12 +266,13 @@ class Subscriber(Generic[T]):
         with self._lock:
             return Counter(self.dropped)
 
-    def acknowledge(self, frame_id: int, t_received_ns: int) -> tuple[int | None, bool]:
+    def acknowledge(self, frame_id: int, t_received_ns: int, uncertainty_ns: int = 0) -> tuple[int | None, bool]:
         """Give a credit back; frames sent before this one are lost, or their acknowledgements are.
 
         Args:
             frame_id: the frame.
             t_received_ns: when it came, bridge time, not in the future.
+            uncertainty_ns: of that; half the shortest round trip, which is the delay of the way by the reader's clock.
 
         Returns:
             When the frame was sent (None when it was never sent, already acknowledged or given up long ago), and
@@ -259,7 +285,9 @@ class Subscriber(Generic[T]):
                 self._lose([i for i, sent_ns in self._unacknowledged.items() if sent_ns < t_sent_ns])
             elif (t_sent_ns := self._given_up.pop(frame_id, None)) is None:
                 return None, self._waiting is not None
-            self._link.delivered(t_sent_ns, max(t_sent_ns, t_received_ns))
+            under_way = bool(self._unacknowledged)
+            delay_ns = max(0, uncertainty_ns) if self._lossy else 0
+            self._link.delivered(t_sent_ns, max(t_sent_ns, t_received_ns), under_way=under_way, delay_ns=delay_ns)
             return t_sent_ns, self._waiting is not None
 
     def _lose(self, frame_ids: list[int]) -> None:

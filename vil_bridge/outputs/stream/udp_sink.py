@@ -252,7 +252,7 @@ class UdpSubscriberThread:
         t_begin_ns = max(machine_ns(), self._t_free_ns)
         interval_ns = min(t_begin_ns - self._t_begun_ns, _LONGEST_INTERVAL_NS)
         at_rate_ns = 8 * sum(map(len, datagrams)) * NS_PER_S / self._rate.rate_bps
-        duration_ns = max(_SPREAD * interval_ns, at_rate_ns, _QUICKER * self._subscriber.busy_ns())
+        duration_ns = max(_SPREAD * interval_ns, at_rate_ns, _QUICKER * self._subscriber.stretch_ns())
         self._t_begun_ns, self._t_free_ns = t_begin_ns, t_begin_ns + round(duration_ns)
         burst = max(1, round(len(datagrams) * _BURST_NS / duration_ns))
         for together in in_bursts(datagrams, t_begin_ns, duration_ns, burst):
