@@ -10,8 +10,9 @@ import pytest
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.envs.base import VehicleTask
 from vil_bridge.vehicles.envs.course import Course
+from vil_bridge.vehicles.envs.hover import distance_m
 from vil_bridge.vehicles.envs.race import RaceTask
-from vil_bridge.vehicles.envs.stabilise import SettleTask, ThreeRotorsTask, distance_m
+from vil_bridge.vehicles.envs.stabilise import SettleTask, ThreeRotorsTask
 
 WEIGHT_N = 0.73 * 9.81
 LEVEL = (0.0, 0.0, 0.0, 1.0)
