@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -30,7 +31,8 @@ class Latch:
         loop, passed = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
-            loop.call_soon_threadsafe(passed.set)
+            with contextlib.suppress(RuntimeError):  # that loop has been closed: nobody waits there any more
+                loop.call_soon_threadsafe(passed.set)
 
         with self._lock:
             if self._released:
