@@ -11,18 +11,19 @@ async def test_a_loop_that_was_closed_holds_nobody_up() -> None:
     latch = Latch()
     other = asyncio.new_event_loop()
 
-    def begin() -> None:
+    def begin() -> asyncio.Task[None]:
         task = other.create_task(latch.passed())
         other.run_until_complete(asyncio.sleep(0))
-        task.get_coro().close()
         other.close()
+        return task
 
-    await asyncio.to_thread(begin)
+    forgotten = await asyncio.to_thread(begin)
     waiting = asyncio.create_task(latch.passed())
     await asyncio.sleep(0)
     latch.release()
     async with asyncio.timeout(30.0):
         await waiting
+    assert not forgotten.done()
 
 
 async def test_those_who_wait_and_those_who_come_later_pass() -> None:
