@@ -36,7 +36,7 @@ def demo(
         options = DemoOptions(seconds, out, json_path, recording, http_port, record)
         flown = run_demo(options, lambda line: print(line, flush=True))
     except ModuleNotFoundError as exc:
-        raise ConfigError(f"the demo: {explain_missing(exc)}") from exc
+        raise ConfigError(f"the demo: {explain_missing(exc, 'demo')}") from exc
     except ConfigError:
         raise
     except VilBridgeError as exc:
