@@ -14,8 +14,7 @@ import pytest
 
 from tests.support.common import ROOT, free_ports
 from tests.support.mavlink_out import UdpAutopilot
-from tests.support.motions import Circling
-from tests.support.optitrack import emulated
+from tests.support.optitrack import SpinMotion, emulated
 from tests.support.programs import Program, run
 from vil_bridge.cli.exit_codes import Exit
 
@@ -59,9 +58,8 @@ def test_help_imports_nothing_that_takes_long() -> None:
 
 
 async def test_poses_go_from_mocap_to_autopilot_without_any_extra(tmp_path: Path) -> None:
-    motion = Circling("drone")
     stream, http = free_ports(2, socket.SOCK_STREAM)
-    async with emulated(motion) as motive:
+    async with emulated(SpinMotion()) as motive:
         with UdpAutopilot() as autopilot:
             config = tmp_path / "poses.yaml"
             config.write_text(
@@ -70,10 +68,12 @@ async def test_poses_go_from_mocap_to_autopilot_without_any_extra(tmp_path: Path
             with Program(*_DEFAULT, "run", config) as bridge:
                 await bridge.until(lambda: len(autopilot.of("ODOMETRY")) >= 20, "twenty poses")
                 assert bridge.end() == Exit.OK, bridge.text()
-        for message in autopilot.of("ODOMETRY"):
-            (p_m,) = motion.at(message.time_usec * 1000 - motive.epoch_ns).p_m
-            np.testing.assert_allclose((message.x, -message.y, -message.z), p_m, atol=0.02)
-        assert all(b.time_usec > a.time_usec for a, b in pairwise(autopilot.of("ODOMETRY")))
+        poses = autopilot.of("ODOMETRY")
+    x_m, y_m, z_m = np.array([(p.x, -p.y, -p.z) for p in poses]).T  # forward, right, down
+    np.testing.assert_allclose(np.hypot(x_m, y_m), 1.0, atol=0.02)
+    np.testing.assert_allclose(z_m, 1.0, atol=0.02)
+    assert len(set(zip(x_m, y_m, strict=True))) == len(poses), "the body moves on its circle"
+    assert all(b.time_usec > a.time_usec for a, b in pairwise(poses))
 
 
 @pytest.mark.parametrize("verb", ["check", "run"])

@@ -18,7 +18,6 @@ from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import q_from_euler_zyx, q_mul, q_rotate
-from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import (
     FloatArray,
     Markers,
@@ -192,7 +191,7 @@ def walking(angle: float, tracked: bool) -> SkeletonFrame:
 # --- a running server and source -------------------------------------------------------------------
 
 
-def emulated(motion: MocapMotion | None = None, faults: str = "", **config: Any) -> MotiveEmulator:
+def emulated(motion: SpinMotion | None = None, faults: str = "", **config: Any) -> MotiveEmulator:
     """A Motive on free ports; slow enough for a busy machine."""
     values: dict[str, Any] = {"command_port": 0, "data_port": 0, "rate_hz": 100.0} | config
     parsed = MotiveEmulatorConfig(**values)
