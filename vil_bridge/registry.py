@@ -114,8 +114,13 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
 }
 
 EXTRA_OF_MODULE: Final = {
+    "cv2": "warp",
+    "scipy": "align",
     "moderngl": "gl",
     "glcontext": "gl",
+    "PIL": "gl",
+    "trimesh": "gl",
+    "fcl": "gl",
     "qtm_rt": "qualisys",
     "natnetclient": "optitrack-legacy",
     "c3d": "c3d",
@@ -192,10 +197,20 @@ def search_of(name: str) -> Discover:
     return found
 
 
-def explain_missing(error: ModuleNotFoundError) -> str:
-    """Return what to install if a module is absent."""
+def is_of_extra(error: ModuleNotFoundError) -> bool:
+    """Return True if an extra brings the absent module; otherwise the installation is broken, or we have a bug."""
+    return (error.name or "").partition(".")[0] in EXTRA_OF_MODULE
+
+
+def explain_missing(error: ModuleNotFoundError, extra: str = "") -> str:
+    """Return what to install if a module is absent.
+
+    Args:
+        error: names the module.
+        extra: brings it and all else that is needed; default: the smallest one that brings it.
+    """
     module = (error.name or "").partition(".")[0]
-    extra = EXTRA_OF_MODULE.get(module)
+    extra = extra or EXTRA_OF_MODULE.get(module, "")
     cure = f"pip install 'vil-bridge[{extra}]'" if extra else f"install the package that provides {module!r}"
     return f"the Python module {module!r} is not installed: {cure}"
 

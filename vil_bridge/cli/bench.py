@@ -22,7 +22,8 @@ def bench(
         str,
         typer.Argument(
             metavar="NAME",
-            help="path, fleet, ingest, stream, prediction, compensate, clocks, render, klt, vehicles, dashboard.",
+            help="path, fleet, ingest, stream, prediction, compensate, clocks, render, klt, vehicles, dashboard, "
+            "start.",
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
@@ -69,6 +70,7 @@ def _benches(data: Path | None, *, quick: bool) -> dict[str, Callable[[], list[R
     from vil_bridge.tools.bench.path import bench_path
     from vil_bridge.tools.bench.prediction import bench_prediction
     from vil_bridge.tools.bench.render.table import bench_render
+    from vil_bridge.tools.bench.start import bench_start
     from vil_bridge.tools.bench.stream import bench_stream, warp_rows
     from vil_bridge.tools.bench.vehicles import RATIO_AT, bench_vehicles
 
@@ -91,4 +93,5 @@ def _benches(data: Path | None, *, quick: bool) -> dict[str, Callable[[], list[R
         "klt": partial(bench_klt, data),
         "vehicles": bench_vehicles,
         "dashboard": bench_dashboard,
+        "start": bench_start,
     }

@@ -24,19 +24,18 @@ def demo(
 ) -> None:
     """Show everything without hardware: an emulated lab, the embedded renderer, the bridge and a client."""
     import sys
+    from importlib.util import find_spec
 
     from vil_bridge.core.errors import ConfigError, VilBridgeError
-    from vil_bridge.registry import explain_missing
+    from vil_bridge.tools.demo.run import DemoOptions, run_demo
 
+    if absent := [module for module in ("cv2", "moderngl") if find_spec(module) is None]:
+        raise ConfigError(f"the demo needs {' and '.join(absent)}: pip install 'vil-bridge[demo]'")
     if recording is not None and not recording.is_dir():
         raise ConfigError(f"--recording {recording}: no such folder")
     try:
-        from vil_bridge.tools.demo.run import DemoOptions, run_demo
-
         options = DemoOptions(seconds, out, json_path, recording, http_port, record)
         flown = run_demo(options, lambda line: print(line, flush=True))
-    except ModuleNotFoundError as exc:
-        raise ConfigError(f"the demo: {explain_missing(exc)}") from exc
     except ConfigError:
         raise
     except VilBridgeError as exc:

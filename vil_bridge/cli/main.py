@@ -40,6 +40,7 @@ _COLLECT_STARTING: Final = (10_000, 10, 10)
 app = typer.Typer(
     name="vil-bridge",
     no_args_is_help=True,
+    rich_markup_mode=None,  # plain text: the other form takes 0.1 s to import, for --help and every error
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -70,6 +71,9 @@ for verb in (
 app.add_typer(keys, name="keys")
 app.add_typer(room, name="room")
 app.add_typer(scene, name="scene")
+for group in (app, keys, room, scene):
+    for command in group.registered_commands:
+        command.short_help = (command.callback.__doc__ or "").partition("\n")[0]  # whole lines, which plain text cuts
 
 
 @app.callback()
@@ -90,4 +94,11 @@ def main() -> None:
         app()
     except VilBridgeError as exc:
         print(printable_lines(str(exc)), file=sys.stderr)
+        sys.exit(Exit.CONFIG)
+    except ModuleNotFoundError as exc:
+        from vil_bridge.registry import explain_missing, is_of_extra  # slow to import, for --help
+
+        if not is_of_extra(exc):
+            raise
+        print(f"this verb needs more: {explain_missing(exc)}", file=sys.stderr)
         sys.exit(Exit.CONFIG)

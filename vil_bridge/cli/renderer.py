@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import typer
+
+
+def _serve() -> Callable[..., int]:
+    """Return the function that serves. Raises ConfigError: the extra ``gl`` is not installed."""
+    from vil_bridge.core.errors import ConfigError
+    from vil_bridge.registry import explain_missing
+
+    try:
+        from vil_renderer.embedded.servers.main import run
+    except ModuleNotFoundError as exc:
+        raise ConfigError(f"the renderer: {explain_missing(exc, 'gl')}") from exc
+    return run
 
 
 def renderer(
@@ -40,11 +53,11 @@ def renderer(
     Options may be written with one dash, as the original renderer has them.
     """
     from vil_bridge.monitoring.logging_setup import setup_logging
-    from vil_renderer.embedded.servers.main import run
 
+    serve = _serve()
     setup_logging()
     raise typer.Exit(
-        run(
+        serve(
             client_ip,
             input_port,
             output_port,

@@ -11,7 +11,7 @@ from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import WallClock, machine_ns
-from vil_bridge.core.errors import RendererError
+from vil_bridge.core.errors import ConfigError, RendererError
 from vil_bridge.core.event_loop import LoopErrors
 from vil_bridge.core.ports import RendererClient, SourceContext
 from vil_bridge.daemon.cameras import CameraRunner
@@ -31,6 +31,7 @@ from vil_bridge.outputs.federation.publisher import Publisher
 from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator
 from vil_bridge.outputs.stream.hub import StreamHub
 from vil_bridge.pipeline.renderer_pool import RendererPool
+from vil_bridge.protocols import opencv as cv2
 from vil_bridge.web.auth.access import Access
 from vil_bridge.world.world import World
 
@@ -156,6 +157,10 @@ def _cameras(
 ) -> dict[str, CameraRunner]:
     first = config.stream.data_port
     cameras: dict[str, CameraRunner] = {}
+    if config.cameras:
+        if missing := registry.missing("cv2"):  # loads it too: none of the threads to come shall wait for that
+            raise ConfigError(f"cameras: {missing}")
+        cv2.setNumThreads(1)
     for i, (name, camera) in enumerate(config.every_camera().items()):
         left = cameras.get(config.left_of(name))
         port = first + i if first else 0

@@ -9,8 +9,6 @@ import sys
 import threading
 from typing import Any, Final
 
-import cv2
-
 from vil_bridge.monitoring.ptp_clocks import ptp_clocks
 from vil_bridge.world.kernel.library import description
 
@@ -27,7 +25,6 @@ _FREE_HEAP_BYTES: Final = 64 << 20
 def prepare_process(fifo_priority: int) -> dict[str, Any]:
     """Short GIL slices, no collections of start-up objects, real-time scheduling; says what succeeded."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    cv2.setNumThreads(1)
     gc.freeze()  # without a collection: a start leaves a thousand objects to free, and looking for them takes 70 ms
     gc.set_threshold(*_COLLECT_EVERY)
     facts: dict[str, Any] = {

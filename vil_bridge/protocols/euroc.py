@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 import yaml
@@ -28,6 +27,7 @@ from vil_bridge.core.camera_model import CameraModel, LensModel
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import FloatArray, ImageArray
+from vil_bridge.protocols import opencv as cv2
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,6 @@ _TRUTH_COLUMNS: Final = ",".join(
 )
 _SHEET: Final = "sensor.yaml"
 _OPENCV_MARKS: Final = re.compile(r"\A%YAML:.*|!!opencv-matrix")
-_FAST_PNG: Final = (cv2.IMWRITE_PNG_COMPRESSION, 1)
 
 
 def camera_folder(number: int) -> str:
@@ -158,7 +157,7 @@ class EurocWriter:
         if not self._follows(camera, t_ns):
             return False
         path = self._root / camera / "data" / f"{t_ns}.png"
-        if not cv2.imwrite(str(path), gray, _FAST_PNG):
+        if not cv2.imwrite(str(path), gray, (cv2.IMWRITE_PNG_COMPRESSION, 1)):
             raise OSError(f"cannot write {path}")
         self._row(camera, t_ns, [path.name])
         return True

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import cv2
 import numpy as np
 import simplejpeg
 import zmq
 
 from vil_bridge.core.pixel_formats import FORMAT_OF, GRAY8, RGB8
 from vil_bridge.core.types import ImageArray, Modality
+from vil_bridge.protocols import opencv as cv2
 
 
 class RawPicture(NamedTuple):

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
 
-import cv2
 import numpy as np
 from msgspec import UNSET, UnsetType
 
@@ -34,6 +33,7 @@ from vil_bridge.core.types import (
     TrackingState,
     View,
 )
+from vil_bridge.protocols import opencv as cv2
 from vil_renderer.flightgoggles.codec import WireView
 from vil_renderer.flightgoggles.messages import (
     EXTENSION_VERSION,

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 from msgspec import UNSET
@@ -31,6 +30,7 @@ from vil_bridge.core.types import (
     TrackingState,
     View,
 )
+from vil_bridge.protocols import opencv as cv2
 from vil_renderer.flightmare.axes import T_CAMERA_OPTICAL, matrix_to_unity, pose_to_unity
 from vil_renderer.flightmare.codec import Part, colours_from_wire, depth_from_wire
 from vil_renderer.flightmare.colours import ids_of_colours

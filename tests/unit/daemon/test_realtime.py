@@ -35,6 +35,7 @@ def work():
 thread = threading.Thread(target=work)
 thread.start()
 gc.set_threshold(10_000, 10, 10)
+made = [[] for _ in range(10_000)]
 told["all"] = prepare_process(int(sys.argv[1]))
 told["facts"] = told["all"]["scheduling"]
 exempt_from_scheduler(thread)

@@ -49,7 +49,7 @@ def test_warped_ramp_shows_the_coordinates_of_the_map() -> None:
     tolerance = 1e-3 if int(cv2.__version__.split(".")[0]) >= 5 else 0.02
     for ramp, expected in ((u, x), (v, y)):
         valid = valid_fraction(H, SIZE, SIZE)
-        warped = warp(ramp, H, SIZE, valid)
+        warped = warp(ramp, H, SIZE, valid, cv2.INTER_LINEAR)
         assert np.abs(warped - expected)[ok].max() < tolerance
     assert valid == pytest.approx(((x > -0.5) & (x < 319.5) & (y > -0.5) & (y < 239.5)).mean(), abs=0.01)
 
@@ -232,14 +232,14 @@ def test_rgb_is_sampled_as_opencv_does_bit_by_bit(flipped: bool) -> None:
     for height, width in ((48, 64), (96, 80), (48, 64)):
         image = cv2.GaussianBlur(rng.integers(0, 256, (height, width, 3), np.uint8), (5, 5), 1.5)
         given = image[::-1].copy()[::-1] if flipped else image
-        first = by_homography(given, H, (width, height))
+        first = by_homography(given, H, (width, height), cv2.INTER_LINEAR)
         want = cv2.warpPerspective(image, H, (width, height))
         assert np.abs(first.astype(int) - want).max() <= flipped  # a flip is folded into the numbers of H
         u, v = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32))
         x, y = 0.9 * u + 3.3, 0.9 * v + 0.01 * u - 2.2
         mapped = by_map(given, x, y, cv2.INTER_LINEAR, (0, 0, 0, 0))
         assert np.abs(mapped.astype(int) - cv2.remap(image, x, y, cv2.INTER_LINEAR)).max() <= flipped
-        again = by_homography(given, np.eye(3), (width, height))
+        again = by_homography(given, np.eye(3), (width, height), cv2.INTER_LINEAR)
         np.testing.assert_array_equal(again, image)
         assert np.abs(first.astype(int) - want).max() <= flipped, "a delivered picture is not overwritten"
 
@@ -248,7 +248,7 @@ def test_an_upside_down_picture_is_not_copied() -> None:
     """OpenCV copies what does not lie in memory row after row; the result is all that needs memory."""
     image = np.zeros((1000, 1000), np.uint8)[::-1]
     tracemalloc.start()
-    by_homography(image, np.eye(3), (1000, 1000))
+    by_homography(image, np.eye(3), (1000, 1000), cv2.INTER_LINEAR)
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert image.nbytes <= peak_bytes < 1.5 * image.nbytes

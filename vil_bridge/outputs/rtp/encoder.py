@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import Final
 
 import av
-import cv2
 import numpy as np
 from av.codec.context import Flags
 from av.error import FFmpegError
@@ -18,6 +17,7 @@ from vil_bridge.core.errors import SinkError
 from vil_bridge.core.types import ImageArray
 from vil_bridge.outputs.rtp.config import RtpConfig
 from vil_bridge.outputs.rtp.packets import H264, HEVC, NalSyntax, nal_units
+from vil_bridge.protocols import opencv as cv2
 from vil_bridge.protocols.image_codecs import stored_rows
 
 _NEUTRAL: Final = 128
@@ -164,7 +164,8 @@ def i420(pixels: ImageArray, size_px: Sequence[int]) -> ImageArray:
         stored = cv2.resize(stored, (width_px, height_px), interpolation=cv2.INTER_AREA)
     upright = cv2.flip(stored, 0) if rows == "bottom_up" else stored
     if upright.ndim == 3:
-        return cv2.cvtColor(upright, cv2.COLOR_RGB2YUV_I420)
+        planes: ImageArray = cv2.cvtColor(upright, cv2.COLOR_RGB2YUV_I420)
+        return planes
     planes = np.full((height_px * 3 // 2, width_px), _NEUTRAL, np.uint8)
     planes[:height_px] = upright
     return planes

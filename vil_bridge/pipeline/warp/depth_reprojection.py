@@ -15,7 +15,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Final, NamedTuple
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -24,6 +23,7 @@ from vil_bridge.pipeline.warp.disocclusion import background_of, last_visible
 from vil_bridge.pipeline.warp.plane_fit import FittedPlane, metres_per_unit
 from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion
 from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
+from vil_bridge.protocols import opencv as cv2
 
 _ROUNDS: Final = 4
 _SETTLED_PX: Final = 1.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Final, Literal
 
-import cv2
 import numpy as np
 
 from vil_bridge.core.geometry import Transform
@@ -31,6 +30,7 @@ from vil_bridge.pipeline.warp.moving_actors import MovingScene, SeenActors, Sigh
 from vil_bridge.pipeline.warp.plane_fit import FittedPlane
 from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, ShutterPoses
 from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
+from vil_bridge.protocols import opencv as cv2
 
 Method = Literal["none", "rotation", "homography", "reproject"]
 

@@ -14,7 +14,6 @@ import math
 from itertools import pairwise
 from typing import Final
 
-import cv2
 import numpy as np
 
 from vil_bridge.core.geometry import Transform, q_conj, q_mul, q_rotate, q_to_matrix
@@ -73,9 +72,7 @@ def rotation_homography(K: FloatArray, R_rn: FloatArray, K_shown: FloatArray | N
     return H
 
 
-def warp(
-    image: ImageArray, H: FloatArray, size_px: tuple[int, int], covered: float, interpolation: int = cv2.INTER_LINEAR
-) -> ImageArray:
+def warp(image: ImageArray, H: FloatArray, size_px: tuple[int, int], covered: float, interpolation: int) -> ImageArray:
     """Apply a homography; black where the rendered picture has nothing. Releases the GIL.
 
     Args:

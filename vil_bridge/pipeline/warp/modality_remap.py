@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-import cv2
 import numpy as np
 
 from vil_bridge.core.geometry import Transform, q_to_matrix
@@ -18,6 +17,7 @@ from vil_bridge.pipeline.warp.opencv_remap import by_map
 from vil_bridge.pipeline.warp.plane_fit import NO_HIT_M, FittedPlane, metres_per_unit
 from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, ShutterPoses
 from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
+from vil_bridge.protocols import opencv as cv2
 
 SMOOTH: Final = frozenset({Modality.RGB, Modality.GRAY, Modality.RGBA})
 """Modalities that may be interpolated."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -22,6 +21,7 @@ from vil_bridge.pipeline.warp.disocclusion import background_of
 from vil_bridge.pipeline.warp.plane_fit import NO_HIT_M, metres_per_unit
 from vil_bridge.pipeline.warp.rolling_shutter import ShutterPoses
 from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
+from vil_bridge.protocols import opencv as cv2
 
 _EVERY: Final = 4
 _INSIDE: Final = 0.8

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
-import cv2
 import numpy as np
 
 from vil_bridge.core.types import FloatArray, ImageArray
+from vil_bridge.protocols import opencv as cv2
 
 
 class _Scratch(threading.local):
@@ -33,9 +34,7 @@ class _Scratch(threading.local):
 _scratch = _Scratch()
 
 
-def by_homography(
-    image: ImageArray, H: FloatArray, size_px: tuple[int, int], interpolation: int = cv2.INTER_LINEAR
-) -> ImageArray:
+def by_homography(image: ImageArray, H: FloatArray, size_px: tuple[int, int], interpolation: int) -> ImageArray:
     """``cv2.warpPerspective``; 0 outside. Releases the GIL.
 
     Args:
@@ -48,7 +47,7 @@ def by_homography(
     if flipped:
         H = H @ np.array([[1.0, 0.0, 0.0], [0.0, -1.0, image.shape[0] - 1.0], [0.0, 0.0, 1.0]])
 
-    def warp(pixels: ImageArray, into: ImageArray | None) -> ImageArray:
+    def warp(pixels: ImageArray, into: ImageArray | None) -> Any:
         return cv2.warpPerspective(pixels, H, size_px, dst=into, flags=interpolation, borderMode=cv2.BORDER_CONSTANT)
 
     return _four_at_once(rows, size_px, warp)
@@ -69,7 +68,7 @@ def by_map(
     rows, flipped = _upright(image)
     v_px = np.float32(image.shape[0] - 1) - y_px if flipped else y_px
 
-    def remap(pixels: ImageArray, into: ImageArray | None) -> ImageArray:
+    def remap(pixels: ImageArray, into: ImageArray | None) -> Any:
         return cv2.remap(
             pixels, x_px, v_px, interpolation, dst=into, borderMode=cv2.BORDER_CONSTANT, borderValue=outside
         )
@@ -90,4 +89,5 @@ def _four_at_once(
         return sample(rows, None)
     wide = cv2.cvtColor(rows, cv2.COLOR_RGB2RGBA, dst=_scratch.of("source", *rows.shape[:2]))
     moved = sample(wide, _scratch.of("result", size_px[1], size_px[0]))
-    return cv2.cvtColor(moved, cv2.COLOR_RGBA2RGB)
+    narrow: ImageArray = cv2.cvtColor(moved, cv2.COLOR_RGBA2RGB)
+    return narrow

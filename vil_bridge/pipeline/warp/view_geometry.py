@@ -10,13 +10,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.lens import distort, undistort
 from vil_bridge.core.types import BoolArray, FloatArray, ImageArray
+from vil_bridge.protocols import opencv as cv2
 
 _GRID_PX: Final = 4
 """Between two nodes the map is a mean of both sides' where an edge of depth passes, and a lens bends it."""

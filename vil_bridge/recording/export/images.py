@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import cv2
 import msgspec
 import numpy as np
 import simplejpeg
 
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.types import ImageArray
+from vil_bridge.protocols import opencv as cv2
 from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.recording.reader import Recording
 

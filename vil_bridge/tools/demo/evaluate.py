@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import cv2
 import numpy as np
 
 from vil_bridge.core.types import FloatArray, ImageArray, Modality, View
 from vil_bridge.pipeline.camera import BridgeCamera
+from vil_bridge.protocols import opencv as cv2
 from vil_bridge.tools.lab.motions import Scenario
-from vil_renderer.embedded import EmbeddedRenderer
+from vil_renderer import embedded
 
 _CORNERS = 200
 _QUALITY = 0.02
@@ -24,7 +24,6 @@ _SPACING_PX = 12.0
 _BACKWARD_PX = 0.5
 _PYRAMID_LEVELS = 5
 _WINDOW_PX = (21, 21)
-_UNTIL = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 30, 0.01)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class Evaluator:
     def __init__(self, scenario: Scenario, epoch_ns: int) -> None:
         self._scenario = scenario
         self._epoch_ns = epoch_ns
-        self._renderer = EmbeddedRenderer(scene="hall")
+        self._renderer = embedded.EmbeddedRenderer(scene="hall")
 
     def close(self) -> None:
         """Release the GL context."""
@@ -107,7 +106,8 @@ def reprojection_px(reference: ImageArray, delivered: ImageArray) -> FloatArray:
 
 
 def _track(first: ImageArray, second: ImageArray, points: Any) -> tuple[Any, Any]:
+    until = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 30, 0.01)
     found, status, _ = cv2.calcOpticalFlowPyrLK(
-        first, second, points, points.copy(), winSize=_WINDOW_PX, maxLevel=_PYRAMID_LEVELS, criteria=_UNTIL
+        first, second, points, points.copy(), winSize=_WINDOW_PX, maxLevel=_PYRAMID_LEVELS, criteria=until
     )
     return found, status[:, 0] == 1

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import DEPTH_UNITS_PER_M, ImageArray
 from vil_bridge.pipeline.camera import BridgeCamera
+from vil_bridge.protocols import opencv as cv2
 from vil_bridge.tools.demo.collect import StreamReader
 from vil_bridge.tools.demo.evaluate import Delivered, Evaluation, Evaluator
 

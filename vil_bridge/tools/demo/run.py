@@ -102,7 +102,7 @@ def run_demo(options: DemoOptions, say: Callable[[str], None]) -> bool:
 def _start(
     options: DemoOptions, flight_s: float, processes: ProcessGroup, stop: threading.Event, say: Callable[[str], None]
 ) -> _Run | None:
-    """Start renderer and bridge, and the lab when these are ready; None if stopped before."""
+    """Start renderer and bridge, then the lab; None if stopped before."""
     udp = free_ports(4, socket.SOCK_DGRAM)
     pose_port, image_port, stream_port, http_port = free_ports(4, socket.SOCK_STREAM)
     scenario = Scenario.recorded(options.recording, flight_s) if options.recording else Scenario.simulated()
@@ -130,12 +130,13 @@ def _start(
     processes.start("run", "run", str(preset), *recorded, *(word for item in sets for word in ("--set", item)))
     url = f"http://127.0.0.1:{config.http.port}/"
     say(f"status page  {url}   (logs and pictures: {options.out}/)")
-    ready = lambda: stop.is_set() or _renderer_works(_status(url)) or None  # noqa: E731
+    # A recording shall be seen whole; a simulated drone may be under way when the renderer has loaded.
+    works = _renderer_works if options.recording else _answers
+    ready = lambda: stop.is_set() or works(_status(url)) or None  # noqa: E731
     processes.wait("bridge and renderer", ready, ("run", "renderer"), say, revivable=("renderer",))
     if stop.is_set():
         return None
-    # The lab starts faster than they did. A simulated drone may be under way by then; a recording shall be seen whole.
-    lab_ns = (now_ns() - spawned_ns) // 2 if options.recording else 0
+    lab_ns = (now_ns() - spawned_ns) // 2 if options.recording else 0  # the lab starts faster than they did
     epoch_ns = now_ns() + max(round(_LAB_START_S * NS_PER_S), lab_ns)
     processes.start("lab", "lab", *lab, "--imu", str(options.out / "imu"), "--epoch-ns", str(epoch_ns), *source)
     readers = _readers(config.stream.bind, max(0.2, flight_s / _RETAINED_PICTURES))
@@ -202,6 +203,10 @@ def _status(url: str) -> dict[str, Any] | None:
             return status
     except (OSError, http.client.HTTPException, ValueError):
         return None
+
+
+def _answers(status: dict[str, Any] | None) -> bool:
+    return status is not None
 
 
 def _renderer_works(status: dict[str, Any] | None) -> bool:

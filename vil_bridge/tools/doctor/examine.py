@@ -70,7 +70,7 @@ def examine(config: BridgeConfig | None, *, root: Path = _ROOT, seconds: float =
     own = interfaces()
     before = udp_errors(root)
     configured = [] if config is None else list(_configured(config, own, seconds))
-    return [*_computer(root, own), check_udp_errors(before, udp_errors(root)), *_software(), *configured]
+    return [*_computer(root, own), check_udp_errors(before, udp_errors(root)), *_software(config), *configured]
 
 
 def _computer(root: Path, own: Sequence[Interface]) -> Iterator[Finding]:
@@ -87,7 +87,8 @@ def _computer(root: Path, own: Sequence[Interface]) -> Iterator[Finding]:
     yield check_disk(Path.cwd())
 
 
-def _software() -> Iterator[Finding]:
+def _software(config: BridgeConfig | None) -> Iterator[Finding]:
+    needed = {"cv2"} if config is not None and config.cameras else set()
     yield check_gl()
     yield check_compiled_kernel()
     yield check_jpeg()
@@ -95,7 +96,7 @@ def _software() -> Iterator[Finding]:
     for module in dict.fromkeys(
         {extra: module for module, extra in registry.EXTRA_OF_MODULE.items() if extra != "gl"}.values()
     ):
-        yield check_extra(module)
+        yield check_extra(module, needed=module in needed)
     yield check_sdks()
 
 

@@ -40,6 +40,8 @@ def _not_installed(config: BridgeConfig) -> Iterator[str]:
                 registry.implementation(section, plugin.type)
             except ConfigError as exc:
                 yield f"{place}: {exc}"
+    if config.cameras and (missing := registry.missing("cv2")):
+        yield f"cameras: {missing}"
     zenoh = ["federation.zenoh"] if config.federation.zenoh is not None else []
     zenoh += [f"sources.{name}" for name, source in config.sources.items() if getattr(source, "zenoh", False)]
     if zenoh and (missing := registry.missing("zenoh")):

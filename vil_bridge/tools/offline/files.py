@@ -9,14 +9,13 @@ import uuid
 from pathlib import Path
 from typing import Final
 
-import cv2
 import numpy as np
 
 from vil_bridge.core.types import BoolArray, ImageArray
+from vil_bridge.protocols import opencv as cv2
 from vil_bridge.protocols.image_codecs import encode_jpeg
 
 SUMS: Final = "SHA256SUMS"
-_FAST_PNG: Final = (cv2.IMWRITE_PNG_COMPRESSION, 1)
 _JPEG_QUALITY: Final = 90
 _BLOCK: Final = 1 << 20
 
@@ -35,7 +34,7 @@ def encoded(pixels: ImageArray, valid: BoolArray | None = None) -> bytes:
     """
     if pixels.dtype.kind == "u":
         blue_first = pixels if pixels.ndim == 2 else pixels[..., [2, 1, 0, 3][: pixels.shape[2]]]
-        return bytes(cv2.imencode(".png", blue_first, _FAST_PNG)[1])
+        return bytes(cv2.imencode(".png", blue_first, (cv2.IMWRITE_PNG_COMPRESSION, 1))[1])
     known = pixels if valid is None else np.where(valid[..., None], pixels, np.float32(np.nan))
     stream = io.BytesIO()
     np.save(stream, np.ascontiguousarray(known), allow_pickle=False)

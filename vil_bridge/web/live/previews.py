@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import cv2
-
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.pacing import SlotTimer
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import ImageArray, Modality
+from vil_bridge.protocols import opencv as cv2
 from vil_bridge.protocols.image_codecs import encode_jpeg
 from vil_bridge.web.live.codec import encode_preview
 
