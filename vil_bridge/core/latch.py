@@ -31,7 +31,7 @@ class Latch:
         loop, passed = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
-            with contextlib.suppress(RuntimeError):  # that loop has been closed: nobody waits there any more
+            with contextlib.suppress(RuntimeError):  # that loop has been closed, and its tasks with it
                 loop.call_soon_threadsafe(passed.set)
 
         with self._lock:
