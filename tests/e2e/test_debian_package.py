@@ -68,8 +68,9 @@ def test_a_package_is_installed_upgraded_removed_and_purged(package: Path, tmp_p
     assert {f"usr/lib/systemd/system/{unit}.service" for unit in ("vil-bridge", "vil-renderer")} <= system.files()
     ours = tmp_path / "opt/vil-bridge/lib/vil_bridge/__init__.py"
     ours.write_text(ours.read_text().replace(__version__, "7.8.9"))
-    assert "7.8.9" in output(program, "version"), "it runs what the package brought"
-    assert "is good" in output(program, "check", config)
+    env = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # whose Python has what they need
+    assert "7.8.9" in output(program, "version", env=env), "it runs what the package brought"
+    assert "is good" in output(program, "check", config, env=env)
 
     config.write_text(config.read_text() + "# ours\n")
     system.dpkg("-i", package)

@@ -15,7 +15,13 @@ from tests.support.common import ROOT
 from tests.support.house import python_files
 
 OURS = {"vil_bridge", "vil_adapters", "vil_renderer"}
-ABSENT = {"stable_baselines3": "stable-baselines3", "panda3d": "panda3d", "pyrender": "pyrender"}
+ABSENT = {
+    "crazyflow": "crazyflow",
+    "jax": "jax",
+    "stable_baselines3": "stable-baselines3",
+    "panda3d": "panda3d",
+    "pyrender": "pyrender",
+}
 """Distributions of modules that the locked environment lacks."""
 LOADERS = {"import_module", "load_native"}
 VENDORS = {"vicon_dssdk", "pyvicon_datastream"}

@@ -89,8 +89,10 @@ def test_slow_motion_is_compensated_to_the_pixel() -> None:
 
 def test_a_wrong_clock_shows_where_it_is_too_wrong_to_be_found() -> None:
     recording = rest_and_piece("broad_12_slow_translation", 12000, 1500)
-    late = dataclasses.replace(recording, imu_ns=recording.imu_ns + 60 * MS)
-    assert mean_px(recorded_errors(late, every=40), "plane", 56, "homography") > 1.2
+    for late_ms, is_found in ((60, True), (250, False)):
+        late = dataclasses.replace(recording, imu_ns=recording.imu_ns + late_ms * MS)
+        error_px = mean_px(recorded_errors(late, every=40), "plane", 56, "homography")
+        assert error_px < 0.5 if is_found else error_px > 1.2
 
 
 def test_fast_rotation_is_compensated_eight_times() -> None:
