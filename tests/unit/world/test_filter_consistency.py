@@ -131,11 +131,11 @@ def test_classes_are_what_they_are_called() -> None:
 
 
 def check_honest(runs: list[Judged]) -> None:
-    """Nothing is surer than it is right; velocity and innovations are as right as they say."""
+    """Nothing is surer than it is right; velocity, position and innovations are as right as they say."""
     found = consistency(runs)
     for mean, _ in found.values():
         assert mean <= 1.4
-    for name in ("velocity", "nis"):
+    for name in ("velocity", "position", "nis"):
         mean, share = found[name]
         assert mean >= 0.7 and 0.90 <= share <= 0.99
 
@@ -143,8 +143,8 @@ def check_honest(runs: list[Judged]) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("kind", CLASSES)
 def test_the_filter_knows_how_sure_it_is_in_every_class(kind: str) -> None:
-    """Eight flights; ``python -m tests.support.flights --flights 72`` flies five hundred in a quarter of an hour."""
-    runs = [judged(flight, BodyFilter) for flight in flights(kind, 8)]
+    """Twenty-four flights; ``python -m tests.support.flights --flights 72`` flies five hundred in minutes."""
+    runs = [judged(flight, BodyFilter) for flight in flights(kind, 24)]
     print("\n" + table(kind, runs))
     check_honest(runs)
 
