@@ -33,6 +33,8 @@ def reflect(endpoint: str) -> None:
     control.connect(endpoint)
     wish = {"type": "register", "v": 1, "camera": "front", "transport": "udp", "name": "mirror"}
     control.send(json.dumps(wish).encode())
+    while not control.poll(1000):  # dropped: this address was just a flood
+        control.send(json.dumps(wish).encode())
     answer = json.loads(control.recv())
     token, bridge = answer["token"], ("127.0.0.1", answer["udp_port"])
     victims = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(VICTIMS)]
