@@ -75,9 +75,11 @@ class Damping:
         The variance of the value grows with the power 2.5 of the lead.
         """
         squared = self._sums[5, :, row] / np.maximum(self._sums[6, :, row], 1e-9)
-        part = max(lead_s, 0.0) / self._lag_s[row]
-        growth = np.array([part**1.25, 1.25 * part**0.25 / self._lag_s[row]])
-        covariance: FloatArray = squared[:, None, None] * np.outer(growth, growth)
+        lag_s = self._lag_s.item(row)
+        part = max(lead_s, 0.0) / lag_s
+        value, rate = part**1.25, 1.25 * part**0.25 / lag_s
+        growth = np.array(((value * value, value * rate), (value * rate, rate * rate)))
+        covariance: FloatArray = squared[:, None, None] * growth
         return covariance
 
     def learn(self, t_ns: _Times, state: FloatArray) -> None:

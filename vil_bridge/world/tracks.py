@@ -27,6 +27,7 @@ _MOST_PENDING: Final = 32
 
 _LEAST_STEP_NS: Final = 4_900_000
 
+_AXES: Final = np.arange(3)
 _NEVER_NS: Final = -(2**62)
 
 _Index = npt.NDArray[np.int64]
@@ -240,7 +241,9 @@ class TrackBank:
         if measured:
             position_m2, attitude_rad2 = self._filter.noise(row)
             blocks += np.diag((attitude_rad2, 0.0, position_m2))
-        return np.asarray(np.kron(blocks, np.eye(3)), dtype=np.float64)
+        covariance = np.zeros((3, 3, 3, 3))
+        covariance[:, _AXES, :, _AXES] = blocks
+        return covariance.reshape(9, 9)
 
     def parts(self, row: int, lead_s: float) -> FloatArray:
         """Return the parts of velocity and acceleration, of translation and rotation, that come true, shape (2, 2)."""

@@ -8,6 +8,7 @@ filtered as the sum of the turns from pose to pose, body axes.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Final
 
@@ -288,18 +289,22 @@ class TwistFilter:
 
         Those of the filter, and beyond the newest pose the errors that forecasts of this row had lately.
         """
-        step_s = self._step_s[row]
-        index = self._index(self._step_s)[:, row]
-        value, slope, _, _, rate = _steady()[:, index]
-        age = self._age[:, row]
-        young = np.minimum(age, _YOUNG)
-        value, slope = np.maximum(value, _first()[0, young]), np.maximum(slope, _first()[1, young])
-        rate = np.maximum(rate, 192.0 / np.maximum(age, 1) ** 3)  # the end slope of a parabola fitted to all poses
-        variance = np.exp(self._log_variance[:, row])
-        rate_variance = np.where(age < 2, _FIRST_RATE**2, variance * rate / step_s**2)
-        slope = np.where(age < 2, 0.0, variance * slope / step_s)
-        slope = np.minimum(slope, 0.9 * np.sqrt(variance * value * rate_variance))
-        P = np.stack((variance * value, slope, slope, rate_variance), axis=-1).reshape(2, 2, 2)
-        F = np.array([[1.0, max(lead_s, 0.0)], [0.0, 1.0]])
-        covariance: FloatArray = F @ P @ F.T + self._damping.covariance(row, lead_s)
+        covariances = [self._newest_covariance(kind, row, max(lead_s, 0.0)) for kind in range(2)]
+        covariance: FloatArray = np.array(covariances) + self._damping.covariance(row, lead_s)
         return covariance
+
+    def _newest_covariance(self, kind: int, row: int, lead_s: float) -> tuple[tuple[float, float], ...]:
+        """Return the filter's covariance of value and rate, carried on; scalar arithmetic, for one row costs less."""
+        step_s, age = self._step_s.item(row), self._age.item(kind, row)
+        low, high = _LOG_INDEX
+        log_index = min(max(self._log_jerk.item(kind, row) + 5.0 * math.log(step_s), low), high)
+        value, slope, _, _, rate = _steady()[:, int((log_index - low) * _PER_LOG)].tolist()
+        first_value, first_slope, _ = _first()[:, min(age, _YOUNG)].tolist()
+        variance = math.exp(self._log_variance.item(kind, row))
+        value = variance * max(value, first_value)
+        # The end slope of a parabola fitted to all poses.
+        rate = _FIRST_RATE**2 if age < 2 else variance * max(rate, 192.0 / age**3) / step_s**2
+        slope = 0.0 if age < 2 else variance * max(slope, first_slope) / step_s
+        slope = min(slope, 0.9 * math.sqrt(value * rate))
+        ahead = slope + lead_s * rate
+        return (value + lead_s * (slope + ahead), ahead), (ahead, rate)
