@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -55,9 +56,15 @@ def test_pictures_arrive_whole_with_what_is_known_about_them(transport: str, enc
         assert error.max() == 0 if encoding == "raw" else error.mean() < 3
         assert frame.motion is not None and frame.motion.v_world_mps.tolist() == [1, 2, 3]
         assert frame.motion.w_body_radps.tolist() == [4, 5, 6] and frame.motion.gyro_bias_radps is None
-        # Both have one clock. Its uncertainty covers 95 of 100, but the ten err alike: three times it covers each run.
-        ten = [frame, *(first(receiver) for _ in range(9))]
-        assert np.median([abs(f.t_ns - f.t_bridge_ns) / f.clock_uncertainty_ns for f in ten]) <= 3.0
+        # Both have one clock, whose uncertainty covers 95 of 100. Pictures in a row err alike: the first ten may be beyond.
+        within: deque[bool] = deque(maxlen=10)
+
+        def covered() -> bool:
+            shown = first(receiver)
+            within.append(abs(shown.t_ns - shown.t_bridge_ns) <= shown.clock_uncertainty_ns)
+            return len(within) == 10 and sum(within) >= 8
+
+        wait_until(covered)
         assert frame.latency_s is not None and 0 < frame.latency_s < 5
         wait_until(lambda: rig.received)
         assert rig.hub.counters["odd_stamp"] == 0

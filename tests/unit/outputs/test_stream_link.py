@@ -148,7 +148,7 @@ def test_a_reader_that_stood_still_is_no_quick_link_and_no_slow_one() -> None:
 def test_pictures_that_would_arrive_too_old_are_not_sent_and_the_link_is_tried_again(
     busy_ms: float, fewest: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a picture may be 200 ms old: a second after each one another finds out whether it still takes so long."""
+    """A limit of 200 ms: a second after each picture another one shows whether the link is still so slow."""
     link = NarrowLink(monkeypatch, busy_ms, 200.0)
     link.run(5 * busy_ms / 1e3 + 5.0, 30.0)
     before = link.sent
@@ -253,7 +253,7 @@ class PacedLink:
 def test_a_delay_is_no_slow_link_and_spreads_no_packets(
     delay_ms: float, late_ms: float, carried_hz: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the way takes longer than two pictures may be under way, fewer leave, as fresh as the others."""
+    """A way longer than two pictures under way: fewer pictures leave, as fresh as the others."""
     link = PacedLink(monkeypatch, delay_ms, late_ms)
     link.run(2.0)
     link.ages_ms.clear()

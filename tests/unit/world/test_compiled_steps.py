@@ -83,12 +83,12 @@ def test_correction_equals_its_twin(seed: int, scale: float, off: float) -> None
     pose = MocapPose(t_ns, state.p_world_m + off * rng.standard_normal(3), q_xyzw)
     variances = np.repeat(rng.uniform(1e-8, 1e-5, 2), 3)
     for gate in (200.0, np.inf):
-        (fast, told), (slow, said) = (
+        (fast, innovation), (slow, expected) = (
             steps.corrected(state, pose, variances, gate) for steps in (compiled_steps, error_state)
         )
         assert_same(fast, slow)
-        assert_same_innovation(told, said)
-        assert told.accepted or fast is state
+        assert_same_innovation(innovation, expected)
+        assert innovation.accepted or fast is state
 
 
 @needs_kernel
