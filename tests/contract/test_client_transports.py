@@ -56,7 +56,7 @@ def test_pictures_arrive_whole_with_what_is_known_about_them(transport: str, enc
         assert error.max() == 0 if encoding == "raw" else error.mean() < 3
         assert frame.motion is not None and frame.motion.v_world_mps.tolist() == [1, 2, 3]
         assert frame.motion.w_body_radps.tolist() == [4, 5, 6] and frame.motion.gyro_bias_radps is None
-        # Both have one clock, whose uncertainty covers 95 of 100. Pictures in a row err alike: the first ten may be beyond.
+        # Both have one clock, whose uncertainty covers 95 of 100. Pictures in a row err alike: the first may be beyond.
         within: deque[bool] = deque(maxlen=10)
 
         def covered() -> bool:
