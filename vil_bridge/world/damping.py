@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.types import FloatArray
+from vil_bridge.core.types import BoolArray, FloatArray
 
 _Times = npt.NDArray[np.int64]
 _Index = npt.NDArray[np.int64]
 
-LEARN_EVERY_NS: Final = 80_000_000
-_HELD: Final = 4
 _LAG_NS: Final = 75_000_000
 _LONGEST_LAG_NS: Final = 200_000_000
-_MEMORY_S: Final = 3.5
+FADING: Final = math.exp(-0.08 / 3.5)
+"""Weight of the past each time that something is learnt: a memory of 3.5 s."""
 _PRIOR: Final = 1e-4
 _PRIOR_COUNT: Final = 0.03
 _PRIOR_ERROR: Final = np.array([[0.03], [0.15]])
@@ -29,30 +27,35 @@ _LEAST_DAMPING: Final = 0.02
 class Damping:
     """Part of velocity and acceleration that comes true, learnt for each row from its own past.
 
-    A regression of the way since about 75 ms ago on what velocity and acceleration said of it then, in which
+    A regression of the way since about 80 ms ago on what velocity and acceleration said of it then, in which
     every way has a weight of one over its length. The parts fall exponentially with the lead.
+
+    Attributes:
+        held_ns, held: times (n,), -1 = none, and states (3, 2, 3, n) that the next ones are compared with.
+        sums: shape (7, 2, n), of the regression (five), of squared errors and of their count.
+        lag_s: shape (n,), mean of what was compared.
+        log: shape (2, 2, n), logarithms of the parts of velocity and acceleration over the lag.
     """
 
     def __init__(self, rows: int) -> None:
-        self._held: deque[tuple[_Times, FloatArray]] = deque(maxlen=_HELD)
-        self._sums = np.zeros((7, 2, rows))
-        self._sums[5], self._sums[6] = _PRIOR_COUNT * _PRIOR_ERROR**2, _PRIOR_COUNT
-        self._lag_s = np.full(rows, 1e-9 * _LAG_NS)
-        self._log: FloatArray = np.log(self._parts())
+        self.held_ns = np.full(rows, -1, dtype=np.int64)
+        self.held = np.zeros((3, 2, 3, rows))
+        self.sums = np.zeros((7, 2, rows))
+        self.sums[5], self.sums[6] = _PRIOR_COUNT * _PRIOR_ERROR**2, _PRIOR_COUNT
+        self.lag_s = np.full(rows, 1e-9 * _LAG_NS)
+        self.log: FloatArray = np.log(self._parts())
 
-    def forget(self, rows: _Index) -> None:
+    def forget(self, rows: _Index | BoolArray) -> None:
         """Drop the past of some rows, not what is learnt of it."""
-        for t_ns, _ in self._held:
-            t_ns[rows] = -1
+        self.held_ns[rows] = -1
 
     def shift(self, rows: _Index, by_ns: int) -> None:
         """Move the times of some rows."""
-        for t_ns, _ in self._held:
-            t_ns[rows] += np.where(t_ns[rows] < 0, 0, by_ns)
+        self.held_ns[rows] += np.where(self.held_ns[rows] < 0, 0, by_ns)
 
     def factors(self, lead_s: FloatArray) -> FloatArray:
         """Return the parts of velocity and acceleration that count after a time (n,), shape (2, 2, n)."""
-        factors: FloatArray = np.exp(self._log * (np.maximum(lead_s, 0.0) / self._lag_s))
+        factors: FloatArray = np.exp(self.log * (np.maximum(lead_s, 0.0) / self.lag_s))
         return factors
 
     def parts(self, row: int, lead_s: float) -> FloatArray:
@@ -60,12 +63,12 @@ class Damping:
 
         What is lost of them begins later than that of estimates: with the square of the lead.
         """
-        parts: FloatArray = np.exp(self._log[..., row] * (max(lead_s, 0.0) / self._lag_s[row]) ** 2)
+        parts: FloatArray = np.exp(self.log[..., row] * (max(lead_s, 0.0) / self.lag_s[row]) ** 2)
         return parts
 
     def slowed(self, row: int, lead_s: float) -> FloatArray:
         """Return the parts of velocity and acceleration in the velocity of one row after a time, shape (2, 2)."""
-        log = self._log[..., row] * (max(lead_s, 0.0) / self._lag_s[row])
+        log = self.log[..., row] * (max(lead_s, 0.0) / self.lag_s[row])
         slowed: FloatArray = np.exp(log) * (1.0 + log * np.array([[1.0], [0.5]]))
         return slowed
 
@@ -74,44 +77,44 @@ class Damping:
 
         The variance of the value grows with the power 2.5 of the lead.
         """
-        squared = self._sums[5, :, row] / np.maximum(self._sums[6, :, row], 1e-9)
-        lag_s = self._lag_s.item(row)
+        squared = self.sums[5, :, row] / np.maximum(self.sums[6, :, row], 1e-9)
+        lag_s = self.lag_s.item(row)
         part = max(lead_s, 0.0) / lag_s
         value, rate = part**1.25, 1.25 * part**0.25 / lag_s
         growth = np.array(((value * value, value * rate), (value * rate, rate * rate)))
         covariance: FloatArray = squared[:, None, None] * growth
         return covariance
 
-    def learn(self, t_ns: _Times, state: FloatArray) -> None:
-        """Compare the states (3, 2, 3, n) of all rows with their past."""
-        newest_ns = int(np.maximum.reduce(t_ns))
-        old = [held for held in self._held if newest_ns - int(np.maximum.reduce(held[0])) >= _LAG_NS]
-        if old:
-            self._compare(*old[-1], t_ns, state[0])
-        self._held.append((t_ns.copy(), state.copy()))
+    def learn(self, rows: BoolArray, now_ns: _Times, now: FloatArray) -> None:
+        """Compare the states (3, 2, 3, n) of some rows with those that are held, and hold them.
 
-    def _compare(self, then_ns: _Times, then: FloatArray, now_ns: _Times, now: FloatArray) -> None:
-        """Account the states (3, 2, 3, n) of a time and the values (2, 3, n) that came."""
-        lag_ns = now_ns - then_ns
-        known = (then_ns >= 0) & (lag_ns >= _LAG_NS) & (lag_ns < _LONGEST_LAG_NS)
+        Args:
+            rows: which, (n,).
+            now_ns: times of the states, (n,).
+            now: states.
+        """
+        lag_ns = now_ns - self.held_ns
+        known = rows & (self.held_ns >= 0) & (lag_ns >= _LAG_NS) & (lag_ns < _LONGEST_LAG_NS)
         lag_s = 1e-9 * lag_ns
-        said = then[1:] * np.stack((lag_s, 0.5 * lag_s**2))[:, None, None]
-        way = now - then[0]
-        left = way - np.add.reduce(np.exp(self._log)[:, :, None] * said, axis=0)
-        new = np.empty_like(self._sums)
+        said = self.held[1:] * np.stack((lag_s, 0.5 * lag_s**2))[:, None, None]
+        way = now[0] - self.held[0]
+        left = way - np.add.reduce(np.exp(self.log)[:, :, None] * said, axis=0)
+        new = np.empty_like(self.sums)
         np.add.reduce(said[0] * said, axis=2, out=new[:2])
         np.add.reduce(said[1] * said[1], axis=1, out=new[2])
         np.add.reduce(way * said, axis=2, out=new[3:5])
         new[:5] /= np.sqrt(new[0] + new[2] + 1e-8)
         np.add.reduce(left * left, axis=1, out=new[5])
         new[6] = 3.0
-        self._sums = np.where(known, self._sums * math.exp(-1e-9 * LEARN_EVERY_NS / _MEMORY_S) + new, self._sums)
-        self._lag_s += np.where(known, 0.1 * (lag_s - self._lag_s), 0.0)
-        self._log = np.log(self._parts())
+        np.copyto(self.sums, self.sums * FADING + new, where=known)
+        self.lag_s += np.where(known, 0.1 * (lag_s - self.lag_s), 0.0)
+        self.log[...] = np.log(self._parts())
+        np.copyto(self.held_ns, now_ns, where=rows)
+        np.copyto(self.held, now, where=rows)
 
     def _parts(self) -> FloatArray:
         """Return the parts of velocity and acceleration over the lag, shape (2, 2, n)."""
-        vv, va, aa, dv, da = self._sums[:5]
+        vv, va, aa, dv, da = self.sums[:5]
         vv, aa, dv, da = vv + _PRIOR, aa + _PRIOR, dv + _PRIOR, da + 0.5 * _PRIOR
         parts: FloatArray = np.stack((aa * dv - va * da, vv * da - va * dv)) / (vv * aa - va**2)
         return np.minimum(np.maximum(parts, _LEAST_DAMPING, out=parts), 1.0, out=parts)

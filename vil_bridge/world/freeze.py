@@ -33,14 +33,14 @@ class Repeats:
     """For how long the newest pose of each row has repeated to the bit.
 
     Attributes:
-        any: True while some row repeats; while none does, poses that all differ from the ones before need no account.
+        count: shape (n,), of repetitions.
+        first_ns, newest_ns: shape (n,), arrival of the first and the newest of equal poses.
     """
 
     def __init__(self, rows: int) -> None:
-        self.any = False
-        self._count = np.zeros(rows, dtype=np.int64)
-        self._first_ns = np.zeros(rows, dtype=np.int64)
-        self._newest_ns = np.zeros(rows, dtype=np.int64)
+        self.count = np.zeros(rows, dtype=np.int64)
+        self.first_ns = np.zeros(rows, dtype=np.int64)
+        self.newest_ns = np.zeros(rows, dtype=np.int64)
 
     def add(
         self, rows: _Rows, t_before_ns: npt.NDArray[np.int64], t_arrival_ns: int, same: npt.NDArray[np.bool_]
@@ -53,17 +53,16 @@ class Repeats:
             t_arrival_ns: of these poses.
             same: (k,) equal to the pose before.
         """
-        count = self._count[rows]
-        self._first_ns[rows] = np.where(count > 0, self._first_ns[rows], t_before_ns)
-        self._count[rows] = (count + 1) * (same & (t_before_ns >= 0))
-        self._newest_ns[rows] = t_arrival_ns
-        self.any = bool(self._count.any())
+        count = self.count[rows]
+        self.first_ns[rows] = np.where(count > 0, self.first_ns[rows], t_before_ns)
+        self.count[rows] = (count + 1) * (same & (t_before_ns >= 0))
+        self.newest_ns[rows] = t_arrival_ns
 
     def standing_ns(self, row: int) -> int:
         """Return the time from the first to the newest of equal poses; 0 while fewer than three repeated it."""
-        if self._count.item(row) < LEAST_REPEATS:
+        if self.count.item(row) < LEAST_REPEATS:
             return 0
-        return self._newest_ns.item(row) - self._first_ns.item(row)
+        return self.newest_ns.item(row) - self.first_ns.item(row)
 
 
 class PoseAgainstImu:

@@ -80,7 +80,12 @@ class JumpGate:
         self._pose = None
 
     def proves(self, t_ns: int, pose: FloatArray) -> bool:
-        """Take an impossible sample (x, y, z, qx, qy, qz, qw); True when it is where the body went."""
+        """Take an impossible sample (x, y, z, qx, qy, qz, qw); True when it is where the body went.
+
+        What is no pose proves nothing.
+        """
+        if not (np.isfinite(pose).all() and is_unit(pose[3:] @ pose[3:])):
+            return False
         limits, before = self._limits, self._pose
         dt_s = 1e-9 * (t_ns - self._t_ns)
         follows = before is not None and bool(

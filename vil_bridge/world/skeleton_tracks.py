@@ -12,6 +12,7 @@ from vil_bridge.core.geometry import q_conj, q_exp, q_log, q_mul, q_rotate
 from vil_bridge.core.skeleton import global_to_local, place_bone
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame, SkeletonModel
 from vil_bridge.world.actors import TrackingLimits
+from vil_bridge.world.frame_binding import RoomFrame
 from vil_bridge.world.freeze import Repeats
 from vil_bridge.world.outlier_gate import JumpGate, is_unit, reachable, surely_reachable_step
 
@@ -51,13 +52,21 @@ class SkeletonTrack:
         self.rejected = 0
         self.repeats = Repeats(1)
 
-    def append(self, t_ns: int, t_arrival_ns: int, model: SkeletonModel, poses: FloatArray, tracked: BoolArray) -> None:
-        """Store a frame: ``poses`` (m, 7), ``tracked`` (m,); the subject counts as tracked while its hips are.
+    def append(self, t_ns: int, t_arrival_ns: int, skeleton: SkeletonFrame, room: RoomFrame) -> None:
+        """Store a frame of a room; the subject counts as tracked while its hips are.
 
         Hips are the bone of :func:`~vil_bridge.core.skeleton.place_of`, the root where none are recognised.
         Bones that were not seen, or are no poses, keep their last pose relative to the parent. Hips that moved
         further than a human can are rejected, or start the history over when they stay there.
         """
+        model, tracked = skeleton.model, skeleton.tracked
+        with np.errstate(invalid="ignore", over="ignore"):  # what is no pose counts as not seen
+            poses = room.poses(skeleton.p_m, skeleton.q_xyzw)
+            self._append(t_ns, t_arrival_ns, model, poses, tracked)
+
+    def _append(
+        self, t_ns: int, t_arrival_ns: int, model: SkeletonModel, poses: FloatArray, tracked: BoolArray
+    ) -> None:
         if not abs(np.add.reduce(poses, axis=None)) < _SANE_SUM:
             tracked = tracked & np.isfinite(poses).all(axis=1) & is_unit((poses[:, 3:] ** 2).sum(axis=1))
         bone = self._place_bone if self._model is model else place_bone(model)

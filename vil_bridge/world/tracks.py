@@ -2,6 +2,7 @@
 
 The tracks share one set of arrays, so that a frame of many bodies is stored, and many bodies are
 predicted, in a handful of array operations. Times are capture times in the bridge's clock.
+:mod:`~vil_bridge.world.compiled_tracks` does the same on the same arrays, without numpy's many calls.
 """
 
 from __future__ import annotations
@@ -15,23 +16,21 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import q_conj, q_exp, q_mul, q_slerp
-from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.core.types import BoolArray, FloatArray, SourceFrame
 from vil_bridge.world.actors import TrackingLimits
+from vil_bridge.world.frame_binding import Binding, Rows
 from vil_bridge.world.freeze import Repeats
 from vil_bridge.world.outlier_gate import JumpGate, reachable, surely_reachable_step
 from vil_bridge.world.twist_filter import TwistFilter
 
 CAPACITY: Final = 512
 _MOST_PENDING: Final = 32
-"""Samples that are filtered at once, where no pose was asked for in a while."""
-
-_LEAST_STEP_NS: Final = 4_900_000
+"""Frames that wait until they are filtered, while no pose is asked for."""
 
 _AXES: Final = np.arange(3)
 _NEVER_NS: Final = -(2**62)
 
 _Index = npt.NDArray[np.int64]
-Rows = _Index | slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +69,7 @@ class TrackBank:
         self._newest[:, 6] = 1.0
         self._gate_ns = np.full(rows, _NEVER_NS, dtype=np.int64)
         self._gates = [JumpGate(limit) for limit in limits]
+        self._limit_ns = np.array([limit.stale_after_ns for limit in limits], dtype=np.int64)
         self._max_speed_mps = np.array([limit.max_speed_mps for limit in limits])
         self._max_rate_radps = np.array([limit.max_rate_radps for limit in limits])
         self._slowest = min(self._max_speed_mps, default=0.0), min(self._max_rate_radps, default=0.0)
@@ -83,9 +83,21 @@ class TrackBank:
         self.version = 0
         self._motion: tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None = None
         self._filter = TwistFilter(rows)
+        self._pending = 0
         self._done = np.zeros(rows, dtype=np.int64)
         self._filtered = self._newest.copy()
         self._turned_rad = np.zeros((3, rows))
+
+    def store(self, frame: SourceFrame, binding: Binding, t_ns: int) -> bool:
+        """Store the bound bodies of a frame captured at ``t_ns``; True when one was lost or found."""
+        tracked = frame.tracked[binding.columns]
+        changed = bool((self.tracked[binding.rows] != tracked).any())
+        with np.errstate(invalid="ignore", over="ignore"):  # they are refused, without a word on stderr
+            self.append(binding.rows, t_ns, frame.t_arrival_ns, self._bodies(frame, binding), tracked)
+        return changed
+
+    def _bodies(self, frame: SourceFrame, binding: Binding) -> FloatArray:
+        return binding.bodies(frame)
 
     def append(self, rows: Rows, t_ns: int, t_arrival_ns: int, poses: FloatArray, tracked: BoolArray) -> None:
         """Store one sample per row: ``poses`` (k, 7) as (x, y, z, qx, qy, qz, qw), ``tracked`` (k,).
@@ -104,13 +116,16 @@ class TrackBank:
         slots = self._first[rows] + self._count[rows] % CAPACITY
         self._t[slots] = t_ns
         self._poses[slots] = poses
-        if self._noisy and (self.repeats.any or np.count_nonzero(step[:, 0]) < len(step)):  # an x repeats: look closer
+        if self._noisy:
             self.repeats.add(rows, self.t_arrival_ns[rows], t_arrival_ns, np.logical_and.reduce(step == 0.0, axis=1))
         self._newest[rows] = poses
         self._count[rows] += 1
         self.t_capture_ns[rows] = self._gate_ns[rows] = t_ns
         self.t_arrival_ns[rows] = t_arrival_ns
         self._changed()
+        self._pending += 1
+        if self._pending >= _MOST_PENDING:
+            self._advance()
 
     def _plain(self, rows: Rows, t_ns: int, step: FloatArray, tracked: BoolArray) -> bool:
         """Return True when all samples are tracked, newer, and nearer than the slowest body could move (``step``).
@@ -152,7 +167,8 @@ class TrackBank:
             self.counters[reason] += amount
 
     def reset(self, rows: _Index) -> None:
-        """Drop the history of some rows."""
+        """Drop the history of some rows, not what was learnt from it."""
+        self._advance()
         self._changed()
         self._clear_gates(rows)
         self._count[rows] = self._done[rows] = 0
@@ -222,6 +238,20 @@ class TrackBank:
         self._advance()
         return self._posed(self._filter.ahead(lead_s))
 
+    def poses(self, t_ns: int) -> FloatArray:
+        """Return the poses (n, 7) of all rows at an instant: as measured in the past, else carried on.
+
+        They are never carried further than a row's staleness limit.
+        """
+        t_capture_ns, limit_ns = self.t_capture_ns, self._limit_ns
+        lead_ns = np.where(t_capture_ns < 0, 0, np.minimum(np.maximum(t_ns - t_capture_ns, -limit_ns), limit_ns))
+        poses = np.concatenate(self.ahead(1e-9 * lead_ns), axis=1)
+        for row in np.flatnonzero(t_ns <= t_capture_ns).tolist():
+            past = self.interpolate(row, t_ns)
+            if past is not None:
+                poses[row, :3], poses[row, 3:] = past
+        return poses
+
     def twist(self, row: int, lead_s: float) -> tuple[FloatArray, FloatArray]:
         """Return world velocity (3,) and body rate (3,) of one row a time after its newest sample."""
         self._advance()
@@ -256,27 +286,23 @@ class TrackBank:
 
     def _advance(self) -> None:
         """Filter the samples that came since the last time."""
-        k = min(int(np.maximum.reduce(self._count - self._done, initial=0)), _MOST_PENDING)
+        self._pending = 0
+        k = int(np.maximum.reduce(self._count - self._done, initial=0))
         if not k:
             return
-        # Of a fast system a part is enough; the newest is always in it.
-        passed_ns = int(np.maximum.reduce(self.t_capture_ns - self._filter.t_ns))
-        every = -(-k * _LEAST_STEP_NS // max(passed_ns, _LEAST_STEP_NS))
-        numbers = self._count - 1 - every * np.arange((k - 1) // every, -1, -1)[:, None]
+        numbers = self._count - np.arange(k, 0, -1)[:, None]
         present = numbers >= self._done
         slots = self._first + numbers % CAPACITY
-        t_ns = self._t[slots]
         poses = np.concatenate((self._filtered[None], self._poses.take(slots, axis=0)))
         if not present.all():
-            t_ns = np.where(present, t_ns, self._filter.t_ns)
             poses[1:] = np.where(present[..., None], poses[1:], self._filtered)
-        values = np.empty((len(t_ns), 2, 3, slots.shape[1]))
+        values = np.empty((k, 2, 3, slots.shape[1]))
         values[:, 0] = poses[1:, :, :3].swapaxes(1, 2)
         turns_rad = _small_turns(q_mul(q_conj(poses[:-1, :, 3:]), poses[1:, :, 3:]))
         np.add.accumulate(turns_rad.swapaxes(1, 2), axis=0, out=values[:, 1])
         values[:, 1] += self._turned_rad
-        self._filter.add(t_ns, values, present)
-        self._turned_rad, self._filtered, self._done = values[-1, 1], poses[-1], self._count.copy()
+        self._filter.add(self._t[slots], values, present)
+        self._turned_rad[...], self._filtered[...], self._done[...] = values[-1, 1], poses[-1], self._count
 
 
 def _small_turns(q_xyzw: FloatArray) -> FloatArray:

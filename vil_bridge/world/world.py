@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.geometry import Transform, q_mul, q_rotate
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.motion import BodyMotion, ImuWindow
 from vil_bridge.core.names import source_of
 from vil_bridge.core.skeleton import place_of
@@ -39,7 +39,7 @@ from vil_bridge.world.frame_binding import Binding, RoomFrame, bind
 from vil_bridge.world.freeze import FreezeWatch
 from vil_bridge.world.prediction import InertialPredictor, PredictedPose
 from vil_bridge.world.skeleton_tracks import SkeletonTrack
-from vil_bridge.world.tracks import TrackBank
+from vil_bridge.world.track_bank import track_bank
 
 _LAST_STAMP_NS: Final = 1 << 62
 _OLDEST_NS: Final = 3600 * NS_PER_S
@@ -70,9 +70,8 @@ class World:
         self._lock = threading.Lock()
         self._rooms = {source: RoomFrame(T) for source, T in T_world_room_of.items()}
         self._row = {a.name: i for i, a in enumerate(actors)}
-        self._bank = TrackBank([a.limits for a in actors])
+        self._bank = track_bank([a.limits for a in actors])
         self._predicted: tuple[tuple[int, int], list[Transform]] = ((-1, -1), [])
-        self._stale_after_ns = np.array([a.limits.stale_after_ns for a in actors], dtype=np.int64)
         self._skeletons = {(a.source, a.subject): SkeletonTrack(a.limits) for a in actors if a.kind is ActorKind.HUMAN}
         self._predictors = {a.name: InertialPredictor(a.T_body_imu) for a in actors if a.imu is not None}
         self._freezes = [self._freeze_watch(row, actor) for row, actor in enumerate(actors)]
@@ -137,29 +136,18 @@ class World:
             return
         binding = self._bindings.get(frame.source)
         if binding is None or (binding.subjects is not frame.subjects and binding.subjects != frame.subjects):
-            binding = self._bindings[frame.source] = bind(frame, self.actors, self._predictors)
-        with self._lock, np.errstate(invalid="ignore"):  # infinities are refused below, without a word on stderr
+            binding = self._bindings[frame.source] = bind(frame, room, self.actors, self._predictors)
+        with self._lock:
             if binding.count:
-                self._store_bodies(frame, binding, room, t_ns)
+                self._store_bodies(frame, binding, t_ns)
             for skeleton in frame.skeletons:
                 track = self._skeletons.get((frame.source, skeleton.model.name))
                 if track is not None:
-                    poses = room.poses(skeleton.p_m, skeleton.q_xyzw)
-                    track.append(t_ns, frame.t_arrival_ns, skeleton.model, poses, skeleton.tracked)
+                    track.append(t_ns, frame.t_arrival_ns, skeleton, room)
 
-    def _store_bodies(self, frame: SourceFrame, binding: Binding, room: RoomFrame, t_ns: int) -> None:
-        """Transform markers in the room to bodies in the world, all at once, and store them."""
-        poses = room.poses(frame.p_m[binding.columns], frame.q_xyzw[binding.columns])
-        if binding.markers_turned:
-            p_m, q_xyzw = poses[:, :3], poses[:, 3:]
-            p_m += q_rotate(q_xyzw, binding.p_markers_body_m)
-            q_xyzw[:] = q_mul(q_xyzw, binding.q_markers_body)
-        rows = binding.rows
-        tracked = frame.tracked[binding.columns]
-        changed = self._bank.tracked[rows] != tracked
-        self._bank.append(rows, t_ns, frame.t_arrival_ns, poses, tracked)
-        if changed.any():
-            for row in np.arange(len(self.actors))[rows][changed].tolist():
+    def _store_bodies(self, frame: SourceFrame, binding: Binding, t_ns: int) -> None:
+        if self._bank.store(frame, binding, t_ns):
+            for row in np.arange(len(self.actors))[binding.rows].tolist():
                 self._state(row, frame.t_arrival_ns)  # so that a gap shorter than a camera's period is counted
         for row, predictor in binding.predictors:
             if self._bank.t_capture_ns[row] == t_ns:
@@ -353,15 +341,14 @@ class World:
         return self._bank.t_capture_ns.item(row), t_ns, self.actors[row].limits.stale_after_ns
 
     def _extrapolated(self, t_ns: int) -> list[Transform]:
-        """Return the constant-twist poses of all rows; never carried further than their staleness limit.
+        """Return the poses of all rows without their IMU.
 
         Cached while time and tracks stay, since a tick asks for its camera and for the scene.
         """
         key = (t_ns, self._bank.version)
         if self._predicted[0] != key:
-            t_capture_ns, limit_ns = self._bank.t_capture_ns, self._stale_after_ns
-            dt_ns = np.where(t_capture_ns < 0, 0, np.minimum(np.maximum(t_ns - t_capture_ns, -limit_ns), limit_ns))
-            self._predicted = (key, [Transform(*pose) for pose in zip(*self._bank.ahead(1e-9 * dt_ns), strict=True)])
+            poses = self._bank.poses(t_ns)
+            self._predicted = (key, list(map(Transform, poses[:, :3], poses[:, 3:])))
         return self._predicted[1]
 
     def _rigid_state(
@@ -369,7 +356,7 @@ class World:
     ) -> ActorState:
         actor = self.actors[row]
         later_ns = t_ns - t_capture_ns
-        plain = later_ns > 0 and (actor.imu is None or later_ns < inertial_after_ns)
+        plain = actor.imu is None or 0 < later_ns < inertial_after_ns
         pose = ahead if plain else self._predict(row, t_ns).T_world_body
         age_ns = None if t_capture_ns < 0 else t_ns - t_capture_ns
         state = self._state(row, now)

@@ -8,6 +8,7 @@ import numpy as np
 
 from tests.support.world import MS, ROOM, _arrays, frame, world_of
 from vil_bridge.core.clock import now_ns
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import (
     ActorKind,
     SkeletonFrame,
@@ -16,6 +17,7 @@ from vil_bridge.core.types import (
     TrackingState,
 )
 from vil_bridge.world.actors import Actor, TrackingLimits
+from vil_bridge.world.frame_binding import RoomFrame
 from vil_bridge.world.skeleton_tracks import SkeletonTrack
 from vil_bridge.world.world import World
 
@@ -139,5 +141,5 @@ def test_people_move_with_the_clock_of_their_own_source_alone() -> None:
 def test_the_first_frame_may_be_stamped_zero() -> None:
     track = SkeletonTrack(TrackingLimits())
     skeleton = walker(0).skeletons[0]
-    track.append(0, 0, WALKER, np.hstack([skeleton.p_m, skeleton.q_xyzw]), skeleton.tracked)
+    track.append(0, 0, skeleton, RoomFrame(Transform.identity()))
     assert track.at(0, 0) is not None

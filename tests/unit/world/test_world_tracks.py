@@ -27,7 +27,8 @@ MARKERS = Transform.of((0.02, 0.01, 0.05), q_from_euler_zyx(0.3, -0.1, 0.2))
 
 
 def test_markers_in_the_room_become_the_body_in_the_world() -> None:
-    world = world_of(vehicle("other"), vehicle(T_body_markers=MARKERS))
+    patient = TrackingLimits(coast_after_ns=3600 * 10**9, stale_after_ns=3600 * 10**9, lost_after_ns=3600 * 10**9)
+    world = world_of(vehicle("other"), vehicle(T_body_markers=MARKERS, limits=patient))
     T_room_markers = Transform.of((1.0, 2.0, 1.5), q_from_euler_zyx(0.5, 0.2, -0.4))
     t = now_ns()
     world.ingest(frame(t, {"unbound": Transform.identity(), "drone": T_room_markers}))

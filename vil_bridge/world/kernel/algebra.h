@@ -61,6 +61,19 @@ static inline void q_log(const double *q, double *turn_rad)
         turn_rad[i] = scale * q[i];
 }
 
+/* Interpolate along the shortest arc from a (0) to b (1). */
+static inline void q_slerp(const double *a, const double *b, double fraction, double *out)
+{
+    double back[4], q[4], turn[3];
+    q_conj(a, back);
+    q_mul(back, b, q);
+    q_log(q, turn);
+    for (int i = 0; i < 3; i++)
+        turn[i] *= fraction;
+    q_exp(turn, q);
+    q_mul(a, q, out);
+}
+
 /* out = A v */
 static inline void m_apply(const double *A, const double *v, double *out)
 {

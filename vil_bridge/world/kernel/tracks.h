@@ -1,0 +1,59 @@
+/* Memory of the tracks of all rigid actors, which world/tracks.py allocates and views as arrays.
+ *
+ * Arrays of the filter have the rows (actors) last: state[(part * 2 + kind) * 3 + axis][row].
+ */
+#ifndef VIL_TRACKS_H
+#define VIL_TRACKS_H
+
+#include <stdint.h>
+
+/* world/twist_filter.py and world/damping.py; the order is that of compiled_tracks.py. */
+typedef struct {
+    int64_t rows, columns; /* columns: of the table of gains */
+    const double *steady, *first;
+    int64_t *t_ns;
+    double *state, *newest, *step_s;
+    int64_t *age;
+    double *log_variance, *log_jerk;
+    int64_t *surprises;
+    double *whitened;
+    int64_t *learnt_ns;
+    double *learnt, *unlearnt;
+    int64_t *held_ns;
+    double *held, *sums, *lag_s, *log_parts;
+} vil_filter;
+
+/* world/tracks.py */
+typedef struct {
+    int64_t rows, capacity, noisy;
+    double slowest_mps, slowest_radps;
+    int64_t *t;
+    double *poses;
+    int64_t *count;
+    double *newest;
+    int64_t *gate_ns;
+    const double *max_speed_mps, *max_rate_radps;
+    const int64_t *limit_ns;
+    int64_t *t_capture_ns, *t_arrival_ns;
+    uint8_t *tracked;
+    int64_t *repeats, *repeats_first_ns, *repeats_newest_ns;
+    int64_t *done;
+    double *filtered, *turned_rad;
+} vil_bank;
+
+/* world/frame_binding.py: columns of a source's frames and the rows that they feed. */
+typedef struct {
+    int64_t count, is_world, markers_turned;
+    const int64_t *columns, *rows;
+    const double *turn;    /* (7, 7): a pose in the room, as a row, times this... */
+    const double *shift;   /* ... plus this (7,) is one in the world */
+    const double *markers; /* (count, 7): T_markers_body */
+    const double *p_m, *q_xyzw;
+    const uint8_t *seen;
+    double *poses;         /* (count, 7): the bodies in the world, out */
+} vil_frame;
+
+void vil_filter_add(const vil_filter *f, int64_t row, int64_t t_ns, const double *value);
+void vil_filter_ahead(const vil_filter *f, int64_t row, double lead_s, double *value);
+
+#endif
