@@ -31,6 +31,7 @@ _FACTS_PERIOD_NS: Final = 1 * NS_PER_S
 _MAX_DATAGRAMS_PER_WAKE: Final = 512
 _FRAME: Final = int(MessageId.FRAMEOFDATA)
 _NEW: Final = FrameVerdict.NEW
+_CHANGED: Final = Suffix.MODELS_CHANGED | Suffix.BITSTREAM_CHANGED
 _DISCONNECT: Final = encode(MessageId.DISCONNECT)
 
 
@@ -90,7 +91,9 @@ class NatNetSession:
     def _drain(self, sock: socket.socket) -> None:
         """Read what waits, act on it, emit the newest frame."""
         newest: tuple[StreamedFrame, int] | None = None
-        for _ in range(_MAX_DATAGRAMS_PER_WAKE):
+        for count in range(_MAX_DATAGRAMS_PER_WAKE):
+            if count and not self._link.can_read(sock):
+                break
             received = self._link.receive(sock)
             if received is None:
                 break
@@ -165,11 +168,15 @@ class NatNetSession:
             if not params & Suffix.PLAYBACK:
                 self._server.connect_again()
         self._status.counters["lost"] = self._order.lost
+        if params & _CHANGED:
+            self._on_changes(params, t_arrival_ns)
+        return frame
+
+    def _on_changes(self, params: int, t_arrival_ns: int) -> None:
         if params & Suffix.MODELS_CHANGED:
             self._server.models_changed(t_arrival_ns)
         if params & Suffix.BITSTREAM_CHANGED:
             self._server.bitstream_changed()
-        return frame
 
     def _deliver(self, frame: StreamedFrame, t_arrival_ns: int) -> None:
         self._newest = frame
