@@ -1,7 +1,7 @@
-# make setup | web | openapi | demo | test | test-all | check | perf | mutants | fuzz | fuzz-short | soak | audit | site | picture | pictures | tour | new-adapter | clean
+# make setup | web | wheels | openapi | demo | test | test-all | check | perf | mutants | fuzz | fuzz-short | soak | audit | site | picture | pictures | tour | new-adapter | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup web openapi foreign demo test test-all lint check pytest perf mutants fuzz fuzz-short soak audit site picture pictures tour new-adapter clean
+.PHONY: setup web wheels openapi foreign demo test test-all lint check pytest perf mutants fuzz fuzz-short soak audit site picture pictures tour new-adapter clean
 
 # Hundreds of processes import the same modules; an environment that forbids keeping them compiled costs minutes.
 unexport PYTHONDONTWRITEBYTECODE
@@ -27,12 +27,16 @@ setup: $(STAMP)
 KERNEL = vil_bridge/world/kernel
 
 $(STAMP): requirements.lock pyproject.toml hatch_build.py scripts/setup.sh $(KERNEL)/algebra.h $(KERNEL)/error_state.c \
-    $(KERNEL)/tracks.c $(KERNEL)/tracks.h $(KERNEL)/twist_filter.c $(KERNEL)/version.c
+    $(KERNEL)/natnet.c $(KERNEL)/natnet.h $(KERNEL)/tracks.c $(KERNEL)/tracks.h $(KERNEL)/twist_filter.c $(KERNEL)/version.c
 	sh scripts/setup.sh $(VENV)
 	touch $(STAMP)
 
 web:
 	sh scripts/web.sh
+
+# The bridge with its compiled kernel and in pure Python, and the onboard client, in dist.
+wheels: setup
+	sh scripts/wheels.sh dist
 
 # The description of the REST interface; a test compares it with the code's.
 openapi: setup
@@ -65,8 +69,14 @@ check: lint
 test: setup foreign
 	$(MAKE) -j2 --output-sync=target lint pytest
 
-# All of `make test`, the types, the page's check and the long cases, which start most processes and go by themselves.
+# What runs once more without the compiled kernel.
+WITHOUT_KERNEL = tests/unit/world tests/unit/adapters \
+    tests/unit/tools/test_doctor_checks.py tests/unit/daemon/test_realtime.py
+
+# All of `make test`, the types, the page's check, what works without the compiled kernel, and the long cases, which start
+# most processes and go by themselves.
 test-all: setup foreign check pytest
+	VIL_KERNEL=off $(PYTEST) -n 2 -m "not long" $(WITHOUT_KERNEL)
 	$(PYTEST) -n 2 -m "long and not alone"
 	$(BIN)/pytest -q -m alone $(ALONE)
 

@@ -92,9 +92,11 @@ class CompiledTrackBank(TrackBank):
         self._counted("out_of_order", found >> _OUT_OF_ORDER_SHIFT)
         return bool(found & _CHANGED)
 
-    def _bodies(self, frame: SourceFrame, _binding: Binding) -> FloatArray:
+    def _bodies(self, frame: SourceFrame, binding: Binding) -> FloatArray:
         """Return what the kernel has computed: another way to round would hide that a pose repeats."""
-        return self._frames[frame.source].poses.copy()
+        arrays = self._frames[frame.source]
+        assert arrays.binding is binding, "store() has bound them"
+        return arrays.poses.copy()
 
     def poses(self, t_ns: int) -> FloatArray:
         """Return the poses (n, 7) of all rows at an instant: as measured in the past, else carried on."""

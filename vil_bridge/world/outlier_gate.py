@@ -82,7 +82,7 @@ class JumpGate:
     def proves(self, t_ns: int, pose: FloatArray) -> bool:
         """Take an impossible sample (x, y, z, qx, qy, qz, qw); True when it is where the body went.
 
-        What is no pose proves nothing.
+        An invalid pose proves nothing.
         """
         if not (np.isfinite(pose).all() and is_unit(pose[3:] @ pose[3:])):
             return False

@@ -60,7 +60,7 @@ class SkeletonTrack:
         further than a human can are rejected, or start the history over when they stay there.
         """
         model, tracked = skeleton.model, skeleton.tracked
-        with np.errstate(invalid="ignore", over="ignore"):  # what is no pose counts as not seen
+        with np.errstate(invalid="ignore", over="ignore"):  # an invalid pose counts as not seen
             poses = room.poses(skeleton.p_m, skeleton.q_xyzw)
             self._append(t_ns, t_arrival_ns, model, poses, tracked)
 

@@ -127,12 +127,12 @@ class TwistFilter:
             self._account(*frame)
 
     def _account(self, t_ns: _Times, values: FloatArray, present: BoolArray) -> None:
-        step_s = 1e-9 * (t_ns - self.t_ns)
+        step_s: FloatArray = 1e-9 * (t_ns - self.t_ns)
         begins = present & ((self.t_ns < 0) | (step_s > _LONGEST_GAP_S))
         if np.logical_or.reduce(begins):
             self._begin(begins, t_ns, values)
             present = present & ~begins
-        step_s = np.where(present, step_s, 0.0)
+        step_s *= present
         np.copyto(self.step_s, step_s, where=step_s > 0.0)
         floor_s = np.maximum(step_s, _SHORTEST_STEP_S)
         gains, variance = self._gains(floor_s)

@@ -28,6 +28,8 @@ DROPPED: Final = {
 }
 """Counter of each verdict whose frame must not be used."""
 
+_NEW: Final = FrameVerdict.NEW
+
 
 class _Frame(NamedTuple):
     number: int
@@ -82,29 +84,29 @@ class FrameOrder:
         """
         frame = _Frame(number, t_capture_ns)
         if self._first is None:
-            self._accept(frame, t_arrival_ns, first=True)
-            return FrameVerdict.NEW
-        step = number - self._newest.number
+            self._accept_first(frame, t_arrival_ns)
+            return _NEW
+        newest = self._newest
+        step = number - newest.number
         self.repeated = None if step else number
         if step == 0:
             self._candidate = None
             return FrameVerdict.DUPLICATE
         elapsed_ns = t_arrival_ns - self._t_newest_ns
         most = self._SKIPPED + elapsed_ns * self._FASTEST_HZ // NS_PER_S
-        if 0 < step <= most and not self._is_earlier(frame):
+        if 0 < step <= most and not _before(t_capture_ns, newest.t_capture_ns):
             self.lost += step - 1
-            self._accept(frame, t_arrival_ns)
-            return FrameVerdict.NEW
+            self._newest, self._t_newest_ns, self._candidate = frame, t_arrival_ns, None
+            return _NEW
         candidate, self._candidate = self._candidate, _Candidate(number, t_arrival_ns)
         if candidate is not None and self._is_proof(candidate, frame, t_arrival_ns):
-            self._accept(frame, t_arrival_ns, first=True)
+            self._accept_first(frame, t_arrival_ns)
             return FrameVerdict.RESTARTED
         return FrameVerdict.REORDERED if -self._WINDOW <= step < 0 else FrameVerdict.OUT_OF_SEQUENCE
 
-    def _accept(self, frame: _Frame, t_arrival_ns: int, *, first: bool = False) -> None:
-        if first:
-            self._previous = None if self._first is None else (self._first, self._newest)
-            self._first = frame
+    def _accept_first(self, frame: _Frame, t_arrival_ns: int) -> None:
+        self._previous = None if self._first is None else (self._first, self._newest)
+        self._first = frame
         self._newest, self._t_newest_ns, self._candidate = frame, t_arrival_ns, None
 
     def _is_proof(self, candidate: _Candidate, frame: _Frame, t_arrival_ns: int) -> bool:
@@ -113,9 +115,6 @@ class FrameOrder:
         step = frame.number - candidate.number
         most = self._WINDOW + (t_arrival_ns - candidate.t_arrival_ns) * self._FASTEST_HZ // NS_PER_S
         return (0 if silent else 1) <= step <= most and (silent or not self._may_be_late(frame))
-
-    def _is_earlier(self, frame: _Frame) -> bool:
-        return _before(frame.t_capture_ns, self._newest.t_capture_ns)
 
     def _may_be_late(self, frame: _Frame) -> bool:
         """Return whether the frame can belong to this sequence, as far as it came, or to the one before it."""
@@ -148,6 +147,8 @@ class FrameFilter:
         """Place a received frame as :meth:`FrameOrder.judge` does; None = it must not be used."""
         verdict = self._order.judge(number, t_arrival_ns, t_capture_ns)
         self._counters["lost"] = self._order.lost
+        if verdict is _NEW:
+            return verdict
         if verdict in DROPPED:
             self._counters[DROPPED[verdict]] += 1
             return None

@@ -6,8 +6,8 @@ from collections import deque
 from typing import Final
 
 from vil_adapters.optitrack.codec import EchoReply, ServerInfo, encode_echo_request
+from vil_adapters.optitrack.compiled_frame import StreamedFrame
 from vil_adapters.optitrack.convert import LARGEST_NS, capture_ns, ticks_to_ns
-from vil_adapters.optitrack.frame import NatNetFrame
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.types import ClockExchange
 
@@ -33,7 +33,7 @@ class Due:
         self._next_ns = 0
 
 
-def stamps_went_on(before: NatNetFrame | None, after: NatNetFrame, info: ServerInfo) -> bool:
+def stamps_went_on(before: StreamedFrame | None, after: StreamedFrame, info: ServerInfo) -> bool:
     """Return whether a frame was captured later than the one before it; its number may have gone back."""
     if before is None:
         return False

@@ -5,29 +5,30 @@ The only place where streamed ids, units, axes and ticks are interpreted.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.common.plausible_range import within_reach
+from vil_adapters.optitrack.axes import UpAxis, pose_matrix
 from vil_adapters.optitrack.codec import ServerInfo
+from vil_adapters.optitrack.compiled_frame import PackedFrame, PoseRows, StreamedFrame
+from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.optitrack.frame import BODY, TRACKED, NatNetFrame, Records, Suffix
 from vil_adapters.optitrack.labels import BONE_MASK, MarkerLabels
-from vil_adapters.optitrack.model import AssetDescription, Models, SkeletonDescription, firsts
+from vil_adapters.optitrack.model import AssetDescription, Models, firsts
+from vil_adapters.optitrack.skeletons import StreamedSkeleton
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.geometry import yup_to_zup, zup_to_yup
-from vil_bridge.core.skeleton import local_to_global, parents_first, trusted_below
-from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame, SkeletonModel, SourceFrame
+from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame, SourceFrame
 
-UpAxis = Literal["y", "z"]
 MarkerChoice = Literal["none", "labeled", "all"]
 _Ids = npt.NDArray[np.int32]
 
-_LOCAL_TOLERANCE_M: Final = 0.02
 LARGEST_NS: Final = 2**63 - 1
 """Largest time that 64 bits hold, 292 years; larger ones are no times."""
 
@@ -73,88 +74,6 @@ def latency_ns(suffix: Suffix, info: ServerInfo) -> int:
     return latency if 0 < latency <= LARGEST_NS else 0
 
 
-# --- axes ----------------------------------------------------------------------------------------
-
-
-def _streamed_to_zup(p: FloatArray, q: FloatArray, up_axis: UpAxis) -> tuple[FloatArray, FloatArray]:
-    return yup_to_zup(p, q) if up_axis == "y" else (p, q)
-
-
-def zup_to_streamed(p: FloatArray, q: FloatArray, up_axis: UpAxis) -> tuple[FloatArray, FloatArray]:
-    """Convert poses of the room frame to those that a server with this up axis streams."""
-    return zup_to_yup(p, q) if up_axis == "y" else (p, q)
-
-
-# --- skeletons -----------------------------------------------------------------------------------
-
-
-class _Skeleton:
-    """One described skeleton: its model and how its streamed bones map to it."""
-
-    def __init__(self, description: SkeletonDescription, scale_m: float, up_axis: UpAxis, coordinates: str) -> None:
-        order = parents_first([(bone.id & BONE_MASK, bone.parent_id, bone) for bone in description.bones])
-        offsets = np.array([bone.offset for bone, _ in order], dtype=np.float64).reshape(-1, 3) * scale_m
-        offsets[~np.isfinite(offsets)] = 0.0  # described by no number: as good as not described
-        identity = np.tile((0.0, 0.0, 0.0, 1.0), (len(order), 1))
-        self.model = SkeletonModel(
-            name=description.name,
-            bones=tuple(bone.name for bone, _ in order),
-            parents=tuple(parent for _, parent in order),
-            offsets_m=_streamed_to_zup(offsets, identity, up_axis)[0],
-        )
-        self.coordinates = coordinates
-        self._index = {bone.id & BONE_MASK: i for i, (bone, _) in enumerate(order)}
-        self._ids = b""
-        self._rows = self._slots = np.empty(0, np.intp)
-        self._in_order = False
-
-    def frame(self, p_m: FloatArray, q_xyzw: FloatArray, tracked: BoolArray, ids: bytes) -> SkeletonFrame:
-        """Return the global poses of the streamed bones, in the model's order.
-
-        ``tracked`` is True only where a pose was streamed, is one, and everything that it depends on
-        is tracked too. Elsewhere the pose means nothing: a bone that was not streamed lies at the
-        origin, or at its parent's.
-        """
-        if ids != self._ids:
-            self._bind(ids)
-        if not self._in_order:
-            p_m, q_xyzw, tracked = self._ordered(p_m, q_xyzw, tracked)
-        if self.coordinates == "auto":
-            tracked = self._detect(p_m, tracked)
-        if self.coordinates == "local":
-            p_m, q_xyzw = local_to_global(p_m, q_xyzw, self.model.parents)
-            tracked = trusted_below(tracked, self.model.parents)
-        return SkeletonFrame(self.model, p_m, q_xyzw, tracked)
-
-    def _bind(self, ids: bytes) -> None:
-        slots = [self._index.get(identity & BONE_MASK, -1) for identity in np.frombuffer(ids, np.int32).tolist()]
-        self._ids = ids
-        self._rows = np.flatnonzero(np.array(slots) >= 0)
-        self._slots = np.array(slots, dtype=np.intp)[self._rows]
-        self._in_order = slots == list(range(len(self.model.bones)))
-
-    def _ordered(self, p: FloatArray, q: FloatArray, tracked: BoolArray) -> tuple[FloatArray, FloatArray, BoolArray]:
-        count = len(self.model.bones)
-        p_m, q_xyzw, valid = np.zeros((count, 3)), np.zeros((count, 4)), np.zeros(count, dtype=np.bool_)
-        q_xyzw[:, 3] = 1.0
-        p_m[self._slots], q_xyzw[self._slots], valid[self._slots] = p[self._rows], q[self._rows], tracked[self._rows]
-        return p_m, q_xyzw, valid
-
-    def _detect(self, p_m: FloatArray, tracked: BoolArray) -> BoolArray:
-        """Detect local coordinates: bones are at their described offsets. Until a frame decides, no bone is tracked.
-
-        A frame decides when half of the bones are tracked: fingers or toes may never be.
-        """
-        child = np.array(self.model.parents) >= 0
-        seen = child & tracked
-        if 2 * np.count_nonzero(seen) < np.count_nonzero(child):
-            return np.zeros_like(tracked)
-        offsets = self.model.offsets_m[seen]
-        local = offsets.any() and np.abs(p_m[seen] - offsets).max() < _LOCAL_TOLERANCE_M
-        self.coordinates = "local" if local else "global"
-        return tracked
-
-
 # --- frames --------------------------------------------------------------------------------------
 
 
@@ -171,6 +90,40 @@ class _Binding:
     rows: npt.NDArray[np.intp] | None
     subjects: tuple[str, ...]
     unknown: bool = False
+
+
+class _Place(NamedTuple):
+    """Indices of some poses within those of a frame: of their positions, attitudes and flags."""
+
+    p: tuple[slice, slice]
+    q: tuple[slice, slice]
+    tracked: slice
+
+    @classmethod
+    def of(cls, start: int, stop: int) -> _Place:
+        rows = slice(start, stop)
+        return cls((rows, slice(0, 3)), (rows, slice(3, 7)), rows)
+
+
+class _PackedBinding(NamedTuple):
+    """Meaning of the poses that the kernel converts, valid for frames of one layout.
+
+    Attributes:
+        rows: those of the named bodies, then those of each described skeleton in its model's order.
+        skeletons: skeletons, their places, and whether their coordinates were known when this was made.
+        settled: all were.
+    """
+
+    rows: PoseRows
+    subjects: tuple[str, ...]
+    bodies: _Place
+    skeletons: tuple[tuple[StreamedSkeleton, _Place, bool], ...]
+    unknown: bool
+    settled: bool
+
+    def decided(self) -> bool:
+        """Return whether a skeleton has found its coordinates since this was made."""
+        return any(not settled and skeleton.coordinates != "auto" for skeleton, _, settled in self.skeletons)
 
 
 class NatNetConverter:
@@ -201,26 +154,101 @@ class NatNetConverter:
         self.nonfinite = self.implausible = 0
         self._source = source
         self._info = info
-        self._axes = _pose_matrix(scale_m, up_axis)
+        self._axes = pose_matrix(scale_m, up_axis)
         rigid = firsts(models.rigid)
         skeletons = firsts(models.skeletons)
         self._names = {body.id: body.name if body in rigid else _IGNORED for body in models.bodies}
         self._asset_names = {asset.id: asset_body_names(asset) for asset in models.assets if asset in rigid}
-        self._skeletons = {s.id: _Skeleton(s, scale_m, up_axis, coordinates) for s in skeletons}
+        self._skeletons = {s.id: StreamedSkeleton(s, scale_m, up_axis, coordinates) for s in skeletons}
         self._ignored_skeletons = {s.id for s in models.skeletons} - self._skeletons.keys()
         self._labels = None if markers == "none" else MarkerLabels(models, unlabeled=markers == "all")
         self._binding = _Binding(b"", None, ())
+        self._packed: _PackedBinding | None = None
 
     @property
     def skeleton_coordinates(self) -> dict[str, str]:
         """Return the coordinates of the streamed bones: ``auto`` while unknown."""
         return {skeleton.model.name: skeleton.coordinates for skeleton in self._skeletons.values()}
 
-    @np.errstate(invalid="ignore", over="ignore")  # any bits may arrive; invalid poses are marked below
-    def frame(self, frame: NatNetFrame, t_arrival_ns: int) -> SourceFrame:
+    def frame(self, frame: StreamedFrame, t_arrival_ns: int) -> SourceFrame:
         """Return the frame's described subjects, in the room frame."""
         self.unknown = False
         self.nonfinite = self.implausible = 0
+        if isinstance(frame, PackedFrame):
+            return self._converted(frame, t_arrival_ns)
+        return self._read(frame, t_arrival_ns)
+
+    # --- in the compiled kernel --------------------------------------------------------------------
+
+    def _converted(self, frame: PackedFrame, t_arrival_ns: int) -> SourceFrame:
+        binding = self._packed
+        if binding is None or not binding.rows.convert(frame):
+            decoded = decode_poses(frame.datagram, frame.version)
+            if self._labels is not None or (binding := self._bind_packed(decoded)) is None:
+                return self._read(decoded, t_arrival_ns)
+            binding.rows.convert(frame)
+        rows = binding.rows
+        self.unknown = binding.unknown
+        if not rows.all_poses:
+            self.nonfinite, self.implausible = rows.nonfinite, rows.implausible
+        pose, tracked, bodies = rows.pose.copy(), rows.tracked.copy(), binding.bodies
+        skeletons: list[SkeletonFrame] = []
+        for skeleton, (p, q, bones), settled in binding.skeletons:
+            found = pose[p], pose[q], tracked[bones]
+            skeletons.append(SkeletonFrame(skeleton.model, *found) if settled else skeleton.placed(*found))
+        self._packed = binding if binding.settled or not binding.decided() else None
+        return SourceFrame(
+            self._source,
+            frame.number,
+            capture_ns(frame.suffix, self._info),
+            t_arrival_ns,
+            binding.subjects,
+            pose[bodies.p],
+            pose[bodies.q],
+            tracked[bodies.tracked],
+            tuple(skeletons),
+            None,
+            latency_ns(frame.suffix, self._info),
+        )
+
+    def _bind_packed(self, frame: NatNetFrame) -> _PackedBinding | None:
+        """Return the meaning of a layout's poses; None where its skeletons have more bones than one would stream."""
+        names = self._row_names(frame)
+        subjects = tuple(name for name in names if name)
+        numbers = itertools.count()
+        rows = [next(numbers) if name else -1 for name in names]
+        parents = [-1] * len(subjects)
+        skeletons: list[tuple[StreamedSkeleton, _Place, bool]] = []
+        unknown = None in names
+        for streamed in frame.skeletons:
+            start, skeleton = len(parents), self._skeletons.get(streamed.id)
+            if skeleton is None:
+                unknown |= streamed.id not in self._ignored_skeletons
+                rows += [-1] * len(streamed.bones)
+                continue
+            rows += [start + slot if slot >= 0 else -1 for slot in skeleton.slots(streamed.bones["id"].tolist())]
+            above = skeleton.model.parents if skeleton.coordinates == "local" else (-1,) * len(skeleton.model.bones)
+            parents += [start + parent if parent >= 0 else -1 for parent in above]
+            skeletons.append((skeleton, _Place.of(start, len(parents)), skeleton.coordinates != "auto"))
+            if len(parents) > _MOST_ROWS:
+                return None
+        pose_rows = PoseRows(frame, rows, parents, self._axes)
+        bodies = _Place.of(0, len(subjects))
+        settled = all(known for _, _, known in skeletons)
+        return _PackedBinding(pose_rows, subjects, bodies, tuple(skeletons), unknown, settled)
+
+    def _row_names(self, frame: NatNetFrame) -> list[str | None]:
+        """Return the names of the rigid bodies, then those of the bodies of each trained marker set; None = unknown."""
+        names = [self._names.get(identity) for identity in frame.bodies["id"].tolist()]
+        for asset in frame.assets:
+            known = self._asset_names.get(asset.id, {})
+            names += [known.get(identity & BONE_MASK) for identity in asset.bodies["id"].tolist()]
+        return names
+
+    # --- in NumPy ----------------------------------------------------------------------------------
+
+    @np.errstate(invalid="ignore", over="ignore")  # any bits may arrive; invalid poses are marked below
+    def _read(self, frame: NatNetFrame, t_arrival_ns: int) -> SourceFrame:
         records = _joined(frame)
         poses, all_tracked = self._poses(records)
         count = len(records) - sum([len(skeleton.bones) for skeleton in frame.skeletons])
@@ -249,11 +277,7 @@ class NatNetConverter:
         if frame.assets:
             key += b"".join(b"%d:%d," % (asset.id, len(asset.bodies)) for asset in frame.assets)
         if key != self._binding.ids:
-            bodies = ids[: len(frame.bodies)].tolist()
-            names = [self._names.get(identity) for identity in bodies]
-            for asset in frame.assets:
-                known = self._asset_names.get(asset.id, {})
-                names += [known.get(identity & BONE_MASK) for identity in asset.bodies["id"].tolist()]
+            names = self._row_names(frame)
             used = [(row, name) for row, name in enumerate(names) if name is not None and name != _IGNORED]
             rows = None if len(used) == len(names) else np.array([row for row, _ in used], dtype=np.intp)
             self._binding = _Binding(key, rows, tuple(name for _, name in used), unknown=None in names)
@@ -304,18 +328,12 @@ class NatNetConverter:
 _PACKED_POSE: Final = np.dtype(
     {"names": ["pose"], "formats": [("<f4", 7)], "offsets": [BODY["id"].itemsize], "itemsize": BODY.itemsize}
 )
+_MOST_ROWS: Final = 4096
+"""Rows of poses that the kernel converts: twice what one datagram can stream."""
 _ONES: Final = np.ones(4)
 _IGNORED: Final = ""
 """Stands for the name of a body that shares it with an earlier one."""
 _NO_POSE: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
-
-
-def _pose_matrix(scale_m: float, up_axis: UpAxis) -> FloatArray:
-    """Return the factors by which streamed pose rows (n, 7) become room poses in metres."""
-    matrix = np.zeros((7, 7))
-    matrix[:3, :3] = _streamed_to_zup(np.eye(3), np.zeros((3, 4)), up_axis)[0] * scale_m
-    matrix[3:, 3:] = _streamed_to_zup(np.zeros((4, 3)), np.eye(4), up_axis)[1]
-    return matrix
 
 
 def _joined(frame: NatNetFrame) -> Records:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from vil_adapters.optitrack.codec import ServerInfo, Version
+from vil_adapters.optitrack.compiled_frame import StreamedFrame
 from vil_adapters.optitrack.convert import capture_ns
-from vil_adapters.optitrack.frame import NatNetFrame, Suffix
+from vil_adapters.optitrack.frame import Suffix
 from vil_adapters.optitrack.model import Models
 from vil_adapters.optitrack.sockets import NatNetSockets
 from vil_bridge.core.clock import NS_PER_S
@@ -57,7 +58,7 @@ class FrameRate:
         """Begin again with the next frame."""
         self._last = None
 
-    def measure_hz(self, frame: NatNetFrame, info: ServerInfo) -> float | None:
+    def measure_hz(self, frame: StreamedFrame, info: ServerInfo) -> float | None:
         """Return the rate since the frame of the call before; None while unknown."""
         t_ns = capture_ns(frame.suffix, info)
         last, self._last = self._last, None if t_ns is None else (frame.number, t_ns)

@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from vil_adapters.optitrack.axes import UpAxis, zup_to_streamed
 from vil_adapters.optitrack.codec import TICKS_SINCE, Version
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
-from vil_adapters.optitrack.convert import UpAxis, zup_to_streamed
 from vil_adapters.optitrack.emulator_clients import Subscriptions
 from vil_adapters.optitrack.frame import (
     BODY,

@@ -257,6 +257,16 @@ def read_suffix(reader: DatagramReader, version: Version) -> Suffix:
     values = reader.take(layout)
     if values[-1] != 0:
         raise ProtocolError(f"end mark is {values[-1]}", offset=start + layout.size - 4, length=len(reader.data))
+    return _suffix_of(values, layout)
+
+
+def last_suffix(datagram: bytes, version: Version) -> Suffix:
+    """Return the stamps and flags of a datagram whose end was checked."""
+    layout = _suffix_layout(version)
+    return _suffix_of(layout.unpack_from(datagram, len(datagram) - layout.size), layout)
+
+
+def _suffix_of(values: tuple[Any, ...], layout: Struct) -> Suffix:
     if layout is _SUFFIX_41:
         code, sub, timestamp_s, mid, received, transmit, precision_s, fraction, params, _ = values
         return Suffix(timestamp_s, mid, received, transmit, params, code, sub, precision_s, fraction)

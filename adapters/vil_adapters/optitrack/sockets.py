@@ -6,7 +6,7 @@ import contextlib
 import socket
 from typing import Final
 
-from vil_adapters.common.sockets import multicast_receiver, trouble_text, udp_socket
+from vil_adapters.common.sockets import multicast_receiver, read_check, trouble_text, udp_socket
 from vil_adapters.optitrack.codec import MessageId, encode
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.datagrams import Address, Datagram, Tap
@@ -46,6 +46,7 @@ class NatNetSockets:
             self._probe.close()
             raise
         self._here: Address = self.sock.getsockname()
+        self._read_checks = {self.sock: read_check(self.sock)}
 
     @classmethod
     async def open(cls, server: str, port: int, interface: str, tap: Tap | None = None) -> NatNetSockets:
@@ -67,6 +68,10 @@ class NatNetSockets:
             self._tap(Datagram(now_ns(), self._here, server, datagram))
         with contextlib.suppress(OSError):
             self.sock.sendto(datagram, server)
+
+    def can_read(self, sock: socket.socket) -> bool:
+        """Return whether a datagram waits."""
+        return self._read_checks[sock]()
 
     def receive(self, sock: socket.socket) -> tuple[bytes, Address, int] | None:
         """Return the next waiting datagram, its sender and its arrival; None when nothing waits."""
@@ -107,11 +112,13 @@ class NatNetSockets:
         self.leave()
         sock = multicast_receiver(group, port, self.local_ip)
         self.group, self.group_sock = (group, port), sock
+        self._read_checks[sock] = read_check(sock)
         return sock
 
     def leave(self) -> None:
         """Stop receiving multicast."""
         if self.group_sock is not None:
+            del self._read_checks[self.group_sock]
             self.group_sock.close()
         self.group = self.group_sock = None
 

@@ -11,15 +11,16 @@ from vil_adapters.common.frame_order import DROPPED, FrameOrder, FrameVerdict
 from vil_adapters.common.reports import DropLog, ResetReporter
 from vil_adapters.optitrack.clock_continuity import Due, stamps_went_on
 from vil_adapters.optitrack.codec import MessageId, ServerInfo, encode, message_id
+from vil_adapters.optitrack.compiled_frame import StreamedFrame, read_frame
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.convert import NatNetConverter, capture_ns
 from vil_adapters.optitrack.diagnostics import FrameRate, SilenceDiagnosis, latency_facts, silence_reason
 from vil_adapters.optitrack.fast_codec import decode_poses
-from vil_adapters.optitrack.frame import NatNetFrame, Suffix
+from vil_adapters.optitrack.frame import Suffix
 from vil_adapters.optitrack.server_state import ServerCallbacks, ServerState
 from vil_adapters.optitrack.sockets import NatNetSockets
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
-from vil_bridge.core.datagrams import Address, Tap
+from vil_bridge.core.datagrams import Tap
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
@@ -28,6 +29,9 @@ _SILENCE_NS: Final = 1 * NS_PER_S
 _WAITING_NS: Final = 3 * NS_PER_S
 _FACTS_PERIOD_NS: Final = 1 * NS_PER_S
 _MAX_DATAGRAMS_PER_WAKE: Final = 512
+_FRAME: Final = int(MessageId.FRAMEOFDATA)
+_NEW: Final = FrameVerdict.NEW
+_CHANGED: Final = Suffix.MODELS_CHANGED | Suffix.BITSTREAM_CHANGED
 _DISCONNECT: Final = encode(MessageId.DISCONNECT)
 
 
@@ -50,10 +54,11 @@ class NatNetSession:
             name, config, link, status, ServerCallbacks(self._reset, emit, self._on_announcement, self._fail)
         )
         self._order = FrameOrder()
+        self._read = read_frame if config.markers == "none" else decode_poses
         self._frame_port: int | None = None
         self._emitted_ns = now_ns()
         self._facts_due = Due(_FACTS_PERIOD_NS)
-        self._newest: NatNetFrame | None = None
+        self._newest: StreamedFrame | None = None
         self._stale_ms: float | None = None
         self._rate = FrameRate()
         self._drops = DropLog(name, status.counters)
@@ -85,39 +90,43 @@ class NatNetSession:
 
     def _drain(self, sock: socket.socket) -> None:
         """Read what waits, act on it, emit the newest frame."""
-        newest: tuple[NatNetFrame, int] | None = None
-        for _ in range(_MAX_DATAGRAMS_PER_WAKE):
+        newest: tuple[StreamedFrame, int] | None = None
+        for count in range(_MAX_DATAGRAMS_PER_WAKE):
+            if count and not self._link.can_read(sock):
+                break
             received = self._link.receive(sock)
             if received is None:
                 break
             datagram, sender, t_arrival_ns = received
             try:
-                if not self._is_from_server(datagram, sender, t_arrival_ns):
+                identity = message_id(datagram) if sender[0] == self._link.server_ip else None
+                if identity is None or not self._is_from_server(identity, sender[1], len(datagram), t_arrival_ns):
                     self._drops.count("foreign", "a datagram from %s:%d, which is not the server", *sender)
                     continue
-                frame = self._handle(datagram, t_arrival_ns)
+                frame = self._handle(identity, datagram, t_arrival_ns)
             except ProtocolError as exc:
                 self._drops.count("malformed", "a datagram: %s", exc)
                 continue
             if frame is not None:
-                self._status.counters["superseded"] += newest is not None
+                if newest is not None:
+                    self._status.counters["superseded"] += 1
                 newest = frame, t_arrival_ns
         if newest is not None:
             self._deliver(*newest)
 
-    def _is_from_server(self, datagram: bytes, sender: Address, t_arrival_ns: int) -> bool:
-        """Return whether a datagram comes from a port that the server uses for its kind.
+    def _is_from_server(self, identity: int, port: int, size: int, t_arrival_ns: int) -> bool:
+        """Return whether a datagram of the server's address comes from a port that the server uses for its kind.
 
         Answers come from the command port. Frames come from the announced data port; behind a relay or an address
         translation that port is another one: then the first port that sends frames is it, until it is silent.
 
         Raises:
-            ProtocolError: the datagram is malformed, or comes from another port of the server than its kind.
+            ProtocolError: the datagram comes from another port of the server than its kind.
         """
-        ip, port = sender
-        if ip != self._link.server_ip:
-            return False
-        info, is_frame = self._server.info, message_id(datagram) == MessageId.FRAMEOFDATA
+        is_frame = identity == _FRAME
+        if is_frame and port == self._frame_port:
+            return True
+        info = self._server.info
         if info is None and is_frame:
             return True
         silent = t_arrival_ns - self._server.frame_ns > _SILENCE_NS
@@ -126,71 +135,79 @@ class NatNetSession:
         if port == (self._frame_port if is_frame else self._link.server_port):
             return True
         if port in (self._frame_port, self._link.server_port):
-            raise ProtocolError(f"{'a frame' if is_frame else 'an answer'} from port {port}", length=len(datagram))
+            raise ProtocolError(f"{'a frame' if is_frame else 'an answer'} from port {port}", length=size)
         return False
 
-    def _handle(self, datagram: bytes, t_arrival_ns: int) -> NatNetFrame | None:
+    def _handle(self, identity: int, datagram: bytes, t_arrival_ns: int) -> StreamedFrame | None:
         """Handle one datagram; return a frame that may be emitted."""
-        identity = message_id(datagram)
-        if identity == MessageId.FRAMEOFDATA:
+        if identity == _FRAME:
             return self._handle_frame(datagram, t_arrival_ns)
         handler = self._server.handlers.get(identity)
         if handler is not None:
             handler(datagram, t_arrival_ns)
         return None
 
-    def _handle_frame(self, datagram: bytes, t_arrival_ns: int) -> NatNetFrame | None:
+    def _handle_frame(self, datagram: bytes, t_arrival_ns: int) -> StreamedFrame | None:
         info = self._server.info
         if info is None:
             return None
         try:
-            frame = decode_poses(datagram, self._server.version)
+            frame = self._read(datagram, self._server.version)
         except ProtocolError:
             self._server.connect_again()  # perhaps the server came back with another version
             raise
         self._server.frame_ns = t_arrival_ns
         verdict = self._order.judge(frame.number, t_arrival_ns, capture_ns(frame.suffix, info))
-        self._status.counters["lost"] = self._order.lost
-        if verdict in DROPPED:
-            self._status.counters[DROPPED[verdict]] += 1
-            return None
         params = frame.suffix.params
-        if verdict is FrameVerdict.RESTARTED:
+        if verdict is not _NEW:
+            if verdict in DROPPED:
+                self._status.counters[DROPPED[verdict]] += 1
+                return None
             looped = bool(params & Suffix.PLAYBACK) and stamps_went_on(self._newest, frame, info)
             self._reset(f"frame numbers go on from {frame.number}", not looped)
             if not params & Suffix.PLAYBACK:
                 self._server.connect_again()
+        self._status.counters["lost"] = self._order.lost
+        if params & _CHANGED:
+            self._on_changes(params, t_arrival_ns)
+        return frame
+
+    def _on_changes(self, params: int, t_arrival_ns: int) -> None:
         if params & Suffix.MODELS_CHANGED:
             self._server.models_changed(t_arrival_ns)
         if params & Suffix.BITSTREAM_CHANGED:
             self._server.bitstream_changed()
-        return frame
 
-    def _deliver(self, frame: NatNetFrame, t_arrival_ns: int) -> None:
+    def _deliver(self, frame: StreamedFrame, t_arrival_ns: int) -> None:
         self._newest = frame
         converter, info = self._server.converter, self._server.info
         if converter is None or info is None:
             self._status.counters["undescribed"] += 1
             return
-        if self._is_stale(frame, info, t_arrival_ns):
+        converted = converter.frame(frame, t_arrival_ns)
+        played_back = frame.suffix.params & Suffix.PLAYBACK  # a recording has its old stamps
+        if self._is_stale(None if played_back else converted.t_foreign_ns, t_arrival_ns):
             self._status.counters["stale"] += 1
             return
-        self._emit(converter.frame(frame, t_arrival_ns))
+        self._emit(converted)
         self._emitted_ns = t_arrival_ns
         if converter.unknown:
             self._server.want_models(at_once=False)
-        for reason, count in (("nonfinite", converter.nonfinite), ("implausible", converter.implausible)):
-            if count:
-                self._status.counters[reason] += count
-                self._drops.warn_once(reason, "%d poses of a frame are %s; their bodies are untracked", count, reason)
+        if converter.nonfinite or converter.implausible:
+            self._report_bad_poses(converter)
         if frame.unread:
             self._status.facts["unread_bytes"] = frame.unread
             self._drops.warn_once("unread", "%d bytes of each frame are of a newer layout and skipped", frame.unread)
         self._status.running()
 
-    def _is_stale(self, frame: NatNetFrame, info: ServerInfo, t_arrival_ns: int) -> bool:
-        """Return whether it was captured too long ago; a recording that is played back has its old stamps."""
-        t_foreign_ns = None if frame.suffix.params & Suffix.PLAYBACK else capture_ns(frame.suffix, info)
+    def _report_bad_poses(self, converter: NatNetConverter) -> None:
+        for reason, count in (("nonfinite", converter.nonfinite), ("implausible", converter.implausible)):
+            if count:
+                self._status.counters[reason] += count
+                self._drops.warn_once(reason, "%d poses of a frame are %s; their bodies are untracked", count, reason)
+
+    def _is_stale(self, t_foreign_ns: int | None, t_arrival_ns: int) -> bool:
+        """Return whether a frame was captured too long ago."""
         age_ns = None if t_foreign_ns is None else self._server.echo.age_ns(t_foreign_ns, t_arrival_ns)
         stale = age_ns is not None and age_ns > self._max_age_ns
         self._stale_ms = age_ns / NS_PER_MS if stale and age_ns is not None else None
@@ -234,7 +251,7 @@ class NatNetSession:
         if self._newest is not None and server.info is not None and self._facts_due.now(t_ns):
             self._report_stream(self._newest, server.info, server.converter)
 
-    def _report_stream(self, newest: NatNetFrame, info: ServerInfo, converter: NatNetConverter | None) -> None:
+    def _report_stream(self, newest: StreamedFrame, info: ServerInfo, converter: NatNetConverter | None) -> None:
         facts = self._status.facts
         rate_hz = self._rate.measure_hz(newest, info)
         if rate_hz is not None:

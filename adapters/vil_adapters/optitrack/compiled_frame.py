@@ -1,0 +1,133 @@
+"""Frames of NatNet 3.0 and newer through the compiled kernel (``vil_bridge/world/kernel/natnet.c``).
+
+Twin of :mod:`~vil_adapters.optitrack.fast_codec` and of the conversion in :mod:`~vil_adapters.optitrack.convert`. One
+call checks a datagram before it is judged, another converts its poses into arrays whose addresses are looked up once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_adapters.common.plausible_range import FARTHEST_M
+from vil_adapters.optitrack.codec import SIZED_SINCE, TICKS_SINCE, Version
+from vil_adapters.optitrack.fast_codec import decode_poses
+from vil_adapters.optitrack.frame import NatNetFrame, Suffix
+from vil_adapters.optitrack.frame_codec import last_suffix
+from vil_adapters.optitrack.reader import HEADER_BYTES
+from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.world.kernel.library import KERNEL
+
+_scan: Final[Any] = (lambda *_: -1) if KERNEL is None else KERNEL.vil_natnet_scan
+_convert: Final[Any] = None if KERNEL is None else KERNEL.vil_natnet_convert
+_I32: Final = Struct("<i")
+
+
+@dataclass(slots=True, eq=False)  # not frozen: that would make one of the costliest steps of a frame
+class PackedFrame:
+    """One frame whose layout was checked and whose poses are bytes still.
+
+    Attributes:
+        unread: bytes of the frame that this codec does not know.
+        version: layout of the datagram, 3.0 or newer.
+    """
+
+    number: int
+    suffix: Suffix
+    unread: int
+    datagram: bytes
+    version: Version
+
+
+StreamedFrame = NatNetFrame | PackedFrame
+
+
+def read_frame(datagram: bytes, version: Version) -> StreamedFrame:
+    """Check a frame in the kernel; decode what is not plain, or all frames where the kernel is absent.
+
+    Raises:
+        ProtocolError: counts, sizes or the end mark contradict the datagram's length.
+    """
+    if version < TICKS_SINCE or (unread := _scan(datagram, len(datagram), version >= SIZED_SINCE)) < 0:
+        return decode_poses(datagram, version)
+    (number,) = _I32.unpack_from(datagram, HEADER_BYTES)
+    return PackedFrame(number, last_suffix(datagram, version), unread, datagram, version)
+
+
+class _Binding(ctypes.Structure):
+    """``VilNatNetBinding`` of ``natnet.h``, which explains the fields."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("words", "rows_out", "absent_count", "has_local")),
+        *((name, ctypes.c_void_p) for name in ("layout", "rows", "absent", "parents", "pose", "tracked")),
+        *((name, ctypes.c_int64) for name in ("nonfinite", "implausible")),
+        *(("farthest_m", ctypes.c_double), ("factor", ctypes.c_double * 7), ("axis", ctypes.c_int32 * 7)),
+    )
+    nonfinite: int
+    implausible: int
+
+
+class PoseRows:
+    """Rows of the poses of all frames of one layout, and the arrays into which the kernel converts them.
+
+    Attributes:
+        pose: shape (n, 7), position in metres and attitude in the room, of the frame that was converted last.
+        tracked: shape (n,).
+
+    Args:
+        frame: one of the layout.
+        rows: row of each body, asset's body and bone of the frame in this order, -1 for none.
+        parents: for each row the row to which its pose is relative, -1 for none; parents come first.
+        axes: factors by which streamed pose rows (n, 7) become room poses: one in each column.
+    """
+
+    def __init__(self, frame: NatNetFrame, rows: Sequence[int], parents: Sequence[int], axes: FloatArray) -> None:
+        absent = sorted({*range(len(parents))}.difference(rows))
+        self.pose = np.zeros((len(parents), 7))
+        self.tracked: BoolArray = np.zeros(len(parents), dtype=np.bool_)
+        self._numbers = [np.array(values, np.int32) for values in (_layout(frame), rows, absent, parents)]
+        words, _, gaps, _ = map(len, self._numbers)
+        arrays: list[npt.NDArray[Any]] = [*self._numbers, self.pose, self.tracked]
+        axis = np.abs(axes).argmax(axis=0)
+        self._binding = _Binding(
+            *(words, len(parents), gaps, any(parent >= 0 for parent in parents)),
+            *(array.ctypes.data for array in arrays),
+            *(0, 0, FARTHEST_M, tuple(axes[axis, range(7)]), tuple(axis.tolist())),
+        )
+        self._address = ctypes.c_void_p(ctypes.addressof(self._binding))
+
+    def convert(self, frame: PackedFrame) -> bool:
+        """Convert a frame into the arrays; False where it has another layout."""
+        sized = frame.version >= SIZED_SINCE
+        found = _convert(frame.datagram, len(frame.datagram), sized, self._address)
+        self.all_poses: bool = found == 0
+        return bool(found >= 0)
+
+    @property
+    def nonfinite(self) -> int:
+        """Return the number of tracked poses of the last frame that are none."""
+        return self._binding.nonfinite
+
+    @property
+    def implausible(self) -> int:
+        """Return the number of tracked poses of the last frame that lie too far away."""
+        return self._binding.implausible
+
+
+def _layout(frame: NatNetFrame) -> list[int]:
+    """Return the counts and ids of a frame in the order of ``natnet.h``."""
+    words = [len(frame.bodies), *frame.bodies["id"].tolist()]
+    for parts in (
+        [(asset.id, asset.bodies) for asset in frame.assets],
+        [(skeleton.id, skeleton.bones) for skeleton in frame.skeletons],
+    ):
+        words.append(len(parts))
+        for identity, records in parts:
+            words += [identity, len(records), *records["id"].tolist()]
+    return words
