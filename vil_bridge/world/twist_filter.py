@@ -127,7 +127,7 @@ class TwistFilter:
             self._account(*frame)
 
     def _account(self, t_ns: _Times, values: FloatArray, present: BoolArray) -> None:
-        step_s: FloatArray = 1e-9 * (t_ns - self.t_ns)
+        step_s: FloatArray = np.multiply(t_ns - self.t_ns, 1e-9)
         begins = present & ((self.t_ns < 0) | (step_s > _LONGEST_GAP_S))
         if np.logical_or.reduce(begins):
             self._begin(begins, t_ns, values)

@@ -1,5 +1,5 @@
 /* Version of the functions' arguments; library.py refuses a library of another one. */
-enum { VIL_KERNEL_VERSION = 1 };
+enum { VIL_KERNEL_VERSION = 2 };
 
 int vil_kernel_version(void)
 {
