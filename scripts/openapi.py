@@ -29,7 +29,7 @@ def description() -> dict[str, Any]:
         path.write_text(_EMPTY)
         bridge = Bridge(load(path, env={}, resolve=registry.resolve))
     try:
-        return bridge.web.app.openapi()
+        return bridge.build_web().openapi()
     finally:
         bridge.http.stop()
 

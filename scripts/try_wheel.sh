@@ -17,6 +17,6 @@ for python in "$@"; do
         hypothesis pytest pytest-asyncio pytest-timeout pytest-xdist
     cd "$work/tree"
     "$work/environment/bin/python" -m tests.support.import_all vil_bridge vil_adapters vil_renderer
-    "$work/environment/bin/python" -m pytest -q -p no:cacheprovider tests/unit/world
+    "$work/environment/bin/python" -m pytest -q -p no:cacheprovider -m "not long" tests/unit/world
     cd - > /dev/null
 done

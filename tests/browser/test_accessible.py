@@ -72,7 +72,7 @@ def plain_url() -> Iterator[str]:
     app.include_router(api_router(sample_snapshot, lambda _: None))
     add_pages(app, PLAIN)
     app.add_middleware(SecurityMiddleware, access=Access())
-    server = HttpServer(app, bind_http("127.0.0.1", 0))
+    server = HttpServer(lambda: app, bind_http("127.0.0.1", 0))
     server.start()
     yield server.url
     server.stop()

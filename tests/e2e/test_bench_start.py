@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
+from vil_bridge.tools.bench import start
 from vil_bridge.tools.bench.start import bench_start
 
 pytestmark = pytest.mark.process
+
+
+def test_children_may_store_compiled_modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    (tmp_path / "seldom.py").touch()
+    assert start._run_s("-c", "import seldom") > 0.0
+    assert list(tmp_path.glob("__pycache__/seldom.*.pyc"))
 
 
 def test_each_start_is_measured_once_more_than_the_caches_need() -> None:

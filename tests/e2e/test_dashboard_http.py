@@ -236,7 +236,7 @@ def make_server() -> HttpServer:
     app = create_app(
         sample_snapshot, metrics_registry(sample_snapshot), preview=lambda _: None, light=Bridge(), clock=REAL
     )
-    return HttpServer(app, bind_http("127.0.0.1", 0))
+    return HttpServer(lambda: app, bind_http("127.0.0.1", 0))
 
 
 def test_stop_ends_quickly_with_connections_open_and_frees_the_port(monkeypatch: pytest.MonkeyPatch) -> None:

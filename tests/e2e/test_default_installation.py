@@ -34,6 +34,16 @@ atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))
 from vil_bridge.cli.main import main
 main()
 """
+_BUILT: Final = """
+import json, sys
+from vil_bridge import registry
+from vil_bridge.config.load import load_text
+from vil_bridge.daemon.bridge import Bridge
+text = "version: 1\\nhttp: {port: 0}\\nstream: {bind: 'tcp://127.0.0.1:0'}\\n"
+bridge = Bridge(load_text(text, "here", resolve=registry.resolve))
+bridge.http.stop()
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
 _DEFAULT: Final = (sys.executable, "-c", _WITHOUT)
 _POSES: Final = """
 version: 1
@@ -55,6 +65,14 @@ def test_help_imports_nothing_that_takes_long() -> None:
     slow = {"numpy", "zmq", "yaml", "pydantic", "fastapi", "mcap", "rich", *EXTRAS}
     assert imported & slow == set()
     assert "vil_bridge.cli.run" in imported
+
+
+def test_a_bridge_that_is_built_has_imported_nothing_that_only_http_needs() -> None:
+    done = run(sys.executable, "-c", _BUILT)
+    assert done.returncode == 0, done.stderr
+    imported = set(json.loads(done.stdout))
+    assert "zmq" in imported
+    assert imported & {"fastapi", "starlette", "uvicorn", "h11", "prometheus_client"} == set()
 
 
 async def test_poses_go_from_mocap_to_autopilot_without_any_extra(tmp_path: Path) -> None:

@@ -35,8 +35,7 @@ from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.tools.keys import new_certificate
 from vil_bridge.web import acceptor
 from vil_bridge.web.app import create_app
-from vil_bridge.web.auth.access import Access
-from vil_bridge.web.auth.login import login_path
+from vil_bridge.web.auth.access import Access, login_path
 from vil_bridge.web.request_body import read_body
 from vil_bridge.web.schemas.body import Body
 from vil_bridge.web.server import HttpServer, bind_http
@@ -65,7 +64,7 @@ def serving(access: Access, tls: ssl.SSLContext | None = None, bind: str = "127.
         clock=SimulationClock(SimulationConfig()),
         access=access,
     )
-    server = HttpServer(app, bind_http(bind, 0), tls, access.counters)
+    server = HttpServer(lambda: app, bind_http(bind, 0), tls, access.counters)
     server.start()
     try:
         yield server

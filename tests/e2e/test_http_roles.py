@@ -62,7 +62,7 @@ def routes() -> list[BaseRoute]:
     one = build("version: 1\nhttp: {port: 0}\nstream: {bind: 'tcp://127.0.0.1:0'}\n")
     one.http.stop()
     found: list[BaseRoute] = []
-    waiting: list[Any] = list(one.web.app.routes)
+    waiting: list[Any] = list(one.build_web().routes)
     while waiting:
         route = waiting.pop()
         inner = getattr(route, "original_router", None)  # routers are kept as they were included

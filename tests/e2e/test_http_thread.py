@@ -13,6 +13,7 @@ import pytest
 from fastapi import FastAPI
 
 from tests.support.common import wait_until
+from vil_bridge.web import server as server_module
 from vil_bridge.web.server import HttpServer, bind_http
 
 pytestmark = pytest.mark.wire
@@ -39,7 +40,7 @@ def server(go_on: threading.Event) -> Iterator[HttpServer]:
     async def end() -> None:
         loops.append(asyncio.get_running_loop())
 
-    server = HttpServer(app, bind_http("127.0.0.1", 0))
+    server = HttpServer(lambda: app, bind_http("127.0.0.1", 0))
     server.check()
     assert server.trouble == ""  # it was not asked to serve yet
     server.start()
@@ -74,3 +75,51 @@ def test_a_thread_that_ends_by_itself_is_told(server: HttpServer) -> None:
     loop = loops.pop()
     loop.call_soon_threadsafe(loop.call_later, 0.3, loop.stop)  # once the connection is closed, so that nothing is left
     wait_until(lambda: "has ended: restart the bridge" in check(server))
+
+
+def test_requests_wait_until_the_application_is_built(go_on: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = FastAPI(openapi_url=None)
+    app.add_api_route("/", lambda: "built", methods=["GET"])
+
+    def build() -> FastAPI:
+        go_on.wait(60.0)
+        return app
+
+    server = HttpServer(build, bind_http("127.0.0.1", 0))
+    server.start()
+    assert check(server) == ""
+    monkeypatch.setattr(server_module, "_START_LIMIT_S", 0.0)
+    assert check(server) == "the HTTP server has been starting for 0 s"
+    answers: list[str] = []
+    early = threading.Thread(target=lambda: answers.append(httpx.get(server.url, timeout=60.0).json()))
+    early.start()
+    go_on.set()
+    early.join()
+    assert answers == ["built"]
+    assert check(server) == ""
+    server.stop()
+
+
+def test_a_server_may_be_stopped_before_its_application_is_built(go_on: threading.Event) -> None:
+    def build() -> FastAPI:
+        go_on.wait(60.0)
+        return FastAPI(openapi_url=None)
+
+    server = HttpServer(build, bind_http("127.0.0.1", 0))
+    server.start()
+    server.stop()
+    go_on.set()
+    server.thread.join(60.0)
+    assert not server.thread.is_alive()
+    assert server.failed is None
+
+
+def test_an_application_that_cannot_be_built_is_a_bug() -> None:
+    def build() -> FastAPI:
+        raise ValueError("the bug")
+
+    server = HttpServer(build, bind_http("127.0.0.1", 0))
+    server.start()
+    server.thread.join(60.0)
+    server.stop()
+    assert isinstance(server.failed, ValueError)

@@ -169,7 +169,7 @@ async def test_what_is_freed_in_the_inbox_may_log_while_another_thread_logs(tmp_
     bridge, before = bridge_that_records_into(tmp_path), set(logging.getLogger().handlers)
     async with running(bridge):
         await asyncio.to_thread(bridge.recordings.start, "a")
-        (tap,) = set(logging.getLogger().handlers) - before - {bridge.web.log}
+        (tap,) = set(logging.getLogger().handlers) - before - {bridge.log}
         assert tap.lock is not None
         with tap.lock:
             other = threading.Thread(target=logging.getLogger("some.library").warning, args=("freed",), daemon=True)

@@ -13,7 +13,7 @@ from vil_bridge.web.server import HttpServer, bind_http
 @contextmanager
 def web_server(app: FastAPI) -> Iterator[HttpServer]:
     """Serve an application on a free port of loopback."""
-    server = HttpServer(app, bind_http("127.0.0.1", 0))
+    server = HttpServer(lambda: app, bind_http("127.0.0.1", 0))
     server.start()
     try:
         yield server

@@ -14,7 +14,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import machine_ns, now_ns
@@ -23,14 +23,19 @@ from vil_bridge.core.ports import Emit
 from vil_bridge.daemon.context import Judgement, build
 from vil_bridge.daemon.controls import BridgeControls
 from vil_bridge.daemon.http_access import make_tls, show_login_link
-from vil_bridge.daemon.http_app import HttpApp
 from vil_bridge.daemon.readiness import Readiness
-from vil_bridge.daemon.realtime import exempt_from_scheduler, freeze_heap, prepare_process
+from vil_bridge.daemon.realtime import exempt_from_collector, exempt_from_scheduler, freeze_heap, prepare_process
 from vil_bridge.daemon.recording_service import RecordingService
-from vil_bridge.daemon.snapshots import StatusReporter, camera_points, dropped_frames
+from vil_bridge.daemon.snapshots import PAGE_COUNTS, StatusReporter, camera_points, dropped_frames
+from vil_bridge.monitoring.event_log import EventLog
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.recording.packet_capture import capturing
 from vil_bridge.web.server import HttpServer, bind_http
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from vil_bridge.daemon.http_app import HttpApp
 
 logger = logging.getLogger(__name__)
 
@@ -46,10 +51,15 @@ class Bridge:
         reread: reads the configuration again, when people or SIGHUP ask for that; None = there is no file.
         record: file to record into from the start; None = as the configuration says.
 
+    Attributes:
+        web: the HTTP application, which the HTTP thread builds: pages wait for it, poses do not.
+
     Raises:
         ConfigError: a plug-in or an address cannot be had.
         SinkError: a stream's port cannot be bound.
     """
+
+    web: HttpApp
 
     def __init__(
         self, config: BridgeConfig, reread: Callable[[], BridgeConfig] | None = None, record: Path | None = None
@@ -65,17 +75,32 @@ class Bridge:
         self.controls = BridgeControls(self.context, reread)
         self.readiness = Readiness(self.context)
         self.recordings = RecordingService(self.context, self.controls.in_force)
-        self.reporter = StatusReporter(
-            self.context, self.readiness, self.recordings, lambda: self.http, lambda: self.web.pages()
-        )
-        self.web = HttpApp(self.context, self.controls, self.recordings, self.reporter)
+        self.reporter = StatusReporter(self.context, self.readiness, self.recordings, lambda: self.http, self._pages)
+        self.log = EventLog()
+        self._web_is_built = False
         access, http = self.context.access, config.http
         listening = bind_http(http.bind, http.port)
-        self.http = HttpServer(self.web.app, listening, make_tls(http), access.counters, access.peer_faults)
+        self.http = HttpServer(self.build_web, listening, make_tls(http), access.counters, access.peer_faults)
 
     def snapshot(self) -> BridgeSnapshot:
         """Return the whole bridge as people read it; any thread."""
         return self.reporter.snapshot()
+
+    def build_web(self) -> FastAPI:
+        """Build the HTTP application; in the HTTP thread, since that and FastAPI take a third of a start."""
+        from vil_bridge.daemon.http_app import HttpApp
+
+        self.web = HttpApp(self.context, self.controls, self.recordings, self.reporter, self.log)
+        self._web_is_built = True
+        exempt_from_collector()
+        return self.web.app
+
+    def _pages(self) -> dict[str, int]:
+        return self.web.pages() if self._web_is_built else dict.fromkeys(PAGE_COUNTS, 0)
+
+    def _close_web(self) -> None:
+        if self._web_is_built:
+            self.web.close()
 
     async def run(self) -> None:
         """Run until SIGINT or SIGTERM.
@@ -110,9 +135,10 @@ class Bridge:
         """Start everything except the sources; register cleanup in reverse order."""
         context = self.context
         stack.enter_context(context.simulation.passing())
-        self.web.open()
+        self.log.open()
+        stack.callback(self.log.close)
         stack.callback(self.http.stop)
-        stack.callback(self.web.close)
+        stack.callback(self._close_web)
         await context.hub.start()
         self.http.start()
         stack.callback(self.recordings.close)
@@ -172,7 +198,7 @@ class Bridge:
             context.descriptors.check()
             self.readiness.check()
             self.http.check()
-            for failed in (context.pool.failed, context.loop_errors.failed):
+            for failed in (context.pool.failed, context.loop_errors.failed, self.http.failed):
                 if failed is not None:
                     raise failed
             for name, runner in context.sources.items():

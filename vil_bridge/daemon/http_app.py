@@ -15,7 +15,7 @@ from vil_bridge.daemon.controls import BridgeControls
 from vil_bridge.daemon.recording_service import RecordingService
 from vil_bridge.daemon.scene_geometry import SceneGeometryCache, scene_lamps, shipped_scene
 from vil_bridge.daemon.scene_snapshot import scene_of
-from vil_bridge.daemon.snapshots import StatusReporter, ledger_of
+from vil_bridge.daemon.snapshots import PAGE_COUNTS, StatusReporter, ledger_of
 from vil_bridge.monitoring.event_log import EventLog
 from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.web.app import create_app
@@ -38,7 +38,7 @@ class HttpApp:
     """The application of one bridge.
 
     Attributes:
-        app: to be served. live, updates: its feeds. log: recent events.
+        app: to be served. live, updates: its feeds. log: recent events, which the bridge collects.
     """
 
     def __init__(
@@ -47,8 +47,9 @@ class HttpApp:
         controls: BridgeControls,
         recordings: RecordingService,
         reporter: StatusReporter,
+        log: EventLog,
     ) -> None:
-        self.log = EventLog()
+        self.log = log
         self.models = SceneGeometryCache(functools.partial(shipped_scene, context.renderers))
         self.scene = SceneRevisions(lambda: scene_of(context, controls.props(), self.models.newest()))
         poses = context.world
@@ -96,20 +97,12 @@ class HttpApp:
     def pages(self) -> dict[str, int]:
         """Return how many pages watch, and what was sent to them; any thread."""
         live, updates = self.live.counters, self.updates.counters
-        return {
-            "watching": self.live.clients,
-            "reading": self.updates.readers,
-            "sent": live["sent"],
-            "skipped": live["skipped"] + updates["skipped"],
-            "refused": live["refused"] + updates["refused"],
-        }
-
-    def open(self) -> None:
-        """Begin to collect recent events."""
-        self.log.open()
+        skipped, refused = (live[what] + updates[what] for what in ("skipped", "refused"))
+        return dict(
+            zip(PAGE_COUNTS, (self.live.clients, self.updates.readers, live["sent"], skipped, refused), strict=True)
+        )
 
     def close(self) -> None:
         """End the feeds, so that the server need not wait for them."""
         self.updates.end()
         self.models.close()
-        self.log.close()

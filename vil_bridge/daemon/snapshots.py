@@ -43,6 +43,9 @@ from vil_bridge.web.server import HttpServer
 _LATE_S: Final = 0.05
 """At a hundred poses a second, five of them are on their way at once."""
 
+PAGE_COUNTS: Final = ("watching", "reading", "sent", "skipped", "refused")
+"""Numbers of pages that watch and readers of events, and of what was sent to them, left out and refused."""
+
 
 class StatusReporter:
     """Reports on one bridge; any thread may ask.

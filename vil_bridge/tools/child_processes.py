@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self, TypeVar
@@ -38,6 +38,10 @@ def free_ports(count: int, kind: socket.SocketKind) -> list[int]:
 class ProcessGroup:
     """Verbs of ``vil-bridge`` as child processes; all ended when the block is left.
 
+    Args:
+        log_dir: folder of their logs.
+        environment: variables of the children; None = this process's own.
+
     Attributes:
         idle_limit_s: :meth:`wait` gives up when no child has made progress for so long.
         limit_s: and after so long in any case.
@@ -47,8 +51,8 @@ class ProcessGroup:
     idle_limit_s: ClassVar[float] = 30.0
     limit_s: ClassVar[float] = 600.0
 
-    def __init__(self, log_dir: Path) -> None:
-        self._log_dir = log_dir
+    def __init__(self, log_dir: Path, environment: Mapping[str, str] | None = None) -> None:
+        self._log_dir, self._environment = log_dir, environment
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._arguments: dict[str, tuple[str, ...]] = {}
 
@@ -64,7 +68,11 @@ class ProcessGroup:
         self._arguments[name] = arguments
         with (self._log_dir / f"{name}.log").open("ab" if again else "wb") as log:
             self._children[name] = subprocess.Popen(  # noqa: S603 - our own program and arguments
-                [*self.program, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+                [*self.program, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
             )
 
     def check(self, revivable: Collection[str] = ()) -> list[str]:

@@ -13,6 +13,8 @@ from typing import Any, Final
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.rates import peer_of
 
+WRITE_TIMEOUT_MS: Final = 10_000
+"""A peer that accepts no bytes for so long is disconnected."""
 _MAX_CONNECTIONS: Final = 256
 _MAX_OF_PEER: Final = 48
 """Fewer than the requests that are answered at once, so that one peer cannot keep all others out."""

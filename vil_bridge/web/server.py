@@ -8,17 +8,20 @@ import socket
 import ssl
 import sys
 from collections import Counter
-from typing import Final
-
-from fastapi import FastAPI
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.network import http_url
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.threads import ContextThread
-from vil_bridge.web import uvicorn_internals
-from vil_bridge.web.uvicorn_internals import LogFaults, UvicornServer
+from vil_bridge.web.acceptor import WRITE_TIMEOUT_MS
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from vil_bridge.web.uvicorn_internals import LogFaults, UvicornServer
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +47,7 @@ def bind_http(address: str, port: int) -> socket.socket:
     # Connections inherit both options, which bound the bytes that wait for one peer, and for how long.
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
     if sys.platform == "linux":
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, uvicorn_internals.WRITE_TIMEOUT_MS)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, WRITE_TIMEOUT_MS)
     return sock
 
 
@@ -61,18 +64,24 @@ def _bind_problem(address: str, port: int, exc: OSError) -> str:
 class HttpServer:
     """Serves an application on a listening socket until stopped; signals are left to the daemon.
 
+    FastAPI, uvicorn and the application take half a second to import and build. The thread of the server does both,
+    so that poses need not wait for it. Requests wait in the listening socket until then.
+
     Args:
+        build: makes the application; called in the thread of the server.
+        sock: listens.
         tls: None = plain HTTP.
         counters: where refused requests are counted, by reason. peer_faults: where their senders are named.
 
     Attributes:
         url: address for people. thread: where everything runs.
+        failed: exception of ``build``; None = there was none so far.
         trouble: why pages and REST do not work, as of the last check; "" = they do.
     """
 
     def __init__(
         self,
-        app: FastAPI,
+        build: Callable[[], FastAPI],
         sock: socket.socket,
         tls: ssl.SSLContext | None = None,
         counters: Counter[str] | None = None,
@@ -80,34 +89,55 @@ class HttpServer:
     ) -> None:
         host, port = sock.getsockname()[:2]
         self.url = http_url(host, port, tls=tls is not None)
-        self._socket = sock
-        counters = Counter() if counters is None else counters
-        self._faults = LogFaults(counters, peer_faults or PeerFaults("http"))
-        self._server = UvicornServer(app, sock, tls, self._faults)
-        self.thread = ContextThread(target=self._server.run, name="http", daemon=True)
+        self._build, self._socket, self._tls = build, sock, tls
+        self._counters = Counter() if counters is None else counters
+        self._counters.setdefault("malformed", 0)
+        self._peer_faults = peer_faults or PeerFaults("http")
+        self._ends = False
+        self._started_ns = 0
+        self._server: UvicornServer | None = None
+        self.thread = ContextThread(target=self._run, name="http", daemon=True)
+        self.failed: Exception | None = None
         self.trouble = ""
 
     def start(self) -> None:
-        """Return once requests are answered.
-
-        Raises:
-            RuntimeError: the server did not come up.
-        """
-        logging.getLogger("uvicorn.error").addFilter(self._faults)
+        """Start the thread; requests are answered soon after."""
+        self._started_ns = machine_ns()
         self.thread.start()
-        if not self._server.serving.wait(_START_LIMIT_S):
-            raise RuntimeError(f"the HTTP server did not start within {_START_LIMIT_S:.0f} s")
 
     def stop(self) -> None:
         """Finish the answers under way and end, within 1 s; may be called twice."""
-        self._server.should_exit = True
+        self._ends = True
+        if self._server is not None:
+            self._server.should_exit = True
         if self.thread.ident is not None:
             self.thread.join(_GRACE_S)
-        if self.thread.is_alive():
+        if self.thread.is_alive() and self._server is not None:
             self._server.force_exit = True
             self.thread.join(_FORCED_S)
-        logging.getLogger("uvicorn.error").removeFilter(self._faults)
         self._socket.close()
+
+    def _run(self) -> None:
+        try:
+            faults = self._make_server()
+        except Exception as exc:
+            self.failed = exc
+            return
+        log = logging.getLogger("uvicorn.error")
+        log.addFilter(faults)
+        try:
+            if self._server is not None and not self._ends:  # else stop() has come before the server
+                self._server.run()
+        finally:
+            log.removeFilter(faults)
+
+    def _make_server(self) -> LogFaults:
+        """Make the server and its application; return what counts the faults of its peers."""
+        from vil_bridge.web.uvicorn_internals import LogFaults, UvicornServer  # slow to import
+
+        faults = LogFaults(self._counters, self._peer_faults)
+        self._server = UvicornServer(self._build(), self._socket, self._tls, faults)
+        return faults
 
     def check(self) -> None:
         """Update ``trouble``, and log once when it has changed."""
@@ -118,13 +148,18 @@ class HttpServer:
             logger.warning("the HTTP server serves again")
 
     def _find_trouble(self) -> str:
-        if self.thread.ident is None or self._server.should_exit:
+        if self.thread.ident is None or self._ends:
             return ""
         if not self.thread.is_alive():
             return "the HTTP server has ended: restart the bridge once its vehicles have landed"
+        if self._server is None or not self._server.serving.is_set():
+            starting_s = (machine_ns() - self._started_ns) / NS_PER_S
+            return (
+                f"the HTTP server has been starting for {_START_LIMIT_S:.0f} s" if starting_s > _START_LIMIT_S else ""
+            )
         hung_s = (machine_ns() - self._server.turned_ns) / NS_PER_S
         return f"the HTTP server has hung for {_HANG_S:.0f} s and more" if hung_s > _HANG_S else ""
 
     def faults(self) -> dict[str, int]:
         """Return the number of refused requests by reason. Any thread."""
-        return dict(self._faults.counters)
+        return dict(self._counters)

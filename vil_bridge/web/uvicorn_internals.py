@@ -25,11 +25,9 @@ from websockets.http11 import Request
 from vil_bridge.core.clock import machine_ns
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.rates import RateLimiter
-from vil_bridge.web.acceptor import ConnectionAcceptor
+from vil_bridge.web.acceptor import WRITE_TIMEOUT_MS, ConnectionAcceptor
 from vil_bridge.web.live.frames import POST
 
-WRITE_TIMEOUT_MS: Final = 10_000
-"""A peer that accepts no bytes for so long is disconnected."""
 _REQUEST_TIMEOUT_S: Final = 5.0
 """Until a whole request must have arrived, after the connection or the previous answer."""
 _MAX_CONNECTIONS: Final = 128

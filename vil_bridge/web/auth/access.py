@@ -6,15 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
-
-from starlette.requests import cookie_parser
-from starlette.types import Scope
+from typing import TYPE_CHECKING, Final
 
 from vil_bridge.core.access_tokens import Role, Tokens, digest
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.rates import RateLimiter, RecentSet
 from vil_bridge.web.auth.sessions import Sessions
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
 
 READS: Final = frozenset({"GET", "HEAD"})
 _PUBLIC: Final = re.compile(
@@ -130,5 +130,12 @@ class Access:
             if role is Role.NONE:
                 self.guessed(peer, token)
             return role
+        from starlette.requests import cookie_parser  # slow to import; the bridge makes its rules before the server
+
         session = cookie_parser(headers.get("cookie", "")).get(cookie)
         return self.sessions.role_of(session) if session else Role.NONE
+
+
+def login_path(access: Access, role: Role) -> str:
+    """Return a new link for one browser, relative to the status page's address."""
+    return f"login?key={access.sessions.invite(role)}"

@@ -9,18 +9,13 @@ from fastapi.responses import RedirectResponse
 
 from vil_bridge.core.access_tokens import Role
 from vil_bridge.core.rates import peer_of
-from vil_bridge.web.auth.access import Access, cookie_name
+from vil_bridge.web.auth.access import Access, cookie_name, login_path
 from vil_bridge.web.auth.sessions import LINK_LIFE_S
 from vil_bridge.web.request_body import read_body, takes
 from vil_bridge.web.schemas.login import LinkBody, LinkOut, WhoOut
 from vil_bridge.web.schemas.status import ErrorOut
 
 _REFUSED: Final[dict[int | str, dict[str, Any]]] = {409: {"model": ErrorOut, "description": "No token is configured."}}
-
-
-def login_path(access: Access, role: Role) -> str:
-    """Return a new link, relative to the status page's address."""
-    return f"login?key={access.sessions.invite(role)}"
 
 
 def login_router(access: Access) -> APIRouter:
