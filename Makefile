@@ -1,7 +1,7 @@
-# make setup | web | wheels | openapi | demo | test | test-all | check | perf | mutants | fuzz | fuzz-short | soak | audit | site | picture | pictures | tour | new-adapter | clean
+# make setup | web | wheels | openapi | demo | test | test-all | check | perf | mutants | fuzz | fuzz-short | fuzz-kernel | soak | audit | site | picture | pictures | tour | new-adapter | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup web wheels openapi foreign demo test test-all lint check pytest perf mutants fuzz fuzz-short soak audit site picture pictures tour new-adapter clean
+.PHONY: setup web wheels openapi foreign demo test test-all lint check pytest perf mutants fuzz fuzz-short fuzz-kernel soak audit site picture pictures tour new-adapter clean
 
 # Hundreds of processes import the same modules; an environment that forbids keeping them compiled costs minutes.
 unexport PYTHONDONTWRITEBYTECODE
@@ -21,6 +21,8 @@ SECONDS = 30
 JSON = out/demo/summary.json
 FUZZ_RUNS = 1000000
 FUZZ_SECONDS = 6
+KERNEL_RUNS = 10000000
+KERNEL_FRAMES = 1000000
 
 setup: $(STAMP)
 
@@ -107,6 +109,11 @@ fuzz: setup
 # The same inputs each time, so that what CI finds is what has changed.
 fuzz-short: setup
 	$(BIN)/python -m tests.fuzz.run all --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) --seed 1 --jobs 2
+
+# The compiled kernel under the sanitizers, and against its twin; half an hour.
+fuzz-kernel: setup
+	$(BIN)/python -m tests.fuzz.sanitized_kernel --runs $(KERNEL_RUNS)
+	$(BIN)/python -m tests.fuzz.kernel_against_twin --frames $(KERNEL_FRAMES)
 
 # Three minutes: everything goes wrong, other things each time unless SOAK_FLAGS="--seed N"; then a few rounds of
 # each attack. An hour: tests/soak/README.md; a hundred rounds: tests/attacks/README.md.

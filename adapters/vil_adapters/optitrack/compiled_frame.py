@@ -79,6 +79,7 @@ class PoseRows:
     Attributes:
         pose: shape (n, 7), position in metres and attitude in the room, of the frame that was converted last.
         tracked: shape (n,).
+        numbers: layout, rows, rows without a record and parents, as ``natnet.h`` explains them.
 
     Args:
         frame: one of the layout.
@@ -91,9 +92,9 @@ class PoseRows:
         absent = sorted({*range(len(parents))}.difference(rows))
         self.pose = np.zeros((len(parents), 7))
         self.tracked: BoolArray = np.zeros(len(parents), dtype=np.bool_)
-        self._numbers = [np.array(values, np.int32) for values in (_layout(frame), rows, absent, parents)]
-        words, _, gaps, _ = map(len, self._numbers)
-        arrays: list[npt.NDArray[Any]] = [*self._numbers, self.pose, self.tracked]
+        self.numbers = [np.array(values, np.int32) for values in (_layout(frame), rows, absent, parents)]
+        words, _, gaps, _ = map(len, self.numbers)
+        arrays: list[npt.NDArray[Any]] = [*self.numbers, self.pose, self.tracked]
         axis = np.abs(axes).argmax(axis=0)
         self._binding = _Binding(
             *(words, len(parents), gaps, any(parent >= 0 for parent in parents)),

@@ -1,0 +1,166 @@
+"""Fuzzes the compiled kernel under the sanitizers: ``python -m tests.fuzz.sanitized_kernel --runs N``.
+
+A program in C (``tests/fuzz/kernel_harness``) links the kernel's sources and calls each entry point with changed seeds.
+A report of AddressSanitizer or UndefinedBehaviorSanitizer ends it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from tests.fuzz.natnet_frames import streams
+from vil_adapters.optitrack.axes import pose_matrix
+from vil_adapters.optitrack.codec import SIZED_SINCE
+from vil_adapters.optitrack.compiled_frame import PoseRows
+from vil_adapters.optitrack.fast_codec import decode_poses
+from vil_bridge.core.errors import ProtocolError
+
+__all__ = ["ENTRIES", "PLANTED", "HarnessError", "Run", "build", "fuzz", "main"]
+
+_HARNESS: Final = Path(__file__).with_name("kernel_harness")
+_KERNEL: Final = Path(__file__).parents[2] / "vil_bridge" / "world" / "kernel"
+_FLAGS: Final = ("-g", "-O1", "-std=c11", "-Wall", "-Wextra", "-ffp-contract=off")
+_SANITIZERS: Final = "-fsanitize=address,undefined,float-cast-overflow"
+_SEEDS: Final = 2000
+PLANTED: Final = "planted"
+"""Entry point with a defect, so that a test can show that the like of it is found."""
+
+Seed = tuple[bytes, bytes]
+"""Context, which stays, and input, which is changed."""
+
+
+class HarnessError(Exception):
+    """The program cannot be built here."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Result of one entry point.
+
+    Attributes:
+        finding: the sanitizer's report, empty where there is none.
+    """
+
+    entry: str
+    inputs: int
+    seconds: float
+    finding: str
+
+
+# --- seeds ---------------------------------------------------------------------------------------
+
+
+def _natnet_seeds() -> Iterator[Seed]:
+    """Yield plain datagrams, each with a binding of its frame: rows in any order, some below others, some empty."""
+    rng = random.Random(5)
+    for stream in streams(seed=5):
+        for datagram in stream.datagrams:
+            try:
+                frame = decode_poses(datagram, stream.version)
+            except ProtocolError:
+                continue
+            count = sum(
+                map(len, (frame.bodies, *(a.bodies for a in frame.assets), *(s.bones for s in frame.skeletons)))
+            )
+            rows = [row if rng.random() < 0.8 else -1 for row in rng.sample(range(count + 3), count)]
+            parents = [rng.randrange(-1, row) if row else -1 for row in range(count + 3)]
+            numbers = PoseRows(frame, rows, parents, pose_matrix(1.0, "y")).numbers
+            sizes = [stream.version >= SIZED_SINCE, *map(len, numbers)]
+            yield np.concatenate((sizes, *numbers), dtype=np.int32).tobytes(), datagram
+
+
+def _error_state_seeds() -> Iterator[Seed]:
+    """Yield a state at rest, its noise, a pose and two to twenty samples."""
+    rng = np.random.default_rng(5)
+    while True:
+        state = np.zeros(29 + 25 * 25)
+        state[3] = 1.0
+        state[29:].reshape(25, 25)[np.diag_indices(25)] = 1e-3
+        pose = np.array([*rng.normal(0.0, 0.1, 3), 0.0, 0.0, 0.0, 1.0, 0.01, 1e3, *[1e-4] * 6])
+        numbers = np.concatenate((state, (1e-3, 1e-2, 0.0, 0.0), pose)).tobytes()
+        samples = [
+            struct.pack("<Q6d", 4_000_000, *rng.normal(0.0, 0.1, 3), *rng.normal((0.0, 0.0, 9.8), 0.1))
+            for _ in range(rng.integers(2, 20))
+        ]
+        yield b"", numbers + b"".join(samples)
+
+
+ENTRIES: Final[dict[str, Callable[[], Iterator[Seed]]]] = {
+    "natnet": _natnet_seeds,
+    "error-state": _error_state_seeds,
+    PLANTED: lambda: itertools.repeat((b"", b"\1abc")),
+}
+"""Entry points of ``harness.c`` and their seeds."""
+
+
+# --- the program ---------------------------------------------------------------------------------
+
+
+def build(program: Path, *options: str) -> None:
+    """Compile the harness and the kernel with the sanitizers.
+
+    Raises:
+        HarnessError: there is no compiler, or no sanitizer.
+    """
+    compiler = shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        raise HarnessError("no C compiler: apt-get install gcc libc6-dev")
+    sources = [str(path) for folder in (_HARNESS, _KERNEL) for path in sorted(folder.glob("*.c"))]
+    command = [compiler, *_FLAGS, _SANITIZERS, "-fno-sanitize-recover=all", f"-I{_KERNEL}", *options]
+    done = subprocess.run([*command, *sources, "-o", str(program), "-lm"], capture_output=True, text=True, check=False)
+    if done.returncode and "cannot find" in done.stderr:
+        raise HarnessError("no sanitizers: apt-get install libasan8 libubsan1")
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+
+
+def fuzz(program: Path, entry: str, runs: int, seed: int, out: Path) -> Run:
+    """Call an entry point ``runs`` times; the input of a finding is ``out/crash-ENTRY``."""
+    seeds = out / f"seeds-{entry}"
+    blobs = itertools.chain.from_iterable(itertools.islice(ENTRIES[entry](), _SEEDS))
+    seeds.write_bytes(b"".join(struct.pack("<I", len(blob)) + blob for blob in blobs))
+    command = [str(program), entry, str(seeds), str(runs), str(seed), str(out / f"crash-{entry}")]
+    begun_s = time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return Run(entry, runs, time.monotonic() - begun_s, done.stderr if done.returncode else "")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Fuzz all entry points in equal parts; 1 when there is a finding."""
+    parser = argparse.ArgumentParser(description="Fuzz the compiled kernel under the sanitizers.")
+    parser.add_argument("--runs", type=int, default=10_000_000, help="inputs of all entry points together")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("out/fuzz/kernel"), help="seeds, program, findings")
+    args = parser.parse_args(argv)
+    args.out.mkdir(parents=True, exist_ok=True)
+    program = args.out / "harness"
+    try:
+        build(program)
+    except HarnessError as exc:
+        print(f"nothing is fuzzed: {exc}")
+        return 0
+    found = False
+    entries = [entry for entry in ENTRIES if entry != PLANTED]
+    for entry in entries:
+        run = fuzz(program, entry, args.runs // len(entries), args.seed, args.out)
+        print(json.dumps(asdict(run)), flush=True)
+        found |= bool(run.finding)
+    return int(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
