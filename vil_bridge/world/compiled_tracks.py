@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Final
 
 import numpy as np
 
 from vil_bridge.core.types import BoolArray, FloatArray, SourceFrame
 from vil_bridge.world.actors import TrackingLimits
-from vil_bridge.world.frame_binding import Binding
-from vil_bridge.world.kernel.library import KERNEL
+from vil_bridge.world.frame_binding import Binding, RoomFrame
+from vil_bridge.world.kernel.structs import Struct, function
 from vil_bridge.world.tracks import CAPACITY, TrackBank
 from vil_bridge.world.twist_filter import TwistFilter, first_gains, steady_gains
 
@@ -29,23 +29,12 @@ class _FrameArrays:
         self.p_m, self.q_xyzw = np.zeros((columns, 3)), np.zeros((columns, 4))
         self.seen: BoolArray = np.zeros(columns, dtype=np.bool_)
         self.poses = np.zeros((binding.count, 7))
-        room = binding.room
         indices = [np.arange(1 << 20)[rows] for rows in (binding.columns, binding.rows)]
         markers = np.concatenate((binding.p_markers_body_m, binding.q_markers_body), axis=1)
-        self._arrays = *indices, room.turn, room.shift, markers, self.p_m, self.q_xyzw, self.seen, self.poses
-        self._struct = struct([binding.count, room.is_world, binding.markers_turned], self._arrays)
-        self.pointer = pointer(self._struct)
-
-
-def struct(numbers: Sequence[int], arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
-    """Return a C struct of 64-bit integers and the addresses of arrays, which must outlive it and stay in place."""
-    addresses = [array.ctypes.data for array in arrays]
-    return (ctypes.c_int64 * (len(numbers) + len(addresses)))(*numbers, *addresses)
-
-
-def pointer(of: Any) -> ctypes.c_void_p:
-    """Return the address of a struct as an argument of the kernel."""
-    return ctypes.c_void_p(ctypes.addressof(of))
+        self.struct = Struct(
+            [binding.count, binding.markers_turned, room_struct(binding.room)],
+            [*indices, markers, self.p_m, self.q_xyzw, self.seen, self.poses],
+        )
 
 
 class CompiledTrackBank(TrackBank):
@@ -59,13 +48,16 @@ class CompiledTrackBank(TrackBank):
         self._ahead = np.zeros((len(limits), 7))
         self._frames: dict[str, _FrameArrays] = {}
         self._structs = self._bank_struct(len(limits)), _filter_struct(self._filter)
-        self._pointers = tuple(map(pointer, self._structs))
+        self._pointers = tuple(of.pointer for of in self._structs)
         self._out = ctypes.c_void_p(self._ahead.ctypes.data)
-        self._place = _function("vil_frame_to_world")
-        self._append = _function("vil_bank_append")
-        self._compute = _function("vil_bank_poses")
+        self._place = function("vil_frame_to_world", ctypes.c_void_p)
+        self._append = function(
+            "vil_bank_append", *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64, returns=ctypes.c_int64
+        )
+        self._filter_rest = function("vil_bank_advance", *[ctypes.c_void_p] * 2)
+        self._compute = function("vil_bank_poses", *[ctypes.c_void_p] * 2, ctypes.c_int64, ctypes.c_void_p)
 
-    def _bank_struct(self, rows: int) -> Any:
+    def _bank_struct(self, rows: int) -> Struct:
         speeds = np.array(self._slowest).view(np.int64).tolist()  # the bits of two doubles
         repeats = self.repeats
         arrays = (
@@ -73,7 +65,7 @@ class CompiledTrackBank(TrackBank):
             *(self._max_rate_radps, self._limit_ns, self.t_capture_ns, self.t_arrival_ns, self.tracked),
             *(repeats.count, repeats.first_ns, repeats.newest_ns, self._done, self._filtered, self._turned_rad),
         )
-        return struct([rows, CAPACITY, self._noisy, *speeds], arrays)
+        return Struct([rows, CAPACITY, self._noisy, *speeds], arrays)
 
     def store(self, frame: SourceFrame, binding: Binding, t_ns: int) -> bool:
         """Store the bound bodies of a frame captured at ``t_ns``; True when one was lost or found."""
@@ -81,10 +73,10 @@ class CompiledTrackBank(TrackBank):
         if arrays is None or arrays.binding is not binding:
             arrays = self._frames[frame.source] = _FrameArrays(binding)
         arrays.p_m[...], arrays.q_xyzw[...], arrays.seen[...] = frame.p_m, frame.q_xyzw, frame.tracked
-        self._place(arrays.pointer)
+        self._place(arrays.struct.pointer)
         if self._suspects:
             return super().store(frame, binding, t_ns)
-        found = self._append(*self._pointers, arrays.pointer, t_ns, frame.t_arrival_ns)
+        found = self._append(*self._pointers, arrays.struct.pointer, t_ns, frame.t_arrival_ns)
         if found < 0:
             return super().store(frame, binding, t_ns)
         if found & _STORED:
@@ -107,24 +99,19 @@ class CompiledTrackBank(TrackBank):
     def _advance(self) -> None:
         if self._pending:  # what the twin stored
             self._pending = 0
-            _function("vil_bank_advance")(*self._pointers)
+            self._filter_rest(*self._pointers)
 
 
-def _filter_struct(f: TwistFilter) -> Any:
+def room_struct(room: RoomFrame) -> Struct:
+    """Return the struct ``vil_room``."""
+    return Struct([room.is_world], [room.turn, room.shift])
+
+
+def _filter_struct(f: TwistFilter) -> Struct:
     steady, first, damping = steady_gains(), first_gains(), f.damping
     arrays = (
-        *(steady, first, f.t_ns, f.state, f.newest, f.step_s, f.age, f.log_variance, f.log_jerk, f.surprises),
+        *(steady, first, f.t_ns, f.state, f.newest, f.step_s, f.age, f.variance, f.log_jerk, f.surprises),
         *(f.whitened, f.learnt_ns, f.learnt, f.unlearnt),
         *(damping.held_ns, damping.held, damping.sums, damping.lag_s, damping.log),
     )
-    return struct([len(f.t_ns), steady.shape[1]], arrays)
-
-
-def _function(name: str) -> Any:
-    function = getattr(cast("Any", KERNEL), name)
-    function.restype = ctypes.c_int64 if name == "vil_bank_append" else None
-    if name == "vil_bank_append":
-        function.argtypes = (*[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
-    elif name == "vil_bank_poses":
-        function.argtypes = (*[ctypes.c_void_p] * 2, ctypes.c_int64, ctypes.c_void_p)
-    return function
+    return Struct([len(f.t_ns), steady.shape[1]], arrays)

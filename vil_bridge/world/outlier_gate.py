@@ -75,6 +75,11 @@ class JumpGate:
         self._pose: FloatArray | None = None
         self._t_ns = self._first_ns = self._count = 0
 
+    @property
+    def suspects(self) -> bool:
+        """True while the newest sample was impossible."""
+        return self._pose is not None
+
     def clear(self) -> None:
         """Drop the suspicion: the body was seen at a possible place."""
         self._pose = None

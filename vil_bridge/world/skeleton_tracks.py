@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from operator import sub
 from typing import Final
 
@@ -19,17 +18,15 @@ from vil_bridge.world.outlier_gate import JumpGate, is_unit, reachable, surely_r
 CAPACITY: Final = 64
 TWIST_WINDOW_NS: Final = 50_000_000
 
-_SANE_SUM: Final = 1e5  # of all coordinates of a skeleton; no room is that large
+_SANE: Final = 1e5  # length of all numbers of a skeleton; no room is that large
 _FIRST: Final = slice(0, 1)
 _NO_TURN: Final[FloatArray] = np.array([0.0, 0.0, 0.0, 1.0])
 
 
-_Sample = tuple[int, FloatArray, BoolArray]
-"""Capture time, bone poses (m, 7) as (x, y, z, qx, qy, qz, qw), and which bones were seen (m,)."""
-
-
 class SkeletonTrack:
     """The recent frames of one skeleton, world coordinates.
+
+    :mod:`~vil_bridge.world.compiled_skeleton` does the same on the same arrays.
 
     Attributes:
         t_capture_ns, t_arrival_ns: of the newest frame whose hips were tracked, -1 = never.
@@ -42,9 +39,10 @@ class SkeletonTrack:
         self._limits = limits
         self._gate = JumpGate(limits)
         self._model: SkeletonModel | None = None
-        self._samples: deque[_Sample] = deque(maxlen=CAPACITY)
         self._place_bone = 0
-        self._place: list[float] = []
+        self._t = np.zeros(CAPACITY, dtype=np.int64)
+        self._poses, self._seen = np.zeros((CAPACITY, 0, 7)), np.zeros((CAPACITY, 0), dtype=np.bool_)
+        self._count = np.zeros(1, dtype=np.int64)
         self.t_capture_ns = -1
         self.t_arrival_ns = -1
         self.tracked = False
@@ -59,56 +57,61 @@ class SkeletonTrack:
         Bones that were not seen, or are no poses, keep their last pose relative to the parent. Hips that moved
         further than a human can are rejected, or start the history over when they stay there.
         """
-        model, tracked = skeleton.model, skeleton.tracked
+        if self._model is not skeleton.model:
+            self._use(skeleton.model)
         with np.errstate(invalid="ignore", over="ignore"):  # an invalid pose counts as not seen
-            poses = room.poses(skeleton.p_m, skeleton.q_xyzw)
-            self._append(t_ns, t_arrival_ns, model, poses, tracked)
+            self._judge(t_ns, t_arrival_ns, room.poses(skeleton.p_m, skeleton.q_xyzw), skeleton.tracked)
 
-    def _append(
-        self, t_ns: int, t_arrival_ns: int, model: SkeletonModel, poses: FloatArray, tracked: BoolArray
-    ) -> None:
-        if not abs(np.add.reduce(poses, axis=None)) < _SANE_SUM:
-            tracked = tracked & np.isfinite(poses).all(axis=1) & is_unit((poses[:, 3:] ** 2).sum(axis=1))
-        bone = self._place_bone if self._model is model else place_bone(model)
-        self.tracked = bool(tracked[bone]) if len(tracked) else False
+    def _use(self, model: SkeletonModel) -> None:
+        """Begin a history of another model."""
+        bones = len(model.bones)
+        self._model, self._place_bone = model, place_bone(model)
+        self._poses, self._seen = np.zeros((CAPACITY, bones, 7)), np.zeros((CAPACITY, bones), dtype=np.bool_)
+        self._count[0] = 0
+
+    def _judge(self, t_ns: int, t_arrival_ns: int, poses: FloatArray, tracked: BoolArray) -> None:
+        if not np.vdot(poses, poses) < _SANE**2:
+            near = (np.abs(poses) < _SANE).all(axis=1)
+            tracked = tracked & near & is_unit((poses[:, 3:] ** 2).sum(axis=1))
+        self.tracked = bool(tracked[self._place_bone]) if len(tracked) else False
         if not self.tracked or t_ns <= self.t_capture_ns:
             return
-        if self._model is not model:
-            self._samples.clear()
-            self._model, self._place_bone = model, bone
-        if not self._admits(t_ns, poses[bone]):
+        if not self._admits(t_ns, poses[self._place_bone]):
             self.rejected += 1
             return
         if not np.logical_and.reduce(tracked):
-            poses = _completed(model.parents, model.offsets_m, poses, tracked, self._newest_poses())
-        self._samples.append((t_ns, poses, tracked))
-        place = poses[bone].tolist()
-        self.repeats.add(_FIRST, np.array([self.t_arrival_ns]), t_arrival_ns, np.array([place == self._place]))
-        self._place = place
+            poses = self._completed(poses, tracked)
+        same = bool(self._count[0]) and bool((poses[self._place_bone] == self._newest()[self._place_bone]).all())
+        self.repeats.add(_FIRST, np.array([self.t_arrival_ns]), t_arrival_ns, np.array([same]))
+        slot = self._count[0] % CAPACITY
+        self._t[slot], self._poses[slot], self._seen[slot] = t_ns, poses, tracked
+        self._count += 1
         self.t_capture_ns, self.t_arrival_ns = t_ns, t_arrival_ns
 
-    def _newest_poses(self) -> FloatArray | None:
-        return self._samples[-1][1] if self._samples else None
+    def _newest(self) -> FloatArray:
+        newest: FloatArray = self._poses[(self._count[0] - 1) % CAPACITY]
+        return newest
 
     def _admits(self, t_ns: int, place: FloatArray) -> bool:
-        if not self._samples:
+        if not self._count[0]:
             return True
         dt_s = 1e-9 * (t_ns - self.t_capture_ns)
         limits = self._limits.max_speed_mps, self._limits.max_rate_radps
+        before = self._newest()[self._place_bone]
         # Seven numbers: plain Python is quicker than three calls of numpy.
-        step = max(map(abs, map(sub, place.tolist(), self._place)))
-        if step <= surely_reachable_step(dt_s, *limits) or reachable(dt_s, place, np.array(self._place), *limits):
+        step = max(map(abs, map(sub, place.tolist(), before.tolist())))
+        if step <= surely_reachable_step(dt_s, *limits) or reachable(dt_s, place, before, *limits):
             self._gate.clear()
         elif not self._gate.proves(t_ns, place):
             return False
         else:
-            self._samples.clear()
+            self._count[0] = 0
             self.jumps += 1
         return True
 
     def reset(self) -> None:
         """Drop the history."""
-        self._samples.clear()
+        self._count[0] = 0
         self._gate.clear()
         self.t_capture_ns = self.t_arrival_ns = -1
         self.tracked = False
@@ -117,53 +120,57 @@ class SkeletonTrack:
         """Move all capture times: the clock that they come from is known better now."""
         if self.t_capture_ns >= 0:
             self.t_capture_ns += by_ns
-            self._samples = deque(((t_ns + by_ns, p, seen) for t_ns, p, seen in self._samples), maxlen=CAPACITY)
+            self._t += by_ns
 
     def at(self, t_ns: int, horizon_ns: int) -> SkeletonFrame | None:
         """Interpolate, or extrapolate with each bone's twist by at most ``horizon_ns``."""
-        samples = list(self._samples)
-        if not samples:
+        count = self._count.item()
+        if not count:
             return None
-        newest_ns = samples[-1][0]
+        slots = np.arange(max(0, count - CAPACITY), count) % CAPACITY
+        times_ns = self._t[slots]
+        newest_ns = times_ns.item(-1)
         t_ns = min(t_ns, newest_ns + horizon_ns)
-        if t_ns <= samples[0][0]:
-            return self._frame(samples[0])
+        if t_ns <= times_ns[0]:
+            return self._frame(slots[0])
         if t_ns >= newest_ns:
-            older = next((s for s in reversed(samples[:-1]) if newest_ns - s[0] >= TWIST_WINDOW_NS), samples[0])
-            later = samples[-1]
+            older = max(0, int(np.searchsorted(times_ns, newest_ns - TWIST_WINDOW_NS, side="right")) - 1)
+            later = len(slots) - 1
         else:
-            i = next(i for i, sample in enumerate(samples) if sample[0] >= t_ns)
-            older, later = samples[i - 1], samples[i]
-        if later[0] == older[0]:
-            return self._frame(later)
-        past_later = (t_ns - later[0]) / (later[0] - older[0])
-        q = later[1][:, 3:]
-        turn = q_log(q_mul(q_conj(older[1][:, 3:]), q))
-        poses = later[1] + past_later * (later[1] - older[1])
-        poses[:, 3:] = q_mul(q, q_exp(past_later * turn))
-        return self._frame((t_ns, poses, later[2]))
+            later = int(np.searchsorted(times_ns, t_ns))
+            older = later - 1
+        if later == older:
+            return self._frame(slots[later])
+        past_later = (t_ns - times_ns[later]) / (times_ns[later] - times_ns[older])
+        before, now = self._poses[slots[older]], self._poses[slots[later]]
+        turn = q_log(q_mul(q_conj(before[:, 3:]), now[:, 3:]))
+        p_m = now[:, :3] + past_later * (now[:, :3] - before[:, :3])
+        return self._framed(p_m, q_mul(now[:, 3:], q_exp(past_later * turn)), self._seen[slots[later]].copy())
 
-    def _frame(self, sample: _Sample) -> SkeletonFrame:
+    def _frame(self, slot: int) -> SkeletonFrame:
+        poses = self._poses[slot].copy()
+        return self._framed(poses[:, :3], poses[:, 3:], self._seen[slot].copy())
+
+    def _framed(self, p_m: FloatArray, q_xyzw: FloatArray, seen: BoolArray) -> SkeletonFrame:
         assert self._model is not None, "a sample has a model"
-        _, poses, tracked = sample
-        return SkeletonFrame(self._model, poses[:, :3], poses[:, 3:], tracked)
+        return SkeletonFrame(self._model, p_m, q_xyzw, seen)
 
-
-def _completed(
-    parents: tuple[int, ...], offsets_m: FloatArray, poses: FloatArray, tracked: BoolArray, last: FloatArray | None
-) -> FloatArray:
-    """Place unseen bones where they last were relative to their parents, at rest when never seen."""
-    poses = poses.copy()
-    p_m, q_xyzw = poses[:, :3], poses[:, 3:]
-    if last is None:
-        p_local, q_local = offsets_m, np.tile(_NO_TURN, (len(parents), 1))
-    else:
-        p_local, q_local = global_to_local(last[:, :3], last[:, 3:], parents)
-    for i in np.flatnonzero(~tracked).tolist():
-        parent = parents[i]
-        if parent < 0:
-            p_m[i], q_xyzw[i] = p_local[i], q_local[i]
-            continue
-        p_m[i] = p_m[parent] + q_rotate(q_xyzw[parent], p_local[i])
-        q_xyzw[i] = q_mul(q_xyzw[parent], q_local[i])
-    return poses
+    def _completed(self, poses: FloatArray, tracked: BoolArray) -> FloatArray:
+        """Place unseen bones where they last were relative to their parents, at rest when never seen."""
+        assert self._model is not None, "append() has set it"
+        parents = self._model.parents
+        poses = poses.copy()
+        p_m, q_xyzw = poses[:, :3], poses[:, 3:]
+        if self._count[0]:
+            last = self._newest()
+            p_local, q_local = global_to_local(last[:, :3], last[:, 3:], parents)
+        else:
+            p_local, q_local = self._model.offsets_m, np.tile(_NO_TURN, (len(parents), 1))
+        for i in np.flatnonzero(~tracked).tolist():
+            parent = parents[i]
+            if parent < 0:
+                p_m[i], q_xyzw[i] = p_local[i], q_local[i]
+                continue
+            p_m[i] = p_m[parent] + q_rotate(q_xyzw[parent], p_local[i])
+            q_xyzw[i] = q_mul(q_xyzw[parent], q_local[i])
+        return poses

@@ -27,6 +27,7 @@ CAPACITY: Final = 512
 _MOST_PENDING: Final = 32
 """Frames that wait until they are filtered, while no pose is asked for."""
 
+_NUMBERS: Final = np.arange(CAPACITY)[:, None]
 _AXES: Final = np.arange(3)
 _NEVER_NS: Final = -(2**62)
 
@@ -60,10 +61,11 @@ class TrackBank:
 
     def __init__(self, limits: Sequence[TrackingLimits]) -> None:
         rows = len(limits)
-        self._t = np.full(rows * CAPACITY, -1, dtype=np.int64)
-        self._poses = np.zeros((rows * CAPACITY, 7))
+        # Samples of all rows with the same number lie together: a frame is written in one go.
+        self._t = np.full(CAPACITY * rows, -1, dtype=np.int64)
+        self._poses = np.zeros((CAPACITY * rows, 7))
         self._poses[:, 6] = 1.0
-        self._first = np.arange(rows) * CAPACITY
+        self._rows = np.arange(rows)
         self._count = np.zeros(rows, dtype=np.int64)
         self._newest = np.zeros((rows, 7))
         self._newest[:, 6] = 1.0
@@ -113,7 +115,7 @@ class TrackBank:
             if not good.any():
                 return
             rows, poses, step = rows[good], poses[good], step[good]
-        slots = self._first[rows] + self._count[rows] % CAPACITY
+        slots = self._slots(self._rows[rows], self._count[rows])
         self._t[slots] = t_ns
         self._poses[slots] = poses
         if self._noisy:
@@ -126,6 +128,10 @@ class TrackBank:
         self._pending += 1
         if self._pending >= _MOST_PENDING:
             self._advance()
+
+    def _slots(self, rows: _Index | int, numbers: _Index) -> _Index:
+        slots: _Index = numbers % CAPACITY * len(self._rows) + rows
+        return slots
 
     def _plain(self, rows: Rows, t_ns: int, step: FloatArray, tracked: BoolArray) -> bool:
         """Return True when all samples are tracked, newer, and nearer than the slowest body could move (``step``).
@@ -140,7 +146,7 @@ class TrackBank:
 
     def _accepted(self, rows: Rows, t_ns: int, poses: FloatArray, tracked: BoolArray) -> tuple[_Index, BoolArray]:
         """Return the rows as indices, and which of their samples are to be stored."""
-        rows = self._first[rows] // CAPACITY
+        rows = self._rows[rows]
         dt_s = 1e-9 * (t_ns - self._gate_ns[rows])
         newer = dt_s > 0.0
         limits = self._max_speed_mps[rows], self._max_rate_radps[rows]
@@ -173,7 +179,7 @@ class TrackBank:
         self._clear_gates(rows)
         self._count[rows] = self._done[rows] = 0
         self._filter.forget(rows)
-        self._t[self._first[rows, None] + np.arange(CAPACITY)] = -1
+        self._t[self._slots(rows, _NUMBERS)] = -1
         self._gate_ns[rows] = _NEVER_NS
         self.t_capture_ns[rows] = -1
         self.t_arrival_ns[rows] = -1
@@ -181,7 +187,7 @@ class TrackBank:
     def shift(self, rows: _Index, by_ns: int) -> None:
         """Move the capture times of some rows: the clock that they come from is known better now."""
         known = rows[self.t_capture_ns[rows] >= 0]
-        slots = (self._first[known, None] + np.arange(CAPACITY)).ravel()
+        slots = self._slots(known, _NUMBERS).ravel()
         slots = slots[self._t[slots] >= 0]
         self._t[slots] += by_ns
         self.t_capture_ns[known] += by_ns
@@ -201,7 +207,7 @@ class TrackBank:
     def window(self, row: int, samples: int) -> TrackWindow:
         """Return copies of the newest samples of one row, at most ``samples``."""
         count = int(self._count[row])
-        slots = self._first[row] + np.arange(max(0, count - min(samples, CAPACITY)), count) % CAPACITY
+        slots = self._slots(row, np.arange(max(0, count - min(samples, CAPACITY)), count))
         poses = self._poses[slots]
         return TrackWindow(self._t[slots], poses[:, :3], poses[:, 3:])
 
@@ -292,7 +298,7 @@ class TrackBank:
             return
         numbers = self._count - np.arange(k, 0, -1)[:, None]
         present = numbers >= self._done
-        slots = self._first + numbers % CAPACITY
+        slots = self._slots(self._rows, numbers)
         poses = np.concatenate((self._filtered[None], self._poses.take(slots, axis=0)))
         if not present.all():
             poses[1:] = np.where(present[..., None], poses[1:], self._filtered)

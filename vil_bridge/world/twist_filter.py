@@ -25,8 +25,9 @@ _Index = npt.NDArray[np.int64]
 _LEARN_EVERY_NS: Final = 80_000_000
 _LONGEST_GAP_S: Final = 0.3
 _SHORTEST_STEP_S: Final = 1e-5
-_FIRST_LOG_VARIANCE: Final = np.log([[1e-7], [1e-6]])  # m^2, rad^2
-_LOG_VARIANCE_BOUNDS: Final = np.log([[[1e-11], [1e-10]], [[1e-3], [1e-3]]])
+_FIRST_VARIANCE: Final = np.array([[1e-7], [1e-6]])  # m^2, rad^2
+_LEAST_VARIANCE: Final = np.array([[1e-11], [1e-10]])
+_MOST_VARIANCE: Final = 1e-3
 _FIRST_LOG_JERK: Final = np.log([[1e11], [1e11]])
 """Spectral density of the jerk over the variance of a measurement, 1/s^5."""
 _JERK_GAIN: Final = 0.1
@@ -84,7 +85,7 @@ class TwistFilter:
         state: shape (3, 2, 3, n), values, velocities and accelerations at the newest pose.
         newest: shape (2, 3, n), newest values as measured.
         step_s, age: shape (n,), the newest step, and the poses since the first.
-        log_variance, log_jerk: shape (2, n), what is learnt of the measurements and of the motion.
+        variance, log_jerk: shape (2, n), what is learnt of the measurements and of the motion.
         surprises: shape (2, n), how many in a row; negative: poses that are still followed.
         whitened: shape (2, 3, n), newest innovation over its standard deviation.
         learnt_ns, learnt: shape (n,), when something was learnt, and from how many poses.
@@ -99,7 +100,7 @@ class TwistFilter:
         self.newest = np.zeros((2, 3, rows))
         self.step_s = np.full(rows, 0.01)
         self.age = np.zeros(rows, dtype=np.int64)
-        self.log_variance: FloatArray = np.tile(_FIRST_LOG_VARIANCE, rows)
+        self.variance: FloatArray = np.tile(_FIRST_VARIANCE, rows)
         self.log_jerk: FloatArray = np.tile(_FIRST_LOG_JERK, rows)
         self.surprises = np.zeros((2, rows), dtype=np.int64)
         self.whitened = np.zeros((2, 3, rows))
@@ -171,7 +172,7 @@ class TwistFilter:
         low, high = _LOG_INDEX
         log_index = np.minimum(np.maximum(self.log_jerk + 5.0 * np.log(step_s), low), high)
         found: FloatArray = steady_gains()[:4, ((log_index - low) * _PER_LOG + 0.5).astype(np.int64)]
-        gains, variance = found[:3], found[3] * np.exp(self.log_variance)
+        gains, variance = found[:3], found[3] * self.variance
         age = self.age + 1
         young = age < YOUNG
         if np.logical_or.reduce(young):
@@ -225,11 +226,9 @@ class TwistFilter:
         log_jerk = self.log_jerk + _JERK_GAIN * np.minimum(np.maximum(repeated, -9.0), 9.0)
         log_jerk = np.minimum(np.maximum(log_jerk, low - log_step), high - log_step)
         gain = np.maximum(_VARIANCE_GAIN, 1.0 / (self.learnt + count + 2.0))
-        log_variance = np.minimum(
-            np.maximum(self.log_variance + gain * squared, _LOG_VARIANCE_BOUNDS[0]), _LOG_VARIANCE_BOUNDS[1]
-        )
+        variance = np.minimum(np.maximum(self.variance * np.exp(gain * squared), _LEAST_VARIANCE), _MOST_VARIANCE)
         np.copyto(self.log_jerk, log_jerk, where=rows)
-        np.copyto(self.log_variance, log_variance, where=rows)
+        np.copyto(self.variance, variance, where=rows)
         self.learnt += np.where(rows, count, 0.0)
         self.unlearnt[:, rows] = 0.0
         np.copyto(self.learnt_ns, self.t_ns, where=rows)
@@ -254,7 +253,7 @@ class TwistFilter:
 
     def noise(self, row: int) -> tuple[float, float]:
         """Return the learnt variances of one row's positions and attitudes, each axis."""
-        moved, turned = np.exp(self.log_variance[:, row]).tolist()
+        moved, turned = self.variance[:, row].tolist()
         return moved, turned
 
     def covariance(self, row: int, lead_s: float) -> FloatArray:
@@ -273,7 +272,7 @@ class TwistFilter:
         log_index = min(max(self.log_jerk.item(kind, row) + 5.0 * math.log(step_s), low), high)
         value, slope, _, _, rate = steady_gains()[:, int((log_index - low) * _PER_LOG + 0.5)].tolist()
         first_value, first_slope, _ = first_gains()[:, min(age, YOUNG)].tolist()
-        variance = math.exp(self.log_variance.item(kind, row))
+        variance = self.variance.item(kind, row)
         value = variance * max(value, first_value)
         # The end slope of a parabola fitted to all poses.
         rate = _FIRST_RATE**2 if age < 2 else variance * max(rate, 192.0 / age**3) / step_s**2

@@ -38,8 +38,7 @@ from vil_bridge.world.clock_sync import ClockLine, ClockModel
 from vil_bridge.world.frame_binding import Binding, RoomFrame, bind
 from vil_bridge.world.freeze import FreezeWatch
 from vil_bridge.world.prediction import InertialPredictor, PredictedPose
-from vil_bridge.world.skeleton_tracks import SkeletonTrack
-from vil_bridge.world.track_bank import track_bank
+from vil_bridge.world.track_choice import skeleton_track, track_bank
 
 _LAST_STAMP_NS: Final = 1 << 62
 _OLDEST_NS: Final = 3600 * NS_PER_S
@@ -72,7 +71,7 @@ class World:
         self._row = {a.name: i for i, a in enumerate(actors)}
         self._bank = track_bank([a.limits for a in actors])
         self._predicted: tuple[tuple[int, int], list[Transform]] = ((-1, -1), [])
-        self._skeletons = {(a.source, a.subject): SkeletonTrack(a.limits) for a in actors if a.kind is ActorKind.HUMAN}
+        self._skeletons = {(a.source, a.subject): skeleton_track(a.limits) for a in actors if a.kind is ActorKind.HUMAN}
         self._predictors = {a.name: InertialPredictor(a.T_body_imu) for a in actors if a.imu is not None}
         self._freezes = [self._freeze_watch(row, actor) for row, actor in enumerate(actors)]
         self._bindings: dict[str, Binding] = {}

@@ -31,20 +31,24 @@ static double surely_reachable_step(double dt_s, double max_mps, double max_radp
     return fmin((max_mps * dt_s + SLACK_M) / sqrt(3.0), 0.5 * chord);
 }
 
+void vil_pose_to_world(const vil_room *room, const double *p_m, const double *q_xyzw, double *pose)
+{
+    const double *turn = room->turn;
+    memcpy(pose, p_m, sizeof(double[3]));
+    memcpy(pose + 3, q_xyzw, sizeof(double[4]));
+    if (room->is_world)
+        return;
+    for (int c = 0; c < 3; c++)
+        pose[c] = p_m[0] * turn[c] + p_m[1] * turn[7 + c] + p_m[2] * turn[14 + c] + room->shift[c];
+    for (int c = 3; c < 7; c++)
+        pose[c] = q_xyzw[0] * turn[21 + c] + q_xyzw[1] * turn[28 + c] + q_xyzw[2] * turn[35 + c]
+                  + q_xyzw[3] * turn[42 + c];
+}
+
 static void to_world(const vil_frame *f, int64_t i)
 {
-    double *pose = f->poses + 7 * i, room[7];
-    memcpy(room, f->p_m + 3 * f->columns[i], sizeof(double[3]));
-    memcpy(room + 3, f->q_xyzw + 4 * f->columns[i], sizeof(double[4]));
-    if (f->is_world) {
-        memcpy(pose, room, sizeof room);
-    } else {
-        for (int c = 0; c < 3; c++)
-            pose[c] = room[0] * f->turn[c] + room[1] * f->turn[7 + c] + room[2] * f->turn[14 + c] + f->shift[c];
-        for (int c = 3; c < 7; c++)
-            pose[c] = room[3] * f->turn[21 + c] + room[4] * f->turn[28 + c] + room[5] * f->turn[35 + c]
-                      + room[6] * f->turn[42 + c];
-    }
+    double *pose = f->poses + 7 * i;
+    vil_pose_to_world(f->room, f->p_m + 3 * f->columns[i], f->q_xyzw + 4 * f->columns[i], pose);
     if (f->markers_turned) {
         const double *marker = f->markers + 7 * i;
         double R[9], moved[3];
@@ -96,11 +100,16 @@ static int is_possible(const vil_bank *b, const vil_frame *f, int64_t t_ns)
     return 1;
 }
 
+static int64_t slot_of(const vil_bank *b, int64_t row, int64_t number)
+{
+    return number % b->capacity * b->rows + row;
+}
+
 /* Filter the samples of a row that are not filtered yet. */
 static void advance(const vil_bank *b, const vil_filter *filter, int64_t row)
 {
     for (; b->done[row] < b->count[row]; b->done[row]++) {
-        const int64_t slot = row * b->capacity + b->done[row] % b->capacity;
+        const int64_t slot = slot_of(b, row, b->done[row]);
         const double *pose = b->poses + 7 * slot;
         double *before = b->filtered + 7 * row, back[4], turn[4], value[6];
         q_conj(before + 3, back);
@@ -131,7 +140,7 @@ static void account_repeat(const vil_bank *b, int64_t row, const double *pose, i
 
 static void store(const vil_bank *b, int64_t row, const double *pose, int64_t t_ns, int64_t t_arrival_ns)
 {
-    const int64_t slot = row * b->capacity + b->count[row] % b->capacity;
+    const int64_t slot = slot_of(b, row, b->count[row]);
     b->t[slot] = t_ns;
     memcpy(b->poses + 7 * slot, pose, sizeof(double[7]));
     if (b->noisy)
@@ -179,21 +188,20 @@ void vil_bank_advance(const vil_bank *b, const vil_filter *filter)
 static int interpolate(const vil_bank *b, int64_t row, int64_t t_ns, double *pose)
 {
     const int64_t count = b->count[row], oldest = count > b->capacity ? count - b->capacity : 0;
-    const int64_t *t = b->t + row * b->capacity;
     int64_t low = oldest, high = count; /* the first that is not before the instant */
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
-        if (t[middle % b->capacity] < t_ns)
+        if (b->t[slot_of(b, row, middle)] < t_ns)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low >= count || (low == oldest && t[low % b->capacity] != t_ns))
+    const int64_t then = slot_of(b, row, low), first = slot_of(b, row, low > oldest ? low - 1 : oldest);
+    if (low >= count || (low == oldest && b->t[then] != t_ns))
         return 0;
-    const int64_t first = (low > oldest ? low - 1 : oldest) % b->capacity, then = low % b->capacity;
-    const double span_ns = (double)(t[then] - t[first]), passed_ns = (double)(t_ns - t[first]);
+    const double span_ns = (double)(b->t[then] - b->t[first]), passed_ns = (double)(t_ns - b->t[first]);
     const double fraction = span_ns != 0.0 ? passed_ns / span_ns : 0.0;
-    const double *before = b->poses + 7 * (row * b->capacity + first), *after = b->poses + 7 * (row * b->capacity + then);
+    const double *before = b->poses + 7 * first, *after = b->poses + 7 * then;
     for (int i = 0; i < 3; i++)
         pose[i] = before[i] + fraction * (after[i] - before[i]);
     q_slerp(before + 3, after + 3, fraction, pose + 3);

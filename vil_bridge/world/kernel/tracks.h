@@ -14,7 +14,7 @@ typedef struct {
     int64_t *t_ns;
     double *state, *newest, *step_s;
     int64_t *age;
-    double *log_variance, *log_jerk;
+    double *variance, *log_jerk;
     int64_t *surprises;
     double *whitened;
     int64_t *learnt_ns;
@@ -41,18 +41,24 @@ typedef struct {
     double *filtered, *turned_rad;
 } vil_bank;
 
+/* world/frame_binding.py: a pose in the room, as a row, times turn (7, 7) plus shift (7,) is one in the world. */
+typedef struct {
+    int64_t is_world;
+    const double *turn, *shift;
+} vil_room;
+
 /* world/frame_binding.py: columns of a source's frames and the rows that they feed. */
 typedef struct {
-    int64_t count, is_world, markers_turned;
+    int64_t count, markers_turned;
+    const vil_room *room;
     const int64_t *columns, *rows;
-    const double *turn;    /* (7, 7): a pose in the room, as a row, times this... */
-    const double *shift;   /* ... plus this (7,) is one in the world */
     const double *markers; /* (count, 7): T_markers_body */
     const double *p_m, *q_xyzw;
     const uint8_t *seen;
     double *poses;         /* (count, 7): the bodies in the world, out */
 } vil_frame;
 
+void vil_pose_to_world(const vil_room *room, const double *p_m, const double *q_xyzw, double *pose);
 void vil_filter_add(const vil_filter *f, int64_t row, int64_t t_ns, const double *value);
 void vil_filter_ahead(const vil_filter *f, int64_t row, double lead_s, double *value);
 

@@ -60,13 +60,13 @@ static void begin(const vil_filter *f, int64_t row, int64_t t_ns, const double *
     f->held_ns[row] = -1;
 }
 
-static gains gains_of(const vil_filter *f, int kind, int64_t row, double step_s)
+static gains gains_of(const vil_filter *f, int kind, int64_t row, double log_step, double per_s)
 {
     const int64_t of = kind * f->rows + row, age = f->age[row] + 1;
-    const double log_index = clip(f->log_jerk[of] + 5.0 * log(step_s), LOW_INDEX, HIGH_INDEX);
+    const double log_index = clip(f->log_jerk[of] + 5.0 * log_step, LOW_INDEX, HIGH_INDEX);
     const int64_t column = (int64_t)((log_index - LOW_INDEX) * PER_LOG + 0.5);
     const double *steady = f->steady + column;
-    gains g = {steady[0], steady[f->columns], steady[2 * f->columns], steady[3 * f->columns] * exp(f->log_variance[of])};
+    gains g = {steady[0], steady[f->columns], steady[2 * f->columns], steady[3 * f->columns] * f->variance[of]};
     if (age < YOUNG) {
         const double *first = f->first + age;
         if (first[0] > g.x)
@@ -74,7 +74,7 @@ static gains gains_of(const vil_filter *f, int kind, int64_t row, double step_s)
         if (age < SETTLING)
             g.variance = INFINITY;
     }
-    g.v /= step_s, g.a /= step_s * step_s;
+    g.v *= per_s, g.a *= per_s * per_s;
     return g;
 }
 
@@ -100,10 +100,10 @@ static double trust(const vil_filter *f, int kind, int64_t row, double squared, 
 static void remember(const vil_filter *f, int kind, int64_t row, const double *nu, double variance)
 {
     double repeated = 0.0, squared = 0.0;
-    const double std = sqrt(3.0 * variance);
+    const double per_std = 1.0 / sqrt(3.0 * variance);
     for (int axis = 0; axis < 3; axis++) {
         double *before = at(f, f->whitened, 0, kind, axis, row);
-        const double whitened = nu[axis] / std;
+        const double whitened = nu[axis] * per_std;
         repeated += whitened * *before;
         squared += whitened * whitened;
         *before = whitened;
@@ -112,32 +112,38 @@ static void remember(const vil_filter *f, int kind, int64_t row, const double *n
     f->unlearnt[(2 + kind) * f->rows + row] += fmin(squared, 3.0) - 1.0;
 }
 
+/* A step between two poses: seconds, one over them and their logarithm, of no less than the shortest. */
+typedef struct {
+    double s, per_s, log_s;
+} step;
+
 /* One filter, of translation or rotation: forward by a step, then what was measured. */
-static void account(const vil_filter *f, int kind, int64_t row, double step_s, const double *value)
+static void account(const vil_filter *f, int kind, int64_t row, step dt, const double *value)
 {
-    const double floor_s = fmax(step_s, SHORTEST_STEP_S);
-    const gains g = gains_of(f, kind, row, floor_s);
-    double nu[3], squared = 0.0;
+    const gains g = gains_of(f, kind, row, dt.log_s, dt.per_s);
+    double x[3], v[3], a[3], nu[3], squared = 0.0;
     for (int axis = 0; axis < 3; axis++) {
-        double *x = at(f, f->state, 0, kind, axis, row), *v = at(f, f->state, 1, kind, axis, row);
-        const double dv = step_s * *at(f, f->state, 2, kind, axis, row);
-        *x += step_s * (*v + 0.5 * dv);
-        *v += dv;
-        nu[axis] = value[axis] - *x;
+        a[axis] = *at(f, f->state, 2, kind, axis, row);
+        v[axis] = *at(f, f->state, 1, kind, axis, row);
+        const double dv = dt.s * a[axis];
+        x[axis] = *at(f, f->state, 0, kind, axis, row) + dt.s * (v[axis] + 0.5 * dv);
+        v[axis] += dv;
+        nu[axis] = value[axis] - x[axis];
         squared += nu[axis] * nu[axis];
     }
     const double factor = trust(f, kind, row, squared, g.variance);
     for (int axis = 0; axis < 3; axis++) {
-        double *x = at(f, f->state, 0, kind, axis, row), *v = at(f, f->state, 1, kind, axis, row);
-        double *a = at(f, f->state, 2, kind, axis, row), *newest = at(f, f->newest, 0, kind, axis, row);
+        double *newest = at(f, f->newest, 0, kind, axis, row);
         if (factor < 0.0) {
-            *x = value[axis], *v = (value[axis] - *newest) / floor_s, *a = 0.0;
-            nu[axis] = 0.0;
+            x[axis] = value[axis], v[axis] = (value[axis] - *newest) * dt.per_s, a[axis] = nu[axis] = 0.0;
         } else {
             nu[axis] *= factor;
-            *x += g.x * nu[axis], *v += g.v * nu[axis], *a += g.a * nu[axis];
+            x[axis] += g.x * nu[axis], v[axis] += g.v * nu[axis], a[axis] += g.a * nu[axis];
         }
         *newest = value[axis];
+        *at(f, f->state, 0, kind, axis, row) = x[axis];
+        *at(f, f->state, 1, kind, axis, row) = v[axis];
+        *at(f, f->state, 2, kind, axis, row) = a[axis];
     }
     if (f->age[row] + 1 >= SETTLING)
         remember(f, kind, row, nu, g.variance);
@@ -151,8 +157,8 @@ static void learn(const vil_filter *f, int64_t row)
         const int64_t of = kind * f->rows + row;
         const double jerk = f->log_jerk[of] + JERK_GAIN * clip(f->unlearnt[of], -9.0, 9.0);
         f->log_jerk[of] = clip(jerk, LOW_INDEX - log_step, HIGH_INDEX - log_step);
-        const double variance = f->log_variance[of] + gain * f->unlearnt[(2 + kind) * f->rows + row];
-        f->log_variance[of] = clip(variance, log(LEAST_VARIANCE[kind]), log(MOST_VARIANCE));
+        const double variance = f->variance[of] * exp(gain * f->unlearnt[(2 + kind) * f->rows + row]);
+        f->variance[of] = clip(variance, LEAST_VARIANCE[kind], MOST_VARIANCE);
     }
     f->learnt[row] += count;
     for (int i = 0; i < 5; i++)
@@ -208,8 +214,10 @@ void vil_filter_add(const vil_filter *f, int64_t row, int64_t t_ns, const double
     }
     if (step_s > 0.0)
         f->step_s[row] = step_s;
+    const double floor_s = fmax(step_s, SHORTEST_STEP_S);
+    const step dt = {step_s, 1.0 / floor_s, log(floor_s)};
     for (int kind = 0; kind < 2; kind++)
-        account(f, kind, row, step_s, value + 3 * kind);
+        account(f, kind, row, dt, value + 3 * kind);
     f->age[row] += 1;
     if (f->age[row] >= SETTLING)
         f->unlearnt[4 * f->rows + row] += 1.0;

@@ -1,15 +1,22 @@
-"""Tracks of all rigid actors: in the compiled kernel where it is there, else in numpy."""
+"""Tracks: in the compiled kernel where it is there, else in numpy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from vil_bridge.world.actors import TrackingLimits
+from vil_bridge.world.compiled_skeleton import CompiledSkeletonTrack
 from vil_bridge.world.compiled_tracks import CompiledTrackBank
 from vil_bridge.world.kernel.library import KERNEL
+from vil_bridge.world.skeleton_tracks import SkeletonTrack
 from vil_bridge.world.tracks import TrackBank
 
 
 def track_bank(limits: Sequence[TrackingLimits]) -> TrackBank:
     """Return tracks of as many bodies as there are limits."""
     return TrackBank(limits) if KERNEL is None else CompiledTrackBank(limits)
+
+
+def skeleton_track(limits: TrackingLimits) -> SkeletonTrack:
+    """Return the track of one skeleton."""
+    return SkeletonTrack(limits) if KERNEL is None else CompiledSkeletonTrack(limits)

@@ -1,0 +1,132 @@
+/* Tracks of skeletons; the twin of world/skeleton_tracks.py, names as there. */
+#include <math.h>
+#include <string.h>
+
+#include "algebra.h"
+#include "tracks.h"
+
+#define SANE 1e5
+#define TWIST_WINDOW_NS 50000000
+
+/* The struct of compiled_skeleton.py. */
+typedef struct {
+    int64_t bones, capacity, place_bone;
+    int64_t *t;
+    double *poses; /* (capacity, bones, 7) */
+    uint8_t *seen; /* (capacity, bones) */
+    int64_t *count;
+    int64_t *repeats, *repeats_first_ns, *repeats_newest_ns;
+    const double *p_m, *q_xyzw; /* a frame in its room */
+    const uint8_t *tracked;
+    double *world;              /* (bones, 7): the frame in the world, out, and the poses at an instant */
+    uint8_t *world_seen;        /* (bones,) of those */
+} vil_skeleton;
+
+void vil_skeleton_to_world(const vil_skeleton *s, const vil_room *room)
+{
+    for (int64_t i = 0; i < s->bones; i++)
+        vil_pose_to_world(room, s->p_m + 3 * i, s->q_xyzw + 4 * i, s->world + 7 * i);
+}
+
+/* Return 1 when all bones were seen and the hips are where they were, or near. */
+static int is_plain(const vil_skeleton *s, double most)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < 7 * s->bones; i++)
+        sum += s->world[i] * s->world[i];
+    for (int64_t i = 0; i < s->bones; i++)
+        if (!s->tracked[i])
+            return 0;
+    if (!(sum < SANE * SANE))
+        return 0;
+    if (*s->count == 0)
+        return 1;
+    const double *before = s->poses + 7 * (((*s->count - 1) % s->capacity) * s->bones + s->place_bone);
+    for (int c = 0; c < 7; c++)
+        if (!(fabs(s->world[7 * s->place_bone + c] - before[c]) <= most))
+            return 0;
+    return 1;
+}
+
+static void account_repeat(const vil_skeleton *s, int64_t t_before_ns, int64_t t_arrival_ns)
+{
+    int same = *s->count > 0 && t_before_ns >= 0;
+    if (same) {
+        const double *before = s->poses + 7 * (((*s->count - 1) % s->capacity) * s->bones + s->place_bone);
+        for (int c = 0; c < 7; c++)
+            same &= s->world[7 * s->place_bone + c] == before[c];
+    }
+    if (*s->repeats == 0)
+        *s->repeats_first_ns = t_before_ns;
+    *s->repeats = same ? *s->repeats + 1 : 0;
+    *s->repeats_newest_ns = t_arrival_ns;
+}
+
+/* Store a frame whose poses are in the world, later than the newest; 0 and nothing done when it needs a closer look.
+ *
+ * most: change of a number of the hips within which every pose is reachable.
+ */
+int vil_skeleton_append(const vil_skeleton *s, int64_t t_ns, int64_t t_before_ns, int64_t t_arrival_ns, double most)
+{
+    if (!is_plain(s, most))
+        return 0;
+    account_repeat(s, t_before_ns, t_arrival_ns);
+    const int64_t slot = *s->count % s->capacity;
+    s->t[slot] = t_ns;
+    memcpy(s->poses + 7 * slot * s->bones, s->world, sizeof(double) * 7 * (size_t)s->bones);
+    memcpy(s->seen + slot * s->bones, s->tracked, (size_t)s->bones);
+    *s->count += 1;
+    return 1;
+}
+
+/* Find the samples that a time lies between, or the two from which it is extrapolated: slots. */
+static void around(const vil_skeleton *s, int64_t t_ns, int64_t *older, int64_t *later)
+{
+    const int64_t count = *s->count, oldest = count > s->capacity ? count - s->capacity : 0;
+    const int64_t newest_ns = s->t[(count - 1) % s->capacity];
+    int64_t i = count - 1;
+    if (t_ns >= newest_ns) {
+        *later = i % s->capacity;
+        while (i > oldest && newest_ns - s->t[i % s->capacity] < TWIST_WINDOW_NS)
+            i--;
+        *older = i % s->capacity;
+        return;
+    }
+    while (i > oldest && s->t[(i - 1) % s->capacity] >= t_ns)
+        i--;
+    *later = i % s->capacity;
+    *older = (i > oldest ? i - 1 : i) % s->capacity;
+}
+
+/* Poses of all bones at an instant, at most horizon_ns after the newest; returns 0 while there is none. */
+int vil_skeleton_at(const vil_skeleton *s, int64_t t_ns, int64_t horizon_ns)
+{
+    const int64_t count = *s->count;
+    if (count == 0)
+        return 0;
+    const int64_t newest_ns = s->t[(count - 1) % s->capacity];
+    if (t_ns > newest_ns + horizon_ns)
+        t_ns = newest_ns + horizon_ns;
+    int64_t older, later;
+    around(s, t_ns, &older, &later);
+    const double *before = s->poses + 7 * older * s->bones, *now = s->poses + 7 * later * s->bones;
+    memcpy(s->world_seen, s->seen + later * s->bones, (size_t)s->bones);
+    memcpy(s->world, now, sizeof(double) * 7 * (size_t)s->bones);
+    if (s->t[later] == s->t[older])
+        return 1;
+    const double past_later = (double)(t_ns - s->t[later]) / (double)(s->t[later] - s->t[older]);
+    for (int64_t i = 0; i < s->bones; i++) {
+        const double *a = before + 7 * i, *b = now + 7 * i;
+        double *pose = s->world + 7 * i, back[4], q[4], turn[3];
+        q_conj(a + 3, back);
+        q_mul(back, b + 3, q);
+        q_log(q, turn);
+        for (int c = 0; c < 3; c++) {
+            pose[c] = b[c] + past_later * (b[c] - a[c]);
+            turn[c] *= past_later;
+        }
+        q_exp(turn, q);
+        q_mul(b + 3, q, pose + 3);
+    }
+    return 1;
+}
