@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import cv2
 import pytest
 
 from tests.support.common import data_dir
-from tests.support.programs import VIL_BRIDGE, run
+from tests.support.programs import VIL_BRIDGE, Program, run
+from vil_bridge.cli.exit_codes import Exit
 
 pytestmark = [pytest.mark.process, pytest.mark.gl]
 
@@ -68,3 +70,18 @@ def test_a_missing_recording_is_named(tmp_path: Path) -> None:
     done = run(*VIL_BRIDGE, "demo", "--recording", tmp_path / "nothing")
     assert done.returncode == 2
     assert "no such folder" in done.stderr
+
+
+def test_the_renderer_starts_before_anything_slow_is_imported() -> None:
+    code = "import sys, vil_bridge.cli.main, vil_bridge.tools.demo.first; print('numpy' in sys.modules)"
+    assert run(sys.executable, "-c", code).stdout == "False\n"
+
+
+def test_an_early_end_leaves_no_program_behind(tmp_path: Path) -> None:
+    with Program(*VIL_BRIDGE, "demo", "--out", tmp_path, "--json", tmp_path / "summary.json") as demo:
+        demo.await_text("status page")
+        children = Path(f"/proc/{demo.pid}/task/{demo.pid}/children").read_text().split()
+        assert children, "the renderer"
+        assert demo.end() == Exit.CHECK_FAILED
+    assert "ended before the first picture" in demo.text()
+    assert not [child for child in children if Path(f"/proc/{child}").exists()]

@@ -5,39 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
-
 from tests.fuzz.natnet_frames import Stream, streams
+from tests.fuzz.twins import Agreement, compare_frames
+from tests.fuzz.vicon_frames import segment_frames
 from vil_adapters.optitrack.compiled_frame import PackedFrame, StreamedFrame, read_frame
 from vil_adapters.optitrack.convert import NatNetConverter
 from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.optitrack.frame import NatNetFrame
+from vil_adapters.vicon.codec import Blocks
+from vil_adapters.vicon.convert import ViconConverter
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.types import SkeletonFrame, SourceFrame
+from vil_bridge.core.types import BoolArray, FloatArray, SourceFrame
 from vil_bridge.world.kernel.library import ABSENT, KERNEL
 
-__all__ = ["Agreement", "compare", "compare_streams", "main"]
-
-_TOLERANCE: Final = 1e-12
-
-
-@dataclass
-class Agreement:
-    """Frames that were compared, and how they were read.
-
-    Attributes:
-        compiled: by the kernel. decoded: by the twin only. refused: by both, with the same error.
-        worst: largest difference of a number of a pose.
-    """
-
-    frames: int = 0
-    compiled: int = 0
-    decoded: int = 0
-    refused: int = 0
-    worst: float = 0.0
+__all__ = ["COMPARISONS", "compare", "compare_segments", "compare_streams", "compare_vicon", "main"]
 
 
 def compare(datagram: bytes, stream: Stream, kernel: NatNetConverter, twin: NatNetConverter, on: Agreement) -> None:
@@ -57,7 +41,7 @@ def compare(datagram: bytes, stream: Stream, kernel: NatNetConverter, twin: NatN
     assert (frame.number, repr(frame.suffix), frame.unread) == (
         *(expected.number, repr(expected.suffix), expected.unread),
     )
-    _compare_converted(kernel.frame(frame, 5), twin.frame(expected, 5), on)
+    compare_frames(kernel.frame(frame, 5), twin.frame(expected, 5), on)
     assert _state(kernel) == _state(twin)
 
 
@@ -73,21 +57,6 @@ def _state(converter: NatNetConverter) -> tuple[object, ...]:
     return converter.unknown, converter.nonfinite, converter.implausible, converter.skeleton_coordinates
 
 
-def _compare_converted(found: SourceFrame, expected: SourceFrame, on: Agreement) -> None:
-    for name in ("source", "frame_number", "t_foreign_ns", "t_arrival_ns", "subjects", "latency_ns", "markers"):
-        assert getattr(found, name) == getattr(expected, name), name
-    assert [s.model.name for s in found.skeletons] == [s.model.name for s in expected.skeletons]
-    blocks: list[SourceFrame | SkeletonFrame] = [found, *found.skeletons]
-    twins: list[SourceFrame | SkeletonFrame] = [expected, *expected.skeletons]
-    for ours, theirs in zip(blocks, twins, strict=True):
-        assert ours.tracked.tolist() == theirs.tracked.tolist()
-        for pose, twin in ((ours.p_m, theirs.p_m), (ours.q_xyzw, theirs.q_xyzw)):
-            assert pose.shape == twin.shape
-            difference = float((np.abs(pose - twin) / np.maximum(1.0, np.abs(twin))).max(initial=0.0))
-            assert difference <= _TOLERANCE, difference  # NaN fails
-            on.worst = max(on.worst, difference)
-
-
 def compare_streams(frames: int, seed: int) -> Agreement:
     """Compare at least so many frames of generated streams."""
     on = Agreement()
@@ -100,16 +69,71 @@ def compare_streams(frames: int, seed: int) -> Agreement:
     return on
 
 
+# --- Vicon ---------------------------------------------------------------------------------------
+
+
+class TwinConverter(ViconConverter):
+    """Converter that leaves the kernel alone."""
+
+    def _compiled_poses(self, blocks: Blocks) -> tuple[FloatArray, FloatArray, BoolArray]:
+        return self._segment_poses(blocks)
+
+
+def compare_vicon(frames: int, seed: int) -> Agreement:
+    """Compare at least so many frames of generated Vicon servers."""
+    on = Agreement()
+    for number, blocks_of_frames in enumerate(segment_frames(seed)):
+        segments = number % 2 == 0
+        kernel, twin = ViconConverter("lab", segments=segments), TwinConverter("lab", segments=segments)
+        for blocks in blocks_of_frames:
+            compare_segments(blocks, kernel, twin, on)
+        if on.frames >= frames:
+            break
+    return on
+
+
+def compare_segments(blocks: Blocks, kernel: ViconConverter, twin: ViconConverter, on: Agreement) -> None:
+    """Convert one frame in both ways.
+
+    Raises:
+        AssertionError: they differ.
+    """
+    on.frames += 1
+    assert kernel.describe(blocks) == twin.describe(blocks)
+    found, expected = _converted(kernel, blocks), _converted(twin, blocks)
+    if isinstance(found, str) or isinstance(expected, str):
+        assert found == expected
+        on.refused += 1
+        return
+    on.compiled += 1
+    compare_frames(found, expected, on)
+    assert (kernel.undescribed, kernel.invalid) == (twin.undescribed, twin.invalid)
+
+
+def _converted(converter: ViconConverter, blocks: Blocks) -> SourceFrame | str:
+    try:
+        return converter.frame(blocks, 7, 10**9, 5, 10**12)
+    except ProtocolError as exc:
+        return str(exc)
+
+
+# --- all -----------------------------------------------------------------------------------------
+
+COMPARISONS: Final[dict[str, Callable[[int, int], Agreement]]] = {"natnet": compare_streams, "vicon": compare_vicon}
+"""Number of frames and seed to the agreement of each source."""
+
+
 def main(argv: list[str] | None = None) -> int:
     """Compare and print; where the kernel is absent there is nothing to compare."""
     parser = argparse.ArgumentParser(description="Compare the compiled kernel with its twin on generated frames.")
-    parser.add_argument("--frames", type=int, default=1_000_000)
+    parser.add_argument("--frames", type=int, default=1_000_000, help="of each source")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args(argv)
     if KERNEL is None:
         print(f"nothing is compared: {ABSENT}")
         return 0
-    print(json.dumps(vars(compare_streams(args.frames, args.seed))))
+    for source, compare_source in COMPARISONS.items():
+        print(json.dumps({"source": source} | vars(compare_source(args.frames, args.seed))), flush=True)
     return 0
 
 

@@ -23,10 +23,13 @@ from typing import Final
 import numpy as np
 
 from tests.fuzz.natnet_frames import streams
+from tests.fuzz.vicon_frames import segment_frames
 from vil_adapters.optitrack.axes import pose_matrix
 from vil_adapters.optitrack.codec import SIZED_SINCE
 from vil_adapters.optitrack.compiled_frame import PoseRows
 from vil_adapters.optitrack.fast_codec import decode_poses
+from vil_adapters.vicon.blocks import GLOBAL_SEGMENTS, LIGHTWEIGHT_SEGMENTS
+from vil_adapters.vicon.segments import LIGHT_ROW, ROW, decode_segments
 from vil_bridge.core.errors import ProtocolError
 
 __all__ = ["ENTRIES", "PLANTED", "HarnessError", "Run", "build", "fuzz", "main"]
@@ -99,9 +102,27 @@ def _error_state_seeds() -> Iterator[Seed]:
         yield b"", numbers + b"".join(samples)
 
 
+def _vicon_seeds() -> Iterator[Seed]:
+    """Yield segments, each frame with a binding of its own rows: in any order, some below others, some empty."""
+    rng = random.Random(5)
+    for blocks in itertools.chain.from_iterable(segment_frames(seed=5)):
+        light = LIGHTWEIGHT_SEGMENTS.type in blocks
+        bodies = blocks[LIGHTWEIGHT_SEGMENTS.type if light else GLOBAL_SEGMENTS.type]
+        try:
+            table = decode_segments(bodies, LIGHT_ROW if light else ROW)
+        except ProtocolError:
+            continue
+        slots = [row if rng.random() < 0.8 else -1 for row in rng.sample(range(len(table) + 3), len(table))]
+        parents = [rng.randrange(-1, row) if row else -1 for row in range(len(table) + 3)]
+        keys = np.stack((table["subject"], table["id"]), axis=-1).ravel().view(np.int32).tolist()
+        context = np.array([light, len(table), len(parents), *keys, *slots, *parents], np.int32)
+        yield context.tobytes(), struct.pack(f"<{len(bodies) + 1}I", len(bodies), *map(len, bodies)) + b"".join(bodies)
+
+
 ENTRIES: Final[dict[str, Callable[[], Iterator[Seed]]]] = {
     "natnet": _natnet_seeds,
     "error-state": _error_state_seeds,
+    "vicon": _vicon_seeds,
     PLANTED: lambda: itertools.repeat((b"", b"\1abc")),
 }
 """Entry points of ``harness.c`` and their seeds."""

@@ -27,7 +27,8 @@ def demo(
     from importlib.util import find_spec
 
     from vil_bridge.core.errors import ConfigError, VilBridgeError
-    from vil_bridge.tools.demo.run import DemoOptions, run_demo
+    from vil_bridge.tools.child_processes import ProcessGroup
+    from vil_bridge.tools.demo.first import DemoOptions, start_renderer
 
     if absent := [module for module in ("cv2", "moderngl") if find_spec(module) is None]:
         raise ConfigError(f"the demo needs {' and '.join(absent)}: pip install 'vil-bridge[demo]'")
@@ -35,7 +36,13 @@ def demo(
         raise ConfigError(f"--recording {recording}: no such folder")
     try:
         options = DemoOptions(seconds, out, json_path, recording, http_port, record)
-        flown = run_demo(options, lambda line: print(line, flush=True))
+        out.mkdir(parents=True, exist_ok=True)
+        with ProcessGroup(out) as processes:
+            begun = start_renderer(options, processes)
+            print(f"status page  {begun.url}   (logs and pictures: {out}/)", flush=True)
+            from vil_bridge.tools.demo.run import run_demo  # slow to import
+
+            flown = run_demo(options, begun, processes, lambda line: print(line, flush=True))
     except ConfigError:
         raise
     except VilBridgeError as exc:

@@ -103,7 +103,8 @@ class UdpListener:
                 self._drops.count("malformed", "a datagram: %s", exc)
                 continue
             if frame is not None:
-                self._status.counters["superseded"] += newest is not None
+                if newest is not None:
+                    self._status.counters["superseded"] += 1
                 newest = frame
         if newest is not None:
             self._deliver(newest)

@@ -29,6 +29,7 @@ from vil_adapters.vicon.blocks import (
     SubjectInfo,
 )
 from vil_adapters.vicon.codec import Blocks
+from vil_adapters.vicon.compiled_segments import IS_COMPILED, SegmentRows
 from vil_adapters.vicon.segments import LIGHT_ROW, ROW, Table, decode_segments
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_exp, q_from_matrix, q_to_matrix, yup_to_zup
@@ -113,7 +114,21 @@ class _Scene:
                 self.markers.append(f"{subject.name}/{marker.name}")
         self.names = tuple(subject.name for subject in subjects)
         self.bodies = tuple(name for name, _ in bodies)
-        self.body_slots: _Indices = np.array([slot for _, slot in bodies], dtype=np.intp)
+        self.body_slots = _places([slot for _, slot in bodies])
+
+    @property
+    def parents(self) -> list[int]:
+        """Return the slot of each slot's parent, -1 for the root of a person and for a rigid body."""
+        parents = [-1] * len(self.segment_slot)
+        for skeleton in self.skeletons:
+            first = skeleton.slots.start
+            parents[skeleton.slots] = [first + above if above >= 0 else -1 for above in skeleton.model.parents]
+        return parents
+
+    def slots(self, table: Table) -> list[int]:
+        """Return the slot of each segment, -1 for one that is not described."""
+        keys = zip(table["subject"].tolist(), table["id"].tolist(), strict=True)
+        return [self.segment_slot.get(key, -1) for key in keys]
 
     def _model(
         self, subject: SubjectInfo, order: Sequence[tuple[Any, int]], rest: Table | None, scale: Table | None
@@ -134,6 +149,13 @@ class _Scene:
             offsets = yup_to_zup(offsets, np.zeros((len(order), 4)))[0]
         bones = tuple(segment.name for segment, _ in order)
         return SkeletonModel(subject.name, bones, parents, offsets, float(scales.mean()))
+
+
+def _places(slots: list[int]) -> slice | _Indices:
+    """Return an index of some slots, one that copies nothing where they follow each other."""
+    if slots == list(range(len(slots))):
+        return slice(len(slots))
+    return np.array(slots, dtype=np.intp)
 
 
 # --- frames --------------------------------------------------------------------------------------
@@ -172,6 +194,7 @@ class ViconConverter:
         self._statics: list[list[bytes] | None] = []
         self._scene = _Scene({}, segments=False)
         self._binding = _Binding(b"", np.empty(0, np.intp), np.empty(0, np.intp))
+        self._rows: SegmentRows | None = None
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -205,9 +228,9 @@ class ViconConverter:
         self._scene = _Scene(blocks, segments=self._segments)
         self._statics = statics
         self._binding = _Binding(b"", np.empty(0, np.intp), np.empty(0, np.intp))
+        self._rows = None
         return True
 
-    @np.errstate(invalid="ignore", over="ignore")  # any bits may arrive; invalid poses are marked below
     def frame(
         self, blocks: Blocks, number: int, t_foreign_ns: int | None, latency_ns: int, t_arrival_ns: int
     ) -> SourceFrame:
@@ -217,8 +240,7 @@ class ViconConverter:
             ProtocolError: segments or markers are malformed.
         """
         scene = self._scene
-        p, q, tracked = self._segment_poses(blocks)
-        p_m, q_xyzw = yup_to_zup(p, q) if scene.y_up else (p, q)
+        p_m, q_xyzw, tracked = self._compiled_poses(blocks) if IS_COMPILED else self._segment_poses(blocks)
         return SourceFrame(
             source=self._source,
             frame_number=number,
@@ -229,14 +251,36 @@ class ViconConverter:
             q_xyzw=q_xyzw[scene.body_slots],
             tracked=tracked[scene.body_slots],
             skeletons=tuple(
-                SkeletonFrame(s.model, p_m[s.slots], q_xyzw[s.slots], tracked[s.slots]) for s in scene.skeletons
+                [SkeletonFrame(s.model, p_m[s.slots], q_xyzw[s.slots], tracked[s.slots]) for s in scene.skeletons]
             ),
             markers=None if self._markers == "none" else self._marker_positions(blocks),
             latency_ns=latency_ns,
         )
 
+    def _compiled_poses(self, blocks: Blocks) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Return what :meth:`_segment_poses` does, by the compiled kernel."""
+        light = LIGHTWEIGHT_SEGMENTS.type in blocks
+        kind = LIGHTWEIGHT_SEGMENTS.type if light else GLOBAL_SEGMENTS.type
+        bodies = blocks.get(kind, ())
+        rows = self._rows
+        if rows is None or not rows.convert(bodies, light=light):
+            table = decode_segments(bodies, LIGHT_ROW if light else ROW)
+            rows = self._rows = SegmentRows(
+                table,
+                self._scene.slots(table),
+                self._scene.parents,
+                light=light,
+                y_up=self._scene.y_up,
+                rotation_tolerance=_ROTATION_TOLERANCE,
+            )
+            rows.convert(bodies, light=light)
+        self.undescribed, self.invalid = rows.undescribed, rows.invalid
+        pose = rows.pose.copy()
+        return pose[:, :3], pose[:, 3:], rows.tracked.copy()
+
+    @np.errstate(invalid="ignore", over="ignore")  # any bits may arrive; invalid poses are marked below
     def _segment_poses(self, blocks: Blocks) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Return global poses of all slots in the server's axes, metres; a segment that is missing is not tracked."""
+        """Return the global poses of all slots in the room; a segment that is missing is not tracked."""
         light = LIGHTWEIGHT_SEGMENTS.type in blocks
         kind, row = (LIGHTWEIGHT_SEGMENTS.type, LIGHT_ROW) if light else (GLOBAL_SEGMENTS.type, ROW)
         table = decode_segments(blocks.get(kind, ()), row)
@@ -260,13 +304,12 @@ class ViconConverter:
                 bones, parents = skeleton.slots, skeleton.model.parents
                 p_m[bones], q[bones] = local_to_global(p_m[bones], q[bones], parents)
                 tracked[bones] = trusted_below(tracked[bones], parents)
-        return p_m, q, tracked
+        return (*(yup_to_zup(p_m, q) if self._scene.y_up else (p_m, q)), tracked)
 
     def _bind(self, table: Table) -> _Binding:
         ids = table["subject"].tobytes() + table["id"].tobytes()
         if ids != self._binding.ids:
-            keys = zip(table["subject"].tolist(), table["id"].tolist(), strict=True)
-            slots = np.array([self._scene.segment_slot.get(key, -1) for key in keys], dtype=np.intp)
+            slots = np.array(self._scene.slots(table), dtype=np.intp)
             rows = np.flatnonzero(slots >= 0)
             self._binding = _Binding(ids, rows, slots[rows])
         return self._binding

@@ -221,7 +221,8 @@ class ViconReceiver:
             return False
         if verdict is FrameVerdict.RESTARTED:
             self._resets.report(f"the server's frame clock is a new one, at frame {frame_id + 1}")
-        self._status.counters["superseded"] += self._waiting is not None
+        if self._waiting is not None:
+            self._status.counters["superseded"] += 1
         self._waiting = _Frame(frame_id, self._cache.blocks, t_arrival_ns)
         return True
 

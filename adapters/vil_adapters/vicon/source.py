@@ -84,6 +84,8 @@ class ViconConnection:
                 self.ended = "the server closed the connection"
                 break
             chunks.append(chunk)
+            if len(chunk) < _RECEIVE_BYTES:
+                break  # nothing more waits, and an exception that says so takes 15 us
         return chunks
 
     def send(self, packet: bytes) -> None:

@@ -19,6 +19,7 @@ typedef struct {
 static const Entry ENTRIES[] = {
     {"natnet", fuzz_natnet},
     {"error-state", fuzz_error_state},
+    {"vicon", fuzz_vicon},
     {"planted", fuzz_planted},
 };
 

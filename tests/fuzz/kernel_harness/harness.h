@@ -17,6 +17,7 @@ void *exactly(const void *from, size_t size);
 /* Entry points: context as its seed has it, input changed. */
 void fuzz_natnet(Blob context, Blob input);
 void fuzz_error_state(Blob context, Blob input);
+void fuzz_vicon(Blob context, Blob input);
 void fuzz_planted(Blob context, Blob input);
 
 #endif

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz.kernel_against_twin import Agreement, compare, compare_streams
+from tests.fuzz.kernel_against_twin import compare, compare_streams
 from tests.fuzz.natnet_frames import Stream
+from tests.fuzz.twins import Agreement
 from tests.support.common import data_dir
 from tests.support.optitrack import OLD_VERSIONS, VERSIONS, Version, datagram, full_frame, full_models, golden
+from tests.support.recorded_body import RecordedBody
 from vil_adapters.optitrack.codec import parse_version
 from vil_adapters.optitrack.compiled_frame import PackedFrame, read_frame
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
@@ -21,7 +23,6 @@ from vil_adapters.optitrack.frame import BODY, NatNetFrame, SkeletonPose
 from vil_adapters.optitrack.frame_codec import encode_frame
 from vil_adapters.optitrack.model import BodyDescription, Models, SkeletonDescription
 from vil_adapters.optitrack.model_codec import decode_models
-from vil_bridge.core.types import MotionFrame
 from vil_bridge.tools.bench.recordings import BenchRecording
 from vil_bridge.world.kernel import library
 
@@ -141,28 +142,10 @@ def test_real_packets() -> None:
     assert agree(stream(models, *frames, version=VERSIONS[0])).compiled == 2
 
 
-_ROWS = 800
-
-
-class _Recorded:
-    """Rows of a whole recording as motion of one body."""
-
-    subjects = ("body",)
-    skeleton_models = ()
-
-    def __init__(self, recording: BenchRecording) -> None:
-        self._recording = recording
-
-    def at(self, t_ns: int) -> MotionFrame:
-        row = t_ns * len(self._recording.p_m) // _ROWS
-        pose = self._recording.p_m[row : row + 1], self._recording.q_xyzw[row : row + 1]
-        return MotionFrame(self.subjects, *pose, np.ones(1, dtype=np.bool_))
-
-
 @pytest.mark.parametrize("name", ["broad_12_slow_translation", "broad_07_fast_rotation", "tumvi_room1"])
 @pytest.mark.parametrize("version", ["3.0", "4.1"])
 def test_real_recordings(name: str, version: str) -> None:
-    motion, numbers = _Recorded(BenchRecording.load(data_dir(name))), range(_ROWS)
+    motion, numbers = RecordedBody(BenchRecording.load(data_dir(name))), range(RecordedBody.ROWS)
     generator = FrameGenerator(motion, MotiveEmulatorConfig(version=version))
     layout = parse_version(version)
     datagrams = [encode_frame(generator.frame(number, motion.at(number)), layout) for number in numbers]

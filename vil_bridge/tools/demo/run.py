@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
-import signal
 import socket
 import threading
 import time
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from vil_bridge import registry
@@ -25,6 +23,7 @@ from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.tools.child_processes import ProcessGroup, free_ports
 from vil_bridge.tools.demo.collect import StreamReader
 from vil_bridge.tools.demo.evaluate import Delivered, Evaluation, Evaluator
+from vil_bridge.tools.demo.first import DemoOptions, DemoStart
 from vil_bridge.tools.demo.results import save_pictures, summarise, summary_lines
 from vil_bridge.tools.lab.motions import Scenario
 
@@ -37,40 +36,26 @@ _FEWEST_PICTURES: Final = 8
 _RETAINED_PICTURES: Final = 60
 
 
-@dataclass(frozen=True, slots=True)
-class DemoOptions:
-    """Options of the user.
-
-    Attributes:
-        seconds: whole length of the demo, evaluation included, where the programs start within 5 s; the flight begins
-            when they are ready, however long that takes. 0 = until Ctrl-C.
-        recording: folder of a real flight instead of the simulated one.
-        record: file to record everything into, None = nothing is recorded.
-    """
-
-    seconds: float
-    out: Path
-    json_path: Path
-    recording: Path | None = None
-    http_port: int = 0
-    record: Path | None = None
-
-
 @dataclass(slots=True)
 class _Run:
     """The parts of a demo under way."""
 
     options: DemoOptions
+    begun: DemoStart
     config: BridgeConfig
     scenario: Scenario
     epoch_ns: int
-    spawned_ns: int
-    url: str
     readers: dict[str, StreamReader]
 
 
-def run_demo(options: DemoOptions, say: Callable[[str], None]) -> bool:
+def run_demo(options: DemoOptions, begun: DemoStart, processes: ProcessGroup, say: Callable[[str], None]) -> bool:
     """Run the demo and write its pictures and its summary.
+
+    Args:
+        options: of the user.
+        begun: what runs already.
+        processes: holds the renderer, and gets the others; all are ended.
+        say: gets lines for people.
 
     Returns:
         False when no picture came.
@@ -78,42 +63,41 @@ def run_demo(options: DemoOptions, say: Callable[[str], None]) -> bool:
     Raises:
         VilBridgeError: one of the processes died, or the recording cannot be read.
     """
-    stop = threading.Event()
-    for sig in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(sig, lambda *_: stop.set())
-    options.out.mkdir(parents=True, exist_ok=True)
+    stop = begun.stop
     evaluate_s = min(_EVALUATE_LIMIT_S, _EVALUATE_SHARE * options.seconds)
     flight_s = max(2.0, options.seconds - _START_S - evaluate_s - _CLOSE_S) if options.seconds else 0.0
-    with ProcessGroup(options.out) as processes:
-        run = _start(options, flight_s, processes, stop, say)
-        if run is None or not _take_off(run, processes, stop, say):
-            say(f"ended before the first picture (logs: {options.out}/)")
-            return False
-        begin_ns = max(now_ns(), run.epoch_ns)
-        _fly(run, processes, stop, begin_ns + round(flight_s * NS_PER_S) if flight_s else None, say)
-        status = processes.wait("the bridge's status", lambda: _status(run.url), ("run",), say)
-        landed_s = time.monotonic()
-        for reader in run.readers.values():
-            reader.stop()
-        exit_codes = processes.stop()
+    run = _start(options, begun, flight_s, processes, say)
+    if run is None or not _take_off(run, processes, stop, say):
+        say(f"ended before the first picture (logs: {options.out}/)")
+        return False
+    begin_ns = max(now_ns(), run.epoch_ns)
+    _fly(run, processes, stop, begin_ns + round(flight_s * NS_PER_S) if flight_s else None, say)
+    status = processes.wait("the bridge's status", lambda: _status(begun.url), ("run",), say)
+    landed_s = time.monotonic()
+    for reader in run.readers.values():
+        reader.stop()
+    exit_codes = processes.stop()
     return _conclude(run, status, exit_codes, landed_s + evaluate_s, say)
 
 
 def _start(
-    options: DemoOptions, flight_s: float, processes: ProcessGroup, stop: threading.Event, say: Callable[[str], None]
+    options: DemoOptions,
+    begun: DemoStart,
+    flight_s: float,
+    processes: ProcessGroup,
+    say: Callable[[str], None],
 ) -> _Run | None:
-    """Start renderer and bridge, then the lab; None if stopped before."""
+    """Start the bridge, then the lab; None if stopped before."""
     udp = free_ports(4, socket.SOCK_DGRAM)
-    pose_port, image_port, stream_port, http_port = free_ports(4, socket.SOCK_STREAM)
     scenario = Scenario.recorded(options.recording, flight_s) if options.recording else Scenario.simulated()
     overrides = {
         "sources.motive_flight.command_port": udp[0],
         "sources.motive_actor.command_port": udp[2],
         "sources.imu.device": str(options.out / "imu"),
-        "renderers.hall.pose_port": pose_port,
-        "renderers.hall.image_port": image_port,
-        "stream.bind": f"tcp://127.0.0.1:{stream_port}",
-        "http.port": options.http_port or http_port,
+        "renderers.hall.pose_port": begun.pose,
+        "renderers.hall.image_port": begun.image,
+        "stream.bind": f"tcp://127.0.0.1:{begun.stream}",
+        "http.port": begun.http,
         "rooms.flight.T_world_room": json.dumps(scenario.flight_room.model_dump()),
         "rooms.actor.T_world_room": json.dumps(scenario.actor_room.model_dump()),
     }
@@ -121,26 +105,21 @@ def _start(
     preset.write_text(preset_text("demo"))
     sets = [f"{key}={value}" for key, value in overrides.items()]
     config = load(preset, sets=sets, env={}, resolve=registry.resolve)
-    spawned_ns = now_ns()
     source = ["--recording", str(options.recording), "--seconds", str(flight_s)] if options.recording else []
     lab = ["--flight-ports", f"{udp[0]},{udp[1]}", "--actor-ports", f"{udp[2]},{udp[3]}"]
-    # The renderer takes longest to load.
-    processes.start("renderer", "renderer", "--input-port", str(pose_port), "--output-port", str(image_port))
     recorded = [] if options.record is None else ["--record", str(options.record)]
     processes.start("run", "run", str(preset), *recorded, *(word for item in sets for word in ("--set", item)))
-    url = f"http://127.0.0.1:{config.http.port}/"
-    say(f"status page  {url}   (logs and pictures: {options.out}/)")
     # A recording shall be seen whole; a simulated drone may be under way when the renderer has loaded.
     works = _renderer_works if options.recording else _answers
-    ready = lambda: stop.is_set() or works(_status(url)) or None  # noqa: E731
+    ready = lambda: begun.stop.is_set() or works(_status(begun.url)) or None  # noqa: E731
     processes.wait("bridge and renderer", ready, ("run", "renderer"), say, revivable=("renderer",))
-    if stop.is_set():
+    if begun.stop.is_set():
         return None
-    lab_ns = (now_ns() - spawned_ns) // 2 if options.recording else 0  # the lab starts faster than they did
+    lab_ns = (now_ns() - begun.spawned_ns) // 2 if options.recording else 0  # the lab starts faster than they did
     epoch_ns = now_ns() + max(round(_LAB_START_S * NS_PER_S), lab_ns)
     processes.start("lab", "lab", *lab, "--imu", str(options.out / "imu"), "--epoch-ns", str(epoch_ns), *source)
     readers = _readers(config.stream.bind, max(0.2, flight_s / _RETAINED_PICTURES))
-    return _Run(options, config, scenario, epoch_ns, spawned_ns, url, readers)
+    return _Run(options, begun, config, scenario, epoch_ns, readers)
 
 
 def _take_off(run: _Run, processes: ProcessGroup, stop: threading.Event, say: Callable[[str], None]) -> bool:
@@ -175,7 +154,7 @@ def _fly(
             say(f"{name} was killed: started again")
         if land_ns is not None and now_ns() >= land_ns:
             return
-        waited_s = (now_ns() - run.spawned_ns) / NS_PER_S
+        waited_s = (now_ns() - run.begun.spawned_ns) / NS_PER_S
         if main.frames > last and main.newest is not None and main.newest[0]["tracking"] == "tracked":
             run.readers["observer"].retain_best()  # both actors are in sight
         say(_progress(main, last, waited_s))
@@ -223,7 +202,7 @@ def _conclude(
         save_pictures(run.options.out, run.readers, evaluator, cameras["front"])
     finally:
         evaluator.close()
-    summary = summarise(run.readers, status, compared, run.spawned_ns, exit_codes)
+    summary = summarise(run.readers, status, compared, run.begun.spawned_ns, exit_codes)
     run.options.json_path.parent.mkdir(parents=True, exist_ok=True)
     run.options.json_path.write_text(json.dumps(summary, indent=2) + "\n")
     for line in summary_lines(summary):

@@ -212,12 +212,6 @@ static int is_word(Progress *on, int64_t value)
     return !on->differs;
 }
 
-static void no_pose(double *pose)
-{
-    memset(pose, 0, 6 * sizeof *pose);
-    pose[6] = 1.0;
-}
-
 /* Convert a record to room axes and metres; returns whether its body is tracked. */
 static uint8_t convert(const uint8_t *record, Progress *on, double *out)
 {
@@ -262,24 +256,6 @@ static void take(Progress *on, const Records *records)
     }
 }
 
-/* Turn bones relative to their parents into bones of the room, parents first. */
-static void chain(const VilNatNetBinding *binding)
-{
-    for (int64_t row = 0; row < binding->rows_out; row++) {
-        const int32_t parent = binding->parents[row];
-        if (parent < 0)
-            continue;
-        double *pose = binding->pose + 7 * row, R[9], turned[3];
-        const double *above = binding->pose + 7 * parent;
-        q_to_matrix(above + 3, R);
-        m_apply(R, pose, turned);
-        for (int i = 0; i < 3; i++)
-            pose[i] = above[i] + turned[i];
-        q_mul(above + 3, pose + 3, pose + 3);
-        binding->tracked[row] &= binding->tracked[parent];
-    }
-}
-
 /* Convert a frame by a binding into its arrays.
  *
  * Returns 0 where every tracked pose is one, 1 where some are not (nonfinite, implausible), -1 where the frame has
@@ -316,7 +292,7 @@ int vil_natnet_convert(const uint8_t *datagram, int64_t size, int sized, VilNatN
     if (on.differs || on.word != binding->words)
         return -1;
     if (binding->has_local)
-        chain(binding);
+        chain(binding->rows_out, binding->parents, binding->pose, binding->tracked);
     binding->nonfinite = on.nonfinite;
     binding->implausible = on.implausible;
     return on.nonfinite != 0 || on.implausible != 0;

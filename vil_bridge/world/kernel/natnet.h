@@ -2,10 +2,9 @@
 #ifndef VIL_NATNET_H
 #define VIL_NATNET_H
 
-#include "algebra.h"
+#include "poses.h"
 
 #include <stdint.h>
-#include <string.h>
 
 /* Meaning of the records of frames of one layout; _Binding of compiled_frame.py has the same fields.
  *

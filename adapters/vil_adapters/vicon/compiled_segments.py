@@ -1,0 +1,88 @@
+"""Segments of the DataStream through the compiled kernel (``vil_bridge/world/kernel/vicon.c``).
+
+Twin of :mod:`~vil_adapters.vicon.segments` and of the poses in :mod:`~vil_adapters.vicon.convert`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_adapters.common.plausible_range import FARTHEST_M
+from vil_adapters.vicon.segments import Table
+from vil_bridge.core.types import BoolArray
+from vil_bridge.world.kernel.library import KERNEL
+
+IS_COMPILED: Final = KERNEL is not None
+_segments: Final[Any] = None if KERNEL is None else KERNEL.vil_vicon_segments
+
+
+class _Binding(ctypes.Structure):
+    """``VilViconBinding`` of ``vicon.h``, which explains the fields."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("segments", "rows_out", "y_up")),
+        *((name, ctypes.c_void_p) for name in ("keys", "slots", "parents", "pose", "tracked")),
+        *(("invalid", ctypes.c_int64), ("farthest_m", ctypes.c_double), ("rotation_tolerance", ctypes.c_double)),
+    )
+    invalid: int
+
+
+class SegmentRows:
+    """Rows of the segments of all frames of one layout, and the arrays into which the kernel converts them.
+
+    Attributes:
+        pose: shape (n, 7), position in metres and attitude in the room, of the frame that was converted last.
+        tracked: shape (n,).
+        undescribed: segments without a row.
+        numbers: keys, slots and parents, as ``vicon.h`` explains them.
+
+    Args:
+        table: segments of one such frame.
+        slots: row of each, -1 for none.
+        parents: for each row the row to which its pose is relative when it is lightweight, -1 for none; parents come
+            first.
+        light: the segments are lightweight.
+        y_up: the server's world has its y axis up.
+        rotation_tolerance: largest difference of an entry of a matrix from that of a rotation.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        slots: Sequence[int],
+        parents: Sequence[int],
+        *,
+        light: bool,
+        y_up: bool,
+        rotation_tolerance: float,
+    ) -> None:
+        self.pose = np.zeros((len(parents), 7))
+        self.tracked: BoolArray = np.zeros(len(parents), dtype=np.bool_)
+        self.undescribed = len(table) - sum(slot >= 0 for slot in slots)
+        keys = np.stack((table["subject"], table["id"]), axis=-1).astype(np.uint32)
+        self.numbers: list[npt.NDArray[Any]] = [keys, np.array(slots, np.int32), np.array(parents, np.int32)]
+        arrays = [*self.numbers, self.pose, self.tracked]
+        self._light = light
+        self._binding = _Binding(
+            *(len(table), len(parents), y_up, *(block.ctypes.data for block in arrays)),
+            *(0, FARTHEST_M, rotation_tolerance),
+        )
+        self._address = ctypes.c_void_p(ctypes.addressof(self._binding))
+
+    @property
+    def invalid(self) -> int:
+        """Return the number of segments of the last frame that were no pose."""
+        return self._binding.invalid
+
+    def convert(self, bodies: Sequence[bytes], *, light: bool) -> bool:
+        """Convert the bodies of a frame's segment blocks; False where these have another layout, or are malformed."""
+        if light != self._light:
+            return False
+        sizes = array("I", map(len, bodies)).tobytes()
+        return bool(_segments(b"".join(bodies), sizes, len(bodies), light, self._address) == 0)
