@@ -167,9 +167,12 @@ def q_to_euler_zyx(q_xyzw: _Array) -> tuple[float, float, float]:
     return math.atan2(R[1, 0], R[0, 0]), pitch, math.atan2(R[2, 1], R[2, 2])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Transform:
-    """A rigid transform ``T_a_b``: x_a = R(q) x_b + p. ``p_m`` shape (3,), ``q_xyzw`` shape (4,)."""
+    """A rigid transform ``T_a_b``: x_a = R(q) x_b + p. ``p_m`` shape (3,), ``q_xyzw`` shape (4,).
+
+    It is a value: code makes another one instead of changing it. A frozen dataclass takes three times as long to make.
+    """
 
     p_m: _Array
     q_xyzw: _Array
@@ -186,7 +189,19 @@ class Transform:
 
     def __matmul__(self, other: Transform) -> Transform:
         """Return T_a_b @ T_b_c = T_a_c."""
-        return Transform(self.p_m + q_rotate(self.q_xyzw, other.p_m), q_mul(self.q_xyzw, other.q_xyzw))
+        # Fourteen numbers: plain Python takes a third of the time of the array functions.
+        x, y, z, w = self.q_xyzw.tolist()
+        px, py, pz = other.p_m.tolist()
+        qx, qy, qz, qw = other.q_xyzw.tolist()
+        tx, ty, tz = 2.0 * (y * pz - z * py), 2.0 * (z * px - x * pz), 2.0 * (x * py - y * px)
+        turned = px + w * tx + y * tz - z * ty, py + w * ty + z * tx - x * tz, pz + w * tz + x * ty - y * tx
+        q_xyzw = (
+            w * qx + x * qw + y * qz - z * qy,
+            w * qy - x * qz + y * qw + z * qx,
+            w * qz + x * qy - y * qx + z * qw,
+            w * qw - x * qx - y * qy - z * qz,
+        )
+        return Transform(self.p_m + turned, np.array(q_xyzw))
 
     def inverse(self) -> Transform:
         """Return T_b_a."""

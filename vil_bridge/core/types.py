@@ -226,9 +226,9 @@ SourceEvent = SourceFrame | ClockExchange | ImuSample | SourceReset
 # --- what the world answers --------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ActorState:
-    """An actor at one instant, in the world frame.
+    """An actor at one instant, in the world frame: a value, which code does not change.
 
     Attributes:
         age_ns: instant asked for minus capture time of the newest *tracked* pose; None = never seen.

@@ -19,7 +19,7 @@ from vil_bridge.core.geometry import q_conj, q_exp, q_mul, q_slerp
 from vil_bridge.core.types import BoolArray, FloatArray, SourceFrame
 from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.frame_binding import Binding, Rows
-from vil_bridge.world.freeze import Repeats
+from vil_bridge.world.freeze import LEAST_REPEATS, Repeats
 from vil_bridge.world.outlier_gate import JumpGate, reachable, surely_reachable_step
 from vil_bridge.world.twist_filter import TwistFilter
 
@@ -72,6 +72,7 @@ class TrackBank:
         self._gate_ns = np.full(rows, _NEVER_NS, dtype=np.int64)
         self._gates = [JumpGate(limit) for limit in limits]
         self._limit_ns = np.array([limit.stale_after_ns for limit in limits], dtype=np.int64)
+        self._coast_ns = np.array([limit.coast_after_ns for limit in limits], dtype=np.int64)
         self._max_speed_mps = np.array([limit.max_speed_mps for limit in limits])
         self._max_rate_radps = np.array([limit.max_rate_radps for limit in limits])
         self._slowest = min(self._max_speed_mps, default=0.0), min(self._max_rate_radps, default=0.0)
@@ -257,6 +258,12 @@ class TrackBank:
             if past is not None:
                 poses[row, :3], poses[row, 3:] = past
         return poses
+
+    def surely_tracked(self, t_ns: int) -> BoolArray:
+        """Return the rows (n,) that were seen lately and whose poses do not repeat."""
+        fresh: BoolArray = self.tracked & (self.t_arrival_ns >= np.maximum(t_ns - self._coast_ns, 0))
+        fresh &= self.repeats.count < LEAST_REPEATS
+        return fresh
 
     def twist(self, row: int, lead_s: float) -> tuple[FloatArray, FloatArray]:
         """Return world velocity (3,) and body rate (3,) of one row a time after its newest sample."""

@@ -75,7 +75,15 @@ class World:
         self._predictors = {a.name: InertialPredictor(a.T_body_imu) for a in actors if a.imu is not None}
         self._freezes = [self._freeze_watch(row, actor) for row, actor in enumerate(actors)]
         self._bindings: dict[str, Binding] = {}
-        self._states = dict.fromkeys(self._row, TrackingState.LOST)
+        self._states = [TrackingState.LOST] * len(actors)
+        self._inertial = [row for row, a in enumerate(actors) if a.imu is not None and a.kind is not ActorKind.HUMAN]
+        self._humans = [
+            (row, self._skeletons[a.source, a.subject]) for row, a in enumerate(actors) if a.kind is ActorKind.HUMAN
+        ]
+        self._described = (
+            *([a.name for a in actors], [a.kind for a in actors]),
+            *([a.prefab for a in actors], [a.size_m for a in actors]),
+        )
 
     def _freeze_watch(self, row: int, actor: Actor) -> FreezeWatch:
         predictor = self._predictors.get(actor.name)
@@ -185,18 +193,22 @@ class World:
 
         ``quick``: those seen less than 20 ms ago go on as they did, without their IMU, in a third of the time.
         """
-        inertial_after_ns = _QUICK_NS if quick else 0
         with self._lock:
             now = now_ns()
-            ahead = self._extrapolated(t_ns)
+            poses = self._extrapolated(t_ns).copy()
             captured_ns = self._bank.t_capture_ns.tolist()
-            states = tuple(
-                self._human_state(i, t_ns, now)
-                if actor.kind is ActorKind.HUMAN
-                else self._rigid_state(i, t_ns, now, captured_ns[i], ahead[i], inertial_after_ns)
-                for i, actor in enumerate(self.actors)
-            )
-        return WorldSnapshot(t_ns, states, self.lighting)
+            skeletons: list[SkeletonFrame | None] = [None] * len(poses)
+            for row in self._inertial:
+                if not (quick and 0 < t_ns - captured_ns[row] < _QUICK_NS):
+                    poses[row] = self._predict(row, t_ns).T_world_body
+            for row, track in self._humans:
+                skeletons[row] = skeleton = track.at(t_ns, self.actors[row].limits.stale_after_ns)
+                poses[row] = Transform.identity() if skeleton is None else place_of(skeleton)
+                captured_ns[row] = track.t_capture_ns
+            ages_ns = [None if captured < 0 else t_ns - captured for captured in captured_ns]
+            names, kinds, prefabs, sizes_m = self._described
+            found = names, kinds, self._states_at(now), ages_ns, poses, skeletons, prefabs, sizes_m
+        return WorldSnapshot(t_ns, tuple(map(ActorState, *found)), self.lighting)
 
     def scene(self, t_ns: int) -> WorldSnapshot:
         """Return the actors and the obstacles, which renderers draw."""
@@ -350,25 +362,16 @@ class World:
             self._predicted = (key, list(map(Transform, poses[:, :3], poses[:, 3:])))
         return self._predicted[1]
 
-    def _rigid_state(
-        self, row: int, t_ns: int, now: int, t_capture_ns: int, ahead: Transform, inertial_after_ns: int
-    ) -> ActorState:
-        actor = self.actors[row]
-        later_ns = t_ns - t_capture_ns
-        plain = actor.imu is None or 0 < later_ns < inertial_after_ns
-        pose = ahead if plain else self._predict(row, t_ns).T_world_body
-        age_ns = None if t_capture_ns < 0 else t_ns - t_capture_ns
-        state = self._state(row, now)
-        return ActorState(actor.name, actor.kind, state, age_ns, pose, None, actor.prefab, actor.size_m)
-
-    def _human_state(self, row: int, t_ns: int, now: int) -> ActorState:
-        actor = self.actors[row]
-        track = self._skeletons[actor.source, actor.subject]
-        skeleton = track.at(t_ns, actor.limits.stale_after_ns)
-        pose = Transform.identity() if skeleton is None else place_of(skeleton)
-        age_ns = None if track.t_capture_ns < 0 else t_ns - track.t_capture_ns
-        state = self._state(row, now)
-        return ActorState(actor.name, actor.kind, state, age_ns, pose, skeleton, actor.prefab, actor.size_m)
+    def _states_at(self, now: int) -> list[TrackingState]:
+        """Return the tracking states of all actors; most rigid ones are tracked, and were."""
+        tracked = TrackingState.TRACKED
+        surely = self._bank.surely_tracked(now).tolist()
+        for row in self._inertial:
+            surely[row] = False
+        return [
+            tracked if sure and before is tracked else self._state(row, now)
+            for row, (sure, before) in enumerate(zip(surely, self._states, strict=True))
+        ]
 
     def _state(self, row: int, now: int) -> TrackingState:
         actor = self.actors[row]
@@ -379,7 +382,7 @@ class World:
             arrival, tracked = self._bank.t_arrival_ns.item(row), self._bank.tracked.item(row)
         frozen = bool(self._freezes[row].reason())
         state = actor.limits.state(None if arrival < 0 else now - arrival, tracked, frozen=frozen)
-        if state is not self._states[actor.name]:
-            self._states[actor.name] = state
+        if state is not self._states[row]:
+            self._states[row] = state
             self.transitions[actor.name][state] += 1
         return state

@@ -106,6 +106,7 @@ class PoseWriter:
         first = request.views[0].camera
         actors = [a for a in request.snapshot.actors if a.state is not TrackingState.LOST]
         positions, rotations = _unity_rows(actors)
+        objects = self._objects(actors, self._hidden(actors, request.views), positions, rotations)
         return PoseMessage(
             ntime=request.frame_id,
             camWidth=first.width_px,
@@ -113,13 +114,13 @@ class PoseWriter:
             camFOV=math.degrees(first.fov_y_rad),
             sceneFilename=self._scene,
             cameras=_write_cameras(request.views),
-            objects=self._objects(actors, self._hidden(actors, request.views), positions, rotations),
+            objects=objects,
             windows=[],
             vil=PoseExtension(
                 v=EXTENSION_VERSION,
                 t_ns=request.snapshot.t_ns,
                 cameras=[_extended_camera(view) for view in request.views],
-                actors=[self._extended_actor(a, positions[i], rotations[i]) for i, a in enumerate(actors)],
+                actors=list(map(self._extended_actor, actors, positions, rotations)),
                 skeletons=list(self._skeletons(actors, positions, rotations)),
                 lighting=_write_lighting(request.snapshot.lighting),
             ),
@@ -140,7 +141,7 @@ class PoseWriter:
         self, actors: Sequence[ActorState], hidden: set[str], positions: list[Vec3], rotations: list[Quat]
     ) -> list[FlightGogglesObject]:
         posed: dict[str, FlightGogglesObject] = {}
-        for actor, rows in zip(actors, _row_ranges(actors), strict=True):
+        for actor, rows in _rows(actors):
             prefab = self._prefab(actor)
             if not prefab:
                 self.without_prefab.add(actor.name)
@@ -149,12 +150,14 @@ class PoseWriter:
                     posed[name] = FlightGogglesObject(
                         ID=name, prefabID=prefab, position=positions[row], rotation=rotations[row]
                     )
-        for name, thing in posed.items():
-            self._known.setdefault(name, thing.prefabID)
+        known = self._known
+        if posed.keys() != known.keys():
+            for name, thing in posed.items():
+                known.setdefault(name, thing.prefabID)
         return [
             posed.get(name)
             or FlightGogglesObject(ID=name, prefabID=prefab, position=_OUT_OF_SIGHT_M, rotation=_UPRIGHT)
-            for name, prefab in self._known.items()
+            for name, prefab in known.items()
         ]
 
     def _extended_actor(self, actor: ActorState, position: Vec3, rotation: Quat) -> ExtendedActor:
@@ -171,7 +174,7 @@ class PoseWriter:
     def _skeletons(
         self, actors: Sequence[ActorState], positions: list[Vec3], rotations: list[Quat]
     ) -> Iterator[ExtendedSkeleton]:
-        for actor, rows in zip(actors, _row_ranges(actors), strict=True):
+        for actor, rows in _rows(actors):
             if actor.skeleton is not None:
                 model = actor.skeleton.model
                 yield ExtendedSkeleton(
@@ -188,31 +191,34 @@ class PoseWriter:
 
 
 def _unity_rows(actors: Sequence[ActorState]) -> tuple[list[Vec3], list[Quat]]:
-    """Return poses in Unity: one row per actor, then the bones of each skeleton (:func:`_row_ranges`)."""
+    """Return poses in Unity: one row per actor, then the bones of each skeleton (:func:`_rows`)."""
     skeletons = [a.skeleton for a in actors if a.skeleton is not None]
     if not actors:
         return [], []
-    p_m = np.concatenate([np.array([a.T_world_body.p_m for a in actors]), *(s.p_m for s in skeletons)])
-    q_xyzw = np.concatenate([np.array([a.T_world_body.q_xyzw for a in actors]), *(s.q_xyzw for s in skeletons)])
+    p_m = np.array([a.T_world_body.p_m for a in actors])
+    q_xyzw = np.array([a.T_world_body.q_xyzw for a in actors])
+    if skeletons:
+        p_m = np.concatenate([p_m, *(s.p_m for s in skeletons)])
+        q_xyzw = np.concatenate([q_xyzw, *(s.q_xyzw for s in skeletons)])
     p_unity_m, q_unity_xyzw = enu_flu_to_unity(p_m, q_xyzw)
     return _vectors(p_unity_m), _quaternions(q_unity_xyzw)
 
 
-def _row_ranges(actors: Sequence[ActorState]) -> Iterator[range]:
-    """Yield the rows of each actor's objects: its own, or those of its bones."""
+def _rows(actors: Sequence[ActorState]) -> Iterator[tuple[ActorState, Sequence[int]]]:
+    """Yield each actor with the rows of its objects: its own, or those of its bones."""
     row = len(actors)
     for i, actor in enumerate(actors):
         if actor.skeleton is None:
-            yield range(i, i + 1)
+            yield actor, (i,)
         else:
             count = len(actor.skeleton.model.bones)
-            yield range(row, row + count)
+            yield actor, range(row, row + count)
             row += count
 
 
-def _object_ids(actor: ActorState) -> list[str]:
+def _object_ids(actor: ActorState) -> Sequence[str]:
     if actor.skeleton is None:
-        return [actor.name]
+        return (actor.name,)
     return [f"{actor.name}/{bone}" for bone in actor.skeleton.model.bones]
 
 
