@@ -193,13 +193,11 @@ class ZmqStreamSink:
         payload = message.encoded.payload
         if subscriber.transport == "shm" and (notice := self._rings.notice(picture, options, message)) is not None:
             message.header.memory, payload = notice, b""
-        header = message.header.to_json()
+        parts = (subscriber.identity, message.header.to_json(), payload)
         self.on_sent(picture.frame_id, message.header.stamps_ns)
         self._socket.getsockopt(zmq.EVENTS)  # learns who connected and read: a send looks for that once a millisecond
         try:
-            self._socket.send(subscriber.identity, zmq.NOBLOCK | zmq.SNDMORE)
-            self._socket.send(header, zmq.NOBLOCK | zmq.SNDMORE)
-            self._socket.send(payload, zmq.NOBLOCK, copy=False)
+            self._socket.send_multipart(parts, zmq.NOBLOCK, copy=False)
         except zmq.Again:
             subscriber.drop(picture.frame_id, "congested")
         except zmq.ZMQError as exc:
