@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
 from tests.fuzz.natnet_frames import Stream, streams
 from tests.fuzz.twins import Agreement, compare_frames
 from tests.fuzz.vicon_frames import segment_frames
+from tests.fuzz.vrpn_streams import Conversation, conversations
 from vil_adapters.optitrack.compiled_frame import PackedFrame, StreamedFrame, read_frame
 from vil_adapters.optitrack.convert import NatNetConverter
 from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.optitrack.frame import NatNetFrame
 from vil_adapters.vicon.codec import Blocks
 from vil_adapters.vicon.convert import ViconConverter
+from vil_adapters.vrpn.config import VrpnConfig
+from vil_adapters.vrpn.source import VrpnSession
+from vil_adapters.vrpn.tracker_table import TrackerTable
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.types import BoolArray, FloatArray, SourceFrame
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import BoolArray, FloatArray, SourceEvent, SourceFrame
 from vil_bridge.world.kernel.library import ABSENT, KERNEL
 
-__all__ = ["COMPARISONS", "compare", "compare_segments", "compare_streams", "compare_vicon", "main"]
+__all__ = ["COMPARISONS", "compare", "compare_segments", "compare_streams", "compare_vicon", "compare_vrpn", "main"]
 
 
 def compare(datagram: bytes, stream: Stream, kernel: NatNetConverter, twin: NatNetConverter, on: Agreement) -> None:
@@ -117,9 +124,82 @@ def _converted(converter: ViconConverter, blocks: Blocks) -> SourceFrame | str:
         return str(exc)
 
 
+# --- VRPN ----------------------------------------------------------------------------------------
+
+
+class TwinSession(VrpnSession):
+    """Session that leaves the kernel alone."""
+
+    def _make_table(self, config: VrpnConfig) -> TrackerTable:
+        return TrackerTable(self._name, self._frame, repeats_mean_lost=config.repeats_mean_lost)
+
+
+def compare_vrpn(frames: int, seed: int) -> Agreement:
+    """Compare at least so many frames of generated VRPN servers."""
+    on = Agreement()
+    for conversation in conversations(seed):
+        compare_conversation(conversation, on)
+        if on.frames >= frames:
+            break
+    return on
+
+
+def compare_conversation(conversation: Conversation, on: Agreement) -> None:
+    """Hold one conversation in both ways.
+
+    Raises:
+        AssertionError: they differ.
+    """
+    config = VrpnConfig(server="127.0.0.1", **conversation.options)
+    ends = [_Conversed(kind, config) for kind in (VrpnSession, TwinSession)]
+    for data, t_ns in conversation.pieces:
+        kernel, twin = [end.hear(data, t_ns) for end in ends]
+        assert kernel[1:] == twin[1:]
+        assert len(kernel[0]) == len(twin[0])
+        for found, expected in zip(kernel[0], twin[0], strict=True):
+            assert type(found) is type(expected)
+            if isinstance(found, SourceFrame) and isinstance(expected, SourceFrame):
+                on.frames += 1
+                on.compiled += 1
+                compare_frames(found, expected, on)
+            else:
+                assert found == expected
+        on.refused += bool(kernel[1])
+        if kernel[1]:
+            break  # a broken stream stays broken
+
+
+class _Conversed:
+    """Session, what it emitted, and its status."""
+
+    def __init__(self, kind: type[VrpnSession], config: VrpnConfig) -> None:
+        self._events: list[SourceEvent] = []
+        self._status = Status("lab")
+        self._status.facts.update(address="127.0.0.1:3883", interface="127.0.0.1")
+        self._session = kind("lab", config, self._events.append, self._status)
+
+    def hear(self, data: bytes, t_ns: int) -> tuple[list[SourceEvent], str, str, Counter[str], Any]:
+        """Return the events of a piece, its error, and the state after it."""
+        self._events.clear()
+        error = ""
+        try:
+            if data:
+                self._session.on_data(data, t_ns)
+            else:
+                self._session.housekeep(t_ns)
+        except ProtocolError as exc:
+            error = str(exc)
+        facts = {name: fact for name, fact in self._status.facts.items() if name != "last_reset"}
+        return [*self._events], error, self._session.trouble, +self._status.counters, facts
+
+
 # --- all -----------------------------------------------------------------------------------------
 
-COMPARISONS: Final[dict[str, Callable[[int, int], Agreement]]] = {"natnet": compare_streams, "vicon": compare_vicon}
+COMPARISONS: Final[dict[str, Callable[[int, int], Agreement]]] = {
+    "natnet": compare_streams,
+    "vicon": compare_vicon,
+    "vrpn": compare_vrpn,
+}
 """Number of frames and seed to the agreement of each source."""
 
 
@@ -132,6 +212,7 @@ def main(argv: list[str] | None = None) -> int:
     if KERNEL is None:
         print(f"nothing is compared: {ABSENT}")
         return 0
+    logging.disable()
     for source, compare_source in COMPARISONS.items():
         print(json.dumps({"source": source} | vars(compare_source(args.frames, args.seed))), flush=True)
     return 0

@@ -30,6 +30,8 @@ from vil_adapters.optitrack.compiled_frame import PoseRows
 from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.vicon.blocks import GLOBAL_SEGMENTS, LIGHTWEIGHT_SEGMENTS
 from vil_adapters.vicon.segments import LIGHT_ROW, ROW, decode_segments
+from vil_adapters.vrpn.codec import TrackerPose, VrpnMessage, encode_message, encode_pose
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ProtocolError
 
 __all__ = ["ENTRIES", "PLANTED", "HarnessError", "Run", "build", "fuzz", "main"]
@@ -119,10 +121,26 @@ def _vicon_seeds() -> Iterator[Seed]:
         yield context.tobytes(), struct.pack(f"<{len(bodies) + 1}I", len(bodies), *map(len, bodies)) + b"".join(bodies)
 
 
+def _vrpn_seeds() -> Iterator[Seed]:
+    """Yield poses of six bodies, of which one is not wanted, with equal, late, early and impossible stamps."""
+    rng = random.Random(5)
+    senders, sensors, rows = (3, 1, 4, 4, 5, 9), (0, 0, 0, 1, 0, 3), (0, 1, 2, 3, -1, 4)
+    context = np.array([2, 5, len(rows), *senders, *sensors, *rows], np.int32).tobytes()
+    while True:
+        stream = b""
+        for number in range(rng.randint(1, 4)):
+            t_ns = rng.choice((number, number, -number, 10**6)) * 5 * NS_PER_MS + NS_PER_S
+            for sender, sensor in zip(senders, sensors, strict=True):
+                pose = TrackerPose(sensor, (rng.uniform(-5e3, 5e3), 0.0, 1.0), (0.0, 0.6, 0.0, rng.choice((0.8, 0.0))))
+                stream += encode_message(VrpnMessage(2, sender, max(0, t_ns), encode_pose(pose)))
+        yield context, stream
+
+
 ENTRIES: Final[dict[str, Callable[[], Iterator[Seed]]]] = {
     "natnet": _natnet_seeds,
     "error-state": _error_state_seeds,
     "vicon": _vicon_seeds,
+    "vrpn": _vrpn_seeds,
     PLANTED: lambda: itertools.repeat((b"", b"\1abc")),
 }
 """Entry points of ``harness.c`` and their seeds."""

@@ -46,7 +46,7 @@ class PixelFormat(NamedTuple):
         """Return True when the arrays are a picture of this kind."""
         height_px, width_px = pixels.shape[:2]
         mask_fits = valid is None if not self.masked else valid is not None and valid.shape == (height_px, width_px)
-        return pixels.dtype == self.dtype and pixels.shape == self.shape(width_px, height_px) and mask_fits
+        return pixels.dtype == _DTYPES[self.dtype] and pixels.shape == self.shape(width_px, height_px) and mask_fits
 
 
 RGB8: Final = PixelFormat("rgb8", "u1", 3)
@@ -64,6 +64,7 @@ FORMAT_OF: Final[Mapping[Modality, PixelFormat]] = {
     Modality.INSTANCE: _IDS16,
     Modality.FLOW: PixelFormat("flow32f", "<f4", 2, masked=True),
 }
+_DTYPES: Final = {format_.dtype: np.dtype(format_.dtype) for format_ in FORMAT_OF.values()}
 PIXEL_FORMATS: Final[Mapping[str, PixelFormat]] = {format_.name: format_ for format_ in FORMAT_OF.values()}
 
 

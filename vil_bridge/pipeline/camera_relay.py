@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 from collections import Counter, deque
@@ -91,6 +90,7 @@ class CameraRelay:
         self.newest: tuple[FrameHeader, ImageArray, int] | None = None
         self._world = world
         self._sink = sink
+        self._wants_gray = _gray_test(sink)
         self._ledger = ledger
         self._meter = meter
         self.on_rendered = on_rendered
@@ -100,6 +100,8 @@ class CameraRelay:
         self._delay_line: deque[_Waiting] = deque()
         self._lock = threading.Lock()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._woken = False
+        self._thread = 0
         self._last_frame_id = 0
         self._newest_drawn: RenderedPose | None = None
         self._last_due_ns = 0
@@ -112,7 +114,10 @@ class CameraRelay:
 
     def wake(self) -> None:
         """Wake the relay: a frame came in or a reader gave credit; any thread."""
-        os.eventfd_write(self._wake_fd, 1)
+        with self._lock:  # so that the relay does not look between the two
+            if not self._woken:
+                self._woken = True
+                os.eventfd_write(self._wake_fd, 1)
 
     def offer(self, frame: RenderedFrame) -> None:
         """Take this camera's part of a frame (link threads).
@@ -134,7 +139,8 @@ class CameraRelay:
             self._newest_drawn = RenderedPose(images[0].view.T_world_camera, images[0].view.t_pose_ns)
         if self.on_rendered is not None:
             self.on_rendered(frame)
-        self.wake()
+        if threading.get_ident() != self._thread:  # which calls step() anyhow
+            self.wake()
 
     def _due_ns(self, frame: RenderedFrame) -> int:
         """Return the end of the artificial delay; the jitter is that of both cameras of a pair and keeps the order."""
@@ -157,8 +163,11 @@ class CameraRelay:
 
     def step(self) -> int:
         """Process what is due; returns milliseconds until the next call is useful at the latest."""
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._wake_fd)
+        self._thread = threading.get_ident()
+        if self._woken:
+            with self._lock:
+                self._woken = False
+                os.eventfd_read(self._wake_fd)
         blank_ns, self._blank_requested_ns = self._blank_requested_ns, None
         if blank_ns is not None:
             self._deliver_blank(blank_ns)
@@ -231,14 +240,13 @@ class CameraRelay:
             kinds = (kind for kind in (COMPENSATED, RAW) if kind in self.camera.variants)
             wanted = [kind for kind in kinds if self._sink.wanted(str(modality), kind)]
             for_preview = (RAW,) if modality in _SHOWN else ()
-            if modality is Modality.RGB and wanted and all(_wants_gray(self._sink, kind) for kind in wanted):
+            if modality is Modality.RGB and wanted and all(self._wants_gray(kind) for kind in wanted):
                 image = replace(image, pixels=as_gray(image.pixels))
             made = [self._deliver(frame, image, shown, k, stamps, k in wanted) for k in wanted or for_preview]
             if modality in _SHOWN:
                 self.newest = (*made[0], now_ns())
         self._ledger.record_output(request.frame_id, stamps)
         self._meter.mark(now_ns())
-        self._ledger.settle()
 
     def _show_again(self, late: LateTick) -> None:
         """Warp the last rendering to the instant of a late tick, for those that read compensated pictures.
@@ -311,8 +319,9 @@ def _stamps(frame: RenderedFrame, t_warp_ns: int) -> Stamps:
     return Stamps(request.t_capture_ns, request.t_arrival_ns, request.t_request_ns, frame.t_image_ns, t_warp_ns)
 
 
-def _wants_gray(sink: FrameSink, variant: str) -> bool:
-    return isinstance(sink, GraySink) and sink.wants_gray(variant)
+def _gray_test(sink: FrameSink) -> Callable[[str], bool]:
+    """Return the function that says whether gray suffices for a sink, of RGB of a variant."""
+    return sink.wants_gray if isinstance(sink, GraySink) else lambda _variant: False
 
 
 class FanOut:
@@ -322,45 +331,47 @@ class FanOut:
     """
 
     def __init__(self, sinks: Sequence[FrameSink]) -> None:
-        self._sinks = tuple(sinks)
+        self._sinks: tuple[tuple[FrameSink, Callable[[str], bool]], ...] = ()
         self._lock = threading.RLock()
+        for sink in sinks:
+            self.add(sink)
 
     def add(self, sink: FrameSink) -> None:
         """Hand it pictures from the next one on."""
         with self._lock:
-            if sink not in self._sinks:
-                self._sinks = (*self._sinks, sink)
+            if all(known is not sink for known, _ in self._sinks):
+                self._sinks = (*self._sinks, (sink, _gray_test(sink)))
 
     def remove(self, sink: FrameSink) -> None:
         """Hand it no more pictures; closing it is left to the caller."""
         with self._lock:
-            self._sinks = tuple(s for s in self._sinks if s is not sink)
+            self._sinks = tuple(known for known in self._sinks if known[0] is not sink)
 
     def wanted(self, modality: str, variant: str) -> bool:
         """Return True when one of the sinks wants this kind."""
-        return any(sink.wanted(modality, variant) for sink in self._sinks)
+        return any(sink.wanted(modality, variant) for sink, _ in self._sinks)
 
     def wants_gray(self, variant: str) -> bool:
         """Return True when gray suffices for all sinks that want RGB of this variant."""
-        asking = [sink for sink in self._sinks if sink.wanted(Modality.RGB, variant)]
-        return bool(asking) and all(_wants_gray(sink, variant) for sink in asking)
+        asking = [wants_gray for sink, wants_gray in self._sinks if sink.wanted(Modality.RGB, variant)]
+        return bool(asking) and all(wants_gray(variant) for wants_gray in asking)
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Hand a picture over; an RGB picture that became gray only to those for whom it suffices."""
         became_gray = header.modality == Modality.RGB and pixels.ndim == 2
         with self._lock:
-            for sink in self._sinks:
-                if sink.wanted(*header.kind) and (not became_gray or _wants_gray(sink, header.variant)):
+            for sink, wants_gray in self._sinks:
+                if sink.wanted(*header.kind) and (not became_gray or wants_gray(header.variant)):
                     sink.offer(header, pixels)
 
     def flush(self) -> int | None:
         """Let all send what became possible; return when one of them wants to be called again."""
         with self._lock:
-            due_ns = [sink.flush() for sink in self._sinks]
+            due_ns = [sink.flush() for sink, _ in self._sinks]
         return min((t_ns for t_ns in due_ns if t_ns is not None), default=None)
 
     def close(self) -> None:
         """Close all."""
         with self._lock:
-            for sink in self._sinks:
+            for sink, _ in self._sinks:
                 sink.close()

@@ -82,9 +82,16 @@ class WarpedFrame:
         self.exposure = ShutterPoses(poses or (view.T_world_camera,))
         self._camera = camera
         self._compensator = compensator
-        self._depth = rendering.pixels(Modality.DEPTH, Modality.DEPTH32)
-        self._instance = rendering.pixels(Modality.INSTANCE) if camera.moving_actors else None
+        self._rendering = rendering
         self._flow = flow
+
+    @cached_property
+    def _depth(self) -> ImageArray | None:
+        return self._rendering.pixels(Modality.DEPTH, Modality.DEPTH32)
+
+    @cached_property
+    def _instance(self) -> ImageArray | None:
+        return self._rendering.pixels(Modality.INSTANCE) if self._camera.moving_actors else None
 
     @cached_property
     def _raw(self) -> FrameWarp:
@@ -176,7 +183,8 @@ class Compensation:
             t_use_ns: when the picture will be used; a stereo pair takes what its first relay says.
         """
         target = self._camera.display_times.of(frame_id, lambda: self._decide(t_use_ns, rendering))
-        histories = self._histories(rendering.images[0].view, rendering.before)
+        shows_flow = any(image.view.modality is Modality.FLOW for image in rendering.images)
+        histories = self._histories(rendering.images[0].view, rendering.before if shows_flow else None)
         return WarpedFrame(frame_id, self._camera, self._compensator, rendering, target, histories)
 
     def record_flow(self, shown: WarpedFrame) -> None:
@@ -185,7 +193,7 @@ class Compensation:
         self._flow_shown = exposure, shown.view.t_pose_ns
 
     def _decide(self, t_ns: int, rendering: CameraFrame) -> DisplayTarget:
-        camera, depth = self._camera, rendering.pixels(Modality.DEPTH, Modality.DEPTH32)
+        camera = self._camera
         if camera.compensate == "none":
             return DisplayTarget(t_ns, (), "none", None, "")
         carriers = tuple(camera.carrier_at(self._world, t_ns + offset_ns) for offset_ns in camera.row_offsets_ns)
@@ -197,6 +205,7 @@ class Compensation:
                 mode, fallback = "none", f"tracking {state}"
         plane = None
         if mode in ("homography", "reproject"):
+            depth = rendering.pixels(Modality.DEPTH, Modality.DEPTH32)
             seen = self._compensator.plane(depth, camera.geometry.K_rendered)
             plane = seen.seen_from(camera.T_body_optical.inverse())
         actors: tuple[MovingActor, ...] = ()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
 from itertools import islice
+from operator import attrgetter
 from typing import Final
 
 from msgspec import UNSET
@@ -21,20 +23,30 @@ _SENT: Final = frozenset({"encode", "send"})
 _RECEIVED: Final = frozenset({"received"})
 _MADE: Final = frozenset(end for _, end in STAGES.values()) - _SENT - _RECEIVED
 """Ends of the stages that are accounted when the picture is complete; the other two when it left, and arrived."""
+_BATCH: Final = 32
+"""So many frames are accounted at once: one by one, each finds the code and the counts in no cache."""
+
+_Stage = tuple[Callable[[Stamps], int | None], Callable[[Stamps], int | None], StageHistogram]
 
 
 class FrameLedger:
     """One camera's frames: stage latencies since the start, and rows of the newest :data:`RETAINED_FRAMES`.
 
-    The relay thread opens rows and accounts their stages up to ``output``, the sender completes them, the
-    control channel closes them when the far end reports.
+    The relay thread opens rows, the sender completes them, the control channel closes them when the far end reports.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rows: OrderedDict[int, FrameRow] = OrderedDict()
-        self._unsettled: list[Stamps] = []
-        self.stages = {name: StageHistogram() for name in STAGES}
+        self._histograms = {name: StageHistogram() for name in STAGES}
+        self._made, self._sent, self._received = (self._ending(ends) for ends in (_MADE, _SENT, _RECEIVED))
+        self._unaccounted: deque[tuple[Stamps, tuple[_Stage, ...]]] = deque()
+
+    @property
+    def stages(self) -> Mapping[str, StageHistogram]:
+        """Latencies by stage, of all frames so far."""
+        self._account()
+        return self._histograms
 
     def record_offer(self, header: FrameHeader) -> None:
         """Record a picture that is handed over; of a frame's the first counts, or the first compensated one."""
@@ -46,27 +58,24 @@ class FrameLedger:
                 self._open(header, row.stamps)
 
     def record_output(self, frame_id: int, stamps: Stamps) -> None:
-        """Account the stages up to ``output`` of a frame, with or without a reader."""
-        with self._lock:
-            row = self._rows.get(frame_id)
-            if row is not None:
-                row.stamps.output = stamps.output
-            self._account(stamps, _MADE)
+        """Record that a frame is complete, with or without a reader."""
+        row = self._rows.get(frame_id)
+        if row is not None:
+            row.stamps.output = stamps.output
+        self._unaccounted.append((stamps, self._made))
 
     def record_send(self, frame_id: int, stamps: FrameStamps) -> None:
-        """Record that a frame leaves for its first reader; :meth:`settle` accounts it once it is gone."""
+        """Record that a frame leaves for its first reader."""
         with self._lock:
             row = self._rows.get(frame_id)
             if row is not None and row.stamps.send is None:
                 row.stamps.encode, row.stamps.send = stamps.encode or None, stamps.send or None
-                self._unsettled.append(row.stamps)
+                self._unaccounted.append((row.stamps, self._sent))
 
     def settle(self) -> None:
-        """Account ``encode`` and ``send`` of the frames that left since the last call."""
-        with self._lock:
-            leaving, self._unsettled = self._unsettled, []
-            for stamps in leaving:
-                self._account(stamps, _SENT)
+        """Account the stages of the last frames once they are many: call it where no picture waits for that."""
+        if len(self._unaccounted) >= _BATCH:
+            self._account()
 
     def record_reception(self, frame_id: int, t_received_ns: int) -> Stamps | None:
         """Record a reader's report and return the stamps; None = unknown, or not the frame's first reader."""
@@ -75,7 +84,7 @@ class FrameLedger:
             if row is None or row.stamps.send is None or row.stamps.received is not None:
                 return None
             row.stamps.received = t_received_ns
-            self._account(row.stamps, _RECEIVED)
+            self._unaccounted.append((row.stamps, self._received))
             return row.stamps
 
     def rows(self, last: int = RETAINED_FRAMES) -> list[FrameRow]:
@@ -88,12 +97,22 @@ class FrameLedger:
         if len(self._rows) > RETAINED_FRAMES:
             self._rows.popitem(last=False)
 
-    def _account(self, stamps: Stamps, ends: frozenset[str]) -> None:
-        for name, (begin, end) in STAGES.items():
-            if end in ends:
-                a, b = getattr(stamps, begin), getattr(stamps, end)
-                if a is not None and b is not None:
-                    self.stages[name].record(b - a, b)
+    def _ending(self, ends: frozenset[str]) -> tuple[_Stage, ...]:
+        """Return the stages with these ends, ready to be accounted."""
+        return tuple(
+            (attrgetter(begin), attrgetter(end), self._histograms[name])
+            for name, (begin, end) in STAGES.items()
+            if end in ends
+        )
+
+    def _account(self) -> None:
+        with self._lock:
+            while self._unaccounted:
+                stamps, stages = self._unaccounted.popleft()
+                for begin, end, histogram in stages:
+                    a, b = begin(stamps), end(stamps)
+                    if a is not None and b is not None:
+                        histogram.record(b - a, b)
 
 
 def ledger_stamps(header: FrameHeader) -> Stamps:
@@ -117,10 +136,11 @@ class LedgerSink:
         self._sink = sink
         self._ledger = ledger
         self.wanted, self.flush, self.close = sink.wanted, sink.flush, sink.close
+        self._gray = sink if isinstance(sink, GraySink) else None
 
     def wants_gray(self, variant: str) -> bool:
         """Return the answer of the sink behind."""
-        return isinstance(self._sink, GraySink) and self._sink.wants_gray(variant)
+        return self._gray is not None and self._gray.wants_gray(variant)
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Record the frame before it can be sent."""

@@ -20,6 +20,8 @@ _REMEMBERED_NS: Final = 60 * NS_PER_S
 _GAIN: Final = 0.1
 
 _EVERY: Final = 8
+_FEW: Final = 64
+"""Rows that show already that most pictures differ: those of a picture just received are in no cache yet."""
 _LEAST_REPEATS: Final = 3
 _LEAST_NS: Final = 200 * NS_PER_MS
 _MOVED_PX: Final = 3.0
@@ -96,7 +98,7 @@ class RendererLoad:
 
 
 class PictureFreeze:
-    """Judge of one camera's pictures, by a checksum of every eighth row.
+    """Judge of one camera's pictures, by a checksum of every eighth row where every 64th row repeats.
 
     They are frozen when three or more repeat one for 0.2 s, the camera has moved by more than 3 pixels since, and
     the picture has contrast along rows and columns: a camera at rest, plain sky and a bare wall may repeat themselves.
@@ -107,16 +109,15 @@ class PictureFreeze:
 
     def __init__(self) -> None:
         self.description = ""
-        self._checksum = -1
+        self._checksum_of_few = self._checksum = -1
         self._repeats = 0
         self._since_ns = 0
         self._first = Transform.identity()
 
     def check(self, image: RenderedImage, t_ns: int) -> bool:
         """Account the next picture, asked for at ``t_ns``; return True while pictures are frozen."""
-        checksum = crc32(np.ascontiguousarray(image.pixels[::_EVERY]).data)
-        if checksum != self._checksum:
-            self.description, self._checksum, self._repeats = "", checksum, 0
+        if not self._repeats_last(image.pixels):
+            self.description, self._repeats = "", 0
             self._since_ns, self._first = t_ns, image.view.T_world_camera
             return False
         self._repeats += 1
@@ -128,6 +129,19 @@ class PictureFreeze:
             return False
         self.description = f"the same for {standing_ns / NS_PER_S:.1f} s, while the view moved by {moved_px:.0f} px"
         return True
+
+    def _repeats_last(self, pixels: ImageArray) -> bool:
+        """Return True when the picture is the last one again; the first repetition is known by few rows only."""
+        few, known = _checksum(pixels, _FEW), self._checksum
+        if few != self._checksum_of_few:
+            self._checksum_of_few, self._checksum = few, -1
+            return False
+        self._checksum = _checksum(pixels, _EVERY)
+        return known in (-1, self._checksum)
+
+
+def _checksum(pixels: ImageArray, every: int) -> int:
+    return crc32(np.ascontiguousarray(pixels[::every]).data)
 
 
 def _moved_px(image: RenderedImage, before: Transform) -> float:

@@ -58,7 +58,8 @@ def encode_raw(pixels: ImageArray, color: str, modality: Modality) -> RawPicture
     to_gray = color == "gray" and RGB8.fits(pixels)
     stored, rows = gray_rows(pixels) if to_gray else stored_rows(pixels)
     form = GRAY8 if GRAY8.fits(stored) else FORMAT_OF[modality]
-    stored = stored.astype(form.dtype, copy=False)
+    if stored.dtype.byteorder == ">":
+        stored = stored.astype(form.dtype)
     return RawPicture(_received_frame(stored) or stored.data.cast("B"), form.name, rows)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from vil_adapters.vrpn.codec import (
@@ -25,6 +25,8 @@ CONTROL: Final = "VRPN Control"
 _MAX_NAMES: Final = 4096
 _LENGTH_BYTES: Final = 4
 
+ReadPoses = Callable[[bytes, int], int]
+
 
 class ResolvedMessage(NamedTuple):
     """A message whose ids are resolved; ``t_ns`` is the sender's clock."""
@@ -41,17 +43,23 @@ class Incoming:
     Bytes are held back until their message is complete, 64 KiB at most. A broken stream stays broken, since it does
     not mark where a message begins: connect again.
 
+    Args:
+        read_poses: reads messages itself from an offset of the bytes on, and returns the offset of the first other one.
+        forget_ids: called when an id got another meaning.
+
     Attributes:
         version: the peer's, None before its cookie came.
-        senders: names that the peer described, by id.
+        senders, kinds: names that the peer described, by id.
         undescribed: messages whose sender or type the peer never described; they are skipped.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, read_poses: ReadPoses | None = None, forget_ids: Callable[[], None] | None = None) -> None:
         self.version: str | None = None
         self.senders: dict[int, str] = {}
+        self.kinds: dict[int, str] = {}
         self.undescribed = 0
-        self._kinds: dict[int, str] = {}
+        self._read_poses = read_poses
+        self._forget_ids = forget_ids
         self._pending = b""
 
     def feed(self, data: bytes) -> Iterator[ResolvedMessage]:
@@ -66,6 +74,10 @@ class Incoming:
             self.version = decode_cookie(data[:COOKIE_BYTES])
             at = COOKIE_BYTES
         while self.version is not None and len(data) - at >= _LENGTH_BYTES:
+            if self._read_poses is not None:
+                at = self._read_poses(data, at)
+                if len(data) - at < _LENGTH_BYTES:
+                    break
             size = message_bytes(data[at : at + _LENGTH_BYTES])
             if len(data) - at < size:
                 break
@@ -79,20 +91,21 @@ class Incoming:
         if message.type == SENDER_DESCRIPTION:
             self._describe(self.senders, message)
         elif message.type == TYPE_DESCRIPTION:
-            self._describe(self._kinds, message)
+            self._describe(self.kinds, message)
         elif message.type >= 0:
-            kind, sender = self._kinds.get(message.type), self.senders.get(message.sender)
+            kind, sender = self.kinds.get(message.type), self.senders.get(message.sender)
             if kind is None or sender is None:
                 self.undescribed += 1
                 return None
             return ResolvedMessage(sender, kind, message.t_ns, message.payload)
         return None
 
-    @staticmethod
-    def _describe(table: dict[int, str], message: VrpnMessage) -> None:
+    def _describe(self, table: dict[int, str], message: VrpnMessage) -> None:
         if not 0 <= message.sender < _MAX_NAMES:
             raise ProtocolError(f"description of id {message.sender}")
         table[message.sender] = decode_name(message.payload)
+        if self._forget_ids is not None:
+            self._forget_ids()
 
 
 class Outgoing:

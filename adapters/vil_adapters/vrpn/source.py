@@ -8,6 +8,7 @@ from typing import Final
 
 from vil_adapters.common.reports import ResetReporter, missing_names
 from vil_adapters.vrpn.codec import COOKIE, PING, PONG, POSE, VELOCITY, decode_pose, decode_velocity
+from vil_adapters.vrpn.compiled_table import IS_COMPILED, CompiledTrackerTable
 from vil_adapters.vrpn.config import VrpnConfig
 from vil_adapters.vrpn.connection import VrpnConnection, call_back, connect, explain
 from vil_adapters.vrpn.convert import VrpnFrame, subject_name
@@ -51,8 +52,8 @@ class VrpnSession:
         self._status = status
         self._resets = ResetReporter(name, emit, status)
         self._frame = VrpnFrame(config.units, config.up_axis)
-        self._trackers = TrackerTable(name, self._frame, repeats_mean_lost=config.repeats_mean_lost)
-        self._incoming, self._outgoing = Incoming(), Outgoing()
+        self._trackers = self._make_table(config)
+        self._incoming, self._outgoing = self._make_incoming(), Outgoing()
         self._connected_ns = self._received_ns = self._pinged_ns = 0
         self._emitted_ns = self._facts_ns = now_ns()
         self._seen: set[str] = set()
@@ -61,13 +62,23 @@ class VrpnSession:
         self._undescribed_before = 0
         self._malformed_logged = False
 
+    def _make_table(self, config: VrpnConfig) -> TrackerTable | CompiledTrackerTable:
+        make = CompiledTrackerTable if IS_COMPILED else TrackerTable
+        return make(self._name, self._frame, repeats_mean_lost=config.repeats_mean_lost)
+
+    def _make_incoming(self) -> Incoming:
+        if not isinstance(self._trackers, CompiledTrackerTable):
+            return Incoming()
+        self._trackers.unbind()
+        return Incoming(self._read_poses, self._trackers.unbind)
+
     # --- the connection ----------------------------------------------------------------------------
 
     def connected(self, link: VrpnConnection) -> None:
         """Greet; descriptions of the peer's earlier connection are void."""
         t_ns = now_ns()
         self._undescribed_before += self._incoming.undescribed
-        self._incoming, self._outgoing = Incoming(), Outgoing()
+        self._incoming, self._outgoing = self._make_incoming(), Outgoing()
         self._connected_ns = self._received_ns = self._pinged_ns = t_ns
         self._seen.clear()
         link.send(COOKIE)
@@ -138,6 +149,7 @@ class VrpnSession:
             self._seen.add(name)
             if self._wanted and name not in self._wanted:
                 self._status.counters["unwanted"] += 1
+                self._bind(message.sender, pose.sensor, None)
                 return
             verdict = self._trackers.judge(name, pose, message.t_ns, t_arrival_ns)
             if verdict is PoseVerdict.CLOCK_JUMPED:
@@ -146,6 +158,7 @@ class VrpnSession:
                 verdict = self._trackers.judge(name, pose, message.t_ns, t_arrival_ns)
             if verdict in _DROPS:
                 self._status.counters[_DROPS[verdict]] += 1
+            self._bind(message.sender, pose.sensor, name)
         elif message.kind == VELOCITY:
             velocity = decode_velocity(message.payload)
             speed_mps = sum(v * v for v in velocity.v) ** 0.5 * self._frame.scale_m
@@ -153,11 +166,29 @@ class VrpnSession:
         elif message.kind == PONG:
             self._status.counters["pongs"] += 1
 
+    def _read_poses(self, data: bytes, at: int) -> int:
+        """Let the kernel read the poses of known bodies; return the offset of the first other message."""
+        assert isinstance(self._trackers, CompiledTrackerTable)
+        end = self._trackers.read(data, at, self._received_ns)
+        if end != at:
+            self.trouble = ""
+        return end
+
+    def _bind(self, sender: str, sensor: int, name: str | None) -> None:
+        """Let the kernel know the ids of a body."""
+        if isinstance(self._trackers, CompiledTrackerTable):
+            pose_type = next(number for number, kind in self._incoming.kinds.items() if kind == POSE)
+            senders = [number for number, device in self._incoming.senders.items() if device == sender]
+            self._trackers.bind(pose_type, senders, sensor, name)
+
     def _flush(self) -> None:
         for frame in self._trackers.frames():
             self._emitted_ns = frame.t_arrival_ns
             self._status.running()
             self._emit(frame)
+        if isinstance(self._trackers, CompiledTrackerTable):
+            for reason, count in self._trackers.drops():
+                self._status.counters[reason] += count
         self._status.counters["superseded"] = self._trackers.superseded
         self._status.counters["repeated"] = self._trackers.repeated
         self._status.counters["undescribed"] = self._undescribed_before + self._incoming.undescribed

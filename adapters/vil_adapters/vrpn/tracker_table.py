@@ -25,8 +25,8 @@ _SILENT_NS: Final = 100 * NS_PER_MS
 _PERIOD_SHARE: Final = 0.1
 _LONGEST_GAP: Final = 4.0
 _JUMP_NS: Final = 1 * NS_PER_S
-_UNKNOWN: Final = -1
-_MAX_SUBJECTS: Final = 4096
+UNKNOWN: Final = -1
+MAX_SUBJECTS: Final = 4096
 _NOWHERE: Final = TrackerPose(0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
 
 
@@ -100,7 +100,7 @@ class TrackerTable:
         for tracker in self._trackers.values():
             tracker.tracked, tracker.repeats = False, 0
             if clock:
-                tracker.t_ns = _UNKNOWN
+                tracker.t_ns = UNKNOWN
 
     def counts(self) -> dict[str, int]:
         """Return the number of poses of each body since the call before."""
@@ -112,9 +112,9 @@ class TrackerTable:
     def judge(self, name: str, pose: TrackerPose, t_ns: int, t_arrival_ns: int) -> PoseVerdict:
         """Judge one pose; all but ``ACCEPTED`` and ``UNUSABLE`` leave no trace in the next frames."""
         before = self._trackers.get(name)
-        if before is None and len(self._trackers) >= _MAX_SUBJECTS:
+        if before is None and len(self._trackers) >= MAX_SUBJECTS:
             return PoseVerdict.TOO_MANY
-        if before is not None and before.t_ns != _UNKNOWN:
+        if before is not None and before.t_ns != UNKNOWN:
             if t_ns == before.t_ns:
                 return PoseVerdict.DUPLICATE
             if not self._plausible(before, t_ns, t_arrival_ns):
@@ -201,7 +201,7 @@ def _follow(before: _Tracker | None, pose: TrackerPose, t_ns: int, t_arrival_ns:
     tracker.shown, tracker.period_ns = before.shown, before.period_ns
     tracker.messages += before.messages
     tracker.repeats = before.repeats + 1 if pose == before.pose else 0
-    if before.t_ns != _UNKNOWN:
+    if before.t_ns != UNKNOWN:
         gap_ns = float(t_ns - before.t_ns)
         if tracker.period_ns:
             gap_ns = min(gap_ns, _LONGEST_GAP * tracker.period_ns) - tracker.period_ns

@@ -173,14 +173,15 @@ def decode_pictures(header: ImageHeader, parts: Sequence[bytes | memoryview]) ->
     """
     if len(parts) != len(header.cameraIDs):
         raise ProtocolError(f"metadata lists {len(header.cameraIDs)} cameras and {len(parts)} pictures came")
-    if any(len(part) > MAX_IMAGE_BYTES for part in parts):
+    if max(map(len, parts), default=0) > MAX_IMAGE_BYTES:
         raise ProtocolError("a picture is too large", length=max(map(len, parts)))
+    sizes = _sizes(header)
     forms = _formats(header) or [
         _form_from(len(part), channels, width * height)
-        for part, channels, (width, height) in zip(parts, header.channels, _sizes(header), strict=True)
+        for part, channels, (width, height) in zip(parts, header.channels, sizes, strict=True)
     ]
-    layouts = [ImageLayout(form, *size) for form, size in zip(forms, _sizes(header), strict=True)]
-    return _views(header, [from_wire(part, layout) for part, layout in zip(parts, layouts, strict=True)])
+    found = zip(parts, forms, sizes, strict=True)
+    return _views(header, [from_wire(part, ImageLayout(form, *size)) for part, form, size in found])
 
 
 def decode_slot(header: ImageHeader, data: npt.NDArray[np.uint8]) -> tuple[WireView, ...]:

@@ -7,7 +7,8 @@ as they are inside: top row first, 65535 for "no hit". A validity mask follows i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from vil_bridge.core.types import DEPTH_NO_HIT, BoolArray, ImageArray, Modality
 
 _DEPTH: Final = FORMAT_OF[Modality.DEPTH]
 _HALF_EXPONENT: Final = 0x7C00
+_KNOWN_LAYOUTS: Final = 256
 
 
 class PixelImage(NamedTuple):
@@ -44,6 +46,23 @@ class ImageLayout(NamedTuple):
         return picture.pixels.shape[:2] == (self.height, self.width) and self.form.fits(*picture)
 
 
+class _Memory(NamedTuple):
+    """A layout as NumPy needs it; ``is_plain``: any bytes are pixels as they are, without a mask."""
+
+    nbytes: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    is_plain: bool
+
+
+@lru_cache(_KNOWN_LAYOUTS)
+def _memory_of(layout: ImageLayout) -> _Memory:
+    form, width, height = layout
+    dtype = np.dtype(form.dtype)
+    is_plain = dtype.kind == "u" and not form.masked and form != _DEPTH
+    return _Memory(layout.nbytes, dtype, form.shape(width, height), is_plain)
+
+
 def to_wire(picture: PixelImage, form: PixelFormat) -> bytes | memoryview:
     """Return an image as a message part in new memory."""
     upwards = picture.pixels[::-1]
@@ -59,9 +78,12 @@ def from_wire(data: bytes | memoryview, layout: ImageLayout) -> PixelImage:
     Raises:
         ProtocolError: it has another size, or a number is not finite.
     """
-    if len(data) != layout.nbytes:
+    memory = _memory_of(layout)
+    if len(data) != memory.nbytes:
         form, width, height = layout
-        raise ProtocolError(f"a picture of {width}x{height} {form.name} has {layout.nbytes} bytes", length=len(data))
+        raise ProtocolError(f"a picture of {width}x{height} {form.name} has {memory.nbytes} bytes", length=len(data))
+    if memory.is_plain:
+        return PixelImage(np.frombuffer(data, memory.dtype).reshape(memory.shape)[::-1])
     pixels, valid = _picture_at(np.frombuffer(data, np.uint8), layout)
     if layout.form == _DEPTH:
         return PixelImage(_depth_from_wire(pixels[::-1]))

@@ -20,6 +20,7 @@ static const Entry ENTRIES[] = {
     {"natnet", fuzz_natnet},
     {"error-state", fuzz_error_state},
     {"vicon", fuzz_vicon},
+    {"vrpn", fuzz_vrpn},
     {"planted", fuzz_planted},
 };
 

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from vil_adapters.vrpn.codec import TrackerPose
+from vil_adapters.vrpn.compiled_table import CompiledTrackerTable
 from vil_adapters.vrpn.convert import VrpnFrame, sender_and_sensor, subject_name, usable
 from vil_adapters.vrpn.tracker_table import PoseVerdict, TrackerTable
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind, SourceFrame, TrackingState
 from vil_bridge.world import world as world_module
 from vil_bridge.world.actors import Actor, TrackingLimits
+from vil_bridge.world.kernel import library
 from vil_bridge.world.world import World
 
 MS = 1_000_000
@@ -25,8 +27,8 @@ UPRIGHT = (0.0, 0.0, 0.0, 1.0)
 class Wire:
     """A server whose clock is ahead by ``SERVER_NS``; what is sent at one time arrives at once."""
 
-    def __init__(self, *, repeats_mean_lost: bool = True) -> None:
-        self.table = TrackerTable("lab", VrpnFrame("m", "z"), repeats_mean_lost=repeats_mean_lost)
+    def __init__(self, table: type[TrackerTable | CompiledTrackerTable], *, repeats_mean_lost: bool = True) -> None:
+        self.table = table("lab", VrpnFrame("m", "z"), repeats_mean_lost=repeats_mean_lost)
         self.verdicts: list[PoseVerdict] = []
 
     def send(
@@ -47,9 +49,25 @@ class Wire:
         return [dict(zip(f.subjects, f.tracked.tolist(), strict=True)) for f in frames]
 
 
+TABLES = [
+    TrackerTable,
+    pytest.param(
+        CompiledTrackerTable,
+        marks=pytest.mark.skipif(library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}"),
+    ),
+]
+
+
+@pytest.fixture(params=TABLES)
+def table(request: pytest.FixtureRequest) -> type[TrackerTable | CompiledTrackerTable]:
+    """Both forms of the table."""
+    kind: type[TrackerTable | CompiledTrackerTable] = request.param
+    return kind
+
+
 @pytest.fixture
-def wire() -> Wire:
-    return Wire()
+def wire(table: type[TrackerTable | CompiledTrackerTable]) -> Wire:
+    return Wire(table)
 
 
 def test_poses_of_one_stamp_that_wait_together_are_one_frame(wire: Wire) -> None:
@@ -111,9 +129,12 @@ def test_a_pose_repeated_more_than_five_times_is_an_old_one(wire: Wire) -> None:
 
 @pytest.mark.parametrize(("limit_ms", "state"), [(200, TrackingState.FROZEN), (None, TrackingState.TRACKED)])
 def test_bodies_that_rest_without_noise_are_judged_by_the_world_where_repeats_do_not_mean_lost(
-    monkeypatch: pytest.MonkeyPatch, limit_ms: int | None, state: TrackingState
+    monkeypatch: pytest.MonkeyPatch,
+    table: type[TrackerTable | CompiledTrackerTable],
+    limit_ms: int | None,
+    state: TrackingState,
 ) -> None:
-    t_ms, simulator = 0, Wire(repeats_mean_lost=False)
+    t_ms, simulator = 0, Wire(table, repeats_mean_lost=False)
     monkeypatch.setattr(world_module, "now_ns", lambda: t_ms * MS)
     limits = TrackingLimits(frozen_after_ns=None if limit_ms is None else limit_ms * MS)
     world = World({"lab": Transform.identity()}, (Actor("drone", ActorKind.VEHICLE, "lab", "a", limits=limits),))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -173,3 +174,12 @@ async def test_the_clock_in_force_is_that_of_the_context() -> None:
     assert bridge_clock() is not clock
     assert {name for name, t_ns in seen.items() if t_ns == 7} == {"task", "pool", "context"}
     assert abs(seen["plain"] - machine_ns()) < NS_PER_S
+
+
+def test_the_system_knows_a_thread_by_its_name() -> None:
+    seen: list[str] = []
+    name = "link-" + 20 * "x"
+    thread = ContextThread(target=lambda: seen.append(Path("/proc/thread-self/comm").read_text()), name=name)
+    thread.start()
+    thread.join()
+    assert seen == [name[:15] + "\n"]

@@ -22,7 +22,6 @@ def test_a_frame_from_capture_to_reception() -> None:
     ledger.record_output(1, Stamps(2, 4, 7, 20, 21, output=23))
     ledger.record_send(1, FrameStamps(encode=25, send=26))
     ledger.record_send(1, FrameStamps(encode=90, send=91))  # a second reader
-    ledger.settle()
     assert ledger.record_reception(1, 40) is not None
     assert ledger.record_reception(1, 95) is None
     (row,) = ledger.rows()
@@ -31,6 +30,19 @@ def test_a_frame_from_capture_to_reception() -> None:
     assert stage_ns(row, "capture_to_received") == 38
     assert (stage_ns(row, "warp_to_output"), stage_ns(row, "capture_to_output")) == (2, 21)
     assert all(histogram.view(0).since_start.count == 1 for histogram in ledger.stages.values())
+
+
+def test_latencies_are_accounted_in_batches_and_when_read() -> None:
+    ledger = FrameLedger()
+    counts = []
+    for frame_id in range(1, 101):
+        ledger.record_output(frame_id, Stamps(2, 4, 7, 20, 21, output=23))
+        ledger.settle()
+        if frame_id in (1, 40):
+            counts.append(ledger.stages["warp_to_output"].view(0).since_start.count)
+    assert counts == [1, 40]
+    assert len(ledger._unaccounted) < 32, "they do not pile up"
+    assert ledger.stages["warp_to_output"].view(0).since_start.count == 100
 
 
 def test_the_parts_of_the_way_add_up_to_the_totals_exactly() -> None:

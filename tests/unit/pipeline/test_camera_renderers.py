@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
 from pathlib import Path
 
@@ -289,3 +290,31 @@ def test_a_relay_passes_no_picture_that_a_later_request_has_overtaken() -> None:
     relay.close()
     assert sink.ids == [10, 12, 13]
     assert relay.dropped == {"overtaken": 2}
+
+
+def test_wakes_of_other_threads_cost_one_step_and_a_frame_of_its_own_none() -> None:
+    sink = Kept()
+    relay = CameraRelay(fixed("front"), World({}, []), sink, FrameLedger(), Meter())
+    now_ms = now_ns() / MS
+
+    def offer(frame_id: int) -> None:
+        relay.offer(answer(("front", 8, 8), asked_ms=now_ms, came_ms=now_ms + 1e-3, render_ms=1, frame_id=frame_id))
+
+    wakers = [threading.Thread(target=relay.wake) for _ in range(8)]
+    for thread in wakers:
+        thread.start()
+    for thread in wakers:
+        thread.join()
+    assert select.select([relay], [], [], 0.0)[0]
+    relay.step()
+    assert not select.select([relay], [], [], 0.0)[0]
+    offer(1)  # this thread is the relay's, and goes on with step()
+    assert not select.select([relay], [], [], 0.0)[0]
+    relay.step()
+    other = threading.Thread(target=offer, args=(2,))
+    other.start()
+    other.join()
+    assert select.select([relay], [], [], 0.0)[0]
+    relay.step()
+    assert sink.ids == [1, 2]
+    relay.close()

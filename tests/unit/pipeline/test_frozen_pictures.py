@@ -59,6 +59,14 @@ def test_pictures_that_change_are_not_frozen() -> None:
     assert not any(Flight().fly([np.roll(NOISE, n, axis=1) for n in range(60)], rate_dps=60.0))
 
 
+def test_pictures_that_change_between_the_rows_looked_at_first_are_not_frozen() -> None:
+    pictures = [np.roll(NOISE, n, axis=1) for n in range(60)]
+    for pixels in pictures:
+        pixels[::64] = NOISE[::64]
+    assert not any(Flight().fly(pictures, rate_dps=60.0))
+    assert any(Flight().fly([pictures[7]] * 30, rate_dps=60.0))
+
+
 @pytest.mark.parametrize(
     ("pixels", "rate_dps"),
     [(NOISE, 0.0), (NOISE, 0.2), (SKY, 60.0), (np.zeros_like(NOISE), 60.0)],

@@ -144,7 +144,7 @@ class Subscriber(Generic[T]):
     """A registered reader; ``T`` is what waits for it.
 
     Attributes:
-        token: its identity on the data socket, secret.
+        token, identity: its identity on the data socket, secret, as text and as bytes.
         address: IP address of its control connection when it registered.
         thread: sends to it; None = the relay thread, over the data socket.
         sent, acknowledged: frames so far.
@@ -155,7 +155,7 @@ class Subscriber(Generic[T]):
     """
 
     def __init__(self, token: str, registration: Register, address: str = "") -> None:
-        self.token = token
+        self.token, self.identity = token, token.encode()
         self.address = address
         self.name = registration.name
         self.camera = registration.camera
@@ -218,6 +218,10 @@ class Subscriber(Generic[T]):
         """
         t_ns = now_ns()
         with self._lock:
+            oldest_ns = next(iter(self._unacknowledged.values()), t_ns)
+            if self._waiting is None and t_ns - oldest_ns <= _LOST_AFTER_NS:  # most calls, and the cheapest
+                self.due_ns = None
+                return None
             limit_ns = max(_LOST_AFTER_NS if self._lossy else _UNHEARD_AFTER_NS, 3 * self._busy_ns(t_ns))
             self._lose([i for i, sent_ns in self._unacknowledged.items() if t_ns - sent_ns > limit_ns])
             self.due_ns = None

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import zmq
 
+from vil_bridge.core.clock import NS_PER_MS, machine_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader, FrameStamps
 from vil_bridge.core.peer_faults import PeerFaults
@@ -25,6 +26,7 @@ _MAX_INBOUND_BYTES: Final = 256  # readers have nothing to say here
 _MAX_HANDSHAKE_BYTES: Final = 1024  # the limit holds for CURVE's own messages too
 _DISCARDED_AT_ONCE: Final = 64
 _HANDSHAKE_MS: Final = 3000
+_TEND_NS: Final = 100 * NS_PER_MS
 
 
 class ZmqStreamSink:
@@ -77,6 +79,7 @@ class ZmqStreamSink:
         self._sent_to_gone = 0
         self._dropped_for_gone: Counter[str] = Counter()
         self._subscribers: tuple[Subscriber[EncodedPicture], ...] = ()
+        self._t_tended_ns = 0
         self._rings = PictureRings()
         self._peer_counts: dict[str, int] = {}
         self.peer_faults = PeerFaults(f"stream/{camera}")
@@ -143,16 +146,23 @@ class ZmqStreamSink:
         self._send_waiting()
 
     def flush(self) -> int | None:
-        """Send what waits and has credit now; discard what somebody sent to the data socket.
+        """Send what waits and has credit now; ten times a second discard what was sent to the data socket.
 
         Returns:
             Bridge time at which a picture that waits for its reader's link is due; None = none waits for that.
         """
         self._send_waiting()
+        t_ns = machine_ns()
+        if t_ns - self._t_tended_ns >= _TEND_NS:
+            self._t_tended_ns = t_ns
+            self._tend()
+        return min((s.due_ns for s in self._subscribers if s.due_ns is not None and s.thread is None), default=None)
+
+    def _tend(self) -> None:
+        """Do what no picture waits for: give memory back, discard what came in, watch the connections."""
         self._rings.retain({(s.modality, s.variant) for s in self._subscribers if s.transport == "shm"})
         self._discard_inbound()
         self._peers.update()
-        return min((s.due_ns for s in self._subscribers if s.due_ns is not None and s.thread is None), default=None)
 
     def _send_waiting(self) -> None:
         for subscriber in self._subscribers:
@@ -183,8 +193,9 @@ class ZmqStreamSink:
         payload = message.encoded.payload
         if subscriber.transport == "shm" and (notice := self._rings.notice(picture, options, message)) is not None:
             message.header.memory, payload = notice, b""
-        parts = (subscriber.token.encode(), message.header.to_json(), payload)
+        parts = (subscriber.identity, message.header.to_json(), payload)
         self.on_sent(picture.frame_id, message.header.stamps_ns)
+        self._socket.getsockopt(zmq.EVENTS)  # learns who connected and read: a send looks for that once a millisecond
         try:
             self._socket.send_multipart(parts, zmq.NOBLOCK, copy=False)
         except zmq.Again:

@@ -147,15 +147,20 @@ def _by_depth(
     x, y = ray_x / ray_z, ray_y / ray_z
     if not motion.dp_render_m.any():
         return x, y, lost, None
-    was_x, was_y, z_now = x, y, x
+    was_x, was_y, z_now, z = np.empty_like(x), np.empty_like(x), np.empty_like(x), np.empty_like(x)
     # What is near hides what is far: begin with the nearest thing around, and it is found wherever it is seen.
     z_render: ImageArray = cv2.erode(_depth_at_nodes(depth, x, y), _AROUND)
     for k in range(_ROUNDS):
-        was_x, was_y = x, y
         z_render = _depth_at_nodes(depth, x, y) if k else z_render
-        z_now = np.maximum(z_render * (ax * x + ay * y + az) + t_z, nearest)
-        z = np.maximum(ray_z * z_now + bz, nearest)
-        x, y = (ray_x * z_now + bx) / z, (ray_y * z_now + by) / z
+        # In memory that is there: new arrays would cost more than what is computed.
+        np.multiply(ax, x, out=z_now)
+        z_now += np.multiply(ay, y, out=z)
+        z_now += az
+        z_now *= z_render
+        z_now += t_z
+        _divisor(ray_z, cv2.max(z_now, _NEAREST_M, dst=z_now), bz, out=z)
+        x, was_x = _quotient(ray_x, z_now, bx, z, out=was_x), x
+        y, was_y = _quotient(ray_y, z_now, by, z, out=was_y), y
     holes = (np.abs(x - was_x) + np.abs(y - was_y) > _SETTLED_PX) & ~lost
     if not holes.any():
         return x, y, lost, None
@@ -169,6 +174,19 @@ def _by_depth(
     found = last_visible(partial(_depth_at, depth), _pair(hidden_x, hidden_y), _pair(x[edge], y[edge]), z)
     x[at], y[at] = found
     return x, y, lost, holes
+
+
+def _divisor(ray: _Float32, z_now: _Float32, step: _Float32, out: _Float32) -> None:
+    np.multiply(ray, z_now, out=out)
+    out += step
+    cv2.max(out, _NEAREST_M, dst=out)  # a quarter of np.maximum's time
+
+
+def _quotient(ray: _Float32, z_now: _Float32, step: _Float32, z: _Float32, out: _Float32) -> _Float32:
+    np.multiply(ray, z_now, out=out)
+    out += step
+    out /= z
+    return out
 
 
 def _pair(x: ImageArray, y: ImageArray) -> _Float32:

@@ -40,9 +40,10 @@ def background_of(holes: BoolArray, z_now_m: _Float32, *, level: bool = False) -
         level: look above and below only where there is nothing to the left and right: what stands on a floor hides
             floor of the same row.
     """
-    known = ~holes
     row, column = np.nonzero(holes)
-    neighbour = _nearest_known(known, row, column)
+    if not len(row):
+        return DisocclusionFill(row, column, row, column)
+    neighbour = _nearest_known(holes.shape, row, column)
     found: BoolArray = np.all(neighbour >= 0, axis=0)
     if level:
         found[2:] &= ~found[:2].any(axis=0)
@@ -78,17 +79,32 @@ def last_visible(
     return way[stop, :, np.arange(hidden_px.shape[1])].T
 
 
-def _nearest_known(known: BoolArray, row: _Indices, column: _Indices) -> _Indices:
-    """Row and column of the nearest known node left, right, above and below each hole, (2, 4, k); -1 = none."""
-    left, right = _last_known(known, 1)[row, column], _last_known(known[:, ::-1], 1)[row, -1 - column]
-    above, below = _last_known(known, 0)[row, column], _last_known(known[::-1], 0)[-1 - row, column]
-    right = np.where(right < 0, -1, known.shape[1] - 1 - right)
-    below = np.where(below < 0, -1, known.shape[0] - 1 - below)
+def _nearest_known(size: tuple[int, int], row: _Indices, column: _Indices) -> _Indices:
+    """Row and column of the nearest known node left, right, above and below each hole, (2, 4, k); -1 = none.
+
+    Args:
+        size: of the grid.
+        row: of all holes, in order.
+        column: of the same.
+    """
+    left, right = _ends(row, column, size[1])
+    downwards = column.argsort(kind="stable")
+    above, below = np.empty_like(row), np.empty_like(row)
+    above[downwards], below[downwards] = _ends(column[downwards], row[downwards], size[0])
     return np.array([[row, row, above, below], [left, right, column, column]])
 
 
-def _last_known(known: BoolArray, axis: int) -> _Indices:
-    """Index along ``axis`` of the last known node up to each one; -1 = none."""
-    index = np.arange(known.shape[axis], dtype=np.int32)
-    index = index[:, None] if axis == 0 else index[None, :]
-    return np.maximum.accumulate(np.where(known, index, np.int32(-1)), axis=axis)
+def _ends(line: _Indices, place: _Indices, length: int) -> tuple[_Indices, _Indices]:
+    """Return the places before and behind the run of holes that each one belongs to; -1 = outside of the line.
+
+    Args:
+        line: of each hole, in order.
+        place: in its line, in order.
+        length: of the lines.
+    """
+    breaks = np.flatnonzero((np.diff(line) != 0) | (np.diff(place) != 1)) + 1
+    first, last = np.concatenate(([0], breaks)), np.concatenate((breaks, [len(place)])) - 1
+    runs = np.repeat(np.arange(len(first)), last - first + 1)
+    before, behind = place[first] - 1, place[last] + 1
+    behind[behind == length] = -1
+    return before[runs], behind[runs]

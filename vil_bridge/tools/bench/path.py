@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -42,6 +44,10 @@ _SMALL_PX: Final = (640, 480)
 _REPETITIONS: Final = 4
 _WARM_UP_S: Final = 1.0
 _PHASE_S: Final = 3.0
+_ARRIVE_S: Final = 0.2
+_LEAST_ARRIVED: Final = 0.95
+_LINK: Final = "link-"
+_ZEROMQ: Final = "ZMQ"
 _OVERLOAD_DRAW_S: Final = 0.025
 _OVERLOAD_S: Final = 6.0
 
@@ -203,54 +209,90 @@ def _bridged(size_px: tuple[int, int], draw_s: float) -> Iterator[tuple[Connecti
             yield bridge, renderer, reader
 
 
-def _images() -> list[Row]:
-    """Run interleaved repetitions of bridge and bare relay with the same pictures at the same rate.
+class ImagePhase(NamedTuple):
+    """Part of a run in which pictures flow through a relay.
 
-    The CPU ratio counts the threads that touch images (relay and ZeroMQ's own); what the loop spends
-    per frame on asking the renderer and on credits, and HTTP, is a row of its own.
+    Attributes:
+        cpu_ns: CPU time of the relay's threads by name.
+        ages_ns: from the send to the reader, of the pictures sent in this time that arrived.
+        sent: pictures sent in this time.
     """
-    size = _LARGE_PX
-    ours: dict[str, list[float]] = {"age": [], "cpu": [], "loop": []}
-    bare: dict[str, list[float]] = {"age": [], "cpu": []}
+
+    cpu_ns: dict[str, int]
+    ages_ns: list[int]
+    sent: int
+
+    def cpu_ms(self, *threads: str) -> float:
+        """Return the CPU time per picture that arrived, of threads whose names begin so; NaN without such a thread."""
+        found = [ns for name, ns in self.cpu_ns.items() if name.startswith(threads)]
+        return sum(found) / len(self.ages_ns) / 1e6 if found and self.ages_ns else math.nan
+
+
+def _images() -> list[Row]:
+    """Run interleaved repetitions of bridge and bare relay with the same pictures at the same rate."""
+    ours: list[ImagePhase] = []
+    bare: list[ImagePhase] = []
     for _ in range(_REPETITIONS):
-        with _bridged(size, 0.0) as (bridge, renderer, reader):
-            cpu, (sent, received) = _phase(bridge, renderer, reader)
-            ages = [t - sent[n] for n, (_, t) in received.items() if n in sent]
-            ours["age"].append(float(np.median(ages)) / 1e6)
-            in_path = sum(v for name, v in cpu.items() if name.startswith(("link", "ZMQ")))
-            ours["cpu"].append(in_path / _PHASE_S / _CAMERA_RATE_HZ / 1e6)
-            ours["loop"].append((sum(cpu.values()) - in_path) / _PHASE_S / _CAMERA_RATE_HZ / 1e6)
+        with _bridged(_LARGE_PX, 0.0) as (bridge, renderer, reader):
+            ours.append(_phase(bridge, renderer, reader))
         first, second = free_ports(2, socket.SOCK_STREAM)
         with (
             child(peers.bare_relay, first, second) as relay,
-            child(peers.bare_source, first, size, _CAMERA_RATE_HZ) as source,
+            child(peers.bare_source, first, _LARGE_PX, _CAMERA_RATE_HZ) as source,
             child(peers.bare_reader, second) as sink,
         ):
             relay.recv()
-            cpu, (sent, got) = _phase(relay, source, sink)
-            bare["age"].append(float(np.median([t - sent[n] for n, t in got.items() if n in sent])) / 1e6)
-            bare["cpu"].append(sum(cpu.values()) / _PHASE_S / _CAMERA_RATE_HZ / 1e6)
-    return [
-        ratio_row("image_added_ratio_1024x768_rgb", ours["age"], bare["age"]),
-        ratio_row("image_cpu_ratio_1024x768_rgb", ours["cpu"], bare["cpu"]),
-        percentile_row("image_age_ms_p50", ours["age"], 50, "ms"),
-        percentile_row("image_age_ms_p50_bare_relay", bare["age"], 50, "ms"),
-        percentile_row("image_cpu_ms_per_frame", ours["cpu"], 50, "ms"),
-        percentile_row("image_cpu_ms_per_frame_bare_relay", bare["cpu"], 50, "ms"),
-        percentile_row("image_loop_and_http_cpu_ms_per_frame", ours["loop"], 50, "ms"),
+            bare.append(_phase(relay, source, sink))
+    return image_rows(ours, bare)
+
+
+def image_rows(ours: Sequence[ImagePhase], bare: Sequence[ImagePhase]) -> list[Row]:
+    """Compare the bridge with a bare relay of the same pictures.
+
+    The CPU ratio counts the threads that touch images (the link's and ZeroMQ's own); what the loop spends on asking
+    the renderer and on credits, and HTTP, is a row of its own. ``relay_own_share`` is what the link's thread spends
+    beyond the bare relay's thread, which receives and sends as well, over all that a picture costs the bare relay.
+    Rows have no value where pictures were lost, which cost nothing, or where a thread was not found.
+    """
+    complete = all(p.sent and len(p.ages_ns) >= _LEAST_ARRIVED * p.sent for p in (*ours, *bare))
+    if not complete:
+        ours = bare = ()
+    cpu = [p.cpu_ms(_LINK) + p.cpu_ms(_ZEROMQ) for p in ours]
+    loop = [p.cpu_ms("") - c for p, c in zip(ours, cpu, strict=True)]
+    bare_cpu = [p.cpu_ms("") for p in bare]
+    own = [a.cpu_ms(_LINK) - b.cpu_ms("main") for a, b in zip(ours, bare, strict=True)]
+    age, bare_age = ([float(np.median(p.ages_ns)) / 1e6 for p in phases] for phases in (ours, bare))
+    rows = [
+        ratio_row("image_added_ratio_1024x768_rgb", age, bare_age),
+        ratio_row("image_cpu_ratio_1024x768_rgb", cpu, bare_cpu),
+        replace(ratio_row("relay_own_share_1024x768_rgb", own, bare_cpu), unit="share"),
+        percentile_row("image_age_ms_p50", age, 50, "ms"),
+        percentile_row("image_age_ms_p50_bare_relay", bare_age, 50, "ms"),
+        percentile_row("image_cpu_ms_per_frame", cpu, 50, "ms"),
+        percentile_row("image_cpu_ms_per_frame_bare_relay", bare_cpu, 50, "ms"),
+        percentile_row("image_loop_and_http_cpu_ms_per_frame", loop, 50, "ms"),
     ]
+    return [row if row.value is not None and math.isfinite(row.value) else replace(row, value=None) for row in rows]
 
 
-def _phase(middle: Connection, source: Connection, sink: Connection) -> tuple[dict[str, int], tuple[Any, Any]]:
-    """Return the CPU time of the middle process over a phase, and both ends' reports."""
+def _phase(middle: Connection, source: Connection, sink: Connection) -> ImagePhase:
+    """Return the CPU time of the middle process over a phase, and what became of the pictures sent in it."""
     time.sleep(_WARM_UP_S + 1.0)
     middle.send("cpu")
-    before = middle.recv()
+    before, begin_ns = middle.recv(), now_ns()
     time.sleep(_PHASE_S)
     middle.send("cpu")
-    after = middle.recv()
-    received = stop_and_report(sink)
-    return {name: after[name] - before.get(name, 0) for name in after}, (stop_and_report(source), received)
+    after, end_ns = middle.recv(), now_ns()
+    time.sleep(_ARRIVE_S)
+    received: dict[int, Any] = stop_and_report(sink)
+    sent = {number: t_ns for number, t_ns in stop_and_report(source).items() if begin_ns <= t_ns < end_ns}
+    ages_ns = [_received_ns(received[number]) - t_ns for number, t_ns in sent.items() if number in received]
+    return ImagePhase({name: after[name] - before.get(name, 0) for name in after}, ages_ns, len(sent))
+
+
+def _received_ns(reported: int | tuple[int, int]) -> int:
+    """Return the time of reception, which the onboard client reports after the time of the request."""
+    return reported[1] if isinstance(reported, tuple) else reported
 
 
 def _overload() -> list[Row]:

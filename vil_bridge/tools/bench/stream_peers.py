@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vil_bridge.daemon.bridge import Bridge
 
 _POLL_MS: Final = 50
-_LOOK_S: Final = 0.0005
+_LOOK_S: Final = 0.002
 _TAKEN_WITHIN_S: Final = 0.1
 
 
@@ -51,7 +51,7 @@ def _fed(period_s: float, bridge: Bridge) -> Iterator[None]:
 
 
 def _feed(bridge: Bridge, period_s: float, over: threading.Event) -> None:
-    """Offer frames of a flying drone's camera; each waits until the relay has handled the last."""
+    """Offer frames of a flying drone's camera; one always waits while the relay works on the one before it."""
     path = next(iter(bridge.context.cameras.values()))
     camera, subjects, tracked = path.camera, ("drone",), np.ones(1, dtype=np.bool_)
     model = camera.geometry.rendered
@@ -59,7 +59,7 @@ def _feed(bridge: Bridge, period_s: float, over: threading.Event) -> None:
     pictures = itertools.cycle((picture, picture[::-1].copy()))  # a renderer that repeats one is taken for frozen
     flight, epoch_ns = DroneMotion(path=BRISK), now_ns()
     for number in itertools.count():
-        begun_s, t_ns, taken = time.monotonic(), now_ns(), path.meter.count
+        begun_s, t_ns = time.monotonic(), now_ns()
         pose = flight.truth(t_ns - epoch_ns)
         bridge.context.world.ingest(
             SourceFrame("motive", number, None, t_ns, subjects, pose.p_m[None], pose.q_xyzw[None], tracked)
@@ -68,7 +68,7 @@ def _feed(bridge: Bridge, period_s: float, over: threading.Event) -> None:
         view = View(model, Modality.RGB, shown.T_world_camera, shown.t_ns)
         request = RenderRequest(t_ns, t_ns, (view,), bridge.context.world.snapshot(t_ns), t_ns, t_ns)
         path.relay.offer(RenderedFrame(request, now_ns(), (RenderedImage(view, next(pictures)),)))
-        while path.meter.count <= taken and time.monotonic() < begun_s + _TAKEN_WITHIN_S:
+        while path.relay.due_ns is not None and time.monotonic() < begun_s + _TAKEN_WITHIN_S:
             if over.wait(_LOOK_S):
                 return
         if over.wait(max(0.0, begun_s + period_s - time.monotonic())):

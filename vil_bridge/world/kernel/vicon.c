@@ -1,7 +1,7 @@
 /* Segments of Vicon's DataStream: poses of the room.
  *
- * Twin of adapters/vil_adapters/vicon/segments.py and convert.py, which explain the layout and the conversion and are the
- * oracle of the tests. What is malformed is left to them: they know the error.
+ * Twin of adapters/vil_adapters/vicon/segments.py and convert.py, which explain the layout and the conversion and are
+ * the oracle of the tests. What is malformed is left to them: they know the error.
  */
 #include "vicon.h"
 
@@ -73,7 +73,9 @@ static int read_pose(const uint8_t *at, int light, const VilViconBinding *bindin
     }
     if (!good)
         return 0;
-    return light ? q_from_rotvec(numbers + 3, pose + 3) : q_from_matrix(numbers + 3, binding->rotation_tolerance, pose + 3);
+    if (light)
+        return q_from_rotvec(numbers + 3, pose + 3);
+    return q_from_matrix(numbers + 3, binding->rotation_tolerance, pose + 3);
 }
 
 /* Turn a pose of axes with y up into one with z up. */
@@ -113,7 +115,7 @@ static int64_t take(const uint8_t *body, uint32_t size, int64_t next, int light,
     return next;
 }
 
-/* Convert the bodies of a frame's segment blocks, one behind the other, into the arrays of a binding; sizes: of each (u32).
+/* Convert the bodies of a frame's segment blocks into the arrays of a binding; sizes: of each body (u32).
  *
  * Returns 0, or -1 where the frame has another layout than the binding or is malformed; the arrays mean nothing then.
  */

@@ -7,8 +7,8 @@
 /* Meaning of the segments of frames of one layout; _Binding of compiled_segments.py has the same fields.
  *
  * keys: subject and id of each segment. slots: its row among the rows_out of the result, -1 for none. parents: of
- * lightweight segments, row of the pose that a row is relative to, -1 for none. invalid: segments with a row whose pose is
- * none: not finite, too far away, or no rotation.
+ * lightweight segments, row of the pose that a row is relative to, -1 for none. invalid: segments with a row whose pose
+ * is none: not finite, too far away, or no rotation.
  */
 typedef struct {
     int64_t segments, rows_out, y_up;
