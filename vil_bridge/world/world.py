@@ -80,6 +80,7 @@ class World:
         self._humans = [
             (row, self._skeletons[a.source, a.subject]) for row, a in enumerate(actors) if a.kind is ActorKind.HUMAN
         ]
+        self._by_time_alone = [a.imu is None for a in actors]
         self._described = (
             *([a.name for a in actors], [a.kind for a in actors]),
             *([a.prefab for a in actors], [a.size_m for a in actors]),
@@ -365,12 +366,10 @@ class World:
     def _states_at(self, now: int) -> list[TrackingState]:
         """Return the tracking states of all actors; most rigid ones are tracked, and were."""
         tracked = TrackingState.TRACKED
-        surely = self._bank.surely_tracked(now).tolist()
-        for row in self._inertial:
-            surely[row] = False
+        rows = zip(self._states, self._bank.surely_tracked(now), self._by_time_alone, strict=True)
         return [
-            tracked if sure and before is tracked else self._state(row, now)
-            for row, (sure, before) in enumerate(zip(surely, self._states, strict=True))
+            tracked if sure and alone and before is tracked else self._state(row, now)
+            for row, (before, sure, alone) in enumerate(rows)
         ]
 
     def _state(self, row: int, now: int) -> TrackingState:

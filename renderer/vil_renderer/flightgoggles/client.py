@@ -20,8 +20,9 @@ from vil_bridge.core.pixel_formats import FORMAT_OF, RGB8
 from vil_bridge.core.types import ActorKind, RenderedFrame, RenderRequest, View
 from vil_renderer.connection import PendingRequest, RendererConnection
 from vil_renderer.flightgoggles.codec import TOPIC, decode_header, encode_pose
+from vil_renderer.flightgoggles.compiled_writer import pose_writer
 from vil_renderer.flightgoggles.config import FlightGogglesConfig
-from vil_renderer.flightgoggles.convert import PoseWriter, read_answer
+from vil_renderer.flightgoggles.convert import read_answer
 from vil_renderer.flightgoggles.handover import HandoverReader
 from vil_renderer.flightgoggles.messages import ImageHeader, PoseMessage
 
@@ -49,7 +50,7 @@ class FlightGogglesClient(RendererConnection[PoseMessage]):
     def __init__(self, name: str, config: FlightGogglesConfig) -> None:
         super().__init__(name, config, repr(config.scene), ("duplicates", "swallowed"))
         self._config = config
-        self._writer = PoseWriter(
+        self._writer = pose_writer(
             config.scene,
             {
                 ActorKind.VEHICLE: config.vehicle_prefab,

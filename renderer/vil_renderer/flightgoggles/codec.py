@@ -70,8 +70,9 @@ def encode_pose(message: PoseMessage) -> list[bytes]:
     """
     if not 1 <= len(message.cameras) <= MAX_CAMERAS:
         raise RendererError(f"a renderer takes 1 to {MAX_CAMERAS} cameras, not {len(message.cameras)}")
-    if len(message.objects) > MAX_OBJECTS:
-        raise RendererError(f"a renderer takes {MAX_OBJECTS} objects, not {len(message.objects)}")
+    objects: object = message.objects  # perhaps JSON already
+    if isinstance(objects, list) and len(objects) > MAX_OBJECTS:
+        raise RendererError(f"a renderer takes {MAX_OBJECTS} objects, not {len(objects)}")
     if not (1 <= message.camWidth <= MAX_SIDE_PX and 1 <= message.camHeight <= MAX_SIDE_PX):
         raise RendererError(f"pictures are 1 to {MAX_SIDE_PX} px wide and high")
     body = _ENCODER.encode(message)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from vil_bridge.core.camera_model import NO_EFFECTS
 from vil_bridge.core.errors import RendererError
@@ -103,10 +103,25 @@ class PoseWriter:
         """
         if not request.views:
             raise RendererError("a request without cameras")
-        first = request.views[0].camera
         actors = [a for a in request.snapshot.actors if a.state is not TrackingState.LOST]
-        positions, rotations = _unity_rows(actors)
-        objects = self._objects(actors, self._hidden(actors, request.views), positions, rotations)
+        return self._written(request, actors, self._hidden(actors, request.views))
+
+    def _written(self, request: RenderRequest, actors: Sequence[ActorState], hidden: set[str]) -> PoseMessage:
+        p_unity_m, q_unity_xyzw = unity_poses(actors)
+        positions, rotations = _vectors(p_unity_m), _quaternions(q_unity_xyzw)
+        objects = self._objects(actors, hidden, positions, rotations)
+        extended = list(map(self._extended_actor, actors, positions, rotations))
+        return self._assembled(request, objects, extended, list(self._skeletons(actors, positions, rotations)))
+
+    def _assembled(
+        self,
+        request: RenderRequest,
+        objects: list[FlightGogglesObject] | Raw,
+        actors: list[ExtendedActor] | Raw,
+        skeletons: list[ExtendedSkeleton],
+    ) -> PoseMessage:
+        """Return the message; what is JSON already takes the place of the structures, which only the encoder reads."""
+        first = request.views[0].camera
         return PoseMessage(
             ntime=request.frame_id,
             camWidth=first.width_px,
@@ -114,14 +129,14 @@ class PoseWriter:
             camFOV=math.degrees(first.fov_y_rad),
             sceneFilename=self._scene,
             cameras=_write_cameras(request.views),
-            objects=objects,
+            objects=cast("list[FlightGogglesObject]", objects),
             windows=[],
             vil=PoseExtension(
                 v=EXTENSION_VERSION,
                 t_ns=request.snapshot.t_ns,
                 cameras=[_extended_camera(view) for view in request.views],
-                actors=list(map(self._extended_actor, actors, positions, rotations)),
-                skeletons=list(self._skeletons(actors, positions, rotations)),
+                actors=cast("list[ExtendedActor]", actors),
+                skeletons=skeletons,
                 lighting=_write_lighting(request.snapshot.lighting),
             ),
         )
@@ -190,26 +205,26 @@ class PoseWriter:
                 )
 
 
-def _unity_rows(actors: Sequence[ActorState]) -> tuple[list[Vec3], list[Quat]]:
-    """Return poses in Unity: one row per actor, then the bones of each skeleton (:func:`_rows`)."""
-    skeletons = [a.skeleton for a in actors if a.skeleton is not None]
+def unity_poses(actors: Sequence[ActorState]) -> tuple[FloatArray, FloatArray]:
+    """Return positions and attitudes in Unity: a row per actor, then the bones of each skeleton (:func:`_rows`)."""
     if not actors:
-        return [], []
+        return np.empty((0, 3)), np.empty((0, 4))
     p_m = np.array([a.T_world_body.p_m for a in actors])
     q_xyzw = np.array([a.T_world_body.q_xyzw for a in actors])
+    skeletons = [a.skeleton for a in actors if a.skeleton is not None]
     if skeletons:
         p_m = np.concatenate([p_m, *(s.p_m for s in skeletons)])
         q_xyzw = np.concatenate([q_xyzw, *(s.q_xyzw for s in skeletons)])
-    p_unity_m, q_unity_xyzw = enu_flu_to_unity(p_m, q_xyzw)
-    return _vectors(p_unity_m), _quaternions(q_unity_xyzw)
+    with np.errstate(invalid="ignore"):  # the encoder refuses what is not finite
+        return enu_flu_to_unity(p_m, q_xyzw)
 
 
-def _rows(actors: Sequence[ActorState]) -> Iterator[tuple[ActorState, Sequence[int]]]:
+def _rows(actors: Sequence[ActorState]) -> Iterator[tuple[ActorState, range]]:
     """Yield each actor with the rows of its objects: its own, or those of its bones."""
     row = len(actors)
     for i, actor in enumerate(actors):
         if actor.skeleton is None:
-            yield actor, (i,)
+            yield actor, range(i, i + 1)
         else:
             count = len(actor.skeleton.model.bones)
             yield actor, range(row, row + count)

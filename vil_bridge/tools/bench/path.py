@@ -33,8 +33,8 @@ from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.codec import encode_pose
+from vil_renderer.flightgoggles.compiled_writer import pose_writer
 from vil_renderer.flightgoggles.config import FlightGogglesConfig
-from vil_renderer.flightgoggles.convert import PoseWriter
 
 _BODIES: Final = 20
 _POSE_RATE_HZ: Final = 240.0
@@ -151,7 +151,7 @@ async def _measure_poses(
 
 def _measure_warm(world: World, scheduler: Scheduler) -> list[int]:
     """Measure world update and encoded message back to back, ns."""
-    writer = PoseWriter("bench", dict.fromkeys(ActorKind, "Blackeagle"))
+    writer = pose_writer("bench", dict.fromkeys(ActorKind, "Blackeagle"))
     swarm = _Swarm()
     warm_ns = []
     for number in range(500):
