@@ -50,17 +50,29 @@ class PackageHook(BuildHookInterface):
     def _build_kernel(self, folder: Path) -> bool:
         """Build the shared library next to its sources; returns False when this package goes without it."""
         sources = sorted(folder.glob("*.c"))
-        compiler = shutil.which(os.environ.get("CC", "cc"))
+        compiler = _compiler()
         if not sources or os.environ.get("VIL_KERNEL") == "off":
             return False
         if compiler is None:
-            self.app.display_warning("no C compiler (Debian: apt-get install gcc libc6-dev): no compiled kernel")
+            self.app.display_warning(
+                "no C compiler that works (Debian: apt-get install gcc libc6-dev): no compiled kernel"
+            )
             return False
         library = folder / _LIBRARY
         made = library.with_suffix(".new")
         subprocess.run([compiler, *_FLAGS, "-o", str(made), *map(str, sources), "-lm"], check=True)  # noqa: S603
         made.replace(library)
         return True
+
+
+def _compiler() -> str | None:
+    """Return the C compiler; None where there is none, or where it finds no headers of the C library."""
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None:
+        return None
+    probe = [compiler, "-x", "c", "-fsyntax-only", "-"]
+    done = subprocess.run(probe, input=b"#include <math.h>\n", capture_output=True, check=False)  # noqa: S603
+    return compiler if done.returncode == 0 else None
 
 
 def _is_new(page: Path, web: Path) -> bool:

@@ -20,6 +20,11 @@ _SUBSCRIPTION_BYTES: Final = 256
 _HANDSHAKE_MS: Final = 3000
 """A peer that connects and does not speak ZeroMQ is cut off after this, as on all our sockets."""
 
+# As plain numbers: pyzmq's enumerations cost more than a receive.
+_EVENTS: Final = int(zmq.EVENTS)
+_READABLE: Final = int(zmq.POLLIN)
+_NOBLOCK: Final = int(zmq.NOBLOCK)
+
 _Context = zmq.Context[zmq.Socket[bytes]]
 
 
@@ -73,9 +78,12 @@ class RendererSockets:
         """Return the parts of the next message, None when nothing is waiting."""
         with self._lock:
             # Asking is cheaper than an exception, once for each answer.
-            if self.closed or not int(self._images.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+            if self.closed or not int(self._images.getsockopt(_EVENTS)) & _READABLE:
                 return None
-            return [part.buffer for part in self._images.recv_multipart(zmq.NOBLOCK, copy=False)]
+            parts = [self._images.recv(_NOBLOCK, copy=False)]
+            while parts[-1].more:
+                parts.append(self._images.recv(_NOBLOCK, copy=False))
+            return [part.buffer for part in parts]
 
     def count_peers(self) -> None:
         """Count the connections and disconnections since the last call."""

@@ -88,8 +88,9 @@ def test_its_demo_shows_a_picture(installed: Installed) -> None:
     assert float(picture.std()) > 5.0, "it is blank"
 
 
-def test_an_installation_without_a_compiler_works_and_says_so(tmp_path: Path) -> None:
-    alone = ("env", "PATH=/nonexistent", "PYTHONPATH=", *_PIP)
+@pytest.mark.parametrize("without", ["PATH=/nonexistent", "CC=false"], ids=["compiler", "headers"])
+def test_an_installation_without_a_compiler_works_and_says_so(without: str, tmp_path: Path) -> None:
+    alone = ("env", without, "PYTHONPATH=", *_PIP)
     output(*alone, "install", "-q", "--no-deps", "--no-build-isolation", "--target", tmp_path, ROOT)
     doctor = run(sys.executable, "-m", "vil_bridge", "doctor", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
     assert _ABSENT in _kernel_finding(doctor.stdout)

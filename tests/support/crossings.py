@@ -45,6 +45,7 @@ stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
 realtime: {fifo_priority: 0}
 """
+_SENDS: Final = "record_send"  # by the ledger, just before the socket's send
 _WARM_UP_S: Final = 1.0
 _PICTURES: Final = 20
 _LIMITS: Final = {"pose": 20, "picture": 25}
@@ -110,11 +111,11 @@ def _poses(events: list[_Event], loop: int) -> Iterator[Counter[str]]:
 def _pictures(events: list[_Event]) -> Iterator[Counter[str]]:
     """Yield the calls of each picture: from the receive in the connection's thread to the send in the relay's."""
     for end, event in enumerate(events):
-        if (event.kind, event.function) != ("call", "send_multipart"):
+        if (event.kind, event.function) != ("call", _SENDS):
             continue
         taken = _last(events, end, "renderer_load.py", "add")
         begin = _last(events, taken, "client.py", "receive")
-        if begin < 0 or any(e.function == "send_multipart" for e in events[taken:end]):
+        if begin < 0 or any(e.function == _SENDS for e in events[taken:end]):
             continue
         threads = {events[taken].thread, event.thread}
         yield Counter(e.file for e in events[begin:end] if e.kind == "call" and e.thread in threads)

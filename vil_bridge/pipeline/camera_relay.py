@@ -89,6 +89,8 @@ class CameraRelay:
         self.warped: Counter[str] = Counter()
         self.newest: tuple[FrameHeader, ImageArray, int] | None = None
         self._world = world
+        # The compensated picture is the one that a vehicle flies on: it does not wait for the other.
+        self._kinds = tuple(kind for kind in (COMPENSATED, RAW) if kind in camera.variants)
         self._sink = sink
         self._wants_gray = _gray_test(sink)
         self._ledger = ledger
@@ -231,14 +233,12 @@ class CameraRelay:
         t_use_ns = t_warp_ns + self._delivery.value_ns
         self.camera.delay.add(t_use_ns - request.t_request_ns)
         shown = self._compensation.frame(request.frame_id, rendering, t_use_ns)
-        if self.camera.repeat_ns and COMPENSATED in self.camera.variants:
+        if self.camera.repeat_ns and COMPENSATED in self._kinds:
             self._late_ticks.shown = rendering, shown.target.t_ns
         stamps = _stamps(frame, t_warp_ns)
         for image in images:
             modality = image.view.modality
-            # The compensated picture is the one that a vehicle flies on: it does not wait for the other.
-            kinds = (kind for kind in (COMPENSATED, RAW) if kind in self.camera.variants)
-            wanted = [kind for kind in kinds if self._sink.wanted(str(modality), kind)]
+            wanted = [kind for kind in self._kinds if self._sink.wanted(str(modality), kind)]
             for_preview = (RAW,) if modality in _SHOWN else ()
             if modality is Modality.RGB and wanted and all(self._wants_gray(kind) for kind in wanted):
                 image = replace(image, pixels=as_gray(image.pixels))
@@ -349,7 +349,10 @@ class FanOut:
 
     def wanted(self, modality: str, variant: str) -> bool:
         """Return True when one of the sinks wants this kind."""
-        return any(sink.wanted(modality, variant) for sink, _ in self._sinks)
+        for sink, _ in self._sinks:  # noqa: SIM110 - a generator costs more, several times for each picture
+            if sink.wanted(modality, variant):
+                return True
+        return False
 
     def wants_gray(self, variant: str) -> bool:
         """Return True when gray suffices for all sinks that want RGB of this variant."""

@@ -78,12 +78,10 @@ def from_wire(data: bytes | memoryview, layout: ImageLayout) -> PixelImage:
     Raises:
         ProtocolError: it has another size, or a number is not finite.
     """
-    memory = _memory_of(layout)
-    if len(data) != memory.nbytes:
+    size = _memory_of(layout).nbytes
+    if len(data) != size:
         form, width, height = layout
-        raise ProtocolError(f"a picture of {width}x{height} {form.name} has {memory.nbytes} bytes", length=len(data))
-    if memory.is_plain:
-        return PixelImage(np.frombuffer(data, memory.dtype).reshape(memory.shape)[::-1])
+        raise ProtocolError(f"a picture of {width}x{height} {form.name} has {size} bytes", length=len(data))
     pixels, valid = _picture_at(np.frombuffer(data, np.uint8), layout)
     if layout.form == _DEPTH:
         return PixelImage(_depth_from_wire(pixels[::-1]))
@@ -101,22 +99,26 @@ def from_slot(data: npt.NDArray[np.uint8], layouts: Sequence[ImageLayout]) -> li
     Raises:
         ProtocolError: it has another size, or a number is not finite.
     """
-    expected = sum(layout.nbytes for layout in layouts)
+    sizes = [_memory_of(layout).nbytes for layout in layouts]
+    expected = sum(sizes)
     if data.size != expected:
         raise ProtocolError(f"{len(layouts)} pictures have {expected} bytes", length=data.size)
     pictures: list[PixelImage] = []
     offset = 0
-    for layout in layouts:
-        pictures.append(_picture_at(data[offset : offset + layout.nbytes], layout))
-        offset += layout.nbytes
+    for layout, size in zip(layouts, sizes, strict=True):
+        pictures.append(_picture_at(data[offset : offset + size], layout))
+        offset += size
     return pictures
 
 
 def _picture_at(data: npt.NDArray[np.uint8], layout: ImageLayout) -> PixelImage:
     """Return pixels and mask in memory order; the size was checked."""
     form, width, height = layout
+    memory = _memory_of(layout)
+    if memory.is_plain:
+        return PixelImage(data.view(memory.dtype).reshape(memory.shape))
     split = width * height * form.bytes_per_px
-    pixels = data[:split].view(form.dtype).reshape(form.shape(width, height))
+    pixels = data[:split].view(memory.dtype).reshape(memory.shape)
     if not _is_finite(pixels):
         raise ProtocolError(f"a picture in {form.name} holds a number that is not finite")
     return PixelImage(pixels, data[split:].reshape(height, width) != 0 if form.masked else None)

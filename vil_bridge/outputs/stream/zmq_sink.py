@@ -27,6 +27,10 @@ _MAX_HANDSHAKE_BYTES: Final = 1024  # the limit holds for CURVE's own messages t
 _DISCARDED_AT_ONCE: Final = 64
 _HANDSHAKE_MS: Final = 3000
 _TEND_NS: Final = 100 * NS_PER_MS
+# As plain numbers: pyzmq's enumerations cost as much as a send.
+_EVENTS: Final = int(zmq.EVENTS)
+_NOBLOCK: Final = int(zmq.NOBLOCK)
+_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 
 
 class ZmqStreamSink:
@@ -78,7 +82,7 @@ class ZmqStreamSink:
         self.on_sent = on_sent
         self._sent_to_gone = 0
         self._dropped_for_gone: Counter[str] = Counter()
-        self._subscribers: tuple[Subscriber[EncodedPicture], ...] = ()
+        self._serve(())
         self._t_tended_ns = 0
         self._rings = PictureRings()
         self._peer_counts: dict[str, int] = {}
@@ -96,11 +100,11 @@ class ZmqStreamSink:
 
     def attach(self, subscriber: Subscriber[Any]) -> None:
         """Serve a reader from the next picture on."""
-        self._subscribers = (*self._subscribers, subscriber)
+        self._serve((*self._subscribers, subscriber))
 
     def detach(self, subscriber: Subscriber[Any]) -> None:
         """Forget a reader."""
-        self._subscribers = tuple(s for s in self._subscribers if s is not subscriber)
+        self._serve(tuple(s for s in self._subscribers if s is not subscriber))
         self._sent_to_gone += subscriber.sent
         self._dropped_for_gone += subscriber.dropped_so_far()
 
@@ -120,12 +124,17 @@ class ZmqStreamSink:
 
     def wanted(self, modality: str, variant: str) -> bool:
         """Return True when this kind of picture has a reader, so that it is not made in vain."""
-        return any(s.modality == modality and s.variant == variant for s in self._subscribers)
+        return (modality, variant) in self._kinds
 
     def wants_gray(self, variant: str) -> bool:
         """Return True when all readers of RGB of this variant asked for gray."""
-        readers = [s for s in self._subscribers if (s.modality, s.variant) == (Modality.RGB, variant)]
-        return all(reader.encoding_options.color == "gray" for reader in readers)
+        return variant not in self._in_colour
+
+    def _serve(self, subscribers: tuple[Subscriber[EncodedPicture], ...]) -> None:
+        self._subscribers = subscribers
+        self._kinds = frozenset((s.modality, s.variant) for s in subscribers)
+        in_colour = (s for s in subscribers if s.modality == Modality.RGB and s.encoding_options.color != "gray")
+        self._in_colour = frozenset(s.variant for s in in_colour)
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Send a picture to all who want its kind and have credit; it waits for the others.
@@ -193,11 +202,13 @@ class ZmqStreamSink:
         payload = message.encoded.payload
         if subscriber.transport == "shm" and (notice := self._rings.notice(picture, options, message)) is not None:
             message.header.memory, payload = notice, b""
-        parts = (subscriber.identity, message.header.to_json(), payload)
+        header = message.header.to_json()
         self.on_sent(picture.frame_id, message.header.stamps_ns)
-        self._socket.getsockopt(zmq.EVENTS)  # learns who connected and read: a send looks for that once a millisecond
+        self._socket.getsockopt(_EVENTS)  # learns who connected and read: a send looks for that once a millisecond
         try:
-            self._socket.send_multipart(parts, zmq.NOBLOCK, copy=False)
+            self._socket.send(subscriber.identity, _MORE)
+            self._socket.send(header, _MORE)
+            self._socket.send(payload, _NOBLOCK, copy=False)
         except zmq.Again:
             subscriber.drop(picture.frame_id, "congested")
         except zmq.ZMQError as exc:
