@@ -117,6 +117,7 @@ fuzz-short: setup
 fuzz-kernel: setup
 	$(BIN)/python -m tests.fuzz.sanitized_kernel --runs $(KERNEL_RUNS)
 	$(BIN)/python -m tests.fuzz.kernel_against_twin --frames $(KERNEL_FRAMES)
+	$(BIN)/python -m tests.fuzz.tracks_against_twin --frames $(KERNEL_FRAMES)
 
 # Three minutes: everything goes wrong, other things each time unless SOAK_FLAGS="--seed N"; then a few rounds of
 # each attack. An hour: tests/soak/README.md; a hundred rounds: tests/attacks/README.md.

@@ -33,6 +33,7 @@ from vil_adapters.vicon.segments import LIGHT_ROW, ROW, decode_segments
 from vil_adapters.vrpn.codec import TrackerPose, VrpnMessage, encode_message, encode_pose
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ProtocolError
+from vil_bridge.world.twist_filter import first_gains, steady_gains
 
 __all__ = ["ENTRIES", "PLANTED", "HarnessError", "Run", "build", "fuzz", "main"]
 
@@ -136,11 +137,36 @@ def _vrpn_seeds() -> Iterator[Seed]:
         yield context, stream
 
 
+def _tracks_seeds() -> Iterator[Seed]:
+    """Yield up to forty frames of three bodies that turn and drift, 1 to 20 ms apart, each with an instant asked for."""
+    rng = np.random.default_rng(5)
+    context = np.concatenate((steady_gains().ravel(), first_gains().ravel())).tobytes()
+    for _ in range(300):
+        step_us, p_m, turned_rad = int(rng.integers(1_000, 20_000)), rng.normal(0.0, 2.0, (3, 3)), 0.0
+        stream = b""
+        for _ in range(rng.integers(1, 40)):
+            p_m, turned_rad = p_m + rng.normal(0.0, 0.01, (3, 3)), turned_rad + 0.01
+            q_xyzw = np.tile((0.0, 0.0, np.sin(turned_rad), np.cos(turned_rad)), (3, 1))
+            poses = np.concatenate((p_m, q_xyzw), axis=1).tobytes()
+            stream += struct.pack("<2i4B", step_us, int(rng.integers(-300_000, 300_000)), 1, 1, 1, 0) + poses
+        yield context, stream
+
+
+def _numbers_seeds() -> Iterator[Seed]:
+    """Yield numbers of all sizes, and a text with eight gaps."""
+    rng = np.random.default_rng(5)
+    while True:
+        numbers = rng.normal(0.0, 1.0, 8) * 10.0 ** rng.integers(-12, 12, 8)
+        yield b"", numbers.tobytes() + b'{"position":[\1,\1,\1],"rotation":[\1,\1,\1,\1],"size":\1}'
+
+
 ENTRIES: Final[dict[str, Callable[[], Iterator[Seed]]]] = {
     "natnet": _natnet_seeds,
     "error-state": _error_state_seeds,
     "vicon": _vicon_seeds,
     "vrpn": _vrpn_seeds,
+    "tracks": _tracks_seeds,
+    "numbers": _numbers_seeds,
     PLANTED: lambda: itertools.repeat((b"", b"\1abc")),
 }
 """Entry points of ``harness.c`` and their seeds."""

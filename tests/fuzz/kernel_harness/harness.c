@@ -21,6 +21,8 @@ static const Entry ENTRIES[] = {
     {"error-state", fuzz_error_state},
     {"vicon", fuzz_vicon},
     {"vrpn", fuzz_vrpn},
+    {"tracks", fuzz_tracks},
+    {"numbers", fuzz_numbers},
     {"planted", fuzz_planted},
 };
 

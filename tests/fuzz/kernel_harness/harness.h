@@ -19,6 +19,8 @@ void fuzz_natnet(Blob context, Blob input);
 void fuzz_error_state(Blob context, Blob input);
 void fuzz_vicon(Blob context, Blob input);
 void fuzz_vrpn(Blob context, Blob input);
+void fuzz_tracks(Blob context, Blob input);
+void fuzz_numbers(Blob context, Blob input);
 void fuzz_planted(Blob context, Blob input);
 
 #endif

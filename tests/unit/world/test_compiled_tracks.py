@@ -2,121 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vil_bridge.core.geometry import Transform, q_exp, q_mul, q_normalize
-from vil_bridge.core.types import ActorKind, FloatArray, SourceFrame
+from tests.support.common import data_dir
+from tests.support.track_pairs import HOSTILITIES, MS, T_NS, Hostility, fly_both
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import ActorKind, SourceFrame
+from vil_bridge.tools.bench.recordings import BenchRecording
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.compiled_tracks import CompiledTrackBank
-from vil_bridge.world.frame_binding import Binding, RoomFrame, bind
+from vil_bridge.world.frame_binding import RoomFrame, bind
 from vil_bridge.world.kernel import library
 from vil_bridge.world.tracks import TrackBank
 
 pytestmark = pytest.mark.skipif(library.KERNEL is None, reason=f"no compiled kernel: {library.ABSENT}")
 
-T_NS = 10**12
-MS = 1_000_000
-BODIES = ("one", "two", "three", "four")
-LIMITS = [TrackingLimits(max_speed_mps=speed, frozen_after_ns=50 * MS) for speed in (30.0, 5.0, 10.0, 30.0)]
-ROOM = Transform.of((1.0, -2.0, 0.5), (0.1, 0.2, 0.6, 0.7))
+MARKERS = [Transform.identity(), Transform.of((0.1, 0.0, -0.05), (0.0, 0.1, 0.0, 0.9))]
 
 
-@dataclass(frozen=True)
-class Hostility:
-    """How often something is wrong with a pose or a frame."""
-
-    untracked: float = 0.0
-    jump: float = 0.0
-    invalid: float = 0.0
-    repeated: float = 0.0
-    late: float = 0.0
-    gap: float = 0.0
-
-
-HOSTILITIES = [
-    Hostility(),
-    Hostility(untracked=0.1, repeated=0.3),
-    Hostility(late=0.1, gap=0.05),
-    Hostility(untracked=0.1, jump=0.02, invalid=0.05, repeated=0.05, late=0.05, gap=0.02),
-]
-
-
-def frames(
-    rng: np.random.Generator, hostility: Hostility, count: int, source: str, step_ms: float
-) -> Iterator[SourceFrame]:
-    """Moving bodies of one source; two of four belong to it, in the other order."""
-    subjects = ("stranger", *(BODIES[:2] if source == "a" else BODIES[:1:-1]))
-    n, t_ns = len(subjects), T_NS
-    v_mps, w_radps = 2.0 * rng.standard_normal((n, 3)), 3.0 * rng.standard_normal((n, 3))
-    p_m, q_xyzw = rng.standard_normal((n, 3)), q_normalize(rng.standard_normal((n, 4)))
-    for number in range(count):
-        step_s = 1e-3 * step_ms * rng.uniform(0.9, 1.1) * (100.0 if rng.random() < hostility.gap else 1.0)
-        t_ns += round(1e9 * step_s)
-        v_mps = v_mps + 10.0 * step_s * rng.standard_normal((n, 3))
-        moves = (rng.random((n, 1)) >= hostility.repeated).astype(float)
-        p_m = p_m + moves * step_s * v_mps
-        q_xyzw = np.where(moves > 0.0, q_normalize(q_mul(q_xyzw, q_exp(step_s * w_radps))), q_xyzw)
-        p_m = np.where(rng.random((n, 1)) < hostility.jump, p_m + 20.0 * rng.standard_normal((n, 3)), p_m)
-        seen_p, seen_q = p_m.copy(), q_xyzw.copy()
-        if hostility.invalid:
-            _spoil(rng, hostility, seen_p, seen_q)
-        stamp_ns = t_ns - (50 * MS if rng.random() < hostility.late else 0)
-        tracked = rng.random(n) >= hostility.untracked
-        yield SourceFrame(source, number, stamp_ns, t_ns, subjects, seen_p, seen_q, tracked)
-
-
-def _spoil(rng: np.random.Generator, hostility: Hostility, p_m: FloatArray, q_xyzw: FloatArray) -> None:
-    wrong = (np.nan, np.inf, -np.inf, 0.0, 1e300, 1.2)
-    for values in (p_m, q_xyzw):
-        for row in np.flatnonzero(rng.random(len(values)) < hostility.invalid):
-            values[row, rng.integers(values.shape[1])] = wrong[rng.integers(len(wrong))]
-    flipped = rng.random(len(q_xyzw)) < hostility.invalid
-    q_xyzw[flipped] *= -1.0
-
-
-class Pair:
-    """The two banks, fed and asked alike."""
-
-    def __init__(self, markers: Transform) -> None:
-        self.actors = [
-            Actor(name, ActorKind.VEHICLE, "a" if i < 2 else "b", name, markers, limits=LIMITS[i])
-            for i, name in enumerate(BODIES)
-        ]
-        self.twin, self.compiled = TrackBank(LIMITS), CompiledTrackBank(LIMITS)
-        self._bindings: dict[str, Binding] = {}
-
-    def store(self, frame: SourceFrame) -> None:
-        if frame.source not in self._bindings:
-            room = RoomFrame(ROOM if frame.source == "a" else Transform.identity())
-            self._bindings[frame.source] = bind(frame, room, self.actors, {})
-        binding, t_ns = self._bindings[frame.source], frame.t_foreign_ns or 0
-        assert self.twin.store(frame, binding, t_ns) == self.compiled.store(frame, binding, t_ns)
-
-    def assert_same(self, t_ns: int) -> None:
-        one, other = self.twin, self.compiled
-        # A forecast rests on a regression, whose condition multiplies what is rounded otherwise.
-        np.testing.assert_allclose(other.poses(t_ns), one.poses(t_ns), rtol=1e-9, atol=1e-7)
-        past_ns = int(one.t_capture_ns.min())
-        np.testing.assert_allclose(other.poses(past_ns), one.poses(past_ns), rtol=1e-9, atol=1e-9)
-        for mine, twins in zip(other.motion(), one.motion(), strict=True):
-            np.testing.assert_allclose(mine, twins, rtol=1e-9, atol=1e-8)
-        for name in ("t_capture_ns", "t_arrival_ns", "tracked"):
-            np.testing.assert_array_equal(getattr(other, name), getattr(one, name))
-        assert other.counters == one.counters
-        for row in range(len(BODIES)):
-            assert other.repeats.standing_ns(row) == one.repeats.standing_ns(row)
-            np.testing.assert_allclose(other.covariance(row, t_ns), one.covariance(row, t_ns), rtol=1e-6, atol=1e-12)
-            for of in zip(other.twist(row, 0.03), one.twist(row, 0.03), strict=True):
-                np.testing.assert_allclose(*of, rtol=1e-9, atol=1e-6)
-
-
-@pytest.mark.parametrize("markers", [Transform.identity(), Transform.of((0.1, 0.0, -0.05), (0.0, 0.1, 0.0, 0.9))])
+@pytest.mark.parametrize("markers", MARKERS)
 @given(
     seed=st.integers(0, 2**32),
     hostility=st.sampled_from(HOSTILITIES),
@@ -127,19 +34,27 @@ class Pair:
 def test_the_compiled_tracks_equal_their_twin(
     markers: Transform, seed: int, hostility: Hostility, asked_every: int, step_ms: float
 ) -> None:
-    rng, pair = np.random.default_rng(seed), Pair(markers)
-    ways = [frames(rng, hostility, 200, source, step_ms) for source in ("a", "b")]
-    for number, both in enumerate(zip(*ways, strict=True)):
-        for frame in both:
-            pair.store(frame)
-        if number % asked_every == 0:
-            pair.assert_same(both[0].t_arrival_ns + int(rng.integers(-300, 300)) * MS)
-        if rng.random() < 0.01:
-            rows, by_ns = np.array([rng.integers(4)]), int(rng.integers(-MS, MS))
-            for bank in (pair.twin, pair.compiled):
-                bank.shift(rows, by_ns)
-        if rng.random() < 0.005:
-            rows = np.array([rng.integers(4)])
-            for bank in (pair.twin, pair.compiled):
-                bank.reset(rows)
-    pair.assert_same(T_NS)
+    fly_both(seed, hostility, markers, step_ms, asked_every, 200)
+
+
+@pytest.mark.parametrize("name", ["broad_07_fast_rotation", "broad_12_slow_translation", "tumvi_room1"])
+def test_recordings_give_the_same_states_and_forecasts(name: str) -> None:
+    """The measured poses to the bit; the filtered ones and forecasts of 56 ms to 1e-12 of their size."""
+    recording = BenchRecording.load(data_dir(name))
+    banks = TrackBank([TrackingLimits()]), CompiledTrackBank([TrackingLimits()])
+    actor, seen = Actor("body", ActorKind.VEHICLE, "room", "body"), np.ones(1, dtype=np.bool_)
+    binding, worst = None, 0.0
+    for row, t_ns in enumerate((T_NS + recording.t_ns[:6000]).tolist()):
+        p_m, q_xyzw = recording.p_m[row : row + 1], recording.q_xyzw[row : row + 1]
+        frame = SourceFrame("room", row, t_ns, t_ns, ("body",), p_m, q_xyzw, seen)
+        binding = binding or bind(frame, RoomFrame(Transform.identity()), [actor], {})
+        for bank in banks:
+            bank.store(frame, binding, t_ns)
+        if row % 3 == 0:
+            for ago_ns in (0, 7 * MS, 500 * MS):
+                np.testing.assert_allclose(*(bank.poses(t_ns - ago_ns) for bank in banks), rtol=0.0, atol=1e-12)
+            worst = max(worst, float(np.abs(np.subtract(*(bank.poses(t_ns + 56 * MS) for bank in banks))).max()))
+            assert banks[0].newest(0)[0].tolist() == banks[1].newest(0)[0].tolist()
+            assert banks[0].tracked.tolist() == banks[1].tracked.tolist()
+    assert banks[0].counters == banks[1].counters
+    assert worst < 1e-12

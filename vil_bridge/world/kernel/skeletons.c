@@ -8,20 +8,6 @@
 #define SANE 1e5
 #define TWIST_WINDOW_NS 50000000
 
-/* The struct of compiled_skeleton.py. */
-typedef struct {
-    int64_t bones, capacity, place_bone;
-    int64_t *t;
-    double *poses; /* (capacity, bones, 7) */
-    uint8_t *seen; /* (capacity, bones) */
-    int64_t *count;
-    int64_t *repeats, *repeats_first_ns, *repeats_newest_ns;
-    const double *p_m, *q_xyzw; /* a frame in its room */
-    const uint8_t *tracked;
-    double *world;              /* (bones, 7): the frame in the world, out, and the poses at an instant */
-    uint8_t *world_seen;        /* (bones,) of those */
-} vil_skeleton;
-
 void vil_skeleton_to_world(const vil_skeleton *s, const vil_room *room)
 {
     for (int64_t i = 0; i < s->bones; i++)

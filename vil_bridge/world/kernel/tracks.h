@@ -1,4 +1,4 @@
-/* Memory of the tracks of all rigid actors, which world/tracks.py allocates and views as arrays.
+/* Memory of the tracks, which the modules of world/ allocate and view as arrays.
  *
  * Arrays of the filter have the rows (actors) last: state[(part * 2 + kind) * 3 + axis][row].
  */
@@ -57,6 +57,20 @@ typedef struct {
     const uint8_t *seen;
     double *poses;         /* (count, 7): the bodies in the world, out */
 } vil_frame;
+
+/* world/skeleton_tracks.py: one skeleton; the order is that of compiled_skeleton.py. */
+typedef struct {
+    int64_t bones, capacity, place_bone;
+    int64_t *t;
+    double *poses; /* (capacity, bones, 7) */
+    uint8_t *seen; /* (capacity, bones) */
+    int64_t *count;
+    int64_t *repeats, *repeats_first_ns, *repeats_newest_ns;
+    const double *p_m, *q_xyzw; /* a frame in its room */
+    const uint8_t *tracked;
+    double *world;              /* (bones, 7): the frame in the world, out, and the poses at an instant */
+    uint8_t *world_seen;        /* (bones,) of those */
+} vil_skeleton;
 
 void vil_pose_to_world(const vil_room *room, const double *p_m, const double *q_xyzw, double *pose);
 void vil_filter_add(const vil_filter *f, int64_t row, int64_t t_ns, const double *value);

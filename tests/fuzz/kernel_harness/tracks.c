@@ -1,0 +1,157 @@
+/* vil_bank_*, vil_frame_to_world and vil_skeleton_* on any frames, and vil_fill_numbers on any text.
+ *
+ * Input of tracks and skeletons: records of a step (i32, us), an instant to ask for (i32, us), whether three bodies were
+ * seen (one byte each), one spare byte and three poses (21 doubles). Context: tables of gains (5 x 241 and 3 x 61).
+ */
+#include "tracks.h"
+
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 3, CAPACITY = 8, COLUMNS = 241, YOUNG = 61, POSE = 7, RECORD = 12 + 8 * POSE * ROWS, US = 1000 };
+
+void vil_frame_to_world(const vil_frame *f);
+int64_t vil_bank_append(const vil_bank *b, const vil_filter *filter, const vil_frame *f, int64_t t_ns,
+                        int64_t t_arrival_ns);
+void vil_bank_advance(const vil_bank *b, const vil_filter *filter);
+void vil_bank_poses(const vil_bank *b, const vil_filter *filter, int64_t t_ns, double *poses);
+void vil_skeleton_to_world(const vil_skeleton *s, const vil_room *room);
+int vil_skeleton_append(const vil_skeleton *s, int64_t t_ns, int64_t t_before_ns, int64_t t_arrival_ns, double most);
+int vil_skeleton_at(const vil_skeleton *s, int64_t t_ns, int64_t horizon_ns);
+int64_t vil_fill_numbers(const char *text, int64_t size, const int32_t *indices, int64_t count, const double *values,
+                         char *out, int64_t capacity);
+
+static void *blocks[64];
+static int block_count;
+
+/* Memory of some elements, each of a value's bytes. */
+static void *filled(size_t count, size_t size, const void *value)
+{
+    uint8_t *block = malloc(count * size);
+    for (size_t i = 0; i < count; i++)
+        memcpy(block + i * size, value, size);
+    blocks[block_count++] = block;
+    return block;
+}
+
+static double *doubles(size_t count, double value)
+{
+    return filled(count, sizeof value, &value);
+}
+
+static int64_t *integers(size_t count, int64_t value)
+{
+    return filled(count, sizeof value, &value);
+}
+
+static void *held(const void *from, size_t size)
+{
+    return blocks[block_count++] = exactly(from, size);
+}
+
+static void free_all(void)
+{
+    while (block_count > 0)
+        free(blocks[--block_count]);
+}
+
+static vil_filter new_filter(Blob context)
+{
+    const size_t steady = sizeof(double) * 5 * COLUMNS;
+    return (vil_filter){
+        .rows = ROWS, .columns = COLUMNS, .steady = held(context.bytes, steady),
+        .first = held(context.bytes + steady, sizeof(double) * 3 * YOUNG), .t_ns = integers(ROWS, -1),
+        .state = doubles(18 * ROWS, 0.0), .newest = doubles(6 * ROWS, 0.0), .step_s = doubles(ROWS, 0.01),
+        .age = integers(ROWS, 0), .variance = doubles(2 * ROWS, 1e-7), .log_jerk = doubles(2 * ROWS, 25.0),
+        .surprises = integers(2 * ROWS, 0), .whitened = doubles(6 * ROWS, 0.0), .learnt_ns = integers(ROWS, -1),
+        .learnt = doubles(ROWS, 0.0), .unlearnt = doubles(5 * ROWS, 0.0), .held_ns = integers(ROWS, -1),
+        .held = doubles(18 * ROWS, 0.0), .sums = doubles(14 * ROWS, 0.01), .lag_s = doubles(ROWS, 0.075),
+        .log_parts = doubles(4 * ROWS, -0.1),
+    };
+}
+
+static vil_bank new_bank(void)
+{
+    return (vil_bank){
+        .rows = ROWS, .capacity = CAPACITY, .noisy = 1, .slowest_mps = 30.0, .slowest_radps = 40.0,
+        .t = integers(ROWS * CAPACITY, -1), .poses = doubles(POSE * ROWS * CAPACITY, 0.0), .count = integers(ROWS, 0),
+        .newest = doubles(POSE * ROWS, 0.0), .gate_ns = integers(ROWS, -((int64_t)1 << 62)),
+        .max_speed_mps = doubles(ROWS, 30.0), .max_rate_radps = doubles(ROWS, 40.0),
+        .limit_ns = integers(ROWS, 250000000), .t_capture_ns = integers(ROWS, -1), .t_arrival_ns = integers(ROWS, -1),
+        .tracked = filled(ROWS, 1, "\0"), .repeats = integers(ROWS, 0), .repeats_first_ns = integers(ROWS, 0),
+        .repeats_newest_ns = integers(ROWS, 0), .done = integers(ROWS, 0), .filtered = doubles(POSE * ROWS, 0.5),
+        .turned_rad = doubles(3 * ROWS, 0.0),
+    };
+}
+
+static vil_skeleton new_skeleton(void)
+{
+    return (vil_skeleton){
+        .bones = ROWS, .capacity = CAPACITY, .place_bone = 1, .t = integers(CAPACITY, 0),
+        .poses = doubles(POSE * ROWS * CAPACITY, 0.0), .seen = filled(ROWS * CAPACITY, 1, "\0"),
+        .count = integers(1, 0), .repeats = integers(1, 0), .repeats_first_ns = integers(1, 0),
+        .repeats_newest_ns = integers(1, 0), .p_m = doubles(3 * ROWS, 0.0), .q_xyzw = doubles(4 * ROWS, 0.0),
+        .tracked = filled(ROWS, 1, "\0"), .world = doubles(POSE * ROWS, 0.0), .world_seen = filled(ROWS, 1, "\0"),
+    };
+}
+
+/* Read a record: poses into two arrays, flags, the step and the instant. */
+static void read_record(const uint8_t *at, double *p_m, double *q_xyzw, uint8_t *seen, int32_t *times_us)
+{
+    memcpy(times_us, at, 8);
+    for (int row = 0; row < ROWS; row++) {
+        const uint8_t *pose = at + 12 + 8 * POSE * row;
+        seen[row] = at[8 + row] & 1;
+        memcpy(p_m + 3 * row, pose, 24);
+        memcpy(q_xyzw + 4 * row, pose + 24, 32);
+    }
+}
+
+void fuzz_tracks(Blob context, Blob input)
+{
+    const double turn = 0.5;
+    const vil_room room = {input.size % 2, doubles(49, turn), doubles(POSE, 1.0)};
+    const vil_filter filter = new_filter(context);
+    const vil_bank bank = new_bank();
+    const vil_skeleton skeleton = new_skeleton();
+    int64_t order[ROWS] = {2, 0, 1};
+    vil_frame frame = {
+        .count = ROWS, .markers_turned = input.size % 3 == 0, .room = &room, .columns = held(order, sizeof order),
+        .rows = held(order, sizeof order), .markers = doubles(POSE * ROWS, 0.5), .p_m = skeleton.p_m,
+        .q_xyzw = skeleton.q_xyzw, .seen = skeleton.tracked, .poses = doubles(POSE * ROWS, 0.0),
+    };
+    double *poses = doubles(POSE * ROWS, 0.0);
+    int64_t t_ns = 0, before_ns = -1;
+    for (size_t at = 0; at + RECORD <= input.size; at += RECORD) {
+        int32_t times_us[2];
+        read_record(input.bytes + at, (double *)frame.p_m, (double *)frame.q_xyzw, (uint8_t *)frame.seen, times_us);
+        t_ns += (int64_t)times_us[0] * US;
+        vil_frame_to_world(&frame);
+        vil_bank_append(&bank, &filter, &frame, t_ns, t_ns);
+        vil_bank_advance(&bank, &filter);
+        vil_bank_poses(&bank, &filter, t_ns + (int64_t)times_us[1] * US, poses);
+        vil_skeleton_to_world(&skeleton, &room);
+        if (t_ns > before_ns && vil_skeleton_append(&skeleton, t_ns, before_ns, t_ns, 1.0))
+            before_ns = t_ns;
+        vil_skeleton_at(&skeleton, t_ns + (int64_t)times_us[1] * US, 250000000);
+    }
+    free_all();
+}
+
+/* Input: numbers (8 doubles), then the text, whose gaps take them in turn. */
+void fuzz_numbers(Blob context, Blob input)
+{
+    enum { NUMBERS = 8, OUT = 256 };
+    (void)context;
+    if (input.size < NUMBERS * sizeof(double))
+        return;
+    const size_t size = input.size - NUMBERS * sizeof(double);
+    const double *values = held(input.bytes, NUMBERS * sizeof(double));
+    const char *text = held(input.bytes + NUMBERS * sizeof(double), size);
+    int32_t indices[NUMBERS] = {7, 0, 3, 3, 1, 6, 5, 2};
+    for (int64_t count = 0; count <= NUMBERS; count++)
+        vil_fill_numbers(text, (int64_t)size, held(indices, (size_t)count * 4), count, values, filled(OUT, 1, ""), OUT);
+    free_all();
+}
