@@ -12,9 +12,10 @@ from tests.support.events import receiving, until
 from tests.support.motions import Dance
 from tests.support.vicon import assert_same_attitude
 from vil_adapters.vicon.config import TrackerUdpConfig, TrackerUdpEmulatorConfig
+from vil_adapters.vicon.object_tracker import ObjectTracker
 from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, decode_objects, encode_objects
 from vil_adapters.vicon.udp_emulator import TrackerUdpEmulator
-from vil_adapters.vicon.udp_source import ObjectTracker, TrackerUdpSource
+from vil_adapters.vicon.udp_source import TrackerUdpSource
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.faults import Faults

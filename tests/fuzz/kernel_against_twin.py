@@ -7,10 +7,11 @@ import json
 import logging
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from tests.fuzz.natnet_frames import Stream, streams
+from tests.fuzz.object_streams import object_streams
 from tests.fuzz.twins import Agreement, compare_frames
 from tests.fuzz.vicon_frames import segment_frames
 from tests.fuzz.vrpn_streams import Conversation, conversations
@@ -19,7 +20,10 @@ from vil_adapters.optitrack.convert import NatNetConverter
 from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.optitrack.frame import NatNetFrame
 from vil_adapters.vicon.codec import Blocks
+from vil_adapters.vicon.compiled_objects import CompiledObjectTracker, PackedObjects, read_objects
 from vil_adapters.vicon.convert import ViconConverter
+from vil_adapters.vicon.object_tracker import ObjectTracker
+from vil_adapters.vicon.udp_codec import ObjectBlock, decode_objects
 from vil_adapters.vrpn.config import VrpnConfig
 from vil_adapters.vrpn.source import VrpnSession
 from vil_adapters.vrpn.tracker_table import TrackerTable
@@ -28,7 +32,19 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import BoolArray, FloatArray, SourceEvent, SourceFrame
 from vil_bridge.world.kernel.library import ABSENT, KERNEL
 
-__all__ = ["COMPARISONS", "compare", "compare_segments", "compare_streams", "compare_vicon", "compare_vrpn", "main"]
+__all__ = [
+    "COMPARISONS",
+    "compare",
+    "compare_datagrams",
+    "compare_objects",
+    "compare_segments",
+    "compare_streams",
+    "compare_vicon",
+    "compare_vrpn",
+    "main",
+]
+
+_RESTART: Final = 10
 
 
 def compare(datagram: bytes, stream: Stream, kernel: NatNetConverter, twin: NatNetConverter, on: Agreement) -> None:
@@ -124,6 +140,51 @@ def _converted(converter: ViconConverter, blocks: Blocks) -> SourceFrame | str:
         return str(exc)
 
 
+# --- Tracker's object stream ----------------------------------------------------------------------
+
+
+def compare_objects(frames: int, seed: int) -> Agreement:
+    """Compare at least so many frames of generated object streams."""
+    on = Agreement()
+    for datagrams in object_streams(seed):
+        compare_datagrams(datagrams, on)
+        if on.frames >= frames:
+            break
+    return on
+
+
+def compare_datagrams(datagrams: Iterable[bytes], on: Agreement) -> None:
+    """Convert one object stream in both ways; half way the server sends another sequence.
+
+    Raises:
+        AssertionError: they differ.
+    """
+    kernel, twin = CompiledObjectTracker("lab", 100.0), ObjectTracker("lab", 100.0)
+    for number, datagram in enumerate(datagrams):
+        on.frames += 1
+        found, expected = _objects(read_objects, datagram), _objects(decode_objects, datagram)
+        if isinstance(found, str) or isinstance(expected, str):
+            assert found == expected
+            on.refused += 1
+            continue
+        assert found.frame_number == expected.frame_number
+        assert isinstance(expected, ObjectBlock)
+        on.compiled += isinstance(found, PackedObjects)
+        if number == _RESTART:
+            kernel.restart()
+            twin.restart()
+        compare_frames(kernel.next_frame(found, 5), twin.frame(expected, 5), on)
+        assert (kernel.invalid, kernel.refused) == (twin.invalid, twin.refused)
+
+
+def _objects(read: Any, datagram: bytes) -> PackedObjects | ObjectBlock | str:
+    try:
+        block: PackedObjects | ObjectBlock = read(datagram)
+    except ProtocolError as exc:
+        return str(exc)
+    return block
+
+
 # --- VRPN ----------------------------------------------------------------------------------------
 
 
@@ -198,6 +259,7 @@ class _Conversed:
 COMPARISONS: Final[dict[str, Callable[[int, int], Agreement]]] = {
     "natnet": compare_streams,
     "vicon": compare_vicon,
+    "vicon-objects": compare_objects,
     "vrpn": compare_vrpn,
 }
 """Number of frames and seed to the agreement of each source."""

@@ -23,6 +23,7 @@ from typing import Final
 import numpy as np
 
 from tests.fuzz.natnet_frames import streams
+from tests.fuzz.object_streams import object_streams
 from tests.fuzz.vicon_frames import segment_frames
 from vil_adapters.optitrack.axes import pose_matrix
 from vil_adapters.optitrack.codec import SIZED_SINCE
@@ -30,6 +31,7 @@ from vil_adapters.optitrack.compiled_frame import PoseRows
 from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.vicon.blocks import GLOBAL_SEGMENTS, LIGHTWEIGHT_SEGMENTS
 from vil_adapters.vicon.segments import LIGHT_ROW, ROW, decode_segments
+from vil_adapters.vicon.udp_codec import decode_objects
 from vil_adapters.vrpn.codec import TrackerPose, VrpnMessage, encode_message, encode_pose
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ProtocolError
@@ -122,6 +124,18 @@ def _vicon_seeds() -> Iterator[Seed]:
         yield context.tobytes(), struct.pack(f"<{len(bodies) + 1}I", len(bodies), *map(len, bodies)) + b"".join(bodies)
 
 
+def _object_seeds() -> Iterator[Seed]:
+    """Yield datagrams, each with rows of its own objects, some of them the same, some none."""
+    rng = random.Random(5)
+    for datagram in itertools.chain.from_iterable(object_streams(seed=5)):
+        try:
+            names = decode_objects(datagram).items["name"].copy()
+        except ProtocolError:
+            continue
+        rows = [rng.randrange(-1, len(names) + 1) for _ in names]
+        yield np.array([len(names), len(names) + 1, *rows], np.int32).tobytes() + names.tobytes(), datagram
+
+
 def _vrpn_seeds() -> Iterator[Seed]:
     """Yield poses of six bodies, of which one is not wanted, with equal, late, early and impossible stamps."""
     rng = random.Random(5)
@@ -164,6 +178,7 @@ ENTRIES: Final[dict[str, Callable[[], Iterator[Seed]]]] = {
     "natnet": _natnet_seeds,
     "error-state": _error_state_seeds,
     "vicon": _vicon_seeds,
+    "vicon-objects": _object_seeds,
     "vrpn": _vrpn_seeds,
     "tracks": _tracks_seeds,
     "numbers": _numbers_seeds,

@@ -304,7 +304,8 @@ class ViconConverter:
                 bones, parents = skeleton.slots, skeleton.model.parents
                 p_m[bones], q[bones] = local_to_global(p_m[bones], q[bones], parents)
                 tracked[bones] = trusted_below(tracked[bones], parents)
-        return (*(yup_to_zup(p_m, q) if self._scene.y_up else (p_m, q)), tracked)
+        p_m, q = yup_to_zup(p_m, q) if self._scene.y_up else (p_m, q)
+        return p_m, q, tracked
 
     def _bind(self, table: Table) -> _Binding:
         ids = table["subject"].tobytes() + table["id"].tobytes()

@@ -2,100 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-import numpy as np
-
 from vil_adapters.common.frame_order import FrameFilter, FrameVerdict
-from vil_adapters.common.plausible_range import within_reach
 from vil_adapters.common.udp_listener import UdpListener
+from vil_adapters.vicon.compiled_objects import CompiledObjectTracker, read_objects
 from vil_adapters.vicon.config import TrackerUdpConfig
-from vil_adapters.vicon.convert import M_PER_MM
-from vil_adapters.vicon.udp_codec import ObjectBlock, decode_objects, q_from_euler_xyz
-from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.datagrams import Tap
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import BoolArray, SourceFrame
-
-_REPEATS: Final = 5
-_MAX_OBJECTS: Final = 1024
-_LARGEST_RAD: Final = 100.0
-"""Angles are sent within a turn; larger numbers are not an attitude."""
-
-
-class ObjectTracker:
-    """Conversion of datagrams to frames, with the tracking flags that the stream lacks.
-
-    A measured pose never repeats to the last bit: five equal ones in a row are a lost object whose last pose is sent
-    again. A known object that is missing is lost as well.
-
-    Args:
-        source: name of the source.
-        rate_hz: of the system; None = unknown.
-
-    Attributes:
-        invalid: poses that are not finite, or beyond 10 km.
-        refused: objects beyond the 1024 that are remembered.
-    """
-
-    def __init__(self, source: str, rate_hz: float | None) -> None:
-        self.invalid = 0
-        self.refused = 0
-        self._source = source
-        self._rate_hz = rate_hz
-        self._row: dict[str, int] = {}
-        self._subjects: tuple[str, ...] = ()
-        self._poses: dict[str, tuple[bytes, int]] = {}  # bytes of the last pose, how often they came
-
-    def restart(self) -> None:
-        """Forget the poses: the server sends another sequence."""
-        self._poses.clear()
-
-    @np.errstate(invalid="ignore", over="ignore")  # any bits may arrive; invalid poses are marked below
-    def frame(self, block: ObjectBlock, t_arrival_ns: int) -> SourceFrame:
-        """Return the next frame with all known objects, in the room frame."""
-        self._learn(block.names)
-        count = len(self._subjects)
-        p_m, q_xyzw, tracked = np.zeros((count, 3)), np.zeros((count, 4)), np.zeros(count, dtype=np.bool_)
-        q_xyzw[:, 3] = 1.0
-        numbers = np.hstack((block.items["p"], block.items["euler"]))
-        finite: BoolArray = np.isfinite(numbers).all(axis=1) & within_reach(block.items["p"] * M_PER_MM)
-        finite &= np.abs(block.items["euler"]).max(axis=1, initial=0.0) < _LARGEST_RAD
-        self.invalid += int(np.count_nonzero(~finite))
-        q_read = q_from_euler_xyz(np.where(finite[:, None], block.items["euler"], 0.0))
-        for i, name in enumerate(block.names):
-            row = self._row.get(name)
-            if row is not None and self._moved(name, block.items[i].tobytes()) and finite[i]:
-                p_m[row], q_xyzw[row], tracked[row] = block.items["p"][i] * M_PER_MM, q_read[i], True
-        return SourceFrame(
-            source=self._source,
-            frame_number=block.frame_number,
-            t_foreign_ns=self._stamp_ns(block.frame_number),
-            t_arrival_ns=t_arrival_ns,
-            subjects=self._subjects,
-            p_m=p_m,
-            q_xyzw=q_xyzw,
-            tracked=tracked,
-        )
-
-    def _stamp_ns(self, number: int) -> int | None:
-        return None if self._rate_hz is None else round(number * NS_PER_S / self._rate_hz)
-
-    def _learn(self, names: tuple[str, ...]) -> None:
-        new = [name for name in dict.fromkeys(names) if name not in self._row]
-        left = _MAX_OBJECTS - len(self._row)
-        self.refused += max(0, len(new) - left)
-        for name in new[:left]:
-            self._row[name] = len(self._row)
-            self._subjects = (*self._subjects, name)
-
-    def _moved(self, name: str, pose: bytes) -> bool:
-        """Return whether the pose differs from those of the last frames."""
-        before, times = self._poses.get(name, (b"", 0))
-        times = times + 1 if pose == before else 1
-        self._poses[name] = pose, times
-        return times < _REPEATS
+from vil_bridge.core.types import SourceFrame
 
 
 class TrackerUdpSource:
@@ -113,17 +27,17 @@ class TrackerUdpSource:
             SourceUnavailable: the server's name is unknown, or the port is taken.
         """
         config = self._config
-        objects = ObjectTracker(self.name, config.rate_hz)
+        objects = CompiledObjectTracker(self.name, config.rate_hz)
         order = FrameFilter(self.name, emit, status)
 
         def decode(datagram: bytes, t_arrival_ns: int) -> SourceFrame | None:
-            block = decode_objects(datagram)
+            block = read_objects(datagram)
             verdict = order.judge(block.frame_number, t_arrival_ns)
             if verdict is None:
                 return None
             if verdict is FrameVerdict.RESTARTED:
                 objects.restart()
-            frame = objects.frame(block, t_arrival_ns)
+            frame = objects.next_frame(block, t_arrival_ns)
             status.counters["invalid"], status.counters["refused"] = objects.invalid, objects.refused
             return frame
 

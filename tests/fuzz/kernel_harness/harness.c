@@ -20,6 +20,7 @@ static const Entry ENTRIES[] = {
     {"natnet", fuzz_natnet},
     {"error-state", fuzz_error_state},
     {"vicon", fuzz_vicon},
+    {"vicon-objects", fuzz_vicon_objects},
     {"vrpn", fuzz_vrpn},
     {"tracks", fuzz_tracks},
     {"numbers", fuzz_numbers},

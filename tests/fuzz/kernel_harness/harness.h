@@ -18,6 +18,7 @@ void *exactly(const void *from, size_t size);
 void fuzz_natnet(Blob context, Blob input);
 void fuzz_error_state(Blob context, Blob input);
 void fuzz_vicon(Blob context, Blob input);
+void fuzz_vicon_objects(Blob context, Blob input);
 void fuzz_vrpn(Blob context, Blob input);
 void fuzz_tracks(Blob context, Blob input);
 void fuzz_numbers(Blob context, Blob input);

@@ -23,13 +23,12 @@ from vil_adapters.qualisys import codec as qtm
 from vil_adapters.qualisys import convert as qtm_convert
 from vil_adapters.qualisys.parameters import decode_parameters, encode_parameters
 from vil_adapters.vicon import blocks, codec
+from vil_adapters.vicon.compiled_objects import CompiledObjectTracker, read_objects
 from vil_adapters.vicon.config import TrackerEmulatorConfig
 from vil_adapters.vicon.convert import ViconConverter as ViconConverter
 from vil_adapters.vicon.emulator_frames import BlockGenerator, EncodedFrame
 from vil_adapters.vicon.receiver import ViconReceiver
 from vil_adapters.vicon.segments import LIGHT_ROW, ROW, decode_segments
-from vil_adapters.vicon.udp_codec import decode_objects
-from vil_adapters.vicon.udp_source import ObjectTracker
 from vil_adapters.vrpn import codec as vrpn
 from vil_adapters.vrpn.config import VrpnConfig
 from vil_adapters.vrpn.id_mapping import Outgoing
@@ -170,13 +169,13 @@ def _vicon_packets() -> list[bytes]:
 
 
 def _tracker(data: bytes) -> None:
-    tracker, order = ObjectTracker("lab", 100.0), FrameOrder()
+    tracker, order = CompiledObjectTracker("lab", 100.0), FrameOrder()
     for t_ns, datagram in enumerate(split(data)):
         with contextlib.suppress(ProtocolError):
-            block = decode_objects(datagram)
+            block = read_objects(datagram)
             if order.judge(block.frame_number, t_ns) is FrameVerdict.RESTARTED:
                 tracker.restart()
-            tracker.frame(block, t_ns)
+            tracker.next_frame(block, t_ns)
 
 
 # --- VRPN ----------------------------------------------------------------------------------------
