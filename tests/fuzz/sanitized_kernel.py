@@ -152,7 +152,7 @@ def _vrpn_seeds() -> Iterator[Seed]:
 
 
 def _tracks_seeds() -> Iterator[Seed]:
-    """Yield up to forty frames of three bodies that turn and drift, 1 to 20 ms apart, each with an instant asked for."""
+    """Yield up to forty frames of three bodies that turn and drift, with an instant to ask for in each."""
     rng = np.random.default_rng(5)
     context = np.concatenate((steady_gains().ravel(), first_gains().ravel())).tobytes()
     for _ in range(300):

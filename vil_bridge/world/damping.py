@@ -13,10 +13,10 @@ from vil_bridge.core.types import BoolArray, FloatArray
 _Times = npt.NDArray[np.int64]
 _Index = npt.NDArray[np.int64]
 
-_LAG_NS: Final = 75_000_000
+_LAG_NS: Final = 96_000_000
 _LONGEST_LAG_NS: Final = 200_000_000
-FADING: Final = math.exp(-0.08 / 3.5)
-"""Weight of the past each time that something is learnt: a memory of 3.5 s."""
+_MEMORY_S: Final = 3.5
+_FADING: Final = math.exp(-1e-9 * _LAG_NS / _MEMORY_S)
 _PRIOR: Final = 1e-4
 _PRIOR_COUNT: Final = 0.03
 _PRIOR_ERROR: Final = np.array([[0.03], [0.15]])
@@ -27,7 +27,7 @@ _LEAST_DAMPING: Final = 0.02
 class Damping:
     """Part of velocity and acceleration that comes true, learnt for each row from its own past.
 
-    A regression of the way since about 80 ms ago on what velocity and acceleration said of it then, in which
+    A regression of the way since about 100 ms ago on what velocity and acceleration said of it then, in which
     every way has a weight of one over its length. The parts fall exponentially with the lead.
 
     Attributes:
@@ -85,6 +85,11 @@ class Damping:
         covariance: FloatArray = squared[:, None, None] * growth
         return covariance
 
+    def due(self, now_ns: _Times, settled: BoolArray) -> BoolArray:
+        """Return which rows (n,) to learn from: those held for long enough, and new ones that are ``settled``."""
+        due: BoolArray = np.where(self.held_ns < 0, settled, now_ns - self.held_ns >= _LAG_NS)
+        return due
+
     def learn(self, rows: BoolArray, now_ns: _Times, now: FloatArray) -> None:
         """Compare the states (3, 2, 3, n) of some rows with those that are held, and hold them.
 
@@ -106,7 +111,7 @@ class Damping:
         new[:5] /= np.sqrt(new[0] + new[2] + 1e-8)
         np.add.reduce(left * left, axis=1, out=new[5])
         new[6] = 3.0
-        np.copyto(self.sums, self.sums * FADING + new, where=known)
+        np.copyto(self.sums, self.sums * _FADING + new, where=known)
         self.lag_s += np.where(known, 0.1 * (lag_s - self.lag_s), 0.0)
         self.log[...] = np.log(self._parts())
         np.copyto(self.held_ns, now_ns, where=rows)

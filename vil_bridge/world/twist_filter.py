@@ -148,7 +148,9 @@ class TwistFilter:
         due = present & (t_ns - self.learnt_ns >= _LEARN_EVERY_NS)
         if np.logical_or.reduce(due):
             self._learn(due)
-            self.damping.learn(due, self.t_ns, self.state)
+        compared = present & self.damping.due(t_ns, due)
+        if np.logical_or.reduce(compared):
+            self.damping.learn(compared, self.t_ns, self.state)
 
     def _begin(self, rows: BoolArray, t_ns: _Times, values: FloatArray) -> None:
         self.state[0] = np.where(rows, values, self.state[0])

@@ -39,4 +39,4 @@ def description() -> str:
     """Return whether the kernel computes, and what it costs that it does not."""
     if KERNEL is not None:
         return "compiled"
-    return f"absent ({ABSENT}); poses take three times as long, filters of bodies with an IMU ten times"
+    return f"absent ({ABSENT}); poses take three times and filters of bodies with an IMU ten times as long"

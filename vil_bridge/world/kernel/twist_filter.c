@@ -19,8 +19,9 @@
 #define HIGH_INDEX 8.0
 #define PER_LOG 10.0
 
-#define LAG_NS 75000000
+#define LAG_NS 96000000
 #define LONGEST_LAG_NS 200000000
+#define MEMORY_S 3.5
 #define PRIOR 1e-4
 #define LEAST_DAMPING 0.02
 
@@ -181,7 +182,7 @@ static void compare(const vil_filter *f, int kind, int64_t row, double lag_s)
         const double left = way - (of_v * v + of_a * a);
         vv += v * v, va += v * a, aa += a * a, dv += way * v, da += way * a, squared += left * left;
     }
-    const double weight = 1.0 / sqrt(vv + aa + 1e-8), fading = exp(-0.08 / 3.5);
+    const double weight = 1.0 / sqrt(vv + aa + 1e-8), fading = exp(-1e-9 * LAG_NS / MEMORY_S);
     const double new[7] = {vv * weight, va * weight, aa * weight, dv * weight, da * weight, squared, 3.0};
     for (int i = 0; i < 7; i++)
         *sums[i] = *sums[i] * fading + new[i];
@@ -222,10 +223,11 @@ void vil_filter_add(const vil_filter *f, int64_t row, int64_t t_ns, const double
     if (f->age[row] >= SETTLING)
         f->unlearnt[4 * f->rows + row] += 1.0;
     f->t_ns[row] = t_ns;
-    if (t_ns - f->learnt_ns[row] >= LEARN_EVERY_NS) {
+    const int due = t_ns - f->learnt_ns[row] >= LEARN_EVERY_NS;
+    if (due)
         learn(f, row);
+    if (f->held_ns[row] < 0 ? due : t_ns - f->held_ns[row] >= LAG_NS)
         learn_damping(f, row);
-    }
 }
 
 void vil_filter_ahead(const vil_filter *f, int64_t row, double lead_s, double *value)
