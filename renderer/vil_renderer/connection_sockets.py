@@ -20,10 +20,11 @@ _SUBSCRIPTION_BYTES: Final = 256
 _HANDSHAKE_MS: Final = 3000
 """A peer that connects and does not speak ZeroMQ is cut off after this, as on all our sockets."""
 
-# As plain numbers: pyzmq's enumerations cost more than a receive.
+# As plain numbers: pyzmq's enumerations cost more than a receive. Asking for events is cheaper than an exception.
 _EVENTS: Final = int(zmq.EVENTS)
 _READABLE: Final = int(zmq.POLLIN)
 _NOBLOCK: Final = int(zmq.NOBLOCK)
+_MORE: Final = int(zmq.SNDMORE)
 
 _Context = zmq.Context[zmq.Socket[bytes]]
 
@@ -65,19 +66,19 @@ class RendererSockets:
 
     def subscription(self) -> bytes | None:
         """Return the next subscription of the pose socket (1 or 0, then a topic); None = nothing is waiting."""
-        try:
-            return self._poses.recv(zmq.NOBLOCK)
-        except zmq.Again:
+        if not int(self._poses.getsockopt(_EVENTS)) & _READABLE:
             return None
+        return self._poses.recv(_NOBLOCK)
 
     def send(self, parts: Sequence[bytes]) -> None:
         """Send to all subscribers; never blocks."""
-        self._poses.send_multipart(parts)
+        for part in parts[:-1]:
+            self._poses.send(part, _MORE)
+        self._poses.send(parts[-1])
 
     def receive(self) -> list[memoryview] | None:
         """Return the parts of the next message, None when nothing is waiting."""
         with self._lock:
-            # Asking is cheaper than an exception, once for each answer.
             if self.closed or not int(self._images.getsockopt(_EVENTS)) & _READABLE:
                 return None
             parts = [self._images.recv(_NOBLOCK, copy=False)]

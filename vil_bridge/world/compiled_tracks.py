@@ -10,7 +10,7 @@ import numpy as np
 
 from vil_bridge.core.types import BoolArray, FloatArray, SourceFrame
 from vil_bridge.world.actors import TrackingLimits
-from vil_bridge.world.frame_binding import Binding, RoomFrame
+from vil_bridge.world.frame_binding import Binding, RoomFrame, indices
 from vil_bridge.world.kernel.structs import Struct, function
 from vil_bridge.world.tracks import CAPACITY, TrackBank
 from vil_bridge.world.twist_filter import TwistFilter, first_gains, steady_gains
@@ -29,11 +29,10 @@ class _FrameArrays:
         self.p_m, self.q_xyzw = np.zeros((columns, 3)), np.zeros((columns, 4))
         self.seen: BoolArray = np.zeros(columns, dtype=np.bool_)
         self.poses = np.zeros((binding.count, 7))
-        indices = [np.arange(1 << 20)[rows] for rows in (binding.columns, binding.rows)]
         markers = np.concatenate((binding.p_markers_body_m, binding.q_markers_body), axis=1)
         self.struct = Struct(
             [binding.count, binding.markers_turned, room_struct(binding.room)],
-            [*indices, markers, self.p_m, self.q_xyzw, self.seen, self.poses],
+            [indices(binding.columns), indices(binding.rows), markers, self.p_m, self.q_xyzw, self.seen, self.poses],
         )
 
 

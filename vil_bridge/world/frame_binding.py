@@ -51,6 +51,11 @@ def compact(indices: list[int]) -> Rows:
     return np.array(indices, dtype=np.int64)
 
 
+def indices(rows: Rows) -> npt.NDArray[np.int64]:
+    """Return rows as indices."""
+    return np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, slice) else rows
+
+
 @dataclass(frozen=True, slots=True)
 class Binding:
     """Columns of a source's frames, the rows of the bank that they feed, and the transform between them.

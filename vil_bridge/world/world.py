@@ -35,7 +35,7 @@ from vil_bridge.core.types import (
 )
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.clock_sync import ClockLine, ClockModel
-from vil_bridge.world.frame_binding import Binding, RoomFrame, bind
+from vil_bridge.world.frame_binding import Binding, RoomFrame, bind, indices
 from vil_bridge.world.freeze import FreezeWatch
 from vil_bridge.world.prediction import InertialPredictor, PredictedPose
 from vil_bridge.world.track_choice import skeleton_track, track_bank
@@ -155,7 +155,7 @@ class World:
 
     def _store_bodies(self, frame: SourceFrame, binding: Binding, t_ns: int) -> None:
         if self._bank.store(frame, binding, t_ns):
-            for row in np.arange(len(self.actors))[binding.rows].tolist():
+            for row in indices(binding.rows).tolist():
                 self._state(row, frame.t_arrival_ns)  # so that a gap shorter than a camera's period is counted
         for row, predictor in binding.predictors:
             if self._bank.t_capture_ns[row] == t_ns:
