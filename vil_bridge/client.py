@@ -68,6 +68,7 @@ _AHEAD_NS = 1_000_000_000  # no picture shows an instant further ahead
 _IMU_S, _IMU_BATCH, _IMU_WAITING = 0.004, 256, 2048
 _HANDSHAKES = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 _HANDSHAKES |= zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_SUCCEEDED
+_NOBLOCK = int(zmq.NOBLOCK)  # pyzmq's enumerations cost more than a receive
 _KEY_REFUSED = "the bridge does not know this reader's key"
 _KEYS_DIFFER = "the handshake failed: the bridge has another key, or one side uses keys and the other none"
 _BAD_MESSAGE = (struct.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
@@ -838,7 +839,7 @@ class Receiver:
             if sock.closed:
                 return
             try:
-                handle(sock.recv_multipart(zmq.NOBLOCK, copy=False))
+                handle(sock.recv_multipart(_NOBLOCK, copy=False))
             except zmq.Again:
                 return
             except _BAD_MESSAGE:
@@ -846,7 +847,7 @@ class Receiver:
 
     def _send(self, message: dict[str, Any]) -> bool:
         try:
-            self._control.send(json.dumps(message).encode(), zmq.NOBLOCK)
+            self._control.send(json.dumps(message).encode(), _NOBLOCK)
         except zmq.Again:  # not connected
             return False
         return True
@@ -1010,6 +1011,7 @@ class Receiver:
         self.counters["registrations"] += 1
 
     def _on_message(self, parts: list[Any]) -> None:
+        t_received_ns = self._clock()  # first: reading the header takes time
         self.counters["received"] += 1
         self._t_frame_s = time.monotonic()
         if len(parts) != 2 or len(parts[0]) > _MAX_HEADER_BYTES:
@@ -1018,7 +1020,8 @@ class Receiver:
         credit = {"type": "credit", "token": self._token, "frame_id": _int64(header["frame_id"])}
         memory = header.get("memory")
         payload = parts[1].buffer if memory is None else self._from_memory(memory)
-        t_received_ns = self._now_ns(header)
+        if memory is not None or self.clock_sync.simulated:
+            t_received_ns = self._now_ns(header)
         credit["t_received_ns"] = self.clock_sync.to_bridge_ns(t_received_ns)
         credit["uncertainty_ns"] = self.clock_sync.uncertainty_ns(t_received_ns)
         self._credit = None if self._send(credit) else credit  # the newest settles those before it

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
+from tests.support.bridge_rig import build, running
+from tests.support.common import PATIENCE_S
+from tests.support.events import until
+from vil_bridge.core.frame_header import FrameHeader
+from vil_bridge.core.ports import FrameSink
+from vil_bridge.core.types import ImageArray
+from vil_bridge.tools.bench import stream_peers
 from vil_bridge.tools.bench.report import Row
-from vil_bridge.tools.bench.stream import overload_rows, shm_rows, sustained_rows, warp_rows
+from vil_bridge.tools.bench.stream import _configured, overload_rows, shm_rows, sustained_rows, warp_rows
 
 pytestmark = pytest.mark.wire
 
@@ -25,6 +34,36 @@ def test_warps_are_compared_with_the_bare_one() -> None:
     }
     assert 0.5 < found["warp_ratio_1024x768_rgb"] < 5.0
     assert found["gray_before_warp_ratio_1024x768"] < 1.2, "usually 0.7"
+
+
+class Hesitant(FrameSink):
+    """Takes its time with each picture."""
+
+    def __init__(self) -> None:
+        self.may_end, self.begun = threading.Event(), threading.Event()
+
+    def wanted(self, modality: str, variant: str) -> bool:
+        return (modality, variant) == ("rgb", "compensated")
+
+    def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
+        self.begun.set()
+        assert self.may_end.wait(PATIENCE_S)
+
+
+async def test_a_frame_waits_while_the_relay_works_on_the_one_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_peers, "_TAKEN_WITHIN_S", 10 * PATIENCE_S)
+    with _configured((64, 48), 30.0, "drone") as (path, _):
+        bridge = build(path.read_text())
+    (camera,) = bridge.context.cameras.values()
+    sink = Hesitant()
+    camera.sinks.add(sink)
+    async with running(bridge):
+        try:
+            with stream_peers._fed(0.0, bridge):
+                await until(lambda: sink.begun.is_set() and camera.relay.due_ns is not None)
+                assert camera.meter.count == 0, "the first is not finished"
+        finally:
+            sink.may_end.set()
 
 
 @pytest.mark.long

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
+from types import SimpleNamespace
+from typing import Any
 
 import cv2
 import numpy as np
@@ -131,6 +134,21 @@ def test_times_are_mapped_to_the_vehicles_own_drifting_clock() -> None:
             assert frame.age_s > 0
         wait_until(lambda: len(rig.received) > 5)
         assert rig.hub.counters["odd_stamp"] == 0  # the far end's receive times came back in bridge time
+
+
+def test_a_picture_is_received_before_its_header_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading a header takes a thousand seconds of the vehicle's clock: counted in, the bridge refuses each stamp."""
+    spent_ns = 0
+
+    def slow(text: bytes) -> dict[str, Any]:
+        nonlocal spent_ns
+        read: dict[str, Any] = json.loads(text)
+        spent_ns += 1000 * 10**9 if "t_display_ns" in read else 0
+        return read
+
+    monkeypatch.setattr(client, "json", SimpleNamespace(loads=slow, dumps=json.dumps))
+    with StreamRig() as rig, rig.playing(SMALL), Receiver(rig.endpoint, clock=lambda: now_ns() + spent_ns) as _:
+        wait_until(lambda: rig.received)
 
 
 def test_nothing_hangs_and_the_dead_man_flag_is_down_without_a_bridge() -> None:

@@ -20,7 +20,7 @@ _REMEMBERED_NS: Final = 60 * NS_PER_S
 _GAIN: Final = 0.1
 
 _EVERY: Final = 8
-_FEW: Final = 64
+_FEW: Final = slice(128, None, 256)
 """Rows that show already that most pictures differ: those of a picture just received are in no cache yet."""
 _LEAST_REPEATS: Final = 3
 _LEAST_NS: Final = 200 * NS_PER_MS
@@ -98,7 +98,7 @@ class RendererLoad:
 
 
 class PictureFreeze:
-    """Judge of one camera's pictures, by a checksum of every eighth row where every 64th row repeats.
+    """Judge of one camera's pictures, by a checksum of every eighth row where a few rows repeat.
 
     They are frozen when three or more repeat one for 0.2 s, the camera has moved by more than 3 pixels since, and
     the picture has contrast along rows and columns: a camera at rest, plain sky and a bare wall may repeat themselves.
@@ -132,16 +132,16 @@ class PictureFreeze:
 
     def _repeats_last(self, pixels: ImageArray) -> bool:
         """Return True when the picture is the last one again; the first repetition is known by few rows only."""
-        few, known = _checksum(pixels, _FEW), self._checksum
+        few, known = _checksum(pixels[_FEW]), self._checksum
         if few != self._checksum_of_few:
             self._checksum_of_few, self._checksum = few, -1
             return False
-        self._checksum = _checksum(pixels, _EVERY)
+        self._checksum = _checksum(pixels[::_EVERY])
         return known in (-1, self._checksum)
 
 
-def _checksum(pixels: ImageArray, every: int) -> int:
-    return crc32(np.ascontiguousarray(pixels[::every]).data)
+def _checksum(rows: ImageArray) -> int:
+    return crc32(np.ascontiguousarray(rows).data)
 
 
 def _moved_px(image: RenderedImage, before: Transform) -> float:

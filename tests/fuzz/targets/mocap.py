@@ -15,6 +15,7 @@ from vil_adapters.common.frame_order import FrameOrder, FrameVerdict
 from vil_adapters.optitrack import codec as natnet
 from vil_adapters.optitrack import convert as natnet_convert
 from vil_adapters.optitrack.codec import NEWEST, Connect, EchoReply, MessageId, ServerInfo
+from vil_adapters.optitrack.compiled_frame import read_frame
 from vil_adapters.optitrack.diagnostics import latency_facts, server_facts, subject_facts
 from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.optitrack.frame_codec import decode_frame
@@ -98,12 +99,16 @@ def _natnet_convert(data: bytes) -> None:
     info = ServerInfo("Motive", (3, 1, 0, 0), version, 10_000_000 if version >= (3,) else 0)
     described = decode_models(models, version)
     subject_facts(described)
-    converter = natnet_convert.NatNetConverter(
-        "lab", described, info, scale_m=1e-3, up_axis="y", coordinates="auto", markers="all"
+    whole, poses = (
+        natnet_convert.NatNetConverter(
+            "lab", described, info, scale_m=1e-3, up_axis="y", coordinates="auto", markers=markers
+        )
+        for markers in ("all", "none")
     )
     for datagram in frames[:3]:
+        poses.frame(read_frame(datagram, version), 10**15)
         frame = decode_frame(datagram, version)
-        converter.frame(frame, 10**15)
+        whole.frame(frame, 10**15)
         latency_facts(frame.suffix, info)
 
 
