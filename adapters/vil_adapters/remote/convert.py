@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from vil_adapters.common.plausible_range import within_reach
 from vil_bridge.core.errors import ProtocolError
@@ -21,6 +22,21 @@ from vil_bridge.protocols.federation.messages import Description, FrameMessage, 
 
 _TRACKED: Final = list(TrackingState).index(TrackingState.TRACKED)
 _NORM_TOLERANCE: Final = 1e-3
+
+
+class _Binding(NamedTuple):
+    """Meaning of a frame's records, valid for one sequence of actors and numbers of bones.
+
+    Attributes:
+        rows: of the rigid actors, then of all bones; the actors' records before the bones'.
+        rigid: number of those actors. skeletons: models and the places of their bones within the rows.
+    """
+
+    key: bytes
+    rows: slice | npt.NDArray[np.intp]
+    subjects: tuple[str, ...]
+    rigid: int
+    skeletons: tuple[tuple[SkeletonModel, slice], ...]
 
 
 class FederationConverter:
@@ -41,8 +57,8 @@ class FederationConverter:
             else SkeletonModel(a.name, a.skeleton.bones, a.skeleton.parents, a.skeleton.offsets_m, a.skeleton.scale)
             for a in description.actors
         ]
-        self._humans = np.array([a.kind is ActorKind.HUMAN for a in description.actors], dtype=np.bool_)
-        self._subjects: dict[bytes, tuple[str, ...]] = {}
+        self._humans = [a.kind is ActorKind.HUMAN for a in description.actors]
+        self._binding = _Binding(b"", slice(0), (), 0, ())
 
     @np.errstate(invalid="ignore", over="ignore")  # any bits may arrive; invalid poses are marked below
     def frame(self, frame: FrameMessage, t_arrival_ns: int) -> SourceFrame:
@@ -51,23 +67,46 @@ class FederationConverter:
         Raises:
             ProtocolError: it does not fit the description.
         """
-        if (frame.actors["actor"] >= len(self._models)).any():
-            raise ProtocolError("a frame with an actor that the description does not have")
-        human = self._humans[frame.actors["actor"]]
-        rigid = frame.actors[~human]
-        p_m, q_xyzw, tracked = self._poses(rigid)
+        binding = self._bind(frame)
+        records = np.concatenate((frame.actors, frame.bones)) if len(frame.bones) else frame.actors
+        p_m, q_xyzw, tracked = self._poses(records[binding.rows])
+        rigid = binding.rigid
         return SourceFrame(
             self._source,
             frame.sequence,
             frame.t_capture_ns,
             t_arrival_ns,
-            self._names(rigid["actor"].astype("<u2")),
-            p_m,
-            q_xyzw,
-            tracked,
-            tuple(self._skeletons(frame)),
+            binding.subjects,
+            p_m[:rigid],
+            q_xyzw[:rigid],
+            tracked[:rigid],
+            tuple([SkeletonFrame(model, p_m[rows], q_xyzw[rows], tracked[rows]) for model, rows in binding.skeletons]),
             latency_ns=max(0, frame.t_sent_ns - frame.t_capture_ns),
         )
+
+    def _bind(self, frame: FrameMessage) -> _Binding:
+        """Return the meaning of the frame's records; the last one is cached, since actors seldom change."""
+        actors, bones = frame.actors["actor"], frame.actors["bones"]
+        key = actors.tobytes() + bones.tobytes()
+        if key == self._binding.key:
+            return self._binding
+        if (actors >= len(self._models)).any():
+            raise ProtocolError("a frame with an actor that the description does not have")
+        rigid = [row for row, actor in enumerate(actors.tolist()) if not self._humans[actor]]
+        skeletons: list[tuple[SkeletonModel, slice]] = []
+        start = len(rigid)
+        for actor, count in zip(actors.tolist(), bones.tolist(), strict=True):
+            model = self._models[actor]
+            if count and (model is None or len(model.bones) != count):
+                raise ProtocolError(f"{count} bones of an actor whose skeleton is described otherwise")
+            if count and model is not None:
+                skeletons.append((model, slice(start, start + count)))
+            start += count
+        rows = [*rigid, *range(len(actors), len(actors) + len(frame.bones))]
+        every = slice(len(rows)) if rows == list(range(len(rows))) else np.array(rows, dtype=np.intp)
+        subjects = tuple(self.description.actors[actor].name for actor in actors[rigid].tolist())
+        self._binding = _Binding(key, every, subjects, len(rigid), tuple(skeletons))
+        return self._binding
 
     def _poses(self, records: Records) -> tuple[FloatArray, FloatArray, BoolArray]:
         p_m, q_xyzw = np.ascontiguousarray(records["p_m"]), np.ascontiguousarray(records["q_xyzw"])
@@ -77,22 +116,3 @@ class FederationConverter:
             self.untrusted += int((claimed & ~sound).sum())
             p_m[~sound], q_xyzw[~sound] = 0.0, (0.0, 0.0, 0.0, 1.0)
         return p_m, q_xyzw, claimed & sound
-
-    def _names(self, indices: np.ndarray[tuple[int, ...], np.dtype[np.uint16]]) -> tuple[str, ...]:
-        """Return the same tuple for the same actors, so that the world binds them once."""
-        key = indices.tobytes()
-        if key not in self._subjects:
-            self._subjects[key] = tuple(self.description.actors[i].name for i in indices.tolist())
-        return self._subjects[key]
-
-    def _skeletons(self, frame: FrameMessage) -> list[SkeletonFrame]:
-        skeletons = []
-        start = 0
-        for index, count in zip(frame.actors["actor"].tolist(), frame.actors["bones"].tolist(), strict=True):
-            bones, start = frame.bones[start : start + count], start + count
-            model = self._models[index]
-            if count and (model is None or len(model.bones) != count):
-                raise ProtocolError(f"{count} bones of an actor whose skeleton is described otherwise")
-            if count and model is not None:
-                skeletons.append(SkeletonFrame(model, *self._poses(bones)))
-        return skeletons

@@ -17,6 +17,7 @@ from vil_bridge.protocols.federation.messages import (
     Description,
     FederationKind,
     FrameMessage,
+    claims_frame,
     decode_clock,
     decode_description,
     decode_frame,
@@ -91,17 +92,21 @@ class FederationSession:
     def handle(self, data: bytes, t_arrival_ns: int) -> None:
         """Handle one message."""
         try:
-            kind = message_kind(data)
-            if kind is FederationKind.FRAME:
+            if claims_frame(data):  # its checksum is computed once
                 self._handle_frame(decode_frame(data), t_arrival_ns)
-            elif kind is FederationKind.DESCRIPTION:
-                self._handle_description(*decode_description(data))
-            elif kind is FederationKind.CLOCK:
-                self._handle_clock(decode_clock(data), t_arrival_ns)
+            else:
+                self._handle_other(data, t_arrival_ns)
         except ProtocolError as exc:
             self._drops.count("malformed", "a message: %s", exc)
             return
         self.t_received_ns = t_arrival_ns
+
+    def _handle_other(self, data: bytes, t_arrival_ns: int) -> None:
+        kind = message_kind(data)
+        if kind is FederationKind.DESCRIPTION:
+            self._handle_description(*decode_description(data))
+        elif kind is FederationKind.CLOCK:
+            self._handle_clock(decode_clock(data), t_arrival_ns)
 
     def _handle_frame(self, frame: FrameMessage, t_arrival_ns: int) -> None:
         known = self.described
@@ -112,7 +117,8 @@ class FederationSession:
         if frame.sequence <= self._sequence:
             self._status.counters["duplicates" if frame.sequence == self._sequence else "reordered"] += 1
             return
-        self._status.counters["lost"] += frame.sequence - self._sequence - 1 if self._sequence >= 0 else 0
+        if self._sequence >= 0 and frame.sequence != self._sequence + 1:
+            self._status.counters["lost"] += frame.sequence - self._sequence - 1
         self._sequence = frame.sequence
         if self._surely_late(frame.t_sent_ns, t_arrival_ns):
             self._status.counters["late"] += 1
@@ -120,7 +126,8 @@ class FederationSession:
         assert self._converter is not None
         before = self._converter.untrusted
         converted = self._converter.frame(frame, t_arrival_ns)
-        self._status.counters["untrusted"] += self._converter.untrusted - before
+        if self._converter.untrusted != before:
+            self._status.counters["untrusted"] += self._converter.untrusted - before
         self._emit(converted)
         self.t_frame_ns = t_arrival_ns
         self._status.running()

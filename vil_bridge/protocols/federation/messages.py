@@ -37,6 +37,7 @@ from vil_bridge.core.types import ActorKind, FloatArray, SkeletonFrame, Skeleton
 _MAGIC: Final = b"VILR"
 _VERSION: Final = 1
 _PRELUDE: Final = Struct("<4sBBHIIQ")
+_KIND_AT: Final = 5
 _CHECKED_FROM: Final = 12  # the checksum covers what stands behind it
 _FRAME: Final = Struct("<QIHHqq")
 _CLOCK: Final = Struct("<qq")
@@ -132,6 +133,8 @@ class ClockMessage:
     t_publisher_ns: int = 0
 
 
+_FRAME_KIND: Final = bytes((FederationKind.FRAME,))
+
 # --- every message ------------------------------------------------------------------------------
 
 
@@ -159,6 +162,11 @@ def message_kind(data: bytes) -> FederationKind:
         return FederationKind(kind)
     except ValueError:
         raise ProtocolError(f"unknown kind {kind}", offset=5, length=len(data)) from None
+
+
+def claims_frame(data: bytes) -> bool:
+    """Return whether a message says that it is a frame; :func:`decode_frame` verifies it."""
+    return data[_KIND_AT : _KIND_AT + 1] == _FRAME_KIND
 
 
 def _payload(data: bytes, kind: FederationKind, layout: Struct, *, more: bool = False) -> tuple[int, tuple[Any, ...]]:
