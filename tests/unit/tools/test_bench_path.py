@@ -26,9 +26,14 @@ def test_the_relay_is_compared_with_a_bare_one() -> None:
 
 
 def test_pictures_that_did_not_arrive_leave_no_figure() -> None:
-    assert set(values(OURS._replace(ages_ns=[1_000_000] * 90)).values()) == {None}
-    assert set(values(OURS, BARE._replace(ages_ns=[])).values()) == {None}
-    assert set(values(OURS._replace(ages_ns=[], sent=0)).values()) == {None}
+    for ours, bare, shares in (
+        (OURS._replace(ages_ns=[1_000_000] * 90), BARE, (0.9, 1.0)),
+        (OURS, BARE._replace(ages_ns=[]), (1.0, 0.0)),
+        (OURS._replace(ages_ns=[], sent=0), BARE, (0.0, 1.0)),
+    ):
+        found = values(ours, bare)
+        assert (found.pop("image_least_arrived"), found.pop("image_least_arrived_bare_relay")) == shares
+        assert set(found.values()) == {None}
 
 
 def test_cpu_time_counts_per_picture_that_arrived() -> None:

@@ -222,6 +222,11 @@ class ImagePhase(NamedTuple):
     ages_ns: list[int]
     sent: int
 
+    @property
+    def arrived(self) -> float:
+        """Share of the pictures sent that arrived; 0 where none was sent."""
+        return len(self.ages_ns) / self.sent if self.sent else 0.0
+
     def cpu_ms(self, *threads: str) -> float:
         """Return the CPU time per picture that arrived, of threads whose names begin so; NaN without such a thread."""
         found = [ns for name, ns in self.cpu_ns.items() if name.startswith(threads)]
@@ -252,10 +257,14 @@ def image_rows(ours: Sequence[ImagePhase], bare: Sequence[ImagePhase]) -> list[R
     The CPU ratio counts the threads that touch images (the link's and ZeroMQ's own); what the loop spends on asking
     the renderer and on credits, and HTTP, is a row of its own. ``relay_own_share`` is what the link's thread spends
     beyond the bare relay's thread, which receives and sends as well, over all that a picture costs the bare relay.
-    Rows have no value where pictures were lost, which cost nothing, or where a thread was not found.
+    Rows have no value where pictures were lost, which cost nothing, or where a thread was not found; the least share
+    that arrived in a repetition is there in any case.
     """
-    complete = all(p.sent and len(p.ages_ns) >= _LEAST_ARRIVED * p.sent for p in (*ours, *bare))
-    if not complete:
+    shares = [
+        percentile_row("image_least_arrived", [p.arrived for p in ours], 0, "share"),
+        percentile_row("image_least_arrived_bare_relay", [p.arrived for p in bare], 0, "share"),
+    ]
+    if not all(p.arrived >= _LEAST_ARRIVED for p in (*ours, *bare)):
         ours = bare = ()
     cpu = [p.cpu_ms(_LINK) + p.cpu_ms(_ZEROMQ) for p in ours]
     loop = [p.cpu_ms("") - c for p, c in zip(ours, cpu, strict=True)]
@@ -272,7 +281,9 @@ def image_rows(ours: Sequence[ImagePhase], bare: Sequence[ImagePhase]) -> list[R
         percentile_row("image_cpu_ms_per_frame_bare_relay", bare_cpu, 50, "ms"),
         percentile_row("image_loop_and_http_cpu_ms_per_frame", loop, 50, "ms"),
     ]
-    return [row if row.value is not None and math.isfinite(row.value) else replace(row, value=None) for row in rows]
+    return shares + [
+        row if row.value is not None and math.isfinite(row.value) else replace(row, value=None) for row in rows
+    ]
 
 
 def _phase(middle: Connection, source: Connection, sink: Connection) -> ImagePhase:
