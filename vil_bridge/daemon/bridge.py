@@ -79,8 +79,9 @@ class Bridge:
         self.log = EventLog()
         self._web_is_built = False
         access, http = self.context.access, config.http
+        tls = make_tls(http)
         listening = bind_http(http.bind, http.port)
-        self.http = HttpServer(self.build_web, listening, make_tls(http), access.counters, access.peer_faults)
+        self.http = HttpServer(self.build_web, listening, tls, access.counters, access.peer_faults)
 
     def snapshot(self) -> BridgeSnapshot:
         """Return the whole bridge as people read it; any thread."""

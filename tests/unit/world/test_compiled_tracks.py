@@ -52,8 +52,10 @@ def test_recordings_give_the_same_states_and_forecasts(name: str) -> None:
             bank.store(frame, binding, t_ns)
         if row % 3 == 0:
             for ago_ns in (0, 7 * MS, 500 * MS):
-                np.testing.assert_allclose(*(bank.poses(t_ns - ago_ns) for bank in banks), rtol=0.0, atol=1e-12)
-            worst = max(worst, float(np.abs(np.subtract(*(bank.poses(t_ns + 56 * MS) for bank in banks))).max()))
+                one, other = (bank.poses(t_ns - ago_ns) for bank in banks)
+                np.testing.assert_allclose(other, one, rtol=0.0, atol=1e-12)
+            one, other = (bank.poses(t_ns + 56 * MS) for bank in banks)
+            worst = max(worst, float(np.abs(other - one).max()))
             assert banks[0].newest(0)[0].tolist() == banks[1].newest(0)[0].tolist()
             assert banks[0].tracked.tolist() == banks[1].tracked.tolist()
     assert banks[0].counters == banks[1].counters
