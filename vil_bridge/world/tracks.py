@@ -73,8 +73,8 @@ class TrackBank:
         self._gates = [JumpGate(limit) for limit in limits]
         self._limit_ns = np.array([limit.stale_after_ns for limit in limits], dtype=np.int64)
         self._coast_ns = np.array([limit.coast_after_ns for limit in limits], dtype=np.int64)
-        self._max_speed_mps = np.array([limit.max_speed_mps for limit in limits])
-        self._max_rate_radps = np.array([limit.max_rate_radps for limit in limits])
+        self._max_speed_mps = np.array([limit.max_speed_mps for limit in limits], dtype=np.float64)
+        self._max_rate_radps = np.array([limit.max_rate_radps for limit in limits], dtype=np.float64)
         self._slowest = min(self._max_speed_mps, default=0.0), min(self._max_rate_radps, default=0.0)
         self._suspects: set[int] = set()
         self.t_capture_ns = np.full(rows, -1, dtype=np.int64)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from tests.support.common import data_dir
 from tests.support.track_pairs import HOSTILITIES, MS, T_NS, Hostility, fly_both
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.types import ActorKind, SourceFrame
+from vil_bridge.core.types import ActorKind, FloatArray, SourceFrame
 from vil_bridge.tools.bench.recordings import BenchRecording
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.compiled_tracks import CompiledTrackBank
-from vil_bridge.world.frame_binding import RoomFrame, bind
+from vil_bridge.world.frame_binding import Binding, RoomFrame, bind
 from vil_bridge.world.kernel import library
 from vil_bridge.world.tracks import TrackBank
 
@@ -60,3 +60,21 @@ def test_recordings_give_the_same_states_and_forecasts(name: str) -> None:
             assert banks[0].tracked.tolist() == banks[1].tracked.tolist()
     assert banks[0].counters == banks[1].counters
     assert worst < 1e-12
+
+
+class KernelAlone(CompiledTrackBank):
+    """Tracks that take no frame from their twin."""
+
+    def _bodies(self, frame: SourceFrame, binding: Binding) -> FloatArray:
+        raise AssertionError("the kernel left the frame to its twin")
+
+
+def test_limits_may_be_whole_numbers() -> None:
+    bank = KernelAlone([TrackingLimits(max_speed_mps=30, max_rate_radps=40)])
+    actor, seen = Actor("body", ActorKind.VEHICLE, "room", "body"), np.ones(1, dtype=np.bool_)
+    q_xyzw = np.array([[0.0, 0.0, 0.0, 1.0]])
+    for k in range(3):
+        t_ns = T_NS + 10 * k * MS
+        frame = SourceFrame("room", k, None, t_ns, ("body",), np.array([[0.25 * k, 0.0, 0.0]]), q_xyzw, seen)
+        bank.store(frame, bind(frame, RoomFrame(Transform.identity()), [actor], {}), t_ns)
+        assert bank.t_capture_ns[0] == t_ns

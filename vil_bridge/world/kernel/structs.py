@@ -21,6 +21,7 @@ class Struct:
     """
 
     def __init__(self, numbers: Sequence[int | Struct], arrays: Sequence[np.ndarray[Any, Any]]) -> None:
+        assert all(array.flags.c_contiguous for array in arrays), "the kernel walks through them"
         self._parts = numbers, arrays
         fields = [of.address if isinstance(of, Struct) else int(of) for of in numbers]
         fields += [array.ctypes.data for array in arrays]
