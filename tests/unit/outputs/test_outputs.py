@@ -177,6 +177,7 @@ def test_people_are_told_what_was_learnt_of_the_imu() -> None:
         accel_bias_mps2=np.array([0.1, 0.0, -0.2]),
     )
     actors = bridge.snapshot().actors
+    bridge.http.stop()  # it listens since it was built
     not_yet_radps = tuple(predictor.body.sensors.gyro_bias_std_radps.tolist())
     assert actors["drone"].imu == ImuView(0.004, (0.01, 0.02, -0.03), not_yet_radps, (0.1, 0.0, -0.2))
     assert min(not_yet_radps) > 0.01, "nothing was observed"
