@@ -275,8 +275,8 @@ async def test_a_stall_with_the_socket_open_is_left_and_found_again() -> None:
 
 @pytest.mark.parametrize(
     "garbage",
-    [b"HTTP/1.1 400 Bad Request\r\n\r\n", struct.pack("<II", 0x1A2B0001, 1 << 30), bytes(64)],
-    ids=["http", "oversized", "zeros"],
+    [b"HTTP/1.1 400 Bad Request\r\n\r\n", struct.pack("<II", 0x1A2B0001, 1 << 30), bytes(64), bytes(1 << 20)],
+    ids=["http", "oversized", "zeros", "many"],
 )
 async def test_garbage_closes_the_connection_and_is_counted(garbage: bytes) -> None:
     async with filmed() as (tracker, received):

@@ -234,6 +234,8 @@ class ViconSession:
             self.over.set_result(None)
 
     def _drain(self) -> None:
+        if self.over.done():
+            return  # the stream is broken or at its end: what follows in it says nothing
         chunks = self._link.receive()
         t_arrival_ns = now_ns()
         for chunk in chunks:
