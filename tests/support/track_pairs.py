@@ -23,7 +23,7 @@ ROOM = Transform.of((1.0, -2.0, 0.5), (0.1, 0.2, 0.6, 0.7))
 
 @dataclass(frozen=True)
 class Hostility:
-    """How often something is wrong with a pose or a frame."""
+    """Shares of poses and frames with which something is wrong."""
 
     untracked: float = 0.0
     jump: float = 0.0

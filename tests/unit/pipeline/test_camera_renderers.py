@@ -216,7 +216,7 @@ def test_only_a_camera_with_a_renderer_for_itself_needs_no_thread(
     renderers_of: dict[str, tuple[str, ...]], threads: set[str]
 ) -> None:
     world = World({}, [])
-    relays = {name: CameraRelay(fixed(name), world, Kept(), FrameLedger(), Meter()) for name in renderers_of}
+    relays = {name: CameraRelay(fixed(name), world, Collected(), FrameLedger(), Meter()) for name in renderers_of}
     preferences = {name: RendererPreference(renderers, False, 30.0, 64) for name, renderers in renderers_of.items()}
     clients = {name: Ready(name) for name in "ab"}
     assert RendererPool(clients, relays, preferences, world, waits=False).busy_s().keys() == threads
@@ -230,7 +230,7 @@ async def test_a_stopped_pool_wakes_the_threads_that_wait(monkeypatch: pytest.Mo
     for module in (relay_module, threads_module):
         monkeypatch.setattr(module, "POLL_MS", 600_000)
     world, client = World({}, []), Ready("a")
-    relay = CameraRelay(fixed("front"), world, Kept(), FrameLedger(), Meter())
+    relay = CameraRelay(fixed("front"), world, Collected(), FrameLedger(), Meter())
     preferences = {"front": RendererPreference(("a",), False, 30.0, 64)}
     pool = RendererPool({"a": client}, {"front": relay}, preferences, world, waits=False)
     pool.start()
@@ -244,7 +244,7 @@ async def test_a_stopped_pool_wakes_the_threads_that_wait(monkeypatch: pytest.Mo
 # --- hand-over -------------------------------------------------------------------------------------
 
 
-class Kept:
+class Collected:
     """A sink that keeps what it is given."""
 
     def __init__(self) -> None:
@@ -265,7 +265,7 @@ class Kept:
 
 
 def test_a_relay_calls_again_when_the_first_of_its_sinks_is_due() -> None:
-    sinks = [Kept(), Kept(), Kept()]
+    sinks = [Collected(), Collected(), Collected()]
     fan = FanOut((*sinks[:2], Bulkhead("outputs.any").sink(sinks[2])))
     relay = CameraRelay(fixed("front"), World({}, []), fan, FrameLedger(), Meter())
     t_ns = 10**12
@@ -281,7 +281,7 @@ def test_a_relay_calls_again_when_the_first_of_its_sinks_is_due() -> None:
 
 
 def test_a_relay_passes_no_picture_that_a_later_request_has_overtaken() -> None:
-    sink = Kept()
+    sink = Collected()
     relay = CameraRelay(fixed("front"), World({}, []), sink, FrameLedger(), Meter())
     now_ms = now_ns() / MS
     for frame_id in (10, 12, 11, 12, 13):  # 11 is the last answer of the renderer that lost the camera
@@ -293,7 +293,7 @@ def test_a_relay_passes_no_picture_that_a_later_request_has_overtaken() -> None:
 
 
 def test_wakes_of_other_threads_cost_one_step_and_a_frame_of_its_own_none() -> None:
-    sink = Kept()
+    sink = Collected()
     relay = CameraRelay(fixed("front"), World({}, []), sink, FrameLedger(), Meter())
     now_ms = now_ns() / MS
 
