@@ -1,0 +1,170 @@
+"""Moves of simulated vehicles: goals that take a while and end by themselves. Room frame ENU, body FLU, SI units.
+
+They are AirSim's (microsoft/AirSim, MultirotorApiBase.cpp), in this project's axes. The simulation flies
+them in its own time, so that they take as many simulated seconds at any speed of the clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+Point = tuple[float, float, float]
+
+
+class YawGoal(msgspec.Struct, frozen=True):
+    """Heading during a move.
+
+    Attributes:
+        value: rad/s counter-clockwise with ``by_rate``, else rad from the room's x axis.
+        ahead: the heading is relative to the course; only without ``by_rate``.
+    """
+
+    value: float = 0.0
+    by_rate: bool = True
+    ahead: bool = False
+
+
+class PathMove(msgspec.Struct, frozen=True, tag="path"):
+    """Fly along a polyline from the present position at a constant speed.
+
+    Attributes:
+        points_m: corners, room frame. timeout_s: simulated seconds.
+        lookahead_m: distance of the point that is followed; negative = from the speed.
+        adaptive: AirSim's adaptive lookahead, positive = on.
+    """
+
+    points_m: tuple[Point, ...]
+    speed_mps: float
+    timeout_s: float
+    yaw: YawGoal = YawGoal()
+    lookahead_m: float = -1.0
+    adaptive: float = 1.0
+
+
+class VelocityMove(msgspec.Struct, frozen=True, tag="velocity"):
+    """Fly at a velocity for a while.
+
+    Attributes:
+        v_mps: room frame; with ``in_heading`` x ahead and y left of the heading at the start, z up.
+        z_m: height to hold instead of the vertical velocity; None = the velocity holds.
+    """
+
+    v_mps: Point
+    duration_s: float
+    yaw: YawGoal = YawGoal()
+    in_heading: bool = False
+    z_m: float | None = None
+
+
+class AttitudeMove(msgspec.Struct, frozen=True, tag="attitude"):
+    """Hold roll and pitch for a while, a heading or yaw rate, and a throttle or a height.
+
+    Attributes:
+        roll_rad: right side down. pitch_rad: nose down. throttle: 0..1; None = ``z_m`` holds.
+    """
+
+    roll_rad: float
+    pitch_rad: float
+    yaw: YawGoal
+    duration_s: float
+    throttle: float | None = None
+    z_m: float | None = None
+
+
+class RatesMove(msgspec.Struct, frozen=True, tag="rates"):
+    """Turn at body rates for a while, with a throttle (0..1) or a height."""
+
+    w_body_radps: Point
+    duration_s: float
+    throttle: float | None = None
+    z_m: float | None = None
+
+
+class RotorsMove(msgspec.Struct, frozen=True, tag="rotors"):
+    """Give each rotor a control value (0..1, the model's order of rotors) for a while."""
+
+    controls: tuple[float, ...]
+    duration_s: float
+
+
+class TurnMove(msgspec.Struct, frozen=True, tag="turn"):
+    """Turn to a heading in place; ends within ``margin_rad`` of it and at rest."""
+
+    yaw_rad: float
+    margin_rad: float
+    timeout_s: float
+
+
+class TurnRateMove(msgspec.Struct, frozen=True, tag="turn_rate"):
+    """Hold the position and turn at a rate (counter-clockwise) for a while."""
+
+    yaw_radps: float
+    duration_s: float
+
+
+class TakeoffMove(msgspec.Struct, frozen=True, tag="takeoff"):
+    """Climb by two metres at 0.5 m/s."""
+
+    timeout_s: float
+
+
+class LandMove(msgspec.Struct, frozen=True, tag="land"):
+    """Sink at 0.2 m/s until the vehicle sinks no more."""
+
+    timeout_s: float
+
+
+class HomeMove(msgspec.Struct, frozen=True, tag="home"):
+    """Fly back to the start at 0.5 m/s."""
+
+    timeout_s: float
+
+
+class HoverMove(msgspec.Struct, frozen=True, tag="hover"):
+    """Stay at the present position."""
+
+
+Move = (
+    PathMove
+    | VelocityMove
+    | AttitudeMove
+    | RatesMove
+    | RotorsMove
+    | TurnMove
+    | TurnRateMove
+    | TakeoffMove
+    | LandMove
+    | HomeMove
+    | HoverMove
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MoveEnd:
+    """End of a move.
+
+    Attributes:
+        reached: the goal was reached, or the whole duration passed.
+        problem: why the move was refused; empty = it was flown.
+    """
+
+    reached: bool
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VehiclePlacement:
+    """State that a simulated vehicle is put into, room frame ENU and body FLU.
+
+    Attributes:
+        sweep: stop at the first contact between here and there.
+    """
+
+    subject: str
+    p_world_m: Point
+    q_world_body: tuple[float, float, float, float]
+    v_world_mps: Point = (0.0, 0.0, 0.0)
+    w_body_radps: Point = (0.0, 0.0, 0.0)
+    sweep: bool = False
