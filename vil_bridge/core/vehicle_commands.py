@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.near_surface import NearSurface
+from vil_bridge.core.vehicle_moves import (
+    Move,
+    MoveEnd,
+    Point,
+    Quaternion,
+    RotorState,
+    VehicleCollision,
+    VehiclePlacement,
+)
 
 Action = Literal["fly", "arm", "disarm", "reset"]
 
@@ -47,8 +56,13 @@ class VehicleState:
 
     Attributes:
         t_ns: bridge time of the state. steps: made so far.
-        pilot: who flies it: ``autopilot``, ``command``, or ``timeout`` after a pilot fell silent.
+        pilot: who flies it: ``autopilot``, ``command``, ``move``, or ``timeout`` after a pilot fell silent.
         modes: what commands may hold, by mode.
+        a_world_mps2, alpha_body_radps2: accelerations, linear and angular, contacts included.
+        rotors: in the model's order; empty for models without AirSim's rotors.
+        landed: True until it takes off and again once it stands with slow rotors, by AirSim's rule; only of models
+            with AirSim's rotors.
+        start_p_world_m, start_q_world_body: its start.
         commands: taken so far. superseded: overtaken by a newer one before their step. collisions: contacts begun.
     """
 
@@ -68,6 +82,12 @@ class VehicleState:
     superseded: int = 0
     collisions: int = 0
     modes: Mapping[str, tuple[CommandField, ...]] = field(default_factory=dict)
+    a_world_mps2: Point = (0.0, 0.0, 0.0)
+    alpha_body_radps2: Point = (0.0, 0.0, 0.0)
+    rotors: tuple[RotorState, ...] = ()
+    landed: bool = False
+    start_p_world_m: Point = (0.0, 0.0, 0.0)
+    start_q_world_body: Quaternion = (0.0, 0.0, 0.0, 1.0)
 
 
 class VehicleSimulator(Protocol):
@@ -80,6 +100,22 @@ class VehicleSimulator(Protocol):
             ValueRefused: the vehicle has no such mode or values; says which it has.
             ValueError: it cannot do that now.
         """
+        ...
+
+    def move(self, subject: str, move: Move, ended: Callable[[MoveEnd], None]) -> None:
+        """Start a move of one of its vehicles; see :meth:`VehicleCommandBus.move`."""
+        ...
+
+    def cancel(self, subject: str) -> None:
+        """End the running move of one of its vehicles."""
+        ...
+
+    def place(self, placement: VehiclePlacement) -> None:
+        """Put one of its vehicles somewhere."""
+        ...
+
+    def collision(self, subject: str, *, clear: bool) -> VehicleCollision | None:
+        """Return the latched collision of one of its vehicles."""
         ...
 
     def state(self, subject: str) -> VehicleState:
@@ -135,6 +171,47 @@ class VehicleCommandBus:
             KeyError: no such vehicle. ValueError: it cannot do that: ValueRefused where it never can.
         """
         self._simulators[command.subject][1].command(command)
+
+    def move(self, subject: str, move: Move, ended: Callable[[MoveEnd], None]) -> None:
+        """Start a move; the running one of that vehicle ends with ``reached`` False.
+
+        It takes simulated time: a paused world stops it.
+
+        Args:
+            subject: the vehicle.
+            move: checked here.
+            ended: called once, from the loop's thread: when the move ended, was refused, was overtaken by another
+                order, or the source ended.
+
+        Raises:
+            KeyError: no such vehicle.
+            ValueRefused: the vehicle cannot fly moves, or a number of the move is not finite or absurd.
+            ValueError: it cannot do that now.
+        """
+        self._simulators[subject][1].move(subject, move, ended)
+
+    def cancel(self, subject: str) -> None:
+        """End the running move of a vehicle, if any: in flight it holds its position 60 ms later.
+
+        Raises:
+            KeyError: no such vehicle. ValueError: too many orders wait.
+        """
+        self._simulators[subject][1].cancel(subject)
+
+    def place(self, placement: VehiclePlacement) -> None:
+        """Put a vehicle somewhere at once, at any state of the clock; its running move ends.
+
+        Raises:
+            KeyError: no such vehicle. ValueRefused: a number is not finite or absurd. ValueError: not now.
+        """
+        self._simulators[placement.subject][1].place(placement)
+
+    def collision(self, subject: str, *, clear: bool) -> VehicleCollision | None:
+        """Return a vehicle's newest contact since the last call with ``clear``; None = there was none.
+
+        Raises KeyError: no such vehicle.
+        """
+        return self._simulators[subject][1].collision(subject, clear=clear)
 
     def state(self, subject: str) -> VehicleState:
         """Return a vehicle's state now. Raises KeyError: no such vehicle."""

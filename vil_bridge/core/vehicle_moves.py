@@ -7,10 +7,15 @@ them in its own time, so that they take as many simulated seconds at any speed o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
 Point = tuple[float, float, float]
+Quaternion = tuple[float, float, float, float]
+
+MOST_POINTS: Final = 10_000
+"""Corners of a path, at most."""
 
 
 class YawGoal(msgspec.Struct, frozen=True):
@@ -18,7 +23,8 @@ class YawGoal(msgspec.Struct, frozen=True):
 
     Attributes:
         value: rad/s counter-clockwise with ``by_rate``, else rad from the room's x axis.
-        ahead: the heading is relative to the course; only without ``by_rate``.
+        ahead: the heading is relative to the course (AirSim's ForwardOnly). A path refuses it together with
+            ``by_rate``; elsewhere the rate holds then.
     """
 
     value: float = 0.0
@@ -30,9 +36,9 @@ class PathMove(msgspec.Struct, frozen=True, tag="path"):
     """Fly along a polyline from the present position at a constant speed.
 
     Attributes:
-        points_m: corners, room frame. timeout_s: simulated seconds.
+        points_m: corners, room frame, at most :data:`MOST_POINTS`. timeout_s: simulated seconds.
         lookahead_m: distance of the point that is followed; negative = from the speed.
-        adaptive: AirSim's adaptive lookahead, positive = on.
+        adaptive: AirSim's adaptive lookahead: share of the distance from the path that is added; 0 = none.
     """
 
     points_m: tuple[Point, ...]
@@ -105,7 +111,7 @@ class TurnRateMove(msgspec.Struct, frozen=True, tag="turn_rate"):
 
 
 class TakeoffMove(msgspec.Struct, frozen=True, tag="takeoff"):
-    """Climb by two metres at 0.5 m/s."""
+    """Climb by two metres at 0.5 m/s; refused while the vehicle moves."""
 
     timeout_s: float
 
@@ -123,7 +129,7 @@ class HomeMove(msgspec.Struct, frozen=True, tag="home"):
 
 
 class HoverMove(msgspec.Struct, frozen=True, tag="hover"):
-    """Stay at the present position."""
+    """Stay at the present position; ends at once with ``reached`` False, as AirSim's does."""
 
 
 Move = (
@@ -147,7 +153,7 @@ class MoveEnd:
 
     Attributes:
         reached: the goal was reached, or the whole duration passed.
-        problem: why the move was refused; empty = it was flown.
+        problem: why the move was refused, in AirSim's words; empty = it was flown.
     """
 
     reached: bool
@@ -164,7 +170,33 @@ class VehiclePlacement:
 
     subject: str
     p_world_m: Point
-    q_world_body: tuple[float, float, float, float]
+    q_world_body: Quaternion
     v_world_mps: Point = (0.0, 0.0, 0.0)
     w_body_radps: Point = (0.0, 0.0, 0.0)
     sweep: bool = False
+
+
+class VehicleCollision(msgspec.Struct, frozen=True, array_like=True):
+    """Newest contact of a vehicle with the world or another vehicle, room frame ENU.
+
+    Attributes:
+        t_ns: bridge time. normal_world: unit, out of the obstacle.
+        point_world_m: where they touch. p_world_m: the vehicle then. depth_m: how far it was inside.
+        other: name of what it hit; empty = unknown.
+    """
+
+    t_ns: int
+    normal_world: Point
+    point_world_m: Point
+    p_world_m: Point
+    depth_m: float
+    other: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RotorState:
+    """A rotor: thrust, torque about the upward axis (positive for clockwise rotors, as AirSim's), speed."""
+
+    thrust_n: float
+    torque_nm: float
+    speed_radps: float

@@ -51,6 +51,7 @@ class Autopilot:
         self._period_s = period_s
         self._table = Table([trajectory_of(vehicle.config, vehicle.p_m) for vehicle in vehicles])
         self._on_path = np.zeros(n, dtype=np.bool_)
+        self._hovers = [vehicle.config.autopilot.kind == "hover" for vehicle in vehicles]
         self._p = np.zeros((n, 3))
         self._v = np.zeros((n, 3))
         self._yaw = np.zeros(n)
@@ -67,6 +68,11 @@ class Autopilot:
     def hold(self, row: int, body: FloatArray) -> None:
         """Stay where it is now; ``body`` are its first 13 columns."""
         self._aim(row, body[:3], np.zeros(3), yaw_of(body[6:10]), 0.0)
+
+    def stay(self, row: int, body: FloatArray) -> None:
+        """Take a vehicle that was put elsewhere: it stays there unless it flies a path."""
+        if self.steers[row] and (self._hovers[row] or not self._on_path[row]):
+            self.hold(row, body)
 
     def steer(self, row: int, mode: str, values: Sequence[float], body: FloatArray) -> None:
         """Follow a pilot's set-point: a velocity and yaw rate, or a place and heading."""

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
+import msgspec
+import numpy as np
+
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import ArmCommand, ContactReport, FlyCommand, Order, Reset, StatusUpdate, VehicleBatch
+from vil_adapters.simulated.ipc import (
+    ArmCommand,
+    CancelOrder,
+    ContactReport,
+    FlyCommand,
+    MoveOrder,
+    Order,
+    PlaceOrder,
+    Reset,
+    StatusUpdate,
+    VehicleBatch,
+)
 from vil_adapters.simulated.model_factory import ModelFactory
+from vil_adapters.simulated.move_limits import check_move, check_placement
+from vil_adapters.simulated.pending_moves import Ended, PendingMoves
 from vil_adapters.simulated.simulation import vehicles_of
+from vil_adapters.simulated.vehicle_config import Vehicle
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_commands import CommandField, VehicleCommand, VehicleState
+from vil_bridge.core.vehicle_moves import Move, Quaternion, RotorState, VehicleCollision, VehiclePlacement
 
 _LARGEST: Final = 1e9
 """Of a command's numbers: larger ones overflow where they are squared."""
@@ -39,28 +59,43 @@ class CommandHandler:
         self.subjects: Final = tuple(vehicle.name for vehicle in vehicles)
         self._source = source
         self._send = send
+        self._vehicles: Final = vehicles
         self._factories = [by_config[id(vehicle.config)] for vehicle in vehicles]
-        self._models = [vehicle.config.model for vehicle in vehicles]
         self._number = {name: i for i, name in enumerate(self.subjects)}
         self._lock = threading.Lock()
         self._start_ns = 0
         self._steps = 0
         self._t_ns = 0
         self._states: FloatArray | None = None
+        self._batch = self._before = VehicleBatch(0, 0, b"")
         self._notes: list[StatusUpdate] = []
+        self._collisions: dict[int, VehicleCollision] = {}
+        self._moves: Final = PendingMoves()
 
     def begin(self, start_ns: int) -> None:
-        """Count steps from this bridge time on."""
+        """Count steps from this bridge time on; in the loop's thread."""
+        self._moves.begin()
         with self._lock:
             self._start_ns = start_ns
             self._states = None
+            self._collisions.clear()
+
+    def end(self) -> None:
+        """End all moves: the vehicles fly no more; in the loop's thread."""
+        self._moves.end()
 
     def update(self, batch: VehicleBatch, states: FloatArray) -> None:
-        """Store the newest states."""
+        """Store the newest states, and report ends of moves; in the loop's thread."""
         with self._lock:
-            self._steps, self._t_ns, self._states = batch.steps, batch.t_ns, states
+            if batch.t_ns > self._t_ns or batch.placed:
+                self._before = batch if batch.placed else self._batch
+            self._steps, self._t_ns, self._states, self._batch = batch.steps, batch.t_ns, states, batch
             if batch.notes is not None:
                 self._notes = batch.notes
+            for report in batch.collisions:
+                t_ns = self._start_ns + report.collision.t_ns
+                self._collisions[report.vehicle] = msgspec.structs.replace(report.collision, t_ns=t_ns)
+        self._moves.report(batch.ends)
 
     # --- asked from outside ---------------------------------------------------------------------
 
@@ -71,9 +106,7 @@ class CommandHandler:
             ValueRefused: the vehicle has no such mode or values.
             ValueError: it does not fly yet, or too many commands wait.
         """
-        number = self._number[command.subject]
-        if self._states is None:
-            raise ValueError(f"{command.subject} does not fly yet: its source is starting")
+        number = self._flying(command.subject)
         order: Order
         match command.action:
             case "arm" | "disarm":
@@ -82,27 +115,74 @@ class CommandHandler:
                 order = Reset(number)
             case _:
                 order = self._fly(number, command)
-        if not self._send(order):
-            raise ValueError("too many commands wait already")
+        self._pass_on(order)
+
+    def move(self, subject: str, move: Move, ended: Ended) -> None:
+        """Check a move and pass it on; ``ended`` is called once, from the loop's thread.
+
+        Raises:
+            ValueRefused: the vehicle cannot fly moves, or a number is not finite or absurd.
+            ValueError: it does not fly yet, or too many commands wait.
+        """
+        vehicle = self._flying(subject)
+        airsim = self._factories[vehicle].airsim
+        if airsim is None:
+            model = self._vehicles[vehicle].config.model
+            raise ValueRefused(
+                f"{subject} cannot fly moves: its model {model!r} lacks AirSim's modes; use model airsim"
+            )
+        check_move(move, len(airsim.airframe.rotors))
+        number = self._moves.add(ended)
+        try:
+            self._pass_on(MoveOrder(vehicle, number, move))
+        except ValueError:
+            self._moves.discard(number)
+            raise
+
+    def cancel(self, subject: str) -> None:
+        """End the running move of a vehicle, if any. Raises ValueError: not now."""
+        self._pass_on(CancelOrder(self._flying(subject)))
+
+    def place(self, placement: VehiclePlacement) -> None:
+        """Check a placement and pass it on.
+
+        Raises:
+            ValueRefused: a number is not finite or absurd.
+            ValueError: the vehicle does not fly yet, or too many commands wait.
+        """
+        vehicle = self._flying(placement.subject)
+        check_placement(placement)
+        pose = placement.p_world_m, placement.q_world_body
+        self._pass_on(PlaceOrder(vehicle, *pose, placement.v_world_mps, placement.w_body_radps, placement.sweep))
+
+    def collision(self, subject: str, *, clear: bool) -> VehicleCollision | None:
+        """Return a vehicle's newest contact since the last call with ``clear``."""
+        with self._lock:
+            found = self._collisions.get(self._number[subject])
+            if clear:
+                self._collisions.pop(self._number[subject], None)
+        return found
 
     def state(self, subject: str) -> VehicleState:
         """Return the current state of a vehicle."""
         number = self._number[subject]
         with self._lock:
             steps, t_ns, states, notes = self._steps, self._start_ns + self._t_ns, self._states, self._notes
-        modes, model = self._factories[number].modes, self._models[number]
+            batch, before = self._batch, self._before
+        factory = self._factories[number]
+        start = self._start_of(number, t_ns)
         if states is None or not notes:
-            still = (0.0, 0.0, 0.0)
-            q = (0.0, 0.0, 0.0, 1.0)
-            return VehicleState(
-                subject, self._source, model, t_ns, 0, "", "autopilot", False, still, still, q, still, modes=modes
-            )
+            return start
         row, note = states[number].tolist(), notes[number]
-        return VehicleState(
-            subject=subject,
-            source=self._source,
-            model=model,
-            t_ns=t_ns,
+        rotors: tuple[RotorState, ...] = ()
+        if factory.airsim is None:
+            accelerations = _change_per_second(before, batch, number)
+        else:
+            accelerations, air, controls = batch.dynamics_of(number, len(factory.airsim.airframe.rotors))
+            rotors = tuple(RotorState(*rotor) for rotor in factory.airsim.rotor_states(controls, *air).tolist())
+        ax, ay, az, bx, by, bz = accelerations.tolist()
+        return replace(
+            start,
             steps=steps,
             mode=note.mode,
             pilot=note.pilot,
@@ -114,7 +194,10 @@ class CommandHandler:
             commands=note.commands,
             superseded=note.superseded,
             collisions=note.collisions,
-            modes=modes,
+            landed=note.landed,
+            a_world_mps2=(ax, ay, az),
+            alpha_body_radps2=(bx, by, bz),
+            rotors=rotors,
         )
 
     def on_contact(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool) -> None:
@@ -135,6 +218,40 @@ class CommandHandler:
 
     # --- within ---------------------------------------------------------------------------------
 
+    def _start_of(self, number: int, t_ns: int) -> VehicleState:
+        """Return the state of a vehicle that has not flown yet."""
+        vehicle, factory = self._vehicles[number], self._factories[number]
+        q = _heading_of(vehicle)
+        return VehicleState(
+            subject=vehicle.name,
+            source=self._source,
+            model=vehicle.config.model,
+            t_ns=t_ns,
+            steps=0,
+            mode="",
+            pilot="autopilot",
+            armed=False,
+            p_world_m=vehicle.p_m,
+            v_world_mps=(0.0, 0.0, 0.0),
+            q_world_body=q,
+            w_body_radps=(0.0, 0.0, 0.0),
+            modes=factory.modes,
+            landed=factory.airsim is not None,
+            start_p_world_m=vehicle.p_m,
+            start_q_world_body=q,
+        )
+
+    def _flying(self, subject: str) -> int:
+        """Return the number of a vehicle that flies. Raises ValueError: not yet."""
+        number = self._number[subject]
+        if self._states is None:
+            raise ValueError(f"{subject} does not fly yet: its source is starting")
+        return number
+
+    def _pass_on(self, order: Order) -> None:
+        if not self._send(order):
+            raise ValueError("too many commands wait already")
+
     def _fly(self, number: int, command: VehicleCommand) -> FlyCommand:
         modes = self._factories[number].modes
         mode = command.mode or self._mode(number)
@@ -149,6 +266,21 @@ class CommandHandler:
     def _mode(self, number: int) -> str:
         with self._lock:
             return self._notes[number].mode if self._notes else ""
+
+
+def _heading_of(vehicle: Vehicle) -> Quaternion:
+    """Return the attitude at the start."""
+    half = math.radians(vehicle.config.yaw_deg) / 2.0
+    return 0.0, 0.0, math.sin(half), math.cos(half)
+
+
+def _change_per_second(before: VehicleBatch, batch: VehicleBatch, vehicle: int) -> FloatArray:
+    """Return mean accelerations, linear and angular, (6,), between two batches."""
+    if not before.t_ns < batch.t_ns or not before.bodies:
+        return np.zeros(6)
+    change = batch.states()[vehicle] - before.states()[vehicle]
+    rates: FloatArray = change[[3, 4, 5, 10, 11, 12]] * (NS_PER_S / (batch.t_ns - before.t_ns))
+    return rates
 
 
 def _factory_of(name: str, config: SimulatedConfig) -> ModelFactory:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -11,7 +13,9 @@ import numpy.typing as npt
 
 from vil_adapters.simulated.ipc import ContactReport
 from vil_adapters.simulated.vehicle_config import ContactConfig
+from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.core.vehicle_moves import VehicleCollision
 from vil_bridge.vehicles.contact import Collider, WorldContact, collide
 from vil_bridge.vehicles.layout import StateLayout
 from vil_bridge.vehicles.model import Model
@@ -42,6 +46,8 @@ class ContactModel:
 
     Attributes:
         collisions: begun so far, by row.
+        newest: contact of each row that touched something since the last batch, its time in simulation time; one
+            that lasts comes every tenth of a second.
     """
 
     def __init__(self, config: ContactConfig, model: Model, rows: int) -> None:
@@ -53,6 +59,8 @@ class ContactModel:
         self._around: dict[int, _Around] = {}
         self._reset_at = np.zeros(rows, dtype=np.int64)
         self._touched_at = np.full(rows, -(1 << 60), dtype=np.int64)
+        self._recorded_at = self._touched_at.copy()
+        self.newest: dict[int, VehicleCollision] = {}
 
     @property
     def watches(self) -> bool:
@@ -97,9 +105,9 @@ class ContactModel:
     ) -> None:
         """Lift vehicles whose origins are below the floor: upright ones land, others bounce and come to rest."""
         p = x[rows, state["p_world_m"]]
-        up = np.broadcast_to(_UP, p.shape)
-        self._count(rows, step, dt_s)
-        x[rows] = collide(x[rows], state, self._slow, WorldContact(p, up, floor_m - p[:, 2]), ground_lock=True)
+        contact = WorldContact(p, np.broadcast_to(_UP, p.shape), floor_m - p[:, 2])
+        self._record(rows, p, contact, step, dt_s)
+        x[rows] = collide(x[rows], state, self._slow, contact, ground_lock=True)
         x[rows, state["w_body_radps"]] *= _SPIN_FACTOR
 
     def _among(self, row: int, around: _Around, x: FloatArray, state: StateLayout, step: int, dt_s: float) -> None:
@@ -111,18 +119,51 @@ class ContactModel:
             height = float(away @ normal)
             if height >= radius_m or np.linalg.norm(away - height * normal) > self._config.reach_m:
                 continue
-            self._count(np.array([row]), step, dt_s)
             if height < 0.0:
                 self._reset_at[row] = step  # pictures from behind the surface would push it through
             slow = -float(x[row, state["v_world_mps"]] @ normal) < _RESTING_MPS
             touched = (p - radius_m * normal)[None]
             contact = WorldContact(touched, normal[None], np.array([radius_m - height]))
+            self._record(np.array([row]), p[None], contact, step, dt_s)
             x[row] = collide(x[row : row + 1], state, self._slow if slow else self._fast, contact)[0]
 
-    def _count(self, rows: npt.NDArray[np.int64], step: int, dt_s: float) -> None:
-        """Record contacts; those that do not continue another are collisions."""
-        self.collisions[rows] += (step - self._touched_at[rows]) * dt_s > _APART_S
+    def sweep(self, row: int, start_m: FloatArray, goal_m: FloatArray, step: int, dt_s: float) -> FloatArray:
+        """Return how far a vehicle gets on a straight way, (3,): up to the first contact, which is recorded."""
+        first, hit = 1.0, None
+        for point_m, normal, radius_m, reach_m in self._planes(row):
+            above, below = ((p - point_m) @ normal - radius_m for p in (start_m, goal_m))
+            share = float(above / (above - below)) if below < 0.0 <= above else 1.0
+            touched = start_m + share * (goal_m - start_m) - radius_m * normal
+            if share < first and np.linalg.norm(touched - point_m) <= reach_m:
+                first, hit = share, WorldContact(touched[None], normal[None], np.array([0.0]))
+        end: FloatArray = start_m + first * (goal_m - start_m)
+        if hit is not None:
+            self._record(np.array([row]), end[None], hit, step, dt_s)
+        return end
+
+    def _planes(self, row: int) -> Iterator[tuple[FloatArray, FloatArray, float, float]]:
+        """Yield point, normal, the vehicle's radius and the reach of everything near a vehicle."""
+        if self._config.floor_m is not None:
+            yield np.array((0.0, 0.0, self._config.floor_m)), _UP, 0.0, math.inf
+        around = self._around.get(row)
+        if around is not None:
+            for point_m, normal in zip(around.points_m, around.normals, strict=True):
+                yield point_m, normal, self._config.radius_m, self._config.reach_m
+
+    def _record(
+        self, rows: npt.NDArray[np.int64], p_m: FloatArray, contact: WorldContact, step: int, dt_s: float
+    ) -> None:
+        """Record contacts of vehicles at (n, 3); those that do not continue another are collisions."""
+        begins = (step - self._touched_at[rows]) * dt_s > _APART_S
+        self.collisions[rows] += begins
         self._touched_at[rows] = step
+        for i in np.flatnonzero(begins | ((step - self._recorded_at[rows]) * dt_s >= _APART_S)).tolist():
+            row = int(rows[i])
+            self._recorded_at[row] = step
+            where = (contact.normal_world[i].tolist(), contact.point_world_m[i].tolist(), p_m[i].tolist())
+            normal, point_m, vehicle_m = ((x, y, z) for x, y, z in where)
+            depth_m = float(contact.depth_m[i])
+            self.newest[row] = VehicleCollision(round(step * dt_s * NS_PER_S), normal, point_m, vehicle_m, depth_m)
 
 
 def _collider(model: Model, config: ContactConfig) -> Collider:

@@ -13,7 +13,17 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import ClockUpdate, Order, Start, Stop, VehicleBatch, decode_report, encode
+from vil_adapters.simulated.ipc import (
+    ClockUpdate,
+    ContactReport,
+    FlyCommand,
+    Order,
+    Start,
+    Stop,
+    VehicleBatch,
+    decode_report,
+    encode,
+)
 from vil_adapters.simulated.simulation import Simulation
 from vil_adapters.simulated.stepper import Stepper, WakeupTimer
 from vil_bridge.core.bridge_time import bridge_clock
@@ -75,7 +85,7 @@ class ThreadHost:
         if len(self._orders) >= _MOST_ORDERS - 1:
             return False
         self._orders.append(order)
-        if isinstance(order, ClockUpdate | Stop):
+        if not isinstance(order, FlyCommand | ContactReport):  # those come often, and wait for the next step
             self._timer.wake()
         return True
 

@@ -10,6 +10,7 @@ import numpy as np
 from vil_bridge.core.bridge_time import TimeMapping
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import FloatArray
+from vil_bridge.core.vehicle_moves import Move, Point, Quaternion, VehicleCollision
 
 BODY_COLUMNS: Final = 13
 """Position, velocity, attitude, rates: columns sent of every vehicle."""
@@ -35,6 +36,31 @@ class Reset(msgspec.Struct, tag="reset", frozen=True):
     """Put a vehicle back to its start."""
 
     vehicle: int
+
+
+class MoveOrder(msgspec.Struct, tag="move", frozen=True):
+    """Start a move of a vehicle; ``number`` names it in its :class:`MoveReport`."""
+
+    vehicle: int
+    number: int
+    move: Move
+
+
+class CancelOrder(msgspec.Struct, tag="cancel", frozen=True):
+    """End the running move of a vehicle."""
+
+    vehicle: int
+
+
+class PlaceOrder(msgspec.Struct, tag="place", frozen=True):
+    """Put a vehicle into a pose and twist, room frame and body; ``sweep``: up to the first contact on the way."""
+
+    vehicle: int
+    p_m: Point
+    q_xyzw: Quaternion
+    v_mps: Point
+    w_radps: Point
+    sweep: bool = False
 
 
 class ContactReport(msgspec.Struct, tag="contact", frozen=True):
@@ -84,11 +110,14 @@ class Start(msgspec.Struct, tag="start", frozen=True):
     clock: ClockUpdate
 
 
-Order = FlyCommand | ArmCommand | Reset | ContactReport | ClockUpdate | Start | Stop
+VehicleOrder = FlyCommand | ArmCommand | Reset | MoveOrder | CancelOrder | PlaceOrder | ContactReport
+"""Orders to one vehicle."""
+
+Order = VehicleOrder | ClockUpdate | Start | Stop
 
 
 class StatusUpdate(msgspec.Struct, array_like=True):
-    """Values of one vehicle that change seldom."""
+    """Values of one vehicle that change seldom; ``landed``: by AirSim's rule."""
 
     mode: str
     pilot: str
@@ -96,6 +125,22 @@ class StatusUpdate(msgspec.Struct, array_like=True):
     commands: int
     superseded: int
     collisions: int
+    landed: bool = False
+
+
+class MoveReport(msgspec.Struct, array_like=True, frozen=True):
+    """End of the move of that number."""
+
+    number: int
+    reached: bool
+    problem: str = ""
+
+
+class CollisionReport(msgspec.Struct, array_like=True, frozen=True):
+    """Newest contact of a vehicle since the last batch, its time in simulation time."""
+
+    vehicle: int
+    collision: VehicleCollision
 
 
 class Inertial(msgspec.Struct, array_like=True):
@@ -118,6 +163,10 @@ class VehicleBatch(msgspec.Struct):
         late: steps that were made later than their own tick. behind_ns: of the newest step to its instant.
         dropped: batches that the reader was too slow for.
         bodies: float64 (vehicles, 13). pose: whether a pose is due. notes: None = as before.
+        dynamics: of AirSim's multirotors, float64 (vehicles, 8 + most rotors): accelerations, linear (world) and
+            angular (body), density, thrust factor, controls of the rotors; empty where there are none.
+        ends: of moves. collisions: newest of each vehicle that touched something. placed: vehicles that were put
+            elsewhere.
     """
 
     steps: int
@@ -129,10 +178,28 @@ class VehicleBatch(msgspec.Struct):
     pose: bool = True
     notes: list[StatusUpdate] | None = None
     inertial: list[Inertial] = []
+    dynamics: bytes = b""
+    ends: list[MoveReport] = []
+    collisions: list[CollisionReport] = []
+    placed: list[int] = []
 
     def states(self) -> FloatArray:
         """Return first 13 columns of all vehicles, (vehicles, 13)."""
         return np.frombuffer(self.bodies, np.float64).reshape(-1, BODY_COLUMNS)
+
+    def dynamics_of(self, vehicle: int, rotors: int) -> tuple[FloatArray, tuple[float, float], FloatArray]:
+        """Return accelerations (6,), density and thrust factor, rotors' controls of one of AirSim's multirotors."""
+        vehicles = len(self.bodies) // (8 * BODY_COLUMNS)
+        row = np.frombuffer(self.dynamics, np.float64).reshape(vehicles, -1)[vehicle]
+        density, factor = row[6:8].tolist()
+        return row[:6], (density, factor), row[8 : 8 + rotors]
+
+    def carry(self, older: VehicleBatch) -> None:
+        """Take over from an older batch what no reader got and no newer one repeats."""
+        self.notes = older.notes if self.notes is None else self.notes
+        self.ends = older.ends + self.ends
+        self.placed = older.placed + self.placed
+        self.collisions = older.collisions + self.collisions
 
 
 _encoder = msgspec.msgpack.Encoder()

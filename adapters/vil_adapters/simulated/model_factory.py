@@ -14,6 +14,7 @@ import msgspec
 
 from vil_adapters.simulated.vehicle_config import VehicleConfig
 from vil_bridge.core.vehicle_commands import CommandField
+from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.layout import RIGID_BODY
 from vil_bridge.vehicles.model import Model
 
@@ -111,6 +112,11 @@ class ModelFactory:
     def steered_mode(self) -> str:
         """The mode in which the autopilot flies the model; empty = it cannot."""
         return "" if self._kind is None else self._kind.steered
+
+    @property
+    def airsim(self) -> AirsimMultirotor | None:
+        """The model as AirSim's multirotor, which flies moves; None = it is another."""
+        return self.model if isinstance(self.model, AirsimMultirotor) else None
 
     def make(self, mode: str) -> Model:
         """Return the model in a mode; empty = its default.

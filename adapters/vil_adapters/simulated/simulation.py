@@ -17,12 +17,15 @@ from vil_adapters.simulated.imu_sensors import ImuSensors, is_due, share_of
 from vil_adapters.simulated.ipc import (
     BODY_COLUMNS,
     ArmCommand,
+    CancelOrder,
     ContactReport,
     FlyCommand,
-    Order,
+    MoveOrder,
+    PlaceOrder,
     Reset,
     StatusUpdate,
     VehicleBatch,
+    VehicleOrder,
 )
 from vil_adapters.simulated.vehicle_config import Vehicle, VehicleConfig
 from vil_adapters.simulated.vehicle_group import VehicleGroup
@@ -52,9 +55,23 @@ class Simulation:
         self.groups: Final = [VehicleGroup(g, self.dt_s, config.seed, self._every) for g in _grouped(vehicles)]
         self._group_of = {int(i): group for group in self.groups for i in group.members}
         self._imus = ImuSensors(self.groups, config.step_hz, config.seed)
-        self._waiting: list[tuple[int, int, Order]] = []
+        self._waiting: list[tuple[int, int, VehicleOrder]] = []
         self._number = count()
         self._revision = -1
+        known = [group.dynamics() for group in self.groups]
+        self._dynamics = max(0 if rows is None else rows.shape[1] for rows in known)
+        for group in self.groups:
+            group.placed.clear()  # they stand at their starts
+
+    @property
+    def has_news(self) -> bool:
+        """True if a move ended, or a vehicle was put elsewhere, since the last batch."""
+        return any(group.moves.ends or group.placed for group in self.groups)
+
+    @property
+    def has_changed(self) -> bool:
+        """True if anything that changes seldom did so since the last batch."""
+        return self._revision != sum(group.revision for group in self.groups)
 
     def t_of(self, step: int) -> int:
         """Return simulation time at a step."""
@@ -64,7 +81,7 @@ class Simulation:
         """Return how many steps are due at a simulation time."""
         return max(0, t_ns * self._ns_per_step[1] // self._ns_per_step[0])
 
-    def order(self, order: Order) -> bool:
+    def order(self, order: VehicleOrder) -> bool:
         """Take an order: now, or at its own time. False = too many wait for theirs."""
         due = self.steps
         if isinstance(order, FlyCommand) and order.t_ns is not None:
@@ -86,6 +103,10 @@ class Simulation:
             if self.steps % self._every == 0:
                 for group in self.groups:
                     group.control()
+            for group in self.groups:
+                group.moves.advance(self.steps)
+            if self.has_news:
+                batches.append(self.batch(pose=False))
             steps = self._quiet(until)
             for group in self.groups:
                 group.advance(steps)
@@ -101,13 +122,23 @@ class Simulation:
 
     def batch(self, *, pose: bool = True) -> VehicleBatch:
         """Return the states of all vehicles now."""
-        bodies = np.empty((len(self.subjects), BODY_COLUMNS))
+        n = len(self.subjects)
+        bodies, dynamics = np.empty((n, BODY_COLUMNS)), np.zeros((n, self._dynamics))
+        batch = VehicleBatch(self.steps, self.t_of(self.steps), b"", inertial=[], ends=[], collisions=[], placed=[])
         for group in self.groups:
             bodies[group.members] = group.bodies()
-        revision = sum(group.revision for group in self.groups)
-        notes = self._notes() if revision != self._revision else None
-        self._revision = revision
-        return VehicleBatch(self.steps, self.t_of(self.steps), bodies.tobytes(), pose=pose, notes=notes, inertial=[])
+            known = group.dynamics()
+            if known is not None:
+                dynamics[group.members, : known.shape[1]] = known
+            batch.ends += group.moves.pop_ends()
+            batch.collisions += group.pop_collisions()
+            batch.placed += group.placed
+            group.placed.clear()
+        batch.notes = self._notes() if self.has_changed else None
+        self._revision = sum(group.revision for group in self.groups)
+        batch.pose = pose or bool(batch.placed)
+        batch.bodies, batch.dynamics = bodies.tobytes(), dynamics.tobytes()
+        return batch
 
     def _notes(self) -> list[StatusUpdate]:
         notes = {int(i): note for g in self.groups for i, note in zip(g.members, g.notes(), strict=True)}
@@ -118,6 +149,7 @@ class Simulation:
         if any(group.watched for group in self.groups):
             return 1
         end = min(until, self.steps + self._every - self.steps % self._every)
+        end = min(end, *(group.moves.due for group in self.groups))
         if self._waiting:
             end = min(end, max(self._waiting[0][0], self.steps + 1))
         return next((s for s in range(self.steps + 1, end) if self._needed_at(s)), end) - self.steps
@@ -125,9 +157,7 @@ class Simulation:
     def _needed_at(self, step: int) -> bool:
         return is_due(step, self._poses) or self._imus.due(step)
 
-    def _apply(self, order: Order) -> None:
-        if not isinstance(order, FlyCommand | ArmCommand | Reset | ContactReport):
-            return
+    def _apply(self, order: VehicleOrder) -> None:
         group = self._group_of[order.vehicle]
         row = group.row_of(order.vehicle)
         match order:
@@ -137,6 +167,12 @@ class Simulation:
                 group.arm(row, order.armed)
             case Reset():
                 group.reset(row)
+            case MoveOrder():
+                group.move(row, order)
+            case CancelOrder():
+                group.moves.cancel(row)
+            case PlaceOrder():
+                group.place(row, order)
             case ContactReport():
                 group.on_contact(row, order, self.step_at(order.t_ns))
 

@@ -93,6 +93,7 @@ class SimulatedSource:
             unwatch()
             self._host = None
             host.close()
+            self.handler.end()
             clock.unbound(emitter)
             for source in emitter.sources:
                 emit(SourceReset(source, "the simulation ended"))

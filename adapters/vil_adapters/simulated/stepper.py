@@ -8,16 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from vil_adapters.simulated.ipc import (
-    ArmCommand,
-    ClockUpdate,
-    ContactReport,
-    FlyCommand,
-    Order,
-    Reset,
-    Stop,
-    VehicleBatch,
-)
+from vil_adapters.simulated.ipc import ClockUpdate, Order, Start, Stop, VehicleBatch
 from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.bridge_time import TimeMapping
 from vil_bridge.core.clock import NS_PER_S, arm_timerfd, machine_ns, open_timerfd
@@ -108,10 +99,16 @@ class Stepper:
                 due = self._end
             if due > simulation.steps:
                 self._step(due, due_ns)
+            elif simulation.has_news or (simulation.has_changed and self._wakes_at() is None):
+                self._report([simulation.batch(pose=False)], due_ns)  # time may stand still
             if self._end is not None and simulation.steps >= self._end:
                 self._report([simulation.batch()], due_ns)
                 return
-            self._timer.sleep(self._mapping.when(self._start_ns + simulation.t_of(simulation.steps + 1)))
+            self._timer.sleep(self._wakes_at())
+
+    def _wakes_at(self) -> int | None:
+        """Return when the next step is due on the machine's clock; None while time stands still."""
+        return self._mapping.when(self._start_ns + self._simulation.t_of(self._simulation.steps + 1))
 
     def _step(self, due: int, due_ns: int) -> None:
         until = min(due, self._simulation.steps + _CHUNK)
@@ -129,5 +126,7 @@ class Stepper:
                 self._mapping = order.mapping()
             case Stop(t_ns=int(t_ns)):
                 self._end = max(self._simulation.step_at(t_ns), self._simulation.steps)
-            case FlyCommand() | ArmCommand() | Reset() | ContactReport():
+            case Start() | Stop():
+                return
+            case _:
                 self._simulation.order(order)

@@ -11,21 +11,35 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.simulated.autopilot import Autopilot, autopilot_of
+from vil_adapters.simulated.airsim_state import (
+    expect_command,
+    flight_state,
+    give_command,
+    hold_here,
+    landed_after,
+)
+from vil_adapters.simulated.autopilot import Autopilot, autopilot_of, yaw_of
 from vil_adapters.simulated.contacts import ContactModel
-from vil_adapters.simulated.disturbances import disturbances_of
-from vil_adapters.simulated.ipc import BODY_COLUMNS, ContactReport, FlyCommand, StatusUpdate
+from vil_adapters.simulated.ipc import (
+    CollisionReport,
+    ContactReport,
+    FlyCommand,
+    MoveOrder,
+    PlaceOrder,
+    StatusUpdate,
+)
+from vil_adapters.simulated.mode_fleets import ModeFleets
 from vil_adapters.simulated.model_factory import PERSISTENT_MODES, ModelFactory
+from vil_adapters.simulated.move_runner import NEVER, MoveRunner
 from vil_adapters.simulated.vehicle_config import Vehicle
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.airsim.model import AirsimMultirotor
+from vil_bridge.vehicles.airsim.moves import FlightCommand, FlightState, flight_of
 from vil_bridge.vehicles.contact import with_contacts
-from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.layout import RIGID_BODY, StateLayout
+from vil_bridge.vehicles.layout import StateLayout
 from vil_bridge.vehicles.model import TrueState
 
-Pilot = Literal["autopilot", "command", "timeout"]
-
-_NEVER: Final = 1 << 62
+Pilot = Literal["autopilot", "command", "move", "timeout"]
 
 
 @dataclass(slots=True)
@@ -39,15 +53,6 @@ class _PilotState:
     superseded: int = 0
 
 
-class _ModeFleet:
-    """The fleet of one mode, and which rows of it are flown."""
-
-    def __init__(self, fleet: Fleet, parked: FloatArray) -> None:
-        self.fleet = fleet
-        self.parked = parked
-        self.active = np.zeros(fleet.n, dtype=np.bool_)
-
-
 class VehicleGroup:
     """Some vehicles that share everything but their places and pilots.
 
@@ -56,7 +61,8 @@ class VehicleGroup:
 
     Attributes:
         members: the vehicles' numbers in the source, (n,). config: what they share.
-        revision: grows whenever :meth:`notes` changes.
+        revision: grows whenever :meth:`notes` changes. moves: of the vehicles. placed: members that were put
+            elsewhere; the reader clears it.
 
     Raises:
         ValueError: the model does not accept its parameters, or has no such mode.
@@ -64,27 +70,33 @@ class VehicleGroup:
 
     def __init__(self, vehicles: Sequence[Vehicle], dt_s: Fraction, seed: int, control_every: int) -> None:
         self.members: Final = np.array([vehicle.index for vehicle in vehicles])
-        self.step = 0
         self.revision = 0
         self._vehicles = tuple(vehicles)
         self._row = {vehicle.index: row for row, vehicle in enumerate(vehicles)}
         self._dt_s = dt_s
-        self._seed = seed
         self.config: Final = vehicles[0].config
         self.factory: Final = ModelFactory(self.config)
-        self._fleets: dict[str, _ModeFleet] = {}
+        self._fleets: Final = ModeFleets(vehicles, self.factory, dt_s, seed)
         self._autopilot: Autopilot | None = autopilot_of(self.factory, vehicles, float(dt_s) * control_every)
         self._contacts = ContactModel(self.config.contact, self.factory.model, len(vehicles))
         self._pilots = [_PilotState(self._home_mode) for _ in vehicles]
         self._armed = np.zeros(len(vehicles), dtype=np.bool_)
         self._struck = np.zeros((len(vehicles), 6))
+        self._landed = np.zeros(len(vehicles), dtype=np.bool_)
+        self.moves: Final = MoveRunner(dt_s, self._flight_state, self._fly_on)
+        self.placed: list[int] = []
         self._since_reset = np.zeros(len(vehicles), dtype=np.int64)
-        self._deadline = np.full(len(vehicles), _NEVER, dtype=np.int64)
+        self._deadline = np.full(len(vehicles), NEVER, dtype=np.int64)
         self._timeouts = [round(c.config.command_timeout_ms / 1e3 / dt_s) for c in vehicles]
         for row, vehicle in enumerate(vehicles):
             self.reset(row, armed=vehicle.config.armed)
 
     # --- orders ---------------------------------------------------------------------------------
+
+    @property
+    def step(self) -> int:
+        """Steps made so far."""
+        return self._fleets.step
 
     def row_of(self, vehicle: int) -> int:
         """Return row of one of the members."""
@@ -94,19 +106,52 @@ class VehicleGroup:
         """Apply a pilot's values, which were checked before; a disarmed vehicle ignores them."""
         if not self._armed[row]:
             return
-        pilot = self._pilots[row]
-        pilot.superseded += pilot.last_step == self.step
-        pilot.kind, pilot.last_step, pilot.commands = "command", self.step, pilot.commands + 1
-        self._deadline[row] = _NEVER if order.mode in PERSISTENT_MODES else self.step + self._timeouts[row]
-        self.revision += 1
+        self._take_over(row, "command")
+        self._deadline[row] = NEVER if order.mode in PERSISTENT_MODES else self.step + self._timeouts[row]
         if self._autopilot is not None and order.mode in self.factory.autopilot_modes:
-            self._autopilot.steer(row, order.mode, order.values, self._x(row))
-            self._switch(row, self._autopilot.mode)
+            self._autopilot.steer(row, order.mode, order.values, self._fleets.body(row))
+            self._fleets.switch(row, self._autopilot.mode)
         else:
             self._release(row)
-            self._switch(row, order.mode)
+            self._fleets.switch(row, order.mode)
             self._command(row, np.array(order.values))
-        pilot.mode = order.mode
+        self._pilots[row].mode = order.mode
+        expect_command(self._fleets.of_row(row), row)
+
+    def move(self, row: int, order: MoveOrder) -> None:
+        """Start a move, which was checked before; disarmed motors do not obey it."""
+        airsim = self.factory.airsim
+        assert airsim is not None
+        self._take_over(row, "move")
+        self._deadline[row] = NEVER
+        self._release(row)
+        self._hold_soon(row, airsim)
+        flight = flight_of(order.move, airsim.flight, self._flight_state(row), self._vehicles[row].p_m)
+        self.moves.begin(row, order.number, flight, self.step)
+
+    def place(self, row: int, order: PlaceOrder) -> None:
+        """Put a vehicle into a pose and twist; one that held its position holds the new one."""
+        self.moves.cancel(row)
+        fleet = self._fleets.of_row(row)
+        state = fleet.model.state
+        p_m = np.array(order.p_m)
+        if order.sweep:
+            p_m = self._contacts.sweep(row, fleet.x[row, state["p_world_m"]], p_m, self.step, float(self._dt_s))
+        fields: dict[str, object] = dict.fromkeys(
+            ("a_world_mps2", "alpha_body_radps2", "grounded", "steering_rad"), 0.0
+        )
+        fields |= {"p_world_m": p_m, "q_world_body": order.q_xyzw}
+        fields |= {"v_world_mps": order.v_mps, "w_body_radps": order.w_radps}
+        fleet.place(row, **{name: value for name, value in fields.items() if name in state})
+        body = self._fleets.body(row)
+        if "speed_mps" in state:
+            yaw = yaw_of(body[6:10])
+            fleet.place(row, speed_mps=body[3] * math.cos(yaw) + body[4] * math.sin(yaw))
+        self._contacts.reset(row, self.step)
+        self.placed.append(int(self.members[row]))
+        hold_here(fleet, row)
+        if self._autopilot is not None:
+            self._autopilot.stay(row, body)
 
     def arm(self, row: int, armed: bool) -> None:
         """Let the motors obey, or stop them; once armed, a vehicle without a command flies as configured."""
@@ -114,25 +159,31 @@ class VehicleGroup:
             return
         self._armed[row] = armed
         self.revision += 1
+        config = self._vehicles[row].config.autopilot
         if not armed:
             self._stop(row)
-        elif self._autopilot is not None and self._pilots[row].kind == "autopilot":
+        elif self.moves.runs(row):
+            return
+        elif self._autopilot is not None and (self._pilots[row].kind == "autopilot" or config.kind == "none"):
             self._since_reset[row] = self.step
-            self._autopilot.begin(row, self._vehicles[row].config.autopilot)
+            self._autopilot.begin(row, config)
         elif self._autopilot is not None:
-            self._autopilot.hold(row, self._x(row))
+            self._autopilot.hold(row, self._fleets.body(row))
 
     def reset(self, row: int, *, armed: bool = True) -> None:
         """Put a vehicle back to its start, under the autopilot."""
         pilot, vehicle = self._pilots[row], self._vehicles[row]
         self.revision += 1
+        self.moves.cancel(row)
         self._release(row)
-        self._switch(row, self._home_mode)
-        mode_fleet = self._fleet_of(self._home_mode)
+        self._fleets.switch(row, self._home_mode)
+        mode_fleet = self._fleets.of(self._home_mode)
         mode_fleet.fleet.x[row] = mode_fleet.parked[row]
         pilot.mode, pilot.kind, self._armed[row] = self._home_mode, "autopilot", armed
-        self._since_reset[row], self._deadline[row] = self.step, _NEVER
+        self._since_reset[row], self._deadline[row] = self.step, NEVER
         self._contacts.reset(row, self.step)
+        self._landed[row] = self.factory.airsim is not None
+        self.placed.append(int(self.members[row]))
         self._command(row, mode_fleet.fleet.model.neutral(1)[0])
         if not armed:
             self._stop(row)
@@ -156,45 +207,33 @@ class VehicleGroup:
         """Time out silent pilots, and fly the autopilot's vehicles; called every few steps."""
         for row in np.flatnonzero(self._deadline < self.step).tolist():
             self._time_out(row)
+        if self.factory.airsim is not None:
+            self._check_landed(self.factory.airsim)
         if self._autopilot is None:
             return
         rows = self._steered()
         if len(rows):
-            fleet = self._fleet_of(self._autopilot.mode).fleet
+            fleet = self._fleets.of(self._autopilot.mode).fleet
             t_s: FloatArray = (self.step - self._since_reset[rows]).astype(np.float64) * float(self._dt_s)
             u = self._autopilot.commands(rows, fleet.x[rows], t_s)
             fleet.command(u, rows.tolist())
 
     def advance(self, steps: int) -> None:
         """Make steps."""
-        for mode_fleet in self._fleets.values():
-            if not mode_fleet.active.any():
-                mode_fleet.fleet.steps += steps
-                continue
-            mode_fleet.fleet.advance(steps)
-            if not mode_fleet.active.all():
-                mode_fleet.fleet.x[~mode_fleet.active] = mode_fleet.parked[~mode_fleet.active]
-        self.step += steps
+        self._fleets.advance(steps)
         self._struck[:] = 0.0
         if self._contacts.watches:
-            for mode_fleet in self._fleets.values():
-                if mode_fleet.active.any():
-                    x, state = mode_fleet.fleet.x, mode_fleet.fleet.model.state
-                    before = _motion(x, state)
-                    self.revision += self._contacts.respond(x, state, mode_fleet.active, self.step, float(self._dt_s))
-                    self._struck[mode_fleet.active] = (_motion(x, state) - before)[mode_fleet.active]
+            for mode_fleet in self._fleets.flown():
+                x, state = mode_fleet.fleet.x, mode_fleet.fleet.model.state
+                before = _motion(x, state)
+                self.revision += self._contacts.respond(x, state, mode_fleet.active, self.step, float(self._dt_s))
+                self._struck[mode_fleet.active] = (_motion(x, state) - before)[mode_fleet.active]
 
     # --- what others see ------------------------------------------------------------------------
 
     def bodies(self) -> FloatArray:
         """Return first 13 columns of every vehicle, (n, 13)."""
-        found = np.empty((len(self._vehicles), BODY_COLUMNS))
-        for mode_fleet in self._fleets.values():
-            if mode_fleet.active.any():
-                state = mode_fleet.fleet.model.state
-                rows = mode_fleet.fleet.x[mode_fleet.active]
-                found[mode_fleet.active] = np.concatenate([rows[:, state[f.name]] for f in RIGID_BODY], axis=1)
-        return found
+        return self._fleets.bodies()
 
     def notes(self) -> list[StatusUpdate]:
         """Return what changes seldom, of every vehicle."""
@@ -206,19 +245,29 @@ class VehicleGroup:
                 pilot.commands,
                 pilot.superseded,
                 int(self._contacts.collisions[row]),
+                bool(self._landed[row]),
             )
             for row, pilot in enumerate(self._pilots)
         ]
 
+    def dynamics(self) -> FloatArray | None:
+        """Return accelerations, contacts included, and rotors of every vehicle, as a batch has them; None = unknown."""
+        airsim = self.factory.airsim
+        if airsim is None:
+            return None
+        found = self._fleets.dynamics(len(airsim.airframe.rotors))
+        found[:, :6] += self._struck / float(self._dt_s)
+        return found
+
+    def pop_collisions(self) -> list[CollisionReport]:
+        """Return the newest contacts once."""
+        found = [CollisionReport(int(self.members[row]), hit) for row, hit in self._contacts.newest.items()]
+        self._contacts.newest.clear()
+        return found
+
     def truth(self) -> TrueState:
         """Return what sensors measure on every vehicle."""
-        flown = [mode_fleet for mode_fleet in self._fleets.values() if mode_fleet.active.any()]
-        truth = flown[0].fleet.truth()
-        for mode_fleet in flown[1:]:
-            other = mode_fleet.fleet.truth()
-            for mine, its in zip(truth[1:], other[1:], strict=True):
-                mine[mode_fleet.active] = its[mode_fleet.active]
-        return with_contacts(truth, self._struck, float(self._dt_s))
+        return with_contacts(self._fleets.truth(), self._struck, float(self._dt_s))
 
     # --- within ---------------------------------------------------------------------------------
 
@@ -226,61 +275,60 @@ class VehicleGroup:
     def _home_mode(self) -> str:
         return self.factory.model.mode if self._autopilot is None else self._autopilot.mode
 
-    def _fleet_of(self, mode: str) -> _ModeFleet:
-        if mode not in self._fleets:
-            model = self.factory.make(mode)
-            fleet = Fleet(
-                model,
-                len(self._vehicles),
-                dt_s=self._dt_s,
-                delay_s=self.config.command_delay_ms / 1e3,
-                disturbances=disturbances_of(self.config, self.members, self._seed),
-            )
-            fleet.steps = self.step
-            half = [math.radians(vehicle.config.yaw_deg) / 2.0 for vehicle in self._vehicles]
-            fleet.place(
-                p_world_m=[vehicle.p_m for vehicle in self._vehicles],
-                q_world_body=[(0.0, 0.0, math.sin(a), math.cos(a)) for a in half],
-            )
-            self._fleets[mode] = _ModeFleet(fleet, fleet.x.copy())
-        return self._fleets[mode]
+    def _take_over(self, row: int, kind: Pilot) -> None:
+        """Count a new command; the running move ends."""
+        self.moves.cancel(row)
+        pilot = self._pilots[row]
+        pilot.superseded += pilot.last_step == self.step
+        pilot.kind, pilot.last_step, pilot.commands = kind, self.step, pilot.commands + 1
+        self.revision += 1
 
-    def _switch(self, row: int, mode: str) -> None:
-        """Fly a vehicle in another mode: fields that both states have are copied, the rest starts again."""
-        mode_fleet = self._fleet_of(mode)
-        if mode_fleet.active[row]:
+    def _flight_state(self, row: int) -> FlightState:
+        return flight_state(self._fleets.of_row(row), row)
+
+    def _fly_on(self, row: int, command: FlightCommand) -> None:
+        """Give a vehicle the next command of its move."""
+        airsim, pilot = self.factory.airsim, self._pilots[row]
+        if airsim is None or not self._armed[row]:
             return
-        for other in self._fleets.values():
-            if other.active[row]:
-                here, there = other.fleet.model.state, mode_fleet.fleet.model.state
-                mode_fleet.fleet.x[row] = mode_fleet.parked[row]
-                for name in there:
-                    if name in here and here[name].stop - here[name].start == there[name].stop - there[name].start:
-                        mode_fleet.fleet.x[row, there[name]] = other.fleet.x[row, here[name]]
-                other.active[row] = False
-                other.fleet.x[row] = other.parked[row]
-        mode_fleet.active[row] = True
+        self._fleets.switch(row, command.mode)
+        fleet = self._fleets.of_row(row)
+        give_command(fleet, row, command)
+        expect_command(fleet, row)
+        self._hold_soon(row, airsim)
+        self.revision += pilot.mode != command.mode
+        pilot.mode = command.mode
 
-    def _x(self, row: int) -> FloatArray:
-        """Return first 13 columns of one vehicle."""
-        mode_fleet = self._active(row)
-        state = mode_fleet.fleet.model.state
-        return np.concatenate([mode_fleet.fleet.x[row, state[f.name]] for f in RIGID_BODY])
+    def _hold_soon(self, row: int, airsim: AirsimMultirotor) -> None:
+        """Let a vehicle in flight hold its position unless a command comes in time."""
+        if self._armed[row] and not self._landed[row]:
+            expect_command(self._fleets.of_row(row), row, airsim.flight.timeout_s)
 
-    def _active(self, row: int) -> _ModeFleet:
-        return next(mode_fleet for mode_fleet in self._fleets.values() if mode_fleet.active[row])
+    def _check_landed(self, airsim: AirsimMultirotor) -> None:
+        """Update who stands on the ground; a vehicle that took off after its move ended holds its position."""
+        landed = self._landed.copy()
+        for mode_fleet in self._fleets.flown():
+            after = landed_after(landed, mode_fleet.fleet.x, mode_fleet.fleet.model.state)
+            landed[mode_fleet.active] = after[mode_fleet.active]
+        changed = np.flatnonzero(landed != self._landed).tolist()
+        self._landed = landed
+        self.revision += len(changed)
+        for row in changed:
+            if self._pilots[row].kind == "move":
+                self._hold_soon(row, airsim)
 
     def _command(self, row: int, u: FloatArray) -> None:
         if self._armed[row]:
-            self._active(row).fleet.command(u, row)
+            self._fleets.of_row(row).command(u, row)
 
     def _stop(self, row: int) -> None:
         """Command nothing at all: the motors run down."""
         self._release(row)
-        self._switch(row, self._home_mode)
+        self._fleets.switch(row, self._home_mode)
         self._pilots[row].mode = self._home_mode
-        mode_fleet = self._fleet_of(self._home_mode)
+        mode_fleet = self._fleets.of(self._home_mode)
         mode_fleet.fleet.command(np.zeros(mode_fleet.fleet.u.shape[1]), row)
+        expect_command(mode_fleet.fleet, row)
 
     def _release(self, row: int) -> None:
         if self._autopilot is not None:
@@ -289,22 +337,22 @@ class VehicleGroup:
     def _time_out(self, row: int) -> None:
         """Apply the configured response to a silent pilot."""
         pilot, response = self._pilots[row], self._vehicles[row].config.on_timeout
-        self._deadline[row] = _NEVER
+        self._deadline[row] = NEVER
         if response == "hold":
             return
         pilot.kind = "timeout"
         self.revision += 1
         if response == "hover" and self._autopilot is not None:
-            self._autopilot.hold(row, self._x(row))
-            self._switch(row, self._autopilot.mode)
+            self._autopilot.hold(row, self._fleets.body(row))
+            self._fleets.switch(row, self._autopilot.mode)
         else:
             self._release(row)
-            self._command(row, self._active(row).fleet.model.neutral(1)[0])
+            self._command(row, self._fleets.of_row(row).model.neutral(1)[0])
 
     def _steered(self) -> npt.NDArray[np.int64]:
         """Return rows that the autopilot commands now."""
         assert self._autopilot is not None
-        return np.flatnonzero(self._autopilot.steers & self._armed & self._fleet_of(self._autopilot.mode).active)
+        return np.flatnonzero(self._autopilot.steers & self._armed & self._fleets.of(self._autopilot.mode).active)
 
 
 def _motion(x: FloatArray, state: StateLayout) -> FloatArray:

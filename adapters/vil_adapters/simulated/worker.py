@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.hosts import BUFFER_BYTES, MESSAGE_BYTES, ready_simulation
-from vil_adapters.simulated.ipc import Order, Start, StatusUpdate, Stop, VehicleBatch, decode_order, encode
+from vil_adapters.simulated.ipc import Order, Start, Stop, VehicleBatch, decode_order, encode
 from vil_adapters.simulated.stepper import Stepper, WakeupTimer
 
 
@@ -21,7 +21,7 @@ class _SourceSocket:
         self.socket = socket.socket(fileno=fd)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
         self.dropped = 0
-        self._notes: list[StatusUpdate] | None = None
+        self._unsent: VehicleBatch | None = None
 
     def orders(self) -> Iterator[Order]:
         """Yield waiting orders; a Stop once the source is gone."""
@@ -38,15 +38,16 @@ class _SourceSocket:
             yield decode_order(data)
 
     def send(self, batch: VehicleBatch) -> None:
-        """Send a batch unless the source does not read; the next one then carries the notes of this one."""
+        """Send a batch unless the source does not read; the next one then carries what comes only once."""
         batch.dropped = self.dropped
-        batch.notes = self._notes if batch.notes is None else batch.notes
+        if self._unsent is not None:
+            batch.carry(self._unsent)
         try:
             self.socket.send(encode(batch), socket.MSG_DONTWAIT)
-            self._notes = None
+            self._unsent = None
         except BlockingIOError:
             self.dropped += 1
-            self._notes = batch.notes
+            self._unsent = batch
         except OSError:
             return
 

@@ -59,9 +59,7 @@ def _goal_velocity(level: Any, holding: Any, command: Any, goal: Any, p: Any, po
     vy = speed * _clip(position_p * (gy - py), 1.0)
     vz = speed * _clip(position_p * (gz - pz), 1.0)
     if level == _VELOCITY:
-        vx = vx if holding else _clip(c0, speed)
-        vy = vy if holding else _clip(c1, speed)
-        vz = vz if holding else _clip(c2, speed)
+        vx, vy, vz = vx if holding else c0, vy if holding else c1, vz if holding else c2
     return vx, vy, vz
 
 

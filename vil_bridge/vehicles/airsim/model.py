@@ -27,7 +27,7 @@ from vil_bridge.vehicles.airsim.simple_flight import (
 )
 from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.contact import Collider, WorldContact, collide
-from vil_bridge.vehicles.disturbances import ENVIRONMENT
+from vil_bridge.vehicles.disturbances import ENVIRONMENT, SEA_LEVEL_DENSITY_KGPM3
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout, flush
 from vil_bridge.vehicles.model import Model, NativeStep, TrueState
 
@@ -169,6 +169,22 @@ class AirsimMultirotor(Model):
             q_rotate(q_conj(s["q_world_body"]), s["a_world_mps2"] + up),
             np.sqrt(s["rotors_output" if self.compat else "rotors_control"]) * self.table.max_radps,
         )
+
+    def rotor_states(self, controls: FloatArray, density_kgpm3: float, thrust_factor: float) -> FloatArray:
+        """Return thrusts (N), torques about the axes (N m, positive for clockwise rotors) and speeds (rad/s).
+
+        Args:
+            controls: that the rotors push with, (rotors,).
+            density_kgpm3: of the air.
+            thrust_factor: more or less thrust, as near the ground.
+
+        Returns:
+            (rotors, 3).
+        """
+        air = controls * (density_kgpm3 / SEA_LEVEL_DENSITY_KGPM3)
+        thrust = air * thrust_factor * self.table.max_thrust_n
+        speed = np.sqrt(controls) * self.table.max_radps
+        return np.column_stack((thrust, air * self.table.max_torque_nm, speed))
 
     def collide(self, x: FloatArray, contact: WorldContact, dt_s: float | None = None) -> FloatArray:
         """Return states after a contact, (n, dx); landings lock to the ground. See :func:`contact.collide`."""

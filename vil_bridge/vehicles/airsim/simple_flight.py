@@ -49,6 +49,7 @@ class SimpleFlight:
 
     Attributes:
         timeout_s: what those who want the original's time-out put into ``command_left_s`` with every command.
+        max_speed_mps: towards a position; commanded velocities have no limit.
         min_throttle: of the climb loop; below the control that hovers, or the vehicle only climbs.
         min_angling_throttle: below it all rotors get the throttle alone.
     """
@@ -156,6 +157,17 @@ def cascade(
     return controls, memory._replace(climb_integral=integral)
 
 
+def climb_rate_to(flight: SimpleFlight, above_m: float) -> float:
+    """Return the climb rate that the position loop wants towards a height that is so far above."""
+    return flight.max_speed_mps * min(max(flight.position_p * above_m, -1.0), 1.0)
+
+
+def climb(flight: SimpleFlight, error_mps: float, integral: float, dt_s: float) -> tuple[float, float]:
+    """Return throttle and the new integral of the climb loop of one vehicle, from an error of its climb rate."""
+    throttle, after = _climb(flight, np.array(error_mps), np.array(integral), dt_s)
+    return float(throttle), float(after)
+
+
 def _euler(q: FloatArray) -> FloatArray:
     """Return roll, pitch, yaw (n, 3) of attitudes (n, 4), intrinsic Z-Y-X."""
     x, y, z, w = q[:, 0:1], q[:, 1:2], q[:, 2:3], q[:, 3:4]
@@ -191,8 +203,7 @@ def _velocity_error(
     p_goal = np.where(holding, memory.hold_p_world_m, command["p_world_m"] if mode == "position" else 0.0)
     v_goal = flight.max_speed_mps * np.clip(flight.position_p * (p_goal - body["p_world_m"]), -1.0, 1.0)
     if mode == "velocity":
-        commanded = np.clip(command["v_world_mps"], -flight.max_speed_mps, flight.max_speed_mps)
-        v_goal = np.where(holding, v_goal, commanded)
+        v_goal = np.where(holding, v_goal, command["v_world_mps"])
     error: FloatArray = v_goal - body["v_world_mps"]
     return error
 

@@ -1,0 +1,76 @@
+"""Parts of the states of AirSim's multirotors that moves read and write, row by row."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from vil_adapters.simulated.autopilot import yaw_of
+from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.vehicles.airsim.moves import FlightCommand, FlightState
+from vil_bridge.vehicles.airsim.simple_flight import FOREVER_S
+from vil_bridge.vehicles.disturbances import ENVIRONMENT
+from vil_bridge.vehicles.fleet import Fleet
+from vil_bridge.vehicles.layout import StateLayout
+
+_IDLE_THROTTLE: Final = 0.1
+_RISING_MPS: Final = 0.01
+_STILL: Final = 0.08
+"""AirSim's rule of landing: throttle, climb rate, all velocities (m/s) and rates (rad/s)."""
+
+
+DYNAMICS_COLUMNS: Final = 8
+"""Before the rotors' controls: accelerations, linear and angular, density and thrust factor."""
+
+
+def dynamics(fleet: Fleet) -> FloatArray:
+    """Return accelerations, density, thrust factor and the rotors' controls of all vehicles, (n, 8 + rotors)."""
+    state, x, around = fleet.model.state, fleet.x, fleet.around
+    controls = x[:, state["rotors_output" if "rotors_output" in state else "rotors_control"]]
+    air = around[:, ENVIRONMENT["density_kgpm3"]], around[:, ENVIRONMENT["thrust_factor"]]
+    return np.concatenate((x[:, state["a_world_mps2"]], x[:, state["alpha_body_radps2"]], *air, controls), axis=1)
+
+
+def flight_state(fleet: Fleet, row: int) -> FlightState:
+    """Return what a move sees of a vehicle."""
+    s = {name: values.tolist() for name, values in fleet.model.state.split(fleet.x[row]).items()}
+    (px, py, pz), (vx, vy, vz) = s["p_world_m"], s["v_world_mps"]
+    yaw_rad = yaw_of(fleet.x[row, fleet.model.state["q_world_body"]])
+    return FlightState((px, py, pz), (vx, vy, vz), yaw_rad, s["w_body_radps"][2], s["climb_integral"][0])
+
+
+def give_command(fleet: Fleet, row: int, command: FlightCommand) -> None:
+    """Give a vehicle a move's command; tilt servos stay as drawn."""
+    u = np.zeros(fleet.u.shape[1])
+    u[: len(command.values)] = command.values
+    fleet.command(u, row)
+    if command.climb_integral is not None:
+        fleet.x[row, fleet.model.state["climb_integral"]] = command.climb_integral
+
+
+def expect_command(fleet: Fleet, row: int, within_s: float = FOREVER_S) -> None:
+    """Let the flight controller hold the position unless a command comes within a time; other models do not."""
+    if "command_left_s" in fleet.model.state:
+        fleet.x[row, fleet.model.state["command_left_s"]] = within_s
+
+
+def hold_here(fleet: Fleet, row: int) -> None:
+    """Let a flight controller that holds a position hold the present one."""
+    if "command_left_s" in fleet.model.state and fleet.x[row, fleet.model.state["command_left_s"]] <= 0.0:
+        expect_command(fleet, row, 0.0)
+
+
+def landed_after(landed: BoolArray, x: FloatArray, state: StateLayout) -> BoolArray:
+    """Return which vehicles stand on the ground, (n,), from which did before.
+
+    The original has no flag of the ground and counts a vehicle in the air as landed until it climbs or sinks.
+    """
+    s = state.split(x)
+    throttle = s["rotors_control"].mean(axis=1)
+    moving = np.abs(s["v_world_mps"][:, 2]) > _RISING_MPS
+    rising = (throttle > _IDLE_THROTTLE) & (moving | (s["grounded"][:, 0] < 0.5))
+    motion = np.hstack((s["v_world_mps"], s["w_body_radps"]))
+    still = (throttle <= _IDLE_THROTTLE) & (np.abs(motion) < _STILL).all(axis=1)
+    after: BoolArray = np.where(landed, ~rising, still)
+    return after

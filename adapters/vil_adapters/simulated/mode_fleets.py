@@ -1,0 +1,133 @@
+"""Fleets of the vehicles of a group: one for each mode in which some of them fly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from vil_adapters.simulated.airsim_state import DYNAMICS_COLUMNS, dynamics
+from vil_adapters.simulated.disturbances import disturbances_of
+from vil_adapters.simulated.ipc import BODY_COLUMNS
+from vil_adapters.simulated.model_factory import ModelFactory
+from vil_adapters.simulated.vehicle_config import Vehicle
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.fleet import Fleet
+from vil_bridge.vehicles.layout import RIGID_BODY
+from vil_bridge.vehicles.model import TrueState
+
+
+class ModeFleet:
+    """The fleet of one mode, and which rows of it are flown."""
+
+    def __init__(self, fleet: Fleet, parked: FloatArray) -> None:
+        self.fleet = fleet
+        self.parked = parked
+        self.active = np.zeros(fleet.n, dtype=np.bool_)
+
+
+class ModeFleets:
+    """Fleets by mode; each row is flown in one of them and parked at its start in the others.
+
+    Args:
+        vehicles: the vehicles. factory: of their models. dt_s: a step. seed: of all noise.
+
+    Attributes:
+        step: made so far.
+    """
+
+    def __init__(self, vehicles: Sequence[Vehicle], factory: ModelFactory, dt_s: Fraction, seed: int) -> None:
+        self.step = 0
+        self._vehicles = tuple(vehicles)
+        self._factory = factory
+        self._dt_s = dt_s
+        self._seed = seed
+        self._fleets: dict[str, ModeFleet] = {}
+
+    def of(self, mode: str) -> ModeFleet:
+        """Return the fleet of a mode."""
+        if mode not in self._fleets:
+            config = self._vehicles[0].config
+            fleet = Fleet(
+                self._factory.make(mode),
+                len(self._vehicles),
+                dt_s=self._dt_s,
+                delay_s=config.command_delay_ms / 1e3,
+                disturbances=disturbances_of(config, np.array([v.index for v in self._vehicles]), self._seed),
+            )
+            fleet.steps = self.step
+            half = [math.radians(vehicle.config.yaw_deg) / 2.0 for vehicle in self._vehicles]
+            fleet.place(
+                p_world_m=[vehicle.p_m for vehicle in self._vehicles],
+                q_world_body=[(0.0, 0.0, math.sin(a), math.cos(a)) for a in half],
+            )
+            self._fleets[mode] = ModeFleet(fleet, fleet.x.copy())
+        return self._fleets[mode]
+
+    def flown(self) -> Iterator[ModeFleet]:
+        """Yield the fleets in which a vehicle flies."""
+        return (mode_fleet for mode_fleet in self._fleets.values() if mode_fleet.active.any())
+
+    def of_row(self, row: int) -> Fleet:
+        """Return the fleet in which a vehicle flies."""
+        return next(mode_fleet.fleet for mode_fleet in self._fleets.values() if mode_fleet.active[row])
+
+    def body(self, row: int) -> FloatArray:
+        """Return first 13 columns of one vehicle."""
+        fleet = self.of_row(row)
+        return np.concatenate([fleet.x[row, fleet.model.state[f.name]] for f in RIGID_BODY])
+
+    def switch(self, row: int, mode: str) -> None:
+        """Fly a vehicle in another mode: fields that both states have are copied, the rest starts again."""
+        mode_fleet = self.of(mode)
+        if mode_fleet.active[row]:
+            return
+        for other in self._fleets.values():
+            if other.active[row]:
+                here, there = other.fleet.model.state, mode_fleet.fleet.model.state
+                mode_fleet.fleet.x[row] = mode_fleet.parked[row]
+                for name in there:
+                    if name in here and here[name].stop - here[name].start == there[name].stop - there[name].start:
+                        mode_fleet.fleet.x[row, there[name]] = other.fleet.x[row, here[name]]
+                other.active[row] = False
+                other.fleet.x[row] = other.parked[row]
+        mode_fleet.active[row] = True
+
+    def advance(self, steps: int) -> None:
+        """Make steps."""
+        for mode_fleet in self._fleets.values():
+            if not mode_fleet.active.any():
+                mode_fleet.fleet.steps += steps
+                continue
+            mode_fleet.fleet.advance(steps)
+            if not mode_fleet.active.all():
+                mode_fleet.fleet.x[~mode_fleet.active] = mode_fleet.parked[~mode_fleet.active]
+        self.step += steps
+
+    def bodies(self) -> FloatArray:
+        """Return first 13 columns of every vehicle, (n, 13)."""
+        found = np.empty((len(self._vehicles), BODY_COLUMNS))
+        for mode_fleet in self.flown():
+            state = mode_fleet.fleet.model.state
+            rows = mode_fleet.fleet.x[mode_fleet.active]
+            found[mode_fleet.active] = np.concatenate([rows[:, state[f.name]] for f in RIGID_BODY], axis=1)
+        return found
+
+    def dynamics(self, rotors: int) -> FloatArray:
+        """Return accelerations without contacts, and rotors, of AirSim's multirotors, (n, 8 + rotors)."""
+        found = np.empty((len(self._vehicles), DYNAMICS_COLUMNS + rotors))
+        for mode_fleet in self.flown():
+            found[mode_fleet.active] = dynamics(mode_fleet.fleet)[mode_fleet.active]
+        return found
+
+    def truth(self) -> TrueState:
+        """Return what sensors measure on every vehicle, without contacts."""
+        first, *others = self.flown()
+        truth = first.fleet.truth()
+        for mode_fleet in others:
+            other = mode_fleet.fleet.truth()
+            for mine, its in zip(truth[1:], other[1:], strict=True):
+                mine[mode_fleet.active] = its[mode_fleet.active]
+        return truth

@@ -1,0 +1,101 @@
+"""Moves of a group's vehicles: each gets its turn every 20 ms of simulated time since it began."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from vil_adapters.simulated.ipc import MoveReport
+from vil_bridge.core.vehicle_moves import MoveEnd
+from vil_bridge.vehicles.airsim.moves import FlightCommand, FlightState, MoveFlight
+from vil_bridge.vehicles.airsim.path_following import PERIOD_S
+
+NEVER: Final = 1 << 62
+
+
+@dataclass(slots=True)
+class _Running:
+    """A move: its number, the step at which it began, its turns so far, the step of its next one."""
+
+    number: int
+    flight: MoveFlight
+    began: int
+    turns: int
+    due: int
+
+
+class MoveRunner:
+    """Moves that are under way, by row.
+
+    Args:
+        dt_s: a step. state_of: returns the state of a row. command: gives a row its command.
+
+    Attributes:
+        ends: reports of moves that ended since the last :meth:`pop_ends`.
+        due: step of the next turn of any move.
+    """
+
+    def __init__(
+        self, dt_s: Fraction, state_of: Callable[[int], FlightState], command: Callable[[int, FlightCommand], None]
+    ) -> None:
+        self.ends: list[MoveReport] = []
+        self.due = NEVER
+        self._dt_s = dt_s
+        self._period = max(Fraction(PERIOD_S).limit_denominator(1000) / dt_s, Fraction(1))
+        self._state_of = state_of
+        self._command = command
+        self._running: dict[int, _Running] = {}
+
+    def begin(self, row: int, number: int, flight: MoveFlight | MoveEnd, step: int) -> None:
+        """Start a move, whose first turn is now."""
+        self.cancel(row)
+        if isinstance(flight, MoveEnd):
+            self._report(number, flight)
+            return
+        running = self._running[row] = _Running(number, flight, step, 0, step)
+        self._turn(row, running, step)
+        self._schedule()
+
+    def cancel(self, row: int) -> None:
+        """End the move of a row, if any, short of its goal."""
+        running = self._running.pop(row, None)
+        if running is not None:
+            self._report(running.number, MoveEnd(reached=False))
+            self._schedule()
+
+    def runs(self, row: int) -> bool:
+        """Return True while a row has a move."""
+        return row in self._running
+
+    def pop_ends(self) -> list[MoveReport]:
+        """Return the reports once."""
+        ends, self.ends = self.ends, []
+        return ends
+
+    def advance(self, step: int) -> None:
+        """Give every move that is due its turn."""
+        if step < self.due:
+            return
+        for row, running in list(self._running.items()):
+            if running.due <= step:
+                self._turn(row, running, step)
+        self._schedule()
+
+    def _turn(self, row: int, running: _Running, step: int) -> None:
+        done = running.flight.update(float((step - running.began) * self._dt_s), self._state_of(row))
+        if isinstance(done, MoveEnd):
+            del self._running[row]
+            self._report(running.number, done)
+            return
+        self._command(row, done)
+        running.turns += 1
+        running.due = running.began + math.ceil(running.turns * self._period)
+
+    def _report(self, number: int, end: MoveEnd) -> None:
+        self.ends.append(MoveReport(number, end.reached, end.problem))
+
+    def _schedule(self) -> None:
+        self.due = min((running.due for running in self._running.values()), default=NEVER)

@@ -1,0 +1,282 @@
+"""AirSim's moves of a multirotor, update by update: states in, commands of a mode out; no clock, no threads.
+
+Room frame ENU, body FLU. Source: microsoft/AirSim, MultirotorApiBase.cpp. Where the original differs, the move says so.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Final, NamedTuple
+
+from vil_bridge.core.geometry import GRAVITY_MPS2
+from vil_bridge.core.vehicle_moves import (
+    AttitudeMove,
+    HomeMove,
+    HoverMove,
+    LandMove,
+    Move,
+    MoveEnd,
+    PathMove,
+    Point,
+    RatesMove,
+    RotorsMove,
+    TakeoffMove,
+    TurnMove,
+    TurnRateMove,
+    VelocityMove,
+    YawGoal,
+)
+from vil_bridge.vehicles.airsim.path_following import ACCURACY_M, PathFollower, lookahead_of
+from vil_bridge.vehicles.airsim.simple_flight import Mode, SimpleFlight, climb, climb_rate_to
+
+_STILL_MPS: Final = 0.05
+_STILL_RADPS: Final = 0.01
+_CLIMB_MPS: Final = 0.5
+_TAKEOFF_M: Final = 2.0
+_SINK_MPS: Final = 0.2
+_LANDED_AFTER: Final = 10
+_QUICKER: Final = 2.0
+"""Factor by which path following raises the gain of the controller's horizontal velocity loop (1.1 per second)."""
+
+_NO_TURN: Final = YawGoal()
+
+
+class FlightState(NamedTuple):
+    """State of a vehicle that a move sees: position, velocity, heading, rate of the heading, climb integral."""
+
+    p_m: Point
+    v_mps: Point
+    yaw_rad: float
+    yaw_radps: float
+    climb_integral: float = 0.0
+
+
+class FlightCommand(NamedTuple):
+    """Command of a mode, its values in the order of the mode's fields without tilt servos.
+
+    Attributes:
+        climb_integral: the controller's from now on; None = unchanged.
+    """
+
+    mode: Mode
+    values: tuple[float, ...]
+    climb_integral: float | None = None
+
+
+class MoveFlight(ABC):
+    """A move under way.
+
+    Args:
+        flight: gains and limits of the controller.
+    """
+
+    def __init__(self, flight: SimpleFlight) -> None:
+        self.flight: Final = flight
+
+    @abstractmethod
+    def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:
+        """Return what the vehicle does for the next 20 ms, or how the move ended.
+
+        Args:
+            t_s: simulated seconds since the move began; the first call is at 0.
+            state: the vehicle now.
+        """
+
+
+def flight_of(move: Move, flight: SimpleFlight, state: FlightState, home_m: Point) -> MoveFlight | MoveEnd:
+    """Return a move that begins in a state, or its end where there is nothing to fly or it is refused.
+
+    Args:
+        move: its numbers are finite.
+        flight: gains and limits of the controller.
+        state: the vehicle now.
+        home_m: start of the vehicle.
+    """
+    match move:
+        case PathMove():
+            return _path_of(move, flight, state)
+        case TakeoffMove():
+            return _takeoff_of(move, flight, state)
+        case HomeMove():
+            return _path_of(PathMove((home_m,), _CLIMB_MPS, move.timeout_s), flight, state)
+        case HoverMove():
+            return MoveEnd(reached=False)  # the original follows a path of length zero
+        case LandMove():
+            return _Landing(move, flight) if move.timeout_s > 0.0 else MoveEnd(reached=False)
+        case TurnMove():
+            return _Turning(move, flight, state.p_m) if move.timeout_s > 0.0 else MoveEnd(reached=True)
+        case VelocityMove() if move.duration_s <= 0.0:
+            return MoveEnd(reached=move.z_m is None or move.in_heading)
+        case _ if move.duration_s <= 0.0:
+            return MoveEnd(reached=True)
+        case VelocityMove():
+            return _Drifting(move, flight, state.yaw_rad)
+        case TurnRateMove():
+            return _Spinning(move, flight, state.p_m)
+        case AttitudeMove() | RatesMove():
+            return _Tilted(move, flight, state.climb_integral)
+        case RotorsMove():
+            return _Direct(move, flight)
+
+
+class _Path(MoveFlight):
+    def __init__(self, move: PathMove, flight: SimpleFlight, path: PathFollower) -> None:
+        super().__init__(flight)
+        self._move = move
+        self._path = path
+        self._accelerates = GRAVITY_MPS2 * flight.max_angle_rad * flight.velocity_p
+
+    def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:
+        if t_s > 0.0:
+            self._path.advance(state.p_m, state.v_mps)
+        if self._path.ended or t_s >= self._move.timeout_s:
+            return _end_at(self._path.end_m, state)
+        wanted, slowing = self._path.velocity(state.p_m)
+        vx, vy = (
+            v + _QUICKER * (goal - v) + change / self._accelerates
+            for v, goal, change in zip(state.v_mps[:2], wanted[:2], slowing[:2], strict=True)
+        )
+        course = (self._path.target_m[0] - state.p_m[0], self._path.target_m[1] - state.p_m[1])
+        return FlightCommand("velocity", (vx, vy, wanted[2], *_heading(self._move.yaw, course)))
+
+
+class _Landing(MoveFlight):
+    def __init__(self, move: LandMove, flight: SimpleFlight) -> None:
+        super().__init__(flight)
+        self._timeout_s = move.timeout_s
+        self._still = 0
+
+    def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:
+        if t_s >= self._timeout_s:
+            return MoveEnd(reached=False)
+        self._still = self._still + 1 if -state.v_mps[2] <= _STILL_MPS else 0
+        if self._still > _LANDED_AFTER:
+            return MoveEnd(reached=True)
+        # The original makes new loops with each new kind of goal, whose integrals begin at 0.
+        return FlightCommand("velocity", (0.0, 0.0, -_SINK_MPS, *_heading(_NO_TURN)), 0.0 if t_s == 0.0 else None)
+
+
+class _Turning(MoveFlight):
+    """The shorter way round; the original compares headings without wrapping and misses those near 180 degrees."""
+
+    def __init__(self, move: TurnMove, flight: SimpleFlight, p_m: Point) -> None:
+        super().__init__(flight)
+        self._move = move
+        self._p_m = p_m
+
+    def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:
+        if t_s >= self._move.timeout_s:
+            return MoveEnd(reached=False)
+        yaw = YawGoal(self._move.yaw_rad, by_rate=False)
+        if abs(math.remainder(state.yaw_rad - self._move.yaw_rad, math.tau)) <= self._move.margin_rad:
+            if abs(state.yaw_radps) <= _STILL_RADPS:
+                return MoveEnd(reached=True)
+            yaw = _NO_TURN
+        return FlightCommand("position", (*self._p_m, *_heading(yaw)))
+
+
+class _Spinning(MoveFlight):
+    def __init__(self, move: TurnRateMove, flight: SimpleFlight, p_m: Point) -> None:
+        super().__init__(flight)
+        self._move = move
+        self._p_m = p_m
+
+    def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:  # noqa: ARG002
+        if t_s >= self._move.duration_s:
+            return MoveEnd(reached=True)
+        return FlightCommand("position", (*self._p_m, *_heading(YawGoal(self._move.yaw_radps))))
+
+
+class _Drifting(MoveFlight):
+    def __init__(self, move: VelocityMove, flight: SimpleFlight, yaw_rad: float) -> None:
+        super().__init__(flight)
+        x, y, self._climb_mps = move.v_mps
+        if move.in_heading:
+            cos, sin = math.cos(yaw_rad), math.sin(yaw_rad)
+            x, y = cos * x - sin * y, sin * x + cos * y
+        self._move = move
+        self._xy_mps = x, y
+        self._heading = _heading(move.yaw, (x, y))
+
+    def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:
+        z_m = self._move.z_m
+        if t_s >= self._move.duration_s:
+            return MoveEnd(reached=True)
+        climb_mps = self._climb_mps if z_m is None else climb_rate_to(self.flight, z_m - state.p_m[2])
+        return FlightCommand("velocity", (*self._xy_mps, climb_mps, *self._heading))
+
+
+class _Tilted(MoveFlight):
+    """Angles or rates, with a throttle or a height; for the latter the climb loop runs here."""
+
+    def __init__(self, move: AttitudeMove | RatesMove, flight: SimpleFlight, climb_integral: float) -> None:
+        super().__init__(flight)
+        self._move = move
+        self._integral = climb_integral
+        self._t_s = 0.0
+
+    def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:
+        move = self._move
+        if t_s >= move.duration_s:
+            return MoveEnd(reached=True)
+        throttle = self._throttle(t_s, state)
+        if isinstance(move, RatesMove):
+            return FlightCommand("rates", (*move.w_body_radps, throttle))
+        return FlightCommand("attitude", (move.roll_rad, move.pitch_rad, throttle, *_heading(move.yaw)))
+
+    def _throttle(self, t_s: float, state: FlightState) -> float:
+        move = self._move
+        if move.z_m is None:
+            return min(max(move.throttle or 0.0, 0.0), 1.0)
+        error = climb_rate_to(self.flight, move.z_m - state.p_m[2]) - state.v_mps[2]
+        throttle, self._integral = climb(self.flight, error, self._integral, t_s - self._t_s)
+        self._t_s = t_s
+        return throttle
+
+
+class _Direct(MoveFlight):
+    def __init__(self, move: RotorsMove, flight: SimpleFlight) -> None:
+        super().__init__(flight)
+        self._move = move
+
+    def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:  # noqa: ARG002
+        return MoveEnd(reached=True) if t_s >= self._move.duration_s else FlightCommand("rotors", self._move.controls)
+
+
+def _path_of(move: PathMove, flight: SimpleFlight, state: FlightState) -> MoveFlight | MoveEnd:
+    if not move.points_m:
+        return MoveEnd(reached=True)
+    if move.yaw.ahead and move.yaw.by_rate:
+        return MoveEnd(reached=False, problem="Yaw cannot be specified as rate if drivetrain is ForwardOnly")
+    try:
+        lookahead_m = lookahead_of(move.speed_mps, move.lookahead_m, move.adaptive)
+    except ValueError as exc:
+        return MoveEnd(reached=False, problem=str(exc))
+    path = PathFollower((state.p_m, *move.points_m), move.speed_mps, lookahead_m, move.adaptive)
+    return _end_at(path.end_m, state) if path.ended else _Path(move, flight, path)
+
+
+def _takeoff_of(move: TakeoffMove, flight: SimpleFlight, state: FlightState) -> MoveFlight | MoveEnd:
+    speed = math.hypot(*state.v_mps)
+    if speed > _STILL_MPS:
+        why = f"Cannot perform takeoff because vehicle is already moving with velocity {speed:f} m/s"
+        return MoveEnd(reached=False, problem=why)
+    x, y, z = state.p_m
+    return _path_of(PathMove(((x, y, z + _TAKEOFF_M),), _CLIMB_MPS, move.timeout_s), flight, state)
+
+
+def _end_at(end_m: Point, state: FlightState) -> MoveEnd:
+    """Return the end of a path: reached within 0.5 m, where the original wants the progress to be complete."""
+    return MoveEnd(reached=math.dist(end_m, state.p_m) <= ACCURACY_M)
+
+
+def _heading(yaw: YawGoal, course: tuple[float, float] = (0.0, 0.0)) -> tuple[float, float, float]:
+    """Return heading, rate and whether the rate holds; ``course``: metres or m/s, shorter than 0.5 = none."""
+    if yaw.by_rate:
+        return 0.0, yaw.value, 1.0
+    if not yaw.ahead:
+        return yaw.value, 0.0, 0.0
+    if math.hypot(*course) <= ACCURACY_M:
+        return 0.0, 0.0, 1.0
+    return yaw.value + math.atan2(course[1], course[0]), 0.0, 0.0
