@@ -7,6 +7,7 @@ arrays of shape (..., 3). ``T_a_b`` and ``q_a_b`` map coordinates in b to coordi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,6 +91,14 @@ def q_rotate(q: _Array, v: _Array) -> _Array:
     """Rotate vectors (..., 3) by unit quaternions (..., 4)."""
     rotated: _Array = (q_to_matrix(q) @ v[..., None])[..., 0]
     return rotated
+
+
+def turned(q_xyzw: Sequence[float], v: Sequence[float]) -> tuple[float, float, float]:
+    """Rotate one vector, in plain numbers, which takes a third of the time of :func:`q_rotate`."""
+    x, y, z, w = q_xyzw
+    vx, vy, vz = v
+    tx, ty, tz = 2.0 * (y * vz - z * vy), 2.0 * (z * vx - x * vz), 2.0 * (x * vy - y * vx)
+    return vx + w * tx + y * tz - z * ty, vy + w * ty + z * tx - x * tz, vz + w * tz + x * ty - y * tx
 
 
 def q_to_matrix(q: _Array) -> _Array:
@@ -190,23 +199,21 @@ class Transform:
     def __matmul__(self, other: Transform) -> Transform:
         """Return T_a_b @ T_b_c = T_a_c."""
         # Fourteen numbers: plain Python takes a third of the time of the array functions.
-        x, y, z, w = self.q_xyzw.tolist()
-        px, py, pz = other.p_m.tolist()
+        x, y, z, w = q = self.q_xyzw.tolist()
         qx, qy, qz, qw = other.q_xyzw.tolist()
-        tx, ty, tz = 2.0 * (y * pz - z * py), 2.0 * (z * px - x * pz), 2.0 * (x * py - y * px)
-        turned = px + w * tx + y * tz - z * ty, py + w * ty + z * tx - x * tz, pz + w * tz + x * ty - y * tx
         q_xyzw = (
             w * qx + x * qw + y * qz - z * qy,
             w * qy - x * qz + y * qw + z * qx,
             w * qz + x * qy - y * qx + z * qw,
             w * qw - x * qx - y * qy - z * qz,
         )
-        return Transform(self.p_m + turned, np.array(q_xyzw))
+        return Transform(self.p_m + turned(q, other.p_m.tolist()), np.array(q_xyzw))
 
     def inverse(self) -> Transform:
         """Return T_b_a."""
-        q = q_conj(self.q_xyzw)
-        return Transform(-q_rotate(q, self.p_m), q)
+        x, y, z, w = self.q_xyzw.tolist()
+        q_inverse = -x, -y, -z, w
+        return Transform(-np.array(turned(q_inverse, self.p_m.tolist())), np.array(q_inverse))
 
     def apply(self, points_m: _Array) -> _Array:
         """Map points (..., 3) from b to a."""
@@ -214,7 +221,15 @@ class Transform:
 
     def rotation(self) -> _Array:
         """Return the rotation matrix R_a_b, shape (3, 3)."""
-        return q_to_matrix(self.q_xyzw)
+        x, y, z, w = self.q_xyzw.tolist()
+        xx, yy, zz, ww = x * x, y * y, z * z, w * w
+        return np.array(
+            (
+                (ww + xx - yy - zz, 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)),
+                (2.0 * (x * y + z * w), ww - xx + yy - zz, 2.0 * (y * z - x * w)),
+                (2.0 * (x * z - y * w), 2.0 * (y * z + x * w), ww - xx - yy + zz),
+            )
+        )
 
     def matrix(self) -> _Array:
         """Return the transform as a matrix, shape (4, 4)."""

@@ -62,9 +62,16 @@ def pose_covariance(covariance: FloatArray) -> FloatArray:
     return pose
 
 
+def pose_covariance_upper(covariance: FloatArray) -> list[float]:
+    """Return the upper triangle of :func:`pose_covariance`, row by row, 21 plain numbers."""
+    upper: list[float] = covariance.take(_POSE_UPPER).tolist()
+    return upper
+
+
 def velocity_covariance(covariance: FloatArray) -> FloatArray:
     """Return the part of :attr:`BodyMotion.covariance` that is the velocity's, world axes, shape (3, 3)."""
     return covariance[3:6, 3:6]
 
 
 _POSE: Final = (6, 7, 8, 0, 1, 2)
+_POSE_UPPER: Final = np.array([9 * row + column for i, row in enumerate(_POSE) for column in _POSE[i:]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -11,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from vil_bridge.core.frame_header import FrameHeader, FrameStamps, HeaderPose
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.motion import BodyMotion, pose_covariance
+from vil_bridge.core.motion import BodyMotion, pose_covariance_upper
 from vil_bridge.core.types import (
     FloatArray,
     ImageArray,
@@ -35,7 +36,6 @@ from vil_bridge.pipeline.warp.rolling_shutter import ShutterPoses
 from vil_bridge.world.world import World
 
 _LEAST_DEPTH_M: Final = 0.1
-_UPPER: Final = np.triu_indices(6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class WarpedFrame:
             "render_pose_method": self.view.pose_method,
             "imu_age_ns": pose.imu_age_ns,
             "horizon_ns": pose.t_ns - self.view.t_pose_ns,
-            "margin_deg": round(float(np.degrees(self._camera.margin_rad)), 6),
+            "margin_deg": round(math.degrees(self._camera.margin_rad), 6),
             "rolling_shutter_ms": self._camera.rolling_shutter_ns / 1e6,
         }
         return done | {"moved_actors": list(warp.moved_actors)} if self._camera.moving_actors else done
@@ -313,7 +313,7 @@ class HeaderWriter:
             "gyro_scale": _plain(motion.gyro_scale),
             "accel_bias_mps2": _plain(motion.accel_bias_mps2),
             "imu_late_ns": motion.imu_late_ns,
-            "pose_covariance": None if covariance is None else pose_covariance(covariance)[_UPPER].tolist(),
+            "pose_covariance": None if covariance is None else pose_covariance_upper(covariance),
             "measured": self._measured(motion),
         }
 
@@ -327,7 +327,7 @@ class HeaderWriter:
             known_ns = newest[1] + 1  # at the pose itself mocap alone is asked
             if motion.imu_age_ns is not None:
                 known_ns = max(known_ns, motion.t_ns - motion.imu_age_ns)
-            motion = self._world.motion_at(self._camera.actor, known_ns)
+            motion = self._world.motion_at(self._camera.actor, known_ns, covariance=False)
         return {
             "t_ns": motion.t_ns,
             "p_m": motion.T_world_body.p_m.tolist(),

@@ -225,8 +225,13 @@ class World:
         with self._lock:
             return self._predict(self._row[actor], t_ns)
 
-    def motion_at(self, actor: str, t_ns: int) -> BodyMotion:
+    def motion_at(self, actor: str, t_ns: int, *, covariance: bool = True) -> BodyMotion:
         """Return one rigid actor's pose and twist at an instant; in the past, the newest twist.
+
+        Args:
+            actor: its name.
+            t_ns: the instant.
+            covariance: include it; it takes a third of the time.
 
         Raises:
             KeyError: no such actor.
@@ -237,16 +242,12 @@ class World:
             twist = self._twist(row, t_ns, inertial=pose.method != "constant-twist")
             predictor = self._predictors.get(actor)
             found = t_ns, pose.T_world_body, *twist, pose.method, pose.imu_age_ns
-            span, measured, covariance = self._span(row, t_ns), pose.method == "interpolated", None
-            if predictor is not None and pose.method != "constant-twist":
-                covariance = predictor.covariance(*span, measured=measured)
-            if covariance is None and span[0] >= 0:
-                covariance = self._bank.covariance(row, t_ns, measured=measured)
+            stated = self._covariance(row, t_ns, pose.method) if covariance else None
             if predictor is None:
-                return BodyMotion(*found, covariance=covariance)
+                return BodyMotion(*found, covariance=stated)
             imu = predictor.body.sensors
             known = imu.gyro_bias_radps, imu.gyro_scale, imu.accel_bias_mps2, imu.late_ns
-            return BodyMotion(*found, *known, covariance)
+            return BodyMotion(*found, *known, stated)
 
     def twist_at(self, actor: str, t_ns: int) -> tuple[FloatArray, FloatArray]:
         """Return the velocity (3,), world, and angular rate (3,), body, of :meth:`motion_at`, without its pose.
@@ -347,6 +348,16 @@ class World:
                 return estimate.v_world_mps, estimate.w_body_radps
         ahead_ns = 0 if t_capture_ns < 0 else min(max(t_ns - t_capture_ns, 0), limit_ns)
         return self._bank.twist(row, 1e-9 * ahead_ns)
+
+    def _covariance(self, row: int, t_ns: int, method: str) -> FloatArray | None:
+        """Return the covariance of a pose that was found by this method, None = not known."""
+        predictor = self._predictors.get(self.actors[row].name)
+        span, measured, found = self._span(row, t_ns), method == "interpolated", None
+        if predictor is not None and method != "constant-twist":
+            found = predictor.covariance(*span, measured=measured)
+        if found is None and span[0] >= 0:
+            found = self._bank.covariance(row, t_ns, measured=measured)
+        return found
 
     def _span(self, row: int, t_ns: int) -> tuple[int, int, int]:
         """Return the newest pose's capture time, the instant and the limit of a prediction."""

@@ -147,8 +147,10 @@ def test_after_a_gap_the_velocity_starts_over() -> None:
     np.testing.assert_allclose(
         world.pose_at("drone", 1050 * MS).T_world_body.p_m, ROOM.apply(np.array([0.5, 0.0, 0.0]))
     )
-    covariance = world.motion_at("drone", 1050 * MS).covariance
-    assert covariance is not None and np.sqrt(covariance[3, 3]) > 1.0
+    motion, bare = (world.motion_at("drone", 1050 * MS, covariance=wanted) for wanted in (True, False))
+    assert motion.covariance is not None and np.sqrt(motion.covariance[3, 3]) > 1.0
+    assert bare.covariance is None
+    np.testing.assert_array_equal(bare.v_world_mps, motion.v_world_mps)
 
 
 def circling(t_s: float) -> np.ndarray:

@@ -14,6 +14,7 @@ from vil_bridge.pipeline.warp.homography import (
     homography,
     rotation_angle_rad,
     rotation_homography,
+    rotation_translation,
     valid_fraction,
     warp,
 )
@@ -145,8 +146,7 @@ class FrameWarp:
         if self.method == "reproject" or self._exposure.rolls or self._geometry.bends:
             return None
         K, K_shown = self._geometry.K_rendered, self._geometry.K_shown
-        motion = self._motion(np.zeros(1))
-        R_rn, dp_render_m = motion.R_rn[0], motion.dp_render_m[0]
+        R_rn, dp_render_m = rotation_translation(self._T_world_render, self._exposure.middle)
         if self.plane is None:
             return rotation_homography(K, R_rn, K_shown)
         return homography(K, R_rn, dp_render_m, self.plane.d_m, self.plane.normal, K_shown)

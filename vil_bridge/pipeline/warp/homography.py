@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.geometry import Transform, q_conj, q_mul, q_rotate, q_to_matrix
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray, ImageArray
 from vil_bridge.pipeline.warp.opencv_remap import by_homography
 
@@ -32,14 +32,13 @@ def rotation_translation(T_world_render: Transform, T_world_now: Transform) -> t
         T_world_render: pose of the optical camera (x right, y down, z forward) of the picture.
         T_world_now: pose that the picture is to be shown for.
     """
-    q_render_world = q_conj(T_world_render.q_xyzw)
-    R_rn = q_to_matrix(q_mul(q_render_world, T_world_now.q_xyzw))
-    return R_rn, q_rotate(q_render_world, T_world_now.p_m - T_world_render.p_m)
+    T_render_now = T_world_render.inverse() @ T_world_now
+    return T_render_now.rotation(), T_render_now.p_m
 
 
 def rotation_angle_rad(T_world_render: Transform, T_world_now: Transform) -> float:
     """Angle between two attitudes."""
-    x, y, z, w = q_mul(q_conj(T_world_render.q_xyzw), T_world_now.q_xyzw).tolist()
+    x, y, z, w = (T_world_render.inverse() @ T_world_now).q_xyzw.tolist()
     return 2.0 * math.atan2(math.hypot(x, y, z), abs(w))
 
 
@@ -54,22 +53,38 @@ def homography(
     """H, shape (3, 3), from render pixels to now pixels, exact for points of the plane.
 
     Args:
-        K: intrinsic matrix of the rendered picture.
+        K: intrinsic matrix of the rendered picture, a pinhole without skew.
         R_rn: from :func:`rotation_translation`.
         dp_render_m: from the same.
         d_m: distance of the plane from the render camera along ``normal``, > 0.
         normal: shape (3,), unit normal of the plane in the render camera's axes.
         K_shown: intrinsic matrix of the picture shown; None = the same.
     """
-    t_now_m = -R_rn.T @ dp_render_m
-    H: FloatArray = (K if K_shown is None else K_shown) @ (R_rn.T + np.outer(t_now_m, normal) / d_m) @ np.linalg.inv(K)
-    return H
+    # H = K (R_rn^T - R_rn^T dp m^T / d) K^-1, in plain Python: small arrays cost several times as much.
+    towards = [x / d_m for x in normal.tolist()]
+    dp_m = dp_render_m.tolist()
+    columns = zip(*R_rn.tolist(), strict=True)
+    moved = [(column, -(column[0] * dp_m[0] + column[1] * dp_m[1] + column[2] * dp_m[2])) for column in columns]
+    return _in_pixels([[r + t * m for r, m in zip(row, towards, strict=True)] for row, t in moved], K, K_shown)
 
 
 def rotation_homography(K: FloatArray, R_rn: FloatArray, K_shown: FloatArray | None = None) -> FloatArray:
     """H for a scene infinitely far away: rotation alone."""
-    H: FloatArray = (K if K_shown is None else K_shown) @ R_rn.T @ np.linalg.inv(K)
-    return H
+    return _in_pixels(R_rn.T.tolist(), K, K_shown)
+
+
+def _in_pixels(rows: list[list[float]], K: FloatArray, K_shown: FloatArray | None) -> FloatArray:
+    """Return K_shown M K^-1 of a matrix M, given by its rows, between the coordinates of two cameras."""
+    (fx, _, cx), (_, fy, cy), _ = K.tolist()
+    (gx, _, ux), (_, gy, uy), _ = (K if K_shown is None else K_shown).tolist()
+    from_pixels = [(a / fx, b / fy, c - a * cx / fx - b * cy / fy) for a, b, c in rows]
+    return np.array(
+        [
+            [gx * x + ux * w for x, w in zip(from_pixels[0], from_pixels[2], strict=True)],
+            [gy * y + uy * w for y, w in zip(from_pixels[1], from_pixels[2], strict=True)],
+            from_pixels[2],
+        ]
+    )
 
 
 def warp(image: ImageArray, H: FloatArray, size_px: tuple[int, int], covered: float, interpolation: int) -> ImageArray:
@@ -85,11 +100,19 @@ def warp(image: ImageArray, H: FloatArray, size_px: tuple[int, int], covered: fl
     if covered == 0.0:  # a homography also maps what lies behind the camera
         return np.zeros((size_px[1], size_px[0], *image.shape[2:]), image.dtype)
     moved = by_homography(image, H, size_px, interpolation)
-    a, b, c = np.linalg.inv(H)[2].tolist()
-    across, down = a * np.arange(size_px[0]), b * np.arange(size_px[1])[:, None] + c
-    if across.min() + down.min() <= 0.0:  # wide and turned far: some pixels look behind the rendered camera
-        moved[across + down <= 0.0] = 0
+    a, b, c = _depth_of_source(H)
+    if min(0.0, a * (size_px[0] - 1)) + min(0.0, b * (size_px[1] - 1)) + c <= 0.0:
+        # Wide and turned far: some pixels look behind the rendered camera.
+        moved[a * np.arange(size_px[0]) + (b * np.arange(size_px[1])[:, None] + c) <= 0.0] = 0
     return moved
+
+
+def _depth_of_source(H: FloatArray) -> tuple[float, float, float]:
+    """Return the third row of the inverse of H, which says what lies in front of the rendered camera."""
+    (a, b, c), (d, e, f), (g, h, i) = H.tolist()
+    row = d * h - e * g, b * g - a * h, a * e - b * d
+    determinant = row[0] * c + row[1] * f + row[2] * i
+    return row[0] / determinant, row[1] / determinant, row[2] / determinant
 
 
 def valid_fraction(H: FloatArray, source_size_px: tuple[int, int], size_px: tuple[int, int]) -> float:
@@ -100,7 +123,7 @@ def valid_fraction(H: FloatArray, source_size_px: tuple[int, int], size_px: tupl
         source_size_px: width and height of the rendered picture.
         size_px: width and height of the result.
     """
-    outline: _Polygon = [tuple(corner) for corner in (_outline(source_size_px) @ H.T).tolist()]
+    outline = _outline(source_size_px, H)
     # In homogeneous coordinates an edge of the result is a half space, and so is "in front of the camera".
     width, height = size_px
     half_spaces = ((0, 0, 1), (1, 0, 0.5), (-1, 0, width - 0.5), (0, 1, 0.5), (0, -1, height - 0.5))
@@ -113,10 +136,12 @@ def valid_fraction(H: FloatArray, source_size_px: tuple[int, int], size_px: tupl
     return min(1.0, 0.5 * abs(twice) / (width * height))
 
 
-def _outline(size_px: tuple[int, int]) -> FloatArray:
-    """Homogeneous corners of a picture, whose pixels reach half a pixel beyond their centres."""
+def _outline(size_px: tuple[int, int], H: FloatArray) -> _Polygon:
+    """Homogeneous corners of a picture after H; its pixels reach half a pixel beyond their centres."""
     x, y = size_px[0] - 0.5, size_px[1] - 0.5
-    return np.array([[-0.5, -0.5, 1.0], [x, -0.5, 1.0], [x, y, 1.0], [-0.5, y, 1.0]])
+    (a, b, c), (d, e, f), (g, h, i) = H.tolist()
+    corners = (-0.5, -0.5), (x, -0.5), (x, y), (-0.5, y)
+    return [(a * u + b * v + c, d * u + e * v + f, g * u + h * v + i) for u, v in corners]
 
 
 def _clip(polygon: _Polygon, half_space: tuple[float, float, float]) -> _Polygon:

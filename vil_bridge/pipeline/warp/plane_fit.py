@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.geometry import Transform, q_conj, q_rotate
+from vil_bridge.core.geometry import Transform, turned
 from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M, FloatArray, ImageArray
 
 DEFAULT_PLANE_DEPTH_M: Final = 8.0
@@ -43,8 +43,11 @@ class FittedPlane:
 
     def seen_from(self, T_here_there: Transform) -> FittedPlane:
         """Return the same plane in another camera's axes."""
-        d_m = self.d_m - float(self.normal @ T_here_there.p_m)
-        return FittedPlane(d_m, q_rotate(q_conj(T_here_there.q_xyzw), self.normal), self.fitted)
+        normal = a, b, c = self.normal.tolist()
+        p_x, p_y, p_z = T_here_there.p_m.tolist()
+        x, y, z, w = T_here_there.q_xyzw.tolist()
+        d_m = self.d_m - (a * p_x + b * p_y + c * p_z)
+        return FittedPlane(d_m, np.array(turned((-x, -y, -z, w), normal)), self.fitted)
 
 
 def metres_per_unit(depth: ImageArray) -> float:
