@@ -19,6 +19,7 @@ import numpy.typing as npt
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.geometry import Transform, q_mul
 from vil_bridge.core.near_surface import NearSurface
+from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.tracking import ActorKind, TrackingState
 
 __all__ = [
@@ -220,7 +221,7 @@ class MotionFrame:
     markers: Markers | None = None
 
 
-SourceEvent = SourceFrame | ClockExchange | ImuSample | SourceReset
+SourceEvent = SourceFrame | ClockExchange | ImuSample | SensorReadings | SourceReset
 
 
 # --- what the world answers --------------------------------------------------------------------

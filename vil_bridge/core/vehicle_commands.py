@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.near_surface import NearSurface
+from vil_bridge.core.sensor_readings import GeoPoint, SensorKind, SensorReading
 from vil_bridge.core.vehicle_moves import (
     Move,
     MoveEnd,
@@ -57,7 +58,7 @@ class VehicleState:
     Attributes:
         t_ns: bridge time of the state. steps: made so far.
         pilot: who flies it: ``autopilot``, ``command``, ``move``, or ``timeout`` after a pilot fell silent.
-        modes: what commands may hold, by mode.
+        modes: what commands may hold, by mode. sensors: their kinds, by name.
         a_world_mps2, alpha_body_radps2: accelerations, linear and angular, contacts included.
         rotors: in the model's order; empty for models without AirSim's rotors.
         landed: True until it takes off and again once it stands with slow rotors, by AirSim's rule; only of models
@@ -82,6 +83,7 @@ class VehicleState:
     superseded: int = 0
     collisions: int = 0
     modes: Mapping[str, tuple[CommandField, ...]] = field(default_factory=dict)
+    sensors: Mapping[str, SensorKind] = field(default_factory=dict)
     a_world_mps2: Point = (0.0, 0.0, 0.0)
     alpha_body_radps2: Point = (0.0, 0.0, 0.0)
     rotors: tuple[RotorState, ...] = ()
@@ -120,6 +122,14 @@ class VehicleSimulator(Protocol):
 
     def state(self, subject: str) -> VehicleState:
         """Return the state of one of its vehicles now."""
+        ...
+
+    def readings(self, subject: str) -> Mapping[str, SensorReading]:
+        """Return the newest reading of each sensor of one of its vehicles, by name."""
+        ...
+
+    def origin(self, subject: str) -> GeoPoint:
+        """Return the place on Earth of the zero of a vehicle's room, whose axes are east, north and up there."""
         ...
 
     def on_contact(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool) -> None:
@@ -216,6 +226,18 @@ class VehicleCommandBus:
     def state(self, subject: str) -> VehicleState:
         """Return a vehicle's state now. Raises KeyError: no such vehicle."""
         return self._simulators[subject][1].state(subject)
+
+    def readings(self, subject: str) -> Mapping[str, SensorReading]:
+        """Return the newest reading of each sensor of a vehicle by name; one without a reading yet is absent.
+
+        Raises:
+            KeyError: no such vehicle.
+        """
+        return self._simulators[subject][1].readings(subject)
+
+    def origin(self, subject: str) -> GeoPoint:
+        """Return the place on Earth of the zero of a vehicle's room. Raises KeyError: no such vehicle."""
+        return self._simulators[subject][1].origin(subject)
 
     def on_contact(
         self, source: str, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool

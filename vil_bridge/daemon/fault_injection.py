@@ -19,6 +19,7 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.delay_line import DelayLine
 from vil_bridge.core.faults import Delivery, Faults, SubjectFaults
 from vil_bridge.core.ports import Emit
+from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample, SourceEvent, SourceFrame, SourceReset
 
@@ -114,11 +115,11 @@ class EventFaultStage:
         self._delays.close()
         self._report()
 
-    def _harm(self, event: SourceFrame | ClockExchange | ImuSample, elapsed_ns: int) -> None:
+    def _harm(self, event: SourceFrame | ClockExchange | ImuSample | SensorReadings, elapsed_ns: int) -> None:
         delays_ns = self._delivery.delays_ns(elapsed_ns)
         if isinstance(event, SourceFrame):
             event = self._degrade_tracking(event, elapsed_ns)
-        if event.t_foreign_ns is not None:
+        if not isinstance(event, SensorReadings) and event.t_foreign_ns is not None:
             event = replace(event, t_foreign_ns=event.t_foreign_ns + self._faults.clock_error_ns(elapsed_ns))
         # Before the event: a receiver that takes the nonsense would drop the truth of the same instant.
         if not isinstance(event, ClockExchange) and self._delivery.garbage(elapsed_ns, b"") is not None:
@@ -151,7 +152,9 @@ class EventFaultStage:
         markers = self._subjects.markers(elapsed_ns, frame.markers)
         return replace(frame, p_m=p_m, q_xyzw=q_xyzw, tracked=tracked, skeletons=skeletons, markers=markers)
 
-    def _nonsense(self, event: SourceFrame | ImuSample) -> SourceFrame | ImuSample:
+    def _nonsense(self, event: SourceFrame | ImuSample | SensorReadings) -> SourceEvent:
+        if isinstance(event, SensorReadings):
+            return replace(event, values=self._broken(event.values))
         if isinstance(event, ImuSample):
             return replace(event, w_radps=self._broken(event.w_radps), f_mps2=self._broken(event.f_mps2))
         skeletons = tuple(replace(s, p_m=self._broken(s.p_m), q_xyzw=self._broken(s.q_xyzw)) for s in event.skeletons)

@@ -18,6 +18,7 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.output_folder import open_in
 from vil_bridge.core.ports import FrameSink
+from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.types import ClockExchange, SourceEvent, SourceReset
 from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.context import BridgeContext
@@ -182,6 +183,8 @@ class RecordingService:
         """Return an event's capture time by the world's clocks of now; called in the recorder's thread."""
         if isinstance(event, ClockExchange | SourceReset):
             return None
+        if isinstance(event, SensorReadings):
+            return event.t_ns
         clock = self._context.world.clocks.get(event.source)
         line = None if clock is None else clock.line
         if line is None or event.t_foreign_ns is None:

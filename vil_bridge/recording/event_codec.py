@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.errors import RecordingError
+from vil_bridge.core.sensor_readings import COLUMNS, SensorKind, SensorReadings
 from vil_bridge.core.types import (
     ClockExchange,
     FloatArray,
@@ -76,6 +77,15 @@ class _Imu(msgspec.Struct, array_like=True, tag="imu", gc=False):
     f_mps2: bytes
 
 
+class _Sensor(msgspec.Struct, array_like=True, tag="sensor", gc=False):
+    sensor: str
+    kind: SensorKind
+    t_ns: int
+    t_arrival_ns: int
+    subjects: tuple[str, ...]
+    values: bytes
+
+
 class _Clock(msgspec.Struct, array_like=True, tag="clock", gc=False):
     t_sent_ns: int
     t_foreign_ns: int
@@ -96,7 +106,7 @@ class _Model(msgspec.Struct, array_like=True, tag="skeleton", gc=False):
     scale: float
 
 
-_Record = _Frame | _Imu | _Clock | _Reset | _Model
+_Record = _Frame | _Imu | _Sensor | _Clock | _Reset | _Model
 
 
 class EventEncoder:
@@ -121,6 +131,10 @@ class EventEncoder:
             case ImuSample():
                 w, f = _floats(event.w_radps), _floats(event.f_mps2)
                 records.append(_Imu(event.t_foreign_ns, event.t_arrival_ns, t_capture_ns, w, f))
+            case SensorReadings():
+                values = _floats(event.values)
+                times = event.t_ns, event.t_arrival_ns
+                records.append(_Sensor(event.sensor, event.kind, *times, event.subjects, values))
             case ClockExchange():
                 records.append(_Clock(event.t_sent_ns, event.t_foreign_ns, event.t_received_ns))
             case SourceReset():
@@ -181,6 +195,8 @@ class EventDecoder:
                 w, f = _array(record.w_radps), _array(record.f_mps2)
                 sample = ImuSample(source, record.t_foreign_ns, record.t_arrival_ns, w.reshape(3), f.reshape(3))
                 return StampedEvent(sample, t_ns, record.t_capture_ns)
+            case _Sensor():
+                return StampedEvent(_sensor(source, record), t_ns, record.t_ns)
             case _Clock():
                 times = record.t_sent_ns, record.t_foreign_ns, record.t_received_ns
                 return StampedEvent(ClockExchange(source, *times), t_ns, None)
@@ -233,6 +249,12 @@ def _frame(event: SourceFrame, t_capture_ns: int | None, skeletons: tuple[_Skele
         skeletons,
         None if m is None else _Markers(m.labels, _floats(m.p_m), _flags(m.tracked)),
     )
+
+
+def _sensor(source: str, record: _Sensor) -> SensorReadings:
+    values = _array(record.values).reshape(len(record.subjects), COLUMNS[record.kind])
+    times = record.t_ns, record.t_arrival_ns
+    return SensorReadings(source, record.sensor, record.kind, *times, record.subjects, values)
 
 
 def _model(record: _Model) -> SkeletonModel:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.delay_line import DelayLine
 from vil_bridge.core.names import source_of
+from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.recording.event_codec import StampedEvent
 from vil_bridge.recording.reader import Recording
@@ -112,7 +114,7 @@ class Player:
         for stamped in self._recording.stamped_events():
             if self._sources is not None and source_of(stamped.event.source) not in self._sources:
                 continue
-            if isinstance(stamped.event, ImuSample) and self._rate != 1.0:
+            if isinstance(stamped.event, ImuSample | SensorReadings) and self._rate != 1.0:
                 continue  # at another speed the same motion has other rates and forces
             self._heard.add(stamped.event.source)
             batch.append(_Due(self._here(stamped.t_ns), self._mapped(stamped)))
@@ -153,6 +155,8 @@ class Player:
             case ImuSample(t_foreign_ns=t_ns):
                 foreign_ns = None if t_ns is None else self._foreign(source, t_ns)
                 return ImuSample(source, foreign_ns, here(event.t_arrival_ns), event.w_radps, event.f_mps2)
+            case SensorReadings():
+                return replace(event, t_ns=here(event.t_ns), t_arrival_ns=here(event.t_arrival_ns))
             case ClockExchange():
                 foreign_ns = self._foreign(source, event.t_foreign_ns)
                 return ClockExchange(source, here(event.t_sent_ns), foreign_ns, here(event.t_received_ns))

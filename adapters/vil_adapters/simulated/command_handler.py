@@ -26,12 +26,15 @@ from vil_adapters.simulated.ipc import (
 )
 from vil_adapters.simulated.model_factory import ModelFactory
 from vil_adapters.simulated.move_limits import check_move, check_placement
+from vil_adapters.simulated.newest_readings import NewestReadings
 from vil_adapters.simulated.pending_moves import Ended, PendingMoves
-from vil_adapters.simulated.simulation import vehicles_of
+from vil_adapters.simulated.sensor_parts import fitted_sensors
+from vil_adapters.simulated.simulation import grouped, vehicles_of
 from vil_adapters.simulated.vehicle_config import Vehicle
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
+from vil_bridge.core.sensor_readings import GeoPoint, SensorReading
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_commands import CommandField, VehicleCommand, VehicleState
 from vil_bridge.core.vehicle_moves import Move, Quaternion, RotorState, VehicleCollision, VehiclePlacement
@@ -71,10 +74,14 @@ class CommandHandler:
         self._notes: list[StatusUpdate] = []
         self._collisions: dict[int, VehicleCollision] = {}
         self._moves: Final = PendingMoves()
+        self.newest_readings: Final = NewestReadings(fitted_sensors(grouped(vehicles)))
+        at = config.origin
+        self._origin: Final = GeoPoint(at.latitude_deg, at.longitude_deg, at.altitude_m)
 
     def begin(self, start_ns: int) -> None:
         """Count steps from this bridge time on; in the loop's thread."""
         self._moves.begin()
+        self.newest_readings.begin(start_ns)
         with self._lock:
             self._start_ns = start_ns
             self._states = None
@@ -85,7 +92,7 @@ class CommandHandler:
         self._moves.end()
 
     def update(self, batch: VehicleBatch, states: FloatArray) -> None:
-        """Store the newest states, and report ends of moves; in the loop's thread."""
+        """Store the newest states and readings, and report ends of moves; in the loop's thread."""
         with self._lock:
             if batch.t_ns > self._t_ns or batch.placed:
                 self._before = batch if batch.placed else self._batch
@@ -95,6 +102,7 @@ class CommandHandler:
             for report in batch.collisions:
                 t_ns = self._start_ns + report.collision.t_ns
                 self._collisions[report.vehicle] = msgspec.structs.replace(report.collision, t_ns=t_ns)
+        self.newest_readings.update(batch.sensors)
         self._moves.report(batch.ends)
 
     # --- asked from outside ---------------------------------------------------------------------
@@ -200,6 +208,14 @@ class CommandHandler:
             rotors=rotors,
         )
 
+    def readings(self, subject: str) -> Mapping[str, SensorReading]:
+        """Return the newest reading of each sensor of a vehicle by name; a sensor without one yet is absent."""
+        return self.newest_readings.of(subject)
+
+    def origin(self, subject: str) -> GeoPoint:  # noqa: ARG002 - all vehicles of a source share it
+        """Return the place on Earth of the zero of the vehicle's room."""
+        return self._origin
+
     def on_contact(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool) -> None:
         """Pass on what a renderer reports of a camera."""
         if surfaces is None and not hit:
@@ -236,6 +252,7 @@ class CommandHandler:
             q_world_body=q,
             w_body_radps=(0.0, 0.0, 0.0),
             modes=factory.modes,
+            sensors=self.newest_readings.kinds_of(vehicle.name),
             landed=factory.airsim is not None,
             start_p_world_m=vehicle.p_m,
             start_q_world_body=q,

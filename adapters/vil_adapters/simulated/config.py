@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from vil_adapters.simulated.vehicle_config import MOST_VEHICLES, VehicleConfig, VehicleName
-from vil_bridge.config.base import SourceConfigBase, custom
+from vil_bridge.config.base import SourceConfigBase, StrictModel, custom
 
 
 def _flyable(config: VehicleConfig) -> VehicleConfig:
@@ -17,6 +17,19 @@ def _flyable(config: VehicleConfig) -> VehicleConfig:
     if problem:
         raise custom(problem)
     return config
+
+
+class GeoOriginConfig(StrictModel):
+    """Place on Earth of the room's zero, whose axes are east, north and up there; the default is AirSim's."""
+
+    latitude_deg: float = Field(default=47.641468, ge=-90, le=90, description="Geodetic latitude, degrees.")
+    longitude_deg: float = Field(default=-122.140165, ge=-180, le=180, description="Longitude, degrees.")
+    altitude_m: float = Field(
+        default=122.0,
+        ge=-1000,
+        le=100_000,
+        description="Height above the ellipsoid, taken for the sea level's, metres.",
+    )
 
 
 class SimulatedConfig(SourceConfigBase):
@@ -33,6 +46,9 @@ class SimulatedConfig(SourceConfigBase):
         default={},
         description="What a motion-capture system makes of the poses: latency, noise, occlusions and so on, by names "
         "of vil_bridge.vehicles.sensors.mocap; empty = exact poses at once.",
+    )
+    origin: GeoOriginConfig = Field(
+        default=GeoOriginConfig(), description="Place on Earth of the room's zero: for gps, barometer, magnetometer."
     )
     step_hz: int = Field(default=960, ge=10, le=10_000, description="Steps of the dynamics per second.")
     control_hz: int = Field(default=120, ge=1, le=10_000, description="Steps of the autopilot per second, at most.")

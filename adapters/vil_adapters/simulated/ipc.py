@@ -143,16 +143,21 @@ class CollisionReport(msgspec.Struct, array_like=True, frozen=True):
     collision: VehicleCollision
 
 
-class Inertial(msgspec.Struct, array_like=True):
-    """Samples of one vehicle: instants (simulation time), and six float64 each: rates, specific force."""
+class SensorValues(msgspec.Struct, array_like=True):
+    """Readings of one sensor of all vehicles that share it.
 
-    vehicle: int
-    t_ns: list[int]
+    Attributes:
+        sensor: its number in the source (``fitted_sensors``). t_ns: of the measurement, simulation time.
+        values: float64 (vehicles, columns of its kind).
+    """
+
+    sensor: int
+    t_ns: int
     values: bytes
 
-    def samples(self) -> FloatArray:
-        """Return rates and specific forces, (samples, 6)."""
-        return np.frombuffer(self.values, np.float64).reshape(len(self.t_ns), 6)
+    def rows(self, columns: int) -> FloatArray:
+        """Return the readings by vehicle, (vehicles, columns)."""
+        return np.frombuffer(self.values, np.float64).reshape(-1, columns)
 
 
 class VehicleBatch(msgspec.Struct):
@@ -167,6 +172,7 @@ class VehicleBatch(msgspec.Struct):
             angular (body), density, thrust factor, controls of the rotors; empty where there are none.
         ends: of moves. collisions: newest of each vehicle that touched something. placed: vehicles that were put
             elsewhere.
+        sensors: readings that came out since the batch before, oldest first.
     """
 
     steps: int
@@ -177,7 +183,7 @@ class VehicleBatch(msgspec.Struct):
     dropped: int = 0
     pose: bool = True
     notes: list[StatusUpdate] | None = None
-    inertial: list[Inertial] = []
+    sensors: list[SensorValues] = []
     dynamics: bytes = b""
     ends: list[MoveReport] = []
     collisions: list[CollisionReport] = []

@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 
 from vil_adapters.simulated.config import SimulatedConfig, names_of
-from vil_adapters.simulated.imu_sensors import ImuSensors, is_due, share_of
 from vil_adapters.simulated.ipc import (
     BODY_COLUMNS,
     ArmCommand,
@@ -27,9 +26,12 @@ from vil_adapters.simulated.ipc import (
     VehicleBatch,
     VehicleOrder,
 )
+from vil_adapters.simulated.sensor_parts import fitted_sensors
 from vil_adapters.simulated.vehicle_config import Vehicle, VehicleConfig
 from vil_adapters.simulated.vehicle_group import VehicleGroup
+from vil_adapters.simulated.vehicle_sensors import VehicleSensors, is_due, share_of
 from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 
 _MOST_WAITING: Final = 10_000
 
@@ -52,9 +54,12 @@ class Simulation:
         self._ns_per_step = (self.dt_s * NS_PER_S).as_integer_ratio()
         self._every = math.ceil(config.step_hz / config.control_hz)
         self._poses = share_of(config.rate_hz, config.step_hz)
-        self.groups: Final = [VehicleGroup(g, self.dt_s, config.seed, self._every) for g in _grouped(vehicles)]
+        parts = grouped(vehicles)
+        self.groups: Final = [VehicleGroup(g, self.dt_s, config.seed, self._every) for g in parts]
         self._group_of = {int(i): group for group in self.groups for i in group.members}
-        self._imus = ImuSensors(self.groups, config.step_hz, config.seed)
+        at = config.origin
+        origin = GeoOrigin(at.latitude_deg, at.longitude_deg, at.altitude_m)
+        self._sensors = VehicleSensors(self.groups, fitted_sensors(parts), config.step_hz, origin, config.seed)
         self._waiting: list[tuple[int, int, VehicleOrder]] = []
         self._number = count()
         self._revision = -1
@@ -111,20 +116,20 @@ class Simulation:
             for group in self.groups:
                 group.advance(steps)
             self.steps += steps
-            inertial = self._imus.samples(self.steps, self.t_of(self.steps))
+            readings = self._sensors.readings(self.steps, self.t_of(self.steps))
             if is_due(self.steps, self._poses):
                 batches.append(self.batch())
-            if inertial:
+            if readings:
                 if not batches:
                     batches.append(self.batch(pose=False))
-                batches[-1].inertial.extend(inertial)
+                batches[-1].sensors.extend(readings)
         return batches
 
     def batch(self, *, pose: bool = True) -> VehicleBatch:
         """Return the states of all vehicles now."""
         n = len(self.subjects)
         bodies, dynamics = np.empty((n, BODY_COLUMNS)), np.zeros((n, self._dynamics))
-        batch = VehicleBatch(self.steps, self.t_of(self.steps), b"", inertial=[], ends=[], collisions=[], placed=[])
+        batch = VehicleBatch(self.steps, self.t_of(self.steps), b"", sensors=[], ends=[], collisions=[], placed=[])
         for group in self.groups:
             bodies[group.members] = group.bodies()
             known = group.dynamics()
@@ -155,7 +160,7 @@ class Simulation:
         return next((s for s in range(self.steps + 1, end) if self._needed_at(s)), end) - self.steps
 
     def _needed_at(self, step: int) -> bool:
-        return is_due(step, self._poses) or self._imus.due(step)
+        return is_due(step, self._poses) or self._sensors.due(step, self.t_of(step))
 
     def _apply(self, order: VehicleOrder) -> None:
         group = self._group_of[order.vehicle]
@@ -189,7 +194,7 @@ def vehicles_of(config: SimulatedConfig) -> list[Vehicle]:
     return vehicles
 
 
-def _grouped(vehicles: Sequence[Vehicle]) -> list[list[Vehicle]]:
+def grouped(vehicles: Sequence[Vehicle]) -> list[list[Vehicle]]:
     """Return vehicles that may share a fleet."""
     groups: dict[str, list[Vehicle]] = {}
     for vehicle in vehicles:

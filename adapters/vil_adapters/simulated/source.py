@@ -11,12 +11,13 @@ import numpy as np
 from vil_adapters.simulated.command_handler import CommandHandler
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.hosts import Host, ProcessHost, ThreadHost
-from vil_adapters.simulated.ipc import ClockUpdate, Inertial, Order, VehicleBatch
+from vil_adapters.simulated.ipc import ClockUpdate, Order, SensorValues, VehicleBatch
 from vil_adapters.simulated.mocap_model import MocapModel
 from vil_bridge.core.bridge_time import REAL_TIME, BridgeTime
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.ports import Emit, SourceContext
+from vil_bridge.core.sensor_readings import COLUMNS, SensorReadings
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceFrame, SourceReset
 
@@ -165,8 +166,8 @@ class _BatchEmitter:
         self._status.running()
         self._newest_ns, self._received_ns = self.start_ns + batch.t_ns, machine_ns()
         self._bound_time()
-        for inertial in batch.inertial:
-            self._emit_inertial(inertial)
+        for values in batch.sensors:
+            self._emit_readings(values, t_arrival_ns)
         if batch.pose and self._mocap is not None:
             start_ns = self.start_ns
             for seen in self._mocap.frames(batch.t_ns, states, self._name, self._handler.subjects):
@@ -199,8 +200,15 @@ class _BatchEmitter:
             self._bound_ns = self._newest_ns + self._margin_ns
             self._clock.bound(self, self._bound_ns)
 
-    def _emit_inertial(self, inertial: Inertial) -> None:
-        source = f"{self._name}/{self._handler.subjects[inertial.vehicle]}"
-        self.sources[source] = None
-        for t_ns, row in zip(inertial.t_ns, inertial.samples(), strict=True):
-            self._emit(ImuSample(source, None, self.start_ns + t_ns, row[:3], row[3:]))
+    def _emit_readings(self, values: SensorValues, t_arrival_ns: int) -> None:
+        sensor, t_ns = self._handler.newest_readings.sensors[values.sensor], self.start_ns + values.t_ns
+        rows = values.rows(COLUMNS[sensor.kind])
+        if not sensor.feeds_filter:
+            subjects = tuple(vehicle.name for vehicle in sensor.vehicles)
+            arrived_ns = max(t_arrival_ns, t_ns)
+            self._emit(SensorReadings(self._name, sensor.name, sensor.kind, t_ns, arrived_ns, subjects, rows))
+            return
+        for vehicle, row in zip(sensor.vehicles, rows, strict=True):
+            source = f"{self._name}/{vehicle.name}"
+            self.sources[source] = None
+            self._emit(ImuSample(source, None, t_ns, row[4:7], row[7:10]))

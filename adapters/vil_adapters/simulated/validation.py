@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from vil_adapters.simulated.autopilot import trajectory_of
-from vil_adapters.simulated.imu_sensors import imu_parameters
 from vil_adapters.simulated.model_factory import ModelFactory
-from vil_adapters.simulated.vehicle_config import VehicleConfig
+from vil_adapters.simulated.sensor_parts import fitted_sensors, part_of, sensor_of
+from vil_adapters.simulated.vehicle_config import Vehicle, VehicleConfig
+from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 
 
 def problem_of(config: VehicleConfig) -> str:
@@ -16,8 +17,8 @@ def problem_of(config: VehicleConfig) -> str:
         if not factory.steered_mode and kind not in ("hover", "none"):
             return f"model {config.model!r} has no autopilot that flies {kind!r}: command it, or take a multirotor"
         trajectory_of(config, config.p_m)
-        if config.imu is not None:
-            imu_parameters(config.imu)
+        for fitted in fitted_sensors([[Vehicle(0, "", config, config.p_m)]]):
+            sensor_of(fitted, part_of(fitted.config), GeoOrigin(0.0, 0.0), 0)
     except ModuleNotFoundError as exc:
         return f"model {config.model!r}: the Python module {exc.name!r} is not installed"
     except (ValueError, TypeError) as exc:

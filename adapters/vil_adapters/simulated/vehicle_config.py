@@ -8,8 +8,12 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from vil_bridge.config.base import StrictModel, custom
+from vil_bridge.core.sensor_readings import SensorKind
 
 IDEAL: Final = "ideal"
+
+IMU_NAME: Final = "imu"
+"""Name of the sensor that the key ``imu`` configures."""
 
 MOST_VEHICLES: Final = 1000
 
@@ -18,6 +22,10 @@ _Metres = Annotated[float, Field(ge=-1e6, le=1e6)]
 _Wind = Annotated[float, Field(ge=-100, le=100)]
 
 _Point = tuple[_Metres, _Metres, _Metres]
+
+MOST_SENSORS: Final = 32
+
+SensorName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=60)]
 
 VehicleName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=60)]
 
@@ -48,6 +56,29 @@ class ImuConfig(StrictModel):
 
     preset: str = Field(default=IDEAL, description="A real part's noise and bias, or ideal = neither.")
     rate_hz: float = Field(default=200.0, gt=0, le=10_000, description="Samples per second, at most one a step.")
+
+
+class SensorConfig(StrictModel):
+    """A sensor on a vehicle, whose readings the bridge hands out."""
+
+    type: SensorKind = Field(description="imu, barometer, magnetometer or gps.")
+    preset: str = Field(
+        default=IDEAL,
+        max_length=64,
+        description="A real part's errors, or ideal = none: imu has those of `imu:`; barometer ms5611; magnetometer "
+        "and gps airsim.",
+    )
+    rate_hz: float | None = Field(
+        default=None,
+        gt=0,
+        le=10_000,
+        description="Readings per second, at most one a step; null = the part's own, or 200 where it has none.",
+    )
+    parameters: dict[str, Any] = Field(
+        default={},
+        description="Single values of the part, by names of vil_bridge.vehicles.sensors: latency_s, startup_s, "
+        "noise_pa, mounting: {p_body_m, q_body_sensor}...",
+    )
 
 
 class WindConfig(StrictModel):
@@ -130,7 +161,12 @@ class VehicleConfig(StrictModel):
         "command, or the last command for ever.",
     )
     autopilot: AutopilotConfig = Field(default=AutopilotConfig(), description="What it flies without a pilot.")
-    imu: ImuConfig | None = Field(default=None, description="Inertial sensor; null = none.")
+    imu: ImuConfig | None = Field(
+        default=None, description="Inertial sensor that an actor takes, named imu among the sensors; null = none."
+    )
+    sensors: dict[SensorName, SensorConfig] = Field(
+        default={}, max_length=MOST_SENSORS, description="Further sensors by name; their readings are handed out."
+    )
     wind: WindConfig = Field(default=WindConfig(), description="Wind and gusts.")
     rotor_radius_m: float = Field(
         default=0.1, gt=0, le=10, description="ground_effect, downwash: radius of a rotor, metres."
@@ -138,6 +174,12 @@ class VehicleConfig(StrictModel):
     ground_effect: bool = Field(default=False, description="More thrust near the floor.")
     downwash: bool = Field(default=False, description="Vehicles of this entry push those below them.")
     contact: ContactConfig = Field(default=ContactConfig(), description="Collisions.")
+
+    @model_validator(mode="after")
+    def _one_sensor_a_name(self) -> Self:
+        if self.imu is not None and IMU_NAME in self.sensors:
+            raise custom(f"sensors.{IMU_NAME} and imu are two sensors of one name; rename the one among the sensors")
+        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,8 +222,8 @@ def _simulated(data: bytes) -> None:
 
 def _simulated_messages() -> Iterator[bytes]:
     note = simulated.StatusUpdate("position", "hover", True, 3, 2, 1)
-    inertial = simulated.Inertial(0, [1, 2], np.zeros(12).tobytes())
-    yield simulated.encode(simulated.VehicleBatch(5, 6, np.zeros(26).tobytes(), notes=[note], inertial=[inertial]))
+    sensor = simulated.SensorValues(0, 1, np.zeros(10).tobytes())
+    yield simulated.encode(simulated.VehicleBatch(5, 6, np.zeros(26).tobytes(), notes=[note], sensors=[sensor]))
     clock = simulated.ClockUpdate(1, 2, 1.0, None)
     for order in (
         simulated.FlyCommand(0, "velocity", (1.0, 0.0, 0.0)),

@@ -25,6 +25,7 @@ from tests.support.common import wait_until
 from tests.support.record import FACTS, frame_at, picture, record, recorder, same, some_events
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import RecordingError
+from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.recording.event_codec import EventEncoder
 from vil_bridge.recording.mcap_writer import McapFile
@@ -59,6 +60,7 @@ def test_stored_events_have_the_layout_that_other_versions_read() -> None:
     events: list[SourceEvent] = [
         frame,
         ImuSample("imu", None, 500, zeros, zeros),
+        SensorReadings("sim", "pressure", "barometer", 480, 500, ("a", "b"), np.zeros((2, 3))),
         ClockExchange("mocap", 400, 7, 500),
         SourceReset("imu", "restarted", clock=False),
     ]
@@ -72,6 +74,7 @@ def test_stored_events_have_the_layout_that_other_versions_read() -> None:
             [["body/1", ""], stored(markers.p_m), b"\1\0"],
         ],
         ["imu", None, 500, 450, bytes(24), bytes(24)],
+        ["sensor", "pressure", "barometer", 480, 500, ["a", "b"], bytes(48)],
         ["clock", 400, 7, 500],
         ["reset", "restarted", False],
     ]

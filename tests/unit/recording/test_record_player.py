@@ -9,6 +9,7 @@ import pytest
 from tests.support.events import receiving
 from tests.support.record import record, some_events
 from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.recording.config import McapConfig
 from vil_bridge.recording.player import LEAD_NS, Player
@@ -51,13 +52,15 @@ async def test_a_replay_begins_when_it_shall_keeps_the_spacing_and_ends(tmp_path
     assert player.position_s == pytest.approx((last.t_ns - begin_ns) / 1e9)
 
 
-async def test_another_rate_leaves_out_inertial_samples_alone(tmp_path: Path) -> None:
+async def test_another_rate_leaves_out_readings_of_sensors_alone(tmp_path: Path) -> None:
     events = some_events(3)
     record(tmp_path / "a.mcap", events)
     receiver = Receiver(len(events))
     with Recording(tmp_path / "a.mcap") as recording:
         await Player(recording, None, receiver.take, rate=2.0, start_ns=-now_ns()).play()
-    assert [type(event) for event in receiver.events] == [type(e) for e in events if not isinstance(e, ImuSample)]
+    assert [type(event) for event in receiver.events] == [
+        type(e) for e in events if not isinstance(e, ImuSample | SensorReadings)
+    ]
 
 
 async def test_a_loop_resets_each_source_and_begins_after_the_end(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from vil_bridge.core.sensor_readings import GeoPoint
 from vil_bridge.vehicles.environment.geodesy import (
     GeoOrigin,
     ecef_to_geodetic,
@@ -21,6 +22,7 @@ from vil_bridge.vehicles.environment.geomagnetism import (
     angles_deg,
     dipole_ned_t,
 )
+from vil_bridge.vehicles.environment.local import environment_at
 
 A, B = 6378137.0, 6356752.314245
 RNG = np.random.default_rng(6)
@@ -53,6 +55,16 @@ def test_places_come_back() -> None:
     assert back[0] == pytest.approx(lat, abs=1e-9)
     assert back[1][2:] == pytest.approx(lon[2:], abs=1e-9)
     assert back[2] == pytest.approx(h, abs=1e-6)
+
+
+def test_the_environment_of_a_place_in_a_world() -> None:
+    found = environment_at((0.0, 0.0, 500.0), GeoPoint(47.637, -122.147, 500.0))
+    assert (found.geo.latitude_deg, found.geo.longitude_deg) == pytest.approx((47.637, -122.147))
+    assert found.geo.altitude_m == pytest.approx(1000.0)
+    assert (found.temperature_k, found.pressure_pa, found.density_kgpm3) == pytest.approx(
+        (281.651, 89876.3, 1.11166), rel=1e-5
+    )
+    assert found.gravity_world_mps2 == pytest.approx((0.0, 0.0, -9.80357), abs=1e-5)
 
 
 def test_a_world_on_earth() -> None:

@@ -38,7 +38,7 @@ class BarometerParameters:
     startup_s: float = 0.0
 
 
-class BarometerReading(NamedTuple):
+class FleetBarometerReading(NamedTuple):
     """Pressure (n,) as reported, and the altitude (n,) above sea level that belongs to it on a standard day."""
 
     t_ns: int
@@ -46,7 +46,7 @@ class BarometerReading(NamedTuple):
     altitude_m: FloatArray
 
 
-class Barometer(Sensor[BarometerReading]):
+class Barometer(Sensor[FleetBarometerReading]):
     """A barometer on each vehicle.
 
     The drift is a Gauss-Markov process of the stated deviation, 185 Pa or 15 m. ``compat="airsim"``: its drift
@@ -87,11 +87,11 @@ class Barometer(Sensor[BarometerReading]):
         super().reset()
         self._drift.start(self.constants(1)[:, 0])
 
-    def measure(self, truth: TrueState) -> BarometerReading:
+    def measure(self, truth: TrueState) -> FleetBarometerReading:
         """Read all vehicles now."""
         normals = self.normals(2)
         drift = self._drift.advance(self.dt_s, normals[:, 0])
         above_m = self.origin.to_geodetic(truth.p_world_m)[2]
         pressure = pressure_pa(above_m, self._compat) * (1.0 + drift) + self.parameters.noise_pa * normals[:, 1]
         reported = pressure - SEA_LEVEL_PRESSURE_PA + _PA_PER_HPA * self.parameters.qnh_hpa
-        return BarometerReading(truth.t_ns, reported, height_m(pressure, self._compat))
+        return FleetBarometerReading(truth.t_ns, reported, height_m(pressure, self._compat))

@@ -59,7 +59,7 @@ class GpsParameters:
             raise ValueError(f"accuracy_s must be positive, got {self.accuracy_s}")
 
 
-class GpsReading(NamedTuple):
+class FleetGpsReading(NamedTuple):
     """Reading of the receivers, which were all switched on together.
 
     Attributes:
@@ -78,7 +78,7 @@ class GpsReading(NamedTuple):
     fix: Fix
 
 
-class Gps(Sensor[GpsReading]):
+class Gps(Sensor[FleetGpsReading]):
     """A receiver on each vehicle.
 
     Args:
@@ -108,7 +108,7 @@ class Gps(Sensor[GpsReading]):
         self.parameters: Final = parameters
         self.origin: Final = origin
 
-    def measure(self, truth: TrueState) -> GpsReading:
+    def measure(self, truth: TrueState) -> FleetGpsReading:
         """Read all vehicles now."""
         parameters = self.parameters
         normals = self.normals(6)
@@ -119,7 +119,7 @@ class Gps(Sensor[GpsReading]):
         fix = Fix.NONE
         if accuracy_m <= parameters.fix_2d_m:
             fix = Fix.FIX_3D if accuracy_m <= parameters.fix_3d_m else Fix.FIX_2D
-        return GpsReading(truth.t_ns, lat_deg, lon_deg, h_m, v_world, accuracy_m, accuracy_m, fix)
+        return FleetGpsReading(truth.t_ns, lat_deg, lon_deg, h_m, v_world, accuracy_m, accuracy_m, fix)
 
     def accuracy_m(self, elapsed_s: float) -> float:
         """Return accuracy reported some time after the start."""

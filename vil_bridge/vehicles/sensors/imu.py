@@ -98,7 +98,7 @@ class ImuParameters:
     latency_s: float = 0.0
 
 
-class ImuReading(NamedTuple):
+class FleetImuReading(NamedTuple):
     """Angular rates and specific forces in the IMU's axes, shape (n, 3); at rest and level f is +g on z."""
 
     t_ns: int
@@ -106,7 +106,7 @@ class ImuReading(NamedTuple):
     f_mps2: FloatArray
 
 
-class ImuSensor(Sensor[ImuReading]):
+class ImuSensor(Sensor[FleetImuReading]):
     """An IMU on each vehicle.
 
     White noise belongs to the nominal rate, where there is one, as a part's filter does; the bias walks with
@@ -152,7 +152,7 @@ class ImuSensor(Sensor[ImuReading]):
         super().reset()
         self._switch_on()
 
-    def measure(self, truth: TrueState) -> ImuReading:
+    def measure(self, truth: TrueState) -> FleetImuReading:
         """Read all vehicles now."""
         dt_s = max(self.dt_s, _SHORTEST_S) if self._compat == "airsim" else self.dt_s
         rate_hz = None if self._compat == "airsim" else self.parameters.rate_hz
@@ -163,7 +163,7 @@ class ImuSensor(Sensor[ImuReading]):
             shaken_w, shaken_f = self._shake(self.parameters.vibration, truth.rotors_radps, dt_s)
             w, f = w + shaken_w, f + shaken_f
         normals = self.normals(self._gyro.draws + self._accel.draws)
-        return ImuReading(
+        return FleetImuReading(
             truth.t_ns,
             self._gyro.read(mounting.turned(w), sample_s, dt_s, normals[:, : self._gyro.draws]),
             self._accel.read(mounting.turned(f), sample_s, dt_s, normals[:, self._gyro.draws :]),

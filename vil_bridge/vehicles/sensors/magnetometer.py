@@ -38,14 +38,14 @@ class MagnetometerParameters:
     mounting: SensorMount = CENTRE
 
 
-class MagnetometerReading(NamedTuple):
+class FleetMagnetometerReading(NamedTuple):
     """The field in the sensor's axes, (n, 3), tesla."""
 
     t_ns: int
     field_sensor_t: FloatArray
 
 
-class Magnetometer(Sensor[MagnetometerReading]):
+class Magnetometer(Sensor[FleetMagnetometerReading]):
     """A magnetometer on each vehicle.
 
     Args:
@@ -78,9 +78,9 @@ class Magnetometer(Sensor[MagnetometerReading]):
         self._field_enu_t = field_enu_t
         self._bias_t = parameters.bias_t * (2.0 * self.constant_uniforms(3) - 1.0)
 
-    def measure(self, truth: TrueState) -> MagnetometerReading:
+    def measure(self, truth: TrueState) -> FleetMagnetometerReading:
         """Read all vehicles now."""
         parameters = self.parameters
         body = q_rotate(q_conj(truth.q_world_body), self._field_enu_t(truth.p_world_m))
         field = parameters.scale * parameters.mounting.turned(body)
-        return MagnetometerReading(truth.t_ns, field + parameters.noise_t * self.normals(3) + self._bias_t)
+        return FleetMagnetometerReading(truth.t_ns, field + parameters.noise_t * self.normals(3) + self._bias_t)

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from vil_bridge.vehicles.sensors.barometer import BarometerParameters
+from vil_bridge.vehicles.sensors.gps import GpsParameters
 from vil_bridge.vehicles.sensors.imu import ImuParameters, InertialNoise
+from vil_bridge.vehicles.sensors.magnetometer import MagnetometerParameters
 from vil_bridge.vehicles.sensors.mocap import MocapParameters
 from vil_bridge.vehicles.sensors.rangefinder import RangeParameters
 
@@ -53,6 +56,17 @@ IMU_PRESETS: Final[Mapping[str, ImuParameters]] = MappingProxyType(
     }
 )
 """Inertial sensors by name, all at the centre of gravity and without vibration (``dataclasses.replace`` adds it)."""
+
+BAROMETER_PRESETS: Final[Mapping[str, BarometerParameters]] = MappingProxyType({"ms5611": BarometerParameters()})
+"""Barometers by name."""
+
+MAGNETOMETER_PRESETS: Final[Mapping[str, MagnetometerParameters]] = MappingProxyType(
+    {"airsim": MagnetometerParameters()}
+)
+"""Magnetometers by name."""
+
+GPS_PRESETS: Final[Mapping[str, GpsParameters]] = MappingProxyType({"airsim": GpsParameters()})
+"""Satellite receivers by name."""
 
 RANGE_PRESETS: Final[Mapping[str, RangeParameters]] = MappingProxyType(
     {

@@ -34,7 +34,7 @@ from vil_bridge.web.schemas.login import LinkOut, WhoOut
 from vil_bridge.web.schemas.recordings import RecordingView, ReplayView, StoredView
 from vil_bridge.web.schemas.scene import SceneView
 from vil_bridge.web.schemas.status import HealthOut, ReadyOut
-from vil_bridge.web.schemas.vehicles import CommandBody
+from vil_bridge.web.schemas.vehicles import CommandBody, VehicleSensorsOut
 
 _REPORT_TIMEOUT_S: Final = 620.0
 _EVENTS: Final[dict[str, TypeAdapter[Any]]] = {
@@ -242,6 +242,10 @@ class BridgeApi:
     def get_vehicle(self, name: str) -> VehicleState:
         """Return the state of one simulated vehicle."""
         return self._bridge.get(VehicleState, path_of("vehicles", name))
+
+    def get_vehicle_sensors(self, name: str) -> VehicleSensorsOut:
+        """Return the newest reading of each sensor of one simulated vehicle."""
+        return self._bridge.get(VehicleSensorsOut, path_of("vehicles", name, "sensors"))
 
     def command_vehicle(self, name: str, command: CommandBody) -> VehicleState:
         """Command a simulated vehicle."""

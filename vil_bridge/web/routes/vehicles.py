@@ -1,4 +1,4 @@
-"""Routes of simulated vehicles: state and commands."""
+"""Routes of simulated vehicles: state, sensors and commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi import APIRouter, HTTPException, Request
 from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleCommandBus, VehicleState
 from vil_bridge.web.request_body import NOT_NOW, explained_refusals, read_body, takes
 from vil_bridge.web.schemas.status import ErrorOut
-from vil_bridge.web.schemas.vehicles import CommandBody
+from vil_bridge.web.schemas.vehicles import CommandBody, VehicleSensorsOut
 
 _UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {
     404: {"model": ErrorOut, "description": "No such vehicle; the answer names some."}
@@ -18,7 +18,7 @@ _REFUSED: Final = {**_UNKNOWN, **NOT_NOW}
 
 
 def vehicles_router(commands: VehicleCommandBus) -> APIRouter:
-    """Return the routes ``/api/v1/vehicles``: GET reads states, POST ``NAME/command`` commands one."""
+    """Return the routes ``/api/v1/vehicles``: GET reads states and sensors, POST ``NAME/command`` commands one."""
     router = APIRouter(prefix="/api/v1/vehicles", tags=["vehicles"])
 
     @router.get("", operation_id="get_vehicles")
@@ -30,6 +30,14 @@ def vehicles_router(commands: VehicleCommandBus) -> APIRouter:
     async def get_vehicle(name: str) -> VehicleState:
         """Return the state of one vehicle."""
         return _state(commands, name)
+
+    @router.get("/{name}/sensors", operation_id="get_vehicle_sensors", responses=_UNKNOWN)
+    async def get_vehicle_sensors(name: str) -> VehicleSensorsOut:
+        """Return the newest reading of each sensor of one vehicle, by kind and name."""
+        try:
+            return VehicleSensorsOut.of(commands.readings(name))
+        except KeyError:
+            raise _unknown(commands, name) from None
 
     @router.post(
         "/{name}/command", operation_id="command_vehicle", responses=_REFUSED, openapi_extra=takes(CommandBody)

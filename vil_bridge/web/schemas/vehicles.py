@@ -1,11 +1,20 @@
-"""Bodies of the vehicle routes."""
+"""Bodies and answers of the vehicle routes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Final
 
 from pydantic import Field
 
+from vil_bridge.core.sensor_readings import (
+    BarometerReading,
+    GpsReading,
+    ImuReading,
+    MagnetometerReading,
+    SensorReading,
+)
 from vil_bridge.core.vehicle_commands import Action
 from vil_bridge.web.schemas.body import Body
 
@@ -25,3 +34,23 @@ class CommandBody(Body):
         default=[], description="In the mode's order, or by its fields' names."
     )
     t_ns: int | None = Field(default=None, description="Bridge time from which it holds, nanoseconds; null = now.")
+
+
+@dataclass(frozen=True, slots=True)
+class VehicleSensorsOut:
+    """Newest reading of each sensor of a vehicle, by kind and name; a sensor without one yet is absent."""
+
+    imu: dict[str, ImuReading]
+    barometer: dict[str, BarometerReading]
+    magnetometer: dict[str, MagnetometerReading]
+    gps: dict[str, GpsReading]
+
+    @classmethod
+    def of(cls, readings: Mapping[str, SensorReading]) -> VehicleSensorsOut:
+        """Sort readings by their kinds."""
+        return cls(
+            {name: r for name, r in readings.items() if isinstance(r, ImuReading)},
+            {name: r for name, r in readings.items() if isinstance(r, BarometerReading)},
+            {name: r for name, r in readings.items() if isinstance(r, MagnetometerReading)},
+            {name: r for name, r in readings.items() if isinstance(r, GpsReading)},
+        )

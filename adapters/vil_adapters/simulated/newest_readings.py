@@ -1,0 +1,64 @@
+"""Newest readings of the sensors of a source's vehicles."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from vil_adapters.simulated.ipc import SensorValues
+from vil_adapters.simulated.sensor_parts import FittedSensor
+from vil_bridge.core.clock import WallClock
+from vil_bridge.core.sensor_readings import COLUMNS, SensorKind, SensorReading, reading_of
+
+
+class NewestReadings:
+    """Store of the newest values of each sensor; any thread.
+
+    Args:
+        sensors: of all vehicles, by their numbers in messages.
+
+    Attributes:
+        sensors: as given.
+    """
+
+    def __init__(self, sensors: Sequence[FittedSensor]) -> None:
+        self.sensors: Final = tuple(sensors)
+        self._places: dict[str, dict[str, tuple[int, int]]] = {}
+        for number, sensor in enumerate(sensors):
+            for row, vehicle in enumerate(sensor.vehicles):
+                self._places.setdefault(vehicle.name, {})[sensor.name] = number, row
+        self._lock = threading.Lock()
+        self._start_ns = 0
+        self._newest: dict[int, SensorValues] = {}
+
+    def begin(self, start_ns: int) -> None:
+        """Forget all readings; simulation time 0 is at this bridge time."""
+        with self._lock:
+            self._start_ns = start_ns
+            self._newest.clear()
+
+    def update(self, values: Sequence[SensorValues]) -> None:
+        """Store values, oldest first."""
+        with self._lock:
+            for one in values:
+                self._newest[one.sensor] = one
+
+    def kinds_of(self, subject: str) -> Mapping[str, SensorKind]:
+        """Return the kinds of a vehicle's sensors by name."""
+        return {name: self.sensors[number].kind for name, (number, _) in self._places.get(subject, {}).items()}
+
+    def of(self, subject: str) -> dict[str, SensorReading]:
+        """Return the newest reading of each sensor of a vehicle by name; a sensor without one yet is absent."""
+        mine = self._places.get(subject, {})
+        with self._lock:
+            start_ns = self._start_ns
+            newest = {name: self._newest.get(number) for name, (number, _) in mine.items()}
+        offset_ns = WallClock.of_run().offset_ns
+        found: dict[str, SensorReading] = {}
+        for name, values in newest.items():
+            if values is not None:
+                number, row = mine[name]
+                kind = self.sensors[number].kind
+                found[name] = reading_of(kind, start_ns + values.t_ns, offset_ns, values.rows(COLUMNS[kind])[row])
+        return found

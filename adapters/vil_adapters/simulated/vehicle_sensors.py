@@ -1,0 +1,129 @@
+"""Sensors of the vehicles: measured at their rates, released after their latency."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from vil_adapters.simulated.ipc import SensorValues
+from vil_adapters.simulated.sensor_parts import FittedSensor, part_of, sensor_of
+from vil_adapters.simulated.vehicle_group import VehicleGroup
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.environment.geodesy import GeoOrigin
+from vil_bridge.vehicles.model import TrueState
+from vil_bridge.vehicles.sensors.barometer import Barometer, FleetBarometerReading
+from vil_bridge.vehicles.sensors.gps import FleetGpsReading
+from vil_bridge.vehicles.sensors.imu import FleetImuReading
+from vil_bridge.vehicles.sensors.magnetometer import FleetMagnetometerReading
+
+
+def share_of(rate_hz: float, step_hz: int) -> tuple[int, int]:
+    """Return times per steps, in whole numbers."""
+    return (Fraction(rate_hz).limit_denominator(1000) / step_hz).as_integer_ratio()
+
+
+def is_due(step: int, share: tuple[int, int]) -> bool:
+    """Return True if what has this share happens after this step, the first being step 1."""
+    times, steps = share
+    return step * times // steps > (step - 1) * times // steps
+
+
+class VehicleSensors:
+    """Sensors of all groups.
+
+    Args:
+        groups: of vehicles, in the order of ``fitted``. fitted: their sensors. step_hz: steps per second.
+        origin: place of the room's zero. seed: of all noise.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[VehicleGroup],
+        fitted: Sequence[FittedSensor],
+        step_hz: int,
+        origin: GeoOrigin,
+        seed: int,
+    ) -> None:
+        group_of = {int(group.members[0]): group for group in groups}
+        self._sensors = [
+            _RunningSensor(number, group_of[one.vehicles[0].index], one, step_hz, origin, seed)
+            for number, one in enumerate(fitted)
+        ]
+        self._waiting: list[tuple[int, int, SensorValues]] = []
+        self._order = 0
+
+    def due(self, step: int, t_ns: int) -> bool:
+        """Return True if a sensor measures or a reading comes out after this step, which ends at ``t_ns``."""
+        if self._waiting and self._waiting[0][0] <= t_ns:
+            return True
+        return any(is_due(step, sensor.share) for sensor in self._sensors)
+
+    def readings(self, step: int, t_ns: int) -> list[SensorValues]:
+        """Measure after a step, and return what comes out then, oldest first."""
+        truths: dict[int, TrueState] = {}
+        for sensor in self._sensors:
+            if not is_due(step, sensor.share):
+                continue
+            truth = truths.get(id(sensor.group))
+            if truth is None:
+                truth = truths[id(sensor.group)] = sensor.group.truth()
+            values = sensor.measure(truth)
+            if values is not None:
+                self._order += 1
+                heapq.heappush(self._waiting, (t_ns + sensor.latency_ns, self._order, values))
+        found = []
+        while self._waiting and self._waiting[0][0] <= t_ns:
+            found.append(heapq.heappop(self._waiting)[2])
+        return found
+
+
+class _RunningSensor:
+    """A sensor of a group of vehicles."""
+
+    def __init__(
+        self,
+        number: int,
+        group: VehicleGroup,
+        fitted: FittedSensor,
+        step_hz: int,
+        origin: GeoOrigin,
+        seed: int,
+    ) -> None:
+        part = part_of(fitted.config)
+        self.group: Final = group
+        self.share: Final = share_of(part.rate_hz, step_hz)
+        self.latency_ns: Final = round(part.latency_s * NS_PER_S)
+        self._number = number
+        self._sensor = sensor_of(fitted, part, origin, seed)
+        if part.startup_s > 0.0:
+            self._sensor.sample(group.truth())  # its time begins at the first step
+
+    def measure(self, truth: TrueState) -> SensorValues | None:
+        """Return what it measures now, None before it has started."""
+        reading = self._sensor.sample(truth)
+        if reading is None:
+            return None
+        return SensorValues(self._number, reading.t_ns, self._values(reading, truth).tobytes())
+
+    def _values(self, reading: Any, truth: TrueState) -> FloatArray:
+        """Return the numbers of :mod:`vil_bridge.core.sensor_readings`, (n, columns of the kind)."""
+        n = len(truth.p_world_m)
+        match reading:
+            case FleetImuReading():
+                return np.hstack((truth.q_world_body, reading.w_radps, reading.f_mps2))
+            case FleetBarometerReading():
+                assert isinstance(self._sensor, Barometer)
+                qnh_hpa = np.full(n, self._sensor.parameters.qnh_hpa)
+                return np.stack((reading.altitude_m, reading.pressure_pa, qnh_hpa), axis=1)
+            case FleetMagnetometerReading():
+                return np.ascontiguousarray(reading.field_sensor_t)
+            case FleetGpsReading():
+                accuracy = np.tile((reading.horizontal_m, reading.vertical_m), (n, 1))
+                place = np.stack((reading.lat_deg, reading.lon_deg, reading.h_m), axis=1)
+                return np.hstack((place, accuracy, reading.v_world_mps, np.full((n, 1), float(reading.fix))))
+        raise TypeError(f"no reading of a sensor: {reading!r}")

@@ -1,0 +1,135 @@
+"""Readings of sensors on vehicles: typed values of one vehicle, and frames of several in which they travel.
+
+World ENU (the room's frame), body FLU, SI units; ``t_ns`` is bridge time of the measurement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+SensorKind = Literal["imu", "barometer", "magnetometer", "gps"]
+
+Vector = tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ImuReading:
+    """Inertial sensor.
+
+    Attributes:
+        q_world_body: true attitude, x y z w, without error. w_body_radps: angular rate.
+        f_body_mps2: specific force, +g on z at rest and level.
+    """
+
+    t_ns: int
+    q_world_body: tuple[float, float, float, float]
+    w_body_radps: Vector
+    f_body_mps2: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class BarometerReading:
+    """Barometer.
+
+    Attributes:
+        altitude_m: above sea level on a standard day. pressure_pa: as reported. qnh_hpa: pressure at sea level.
+    """
+
+    t_ns: int
+    altitude_m: float
+    pressure_pa: float
+    qnh_hpa: float
+
+
+@dataclass(frozen=True, slots=True)
+class MagnetometerReading:
+    """Magnetometer.
+
+    Attributes:
+        b_body_t: the field, tesla.
+    """
+
+    t_ns: int
+    b_body_t: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class GpsReading:
+    """Satellite receiver.
+
+    Attributes:
+        altitude_m: above the ellipsoid. eph_m, epv_m: reported accuracies.
+        fix: 0 = none, 2 = 2D, 3 = 3D. valid: the receiver has started. t_utc_us: Unix time of the measurement.
+    """
+
+    t_ns: int
+    latitude_deg: float
+    longitude_deg: float
+    altitude_m: float
+    eph_m: float
+    epv_m: float
+    v_world_mps: Vector
+    fix: int
+    valid: bool
+    t_utc_us: int
+
+
+SensorReading = ImuReading | BarometerReading | MagnetometerReading | GpsReading
+
+COLUMNS: Final[Mapping[SensorKind, int]] = {"imu": 10, "barometer": 3, "magnetometer": 3, "gps": 9}
+"""Numbers of a reading in a frame, in the order of its fields; without its times, GPS without ``valid``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SensorReadings:
+    """Readings of one sensor of several vehicles at one instant: an event of a source.
+
+    Attributes:
+        sensor: its name on each vehicle. subjects: the vehicles, length n.
+        t_ns: bridge time of the measurement. t_arrival_ns: bridge time at which it came out.
+        values: shape (n, :data:`COLUMNS` of the kind).
+    """
+
+    source: str
+    sensor: str
+    kind: SensorKind
+    t_ns: int
+    t_arrival_ns: int
+    subjects: tuple[str, ...]
+    values: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class GeoPoint:
+    """Place on the WGS84 ellipsoid; the altitude stands for that above sea level too."""
+
+    latitude_deg: float
+    longitude_deg: float
+    altitude_m: float
+
+
+def reading_of(kind: SensorKind, t_ns: int, utc_offset_ns: int, row: npt.NDArray[np.float64]) -> SensorReading:
+    """Return one vehicle's reading.
+
+    Args:
+        kind: of the sensor.
+        t_ns: bridge time of the measurement.
+        utc_offset_ns: Unix time minus bridge time.
+        row: its numbers, shape (:data:`COLUMNS` of the kind,).
+    """
+    v = row.tolist()
+    match kind:
+        case "imu":
+            return ImuReading(t_ns, (v[0], v[1], v[2], v[3]), (v[4], v[5], v[6]), (v[7], v[8], v[9]))
+        case "barometer":
+            return BarometerReading(t_ns, v[0], v[1], v[2])
+        case "magnetometer":
+            return MagnetometerReading(t_ns, (v[0], v[1], v[2]))
+        case "gps":
+            t_utc_us = (t_ns + utc_offset_ns) // 1000
+            return GpsReading(t_ns, v[0], v[1], v[2], v[3], v[4], (v[5], v[6], v[7]), int(v[8]), True, t_utc_us)
