@@ -28,6 +28,10 @@ DROPPED: Final = {
 }
 """Counter of each verdict whose frame must not be used."""
 
+SKIPPED: Final = 1000
+FASTEST_HZ: Final = 2000
+"""The next number is at most :data:`SKIPPED` further, and :data:`FASTEST_HZ` more for each second since the last."""
+
 _NEW: Final = FrameVerdict.NEW
 
 
@@ -57,8 +61,6 @@ class FrameOrder:
     """
 
     _WINDOW: Final = 8
-    _SKIPPED: Final = 1000
-    _FASTEST_HZ: Final = 2000
     _SILENCE_NS: Final = 500 * NS_PER_MS
 
     def __init__(self) -> None:
@@ -73,6 +75,17 @@ class FrameOrder:
     def restart(self) -> None:
         """Accept the next number as the first one."""
         self._first = self._previous = self._candidate = self.repeated = None
+
+    @property
+    def newest(self) -> tuple[int, int | None, int] | None:
+        """Number, capture and arrival of the frame accepted last; None where any may be the first."""
+        return None if self._first is None else (self._newest.number, self._newest.t_capture_ns, self._t_newest_ns)
+
+    def follow(self, number: int, t_capture_ns: int | None, t_arrival_ns: int, lost: int) -> None:
+        """Go on behind new frames that were judged elsewhere; this is the last of them."""
+        self._newest, self._t_newest_ns = _Frame(number, t_capture_ns), t_arrival_ns
+        self.lost = lost
+        self._candidate = self.repeated = None
 
     def judge(self, number: int, t_arrival_ns: int, t_capture_ns: int | None = None) -> FrameVerdict:
         """Place a received frame.
@@ -93,7 +106,7 @@ class FrameOrder:
             self._candidate = None
             return FrameVerdict.DUPLICATE
         elapsed_ns = t_arrival_ns - self._t_newest_ns
-        most = self._SKIPPED + elapsed_ns * self._FASTEST_HZ // NS_PER_S
+        most = SKIPPED + elapsed_ns * FASTEST_HZ // NS_PER_S
         if 0 < step <= most and not _before(t_capture_ns, newest.t_capture_ns):
             self.lost += step - 1
             self._newest, self._t_newest_ns, self._candidate = frame, t_arrival_ns, None
@@ -113,7 +126,7 @@ class FrameOrder:
         """Return whether a frame that came after the candidate proves a restart."""
         silent = t_arrival_ns - self._t_newest_ns >= self._SILENCE_NS
         step = frame.number - candidate.number
-        most = self._WINDOW + (t_arrival_ns - candidate.t_arrival_ns) * self._FASTEST_HZ // NS_PER_S
+        most = self._WINDOW + (t_arrival_ns - candidate.t_arrival_ns) * FASTEST_HZ // NS_PER_S
         return (0 if silent else 1) <= step <= most and (silent or not self._may_be_late(frame))
 
     def _may_be_late(self, frame: _Frame) -> bool:

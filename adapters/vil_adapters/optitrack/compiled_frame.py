@@ -79,6 +79,7 @@ class PoseRows:
     Attributes:
         pose: shape (n, 7), position in metres and attitude in the room, of the frame that was converted last.
         tracked: shape (n,).
+        address: of ``VilNatNetBinding``.
         numbers: layout, rows, rows without a record and parents, as ``natnet.h`` explains them.
 
     Args:
@@ -101,12 +102,13 @@ class PoseRows:
             *(array.ctypes.data for array in arrays),
             *(0, 0, FARTHEST_M, tuple(axes[axis, range(7)]), tuple(axis.tolist())),
         )
-        self._address = ctypes.c_void_p(ctypes.addressof(self._binding))
+        self.address = ctypes.addressof(self._binding)
+        self._pointer = ctypes.c_void_p(self.address)
 
     def convert(self, frame: PackedFrame) -> bool:
         """Convert a frame into the arrays; False where it has another layout."""
         sized = frame.version >= SIZED_SINCE
-        found = _convert(frame.datagram, len(frame.datagram), sized, self._address)
+        found = _convert(frame.datagram, len(frame.datagram), sized, self._pointer)
         self.all_poses: bool = found == 0
         return bool(found >= 0)
 

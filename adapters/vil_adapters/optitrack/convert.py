@@ -187,20 +187,38 @@ class NatNetConverter:
             if self._labels is not None or (binding := self._bind_packed(decoded)) is None:
                 return self._read(decoded, t_arrival_ns)
             binding.rows.convert(frame)
-        rows = binding.rows
+        self._packed = binding
+        stamps = capture_ns(frame.suffix, self._info), t_arrival_ns, latency_ns(frame.suffix, self._info)
+        return self.streamed(frame.number, *stamps, all_poses=binding.rows.all_poses)
+
+    @property
+    def settled_rows(self) -> PoseRows | None:
+        """Return the arrays of the layout of now; None while there is none, or a skeleton's coordinates are unknown."""
+        return None if self._packed is None or not self._packed.settled else self._packed.rows
+
+    def streamed(
+        self, number: int, t_foreign_ns: int | None, t_arrival_ns: int, latency_ns: int, *, all_poses: bool
+    ) -> SourceFrame:
+        """Return the frame that the kernel has just converted into the arrays of the layout of now.
+
+        ``all_poses`` is False where some tracked poses are none.
+        """
+        binding = self._packed
+        assert binding is not None, "the kernel converted by it"
         self.unknown = binding.unknown
-        if not rows.all_poses:
-            self.nonfinite, self.implausible = rows.nonfinite, rows.implausible
+        rows = binding.rows
+        self.nonfinite, self.implausible = (0, 0) if all_poses else (rows.nonfinite, rows.implausible)
         pose, tracked, bodies = rows.pose.copy(), rows.tracked.copy(), binding.bodies
         skeletons: list[SkeletonFrame] = []
         for skeleton, (p, q, bones), settled in binding.skeletons:
             found = pose[p], pose[q], tracked[bones]
             skeletons.append(SkeletonFrame(skeleton.model, *found) if settled else skeleton.placed(*found))
-        self._packed = binding if binding.settled or not binding.decided() else None
+        if not binding.settled and binding.decided():
+            self._packed = None
         return SourceFrame(
             self._source,
-            frame.number,
-            capture_ns(frame.suffix, self._info),
+            number,
+            t_foreign_ns,
             t_arrival_ns,
             binding.subjects,
             pose[bodies.p],
@@ -208,7 +226,7 @@ class NatNetConverter:
             tracked[bodies.tracked],
             tuple(skeletons),
             None,
-            latency_ns(frame.suffix, self._info),
+            latency_ns,
         )
 
     def _bind_packed(self, frame: NatNetFrame) -> _PackedBinding | None:

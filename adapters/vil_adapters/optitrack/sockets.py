@@ -69,6 +69,11 @@ class NatNetSockets:
         with contextlib.suppress(OSError):
             self.sock.sendto(datagram, server)
 
+    @property
+    def tapped(self) -> bool:
+        """True where each datagram has to pass the tap."""
+        return self._tap is not None
+
     def can_read(self, sock: socket.socket) -> bool:
         """Return whether a datagram waits."""
         return self._read_checks[sock]()

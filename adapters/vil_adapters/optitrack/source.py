@@ -12,6 +12,7 @@ from vil_adapters.common.reports import DropLog, ResetReporter
 from vil_adapters.optitrack.clock_continuity import Due, stamps_went_on
 from vil_adapters.optitrack.codec import MessageId, ServerInfo, encode, message_id
 from vil_adapters.optitrack.compiled_frame import StreamedFrame, read_frame
+from vil_adapters.optitrack.compiled_stream import CompiledStream, StreamedBatch, compiled_stream
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.convert import NatNetConverter, capture_ns
 from vil_adapters.optitrack.diagnostics import FrameRate, SilenceDiagnosis, latency_facts, silence_reason
@@ -20,10 +21,11 @@ from vil_adapters.optitrack.frame import Suffix
 from vil_adapters.optitrack.server_state import ServerCallbacks, ServerState
 from vil_adapters.optitrack.sockets import NatNetSockets
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
-from vil_bridge.core.datagrams import Tap
+from vil_bridge.core.datagrams import Address, Tap
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import SourceFrame
 
 _SILENCE_NS: Final = 1 * NS_PER_S
 _WAITING_NS: Final = 3 * NS_PER_S
@@ -58,7 +60,8 @@ class NatNetSession:
         self._frame_port: int | None = None
         self._emitted_ns = now_ns()
         self._facts_due = Due(_FACTS_PERIOD_NS)
-        self._newest: StreamedFrame | None = None
+        self._stream = compiled_stream(link.server_ip, usable=config.markers == "none" and not link.tapped)
+        self._latest: StreamedFrame | CompiledStream | None = None
         self._stale_ms: float | None = None
         self._rate = FrameRate()
         self._drops = DropLog(name, status.counters)
@@ -88,16 +91,72 @@ class NatNetSession:
         if not self.failed.done():
             self.failed.set_exception(error)
 
+    @property
+    def _newest(self) -> StreamedFrame | None:
+        """The frame delivered last."""
+        if isinstance(self._latest, CompiledStream):
+            self._latest = self._latest.frame()
+        return self._latest
+
     def _drain(self, sock: socket.socket) -> None:
-        """Read what waits, act on it, emit the newest frame."""
-        newest: tuple[StreamedFrame, int] | None = None
+        """Read what waits, act on it, emit the newest frame; usual frames in the kernel, where it is there."""
+        stream, server = self._stream, self._server
+        if stream is None:
+            self._drain_each(sock, None, None)
+        elif not stream.takes(server.converter, server.info, server.version):
+            self._drain_behind(stream, sock, None, None)
+        elif (batch := stream.receive(sock.fileno())) is not None:
+            self._take(stream, batch, sock)
+
+    def _take(self, stream: CompiledStream, batch: StreamedBatch, sock: socket.socket) -> None:
+        """Deliver what the kernel read, and go on behind it."""
+        if batch.has_frame:
+            self._server.frame_ns = batch.t_arrival_ns
+            counters = self._status.counters
+            counters["lost"] = batch.lost
+            if batch.superseded:
+                counters["superseded"] += batch.superseded
+        converter = self._server.converter
+        if batch.converted and converter is not None:
+            self._latest = stream
+            frame = converter.streamed(
+                *(batch.number, batch.t_foreign_ns, batch.t_arrival_ns, batch.latency_ns), all_poses=batch.all_poses
+            )
+            self._hand_on(converter, frame, batch.params, batch.unread)
+            return
+        held = (stream.frame(held=True), batch.t_arrival_ns) if batch.has_frame else None
+        self._drain_behind(stream, sock, held, batch.odd)
+
+    def _drain_behind(
+        self,
+        stream: CompiledStream,
+        sock: socket.socket,
+        newest: tuple[StreamedFrame, int] | None,
+        received: tuple[bytes, Address, int] | None,
+    ) -> None:
+        """Handle what the kernel left, and let it go on behind that."""
+        stream.update(self._order)
+        self._latest = self._newest  # while the stream knows its layout
+        self._drain_each(sock, newest, received)
+        server = self._server
+        stream.bind(server.converter, server.info, server.version, self._frame_port, self._order)
+
+    def _drain_each(
+        self,
+        sock: socket.socket,
+        newest: tuple[StreamedFrame, int] | None,
+        received: tuple[bytes, Address, int] | None,
+    ) -> None:
+        """Read each datagram that waits behind the received one and act on both, emit the newest frame."""
         for count in range(_MAX_DATAGRAMS_PER_WAKE):
-            if count and not self._link.can_read(sock):
-                break
-            received = self._link.receive(sock)
             if received is None:
-                break
+                if count and not self._link.can_read(sock):
+                    break
+                received = self._link.receive(sock)
+                if received is None:
+                    break
             datagram, sender, t_arrival_ns = received
+            received = None
             try:
                 identity = message_id(datagram) if sender[0] == self._link.server_ip else None
                 if identity is None or not self._is_from_server(identity, sender[1], len(datagram), t_arrival_ns):
@@ -179,13 +238,16 @@ class NatNetSession:
             self._server.bitstream_changed()
 
     def _deliver(self, frame: StreamedFrame, t_arrival_ns: int) -> None:
-        self._newest = frame
+        self._latest = frame
         converter, info = self._server.converter, self._server.info
         if converter is None or info is None:
             self._status.counters["undescribed"] += 1
             return
-        converted = converter.frame(frame, t_arrival_ns)
-        played_back = frame.suffix.params & Suffix.PLAYBACK  # a recording has its old stamps
+        self._hand_on(converter, converter.frame(frame, t_arrival_ns), frame.suffix.params, frame.unread)
+
+    def _hand_on(self, converter: NatNetConverter, converted: SourceFrame, params: int, unread: int) -> None:
+        t_arrival_ns = converted.t_arrival_ns
+        played_back = params & Suffix.PLAYBACK  # a recording has its old stamps
         if self._is_stale(None if played_back else converted.t_foreign_ns, t_arrival_ns):
             self._status.counters["stale"] += 1
             return
@@ -195,9 +257,9 @@ class NatNetSession:
             self._server.want_models(at_once=False)
         if converter.nonfinite or converter.implausible:
             self._report_bad_poses(converter)
-        if frame.unread:
-            self._status.facts["unread_bytes"] = frame.unread
-            self._drops.warn_once("unread", "%d bytes of each frame are of a newer layout and skipped", frame.unread)
+        if unread:
+            self._status.facts["unread_bytes"] = unread
+            self._drops.warn_once("unread", "%d bytes of each frame are of a newer layout and skipped", unread)
         self._status.running()
 
     def _report_bad_poses(self, converter: NatNetConverter) -> None:
@@ -241,6 +303,8 @@ class NatNetSession:
         server = self._server
         server.housekeep(t_ns)
         if t_ns - self._emitted_ns > _WAITING_NS:
+            if self._stream is not None:
+                self._stream.update(self._order)
             diagnosis = SilenceDiagnosis(
                 answering=t_ns - server.reply_ns < _WAITING_NS,
                 frames=t_ns - server.frame_ns <= _SILENCE_NS,
@@ -248,11 +312,12 @@ class NatNetSession:
                 stale_ms=self._stale_ms,
             )
             self._status.waiting(silence_reason(self._link, server.info, diagnosis))
-        if self._newest is not None and server.info is not None and self._facts_due.now(t_ns):
-            self._report_stream(self._newest, server.info, server.converter)
+        if self._latest is not None and server.info is not None and self._facts_due.now(t_ns):
+            self._report_stream(server.info, server.converter)
 
-    def _report_stream(self, newest: StreamedFrame, info: ServerInfo, converter: NatNetConverter | None) -> None:
-        facts = self._status.facts
+    def _report_stream(self, info: ServerInfo, converter: NatNetConverter | None) -> None:
+        facts, newest = self._status.facts, self._newest
+        assert newest is not None, "asked before"
         rate_hz = self._rate.measure_hz(newest, info)
         if rate_hz is not None:
             facts["frame_rate_hz"] = rate_hz
