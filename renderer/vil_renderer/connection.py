@@ -358,14 +358,19 @@ class RendererConnection(ABC, Generic[Message]):
                 if not frame.images:
                     self.status.waiting(f"no usable picture came: {problems[0]}")
                     return
-            colour = next((i for i in frame.images if i.view.modality is Modality.RGB), None)
-            if not self._seen_picture and colour is not None:
-                if (colour.pixels == colour.pixels[0, 0]).all():
-                    self.status.counters["blank"] += 1
-                    self.status.waiting(
-                        f"the pictures of {colour.view.key!r} have one colour only: is scene {self._scene} loaded, "
-                        "and does the camera see it?"
-                    )
-                    return
-                self._seen_picture = True
-            self._works()
+            if self._seen_picture or self._shows_something(frame):
+                self._works()
+
+    def _shows_something(self, frame: RenderedFrame) -> bool:
+        """Return False, and report it, where the first picture in colour has one colour only (lock held)."""
+        colour = next((i for i in frame.images if i.view.modality is Modality.RGB), None)
+        if colour is None:
+            return True
+        self._seen_picture = not (colour.pixels == colour.pixels[0, 0]).all()
+        if not self._seen_picture:
+            self.status.counters["blank"] += 1
+            self.status.waiting(
+                f"the pictures of {colour.view.key!r} have one colour only: is scene {self._scene} loaded, "
+                "and does the camera see it?"
+            )
+        return self._seen_picture

@@ -21,10 +21,27 @@ from typing import Final
 from vil_bridge.core.bridge_time import REAL_TIME, TimeMapping, bridge_clock, machine_ns, now_ns
 from vil_bridge.core.threads import ContextThread
 
-__all__ = ["NS_PER_MS", "NS_PER_S", "Ticker", "WallClock", "arm_timerfd", "machine_ns", "now_ns", "open_timerfd"]
+__all__ = [
+    "NS_PER_MS",
+    "NS_PER_S",
+    "Ticker",
+    "WallClock",
+    "arm_timerfd",
+    "machine_ns",
+    "now_ns",
+    "open_timerfd",
+    "sooner",
+]
 
 NS_PER_MS: Final = 1_000_000
 NS_PER_S: Final = 1_000_000_000
+
+
+def sooner(a_ns: int | None, b_ns: int | None) -> int | None:
+    """Return the earlier of two instants, of which either may be absent."""
+    if a_ns is None:
+        return b_ns
+    return a_ns if b_ns is None or a_ns <= b_ns else b_ns
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.bridge_time import bridge_clock
-from vil_bridge.core.clock import NS_PER_MS, machine_ns, now_ns
+from vil_bridge.core.clock import NS_PER_MS, machine_ns, now_ns, sooner
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.pixel_formats import empty_picture
 from vil_bridge.core.ports import FrameSink, GraySink
@@ -184,7 +184,7 @@ class CameraRelay:
 
     def _wait_ms(self, sink_due_ns: int | None) -> int:
         """Return when delay line or sink are due or a tick late, whichever is sooner; no tick is while time stands."""
-        due_ns = min((t_ns for t_ns in (self.due_ns, sink_due_ns) if t_ns is not None), default=None)
+        due_ns = sooner(self.due_ns, sink_due_ns)
         late_ns = self._late_ticks.due_ns(self._delivery.value_ns)
         wait_ns = POLL_MS * NS_PER_MS if due_ns is None else due_ns - now_ns()
         if late_ns is not None and (t_machine_ns := bridge_clock().mapping.when(late_ns)) is not None:
@@ -356,8 +356,13 @@ class FanOut:
 
     def wants_gray(self, variant: str) -> bool:
         """Return True when gray suffices for all sinks that want RGB of this variant."""
-        asking = [wants_gray for sink, wants_gray in self._sinks if sink.wanted(Modality.RGB, variant)]
-        return bool(asking) and all(wants_gray(variant) for wants_gray in asking)
+        asked = False
+        for sink, wants_gray in self._sinks:  # plain loops here and below: generators cost more, for each picture
+            if sink.wanted(Modality.RGB, variant):
+                if not wants_gray(variant):
+                    return False
+                asked = True
+        return asked
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Hand a picture over; an RGB picture that became gray only to those for whom it suffices."""
@@ -370,8 +375,10 @@ class FanOut:
     def flush(self) -> int | None:
         """Let all send what became possible; return when one of them wants to be called again."""
         with self._lock:
-            due_ns = [sink.flush() for sink, _ in self._sinks]
-        return min((t_ns for t_ns in due_ns if t_ns is not None), default=None)
+            due_ns: int | None = None
+            for sink, _ in self._sinks:
+                due_ns = sooner(due_ns, sink.flush())
+        return due_ns
 
     def close(self) -> None:
         """Close all."""

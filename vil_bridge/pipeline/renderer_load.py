@@ -98,7 +98,7 @@ class RendererLoad:
 
 
 class PictureFreeze:
-    """Judge of one camera's pictures, by a checksum of every eighth row where a few rows repeat.
+    """Judge of one camera's pictures, by a checksum of every eighth row where the bytes of a few rows repeat.
 
     They are frozen when three or more repeat one for 0.2 s, the camera has moved by more than 3 pixels since, and
     the picture has contrast along rows and columns: a camera at rest, plain sky and a bare wall may repeat themselves.
@@ -109,7 +109,8 @@ class PictureFreeze:
 
     def __init__(self) -> None:
         self.description = ""
-        self._checksum_of_few = self._checksum = -1
+        self._few: bytes | None = None
+        self._checksum = -1
         self._repeats = 0
         self._since_ns = 0
         self._first = Transform.identity()
@@ -132,9 +133,9 @@ class PictureFreeze:
 
     def _repeats_last(self, pixels: ImageArray) -> bool:
         """Return True when the picture is the last one again; the first repetition is known by few rows only."""
-        few, known = _checksum(pixels[_FEW]), self._checksum
-        if few != self._checksum_of_few:
-            self._checksum_of_few, self._checksum = few, -1
+        few, known = pixels[_FEW].tobytes(), self._checksum
+        if few != self._few:
+            self._few, self._checksum = few, -1
             return False
         self._checksum = _checksum(pixels[::_EVERY])
         return known in (-1, self._checksum)

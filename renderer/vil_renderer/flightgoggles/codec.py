@@ -257,7 +257,7 @@ def _form_from(size: int, channels: int, count: int) -> PixelFormat:
 def _views(header: ImageHeader, pictures: Sequence[PixelImage]) -> tuple[WireView, ...]:
     indexes: Sequence[int | None] = [None] * len(pictures) if header.cameraIndexes is UNSET else header.cameraIndexes
     rows = zip(header.cameraIDs, indexes, pictures, strict=True)
-    return tuple(WireView(name, index, *picture) for name, index, picture in rows)
+    return tuple([WireView(name, index, *picture) for name, index, picture in rows])
 
 
 def _numbers(message: PoseMessage) -> Iterator[float]:

@@ -294,12 +294,15 @@ def read_answer(
 
     Pictures of cameras that were not due are left out without a word: v2 always draws all.
     """
-    index_of = {view.key: i for i, view in enumerate(request.views)}
+    index_of: dict[str, int] | None = None
     first = request.views[0].camera
     images: list[RenderedImage] = []
     problems: list[str] = []
     for picture in pictures:
-        index = index_of.get(picture.camera_id, -1) if picture.index is None else picture.index
+        index = picture.index
+        if index is None:
+            index_of = index_of or {view.key: i for i, view in enumerate(request.views)}
+            index = index_of.get(picture.camera_id, -1)
         if not 0 <= index < len(request.views):
             problems.append(f"camera {picture.camera_id!r} was not asked for")
             continue
@@ -315,7 +318,7 @@ def read_answer(
         t_image_ns=t_image_ns,
         images=tuple(images),
         collision=header.hasCameraCollision,
-        landmarks=tuple(_read_landmark(mark, first) for mark in header.landmarksInView),
+        landmarks=tuple([_read_landmark(mark, first) for mark in header.landmarksInView]),
         range_m=None if missed else header.lidarReturn,
         render_ns=None if header.vil is UNSET else header.vil.render_ns,
         near=None if header.vil is UNSET else _read_surfaces(header.vil.near, request),

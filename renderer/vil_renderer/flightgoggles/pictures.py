@@ -78,10 +78,12 @@ def from_wire(data: bytes | memoryview, layout: ImageLayout) -> PixelImage:
     Raises:
         ProtocolError: it has another size, or a number is not finite.
     """
-    size = _memory_of(layout).nbytes
-    if len(data) != size:
+    memory = _memory_of(layout)
+    if len(data) != memory.nbytes:
         form, width, height = layout
-        raise ProtocolError(f"a picture of {width}x{height} {form.name} has {size} bytes", length=len(data))
+        raise ProtocolError(f"a picture of {width}x{height} {form.name} has {memory.nbytes} bytes", length=len(data))
+    if memory.is_plain:
+        return PixelImage(np.ndarray(memory.shape, memory.dtype, data)[::-1])
     pixels, valid = _picture_at(np.frombuffer(data, np.uint8), layout)
     if layout.form == _DEPTH:
         return PixelImage(_depth_from_wire(pixels[::-1]))

@@ -222,8 +222,9 @@ class Subscriber(Generic[T]):
             if self._waiting is None and t_ns - oldest_ns <= _LOST_AFTER_NS:  # most calls, and the cheapest
                 self.due_ns = None
                 return None
-            limit_ns = max(_LOST_AFTER_NS if self._lossy else _UNHEARD_AFTER_NS, 3 * self._busy_ns(t_ns))
-            self._lose([i for i, sent_ns in self._unacknowledged.items() if t_ns - sent_ns > limit_ns])
+            if t_ns - oldest_ns > _LOST_AFTER_NS:
+                limit_ns = max(_LOST_AFTER_NS if self._lossy else _UNHEARD_AFTER_NS, 3 * self._busy_ns(t_ns))
+                self._lose([i for i, sent_ns in self._unacknowledged.items() if t_ns - sent_ns > limit_ns])
             self.due_ns = None
             if self._waiting is None or len(self._unacknowledged) >= CREDIT:
                 return None

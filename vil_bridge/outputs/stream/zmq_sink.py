@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import zmq
 
-from vil_bridge.core.clock import NS_PER_MS, machine_ns
+from vil_bridge.core.clock import NS_PER_MS, machine_ns, sooner
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader, FrameStamps
 from vil_bridge.core.peer_faults import PeerFaults
@@ -165,7 +165,11 @@ class ZmqStreamSink:
         if t_ns - self._t_tended_ns >= _TEND_NS:
             self._t_tended_ns = t_ns
             self._tend()
-        return min((s.due_ns for s in self._subscribers if s.due_ns is not None and s.thread is None), default=None)
+        due_ns: int | None = None
+        for subscriber in self._subscribers:
+            if subscriber.thread is None:
+                due_ns = sooner(due_ns, subscriber.due_ns)
+        return due_ns
 
     def _tend(self) -> None:
         """Do what no picture waits for: give memory back, discard what came in, watch the connections."""
