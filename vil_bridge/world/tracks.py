@@ -28,7 +28,7 @@ _MOST_PENDING: Final = 32
 """Frames that wait until they are filtered, while no pose is asked for."""
 
 _NUMBERS: Final = np.arange(CAPACITY)[:, None]
-_AXES: Final = np.arange(3)
+_EACH_AXIS: Final = np.eye(3)[None, :, None, :]
 _NEVER_NS: Final = -(2**62)
 
 _Index = npt.NDArray[np.int64]
@@ -279,15 +279,14 @@ class TrackBank:
         That of a pose as measured has the noise of mocap in addition.
         """
         self._advance()
-        moved, turned = self._filter.covariance(row, 1e-9 * (t_ns - self.t_capture_ns.item(row)))
-        blocks = np.zeros((3, 3))
-        blocks[0, 0] = turned[0, 0]
-        blocks[1:, 1:] = moved[::-1, ::-1]
+        moved, turned = self._filter.covariance(row, 1e-9 * (t_ns - self.t_capture_ns.item(row))).tolist()
+        (position, with_rate), (_, rate) = moved
+        (attitude, _), _ = turned
         if measured:
             position_m2, attitude_rad2 = self._filter.noise(row)
-            blocks += np.diag((attitude_rad2, 0.0, position_m2))
-        covariance = np.zeros((3, 3, 3, 3))
-        covariance[:, _AXES, :, _AXES] = blocks
+            position, attitude = position + position_m2, attitude + attitude_rad2
+        blocks = np.array(((attitude, 0.0, 0.0), (0.0, rate, with_rate), (0.0, with_rate, position)))
+        covariance: FloatArray = blocks[:, None, :, None] * _EACH_AXIS
         return covariance.reshape(9, 9)
 
     def parts(self, row: int, lead_s: float) -> FloatArray:
