@@ -198,11 +198,13 @@ class SourceReset:
 
     Attributes:
         clock: the clock fit starts over too; False when the source's clock went on.
+        subjects: bodies that were put elsewhere, whose histories alone start over; empty = all.
     """
 
     source: str
     reason: str
     clock: bool = True
+    subjects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

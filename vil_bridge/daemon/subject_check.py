@@ -75,8 +75,10 @@ class SubjectCheck:
             self._frames.setdefault(_stream(actor), {})[actor.subject] = None
 
     def record(self, event: SourceEvent) -> None:
-        """Record the subjects of an event; they are dropped when their source starts over."""
+        """Record the subjects of an event; they are dropped when all of their source starts over."""
         if isinstance(event, SourceReset):
+            if event.subjects:
+                return
             for recorded in (self._begun_ns, self._newest_ns, self._bodies, self._skeletons):
                 recorded.pop(event.source, None)
         elif isinstance(event, SourceFrame):

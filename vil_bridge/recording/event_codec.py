@@ -95,6 +95,7 @@ class _Clock(msgspec.Struct, array_like=True, tag="clock", gc=False):
 class _Reset(msgspec.Struct, array_like=True, tag="reset", gc=False):
     reason: str
     clock: bool
+    subjects: tuple[str, ...] = ()
 
 
 class _Model(msgspec.Struct, array_like=True, tag="skeleton", gc=False):
@@ -138,7 +139,7 @@ class EventEncoder:
             case ClockExchange():
                 records.append(_Clock(event.t_sent_ns, event.t_foreign_ns, event.t_received_ns))
             case SourceReset():
-                records.append(_Reset(event.reason, event.clock))
+                records.append(_Reset(event.reason, event.clock, event.subjects))
         try:
             return [self._encode(record) for record in records]
         except OverflowError:
@@ -201,7 +202,7 @@ class EventDecoder:
                 times = record.t_sent_ns, record.t_foreign_ns, record.t_received_ns
                 return StampedEvent(ClockExchange(source, *times), t_ns, None)
             case _Reset():
-                return StampedEvent(SourceReset(source, record.reason, record.clock), t_ns, None)
+                return StampedEvent(SourceReset(source, record.reason, record.clock, record.subjects), t_ns, None)
             case _Model():
                 self._models[record.number % _MOST_MODELS] = _model(record)
                 return None

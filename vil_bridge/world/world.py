@@ -114,7 +114,7 @@ class World:
                 if event.clock:
                     clock.reset()
                     self._lines.pop(event.source, None)
-                self._reset_source(event.source)
+                self._reset_source(event.source, event.subjects)
 
     def _capture_ns(
         self, source: str, clock: ClockModel, t_foreign_ns: int | None, t_arrival_ns: int, latency_ns: int = 0
@@ -161,16 +161,21 @@ class World:
             if self._bank.t_capture_ns[row] == t_ns:
                 predictor.add_pose(t_ns, *self._bank.newest(row))
 
-    def _reset_source(self, source: str) -> None:
+    def _reset_source(self, source: str, subjects: tuple[str, ...] = ()) -> None:
         with self._lock:
-            rows = [self._row[a.name] for a in self.actors if a.source == source]
-            self._bank.reset(np.array(rows, dtype=np.int64))
-            for track in (track for (owner, _), track in self._skeletons.items() if owner == source):
-                track.reset()
+            rows = {
+                a.name: self._row[a.name]
+                for a in self.actors
+                if a.source == source and (not subjects or a.subject in subjects)
+            }
+            self._bank.reset(np.array(list(rows.values()), dtype=np.int64))
+            for (owner, subject), track in self._skeletons.items():
+                if owner == source and (not subjects or subject in subjects):
+                    track.reset()
             for actor in self.actors:
-                if actor.imu is not None and source in (actor.imu, source_of(actor.imu)):
+                if not subjects and actor.imu is not None and source in (actor.imu, source_of(actor.imu)):
                     self._predictors[actor.name].body.reset_imu()
-                elif actor.source == source and actor.imu is not None:
+                elif actor.name in rows and actor.imu is not None:
                     self._predictors[actor.name].body.reset_poses()
 
     def _shift_source(self, source: str, by_ns: int) -> None:

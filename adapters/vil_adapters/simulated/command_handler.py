@@ -136,9 +136,7 @@ class CommandHandler:
         airsim = self._factories[vehicle].airsim
         if airsim is None:
             model = self._vehicles[vehicle].config.model
-            raise ValueRefused(
-                f"{subject} cannot fly moves: its model {model!r} lacks AirSim's modes; use model airsim"
-            )
+            raise ValueRefused(f"{subject} cannot fly moves: model {model!r} lacks AirSim's modes. Use model airsim")
         check_move(move, len(airsim.airframe.rotors))
         number = self._moves.add(ended)
         try:

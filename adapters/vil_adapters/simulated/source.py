@@ -19,7 +19,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.sensor_readings import COLUMNS, SensorReadings
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import ClockExchange, ImuSample, SourceFrame, SourceReset
+from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample, SourceFrame, SourceReset
 
 _HOUSEKEEPING_S: Final = 0.25
 _FIRST_EXCHANGES: Final = 3
@@ -137,6 +137,7 @@ class _BatchEmitter:
         self._received_ns = 0
         self._bound_ns = 0
         self._frames = 0
+        self._emitted_t_ns = -1
         self._tracked = np.ones(len(handler.subjects), dtype=np.bool_)
 
     def begin(self, start_ns: int) -> None:
@@ -168,25 +169,14 @@ class _BatchEmitter:
         self._bound_time()
         for values in batch.sensors:
             self._emit_readings(values, t_arrival_ns)
-        if batch.pose and self._mocap is not None:
+        if batch.pose and self._mocap is not None and batch.t_ns > self._emitted_t_ns:
+            self._emitted_t_ns = batch.t_ns
             start_ns = self.start_ns
             for seen in self._mocap.frames(batch.t_ns, states, self._name, self._handler.subjects):
                 t_mocap_ns, arrived_ns = start_ns + (seen.t_foreign_ns or 0), start_ns + seen.t_arrival_ns
                 self._emit(replace(seen, t_foreign_ns=t_mocap_ns, t_arrival_ns=arrived_ns))
-        elif batch.pose:
-            self._frames += 1
-            t_ns = self.start_ns + batch.t_ns
-            frame = SourceFrame(
-                source=self._name,
-                frame_number=self._frames,
-                t_foreign_ns=t_ns,
-                t_arrival_ns=max(t_arrival_ns, t_ns),
-                subjects=self._handler.subjects,
-                p_m=states[:, 0:3],
-                q_xyzw=states[:, 6:10],
-                tracked=self._tracked,
-            )
-            self._emit(frame)
+        elif batch.pose and self._mocap is None:
+            self._emit_poses(batch, states, t_arrival_ns)
 
     def check_progress(self) -> None:
         """Report when steps are due and none arrive."""
@@ -212,3 +202,27 @@ class _BatchEmitter:
             source = f"{self._name}/{vehicle.name}"
             self.sources[source] = None
             self._emit(ImuSample(source, None, t_ns, row[4:7], row[7:10]))
+
+    def _emit_poses(self, batch: VehicleBatch, states: FloatArray, t_arrival_ns: int) -> None:
+        """Emit all poses, or those of vehicles that were put elsewhere while time stood still."""
+        subjects, rows, tracked = self._handler.subjects, states, self._tracked
+        if batch.placed:
+            moved = sorted(set(batch.placed))
+            names = tuple(subjects[i] for i in moved)
+            self._emit(SourceReset(self._name, "vehicles were put elsewhere", clock=False, subjects=names))
+            if batch.t_ns <= self._emitted_t_ns:
+                subjects, rows, tracked = names, states[moved], self._tracked[moved]
+        self._frames += 1
+        self._emitted_t_ns = batch.t_ns
+        t_ns = self.start_ns + batch.t_ns
+        frame = SourceFrame(
+            source=self._name,
+            frame_number=self._frames,
+            t_foreign_ns=t_ns,
+            t_arrival_ns=max(t_arrival_ns, t_ns),
+            subjects=subjects,
+            p_m=rows[:, 0:3],
+            q_xyzw=rows[:, 6:10],
+            tracked=tracked,
+        )
+        self._emit(frame)

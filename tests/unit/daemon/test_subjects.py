@@ -51,6 +51,7 @@ def test_names_and_kinds_that_the_stream_does_not_have(caplog: pytest.LogCapture
     assert watch.problems == {}, "some servers list their subjects one by one"
     watch.record(SourceReset("motive", "restart", clock=False))
     watch.record(frame("CF1", age_s=5.0))
+    watch.record(SourceReset("motive", "put elsewhere", clock=False, subjects=("CF1",)))
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             watch.check({"motive": status})

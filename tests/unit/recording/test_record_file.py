@@ -63,6 +63,7 @@ def test_stored_events_have_the_layout_that_other_versions_read() -> None:
         SensorReadings("sim", "pressure", "barometer", 480, 500, ("a", "b"), np.zeros((2, 3))),
         ClockExchange("mocap", 400, 7, 500),
         SourceReset("imu", "restarted", clock=False),
+        SourceReset("imu", "put elsewhere", clock=False, subjects=("drone", "car")),
     ]
     encode = EventEncoder().encode
     assert [msgspec.msgpack.decode(data) for event in events for data in encode(event, 450)] == [
@@ -76,7 +77,8 @@ def test_stored_events_have_the_layout_that_other_versions_read() -> None:
         ["imu", None, 500, 450, bytes(24), bytes(24)],
         ["sensor", "pressure", "barometer", 480, 500, ["a", "b"], bytes(48)],
         ["clock", 400, 7, 500],
-        ["reset", "restarted", False],
+        ["reset", "restarted", False, []],
+        ["reset", "put elsewhere", False, ["drone", "car"]],
     ]
 
 

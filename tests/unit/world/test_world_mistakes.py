@@ -8,6 +8,7 @@ import pytest
 from tests.support.world import MS, ROOM, angle, frame, vehicle, world_of
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform, q_exp
+from vil_bridge.core.types import SourceReset
 from vil_bridge.world.actors import TrackingLimits
 
 
@@ -62,6 +63,22 @@ def test_mistakes_that_contradict_each_other_never_become_a_place() -> None:
     assert counters.get("jumps", 0) == 0
     assert counters["rejected"] == 24
     assert world.speed_mps("drone") == pytest.approx(2.0, abs=1e-6)
+
+
+def test_a_body_that_was_put_elsewhere_is_there_at_once_and_its_neighbour_flies_on() -> None:
+    world = world_of(vehicle(), vehicle("other"))
+    t0 = now_ns()
+    for k in range(40):
+        world.ingest(frame(t0 + 10 * k * MS, {"drone": flight(t0, k), "other": flight(t0, k)}))
+    world.ingest(SourceReset("mocap", "vehicles were put elsewhere", clock=False, subjects=("drone",)))
+    there = Transform.of((30.0, 20.0, 10.0))
+    world.ingest(frame(t0 + 390 * MS, {"drone": there}))  # time stands
+    assert angle(world.pose_at("drone", t0 + 390 * MS).T_world_body, ROOM) < 1e-6
+    np.testing.assert_allclose(world.pose_at("drone", t0 + 390 * MS).T_world_body.p_m, (ROOM @ there).p_m)
+    assert world.speed_mps("drone") == 0.0
+    assert world.speed_mps("other") == pytest.approx(2.0, abs=1e-6)
+    counters = world.counters()
+    assert [counters.get(name, 0) for name in ("jumps", "rejected", "out_of_order")] == [0, 0, 0]
 
 
 def test_limits_are_each_actors_own() -> None:

@@ -1,0 +1,233 @@
+"""Orders and reports of moves, placements and collisions; no clock and no threads."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.airsim_moves import Aviary
+from vil_adapters.simulated.command_handler import CommandHandler
+from vil_adapters.simulated.config import SimulatedConfig
+from vil_adapters.simulated.ipc import (
+    CancelOrder,
+    CollisionReport,
+    ContactReport,
+    FlyCommand,
+    MoveOrder,
+    MoveReport,
+    Order,
+    PlaceOrder,
+    StatusUpdate,
+    VehicleBatch,
+    decode_order,
+    decode_report,
+    encode,
+)
+from vil_adapters.simulated.pending_moves import PendingMoves
+from vil_adapters.simulated.simulation import Simulation
+from vil_bridge.core.vehicle_commands import VehicleCommand
+from vil_bridge.core.vehicle_moves import (
+    AttitudeMove,
+    HomeMove,
+    HoverMove,
+    LandMove,
+    MoveEnd,
+    PathMove,
+    RatesMove,
+    RotorsMove,
+    TakeoffMove,
+    TurnMove,
+    TurnRateMove,
+    VehicleCollision,
+    VelocityMove,
+    YawGoal,
+)
+
+LEVEL = (0.0, 0.0, 0.0, 1.0)
+STILL = (0.0, 0.0, 0.0)
+UP = (0.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        CancelOrder(3),
+        PlaceOrder(3, (1.0, 2.0, 3.0), LEVEL, STILL, UP, sweep=True),
+        *(
+            MoveOrder(3, 70, move)
+            for move in (
+                PathMove(((1.0, 2.0, 3.0),), 1.0, 3e38, YawGoal(1.0, by_rate=False, ahead=True), 3.0, 0.0),
+                VelocityMove(STILL, 1.0, z_m=2.0, in_heading=True),
+                AttitudeMove(0.1, 0.2, YawGoal(), 1.0, throttle=0.5),
+                RatesMove(STILL, 1.0, z_m=1.0),
+                RotorsMove((0.1, 0.2, 0.3, 0.4), 1.0),
+                TurnMove(1.0, 0.1, 3.0),
+                TurnRateMove(1.0, 2.0),
+                TakeoffMove(1.0),
+                LandMove(1.0),
+                HomeMove(1.0),
+                HoverMove(),
+            )
+        ),
+    ],
+)
+def test_orders_cross_the_pipe(order: Order) -> None:
+    assert decode_order(encode(order)) == order
+
+
+def test_reports_cross_the_pipe_and_what_comes_once_is_carried_on() -> None:
+    hit = CollisionReport(1, VehicleCollision(5, UP, STILL, UP, 0.1, "wall"))
+    ends = [MoveReport(1, reached=False, problem="no"), MoveReport(2, reached=True)]
+    notes = [StatusUpdate("velocity", "move", True, 1, 0, 0, False)]
+    batch = VehicleBatch(1, 2, b"", notes=notes, ends=ends, collisions=[hit], placed=[1])
+    assert decode_report(encode(batch)) == batch
+    newer = VehicleBatch(2, 3, b"", ends=[MoveReport(3, reached=True)], placed=[0])
+    newer.carry(batch)
+    assert [end.number for end in newer.ends] == [1, 2, 3]
+    assert (newer.placed, newer.collisions, newer.notes) == ([1, 0], [hit], notes)
+
+
+async def test_pending_moves_are_called_back_once() -> None:
+    moves, ends = PendingMoves(), list[tuple[str, MoveEnd]]()
+
+    def waiting(name: str) -> int:
+        return moves.add(lambda end: ends.append((name, end)))
+
+    with pytest.raises(ValueError, match="starting or has ended"):
+        waiting("early")
+    moves.begin()
+    first, second, dropped = (waiting(name) for name in ("first", "second", "dropped"))
+    moves.discard(dropped)
+    moves.report([MoveReport(second, reached=True), MoveReport(second, reached=False), MoveReport(99, reached=True)])
+    moves.report([MoveReport(dropped, reached=True)])
+    moves.end()
+    moves.report([MoveReport(first, reached=True)])
+    await asyncio.sleep(0)
+    assert ends == [("second", MoveEnd(reached=True)), ("first", MoveEnd(reached=False))]
+    with pytest.raises(ValueError, match="starting or has ended"):
+        waiting("late")
+
+
+class Pumped:
+    """A command handler and its simulation in one thread: every order and batch is encoded on its way."""
+
+    def __init__(self, **vehicles: dict[str, Any]) -> None:
+        config = SimulatedConfig.model_validate({"type": "simulated", "vehicles": vehicles})
+        self.simulation = Simulation(config)
+        self.handler = CommandHandler("sim", config, self._send)
+        self.handler.begin(1_000)
+        self.report(self.simulation.batch())
+
+    def _send(self, order: Order) -> bool:
+        return self.simulation.order(decode_order(encode(order)))  # type: ignore[arg-type]
+
+    def report(self, *batches: VehicleBatch) -> None:
+        for batch in batches:
+            received = decode_report(encode(batch))
+            self.handler.update(received, received.states())
+
+    def advance(self, steps: int) -> None:
+        self.report(*self.simulation.advance(self.simulation.steps + steps))
+
+
+async def test_states_have_rotors_accelerations_and_the_start() -> None:
+    standing = {"autopilot": {"kind": "none"}}
+    made = Pumped(
+        drone={"model": "airsim", "preset": "octo_x", "p_m": [1, 2, 3], "yaw_deg": 90},
+        car={"model": "bicycle", "p_m": [4, 5, 0], **standing},
+        other={"model": "flightgoggles"},
+    )
+    made.advance(480)
+    state = made.handler.state("drone")
+    assert state.start_p_world_m == (1.0, 2.0, 3.0)
+    np.testing.assert_allclose(state.start_q_world_body, (0.0, 0.0, math.sqrt(0.5), math.sqrt(0.5)))
+    assert len(state.rotors) == 8
+    assert sum(rotor.thrust_n for rotor in state.rotors) == pytest.approx(9.80665, rel=0.01)
+    assert not state.landed
+    np.testing.assert_allclose(state.a_world_mps2, 0.0, atol=0.05)
+    car = made.handler.state("car")
+    assert (car.rotors, car.landed, car.a_world_mps2) == ((), False, STILL)
+    made.handler.command(VehicleCommand("car", mode="speed", values=(2.0, 0.0)))
+    made.advance(96)
+    assert made.handler.state("car").a_world_mps2[0] == pytest.approx(3.0, abs=0.1)
+    assert made.handler.state("other").rotors == ()
+
+
+async def test_a_falling_vehicle_falls_by_g_and_its_hit_is_latched() -> None:
+    made = Pumped(drone={"model": "airsim", "p_m": [0, 0, 1], "armed": False})
+    made.advance(50)
+    assert made.handler.state("drone").a_world_mps2[2] == pytest.approx(-9.80665, rel=0.01)
+    assert made.handler.collision("drone", clear=False) is None
+    made.advance(550)
+    hit = made.handler.collision("drone", clear=False)
+    assert hit == made.handler.collision("drone", clear=True)
+    assert made.handler.collision("drone", clear=True) is None
+    assert hit is not None
+    assert hit.normal_world == UP
+    assert hit.t_ns == pytest.approx(1_000 + math.sqrt(2.0 / 9.80665) * 1e9, rel=0.02)
+    assert 0.0 < hit.depth_m < 0.01
+    assert hit.point_world_m == hit.p_world_m == (0.0, 0.0, -hit.depth_m)
+    made.advance(960)
+    assert made.handler.collision("drone", clear=True) is None, "it stands"
+    assert made.handler.state("drone").collisions == 1
+
+
+def test_a_lasting_contact_is_reported_ten_times_a_second() -> None:
+    made = Simulation(
+        SimulatedConfig.model_validate(
+            {"type": "simulated", "vehicles": {"drone": {"model": "airsim", "p_m": [0, 0, 1], "mode": "velocity"}}}
+        )
+    )
+    made.advance(96)
+    made.order(ContactReport(0, 100_000_000, ((0.2, 0.0, 1.0),), ((-1.0, 0.0, 0.0),), has_surfaces=True))
+    made.order(FlyCommand(0, "velocity", (1.0, 0.0, 0.0, 0.0, 0.0, 0.0)))
+    hits = [report for batch in made.advance(96 + 960) for report in batch.collisions]
+    assert 2 < len(hits) <= 10
+    assert all(hit.collision.normal_world == (-1.0, 0.0, 0.0) for hit in hits)
+
+
+def test_a_sweep_stops_at_the_first_surface_and_no_sweep_passes_it() -> None:
+    wall = ContactReport(0, 10_000_000, ((2.0, 0.0, 1.0),), ((-1.0, 0.0, 0.0),), has_surfaces=True)
+    for sweep, there in ((True, 2.0 - 0.15), (False, 2.2)):
+        made = Aviary({"p_m": [1.5, 0.0, 1.0], "contact": {"reach_m": 1.0}})
+        made.order(wall)
+        made.order(PlaceOrder(0, (2.2, 0.0, 1.0), LEVEL, STILL, STILL, sweep))
+        batch = made.simulation.batch()
+        np.testing.assert_allclose(batch.states()[0, :3], (there, 0.0, 1.0))
+        assert [report.collision.point_world_m[0] for report in batch.collisions] == ([2.0] if sweep else [])
+        assert batch.placed == [0]
+
+
+@pytest.mark.parametrize("model", ["car", "bicycle"])
+def test_cars_are_placed_and_drive_on_from_there(model: str) -> None:
+    made = Aviary({"model": model})
+    left = (0.0, 0.0, math.sqrt(0.5), math.sqrt(0.5))
+    made.order(PlaceOrder(0, (3.0, 4.0, 0.0), left, (0.0, 2.0, 0.0), STILL))
+    np.testing.assert_allclose(made.state[:10], (3.0, 4.0, 0.0, 0.0, 2.0, 0.0, *left), atol=1e-12)
+    made.order(FlyCommand(0, "speed", (2.0, 0.0)))
+    made.advance(0.4)
+    np.testing.assert_allclose(made.state[:3], (3.0, 4.8, 0.0), atol=0.02)
+
+
+@pytest.mark.parametrize("model", ["airsim", "flightgoggles"])
+def test_a_vehicle_that_hovers_stays_where_it_is_put(model: str) -> None:
+    made = Aviary({"model": model, "autopilot": {"kind": "hover"}, "p_m": [0.0, 0.0, 2.0]})
+    made.advance(0.2)
+    made.order(PlaceOrder(0, (5.0, 6.0, 7.0), (0.0, 0.0, 2.0, 2.0), STILL, STILL))
+    made.advance(2.0)
+    np.testing.assert_allclose(made.state[:3], (5.0, 6.0, 7.0), atol=0.05)
+    np.testing.assert_allclose(made.state[6:10], (0.0, 0.0, math.sqrt(0.5), math.sqrt(0.5)), atol=0.02)
+
+
+def test_a_flight_controller_that_holds_its_position_holds_the_new_one() -> None:
+    made = Aviary({"p_m": [0.0, 0.0, 2.0], "autopilot": {"kind": "hover"}})
+    made.advance(0.2)
+    made.fly(VelocityMove(STILL, 0.1))
+    made.advance(1.0)
+    made.order(PlaceOrder(0, (5.0, 6.0, 7.0), LEVEL, STILL, STILL))
+    made.advance(3.0)
+    np.testing.assert_allclose(made.state[:3], (5.0, 6.0, 7.0), atol=0.1)
