@@ -1,7 +1,7 @@
 """Registry of plug-ins: built-ins from a table of strings, third parties from entry points.
 
-A third party declares, in the group ``vil_bridge.sources``, ``vil_bridge.renderers`` or
-``vil_bridge.outputs``, an entry point named after its ``type`` that leads to a :class:`Plugin`.
+A third party declares, in the group ``vil_bridge.sources``, ``vil_bridge.renderers``, ``vil_bridge.outputs`` or
+``vil_bridge.scene_queries``, an entry point named after its ``type`` that leads to a :class:`Plugin`.
 Listing plug-ins imports none of them.
 """
 
@@ -98,6 +98,11 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
             "vil_renderer.flightmare.client:FlightmareClient",
         ),
     },
+    "scene_queries": {
+        "embedded": Plugin(
+            "vil_renderer.queries.config:EmbeddedQueriesConfig", "vil_renderer.queries.client:EmbeddedSceneQueries"
+        ),
+    },
     "outputs": {
         "mavlink-pose": Plugin(
             "vil_bridge.outputs.mavlink.config:MavlinkPoseConfig",
@@ -138,7 +143,7 @@ EXTRA_OF_MODULE: Final = {
 
 
 def plugin_names(section: str) -> list[str]:
-    """Return the types that the section ("sources", "renderers" or "outputs") knows, sorted.
+    """Return the types that the section ("sources", "renderers", "outputs" or "scene_queries") knows, sorted.
 
     Raises:
         ConfigError: two plug-ins have the same name.

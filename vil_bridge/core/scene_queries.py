@@ -18,13 +18,15 @@ class QueriedObject:
     """An object of the scene.
 
     Attributes:
-        T_world_object: its pose. size_m: of its bounding box in its own axes.
+        T_world_object: pose of its own axes, which need not begin at its middle.
+        size_m, centre_m: of its bounding box, in its own axes.
         instance: its id in INSTANCE pictures and ray hits. movable: it can be moved and destroyed.
     """
 
     name: str
     T_world_object: Transform
     size_m: tuple[float, float, float]
+    centre_m: tuple[float, float, float]
     instance: int
     movable: bool = False
 
@@ -44,16 +46,25 @@ class RayHits:
 
 
 class SceneQueries(Protocol):
-    """A scene that answers questions one after another; loop thread.
+    """A scene that answers questions one after another, first come, first served; loop thread.
 
-    Attributes:
-        info: the scene's name, the renderer's strings.
+    A question whose asker is cancelled is skipped. Every question raises RendererError when the scene's process
+    ended or cannot answer it; the next question starts the process again.
     """
 
-    info: Mapping[str, object]
+    @property
+    def info(self) -> Mapping[str, object]:
+        """The scene's name and the renderer's strings; empty before :meth:`open`."""
+        ...
+
+    async def open(self) -> None:
+        """Start the scene's process and wait until it answers; without it the first question waits for that."""
+        ...
 
     async def images(self, views: Sequence[View], snapshot: WorldSnapshot) -> tuple[RenderedImage, ...]:
-        """Return pictures of the views, in their order, all of the snapshot's instant.
+        """Return pictures of the due views, in their order, all of the snapshot's instant.
+
+        DEPTH32 reaches as far as the scene is configured to, beyond the 100 m of other renderers.
 
         Raises:
             RendererError: the scene's process ended, or cannot draw that.
@@ -68,11 +79,17 @@ class SceneQueries(Protocol):
         snapshot: WorldSnapshot,
         hide: Sequence[str] = (),
     ) -> RayHits:
-        """Return the first hits of rays; origins (n, 3) and unit directions (n, 3) in the world, actors included."""
+        """Return the first hits of rays; origins (n, 3) and unit directions (n, 3) in the world, actors included.
+
+        ``hide`` names actors and movable objects that the rays pass through.
+        """
         ...
 
-    async def objects(self) -> Mapping[str, QueriedObject]:
-        """Return the scene's objects by name; without the actors of the world."""
+    async def objects(self, t_ns: int = 0) -> Mapping[str, QueriedObject]:
+        """Return the scene's objects by name at an instant, without the actors of the world.
+
+        Some move by themselves on a path; where an actor has the name of a movable object, the actor's pose counts.
+        """
         ...
 
     async def close(self) -> None:

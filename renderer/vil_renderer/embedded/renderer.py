@@ -43,7 +43,13 @@ from vil_renderer.embedded.lighting.daylight import lamps_text, lit
 from vil_renderer.embedded.lighting.ground_shade import GroundShade
 from vil_renderer.embedded.posed_models import PosedGroup, PosedModels
 from vil_renderer.embedded.postprocess.camera_effects import AutoExposure
-from vil_renderer.embedded.postprocess.images import drawn_camera, output_images, outputs_for, outputs_needed
+from vil_renderer.embedded.postprocess.images import (
+    FULL_SCALE_M,
+    drawn_camera,
+    output_images,
+    outputs_for,
+    outputs_needed,
+)
 from vil_renderer.embedded.scene import Scene
 from vil_renderer.embedded.scenefile import load_scene, scene_names
 from vil_renderer.embedded.sensors.beacons import visible_beacons
@@ -82,6 +88,7 @@ class EmbeddedRenderer:
         budget_s: time that the pictures of one request may take; a plainer profile is used while they take
             more. None = whatever it takes.
         device: which GPU, in CUDA's order; None = the first one, else the CPU unless CUDA_VISIBLE_DEVICES names a GPU.
+        depth_reach_m: value of DEPTH32 pictures where nothing is hit; at most 1000 m away, surfaces are drawn.
 
     Attributes:
         rays: the scene to cast rays into, None without Embree.
@@ -100,8 +107,10 @@ class EmbeddedRenderer:
         *,
         budget_s: float | None = None,
         device: int | None = None,
+        depth_reach_m: float = FULL_SCALE_M,
     ) -> None:
         requested = profile if isinstance(profile, Profile) else profile_named(profile)
+        self._depth_reach_m = depth_reach_m
         self._profiles = {requested.name: requested} if isinstance(profile, Profile) else PROFILES
         self.scene = scene if isinstance(scene, Scene) else load_scene(scene)
         self.rays = _ray_world(self.scene)
@@ -258,7 +267,15 @@ class EmbeddedRenderer:
             self._exposures[camera.name] = exposure
         interval_ns = None if seen is None else t_ns - seen.t_ns
         modalities = {view.modality for view in views}
-        return output_images(picture, camera, modalities, interval_ns=interval_ns, exposure=exposure, t_ns=t_ns)
+        return output_images(
+            picture,
+            camera,
+            modalities,
+            interval_ns=interval_ns,
+            exposure=exposure,
+            t_ns=t_ns,
+            depth_reach_m=self._depth_reach_m,
+        )
 
     def _warm_up(self) -> None:
         """Draw once, small: programs are compiled and textures sent before the first request, not during it."""

@@ -16,7 +16,8 @@ from vil_renderer.embedded.engine.targets import PassOutput, RenderedView
 from vil_renderer.embedded.postprocess.camera_effects import AutoExposure, blurred, noisy, with_optics
 from vil_renderer.embedded.postprocess.lens_rendering import lens_of
 
-_FULL_SCALE_M: Final = np.float32(100.0)
+FULL_SCALE_M: Final = 100.0
+"""Reach of depth pictures, unless DEPTH32 is asked to reach farther."""
 _OUTPUT_OF: Final = {
     Modality.RGB: PassOutput.COLOUR,
     Modality.RGBA: PassOutput.COLOUR,
@@ -39,7 +40,7 @@ def outputs_for(modalities: Iterable[Modality]) -> PassOutput:
 
 
 def read_modalities(
-    view: RenderedView, modalities: Iterable[Modality]
+    view: RenderedView, modalities: Iterable[Modality], depth_reach_m: float = FULL_SCALE_M
 ) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
     """Return pixels of each modality except colour and flow; each output is read once."""
     wanted = set(modalities)
@@ -49,7 +50,7 @@ def read_modalities(
     if wanted & {Modality.DEPTH, Modality.DEPTH32}:
         z_m = view.z_m()
         if Modality.DEPTH32 in wanted:
-            made[Modality.DEPTH32] = depth32(z_m)
+            made[Modality.DEPTH32] = depth32(z_m, depth_reach_m)
         if Modality.DEPTH in wanted:
             made[Modality.DEPTH] = depth16(z_m)
     if Modality.NORMALS in wanted:
@@ -81,9 +82,9 @@ def depth16(z_m: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
     return z_m.astype(np.uint16)
 
 
-def depth32(z_m: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return metres (h, w), 100 beyond that and without a surface."""
-    return np.minimum(z_m, _FULL_SCALE_M)
+def depth32(z_m: npt.NDArray[np.float32], reach_m: float) -> npt.NDArray[np.float32]:
+    """Return metres (h, w), the reach beyond that and without a surface."""
+    return np.minimum(z_m, np.float32(reach_m))
 
 
 def known_flow(flow_px: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], BoolArray]:
@@ -128,6 +129,7 @@ def output_images(
     interval_ns: int | None,
     exposure: AutoExposure,
     t_ns: int,
+    depth_reach_m: float = FULL_SCALE_M,
 ) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
     """Return the pictures of each modality, with the mask of flow.
 
@@ -138,8 +140,9 @@ def output_images(
         interval_ns: time since the camera's previous picture; None = the motion since then is unknown.
         exposure: of this camera; it adapts to the picture if the camera has automatic exposure.
         t_ns: instant of the picture; also the seed of the noise.
+        depth_reach_m: value of DEPTH32 where nothing is hit.
     """
-    made = read_modalities(view, modalities - _COLOURS - {Modality.FLOW})
+    made = read_modalities(view, modalities - _COLOURS - {Modality.FLOW}, depth_reach_m)
     motion = known_flow(view.flow_px()) if PassOutput.FLOW in view.outputs else None
     if motion is not None and interval_ns is None:
         motion[0][...], motion[1][...] = 0.0, False

@@ -1,0 +1,166 @@
+"""The process of a scene that answers questions: ``python -m vil_renderer.embedded.servers.queries SOCKET MEMORY``.
+
+Its owner starts it with two file descriptors, a socket and shared memory; it ends when the owner closes the socket.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+
+import msgspec
+
+from vil_bridge.core.errors import RendererError
+from vil_bridge.core.types import WorldSnapshot
+from vil_renderer.embedded.geometry.ray_world import RayWorld
+from vil_renderer.embedded.renderer import EmbeddedRenderer
+from vil_renderer.embedded.scene_listing import object_rows
+from vil_renderer.queries.block import Array, SharedBlock
+from vil_renderer.queries.messages import (
+    Cast,
+    Images,
+    Load,
+    Objects,
+    Question,
+    decode_question,
+    decode_snapshot,
+    encode,
+)
+from vil_renderer.queries.process import PACKET
+
+logger = logging.getLogger(__name__)
+
+
+class SceneAnswers:
+    """A scene and its answers.
+
+    Raises:
+        RendererError: no such scene, or this machine cannot draw.
+    """
+
+    def __init__(self, load: Load) -> None:
+        self._renderer = EmbeddedRenderer(
+            load.scene, load.profile, device=load.device, depth_reach_m=load.depth_reach_m
+        )
+        self._snapshot: tuple[bytes, WorldSnapshot] | None = None
+
+    @property
+    def info(self) -> dict[str, object]:
+        """The renderer's strings."""
+        return self._renderer.info
+
+    def answer(self, question: Question, arrays: Sequence[Array]) -> tuple[object, Sequence[Array]]:
+        """Return the value and the arrays of an answer.
+
+        Raises:
+            RendererError: the question cannot be answered.
+        """
+        match question:
+            case Images():
+                return None, self._images(question)
+            case Cast():
+                return None, self._cast(question, *arrays)
+            case Objects():
+                return object_rows(self._renderer.scene, question.t_ns), ()
+            case Load():
+                raise RendererError("the scene is loaded already")
+
+    def _images(self, question: Images) -> list[Array]:
+        images = self._renderer.render(question.views, self._at(question.snapshot))
+        found = ((image.pixels, image.valid) for image in images)
+        return [array for pair in found for array in pair if array is not None]
+
+    def _cast(self, question: Cast, origins_m: Array, directions: Array) -> list[Array]:
+        self._renderer.pose(self._at(question.snapshot))
+        rays = self._renderer.rays or RayWorld(self._renderer.scene)  # which says what to install
+        hits = rays.cast(origins_m, directions, question.reach_m, frozenset(question.hide))
+        return [hits.distance_m, hits.instance, hits.normal_world]
+
+    def _at(self, encoded: msgspec.Raw) -> WorldSnapshot:
+        """Return a snapshot; the same object for the same bytes, since models are posed once for each."""
+        data = bytes(encoded)
+        if self._snapshot is None or self._snapshot[0] != data:
+            self._snapshot = data, decode_snapshot(data)
+        return self._snapshot[1]
+
+
+class _Owner:
+    """The owner's socket and the shared memory."""
+
+    def __init__(self, socket_fd: int, memory_fd: int) -> None:
+        self._socket = socket.socket(fileno=socket_fd)
+        self._block = SharedBlock(memory_fd)
+        threading.Thread(target=_end_with_owner, args=(socket_fd,), name="owner", daemon=True).start()
+
+    def receive(self) -> tuple[Question, list[Array]] | None:
+        """Return the next question and its arrays in the shared memory; None = the owner is gone."""
+        packet = self._socket.recv(PACKET.size)
+        if not packet:
+            return None
+        offset, length, size = PACKET.unpack(packet)
+        self._block.map(size)
+        message = self._block.read(offset, length)
+        return decode_question(message.body), [self._block.view(place) for place in message.arrays]
+
+    def send(self, value: object, arrays: Sequence[Array] = (), error: str = "") -> None:
+        """Send an answer."""
+        try:
+            offset, length = self._block.write(encode(value), arrays, error)
+        except RendererError as exc:
+            offset, length = self._block.write(encode(None), error=str(exc))
+        self._socket.send(PACKET.pack(offset, length, self._block.size))
+
+
+def _end_with_owner(socket_fd: int) -> None:
+    """End the process when the owner's end is closed, even in the middle of a long answer."""
+    poll = select.poll()
+    poll.register(socket_fd, select.POLLRDHUP | select.POLLHUP)
+    poll.poll()
+    os._exit(0)
+
+
+def serve(owner: _Owner) -> None:
+    """Answer questions until the owner is gone. The first one loads the scene; without a scene there is no second."""
+    first = owner.receive()
+    if first is None:
+        return
+    question, _ = first
+    if not isinstance(question, Load):
+        raise RendererError("the first question must load the scene")
+    try:
+        scene = SceneAnswers(question)
+    except RendererError as exc:
+        owner.send(None, error=str(exc))
+        return
+    owner.send(scene.info)
+    while (received := owner.receive()) is not None:
+        try:
+            value, arrays = scene.answer(*received)
+        except RendererError as exc:
+            owner.send(None, error=str(exc))
+        else:
+            owner.send(value, arrays)
+
+
+def main(socket_fd: int, memory_fd: int) -> None:
+    """Answer until the owner is gone; a bug ends the process at once, since the owner starts another."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, which ends this process
+    os.environ.setdefault("LP_NUM_THREADS", "1")  # one thread shades vertices; more would take the bridge's cores
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    try:
+        serve(_Owner(socket_fd, memory_fd))
+    except OSError as exc:
+        logger.info("the owner is gone: %s", exc)
+    except BaseException:
+        logger.exception("the scene's process ends")
+        os._exit(1)  # now, so that the owner reads the exit code as soon as the socket is closed
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:3]))

@@ -1,0 +1,1 @@
+"""Questions to a scene that a process of its own answers: client, messages and shared memory; no OpenGL."""

@@ -1,0 +1,145 @@
+"""Questions and answers as bytes, between a scene's process and its owner.
+
+Arrays travel in shared memory; those of poses, which are short, travel within the messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+import numpy as np
+
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.types import View, WorldSnapshot
+
+MOST_VIEWS: Final = 64
+MOST_PIXELS_ALONG: Final = 4096
+MOST_RAYS: Final = 1_000_000
+MOST_BYTES: Final = 512 << 20
+"""Bound on a question and on an answer."""
+
+
+class Load(msgspec.Struct, tag="load", frozen=True):
+    """Load the scene; the first question. The answer is the renderer's ``info``."""
+
+    scene: str
+    profile: str
+    device: int | None
+    depth_reach_m: float
+
+
+class Images(msgspec.Struct, tag="images", frozen=True):
+    """Draw views. The answer holds an array for each, and a mask for each picture of flow."""
+
+    views: tuple[View, ...]
+    snapshot: msgspec.Raw
+
+
+class Cast(msgspec.Struct, tag="cast", frozen=True):
+    """Cast the rays of two float32 arrays (n, 3). The answer holds ranges, instance ids and normals."""
+
+    reach_m: float
+    hide: tuple[str, ...]
+    snapshot: msgspec.Raw
+
+
+class Objects(msgspec.Struct, tag="objects", frozen=True):
+    """List the objects at a time. The answer is a list of :class:`ObjectRow`."""
+
+    t_ns: int
+
+
+Question = Load | Images | Cast | Objects
+
+
+class ObjectRow(msgspec.Struct, array_like=True, frozen=True):
+    """One object, as :class:`vil_bridge.core.scene_queries.QueriedObject` has it."""
+
+    name: str
+    p_m: tuple[float, float, float]
+    q_xyzw: tuple[float, float, float, float]
+    size_m: tuple[float, float, float]
+    centre_m: tuple[float, float, float]
+    instance: int
+    movable: bool
+
+
+class ArrayPlace(msgspec.Struct, array_like=True, frozen=True):
+    """Array in the shared memory: offset in bytes, NumPy's name of the type, shape."""
+
+    offset: int
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class SceneMessage(msgspec.Struct, array_like=True, frozen=True):
+    """A question or an answer with its arrays.
+
+    Attributes:
+        body: a :data:`Question`, or the value of the answer. error: why there is no answer; empty = there is one.
+    """
+
+    body: msgspec.Raw
+    arrays: tuple[ArrayPlace, ...] = ()
+    error: str = ""
+
+
+def encode(value: Any) -> bytes:
+    """Return a message as bytes."""
+    return _ENCODER.encode(value)
+
+
+def decode_question(data: bytes | msgspec.Raw) -> Question:
+    """Return a question. Raises ProtocolError: it is not one."""
+    return _decoded(_QUESTIONS, data)
+
+
+def decode_snapshot(data: bytes | msgspec.Raw) -> WorldSnapshot:
+    """Return a snapshot. Raises ProtocolError: it is not one."""
+    return _decoded(_SNAPSHOTS, data)
+
+
+def decode_message(data: bytes) -> SceneMessage:
+    """Return a message. Raises ProtocolError: it is not one."""
+    return _decoded(_MESSAGES, data)
+
+
+def decode_objects(data: bytes | msgspec.Raw) -> list[ObjectRow]:
+    """Return rows of objects. Raises ProtocolError: they are none."""
+    return _decoded(_OBJECTS, data)
+
+
+def decode_info(data: bytes | msgspec.Raw) -> dict[str, Any]:
+    """Return a renderer's ``info``. Raises ProtocolError: it is not one."""
+    return _decoded(_INFO, data)
+
+
+_T = TypeVar("_T")
+
+
+def _decoded(decoder: msgspec.msgpack.Decoder[_T], data: bytes | msgspec.Raw) -> _T:
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, TypeError) as exc:
+        raise ProtocolError(str(exc)) from exc
+
+
+def _from_array(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    raise NotImplementedError(f"{type(value)} cannot be sent")
+
+
+def _to_array(_type: Any, value: Sequence[Any]) -> Any:
+    dtype, shape, data = value
+    return np.frombuffer(data, dtype).reshape(shape)
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_from_array)
+_QUESTIONS: Final[msgspec.msgpack.Decoder[Question]] = msgspec.msgpack.Decoder(Question, dec_hook=_to_array)
+_SNAPSHOTS: Final = msgspec.msgpack.Decoder(WorldSnapshot, dec_hook=_to_array)
+_MESSAGES: Final = msgspec.msgpack.Decoder(SceneMessage)
+_OBJECTS: Final = msgspec.msgpack.Decoder(list[ObjectRow])
+_INFO: Final = msgspec.msgpack.Decoder(dict[str, Any])
