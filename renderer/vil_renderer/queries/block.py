@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.errors import ProtocolError, RendererError
-from vil_renderer.queries.messages import MOST_BYTES, ArrayPlace, SceneMessage, decode_message, encode
+from vil_renderer.queries.messages import MOST_BYTES, ArrayPlace, QueryMessage, decode_message, encode
 
 BLOCK_BYTES: Final = 4 << 20
 """Size at the start, and after an answer that took much more."""
@@ -99,7 +99,7 @@ class SharedBlock:
         """
         places = list(places_of(arrays))
         end = _end(places)
-        message = encode(SceneMessage(msgspec.Raw(body), tuple(places), error))
+        message = encode(QueryMessage(msgspec.Raw(body), tuple(places), error))
         if len(message) > _MESSAGE_BYTES:
             raise RendererError(f"a message of {len(message)} bytes exceeds {_MESSAGE_BYTES}")
         self.reserve(end + len(message))
@@ -109,7 +109,7 @@ class SharedBlock:
         self._map[end : end + len(message)] = message
         return end, len(message)
 
-    def read(self, offset: int, length: int) -> SceneMessage:
+    def read(self, offset: int, length: int) -> QueryMessage:
         """Return the message at a place; its arrays stay in the memory.
 
         Raises:

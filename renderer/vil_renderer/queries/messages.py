@@ -74,7 +74,7 @@ class ArrayPlace(msgspec.Struct, array_like=True, frozen=True):
     shape: tuple[int, ...]
 
 
-class SceneMessage(msgspec.Struct, array_like=True, frozen=True):
+class QueryMessage(msgspec.Struct, array_like=True, frozen=True):
     """A question or an answer with its arrays.
 
     Attributes:
@@ -101,7 +101,7 @@ def decode_snapshot(data: bytes | msgspec.Raw) -> WorldSnapshot:
     return _decoded(_SNAPSHOTS, data)
 
 
-def decode_message(data: bytes) -> SceneMessage:
+def decode_message(data: bytes) -> QueryMessage:
     """Return a message. Raises ProtocolError: it is not one."""
     return _decoded(_MESSAGES, data)
 
@@ -140,6 +140,6 @@ def _to_array(_type: Any, value: Sequence[Any]) -> Any:
 _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_from_array)
 _QUESTIONS: Final[msgspec.msgpack.Decoder[Question]] = msgspec.msgpack.Decoder(Question, dec_hook=_to_array)
 _SNAPSHOTS: Final = msgspec.msgpack.Decoder(WorldSnapshot, dec_hook=_to_array)
-_MESSAGES: Final = msgspec.msgpack.Decoder(SceneMessage)
+_MESSAGES: Final = msgspec.msgpack.Decoder(QueryMessage)
 _OBJECTS: Final = msgspec.msgpack.Decoder(list[ObjectRow])
 _INFO: Final = msgspec.msgpack.Decoder(dict[str, Any])

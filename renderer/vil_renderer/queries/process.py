@@ -20,7 +20,7 @@ import numpy as np
 
 from vil_bridge.core.errors import ProtocolError, RendererError
 from vil_renderer.queries.block import Array, SharedBlock
-from vil_renderer.queries.messages import SceneMessage, Question, encode
+from vil_renderer.queries.messages import QueryMessage, Question, encode
 
 logger = logging.getLogger(__name__)
 
@@ -259,5 +259,5 @@ class SceneProcess:
         self._questions.clear()
 
 
-def _copied(message: SceneMessage, shared: Sequence[Array]) -> Answer:
+def _copied(message: QueryMessage, shared: Sequence[Array]) -> Answer:
     return Answer(message.body, tuple(np.array(array) for array in shared))
