@@ -5,6 +5,7 @@ Queues and message sizes are bounded: a renderer that does not read, or sends to
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import MutableMapping, Sequence
 from typing import Final
@@ -48,9 +49,9 @@ class RendererSockets:
         """
         self._lock = threading.Lock()  # close() may come while receive() runs
         self.closed = False
-        self._context = zmq.Context()
-        self._poses = _pose_socket(self._context)
-        self._images = _image_socket(self._context, max_message_bytes)
+        self._contexts = _yielding_context(), zmq.Context()
+        self._poses = _pose_socket(self._contexts[0])
+        self._images = _image_socket(self._contexts[1], max_message_bytes)
         self._peers = [PeerCounter(socket, counters) for socket in (self._poses, self._images)]
         try:
             self.pose_port = _bind(self._poses, self._peers[0], address, pose_port)
@@ -98,7 +99,21 @@ class RendererSockets:
                 self.closed = True
                 for peers in self._peers:
                     peers.close()
-                self._context.destroy(linger=0)
+                for context in self._contexts:
+                    context.destroy(linger=0)
+
+
+def _yielding_context() -> _Context:
+    """Return a context whose thread does not stop the one that hands it a message.
+
+    It would do so on the same core as soon as it wakes up, for as long as the network takes a message: then the
+    loop waits, and the message is on its way no sooner. A loop of real-time priority cannot be stopped like that,
+    and its threads have that priority too.
+    """
+    context = zmq.Context()
+    if hasattr(os, "SCHED_BATCH") and os.sched_getscheduler(0) == os.SCHED_OTHER:
+        context.set(zmq.THREAD_SCHED_POLICY, os.SCHED_BATCH)
+    return context
 
 
 def _pose_socket(context: _Context) -> zmq.Socket[bytes]:

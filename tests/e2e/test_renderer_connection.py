@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -157,3 +159,19 @@ def test_a_peer_that_never_speaks_is_cut_off(protocol: str, monkeypatch: pytest.
                     pass
         pump = support.Pump(bridge)
         pump.until(lambda: bridge.status.counters["bad_handshake"] + bridge.status.counters["disconnected"] >= 2)
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="the policy is Linux's")
+def test_the_thread_that_sends_poses_does_not_stop_the_one_that_hands_them_over() -> None:
+    """One that receives pictures may: nothing waits for it."""
+    if os.sched_getscheduler(0) != os.SCHED_OTHER:
+        pytest.skip("this process has a policy of its own")
+    threads = Path("/proc/self/task")
+    before = set(threads.iterdir())
+    sockets = connection_sockets.RendererSockets("127.0.0.1", 0, 0, 1 << 20, {})
+    try:
+        started = set(threads.iterdir()) - before
+        policies = {os.sched_getscheduler(int(thread.name)) for thread in started}
+    finally:
+        sockets.close()
+    assert policies == {os.SCHED_BATCH, os.SCHED_OTHER}
