@@ -18,6 +18,7 @@ from typing import Any, Final
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.ports import Discover
+from vil_bridge.core.solid_world import SolidWorld
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,8 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
     },
 }
 
+_SOLID_WORLD: Final = "vil_renderer.embedded.solid_world:load_solids"
+
 EXTRA_OF_MODULE: Final = {
     "cv2": "warp",
     "scipy": "align",
@@ -172,6 +175,21 @@ def implementation(section: str, type_name: str) -> Any:
         ConfigError: the plug-in or something that it needs is not installed.
     """
     return _import(type_name, _plugin(section, type_name).implementation)
+
+
+def solid_world(scene: str, floor_m: float | None) -> SolidWorld:
+    """Return the solid parts of a scene of the embedded renderer.
+
+    Args:
+        scene: a shipped scene's name, or the path of a scene file.
+        floor_m: height of a floor that is not part of this; None = the scene's own is.
+
+    Raises:
+        RendererError: no such scene, or it cannot be read.
+        ConfigError: something that it needs is not installed.
+    """
+    found: SolidWorld = _import(scene, _SOLID_WORLD)(scene, floor_m)
+    return found
 
 
 def missing(module: str) -> str:

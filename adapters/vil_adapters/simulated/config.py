@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from vil_adapters.simulated.vehicle_config import MOST_VEHICLES, VehicleConfig, VehicleName
-from vil_bridge.config.base import SourceConfigBase, StrictModel, custom
+from vil_bridge.config.base import SourceConfigBase, StrictModel, TransformConfig, custom
 
 
 def _flyable(config: VehicleConfig) -> VehicleConfig:
@@ -32,6 +32,15 @@ class GeoOriginConfig(StrictModel):
     )
 
 
+class SceneContactConfig(StrictModel):
+    """Scene whose solid objects stop the vehicles, at every step and without a renderer."""
+
+    scene: str = Field(
+        min_length=1, max_length=4096, description="A shipped scene's name, or the file of one; needs the extra gl."
+    )
+    T_room_scene: TransformConfig = Field(default=TransformConfig(), description="Pose of the scene in the room.")
+
+
 class SimulatedConfig(SourceConfigBase):
     """Simulated vehicles, which fly in the bridge's time next to real ones."""
 
@@ -49,6 +58,9 @@ class SimulatedConfig(SourceConfigBase):
     )
     origin: GeoOriginConfig = Field(
         default=GeoOriginConfig(), description="Place on Earth of the room's zero: for gps, barometer, magnetometer."
+    )
+    contact: SceneContactConfig | None = Field(
+        default=None, description="Walls of a scene; null = those that renderers report."
     )
     step_hz: int = Field(default=960, ge=10, le=10_000, description="Steps of the dynamics per second.")
     control_hz: int = Field(default=120, ge=1, le=10_000, description="Steps of the autopilot per second, at most.")
@@ -83,6 +95,8 @@ class SimulatedConfig(SourceConfigBase):
 
     def reach_of(self, subject: str) -> float | None:
         """Return how near surfaces are that a vehicle needs, m: 0 = only whether it hits; None = nothing."""
+        if self.contact is not None:
+            return None
         for name, vehicle in self.vehicles.items():
             if subject in names_of(name, vehicle.count) and vehicle.contact.response != "none":
                 return vehicle.contact.reach_m if vehicle.contact.response == "bounce" else 0.0

@@ -1,4 +1,4 @@
-"""Contacts of vehicles with the floor and with surfaces that a renderer reports, at every step."""
+"""Contacts of vehicles with the floor, a scene, and surfaces that a renderer reports, at every step."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.simulated.ipc import ContactReport
+from vil_adapters.simulated.scene_contacts import SceneContacts
 from vil_adapters.simulated.vehicle_config import ContactConfig
 from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.solid_world import SweptContact
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.core.vehicle_moves import VehicleCollision
 from vil_bridge.vehicles.contact import Collider, WorldContact, collide
@@ -26,6 +28,10 @@ _APART_S: Final = 0.1
 """Contacts closer in time than this are one collision."""
 _RESTING_MPS: Final = 0.1
 """Slower than this nothing bounces."""
+_MOST_BOUNCES: Final = 4
+"""Surfaces that stop a vehicle in one step: a corner has three."""
+_LEVEL: Final = 0.97
+"""Upward part of a surface's normal from which a vehicle may land on it."""
 _SPIN_FACTOR: Final = 0.9
 """Share of the body rates that a step on the floor leaves, as AirSim has it."""
 
@@ -44,17 +50,24 @@ class _Around:
 class ContactModel:
     """Floor and surfaces that the vehicles of a group collide with.
 
+    Args:
+        config: what they share. model: theirs. rows: how many.
+        scene: knows the surfaces, so that no renderer is listened to; None = renderers report them.
+
     Attributes:
         collisions: begun so far, by row.
         newest: contact of each row that touched something since the last batch, its time in simulation time; one
             that lasts comes every tenth of a second.
+        to_reset: rows that a contact sends back to their start; the reader clears it.
     """
 
-    def __init__(self, config: ContactConfig, model: Model, rows: int) -> None:
+    def __init__(self, config: ContactConfig, model: Model, rows: int, scene: SceneContacts | None = None) -> None:
         self._fast: Final = _collider(model, config)
         self._slow: Final = self._fast._replace(restitution=0.0)
         self.collisions = np.zeros(rows, dtype=np.int64)
         self._config = config
+        self._scene = scene
+        self.to_reset: list[int] = []
         self._bounces = config.response == "bounce"
         self._around: dict[int, _Around] = {}
         self._reset_at = np.zeros(rows, dtype=np.int64)
@@ -65,16 +78,18 @@ class ContactModel:
     @property
     def watches(self) -> bool:
         """True if :meth:`respond` has anything to do."""
-        return self._config.floor_m is not None or bool(self._around)
+        return self._config.floor_m is not None or self._scene is not None or bool(self._around)
 
     def reset(self, row: int, step: int) -> None:
         """Discard surfaces of pictures taken before the vehicle was moved."""
         self._around.pop(row, None)
         self._reset_at[row] = step
+        if self._scene is not None:
+            self._scene.forget(row)
 
     def on_contact(self, row: int, report: ContactReport, step_of_picture: int, dt_s: Fraction) -> bool:
         """Apply what a renderer reports; return True if the vehicle returns to its start, disarmed."""
-        if self._config.response == "none" or step_of_picture <= self._reset_at[row]:
+        if self._scene is not None or self._config.response == "none" or step_of_picture <= self._reset_at[row]:
             return False
         if self._bounces and report.has_surfaces:
             self._around.pop(row, None)
@@ -98,6 +113,9 @@ class ContactModel:
                 del self._around[row]
             elif active[row]:
                 self._among(row, around, x, state, step, dt_s)
+        if self._scene is not None:
+            for row in self._scene.due(step, active):
+                self._in_scene(row, self._scene, x, state, step, dt_s)
         return int(self.collisions.sum()) - before
 
     def _on_floor(
@@ -127,6 +145,44 @@ class ContactModel:
             self._record(np.array([row]), p[None], contact, step, dt_s)
             x[row] = collide(x[row : row + 1], state, self._slow if slow else self._fast, contact)[0]
 
+    def _in_scene(
+        self, row: int, scene: SceneContacts, x: FloatArray, state: StateLayout, step: int, dt_s: float
+    ) -> None:
+        """Collide one vehicle with all that stops its sphere on its way."""
+        place, velocity = state["p_world_m"], state["v_world_mps"]
+        start_m = scene.settle(row, x[row, place], x[row, velocity], step)
+        if start_m is None:
+            return
+        for _ in range(_MOST_BOUNCES):
+            goal_m = x[row, place].copy()
+            hit = scene.first_contact(start_m, goal_m)
+            if hit is None:
+                break
+            self._off_surface(row, hit, x, state, step, dt_s)
+            start_m = start_m + hit.share * (goal_m - start_m)
+        else:
+            x[row, place] = start_m  # wedged in
+        scene.settle(row, x[row, place], x[row, velocity], step)
+
+    def _off_surface(
+        self, row: int, hit: SweptContact, x: FloatArray, state: StateLayout, step: int, dt_s: float
+    ) -> None:
+        """Let a vehicle bounce off a surface that its sphere met in this step; it lands on level ones."""
+        place, normal = state["p_world_m"], hit.normal_world
+        p = x[row, place].copy()
+        depth_m = max(self._config.radius_m - float((p - hit.point_world_m) @ normal), 0.0)
+        contact = WorldContact(hit.point_world_m[None], normal[None], np.array([depth_m]))
+        self._record(np.array([row]), p[None], contact, step, dt_s, hit.other)
+        if not self._bounces:
+            self.to_reset.append(row)
+        slow = -float(x[row, state["v_world_mps"]] @ normal) < _RESTING_MPS
+        body, level = self._slow if slow else self._fast, bool(normal[2] > _LEVEL)
+        # The impulse acts below the centre, whatever way the vehicle went along the surface in the rest of the step.
+        below = contact._replace(point_world_m=(p - (self._config.radius_m - depth_m) * normal)[None])
+        x[row] = collide(x[row : row + 1], state, body, below, ground_lock=level)[0]
+        # A point that spins away from the surface gets no impulse; the sphere must not stay inside either.
+        x[row, place] += max(depth_m - float((x[row, place] - p) @ normal), 0.0) * normal
+
     def sweep(self, row: int, start_m: FloatArray, goal_m: FloatArray, step: int, dt_s: float) -> FloatArray:
         """Return how far a vehicle gets on a straight way, (3,): up to the first contact, which is recorded."""
         first, hit = 1.0, None
@@ -137,6 +193,12 @@ class ContactModel:
             if share < first and np.linalg.norm(touched - point_m) <= reach_m:
                 first, hit = share, WorldContact(touched[None], normal[None], np.array([0.0]))
         end: FloatArray = start_m + first * (goal_m - start_m)
+        met = None if self._scene is None else self._scene.first_contact(start_m, end)
+        if met is not None:
+            end = start_m + met.share * (end - start_m)
+            contact = WorldContact(met.point_world_m[None], met.normal_world[None], np.array([0.0]))
+            self._record(np.array([row]), end[None], contact, step, dt_s, met.other)
+            return end
         if hit is not None:
             self._record(np.array([row]), end[None], hit, step, dt_s)
         return end
@@ -151,7 +213,13 @@ class ContactModel:
                 yield point_m, normal, self._config.radius_m, self._config.reach_m
 
     def _record(
-        self, rows: npt.NDArray[np.int64], p_m: FloatArray, contact: WorldContact, step: int, dt_s: float
+        self,
+        rows: npt.NDArray[np.int64],
+        p_m: FloatArray,
+        contact: WorldContact,
+        step: int,
+        dt_s: float,
+        other: str = "",
     ) -> None:
         """Record contacts of vehicles at (n, 3); those that do not continue another are collisions."""
         begins = (step - self._touched_at[rows]) * dt_s > _APART_S
@@ -163,7 +231,8 @@ class ContactModel:
             where = (contact.normal_world[i].tolist(), contact.point_world_m[i].tolist(), p_m[i].tolist())
             normal, point_m, vehicle_m = ((x, y, z) for x, y, z in where)
             depth_m = float(contact.depth_m[i])
-            self.newest[row] = VehicleCollision(round(step * dt_s * NS_PER_S), normal, point_m, vehicle_m, depth_m)
+            t_ns = round(step * dt_s * NS_PER_S)
+            self.newest[row] = VehicleCollision(t_ns, normal, point_m, vehicle_m, depth_m, other)
 
 
 def _collider(model: Model, config: ContactConfig) -> Collider:

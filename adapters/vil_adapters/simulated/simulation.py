@@ -26,10 +26,12 @@ from vil_adapters.simulated.ipc import (
     VehicleBatch,
     VehicleOrder,
 )
+from vil_adapters.simulated.scene_contacts import SceneContacts
 from vil_adapters.simulated.sensor_parts import fitted_sensors
 from vil_adapters.simulated.vehicle_config import Vehicle, VehicleConfig
 from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_adapters.simulated.vehicle_sensors import VehicleSensors, is_due, share_of
+from vil_bridge import registry
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 
@@ -55,7 +57,7 @@ class Simulation:
         self._every = math.ceil(config.step_hz / config.control_hz)
         self._poses = share_of(config.rate_hz, config.step_hz)
         parts = grouped(vehicles)
-        self.groups: Final = [VehicleGroup(g, self.dt_s, config.seed, self._every) for g in parts]
+        self.groups: Final = [VehicleGroup(g, self.dt_s, config.seed, self._every, scene_of(config, g)) for g in parts]
         self._group_of = {int(i): group for group in self.groups for i in group.members}
         at = config.origin
         origin = GeoOrigin(at.latitude_deg, at.longitude_deg, at.altitude_m)
@@ -180,6 +182,20 @@ class Simulation:
                 group.place(row, order)
             case ContactReport():
                 group.on_contact(row, order, self.step_at(order.t_ns))
+
+
+def scene_of(config: SimulatedConfig, vehicles: Sequence[Vehicle]) -> SceneContacts | None:
+    """Return the scene around vehicles that share everything, None where none is configured or wanted.
+
+    Raises:
+        RendererError, ConfigError: the scene or what it needs is not to be had.
+    """
+    own = vehicles[0].config.contact
+    if config.contact is None or own.response == "none":
+        return None
+    world = registry.solid_world(config.contact.scene, own.floor_m)
+    place = config.contact.T_room_scene.transform()
+    return SceneContacts(world, place, own.radius_m, len(vehicles), 1.0 / config.step_hz)
 
 
 def vehicles_of(config: SimulatedConfig) -> list[Vehicle]:

@@ -96,7 +96,7 @@ class WindConfig(StrictModel):
 
 
 class ContactConfig(StrictModel):
-    """Response to contact with the floor or with surfaces that the renderer reports."""
+    """Response to contact with the floor, the source's scene, or surfaces that a renderer reports."""
 
     response: Literal["bounce", "reset", "none"] = Field(
         default="bounce",

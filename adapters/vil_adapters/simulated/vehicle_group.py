@@ -31,6 +31,7 @@ from vil_adapters.simulated.ipc import (
 from vil_adapters.simulated.mode_fleets import ModeFleets
 from vil_adapters.simulated.model_factory import PERSISTENT_MODES, ModelFactory
 from vil_adapters.simulated.move_runner import NEVER, MoveRunner
+from vil_adapters.simulated.scene_contacts import SceneContacts
 from vil_adapters.simulated.vehicle_config import Vehicle
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
@@ -58,6 +59,7 @@ class VehicleGroup:
 
     Args:
         vehicles: the vehicles. dt_s: a step. seed: of all noise. control_every: steps between two of the autopilot's.
+        scene: surfaces around them; None = renderers report them.
 
     Attributes:
         members: the vehicles' numbers in the source, (n,). config: what they share.
@@ -68,7 +70,14 @@ class VehicleGroup:
         ValueError: the model does not accept its parameters, or has no such mode.
     """
 
-    def __init__(self, vehicles: Sequence[Vehicle], dt_s: Fraction, seed: int, control_every: int) -> None:
+    def __init__(
+        self,
+        vehicles: Sequence[Vehicle],
+        dt_s: Fraction,
+        seed: int,
+        control_every: int,
+        scene: SceneContacts | None = None,
+    ) -> None:
         self.members: Final = np.array([vehicle.index for vehicle in vehicles])
         self.revision = 0
         self._vehicles = tuple(vehicles)
@@ -78,7 +87,7 @@ class VehicleGroup:
         self.factory: Final = ModelFactory(self.config)
         self._fleets: Final = ModeFleets(vehicles, self.factory, dt_s, seed)
         self._autopilot: Autopilot | None = autopilot_of(self.factory, vehicles, float(dt_s) * control_every)
-        self._contacts = ContactModel(self.config.contact, self.factory.model, len(vehicles))
+        self._contacts = ContactModel(self.config.contact, self.factory.model, len(vehicles), scene)
         self._pilots = [_PilotState(self._home_mode) for _ in vehicles]
         self._armed = np.zeros(len(vehicles), dtype=np.bool_)
         self._struck = np.zeros((len(vehicles), 6))
@@ -228,6 +237,9 @@ class VehicleGroup:
                 before = _motion(x, state)
                 self.revision += self._contacts.respond(x, state, mode_fleet.active, self.step, float(self._dt_s))
                 self._struck[mode_fleet.active] = (_motion(x, state) - before)[mode_fleet.active]
+            for row in self._contacts.to_reset:
+                self.reset(row, armed=False)
+            self._contacts.to_reset.clear()
 
     # --- what others see ------------------------------------------------------------------------
 

@@ -1,0 +1,178 @@
+"""Simulated vehicles in a scene without a renderer: walls, tables, corners, and what questions cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vil_adapters.simulated.config import SimulatedConfig
+from vil_adapters.simulated.ipc import FlyCommand, PlaceOrder
+from vil_adapters.simulated.scene_contacts import SceneContacts
+from vil_adapters.simulated.simulation import Simulation
+from vil_bridge.core.errors import RendererError
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.solid_world import SweptContact
+from vil_bridge.core.types import FloatArray
+from vil_bridge.core.vehicle_moves import VehicleCollision
+
+SCENE = """
+scene: walls
+objects:
+  - {name: thin wall, box: {size_m: [0.002, 8.0, 6.0]}, p_m: [5.0, 0.0, 0.0]}
+  - {name: side wall, box: {size_m: [8.0, 0.002, 6.0]}, p_m: [2.0, 4.0, 0.0]}
+  - {name: table, box: {size_m: [2.0, 2.0, 1.0]}, p_m: [-3.0, 0.0, 0.0]}
+  - {name: floor, plane: {size_m: [40.0, 40.0]}, collider: mesh}
+"""
+STILL = (0.0, 0.0, 0.0)
+LEVEL = (0.0, 0.0, 0.0, 1.0)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> str:
+    path = tmp_path / "walls.yaml"
+    path.write_text(SCENE)
+    return str(path)
+
+
+def simulation(scene: str, source: dict[str, Any] | None = None, **vehicle: Any) -> Simulation:
+    contact = {"radius_m": 0.2, "restitution": 0.5, "friction": 0.0, **vehicle.pop("contact", {})}
+    entry = {"model": "flightgoggles", "armed": False, "contact": contact, **vehicle}
+    tree = {"type": "simulated", "contact": {"scene": scene}, "vehicles": {"drone": entry}, **(source or {})}
+    return Simulation(SimulatedConfig.model_validate(tree))
+
+
+def thrown(made: Simulation, p_m: tuple[float, float, float], v_mps: tuple[float, float, float]) -> None:
+    made.order(PlaceOrder(0, p_m, LEVEL, v_mps, STILL, False))
+
+
+def flown(made: Simulation, steps: int) -> list[VehicleCollision]:
+    return [report.collision for batch in made.advance(made.steps + steps) for report in batch.collisions]
+
+
+def body(made: Simulation) -> FloatArray:
+    return made.batch().states()[0]
+
+
+@pytest.mark.parametrize("step_hz", [10, 30, 100, 960])
+def test_no_wall_is_passed_at_ten_metres_a_second_at_any_rate_of_steps(scene: str, step_hz: int) -> None:
+    made = simulation(scene, {"step_hz": step_hz, "control_hz": 10, "rate_hz": step_hz})
+    thrown(made, (3.0, 0.3, 3.0), (10.0, 0.0, 0.0))
+    hits, speed = [], 0.0
+    while not hits:
+        speed = float(body(made)[3])
+        hits += flown(made, 1)
+    after = body(made)
+    (hit,) = hits
+    assert hit.other == "thin wall"
+    assert hit.normal_world == pytest.approx((-1.0, 0.0, 0.0), abs=1e-6)
+    assert hit.point_world_m == pytest.approx((4.999, 0.3, hit.point_world_m[2]), abs=1e-4)
+    assert hit.depth_m == pytest.approx(hit.p_world_m[0] + 0.2 - 4.999, abs=1e-4)
+    assert 0.0 <= hit.depth_m <= speed / step_hz
+    assert after[0] == pytest.approx(4.799, abs=1e-4)
+    assert after[3] == pytest.approx(-0.5 * speed, abs=0.5 * 12.0 / step_hz)
+    flown(made, step_hz // 2)
+    assert body(made)[0] < 4.8
+
+
+def test_walls_stop_other_models_too(scene: str) -> None:
+    for model in ("airsim", "flightmare"):
+        made = simulation(scene, model=model)
+        thrown(made, (3.0, 0.3, 3.0), (10.0, 0.0, 0.0))
+        assert flown(made, 400)[0].other == "thin wall"
+        assert body(made)[0] < 4.8
+
+
+def test_a_car_that_drives_on_stays_in_front_of_the_wall(scene: str) -> None:
+    made = simulation(scene, model="car", armed=True, p_m=(3.0, 0.3, 0.0), command_timeout_ms=5000)
+    made.order(FlyCommand(0, "speed", (4.0, 0.0)))
+    assert flown(made, 960)[0].other == "thin wall"
+    assert body(made)[0] == pytest.approx(4.799, abs=1e-4)
+
+
+def test_a_vehicle_in_a_corner_touches_both_walls_and_leaves_neither(scene: str) -> None:
+    made = simulation(scene, contact={"floor_m": 0.0})
+    thrown(made, (4.0, 3.0, 3.0), (10.0, 10.0, 0.0))
+    hits = flown(made, 500)
+    assert hits[0].other in ("thin wall", "side wall")
+    assert (body(made)[3:5] < 0.0).all()
+    assert (body(made)[:2] < (4.8, 3.8)).all()
+
+
+def test_a_vehicle_lands_on_a_table_and_the_floor_stays_the_configured_one(scene: str) -> None:
+    table, floor = simulation(scene), simulation(scene)
+    thrown(table, (-3.0, 0.0, 1.6), STILL)
+    thrown(floor, (0.0, 0.0, 0.5), STILL)
+    assert flown(table, 1500)[0].other == "table"
+    flown(floor, 1500)
+    assert body(table)[2] == pytest.approx(1.2, abs=1e-3)
+    assert body(floor)[2] == pytest.approx(0.0, abs=1e-3)
+    assert np.abs(body(table)[3:6]).max() < 0.02
+
+
+def test_a_vehicle_returns_to_its_start_where_contacts_reset(scene: str) -> None:
+    made = simulation(scene, contact={"response": "reset"}, p_m=(0.0, 0.0, 2.0))
+    thrown(made, (3.0, 0.3, 3.0), (10.0, 0.0, 0.0))
+    flown(made, 195)
+    assert body(made)[0] == 0.0
+
+
+def test_a_sweep_ends_at_the_wall_and_a_placement_beyond_it_does_not(scene: str) -> None:
+    made = simulation(scene)
+    made.order(PlaceOrder(0, (0.0, 0.0, 3.0), LEVEL, STILL, STILL, False))
+    made.order(PlaceOrder(0, (9.0, 0.0, 3.0), LEVEL, STILL, STILL, True))
+    (hit,) = (report.collision for report in made.batch().collisions)
+    assert body(made)[0] == pytest.approx(4.799, abs=1e-4)
+    assert (hit.other, hit.depth_m) == ("thin wall", 0.0)
+    made.order(PlaceOrder(0, (9.0, 0.0, 3.0), LEVEL, STILL, STILL, False))
+    flown(made, 100)
+    assert body(made)[0] > 8.9
+
+
+def test_a_scene_stands_in_the_room_as_configured(scene: str) -> None:
+    placed = {"contact": {"scene": scene, "T_room_scene": {"p_m": [1.0, 0.0, 0.0], "ypr_deg": [90.0, 0.0, 0.0]}}}
+    made = simulation(scene, placed)
+    thrown(made, (1.0, 3.0, 3.0), (0.0, 10.0, 0.0))
+    (hit,) = flown(made, 250)
+    assert hit.point_world_m[:2] == pytest.approx((1.0, 4.999), abs=1e-4)
+    assert hit.normal_world == pytest.approx((0.0, -1.0, 0.0), abs=1e-6)
+
+
+def test_a_scene_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(RendererError, match="no scene is named 'hal'"):
+        simulation("hal")
+
+
+class CountedPlane:
+    """Half space behind x = 5 that counts questions."""
+
+    asked = 0
+
+    def clearance_m(self, p_world_m: FloatArray) -> float:
+        self.asked += 1
+        return abs(5.0 - float(p_world_m[0]))
+
+    def first_contact(self, start_m: FloatArray, goal_m: FloatArray, radius_m: float) -> SweptContact | None:
+        self.asked += 1
+        share = (5.0 - radius_m - float(start_m[0])) / float(goal_m[0] - start_m[0])
+        point = start_m + share * (goal_m - start_m) + (radius_m, 0.0, 0.0)
+        return SweptContact(share, point, np.array((-1.0, 0.0, 0.0)), "plane") if 0.0 <= share <= 1.0 else None
+
+
+def test_a_scene_is_asked_seldom_far_from_its_walls_and_in_time_near_them() -> None:
+    plane, active, dt_s = CountedPlane(), np.ones(1, np.bool_), 1.0 / 960
+    scene = SceneContacts(plane, Transform.identity(), 0.2, 1, dt_s)
+    asked = []
+    for step in range(481):
+        p_m = np.array((10.0 * step * dt_s, 0.0, 0.0))
+        for row in scene.due(step, active):
+            start_m = scene.settle(row, p_m, np.array((10.0, 0.0, 0.0)), step)
+            hit = None if start_m is None else scene.first_contact(start_m, p_m)
+            if start_m is not None and hit is not None:
+                assert p_m[0] - 4.8 <= 10.0 * dt_s
+                assert start_m[0] + hit.share * (p_m[0] - start_m[0]) == pytest.approx(4.8)
+                asked.append(step)
+    assert asked == [461]
+    assert plane.asked < 481 / 8

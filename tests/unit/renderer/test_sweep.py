@@ -1,0 +1,101 @@
+"""Contacts of moving spheres against closed forms, and the solid parts of a scene."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.support.geometry_scenes import box, floor, scene_of
+from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.geometry.separation import closest_on_triangles
+from vil_renderer.embedded.solid_world import SceneSolids
+from vil_renderer.embedded.geometry.sweep import Impact, first_impact
+
+TRIANGLE = np.array([[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+
+
+def impact(start: list[float], way: list[float], radius_m: float = 0.1) -> Impact:
+    found = first_impact(np.array(start), np.array(way), radius_m, TRIANGLE)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_a_sphere_meets_both_sides_of_a_face(side: float) -> None:
+    found = impact([0.2, 0.2, side * 1.1], [0.1, 0.0, -side * 2.0])
+    assert found.share == pytest.approx(0.5)
+    assert found.p_m == pytest.approx([0.25, 0.2, 0.0])
+    assert found.normal == pytest.approx([0.0, 0.0, side])
+
+
+def test_a_sphere_meets_an_edge_and_a_corner() -> None:
+    edge = impact([0.5, -0.06, 1.0], [0.0, 0.0, -2.0])
+    assert edge.share == pytest.approx((1.0 - 0.08) / 2.0)
+    assert edge.p_m == pytest.approx([0.5, 0.0, 0.0], abs=1e-9)
+    assert edge.normal == pytest.approx([0.0, -0.6, 0.8])
+    corner = impact([-1.0, -1.0, 0.0], [2.0, 2.0, 0.0])
+    assert corner.share == pytest.approx((math.sqrt(2.0) - 0.1) / math.sqrt(8.0))
+    assert corner.normal == pytest.approx([-math.sqrt(0.5), -math.sqrt(0.5), 0.0])
+
+
+@pytest.mark.parametrize(
+    ("start", "way"),
+    [
+        ([0.2, 0.2, 0.5], [0.0, 0.0, -0.39]),  # too short
+        ([0.2, 0.2, 0.5], [0.3, 0.0, 0.1]),  # away
+        ([0.2, 0.2, 0.1], [0.2, 0.0, 0.0]),  # touches and slides
+        ([0.2, 0.2, 0.05], [0.1, 0.0, 0.2]),  # overlaps and leaves
+        ([0.5, -0.11, 1.0], [0.0, 0.0, -2.0]),  # passes
+    ],
+)
+def test_a_sphere_passes(start: list[float], way: list[float]) -> None:
+    assert first_impact(np.array(start), np.array(way), 0.1, TRIANGLE) is None
+
+
+def test_a_sphere_that_touches_or_overlaps_is_stopped_only_on_its_way_in() -> None:
+    for height in (0.1, 0.04):
+        found = impact([0.2, 0.2, height], [0.3, 0.0, -0.01])
+        assert found.share == 0.0
+        assert found.normal == pytest.approx([0.0, 0.0, 1.0])
+    centred = impact([0.2, 0.2, 0.0], [0.0, 0.0, -0.5])
+    assert centred.normal == pytest.approx([0.0, 0.0, 1.0])
+
+
+def test_no_way_among_many_triangles_ends_inside_one() -> None:
+    rng = np.random.default_rng(3)
+    corners = rng.uniform(-1.0, 1.0, (30, 1, 3)) + rng.normal(scale=0.2, size=(30, 3, 3))
+    hits = 0
+    for _ in range(300):
+        start, way = rng.uniform(-1.5, 1.5, 3), rng.normal(size=3)
+        if _gap(start, corners) < 0.1:
+            continue
+        found = first_impact(start, way, 0.1, corners)
+        share = 1.0 if found is None else found.share
+        assert min(_gap(start + s * way, corners) for s in np.linspace(0.0, share, 30)) > 0.1 - 1e-9
+        if found is not None:
+            hits += 1
+            assert _gap(start + share * way, corners) == pytest.approx(0.1, abs=1e-9)
+            assert start + share * way - 0.1 * found.normal == pytest.approx(found.p_m, abs=1e-9)
+    assert hits > 30
+
+
+def _gap(p: FloatArray, corners: FloatArray) -> float:
+    return float(np.linalg.norm(closest_on_triangles(p, corners) - p, axis=1).min())
+
+
+def test_the_solids_of_a_scene_answer_how_far_and_where() -> None:
+    scene = scene_of(floor(), box("crate", (1.0, 2.0, 3.0), (5.0, 0.0, 1.5)))
+    whole, without_floor = SceneSolids(scene, None), SceneSolids(scene, 0.0)
+    place = np.array([0.0, 0.0, 1.0])
+    assert whole.clearance_m(place) == pytest.approx(1.0)
+    assert without_floor.clearance_m(place) == pytest.approx(4.0)
+    hit = without_floor.first_contact(place, np.array([200.0, 0.0, 1.0]), 0.2)
+    assert hit is not None
+    assert (hit.other, hit.share) == ("crate", pytest.approx(3.8 / 200.0))
+    assert hit.point_world_m == pytest.approx([4.0, 0.0, 1.0], abs=1e-6)
+    assert hit.normal_world == pytest.approx([-1.0, 0.0, 0.0])
+    assert without_floor.first_contact(place, np.array([3.79, 0.0, 1.0]), 0.2) is None
+    assert SceneSolids(scene_of(floor()), 0.0).clearance_m(place) == math.inf
+    assert SceneSolids(scene_of(floor()), 0.0).first_contact(place, -place, 0.2) is None
