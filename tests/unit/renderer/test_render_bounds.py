@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.flightgoggles import human
 from tests.support.render import (
+    AHEAD,
     Renderers,
     at,
     camera,
@@ -42,10 +43,12 @@ from vil_bridge.core.types import (
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.model import Material
 from vil_renderer.embedded.engine import detail, models, targets
+from vil_renderer.embedded.engine.scene_pass import ViewRequest
 from vil_renderer.embedded.engine.targets import PassOutput, TargetCache
 from vil_renderer.embedded.geometry.raycast_renderer import RaycastRenderer
 from vil_renderer.embedded.lru_cache import LruByteCache
 from vil_renderer.embedded.optics.lens import distort, pixel_rays
+from vil_renderer.embedded.posed_models import PosedModels
 from vil_renderer.embedded.scene import Sun
 from vil_renderer.flightgoggles.codec import decode_pose
 from vil_renderer.flightgoggles.convert_renderer import read_pose
@@ -179,6 +182,18 @@ def test_what_is_left_out_would_not_be_seen(monkeypatch: pytest.MonkeyPatch, ren
     np.testing.assert_array_equal(culled, whole)
     assert few < 0.5 * all_of_them
     assert all((picture > 1).any() for picture in whole)
+
+
+def test_what_stands_before_a_wall_is_drawn_before_it(renderers: Renderers) -> None:
+    box = thing("box", facing(5.0, 0.5), instance=2)
+    renderer = renderers.of(scene_of(*WALL.objects, box))
+    with renderer._ctx as ctx:
+        passed = ctx.query(samples=True)
+        with passed:
+            (view,) = renderer._scene_pass().draw([ViewRequest(camera(), AHEAD, PassOutput.IDS)], PosedModels())
+        instances = view.ids() & 0xFFFF
+        assert np.unique(instances).tolist() == [1, 2]
+        assert passed.samples == instances.size, "no pixel of the wall is shaded that the box hides"
 
 
 # --- lenses that fold --------------------------------------------------------------------------

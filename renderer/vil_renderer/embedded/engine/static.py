@@ -48,7 +48,7 @@ class StaticDraws:
 
 
 class StaticBatch:
-    """Batch of the static mesh; the parts within a view are drawn, the nearest first."""
+    """Batch of the static mesh; the parts within a view are drawn, those with the nearest middle first."""
 
     def __init__(self, ctx: moderngl.Context, mesh: StaticMesh, programs: Programs, materials: MaterialCache) -> None:
         self._ctx, self._mesh, self._programs = ctx, mesh, programs
@@ -100,8 +100,9 @@ class StaticBatch:
     def _sorted(self, kind: str, seen: BoolArray, eye_m: FloatArray, *, far_first: bool) -> StaticDraws:
         """Return the draws of the chunks (c, k) that views at (c, 3) see; they replace earlier ones of their kind."""
         chunks = self._mesh.chunks
-        near = np.linalg.norm(chunks.centre_m - eye_m[:, None], axis=2) - chunks.radius_m
-        near = np.where(seen, -near if far_first else near, np.inf)
+        away = np.linalg.norm(chunks.centre_m - eye_m[:, None], axis=2)
+        # Floors and walls are as near as their edge, but most of their pixels are hidden by what stands before them.
+        near = np.where(seen, chunks.radius_m - away if far_first else away, np.inf)
         which = np.argsort(near, axis=1, kind="stable")
         count = seen.sum(axis=1)[:, None]
         rank = np.arange(len(chunks.radius_m))
