@@ -123,6 +123,7 @@ _SOLID_WORLD: Final = "vil_renderer.embedded.solid_world:load_solids"
 
 EXTRA_OF_MODULE: Final = {
     "cv2": "warp",
+    "msgpack": "airsim",
     "scipy": "align",
     "moderngl": "gl",
     "glcontext": "gl",

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from vil_bridge.cli.airsim import airsim
 from vil_bridge.cli.align import align, calibrate
 from vil_bridge.cli.bench import bench
 from vil_bridge.cli.capture import capture
@@ -61,6 +62,7 @@ for verb in (
     check,
     init,
     lab,
+    airsim,
     capture,
     renderer,
     bench,

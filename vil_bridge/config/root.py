@@ -23,6 +23,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from vil_bridge.config.airsim import AirsimConfig
 from vil_bridge.config.base import PluginConfig, StrictModel, TransformConfig, check_size, custom
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.federation import FederationConfig
@@ -254,6 +255,7 @@ class BridgeConfig(StrictModel):
     record: RecordConfig = Field(default=RecordConfig(), description="Folder and content of recordings.")
     debug: DebugConfig = Field(default=DebugConfig(), description="Data stored for the later analysis of a problem.")
     simulation: SimulationConfig = Field(default=SimulationConfig(), description="How time passes.")
+    airsim: AirsimConfig | None = Field(default=None, description="The server for AirSim's programs; none = no server.")
     realtime: RealtimeConfig = Field(default=RealtimeConfig(), description="Scheduling of the daemon.")
 
     def every_camera(self) -> dict[str, CameraConfig]:

@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from vil_bridge.config.airsim import AirsimConfig
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import machine_ns, now_ns
-from vil_bridge.core.errors import RequiredSourceLost
+from vil_bridge.core.errors import RequiredSourceLost, SinkError
 from vil_bridge.core.ports import Emit
 from vil_bridge.daemon.context import Judgement, build
 from vil_bridge.daemon.controls import BridgeControls
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from vil_bridge.daemon.http_app import HttpApp
+    from vil_bridge.servers.airsim.server import AirsimServer
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +62,7 @@ class Bridge:
     """
 
     web: HttpApp
+    airsim: AirsimServer
 
     def __init__(
         self, config: BridgeConfig, reread: Callable[[], BridgeConfig] | None = None, record: Path | None = None
@@ -168,8 +171,22 @@ class Bridge:
         if context.publisher is not None:
             stack.callback(context.publisher.stop)
             context.publisher.start()
+        if context.config.airsim is not None:
+            await self._start_airsim(stack, context.config.airsim)
         context.watchdog.start()
         stack.callback(context.watchdog.stop)
+
+    async def _start_airsim(self, stack: contextlib.AsyncExitStack, config: AirsimConfig) -> None:
+        """Start the AirSim server. Raises SinkError: its port is taken."""
+        from vil_bridge.daemon.airsim_service import make_airsim  # needs an extra
+
+        self.airsim = make_airsim(self.context, config)
+        stack.push_async_callback(self.airsim.close)
+        try:
+            port = await self.airsim.start(config.bind, config.port)
+        except OSError as exc:
+            raise SinkError(f"airsim: {config.bind}:{config.port}: {exc}") from None
+        logger.info("AirSim programs connect to %s port %d, scene %s", config.bind, port, config.scene)
 
     def _start_sources(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Run each source; behind the gate its events go to the world first, then to those who look on."""

@@ -1,0 +1,179 @@
+"""MessagePack-RPC on real sockets: answers out of order, bad bytes, limits, clients that go."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
+
+import msgpack
+import pytest
+
+from vil_bridge.servers.msgpack_rpc import RpcError, RpcServer
+
+pytestmark = pytest.mark.wire
+
+HOST = "127.0.0.1"
+
+
+class Client:
+    """A client that writes and reads plain messages."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self._unpacker = msgpack.Unpacker(raw=False)
+
+    def send(self, *message: Any) -> None:
+        self.writer.write(msgpack.packb(message, use_bin_type=True))
+
+    async def answer(self) -> list[Any]:
+        while True:
+            for message in self._unpacker:
+                return list(message)
+            data = await asyncio.wait_for(self.reader.read(65536), 10.0)
+            if not data:
+                raise EOFError
+            self._unpacker.feed(data)
+
+
+Connect = Callable[[], Awaitable[Client]]
+
+
+@contextlib.asynccontextmanager
+async def served(handler: Any, most: int = 64) -> AsyncIterator[tuple[RpcServer, Connect]]:
+    server = RpcServer(handler, most)
+    port = await server.start(HOST, 0)
+    clients: list[Client] = []
+
+    async def connect() -> Client:
+        clients.append(Client(*await asyncio.open_connection(HOST, port)))
+        return clients[-1]
+
+    try:
+        yield server, connect
+    finally:
+        for client in clients:
+            client.writer.close()
+            with contextlib.suppress(ConnectionError):
+                await client.writer.wait_closed()
+        await server.close()
+
+
+async def test_a_long_call_holds_up_no_other_one() -> None:
+    gate = asyncio.Event()
+
+    async def handler(method: str, arguments: Sequence[Any]) -> object:
+        if method == "wait":
+            await gate.wait()
+        return [method, *arguments]
+
+    async with served(handler) as (_, connect):
+        client = await connect()
+        client.send(0, 1, "wait", [])
+        client.send(0, 2, "quick", [b"\x00\xff", 1.5])
+        assert await client.answer() == [1, 2, None, ["quick", b"\x00\xff", 1.5]]
+        gate.set()
+        assert await client.answer() == [1, 1, None, ["wait"]]
+
+
+async def test_errors_and_bugs_are_answered() -> None:
+    async def handler(method: str, _: Sequence[Any]) -> object:
+        if method == "bug":
+            raise ZeroDivisionError
+        raise RpcError("no such thing")
+
+    async with served(handler) as (server, connect):
+        client = await connect()
+        client.send(0, 7, "any", [])
+        assert await client.answer() == [1, 7, "no such thing", None]
+        client.send(0, 8, "bug", [])
+        number, answered, error, result = await client.answer()
+        assert (number, answered, result) == (1, 8, None) and "failed inside the server" in error
+        assert server.counters["errors"] == 2
+
+
+async def test_a_notification_is_run_and_not_answered() -> None:
+    seen: list[str] = []
+
+    async def handler(method: str, _: Sequence[Any]) -> object:
+        seen.append(method)
+        return True
+
+    async with served(handler) as (_, connect):
+        client = await connect()
+        client.send(2, "silent", [])
+        client.send(0, 1, "loud", [])
+        assert await client.answer() == [1, 1, None, True] and seen == ["silent", "loud"]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\xc1",
+        msgpack.packb([0, 1, "ping"]),
+        msgpack.packb([0, -1, "ping", []]),
+        msgpack.packb([1, 1, None, True]),
+        b"\x94\x00\x01\xa4ping\xdd\xff\xff\xff\xff",
+        b"\x94\x00\x01\xa4ping\x91\xc6\xff\xff\xff\xff" + bytes(9 << 20),
+        b"\x91" * 5000,
+    ],
+    ids=["http", "reserved", "short", "negative", "answer", "long array", "long bytes", "nested"],
+)
+async def test_garbage_ends_its_connection_and_no_other(garbage: bytes) -> None:
+    async def handler(_: str, __: Sequence[Any]) -> object:
+        return True
+
+    async with served(handler) as (server, connect):
+        good, bad = await connect(), await connect()
+        bad.writer.write(garbage)
+        with pytest.raises((EOFError, ConnectionError)):
+            await bad.answer()
+        good.send(0, 1, "ping", [])
+        assert await good.answer() == [1, 1, None, True]
+        assert server.counters["malformed"] == 1
+
+
+async def test_text_that_is_no_unicode_reaches_the_handler_and_returns() -> None:
+    async def handler(method: str, arguments: Sequence[Any]) -> object:
+        return len(arguments[0])
+
+    async with served(handler) as (_, connect):
+        client = await connect()
+        client.writer.write(b"\x94\x00\x01\xa1f\x91\xa2\xff\xfe")
+        assert await client.answer() == [1, 1, None, 2]
+
+
+async def test_calls_of_a_client_that_went_are_cancelled() -> None:
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def handler(_: str, __: Sequence[Any]) -> object:
+        started.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.set()
+
+    async with served(handler) as (server, connect):
+        client = await connect()
+        client.send(0, 1, "fly", [])
+        await started.wait()
+        client.writer.close()
+        await asyncio.wait_for(ended.wait(), 10.0)
+        while server.connected:
+            await asyncio.sleep(0)
+
+
+async def test_connections_beyond_the_limit_are_closed() -> None:
+    async def handler(_: str, __: Sequence[Any]) -> object:
+        return True
+
+    async with served(handler, most=1) as (server, connect):
+        first = await connect()
+        first.send(0, 1, "ping", [])
+        await first.answer()
+        second = await connect()
+        with pytest.raises(EOFError):
+            await second.answer()
+        assert server.counters["refused"] == 1

@@ -1,0 +1,42 @@
+"""``vil-bridge airsim``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def airsim(
+    settings: Annotated[
+        Path | None, typer.Argument(metavar="[SETTINGS]", help="AirSim's settings.json; none = AirSim's defaults.")
+    ] = None,
+    scene: Annotated[str, typer.Option(help="What cameras and rays see: a scene's name or file.")] = "hall",
+    profile: Annotated[str, typer.Option(help="Quality: low, medium, high, ultra.")] = "low",
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="TCP port; none = as the settings say (41451).")
+    ] = None,
+    bind: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Allow an address that the network can reach, without keys.")
+    ] = False,
+    http_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the status page; 0 = any free one.")] = 0,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also log details.")] = False,
+) -> None:
+    """Serve AirSim programs without AirSim: world, vehicles, pictures and the RPC in one command, until Ctrl-C."""
+    import logging
+
+    from vil_bridge.monitoring.logging_setup import setup_logging
+
+    setup_logging(level=logging.DEBUG if verbose else logging.INFO)
+    from vil_bridge.tools.airsim_world import airsim_bridge
+
+    config, read = airsim_bridge(
+        settings, scene=scene, profile=profile, port=port, bind=bind, insecure=insecure, http_port=http_port
+    )
+    for line in read.ignored:
+        print(f"settings: {line}", flush=True)
+    from vil_bridge.daemon.bridge import run_daemon
+
+    run_daemon(config)

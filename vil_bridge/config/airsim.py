@@ -1,0 +1,40 @@
+"""Configuration of the AirSim server."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator
+
+from vil_bridge.config.base import StrictModel
+from vil_bridge.config.bind_address import require_guard
+
+_VehicleName = Annotated[str, StringConstraints(min_length=1, max_length=255)]
+
+
+class AirsimConfig(StrictModel):
+    """Server of AirSim's RPC: programs written for AirSim read the vehicles and fly the simulated ones."""
+
+    insecure: bool = Field(
+        default=False, description="Allow an address that the network can reach: the protocol knows no keys."
+    )
+    bind: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
+    port: int = Field(default=41451, ge=0, le=65535, description="TCP port; 0 = any free one.")
+    scene: str = Field(
+        default="hall", min_length=1, max_length=4096, description="What cameras and rays see: a scene's name or file."
+    )
+    profile: str = Field(default="low", min_length=1, max_length=32, description="Quality of the pictures.")
+    settings: str = Field(
+        default="{}", max_length=1 << 20, description="Text of AirSim's settings.json: cameras, sensors, origin."
+    )
+    vehicles: dict[_VehicleName, str] = Field(
+        default={},
+        max_length=1000,
+        description="Actors by the names that programs use; vehicles that are not named here have their own.",
+    )
+
+    @field_validator("bind")
+    @classmethod
+    def _reachable(cls, bind: str, info: ValidationInfo) -> str:
+        require_guard(bind, guarded=bool(info.data.get("insecure")))
+        return bind

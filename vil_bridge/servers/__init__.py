@@ -1,0 +1,1 @@
+"""Servers of foreign protocols, through which programs of other simulators use the bridge."""

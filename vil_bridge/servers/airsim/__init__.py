@@ -1,0 +1,1 @@
+"""AirSim's RPC interface: unmodified AirSim programs read and fly the vehicles of the bridge."""

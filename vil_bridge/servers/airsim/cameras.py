@@ -1,0 +1,138 @@
+"""Cameras of vehicles as programs change them: pose, field of view, distortion; and the views of their pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
+from vil_bridge.core.geometry import Transform, q_from_matrix
+from vil_bridge.core.types import Modality, View
+from vil_bridge.servers.airsim.frames import body_of, mounted_attitude_of, pose_of
+from vil_bridge.servers.airsim.methods import NoSuchVehicle
+from vil_bridge.servers.airsim.settings import CAMERA_NUMBERS, CameraSettings, CaptureSettings
+from vil_bridge.servers.airsim.values import AirsimCameraInfo, Pose, ProjectionMatrix
+from vil_bridge.servers.airsim.vehicles import ServedVehicle
+
+DISTORTION_KEYS: Final = ("K1", "K2", "K3", "P1", "P2")
+_T_camera_optical: Final = Transform(
+    np.zeros(3), q_from_matrix(np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]]))
+)
+_NEAR_M: Final = 0.1
+
+
+@dataclass(slots=True)
+class _Camera:
+    """A camera in its present state."""
+
+    settings: CameraSettings
+    T_body_camera: Transform
+    distortion: dict[str, float]
+    fov_deg: float | None = None
+
+    def capture(self, image_type: int) -> CaptureSettings:
+        found = self.settings.capture(image_type)
+        return found if self.fov_deg is None else replace(found, fov_deg=self.fov_deg)
+
+
+class ServedCameras:
+    """Cameras of all vehicles."""
+
+    def __init__(self) -> None:
+        self._cameras: MutableMapping[tuple[str, str], _Camera] = {}
+
+    def names(self, vehicle: ServedVehicle) -> list[str]:
+        """Return the cameras of a vehicle."""
+        return list(vehicle.cameras)
+
+    def find(self, vehicle: ServedVehicle, name: str) -> _Camera:
+        """Return a camera by its name or by its number of older versions.
+
+        Raises:
+            NoSuchVehicle: the vehicle has none of that name.
+        """
+        known = name if name in vehicle.cameras else CAMERA_NUMBERS.get(name, name)
+        if known not in vehicle.cameras:
+            if name in CAMERA_NUMBERS and vehicle.cameras:
+                known = list(vehicle.cameras)[min(int(name or 0), len(vehicle.cameras) - 1)]
+            else:
+                raise NoSuchVehicle(
+                    f"Camera '{name}' does not exist on '{vehicle.name}'; known: {', '.join(vehicle.cameras)}"
+                )
+        key = vehicle.name, known
+        if key not in self._cameras:
+            settings = vehicle.cameras[known]
+            self._cameras[key] = _Camera(settings, settings.T_body_camera, dict.fromkeys(DISTORTION_KEYS, 0.0))
+        return self._cameras[key]
+
+    def set_pose(self, vehicle: ServedVehicle, name: str, pose: Pose) -> None:
+        """Mount a camera elsewhere on the body; NaN leaves a part unchanged."""
+        camera = self.find(vehicle, name)
+        p_m = body_of(pose.position)
+        before = camera.T_body_camera
+        q_xyzw = mounted_attitude_of(pose.orientation)
+        camera.T_body_camera = Transform(
+            np.where(np.isnan(p_m), before.p_m, p_m), before.q_xyzw if np.isnan(q_xyzw).any() else q_xyzw
+        )
+
+    def set_fov(self, vehicle: ServedVehicle, name: str, fov_deg: float) -> None:
+        """Change the horizontal field of view of all pictures of a camera. Raises ValueError: it has no meaning."""
+        if not 1.0 <= fov_deg <= 179.0:
+            raise ValueError(f"a field of view must be from 1 to 179 degrees, not {fov_deg:g}")
+        self.find(vehicle, name).fov_deg = fov_deg
+
+    def set_distortion(self, vehicle: ServedVehicle, name: str, key: str, value: float) -> None:
+        """Change one parameter of a camera's lens. Raises ValueError: there is no such one."""
+        if key not in DISTORTION_KEYS or not abs(value) <= 1e3:
+            raise ValueError(f"distortion has {', '.join(DISTORTION_KEYS)} of at most 1000, not {key}={value:g}")
+        self.find(vehicle, name).distortion[key] = value
+
+    def distortion(self, vehicle: ServedVehicle, name: str) -> list[float]:
+        """Return K1, K2, K3, P1, P2 of a camera."""
+        return list(self.find(vehicle, name).distortion.values())
+
+    def info(self, vehicle: ServedVehicle, name: str, T_world_body: Transform) -> AirsimCameraInfo:
+        """Return pose, field of view and projection matrix of a camera."""
+        camera = self.find(vehicle, name)
+        capture = camera.capture(0)
+        pose = pose_of(T_world_body @ camera.T_body_camera, vehicle.origin_m)
+        return AirsimCameraInfo(pose, capture.fov_deg, ProjectionMatrix(_projection(capture)))
+
+    def view(
+        self, vehicle: ServedVehicle, name: str, image_type: int, modality: Modality, T_world_body: Transform, t_ns: int
+    ) -> View:
+        """Return the view of a picture."""
+        camera = self.find(vehicle, name)
+        return View(
+            camera=_model(f"{vehicle.name}/{name}/{image_type}", camera.capture(image_type), camera.distortion),
+            modality=modality,
+            T_world_camera=T_world_body @ camera.T_body_camera @ _T_camera_optical,
+            t_pose_ns=t_ns,
+            hide=(vehicle.actor,),
+        )
+
+    def pose(self, vehicle: ServedVehicle, name: str, T_world_body: Transform) -> Pose:
+        """Return a camera's pose relative to the vehicle's start."""
+        return pose_of(T_world_body @ self.find(vehicle, name).T_body_camera, vehicle.origin_m)
+
+
+def _model(name: str, capture: CaptureSettings, distortion: Mapping[str, float]) -> CameraModel:
+    """Return the camera of a picture; AirSim's field of view is horizontal."""
+    f_px = 0.5 * capture.width_px / math.tan(0.5 * math.radians(capture.fov_deg))
+    fov_y_rad = 2.0 * math.atan(0.5 * capture.height_px / f_px)
+    lens = None
+    if any(distortion.values()):
+        k1, k2, k3, p1, p2 = distortion.values()
+        lens = Distortion(LensModel.PLUMB_BOB, (k1, k2, p1, p2, k3))
+    return CameraModel(name, capture.width_px, capture.height_px, fov_y_rad, distortion=lens)
+
+
+def _projection(capture: CaptureSettings) -> list[list[float]]:
+    """Return the projection of Unreal: reversed depth without a far plane, row by row."""
+    x = 1.0 / math.tan(0.5 * math.radians(capture.fov_deg))
+    y = x * capture.width_px / capture.height_px
+    return [[x, 0.0, 0.0, 0.0], [0.0, y, 0.0, 0.0], [0.0, 0.0, 0.0, _NEAR_M], [0.0, 0.0, 1.0, 0.0]]

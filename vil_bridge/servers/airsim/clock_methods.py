@@ -1,0 +1,83 @@
+"""Methods of the clock: pause, and go on for a while or for some frames."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Protocol
+
+from vil_bridge.core.bridge_time import BridgeTime, machine_ns
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.monitoring.snapshot import SimulationView
+from vil_bridge.servers.airsim.methods import method
+from vil_bridge.servers.airsim.vehicles import ServedVehicles
+
+FRAME_HZ: Final = 30.0
+"""Pictures per second of the machine that ``simContinueForFrames`` counts, as AirSim draws on a common computer."""
+_LONGEST_S: Final = 86_400.0
+_POLL_S: Final = 0.001
+
+
+class ClockControl(Protocol):
+    """Control of the bridge's clock. Both setters raise ValueError with the reason.
+
+    Attributes:
+        clock: the bridge's own.
+    """
+
+    clock: BridgeTime
+
+    def state(self) -> SimulationView:
+        """Return how time passes now."""
+        ...
+
+    def set_pace(self, *, paused: bool | None = None, speed: float | None = None) -> None:
+        """Pause, go on, or change the speed."""
+        ...
+
+    def step(self, duration_ns: int) -> None:
+        """Let a paused world go on for a while."""
+        ...
+
+
+class ClockMethods:
+    """Control of simulated time; refused in words where the bridge runs in real time."""
+
+    def __init__(self, vehicles: ServedVehicles, control: ClockControl) -> None:
+        self._vehicles = vehicles
+        self._control = control
+
+    @method("simPause")
+    async def pause(self, is_paused: bool) -> None:
+        """Pause the world, or let it go on."""
+        self._control.set_pace(paused=is_paused)
+
+    @method("simIsPaused")
+    async def is_paused(self) -> bool:
+        """Return True while the world is paused."""
+        return self._control.state().paused
+
+    @method("simContinueForTime")
+    async def continue_for_time(self, seconds: float) -> None:
+        """Go on for some simulated seconds, then pause."""
+        if not 0.0 <= seconds <= _LONGEST_S:
+            raise ValueError(f"a step must last from 0 to {_LONGEST_S:g} s, not {seconds}")
+        await self._step(round(seconds * NS_PER_S))
+
+    @method("simContinueForFrames")
+    async def continue_for_frames(self, frames: int) -> None:
+        """Go on for the time of some frames, then pause."""
+        frame_s = self._control.state().speed / FRAME_HZ
+        await self.continue_for_time(frames * frame_s)
+
+    async def _step(self, duration_ns: int) -> None:
+        """Step, and answer when every simulation has arrived there."""
+        self._control.set_pace(paused=True)
+        clock = self._control.clock
+        self._control.step(duration_ns)
+        until_ns = clock.mapping.until_ns
+        goal_ns = clock.now_ns() if until_ns is None else until_ns
+        while clock.now_ns() < goal_ns:
+            when_ns = clock.mapping.when(goal_ns)  # None while a simulation bounds the time
+            left_s = _POLL_S if when_ns is None else (when_ns - machine_ns()) / NS_PER_S
+            await asyncio.sleep(max(left_s, 0.0))
+        await self._vehicles.settle(goal_ns)

@@ -1,0 +1,302 @@
+"""Methods that fly a simulated vehicle: each answers when its move ends (microsoft/AirSim, MultirotorApiBase.cpp)."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.types import FloatArray
+from vil_bridge.core.vehicle_commands import VehicleCommand
+from vil_bridge.core.vehicle_moves import (
+    AttitudeMove,
+    HomeMove,
+    HoverMove,
+    LandMove,
+    Move,
+    MoveEnd,
+    PathMove,
+    Point,
+    RatesMove,
+    RotorsMove,
+    TakeoffMove,
+    TurnMove,
+    TurnRateMove,
+    VelocityMove,
+    YawGoal,
+)
+from vil_bridge.servers.airsim.frames import body_of, heading_of, world_of
+from vil_bridge.servers.airsim.methods import method
+from vil_bridge.servers.airsim.values import Vector3r, YawMode
+from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
+from vil_bridge.vehicles.environment.geodesy import GeoOrigin
+
+_FORWARD_ONLY: Final = 1
+
+
+class FlightMethods:
+    """Moves of simulated multirotors, and who may command them.
+
+    Args:
+        origin: the world on the Earth.
+    """
+
+    def __init__(self, vehicles: ServedVehicles, origin: GeoOrigin) -> None:
+        self._vehicles = vehicles
+        self._origin = origin
+        self._controlled: set[str] = set()
+
+    def release_control(self) -> None:
+        """Take API control from every vehicle, as ``reset`` does."""
+        self._controlled.clear()
+
+    @method("enableApiControl")
+    async def enable_api_control(self, is_enabled: bool, vehicle_name: str = "") -> None:
+        """Say that programs command a vehicle, or no longer."""
+        vehicle, _ = self._vehicles.commanded(vehicle_name)
+        (self._controlled.add if is_enabled else self._controlled.discard)(vehicle.name)
+
+    @method("isApiControlEnabled")
+    async def is_api_control_enabled(self, vehicle_name: str = "") -> bool:
+        """Return True while programs command a vehicle."""
+        return self._vehicles.find(vehicle_name).name in self._controlled
+
+    @method("armDisarm")
+    async def arm_disarm(self, arm: bool, vehicle_name: str = "") -> bool:
+        """Let the motors obey, or stop them; False without API control, and for a vehicle that is disarmed already."""
+        vehicle, subject = self._vehicles.commanded(vehicle_name)
+        if vehicle.name not in self._controlled or (not arm and not self._vehicles.bus.state(subject).armed):
+            return False
+        self._vehicles.bus.command(VehicleCommand(subject, "arm" if arm else "disarm"))
+        return True
+
+    @method("takeoff")
+    async def takeoff(self, timeout_sec: float, vehicle_name: str = "") -> bool:
+        """Climb by two metres."""
+        return await self._fly(vehicle_name, TakeoffMove(timeout_sec))
+
+    @method("land")
+    async def land(self, timeout_sec: float, vehicle_name: str = "") -> bool:
+        """Sink until the floor holds the vehicle."""
+        return await self._fly(vehicle_name, LandMove(timeout_sec))
+
+    @method("goHome")
+    async def go_home(self, timeout_sec: float, vehicle_name: str = "") -> bool:
+        """Fly back to the start."""
+        return await self._fly(vehicle_name, HomeMove(timeout_sec))
+
+    @method("hover")
+    async def hover(self, vehicle_name: str = "") -> bool:
+        """Stay where the vehicle is."""
+        return await self._fly(vehicle_name, HoverMove())
+
+    @method("cancelLastTask")
+    async def cancel_last_task(self, vehicle_name: str = "") -> None:
+        """End the running move."""
+        _, subject = self._vehicles.commanded(vehicle_name)
+        self._vehicles.bus.cancel(subject)
+
+    @method("moveByVelocity")
+    async def move_by_velocity(
+        self, vx: float, vy: float, vz: float, duration: float, drivetrain: int, yaw_mode: YawMode,
+        vehicle_name: str = "",
+    ) -> bool:  # fmt: skip
+        """Fly at a velocity of the world."""
+        vehicle = self._vehicles.find(vehicle_name)
+        v_mps = self._in_room(vehicle, Vector3r(vx, vy, vz))
+        return await self._fly(vehicle_name, VelocityMove(v_mps, duration, _yaw(yaw_mode, drivetrain)))
+
+    @method("moveByVelocityBodyFrame")
+    async def move_by_velocity_body(
+        self, vx: float, vy: float, vz: float, duration: float, drivetrain: int, yaw_mode: YawMode,
+        vehicle_name: str = "",
+    ) -> bool:  # fmt: skip
+        """Fly at a velocity of the heading at the call; z stays down."""
+        v_mps = _three(body_of(Vector3r(vx, vy, vz)))
+        move = VelocityMove(v_mps, duration, _yaw(yaw_mode, drivetrain), in_heading=True)
+        return await self._fly(vehicle_name, move)
+
+    @method("moveByVelocityZ")
+    async def move_by_velocity_z(
+        self, vx: float, vy: float, z: float, duration: float, drivetrain: int, yaw_mode: YawMode,
+        vehicle_name: str = "",
+    ) -> bool:  # fmt: skip
+        """Fly at a horizontal velocity and a height."""
+        vehicle = self._vehicles.find(vehicle_name)
+        v_mps, z_m = self._in_room(vehicle, Vector3r(vx, vy, 0.0)), self._height(vehicle, z)
+        return await self._fly(vehicle_name, VelocityMove(v_mps, duration, _yaw(yaw_mode, drivetrain), z_m=z_m))
+
+    @method("moveByVelocityZBodyFrame")
+    async def move_by_velocity_z_body(
+        self, vx: float, vy: float, z: float, duration: float, drivetrain: int, yaw_mode: YawMode,
+        vehicle_name: str = "",
+    ) -> bool:  # fmt: skip
+        """Fly at a velocity of the heading at the call, and a height."""
+        vehicle = self._vehicles.find(vehicle_name)
+        v_mps, z_m = _three(body_of(Vector3r(vx, vy, 0.0))), self._height(vehicle, z)
+        move = VelocityMove(v_mps, duration, _yaw(yaw_mode, drivetrain), in_heading=True, z_m=z_m)
+        return await self._fly(vehicle_name, move)
+
+    @method("moveOnPath")
+    async def move_on_path(
+        self, path: list[Vector3r], velocity: float, timeout_sec: float, drivetrain: int, yaw_mode: YawMode,
+        lookahead: float = -1.0, adaptive_lookahead: float = 1.0, vehicle_name: str = "",
+    ) -> bool:  # fmt: skip
+        """Fly along a path."""
+        vehicle = self._vehicles.find(vehicle_name)
+        points_m = tuple(self._point(vehicle, p) for p in path)
+        yaw = _yaw(yaw_mode, drivetrain)
+        return await self._fly(
+            vehicle_name, PathMove(points_m, velocity, timeout_sec, yaw, lookahead, adaptive_lookahead)
+        )
+
+    @method("moveToPosition")
+    async def move_to_position(
+        self, x: float, y: float, z: float, velocity: float, timeout_sec: float, drivetrain: int, yaw_mode: YawMode,
+        lookahead: float = -1.0, adaptive_lookahead: float = 1.0, vehicle_name: str = "",
+    ) -> bool:  # fmt: skip
+        """Fly to a point."""
+        return await self.move_on_path(
+            [Vector3r(x, y, z)], velocity, timeout_sec, drivetrain, yaw_mode, lookahead, adaptive_lookahead,
+            vehicle_name,
+        )  # fmt: skip
+
+    @method("moveToZ")
+    async def move_to_z(
+        self, z: float, velocity: float, timeout_sec: float, yaw_mode: YawMode, lookahead: float = -1.0,
+        adaptive_lookahead: float = 1.0, vehicle_name: str = "",
+    ) -> bool:  # fmt: skip
+        """Fly to a height."""
+        vehicle = self._vehicles.find(vehicle_name)
+        p_m = self._vehicles.motion(vehicle).T_world_body.p_m - vehicle.origin_m
+        here = Vector3r(float(p_m[1]), float(p_m[0]), z)
+        return await self.move_on_path(
+            [here], velocity, timeout_sec, 0, yaw_mode, lookahead, adaptive_lookahead, vehicle_name
+        )
+
+    @method("moveToGPS")
+    async def move_to_gps(
+        self, latitude: float, longitude: float, altitude: float, velocity: float, timeout_sec: float, drivetrain: int,
+        yaw_mode: YawMode, lookahead: float = -1.0, adaptive_lookahead: float = 1.0, vehicle_name: str = "",
+    ) -> bool:  # fmt: skip
+        """Fly to a place on the Earth."""
+        vehicle = self._vehicles.find(vehicle_name)
+        p_m = self._origin.to_world(latitude, longitude, altitude) - vehicle.origin_m
+        goal = Vector3r(float(p_m[1]), float(p_m[0]), -float(p_m[2]))
+        return await self.move_on_path(
+            [goal], velocity, timeout_sec, drivetrain, yaw_mode, lookahead, adaptive_lookahead, vehicle_name
+        )
+
+    @method("rotateToYaw")
+    async def rotate_to_yaw(self, yaw: float, timeout_sec: float, margin: float = 5.0, vehicle_name: str = "") -> bool:
+        """Turn to a heading in place, degrees."""
+        return await self._fly(vehicle_name, TurnMove(heading_of(yaw), math.radians(margin), timeout_sec))
+
+    @method("rotateByYawRate")
+    async def rotate_by_yaw_rate(self, yaw_rate: float, duration: float, vehicle_name: str = "") -> bool:
+        """Turn at a rate in place, degrees per second."""
+        return await self._fly(vehicle_name, TurnRateMove(-math.radians(yaw_rate), duration))
+
+    @method("moveByRollPitchYawZ")
+    async def move_by_roll_pitch_yaw_z(
+        self, roll: float, pitch: float, yaw: float, z: float, duration: float, vehicle_name: str = ""
+    ) -> bool:
+        """Hold an attitude and a height."""
+        z_m = self._height(self._vehicles.find(vehicle_name), z)
+        return await self._fly(vehicle_name, AttitudeMove(roll, -pitch, _heading(yaw), duration, z_m=z_m))
+
+    @method("moveByRollPitchYawThrottle")
+    async def move_by_roll_pitch_yaw_throttle(
+        self, roll: float, pitch: float, yaw: float, throttle: float, duration: float, vehicle_name: str = ""
+    ) -> bool:
+        """Hold an attitude and a throttle."""
+        return await self._fly(vehicle_name, AttitudeMove(roll, -pitch, _heading(yaw), duration, throttle=throttle))
+
+    @method("moveByRollPitchYawrateThrottle")
+    async def move_by_roll_pitch_yawrate_throttle(
+        self, roll: float, pitch: float, yaw_rate: float, throttle: float, duration: float, vehicle_name: str = ""
+    ) -> bool:
+        """Hold roll and pitch, a yaw rate and a throttle."""
+        return await self._fly(
+            vehicle_name, AttitudeMove(roll, -pitch, YawGoal(-yaw_rate), duration, throttle=throttle)
+        )
+
+    @method("moveByRollPitchYawrateZ")
+    async def move_by_roll_pitch_yawrate_z(
+        self, roll: float, pitch: float, yaw_rate: float, z: float, duration: float, vehicle_name: str = ""
+    ) -> bool:
+        """Hold roll and pitch, a yaw rate and a height."""
+        z_m = self._height(self._vehicles.find(vehicle_name), z)
+        return await self._fly(vehicle_name, AttitudeMove(roll, -pitch, YawGoal(-yaw_rate), duration, z_m=z_m))
+
+    @method("moveByAngleRatesZ")
+    async def move_by_angle_rates_z(
+        self, roll_rate: float, pitch_rate: float, yaw_rate: float, z: float, duration: float, vehicle_name: str = ""
+    ) -> bool:
+        """Turn at body rates at a height."""
+        z_m = self._height(self._vehicles.find(vehicle_name), z)
+        return await self._fly(vehicle_name, RatesMove((roll_rate, -pitch_rate, -yaw_rate), duration, z_m=z_m))
+
+    @method("moveByAngleRatesThrottle")
+    async def move_by_angle_rates_throttle(
+        self, roll_rate: float, pitch_rate: float, yaw_rate: float, throttle: float, duration: float,
+        vehicle_name: str = "",
+    ) -> bool:  # fmt: skip
+        """Turn at body rates with a throttle."""
+        w_radps = (roll_rate, -pitch_rate, -yaw_rate)
+        return await self._fly(vehicle_name, RatesMove(w_radps, duration, throttle=throttle))
+
+    @method("moveByMotorPWMs")
+    async def move_by_motor_pwms(
+        self, front_right: float, rear_left: float, front_left: float, rear_right: float, duration: float,
+        vehicle_name: str = "",
+    ) -> bool:  # fmt: skip
+        """Give each rotor its control."""
+        controls = (front_right, rear_left, front_left, rear_right)
+        return await self._fly(vehicle_name, RotorsMove(controls, duration))
+
+    async def _fly(self, name: str, move: Move) -> bool:
+        """Fly a move to its end. Raises ValueError: the vehicle refuses it."""
+        _, subject = self._vehicles.commanded(name)
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[MoveEnd] = loop.create_future()
+
+        def end(result: MoveEnd) -> None:
+            if not ended.done():
+                ended.set_result(result)
+
+        self._vehicles.bus.move(subject, move, end)
+        result = await ended
+        if result.problem:
+            raise ValueError(result.problem)
+        return result.reached
+
+    def _in_room(self, vehicle: ServedVehicle, v_ned: Vector3r) -> Point:
+        return _three(self._vehicles.in_room(vehicle, world_of(v_ned)))
+
+    def _point(self, vehicle: ServedVehicle, p_ned: Vector3r) -> Point:
+        return _three(self._vehicles.point_in_room(vehicle, world_of(p_ned) + vehicle.origin_m))
+
+    def _height(self, vehicle: ServedVehicle, z: float) -> float:
+        return self._point(vehicle, Vector3r(0.0, 0.0, z))[2]
+
+
+def _three(v: FloatArray) -> Point:
+    x, y, z = np.asarray(v).tolist()
+    return x, y, z
+
+
+def _heading(yaw_rad: float) -> YawGoal:
+    """Return a heading clockwise from north, radians, as a goal."""
+    return YawGoal(0.5 * math.pi - yaw_rad, by_rate=False)
+
+
+def _yaw(mode: YawMode, drivetrain: int) -> YawGoal:
+    """Return the heading of a move; relative to the course where the drivetrain flies forward only."""
+    if mode.is_rate:
+        return YawGoal(-math.radians(mode.yaw_or_rate), by_rate=True, ahead=drivetrain == _FORWARD_ONLY)
+    if drivetrain == _FORWARD_ONLY:
+        return YawGoal(-math.radians(mode.yaw_or_rate), by_rate=False, ahead=True)
+    return YawGoal(heading_of(mode.yaw_or_rate), by_rate=False)

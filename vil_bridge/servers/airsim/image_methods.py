@@ -1,0 +1,127 @@
+"""Methods of cameras and pictures: all pictures of a call show the instant at which it was asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.errors import RendererError
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
+from vil_bridge.servers.airsim.cameras import ServedCameras
+from vil_bridge.servers.airsim.methods import method
+from vil_bridge.servers.airsim.pictures import NO_FLOATS, bgr_of, floats_of, modality_of, png_of
+from vil_bridge.servers.airsim.scene import ServedScene
+from vil_bridge.servers.airsim.values import AirsimCameraInfo, AirsimImageRequest, ImageResponse, Pose
+from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles, pose_in
+
+_MOST_PICTURES: Final = 64
+_INLINE_PX: Final = 1 << 17
+"""Pictures up to this size are converted in the loop; a thread's hand-over costs more."""
+
+
+class ImageMethods:
+    """Pictures, and the cameras that they are of."""
+
+    def __init__(self, vehicles: ServedVehicles, cameras: ServedCameras, scene: ServedScene) -> None:
+        self._vehicles = vehicles
+        self._cameras = cameras
+        self._scene = scene
+
+    @method("simGetImages")
+    async def images(self, requests: list[AirsimImageRequest], vehicle_name: str = "") -> list[ImageResponse]:
+        """Return pictures in the order of the requests, all of one instant."""
+        if len(requests) > _MOST_PICTURES:
+            raise ValueError(f"at most {_MOST_PICTURES} pictures a call, not {len(requests)}")
+        if not requests:
+            return []
+        vehicle = self._vehicles.find(vehicle_name)
+        snapshot = self._vehicles.snapshot()
+        T_world_body = pose_in(snapshot, vehicle)
+        views = [self._view(vehicle, r, T_world_body, snapshot.t_ns) for r in requests]
+        try:
+            images = await self._scene.images(views, snapshot)
+        except RendererError as exc:
+            return [self._failed(r, snapshot, str(exc)) for r in requests]
+        ids = await self._scene.id_table() if any(r.image_type in (5, 7) for r in requests) else np.zeros(1, np.int16)
+        pixels = sum(image.pixels.shape[0] * image.pixels.shape[1] for image in images)
+        answers = [self._answer(vehicle, r, T_world_body, snapshot.t_ns) for r in requests]
+        if pixels <= _INLINE_PX:
+            return [_filled(a, i, ids) for a, i in zip(answers, images, strict=True)]
+        return await asyncio.to_thread(lambda: [_filled(a, i, ids) for a, i in zip(answers, images, strict=True)])
+
+    @method("simGetImage")
+    async def image(self, camera_name: str, image_type: int, vehicle_name: str = "") -> bytes | memoryview:
+        """Return a picture as PNG; one zero byte = none."""
+        answers = await self.images([AirsimImageRequest(camera_name, image_type)], vehicle_name)
+        return answers[0].image_data_uint8 or b"\0"
+
+    @method("simGetCameraInfo")
+    async def camera_info(self, camera_name: str, vehicle_name: str = "") -> AirsimCameraInfo:
+        """Return pose and field of view of a camera."""
+        vehicle = self._vehicles.find(vehicle_name)
+        return self._cameras.info(vehicle, camera_name, self._vehicles.motion(vehicle).T_world_body)
+
+    @method("simSetCameraPose")
+    async def set_camera_pose(self, camera_name: str, pose: Pose, vehicle_name: str = "") -> None:
+        """Mount a camera elsewhere."""
+        self._cameras.set_pose(self._vehicles.find(vehicle_name), camera_name, pose)
+
+    @method("simSetCameraFov")
+    async def set_camera_fov(self, camera_name: str, fov_degrees: float, vehicle_name: str = "") -> None:
+        """Change a camera's field of view."""
+        self._cameras.set_fov(self._vehicles.find(vehicle_name), camera_name, fov_degrees)
+
+    @method("simGetDistortionParams")
+    async def distortion(self, camera_name: str, vehicle_name: str = "") -> list[float]:
+        """Return K1, K2, K3, P1, P2."""
+        return self._cameras.distortion(self._vehicles.find(vehicle_name), camera_name)
+
+    @method("simSetDistortionParam")
+    async def set_distortion(self, camera_name: str, name: str, value: float, vehicle_name: str = "") -> None:
+        """Change one parameter of a camera's lens."""
+        self._cameras.set_distortion(self._vehicles.find(vehicle_name), camera_name, name, value)
+
+    def _view(self, vehicle: ServedVehicle, request: AirsimImageRequest, T_world_body: Transform, t_ns: int) -> View:
+        modality = modality_of(request.image_type)
+        return self._cameras.view(vehicle, request.camera_name, request.image_type, modality, T_world_body, t_ns)
+
+    def _answer(
+        self, vehicle: ServedVehicle, request: AirsimImageRequest, T_world_body: Transform, t_ns: int
+    ) -> ImageResponse:
+        pose = self._cameras.pose(vehicle, request.camera_name, T_world_body)
+        return ImageResponse(
+            image_data_uint8=b"",
+            image_data_float=NO_FLOATS,
+            camera_name=request.camera_name,
+            camera_position=pose.position,
+            camera_orientation=pose.orientation,
+            time_stamp=self._vehicles.utc_ns(t_ns),
+            message="",
+            pixels_as_float=request.pixels_as_float,
+            compress=request.compress,
+            width=0,
+            height=0,
+            image_type=request.image_type,
+        )
+
+    def _failed(self, request: AirsimImageRequest, snapshot: WorldSnapshot, why: str) -> ImageResponse:
+        answer = self._answer(self._vehicles.find(""), request, Transform.identity(), snapshot.t_ns)
+        answer.message = why
+        return answer
+
+
+def _filled(answer: ImageResponse, image: RenderedImage, ids: npt.NDArray[np.int16]) -> ImageResponse:
+    """Return an answer with its picture."""
+    kind, pixels, camera = answer.image_type, image.pixels, image.view.camera
+    answer.height, answer.width = pixels.shape[:2]
+    if answer.pixels_as_float:
+        answer.image_data_float = floats_of(kind, pixels, camera, ids)
+    elif answer.compress:
+        answer.image_data_uint8 = png_of(kind, pixels, camera, ids)
+    else:
+        answer.image_data_uint8 = bgr_of(kind, pixels, camera, ids)
+    return answer

@@ -1,0 +1,56 @@
+"""The scene behind the RPC: pictures, rays, objects, and their segmentation ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.scene_queries import QueriedObject, RayHits, SceneQueries
+from vil_bridge.core.types import FloatArray, RenderedImage, View, WorldSnapshot
+from vil_bridge.servers.airsim.object_ids import ObjectIds
+
+
+class ServedScene:
+    """Questions to a scene, and the ids that programs give to its objects and to the vehicles.
+
+    Args:
+        queries: answers the questions.
+        vehicles: actors of the vehicles by their names in AirSim.
+    """
+
+    def __init__(self, queries: SceneQueries, vehicles: Mapping[str, str]) -> None:
+        self.ids: Final = ObjectIds()
+        self._queries = queries
+        self._vehicles = vehicles
+
+    async def images(self, views: Sequence[View], snapshot: WorldSnapshot) -> tuple[RenderedImage, ...]:
+        """Return pictures of the views, in their order. Raises RendererError: they cannot be drawn."""
+        return await self._queries.images(views, snapshot)
+
+    async def cast(
+        self,
+        origins_m: FloatArray,
+        directions: FloatArray,
+        reach_m: float,
+        snapshot: WorldSnapshot,
+        hide: Sequence[str] = (),
+    ) -> RayHits:
+        """Return the first hits of rays, (n, 3) each, in the world."""
+        return await self._queries.cast(origins_m, directions, reach_m, snapshot, hide)
+
+    async def objects(self) -> Mapping[str, QueriedObject]:
+        """Return the scene's objects by name."""
+        return await self._queries.objects()
+
+    async def names(self) -> list[str]:
+        """Return the names of the scene's objects and of the vehicles."""
+        return [*await self._queries.objects(), *self._vehicles]
+
+    async def id_table(self) -> npt.NDArray[np.int16]:
+        """Return the segmentation id of every instance number of a picture."""
+        instances = await self._queries.instances()
+        by_actor = {actor: name for name, actor in self._vehicles.items()}
+        return self.ids.table({by_actor.get(name, name): number for name, number in instances.items()})

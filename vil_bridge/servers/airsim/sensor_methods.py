@@ -1,0 +1,169 @@
+"""Methods of sensors: the newest reading of a simulated vehicle's sensors, and ranges and scans on demand."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, TypeVar
+
+import numpy as np
+
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.sensor_readings import (
+    BarometerReading,
+    GpsReading,
+    ImuReading,
+    MagnetometerReading,
+    SensorReading,
+)
+from vil_bridge.core.types import FloatArray
+from vil_bridge.servers.airsim.frames import frd_of, mounted_quaternion_of, ned_of, pose_of, quaternion_of
+from vil_bridge.servers.airsim.methods import NoSuchVehicle, method
+from vil_bridge.servers.airsim.pictures import packed_floats
+from vil_bridge.servers.airsim.scene import ServedScene
+from vil_bridge.servers.airsim.settings import SensorSettings
+from vil_bridge.servers.airsim.values import (
+    BarometerData,
+    DistanceSensorData,
+    GeoPoint,
+    GnssReport,
+    GpsData,
+    ImuData,
+    LidarData,
+    MagnetometerData,
+    Pose,
+)
+from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles, pose_in
+
+_GAUSS_PER_T: Final = 1e4
+_MOST_POINTS: Final = 100_000
+_MOST_CHANNELS: Final = 256
+
+_Reading = TypeVar("_Reading", bound=SensorReading)
+
+
+class SensorMethods:
+    """Sensors of vehicles."""
+
+    def __init__(self, vehicles: ServedVehicles, scene: ServedScene) -> None:
+        self._vehicles = vehicles
+        self._scene = scene
+
+    @method("getImuData")
+    async def imu(self, imu_name: str = "", vehicle_name: str = "") -> ImuData:
+        """Return the newest inertial sample."""
+        r = self._newest(vehicle_name, imu_name, "imu", "IMU", ImuReading)
+        vehicle = self._vehicles.find(vehicle_name)
+        q = vehicle.T_world_room @ Transform.of((0.0, 0.0, 0.0), r.q_world_body)
+        return ImuData(
+            self._vehicles.utc_ns(r.t_ns), quaternion_of(q.q_xyzw), frd_of(r.w_body_radps), frd_of(r.f_body_mps2)
+        )
+
+    @method("getBarometerData")
+    async def barometer(self, barometer_name: str = "", vehicle_name: str = "") -> BarometerData:
+        """Return the newest sample of a barometer."""
+        r = self._newest(vehicle_name, barometer_name, "barometer", "barometer", BarometerReading)
+        return BarometerData(self._vehicles.utc_ns(r.t_ns), r.altitude_m, r.pressure_pa, r.qnh_hpa)
+
+    @method("getMagnetometerData")
+    async def magnetometer(self, magnetometer_name: str = "", vehicle_name: str = "") -> MagnetometerData:
+        """Return the newest sample of a magnetometer."""
+        r = self._newest(vehicle_name, magnetometer_name, "magnetometer", "magnetometer", MagnetometerReading)
+        return MagnetometerData(self._vehicles.utc_ns(r.t_ns), frd_of(_GAUSS_PER_T * np.array(r.b_body_t)))
+
+    @method("getGpsData")
+    async def gps(self, gps_name: str = "", vehicle_name: str = "") -> GpsData:
+        """Return the newest report of a GNSS receiver."""
+        r = self._newest(vehicle_name, gps_name, "gps", "GPS", GpsReading)
+        report = GnssReport(
+            GeoPoint(r.latitude_deg, r.longitude_deg, r.altitude_m),
+            r.eph_m,
+            r.epv_m,
+            ned_of(r.v_world_mps),
+            int(r.fix),
+            r.t_utc_us,
+        )
+        return GpsData(self._vehicles.utc_ns(r.t_ns), report, r.valid)
+
+    @method("getDistanceSensorData")
+    async def distance(self, distance_sensor_name: str = "", vehicle_name: str = "") -> DistanceSensorData:
+        """Return the range along the x axis of a distance sensor, now."""
+        vehicle, sensor = self._sensor(vehicle_name, distance_sensor_name, "distance", "distance sensor")
+        least, most = _value(sensor, "MinDistance", 0.2), _value(sensor, "MaxDistance", 40.0)
+        snapshot = self._vehicles.snapshot()
+        T = pose_in(snapshot, vehicle) @ sensor.T_body_sensor
+        ahead = T.rotation()[:, 0]
+        hits = await self._scene.cast(T.p_m[None], ahead[None], most, snapshot, (vehicle.actor,))
+        mount = Pose(frd_of(sensor.T_body_sensor.p_m), mounted_quaternion_of(sensor.T_body_sensor.q_xyzw))
+        return DistanceSensorData(
+            self._vehicles.utc_ns(snapshot.t_ns), min(float(hits.range_m[0]), most), least, most, mount
+        )
+
+    @method("getLidarData")
+    async def lidar(self, lidar_name: str = "", vehicle_name: str = "") -> LidarData:
+        """Return one turn of a lidar, now; points in the sensor's axes or relative to the vehicle's start."""
+        vehicle, sensor = self._sensor(vehicle_name, lidar_name, "lidar", "lidar")
+        snapshot = self._vehicles.snapshot()
+        T = pose_in(snapshot, vehicle) @ sensor.T_body_sensor
+        beams = _beams(sensor, car=vehicle.kind == "car")
+        world = beams @ T.rotation().T
+        origins = np.broadcast_to(T.p_m, world.shape)
+        reach_m = _value(sensor, "Range", 100.0)
+        hits = await self._scene.cast(origins, world, reach_m, snapshot, (vehicle.actor,))
+        seen = np.isfinite(hits.range_m) & (hits.range_m <= reach_m)
+        ranges = hits.range_m[seen, None]
+        if sensor.values.get("DataFrame") == "SensorLocalFrame":
+            points = ranges * beams[seen] * (1.0, -1.0, -1.0)
+        else:
+            enu = T.p_m + ranges * world[seen] - vehicle.origin_m
+            points = enu[:, [1, 0, 2]] * (1.0, 1.0, -1.0)
+        ids = await self._scene.id_table()
+        objects = ids[np.minimum(hits.instance[seen], len(ids) - 1)].tolist()
+        return LidarData(
+            self._vehicles.utc_ns(snapshot.t_ns), packed_floats(points), pose_of(T, vehicle.origin_m), objects
+        )
+
+    def _newest(self, vehicle_name: str, name: str, kind: str, title: str, cls: type[_Reading]) -> _Reading:
+        """Return the newest reading of a sensor; the empty name is the first of its kind."""
+        vehicle, subject = self._vehicles.commanded(vehicle_name)
+        found = {n: r for n, r in self._vehicles.bus.readings(subject).items() if isinstance(r, cls)}
+        if name in found:
+            return found[name]
+        if not name and found:
+            return next(iter(found.values()))
+        names = [n for n, s in vehicle.sensors.items() if s.kind == kind]
+        if (name in names) or (not name and names):
+            raise ValueError(f"the {title} {name or names[0]!r} has not measured yet")
+        raise NoSuchVehicle(f"No {title} with name {name} exist on vehicle {vehicle.name}")
+
+    def _sensor(self, vehicle_name: str, name: str, kind: str, title: str) -> tuple[ServedVehicle, SensorSettings]:
+        vehicle = self._vehicles.find(vehicle_name)
+        found = {n: s for n, s in vehicle.sensors.items() if s.kind == kind}
+        if not name and found:
+            return vehicle, next(iter(found.values()))
+        if name not in found:
+            raise NoSuchVehicle(f"No {title} with name {name} exist on vehicle {vehicle.name}")
+        return vehicle, found[name]
+
+
+def _beams(sensor: SensorSettings, *, car: bool) -> FloatArray:
+    """Return the unit directions of a turn (FLU), (points, 3): channels from the upper to the lower one."""
+    channels = int(min(max(_value(sensor, "NumberOfChannels", 16), 1), _MOST_CHANNELS))
+    per_turn = _value(sensor, "PointsPerSecond", 100_000) / max(_value(sensor, "RotationsPerSecond", 10), 0.1)
+    columns = int(min(max(per_turn, channels), _MOST_POINTS)) // channels
+    upper, lower = (10.0, -10.0) if car else (-15.0, -45.0)
+    upper, lower = _value(sensor, "VerticalFOVUpper", upper), _value(sensor, "VerticalFOVLower", lower)
+    start, end = _value(sensor, "HorizontalFOVStart", 0.0), _value(sensor, "HorizontalFOVEnd", 359.0)
+    elevation = np.radians(np.linspace(upper, lower, channels))[:, None]
+    azimuth = -np.radians(np.linspace(start, end, columns, endpoint=False))[None, :]
+    flat = np.cos(elevation)
+    x, y = flat * np.cos(azimuth), flat * np.sin(azimuth)
+    z = np.broadcast_to(np.sin(elevation), x.shape)
+    return np.stack((x, y, z), axis=-1).reshape(-1, 3)
+
+
+def _value(sensor: SensorSettings, key: str, default: float) -> float:
+    """Return a number of a sensor's settings. Raises ValueError: it is none."""
+    found = sensor.values.get(key, default)
+    if not isinstance(found, int | float) or not math.isfinite(found):
+        raise ValueError(f"{key} of the sensor must be a number, not {found!r:.40}")
+    return float(found)

@@ -1,0 +1,79 @@
+"""The AirSim server: the method table over the vehicles, the scene and the clock of a bridge."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vil_bridge.core.scene_queries import SceneQueries
+from vil_bridge.servers.airsim.cameras import ServedCameras
+from vil_bridge.servers.airsim.car_methods import CarMethods
+from vil_bridge.servers.airsim.clock_methods import ClockControl, ClockMethods
+from vil_bridge.servers.airsim.flight_methods import FlightMethods
+from vil_bridge.servers.airsim.image_methods import ImageMethods
+from vil_bridge.servers.airsim.methods import MethodTable
+from vil_bridge.servers.airsim.object_methods import ObjectMethods
+from vil_bridge.servers.airsim.scene import ServedScene
+from vil_bridge.servers.airsim.sensor_methods import SensorMethods
+from vil_bridge.servers.airsim.settings import AirsimSettings
+from vil_bridge.servers.airsim.state_methods import StateMethods
+from vil_bridge.servers.airsim.unserved import ACCEPTED, MISSING
+from vil_bridge.servers.airsim.vehicles import ServedVehicles
+from vil_bridge.servers.airsim.world_methods import WorldMethods
+from vil_bridge.servers.msgpack_rpc import RpcServer
+from vil_bridge.vehicles.environment.geodesy import GeoOrigin
+
+logger = logging.getLogger(__name__)
+
+
+class AirsimServer:
+    """Server of AirSim's RPC.
+
+    Args:
+        settings: what ``getSettingsString`` returns, and the place of the world on the Earth.
+        vehicles, clock: of the bridge.
+        scene: answers questions about what is to be seen; closed with the server.
+        scene_name: the level's name.
+
+    Attributes:
+        rpc: the connections and their counters. table: the methods.
+    """
+
+    def __init__(
+        self,
+        settings: AirsimSettings,
+        vehicles: ServedVehicles,
+        clock: ClockControl,
+        scene: SceneQueries,
+        scene_name: str,
+    ) -> None:
+        origin = GeoOrigin(*settings.origin_deg_m)
+        served = ServedScene(scene, {name: vehicles.find(name).actor for name in vehicles.names})
+        flight = FlightMethods(vehicles, origin)
+        groups: Sequence[object] = (
+            StateMethods(vehicles, settings.text, origin, flight.release_control),
+            flight,
+            CarMethods(vehicles),
+            ClockMethods(vehicles, clock),
+            ImageMethods(vehicles, ServedCameras(), served),
+            SensorMethods(vehicles, served),
+            ObjectMethods(vehicles, served, origin),
+            WorldMethods(scene_name),
+        )
+        self.table = MethodTable(groups, ACCEPTED, MISSING)
+        self.rpc = RpcServer(self.table.call)
+        self._scene = scene
+
+    async def start(self, bind: str, port: int) -> int:
+        """Listen; returns the port. Raises OSError: it cannot be had."""
+        return await self.rpc.start(bind, port)
+
+    async def close(self) -> None:
+        """Close every connection and the scene."""
+        await self.rpc.close()
+        await self._scene.close()
+
+    def report(self) -> Mapping[str, Any]:
+        """Return connections, counters and the calls that this server does not have."""
+        return {"connected": self.rpc.connected, **self.rpc.counters, "unanswered": dict(self.table.unanswered)}

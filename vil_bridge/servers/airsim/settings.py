@@ -1,0 +1,388 @@
+"""AirSim's settings.json, as AirSim 1.8.1 reads it (AirLib/include/common/AirSimSettings.hpp).
+
+What has no meaning here, and what AirSim does not know either, is listed with its place and never fatal.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+
+Mode = Literal["Multirotor", "Car", "ComputerVision"]
+
+SCENE: Final = 0
+DEFAULT_VEHICLE: Final[Mapping[str, tuple[str, str]]] = {
+    "Multirotor": ("SimpleFlight", "simpleflight"),
+    "Car": ("PhysXCar", "physxcar"),
+    "ComputerVision": ("ComputerVision", "computervision"),
+}
+_TYPES: Final = {
+    "Multirotor": ("simpleflight", "px4multirotor", "arducopter", "arducoptersolo"),
+    "Car": ("physxcar", "ardurover"),
+    "ComputerVision": ("computervision",),
+}
+_SENSOR_TYPES: Final = {1: "barometer", 2: "imu", 3: "gps", 4: "magnetometer", 5: "distance", 6: "lidar"}
+_DEFAULT_SENSORS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Multirotor": ("imu", "magnetometer", "gps", "barometer"),
+    "Car": ("gps",),
+    "ComputerVision": (),
+}
+_ROOT_KEYS: Final = frozenset(
+    [
+        "SettingsVersion",
+        "SettingdVersion",
+        "SimMode",
+        "Vehicles",
+        "CameraDefaults",
+        "DefaultSensors",
+        "ClockType",
+        "ClockSpeed",
+        "OriginGeopoint",
+        "ApiServerPort",
+        "LocalHostIp",
+        "Wind",
+        "Recording",
+    ]
+)
+_UNREAL_KEYS: Final = frozenset(
+    [
+        "PhysicsEngineName",
+        "SubWindows",
+        "SegmentationSettings",
+        "TimeOfDay",
+        "ViewMode",
+        "PawnPaths",
+        "CameraDirector",
+        "UnrealEngine",
+        "EngineSound",
+        "RecordUIVisible",
+        "LogMessagesVisible",
+        "SpeedUnitFactor",
+        "SpeedUnitLabel",
+        "RC",
+        "RpcEnabled",
+        "EnableRpc",
+        "InitMessageVisible",
+        "ShowLosDebugLines",
+        "Speed",
+        "ExternalCameras",
+        "AllowAPIAlways",
+    ]
+)
+_VEHICLE_KEYS: Final = frozenset(
+    ["VehicleType", "X", "Y", "Z", "Yaw", "Pitch", "Roll", "Cameras", "Sensors", "DefaultVehicleState"]
+)
+_VEHICLE_UNREAL_KEYS: Final = frozenset(
+    [
+        "AutoCreate",
+        "EnableCollisions",
+        "EnableCollisionPassthrogh",
+        "EnableTrace",
+        "IsFpvVehicle",
+        "AllowAPIAlways",
+        "RC",
+        "PawnPath",
+        "UseSerial",
+        "LockStep",
+        "UseTcp",
+        "TcpPort",
+        "ControlPort",
+        "ControlIp",
+        "ControlPortLocal",
+        "ControlPortRemote",
+        "LocalHostIp",
+    ]
+)
+_MOST_VEHICLES: Final = 200
+_MOST_CAMERAS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureSettings:
+    """Size and horizontal field of view of one kind of picture."""
+
+    width_px: int = 256
+    height_px: int = 144
+    fov_deg: float = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class CameraSettings:
+    """A camera on a vehicle.
+
+    Attributes:
+        T_body_camera: x ahead, y left, z up of the camera in the body (FLU).
+        captures: by image type; a type that is absent has the built-in values.
+    """
+
+    T_body_camera: Transform
+    captures: Mapping[int, CaptureSettings] = field(default_factory=dict)
+
+    def capture(self, image_type: int) -> CaptureSettings:
+        """Return the settings of a kind of picture."""
+        return self.captures.get(image_type, CaptureSettings())
+
+
+@dataclass(frozen=True, slots=True)
+class SensorSettings:
+    """A sensor on a vehicle: its kind, its pose in the body (FLU), and AirSim's own keys."""
+
+    kind: str
+    T_body_sensor: Transform
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class VehicleSettings:
+    """A vehicle: its type in lower case, its start in the world (ENU, FLU), its cameras and sensors by name."""
+
+    name: str
+    kind: str
+    start: Transform | None
+    cameras: Mapping[str, CameraSettings]
+    sensors: Mapping[str, SensorSettings]
+
+
+@dataclass(frozen=True, slots=True)
+class AirsimSettings:
+    """A settings file, with its defaults filled in.
+
+    Attributes:
+        vehicles: in alphabetical order; the first is the default one.
+        ignored: keys without a meaning here, each with its place.
+    """
+
+    mode: Mode
+    vehicles: tuple[VehicleSettings, ...]
+    clock_speed: float
+    origin_deg_m: tuple[float, float, float]
+    port: int
+    wind_world_mps: tuple[float, float, float]
+    recording: Mapping[str, Any]
+    text: str
+    ignored: tuple[str, ...]
+
+
+def load_settings(path: Path | None) -> AirsimSettings:
+    """Read a settings file; None = AirSim's defaults.
+
+    Raises:
+        ConfigError: it cannot be read, is not JSON, or a value has no meaning; names the key.
+    """
+    if path is None:
+        return parse_settings("{}")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"{path}: {exc}") from None
+    try:
+        return parse_settings(text)
+    except ConfigError as exc:
+        raise ConfigError([f"{path}: {problem}" for problem in exc.problems]) from None
+
+
+def parse_settings(text: str) -> AirsimSettings:
+    """Read the text of a settings file. Raises ConfigError as :func:`load_settings` does."""
+    try:
+        root = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise ConfigError(f"not JSON: {exc}") from None
+    if not isinstance(root, dict):
+        raise ConfigError("the settings must be a JSON object, such as {} or a copy of AirSim's settings.json")
+    return _Reader(root, text).read()
+
+
+class _Reader:
+    """Reader of one file: collects what it ignores."""
+
+    def __init__(self, root: dict[str, Any], text: str) -> None:
+        self._root = root
+        self._text = text
+        self._ignored: list[str] = []
+
+    def read(self) -> AirsimSettings:
+        root = self._root
+        mode = self._mode()
+        self._note("", root, _ROOT_KEYS, _UNREAL_KEYS)
+        origin = _section(root, "OriginGeopoint", "")
+        recording = _section(root, "Recording", "")
+        return AirsimSettings(
+            mode=mode,
+            vehicles=self._vehicles(mode),
+            clock_speed=_number(root, "ClockSpeed", 1.0, "", least=0.01, most=100.0),
+            origin_deg_m=(
+                _number(origin, "Latitude", 47.641468, "OriginGeopoint.", least=-90.0, most=90.0),
+                _number(origin, "Longitude", -122.140165, "OriginGeopoint.", least=-180.0, most=180.0),
+                _number(origin, "Altitude", 122.0, "OriginGeopoint.", least=-1e4, most=1e6),
+            ),
+            port=int(_number(root, "ApiServerPort", 41451, "", least=0, most=65535)),
+            wind_world_mps=_vector(_section(root, "Wind", ""), "Wind."),
+            recording=recording,
+            text=self._text,
+            ignored=tuple(self._ignored),
+        )
+
+    def _mode(self) -> Mode:
+        given = self._root.get("SimMode", "")
+        modes: dict[object, Mode] = {"": "Multirotor"}
+        modes |= {"Multirotor": "Multirotor", "Car": "Car", "ComputerVision": "ComputerVision"}
+        if given not in modes:
+            raise ConfigError(f"SimMode: {given!r} is unknown; write Multirotor, Car or ComputerVision")
+        return modes[given]
+
+    def _note(self, place: str, section: Mapping[str, Any], known: frozenset[str], unreal: frozenset[str]) -> None:
+        """Collect the keys that have no meaning here."""
+        for key in section:
+            if key in unreal:
+                self._ignored.append(f"{place}{key}: has no meaning here")
+            elif key not in known:
+                self._ignored.append(f"{place}{key}: AirSim does not know it either")
+
+    def _vehicles(self, mode: Mode) -> tuple[VehicleSettings, ...]:
+        given = _section(self._root, "Vehicles", "")
+        if not given:
+            name, kind = DEFAULT_VEHICLE[mode]
+            given = {name: {"VehicleType": kind}}
+        if len(given) > _MOST_VEHICLES:
+            raise ConfigError(f"Vehicles: {len(given)} are more than {_MOST_VEHICLES}")
+        return tuple(self._vehicle(name, _section(given, name, "Vehicles."), mode) for name in sorted(given))
+
+    def _vehicle(self, name: str, section: Mapping[str, Any], mode: Mode) -> VehicleSettings:
+        place = f"Vehicles.{name}."
+        self._note(place, section, _VEHICLE_KEYS, _VEHICLE_UNREAL_KEYS)
+        kind = str(section.get("VehicleType", DEFAULT_VEHICLE[mode][1])).lower()
+        if kind not in _TYPES[mode]:
+            raise ConfigError(f"{place}VehicleType: {kind!r} does not fit SimMode {mode}; write {_TYPES[mode][0]}")
+        start = None
+        if any(key in section for key in ("X", "Y", "Z", "Yaw")):
+            start = self._start(section, place)
+        return VehicleSettings(name, kind, start, self._cameras(section, place), self._sensors(section, place, mode))
+
+    def _start(self, section: Mapping[str, Any], place: str) -> Transform:
+        north, east, down = (_number(section, key, 0.0, place) for key in "XYZ")
+        yaw_rad = math.radians(90.0 - _number(section, "Yaw", 0.0, place))
+        return Transform.of((east, north, -down), (0.0, 0.0, math.sin(yaw_rad / 2.0), math.cos(yaw_rad / 2.0)))
+
+    def _cameras(self, section: Mapping[str, Any], place: str) -> dict[str, CameraSettings]:
+        defaults = self._captures(_section(self._root, "CameraDefaults", ""), "CameraDefaults.")
+        cameras = {name: CameraSettings(mount, defaults) for name, mount in _DEFAULT_CAMERAS.items()}
+        given = _section(section, "Cameras", place)
+        if len(given) > _MOST_CAMERAS:
+            raise ConfigError(f"{place}Cameras: {len(given)} are more than {_MOST_CAMERAS}")
+        for name in given:
+            inside = f"{place}Cameras.{name}."
+            camera = _section(given, name, f"{place}Cameras.")
+            own = self._captures(camera, inside)
+            before = cameras.get(name, CameraSettings(Transform.identity(), defaults))
+            moved = any(key in camera for key in ("X", "Y", "Z", "Yaw", "Pitch", "Roll"))
+            mount = _mount(camera, inside) if moved else before.T_body_camera
+            cameras[name] = CameraSettings(mount, {**before.captures, **own})
+        return cameras
+
+    def _captures(self, camera: Mapping[str, Any], place: str) -> dict[int, CaptureSettings]:
+        given = camera.get("CaptureSettings", [])
+        if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
+            raise ConfigError(f"{place}CaptureSettings: must be a list of objects")
+        captures = {}
+        for index, entry in enumerate(given):
+            inside = f"{place}CaptureSettings[{index}]."
+            image_type = int(_number(entry, "ImageType", SCENE, inside, least=-1, most=11))
+            built_in = CaptureSettings()
+            captures[image_type] = replace(
+                built_in,
+                width_px=int(_number(entry, "Width", built_in.width_px, inside, least=1, most=4096)),
+                height_px=int(_number(entry, "Height", built_in.height_px, inside, least=1, most=4096)),
+                fov_deg=_number(entry, "FOV_Degrees", built_in.fov_deg, inside, least=1.0, most=179.0),
+            )
+        return captures
+
+    def _sensors(self, section: Mapping[str, Any], place: str, mode: Mode) -> dict[str, SensorSettings]:
+        default_section = _section(self._root, "DefaultSensors", "")
+        given = _section(section, "Sensors", place)
+        sensors = self._listed(given, f"{place}Sensors.")
+        types = {entry.kind for entry in sensors.values()}
+        if default_section:
+            listed = self._listed(default_section, "DefaultSensors.")
+            return {n: s for n, s in listed.items() if s.kind not in types and s.values.get("Enabled")} | _enabled(
+                sensors
+            )
+        built_in = {
+            kind: SensorSettings(kind, Transform.identity(), {"Enabled": True})
+            for kind in _DEFAULT_SENSORS[mode]
+            if kind not in types
+        }
+        return built_in | _enabled(sensors)
+
+    def _listed(self, given: Mapping[str, Any], place: str) -> dict[str, SensorSettings]:
+        sensors = {}
+        for name in given:
+            entry = _section(given, name, place)
+            number = int(_number(entry, "SensorType", 0, f"{place}{name}."))
+            if number not in _SENSOR_TYPES:
+                self._ignored.append(f"{place}{name}.SensorType: {number} is a sensor that is missing here")
+                continue
+            sensors[name] = SensorSettings(_SENSOR_TYPES[number], _mount(entry, f"{place}{name}."), entry)
+        return sensors
+
+
+def _enabled(sensors: Mapping[str, SensorSettings]) -> dict[str, SensorSettings]:
+    return {name: entry for name, entry in sensors.items() if entry.values.get("Enabled", False)}
+
+
+def _section(parent: Mapping[str, Any], key: str, place: str) -> Mapping[str, Any]:
+    found = parent.get(key)
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise ConfigError(f"{place}{key}: must be an object {{...}}, not {type(found).__name__}")
+    return found
+
+
+def _number(
+    section: Mapping[str, Any], key: str, default: float, place: str, *, least: float = -1e6, most: float = 1e6
+) -> float:
+    """Return a number; null and absent keys have the default. Raises ConfigError: none, or out of bounds."""
+    found = section.get(key)
+    if found is None:
+        return default
+    if isinstance(found, bool) or not isinstance(found, int | float) or not least <= found <= most:
+        raise ConfigError(f"{place}{key}: must be a number from {least:g} to {most:g}, not {found!r:.40}")
+    return float(found)
+
+
+def _vector(section: Mapping[str, Any], place: str) -> tuple[float, float, float]:
+    """Return a vector (NED) as ENU."""
+    north, east, down = (_number(section, key, 0.0, place) for key in "XYZ")
+    return (east, north, -down)
+
+
+def _mount(section: Mapping[str, Any], place: str) -> Transform:
+    """Return a pose on the body (FRD, degrees; positive pitch up, yaw right) in FLU."""
+    ahead, right, down = (_number(section, key, 0.0, place) for key in "XYZ")
+    yaw, pitch, roll = (math.radians(_number(section, key, 0.0, place)) for key in ("Yaw", "Pitch", "Roll"))
+    return Transform.of((ahead, -right, -down), q_from_euler_zyx(-yaw, -pitch, roll))
+
+
+_DEFAULT_CAMERAS: Final[Mapping[str, Transform]] = {
+    "front_center": _mount({"X": 0.46}, ""),
+    "front_right": _mount({"X": 0.46, "Y": 0.125}, ""),
+    "front_left": _mount({"X": 0.46, "Y": -0.125}, ""),
+    "bottom_center": _mount({"Z": 0.1, "Pitch": -90.0}, ""),
+    "back_center": _mount({"X": -0.46, "Yaw": 180.0}, ""),
+}
+CAMERA_NUMBERS: Final[Mapping[str, str]] = {
+    "": "front_center",
+    "0": "front_center",
+    "1": "front_right",
+    "2": "front_left",
+    "3": "bottom_center",
+    "4": "back_center",
+}
+"""Names that programs of older versions use."""

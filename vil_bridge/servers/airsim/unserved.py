@@ -1,0 +1,89 @@
+"""Names of AirSim 1.8.1 without an effect here, and names that are missing, with the reason for the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+ACCEPTED: Final[Mapping[str, tuple[int, object]]] = {
+    "setSafety": (8, True),
+    "simEnableWeather": (1, None),
+    "simFlushPersistentMarkers": (0, None),
+    "simPlotArrows": (7, None),
+    "simPlotLineList": (5, None),
+    "simPlotLineStrip": (5, None),
+    "simPlotPoints": (5, None),
+    "simPlotStrings": (5, None),
+    "simPlotTransforms": (4, None),
+    "simPlotTransformsWithNames": (7, None),
+    "simSetObjectMaterial": (2, False),
+    "simSetObjectMaterialFromTexture": (2, False),
+    "simSetTraceLine": (2, None),
+    "simSetWeatherParameter": (2, None),
+    "simSwapTextures": (4, []),
+}
+"""Arguments that a call must have, and its answer: a program goes on without the effect; the log says so once."""
+
+_UNREAL: Final = "it belongs to the Unreal Engine"
+_LENS: Final = "lenses of the Unreal Engine's cameras are not simulated"
+_GAINS: Final = "the gains of the flight controller are fixed"
+_LATER: Final = "this server does not have it yet"
+
+MISSING: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("simRunConsoleCommand", "simSetLightIntensity"), _UNREAL),
+    **dict.fromkeys(
+        (
+            "simEnableFocusPlane",
+            "simEnableManualFocus",
+            "simGetCurrentFieldOfView",
+            "simGetFilmbackSettings",
+            "simGetFocalLength",
+            "simGetFocusAperture",
+            "simGetFocusDistance",
+            "simGetLensSettings",
+            "simGetPresetFilmbackSettings",
+            "simGetPresetLensSettings",
+            "simSetFilmbackSettings",
+            "simSetFocalLength",
+            "simSetFocusAperture",
+            "simSetFocusDistance",
+            "simSetPresetFilmbackSettings",
+            "simSetPresetLensSettings",
+        ),
+        _LENS,
+    ),
+    **dict.fromkeys(
+        (
+            "setAngleLevelControllerGains",
+            "setAngleRateControllerGains",
+            "setPositionControllerGains",
+            "setVelocityControllerGains",
+        ),
+        _GAINS,
+    ),
+    **dict.fromkeys(
+        (
+            "isRecording",
+            "moveByManual",
+            "moveByRC",
+            "simAddDetectionFilterMeshName",
+            "simAddVehicle",
+            "simClearDetectionMeshNames",
+            "simCreateVoxelGrid",
+            "simDestroyObject",
+            "simGetDetections",
+            "simGetMeshPositionVertexBuffers",
+            "simGetWorldExtents",
+            "simListAssets",
+            "simSetDetectionFilterRadius",
+            "simSetObjectPose",
+            "simSetObjectScale",
+            "simSetTimeOfDay",
+            "simSetWind",
+            "simSpawnObject",
+            "startRecording",
+            "stopRecording",
+        ),
+        _LATER,
+    ),
+}

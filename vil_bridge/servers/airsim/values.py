@@ -1,0 +1,304 @@
+"""Structs of AirSim's RPC: map keys, units and defaults of AirSim 1.8.1 (AirLib, RpcLibAdaptorsBase.hpp).
+
+World NED, body FRD, SI units unless a name says otherwise; quaternions rotate body to world. A field that a client
+leaves out has the client's own default; keys that a struct does not have are ignored.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import msgspec
+
+NAN: Final = math.nan
+
+
+class Vector2r(msgspec.Struct):
+    """Two numbers."""
+
+    x_val: float = 0.0
+    y_val: float = 0.0
+
+
+class Vector3r(msgspec.Struct):
+    """Three numbers, in metres where nothing else is said."""
+
+    x_val: float = 0.0
+    y_val: float = 0.0
+    z_val: float = 0.0
+
+
+class Quaternionr(msgspec.Struct):
+    """An attitude, body to world; programs send quaternions of any length."""
+
+    w_val: float = 1.0
+    x_val: float = 0.0
+    y_val: float = 0.0
+    z_val: float = 0.0
+
+
+class Pose(msgspec.Struct):
+    """Position and attitude; NaN = unknown, or left as it was."""
+
+    position: Vector3r = msgspec.field(default_factory=Vector3r)
+    orientation: Quaternionr = msgspec.field(default_factory=Quaternionr)
+
+    @classmethod
+    def unknown(cls) -> Pose:
+        """Return the pose of an object that does not exist."""
+        return cls(Vector3r(NAN, NAN, NAN), Quaternionr(NAN, NAN, NAN, NAN))
+
+
+class GeoPoint(msgspec.Struct):
+    """Place on the Earth: degrees and metres."""
+
+    latitude: float = 0.0
+    longitude: float = 0.0
+    altitude: float = 0.0
+
+
+class KinematicsState(msgspec.Struct):
+    """Motion of a body: linear values in the world, angular ones in the body's axes."""
+
+    position: Vector3r = msgspec.field(default_factory=Vector3r)
+    orientation: Quaternionr = msgspec.field(default_factory=Quaternionr)
+    linear_velocity: Vector3r = msgspec.field(default_factory=Vector3r)
+    angular_velocity: Vector3r = msgspec.field(default_factory=Vector3r)
+    linear_acceleration: Vector3r = msgspec.field(default_factory=Vector3r)
+    angular_acceleration: Vector3r = msgspec.field(default_factory=Vector3r)
+
+
+class EnvironmentState(msgspec.Struct):
+    """Surroundings of a vehicle: m/s^2, Pa, K, kg/m^3."""
+
+    position: Vector3r
+    geo_point: GeoPoint
+    gravity: Vector3r
+    air_pressure: float
+    temperature: float
+    air_density: float
+
+
+class CollisionInfo(msgspec.Struct):
+    """The latched collision of a vehicle."""
+
+    has_collided: bool = False
+    penetration_depth: float = 0.0
+    time_stamp: int = 0
+    normal: Vector3r = msgspec.field(default_factory=Vector3r)
+    impact_point: Vector3r = msgspec.field(default_factory=Vector3r)
+    position: Vector3r = msgspec.field(default_factory=Vector3r)
+    object_name: str = ""
+    object_id: int = -1
+
+
+class RCData(msgspec.Struct):
+    """A remote control's sticks and switches; the Python client writes the switches one by one."""
+
+    timestamp: int = 0
+    pitch: float = 0.0
+    roll: float = 0.0
+    throttle: float = 0.0
+    yaw: float = 0.0
+    left_z: float = 0.0
+    right_z: float = 0.0
+    switches: int = 0
+    vendor_id: str = ""
+    is_initialized: bool = False
+    is_valid: bool = False
+
+
+class MultirotorState(msgspec.Struct):
+    """State of a multirotor; landed_state 0 = landed, 1 = flying."""
+
+    collision: CollisionInfo
+    kinematics_estimated: KinematicsState
+    gps_location: GeoPoint
+    timestamp: int
+    landed_state: int
+    rc_data: RCData = msgspec.field(default_factory=RCData)
+
+
+class RotorState(msgspec.Struct):
+    """One rotor: N, N m with its sign, rad/s."""
+
+    thrust: float
+    torque_scaler: float
+    speed: float
+
+
+class RotorStates(msgspec.Struct):
+    """All rotors in AirSim's order."""
+
+    rotors: list[RotorState]
+    timestamp: int
+
+
+class YawMode(msgspec.Struct):
+    """Heading during a move: degrees, or degrees per second."""
+
+    is_rate: bool = True
+    yaw_or_rate: float = 0.0
+
+
+class ImuData(msgspec.Struct):
+    """An inertial sample: rad/s and m/s^2 in the body's axes."""
+
+    time_stamp: int
+    orientation: Quaternionr
+    angular_velocity: Vector3r
+    linear_acceleration: Vector3r
+
+
+class BarometerData(msgspec.Struct):
+    """A barometer's sample: metres, Pa, hPa."""
+
+    time_stamp: int
+    altitude: float
+    pressure: float
+    qnh: float
+
+
+class MagnetometerData(msgspec.Struct):
+    """A magnetometer's sample: Gauss in the body's axes."""
+
+    time_stamp: int
+    magnetic_field_body: Vector3r
+    magnetic_field_covariance: list[float] = []
+
+
+class GnssReport(msgspec.Struct):
+    """A GNSS receiver's report; time_utc in microseconds, fix_type 0 none, 1 time, 2 2D, 3 3D."""
+
+    geo_point: GeoPoint
+    eph: float
+    epv: float
+    velocity: Vector3r
+    fix_type: int
+    time_utc: int
+
+
+class GpsData(msgspec.Struct):
+    """A report and the instant it came out."""
+
+    time_stamp: int
+    gnss: GnssReport
+    is_valid: bool
+
+
+class DistanceSensorData(msgspec.Struct):
+    """A range: metres; the pose of the sensor in the vehicle."""
+
+    time_stamp: int
+    distance: float
+    min_distance: float
+    max_distance: float
+    relative_pose: Pose
+
+
+class LidarData(msgspec.Struct):
+    """A scan: x0 y0 z0 x1..., metres, and the object of each point."""
+
+    time_stamp: int
+    point_cloud: msgspec.Raw
+    pose: Pose
+    segmentation: list[int]
+
+
+class ProjectionMatrix(msgspec.Struct):
+    """A 4 x 4 matrix, row by row."""
+
+    matrix: list[list[float]]
+
+
+class AirsimCameraInfo(msgspec.Struct):
+    """A camera: pose in the world, horizontal field of view in degrees, projection."""
+
+    pose: Pose
+    fov: float
+    proj_mat: ProjectionMatrix
+
+
+class AirsimImageRequest(msgspec.Struct):
+    """A picture that a program asks for."""
+
+    camera_name: str
+    image_type: int
+    pixels_as_float: bool = False
+    compress: bool = True
+
+
+class ImageResponse(msgspec.Struct):
+    """A picture: bytes or floats, row by row from the top, with the camera's pose and instant."""
+
+    image_data_uint8: bytes | memoryview
+    image_data_float: msgspec.Raw
+    camera_name: str
+    camera_position: Vector3r
+    camera_orientation: Quaternionr
+    time_stamp: int
+    message: str
+    pixels_as_float: bool
+    compress: bool
+    width: int
+    height: int
+    image_type: int
+
+
+class Box2D(msgspec.Struct):
+    """Corners of a box in the picture, pixels."""
+
+    min: Vector2r
+    max: Vector2r
+
+
+class Box3D(msgspec.Struct):
+    """Corners of a box in the world."""
+
+    min: Vector3r
+    max: Vector3r
+
+
+class DetectionInfo(msgspec.Struct):
+    """An object that a camera sees."""
+
+    name: str
+    geo_point: GeoPoint
+    box2D: Box2D
+    box3D: Box3D
+    relative_pose: Pose
+
+
+class MeshPositionVertexBuffersResponse(msgspec.Struct):
+    """A mesh: vertices as xyz triples, indices as triples of triangles."""
+
+    position: Vector3r
+    orientation: Quaternionr
+    vertices: list[float]
+    indices: list[int]
+    name: str
+
+
+class CarControls(msgspec.Struct):
+    """Commands to a car: throttle, steering (positive = right) and brake, -1 to 1."""
+
+    throttle: float = 0.0
+    steering: float = 0.0
+    brake: float = 0.0
+    handbrake: bool = False
+    is_manual_gear: bool = False
+    manual_gear: int = 0
+    gear_immediate: bool = True
+
+
+class CarState(msgspec.Struct):
+    """State of a car: m/s, gear, revolutions per minute."""
+
+    speed: float
+    gear: int
+    rpm: float
+    maxrpm: float
+    handbrake: bool
+    kinematics_estimated: KinematicsState
+    timestamp: int

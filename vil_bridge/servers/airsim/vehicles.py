@@ -1,0 +1,225 @@
+"""Vehicles of the bridge under their names in AirSim: simulated ones are flown, tracked ones are read."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.clock import WallClock, now_ns
+from vil_bridge.core.geometry import Transform, q_conj, q_rotate
+from vil_bridge.core.ports import WorldView
+from vil_bridge.core.types import FloatArray, WorldSnapshot
+from vil_bridge.core.vehicle_commands import VehicleCommandBus, VehicleState
+from vil_bridge.servers.airsim.frames import frd_of, ned_of, quaternion_of
+from vil_bridge.servers.airsim.methods import NoSuchVehicle
+from vil_bridge.servers.airsim.settings import CameraSettings, SensorSettings
+from vil_bridge.servers.airsim.values import KinematicsState, Pose
+
+_PATIENCE_S: Final = 5.0
+_POLL_S: Final = 0.0005
+_STEP_NS: Final = 5_000_000
+"""An instant counts as reached one pose before it: states come at the rate of the poses."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedVehicle:
+    """A vehicle as the server sees it.
+
+    Attributes:
+        name: in AirSim. actor: in the world. subject: in the simulation; None = it is tracked.
+        kind: multirotor, car or computervision.
+        T_world_room: frame of the simulation's states in the world.
+        origin_m: where AirSim's positions of this vehicle are zero, world, (3,).
+    """
+
+    name: str
+    actor: str
+    subject: str | None
+    kind: str
+    T_world_room: Transform
+    origin_m: FloatArray
+    cameras: Mapping[str, CameraSettings]
+    sensors: Mapping[str, SensorSettings]
+
+
+@dataclass(frozen=True, slots=True)
+class ServedMotion:
+    """Motion of a vehicle at an instant of bridge time: world ENU, body FLU."""
+
+    t_ns: int
+    T_world_body: Transform
+    v_world_mps: FloatArray
+    w_body_radps: FloatArray
+    a_world_mps2: FloatArray
+    alpha_body_radps2: FloatArray
+
+
+class ServedVehicles:
+    """Vehicles by name, their motion, and the world with the simulated ones where they are now.
+
+    Args:
+        vehicles: in the order in which AirSim lists them; the first is the default one.
+    """
+
+    def __init__(
+        self, vehicles: Sequence[ServedVehicle], bus: VehicleCommandBus, world: WorldView, wall_clock: WallClock
+    ) -> None:
+        self.bus: Final = bus
+        self.world: Final = world
+        self._wall_clock = wall_clock
+        self._vehicles = {vehicle.name: vehicle for vehicle in vehicles}
+        self._simulated = {v.actor: v for v in vehicles if v.subject is not None}
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all vehicles."""
+        return list(self._vehicles)
+
+    @property
+    def simulated(self) -> list[ServedVehicle]:
+        """Vehicles that can be commanded."""
+        return list(self._simulated.values())
+
+    def find(self, name: str) -> ServedVehicle:
+        """Return a vehicle; the empty name is the first one.
+
+        Raises:
+            NoSuchVehicle: there is none of that name.
+        """
+        if not name and self._vehicles:
+            return next(iter(self._vehicles.values()))
+        if name not in self._vehicles:
+            raise NoSuchVehicle(
+                f"Vehicle API for '{name}' is not available. This could either because this is simulation-only API or "
+                f"this vehicle does not exist; known: {', '.join(self._vehicles)}"
+            )
+        return self._vehicles[name]
+
+    def commanded(self, name: str) -> tuple[ServedVehicle, str]:
+        """Return a simulated vehicle and its subject.
+
+        Raises:
+            NoSuchVehicle: there is none of that name. ValueError: a motion-capture system tracks it.
+        """
+        vehicle = self.find(name)
+        if vehicle.subject is None:
+            raise ValueError(
+                f"{vehicle.name} is a real vehicle that a motion-capture system tracks: it can be read, not commanded"
+            )
+        return vehicle, vehicle.subject
+
+    def state(self, vehicle: ServedVehicle) -> VehicleState | None:
+        """Return the simulation's state of a vehicle; None = it is tracked.
+
+        Raises:
+            ValueError: its simulation does not run yet.
+        """
+        if vehicle.subject is None:
+            return None
+        try:
+            return self.bus.state(vehicle.subject)
+        except KeyError:
+            raise ValueError(f"the simulation of {vehicle.name} is starting") from None
+
+    def motion(self, vehicle: ServedVehicle) -> ServedMotion:
+        """Return a vehicle's motion now.
+
+        Raises:
+            ValueError: its simulation does not run yet, or it has never been seen.
+        """
+        state = self.state(vehicle)
+        if state is None:
+            t_ns = now_ns()
+            body = self.world.motion_at(vehicle.actor, t_ns)
+            none = np.zeros(3)
+            return ServedMotion(t_ns, body.T_world_body, body.v_world_mps, body.w_body_radps, none, none)
+        room = vehicle.T_world_room
+        return ServedMotion(
+            state.t_ns,
+            room @ Transform.of(state.p_world_m, state.q_world_body),
+            q_rotate(room.q_xyzw, np.array(state.v_world_mps)),
+            np.array(state.w_body_radps),
+            q_rotate(room.q_xyzw, np.array(state.a_world_mps2)),
+            np.array(state.alpha_body_radps2),
+        )
+
+    def in_room(self, vehicle: ServedVehicle, v_world: FloatArray) -> FloatArray:
+        """Return a vector of the world in the frame of the vehicle's simulation, (3,)."""
+        return q_rotate(q_conj(vehicle.T_world_room.q_xyzw), v_world)
+
+    def point_in_room(self, vehicle: ServedVehicle, p_world_m: FloatArray) -> FloatArray:
+        """Return a point of the world in the frame of the vehicle's simulation, (3,)."""
+        return vehicle.T_world_room.inverse().apply(p_world_m)
+
+    def snapshot(self) -> WorldSnapshot:
+        """Return the world of now: tracked actors at the instant of the simulated ones, which are where they are."""
+        poses = {name: self.motion(v) for name, v in self._simulated.items() if self._flies(v)}
+        t_ns = max((motion.t_ns for motion in poses.values()), default=now_ns())
+        world = self.world.snapshot(t_ns)
+        actors = tuple(
+            replace(actor, T_world_body=poses[actor.name].T_world_body) if actor.name in poses else actor
+            for actor in world.actors
+        )
+        return replace(world, actors=actors)
+
+    def utc_ns(self, t_ns: int) -> int:
+        """Return a bridge time as AirSim stamps it: nanoseconds since the epoch of the simulated clock."""
+        return self._wall_clock.utc_ns(t_ns)
+
+    async def settle(self, t_ns: int) -> None:
+        """Wait until every simulation has made its steps up to an instant.
+
+        Raises:
+            ValueError: one of them does not.
+        """
+        await poll(lambda: all(self._has_reached(v, t_ns) for v in self._simulated.values()), "the simulation stands")
+
+    def _has_reached(self, vehicle: ServedVehicle, t_ns: int) -> bool:
+        return not self._flies(vehicle) or self.bus.state(vehicle.subject or "").t_ns >= t_ns - _STEP_NS
+
+    def _flies(self, vehicle: ServedVehicle) -> bool:
+        return vehicle.subject in self.bus.names()
+
+
+def kinematics_of(motion: ServedMotion, origin_m: FloatArray) -> KinematicsState:
+    """Return a motion as AirSim's kinematics, relative to the vehicle's start."""
+    T = motion.T_world_body
+    return KinematicsState(
+        position=ned_of(T.p_m - origin_m),
+        orientation=quaternion_of(T.q_xyzw),
+        linear_velocity=ned_of(motion.v_world_mps),
+        angular_velocity=frd_of(motion.w_body_radps),
+        linear_acceleration=ned_of(motion.a_world_mps2),
+        angular_acceleration=frd_of(motion.alpha_body_radps2),
+    )
+
+
+def pose_of_motion(motion: ServedMotion, origin_m: FloatArray) -> Pose:
+    """Return the pose of a motion, relative to the vehicle's start."""
+    return Pose(ned_of(motion.T_world_body.p_m - origin_m), quaternion_of(motion.T_world_body.q_xyzw))
+
+
+def pose_in(snapshot: WorldSnapshot, vehicle: ServedVehicle) -> Transform:
+    """Return a vehicle's pose in a snapshot. Raises ValueError: it was never seen."""
+    for actor in snapshot.actors:
+        if actor.name == vehicle.actor and actor.age_ns is not None:
+            return actor.T_world_body
+    raise ValueError(f"{vehicle.name} has not been seen yet")
+
+
+async def poll(reached: Callable[[], bool], problem: str) -> None:
+    """Wait for a state of another thread.
+
+    Raises:
+        ValueError: it does not come; says the problem.
+    """
+    end_s = time.monotonic() + _PATIENCE_S
+    while not reached():
+        if time.monotonic() > end_s:
+            raise ValueError(f"{problem}: waited for {_PATIENCE_S:g} s")
+        await asyncio.sleep(_POLL_S)

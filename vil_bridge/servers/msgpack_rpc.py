@@ -1,0 +1,176 @@
+"""MessagePack-RPC over TCP, as rpclib and msgpack-rpc speak it: a request is [0, id, method, arguments].
+
+Each request is a task of its own, so that a call that takes a while (a flight) holds up no other; answers leave whole,
+in the order in which they are ready. Bad bytes end their connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import msgpack
+import msgspec
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[str, Sequence[Any]], Awaitable[object]]
+"""Runs a method with its arguments. Raises RpcError: the text for the caller."""
+
+_READ_BYTES: Final = 1 << 16
+_MOST_BYTES: Final = 1 << 23
+"""Of one request; a path of 10,000 points has half a megabyte."""
+_MOST_ITEMS: Final = 1 << 20
+_MOST_PENDING: Final = 256
+"""Requests of one connection that are under way; with more the connection is not read any further."""
+_CLOSE_S: Final = 1.0
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class RpcError(Exception):
+    """A call that failed; the text goes to the caller."""
+
+
+class RpcServer:
+    """Server of one method table.
+
+    Args:
+        handler: runs a request. most: connections at a time; further ones are closed at once.
+
+    Attributes:
+        counters: connections, requests, errors, malformed, refused.
+    """
+
+    def __init__(self, handler: Handler, most: int = 64) -> None:
+        self.counters: Counter[str] = Counter()
+        self._handler = handler
+        self._most = most
+        self._connections: set[_Connection] = set()
+        self._server: asyncio.Server | None = None
+
+    @property
+    def connected(self) -> int:
+        """Connections that are open."""
+        return len(self._connections)
+
+    async def start(self, bind: str, port: int) -> int:
+        """Listen; returns the port. Raises OSError: it cannot be had."""
+        self._server = await asyncio.start_server(self._accept, bind, port, limit=_READ_BYTES)
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
+
+    async def close(self) -> None:
+        """End the calls that are under way and close every connection."""
+        if self._server is not None:
+            self._server.close()
+        for connection in tuple(self._connections):
+            await connection.close()
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._connections) >= self._most:
+            self.counters["refused"] += 1
+            writer.close()
+            return
+        self.counters["connections"] += 1
+        connection = _Connection(reader, writer, self._handler, self.counters)
+        self._connections.add(connection)
+        try:
+            await connection.run()
+        finally:
+            self._connections.discard(connection)
+
+
+class _Connection:
+    """One client: requests in, answers out."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        handler: Handler,
+        counters: Counter[str],
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._handler = handler
+        self._counters = counters
+        self._calls: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(_MOST_PENDING)
+        self._peer = writer.get_extra_info("peername")
+        self._unpacker = msgpack.Unpacker(
+            raw=False,
+            strict_map_key=False,
+            unicode_errors="surrogateescape",
+            max_buffer_size=_MOST_BYTES,
+            max_array_len=_MOST_ITEMS,
+            max_map_len=_MOST_ITEMS,
+            max_ext_len=0,
+        )
+
+    async def run(self) -> None:
+        """Serve until the client goes, or sends something else."""
+        try:
+            while data := await self._reader.read(_READ_BYTES):
+                self._unpacker.feed(data)
+                for message in self._unpacker:
+                    await self._take(message)
+        except (ValueError, msgpack.exceptions.UnpackException) as exc:
+            self._counters["malformed"] += 1
+            logger.warning("closed a connection of %s: not MessagePack-RPC: %s", self._peer, str(exc)[:200])
+        except ConnectionError:
+            pass  # gone, as clients go that are killed
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """Cancel the calls that are under way and close the socket."""
+        for call in tuple(self._calls):
+            call.cancel()
+        self._writer.close()
+        with_patience = asyncio.wait_for(self._writer.wait_closed(), _CLOSE_S)
+        try:
+            await with_patience
+        except (TimeoutError, ConnectionError):
+            self._writer.transport.abort()
+
+    async def _take(self, message: object) -> None:
+        """Start a request or notification. Raises ValueError: it is neither."""
+        match message:
+            case [0, int(number), str(method), list(arguments)] if 0 <= number < 1 << 32:
+                answer: int | None = number
+            case [2, str(method), list(arguments)]:
+                answer = None
+            case _:
+                raise ValueError("a message is neither a request nor a notification")
+        await self._room.acquire()
+        call = asyncio.create_task(self._call(answer, method, arguments), name=f"rpc {method[:60]}")
+        self._calls.add(call)
+        call.add_done_callback(self._ended)
+
+    def _ended(self, call: asyncio.Task[None]) -> None:
+        self._calls.discard(call)
+        self._room.release()
+
+    async def _call(self, number: int | None, method: str, arguments: list[Any]) -> None:
+        self._counters["requests"] += 1
+        error, result = None, None
+        try:
+            result = await self._handler(method, arguments)
+        except RpcError as exc:
+            error = str(exc)
+        except Exception:  # a bug shall not leave its caller waiting for ever
+            logger.exception("%s failed", method[:60])
+            error = f"rpclib: function '{method[:60]}' failed inside the server; its log says where"
+        self._counters["errors"] += error is not None
+        if number is not None and not self._writer.is_closing():
+            self._writer.write(_encode((1, number, error, result)))
+            try:
+                await self._writer.drain()
+            except ConnectionError:
+                return

@@ -1,0 +1,101 @@
+"""A bridge's configuration from AirSim's settings.json: vehicles, clock, sensors and the server."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.geometry import Transform, q_to_euler_zyx
+from vil_bridge.registry import resolve
+from vil_bridge.servers.airsim.settings import AirsimSettings, VehicleSettings, load_settings
+
+_SOURCE: Final = "airsim"
+_ROOM: Final = "world"
+_MODELS: Final = {"Multirotor": "airsim", "Car": "bicycle", "ComputerVision": "kinematic"}
+_NORTH_DEG: Final = 90.0
+_SPACING_M: Final = 2.0
+_SIZES_M: Final = {"airsim": (0.45, 0.45, 0.12), "bicycle": (2.6, 1.4, 1.2), "kinematic": (0.1, 0.1, 0.1)}
+_MEASURED: Final = frozenset({"imu", "barometer", "magnetometer", "gps"})
+
+
+def airsim_bridge(
+    settings_path: Path | None, *, scene: str, profile: str, port: int | None, bind: str, insecure: bool, http_port: int
+) -> tuple[BridgeConfig, AirsimSettings]:
+    """Return the configuration of a bridge that stands in for AirSim, and the settings that it follows.
+
+    Args:
+        settings_path: AirSim's settings.json; None = its defaults.
+        scene: a scene's name or file.
+        profile: quality of the pictures.
+        port: of the RPC; None = as the settings say.
+        bind: address of the RPC.
+        insecure: allow an address that the network can reach.
+        http_port: of the status page; 0 = any free one.
+
+    Raises:
+        ConfigError: the settings cannot be read; names the file and the key.
+    """
+    settings = load_settings(settings_path)
+    names = _unique_names(vehicle.name for vehicle in settings.vehicles)
+    model = _MODELS[settings.mode]
+    vehicles = {
+        names[vehicle.name]: _vehicle(vehicle, index, model, settings)
+        for index, vehicle in enumerate(settings.vehicles)
+    }
+    data: dict[str, Any] = {
+        "version": 1,
+        "name": "airsim",
+        "rooms": {_ROOM: {}},
+        "sources": {_SOURCE: {"type": "simulated", "room": _ROOM, "vehicles": vehicles}},
+        "actors": {
+            name: {"kind": "vehicle", "source": _SOURCE, "subject": name, "size_m": _SIZES_M[model]}
+            for name in names.values()
+        },
+        "require_cameras": False,
+        "http": {"port": http_port},
+        "simulation": {"clock": "simulated", "speed": settings.clock_speed},
+        "airsim": {
+            "bind": bind,
+            "insecure": insecure,
+            "port": settings.port if port is None else port,
+            "scene": scene,
+            "profile": profile,
+            "settings": settings.text,
+            "vehicles": names,
+        },
+    }
+    return BridgeConfig.model_validate(data, context={"resolve": resolve}), settings
+
+
+def _vehicle(vehicle: VehicleSettings, index: int, model: str, settings: AirsimSettings) -> dict[str, Any]:
+    """Return a vehicle of the simulated source."""
+    start = vehicle.start or Transform.of(
+        (_SPACING_M * index, 0.0, 0.0), (0.0, 0.0, math.sin(math.pi / 4.0), math.cos(math.pi / 4.0))
+    )
+    x, y, z = start.p_m.tolist()
+    described: dict[str, Any] = {
+        "model": model,
+        "p_m": (x, y, z),
+        "yaw_deg": math.degrees(q_to_euler_zyx(start.q_xyzw)[0]),
+        "wind": {"mean_mps": settings.wind_world_mps},
+    }
+    if model == "airsim":
+        described |= {"autopilot": {"kind": "none"}, "contact": {"floor_m": 0.0}, "on_timeout": "neutral"}
+    return described
+
+
+def _unique_names(names: Iterable[str]) -> dict[str, str]:
+    """Return a name of the bridge for each name of AirSim: lower case, letters first."""
+    found: dict[str, str] = {}
+    for name in names:
+        plain = re.sub(r"[^a-z0-9_-]", "_", name.lower())[:50] or "vehicle"
+        plain = plain if plain[0].isalpha() else f"v{plain}"
+        unique, number = plain, 2
+        while unique in found.values():
+            unique, number = f"{plain}_{number}", number + 1
+        found[name] = unique
+    return found
