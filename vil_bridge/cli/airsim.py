@@ -12,7 +12,7 @@ def airsim(
     settings: Annotated[
         Path | None, typer.Argument(metavar="[SETTINGS]", help="AirSim's settings.json; none = AirSim's defaults.")
     ] = None,
-    scene: Annotated[str, typer.Option(help="What cameras and rays see: a scene's name or file.")] = "hall",
+    scene: Annotated[str, typer.Option(help="What cameras and rays see: a scene's name or file.")] = "blocks",
     profile: Annotated[str, typer.Option(help="Quality: low, medium, high, ultra.")] = "low",
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="TCP port; none = as the settings say (41451).")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from vil_renderer.embedded.scene import Scene
+from vil_renderer.embedded.scenes.blocks import build_blocks
 from vil_renderer.embedded.scenes.course import build_course
 from vil_renderer.embedded.scenes.empty import build_empty
 from vil_renderer.embedded.scenes.hall import build_hall
@@ -15,6 +16,7 @@ from vil_renderer.embedded.scenes.yard import build_yard
 __all__ = ["SCENES"]
 
 SCENES: Final[Mapping[str, Callable[[], Scene]]] = {
+    "blocks": build_blocks,
     "course": build_course,
     "empty": build_empty,
     "hall": build_hall,

@@ -72,14 +72,15 @@ class SceneBuilder:
         *,
         casts_shadow: bool = True,
         section_of: SceneObject | None = None,
+        name: str = "",
     ) -> SceneObject:
-        """Place an object; its name is its kind with a running number.
+        """Place an object; its name is its kind with a running number, unless one is given.
 
         Sections of one surface, such as a floor, have one instance id: that of ``section_of``, the first of them.
         """
         self._instances += section_of is None
         self._count[kind] += 1
-        name = f"{kind}{self._count[kind]}"
+        name = name or f"{kind}{self._count[kind]}"
         placed = SceneObject(
             name,
             thing.asset(name),

@@ -18,8 +18,20 @@ _SURFACES: Final = ("floor_plain", "floor_lane", "floor_marked")
 
 def build_empty() -> Scene:
     """Build slabs of concrete in the sun; the same at every call."""
-    rng = np.random.default_rng(3)
     builder = SceneBuilder("empty")
+    lay_slabs(builder, "Floor")
+    return builder.scene(
+        Environment(
+            sky=np.array([0.30, 0.33, 0.38]),
+            ground=np.array([0.16, 0.15, 0.14]),
+            sun=Sun(np.array([-0.48, 0.36, 0.80]), np.array([0.42, 0.39, 0.35])),
+        )
+    )
+
+
+def lay_slabs(builder: SceneBuilder, kind: str) -> None:
+    """Lay the field: 200 x 200 m around the origin, in sections with one instance id; the same at every call."""
+    rng = np.random.default_rng(3)
     slab = np.eye(3) * _SLAB_M
     section: SceneObject | None = None
     for x0 in np.arange(-_HALF_M, _HALF_M, _SECTION_M):
@@ -29,11 +41,4 @@ def build_empty() -> Scene:
                 for y in np.arange(y0, y0 + _SECTION_M, _SLAB_M):
                     corner = (float(x), float(y), 0.0)
                     thing.add(panel(corner, slab[0], slab[1], cell_m=_SLAB_M), _SURFACES[int(rng.integers(0, 3))])
-            section = builder.put("Floor", "floor", thing, casts_shadow=False, section_of=section)
-    return builder.scene(
-        Environment(
-            sky=np.array([0.30, 0.33, 0.38]),
-            ground=np.array([0.16, 0.15, 0.14]),
-            sun=Sun(np.array([-0.48, 0.36, 0.80]), np.array([0.42, 0.39, 0.35])),
-        )
-    )
+            section = builder.put(kind, "floor", thing, casts_shadow=False, section_of=section)
