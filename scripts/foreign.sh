@@ -21,3 +21,4 @@ need dumpcap wireshark-common
 [ -d /usr/lib/python3/dist-packages/rosbag ] || missing="$missing python3-rosbag"
 # shellcheck disable=SC2086
 [ -z "$missing" ] || install_packages $missing || say "going on: tests that need them are skipped" >&2
+sh scripts/airsim_client.sh

@@ -1,0 +1,226 @@
+"""Programs for a multirotor, run with AirSim's own client: the calls of the stock scripts, in their order.
+
+Run as `python multirotor.py PROGRAM PORT FOLDER`; exits with 0 when everything was as AirSim has it.
+"""
+
+import math
+import sys
+import time
+from pathlib import Path
+
+import airsim
+import numpy as np
+
+FOREVER = 3e38
+
+
+def connected(port):
+    client = airsim.MultirotorClient(port=port)
+    client.confirmConnection()
+    client.enableApiControl(True)
+    assert client.isApiControlEnabled()
+    return client
+
+
+def position(client, name=""):
+    return client.getMultirotorState(name).kinematics_estimated.position
+
+
+def near(client, x, y, z, within=0.6, name=""):
+    p = position(client, name)
+    away = math.dist((p.x_val, p.y_val, p.z_val), (x, y, z))
+    assert away < within, f"{(p.x_val, p.y_val, p.z_val)} is {away:.2f} m from {(x, y, z)}"
+
+
+def hello_drone(client, folder):
+    """Sensors, takeoff, a flight, four pictures in their four encodings."""
+    client.armDisarm(True)
+    assert client.getMultirotorState().landed_state == airsim.LandedState.Landed
+    assert abs(client.getImuData().linear_acceleration.z_val + 9.8) < 0.5
+    assert 0 < client.getBarometerData().altitude < 300
+    assert abs(client.getMagnetometerData().magnetic_field_body.z_val) > 0.1
+    gps = client.getGpsData().gnss.geo_point
+    assert abs(gps.latitude - 47.641468) < 1e-3 and abs(gps.longitude + 122.140165) < 1e-3
+    client.takeoffAsync().join()
+    assert client.getMultirotorState().landed_state == airsim.LandedState.Flying
+    client.moveToPositionAsync(-10, 10, -10, 5).join()
+    near(client, -10, 10, -10)
+    client.hoverAsync().join()
+    responses = client.simGetImages(
+        [
+            airsim.ImageRequest("0", airsim.ImageType.DepthVis),
+            airsim.ImageRequest("1", airsim.ImageType.DepthPlanar, True),
+            airsim.ImageRequest("1", airsim.ImageType.Scene),
+            airsim.ImageRequest("1", airsim.ImageType.Scene, False, False),
+        ]
+    )
+    assert len({r.time_stamp for r in responses}) == 1
+    for index, response in enumerate(responses):
+        assert (response.width, response.height) == (256, 144)
+        name = str(folder / str(index))
+        if response.pixels_as_float:
+            assert len(response.image_data_float) == 256 * 144 and min(response.image_data_float) > 0.1
+            airsim.write_pfm(name + ".pfm", airsim.get_pfm_array(response))
+        elif response.compress:
+            assert response.image_data_uint8[:4] == b"\x89PNG"
+            airsim.write_file(name + ".png", response.image_data_uint8)
+        else:
+            flat = np.frombuffer(response.image_data_uint8, dtype=np.uint8)
+            assert flat.reshape(response.height, response.width, 3).std() > 10
+    client.armDisarm(False)
+    client.reset()
+    assert not client.isApiControlEnabled()
+
+
+def box(client, folder):
+    """Velocity flights around a square at a height."""
+    client.armDisarm(True)
+    client.takeoffAsync().join()
+    client.moveToZAsync(-4, 3).join()
+    start = position(client)
+    for vx, vy in ((2, 0), (0, 2), (-2, 0), (0, -2)):
+        client.moveByVelocityZAsync(vx, vy, -4, 2, airsim.DrivetrainType.ForwardOnly, airsim.YawMode(False, 0)).join()
+    near(client, start.x_val, start.y_val, -4, within=1.5)
+    client.moveByVelocityAsync(0, 0, -1, 1).join()
+    client.moveByVelocityBodyFrameAsync(1, 0, 0, 1).join()
+    client.rotateToYawAsync(90).join()
+    yaw = airsim.to_eularian_angles(client.simGetVehiclePose().orientation)[2]
+    assert abs(yaw - math.pi / 2) < math.radians(6), yaw
+    client.rotateByYawRateAsync(20, 1).join()
+
+
+def path(client, folder):
+    """A path, then home and down."""
+    client.armDisarm(True)
+    client.takeoffAsync().join()
+    client.moveToZAsync(-5, 2).join()
+    corners = [airsim.Vector3r(12, 0, -5), airsim.Vector3r(12, -8, -5), airsim.Vector3r(0, -8, -5)]
+    corners.append(airsim.Vector3r(0, 0, -5))
+    mode = airsim.YawMode(False, 0)
+    assert client.moveOnPathAsync(corners, 4, 120, airsim.DrivetrainType.ForwardOnly, mode, 6, 1).join()
+    near(client, 0, 0, -5, within=1.0)
+    client.moveToPositionAsync(0, 0, -1.5, 1).join()
+    assert client.landAsync().join()
+    assert client.getMultirotorState().landed_state == airsim.LandedState.Landed
+    client.armDisarm(False)
+
+
+def pause_continue_drone(client, folder):
+    """A paused world stands still, also for a move."""
+    client.armDisarm(True)
+    client.takeoffAsync().join()
+    client.moveByVelocityZAsync(0.5, 0.5, -3, 15)
+    client.simContinueForTime(2.0)
+    assert client.simIsPause()
+    before = client.getMultirotorState()
+    time.sleep(0.2)
+    after = client.getMultirotorState()
+    assert after.timestamp == before.timestamp
+    assert after.kinematics_estimated.position.x_val == before.kinematics_estimated.position.x_val
+    stamp = after.timestamp
+    client.simContinueForTime(0.5)
+    passed = client.getMultirotorState().timestamp - stamp
+    assert abs(passed - 500_000_000) < 20_000_000, passed
+    client.simContinueForFrames(3)
+    client.simPause(False)
+    assert not client.simIsPause()
+    client.cancelLastTask()
+
+
+def teleport(client, folder):
+    """Poses set at once, quaternions of any length, kinematics."""
+    client.simPause(True)
+    pose = client.simGetVehiclePose()
+    pose.position = airsim.Vector3r(5, -3, -7)
+    pose.orientation = airsim.Quaternionr(0, 0, 3, 3)
+    client.simSetVehiclePose(pose, True)
+    found = client.simGetVehiclePose()
+    near(client, 5, -3, -7, within=0.01)
+    assert abs(airsim.to_eularian_angles(found.orientation)[2] - math.pi / 2) < 0.01
+    first = client.simGetImages([airsim.ImageRequest("0", 0, False, False)])[0]
+    assert abs(first.camera_position.x_val - 5) < 0.1 and abs(first.camera_position.y_val + 2.54) < 0.1
+    state = client.simGetGroundTruthKinematics()
+    state.linear_velocity = airsim.Vector3r(2, 0, 0)
+    client.simSetKinematics(state, True)
+    assert abs(client.simGetGroundTruthKinematics().linear_velocity.x_val - 2) < 0.01
+    client.simPause(False)
+    client.reset()
+    near(client, 0, 0, 0, within=0.2)
+
+
+def state(client, folder):
+    """Everything that can be read."""
+    assert client.ping() and client.getServerVersion() == 1 and client.listVehicles()[0]
+    assert "SettingsVersion" in client.getSettingsString()
+    environment = client.simGetGroundTruthEnvironment()
+    assert abs(environment.air_pressure - 99_870) < 500 and abs(environment.gravity.z_val - 9.8) < 0.02
+    assert abs(client.getHomeGeoPoint().altitude - 122) < 1
+    assert len(client.getRotorStates().rotors) == 4
+    assert not client.simGetCollisionInfo().has_collided
+    assert client.getDistanceSensorData("Distance").distance < 40
+    points = np.array(client.getLidarData("Lidar").point_cloud).reshape(-1, 3)
+    assert len(points) > 100 and np.all(np.abs(points[:, 2]) < 12)
+    for call in (client.getImuData, client.getLidarData, client.getDistanceSensorData):
+        try:
+            call("Missing")
+        except Exception as error:
+            assert "with name Missing exist" in str(error), error
+        else:
+            raise AssertionError("a sensor that does not exist answered")
+    client.simPrintLogMessage("height ", "3", 1)
+    client.simSetTraceLine([1.0, 0.0, 0.0, 1.0], 2.0)
+    client.simPlotPoints([airsim.Vector3r(1, 2, -3)], [1, 0, 0, 1], 10, 5)
+    client.simFlushPersistentMarkers()
+    assert client.simTestLineOfSightToPoint(client.getHomeGeoPoint())
+
+
+def multi_agent(client, folder):
+    """Two vehicles fly at once on one connection."""
+    for name in ("Drone1", "Drone2"):
+        client.enableApiControl(True, name)
+        client.armDisarm(True, name)
+    for move in [client.takeoffAsync(vehicle_name=name) for name in ("Drone1", "Drone2")]:
+        move.join()
+    flights = [
+        client.moveToPositionAsync(-5, 5, -8, 5, vehicle_name="Drone1"),
+        client.moveToPositionAsync(5, -5, -8, 5, vehicle_name="Drone2"),
+    ]
+    for flight in flights:
+        flight.join()
+    near(client, -5, 5, -8, name="Drone1")
+    near(client, 5, -5, -8, name="Drone2")
+    assert client.simGetObjectPose("Drone2").position.x_val > 3
+
+
+def manual_levels(client, folder):
+    """Attitudes, rates, throttles and rotors."""
+    client.armDisarm(True)
+    client.takeoffAsync().join()
+    client.moveToZAsync(-6, 2).join()
+    client.moveByRollPitchYawZAsync(0.0, 0.05, 0.0, -6, 0.5).join()
+    client.moveByRollPitchYawrateZAsync(0.05, 0.0, 0.2, -6, 0.5).join()
+    client.moveByRollPitchYawThrottleAsync(0, 0, 0, 0.6, 0.5).join()
+    client.moveByRollPitchYawrateThrottleAsync(0, 0, 0, 0.6, 0.2).join()
+    client.moveByAngleRatesZAsync(0, 0, 0.3, -6, 0.3).join()
+    client.moveByAngleRatesThrottleAsync(0, 0, 0.3, 0.6, 0.3).join()
+    client.moveByMotorPWMsAsync(0.6, 0.6, 0.6, 0.6, 0.2).join()
+    assert position(client).z_val < -3
+
+
+PROGRAMS = {
+    function.__name__: function
+    for function in (
+        hello_drone,
+        box,
+        path,
+        pause_continue_drone,
+        teleport,
+        state,
+        multi_agent,
+        manual_levels,
+    )
+}
+
+if __name__ == "__main__":
+    program, port, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+    PROGRAMS[program](connected(port), folder)

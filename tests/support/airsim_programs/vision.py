@@ -1,0 +1,91 @@
+"""Programs for SimMode ComputerVision, run with AirSim's own client; as multirotor.py."""
+
+import math
+import sys
+from pathlib import Path
+
+import airsim
+import numpy as np
+
+
+def cv_mode(client, folder):
+    """Poses set one after another, with pictures of every kind; each belongs to its pose."""
+    kinds = range(9)
+    for x in range(3):
+        pose = airsim.Pose(airsim.Vector3r(x, 0, -2), airsim.to_quaternion(0, 0, 0.3 * x))
+        client.simSetVehiclePose(pose, True)
+        responses = client.simGetImages([airsim.ImageRequest("0", kind, False, False) for kind in kinds])
+        for kind, response in zip(kinds, responses):
+            assert response.image_type == kind and response.width == 256, response.message
+            assert abs(response.camera_position.x_val - x) < 0.6 and abs(response.camera_position.z_val + 2) < 0.01
+            assert len(response.image_data_uint8) == 256 * 144 * 3
+        found = client.simGetVehiclePose()
+        assert abs(found.position.x_val - x) < 1e-3
+        assert abs(airsim.to_eularian_angles(found.orientation)[2] - 0.3 * x) < 1e-3
+
+
+def depth(client, folder):
+    """Depth along the axis and along the ray agree with geometry: a camera that looks straight down."""
+    client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(0, 0, -10), airsim.Quaternionr()), True)
+    client.simSetCameraPose("0", airsim.Pose(airsim.Vector3r(0, 0, 0), airsim.to_quaternion(-math.pi / 2, 0, 0)))
+    planar, perspective = client.simGetImages(
+        [airsim.ImageRequest("0", 1, True, False), airsim.ImageRequest("0", 2, True, False)]
+    )
+    planar = np.array(planar.image_data_float).reshape(144, 256)
+    perspective = np.array(perspective.image_data_float).reshape(144, 256)
+    assert abs(np.median(planar) - 10) < 0.05
+    u, v = (np.arange(256) - 127.5) / 128, (np.arange(144) - 71.5) / 128
+    ray = np.sqrt(1 + u[None, :] ** 2 + v[:, None] ** 2)
+    assert np.abs(perspective - planar * ray).max() < 0.05
+
+
+def ground_truth(client, folder):
+    """Kinematics and camera info."""
+    client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(3, 2, -1), airsim.to_quaternion(0, 0, 0)), True)
+    state = client.simGetGroundTruthKinematics()
+    assert abs(state.position.x_val - 3) < 1e-3 and abs(state.position.y_val - 2) < 1e-3
+    info = client.simGetCameraInfo("front_center")
+    assert info.fov == 90 and abs(info.pose.position.z_val + 1) < 0.5 and len(info.proj_mat.matrix) == 4
+
+
+def fov_change(client, folder):
+    """A narrower view has larger things."""
+    pose = airsim.Pose(airsim.Vector3r(0, 0, -2), airsim.to_quaternion(0, 0, 0))
+    client.simSetVehiclePose(pose, True)
+    client.simSetCameraFov("0", 120)
+    assert client.simGetCameraInfo("0").fov == 120
+    client.simSetCameraFov("0", 90)
+    client.simSetDistortionParam("0", "K1", 0.1)
+    assert client.simGetDistortionParams("0")[0] == 0.1
+    client.simSetDistortionParam("0", "K1", 0.0)
+
+
+def objects(client, folder):
+    """Objects by name: two that are there, and one that is not."""
+    names = client.simListSceneObjects("Orange.*")
+    assert names == ["OrangeBall"], names
+    assert client.simGetObjectPose("PulsingCone").position.containsNan() is False
+    assert client.simGetObjectPose("OrangeBall").position.x_val > 10
+    assert client.simGetObjectPose("Non-Existent").position.containsNan()
+
+
+def segmentation(client, folder):
+    """Ids by name, in the palette's colours."""
+    assert client.simSetSegmentationObjectID("[\\w]*", 0, True)
+    assert client.simSetSegmentationObjectID("Ground", 20)
+    assert client.simGetSegmentationObjectID("ground") == 20
+    assert not client.simSetSegmentationObjectID("No Such Thing", 2)
+    client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(0, 0, -2), airsim.to_quaternion(0, 0, 0)), True)
+    response = client.simGetImages([airsim.ImageRequest("0", airsim.ImageType.Segmentation, False, False)])[0]
+    flat = np.frombuffer(response.image_data_uint8, np.uint8).reshape(-1, 3)
+    colours = np.unique(flat, axis=0)
+    assert 1 <= len(colours) <= 2, colours
+
+
+PROGRAMS = {f.__name__: f for f in (cv_mode, depth, ground_truth, fov_change, objects, segmentation)}
+
+if __name__ == "__main__":
+    program, port, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+    client = airsim.VehicleClient(port=port)
+    client.confirmConnection()
+    PROGRAMS[program](client, folder)
