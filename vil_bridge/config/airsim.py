@@ -21,7 +21,10 @@ class AirsimConfig(StrictModel):
     bind: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
     port: int = Field(default=41451, ge=0, le=65535, description="TCP port; 0 = any free one.")
     scene: str = Field(
-        default="blocks", min_length=1, max_length=4096, description="What cameras and rays see: a scene's name or file."
+        default="blocks",
+        min_length=1,
+        max_length=4096,
+        description="What cameras and rays see: a scene's name or file.",
     )
     profile: str = Field(default="low", min_length=1, max_length=32, description="Quality of the pictures.")
     settings: str = Field(

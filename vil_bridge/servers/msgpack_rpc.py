@@ -10,15 +10,22 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgpack
 import msgspec
 
 logger = logging.getLogger(__name__)
 
-Handler = Callable[[str, Sequence[Any]], Awaitable[object]]
-"""Runs a method with its arguments. Raises RpcError: the text for the caller."""
+
+class Caller(Protocol):
+    """A client. ``host``: its address."""
+
+    host: str
+
+
+Handler = Callable[[Caller, str, Sequence[Any]], Awaitable[object]]
+"""Runs a method with its arguments for a caller. Raises RpcError: the text for the caller."""
 
 _READ_BYTES: Final = 1 << 16
 _MOST_BYTES: Final = 1 << 23
@@ -40,15 +47,17 @@ class RpcServer:
 
     Args:
         handler: runs a request. most: connections at a time; further ones are closed at once.
+        on_gone: called with a caller whose connection has ended.
 
     Attributes:
         counters: connections, requests, errors, malformed, refused.
     """
 
-    def __init__(self, handler: Handler, most: int = 64) -> None:
+    def __init__(self, handler: Handler, most: int = 64, on_gone: Callable[[Caller], object] | None = None) -> None:
         self.counters: Counter[str] = Counter()
         self._handler = handler
         self._most = most
+        self._on_gone = on_gone
         self._connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
 
@@ -84,10 +93,12 @@ class RpcServer:
             await connection.run()
         finally:
             self._connections.discard(connection)
+            if self._on_gone is not None:
+                self._on_gone(connection)
 
 
 class _Connection:
-    """One client: requests in, answers out."""
+    """One client (a :class:`Caller`): requests in, answers out."""
 
     def __init__(
         self,
@@ -102,7 +113,7 @@ class _Connection:
         self._counters = counters
         self._calls: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(_MOST_PENDING)
-        self._peer = writer.get_extra_info("peername")
+        self.host: str = writer.get_extra_info("peername")[0]
         self._unpacker = msgpack.Unpacker(
             raw=False,
             strict_map_key=False,
@@ -122,7 +133,7 @@ class _Connection:
                     await self._take(message)
         except (ValueError, msgpack.exceptions.UnpackException) as exc:
             self._counters["malformed"] += 1
-            logger.warning("closed a connection of %s: not MessagePack-RPC: %s", self._peer, str(exc)[:200])
+            logger.warning("closed a connection of %s: not MessagePack-RPC: %s", self.host, str(exc)[:200])
         except ConnectionError:
             pass  # gone, as clients go that are killed
         finally:
@@ -161,7 +172,7 @@ class _Connection:
         self._counters["requests"] += 1
         error, result = None, None
         try:
-            result = await self._handler(method, arguments)
+            result = await self._handler(self, method, arguments)
         except RpcError as exc:
             error = str(exc)
         except Exception:  # a bug shall not leave its caller waiting for ever

@@ -15,7 +15,7 @@ def cv_mode(client, folder):
         pose = airsim.Pose(airsim.Vector3r(x, 0, -2), airsim.to_quaternion(0, 0, 0.3 * x))
         client.simSetVehiclePose(pose, True)
         responses = client.simGetImages([airsim.ImageRequest("0", kind, False, False) for kind in kinds])
-        for kind, response in zip(kinds, responses):
+        for kind, response in zip(kinds, responses, strict=True):
             assert response.image_type == kind and response.width == 256, response.message
             assert abs(response.camera_position.x_val - x) < 0.6 and abs(response.camera_position.z_val + 2) < 0.01
             assert len(response.image_data_uint8) == 256 * 144 * 3

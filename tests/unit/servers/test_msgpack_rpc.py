@@ -10,7 +10,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from vil_bridge.servers.msgpack_rpc import RpcError, RpcServer
+from vil_bridge.servers.msgpack_rpc import Caller, RpcError, RpcServer
 
 pytestmark = pytest.mark.wire
 
@@ -63,7 +63,7 @@ async def served(handler: Any, most: int = 64) -> AsyncIterator[tuple[RpcServer,
 async def test_a_long_call_holds_up_no_other_one() -> None:
     gate = asyncio.Event()
 
-    async def handler(method: str, arguments: Sequence[Any]) -> object:
+    async def handler(_caller: Caller, method: str, arguments: Sequence[Any]) -> object:
         if method == "wait":
             await gate.wait()
         return [method, *arguments]
@@ -78,7 +78,7 @@ async def test_a_long_call_holds_up_no_other_one() -> None:
 
 
 async def test_errors_and_bugs_are_answered() -> None:
-    async def handler(method: str, _: Sequence[Any]) -> object:
+    async def handler(_caller: Caller, method: str, _: Sequence[Any]) -> object:
         if method == "bug":
             raise ZeroDivisionError
         raise RpcError("no such thing")
@@ -96,7 +96,7 @@ async def test_errors_and_bugs_are_answered() -> None:
 async def test_a_notification_is_run_and_not_answered() -> None:
     seen: list[str] = []
 
-    async def handler(method: str, _: Sequence[Any]) -> object:
+    async def handler(_caller: Caller, method: str, _: Sequence[Any]) -> object:
         seen.append(method)
         return True
 
@@ -122,7 +122,7 @@ async def test_a_notification_is_run_and_not_answered() -> None:
     ids=["http", "reserved", "short", "negative", "answer", "long array", "long bytes", "nested"],
 )
 async def test_garbage_ends_its_connection_and_no_other(garbage: bytes) -> None:
-    async def handler(_: str, __: Sequence[Any]) -> object:
+    async def handler(_caller: Caller, _: str, __: Sequence[Any]) -> object:
         return True
 
     async with served(handler) as (server, connect):
@@ -136,7 +136,7 @@ async def test_garbage_ends_its_connection_and_no_other(garbage: bytes) -> None:
 
 
 async def test_text_that_is_no_unicode_reaches_the_handler_and_returns() -> None:
-    async def handler(method: str, arguments: Sequence[Any]) -> object:
+    async def handler(_caller: Caller, method: str, arguments: Sequence[Any]) -> object:
         return len(arguments[0])
 
     async with served(handler) as (_, connect):
@@ -148,7 +148,7 @@ async def test_text_that_is_no_unicode_reaches_the_handler_and_returns() -> None
 async def test_calls_of_a_client_that_went_are_cancelled() -> None:
     started, ended = asyncio.Event(), asyncio.Event()
 
-    async def handler(_: str, __: Sequence[Any]) -> object:
+    async def handler(_caller: Caller, _: str, __: Sequence[Any]) -> object:
         started.set()
         try:
             await asyncio.sleep(3600)
@@ -166,7 +166,7 @@ async def test_calls_of_a_client_that_went_are_cancelled() -> None:
 
 
 async def test_connections_beyond_the_limit_are_closed() -> None:
-    async def handler(_: str, __: Sequence[Any]) -> object:
+    async def handler(_caller: Caller, _: str, __: Sequence[Any]) -> object:
         return True
 
     async with served(handler, most=1) as (server, connect):

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from vil_bridge.core.errors import VilBridgeError
-from vil_bridge.servers.msgpack_rpc import RpcError
+from vil_bridge.servers.msgpack_rpc import Caller, RpcError
 
 logger = logging.getLogger(__name__)
 
@@ -82,8 +82,8 @@ class MethodTable:
         """Names that answer, sorted."""
         return sorted({*self._methods, *self._accepted})
 
-    async def call(self, name: str, arguments: Sequence[Any]) -> object:
-        """Run a method.
+    async def call(self, _caller: Caller, name: str, arguments: Sequence[Any]) -> object:
+        """Run a method; the same for every caller.
 
         Raises:
             RpcError: there is no such method, the arguments do not fit, or it failed.

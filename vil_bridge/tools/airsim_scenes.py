@@ -1,0 +1,212 @@
+"""Scene server of the AirVLN family: opens AirSim worlds for a program, each a process with its own port.
+
+Protocol of AirVLN, TravelUAV, UAV_ON and CityNavAgent (airsim_plugin/AirVLNSimulatorServerTool.py): ``ping``,
+``reopen_scenes``, ``close_scenes``, ``reopen_scene_from_port``. Worlds end when their owner is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from vil_bridge.core.errors import SinkError
+from vil_bridge.servers.msgpack_rpc import Caller, RpcError, RpcServer
+
+logger = logging.getLogger(__name__)
+
+_MOST_WORLDS: Final = 32
+_START_S: Final = 120.0
+_STOP_S: Final = 5.0
+_GRACE_S: Final = 10.0
+"""Time in which an owner that lost its connection may come back to its worlds."""
+_POLL_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class SceneOptions:
+    """Options of every world: AirSim's settings, what is drawn, and the address of all ports."""
+
+    settings: Path | None
+    scene: str
+    profile: str
+    bind: str
+    insecure: bool = False
+
+
+@dataclass(slots=True)
+class _World:
+    """A world: its port, and the process that serves it."""
+
+    port: int
+    process: asyncio.subprocess.Process
+
+
+class SceneServer:
+    """Server that opens and closes worlds.
+
+    Args:
+        options: of every world. port: of this server; worlds get the free ports above it.
+    """
+
+    def __init__(self, options: SceneOptions, port: int) -> None:
+        self._options = options
+        self._port = port
+        self._rpc = RpcServer(self._call, on_gone=self._on_gone)
+        self._worlds: dict[str, list[_World]] = {}
+        self._owners: dict[str, Caller] = {}
+        self._ends: dict[str, asyncio.Task[None]] = {}
+        self._lock = asyncio.Lock()
+
+    async def start(self) -> int:
+        """Listen; returns the port. Raises SinkError: it is taken."""
+        try:
+            self._port = await self._rpc.start(self._options.bind, self._port)
+        except OSError as exc:
+            raise SinkError(f"scene server: {self._options.bind}:{self._port}: {exc}") from None
+        return self._port
+
+    async def close(self) -> None:
+        """End every world and close the port."""
+        await self._rpc.close()
+        for end in self._ends.values():
+            end.cancel()
+        for host in tuple(self._worlds):
+            await self._end(host)
+
+    @property
+    def ports(self) -> list[int]:
+        """Ports of the worlds that are open."""
+        return [world.port for worlds in self._worlds.values() for world in worlds]
+
+    async def _call(self, caller: Caller, method: str, arguments: Sequence[Any]) -> object:
+        self._retain(caller)
+        match method, list(arguments):
+            case "ping", []:
+                return True
+            case "reopen_scenes", [str() | bytes() as address, list(scenes)]:
+                return await self._reopen(caller, address, scenes)
+            case "close_scenes", [str() | bytes()]:
+                async with self._lock:
+                    await self._end(caller.host)
+                return True
+            case "reopen_scene_from_port", [int(port)]:
+                return await self._reopen_one(caller, port)
+        raise RpcError(f"rpclib: server could not find function '{method[:60]}' with argument count {len(arguments)}.")
+
+    async def _reopen(self, caller: Caller, address: str | bytes, scenes: list[Any]) -> object:
+        """End the caller's worlds and open new ones; [True, [address, ports]] in the order of the scenes."""
+        if len(scenes) > _MOST_WORLDS:
+            raise RpcError(f"{len(scenes)} worlds: at most {_MOST_WORLDS}")
+        async with self._lock:
+            await self._end(caller.host)
+            worlds = self._worlds[caller.host] = []
+            while len(worlds) < len(scenes):
+                worlds.append(await self._spawn(self._free_port()))
+            if not all(await asyncio.gather(*(self._started(world) for world in worlds))):
+                await self._end(caller.host)
+                return [False, None]
+        return [True, [address, [world.port for world in worlds]]]
+
+    async def _reopen_one(self, caller: Caller, port: int) -> bool:
+        """Open the world of a port again."""
+        async with self._lock:
+            for index, world in enumerate(self._worlds.get(caller.host, [])):
+                if world.port == port:
+                    await _stop(world)
+                    self._worlds[caller.host][index] = again = await self._spawn(port)
+                    return await self._started(again)
+        return False
+
+    def _free_port(self) -> int:
+        """Return the lowest free port above the server's own; a port that anything listens on is left alone."""
+        used = set(self.ports)
+        for port in range(self._port + 1, 65536):
+            if port not in used and _is_free(self._options.bind, port):
+                return port
+        raise RpcError("no port above the scene server's is free")
+
+    async def _spawn(self, port: int) -> _World:
+        options = self._options
+        words = ["--port", str(port), "--bind", options.bind, "--scene", options.scene, "--profile", options.profile]
+        words += ["--insecure"] * options.insecure + [str(options.settings)] * (options.settings is not None)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "vil_bridge", "airsim", "--until-input-ends", *words, stdin=asyncio.subprocess.PIPE
+        )
+        return _World(port, process)
+
+    async def _started(self, world: _World) -> bool:
+        """Wait until a world answers; False = its process ended."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_START_S):
+                while world.process.returncode is None:
+                    with contextlib.suppress(OSError):
+                        _, writer = await asyncio.open_connection(self._options.bind, world.port)
+                        writer.close()
+                        return True
+                    await asyncio.sleep(_POLL_S)
+        logger.warning("the world of port %d did not start", world.port)
+        return False
+
+    async def _end(self, host: str) -> None:
+        await asyncio.gather(*(_stop(world) for world in self._worlds.pop(host, [])))
+
+    def _retain(self, caller: Caller) -> None:
+        """Let the worlds of a host live as long as the connection that called last."""
+        self._owners[caller.host] = caller
+        end = self._ends.pop(caller.host, None)
+        if end is not None:
+            end.cancel()
+
+    def _on_gone(self, caller: Caller) -> None:
+        if self._worlds.get(caller.host) and self._owners.get(caller.host) is caller:
+            self._ends[caller.host] = asyncio.create_task(self._end_later(caller.host))
+
+    async def _end_later(self, host: str) -> None:
+        await asyncio.sleep(_GRACE_S)
+        async with self._lock:
+            logger.info("the owner at %s is gone: its worlds end", host)
+            self._ends.pop(host, None)
+            await self._end(host)
+
+
+async def serve_scenes(options: SceneOptions, port: int) -> None:
+    """Serve until SIGINT or SIGTERM. Raises SinkError: the port is taken."""
+    server = SceneServer(options, port)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    logger.info("scene server on %s port %d", options.bind, await server.start())
+    try:
+        await stop.wait()
+    finally:
+        await server.close()
+
+
+async def _stop(world: _World) -> None:
+    """End a process: SIGTERM, then SIGKILL."""
+    if world.process.returncode is None:
+        world.process.terminate()
+        try:
+            await asyncio.wait_for(world.process.wait(), _STOP_S)
+        except TimeoutError:
+            world.process.kill()
+            await world.process.wait()
+
+
+def _is_free(bind: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((bind, port))
+        except OSError:
+            return False
+        return True
