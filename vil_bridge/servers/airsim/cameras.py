@@ -117,7 +117,11 @@ class ServedCameras:
 
     def pose(self, vehicle: ServedVehicle, name: str, T_world_body: Transform) -> Pose:
         """Return a camera's pose relative to the vehicle's start."""
-        return pose_of(T_world_body @ self.find(vehicle, name).T_body_camera, vehicle.origin_m)
+        return pose_of(self.transform(vehicle, name, T_world_body), vehicle.origin_m)
+
+    def transform(self, vehicle: ServedVehicle, name: str, T_world_body: Transform) -> Transform:
+        """Return a camera's pose in the world, x ahead and z up."""
+        return T_world_body @ self.find(vehicle, name).T_body_camera
 
 
 def _model(name: str, capture: CaptureSettings, distortion: Mapping[str, float]) -> CameraModel:

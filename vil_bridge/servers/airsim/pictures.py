@@ -134,7 +134,8 @@ def _infrared_floats(pixels: ImageArray, _camera: CameraModel, ids: npt.NDArray[
 def _normals(pixels: ImageArray, _camera: CameraModel, _ids: npt.NDArray[np.int16]) -> Bytes:
     coded = np.clip(0.5 * (pixels.astype(np.float32) + 1.0), 0.0, 1.0) * 255.0
     coded[~pixels.any(axis=2)] = 0.0
-    return coded.astype(np.uint8)
+    shown: Bytes = coded.astype(np.uint8)
+    return shown
 
 
 def _normal_floats(pixels: ImageArray, camera: CameraModel, ids: npt.NDArray[np.int16]) -> Floats:

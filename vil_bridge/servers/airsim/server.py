@@ -10,13 +10,16 @@ from vil_bridge.core.scene_queries import SceneQueries
 from vil_bridge.servers.airsim.cameras import ServedCameras
 from vil_bridge.servers.airsim.car_methods import CarMethods
 from vil_bridge.servers.airsim.clock_methods import ClockControl, ClockMethods
+from vil_bridge.servers.airsim.detection_methods import DetectionMethods
 from vil_bridge.servers.airsim.flight_methods import FlightMethods
 from vil_bridge.servers.airsim.image_methods import ImageMethods
 from vil_bridge.servers.airsim.methods import MethodTable
 from vil_bridge.servers.airsim.object_methods import ObjectMethods
+from vil_bridge.servers.airsim.recorder import RecordingMethods, RecordingOptions
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.sensor_methods import SensorMethods
 from vil_bridge.servers.airsim.settings import AirsimSettings
+from vil_bridge.servers.airsim.sky_methods import SkyMethods
 from vil_bridge.servers.airsim.state_methods import StateMethods
 from vil_bridge.servers.airsim.unserved import ACCEPTED, MISSING
 from vil_bridge.servers.airsim.vehicles import ServedVehicles
@@ -50,13 +53,22 @@ class AirsimServer:
     ) -> None:
         origin = GeoOrigin(*settings.origin_deg_m)
         served = ServedScene(scene, {name: vehicles.find(name).actor for name in vehicles.names})
+        cameras = ServedCameras()
         flight = FlightMethods(vehicles, origin)
+        states = StateMethods(vehicles, settings.text, origin, flight.release_control)
+        images = ImageMethods(vehicles, cameras, served)
+        self._recording = RecordingMethods(
+            vehicles, images, RecordingOptions.of(settings.recording), clock.clock.now_ns
+        )
         groups: Sequence[object] = (
-            StateMethods(vehicles, settings.text, origin, flight.release_control),
+            states,
             flight,
             CarMethods(vehicles),
             ClockMethods(vehicles, clock),
-            ImageMethods(vehicles, ServedCameras(), served),
+            images,
+            DetectionMethods(vehicles, cameras, served, states),
+            SkyMethods(vehicles),
+            self._recording,
             SensorMethods(vehicles, served),
             ObjectMethods(vehicles, served, origin),
             WorldMethods(scene_name),
@@ -70,8 +82,9 @@ class AirsimServer:
         return await self.rpc.start(bind, port)
 
     async def close(self) -> None:
-        """Close every connection and the scene."""
+        """Close every connection, the recording and the scene."""
         await self.rpc.close()
+        await self._recording.stop()
         await self._scene.close()
 
     def report(self) -> Mapping[str, Any]:

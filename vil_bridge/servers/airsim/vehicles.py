@@ -13,7 +13,7 @@ import numpy as np
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.geometry import Transform, q_conj, q_rotate
 from vil_bridge.core.ports import WorldView
-from vil_bridge.core.types import FloatArray, WorldSnapshot
+from vil_bridge.core.types import FloatArray, Lighting, WorldSnapshot
 from vil_bridge.core.vehicle_commands import VehicleCommandBus, VehicleState
 from vil_bridge.servers.airsim.frames import frd_of, ned_of, quaternion_of
 from vil_bridge.servers.airsim.methods import NoSuchVehicle
@@ -64,6 +64,9 @@ class ServedVehicles:
 
     Args:
         vehicles: in the order in which AirSim lists them; the first is the default one.
+
+    Attributes:
+        lighting_at: light of the snapshots at an instant; None = the world's.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class ServedVehicles:
     ) -> None:
         self.bus: Final = bus
         self.world: Final = world
+        self.lighting_at: Callable[[int], Lighting] | None = None
         self._wall_clock = wall_clock
         self._vehicles = {vehicle.name: vehicle for vehicle in vehicles}
         self._simulated = {v.actor: v for v in vehicles if v.subject is not None}
@@ -165,7 +169,8 @@ class ServedVehicles:
             replace(actor, T_world_body=poses[actor.name].T_world_body) if actor.name in poses else actor
             for actor in world.actors
         )
-        return replace(world, actors=actors)
+        lighting = world.lighting if self.lighting_at is None else self.lighting_at(t_ns)
+        return replace(world, actors=actors, lighting=lighting)
 
     def utc_ns(self, t_ns: int) -> int:
         """Return a bridge time as AirSim stamps it: nanoseconds since the epoch of the simulated clock."""

@@ -1,0 +1,116 @@
+"""Methods of detections: objects that a camera sees, with their boxes in the picture and in space."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.scene_queries import QueriedObject
+from vil_bridge.core.types import FloatArray, ImageArray, Modality
+from vil_bridge.servers.airsim.cameras import ServedCameras
+from vil_bridge.servers.airsim.frames import frd_of, mounted_quaternion_of
+from vil_bridge.servers.airsim.methods import method
+from vil_bridge.servers.airsim.scene import ServedScene
+from vil_bridge.servers.airsim.state_methods import StateMethods
+from vil_bridge.servers.airsim.values import Box2D, Box3D, DetectionInfo, Pose, Vector2r
+from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles, pose_in
+
+_MOST_FILTERS: Final = 100
+_LONGEST: Final = 255
+_RADIUS_M: Final = 200.0
+_M_PER_CM: Final = 0.01
+
+
+@dataclass(slots=True)
+class _Filter:
+    """Filter of a camera: names with wildcards, and a radius around the camera."""
+
+    names: list[re.Pattern[str]] = field(default_factory=list)
+    radius_m: float = _RADIUS_M
+
+    def passes(self, name: str) -> bool:
+        return any(pattern.fullmatch(name) for pattern in self.names)
+
+
+class DetectionMethods:
+    """Detections of objects of the scene by their instance numbers: an object counts where a pixel of it is seen."""
+
+    def __init__(
+        self, vehicles: ServedVehicles, cameras: ServedCameras, scene: ServedScene, states: StateMethods
+    ) -> None:
+        self._vehicles = vehicles
+        self._cameras = cameras
+        self._scene = scene
+        self._states = states
+        self._filters: dict[tuple[str, str, int], _Filter] = {}
+
+    @method("simAddDetectionFilterMeshName")
+    async def add_filter(self, camera_name: str, image_type: int, mesh_name: str, vehicle_name: str = "") -> None:
+        """Detect the objects of a name, in which * and ? stand for others."""
+        found = self._filter(camera_name, image_type, vehicle_name)
+        if len(mesh_name) > _LONGEST or len(found.names) >= _MOST_FILTERS:
+            raise ValueError(f"at most {_MOST_FILTERS} names of {_LONGEST} characters a camera")
+        found.names.append(re.compile(fnmatch.translate(mesh_name)))
+
+    @method("simSetDetectionFilterRadius")
+    async def set_radius(self, camera_name: str, image_type: int, radius_cm: float, vehicle_name: str = "") -> None:
+        """Detect the objects within a distance of the camera, centimetres."""
+        if not radius_cm >= 0.0:
+            raise ValueError(f"a radius must not be negative, got {radius_cm}")
+        self._filter(camera_name, image_type, vehicle_name).radius_m = _M_PER_CM * radius_cm
+
+    @method("simClearDetectionMeshNames")
+    async def clear(self, camera_name: str, image_type: int, vehicle_name: str = "") -> None:
+        """Detect nothing."""
+        self._filter(camera_name, image_type, vehicle_name).names.clear()
+
+    @method("simGetDetections")
+    async def detections(self, camera_name: str, image_type: int, vehicle_name: str = "") -> list[DetectionInfo]:
+        """Return the objects that pass a camera's filter and are seen now."""
+        vehicle = self._vehicles.find(vehicle_name)
+        wanted = self._filter(camera_name, image_type, vehicle_name)
+        snapshot = self._vehicles.snapshot()
+        T_world_body = pose_in(snapshot, vehicle)
+        T = self._cameras.transform(vehicle, camera_name, T_world_body)
+        near = {
+            name: found
+            for name, found in (await self._scene.objects()).items()
+            if wanted.passes(name) and np.linalg.norm(found.T_world_object.p_m - T.p_m) <= wanted.radius_m
+        }
+        if not near:
+            return []
+        view = self._cameras.view(vehicle, camera_name, image_type, Modality.INSTANCE, T_world_body, snapshot.t_ns)
+        (image,) = await self._scene.images([view], snapshot)
+        found = ((name, o, _box(image.pixels, o.instance)) for name, o in near.items())
+        return [self._info(name, o, box, T) for name, o, box in found if box is not None]
+
+    def _filter(self, camera_name: str, image_type: int, vehicle_name: str) -> _Filter:
+        vehicle: ServedVehicle = self._vehicles.find(vehicle_name)
+        self._cameras.find(vehicle, camera_name)
+        return self._filters.setdefault((vehicle.name, camera_name, image_type), _Filter())
+
+    def _info(self, name: str, found: QueriedObject, box: Box2D, T_world_camera: Transform) -> DetectionInfo:
+        T = T_world_camera.inverse() @ found.T_world_object
+        corners = T.apply(np.array(found.size_m) * (_CORNERS - 0.5))
+        low, high = corners.min(axis=0), corners.max(axis=0)
+        box3d = Box3D(frd_of((low[0], high[1], high[2])), frd_of((high[0], low[1], low[2])))
+        place = self._states.geo_point(found.T_world_object.p_m)
+        return DetectionInfo(name, place, box, box3d, Pose(frd_of(T.p_m), mounted_quaternion_of(T.q_xyzw)))
+
+
+_CORNERS: Final[FloatArray] = np.array([(x, y, z) for x in (0.0, 1.0) for y in (0.0, 1.0) for z in (0.0, 1.0)])
+
+
+def _box(instances: ImageArray, number: int) -> Box2D | None:
+    """Return the box of an instance's pixels; None = none is seen."""
+    rows, columns = np.nonzero(instances == number)
+    if not len(rows):
+        return None
+    return Box2D(
+        Vector2r(float(columns.min()), float(rows.min())), Vector2r(float(columns.max() + 1), float(rows.max() + 1))
+    )
