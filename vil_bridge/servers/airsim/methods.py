@@ -62,7 +62,7 @@ class MethodTable:
         missing: names that AirSim has and this server has not, and why; they answer with that text.
 
     Attributes:
-        unanswered: calls of methods that are not here, by name; names of AirSim only.
+        unanswered: calls of AirSim's methods that have no effect here or are missing, by name.
     """
 
     def __init__(
@@ -91,6 +91,7 @@ class MethodTable:
         if name in self._accepted:
             wanted, answer = self._accepted[name]
             _check_count(name, arguments, wanted, wanted)
+            self._note(name, "it has no effect here")
             return answer
         found = self._methods.get(name)
         if found is None:
@@ -105,11 +106,15 @@ class MethodTable:
                 f"The exception contained this information: {_text(exc)}."
             ) from exc
 
+    def _note(self, name: str, reason: str) -> None:
+        """Count a call that does not do what AirSim does, and log the first one."""
+        self.unanswered[name] += 1
+        if self.unanswered[name] == 1:
+            logger.warning("a program called %s: %s", name, reason)
+
     def _absent(self, name: str, count: int) -> str:
         if reason := self._missing.get(name):
-            self.unanswered[name] += 1
-            if self.unanswered[name] == 1:
-                logger.warning("a program called %s: %s", name, reason)
+            self._note(name, reason)
             return (
                 f"rpclib: function '{name}' (called with {count} arg(s)) threw an exception. "
                 f"The exception contained this information: {reason}."

@@ -1,0 +1,92 @@
+"""The method table: conversion of arguments, defaults, surplus ones, and rpclib's error texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vil_bridge.core.errors import RendererError
+from vil_bridge.servers.airsim.methods import MethodTable, NoSuchVehicle, method
+from vil_bridge.servers.airsim.values import Pose, YawMode
+from vil_bridge.servers.msgpack_rpc import RpcError
+
+
+class Methods:
+    @method("move")
+    async def move(self, x: float, pose: Pose, names: list[str], yaw: YawMode, vehicle_name: str = "") -> list[Any]:
+        return [x, pose.position.x_val, names, yaw.yaw_or_rate, vehicle_name]
+
+    @method("fail")
+    async def fail(self, kind: str) -> None:
+        raise {
+            "vehicle": NoSuchVehicle("no vehicle 'x'"),
+            "value": ValueError("too far."),
+            "draw": RendererError("no"),
+        }[kind]
+
+
+class Caller:
+    host = "127.0.0.1"
+
+
+TABLE = MethodTable([Methods()], {"plot": (2, None)}, {"lens": "no lenses here"})
+POSE: dict[str, Any] = {"position": {"x_val": 3, "y_val": 0, "z_val": 0, "surplus": None}}
+
+
+async def call(name: str, *arguments: Any) -> object:
+    return await TABLE.call(Caller(), name, arguments)
+
+
+async def test_whole_numbers_are_floats_and_absent_fields_have_defaults() -> None:
+    assert await call("move", 1, POSE, ["a"], {}) == [1.0, 3.0, ["a"], 0.0, ""]
+
+
+async def test_trailing_arguments_may_be_absent_or_more() -> None:
+    assert await call("move", 1, POSE, [], {"yaw_or_rate": -3}, "D", False, "annotation") == [1.0, 3.0, [], -3.0, "D"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "text"),
+    [
+        ("none", (1, 2), "rpclib: server could not find function 'none' with argument count 2."),
+        ("move", (1,), "rpclib: Function 'move' was called with an invalid number of arguments. Expected: 5, got: 1"),
+        ("plot", (1,), "rpclib: Function 'plot' was called with an invalid number of arguments. Expected: 2, got: 1"),
+        (
+            "fail",
+            ("value",),
+            "rpclib: function 'fail' (called with 1 arg(s)) threw an exception. "
+            "The exception contained this information: too far.",
+        ),
+        (
+            "lens",
+            (),
+            "rpclib: function 'lens' (called with 0 arg(s)) threw an exception. "
+            "The exception contained this information: no lenses here.",
+        ),
+    ],
+)
+async def test_errors_have_rpclibs_texts(name: str, arguments: tuple[Any, ...], text: str) -> None:
+    with pytest.raises(RpcError) as raised:
+        await call(name, *arguments)
+    assert str(raised.value) == text
+
+
+@pytest.mark.parametrize("kind", ["vehicle", "draw"])
+async def test_failures_of_the_bridge_reach_the_caller(kind: str) -> None:
+    with pytest.raises(RpcError, match="threw an exception"):
+        await call("fail", kind)
+
+
+@pytest.mark.parametrize("wrong", [("far", POSE, [], {}), (1, 7, [], {}), (1, POSE, "a", {}), (None, POSE, [], {})])
+async def test_arguments_of_another_type_are_refused(wrong: tuple[Any, ...]) -> None:
+    with pytest.raises(RpcError, match="threw an exception"):
+        await call("move", *wrong)
+
+
+async def test_an_accepted_name_answers_and_a_missing_one_is_counted() -> None:
+    assert await call("plot", 1, 2) is None
+    before = TABLE.unanswered["lens"]
+    with pytest.raises(RpcError):
+        await call("lens")
+    assert TABLE.unanswered["lens"] == before + 1 and "plot" in TABLE.names and "lens" not in TABLE.names
