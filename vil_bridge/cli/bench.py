@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     from vil_bridge.tools.bench.report import Row
 
-_DRAWN = frozenset({"render", "klt"})
+_DRAWN = frozenset({"render", "klt", "airsim"})
 _DATA = Path("../shared/data")
 """Folder of recordings next to a checkout, as for the tests."""
 
@@ -23,7 +23,7 @@ def bench(
         typer.Argument(
             metavar="NAME",
             help="path, fleet, ingest, stream, prediction, compensate, clocks, render, klt, vehicles, dashboard, "
-            "start.",
+            "start, airsim.",
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
@@ -61,6 +61,7 @@ def bench(
 
 def _benches(data: Path | None, *, quick: bool) -> dict[str, Callable[[], list[Row]]]:
     """Return the benchmarks by name."""
+    from vil_bridge.tools.bench.airsim import bench_airsim
     from vil_bridge.tools.bench.clocks import bench_clocks
     from vil_bridge.tools.bench.compensate import bench_compensate
     from vil_bridge.tools.bench.dashboard import bench_dashboard
@@ -94,4 +95,5 @@ def _benches(data: Path | None, *, quick: bool) -> dict[str, Callable[[], list[R
         "vehicles": bench_vehicles,
         "dashboard": bench_dashboard,
         "start": bench_start,
+        "airsim": bench_airsim,
     }
