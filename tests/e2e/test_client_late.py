@@ -20,7 +20,7 @@ from tests.support.stream_rig import INFO, StreamRig, header
 from tests.support.turning_vehicle import COVARIANCE, DOWN, PICTURE, RATE_RADPS, Turning, camera_x
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.client_warp import ImuRing, LateWarper
-from vil_bridge.core.clock import NS_PER_MS, now_ns
+from vil_bridge.core.clock import NS_PER_MS
 
 pytestmark = pytest.mark.wire
 

@@ -64,6 +64,7 @@ class VehicleState:
         landed: True until it takes off and again once it stands with slow rotors, by AirSim's rule; only of models
             with AirSim's rotors.
         start_p_world_m, start_q_world_body: its start.
+        placements: how often it was put elsewhere, resets included.
         commands: taken so far. superseded: overtaken by a newer one before their step. collisions: contacts begun.
     """
 
@@ -90,6 +91,7 @@ class VehicleState:
     landed: bool = False
     start_p_world_m: Point = (0.0, 0.0, 0.0)
     start_q_world_body: Quaternion = (0.0, 0.0, 0.0, 1.0)
+    placements: int = 0
 
 
 class VehicleSimulator(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
@@ -71,5 +71,5 @@ def _served(name: str, actor: str, config: BridgeConfig, settings: AirsimSetting
 def _simulated(actor: ActorConfig, config: BridgeConfig) -> tuple[str, tuple[float, float, float]] | None:
     """Return model and start of a simulated vehicle; None = the actor is tracked."""
     source = config.sources[actor.source]
-    starts: Mapping[str, tuple[str, tuple[float, float, float]]] = getattr(source, "starts", {})
-    return starts.get(actor.subject)
+    starts: Callable[[], Mapping[str, tuple[str, tuple[float, float, float]]]] = getattr(source, "starts", dict)
+    return starts().get(actor.subject)

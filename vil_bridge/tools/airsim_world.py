@@ -11,7 +11,7 @@ from typing import Any, Final
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.geometry import Transform, q_to_euler_zyx
 from vil_bridge.registry import resolve
-from vil_bridge.servers.airsim.settings import AirsimSettings, VehicleSettings, load_settings
+from vil_bridge.servers.airsim.settings import AirsimSettings, VehicleSettings, load_settings, sensor_key
 
 _SOURCE: Final = "airsim"
 _ROOM: Final = "world"
@@ -19,7 +19,8 @@ _MODELS: Final = {"Multirotor": "airsim", "Car": "bicycle", "ComputerVision": "k
 _NORTH_DEG: Final = 90.0
 _SPACING_M: Final = 2.0
 _SIZES_M: Final = {"airsim": (0.45, 0.45, 0.12), "bicycle": (2.6, 1.4, 1.2), "kinematic": (0.1, 0.1, 0.1)}
-_MEASURED: Final = frozenset({"imu", "barometer", "magnetometer", "gps"})
+_PARTS: Final = {"imu": "mpu6000", "barometer": "ms5611", "magnetometer": "airsim", "gps": "airsim"}
+"""Sensors that the simulation measures, and their parts."""
 
 
 def airsim_bridge(
@@ -50,7 +51,16 @@ def airsim_bridge(
         "version": 1,
         "name": "airsim",
         "rooms": {_ROOM: {}},
-        "sources": {_SOURCE: {"type": "simulated", "room": _ROOM, "vehicles": vehicles}},
+        "sources": {
+            _SOURCE: {
+                "type": "simulated",
+                "room": _ROOM,
+                "origin": dict(
+                    zip(("latitude_deg", "longitude_deg", "altitude_m"), settings.origin_deg_m, strict=True)
+                ),
+                "vehicles": vehicles,
+            }
+        },
         "actors": {
             name: {"kind": "vehicle", "source": _SOURCE, "subject": name, "size_m": _SIZES_M[model]}
             for name in names.values()
@@ -82,6 +92,11 @@ def _vehicle(vehicle: VehicleSettings, index: int, model: str, settings: AirsimS
         "p_m": (x, y, z),
         "yaw_deg": math.degrees(q_to_euler_zyx(start.q_xyzw)[0]),
         "wind": {"mean_mps": settings.wind_world_mps},
+        "sensors": {
+            sensor_key(n): {"type": s.kind, "preset": _PARTS[s.kind]}
+            for n, s in vehicle.sensors.items()
+            if s.kind in _PARTS
+        },
     }
     if model == "airsim":
         described |= {"autopilot": {"kind": "none"}, "contact": {"floor_m": 0.0}, "on_timeout": "neutral"}

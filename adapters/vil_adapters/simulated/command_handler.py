@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -73,6 +74,7 @@ class CommandHandler:
         self._batch = self._before = VehicleBatch(0, 0, b"")
         self._notes: list[StatusUpdate] = []
         self._collisions: dict[int, VehicleCollision] = {}
+        self._placements: Counter[int] = Counter()
         self._moves: Final = PendingMoves()
         self.newest_readings: Final = NewestReadings(fitted_sensors(grouped(vehicles)))
         at = config.origin
@@ -99,6 +101,7 @@ class CommandHandler:
             self._steps, self._t_ns, self._states, self._batch = batch.steps, batch.t_ns, states, batch
             if batch.notes is not None:
                 self._notes = batch.notes
+            self._placements.update(batch.placed)
             for report in batch.collisions:
                 t_ns = self._start_ns + report.collision.t_ns
                 self._collisions[report.vehicle] = msgspec.structs.replace(report.collision, t_ns=t_ns)
@@ -174,7 +177,7 @@ class CommandHandler:
         number = self._number[subject]
         with self._lock:
             steps, t_ns, states, notes = self._steps, self._start_ns + self._t_ns, self._states, self._notes
-            batch, before = self._batch, self._before
+            batch, before, placements = self._batch, self._before, self._placements[number]
         factory = self._factories[number]
         start = self._start_of(number, t_ns)
         if states is None or not notes:
@@ -204,6 +207,7 @@ class CommandHandler:
             a_world_mps2=(ax, ay, az),
             alpha_body_radps2=(bx, by, bz),
             rotors=rotors,
+            placements=placements,
         )
 
     def readings(self, subject: str) -> Mapping[str, SensorReading]:

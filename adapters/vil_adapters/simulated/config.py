@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -92,6 +93,17 @@ class SimulatedConfig(SourceConfigBase):
     def subjects(self) -> list[str]:
         """Return names of all vehicles, clones one by one."""
         return [name for entry, vehicle in self.vehicles.items() for name in names_of(entry, vehicle.count)]
+
+    def starts(self) -> dict[str, tuple[str, tuple[float, float, float]]]:
+        """Return model and start (room frame, metres) of every vehicle; clones stand in a square grid."""
+        found = {}
+        for name, vehicle in self.vehicles.items():
+            side = math.ceil(math.sqrt(vehicle.count))
+            x, y, z = vehicle.p_m
+            for i, subject in enumerate(names_of(name, vehicle.count)):
+                step = vehicle.spacing_m
+                found[subject] = vehicle.model, (x + step * (i % side), y + step * (i // side), z)
+        return found
 
     def reach_of(self, subject: str) -> float | None:
         """Return how near surfaces are that a vehicle needs, m: 0 = only whether it hits; None = nothing."""

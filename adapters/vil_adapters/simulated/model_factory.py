@@ -68,6 +68,7 @@ _BUILT_IN: Final[Mapping[str, _Kind]] = {
         "generic",
         "rotors",
     ),
+    "kinematic": _Kind("vil_bridge.vehicles.kinematic:KinematicBody"),
     "car": _Kind("vil_bridge.vehicles.car:DubinsCar"),
     "bicycle": _Kind("vil_bridge.vehicles.car:KinematicBicycle", "vil_bridge.vehicles.car:BicycleParameters"),
 }

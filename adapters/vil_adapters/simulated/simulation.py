@@ -199,15 +199,10 @@ def scene_of(config: SimulatedConfig, vehicles: Sequence[Vehicle]) -> SceneConta
 
 
 def vehicles_of(config: SimulatedConfig) -> list[Vehicle]:
-    """Return all vehicles, clones in a square grid from their entry's start on."""
-    vehicles: list[Vehicle] = []
-    for name, vehicle in config.vehicles.items():
-        side = math.ceil(math.sqrt(vehicle.count))
-        for i, subject in enumerate(names_of(name, vehicle.count)):
-            x, y, z = vehicle.p_m
-            place = (x + vehicle.spacing_m * (i % side), y + vehicle.spacing_m * (i // side), z)
-            vehicles.append(Vehicle(len(vehicles), subject, vehicle, place))
-    return vehicles
+    """Return all vehicles at their starts."""
+    starts = config.starts()
+    described = [(s, vehicle) for name, vehicle in config.vehicles.items() for s in names_of(name, vehicle.count)]
+    return [Vehicle(i, subject, vehicle, starts[subject][1]) for i, (subject, vehicle) in enumerate(described)]
 
 
 def grouped(vehicles: Sequence[Vehicle]) -> list[list[Vehicle]]:

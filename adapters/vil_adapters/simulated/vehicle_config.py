@@ -124,7 +124,7 @@ class VehicleConfig(StrictModel):
     model: str = Field(
         min_length=1,
         max_length=64,
-        description="flightgoggles, flightmare, airsim, car, bicycle, or the name of an entry point of the group "
+        description="flightgoggles, flightmare, airsim, kinematic, car, bicycle, or an entry point of the group "
         "vil_bridge.vehicles.",
     )
     preset: str = Field(default="", max_length=64, description="Named parameters of the model; empty = its default.")

@@ -20,7 +20,7 @@ from vil_bridge.servers.airsim.frames import frd_of, mounted_quaternion_of, ned_
 from vil_bridge.servers.airsim.methods import NoSuchVehicle, method
 from vil_bridge.servers.airsim.pictures import packed_floats
 from vil_bridge.servers.airsim.scene import ServedScene
-from vil_bridge.servers.airsim.settings import SensorSettings
+from vil_bridge.servers.airsim.settings import SensorSettings, sensor_key
 from vil_bridge.servers.airsim.values import (
     BarometerData,
     DistanceSensorData,
@@ -126,8 +126,8 @@ class SensorMethods:
         """Return the newest reading of a sensor; the empty name is the first of its kind."""
         vehicle, subject = self._vehicles.commanded(vehicle_name)
         found = {n: r for n, r in self._vehicles.bus.readings(subject).items() if isinstance(r, cls)}
-        if name in found:
-            return found[name]
+        if name and sensor_key(name) in found:
+            return found[sensor_key(name)]
         if not name and found:
             return next(iter(found.values()))
         names = [n for n, s in vehicle.sensors.items() if s.kind == kind]

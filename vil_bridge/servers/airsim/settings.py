@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -197,6 +198,12 @@ def parse_settings(text: str) -> AirsimSettings:
     if not isinstance(root, dict):
         raise ConfigError("the settings must be a JSON object, such as {} or a copy of AirSim's settings.json")
     return _Reader(root, text).read()
+
+
+def sensor_key(name: str) -> str:
+    """Return the name of a sensor in the simulation: letters first, no other characters than A-Z, a-z, 0-9, _ and -."""
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:50]
+    return plain if plain[:1].isalpha() else f"s{plain}"
 
 
 class _Reader:

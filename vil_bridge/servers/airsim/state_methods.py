@@ -75,8 +75,14 @@ class StateMethods:
     async def reset(self) -> None:
         """Put every simulated vehicle back to its start."""
         self._on_reset()
-        for vehicle in self._vehicles.simulated:
-            self._vehicles.bus.command(VehicleCommand(vehicle.subject or "", "reset"))
+        subjects = [vehicle.subject for vehicle in self._vehicles.simulated if vehicle.subject is not None]
+        placements = {subject: self._vehicles.bus.state(subject).placements for subject in subjects}
+        for subject in subjects:
+            self._vehicles.bus.command(VehicleCommand(subject, "reset"))
+        await poll(
+            lambda: all(self._vehicles.bus.state(s).placements > n for s, n in placements.items()),
+            "the simulation stands",
+        )
 
     @method("simGetVehiclePose")
     async def vehicle_pose(self, vehicle_name: str = "") -> Pose:
@@ -139,7 +145,10 @@ class StateMethods:
         state = self._vehicles.state(vehicle)
         if state is None:
             return RotorStates([], self._vehicles.utc_ns(self._vehicles.motion(vehicle).t_ns))
-        return RotorStates([RotorState(*rotor) for rotor in state.rotors], self._vehicles.utc_ns(state.t_ns))
+        return RotorStates(
+            [RotorState(r.thrust_n, r.torque_nm, r.speed_radps) for r in state.rotors],
+            self._vehicles.utc_ns(state.t_ns),
+        )
 
     @method("simGetCollisionInfo")
     async def collision_info(self, vehicle_name: str = "") -> CollisionInfo:
