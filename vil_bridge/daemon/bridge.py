@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from vil_bridge.config.airsim import AirsimConfig
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import machine_ns, now_ns
-from vil_bridge.core.errors import RequiredSourceLost, SinkError
+from vil_bridge.core.errors import RequiredSourceLost, SinkError, VilBridgeError
 from vil_bridge.core.ports import Emit
 from vil_bridge.daemon.context import Judgement, build
 from vil_bridge.daemon.controls import BridgeControls
@@ -62,7 +62,6 @@ class Bridge:
     """
 
     web: HttpApp
-    airsim: AirsimServer
 
     def __init__(
         self, config: BridgeConfig, reread: Callable[[], BridgeConfig] | None = None, record: Path | None = None
@@ -126,6 +125,11 @@ class Bridge:
                     tasks.append(group.create_task(self._check(), name="watch"))
                     if context.publisher is not None:
                         tasks.append(group.create_task(context.publisher.run(), name="publish"))
+                    if context.config.airsim is not None:
+                        server = self._make_airsim(context.config.airsim)
+                        tasks.append(
+                            group.create_task(self._serve_airsim(server, context.config.airsim), name="airsim")
+                        )
                     logger.info("running: stream %s, status page %s", context.hub.endpoint, self.http.url)
                     show_login_link(context.access, self.http.url)
                     context.watchdog.ready()
@@ -171,22 +175,26 @@ class Bridge:
         if context.publisher is not None:
             stack.callback(context.publisher.stop)
             context.publisher.start()
-        if context.config.airsim is not None:
-            await self._start_airsim(stack, context.config.airsim)
         context.watchdog.start()
         stack.callback(context.watchdog.stop)
 
-    async def _start_airsim(self, stack: contextlib.AsyncExitStack, config: AirsimConfig) -> None:
-        """Start the AirSim server. Raises SinkError: its port is taken."""
+    def _make_airsim(self, config: AirsimConfig) -> AirsimServer:
+        """Make the AirSim server. Raises ConfigError: its settings cannot be read, or its extra is missing."""
         from vil_bridge.daemon.airsim_service import make_airsim  # needs an extra
 
-        self.airsim = make_airsim(self.context, config)
-        stack.push_async_callback(self.airsim.close)
+        return make_airsim(self.context, config)
+
+    async def _serve_airsim(self, server: AirsimServer, config: AirsimConfig) -> None:
+        """Serve AirSim's programs once the simulated vehicles fly. Raises SinkError: the port is taken."""
         try:
-            port = await self.airsim.start(config.bind, config.port)
+            await server.until_ready()
+            port = await server.start(config.bind, config.port)
+            logger.info("AirSim programs connect to %s port %d, scene %s", config.bind, port, config.scene)
+            await asyncio.Event().wait()
         except OSError as exc:
             raise SinkError(f"airsim: {config.bind}:{config.port}: {exc}") from None
-        logger.info("AirSim programs connect to %s port %d, scene %s", config.bind, port, config.scene)
+        finally:
+            await server.close()
 
     def _start_sources(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Run each source; behind the gate its events go to the world first, then to those who look on."""
@@ -273,13 +281,14 @@ def run_daemon(
     Raises:
         RecordingError: the file to record into exists, or cannot be created.
         RequiredSourceLost: a source that the configuration requires stayed away.
+        VilBridgeError: the AirSim server cannot listen or draw.
         ExceptionGroup: a component has a bug.
     """
     bridge = Bridge(config, reread, record)
     try:
         asyncio.run(bridge.run())
     except ExceptionGroup as group:
-        lost, bugs = group.split(RequiredSourceLost)
+        lost, bugs = group.split(VilBridgeError)
         if lost is None or bugs is not None:
             raise
         raise lost.exceptions[0] from None

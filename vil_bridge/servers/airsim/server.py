@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from vil_bridge.core.scene_queries import SceneQueries
 from vil_bridge.servers.airsim.cameras import ServedCameras
@@ -28,6 +29,8 @@ from vil_bridge.servers.msgpack_rpc import RpcServer
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 
 logger = logging.getLogger(__name__)
+
+_READY_S: Final = 0.05
 
 
 class AirsimServer:
@@ -76,6 +79,18 @@ class AirsimServer:
         self.table = MethodTable(groups, ACCEPTED, MISSING)
         self.rpc = RpcServer(self.table.call)
         self._scene = scene
+        self._vehicles = vehicles
+
+    async def until_ready(self) -> None:
+        """Wait until the simulated vehicles fly and the scene can be drawn.
+
+        Raises:
+            RendererError: it cannot be drawn.
+        """
+        await self._scene.open()
+        while not self._vehicles.ready():
+            logger.debug("waits for the simulated vehicles")
+            await asyncio.sleep(_READY_S)
 
     async def start(self, bind: str, port: int) -> int:
         """Listen; returns the port. Raises OSError: it cannot be had."""

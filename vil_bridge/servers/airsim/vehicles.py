@@ -130,6 +130,10 @@ class ServedVehicles:
         except KeyError:
             raise ValueError(f"the simulation of {vehicle.name} is starting") from None
 
+    def ready(self) -> bool:
+        """Return True once every simulated vehicle flies."""
+        return all(self._flies(v) and self.bus.state(v.subject or "").mode for v in self._simulated.values())
+
     def motion(self, vehicle: ServedVehicle) -> ServedMotion:
         """Return a vehicle's motion now.
 
