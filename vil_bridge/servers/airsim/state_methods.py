@@ -83,6 +83,8 @@ class StateMethods:
             lambda: all(self._vehicles.bus.state(s).placements > n for s, n in placements.items()),
             "the simulation stands",
         )
+        for subject in subjects:
+            self._vehicles.bus.collision(subject, clear=True)
 
     @method("simGetVehiclePose")
     async def vehicle_pose(self, vehicle_name: str = "") -> Pose:
