@@ -134,6 +134,10 @@ class VehicleSimulator(Protocol):
         """Return the place on Earth of the zero of a vehicle's room, whose axes are east, north and up there."""
         ...
 
+    def has_reached(self, subject: str, t_ns: int) -> bool:
+        """Return True once the state of one of its vehicles is the last one up to an instant."""
+        ...
+
     def on_contact(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool) -> None:
         """Take a renderer's report on a camera that a vehicle carries.
 
@@ -240,6 +244,13 @@ class VehicleCommandBus:
     def origin(self, subject: str) -> GeoPoint:
         """Return the place on Earth of the zero of a vehicle's room. Raises KeyError: no such vehicle."""
         return self._simulators[subject][1].origin(subject)
+
+    def has_reached(self, subject: str, t_ns: int) -> bool:
+        """Return True once the state of a vehicle is the last one up to an instant.
+
+        Raises KeyError: no such vehicle.
+        """
+        return self._simulators[subject][1].has_reached(subject, t_ns)
 
     def on_contact(
         self, source: str, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool

@@ -32,6 +32,7 @@ from vil_adapters.simulated.pending_moves import Ended, PendingMoves
 from vil_adapters.simulated.sensor_parts import fitted_sensors
 from vil_adapters.simulated.simulation import grouped, vehicles_of
 from vil_adapters.simulated.vehicle_config import Vehicle
+from vil_adapters.simulated.vehicle_sensors import share_of
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
@@ -77,6 +78,8 @@ class CommandHandler:
         self._placements: Counter[int] = Counter()
         self._moves: Final = PendingMoves()
         self.newest_readings: Final = NewestReadings(fitted_sensors(grouped(vehicles)))
+        self._step_hz: Final = config.step_hz
+        self._poses: Final = share_of(config.rate_hz, config.step_hz)
         at = config.origin
         self._origin: Final = GeoPoint(at.latitude_deg, at.longitude_deg, at.altitude_m)
 
@@ -209,6 +212,12 @@ class CommandHandler:
             rotors=rotors,
             placements=placements,
         )
+
+    def has_reached(self, subject: str, t_ns: int) -> bool:  # noqa: ARG002 - all vehicles of a source step together
+        """Return True once the newest state is the last one up to an instant: states come with the poses."""
+        times, steps = self._poses
+        poses = (t_ns - self._start_ns) * self._step_hz // NS_PER_S * times // steps
+        return self._steps >= -(-poses * steps // times)
 
     def readings(self, subject: str) -> Mapping[str, SensorReading]:
         """Return the newest reading of each sensor of a vehicle by name; a sensor without one yet is absent."""

@@ -22,8 +22,6 @@ from vil_bridge.servers.airsim.values import KinematicsState, Pose
 
 _PATIENCE_S: Final = 5.0
 _POLL_S: Final = 0.0005
-_STEP_NS: Final = 5_000_000
-"""An instant counts as reached one pose before it: states come at the rate of the poses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +187,7 @@ class ServedVehicles:
         await poll(lambda: all(self._has_reached(v, t_ns) for v in self._simulated.values()), "the simulation stands")
 
     def _has_reached(self, vehicle: ServedVehicle, t_ns: int) -> bool:
-        return not self._flies(vehicle) or self.bus.state(vehicle.subject or "").t_ns >= t_ns - _STEP_NS
+        return not self._flies(vehicle) or self.bus.has_reached(vehicle.subject or "", t_ns)
 
     def _flies(self, vehicle: ServedVehicle) -> bool:
         return vehicle.subject in self.bus.names()
