@@ -92,6 +92,10 @@ class SceneQueries(Protocol):
         """
         ...
 
+    async def instances(self) -> Mapping[str, int]:
+        """Return the instance ids of the scene's objects and of every actor drawn so far, by name."""
+        ...
+
     async def close(self) -> None:
         """End the scene's process and release its memory."""
         ...

@@ -100,6 +100,8 @@ def _vehicle(vehicle: VehicleSettings, index: int, model: str, settings: AirsimS
     }
     if model == "airsim":
         described |= {"autopilot": {"kind": "none"}, "contact": {"floor_m": 0.0}, "on_timeout": "neutral"}
+    else:
+        described["on_timeout"] = "hold"  # controls hold until the next ones, as in AirSim
     return described
 
 

@@ -99,9 +99,10 @@ class CommandHandler:
     def update(self, batch: VehicleBatch, states: FloatArray) -> None:
         """Store the newest states and readings, and report ends of moves; in the loop's thread."""
         with self._lock:
-            if batch.t_ns > self._t_ns or batch.placed:
-                self._before = batch if batch.placed else self._batch
-            self._steps, self._t_ns, self._states, self._batch = batch.steps, batch.t_ns, states, batch
+            if batch.pose or self._states is None:  # so that a paused world shows one state, whatever sensors follow
+                if batch.t_ns > self._t_ns or batch.placed:
+                    self._before = batch if batch.placed else self._batch
+                self._steps, self._t_ns, self._states, self._batch = batch.steps, batch.t_ns, states, batch
             if batch.notes is not None:
                 self._notes = batch.notes
             self._placements.update(batch.placed)

@@ -21,9 +21,11 @@ from vil_renderer.queries.messages import (
     MOST_VIEWS,
     Cast,
     Images,
+    Instances,
     Load,
     Objects,
     decode_info,
+    decode_instances,
     decode_objects,
     encode,
 )
@@ -122,6 +124,14 @@ class EmbeddedSceneQueries:
             )
             for row in decode_objects(answer.value)
         }
+
+    async def instances(self) -> Mapping[str, int]:
+        """Return the instance ids of the scene's objects and of every actor drawn so far, by name.
+
+        Raises:
+            RendererError: the process ended.
+        """
+        return decode_instances((await self.process.ask(Instances())).value)
 
     async def close(self) -> None:
         """End the process and release its memory; may be called twice."""

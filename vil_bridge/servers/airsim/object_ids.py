@@ -70,7 +70,7 @@ class ObjectIds:
     def table(self, instances: Mapping[str, int]) -> npt.NDArray[np.int16]:
         """Return the id of every instance number of a picture; 0 = none, negative = hidden."""
         table = np.zeros(max(instances.values(), default=0) + 1, np.int16)
-        for name, instance in instances.items():
+        for name, instance in reversed(list(instances.items())):  # sections of one object: the first name counts
             table[instance] = self.of(name)
         return table
 

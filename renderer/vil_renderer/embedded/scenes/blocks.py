@@ -24,7 +24,7 @@ def build_blocks() -> Scene:
     """Place everything; the same at every call."""
     rng = np.random.default_rng(41)
     builder = SceneBuilder("blocks")
-    lay_slabs(builder, "Ground")
+    lay_slabs(builder, "Ground", "Ground")
     _cubes(rng, builder)
     _pillars(builder)
     ball = Thing().add(_ball(_BALL_M), "plain", _ORANGE)

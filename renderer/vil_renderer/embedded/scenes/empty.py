@@ -29,8 +29,14 @@ def build_empty() -> Scene:
     )
 
 
-def lay_slabs(builder: SceneBuilder, kind: str) -> None:
-    """Lay the field: 200 x 200 m around the origin, in sections with one instance id; the same at every call."""
+def lay_slabs(builder: SceneBuilder, kind: str, name: str = "") -> None:
+    """Lay the field: 200 x 200 m around the origin, in sections with one instance id; the same at every call.
+
+    Args:
+        builder: gets the objects.
+        kind: of their names.
+        name: of the first one; empty = its kind with 1.
+    """
     rng = np.random.default_rng(3)
     slab = np.eye(3) * _SLAB_M
     section: SceneObject | None = None
@@ -41,4 +47,5 @@ def lay_slabs(builder: SceneBuilder, kind: str) -> None:
                 for y in np.arange(y0, y0 + _SECTION_M, _SLAB_M):
                     corner = (float(x), float(y), 0.0)
                     thing.add(panel(corner, slab[0], slab[1], cell_m=_SLAB_M), _SURFACES[int(rng.integers(0, 3))])
-            section = builder.put(kind, "floor", thing, casts_shadow=False, section_of=section)
+            own = name if section is None else ""
+            section = builder.put(kind, "floor", thing, casts_shadow=False, section_of=section, name=own)

@@ -25,6 +25,7 @@ from vil_renderer.queries.block import Array, SharedBlock
 from vil_renderer.queries.messages import (
     Cast,
     Images,
+    Instances,
     Load,
     Objects,
     Question,
@@ -68,6 +69,8 @@ class SceneAnswers:
                 return None, self._cast(question, *arrays)
             case Objects():
                 return object_rows(self._renderer.scene, question.t_ns), ()
+            case Instances():
+                return dict(self._renderer.instances), ()
             case Load():
                 raise RendererError("the scene is loaded already")
 
