@@ -67,6 +67,7 @@ def airsim_bridge(
         },
         "require_cameras": False,
         "http": {"port": http_port},
+        "stream": {"bind": "tcp://127.0.0.1:0"},  # several worlds live on one computer
         "simulation": {"clock": "simulated", "speed": settings.clock_speed},
         "airsim": {
             "bind": bind,

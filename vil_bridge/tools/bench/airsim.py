@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import socket
 import subprocess
@@ -123,13 +124,13 @@ def _server(pattern: str, *words: str) -> Iterator[int]:
 def _picture_rows(client: _Client) -> list[Row]:
     """Return rows of pictures; the renderer alone takes turns with the server."""
     from vil_renderer.embedded import EmbeddedRenderer
+    from vil_renderer.embedded.renderer import NO_ACTORS
 
     one = [_request("front_center", 0)]
     step = [_request(name, kind) for name in _CAMERAS for kind in (0, 2)]
     view = _view()
+    os.environ["LP_NUM_THREADS"] = "1"  # as in the scene's process
     with EmbeddedRenderer(_SCENE) as renderer:
-        from vil_renderer.embedded.renderer import NO_ACTORS
-
         draw = lambda: renderer.render([view], NO_ACTORS)  # noqa: E731
         ask = lambda: client.call("simGetImages", one, "", False)  # noqa: E731
         drawn_s, asked_s = _in_turns(draw, ask)
