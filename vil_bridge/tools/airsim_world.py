@@ -54,6 +54,7 @@ def airsim_bridge(
         "sources": {
             _SOURCE: {
                 "type": "simulated",
+                "process": True,  # its steps do not hold up the calls
                 "room": _ROOM,
                 "origin": dict(
                     zip(("latitude_deg", "longitude_deg", "altitude_m"), settings.origin_deg_m, strict=True)

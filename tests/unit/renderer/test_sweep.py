@@ -10,8 +10,8 @@ import pytest
 from tests.support.geometry_scenes import box, floor, scene_of
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.geometry.separation import closest_on_triangles
-from vil_renderer.embedded.solid_world import SceneSolids
 from vil_renderer.embedded.geometry.sweep import Impact, first_impact
+from vil_renderer.embedded.solid_world import SceneSolids
 
 TRIANGLE = np.array([[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
 

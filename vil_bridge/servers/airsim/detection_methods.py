@@ -79,7 +79,7 @@ class DetectionMethods:
         T = self._cameras.transform(vehicle, camera_name, T_world_body)
         near = {
             name: found
-            for name, found in (await self._scene.objects()).items()
+            for name, found in (await self._scene.objects(snapshot.t_ns)).items()
             if wanted.passes(name) and np.linalg.norm(found.T_world_object.p_m - T.p_m) <= wanted.radius_m
         }
         if not near:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from vil_bridge.core.scene_queries import QueriedObject
 from vil_bridge.core.types import FloatArray
 from vil_bridge.servers.airsim.frames import ned_of, quaternion_of
 from vil_bridge.servers.airsim.methods import method
@@ -39,7 +42,7 @@ class ObjectMethods:
         """Return an object's pose in the world; NaN = there is none of that name."""
         if object_name in self._vehicles.names:
             T = self._vehicles.motion(self._vehicles.find(object_name)).T_world_body
-        elif (found := (await self._scene.objects()).get(object_name)) is not None:
+        elif (found := (await self._objects()).get(object_name)) is not None:
             T = found.T_world_object
         else:
             return Pose.unknown()
@@ -48,7 +51,7 @@ class ObjectMethods:
     @method("simGetObjectScale")
     async def object_scale(self, object_name: str) -> Vector3r:
         """Return an object's scale: 1 as drawn, 0 = there is none of that name."""
-        known = object_name in self._vehicles.names or object_name in await self._scene.objects()
+        known = object_name in self._vehicles.names or object_name in await self._objects()
         return Vector3r(1.0, 1.0, 1.0) if known else Vector3r()
 
     @method("simSetSegmentationObjectID")
@@ -74,6 +77,9 @@ class ObjectMethods:
     async def sees_between(self, point1: GeoPoint, point2: GeoPoint) -> bool:
         """Return True if nothing stands between two places."""
         return await self._free(self._place(point1), self._place(point2), ())
+
+    async def _objects(self) -> Mapping[str, QueriedObject]:
+        return await self._scene.objects(self._vehicles.snapshot().t_ns)
 
     def _place(self, point: GeoPoint) -> FloatArray:
         return self._origin.to_world(point.latitude, point.longitude, point.altitude)

@@ -25,6 +25,7 @@ class ServedScene:
         self.ids: Final = ObjectIds()
         self._queries = queries
         self._vehicles = vehicles
+        self._listed: tuple[int | None, Mapping[str, QueriedObject]] | None = None
 
     async def images(self, views: Sequence[View], snapshot: WorldSnapshot) -> tuple[RenderedImage, ...]:
         """Return pictures of the views, in their order. Raises RendererError: they cannot be drawn."""
@@ -41,13 +42,17 @@ class ServedScene:
         """Return the first hits of rays, (n, 3) each, in the world."""
         return await self._queries.cast(origins_m, directions, reach_m, snapshot, hide)
 
-    async def objects(self) -> Mapping[str, QueriedObject]:
-        """Return the scene's objects by name."""
-        return await self._queries.objects()
+    async def objects(self, t_ns: int) -> Mapping[str, QueriedObject]:
+        """Return the scene's objects by name at an instant."""
+        if self._listed is None or self._listed[0] not in (None, t_ns):
+            found = await self._queries.objects(t_ns)
+            rests = not any(thing.movable for thing in found.values())
+            self._listed = None if rests else t_ns, found
+        return self._listed[1]
 
     async def names(self) -> list[str]:
         """Return the names of the scene's objects and of the vehicles."""
-        return [*await self._queries.objects(), *self._vehicles]
+        return [*await self.objects(0), *self._vehicles]
 
     async def id_table(self) -> npt.NDArray[np.int16]:
         """Return the segmentation id of every instance number of a picture."""
