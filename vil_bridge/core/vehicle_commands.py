@@ -118,6 +118,14 @@ class VehicleSimulator(Protocol):
         """Put one of its vehicles somewhere."""
         ...
 
+    def set_wind(self, subject: str, wind_world_mps: Point) -> None:
+        """Set the mean wind around one of its vehicles."""
+        ...
+
+    def set_force(self, subject: str, force_world_n: Point) -> None:
+        """Set the external force on one of its vehicles."""
+        ...
+
     def collision(self, subject: str, *, clear: bool) -> VehicleCollision | None:
         """Return the latched collision of one of its vehicles."""
         ...
@@ -221,6 +229,24 @@ class VehicleCommandBus:
             KeyError: no such vehicle. ValueRefused: a number is not finite or absurd. ValueError: not now.
         """
         self._simulators[placement.subject][1].place(placement)
+
+    def set_wind(self, subject: str, wind_world_mps: Point) -> None:
+        """Let the air around a vehicle move at a mean velocity, room frame, instead of the configured one.
+
+        Gusts go on. A reset of the vehicle leaves the wind.
+
+        Raises:
+            KeyError: no such vehicle. ValueRefused: a number is not finite or absurd. ValueError: not now.
+        """
+        self._simulators[subject][1].set_wind(subject, wind_world_mps)
+
+    def set_force(self, subject: str, force_world_n: Point) -> None:
+        """Let a force act on a vehicle's centre of gravity, room frame, until another one does.
+
+        Raises:
+            KeyError: no such vehicle. ValueRefused: a number is not finite or absurd. ValueError: not now.
+        """
+        self._simulators[subject][1].set_force(subject, force_world_n)
 
     def collision(self, subject: str, *, clear: bool) -> VehicleCollision | None:
         """Return a vehicle's newest contact since the last call with ``clear``; None = there was none.

@@ -41,6 +41,7 @@ class Fleet:
         x: states (n, dx); may be changed or replaced between steps, never held across them: the NumPy engine makes
             new ones. u: commands in effect (n, du).
         around: environment of the newest step (n, 12). steps: made so far.
+        disturbances: as given; the list may be changed between steps.
 
     Raises:
         ValueError: no vehicles, a step that is not positive, a negative delay, or ``native`` without a kernel.
@@ -70,7 +71,7 @@ class Fleet:
         self.around = model.calm(n)
         self.steps = 0
         self._calm = self.around.copy()
-        self._disturbances = tuple(disturbances)
+        self.disturbances: Final = list(disturbances)
         self._delay_ns = round(delay_s * NS_PER_S)
         self._waiting: list[tuple[int, int, _Which, FloatArray]] = []
         self._order = 0
@@ -155,8 +156,8 @@ class Fleet:
         self.around = self._checked("around", self.around, ENVIRONMENT.size)
         while self.steps < end:
             self._apply_due_commands()
-            many = 1 if self._disturbances or self._waiting else end - self.steps
-            if self._disturbances:
+            many = 1 if self.disturbances or self._waiting else end - self.steps
+            if self.disturbances:
                 self._update_environment()
             if self._native is not None:
                 self._native(self.x, self.u, self.around, float(self.dt_s), many)
@@ -190,7 +191,7 @@ class Fleet:
 
     def _update_environment(self) -> None:
         self.around[:] = self._calm
-        for disturbance in self._disturbances:
+        for disturbance in self.disturbances:
             disturbance.apply(self.steps, float(self.dt_s), self.x, self.around)
 
 

@@ -18,15 +18,17 @@ from vil_adapters.simulated.ipc import (
     CancelOrder,
     ContactReport,
     FlyCommand,
+    ForceOrder,
     MoveOrder,
     Order,
     PlaceOrder,
     Reset,
     StatusUpdate,
     VehicleBatch,
+    WindOrder,
 )
 from vil_adapters.simulated.model_factory import ModelFactory
-from vil_adapters.simulated.move_limits import check_move, check_placement
+from vil_adapters.simulated.move_limits import check_move, check_placement, check_vector
 from vil_adapters.simulated.newest_readings import NewestReadings
 from vil_adapters.simulated.pending_moves import Ended, PendingMoves
 from vil_adapters.simulated.sensor_parts import fitted_sensors
@@ -39,7 +41,7 @@ from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
 from vil_bridge.core.sensor_readings import GeoPoint, SensorReading
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_commands import CommandField, VehicleCommand, VehicleState
-from vil_bridge.core.vehicle_moves import Move, Quaternion, RotorState, VehicleCollision, VehiclePlacement
+from vil_bridge.core.vehicle_moves import Move, Point, Quaternion, RotorState, VehicleCollision, VehiclePlacement
 
 _LARGEST: Final = 1e9
 """Of a command's numbers: larger ones overflow where they are squared."""
@@ -167,6 +169,24 @@ class CommandHandler:
         check_placement(placement)
         pose = placement.p_world_m, placement.q_world_body
         self._pass_on(PlaceOrder(vehicle, *pose, placement.v_world_mps, placement.w_body_radps, placement.sweep))
+
+    def set_wind(self, subject: str, wind_world_mps: Point) -> None:
+        """Check a mean wind and pass it on.
+
+        Raises:
+            ValueRefused: a number is not finite or absurd. ValueError: not now.
+        """
+        check_vector("wind_world_mps", wind_world_mps)
+        self._pass_on(WindOrder(self._flying(subject), wind_world_mps))
+
+    def set_force(self, subject: str, force_world_n: Point) -> None:
+        """Check an external force and pass it on.
+
+        Raises:
+            ValueRefused: a number is not finite or absurd. ValueError: not now.
+        """
+        check_vector("force_world_n", force_world_n)
+        self._pass_on(ForceOrder(self._flying(subject), force_world_n))
 
     def collision(self, subject: str, *, clear: bool) -> VehicleCollision | None:
         """Return a vehicle's newest contact since the last call with ``clear``."""

@@ -6,22 +6,45 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.simulated.vehicle_config import VehicleConfig
-from vil_bridge.vehicles.disturbances import Disturbance
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.disturbances import ENVIRONMENT, Disturbance
 from vil_bridge.vehicles.environment.effects import Downwash, GroundEffect
 from vil_bridge.vehicles.environment.wind import ConstantWind, DrydenGusts
 
 
-def disturbances_of(config: VehicleConfig, vehicles: npt.NDArray[np.int64], seed: int) -> list[Disturbance]:
+class ImposedAir:
+    """Mean wind and a force that are set at run time.
+
+    Attributes:
+        wind_mps, force_n: of each vehicle, (n, 3), room frame.
+    """
+
+    def __init__(self, wind_mps: tuple[float, float, float], vehicles: int) -> None:
+        self.wind_mps = np.tile(wind_mps, (vehicles, 1))
+        self.force_n = np.zeros((vehicles, 3))
+
+    def apply(self, step: int, dt_s: float, x: FloatArray, around: FloatArray) -> None:  # noqa: ARG002 - the port
+        """Add the wind and the force."""
+        around[:, ENVIRONMENT["wind_world_mps"]] += self.wind_mps
+        around[:, ENVIRONMENT["force_world_n"]] += self.force_n
+
+
+def disturbances_of(
+    config: VehicleConfig, vehicles: npt.NDArray[np.int64], seed: int, imposed: ImposedAir | None
+) -> list[Disturbance]:
     """Return wind, gusts, ground effect and downwash of a group of vehicles.
 
     Args:
         config: what they share.
         vehicles: their numbers in the source, to which their random numbers belong.
         seed: of the source.
+        imposed: takes the place of the mean wind; None = nothing was set at run time.
     """
     found: list[Disturbance] = []
     floor_m = config.contact.floor_m or 0.0
-    if any(config.wind.mean_mps):
+    if imposed is not None:
+        found.append(imposed)
+    elif any(config.wind.mean_mps):
         found.append(ConstantWind(config.wind.mean_mps))
     if config.wind.gusts_mps:
         found.append(DrydenGusts(config.wind.gusts_mps, seed, vehicles.tolist(), floor_m))

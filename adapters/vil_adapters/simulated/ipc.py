@@ -63,6 +63,20 @@ class PlaceOrder(msgspec.Struct, tag="place", frozen=True):
     sweep: bool = False
 
 
+class WindOrder(msgspec.Struct, tag="wind", frozen=True):
+    """Let the air around a vehicle move at this mean velocity, room frame, instead of the configured one."""
+
+    vehicle: int
+    wind_mps: Point
+
+
+class ForceOrder(msgspec.Struct, tag="force", frozen=True):
+    """Let this force act on a vehicle's centre of gravity, room frame, until another one does."""
+
+    vehicle: int
+    force_n: Point
+
+
 class ContactReport(msgspec.Struct, tag="contact", frozen=True):
     """Report of a renderer about a vehicle's camera as it was at ``t_ns`` (simulation time).
 
@@ -110,7 +124,9 @@ class Start(msgspec.Struct, tag="start", frozen=True):
     clock: ClockUpdate
 
 
-VehicleOrder = FlyCommand | ArmCommand | Reset | MoveOrder | CancelOrder | PlaceOrder | ContactReport
+VehicleOrder = (
+    FlyCommand | ArmCommand | Reset | MoveOrder | CancelOrder | PlaceOrder | WindOrder | ForceOrder | ContactReport
+)
 """Orders to one vehicle."""
 
 Order = VehicleOrder | ClockUpdate | Start | Stop

@@ -9,11 +9,12 @@ from fractions import Fraction
 import numpy as np
 
 from vil_adapters.simulated.airsim_state import DYNAMICS_COLUMNS, dynamics
-from vil_adapters.simulated.disturbances import disturbances_of
+from vil_adapters.simulated.disturbances import ImposedAir, disturbances_of
 from vil_adapters.simulated.ipc import BODY_COLUMNS
 from vil_adapters.simulated.model_factory import ModelFactory
 from vil_adapters.simulated.vehicle_config import Vehicle
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.disturbances import Disturbance
 from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.layout import RIGID_BODY
 from vil_bridge.vehicles.model import TrueState
@@ -45,6 +46,7 @@ class ModeFleets:
         self._dt_s = dt_s
         self._seed = seed
         self._fleets: dict[str, ModeFleet] = {}
+        self._imposed: ImposedAir | None = None
 
     def of(self, mode: str) -> ModeFleet:
         """Return the fleet of a mode."""
@@ -55,7 +57,7 @@ class ModeFleets:
                 len(self._vehicles),
                 dt_s=self._dt_s,
                 delay_s=config.command_delay_ms / 1e3,
-                disturbances=disturbances_of(config, np.array([v.index for v in self._vehicles]), self._seed),
+                disturbances=self._disturbances(),
             )
             fleet.steps = self.step
             half = [math.radians(vehicle.config.yaw_deg) / 2.0 for vehicle in self._vehicles]
@@ -65,6 +67,18 @@ class ModeFleets:
             )
             self._fleets[mode] = ModeFleet(fleet, fleet.x.copy())
         return self._fleets[mode]
+
+    def imposed(self) -> ImposedAir:
+        """Return wind and forces set at run time, which act from the first call on."""
+        if self._imposed is None:
+            self._imposed = ImposedAir(self._vehicles[0].config.wind.mean_mps, len(self._vehicles))
+            for mode_fleet in self._fleets.values():
+                mode_fleet.fleet.disturbances[:] = self._disturbances()
+        return self._imposed
+
+    def _disturbances(self) -> list[Disturbance]:
+        numbers = np.array([vehicle.index for vehicle in self._vehicles])
+        return disturbances_of(self._vehicles[0].config, numbers, self._seed, self._imposed)
 
     def flown(self) -> Iterator[ModeFleet]:
         """Yield the fleets in which a vehicle flies."""

@@ -19,12 +19,14 @@ from vil_adapters.simulated.ipc import (
     CancelOrder,
     ContactReport,
     FlyCommand,
+    ForceOrder,
     MoveOrder,
     PlaceOrder,
     Reset,
     StatusUpdate,
     VehicleBatch,
     VehicleOrder,
+    WindOrder,
 )
 from vil_adapters.simulated.scene_contacts import SceneContacts
 from vil_adapters.simulated.sensor_parts import fitted_sensors
@@ -180,6 +182,8 @@ class Simulation:
                 group.moves.cancel(row)
             case PlaceOrder():
                 group.place(row, order)
+            case WindOrder() | ForceOrder():
+                group.impose(row, order)
             case ContactReport():
                 group.on_contact(row, order, self.step_at(order.t_ns))
 

@@ -24,9 +24,11 @@ from vil_adapters.simulated.ipc import (
     CollisionReport,
     ContactReport,
     FlyCommand,
+    ForceOrder,
     MoveOrder,
     PlaceOrder,
     StatusUpdate,
+    WindOrder,
 )
 from vil_adapters.simulated.mode_fleets import ModeFleets
 from vil_adapters.simulated.model_factory import PERSISTENT_MODES, ModelFactory
@@ -161,6 +163,14 @@ class VehicleGroup:
         hold_here(fleet, row)
         if self._autopilot is not None:
             self._autopilot.stay(row, body)
+
+    def impose(self, row: int, order: WindOrder | ForceOrder) -> None:
+        """Let wind or a force act on a vehicle from now on."""
+        imposed = self._fleets.imposed()
+        if isinstance(order, WindOrder):
+            imposed.wind_mps[row] = order.wind_mps
+        else:
+            imposed.force_n[row] = order.force_n
 
     def arm(self, row: int, armed: bool) -> None:
         """Let the motors obey, or stop them; once armed, a vehicle without a command flies as configured."""

@@ -11,9 +11,10 @@ from pydantic import ValidationError
 
 from vil_adapters.simulated.command_handler import CommandHandler
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import SensorValues, decode_report, encode
+from vil_adapters.simulated.ipc import ForceOrder, Order, SensorValues, WindOrder, decode_report, encode
 from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.clock import WallClock
+from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.sensor_readings import (
     COLUMNS,
     BarometerReading,
@@ -158,6 +159,22 @@ def test_a_sensor_without_a_reading_yet_is_absent_and_vehicles_have_only_their_o
     assert handler_after(of, 5).readings("a").keys() == {"imu"}
     assert handler_after(of, SECOND).readings("a").keys() == ALL.keys()
     assert handler_after(of, SECOND).readings("b") == {}
+
+
+def test_wind_and_forces_are_checked_and_passed_on() -> None:
+    sent: list[Order] = []
+    of = config()
+    handler = CommandHandler("sim", of, lambda order: sent.append(order) is None)
+    with pytest.raises(ValueError, match="does not fly yet"):
+        handler.set_wind("drone", (1.0, 0.0, 0.0))
+    handler.begin(START_NS)
+    handler.update(Simulation(of).batch(), np.zeros((1, 13)))
+    handler.set_wind("drone", (1.0, 0.0, 0.0))
+    handler.set_force("drone", (0.0, 2.0, 0.0))
+    assert sent == [WindOrder(0, (1.0, 0.0, 0.0)), ForceOrder(0, (0.0, 2.0, 0.0))]
+    for wrong in (math.nan, 1e9):
+        with pytest.raises(ValueRefused, match="force_world_n must be finite and at most 1e"):
+            handler.set_force("drone", (wrong, 0.0, 0.0))
 
 
 @pytest.mark.parametrize(

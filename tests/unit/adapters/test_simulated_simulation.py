@@ -12,9 +12,11 @@ from vil_adapters.simulated.ipc import (
     ArmCommand,
     ContactReport,
     FlyCommand,
+    ForceOrder,
     Reset,
     StatusUpdate,
     VehicleBatch,
+    WindOrder,
     decode_order,
     decode_report,
     encode,
@@ -287,3 +289,36 @@ def test_inertial_sensors_feel_the_floor_and_how_hard_it_was_hit(model: str) -> 
     assert resting == pytest.approx(9.81, abs=0.01)
     assert f_z.max() > 500.0
     assert f_z.sum() / 960 == pytest.approx(resting, rel=0.02)
+
+
+# --- wind and forces set at run time --------------------------------------------------------------
+
+
+def test_wind_set_at_run_time_takes_the_place_of_the_configured_one() -> None:
+    windy = {"autopilot": {"kind": "none"}, "armed": False, "contact": {"floor_m": None}}
+    ends = []
+    for mean, late in (
+        ((4.0, 0.0, 0.0), None),
+        ((0.0, 0.0, 0.0), (4.0, 0.0, 0.0)),
+        ((0.0, -9.0, 0.0), (4.0, 0.0, 0.0)),
+    ):
+        made = simulation(wind={"mean_mps": mean}, **windy)
+        if late is not None:
+            made.order(WindOrder(0, late))
+        made.advance(SECOND)
+        ends.append(body(made).copy())
+    assert ends[0][0] > 0.05
+    assert np.array_equal(ends[0], ends[1])
+    assert np.array_equal(ends[0], ends[2])
+
+
+def test_a_force_acts_on_its_own_vehicle_until_it_is_taken_away() -> None:
+    made = simulation(count=2, armed=False, autopilot={"kind": "none"}, contact={"floor_m": None})
+    made.order(ForceOrder(1, (0.0, 2.0, 0.0)))
+    made.advance(SECOND // 10)
+    pushed = body(made, 1)[4]
+    assert pushed == pytest.approx(0.2, rel=0.05)  # 1 kg, with a little drag
+    assert body(made, 0)[4] == 0.0
+    made.order(ForceOrder(1, (0.0, 0.0, 0.0)))
+    made.advance(SECOND // 5)
+    assert 0.8 * pushed < body(made, 1)[4] < pushed
