@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 _MOST_WORLDS: Final = 32
 _START_S: Final = 120.0
 _STOP_S: Final = 5.0
-_GRACE_S: Final = 10.0
+_GRACE_S: Final = 3.0
 """Time in which an owner that lost its connection may come back to its worlds."""
 _POLL_S: Final = 0.05
 

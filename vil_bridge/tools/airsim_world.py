@@ -16,7 +16,8 @@ from vil_bridge.servers.airsim.settings import AirsimSettings, VehicleSettings, 
 _SOURCE: Final = "airsim"
 _ROOM: Final = "world"
 _MODELS: Final = {"Multirotor": "airsim", "Car": "bicycle", "ComputerVision": "kinematic"}
-_NORTH_DEG: Final = 90.0
+_RADIUS_M: Final = 0.15
+"""Of a multirotor's sphere for contacts."""
 _SPACING_M: Final = 2.0
 _SIZES_M: Final = {"airsim": (0.45, 0.45, 0.12), "bicycle": (2.6, 1.4, 1.2), "kinematic": (0.1, 0.1, 0.1)}
 _PARTS: Final = {"imu": "mpu6000", "barometer": "ms5611", "magnetometer": "airsim", "gps": "airsim"}
@@ -54,6 +55,7 @@ def airsim_bridge(
         "sources": {
             _SOURCE: {
                 "type": "simulated",
+                "contact": {"scene": scene} if model == "airsim" else None,
                 "process": True,  # its steps do not hold up the calls
                 "room": _ROOM,
                 "origin": dict(
@@ -101,9 +103,15 @@ def _vehicle(vehicle: VehicleSettings, index: int, model: str, settings: AirsimS
         },
     }
     if model == "airsim":
-        described |= {"autopilot": {"kind": "none"}, "contact": {"floor_m": 0.0}, "on_timeout": "neutral"}
+        described |= {
+            "p_m": (x, y, z + _RADIUS_M),  # AirSim's zero is the bottom of the body
+            "autopilot": {"kind": "none"},
+            "contact": {"radius_m": _RADIUS_M, "floor_m": _RADIUS_M},
+            "on_timeout": "neutral",
+        }
     else:
-        described["on_timeout"] = "hold"  # controls hold until the next ones, as in AirSim
+        # Controls hold until the next ones, as in AirSim.
+        described |= {"on_timeout": "hold", "contact": {"response": "none", "floor_m": None}}
     return described
 
 
