@@ -21,6 +21,7 @@ class QueriedObject:
         T_world_object: pose of its own axes, which need not begin at its middle.
         size_m, centre_m: of its bounding box, in its own axes.
         instance: its id in INSTANCE pictures and ray hits. movable: it can be moved and destroyed.
+        scale: of its model along its own axes.
     """
 
     name: str
@@ -29,6 +30,7 @@ class QueriedObject:
     centre_m: tuple[float, float, float]
     instance: int
     movable: bool = False
+    scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +96,33 @@ class SceneQueries(Protocol):
 
     async def instances(self) -> Mapping[str, int]:
         """Return the instance ids of the scene's objects and of every actor drawn so far, by name."""
+        ...
+
+    async def place(
+        self, name: str, T_world_object: Transform | None = None, scale: tuple[float, float, float] | None = None
+    ) -> bool:
+        """Move an object, scale it, or both; False = there is none of that name, or it cannot move.
+
+        The first edit of one of the scene's own objects takes about as long as the scene's start.
+        """
+        ...
+
+    async def spawn(
+        self, name: str, asset: str, T_world_object: Transform, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    ) -> QueriedObject:
+        """Return another object, made of one of :meth:`assets`.
+
+        Raises:
+            RendererError: the name is taken, or there is no such asset.
+        """
+        ...
+
+    async def destroy(self, name: str) -> bool:
+        """Remove an object; False = there is none of that name, or it cannot be removed."""
+        ...
+
+    async def assets(self) -> Sequence[str]:
+        """Return the names that objects can be spawned from."""
         ...
 
     async def close(self) -> None:

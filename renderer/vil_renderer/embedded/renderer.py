@@ -153,6 +153,11 @@ class EmbeddedRenderer:
         """Instance ids in the pictures by name: the scene's objects and every actor seen so far."""
         return {thing.name: thing.instance for thing in self.scene.objects} | dict(self._actors.instances)
 
+    def reserve_instance(self, name: str, instance: int | None) -> None:
+        """Give the actor of a name an instance id; None = one of its own, above those of the scene's objects."""
+        self._actors.reserve(name, instance)
+        self._posed = None
+
     def render(self, views: Sequence[View], snapshot: WorldSnapshot) -> tuple[RenderedImage, ...]:
         """Return pictures of the due views, in their order.
 

@@ -9,13 +9,8 @@ import numpy as np
 from vil_bridge.core.geometry import q_from_matrix
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Asset
-from vil_renderer.embedded.scene import Scene, SceneObject
+from vil_renderer.embedded.scene import SceneObject
 from vil_renderer.queries.messages import ObjectRow
-
-
-def object_rows(scene: Scene, t_ns: int) -> list[ObjectRow]:
-    """Return a row for each object, those with a path where they are at a time."""
-    return [_row(thing, place_of(thing, t_ns)) for thing in scene.objects]
 
 
 def place_of(thing: SceneObject, t_ns: int) -> FloatArray:
@@ -43,13 +38,23 @@ def bounds_m(asset: Asset) -> tuple[FloatArray, FloatArray]:
     return (low, high) if np.isfinite(low).all() else (np.zeros(3), np.zeros(3))
 
 
-def _row(thing: SceneObject, place: FloatArray) -> ObjectRow:
+def object_row(thing: SceneObject, t_ns: int, *, movable: bool) -> ObjectRow:
+    """Return an object's row, at its place at a time if it has a path."""
+    place = place_of(thing, t_ns)
     scale = scale_of(place)
     low, high = bounds_m(thing.asset)
     px, py, pz = place[:3, 3].tolist()
     qx, qy, qz, qw = q_from_matrix(place[:3, :3] / scale).tolist()
     sx, sy, sz = (np.abs(scale) * (high - low)).tolist()
     cx, cy, cz = (0.5 * scale * (low + high)).tolist()
+    kx, ky, kz = scale.tolist()
     return ObjectRow(
-        thing.name, (px, py, pz), (qx, qy, qz, qw), (sx, sy, sz), (cx, cy, cz), thing.instance, thing.movable
+        thing.name,
+        (px, py, pz),
+        (qx, qy, qz, qw),
+        (sx, sy, sz),
+        (cx, cy, cz),
+        thing.instance,
+        movable,
+        (kx, ky, kz),
     )

@@ -91,7 +91,7 @@ class SharedBlock:
         self._map = None
         os.close(self.fd)
 
-    def write(self, body: bytes, arrays: Sequence[Array] = (), error: str = "") -> tuple[int, int]:
+    def write(self, body: bytes, arrays: Sequence[Array] = (), error: str = "", work_ns: int = 0) -> tuple[int, int]:
         """Copy a message with its arrays into the memory; returns its offset and length.
 
         Raises:
@@ -99,7 +99,7 @@ class SharedBlock:
         """
         places = list(places_of(arrays))
         end = _end(places)
-        message = encode(QueryMessage(msgspec.Raw(body), tuple(places), error))
+        message = encode(QueryMessage(msgspec.Raw(body), tuple(places), error, work_ns))
         if len(message) > _MESSAGE_BYTES:
             raise RendererError(f"a message of {len(message)} bytes exceeds {_MESSAGE_BYTES}")
         self.reserve(end + len(message))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, TypedDict
 
 import msgspec
 import numpy as np
@@ -16,21 +17,28 @@ from vil_bridge.core.types import FloatArray, Modality, RenderedImage, View, Wor
 from vil_renderer.queries.config import EmbeddedQueriesConfig
 from vil_renderer.queries.messages import (
     MOST_BYTES,
+    MOST_EDITS,
     MOST_PIXELS_ALONG,
     MOST_RAYS,
     MOST_VIEWS,
+    Assets,
     Cast,
     Images,
     Instances,
     Load,
     Objects,
+    ObjectState,
+    SetObjects,
     decode_info,
     decode_instances,
+    decode_names,
     decode_objects,
     encode,
 )
 from vil_renderer.queries.process import SceneProcess
 
+_FIRST_ACTOR: Final = 32768
+"""Instance ids of actors start here."""
 _BYTES_PER_PIXEL: Final = {
     Modality.RGB: 3,
     Modality.GRAY: 1,
@@ -57,7 +65,10 @@ class EmbeddedSceneQueries:
 
     def __init__(self, name: str, config: EmbeddedQueriesConfig) -> None:
         self.name = name
-        self.process = SceneProcess(Load(config.scene, config.profile, config.device, config.depth_reach_m))
+        self._config = config
+        self.process = SceneProcess(self._load)
+        self._edits: dict[str, ObjectState] = {}
+        self._editing = asyncio.Lock()
         self._encoded: tuple[WorldSnapshot, msgspec.Raw] | None = None
 
     @property
@@ -120,7 +131,13 @@ class EmbeddedSceneQueries:
         answer = await self.process.ask(Objects(t_ns))
         return {
             row.name: QueriedObject(
-                row.name, Transform.of(row.p_m, row.q_xyzw), row.size_m, row.centre_m, row.instance, row.movable
+                row.name,
+                Transform.of(row.p_m, row.q_xyzw),
+                row.size_m,
+                row.centre_m,
+                row.instance,
+                row.movable,
+                row.scale,
             )
             for row in decode_objects(answer.value)
         }
@@ -133,6 +150,92 @@ class EmbeddedSceneQueries:
         """
         return decode_instances((await self.process.ask(Instances())).value)
 
+    # --- edits ---------------------------------------------------------------------------------
+
+    async def place(
+        self, name: str, T_world_object: Transform | None = None, scale: tuple[float, float, float] | None = None
+    ) -> bool:
+        """Move an object, scale it, or both; False = there is none of that name, or it cannot move.
+
+        Raises:
+            RendererError: the pose is not finite, the scale not positive, or the process ended.
+        """
+        async with self._editing:
+            state = await self._state(name)
+            if state is None:
+                return False
+            if T_world_object is not None:
+                state = msgspec.structs.replace(state, **_pose(T_world_object))
+            if scale is not None:
+                state = msgspec.structs.replace(state, scale=_checked_scale(scale))
+            await self._set(state)
+        return True
+
+    async def spawn(
+        self, name: str, asset: str, T_world_object: Transform, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    ) -> QueriedObject:
+        """Return another object, made of one of :meth:`assets`.
+
+        Raises:
+            RendererError: the name is taken, no asset has that name, or the process ended.
+        """
+        async with self._editing:
+            objects = await self.objects()
+            if name in objects or not name:
+                raise RendererError(f"an object cannot be named {name!r}: the name is taken. Choose another one")
+            used = {found.instance for found in objects.values()}
+            instance = next((number for number in range(1, _FIRST_ACTOR) if number not in used), None)
+            if instance is None or not asset:
+                raise RendererError("the asset has no name, or the scene has no instance id left. Destroy objects")
+            state = ObjectState(name, asset, scale=_checked_scale(scale), instance=instance, **_pose(T_world_object))
+            await self._set(state)
+            return (await self.objects())[name]
+
+    async def destroy(self, name: str) -> bool:
+        """Remove an object; False = there is none of that name, or it cannot be removed.
+
+        Raises:
+            RendererError: the process ended.
+        """
+        async with self._editing:
+            state = await self._state(name)
+            if state is None:
+                return False
+            await self._set(msgspec.structs.replace(state, gone=True))
+        return True
+
+    async def assets(self) -> Sequence[str]:
+        """Return the names that objects can be spawned from.
+
+        Raises:
+            RendererError: the process ended.
+        """
+        return decode_names((await self.process.ask(Assets())).value)
+
+    async def _state(self, name: str) -> ObjectState | None:
+        """Return an object's present state; None = there is none of that name, or it cannot be edited."""
+        if name in self._edits:
+            return None if self._edits[name].gone else self._edits[name]
+        found = (await self.objects()).get(name)
+        if found is None or not found.movable:
+            return None
+        return ObjectState(name, "", scale=found.scale, instance=found.instance, **_pose(found.T_world_object))
+
+    async def _set(self, state: ObjectState) -> None:
+        """Apply a state; it is stored for the next start of the process if the process accepts it."""
+        edits = self._edits | {state.name: state}
+        if state.gone and state.asset:
+            del edits[state.name]
+        if len(edits) > MOST_EDITS:
+            raise RendererError(f"{MOST_EDITS} objects are edited. Destroy spawned ones first")
+        await self.process.ask(SetObjects(tuple(edits.values())))
+        self._edits = edits
+
+    def _load(self) -> Load:
+        config = self._config
+        states = tuple(self._edits.values())
+        return Load(config.scene, config.profile, config.device, config.depth_reach_m, states)
+
     async def close(self) -> None:
         """End the process and release its memory; may be called twice."""
         self.process.close()
@@ -142,6 +245,31 @@ class EmbeddedSceneQueries:
         if self._encoded is None or self._encoded[0] is not snapshot:
             self._encoded = snapshot, msgspec.Raw(encode(snapshot))
         return self._encoded[1]
+
+
+class _PoseFields(TypedDict):
+    p_m: tuple[float, float, float]
+    q_xyzw: tuple[float, float, float, float]
+
+
+def _pose(T: Transform) -> _PoseFields:
+    """Return a pose as fields of :class:`ObjectState`.
+
+    Raises:
+        RendererError: it is not finite.
+    """
+    if not (np.isfinite(T.p_m).all() and np.isfinite(T.q_xyzw).all() and T.q_xyzw.any()):
+        raise RendererError("an object's pose is not finite. Give numbers")
+    px, py, pz = T.p_m.tolist()
+    qx, qy, qz, qw = T.q_xyzw.tolist()
+    return {"p_m": (px, py, pz), "q_xyzw": (qx, qy, qz, qw)}
+
+
+def _checked_scale(scale: tuple[float, float, float]) -> tuple[float, float, float]:
+    """Return a scale. Raises RendererError: it is not positive."""
+    if not all(0.0 < factor < math.inf for factor in scale):
+        raise RendererError(f"an object's scale is {scale}. Give three positive numbers")
+    return scale
 
 
 def _check_views(views: Sequence[View]) -> None:

@@ -17,8 +17,27 @@ from vil_bridge.core.types import View, WorldSnapshot
 MOST_VIEWS: Final = 64
 MOST_PIXELS_ALONG: Final = 4096
 MOST_RAYS: Final = 1_000_000
+MOST_EDITS: Final = 4096
 MOST_BYTES: Final = 512 << 20
 """Bound on a question and on an answer."""
+
+
+class ObjectState(msgspec.Struct, array_like=True, frozen=True):
+    """An edited object.
+
+    Attributes:
+        asset: what a spawned one is made of; empty = an object of the scene.
+        p_m, q_xyzw: of its own axes in the world. scale: of its asset.
+        gone: it was destroyed.
+    """
+
+    name: str
+    asset: str
+    p_m: tuple[float, float, float]
+    q_xyzw: tuple[float, float, float, float]
+    scale: tuple[float, float, float]
+    instance: int
+    gone: bool = False
 
 
 class Load(msgspec.Struct, tag="load", frozen=True):
@@ -28,6 +47,17 @@ class Load(msgspec.Struct, tag="load", frozen=True):
     profile: str
     device: int | None
     depth_reach_m: float
+    states: tuple[ObjectState, ...] = ()
+
+
+class SetObjects(msgspec.Struct, tag="set", frozen=True):
+    """Set the edits of objects, all of them: one that is not named is as the scene has it."""
+
+    states: tuple[ObjectState, ...]
+
+
+class Assets(msgspec.Struct, tag="assets", frozen=True):
+    """List what can be spawned. The answer is a list of names."""
 
 
 class Images(msgspec.Struct, tag="images", frozen=True):
@@ -55,7 +85,7 @@ class Instances(msgspec.Struct, tag="instances", frozen=True):
     """List the instance ids of objects and actors. The answer is a map from name to id."""
 
 
-Question = Load | Images | Cast | Objects | Instances
+Question = Load | Images | Cast | Objects | Instances | SetObjects | Assets
 
 
 class ObjectRow(msgspec.Struct, array_like=True, frozen=True):
@@ -68,6 +98,7 @@ class ObjectRow(msgspec.Struct, array_like=True, frozen=True):
     centre_m: tuple[float, float, float]
     instance: int
     movable: bool
+    scale: tuple[float, float, float]
 
 
 class ArrayPlace(msgspec.Struct, array_like=True, frozen=True):
@@ -83,11 +114,13 @@ class QueryMessage(msgspec.Struct, array_like=True, frozen=True):
 
     Attributes:
         body: a :data:`Question`, or the value of the answer. error: why there is no answer; empty = there is one.
+        work_ns: time that the answer took in the scene's process, without its transport.
     """
 
     body: msgspec.Raw
     arrays: tuple[ArrayPlace, ...] = ()
     error: str = ""
+    work_ns: int = 0
 
 
 def encode(value: Any) -> bytes:
@@ -118,6 +151,11 @@ def decode_objects(data: bytes | msgspec.Raw) -> list[ObjectRow]:
 def decode_instances(data: bytes | msgspec.Raw) -> dict[str, int]:
     """Return instance ids by name. Raises ProtocolError: they are none."""
     return _decoded(_INSTANCES, data)
+
+
+def decode_names(data: bytes | msgspec.Raw) -> list[str]:
+    """Return names. Raises ProtocolError: they are none."""
+    return _decoded(_NAMES, data)
 
 
 def decode_info(data: bytes | msgspec.Raw) -> dict[str, Any]:
@@ -152,4 +190,5 @@ _SNAPSHOTS: Final = msgspec.msgpack.Decoder(WorldSnapshot, dec_hook=_to_array)
 _MESSAGES: Final = msgspec.msgpack.Decoder(QueryMessage)
 _OBJECTS: Final = msgspec.msgpack.Decoder(list[ObjectRow])
 _INSTANCES: Final = msgspec.msgpack.Decoder(dict[str, int])
+_NAMES: Final = msgspec.msgpack.Decoder(list[str])
 _INFO: Final = msgspec.msgpack.Decoder(dict[str, Any])

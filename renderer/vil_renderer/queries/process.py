@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -36,10 +36,11 @@ _COPIED_AT_ONCE_BYTES: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Value of an answer as bytes, and its arrays."""
+    """Value of an answer as bytes, its arrays, and the time that it took in the scene's process."""
 
     value: msgspec.Raw
     arrays: tuple[Array, ...]
+    work_ns: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,15 +68,16 @@ class SceneProcess:
     It starts with the first question, and again with the next one after it ended.
 
     Args:
-        load: the first question of each start.
+        load: returns the first question of each start.
 
     Attributes:
         starts: how often it was started. questions: how many were answered. cancelled: how many were skipped.
+        work_ns: time that the last answer took in the process, without its transport.
         info: the answer to the last ``load`` as bytes; None = not loaded.
     """
 
-    def __init__(self, load: Question) -> None:
-        self._load = encode(load)
+    def __init__(self, load: Callable[[], Question]) -> None:
+        self._load = load
         self._questions: deque[_Waiting] = deque()
         self._asked: _Waiting | None = None
         self._child: subprocess.Popen[bytes] | None = None
@@ -84,7 +86,7 @@ class SceneProcess:
         self._deadline: asyncio.TimerHandle | None = None
         self._closed = False
         self.info: msgspec.Raw | None = None
-        self.starts = self.questions = self.cancelled = 0
+        self.starts = self.questions = self.cancelled = self.work_ns = 0
 
     @property
     def pid(self) -> int | None:
@@ -123,7 +125,7 @@ class SceneProcess:
                 continue
             if self._child is None and not self._start():
                 return
-            question = _Waiting(self._load, (), None) if self.info is None else self._questions.popleft()
+            question = _Waiting(encode(self._load()), (), None) if self.info is None else self._questions.popleft()
             if self._send(question):
                 return
 
@@ -184,6 +186,8 @@ class SceneProcess:
         """Give the asker the answer, and send the next question."""
         question, self._asked = self._asked, None
         assert question is not None
+        if isinstance(result, Answer):
+            self.work_ns = result.work_ns
         assert self._block is not None
         self._block.trim()
         if question.answer is None:
@@ -260,4 +264,4 @@ class SceneProcess:
 
 
 def _copied(message: QueryMessage, shared: Sequence[Array]) -> Answer:
-    return Answer(message.body, tuple(np.array(array) for array in shared))
+    return Answer(message.body, tuple(np.array(array) for array in shared), message.work_ns)

@@ -169,6 +169,7 @@ class ActorModels:
         self.instances: dict[str, int] = {name: thing.instance for name, thing in self._movable.items()}
         self.missing_prefabs: set[str] = set()
         self._appeared = 0
+        self._reserved: dict[str, int] = {}
         self._models: dict[Prefab, RigidModel] = {}
         self._assigned: dict[tuple[str, ActorKind, str], _ActorModel] = {}
         self._humans = HumanModels()
@@ -193,6 +194,19 @@ class ActorModels:
         ]
         bodies = [actors[i].T_world_body for i in self._table.rigid]
         return PosedModels([*posed, *self._table.place(bodies, snapshot.t_ns)])
+
+    def reserve(self, name: str, instance: int | None) -> None:
+        """Give the actor of a name this instance id, from its next snapshot on; None = one of its own, as others have.
+
+        An id of another actor or object is not refused: the caller chooses.
+        """
+        if instance is None:
+            self._reserved.pop(name, None)
+            self.instances.pop(name, None)
+        else:
+            self._reserved[name] = self.instances[name] = instance
+        self._assigned = {key: drawn for key, drawn in self._assigned.items() if key[0] != name}
+        self._table = _ActorTable()
 
     def _tabulate(self, actors: Sequence[ActorState], keys: _Keys | None) -> _ActorTable:
         """Return models and ids of actors; the same for all snapshots with the same actors in the same states."""
@@ -234,7 +248,7 @@ class ActorModels:
         """Start over after more names than there are ids."""
         self._assigned = {}
         self.missing_prefabs.clear()
-        self.instances = {name: thing.instance for name, thing in self._movable.items()}
+        self.instances = {name: thing.instance for name, thing in self._movable.items()} | self._reserved
         self._appeared = 0
 
     def _model(self, actor: ActorState) -> RigidModel:

@@ -29,6 +29,11 @@ def built_in(name: str, kind: ActorKind) -> tuple[bool, Prefab]:
     return known, _prefab(wanted if known else _DEFAULTS[kind])
 
 
+def built_in_names() -> list[str]:
+    """Return the names of the shipped models."""
+    return sorted(_MADE)
+
+
 @cache
 def _prefab(name: str) -> Prefab:
     return _MADE[name]()

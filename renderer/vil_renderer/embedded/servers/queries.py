@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Sequence
 
 import msgspec
@@ -20,15 +21,19 @@ from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import WorldSnapshot
 from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.renderer import EmbeddedRenderer
-from vil_renderer.embedded.scene_listing import object_rows
+from vil_renderer.embedded.scene import Scene
+from vil_renderer.embedded.scene_edits import EditedScene
+from vil_renderer.embedded.scenefile import load_scene
 from vil_renderer.queries.block import Array, SharedBlock
 from vil_renderer.queries.messages import (
+    Assets,
     Cast,
     Images,
     Instances,
     Load,
     Objects,
     Question,
+    SetObjects,
     decode_question,
     decode_snapshot,
     encode,
@@ -46,15 +51,17 @@ class SceneAnswers:
     """
 
     def __init__(self, load: Load) -> None:
-        self._renderer = EmbeddedRenderer(
-            load.scene, load.profile, device=load.device, depth_reach_m=load.depth_reach_m
-        )
+        def make(scene: Scene) -> EmbeddedRenderer:
+            return EmbeddedRenderer(scene, load.profile, device=load.device, depth_reach_m=load.depth_reach_m)
+
+        self._scene = EditedScene(load_scene(load.scene), make)
+        self._scene.apply(load.states)
         self._snapshot: tuple[bytes, WorldSnapshot] | None = None
 
     @property
     def info(self) -> dict[str, object]:
         """The renderer's strings."""
-        return self._renderer.info
+        return self._scene.renderer.info
 
     def answer(self, question: Question, arrays: Sequence[Array]) -> tuple[object, Sequence[Array]]:
         """Return the value and the arrays of an answer.
@@ -68,20 +75,27 @@ class SceneAnswers:
             case Cast():
                 return None, self._cast(question, *arrays)
             case Objects():
-                return object_rows(self._renderer.scene, question.t_ns), ()
+                return self._scene.rows(question.t_ns), ()
             case Instances():
-                return dict(self._renderer.instances), ()
+                return dict(self._scene.renderer.instances), ()
+            case SetObjects():
+                self._snapshot = None
+                self._scene.apply(question.states)
+                return None, ()
+            case Assets():
+                return self._scene.assets, ()
             case Load():
                 raise RendererError("the scene is loaded already")
 
     def _images(self, question: Images) -> list[Array]:
-        images = self._renderer.render(question.views, self._at(question.snapshot))
+        images = self._scene.renderer.render(question.views, self._at(question.snapshot))
         found = ((image.pixels, image.valid) for image in images)
         return [array for pair in found for array in pair if array is not None]
 
     def _cast(self, question: Cast, origins_m: Array, directions: Array) -> list[Array]:
-        self._renderer.pose(self._at(question.snapshot))
-        rays = self._renderer.rays or RayWorld(self._renderer.scene)  # which says what to install
+        renderer = self._scene.renderer
+        renderer.pose(self._at(question.snapshot))
+        rays = renderer.rays or RayWorld(renderer.scene)  # which says what to install
         hits = rays.cast(origins_m, directions, question.reach_m, frozenset(question.hide))
         return [hits.distance_m, hits.instance, hits.normal_world]
 
@@ -89,7 +103,7 @@ class SceneAnswers:
         """Return a snapshot; the same object for the same bytes, since models are posed once for each."""
         data = bytes(encoded)
         if self._snapshot is None or self._snapshot[0] != data:
-            self._snapshot = data, decode_snapshot(data)
+            self._snapshot = data, self._scene.with_edits(decode_snapshot(data))
         return self._snapshot[1]
 
 
@@ -111,10 +125,10 @@ class _Owner:
         message = self._block.read(offset, length)
         return decode_question(message.body), [self._block.view(place) for place in message.arrays]
 
-    def send(self, value: object, arrays: Sequence[Array] = (), error: str = "") -> None:
+    def send(self, value: object, arrays: Sequence[Array] = (), error: str = "", work_ns: int = 0) -> None:
         """Send an answer."""
         try:
-            offset, length = self._block.write(encode(value), arrays, error)
+            offset, length = self._block.write(encode(value), arrays, error, work_ns)
         except RendererError as exc:
             offset, length = self._block.write(encode(None), error=str(exc))
         self._socket.send(PACKET.pack(offset, length, self._block.size))
@@ -143,12 +157,13 @@ def serve(owner: _Owner) -> None:
         return
     owner.send(scene.info)
     while (received := owner.receive()) is not None:
+        started_ns = time.perf_counter_ns()
         try:
             value, arrays = scene.answer(*received)
         except RendererError as exc:
             owner.send(None, error=str(exc))
         else:
-            owner.send(value, arrays)
+            owner.send(value, arrays, work_ns=time.perf_counter_ns() - started_ns)
 
 
 def main(socket_fd: int, memory_fd: int) -> None:
