@@ -163,19 +163,15 @@ class World:
 
     def _reset_source(self, source: str, subjects: tuple[str, ...] = ()) -> None:
         with self._lock:
-            rows = {
-                a.name: self._row[a.name]
-                for a in self.actors
-                if a.source == source and (not subjects or a.subject in subjects)
-            }
-            self._bank.reset(np.array(list(rows.values()), dtype=np.int64))
+            moved = {a.name for a in self.actors if a.source == source and (not subjects or a.subject in subjects)}
+            self._bank.reset(np.array([self._row[name] for name in moved], dtype=np.int64))
             for (owner, subject), track in self._skeletons.items():
                 if owner == source and (not subjects or subject in subjects):
                     track.reset()
             for actor in self.actors:
                 if not subjects and actor.imu is not None and source in (actor.imu, source_of(actor.imu)):
                     self._predictors[actor.name].body.reset_imu()
-                elif actor.name in rows and actor.imu is not None:
+                elif actor.name in moved and actor.imu is not None:
                     self._predictors[actor.name].body.reset_poses()
 
     def _shift_source(self, source: str, by_ns: int) -> None:

@@ -137,7 +137,8 @@ class VehicleGroup:
         self._deadline[row] = NEVER
         self._release(row)
         self._hold_soon(row, airsim)
-        flight = flight_of(order.move, airsim.flight, self._flight_state(row), self._vehicles[row].p_m)
+        state, hover = self._flight_state(row), airsim.airframe.hover_control(airsim.gravity_mps2)
+        flight = flight_of(order.move, airsim.flight, state, self._vehicles[row].p_m, hover)
         self.moves.begin(row, order.number, flight, self.step)
 
     def place(self, row: int, order: PlaceOrder) -> None:

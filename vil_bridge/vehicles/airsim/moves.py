@@ -84,7 +84,9 @@ class MoveFlight(ABC):
         """
 
 
-def flight_of(move: Move, flight: SimpleFlight, state: FlightState, home_m: Point) -> MoveFlight | MoveEnd:
+def flight_of(
+    move: Move, flight: SimpleFlight, state: FlightState, home_m: Point, hover: float
+) -> MoveFlight | MoveEnd:
     """Return a move that begins in a state, or its end where there is nothing to fly or it is refused.
 
     Args:
@@ -92,6 +94,7 @@ def flight_of(move: Move, flight: SimpleFlight, state: FlightState, home_m: Poin
         flight: gains and limits of the controller.
         state: the vehicle now.
         home_m: start of the vehicle.
+        hover: control of the rotors that carries the weight, 0 to 1.
     """
     match move:
         case PathMove():
@@ -103,7 +106,7 @@ def flight_of(move: Move, flight: SimpleFlight, state: FlightState, home_m: Poin
         case HoverMove():
             return MoveEnd(reached=False)  # the original follows a path of length zero
         case LandMove():
-            return _Landing(move, flight) if move.timeout_s > 0.0 else MoveEnd(reached=False)
+            return _Landing(move, flight, hover) if move.timeout_s > 0.0 else MoveEnd(reached=False)
         case TurnMove():
             return _Turning(move, flight, state.p_m) if move.timeout_s > 0.0 else MoveEnd(reached=True)
         case VelocityMove() if move.duration_s <= 0.0:
@@ -115,7 +118,7 @@ def flight_of(move: Move, flight: SimpleFlight, state: FlightState, home_m: Poin
         case TurnRateMove():
             return _Spinning(move, flight, state.p_m)
         case AttitudeMove() | RatesMove():
-            return _Tilted(move, flight, state.climb_integral)
+            return _Tilted(move, flight, state.climb_integral or 2.0 * hover - 1.0)
         case RotorsMove():
             return _Direct(move, flight)
 
@@ -132,7 +135,7 @@ class _Path(MoveFlight):
             self._path.advance(state.p_m, state.v_mps)
         if self._path.ended or t_s >= self._move.timeout_s:
             return _end_at(self._path.end_m, state)
-        wanted, slowing = self._path.velocity(state.p_m)
+        wanted, slowing = self._path.velocity(state.p_m, state.v_mps)
         vx, vy = (
             v + _QUICKER * (goal - v) + change / self._accelerates
             for v, goal, change in zip(state.v_mps[:2], wanted[:2], slowing[:2], strict=True)
@@ -142,9 +145,11 @@ class _Path(MoveFlight):
 
 
 class _Landing(MoveFlight):
-    def __init__(self, move: LandMove, flight: SimpleFlight) -> None:
+    def __init__(self, move: LandMove, flight: SimpleFlight, hover: float) -> None:
         super().__init__(flight)
         self._timeout_s = move.timeout_s
+        # The original begins with an integral of 0, with which a vehicle of strong rotors climbs and counts as landed.
+        self._integral = min(0.0, 2.0 * hover - 1.0)
         self._still = 0
 
     def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:
@@ -153,8 +158,8 @@ class _Landing(MoveFlight):
         self._still = self._still + 1 if -state.v_mps[2] <= _STILL_MPS else 0
         if self._still > _LANDED_AFTER:
             return MoveEnd(reached=True)
-        # The original makes new loops with each new kind of goal, whose integrals begin at 0.
-        return FlightCommand("velocity", (0.0, 0.0, -_SINK_MPS, *_heading(_NO_TURN)), 0.0 if t_s == 0.0 else None)
+        values = (0.0, 0.0, -_SINK_MPS, *_heading(_NO_TURN))
+        return FlightCommand("velocity", values, self._integral if t_s == 0.0 else None)
 
 
 class _Turning(MoveFlight):

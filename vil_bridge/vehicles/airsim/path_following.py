@@ -20,8 +20,9 @@ ACCURACY_M: Final = 0.5
 
 _ARRIVED_M: Final = 0.1
 _SLOW_MPS: Final = 0.25
-_STALLED_MPS: Final = 0.02
-_STALLED_S: Final = 0.5
+_NEARER_M: Final = 0.01
+_STALLED_S: Final = 1.0
+"""Near its end a path ends too if the vehicle comes no nearer for so long."""
 _BRAKING_MPS2: Final = 2.0
 _APPROACH_PS: Final = 1.2
 """Speed per metre left on the last stretch: as fast as the controller follows without overshoot."""
@@ -95,7 +96,7 @@ class PathFollower:
         self._adaptive: Final = adaptive
         self._done = self._path.begin
         self._next = self._path.ahead(self._done, lookahead_m)
-        self._stalled_s = 0.0
+        self._nearest_m, self._stalled_s = math.inf, 0.0
         self.ended = self._path.is_end(self._next)
 
     @property
@@ -121,34 +122,38 @@ class PathFollower:
             if progress_m >= 0.0:
                 self._done = self._path.ahead(self._done, progress_m)
         self._next = self._path.ahead(self._done, self._lookahead_m + error_m)
-        self.ended = self._path.is_end(self._next) and self._is_over(p_m, v_mps, progress_m)
+        self.ended = self._path.is_end(self._next) and self._is_over(p_m, v_mps)
 
-    def velocity(self, p_m: Point) -> tuple[Point, Point]:
-        """Return the velocity wanted at a position, and its rate of change while the vehicle brakes, (3,) each."""
+    def velocity(self, p_m: Point, v_mps: Point) -> tuple[Point, Point]:
+        """Return the velocity wanted at a position, and its rate of change with the present velocity, (3,) each."""
         away_m = math.dist(p_m, self.target_m)
         if away_m == 0.0:
             return (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
         x, y, z = ((a - b) / away_m for a, b in zip(self.target_m, p_m, strict=True))
-        speed, slowing = self._speed(away_m + self._path.left_m(self._next))
-        return (speed * x, speed * y, speed * z), (-slowing * x, -slowing * y, -slowing * z)
+        speed, slowing_ps = self._speed(away_m + self._path.left_m(self._next))
+        change = -slowing_ps * (v_mps[0] * x + v_mps[1] * y + v_mps[2] * z)
+        return (speed * x, speed * y, speed * z), (change * x, change * y, change * z)
 
     def _speed(self, left_m: float) -> tuple[float, float]:
-        """Return the speed with which the vehicle can still stop at the end, and its braking."""
+        """Return the speed with which the vehicle can still stop at the end, and its change per metre flown."""
         # Linear on the last stretch, then as a constant braking allows; both meet with the same slope.
         stretch_m = _BRAKING_MPS2 / _APPROACH_PS**2
         if left_m < stretch_m:
-            speed, braking = _APPROACH_PS * left_m, _APPROACH_PS**2 * left_m
+            speed, slowing_ps = _APPROACH_PS * left_m, _APPROACH_PS
         else:
-            speed, braking = math.sqrt(2.0 * _BRAKING_MPS2 * (left_m - 0.5 * stretch_m)), _BRAKING_MPS2
-        return (speed, braking) if speed < self._speed_mps else (self._speed_mps, 0.0)
+            speed = math.sqrt(2.0 * _BRAKING_MPS2 * (left_m - 0.5 * stretch_m))
+            slowing_ps = _BRAKING_MPS2 / speed
+        return (speed, slowing_ps) if speed < self._speed_mps else (self._speed_mps, 0.0)
 
-    def _is_over(self, p_m: Point, v_mps: Point, progress_m: float) -> bool:
-        """Return True if the vehicle arrived, flies backwards, or no longer comes nearer."""
-        if self._path.is_end(self._done) or progress_m <= 0.0:
+    def _is_over(self, p_m: Point, v_mps: Point) -> bool:
+        """Return True if the vehicle reached the end, is slow and near it, or no longer comes nearer."""
+        away_m = math.dist(p_m, self.end_m)
+        if self._path.is_end(self._done) or (away_m <= _ARRIVED_M and math.hypot(*v_mps) <= _SLOW_MPS):
             return True
-        if math.dist(p_m, self.end_m) <= _ARRIVED_M and math.hypot(*v_mps) <= _SLOW_MPS:
-            return True
-        self._stalled_s = self._stalled_s + PERIOD_S if progress_m < _STALLED_MPS * PERIOD_S else 0.0
+        if away_m < self._nearest_m - _NEARER_M:
+            self._nearest_m, self._stalled_s = away_m, 0.0
+        else:
+            self._stalled_s += PERIOD_S
         return self._stalled_s >= _STALLED_S
 
 
