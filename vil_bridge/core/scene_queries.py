@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.types import FloatArray, RenderedImage, View, WorldSnapshot
+from vil_bridge.core.types import BoolArray, FloatArray, RenderedImage, View, WorldSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,19 @@ class RayHits:
     range_m: FloatArray
     instance: npt.NDArray[np.uint32]
     normal_world: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SceneMesh:
+    """Triangles of an object, in its own axes with its scale applied.
+
+    Attributes:
+        p_m: float32 (n, 3). triangles: uint32 (m, 3).
+    """
+
+    name: str
+    p_m: npt.NDArray[np.float32]
+    triangles: npt.NDArray[np.uint32]
 
 
 class SceneQueries(Protocol):
@@ -123,6 +136,24 @@ class SceneQueries(Protocol):
 
     async def assets(self) -> Sequence[str]:
         """Return the names that objects can be spawned from."""
+        ...
+
+    async def occupied(self, first_m: FloatArray, cell_m: float, shape: tuple[int, int, int]) -> BoolArray:
+        """Return which cubes of a grid a solid surface passes, of the given shape; without the actors of the world.
+
+        ``first_m`` (3,) is the centre of the first cube in the world, ``cell_m`` the side of each.
+
+        Raises:
+            RendererError: the grid is too large or too fine.
+        """
+        ...
+
+    async def meshes(self) -> Sequence[SceneMesh]:
+        """Return the scene's objects as triangles, in the order of :meth:`objects`; movable ones as they rest."""
+        ...
+
+    async def extents(self) -> tuple[FloatArray, FloatArray]:
+        """Return the lowest and the highest corner (3,) of the box around the scene's objects, in the world."""
         ...
 
     async def close(self) -> None:

@@ -57,4 +57,5 @@ def object_row(thing: SceneObject, t_ns: int, *, movable: bool) -> ObjectRow:
         thing.instance,
         movable,
         (kx, ky, kz),
+        thing.path is not None,
     )

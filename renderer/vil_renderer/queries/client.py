@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Final, TypedDict
@@ -12,8 +13,8 @@ import numpy as np
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.scene_queries import QueriedObject, RayHits
-from vil_bridge.core.types import FloatArray, Modality, RenderedImage, View, WorldSnapshot
+from vil_bridge.core.scene_queries import QueriedObject, RayHits, SceneMesh
+from vil_bridge.core.types import BoolArray, FloatArray, Modality, RenderedImage, View, WorldSnapshot
 from vil_renderer.queries.config import EmbeddedQueriesConfig
 from vil_renderer.queries.messages import (
     MOST_BYTES,
@@ -26,8 +27,10 @@ from vil_renderer.queries.messages import (
     Images,
     Instances,
     Load,
+    Meshes,
     Objects,
     ObjectState,
+    Occupied,
     SetObjects,
     decode_info,
     decode_instances,
@@ -37,6 +40,7 @@ from vil_renderer.queries.messages import (
 )
 from vil_renderer.queries.process import SceneProcess
 
+_CORNERS: Final = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
 _FIRST_ACTOR: Final = 32768
 """Instance ids of actors start here."""
 _BYTES_PER_PIXEL: Final = {
@@ -67,6 +71,7 @@ class EmbeddedSceneQueries:
         self.name = name
         self._config = config
         self.process = SceneProcess(self._load)
+        self._listed: Mapping[str, QueriedObject] | None = None
         self._edits: dict[str, ObjectState] = {}
         self._editing = asyncio.Lock()
         self._encoded: tuple[WorldSnapshot, msgspec.Raw] | None = None
@@ -82,7 +87,7 @@ class EmbeddedSceneQueries:
         Raises:
             RendererError: it cannot: no such scene, or no OpenGL.
         """
-        await self.objects()
+        await self.assets()
 
     async def images(self, views: Sequence[View], snapshot: WorldSnapshot) -> tuple[RenderedImage, ...]:
         """Return pictures of the due views, in their order, all of the snapshot's instant.
@@ -128,8 +133,11 @@ class EmbeddedSceneQueries:
         Raises:
             RendererError: the process ended.
         """
-        answer = await self.process.ask(Objects(t_ns))
-        return {
+        if self._listed is not None:
+            return self._listed
+        edits = self._edits
+        rows = decode_objects((await self.process.ask(Objects(t_ns))).value)
+        found = {
             row.name: QueriedObject(
                 row.name,
                 Transform.of(row.p_m, row.q_xyzw),
@@ -139,8 +147,11 @@ class EmbeddedSceneQueries:
                 row.movable,
                 row.scale,
             )
-            for row in decode_objects(answer.value)
+            for row in rows
         }
+        if edits is self._edits and not any(row.moves for row in rows):
+            self._listed = found
+        return found
 
     async def instances(self) -> Mapping[str, int]:
         """Return the instance ids of the scene's objects and of every actor drawn so far, by name.
@@ -149,6 +160,41 @@ class EmbeddedSceneQueries:
             RendererError: the process ended.
         """
         return decode_instances((await self.process.ask(Instances())).value)
+
+    # --- geometry ------------------------------------------------------------------------------
+
+    async def occupied(self, first_m: FloatArray, cell_m: float, shape: tuple[int, int, int]) -> BoolArray:
+        """Return which cubes of a grid a solid surface passes, of the given shape; without the actors of the world.
+
+        Raises:
+            RendererError: the grid is too large or too fine, or the process ended.
+        """
+        x, y, z = np.asarray(first_m, np.float64).tolist()
+        if not all(map(math.isfinite, (x, y, z, cell_m))):
+            raise RendererError("a grid whose place or resolution is not finite. Give numbers")
+        (found,) = (await self.process.ask(Occupied((x, y, z), cell_m, shape))).arrays
+        return found
+
+    async def meshes(self) -> Sequence[SceneMesh]:
+        """Return the scene's objects as triangles, in the order of :meth:`objects`; movable ones as they rest.
+
+        Raises:
+            RendererError: they are too large, or the process ended.
+        """
+        answer = await self.process.ask(Meshes())
+        arrays = iter(answer.arrays)
+        return [SceneMesh(name, next(arrays), next(arrays)) for name in decode_names(answer.value)]
+
+    async def extents(self) -> tuple[FloatArray, FloatArray]:
+        """Return the lowest and the highest corner (3,) of the box around the scene's objects, in the world.
+
+        Raises:
+            RendererError: the process ended.
+        """
+        found = (await self.objects()).values()
+        corners = [thing.T_world_object.apply(thing.centre_m + 0.5 * _CORNERS * thing.size_m) for thing in found]
+        every = np.concatenate(corners or [np.zeros((1, 3))])
+        return every.min(axis=0), every.max(axis=0)
 
     # --- edits ---------------------------------------------------------------------------------
 
@@ -229,7 +275,7 @@ class EmbeddedSceneQueries:
         if len(edits) > MOST_EDITS:
             raise RendererError(f"{MOST_EDITS} objects are edited. Destroy spawned ones first")
         await self.process.ask(SetObjects(tuple(edits.values())))
-        self._edits = edits
+        self._edits, self._listed = edits, None
 
     def _load(self) -> Load:
         config = self._config

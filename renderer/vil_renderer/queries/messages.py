@@ -85,11 +85,23 @@ class Instances(msgspec.Struct, tag="instances", frozen=True):
     """List the instance ids of objects and actors. The answer is a map from name to id."""
 
 
-Question = Load | Images | Cast | Objects | Instances | SetObjects | Assets
+class Occupied(msgspec.Struct, tag="occupied", frozen=True):
+    """Find the cells of a grid that surfaces pass. The answer is an array of bool."""
+
+    first_m: tuple[float, float, float]
+    cell_m: float
+    shape: tuple[int, int, int]
+
+
+class Meshes(msgspec.Struct, tag="meshes", frozen=True):
+    """Return all objects as triangles. The answer is a list of names, and two arrays for each."""
+
+
+Question = Load | Images | Cast | Objects | Instances | SetObjects | Assets | Occupied | Meshes
 
 
 class ObjectRow(msgspec.Struct, array_like=True, frozen=True):
-    """One object, as :class:`vil_bridge.core.scene_queries.QueriedObject` has it."""
+    """One object, as :class:`vil_bridge.core.scene_queries.QueriedObject` has it; ``moves`` by itself, on a path."""
 
     name: str
     p_m: tuple[float, float, float]
@@ -99,6 +111,7 @@ class ObjectRow(msgspec.Struct, array_like=True, frozen=True):
     instance: int
     movable: bool
     scale: tuple[float, float, float]
+    moves: bool
 
 
 class ArrayPlace(msgspec.Struct, array_like=True, frozen=True):

@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import WorldSnapshot
@@ -23,6 +24,7 @@ from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.renderer import EmbeddedRenderer
 from vil_renderer.embedded.scene import Scene
 from vil_renderer.embedded.scene_edits import EditedScene
+from vil_renderer.embedded.scene_geometry import mesh_of, occupied_cells
 from vil_renderer.embedded.scenefile import load_scene
 from vil_renderer.queries.block import Array, SharedBlock
 from vil_renderer.queries.messages import (
@@ -31,7 +33,9 @@ from vil_renderer.queries.messages import (
     Images,
     Instances,
     Load,
+    Meshes,
     Objects,
+    Occupied,
     Question,
     SetObjects,
     decode_question,
@@ -84,6 +88,12 @@ class SceneAnswers:
                 return None, ()
             case Assets():
                 return self._scene.assets, ()
+            case Occupied():
+                first_m = np.array(question.first_m)
+                return None, [occupied_cells(self._scene.whole(), first_m, question.cell_m, question.shape)]
+            case Meshes():
+                things = self._scene.whole().objects
+                return [thing.name for thing in things], [array for thing in things for array in mesh_of(thing)]
             case Load():
                 raise RendererError("the scene is loaded already")
 
