@@ -16,7 +16,7 @@ from vil_bridge.core.vehicle_moves import (
     MoveEnd,
     Point,
     Quaternion,
-    RotorState,
+    RotorOutput,
     VehicleCollision,
     VehiclePlacement,
 )
@@ -87,7 +87,7 @@ class VehicleState:
     sensors: Mapping[str, SensorKind] = field(default_factory=dict)
     a_world_mps2: Point = (0.0, 0.0, 0.0)
     alpha_body_radps2: Point = (0.0, 0.0, 0.0)
-    rotors: tuple[RotorState, ...] = ()
+    rotors: tuple[RotorOutput, ...] = ()
     landed: bool = False
     start_p_world_m: Point = (0.0, 0.0, 0.0)
     start_q_world_body: Quaternion = (0.0, 0.0, 0.0, 1.0)

@@ -194,7 +194,7 @@ class VehicleCollision(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True, slots=True)
-class RotorState:
+class RotorOutput:
     """A rotor: thrust, torque about the upward axis (positive for clockwise rotors, as AirSim's), speed."""
 
     thrust_n: float

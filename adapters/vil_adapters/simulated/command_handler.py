@@ -41,7 +41,7 @@ from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
 from vil_bridge.core.sensor_readings import GeoPoint, SensorReading
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_commands import CommandField, VehicleCommand, VehicleState
-from vil_bridge.core.vehicle_moves import Move, Point, Quaternion, RotorState, VehicleCollision, VehiclePlacement
+from vil_bridge.core.vehicle_moves import Move, Point, Quaternion, RotorOutput, VehicleCollision, VehiclePlacement
 
 _LARGEST: Final = 1e9
 """Of a command's numbers: larger ones overflow where they are squared."""
@@ -207,12 +207,12 @@ class CommandHandler:
         if states is None or not notes:
             return start
         row, note = states[number].tolist(), notes[number]
-        rotors: tuple[RotorState, ...] = ()
+        rotors: tuple[RotorOutput, ...] = ()
         if factory.airsim is None:
             accelerations = _change_per_second(before, batch, number)
         else:
             accelerations, air, controls = batch.dynamics_of(number, len(factory.airsim.airframe.rotors))
-            rotors = tuple(RotorState(*rotor) for rotor in factory.airsim.rotor_states(controls, *air).tolist())
+            rotors = tuple(RotorOutput(*rotor) for rotor in factory.airsim.rotor_states(controls, *air).tolist())
         ax, ay, az, bx, by, bz = accelerations.tolist()
         return replace(
             start,
