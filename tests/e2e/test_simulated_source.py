@@ -129,7 +129,7 @@ async def test_commands_are_taken_or_refused_with_a_reason(process: bool) -> Non
             with pytest.raises(ValueError, match=reason):
                 received.context.vehicles.command(wrong)
     assert received.context.vehicles.names() == []
-    assert [reset.source for reset in received.resets] == ["sim"]
+    assert [(reset.source, reset.subjects) for reset in received.resets] == [("sim", ("drone",)), ("sim", ())]
 
 
 @contextmanager
