@@ -41,6 +41,7 @@ from vil_renderer.embedded.geometry.separation import Sphere
 from vil_renderer.embedded.lighting.ambient_occlusion import bake_ao
 from vil_renderer.embedded.lighting.daylight import lamps_text, lit
 from vil_renderer.embedded.lighting.ground_shade import GroundShade
+from vil_renderer.embedded.optics.camera import FAR_M
 from vil_renderer.embedded.posed_models import PosedGroup, PosedModels
 from vil_renderer.embedded.postprocess.camera_effects import AutoExposure
 from vil_renderer.embedded.postprocess.images import (
@@ -88,7 +89,7 @@ class EmbeddedRenderer:
         budget_s: time that the pictures of one request may take; a plainer profile is used while they take
             more. None = whatever it takes.
         device: which GPU, in CUDA's order; None = the first one, else the CPU unless CUDA_VISIBLE_DEVICES names a GPU.
-        depth_reach_m: value of DEPTH32 pictures where nothing is hit; at most 1000 m away, surfaces are drawn.
+        depth_reach_m: value of DEPTH32 pictures where nothing is hit; surfaces are drawn as far, at least 1000 m.
 
     Attributes:
         rays: the scene to cast rays into, None without Embree.
@@ -291,7 +292,8 @@ class EmbeddedRenderer:
     def _scene_pass(self) -> ScenePass:
         name = self._quality.profile
         if name not in self._passes:
-            made = ScenePass(self._ctx, self._mesh, self._light, self._profiles[name], self._splats)
+            far_m, profile = max(FAR_M, self._depth_reach_m), self._profiles[name]
+            made = ScenePass(self._ctx, self._mesh, self._light, profile, self._splats, far_m=far_m)
             self._passes[name] = made
             made.set_light(*lit(self.scene.environment, self.scene.lamps, self._lighting))
         return self._passes[name]

@@ -26,8 +26,8 @@ from vil_renderer.queries.messages import (
     Cast,
     Images,
     Instances,
+    ListMeshes,
     Load,
-    Meshes,
     Objects,
     ObjectState,
     Occupied,
@@ -181,7 +181,7 @@ class EmbeddedSceneQueries:
         Raises:
             RendererError: they are too large, or the process ended.
         """
-        answer = await self.process.ask(Meshes())
+        answer = await self.process.ask(ListMeshes())
         arrays = iter(answer.arrays)
         return [SceneMesh(name, next(arrays), next(arrays)) for name in decode_names(answer.value)]
 

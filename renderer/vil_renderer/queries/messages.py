@@ -93,11 +93,11 @@ class Occupied(msgspec.Struct, tag="occupied", frozen=True):
     shape: tuple[int, int, int]
 
 
-class Meshes(msgspec.Struct, tag="meshes", frozen=True):
+class ListMeshes(msgspec.Struct, tag="meshes", frozen=True):
     """Return all objects as triangles. The answer is a list of names, and two arrays for each."""
 
 
-Question = Load | Images | Cast | Objects | Instances | SetObjects | Assets | Occupied | Meshes
+Question = Load | Images | Cast | Objects | Instances | SetObjects | Assets | Occupied | ListMeshes
 
 
 class ObjectRow(msgspec.Struct, array_like=True, frozen=True):

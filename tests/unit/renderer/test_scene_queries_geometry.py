@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ import pytest_asyncio
 
 from tests.support.common import needs_gl
 from tests.support.embedded import rotation
+from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform, q_from_matrix
+from vil_bridge.core.types import Modality, View, WorldSnapshot
 from vil_renderer.queries.client import EmbeddedSceneQueries
-from vil_renderer.queries.config import EmbeddedQueriesConfig
+from vil_renderer.queries.config import FARTHEST_DEPTH_M, EmbeddedQueriesConfig
 
 pytestmark = [pytest.mark.gl, pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
@@ -62,6 +65,18 @@ async def test_the_extents_hold_the_field_and_the_box(scene: EmbeddedSceneQuerie
     low, high = await scene.extents()
     np.testing.assert_allclose(low, (-100.0, -100.0, 0.0), atol=1e-6)
     np.testing.assert_allclose(high, (100.0, 100.0, 11.5), atol=1e-6)
+
+
+async def test_depth_reaches_far_and_is_largest_where_nothing_is_hit(scene: EmbeddedSceneQueries) -> None:
+    down = Transform.of((0.0, 0.0, 1500.0), (1.0, 0.0, 0.0, 0.0))
+    lens = Distortion(LensModel.PLUMB_BOB, (-0.3, 0.0, 0.0, 0.0, 0.0))
+    wide = CameraModel("wide", 101, 101, math.radians(40.0))
+    folded = replace(wide, name="folded", pinhole_px=(60.0, 60.0, 50.0, 50.0), distortion=lens)
+    for camera in (wide, folded):
+        (depth,) = await scene.images([View(camera, Modality.DEPTH32, down, 0)], WorldSnapshot(0, ()))
+        assert depth.pixels[50, 50] == pytest.approx(1500.0, rel=1e-5)
+        assert depth.pixels[0, 0] == FARTHEST_DEPTH_M == np.finfo(np.float16).max
+        assert set(np.unique(depth.pixels.round(1)).tolist()) == {1500.0, FARTHEST_DEPTH_M}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from vil_bridge.core.geometry import Transform, q_to_matrix
 from vil_bridge.core.types import CameraModel, FloatArray
 from vil_renderer.embedded.engine.detail import ViewPoints
 from vil_renderer.embedded.engine.shader_vertex import MAX_LAMPS
-from vil_renderer.embedded.optics.camera import clip_from_cameras, world_from_ndc_rays
+from vil_renderer.embedded.optics.camera import FAR_M, clip_from_cameras, world_from_ndc_rays
 from vil_renderer.embedded.scene import Environment, Lamp
 
 _BLOCK: Final = np.dtype(
@@ -97,10 +97,13 @@ def depth_block(clip_from_world: FloatArray) -> npt.NDArray[np.uint8]:
     return _padded(block)
 
 
-def frames_of(shots: Sequence[Shot], light: LightState) -> Frames:
-    """Return the matrices of pictures; in the blocks they are stored by columns, as OpenGL reads them."""
+def frames_of(shots: Sequence[Shot], light: LightState, far_m: float = FAR_M) -> Frames:
+    """Return the matrices of pictures; in the blocks they are stored by columns, as OpenGL reads them.
+
+    Nothing is drawn beyond ``far_m``.
+    """
     cameras = [shot.camera for shot in shots]
-    projection = clip_from_cameras(cameras)
+    projection = clip_from_cameras(cameras, far_m)
     eye_m, R_world_camera, clip = _looking([shot.T_world_camera for shot in shots], projection)
     was_m, R_was, prev_clip = _looking([shot.previous for shot in shots], projection)
     R_camera_world = R_world_camera.transpose(0, 2, 1)

@@ -23,6 +23,7 @@ from vil_renderer.embedded.engine.shadow import ShadowMap
 from vil_renderer.embedded.engine.static import StaticBatch, StaticDraws
 from vil_renderer.embedded.engine.targets import PassOutput, RenderedView, TargetCache, places_of, scratch
 from vil_renderer.embedded.engine.vertices import StaticMesh
+from vil_renderer.embedded.optics.camera import FAR_M
 from vil_renderer.embedded.posed_models import PosedModels
 from vil_renderer.embedded.scene import SCENE_LAYER, Environment, Lamp
 from vil_renderer.embedded.splats.layer import SplatLayer
@@ -74,7 +75,7 @@ class _Batch:
 
 
 class ScenePass:
-    """Everything on the GPU for one profile; it belongs to the thread that made the context."""
+    """Everything on the GPU for one profile; it belongs to the thread that made the context. Draws up to ``far_m``."""
 
     def __init__(
         self,
@@ -83,7 +84,10 @@ class ScenePass:
         light: StaticLight,
         profile: Profile,
         splats: SplatLayer | None = None,
+        *,
+        far_m: float = FAR_M,
     ) -> None:
+        self._far_m = far_m
         self._ctx, self._static_light, self.profile, self._splats = ctx, light, profile, splats
         self._linear = profile.shading is not Shading.VERTEX
         self._samples = min(profile.samples, int(ctx.info["GL_MAX_SAMPLES"]))
@@ -122,7 +126,7 @@ class ScenePass:
         """
         assert self._state is not None, "set_light comes first"
         self._targets.tidy()
-        frames = frames_of([self._shot(request) for request in requests], self._state)
+        frames = frames_of([self._shot(request) for request in requests], self._state, self._far_m)
         if self._frames.size < frames.blocks.nbytes:
             self._frames.release()
             self._frames = self._ctx.buffer(reserve=frames.blocks.nbytes, dynamic=True)

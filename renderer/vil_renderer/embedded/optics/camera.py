@@ -19,14 +19,17 @@ NEAR_M: Final = 0.05
 FAR_M: Final = 1000.0
 
 
-def clip_from_cameras(cameras: Sequence[CameraModel]) -> FloatArray:
-    """Return the projections of optical coordinates, shape (c, 4, 4); clip w is the z-depth in metres."""
+def clip_from_cameras(cameras: Sequence[CameraModel], far_m: float = FAR_M) -> FloatArray:
+    """Return the projections of optical coordinates, shape (c, 4, 4); clip w is the z-depth in metres.
+
+    Nothing is drawn beyond ``far_m``.
+    """
     (fx, fy, cx, cy), (w, h) = _intrinsics(cameras)
-    depth = FAR_M - NEAR_M
+    depth = far_m - NEAR_M
     clip = np.zeros((len(cameras), 4, 4))
     clip[:, 0, 0], clip[:, 0, 2] = 2.0 * fx / w, (2.0 * cx + 1.0) / w - 1.0
     clip[:, 1, 1], clip[:, 1, 2] = 2.0 * fy / h, (2.0 * cy + 1.0) / h - 1.0
-    clip[:, 2, 2], clip[:, 2, 3] = (FAR_M + NEAR_M) / depth, -2.0 * FAR_M * NEAR_M / depth
+    clip[:, 2, 2], clip[:, 2, 3] = (far_m + NEAR_M) / depth, -2.0 * far_m * NEAR_M / depth
     clip[:, 3, 2] = 1.0
     return clip
 

@@ -155,7 +155,8 @@ def output_images(
         made[Modality.RGB] = rgb, None
     lens = lens_of(camera)
     if lens is not None:
-        made = {modality: lens.bend(modality, *pixels) for modality, pixels in made.items()}
+        unseen = {Modality.DEPTH32: depth_reach_m}
+        made = {modality: lens.bend(modality, *pixels, unseen.get(modality)) for modality, pixels in made.items()}
     if Modality.RGB in made:
         rgb = with_optics(np.asarray(made[Modality.RGB][0]), camera)
         if camera.effects.auto_exposure:

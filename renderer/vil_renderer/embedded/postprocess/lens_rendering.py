@@ -69,11 +69,11 @@ class Lens:
         self.nbytes = sum(part.nbytes for part in maps if part is not None)
 
     def bend(
-        self, modality: Modality, pixels: ImageArray, valid: BoolArray | None
+        self, modality: Modality, pixels: ImageArray, valid: BoolArray | None, unseen: float | None = None
     ) -> tuple[ImageArray, BoolArray | None]:
         """Distort a picture of the ideal camera; only colours are interpolated.
 
-        Where the lens shows nothing, neither does the picture: black, no hit, no id, no motion.
+        Where the lens shows nothing, neither does the picture: black, no hit, no id, no motion; or ``unseen``.
         """
         if modality in _SMOOTH:
             return np.asarray(cv2.remap(pixels, *self._fine, cv2.INTER_LINEAR)), None
@@ -81,10 +81,10 @@ class Lens:
             assert valid is not None
             return self._bend_flow(pixels, valid)
         halves = pixels.view(np.int16) if pixels.dtype == np.float16 else pixels
-        bent = self._nearest(halves, FORMAT_OF[modality].empty)
+        bent = self._nearest(halves, FORMAT_OF[modality].empty if unseen is None else unseen)
         return bent.view(np.float16) if pixels.dtype == np.float16 else bent, None
 
-    def _nearest(self, pixels: npt.NDArray[Any], empty: int = 0) -> npt.NDArray[Any]:
+    def _nearest(self, pixels: npt.NDArray[Any], empty: float = 0) -> npt.NDArray[Any]:
         return np.asarray(cv2.remap(pixels, *self._whole, cv2.INTER_NEAREST, borderValue=empty))
 
     def _bend_flow(self, flow: ImageArray, valid: BoolArray) -> tuple[ImageArray, BoolArray]:

@@ -32,8 +32,8 @@ from vil_renderer.queries.messages import (
     Cast,
     Images,
     Instances,
+    ListMeshes,
     Load,
-    Meshes,
     Objects,
     Occupied,
     Question,
@@ -91,7 +91,7 @@ class SceneAnswers:
             case Occupied():
                 first_m = np.array(question.first_m)
                 return None, [occupied_cells(self._scene.whole(), first_m, question.cell_m, question.shape)]
-            case Meshes():
+            case ListMeshes():
                 things = self._scene.whole().objects
                 return [thing.name for thing in things], [array for thing in things for array in mesh_of(thing)]
             case Load():
