@@ -75,7 +75,18 @@ def runs(kind: str, program: str, port: int, folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "program",
-    ["hello_drone", "box", "path", "pause_continue_drone", "teleport", "state", "multi_agent", "manual_levels"],
+    [
+        "hello_drone",
+        "box",
+        "path",
+        "pause_continue_drone",
+        "teleport",
+        "state",
+        "multi_agent",
+        "manual_levels",
+        "set_wind",
+        "wall",
+    ],
 )
 def test_a_program_flies_a_multirotor(program: str, multirotor: int, tmp_path: Path) -> None:
     runs("multirotor", program, multirotor, tmp_path)

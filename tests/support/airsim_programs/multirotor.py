@@ -210,6 +210,30 @@ def manual_levels(client, folder):
     assert position(client).z_val < -3
 
 
+def set_wind(client, folder):
+    """Wind from the south pushes a hovering vehicle to the north."""
+    client.armDisarm(True)
+    client.takeoffAsync().join()
+    before = position(client).x_val
+    client.simSetWind(airsim.Vector3r(8, 0, 0))
+    client.moveByVelocityAsync(0, 0, 0, 4).join()
+    client.simSetWind(airsim.Vector3r(0, 0, 0))
+    assert position(client).x_val - before > 0.2, position(client).x_val - before
+
+
+def wall(client, folder):
+    """A cone that is hit at 10 m/s stops the vehicle, whose collision names it."""
+    client.armDisarm(True)
+    client.takeoffAsync().join()
+    client.moveToPositionAsync(20, -12, -1, 3).join()
+    client.simGetCollisionInfo()
+    client.moveByVelocityAsync(10, 0, 0, 2.5).join()
+    hit = client.simGetCollisionInfo()
+    assert hit.has_collided and hit.object_name == "PulsingCone"
+    assert hit.normal.x_val < -0.7 and 27.5 < hit.impact_point.x_val < 30 and hit.penetration_depth < 0.05
+    assert position(client).x_val < 30
+
+
 PROGRAMS = {
     function.__name__: function
     for function in (
@@ -221,6 +245,8 @@ PROGRAMS = {
         state,
         multi_agent,
         manual_levels,
+        set_wind,
+        wall,
     )
 }
 

@@ -74,7 +74,7 @@ class AirsimServer:
             self._recording,
             SensorMethods(vehicles, served),
             ObjectMethods(vehicles, served, origin),
-            WorldMethods(scene_name),
+            WorldMethods(vehicles, scene_name),
         )
         self.table = MethodTable(groups, ACCEPTED, MISSING)
         self.rpc = RpcServer(self.table.call)

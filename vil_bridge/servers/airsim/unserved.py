@@ -73,7 +73,6 @@ MISSING: Final[Mapping[str, str]] = {
             "simListAssets",
             "simSetObjectPose",
             "simSetObjectScale",
-            "simSetWind",
             "simSpawnObject",
         ),
         _LATER,

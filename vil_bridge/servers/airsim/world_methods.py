@@ -1,4 +1,4 @@
-"""Methods of the world as a whole: the log, and the level."""
+"""Methods of the world as a whole: wind, force, the log, and the level."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import logging
 from typing import Final
 
 from vil_bridge.core.text import printable_lines
+from vil_bridge.core.vehicle_moves import Point
+from vil_bridge.servers.airsim.frames import world_of
 from vil_bridge.servers.airsim.methods import method
+from vil_bridge.servers.airsim.values import Vector3r
+from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
 
 logger = logging.getLogger(__name__)
 
@@ -17,14 +21,31 @@ _LONGEST: Final = 1000
 class WorldMethods:
     """The world. ``scene`` is the name of what is drawn."""
 
-    def __init__(self, scene: str) -> None:
+    def __init__(self, vehicles: ServedVehicles, scene: str) -> None:
+        self._vehicles = vehicles
         self._scene = scene
+
+    @method("simSetWind")
+    async def set_wind(self, wind: Vector3r) -> None:
+        """Set the mean wind around every simulated vehicle, m/s."""
+        for vehicle in self._vehicles.simulated:
+            self._vehicles.bus.set_wind(vehicle.subject or "", self._in_room(vehicle, wind))
+
+    @method("simSetExtForce")
+    async def set_force(self, ext_force: Vector3r) -> None:
+        """Push every simulated vehicle with a force until the next call, N; a name of Cosys-AirSim."""
+        for vehicle in self._vehicles.simulated:
+            self._vehicles.bus.set_force(vehicle.subject or "", self._in_room(vehicle, ext_force))
 
     @method("simPrintLogMessage")
     async def print_log_message(self, message: str, message_param: str = "", severity: int = 0) -> None:
         """Write a line into the log."""
         level = _LEVELS[min(max(severity, 0), len(_LEVELS) - 1)]
         logger.log(level, "program: %s", printable_lines(f"{message}{message_param}"[:_LONGEST]))
+
+    def _in_room(self, vehicle: ServedVehicle, v_ned: Vector3r) -> Point:
+        x, y, z = self._vehicles.in_room(vehicle, world_of(v_ned)).tolist()
+        return x, y, z
 
     @method("simLoadLevel")
     async def load_level(self, level_name: str) -> bool:
