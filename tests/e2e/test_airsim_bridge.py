@@ -1,0 +1,92 @@
+"""A bridge with a recorded real vehicle and a simulated one: AirSim programs see both and fly one."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+
+from tests.support.common import data_dir, needs_gl, wait_until
+from tests.support.programs import VIL_BRIDGE, Program
+from vil_bridge.servers.airsim.object_ids import PALETTE, initial_id
+
+pytestmark = pytest.mark.process
+
+CONFIG = """
+version: 1
+require_cameras: false
+rooms: {{lab: {{}}}}
+sources:
+  real: {{type: motion-file, room: lab, path: "{track}", subject: real}}
+  sim: {{type: simulated, room: lab, vehicles: {{helper: {{model: airsim, autopilot: {{kind: none}}, contact: {{floor_m: 0.0}}}}}}}}
+actors:
+  tracked: {{kind: vehicle, source: real, subject: real, size_m: [0.5, 0.5, 0.2]}}
+  helper: {{kind: vehicle, source: sim, subject: helper}}
+stream: {{bind: "tcp://127.0.0.1:0"}}
+http: {{port: 0}}
+airsim: {{port: 0, scene: empty}}
+"""  # noqa: E501
+
+
+class CallRefused(Exception):  # noqa: N818 - it says what happened
+    """An answer with an error."""
+
+
+@contextmanager
+def program(port: int) -> Iterator[Any]:
+    with socket.create_connection(("127.0.0.1", port), timeout=60.0) as peer:
+        unpacker = msgpack.Unpacker(raw=False)
+
+        def call(method: str, *arguments: Any) -> Any:
+            peer.sendall(msgpack.packb((0, 1, method, arguments)))
+            while True:
+                for _, _, error, result in unpacker:
+                    if error is not None:
+                        raise CallRefused(error)
+                    return result
+                data = peer.recv(1 << 20)
+                assert data
+                unpacker.feed(data)
+
+        yield call
+
+
+def test_a_program_sees_the_tracked_vehicle_and_flies_the_other(tmp_path: Path) -> None:
+    needs_gl()
+    config = tmp_path / "bridge.yaml"
+    config.write_text(CONFIG.format(track=data_dir("trajectories") / "tum_freiburg1_xyz-groundtruth.txt"))
+    with Program(*VIL_BRIDGE, "run", config, log=tmp_path / "log") as bridge:
+        port = int(bridge.await_text(r"AirSim programs connect to .* port (\d+)")[1])
+        with program(port) as call:
+            assert call("listVehicles") == ["tracked", "helper"]
+            seen = lambda: call("simGetVehiclePose", "tracked")["position"]  # noqa: E731
+            first = seen()
+            wait_until(lambda: abs(seen()["x_val"] - first["x_val"]) > 0.01)
+            assert call("getMultirotorState", "tracked")["landed_state"] == 1
+            for method, arguments in (("takeoff", (20.0, "tracked")), ("enableApiControl", (True, "tracked"))):
+                with pytest.raises(CallRefused, match="a real vehicle that a motion-capture system tracks"):
+                    call(method, *arguments)
+            with pytest.raises(CallRefused, match="this bridge runs in real time"):
+                call("simPause", True)
+            place = call("simGetObjectPose", "tracked")["position"]
+            origin = call("simGetObjectPose", "helper")["position"]
+            south = {
+                "position": {
+                    "x_val": place["x_val"] - origin["x_val"] - 2.5,
+                    "y_val": place["y_val"] - origin["y_val"],
+                    "z_val": place["z_val"] - origin["z_val"],
+                },
+                "orientation": {"w_val": 1.0, "x_val": 0.0, "y_val": 0.0, "z_val": 0.0},
+            }
+            call("simSetVehiclePose", south, True, "helper")
+            request = {"camera_name": "0", "image_type": 5, "pixels_as_float": False, "compress": False}
+            picture = call("simGetImages", [request], "helper", False)[0]
+            rgb = np.frombuffer(picture["image_data_uint8"], np.uint8).reshape(144, 256, 3)[:, :, ::-1]
+            assert (rgb == PALETTE[initial_id("tracked")]).all(axis=2).sum() > 50
+        assert bridge.end() == 0
