@@ -43,7 +43,7 @@ def serving(settings: dict[str, Any], folder: Path) -> Iterator[int]:
         pytest.skip("AirSim's client is missing: sh scripts/airsim_client.sh")
     needs_gl()
     path = folder / "settings.json"
-    path.write_text(json.dumps(settings))
+    path.write_text(json.dumps(settings | {"Recording": {"Folder": str(folder)}}))
     with Program(*VIL_BRIDGE, "airsim", path, "--port", 0, log=folder / "log") as bridge:
         yield int(bridge.await_text(r"AirSim programs connect to 127\.0\.0\.1 port (\d+)")[1])
         assert "Traceback" not in bridge.text(), bridge.text()
@@ -92,7 +92,20 @@ def test_a_program_flies_a_multirotor(program: str, multirotor: int, tmp_path: P
     runs("multirotor", program, multirotor, tmp_path)
 
 
-@pytest.mark.parametrize("program", ["cv_mode", "depth", "ground_truth", "fov_change", "objects", "segmentation"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        "cv_mode",
+        "depth",
+        "ground_truth",
+        "fov_change",
+        "objects",
+        "segmentation",
+        "create_objects",
+        "recording",
+    ],
+,
+)
 def test_a_program_places_a_camera(program: str, vision: int, tmp_path: Path) -> None:
     runs("vision", program, vision, tmp_path)
 

@@ -82,7 +82,51 @@ def segmentation(client, folder):
     assert 1 <= len(colours) <= 2, colours
 
 
-PROGRAMS = {f.__name__: f for f in (cv_mode, depth, ground_truth, fov_change, objects, segmentation)}
+def create_objects(client, folder):
+    """A cube that is spawned, moved, scaled, seen and destroyed."""
+    assert "1M_Cube_Chamfer" in client.simListAssets()
+    pose = airsim.Pose(airsim.Vector3r(8, 0, -2), airsim.Quaternionr())
+    name = client.simSpawnObject("box", "1M_Cube_Chamfer", pose, airsim.Vector3r(1, 1, 1), True)
+    assert name in client.simListSceneObjects() and abs(client.simGetObjectScale(name).x_val - 1) < 1e-6
+    other = client.simSpawnObject("box", "1M_Cube_Chamfer", pose, airsim.Vector3r(1, 1, 1))
+    assert other != name and client.simDestroyObject(other)
+    client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(0, 0, -2), airsim.Quaternionr()), True)
+    depth = airsim.ImageRequest("0", airsim.ImageType.DepthPlanar, True, False)
+
+    def middle():
+        return np.array(client.simGetImages([depth])[0].image_data_float).reshape(144, 256)[72, 128]
+
+    far = middle()
+    pose.position.x_val = 5
+    assert client.simSetObjectPose(name, pose, True)
+    assert abs(client.simGetObjectPose(name).position.x_val - 5) < 1e-3
+    assert far - middle() > 2.5
+    assert client.simSetObjectScale(name, airsim.Vector3r(2, 2, 2))
+    client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(-1, 0, -2), airsim.Quaternionr()), True)
+    client.simAddDetectionFilterMeshName("0", airsim.ImageType.Scene, name + "*")
+    client.simSetDetectionFilterRadius("0", airsim.ImageType.Scene, 100 * 100)
+    (found,) = client.simGetDetections("0", airsim.ImageType.Scene)
+    assert found.name == name and found.box2D.max.x_val > found.box2D.min.x_val + 10
+    assert abs(found.relative_pose.position.x_val - 5.5) < 1.0
+    client.simClearDetectionMeshNames("0", airsim.ImageType.Scene)
+    assert client.simDestroyObject(name) and not client.simDestroyObject(name)
+
+
+def recording(client, folder):
+    """A recording in AirSim's format, and the time of day."""
+    client.simSetTimeOfDay(True, "2018-02-12 15:20:00", True, 1, 60, True)
+    client.startRecording()
+    assert client.isRecording()
+    for _ in range(3):
+        client.simGetImages([airsim.ImageRequest("0", 0)])
+    client.stopRecording()
+    assert not client.isRecording()
+    client.simSetTimeOfDay(False)
+
+
+PROGRAMS = {
+    f.__name__: f for f in (cv_mode, depth, ground_truth, fov_change, objects, segmentation, create_objects, recording)
+}
 
 if __name__ == "__main__":
     program, port, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])

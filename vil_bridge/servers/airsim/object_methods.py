@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.scene_queries import QueriedObject
 from vil_bridge.core.types import FloatArray
-from vil_bridge.servers.airsim.frames import ned_of, quaternion_of
+from vil_bridge.servers.airsim.frames import ned_of, quaternion_of, transform_of
 from vil_bridge.servers.airsim.methods import method
 from vil_bridge.servers.airsim.object_ids import matcher
 from vil_bridge.servers.airsim.scene import ServedScene
+from vil_bridge.servers.airsim.state_methods import StateMethods
 from vil_bridge.servers.airsim.values import GeoPoint, Pose, Vector3r
 from vil_bridge.servers.airsim.vehicles import ServedVehicles
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 
-_NOT_HIT_M = 1e-3
+_NOT_HIT_M: Final = 1e-3
+_LONGEST_NAME: Final = 200
+_LARGEST_SCALE: Final = 1e4
+_ORIGIN_M: Final[FloatArray] = np.zeros(3)
+"""Positions of objects are those of the world."""
 
 
 class ObjectMethods:
@@ -26,8 +33,10 @@ class ObjectMethods:
         origin: the world on the Earth.
     """
 
-    def __init__(self, vehicles: ServedVehicles, scene: ServedScene, origin: GeoOrigin) -> None:
+    def __init__(self, vehicles: ServedVehicles, scene: ServedScene, states: StateMethods, origin: GeoOrigin) -> None:
         self._vehicles = vehicles
+        self._states = states
+        self._vehicle_scales: dict[str, tuple[float, float, float]] = {}
         self._scene = scene
         self._origin = origin
 
@@ -51,8 +60,58 @@ class ObjectMethods:
     @method("simGetObjectScale")
     async def object_scale(self, object_name: str) -> Vector3r:
         """Return an object's scale: 1 as drawn, 0 = there is none of that name."""
-        known = object_name in self._vehicles.names or object_name in await self._objects()
-        return Vector3r(1.0, 1.0, 1.0) if known else Vector3r()
+        if object_name in self._vehicles.names:
+            return Vector3r(*self._vehicle_scales.get(object_name, (1.0, 1.0, 1.0)))
+        found = (await self._objects()).get(object_name)
+        return Vector3r() if found is None else Vector3r(*found.scale)
+
+    @method("simSetObjectPose")
+    async def set_object_pose(self, object_name: str, pose: Pose, teleport: bool = True) -> bool:  # noqa: ARG002
+        """Move an object, or a simulated vehicle; False = there is none of that name, or it cannot move."""
+        if object_name in self._vehicles.names:
+            vehicle, _ = self._vehicles.commanded(object_name)
+            before = self._vehicles.motion(vehicle).T_world_body
+            await self._states.place(vehicle, transform_of(pose, _ORIGIN_M, before))
+            return True
+        found = (await self._objects()).get(object_name)
+        if found is None:
+            return False
+        return await self._scene.place(object_name, transform_of(pose, _ORIGIN_M, found.T_world_object))
+
+    @method("simSetObjectScale")
+    async def set_object_scale(self, object_name: str, scale_vector: Vector3r) -> bool:
+        """Scale an object; a vehicle only remembers its scale."""
+        scale = _scale(scale_vector)
+        if object_name in self._vehicles.names:
+            self._vehicle_scales[object_name] = scale
+            return True
+        return await self._scene.place(object_name, scale=scale)
+
+    @method("simSpawnObject")
+    async def spawn_object(
+        self,
+        object_name: str,
+        asset_name: str,
+        pose: Pose,
+        scale: Vector3r,
+        physics_enabled: bool = False,  # noqa: ARG002 - nothing falls here
+        is_blueprint: bool = False,  # noqa: ARG002
+    ) -> str:
+        """Make an object and return its name."""
+        if not 0 < len(object_name) <= _LONGEST_NAME:
+            raise ValueError(f"a name must have 1 to {_LONGEST_NAME} characters")
+        T = transform_of(pose, _ORIGIN_M, Transform.identity())
+        return await self._scene.spawn(object_name, asset_name, T, _scale(scale))
+
+    @method("simDestroyObject")
+    async def destroy_object(self, object_name: str) -> bool:
+        """Remove an object; False = there is none of that name, or it cannot be removed."""
+        return await self._scene.destroy(object_name)
+
+    @method("simListAssets")
+    async def list_assets(self) -> list[str]:
+        """Return the names that objects can be spawned from."""
+        return list(await self._scene.assets())
 
     @method("simSetSegmentationObjectID")
     async def set_segmentation_id(self, mesh_name: str, object_id: int, is_name_regex: bool = False) -> bool:
@@ -92,3 +151,10 @@ class ObjectMethods:
         snapshot = self._vehicles.snapshot()
         hits = await self._scene.cast(a_m[None], (way / length_m)[None], length_m, snapshot, hide)
         return not bool(hits.range_m[0] < length_m - _NOT_HIT_M)
+
+
+def _scale(v: Vector3r) -> tuple[float, float, float]:
+    """Return a scale along an object's axes. Raises ValueError: a part of it is not positive."""
+    if not all(0.0 < part <= _LARGEST_SCALE for part in (v.x_val, v.y_val, v.z_val)):
+        raise ValueError(f"a scale must be more than 0 and at most {_LARGEST_SCALE:g} along each axis")
+    return v.x_val, v.y_val, v.z_val

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.scene_queries import QueriedObject, RayHits, SceneQueries
 from vil_bridge.core.types import FloatArray, RenderedImage, View, WorldSnapshot
 from vil_bridge.servers.airsim.object_ids import ObjectIds
@@ -53,6 +55,35 @@ class ServedScene:
     async def names(self) -> list[str]:
         """Return the names of the scene's objects and of the vehicles."""
         return [*await self.objects(0), *self._vehicles]
+
+    async def place(
+        self, name: str, T_world_object: Transform | None = None, scale: tuple[float, float, float] | None = None
+    ) -> bool:
+        """Move an object, scale it, or both; False = there is none of that name, or it cannot move."""
+        self._listed = None
+        return await self._queries.place(name, T_world_object, scale)
+
+    async def spawn(self, name: str, asset: str, T_world_object: Transform, scale: tuple[float, float, float]) -> str:
+        """Make another object and return its name: where names that contain it exist, the next number is added.
+
+        Raises:
+            RendererError: there is no such asset.
+        """
+        taken = [known for known in await self.names() if name in known]
+        if taken:
+            numbers = [re.search(r"\d*$", known) for known in taken]
+            name += str(1 + max(int(found[0] or 0) for found in numbers if found is not None))
+        self._listed = None
+        return (await self._queries.spawn(name, asset, T_world_object, scale)).name
+
+    async def destroy(self, name: str) -> bool:
+        """Remove an object; False = there is none of that name, or it cannot be removed."""
+        self._listed = None
+        return await self._queries.destroy(name)
+
+    async def assets(self) -> Sequence[str]:
+        """Return the names that objects can be spawned from."""
+        return await self._queries.assets()
 
     async def id_table(self) -> npt.NDArray[np.int16]:
         """Return the segmentation id of every instance number of a picture."""

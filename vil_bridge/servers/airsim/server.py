@@ -73,7 +73,7 @@ class AirsimServer:
             SkyMethods(vehicles),
             self._recording,
             SensorMethods(vehicles, served),
-            ObjectMethods(vehicles, served, origin),
+            ObjectMethods(vehicles, served, states, origin),
             WorldMethods(vehicles, scene_name),
         )
         self.table = MethodTable(groups, ACCEPTED, MISSING)

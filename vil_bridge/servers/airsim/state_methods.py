@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_commands import VehicleCommand
 from vil_bridge.core.vehicle_moves import VehiclePlacement
@@ -183,10 +184,20 @@ class StateMethods:
             object_name=hit.other,
         )
 
-    async def _place(self, name: str, pose: Pose, motion: KinematicsState | None, *, sweep: bool) -> None:
-        vehicle, subject = self._vehicles.commanded(name)
-        before = self._vehicles.motion(vehicle).T_world_body
-        T = vehicle.T_world_room.inverse() @ transform_of(pose, vehicle.origin_m, before)
+    async def place(
+        self,
+        vehicle: ServedVehicle,
+        T_world_body: Transform,
+        motion: KinematicsState | None = None,
+        *,
+        sweep: bool = False,
+    ) -> None:
+        """Put a simulated vehicle somewhere, at rest or in motion, and wait until the simulation shows it.
+
+        Raises:
+            ValueError: the numbers are absurd, or the simulation stands still.
+        """
+        T, subject = vehicle.T_world_room.inverse() @ T_world_body, vehicle.subject or ""
         still = np.zeros(3)
         v_mps = still if motion is None else self._vehicles.in_room(vehicle, world_of(motion.linear_velocity))
         w_radps = still if motion is None else body_of(motion.angular_velocity)
@@ -195,6 +206,11 @@ class StateMethods:
             VehiclePlacement(subject, _three(T.p_m), _four(T.q_xyzw), _three(v_mps), _three(w_radps), sweep=sweep)
         )
         await poll(lambda: self._vehicles.bus.state(subject).placements > placements, "the simulation stands")
+
+    async def _place(self, name: str, pose: Pose, motion: KinematicsState | None, *, sweep: bool) -> None:
+        vehicle, _ = self._vehicles.commanded(name)
+        before = self._vehicles.motion(vehicle).T_world_body
+        await self.place(vehicle, transform_of(pose, vehicle.origin_m, before), motion, sweep=sweep)
 
 
 def _three(v: FloatArray) -> tuple[float, float, float]:
