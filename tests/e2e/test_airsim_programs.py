@@ -102,9 +102,9 @@ def test_a_program_flies_a_multirotor(program: str, multirotor: int, tmp_path: P
         "objects",
         "segmentation",
         "create_objects",
+        "geometry",
         "recording",
     ],
-,
 )
 def test_a_program_places_a_camera(program: str, vision: int, tmp_path: Path) -> None:
     runs("vision", program, vision, tmp_path)

@@ -112,6 +112,18 @@ def create_objects(client, folder):
     assert client.simDestroyObject(name) and not client.simDestroyObject(name)
 
 
+def geometry(client, folder):
+    """A voxel grid around the cone, meshes and extents."""
+    assert client.simCreateVoxelGrid(airsim.Vector3r(30, -12, -2), 8, 8, 8, 0.5, str(folder / "cone.binvox"))
+    header, data = (folder / "cone.binvox").read_bytes().split(b"data\n", 1)
+    assert header.startswith(b"#binvox 1\ndim 16 16 16\n")
+    cells = b"".join(bytes([data[i]]) * data[i + 1] for i in range(0, len(data), 2))
+    assert len(cells) == 16**3 and 50 < sum(cells) < 2000
+    meshes = {mesh.name: mesh for mesh in client.simGetMeshPositionVertexBuffers()}
+    cone = np.array(meshes["PulsingCone"].vertices).reshape(-1, 3)
+    assert np.allclose(cone.mean(axis=0)[:2], (30, -12), atol=0.5) and abs(cone[:, 2].min() + 5) < 0.01
+
+
 def recording(client, folder):
     """A recording in AirSim's format, and the time of day."""
     client.simSetTimeOfDay(True, "2018-02-12 15:20:00", True, 1, 60, True)
@@ -125,7 +137,18 @@ def recording(client, folder):
 
 
 PROGRAMS = {
-    f.__name__: f for f in (cv_mode, depth, ground_truth, fov_change, objects, segmentation, create_objects, recording)
+    function.__name__: function
+    for function in (
+        cv_mode,
+        depth,
+        ground_truth,
+        fov_change,
+        objects,
+        segmentation,
+        create_objects,
+        geometry,
+        recording,
+    )
 }
 
 if __name__ == "__main__":

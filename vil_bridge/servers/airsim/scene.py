@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.scene_queries import QueriedObject, RayHits, SceneQueries
-from vil_bridge.core.types import FloatArray, RenderedImage, View, WorldSnapshot
+from vil_bridge.core.scene_queries import QueriedObject, RayHits, SceneMesh, SceneQueries
+from vil_bridge.core.types import BoolArray, FloatArray, RenderedImage, View, WorldSnapshot
 from vil_bridge.servers.airsim.object_ids import ObjectIds
 
 
@@ -84,6 +84,18 @@ class ServedScene:
     async def assets(self) -> Sequence[str]:
         """Return the names that objects can be spawned from."""
         return await self._queries.assets()
+
+    async def occupied(self, first_m: FloatArray, cell_m: float, shape: tuple[int, int, int]) -> BoolArray:
+        """Return which cubes of a grid a solid surface passes. Raises RendererError: the grid is too large."""
+        return await self._queries.occupied(first_m, cell_m, shape)
+
+    async def meshes(self) -> Sequence[SceneMesh]:
+        """Return the scene's objects as triangles."""
+        return await self._queries.meshes()
+
+    async def extents(self) -> tuple[FloatArray, FloatArray]:
+        """Return the lowest and the highest corner of the scene, (3,) each."""
+        return await self._queries.extents()
 
     async def id_table(self) -> npt.NDArray[np.int16]:
         """Return the segmentation id of every instance number of a picture."""

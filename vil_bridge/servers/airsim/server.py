@@ -13,6 +13,7 @@ from vil_bridge.servers.airsim.car_methods import CarMethods
 from vil_bridge.servers.airsim.clock_methods import ClockControl, ClockMethods
 from vil_bridge.servers.airsim.detection_methods import DetectionMethods
 from vil_bridge.servers.airsim.flight_methods import FlightMethods
+from vil_bridge.servers.airsim.geometry_methods import GeometryMethods
 from vil_bridge.servers.airsim.image_methods import ImageMethods
 from vil_bridge.servers.airsim.methods import MethodTable
 from vil_bridge.servers.airsim.object_methods import ObjectMethods
@@ -73,6 +74,7 @@ class AirsimServer:
             SkyMethods(vehicles),
             self._recording,
             SensorMethods(vehicles, served),
+            GeometryMethods(served, states),
             ObjectMethods(vehicles, served, states, origin),
             WorldMethods(vehicles, scene_name),
         )
