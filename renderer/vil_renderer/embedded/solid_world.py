@@ -46,6 +46,8 @@ class SceneSolids:
         model.beginModel(3 * len(self._corners), len(self._corners))
         model.addSubModel(self._corners.reshape(-1, 3), np.arange(3 * len(self._corners)).reshape(-1, 3))
         model.endModel()
+        if len(self._corners):  # compiles what a flight must not wait for
+            first_impact(self._corners[0, 0], np.ones(3), 1.0, self._corners[:1])
         self._model = self._fcl.CollisionObject(model, self._fcl.Transform())
 
     def clearance_m(self, p_world_m: FloatArray) -> float:

@@ -10,16 +10,31 @@ import pytest
 from tests.support.geometry_scenes import box, floor, scene_of
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.geometry.separation import closest_on_triangles
-from vil_renderer.embedded.geometry.sweep import Impact, first_impact
+from vil_renderer.embedded.geometry.sweep import Impact, first_impact, reference_impact
 from vil_renderer.embedded.solid_world import SceneSolids
 
 TRIANGLE = np.array([[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
 
 
+def passes(start: list[float], way: list[float], radius_m: float = 0.1) -> Impact | None:
+    """The answer of both implementations."""
+    found, reference = (f(np.array(start), np.array(way), radius_m, TRIANGLE) for f in (first_impact, reference_impact))
+    assert_same(found, reference)
+    return found
+
+
 def impact(start: list[float], way: list[float], radius_m: float = 0.1) -> Impact:
-    found = first_impact(np.array(start), np.array(way), radius_m, TRIANGLE)
+    found = passes(start, way, radius_m)
     assert found is not None
     return found
+
+
+def assert_same(found: Impact | None, reference: Impact | None) -> None:
+    assert (found is None) == (reference is None)
+    if found is not None and reference is not None:
+        assert found.share == pytest.approx(reference.share, abs=1e-9)
+        assert found.p_m == pytest.approx(reference.p_m, abs=1e-7)
+        assert found.normal == pytest.approx(reference.normal, abs=1e-6)
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
@@ -51,7 +66,7 @@ def test_a_sphere_meets_an_edge_and_a_corner() -> None:
     ],
 )
 def test_a_sphere_passes(start: list[float], way: list[float]) -> None:
-    assert first_impact(np.array(start), np.array(way), 0.1, TRIANGLE) is None
+    assert passes(start, way) is None
 
 
 def test_a_sphere_that_touches_or_overlaps_is_stopped_only_on_its_way_in() -> None:
@@ -72,6 +87,7 @@ def test_no_way_among_many_triangles_ends_inside_one() -> None:
         if _gap(start, corners) < 0.1:
             continue
         found = first_impact(start, way, 0.1, corners)
+        assert_same(found, reference_impact(start, way, 0.1, corners))
         share = 1.0 if found is None else found.share
         assert min(_gap(start + s * way, corners) for s in np.linspace(0.0, share, 30)) > 0.1 - 1e-9
         if found is not None:

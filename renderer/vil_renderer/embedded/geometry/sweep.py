@@ -7,6 +7,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.compile import has_numba
+from vil_bridge.vehicles.sweep_kernel import sweep
 from vil_renderer.embedded.geometry.separation import closest_on_triangles
 from vil_renderer.embedded.geometry.surfaces import dots, unit_rows
 
@@ -35,6 +37,16 @@ def first_impact(start_m: FloatArray, way_m: FloatArray, radius_m: float, corner
         radius_m: its radius.
         corners: triangles (k, 3, 3), which have two sides.
     """
+    if not has_numba():
+        return reference_impact(start_m, way_m, radius_m, corners)
+    out = np.empty(7)
+    inputs = np.ascontiguousarray(start_m), np.ascontiguousarray(way_m), radius_m, np.ascontiguousarray(corners)
+    share = float(sweep(*inputs, _TOUCHING_M, _PARALLEL, np.empty(len(corners)), out))
+    return None if share > 1.0 else Impact(share, int(out[0]), out[1:4], out[4:7])
+
+
+def reference_impact(start_m: FloatArray, way_m: FloatArray, radius_m: float, corners: FloatArray) -> Impact | None:
+    """Return the same as :func:`first_impact` by NumPy, for installations without numba."""
     nearest = closest_on_triangles(start_m, corners)
     away = start_m - nearest
     distance = np.sqrt(dots(away, away))

@@ -1,0 +1,167 @@
+"""First contact of a moving sphere with triangles, compiled: one triangle after another.
+
+The same as :func:`vil_renderer.embedded.geometry.sweep.first_impact`; vectors are tuples of three numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from vil_bridge.vehicles.compile import compiled
+
+_TIE = 1e-9
+
+
+@compiled(inline=True)
+def _dot(a: Any, b: Any) -> Any:
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+@compiled(inline=True)
+def _cross(a: Any, b: Any) -> Any:
+    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+@compiled(inline=True)
+def _less(a: Any, b: Any) -> Any:
+    return (a[0] - b[0], a[1] - b[1], a[2] - b[2])
+
+
+@compiled(inline=True)
+def _plus(a: Any, s: Any, b: Any) -> Any:
+    """Return a + s b."""
+    return (a[0] + s * b[0], a[1] + s * b[1], a[2] + s * b[2])
+
+
+@compiled(inline=True)
+def _corner(corners: Any, i: Any, k: Any) -> Any:
+    return (corners[i, k, 0], corners[i, k, 1], corners[i, k, 2])
+
+
+@compiled()
+def _face(corners: Any, i: Any) -> Any:
+    """Return the unit normal of a triangle, zeros where it has no area."""
+    a = _corner(corners, i, 0)
+    n = _cross(_less(_corner(corners, i, 1), a), _less(_corner(corners, i, 2), a))
+    length = math.sqrt(_dot(n, n))
+    return _plus((0.0, 0.0, 0.0), 1.0 / length if length > 0.0 else 0.0, n)
+
+
+@compiled()
+def _within(p: Any, corners: Any, i: Any, face: Any) -> Any:
+    """Return True if a point of a triangle's plane is within its edges."""
+    for k in range(3):
+        a = _corner(corners, i, k)
+        if _dot(_cross(_less(_corner(corners, i, (k + 1) % 3), a), _less(p, a)), face) < 0.0:
+            return False
+    return _dot(face, face) > 0.0
+
+
+@compiled()
+def _closest(p: Any, corners: Any, i: Any, face: Any) -> Any:
+    """Return the nearest point of a triangle."""
+    foot = _plus(p, -_dot(_less(p, _corner(corners, i, 0)), face), face)
+    if _within(foot, corners, i, face):
+        return foot
+    best, least = foot, math.inf
+    for k in range(3):
+        a = _corner(corners, i, k)
+        edge = _less(_corner(corners, i, (k + 1) % 3), a)
+        share = _dot(_less(p, a), edge) / max(_dot(edge, edge), 1e-30)
+        q = _plus(a, min(max(share, 0.0), 1.0), edge)
+        away = _less(p, q)
+        if _dot(away, away) < least:
+            best, least = q, _dot(away, away)
+    return best
+
+
+@compiled()
+def _entry(a: Any, b: Any, c: Any) -> Any:
+    """Return where a t^2 + 2 b t + c falls to zero ahead of t = 0, infinity if it does not."""
+    h = b * b - a * c
+    if h > 0.0 and b < 0.0 and c >= 0.0 and a > 0.0:
+        return c / (math.sqrt(h) - b)
+    return math.inf
+
+
+@compiled()
+def _share(start: Any, way: Any, radius: Any, corners: Any, i: Any, face: Any) -> Any:
+    """Return the share of the way at which the sphere meets a triangle that it does not touch yet."""
+    best = math.inf
+    height, rate = _dot(_less(start, _corner(corners, i, 0)), face), _dot(way, face)
+    side = 1.0 if height >= 0.0 else -1.0
+    height, rate = side * height, side * rate
+    if rate < 0.0 and height >= radius:
+        share = (height - radius) / -rate
+        if _within(_plus(_plus(start, share, way), -side * radius, face), corners, i, face):
+            best = share
+    for k in range(3):
+        a = _corner(corners, i, k)
+        edge, from_a = _less(_corner(corners, i, (k + 1) % 3), a), _less(start, a)
+        length2 = max(_dot(edge, edge), 1e-30)
+        along, step = _dot(from_a, edge) / length2, _dot(edge, way) / length2
+        across, motion = _plus(from_a, -along, edge), _plus(way, -step, edge)
+        share = _entry(_dot(motion, motion), _dot(across, motion), _dot(across, across) - radius * radius)
+        if share < best and 0.0 <= along + share * step <= 1.0:
+            best = share
+        corner = _entry(_dot(way, way), _dot(from_a, way), _dot(from_a, from_a) - radius * radius)
+        best = min(best, corner)
+    return best
+
+
+@compiled()
+def _contact_normal(start: Any, way: Any, corners: Any, i: Any, face: Any, touching: Any) -> Any:
+    """Return the normal to the centre of a sphere that touches a triangle."""
+    away = _less(start, _closest(start, corners, i, face))
+    distance = math.sqrt(_dot(away, away))
+    if distance > touching:
+        return _plus((0.0, 0.0, 0.0), 1.0 / distance, away)
+    return _plus((0.0, 0.0, 0.0), -1.0 if _dot(face, way) >= 0.0 else 1.0, face)
+
+
+@compiled()
+def sweep(
+    start_m: Any, way_m: Any, radius: Any, corners: Any, touching: Any, parallel: Any, shares: Any, out: Any
+) -> Any:
+    """Return the share of the way at which a sphere meets triangles, infinity = it passes.
+
+    Args:
+        start_m: centre of the sphere, (3,).
+        way_m: its motion, (3,).
+        radius: of the sphere.
+        corners: triangles (k, 3, 3).
+        touching: distance from the sphere at which it touches.
+        parallel: least slope of a way into a surface.
+        shares: (k,), overwritten.
+        out: (7,): the triangle, the point on it, the normal.
+    """
+    start, way = (start_m[0], start_m[1], start_m[2]), (way_m[0], way_m[1], way_m[2])
+    slope = -parallel * math.sqrt(_dot(way, way))
+    first = math.inf
+    for i in range(len(corners)):
+        face = _face(corners, i)
+        away = _less(start, _closest(start, corners, i, face))
+        if _dot(away, away) <= (radius + touching) ** 2:
+            normal = _contact_normal(start, way, corners, i, face, touching)
+            shares[i] = 0.0 if _dot(normal, way) < slope else math.inf
+        else:
+            shares[i] = _share(start, way, radius, corners, i, face)
+        first = min(first, shares[i])
+    if not first <= 1.0:
+        return math.inf
+    centre, least = _plus(start, first, way), math.inf
+    for i in range(len(corners)):
+        if shares[i] <= first + _TIE:
+            face = _face(corners, i)
+            p = _closest(centre, corners, i, face)
+            away = _less(centre, p)
+            gap = _dot(away, away)
+            if gap < least:
+                least = gap
+                normal = _contact_normal(centre, way, corners, i, face, touching)
+                out[0] = i
+                out[1:4], out[4:7] = np.array(p), np.array(normal)
+    return first
