@@ -105,7 +105,7 @@ class SensorReadings:
 
 
 @dataclass(frozen=True, slots=True)
-class GeoPoint:
+class GeoPlace:
     """Place on the WGS84 ellipsoid; the altitude stands for that above sea level too."""
 
     latitude_deg: float

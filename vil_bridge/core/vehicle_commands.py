@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.near_surface import NearSurface
-from vil_bridge.core.sensor_readings import GeoPoint, SensorKind, SensorReading
+from vil_bridge.core.sensor_readings import GeoPlace, SensorKind, SensorReading
 from vil_bridge.core.vehicle_moves import (
     Move,
     MoveEnd,
@@ -138,7 +138,7 @@ class VehicleSimulator(Protocol):
         """Return the newest reading of each sensor of one of its vehicles, by name."""
         ...
 
-    def origin(self, subject: str) -> GeoPoint:
+    def origin(self, subject: str) -> GeoPlace:
         """Return the place on Earth of the zero of a vehicle's room, whose axes are east, north and up there."""
         ...
 
@@ -267,7 +267,7 @@ class VehicleCommandBus:
         """
         return self._simulators[subject][1].readings(subject)
 
-    def origin(self, subject: str) -> GeoPoint:
+    def origin(self, subject: str) -> GeoPlace:
         """Return the place on Earth of the zero of a vehicle's room. Raises KeyError: no such vehicle."""
         return self._simulators[subject][1].origin(subject)
 

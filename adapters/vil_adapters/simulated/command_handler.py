@@ -38,7 +38,7 @@ from vil_adapters.simulated.vehicle_sensors import share_of
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
-from vil_bridge.core.sensor_readings import GeoPoint, SensorReading
+from vil_bridge.core.sensor_readings import GeoPlace, SensorReading
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_commands import CommandField, VehicleCommand, VehicleState
 from vil_bridge.core.vehicle_moves import Move, Point, Quaternion, RotorOutput, VehicleCollision, VehiclePlacement
@@ -83,7 +83,7 @@ class CommandHandler:
         self._step_hz: Final = config.step_hz
         self._poses: Final = share_of(config.rate_hz, config.step_hz)
         at = config.origin
-        self._origin: Final = GeoPoint(at.latitude_deg, at.longitude_deg, at.altitude_m)
+        self._origin: Final = GeoPlace(at.latitude_deg, at.longitude_deg, at.altitude_m)
 
     def begin(self, start_ns: int) -> None:
         """Count steps from this bridge time on; in the loop's thread."""
@@ -244,7 +244,7 @@ class CommandHandler:
         """Return the newest reading of each sensor of a vehicle by name; a sensor without one yet is absent."""
         return self.newest_readings.of(subject)
 
-    def origin(self, subject: str) -> GeoPoint:  # noqa: ARG002 - all vehicles of a source share it
+    def origin(self, subject: str) -> GeoPlace:  # noqa: ARG002 - all vehicles of a source share it
         """Return the place on Earth of the zero of the vehicle's room."""
         return self._origin
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from vil_bridge.core.sensor_readings import GeoPoint
+from vil_bridge.core.sensor_readings import GeoPlace
 from vil_bridge.vehicles.environment.geodesy import (
     GeoOrigin,
     ecef_to_geodetic,
@@ -58,7 +58,7 @@ def test_places_come_back() -> None:
 
 
 def test_the_environment_of_a_place_in_a_world() -> None:
-    found = environment_at((0.0, 0.0, 500.0), GeoPoint(47.637, -122.147, 500.0))
+    found = environment_at((0.0, 0.0, 500.0), GeoPlace(47.637, -122.147, 500.0))
     assert (found.geo.latitude_deg, found.geo.longitude_deg) == pytest.approx((47.637, -122.147))
     assert found.geo.altitude_m == pytest.approx(1000.0)
     assert (found.temperature_k, found.pressure_pa, found.density_kgpm3) == pytest.approx(
