@@ -333,7 +333,7 @@ async def test_the_pages_commands_work() -> None:
     page = (ROOT / "docs" / "guides" / "simulated.md").read_text(encoding="utf-8")
     curls = [shlex.split(line) for line in page.splitlines() if line.startswith("curl ")]
     assert len(curls) >= 4
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    code, _moves = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     async with bare_bridge() as bridge:
         for words in curls:
             here = [word.replace("http://127.0.0.1:8080/", bridge.http.url) for word in words]

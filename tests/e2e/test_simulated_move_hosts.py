@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.support.bridge_rig import running
+from tests.support.common import ROOT
 from tests.support.events import Received, receiving, until
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.source import SimulatedSource
@@ -273,3 +275,14 @@ async def test_a_bridge_flies_moves_in_its_time_and_sees_placements_at_once(rate
         newest = bridge.context.world.newest("drone")
         assert newest is not None
         np.testing.assert_allclose(newest[0].p_m, [5.0, 6.0, 7.0], atol=0.5)
+
+
+async def test_the_pages_moves_work(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "guides" / "simulated.md").read_text(encoding="utf-8")
+    _commands, code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    async with standing(process=False) as (received, _):
+        vehicles = received.context.vehicles
+        exec(compile(code, "simulated.md", "exec"), {"vehicles": vehicles})
+        await until(lambda: vehicles.state("drone").p_world_m[2] == pytest.approx(3.0, abs=0.5))
+        await asyncio.sleep(0)
+    assert "False" in capsys.readouterr().out
