@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,31 +43,11 @@ def airsim_bridge(
     """
     settings = load_settings(settings_path)
     names = _unique_names(vehicle.name for vehicle in settings.vehicles)
-    model = _MODELS[settings.mode]
-    vehicles = {
-        names[vehicle.name]: _vehicle(vehicle, index, model, settings)
-        for index, vehicle in enumerate(settings.vehicles)
-    }
     data: dict[str, Any] = {
         "version": 1,
         "name": "airsim",
         "rooms": {_ROOM: {}},
-        "sources": {
-            _SOURCE: {
-                "type": "simulated",
-                "contact": {"scene": scene} if model == "airsim" else None,
-                "process": True,  # its steps do not hold up the calls
-                "room": _ROOM,
-                "origin": dict(
-                    zip(("latitude_deg", "longitude_deg", "altitude_m"), settings.origin_deg_m, strict=True)
-                ),
-                "vehicles": vehicles,
-            }
-        },
-        "actors": {
-            name: {"kind": "vehicle", "source": _SOURCE, "subject": name, "size_m": _SIZES_M[model]}
-            for name in names.values()
-        },
+        **_world(settings, names, scene),
         "require_cameras": False,
         "http": {"port": http_port},
         "stream": {"bind": "tcp://127.0.0.1:0"},  # several worlds live on one computer
@@ -83,6 +63,29 @@ def airsim_bridge(
         },
     }
     return BridgeConfig.model_validate(data, context={"resolve": resolve}), settings
+
+
+def _world(settings: AirsimSettings, names: Mapping[str, str], scene: str) -> dict[str, Any]:
+    """Return the sections of the vehicles: the simulated source, and their actors."""
+    model = _MODELS[settings.mode]
+    vehicles = {
+        names[vehicle.name]: _vehicle(vehicle, index, model, settings)
+        for index, vehicle in enumerate(settings.vehicles)
+    }
+    origin = dict(zip(("latitude_deg", "longitude_deg", "altitude_m"), settings.origin_deg_m, strict=True))
+    source = {
+        "type": "simulated",
+        "room": _ROOM,
+        "contact": {"scene": scene} if model == "airsim" else None,
+        "process": True,  # its steps do not hold up the calls
+        "origin": origin,
+        "vehicles": vehicles,
+    }
+    actors = {
+        name: {"kind": "vehicle", "source": _SOURCE, "subject": name, "size_m": _SIZES_M[model]}
+        for name in names.values()
+    }
+    return {"sources": {_SOURCE: source}, "actors": actors}
 
 
 def _vehicle(vehicle: VehicleSettings, index: int, model: str, settings: AirsimSettings) -> dict[str, Any]:

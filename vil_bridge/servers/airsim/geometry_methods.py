@@ -14,7 +14,7 @@ from vil_bridge.servers.airsim.frames import ned_of, quaternion_of, world_of
 from vil_bridge.servers.airsim.methods import method
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.state_methods import StateMethods
-from vil_bridge.servers.airsim.values import GeoPoint, MeshPositionVertexBuffersResponse, Vector3r
+from vil_bridge.servers.airsim.values import AirsimGeoPoint, MeshPositionVertexBuffersResponse, Vector3r
 
 _LONGEST_RUN: Final = 255
 _SUFFIX: Final = ".binvox"
@@ -28,7 +28,7 @@ class GeometryMethods:
         self._states = states
 
     @method("simGetWorldExtents")
-    async def world_extents(self) -> list[GeoPoint]:
+    async def world_extents(self) -> list[AirsimGeoPoint]:
         """Return the lowest and the highest corner of the scene on the Earth."""
         low, high = await self._scene.extents()
         return [self._states.geo_point(low), self._states.geo_point(high)]

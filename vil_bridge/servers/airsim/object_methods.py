@@ -15,7 +15,7 @@ from vil_bridge.servers.airsim.methods import method
 from vil_bridge.servers.airsim.object_ids import matcher
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.state_methods import StateMethods
-from vil_bridge.servers.airsim.values import GeoPoint, Pose, Vector3r
+from vil_bridge.servers.airsim.values import AirsimGeoPoint, Pose, Vector3r
 from vil_bridge.servers.airsim.vehicles import ServedVehicles
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 
@@ -126,21 +126,21 @@ class ObjectMethods:
         return next((self._scene.ids.of(n) for n in await self._scene.names() if n.lower() == wanted), -1)
 
     @method("simTestLineOfSightToPoint")
-    async def sees_point(self, point: GeoPoint, vehicle_name: str = "") -> bool:
+    async def sees_point(self, point: AirsimGeoPoint, vehicle_name: str = "") -> bool:
         """Return True if nothing stands between a vehicle and a place."""
         vehicle = self._vehicles.find(vehicle_name)
         p_m = self._vehicles.motion(vehicle).T_world_body.p_m
         return await self._free(p_m, self._place(point), (vehicle.actor,))
 
     @method("simTestLineOfSightBetweenPoints")
-    async def sees_between(self, point1: GeoPoint, point2: GeoPoint) -> bool:
+    async def sees_between(self, point1: AirsimGeoPoint, point2: AirsimGeoPoint) -> bool:
         """Return True if nothing stands between two places."""
         return await self._free(self._place(point1), self._place(point2), ())
 
     async def _objects(self) -> Mapping[str, QueriedObject]:
         return await self._scene.objects(self._vehicles.snapshot().t_ns)
 
-    def _place(self, point: GeoPoint) -> FloatArray:
+    def _place(self, point: AirsimGeoPoint) -> FloatArray:
         return self._origin.to_world(point.latitude, point.longitude, point.altitude)
 
     async def _free(self, a_m: FloatArray, b_m: FloatArray, hide: tuple[str, ...]) -> bool:

@@ -22,9 +22,9 @@ from vil_bridge.servers.airsim.pictures import packed_floats
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.settings import SensorSettings, sensor_key
 from vil_bridge.servers.airsim.values import (
+    AirsimGeoPoint,
     BarometerData,
     DistanceSensorData,
-    GeoPoint,
     GnssReport,
     GpsData,
     ImuData,
@@ -75,7 +75,7 @@ class SensorMethods:
         """Return the newest report of a GNSS receiver."""
         r = self._newest(vehicle_name, gps_name, "gps", "GPS", GpsReading)
         report = GnssReport(
-            GeoPoint(r.latitude_deg, r.longitude_deg, r.altitude_m),
+            AirsimGeoPoint(r.latitude_deg, r.longitude_deg, r.altitude_m),
             r.eph_m,
             r.epv_m,
             ned_of(r.v_world_mps),

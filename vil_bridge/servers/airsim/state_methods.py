@@ -14,9 +14,9 @@ from vil_bridge.core.vehicle_moves import VehiclePlacement
 from vil_bridge.servers.airsim.frames import body_of, ned_of, transform_of, world_of
 from vil_bridge.servers.airsim.methods import method
 from vil_bridge.servers.airsim.values import (
+    AirsimGeoPoint,
     CollisionInfo,
     EnvironmentState,
-    GeoPoint,
     KinematicsState,
     MultirotorState,
     Pose,
@@ -159,13 +159,13 @@ class StateMethods:
         return self._collision(self._vehicles.find(vehicle_name), clear=True)
 
     @method("getHomeGeoPoint")
-    async def home(self, vehicle_name: str = "") -> GeoPoint:
+    async def home(self, vehicle_name: str = "") -> AirsimGeoPoint:
         """Return where a vehicle started."""
         return self.geo_point(self._vehicles.find(vehicle_name).origin_m)
 
-    def geo_point(self, p_world_m: FloatArray) -> GeoPoint:
+    def geo_point(self, p_world_m: FloatArray) -> AirsimGeoPoint:
         """Return a point of the world on the Earth."""
-        return GeoPoint(*(float(v) for v in self._origin.to_geodetic(p_world_m)))
+        return AirsimGeoPoint(*(float(v) for v in self._origin.to_geodetic(p_world_m)))
 
     def _collision(self, vehicle: ServedVehicle, *, clear: bool) -> CollisionInfo:
         if vehicle.subject is None:

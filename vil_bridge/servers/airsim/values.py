@@ -50,7 +50,7 @@ class Pose(msgspec.Struct):
         return cls(Vector3r(NAN, NAN, NAN), Quaternionr(NAN, NAN, NAN, NAN))
 
 
-class GeoPoint(msgspec.Struct):
+class AirsimGeoPoint(msgspec.Struct):
     """Place on the Earth: degrees and metres."""
 
     latitude: float = 0.0
@@ -73,7 +73,7 @@ class EnvironmentState(msgspec.Struct):
     """Surroundings of a vehicle: m/s^2, Pa, K, kg/m^3."""
 
     position: Vector3r
-    geo_point: GeoPoint
+    geo_point: AirsimGeoPoint
     gravity: Vector3r
     air_pressure: float
     temperature: float
@@ -114,7 +114,7 @@ class MultirotorState(msgspec.Struct):
 
     collision: CollisionInfo
     kinematics_estimated: KinematicsState
-    gps_location: GeoPoint
+    gps_location: AirsimGeoPoint
     timestamp: int
     landed_state: int
     rc_data: RCData = msgspec.field(default_factory=RCData)
@@ -171,7 +171,7 @@ class MagnetometerData(msgspec.Struct):
 class GnssReport(msgspec.Struct):
     """A GNSS receiver's report; time_utc in microseconds, fix_type 0 none, 1 time, 2 2D, 3 3D."""
 
-    geo_point: GeoPoint
+    geo_point: AirsimGeoPoint
     eph: float
     epv: float
     velocity: Vector3r
@@ -264,7 +264,7 @@ class DetectionInfo(msgspec.Struct):
     """An object that a camera sees."""
 
     name: str
-    geo_point: GeoPoint
+    geo_point: AirsimGeoPoint
     box2D: Box2D
     box3D: Box3D
     relative_pose: Pose
