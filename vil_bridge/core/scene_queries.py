@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 import numpy as np
@@ -58,6 +59,32 @@ class SceneMesh:
     name: str
     p_m: npt.NDArray[np.float32]
     triangles: npt.NDArray[np.uint32]
+
+
+class MarkerKind(StrEnum):
+    """Kind of a marker: points, lines between the first and the second of two points each, or words."""
+
+    POINTS = "points"
+    LINES = "lines"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SceneMarker:
+    """Points, lines or words drawn into RGB pictures, where no surface is nearer.
+
+    Attributes:
+        p_m: float64 (n, 3), world; of lines an even number.
+        colour: RGB, 0..255. size_px: of a point, the thickness of a line, the height of letters; 1..64.
+        texts: one for each point of TEXT. until_ns: pictures from this instant on do not show it; None = all do.
+    """
+
+    kind: MarkerKind
+    p_m: FloatArray
+    colour: tuple[int, int, int]
+    size_px: int = 1
+    texts: tuple[str, ...] = ()
+    until_ns: int | None = None
 
 
 class SceneQueries(Protocol):
@@ -154,6 +181,18 @@ class SceneQueries(Protocol):
 
     async def extents(self) -> tuple[FloatArray, FloatArray]:
         """Return the lowest and the highest corner (3,) of the box around the scene's objects, in the world."""
+        ...
+
+    async def mark(self, markers: Sequence[SceneMarker]) -> None:
+        """Add markers to the pictures asked for from now on; when they are too many, the oldest are dropped.
+
+        Raises:
+            RendererError: one is malformed, or too large by itself.
+        """
+        ...
+
+    async def clear_markers(self) -> None:
+        """Remove all markers."""
         ...
 
     async def close(self) -> None:

@@ -6,22 +6,26 @@ import asyncio
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final, TypedDict
+from typing import Final
 
 import msgspec
 import numpy as np
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.scene_queries import QueriedObject, RayHits, SceneMesh
+from vil_bridge.core.scene_queries import QueriedObject, RayHits, SceneMarker, SceneMesh
 from vil_bridge.core.types import BoolArray, FloatArray, Modality, RenderedImage, View, WorldSnapshot
+from vil_renderer.queries.bounds import (
+    check_marker,
+    check_views,
+    checked_rays,
+    checked_scale,
+    newest_markers,
+    pose_fields,
+)
 from vil_renderer.queries.config import EmbeddedQueriesConfig
 from vil_renderer.queries.messages import (
-    MOST_BYTES,
     MOST_EDITS,
-    MOST_PIXELS_ALONG,
-    MOST_RAYS,
-    MOST_VIEWS,
     Assets,
     Cast,
     Images,
@@ -31,6 +35,7 @@ from vil_renderer.queries.messages import (
     Objects,
     ObjectState,
     Occupied,
+    SetMarkers,
     SetObjects,
     decode_info,
     decode_instances,
@@ -43,17 +48,6 @@ from vil_renderer.queries.process import SceneProcess
 _CORNERS: Final = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
 _FIRST_ACTOR: Final = 32768
 """Instance ids of actors start here."""
-_BYTES_PER_PIXEL: Final = {
-    Modality.RGB: 3,
-    Modality.GRAY: 1,
-    Modality.RGBA: 4,
-    Modality.DEPTH: 2,
-    Modality.DEPTH32: 4,
-    Modality.NORMALS: 6,
-    Modality.SEMANTIC: 2,
-    Modality.INSTANCE: 2,
-    Modality.FLOW: 9,
-}
 
 
 class EmbeddedSceneQueries:
@@ -72,6 +66,7 @@ class EmbeddedSceneQueries:
         self._config = config
         self.process = SceneProcess(self._load)
         self._listed: Mapping[str, QueriedObject] | None = None
+        self._markers: tuple[SceneMarker, ...] = ()
         self._edits: dict[str, ObjectState] = {}
         self._editing = asyncio.Lock()
         self._encoded: tuple[WorldSnapshot, msgspec.Raw] | None = None
@@ -96,7 +91,7 @@ class EmbeddedSceneQueries:
             RendererError: they are too many or too large, or the process cannot draw them.
         """
         due = tuple(view for view in views if view.due)
-        _check_views(due)
+        check_views(due)
         if not due:
             return ()
         answer = await self.process.ask(Images(due, self._snapshot(snapshot)))
@@ -118,7 +113,7 @@ class EmbeddedSceneQueries:
         Raises:
             RendererError: the rays are too many or not finite, or Embree is not installed.
         """
-        rays = _checked_rays(origins_m), _checked_rays(directions)
+        rays = checked_rays(origins_m), checked_rays(directions)
         if rays[0].shape != rays[1].shape:
             raise RendererError(f"{len(rays[0])} origins and {len(rays[1])} directions. Give one direction for each")
         if not reach_m > 0.0:
@@ -196,6 +191,28 @@ class EmbeddedSceneQueries:
         every = np.concatenate(corners or [np.zeros((1, 3))])
         return every.min(axis=0), every.max(axis=0)
 
+    # --- markers -------------------------------------------------------------------------------
+
+    async def mark(self, markers: Sequence[SceneMarker]) -> None:
+        """Add markers to the pictures asked for from now on; when they are too many, the oldest are dropped.
+
+        Raises:
+            RendererError: one is malformed or too large by itself, or the process ended.
+        """
+        for marker in markers:
+            check_marker(marker)
+        async with self._editing:
+            await self._set_markers(newest_markers([*self._markers, *markers]))
+
+    async def clear_markers(self) -> None:
+        """Remove all markers. Raises RendererError: the process ended."""
+        async with self._editing:
+            await self._set_markers(())
+
+    async def _set_markers(self, markers: tuple[SceneMarker, ...]) -> None:
+        await self.process.ask(SetMarkers(markers))
+        self._markers = markers
+
     # --- edits ---------------------------------------------------------------------------------
 
     async def place(
@@ -211,9 +228,9 @@ class EmbeddedSceneQueries:
             if state is None:
                 return False
             if T_world_object is not None:
-                state = msgspec.structs.replace(state, **_pose(T_world_object))
+                state = msgspec.structs.replace(state, **pose_fields(T_world_object))
             if scale is not None:
-                state = msgspec.structs.replace(state, scale=_checked_scale(scale))
+                state = msgspec.structs.replace(state, scale=checked_scale(scale))
             await self._set(state)
         return True
 
@@ -233,7 +250,9 @@ class EmbeddedSceneQueries:
             instance = next((number for number in range(1, _FIRST_ACTOR) if number not in used), None)
             if instance is None or not asset:
                 raise RendererError("the asset has no name, or the scene has no instance id left. Destroy objects")
-            state = ObjectState(name, asset, scale=_checked_scale(scale), instance=instance, **_pose(T_world_object))
+            state = ObjectState(
+                name, asset, scale=checked_scale(scale), instance=instance, **pose_fields(T_world_object)
+            )
             await self._set(state)
             return (await self.objects())[name]
 
@@ -265,7 +284,7 @@ class EmbeddedSceneQueries:
         found = (await self.objects()).get(name)
         if found is None or not found.movable:
             return None
-        return ObjectState(name, "", scale=found.scale, instance=found.instance, **_pose(found.T_world_object))
+        return ObjectState(name, "", scale=found.scale, instance=found.instance, **pose_fields(found.T_world_object))
 
     async def _set(self, state: ObjectState) -> None:
         """Apply a state; it is stored for the next start of the process if the process accepts it."""
@@ -280,7 +299,7 @@ class EmbeddedSceneQueries:
     def _load(self) -> Load:
         config = self._config
         states = tuple(self._edits.values())
-        return Load(config.scene, config.profile, config.device, config.depth_reach_m, states)
+        return Load(config.scene, config.profile, config.device, config.depth_reach_m, states, self._markers)
 
     async def close(self) -> None:
         """End the process and release its memory; may be called twice."""
@@ -291,67 +310,3 @@ class EmbeddedSceneQueries:
         if self._encoded is None or self._encoded[0] is not snapshot:
             self._encoded = snapshot, msgspec.Raw(encode(snapshot))
         return self._encoded[1]
-
-
-class _PoseFields(TypedDict):
-    p_m: tuple[float, float, float]
-    q_xyzw: tuple[float, float, float, float]
-
-
-def _pose(T: Transform) -> _PoseFields:
-    """Return a pose as fields of :class:`ObjectState`.
-
-    Raises:
-        RendererError: it is not finite.
-    """
-    if not (np.isfinite(T.p_m).all() and np.isfinite(T.q_xyzw).all() and T.q_xyzw.any()):
-        raise RendererError("an object's pose is not finite. Give numbers")
-    px, py, pz = T.p_m.tolist()
-    qx, qy, qz, qw = T.q_xyzw.tolist()
-    return {"p_m": (px, py, pz), "q_xyzw": (qx, qy, qz, qw)}
-
-
-def _checked_scale(scale: tuple[float, float, float]) -> tuple[float, float, float]:
-    """Return a scale. Raises RendererError: it is not positive."""
-    if not all(0.0 < factor < math.inf for factor in scale):
-        raise RendererError(f"an object's scale is {scale}. Give three positive numbers")
-    return scale
-
-
-def _check_views(views: Sequence[View]) -> None:
-    """Refuse views that take too much memory or have no pose.
-
-    Raises:
-        RendererError: the message names the bound.
-    """
-    if len(views) > MOST_VIEWS:
-        raise RendererError(f"{len(views)} pictures in a request. Ask for at most {MOST_VIEWS}")
-    total = 0
-    for view in views:
-        camera, T = view.camera, view.T_world_camera
-        if not (0 < camera.width_px <= MOST_PIXELS_ALONG and 0 < camera.height_px <= MOST_PIXELS_ALONG):
-            size = f"{camera.width_px}x{camera.height_px}"
-            raise RendererError(f"{camera.name}: {size} pixels. Ask for 1x1 to {MOST_PIXELS_ALONG}x{MOST_PIXELS_ALONG}")
-        if not (np.isfinite(T.p_m).all() and np.isfinite(T.q_xyzw).all() and T.q_xyzw.any()):
-            raise RendererError(f"{camera.name}: the camera's pose is not finite. Give numbers")
-        if not all(map(math.isfinite, camera.intrinsics_px)):
-            raise RendererError(f"{camera.name}: the focal length is not finite. Choose another field of view")
-        total += camera.width_px * camera.height_px * _BYTES_PER_PIXEL[view.modality]
-    if total > MOST_BYTES:
-        raise RendererError(f"pictures of {total >> 20} MiB in a request. Ask for at most {MOST_BYTES >> 20} MiB")
-
-
-def _checked_rays(vectors: FloatArray) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-    """Return vectors (n, 3) as float32.
-
-    Raises:
-        RendererError: they are too many, of another shape, or not finite.
-    """
-    if vectors.ndim != 2 or vectors.shape[1] != 3:
-        raise RendererError(f"rays of shape {vectors.shape}. Give (n, 3)")
-    if len(vectors) > MOST_RAYS:
-        raise RendererError(f"{len(vectors)} rays in a request. Ask for at most {MOST_RAYS}")
-    rays = np.ascontiguousarray(vectors, np.float32)
-    if not np.isfinite(rays).all():
-        raise RendererError("rays that are not finite. Give numbers")
-    return rays

@@ -12,12 +12,14 @@ import msgspec
 import numpy as np
 
 from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.scene_queries import SceneMarker
 from vil_bridge.core.types import View, WorldSnapshot
 
 MOST_VIEWS: Final = 64
 MOST_PIXELS_ALONG: Final = 4096
 MOST_RAYS: Final = 1_000_000
 MOST_EDITS: Final = 4096
+MOST_MARKED_POINTS: Final = 100_000
 MOST_BYTES: Final = 512 << 20
 """Bound on a question and on an answer."""
 
@@ -48,6 +50,7 @@ class Load(msgspec.Struct, tag="load", frozen=True):
     device: int | None
     depth_reach_m: float
     states: tuple[ObjectState, ...] = ()
+    markers: tuple[SceneMarker, ...] = ()
 
 
 class SetObjects(msgspec.Struct, tag="set", frozen=True):
@@ -97,7 +100,13 @@ class ListMeshes(msgspec.Struct, tag="meshes", frozen=True):
     """Return all objects as triangles. The answer is a list of names, and two arrays for each."""
 
 
-Question = Load | Images | Cast | Objects | Instances | SetObjects | Assets | Occupied | ListMeshes
+class SetMarkers(msgspec.Struct, tag="markers", frozen=True):
+    """Draw these markers, and no others."""
+
+    markers: tuple[SceneMarker, ...]
+
+
+Question = Load | Images | Cast | Objects | Instances | SetObjects | Assets | Occupied | ListMeshes | SetMarkers
 
 
 class ObjectRow(msgspec.Struct, array_like=True, frozen=True):

@@ -14,13 +14,16 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 import numpy as np
 
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.types import WorldSnapshot
+from vil_bridge.core.scene_queries import SceneMarker
+from vil_bridge.core.types import Modality, RenderedImage, View, WorldSnapshot
 from vil_renderer.embedded.geometry.ray_world import RayWorld
+from vil_renderer.embedded.postprocess.markers import draw_markers
 from vil_renderer.embedded.renderer import EmbeddedRenderer
 from vil_renderer.embedded.scene import Scene
 from vil_renderer.embedded.scene_edits import EditedScene
@@ -37,6 +40,7 @@ from vil_renderer.queries.messages import (
     Objects,
     Occupied,
     Question,
+    SetMarkers,
     SetObjects,
     decode_question,
     decode_snapshot,
@@ -60,6 +64,7 @@ class SceneAnswers:
 
         self._scene = EditedScene(load_scene(load.scene), make)
         self._scene.apply(load.states)
+        self._markers = load.markers
         self._snapshot: tuple[bytes, WorldSnapshot] | None = None
 
     @property
@@ -86,6 +91,9 @@ class SceneAnswers:
                 self._snapshot = None
                 self._scene.apply(question.states)
                 return None, ()
+            case SetMarkers():
+                self._markers = question.markers
+                return None, ()
             case Assets():
                 return self._scene.assets, ()
             case Occupied():
@@ -98,9 +106,25 @@ class SceneAnswers:
                 raise RendererError("the scene is loaded already")
 
     def _images(self, question: Images) -> list[Array]:
-        images = self._scene.renderer.render(question.views, self._at(question.snapshot))
+        snapshot = self._at(question.snapshot)
+        markers = [m for m in self._markers if m.until_ns is None or snapshot.t_ns < m.until_ns]
+        images = self._marked(question.views, snapshot, markers) if markers else self._drawn(question.views, snapshot)
         found = ((image.pixels, image.valid) for image in images)
         return [array for pair in found for array in pair if array is not None]
+
+    def _drawn(self, views: Sequence[View], snapshot: WorldSnapshot) -> Sequence[RenderedImage]:
+        return self._scene.renderer.render(views, snapshot)
+
+    def _marked(
+        self, views: Sequence[View], snapshot: WorldSnapshot, markers: Sequence[SceneMarker]
+    ) -> Sequence[RenderedImage]:
+        """Return pictures with markers in those of colour; their depth comes from the same pass."""
+        coloured = [i for i, view in enumerate(views) if view.modality is Modality.RGB and not view.layer]
+        depths = [replace(views[i], modality=Modality.DEPTH32) for i in coloured]
+        images = self._drawn([*views, *depths], snapshot)
+        for i, depth in zip(coloured, images[len(views) :], strict=True):
+            draw_markers(images[i].pixels, depth.pixels, views[i].camera, views[i].T_world_camera, markers)
+        return images[: len(views)]
 
     def _cast(self, question: Cast, origins_m: Array, directions: Array) -> list[Array]:
         renderer = self._scene.renderer
