@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 from google.protobuf.message import Message
 
 from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.sensor_readings import (
+    BarometerReading,
+    GpsReading,
+    ImuReading,
+    MagnetometerReading,
+    SensorReadings,
+    reading_of,
+)
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
 from vil_bridge.protocols import foxglove
 from vil_bridge.protocols.image_codecs import encode_jpeg
@@ -38,6 +47,23 @@ _IMU_SCHEMA: Final = (
         }
     ),
 )
+_JSON_TYPES: Final = {"int": "integer", "float": "number", "bool": "boolean"}
+
+
+def _schema_of(reading: type[Any]) -> tuple[str, str, bytes]:
+    """Return the schema of a kind of readings: names of the fields hold their units."""
+    numbers = {"type": "array", "items": {"type": "number"}}
+    properties: dict[str, object] = {"timestamp": {"type": "number", "description": "Unix time, seconds"}}
+    for field in fields(reading):
+        kind = _JSON_TYPES.get(str(field.type))
+        properties[field.name] = numbers if kind is None else {"type": kind}
+    schema = msgspec.json.encode({"type": "object", "properties": properties})
+    return f"vil.{reading.__name__}", "jsonschema", schema
+
+
+_READING_SCHEMAS: Final[Mapping[type[Any], tuple[str, str, bytes]]] = {
+    kind: _schema_of(kind) for kind in (ImuReading, BarometerReading, MagnetometerReading, GpsReading)
+}
 
 
 class MessageWriter:
@@ -69,6 +95,8 @@ class MessageWriter:
             self._frame(t_ns, event, t_capture_ns)
         elif isinstance(event, ImuSample):
             self._imu(t_ns, event, t_capture_ns)
+        elif isinstance(event, SensorReadings):
+            self._sensor(t_ns, event)
 
     def picture(self, picture: WaitingPicture) -> None:
         """Encode and write a picture, its metadata and where it was seen from.
@@ -129,6 +157,18 @@ class MessageWriter:
         }
         channel = self._file.channel(f"/imu/{sample.source}", "json", _IMU_SCHEMA)
         self._file.write(channel, self._utc(t_ns), msgspec.json.encode(fields), t_utc_ns)
+
+    def _sensor(self, t_ns: int, event: SensorReadings) -> None:
+        """Show the readings of one sensor to people, by vehicle; the exact event has every one."""
+        t_utc_ns = self._utc(event.t_ns)
+        for subject, row in zip(event.subjects, event.values, strict=True):
+            topic = f"/sensors/{event.source}/{subject}/{event.sensor}"
+            if self._due(topic, t_ns, _VIEW_PERIOD_NS):
+                self._viewed_ns[topic] = t_ns
+                reading = reading_of(event.kind, event.t_ns, self._utc_offset_ns, row)
+                shown = {"timestamp": t_utc_ns / NS_PER_S, **asdict(reading)}
+                channel = self._file.channel(topic, "json", _READING_SCHEMAS[type(reading)])
+                self._file.write(channel, self._utc(t_ns), msgspec.json.encode(shown), t_utc_ns)
 
     def _show(self, topic: str, t_log_ns: int, message: Message, t_publish_ns: int) -> None:
         channel = self._file.channel(topic, "protobuf", foxglove.schema_of(message.DESCRIPTOR))
