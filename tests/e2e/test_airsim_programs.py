@@ -86,6 +86,7 @@ def runs(kind: str, program: str, port: int, folder: Path) -> None:
         "manual_levels",
         "set_wind",
         "wall",
+        "travel_uav",
     ],
 )
 def test_a_program_flies_a_multirotor(program: str, multirotor: int, tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from vil_bridge.servers.airsim.settings import AirsimSettings, VehicleSettings, 
 _SOURCE: Final = "airsim"
 _ROOM: Final = "world"
 _MODELS: Final = {"Multirotor": "airsim", "Car": "bicycle", "ComputerVision": "kinematic"}
+_STEP_HZ: Final = 320
+"""AirSim's steps last 3 ms; programs run it at ten times real time."""
 _RADIUS_M: Final = 0.15
 """Of a multirotor's sphere for contacts."""
 _SPACING_M: Final = 2.0
@@ -78,6 +80,8 @@ def _world(settings: AirsimSettings, names: Mapping[str, str], scene: str) -> di
         "room": _ROOM,
         "contact": {"scene": scene} if model == "airsim" else None,
         "process": True,  # its steps do not hold up the calls
+        "step_hz": _STEP_HZ,
+        "rate_hz": _STEP_HZ // 2,
         "origin": origin,
         "vehicles": vehicles,
     }
