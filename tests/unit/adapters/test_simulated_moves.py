@@ -13,6 +13,7 @@ from tests.support.airsim_moves import Aviary
 from vil_adapters.simulated.command_handler import CommandHandler
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.ipc import (
+    ArmCommand,
     CancelOrder,
     CollisionReport,
     ContactReport,
@@ -21,6 +22,7 @@ from vil_adapters.simulated.ipc import (
     MoveReport,
     Order,
     PlaceOrder,
+    Reset,
     StatusUpdate,
     VehicleBatch,
     decode_order,
@@ -139,7 +141,6 @@ async def test_states_have_rotors_accelerations_and_the_start() -> None:
     made = Pumped(
         drone={"model": "airsim", "preset": "octo_x", "p_m": [1, 2, 3], "yaw_deg": 90},
         car={"model": "bicycle", "p_m": [4, 5, 0], **standing},
-        other={"model": "flightgoggles"},
     )
     made.advance(480)
     state = made.handler.state("drone")
@@ -154,7 +155,6 @@ async def test_states_have_rotors_accelerations_and_the_start() -> None:
     made.handler.command(VehicleCommand("car", mode="speed", values=(2.0, 0.0)))
     made.advance(96)
     assert made.handler.state("car").a_world_mps2[0] == pytest.approx(3.0, abs=0.1)
-    assert made.handler.state("other").rotors == ()
 
 
 async def test_a_falling_vehicle_falls_by_g_and_its_hit_is_latched() -> None:
@@ -231,3 +231,40 @@ def test_a_flight_controller_that_holds_its_position_holds_the_new_one() -> None
     made.order(PlaceOrder(0, (5.0, 6.0, 7.0), LEVEL, STILL, STILL))
     made.advance(3.0)
     np.testing.assert_allclose(made.state[:3], (5.0, 6.0, 7.0), atol=0.1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_comes_between_each_move_ends_exactly_once(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    made = Aviary({"count": 2, "p_m": [0.0, 0.0, 1.0]}, {"step_hz": 240, "rate_hz": 20.0})
+    moves = (
+        PathMove(((3.0, 0.0, 2.0), (0.0, 0.0, 1.0)), 2.0, 1.0),
+        VelocityMove((0.5, 0.0, 0.5), 0.2),
+        AttitudeMove(0.1, 0.0, YawGoal(), 0.3, z_m=2.0),
+        RotorsMove((0.6,) * 4, 0.1),
+        TurnMove(1.0, 0.1, 1.0),
+        TakeoffMove(1.0),
+        LandMove(1.0),
+        HoverMove(),
+    )
+    orders = (
+        CancelOrder(0),
+        Reset(1),
+        ArmCommand(0, armed=False),
+        ArmCommand(0, armed=True),
+        FlyCommand(1, "velocity", (0.0,) * 6),
+        PlaceOrder(0, (0.0, 0.0, 2.0), LEVEL, STILL, STILL),
+    )
+    started = 0
+    for _ in range(150):
+        if random.random() < 0.5:
+            started += 1
+            made.order(MoveOrder(int(random.integers(2)), started, moves[random.integers(len(moves))]))
+        else:
+            made.order(orders[random.integers(len(orders))])
+        made.advance(float(random.exponential(0.05)))
+    for vehicle in (0, 1):
+        made.order(CancelOrder(vehicle))
+    ended = [end.number for batch in [*made.batches, made.simulation.batch()] for end in batch.ends]
+    assert sorted(ended) == list(range(1, started + 1))
+    assert np.isfinite(made.simulation.batch().states()).all()
