@@ -14,7 +14,6 @@ from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.frame_header import HeaderPose
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import CameraInfo
-from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.types import (
     ClockExchange,
     ImuSample,
@@ -73,8 +72,6 @@ def some_events(count: int) -> list[SourceEvent]:
         events.append(frame_at(i, t_ns))
         events.append(ImuSample("imu", None if i % 2 else t_ns, t_ns, noise.normal(size=3), noise.normal(size=3)))
         if i % 10 == 0:
-            values = noise.normal(size=(2, 3))
-            events.append(SensorReadings("sim", "field", "magnetometer", t_ns, t_ns, ("body", "wand"), values))
             events.append(ClockExchange("mocap", t_ns - 300, t_ns + 7_000_000_000, t_ns))
         if i % 50 == 49:
             events.append(SourceReset("imu", "restarted", clock=bool(i % 100 == 99)))

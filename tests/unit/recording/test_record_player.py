@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support.events import receiving
@@ -53,7 +54,9 @@ async def test_a_replay_begins_when_it_shall_keeps_the_spacing_and_ends(tmp_path
 
 
 async def test_another_rate_leaves_out_readings_of_sensors_alone(tmp_path: Path) -> None:
-    events = some_events(3)
+    t_ns = now_ns()
+    sensor = SensorReadings("sim", "baro", "barometer", t_ns, t_ns, ("a",), np.zeros((1, 3)))
+    events = [*some_events(3), sensor]
     record(tmp_path / "a.mcap", events)
     receiver = Receiver(len(events))
     with Recording(tmp_path / "a.mcap") as recording:
