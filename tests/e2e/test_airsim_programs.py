@@ -104,6 +104,7 @@ def test_a_program_flies_a_multirotor(program: str, multirotor: int, tmp_path: P
         "segmentation",
         "create_objects",
         "geometry",
+        "markers",
         "recording",
     ],
 )

@@ -112,6 +112,35 @@ def create_objects(client, folder):
     assert client.simDestroyObject(name) and not client.simDestroyObject(name)
 
 
+def markers(client, folder):
+    """Points, lines, arrows, words and axes appear in the picture, and go."""
+    client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(0, 0, -2), airsim.Quaternionr()), True)
+
+    def picture():
+        return client.simGetImages([airsim.ImageRequest("0", 0, False, False)])[0].image_data_uint8
+
+    client.simFlushPersistentMarkers()
+    plain, green = picture(), [0.0, 1.0, 0.0, 1.0]
+    a, b = airsim.Vector3r(5, -1, -2), airsim.Vector3r(5, 1, -2)
+    pose = airsim.Pose(airsim.Vector3r(5, 0, -2), airsim.Quaternionr())
+    for plot in (
+        lambda: client.simPlotPoints([a, b], green, 10, is_persistent=True),
+        lambda: client.simPlotLineStrip([a, b], green, 5, is_persistent=True),
+        lambda: client.simPlotLineList([a, b], green, 5, is_persistent=True),
+        lambda: client.simPlotArrows([a], [b], green, 5, 2, is_persistent=True),
+        lambda: client.simPlotStrings(["words"], [a], 1, green, 100),
+        lambda: client.simPlotTransforms([pose], 100, 5, is_persistent=True),
+        lambda: client.simPlotTransformsWithNames([pose], ["here"], 100, 5, 1, green, 100),
+    ):
+        plot()
+        assert picture() != plain
+        client.simFlushPersistentMarkers()
+        assert picture() == plain
+    client.simPlotPoints([a], green, 10, 0.2)
+    while picture() != plain:
+        pass
+
+
 def geometry(client, folder):
     """A voxel grid around the cone, meshes and extents."""
     assert client.simCreateVoxelGrid(airsim.Vector3r(30, -12, -2), 8, 8, 8, 0.5, str(folder / "cone.binvox"))
@@ -147,6 +176,7 @@ PROGRAMS = {
         segmentation,
         create_objects,
         geometry,
+        markers,
         recording,
     )
 }

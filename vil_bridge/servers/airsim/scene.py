@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.scene_queries import QueriedObject, RayHits, SceneMesh, SceneQueries
+from vil_bridge.core.scene_queries import QueriedObject, RayHits, SceneMarker, SceneMesh, SceneQueries
 from vil_bridge.core.types import BoolArray, FloatArray, RenderedImage, View, WorldSnapshot
 from vil_bridge.servers.airsim.object_ids import ObjectIds
 
@@ -96,6 +96,14 @@ class ServedScene:
     async def extents(self) -> tuple[FloatArray, FloatArray]:
         """Return the lowest and the highest corner of the scene, (3,) each."""
         return await self._queries.extents()
+
+    async def mark(self, marker: SceneMarker) -> None:
+        """Draw a marker into the pictures from now on. Raises RendererError: it is malformed or too large."""
+        await self._queries.mark([marker])
+
+    async def clear_markers(self) -> None:
+        """Remove every marker."""
+        await self._queries.clear_markers()
 
     async def id_table(self) -> npt.NDArray[np.int16]:
         """Return the segmentation id of every instance number of a picture."""

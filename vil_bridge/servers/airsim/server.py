@@ -15,6 +15,7 @@ from vil_bridge.servers.airsim.detection_methods import DetectionMethods
 from vil_bridge.servers.airsim.flight_methods import FlightMethods
 from vil_bridge.servers.airsim.geometry_methods import GeometryMethods
 from vil_bridge.servers.airsim.image_methods import ImageMethods
+from vil_bridge.servers.airsim.marker_methods import MarkerMethods
 from vil_bridge.servers.airsim.methods import MethodTable
 from vil_bridge.servers.airsim.object_methods import ObjectMethods
 from vil_bridge.servers.airsim.recorder import RecordingMethods, RecordingOptions
@@ -75,6 +76,7 @@ class AirsimServer:
             self._recording,
             SensorMethods(vehicles, served),
             GeometryMethods(served, states),
+            MarkerMethods(vehicles, served),
             ObjectMethods(vehicles, served, states, origin),
             WorldMethods(vehicles, scene_name),
         )
