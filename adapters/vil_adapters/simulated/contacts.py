@@ -87,6 +87,11 @@ class ContactModel:
         if self._scene is not None:
             self._scene.forget(row)
 
+    def touched(self, step: int) -> BoolArray:
+        """Return which vehicles touched something at a step, (n,)."""
+        touched: BoolArray = self._touched_at == step
+        return touched
+
     def on_contact(self, row: int, report: ContactReport, step_of_picture: int, dt_s: Fraction) -> bool:
         """Apply what a renderer reports; return True if the vehicle returns to its start, disarmed."""
         if self._scene is not None or self._config.response == "none" or step_of_picture <= self._reset_at[row]:

@@ -245,9 +245,11 @@ class VehicleGroup:
         if self._contacts.watches:
             for mode_fleet in self._fleets.flown():
                 x, state = mode_fleet.fleet.x, mode_fleet.fleet.model.state
-                before = _motion(x, state)
+                before = x.copy()
                 self.revision += self._contacts.respond(x, state, mode_fleet.active, self.step, float(self._dt_s))
-                self._struck[mode_fleet.active] = (_motion(x, state) - before)[mode_fleet.active]
+                touched = mode_fleet.active & self._contacts.touched(self.step)
+                if touched.any():
+                    self._struck[touched] = _motion(x[touched], state) - _motion(before[touched], state)
             for row in self._contacts.to_reset:
                 self.reset(row, armed=False)
             self._contacts.to_reset.clear()
