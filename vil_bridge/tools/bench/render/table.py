@@ -7,6 +7,7 @@ from typing import Final
 from vil_bridge.tools.bench.render.drawing import drawing_rows, frame_rate_rows, ray_rows
 from vil_bridge.tools.bench.render.loop_delay import loop_delay_rows
 from vil_bridge.tools.bench.render.rivals import outsider_rows
+from vil_bridge.tools.bench.render.scene_query import scene_query_rows
 from vil_bridge.tools.bench.render.thread_cost import thread_cost_rows
 from vil_bridge.tools.bench.render.yardstick import gl_machine, one_drawing_thread
 from vil_bridge.tools.bench.report import Row
@@ -35,6 +36,7 @@ def bench_render(*, quick: bool = False) -> list[Row]:
     rows += thread_cost_rows(repetitions)
     rows += outsider_rows({row.name: row for row in rows}, repetitions)
     rows += loop_delay_rows(_PHASES)
+    rows += scene_query_rows(repetitions)
     if not is_software(gl_machine()["gl_renderer"]):
         rows += frame_rate_rows()
     return rows
