@@ -308,3 +308,12 @@ def test_the_process_ends_when_its_owner_is_killed() -> None:
     while runs(pid):
         assert time.monotonic() < gone_by_s
         time.sleep(0.02)
+
+
+@on_one_loop
+async def test_the_process_does_not_stop_the_loop_that_wakes_it_up(scene: EmbeddedSceneQueries) -> None:
+    await scene.open()
+    if os.sched_getscheduler(0) != os.SCHED_OTHER:
+        pytest.skip("the tests run with a real-time priority, which the process leaves unchanged")
+    assert scene.process.pid is not None
+    assert os.sched_getscheduler(scene.process.pid) == os.SCHED_BATCH

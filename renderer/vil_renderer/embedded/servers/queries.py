@@ -176,6 +176,12 @@ def _end_with_owner(socket_fd: int) -> None:
     os._exit(0)
 
 
+def _yield_to_owner() -> None:
+    """Do not stop the owner's loop on the same core when its question wakes this process up."""
+    if hasattr(os, "SCHED_BATCH") and os.sched_getscheduler(0) == os.SCHED_OTHER:
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
 def serve(owner: _Owner) -> None:
     """Answer questions until the owner is gone. The first one loads the scene; without a scene there is no second."""
     first = owner.receive()
@@ -203,6 +209,7 @@ def serve(owner: _Owner) -> None:
 def main(socket_fd: int, memory_fd: int) -> None:
     """Answer until the owner is gone; a bug ends the process at once, since the owner starts another."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, which ends this process
+    _yield_to_owner()
     os.environ.setdefault("LP_NUM_THREADS", "1")  # one thread shades vertices; more would take the bridge's cores
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     try:
