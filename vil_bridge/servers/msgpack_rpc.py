@@ -117,7 +117,7 @@ class _Connection:
         self._unpacker = msgpack.Unpacker(
             raw=False,
             strict_map_key=False,
-            unicode_errors="surrogateescape",
+            unicode_errors="replace",
             max_buffer_size=_MOST_BYTES,
             max_array_len=_MOST_ITEMS,
             max_map_len=_MOST_ITEMS,
@@ -170,18 +170,20 @@ class _Connection:
 
     async def _call(self, number: int | None, method: str, arguments: list[Any]) -> None:
         self._counters["requests"] += 1
-        error, result = None, None
         try:
-            result = await self._handler(self, method, arguments)
+            answer = _encode((1, number, None, await self._handler(self, method, arguments)))
         except RpcError as exc:
-            error = str(exc)
+            answer = self._error(number, str(exc))
         except Exception:  # a bug shall not leave its caller waiting for ever
             logger.exception("%s failed", method[:60])
-            error = f"rpclib: function '{method[:60]}' failed inside the server; its log says where"
-        self._counters["errors"] += error is not None
+            answer = self._error(number, f"rpclib: function '{method[:60]}' failed inside the server; see its log")
         if number is not None and not self._writer.is_closing():
-            self._writer.write(_encode((1, number, error, result)))
+            self._writer.write(answer)
             try:
                 await self._writer.drain()
             except ConnectionError:
                 return
+
+    def _error(self, number: int | None, text: str) -> bytes:
+        self._counters["errors"] += 1
+        return _encode((1, number, text, None))

@@ -137,12 +137,25 @@ async def test_garbage_ends_its_connection_and_no_other(garbage: bytes) -> None:
 
 async def test_text_that_is_no_unicode_reaches_the_handler_and_returns() -> None:
     async def handler(_caller: Caller, method: str, arguments: Sequence[Any]) -> object:
-        return len(arguments[0])
+        return [method, arguments[0]]
 
     async with served(handler) as (_, connect):
         client = await connect()
-        client.writer.write(b"\x94\x00\x01\xa1f\x91\xa2\xff\xfe")
-        assert await client.answer() == [1, 1, None, 2]
+        client.writer.write(b"\x94\x00\x01\xa1\xff\x91\xa2\xff\xfe")
+        assert await client.answer() == [1, 1, None, ["\ufffd", "\ufffd\ufffd"]]
+
+
+async def test_a_result_that_cannot_be_written_is_an_error_of_its_call() -> None:
+    async def handler(_caller: Caller, method: str, _: Sequence[Any]) -> object:
+        return object() if method == "odd" else "\ud800" if method == "text" else 1
+
+    async with served(handler) as (_, connect):
+        client = await connect()
+        for number, method in enumerate(("odd", "text")):
+            client.send(0, number, method, [])
+            assert "failed inside the server" in (await client.answer())[2]
+        client.send(0, 3, "good", [])
+        assert await client.answer() == [1, 3, None, 1]
 
 
 async def test_calls_of_a_client_that_went_are_cancelled() -> None:

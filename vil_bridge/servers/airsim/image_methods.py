@@ -19,6 +19,7 @@ from vil_bridge.servers.airsim.values import AirsimCameraInfo, AirsimImageReques
 from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles, pose_in
 
 _MOST_PICTURES: Final = 64
+_MOST_PX: Final = 1 << 25
 _INLINE_PX: Final = 1 << 17
 """Pictures up to this size are converted in the loop; a thread's hand-over costs more."""
 
@@ -42,14 +43,16 @@ class ImageMethods:
         snapshot = self._vehicles.snapshot()
         T_world_body = pose_in(snapshot, vehicle)
         views = [self._view(vehicle, r, T_world_body, snapshot.t_ns) for r in requests]
+        total_px = sum(view.camera.width_px * view.camera.height_px for view in views)
+        if total_px > _MOST_PX:
+            raise ValueError(f"at most {_MOST_PX} pixels a call, not {total_px}")
         try:
             images = await self._scene.images(views, snapshot)
         except RendererError as exc:
             return [self._failed(r, snapshot, str(exc)) for r in requests]
         ids = await self._scene.id_table() if any(r.image_type in (5, 7) for r in requests) else np.zeros(1, np.int16)
-        pixels = sum(image.pixels.shape[0] * image.pixels.shape[1] for image in images)
         answers = [self._answer(vehicle, r, T_world_body, snapshot.t_ns) for r in requests]
-        if pixels <= _INLINE_PX:
+        if total_px <= _INLINE_PX:
             return [_filled(a, i, ids) for a, i in zip(answers, images, strict=True)]
         return await asyncio.to_thread(lambda: [_filled(a, i, ids) for a, i in zip(answers, images, strict=True)])
 

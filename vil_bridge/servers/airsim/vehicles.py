@@ -155,7 +155,13 @@ class ServedVehicles:
         )
 
     def in_room(self, vehicle: ServedVehicle, v_world: FloatArray) -> FloatArray:
-        """Return a vector of the world in the frame of the vehicle's simulation, (3,)."""
+        """Return a vector of the world in the frame of the vehicle's simulation, (3,).
+
+        Raises:
+            ValueError: it is not finite.
+        """
+        if not np.isfinite(v_world).all():
+            raise ValueError(f"a vector must have finite numbers, not {v_world.tolist()}")
         return q_rotate(q_conj(vehicle.T_world_room.q_xyzw), v_world)
 
     def point_in_room(self, vehicle: ServedVehicle, p_world_m: FloatArray) -> FloatArray:

@@ -24,6 +24,7 @@ class WorldMethods:
     def __init__(self, vehicles: ServedVehicles, scene: str) -> None:
         self._vehicles = vehicles
         self._scene = scene
+        self._warned = False
 
     @method("simSetWind")
     async def set_wind(self, wind: Vector3r) -> None:
@@ -50,6 +51,7 @@ class WorldMethods:
     @method("simLoadLevel")
     async def load_level(self, level_name: str) -> bool:
         """Return True for the scene that is drawn: no other one can be loaded while the bridge runs."""
-        if level_name != self._scene:
+        if level_name != self._scene and not self._warned:
+            self._warned = True
             logger.warning("a program asked for the level %r; this bridge draws %s", level_name[:60], self._scene)
         return level_name == self._scene

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import msgpack
+import msgspec
 import numpy as np
 
 from vil_bridge.core.camera_model import CameraModel
@@ -72,7 +73,7 @@ class _Client:
     def call(self, method: str, *arguments: object) -> Any:
         """Return a result. Raises VilBridgeError: the call failed."""
         self._number += 1
-        self._socket.sendall(msgpack.packb((0, self._number, method, arguments)))
+        self._socket.sendall(msgspec.msgpack.encode((0, self._number, method, arguments)))
         while True:
             for _, _, error, result in self._unpacker:
                 if error is not None:
