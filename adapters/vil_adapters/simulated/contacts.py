@@ -30,6 +30,8 @@ _RESTING_MPS: Final = 0.1
 """Slower than this nothing bounces."""
 _MOST_BOUNCES: Final = 4
 """Surfaces that stop a vehicle in one step: a corner has three."""
+_MOST_NAMES: Final = 256
+"""Things touched of which the times are remembered."""
 _LEVEL: Final = 0.97
 """Upward part of a surface's normal from which a vehicle may land on it."""
 _SPIN_FACTOR: Final = 0.9
@@ -71,8 +73,8 @@ class ContactModel:
         self._bounces = config.response == "bounce"
         self._around: dict[int, _Around] = {}
         self._reset_at = np.zeros(rows, dtype=np.int64)
-        self._touched_at = np.full(rows, -(1 << 60), dtype=np.int64)
-        self._recorded_at = self._touched_at.copy()
+        self._never: Final = np.full(rows, -(1 << 60), dtype=np.int64)
+        self._times: dict[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = {}
         self.newest: dict[int, VehicleCollision] = {}
 
     @property
@@ -226,13 +228,18 @@ class ContactModel:
         dt_s: float,
         other: str = "",
     ) -> None:
-        """Record contacts of vehicles at (n, 3); those that do not continue another are collisions."""
-        begins = (step - self._touched_at[rows]) * dt_s > _APART_S
+        """Record contacts of vehicles at (n, 3); those that do not continue one with the same thing are collisions."""
+        if other not in self._times:
+            if len(self._times) >= _MOST_NAMES:
+                self._times.clear()
+            self._times[other] = self._never.copy(), self._never.copy()
+        touched_at, recorded_at = self._times[other]
+        begins = (step - touched_at[rows]) * dt_s > _APART_S
         self.collisions[rows] += begins
-        self._touched_at[rows] = step
-        for i in np.flatnonzero(begins | ((step - self._recorded_at[rows]) * dt_s >= _APART_S)).tolist():
+        touched_at[rows] = step
+        for i in np.flatnonzero(begins | ((step - recorded_at[rows]) * dt_s >= _APART_S)).tolist():
             row = int(rows[i])
-            self._recorded_at[row] = step
+            recorded_at[row] = step
             where = (contact.normal_world[i].tolist(), contact.point_world_m[i].tolist(), p_m[i].tolist())
             normal, point_m, vehicle_m = ((x, y, z) for x, y, z in where)
             depth_m = float(contact.depth_m[i])
