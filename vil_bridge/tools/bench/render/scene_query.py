@@ -1,4 +1,4 @@
-"""What a picture costs more when the process of a scene is asked for it: transport and waiting, without drawing."""
+"""Time that asking a scene's process adds to a picture: transport and waiting, without drawing."""
 
 from __future__ import annotations
 
