@@ -74,6 +74,7 @@ class ContactModel:
         self._around: dict[int, _Around] = {}
         self._reset_at = np.zeros(rows, dtype=np.int64)
         self._never: Final = np.full(rows, -(1 << 60), dtype=np.int64)
+        self._touched_at = self._never.copy()
         self._times: dict[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = {}
         self.newest: dict[int, VehicleCollision] = {}
 
@@ -236,7 +237,7 @@ class ContactModel:
         touched_at, recorded_at = self._times[other]
         begins = (step - touched_at[rows]) * dt_s > _APART_S
         self.collisions[rows] += begins
-        touched_at[rows] = step
+        touched_at[rows] = self._touched_at[rows] = step
         for i in np.flatnonzero(begins | ((step - recorded_at[rows]) * dt_s >= _APART_S)).tolist():
             row = int(rows[i])
             recorded_at[row] = step
