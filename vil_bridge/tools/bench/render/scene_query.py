@@ -61,7 +61,7 @@ async def _pictures(scene: EmbeddedSceneQueries, camera: CameraModel, count: int
         (image,) = await scene.images([View(camera, Modality.RGB, pose, number)], WorldSnapshot(number, ()))
         asked_s.append(time.perf_counter() - started_s)
         drawn_s.append(scene.process.work_ns / _NS_PER_S)
-        assert image.pixels.any(), "a black picture is no measurement"
+        assert image.pixels.any(), "the picture is black"
     return asked_s, drawn_s
 
 
