@@ -193,6 +193,8 @@ class ContactModel:
 
     def sweep(self, row: int, start_m: FloatArray, goal_m: FloatArray, step: int, dt_s: float) -> FloatArray:
         """Return how far a vehicle gets on a straight way, (3,): up to the first contact, which is recorded."""
+        for touched_at, _ in self._times.values():
+            touched_at[row] = self._never[row]  # what it meets is a collision of its own
         first, hit = 1.0, None
         for point_m, normal, radius_m, reach_m in self._planes(row):
             above, below = ((p - point_m) @ normal - radius_m for p in (start_m, goal_m))

@@ -202,6 +202,16 @@ def test_a_sweep_stops_at_the_first_surface_and_no_sweep_passes_it() -> None:
         assert batch.placed == [0]
 
 
+def test_what_a_sweep_meets_is_reported_right_after_another_contact() -> None:
+    made = Aviary({"p_m": [0.0, 0.0, 1e-4]})
+    (landing,) = (hit for batch in made.advance(0.02) for hit in batch.collisions)
+    assert landing.collision.depth_m > 0.0
+    made.order(PlaceOrder(0, (1.0, 2.0, -3.0), LEVEL, STILL, STILL, sweep=True))
+    (swept,) = made.simulation.batch().collisions
+    assert swept.collision.p_world_m[2] == pytest.approx(0.0, abs=1e-6)
+    assert swept.collision.t_ns > landing.collision.t_ns
+
+
 @pytest.mark.parametrize("model", ["car", "bicycle"])
 def test_cars_are_placed_and_drive_on_from_there(model: str) -> None:
     made = Aviary({"model": model})
