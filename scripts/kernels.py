@@ -13,17 +13,20 @@ from vil_bridge.vehicles.envs.race import RaceTask
 from vil_bridge.vehicles.envs.stabilise import ThreeRotorsTask
 from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
 from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
+from vil_renderer.embedded.geometry.sweep import first_impact
 
 MODELS = (FlightmareQuadrotor, FlightGogglesMulticopter, AirsimMultirotor)
 TASKS = (HoverTask, RaceTask, ThreeRotorsTask)
 
 
 def step(number: int) -> None:
-    """Make the first step of one model and of its tasks, which compiles their kernels."""
+    """Make the first step of one model, of its tasks and of its contacts, which compiles their kernels."""
     model = MODELS[number]()
     native = model.native()
     if native is not None:
         native(model.initial(1), model.neutral(1), model.calm(1), 0.001, 1)
+    if number == 0:
+        first_impact(np.zeros(3), np.ones(3), 0.1, np.ones((1, 3, 3)))
     for task in (made(1, engine="native") for made in TASKS if number == 0):
         task.reset()
         task.step(np.zeros((1, task.action_size)))
