@@ -47,7 +47,7 @@ def _cubes(rng: np.random.Generator, builder: SceneBuilder) -> None:
             for row in range(rows):
                 for level in range(int(rng.integers(1, 4))):
                     at = (x0 + 1.6 * _CUBE_M * column, y0 + 1.6 * _CUBE_M * row, _CUBE_M * level)
-                    cube = Thing().add(box((_CUBE_M,) * 3, cell_m=_CUBE_M), str(rng.choice(_FACES)))
+                    cube = Thing().add(box((_CUBE_M, _CUBE_M, _CUBE_M), cell_m=_CUBE_M), str(rng.choice(_FACES)))
                     builder.put("TemplateCube_Rounded_", "structure", cube, at)
 
 
