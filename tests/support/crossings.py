@@ -48,6 +48,7 @@ realtime: {fifo_priority: 0}
 _SENDS: Final = "record_send"  # by the ledger, just before the socket's send
 _WARM_UP_S: Final = 1.0
 _PICTURES: Final = 20
+_KERNEL_STREAM: Final = "optitrack/compiled_stream.py"
 _LIMITS: Final = {"pose": 20, "picture": 25}
 
 
@@ -93,13 +94,15 @@ class _Profile:
 
 
 def _poses(events: list[_Event], loop: int) -> Iterator[Counter[str]]:
-    """Yield the calls of each frame: from the return of ``recvfrom`` to the return of ``World.ingest``."""
+    """Yield the calls of each frame: from its receive, in the kernel or by ``recvfrom``, to the end of the ingest."""
     calls: Counter[str] | None = None
     for event in events:
         if event.thread != loop:
             continue
         if (event.kind, event.function) == ("c_return", "recvfrom"):
             calls = Counter()
+        elif event.kind == "call" and event.function == "receive" and event.file.endswith(_KERNEL_STREAM):
+            calls = Counter({event.file: 1})
         elif calls is not None and event.kind == "call":
             calls[event.file] += 1
         elif calls is not None and event.kind == "return" and event.function == "ingest":
