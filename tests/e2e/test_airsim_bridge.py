@@ -65,9 +65,8 @@ def test_a_program_sees_the_tracked_vehicle_and_flies_the_other(tmp_path: Path) 
         port = int(bridge.await_text(r"AirSim programs connect to .* port (\d+)")[1])
         with program(port) as call:
             assert call("listVehicles") == ["tracked", "helper"]
-            seen = lambda: call("simGetVehiclePose", "tracked")["position"]  # noqa: E731
-            first = seen()
-            wait_until(lambda: abs(seen()["x_val"] - first["x_val"]) > 0.01)
+            first = call("simGetVehiclePose", "tracked")["position"]["x_val"]
+            wait_until(lambda: abs(call("simGetVehiclePose", "tracked")["position"]["x_val"] - first) > 0.01)
             assert call("getMultirotorState", "tracked")["landed_state"] == 1
             for method, arguments in (("takeoff", (20.0, "tracked")), ("enableApiControl", (True, "tracked"))):
                 with pytest.raises(CallRefused, match="a real vehicle that a motion-capture system tracks"):

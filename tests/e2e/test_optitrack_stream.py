@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+from functools import partial
 
 import numpy as np
 import pytest
@@ -73,6 +74,14 @@ class OddServer:
         return self.frame(self.number, bodies=1)
 
 
+def described(lab: Received) -> bool:
+    return bool(lab.status.facts.get("units_mm") and lab.status.facts.get("subjects"))
+
+
+def ends_with(lab: Received, number: int) -> bool:
+    return [f.frame_number for f in lab.frames[-1:]] == [number]
+
+
 def emitted(lab: Received, first: int) -> list[tuple[object, ...]]:
     return [
         (
@@ -108,9 +117,7 @@ async def test_the_kernel_reads_judges_and_counts_as_python(seed: int, monkeypat
         async with following(client(motive)) as lab, receiving(plain) as twin:
             server = OddServer(seed, 1_000, motive)
             for each in (lab, twin):
-                await each.until(
-                    lambda each=each: each.status.facts.get("units_mm") and each.status.facts.get("subjects")
-                )
+                await each.until(partial(described, each))
             for burst in range(200):
                 for _ in range(server.rng.choice((1, 1, 1, 2, 3))):
                     motive.inject(server.next())
@@ -118,7 +125,7 @@ async def test_the_kernel_reads_judges_and_counts_as_python(seed: int, monkeypat
             last = server.number + 1
             motive.inject(server.frame(last))
             for each in (lab, twin):
-                await each.until(lambda each=each: [f.frame_number for f in each.frames[-1:]] == [last])
+                await each.until(partial(ends_with, each, last))
     assert read > 50
     assert emitted(lab, 1_000) == emitted(twin, 1_000)
     assert lab.status.counters == twin.status.counters

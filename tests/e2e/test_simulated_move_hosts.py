@@ -6,8 +6,9 @@ import asyncio
 import math
 import re
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -118,17 +119,17 @@ async def test_each_move_ends_once_in_the_loops_thread(process: bool) -> None:
             overtaken = moves.start(AWAY)
             assert await moves.fly(VelocityMove((0.0, 0.0, 0.0), 0.5)) == MoveEnd(reached=True)
             assert overtaken == [MoveEnd(reached=False)]
-            for order in (
+            position = VehicleCommand("drone", mode="position", values=(0.0, 0.0, 2.0, 0.0, 0.0, 0.0))
+            orders: tuple[Callable[[], None], ...] = (
                 lambda: vehicles.cancel("drone"),
-                lambda: vehicles.command(
-                    VehicleCommand("drone", mode="position", values=(0.0, 0.0, 2.0, 0.0, 0.0, 0.0))
-                ),
+                lambda: vehicles.command(position),
                 lambda: vehicles.place(VehiclePlacement("drone", (0.0, 0.0, 2.0), LEVEL)),
                 lambda: vehicles.command(VehicleCommand("drone", "reset")),
-            ):
+            )
+            for order in orders:
                 interrupted = moves.start(AWAY)
                 order()
-                await until(lambda ends=interrupted: ends)
+                await until(partial(bool, interrupted))
                 assert interrupted == [MoveEnd(reached=False)]
             assert not (await moves.fly(HoverMove())).reached
             last = moves.start(AWAY)

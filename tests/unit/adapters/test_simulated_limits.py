@@ -9,7 +9,7 @@ import pytest
 
 from vil_adapters.simulated.command_handler import CommandHandler
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import ContactReport, FlyCommand, Order, StatusUpdate, VehicleBatch, decode_report
+from vil_adapters.simulated.ipc import ClockUpdate, Order, Start, Stop, VehicleOrder
 from vil_adapters.simulated.simulation import Simulation
 from vil_adapters.simulated.worker import _SourceSocket
 from vil_bridge.core.vehicle_commands import VehicleCommand
@@ -24,9 +24,10 @@ def config(**vehicle: object) -> SimulatedConfig:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_the_largest_commands_that_are_taken_leave_a_vehicle_somewhere(model: str) -> None:
-    taken: list[Order] = []
+    taken: list[VehicleOrder] = []
 
     def take(order: Order) -> bool:
+        assert not isinstance(order, ClockUpdate | Start | Stop)
         taken.append(order)
         return True
 

@@ -53,14 +53,16 @@ def flown(made: Simulation, steps: int) -> list[VehicleCollision]:
 
 
 def body(made: Simulation) -> FloatArray:
-    return made.batch().states()[0]
+    state: FloatArray = made.batch().states()[0]
+    return state
 
 
 @pytest.mark.parametrize("step_hz", [10, 30, 100, 960])
 def test_no_wall_is_passed_at_ten_metres_a_second_at_any_rate_of_steps(scene: str, step_hz: int) -> None:
     made = simulation(scene, {"step_hz": step_hz, "control_hz": 10, "rate_hz": step_hz})
     thrown(made, (3.0, 0.3, 3.0), (10.0, 0.0, 0.0))
-    hits, speed = [], 0.0
+    hits: list[VehicleCollision] = []
+    speed = 0.0
     while not hits:
         speed = float(body(made)[3])
         hits += flown(made, 1)

@@ -116,7 +116,7 @@ def test_a_receiver_starts_late_and_its_readings_come_with_its_latency() -> None
 
 
 def test_noise_has_the_size_of_the_part_and_repeats_with_the_seed() -> None:
-    still = {"model": "car", "sensors": AIRSIM, "count": 30, "contact": {"floor_m": None}}
+    still: dict[str, Any] = {"model": "car", "sensors": AIRSIM, "count": 30, "contact": {"floor_m": None}}
     first, again = flown(config(**still), SECOND), flown(config(**still), SECOND, chunk=370)
     other = flown(config({"seed": 5}, **still), 10)
     assert [(v.sensor, v.t_ns, v.values) for v in first] == [(v.sensor, v.t_ns, v.values) for v in again]
@@ -164,7 +164,12 @@ def test_a_sensor_without_a_reading_yet_is_absent_and_vehicles_have_only_their_o
 def test_wind_and_forces_are_checked_and_passed_on() -> None:
     sent: list[Order] = []
     of = config()
-    handler = CommandHandler("sim", of, lambda order: sent.append(order) is None)
+
+    def send(order: Order) -> bool:
+        sent.append(order)
+        return True
+
+    handler = CommandHandler("sim", of, send)
     with pytest.raises(ValueError, match="does not fly yet"):
         handler.set_wind("drone", (1.0, 0.0, 0.0))
     handler.begin(START_NS)

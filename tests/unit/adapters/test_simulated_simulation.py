@@ -295,7 +295,7 @@ def test_inertial_sensors_feel_the_floor_and_how_hard_it_was_hit(model: str) -> 
 
 
 def test_wind_set_at_run_time_takes_the_place_of_the_configured_one() -> None:
-    windy = {"autopilot": {"kind": "none"}, "armed": False, "contact": {"floor_m": None}}
+    windy: dict[str, Any] = {"autopilot": {"kind": "none"}, "armed": False, "contact": {"floor_m": None}}
     ends = []
     for mean, late in (
         ((4.0, 0.0, 0.0), None),

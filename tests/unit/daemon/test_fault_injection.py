@@ -14,6 +14,7 @@ from tests.support.events import until
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
     ActorKind,
@@ -47,7 +48,7 @@ def imu() -> ImuSample:
 
 
 def stamp(event: SourceEvent) -> int:
-    assert not isinstance(event, SourceReset)
+    assert not isinstance(event, SourceReset | SensorReadings)
     assert event.t_foreign_ns is not None
     return event.t_foreign_ns
 

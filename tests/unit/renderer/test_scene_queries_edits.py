@@ -89,7 +89,7 @@ async def test_an_object_of_the_scene_moves_turns_grows_and_goes(scene: Embedded
     moved = (await scene.objects())["Crate1"]
     np.testing.assert_allclose(moved.T_world_object.p_m, turned.p_m)
     np.testing.assert_allclose(moved.T_world_object.rotation(), turned.rotation(), atol=1e-12)
-    assert (moved.size_m, moved.instance) == (pytest.approx(before.size_m), before.instance)
+    assert moved.size_m == pytest.approx(before.size_m) and moved.instance == before.instance
     height_m = 3.0 + moved.centre_m[2]
     (range_m,), (instance,) = await ranges_along_x(scene, (height_m,))
     # Turned by 90 degrees, its y side faces the ray.

@@ -109,7 +109,7 @@ def test_the_solids_of_a_scene_answer_how_far_and_where() -> None:
     assert without_floor.clearance_m(place) == pytest.approx(4.0)
     hit = without_floor.first_contact(place, np.array([200.0, 0.0, 1.0]), 0.2)
     assert hit is not None
-    assert (hit.other, hit.share) == ("crate", pytest.approx(3.8 / 200.0))
+    assert hit.other == "crate" and hit.share == pytest.approx(3.8 / 200.0)
     assert hit.point_world_m == pytest.approx([4.0, 0.0, 1.0], abs=1e-6)
     assert hit.normal_world == pytest.approx([-1.0, 0.0, 0.0])
     assert without_floor.first_contact(place, np.array([3.79, 0.0, 1.0]), 0.2) is None

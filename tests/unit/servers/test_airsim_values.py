@@ -114,7 +114,7 @@ def test_bytes_are_blue_green_red_and_png_red_green_blue_alpha() -> None:
     rgb = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
     assert bytes(bgr_of(0, rgb, CAMERA, NO_IDS))[:6] == bytes([2, 1, 0, 5, 4, 3])
     shown = cv2.imdecode(np.frombuffer(png_of(0, rgb, CAMERA, NO_IDS), np.uint8), cv2.IMREAD_UNCHANGED)
-    assert shown.shape == (2, 4, 4) and shown[0, 0].tolist() == [2, 1, 0, 255]
+    assert shown is not None and shown.shape == (2, 4, 4) and shown[0, 0].tolist() == [2, 1, 0, 255]
 
 
 def test_depths_are_along_the_axis_and_along_the_ray() -> None:

@@ -164,7 +164,7 @@ async def test_calls_of_a_client_that_went_are_cancelled() -> None:
     async def handler(_caller: Caller, _: str, __: Sequence[Any]) -> object:
         started.set()
         try:
-            await asyncio.sleep(3600)
+            return await asyncio.Event().wait()
         finally:
             ended.set()
 
