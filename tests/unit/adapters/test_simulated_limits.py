@@ -9,7 +9,18 @@ import pytest
 
 from vil_adapters.simulated.command_handler import CommandHandler
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import ClockUpdate, Order, Start, Stop, VehicleOrder
+from vil_adapters.simulated.ipc import (
+    ClockUpdate,
+    ContactReport,
+    FlyCommand,
+    Order,
+    Start,
+    StatusUpdate,
+    Stop,
+    VehicleBatch,
+    VehicleOrder,
+    decode_report,
+)
 from vil_adapters.simulated.simulation import Simulation
 from vil_adapters.simulated.worker import _SourceSocket
 from vil_bridge.core.vehicle_commands import VehicleCommand
