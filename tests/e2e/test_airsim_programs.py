@@ -33,7 +33,7 @@ MULTIROTOR: Final[dict[str, Any]] = {
     },
 }
 COMPUTER_VISION: Final[dict[str, Any]] = {"SettingsVersion": 1.2, "SimMode": "ComputerVision"}
-CAR: Final[dict[str, Any]] = {"SettingsVersion": 1.2, "SimMode": "Car", "ClockSpeed": 3}
+CAR: Final[dict[str, Any]] = {"SettingsVersion": 1.2, "SimMode": "Car", "ClockSpeed": 2}
 
 
 @contextmanager

@@ -53,6 +53,7 @@ def airsim_bridge(
         "require_cameras": False,
         "http": {"port": http_port},
         "stream": {"bind": "tcp://127.0.0.1:0"},  # several worlds live on one computer
+        "realtime": {"fifo_priority": 0},  # a world that is behind shall not take the computer from its programs
         "simulation": {"clock": "simulated", "speed": settings.clock_speed},
         "airsim": {
             "bind": bind,
@@ -80,7 +81,7 @@ def _world(settings: AirsimSettings, names: Mapping[str, str], scene: str) -> di
         "room": _ROOM,
         "contact": {"scene": scene} if model == "airsim" else None,
         "process": True,  # its steps do not hold up the calls
-        "step_hz": _STEP_HZ,
+        "step_hz": _STEP_HZ if model == "airsim" else _STEP_HZ // 2,
         "rate_hz": _STEP_HZ // 2,
         "origin": origin,
         "vehicles": vehicles,

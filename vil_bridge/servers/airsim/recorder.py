@@ -48,6 +48,8 @@ class RecordingOptions:
         if not isinstance(interval_s, int | float) or not 0.001 <= interval_s <= 3600:
             raise ConfigError(f"Recording.RecordInterval: must be from 0.001 to 3600 s, not {interval_s!r:.40}")
         cameras = section.get("Cameras")
+        if not isinstance(cameras, list | None):
+            raise ConfigError(f"Recording.Cameras: must be a list of objects, not {cameras!r:.40}")
         requests = None if cameras is None else [_request(entry) for entry in cameras]
         folder = Path(section.get("Folder") or _DEFAULT_FOLDER).expanduser()
         return cls(float(interval_s), folder, bool(section.get("RecordOnMove", False)), requests)
@@ -134,7 +136,7 @@ class RecordingMethods:
         responses = await self._pictures(name)
         if any(not response.width for response in responses):
             return
-        files = ";".join([await asyncio.to_thread(_save, folder, name, r) for r in responses])
+        files = ";".join([await asyncio.to_thread(save_picture, folder, name, r) for r in responses])
         state = kinematics_of(motion, vehicle.origin_m)
         p, q = state.position, state.orientation
         numbers = (p.x_val, p.y_val, p.z_val, q.w_val, q.x_val, q.y_val, q.z_val)
@@ -152,7 +154,7 @@ def _moved(a: ServedMotion, b: ServedMotion) -> bool:
     return bool((T.p_m != S.p_m).any() or (T.q_xyzw != S.q_xyzw).any())
 
 
-def _save(folder: Path, vehicle: str, response: ImageResponse) -> str:
+def save_picture(folder: Path, vehicle: str, response: ImageResponse) -> str:
     """Write a picture as png, ppm or pfm, and return the name of its file."""
     kind = "pfm" if response.pixels_as_float else "png" if response.compress else "ppm"
     camera = "".join(c if c.isalnum() or c in "_-" else "_" for c in response.camera_name)
