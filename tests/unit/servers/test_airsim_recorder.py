@@ -77,4 +77,5 @@ def test_pictures_are_files_that_others_read(tmp_path: Path) -> None:
     assert shown is not None and np.array_equal(shown[:, :, ::-1], RGB)
     floats = response(image_data_float=packed_floats(DEPTH), pixels_as_float=True, image_type=1)
     name = save_picture(tmp_path, "D", floats)
-    assert np.array_equal(cv2.imread(str(tmp_path / "images" / name), cv2.IMREAD_UNCHANGED), DEPTH)
+    read = cv2.imread(str(tmp_path / "images" / name), cv2.IMREAD_UNCHANGED)
+    assert read is not None and np.array_equal(read, DEPTH)
