@@ -11,7 +11,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from tests.support.common import needs_gl, wait_until
+from tests.support.common import free_ports, needs_gl, wait_until
 from tests.support.programs import VIL_BRIDGE, Program
 
 pytestmark = pytest.mark.process
@@ -46,8 +46,9 @@ def listens(port: int) -> bool:
 
 def test_worlds_open_are_used_and_end_with_their_owner(tmp_path: Path) -> None:
     needs_gl()
-    with Program(*VIL_BRIDGE, "airsim", "--scene-server", 0, "--scene", "empty", log=tmp_path / "log") as server:
-        port = int(server.await_text(r"scene server on .* port (\d+)")[1])
+    (port,) = free_ports(1, socket.SOCK_STREAM)
+    with Program(*VIL_BRIDGE, "airsim", "--scene-server", port, "--scene", "empty", log=tmp_path / "log") as server:
+        server.await_text(rf"scene server on .* port {port}")
         with client(port) as owner:
             assert owner("ping") is True
             opened, (address, ports) = owner("reopen_scenes", HOST, [[3, 0], [7, 0]])

@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -43,6 +44,8 @@ logger = logging.getLogger(__name__)
 
 _CHECK_PERIOD_S: Final = 0.2
 _INTERRUPTED: Final = 130
+_BUILDING: Final = threading.Lock()
+"""Held while an HTTP application is built: pydantic cannot make the schema of one type in two threads at once."""
 
 
 class Bridge:
@@ -93,7 +96,8 @@ class Bridge:
         """Build the HTTP application; in the HTTP thread, since that and FastAPI take a third of a start."""
         from vil_bridge.daemon.http_app import HttpApp
 
-        self.web = HttpApp(self.context, self.controls, self.recordings, self.reporter, self.log)
+        with _BUILDING:
+            self.web = HttpApp(self.context, self.controls, self.recordings, self.reporter, self.log)
         self._web_is_built = True
         exempt_from_collector()
         return self.web.app

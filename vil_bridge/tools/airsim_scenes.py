@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from vil_bridge.core.errors import SinkError
 from vil_bridge.servers.msgpack_rpc import Caller, RpcError, RpcServer
 
@@ -28,6 +30,9 @@ _STOP_S: Final = 5.0
 _GRACE_S: Final = 3.0
 """Time in which an owner that lost its connection may come back to its worlds."""
 _POLL_S: Final = 0.05
+_PING_S: Final = 5.0
+_PING: Final = msgspec.msgpack.encode((0, 0, "ping", ()))
+_PONG: Final = msgspec.msgpack.encode((1, 0, None, True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +152,7 @@ class SceneServer:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_START_S):
                 while world.process.returncode is None:
-                    with contextlib.suppress(OSError):
-                        _, writer = await asyncio.open_connection(self._options.bind, world.port)
-                        writer.close()
+                    if await _answers(self._options.bind, world.port):
                         return True
                     await asyncio.sleep(_POLL_S)
         logger.warning("the world of port %d did not start", world.port)
@@ -200,6 +203,21 @@ async def _stop(world: _World) -> None:
         except TimeoutError:
             world.process.kill()
             await world.process.wait()
+
+
+async def _answers(bind: str, port: int) -> bool:
+    """Return True if a world answers a ping; a connection with itself, which TCP may make, does not."""
+    try:
+        reader, writer = await asyncio.open_connection(bind, port)
+    except OSError:
+        return False
+    try:
+        writer.write(_PING)
+        return await asyncio.wait_for(reader.read(len(_PONG)), _PING_S) == _PONG
+    except (TimeoutError, OSError):
+        return False
+    finally:
+        writer.close()
 
 
 def _is_free(bind: str, port: int) -> bool:

@@ -257,6 +257,7 @@ def travel_uav(client, folder):
     mode = airsim.YawMode(is_rate=False)
     way = [airsim.Vector3r(4, 0, -6), airsim.Vector3r(8, 0, -6)]
     client.moveOnPathAsync(way, 1, 3e38, airsim.DrivetrainType.ForwardOnly, mode, 3, 1, name)
+    client.simGetCollisionInfo(name)  # the floor, before
     seen = []
     for _ in range(1000):
         seen.append(position(client, name).x_val)

@@ -37,6 +37,7 @@ def depth(client, folder):
     u, v = (np.arange(256) - 127.5) / 128, (np.arange(144) - 71.5) / 128
     ray = np.sqrt(1 + u[None, :] ** 2 + v[:, None] ** 2)
     assert np.abs(perspective - planar * ray).max() < 0.05
+    client.simSetCameraPose("0", airsim.Pose(airsim.Vector3r(0.46, 0, 0), airsim.Quaternionr()))
 
 
 def ground_truth(client, folder):
