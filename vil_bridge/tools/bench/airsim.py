@@ -27,7 +27,7 @@ import numpy as np
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx, q_from_matrix, q_mul
-from vil_bridge.core.types import Modality, View
+from vil_bridge.core.types import ActorKind, ActorState, Modality, TrackingState, View, WorldSnapshot
 from vil_bridge.tools.bench.report import Row
 
 _HOST: Final = "127.0.0.1"
@@ -125,14 +125,13 @@ def _server(pattern: str, *words: str) -> Iterator[int]:
 def _picture_rows(client: _Client) -> list[Row]:
     """Return rows of pictures; the renderer alone takes turns with the server."""
     from vil_renderer.embedded import EmbeddedRenderer
-    from vil_renderer.embedded.renderer import NO_ACTORS
 
     one = [_request("front_center", 0)]
     step = [_request(name, kind) for name in _CAMERAS for kind in (0, 2)]
     view = _view()
     os.environ["LP_NUM_THREADS"] = "1"  # as in the scene's process
     with EmbeddedRenderer(_SCENE) as renderer:
-        draw = lambda: renderer.render([view], NO_ACTORS)  # noqa: E731
+        draw = lambda: renderer.render([view], _snapshot())  # noqa: E731
         ask = lambda: client.call("simGetImages", one, "", False)  # noqa: E731
         drawn_s, asked_s = _in_turns(draw, ask)
     step_s = _times(lambda: client.call("simGetImages", step, "", False), 12)
@@ -202,9 +201,16 @@ def _request(camera: str, kind: int) -> dict[str, object]:
     return {"camera_name": camera, "image_type": kind, "pixels_as_float": kind != 0, "compress": False}
 
 
+def _snapshot() -> WorldSnapshot:
+    """Return a new world with one vehicle at its start, as each picture of the server has."""
+    place = Transform.of((0.0, 0.0, 0.15), q_from_euler_zyx(math.pi / 2.0, 0.0, 0.0))
+    vehicle = ActorState("drone1", ActorKind.VEHICLE, TrackingState.TRACKED, 0, place)
+    return WorldSnapshot(time.monotonic_ns(), (vehicle,))
+
+
 def _view() -> View:
     """Return what ``front_center`` of a vehicle at its start sees."""
     facing_north = q_from_euler_zyx(math.pi / 2.0, 0.0, 0.0)
-    T = Transform(np.array([0.0, 0.46, 0.0]), q_mul(facing_north, q_from_matrix(_OPTICAL)))
+    T = Transform(np.array([0.0, 0.46, 0.15]), q_mul(facing_north, q_from_matrix(_OPTICAL)))
     camera = CameraModel("bench", 256, 144, 2.0 * math.atan(144.0 / 256.0))
-    return View(camera, Modality.RGB, T, 0)
+    return View(camera, Modality.RGB, T, 0, hide=("drone1",))
