@@ -212,7 +212,7 @@ async def test_what_cannot_be_flown_is_refused_in_words(process: bool) -> None:
     async with standing(process) as (received, moves):
         vehicles = received.context.vehicles
         long = tuple((float(i), 0.0, 1.0) for i in range(MOST_POINTS))
-        for subject, move, told in (
+        for subject, move, words in (
             ("car", AWAY, "car cannot fly moves: model 'car' lacks AirSim's modes. Use model airsim"),
             ("drone", VelocityMove((math.nan, 0.0, 0.0), 1.0), "v_mps must be finite and at most 1e.06, got nan"),
             ("drone", VelocityMove((1e9, 0.0, 0.0), 1.0), "v_mps must be finite"),
@@ -223,14 +223,14 @@ async def test_what_cannot_be_flown_is_refused_in_words(process: bool) -> None:
             ("drone", PathMove((*long, (0.0, 0.0, 1.0)), 1.0, 1.0), "at most 10000 points, not 10001"),
             ("drone", RotorsMove((0.5, 0.5), 1.0), "4 rotors, not 2"),
         ):
-            with pytest.raises(ValueRefused, match=told):
+            with pytest.raises(ValueRefused, match=words):
                 moves.start(move, subject)
-        for placement, told in (
+        for placement, words in (
             (VehiclePlacement("drone", (math.nan, 0.0, 0.0), LEVEL), "p_world_m must be finite"),
             (VehiclePlacement("drone", (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1e-9)), "q_world_body must not be zero"),
             (VehiclePlacement("drone", (0.0, 0.0, 0.0), LEVEL, (1e300, 0.0, 0.0)), "v_world_mps must be finite"),
         ):
-            with pytest.raises(ValueRefused, match=told):
+            with pytest.raises(ValueRefused, match=words):
                 vehicles.place(placement)
         with pytest.raises(KeyError):
             moves.start(AWAY, "ship")

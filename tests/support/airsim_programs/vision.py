@@ -1,7 +1,9 @@
 """Programs for SimMode ComputerVision, run with AirSim's own client; as multirotor.py."""
 
+import json
 import math
 import sys
+import time
 from pathlib import Path
 
 import airsim
@@ -159,9 +161,15 @@ def recording(client, folder):
     client.simSetTimeOfDay(True, "2018-02-12 15:20:00", True, 1, 60, True)
     client.startRecording()
     assert client.isRecording()
-    for _ in range(3):
-        client.simGetImages([airsim.ImageRequest("0", 0)])
+    place = Path(json.loads(client.getSettingsString())["Recording"]["Folder"])
+    rows = []
+    while len(rows) < 3:
+        rows = [line for file in place.glob("*/airsim_rec.txt") for line in file.read_text().splitlines()]
+        time.sleep(0.02)
     client.stopRecording()
+    assert rows[0].split("\t")[:2] == ["VehicleName", "TimeStamp"] and rows[1].startswith("ComputerVision\t")
+    (file,) = place.glob("*/images/" + rows[1].split("\t")[-1])
+    assert file.read_bytes()[:4] == b"\x89PNG"
     assert not client.isRecording()
     client.simSetTimeOfDay(False)
 

@@ -46,7 +46,7 @@ def made(scene: str = SCENE) -> EmbeddedSceneQueries:
 
 
 def runs(pid: int | None) -> bool:
-    """Whether a process runs; one that has ended and is not waited for does not."""
+    """Return True while a process runs; one that has ended and is not waited for does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
