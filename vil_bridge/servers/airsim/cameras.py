@@ -45,10 +45,6 @@ class ServedCameras:
     def __init__(self) -> None:
         self._cameras: MutableMapping[tuple[str, str], _Camera] = {}
 
-    def names(self, vehicle: ServedVehicle) -> list[str]:
-        """Return the cameras of a vehicle."""
-        return list(vehicle.cameras)
-
     def find(self, vehicle: ServedVehicle, name: str) -> _Camera:
         """Return a camera by its name or by its number of older versions.
 

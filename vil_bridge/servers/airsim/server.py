@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from vil_bridge.core.scene_queries import SceneQueries
 from vil_bridge.servers.airsim.cameras import ServedCameras
@@ -105,7 +105,3 @@ class AirsimServer:
         await self.rpc.close()
         await self._recording.stop()
         await self._scene.close()
-
-    def report(self) -> Mapping[str, Any]:
-        """Return connections, counters and the calls that this server does not have."""
-        return {"connected": self.rpc.connected, **self.rpc.counters, "unanswered": dict(self.table.unanswered)}
