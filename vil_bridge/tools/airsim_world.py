@@ -8,7 +8,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_to_euler_zyx
 from vil_bridge.registry import resolve
 from vil_bridge.servers.airsim.settings import AirsimSettings, VehicleSettings, load_settings, sensor_key
@@ -41,7 +44,7 @@ def airsim_bridge(
         http_port: of the status page; 0 = any free one.
 
     Raises:
-        ConfigError: the settings cannot be read; names the file and the key.
+        ConfigError: the settings cannot be read, or the address needs ``insecure``; names the key.
     """
     settings = load_settings(settings_path)
     names = _unique_names(vehicle.name for vehicle in settings.vehicles)
@@ -65,7 +68,10 @@ def airsim_bridge(
             "vehicles": names,
         },
     }
-    return BridgeConfig.model_validate(data, context={"resolve": resolve}), settings
+    try:
+        return BridgeConfig.model_validate(data, context={"resolve": resolve}), settings
+    except ValidationError as exc:
+        raise ConfigError([f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors()]) from None
 
 
 def _world(settings: AirsimSettings, names: Mapping[str, str], scene: str) -> dict[str, Any]:

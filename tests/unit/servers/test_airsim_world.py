@@ -48,3 +48,11 @@ def test_a_mode_has_its_model(mode: str, model: str, tmp_path: Path) -> None:
 def test_an_error_names_file_and_key(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"settings\.json: ClockSpeed"):
         bridge(tmp_path, ClockSpeed=-1)
+
+
+def test_an_open_address_is_refused_in_words() -> None:
+    options: dict[str, Any] = {"scene": "empty", "profile": "low", "port": 0, "http_port": 0}
+    with pytest.raises(ConfigError, match=r"^airsim\.bind: 0\.0\.0\.0 can be reached from the network"):
+        airsim_bridge(None, bind="0.0.0.0", insecure=False, **options)
+    config, _ = airsim_bridge(None, bind="0.0.0.0", insecure=True, **options)
+    assert config.airsim is not None and config.airsim.bind == "0.0.0.0"
