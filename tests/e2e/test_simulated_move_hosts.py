@@ -6,8 +6,8 @@ import asyncio
 import math
 import re
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.support.bridge_rig import running
-from tests.support.common import ROOT
+from tests.support.common import ROOT, simulated_time
 from tests.support.events import Received, receiving, until
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.source import SimulatedSource
@@ -81,15 +81,6 @@ class Ends:
         ends = self.start(move, subject)
         await until(lambda: ends, LOAD_S)
         return ends[0]
-
-
-@contextmanager
-def simulated_time(rate: float) -> Iterator[None]:
-    bridge_clock().run(rate)
-    try:
-        yield
-    finally:
-        bridge_clock().real()
 
 
 @asynccontextmanager

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.common import simulated_time
 from tests.support.events import receiving
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.source import SimulatedSource
@@ -27,15 +26,6 @@ LOAD_S = 100.0
 def source(**more: Any) -> SimulatedSource:
     config = {"type": "simulated", "vehicles": {"drone": {"model": "flightgoggles"}}, **more}
     return SimulatedSource("sim", SimulatedConfig.model_validate(config))
-
-
-@contextmanager
-def simulated_time(rate: float) -> Iterator[None]:
-    bridge_clock().run(rate)
-    try:
-        yield
-    finally:
-        bridge_clock().real()
 
 
 def _children() -> list[int]:

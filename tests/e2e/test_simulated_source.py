@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from tests.support.common import simulated_time
 from tests.support.events import receiving, until
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.source import SimulatedSource
@@ -130,15 +129,6 @@ async def test_commands_are_taken_or_refused_with_a_reason(process: bool) -> Non
                 received.context.vehicles.command(wrong)
     assert received.context.vehicles.names() == []
     assert [(reset.source, reset.subjects) for reset in received.resets] == [("sim", ("drone",)), ("sim", ())]
-
-
-@contextmanager
-def simulated_time(rate: float) -> Iterator[None]:
-    bridge_clock().run(rate)
-    try:
-        yield
-    finally:
-        bridge_clock().real()
 
 
 @BOTH

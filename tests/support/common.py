@@ -11,11 +11,13 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
+
+from vil_bridge.core.bridge_time import bridge_clock
 
 PATIENCE_S: Final = 60.0
 """Limit for what must come on a busy machine, where the test is not about the time that it takes."""
@@ -97,3 +99,13 @@ class Stopwatch:
         now_s = time.monotonic()
         self.seconds += min(now_s - self._last_s, 0.1)
         self._last_s = now_s
+
+
+@contextlib.contextmanager
+def simulated_time(rate: float) -> Iterator[None]:
+    """Run the bridge's clock in simulated time at a rate."""
+    bridge_clock().run(rate)
+    try:
+        yield
+    finally:
+        bridge_clock().real()
