@@ -10,7 +10,8 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
 
 import msgpack
 import msgspec
@@ -24,6 +25,8 @@ class Caller(Protocol):
     host: str
 
 
+_Container = TypeVar("_Container", list[Any], dict[Any, Any])
+
 Handler = Callable[[Caller, str, Sequence[Any]], Awaitable[object]]
 """Runs a method with its arguments for a caller. Raises RpcError: the text for the caller."""
 
@@ -31,8 +34,13 @@ _READ_BYTES: Final = 1 << 16
 _MOST_BYTES: Final = 1 << 23
 """Of one request; a path of 10,000 points has half a megabyte."""
 _MOST_ITEMS: Final = 1 << 20
+"""Of one array or map."""
+_MOST_CONTAINERS: Final = 1 << 18
+"""Arrays and maps of one request: each takes 64 bytes of memory for one byte of the wire."""
 _MOST_PENDING: Final = 256
 """Requests of one connection that are under way; with more the connection is not read any further."""
+_MOST_PENDING_BYTES: Final = 1 << 24
+"""Requests of all connections that are under way; one beyond them fails."""
 _CLOSE_S: Final = 1.0
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -51,11 +59,13 @@ class RpcServer:
 
     Attributes:
         counters: connections, requests, errors, malformed, refused.
+        pending_bytes: size of the requests that are under way.
     """
 
     def __init__(self, handler: Handler, most: int = 64, on_gone: Callable[[Caller], object] | None = None) -> None:
         self.counters: Counter[str] = Counter()
-        self._handler = handler
+        self.pending_bytes = 0
+        self.handler = handler
         self._most = most
         self._on_gone = on_gone
         self._connections: set[_Connection] = set()
@@ -87,7 +97,7 @@ class RpcServer:
             writer.close()
             return
         self.counters["connections"] += 1
-        connection = _Connection(reader, writer, self._handler, self.counters)
+        connection = _Connection(reader, writer, self)
         self._connections.add(connection)
         try:
             await connection.run()
@@ -100,19 +110,14 @@ class RpcServer:
 class _Connection:
     """One client (a :class:`Caller`): requests in, answers out."""
 
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        handler: Handler,
-        counters: Counter[str],
-    ) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, server: RpcServer) -> None:
         self._reader = reader
         self._writer = writer
-        self._handler = handler
-        self._counters = counters
+        self._server = server
         self._calls: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(_MOST_PENDING)
+        self._containers = 0
+        self._read_bytes = 0
         self.host: str = writer.get_extra_info("peername")[0]
         self._unpacker = msgpack.Unpacker(
             raw=False,
@@ -122,6 +127,8 @@ class _Connection:
             max_array_len=_MOST_ITEMS,
             max_map_len=_MOST_ITEMS,
             max_ext_len=0,
+            list_hook=self._count,
+            object_hook=self._count,
         )
 
     async def run(self) -> None:
@@ -132,7 +139,7 @@ class _Connection:
                 for message in self._unpacker:
                     await self._take(message)
         except (ValueError, msgpack.exceptions.UnpackException) as exc:
-            self._counters["malformed"] += 1
+            self._server.counters["malformed"] += 1
             logger.warning("closed a connection of %s: not MessagePack-RPC: %s", self.host, str(exc)[:200])
         except ConnectionError:
             pass  # gone, as clients go that are killed
@@ -150,8 +157,18 @@ class _Connection:
         except (TimeoutError, ConnectionError):
             self._writer.transport.abort()
 
+    def _count(self, container: _Container) -> _Container:
+        """Count an array or map of a request. Raises ValueError: it has too many."""
+        self._containers += 1
+        if self._containers > _MOST_CONTAINERS:
+            raise ValueError(f"a request has more than {_MOST_CONTAINERS} arrays and maps")
+        return container
+
     async def _take(self, message: object) -> None:
         """Start a request or notification. Raises ValueError: it is neither."""
+        self._containers = 0
+        end: int = self._unpacker.tell()
+        size, self._read_bytes = end - self._read_bytes, end
         match message:
             case [0, int(number), str(method), list(arguments)] if 0 <= number < 1 << 32:
                 answer: int | None = number
@@ -160,18 +177,24 @@ class _Connection:
             case _:
                 raise ValueError("a message is neither a request nor a notification")
         await self._room.acquire()
+        self._server.pending_bytes += size
         call = asyncio.create_task(self._call(answer, method, arguments), name=f"rpc {method[:60]}")
         self._calls.add(call)
-        call.add_done_callback(self._ended)
+        call.add_done_callback(partial(self._ended, size))
 
-    def _ended(self, call: asyncio.Task[None]) -> None:
+    def _ended(self, size: int, call: asyncio.Task[None]) -> None:
+        self._server.pending_bytes -= size
         self._calls.discard(call)
         self._room.release()
 
     async def _call(self, number: int | None, method: str, arguments: list[Any]) -> None:
-        self._counters["requests"] += 1
+        self._server.counters["requests"] += 1
         try:
-            answer = _encode((1, number, None, await self._handler(self, method, arguments)))
+            if self._server.pending_bytes > _MOST_PENDING_BYTES:
+                raise RpcError(
+                    f"calls under way have more than {_MOST_PENDING_BYTES} bytes: wait until some have ended"
+                )
+            answer = _encode((1, number, None, await self._server.handler(self, method, arguments)))
         except RpcError as exc:
             answer = self._error(number, str(exc))
         except Exception:  # a bug shall not leave its caller waiting for ever
@@ -185,5 +208,5 @@ class _Connection:
                 return
 
     def _error(self, number: int | None, text: str) -> bytes:
-        self._counters["errors"] += 1
+        self._server.counters["errors"] += 1
         return _encode((1, number, text, None))

@@ -118,8 +118,13 @@ async def test_a_notification_is_run_and_not_answered() -> None:
         b"\x94\x00\x01\xa4ping\xdd\xff\xff\xff\xff",
         b"\x94\x00\x01\xa4ping\x91\xc6\xff\xff\xff\xff" + bytes(9 << 20),
         b"\x91" * 5000,
+        b"\x94\x00\x01\xa4ping\x91\xdd\x00\x08\x00\x00" + b"\x90" * (1 << 19),
+        b"\x94\x00\x01\xa4ping\x91\xdd\x00\x08\x00\x00" + b"\x80" * (1 << 19),
     ],
-    ids=["http", "reserved", "short", "negative", "answer", "long array", "long bytes", "nested"],
+    ids=[
+        *("http", "reserved", "short", "negative", "answer", "long array", "long bytes", "nested"),
+        *("many arrays", "many maps"),
+    ],
 )
 async def test_garbage_ends_its_connection_and_no_other(garbage: bytes) -> None:
     async def handler(_caller: Caller, _: str, __: Sequence[Any]) -> object:
@@ -133,6 +138,31 @@ async def test_garbage_ends_its_connection_and_no_other(garbage: bytes) -> None:
         good.send(0, 1, "ping", [])
         assert await good.answer() == [1, 1, None, True]
         assert server.counters["malformed"] == 1
+
+
+async def test_calls_under_way_have_a_limit_in_bytes_over_all_clients() -> None:
+    go_on = asyncio.Event()
+
+    async def handler(_caller: Caller, _: str, arguments: Sequence[Any]) -> object:
+        await go_on.wait()
+        return len(arguments[0])
+
+    size = 6 << 20
+    async with served(handler) as (server, connect):
+        first, second = await connect(), await connect()
+        for number in range(2):
+            first.send(0, number, "waits", [bytes(size)])
+        while server.pending_bytes < 2 * size:
+            await asyncio.sleep(0.01)
+        second.send(0, 7, "fails", [bytes(size)])
+        kind, number, text, _ = await second.answer()
+        assert (kind, number) == (1, 7) and "wait until some have ended" in text
+        assert 2 * size < server.pending_bytes < 2 * size + 100
+        go_on.set()
+        assert [(await first.answer())[3] for _ in range(2)] == [size, size]
+        assert server.pending_bytes == 0
+        second.send(0, 8, "works", [bytes(size)])
+        assert await second.answer() == [1, 8, None, size]
 
 
 async def test_text_that_is_no_unicode_reaches_the_handler_and_returns() -> None:
