@@ -1,13 +1,14 @@
 """Cars on a plane: the Dubins car of FlightGoggles, and a kinematic bicycle.
 
-Neither has a mass: of its surroundings a car feels the horizontal force alone, and yields to it like tyres that
-creep, with the velocity force / ``creep_nspm``. Wind, torque, density and gravity leave it alone.
+Forces do not accelerate a car: of its surroundings it feels the horizontal force alone, and yields to it like tyres
+that creep, with the velocity force / ``creep_nspm``. Wind, torque, density and gravity leave it alone. The mass counts
+in collisions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from math import sqrt
 from typing import Final
 
@@ -15,9 +16,10 @@ import numpy as np
 
 from vil_bridge.core.geometry import q_exp, q_mul, q_normalize
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.disturbances import ENVIRONMENT
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout
-from vil_bridge.vehicles.model import Model
+from vil_bridge.vehicles.model import Model, NativeStep
 from vil_bridge.vehicles.random.noise import NoiseStream
 
 _FORCE: Final = ENVIRONMENT["force_world_n"]
@@ -85,7 +87,7 @@ class BicycleParameters:
         steering_time_s, speed_time_s: angle and speed follow their commands with these lags, within the limits.
         least_speed_mps, most_speed_mps: reverse is negative.
         most_braking_mps2, most_acceleration_mps2: limits of the speed's change, down and up.
-        creep_nspm: see the module.
+        creep_nspm, mass_kg: see the module.
 
     Raises:
         ValueError: a length, time or limit out of its range.
@@ -102,6 +104,7 @@ class BicycleParameters:
     most_braking_mps2: float = 8.0
     most_acceleration_mps2: float = 3.0
     creep_nspm: float = _CREEP_NSPM
+    mass_kg: float = 1500.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -167,6 +170,19 @@ class KinematicBicycle(Model):
         x = super().constrain(x)
         x[:, 3:6], x[:, 10:13] = self._rolling(x)
         return x
+
+    def native(self) -> NativeStep | None:
+        """Return the compiled :meth:`step`; None without numba."""
+        if not has_numba():
+            return None
+        from vil_bridge.vehicles.car_kernel import advance
+
+        parameters = np.array(astuple(self.parameters))
+
+        def step(x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float, steps: int) -> None:
+            advance(x, u, around, parameters, dt_s, steps)
+
+        return step
 
     def _rolling(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return world velocities and body rates, (n, 3) each."""

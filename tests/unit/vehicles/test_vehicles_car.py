@@ -12,7 +12,7 @@ from scipy.integrate import solve_ivp
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.car import BicycleParameters, CreepNoise, DubinsCar, KinematicBicycle
 from vil_bridge.vehicles.disturbances import ENVIRONMENT
-from vil_bridge.vehicles.fleet import Fleet
+from vil_bridge.vehicles.fleet import Engine, Fleet
 from vil_bridge.vehicles.model import Model
 
 DT_S = 1.0 / 960.0
@@ -106,6 +106,21 @@ def test_bicycle_against_its_equations() -> None:
     # Where a limit ends the equations have a corner: there RK4 is of first order for one step.
     np.testing.assert_allclose(got, end, rtol=2e-6, atol=2e-6)
     np.testing.assert_array_equal(fleet.x[:, 2], 0.0)
+
+
+def test_the_compiled_bicycle_is_the_reference() -> None:
+    """Tilted, pushed, at its limits and not: both engines agree to the last digits."""
+    flown = []
+    engines: tuple[Engine, ...] = ("numpy", "auto")
+    for engine in engines:
+        fleet = Fleet(KinematicBicycle(), 3, engine=engine)
+        fleet.place(speed_mps=[[5.0], [1.0], [0.0]], steering_rad=[[0.1], [-0.3], [0.0]], p_world_m=(1.0, 2.0, 0.4))
+        fleet.place(q_world_body=(0.1, -0.05, 0.3, 0.9))
+        fleet.command([(8.0, 0.35), (-200.0, -0.5), (0.0, 6.0)])
+        fleet.around[:, ENVIRONMENT["force_world_n"]] = [(10.0, 20.0, 5.0), (0.0, 0.0, 0.0), (-3.0, 1.0, 0.0)]
+        fleet.advance(700)
+        flown.append(fleet.x)
+    np.testing.assert_allclose(flown[1], flown[0], rtol=1e-12, atol=1e-12)
 
 
 def test_bicycle_circles_with_its_turning_radius() -> None:
