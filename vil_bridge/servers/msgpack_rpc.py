@@ -41,6 +41,8 @@ _MOST_PENDING: Final = 256
 """Requests of one connection that are under way; with more the connection is not read any further."""
 _MOST_PENDING_BYTES: Final = 1 << 24
 """Requests of all connections that are under way; one beyond them fails."""
+_MOST_UNREAD_BYTES: Final = 1 << 30
+"""Answers of all connections that are not sent yet; one beyond them becomes an error. One answer has up to half."""
 _CLOSE_S: Final = 1.0
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -59,12 +61,12 @@ class RpcServer:
 
     Attributes:
         counters: connections, requests, errors, malformed, refused.
-        pending_bytes: size of the requests that are under way.
+        pending_bytes: size of the requests that are under way. unread_bytes: size of the answers that are not sent yet.
     """
 
     def __init__(self, handler: Handler, most: int = 64, on_gone: Callable[[Caller], object] | None = None) -> None:
         self.counters: Counter[str] = Counter()
-        self.pending_bytes = 0
+        self.pending_bytes = self.unread_bytes = 0
         self.handler = handler
         self._most = most
         self._on_gone = on_gone
@@ -201,11 +203,21 @@ class _Connection:
             logger.exception("%s failed", method[:60])
             answer = self._error(number, f"rpclib: function '{method[:60]}' failed inside the server; see its log")
         if number is not None and not self._writer.is_closing():
+            await self._send(number, answer)
+
+    async def _send(self, number: int, answer: bytes) -> None:
+        """Write an answer, and wait until the client has read most of it."""
+        if self._server.unread_bytes + len(answer) > _MOST_UNREAD_BYTES:
+            text = f"answers that clients have not read have more than {_MOST_UNREAD_BYTES >> 20} MiB: read them first"
+            answer = self._error(number, text)
+        self._server.unread_bytes += len(answer)
+        try:
             self._writer.write(answer)
-            try:
-                await self._writer.drain()
-            except ConnectionError:
-                return
+            await self._writer.drain()
+        except ConnectionError:
+            return
+        finally:
+            self._server.unread_bytes -= len(answer)
 
     def _error(self, number: int | None, text: str) -> bytes:
         self._server.counters["errors"] += 1

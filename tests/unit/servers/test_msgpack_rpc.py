@@ -10,6 +10,7 @@ from typing import Any
 import msgpack
 import pytest
 
+from vil_bridge.servers import msgpack_rpc
 from vil_bridge.servers.msgpack_rpc import Caller, RpcError, RpcServer
 
 pytestmark = pytest.mark.wire
@@ -163,6 +164,28 @@ async def test_calls_under_way_have_a_limit_in_bytes_over_all_clients() -> None:
         assert server.pending_bytes == 0
         second.send(0, 8, "works", [bytes(size)])
         assert await second.answer() == [1, 8, None, size]
+
+
+async def test_answers_that_are_not_read_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = 64 << 20
+    monkeypatch.setattr(msgpack_rpc, "_MOST_UNREAD_BYTES", limit)
+    size = limit // 2 - 100
+
+    async def handler(_caller: Caller, method: str, _: Sequence[Any]) -> object:
+        return bytes(size) if method == "large" else True
+
+    async with served(handler) as (server, connect):
+        idle, other = await connect(), await connect()
+        for number in range(4):
+            idle.send(0, number, "large", [])
+        while server.counters["errors"] < 2:
+            await asyncio.sleep(0.01)
+        assert server.unread_bytes <= limit
+        other.send(0, 1, "small", [])
+        assert await other.answer() == [1, 1, None, True]
+        idle.writer.transport.abort()
+        while server.unread_bytes:
+            await asyncio.sleep(0.01)
 
 
 async def test_text_that_is_no_unicode_reaches_the_handler_and_returns() -> None:
