@@ -23,7 +23,7 @@ from vil_bridge.servers.airsim.frames import (
     transform_of,
     world_of,
 )
-from vil_bridge.servers.airsim.object_ids import PALETTE, ObjectIds, initial_id, matcher
+from vil_bridge.servers.airsim.object_ids import PALETTE, ObjectIds, initial_id, matching
 from vil_bridge.servers.airsim.pictures import bgr_of, floats_of, modality_of, png_of
 from vil_bridge.servers.airsim.values import NAN, ImuData, Pose, Quaternionr, Vector3r
 
@@ -107,7 +107,12 @@ def test_ids_are_given_by_name_and_by_expression() -> None:
 @pytest.mark.parametrize("pattern", ["(", "a" * 300, "[z-a]"])
 def test_invalid_expressions_are_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="expression"):
-        matcher(pattern)
+        matching(["a"], pattern)
+
+
+def test_an_expression_that_takes_for_ever_is_refused() -> None:
+    with pytest.raises(ValueError, match="Simplify"):
+        matching(["a" * 100 + "!"], "(((a{1,1000}){1,1000}){1,1000})b")
 
 
 def test_bytes_are_blue_green_red_and_png_red_green_blue_alpha() -> None:

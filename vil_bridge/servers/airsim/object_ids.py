@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import regex
 
 MOST_IDS: Final = 256
 _LONGEST_EXPRESSION: Final = 256
+_MOST_CPU_S: Final = 0.5
+"""For all names of a call: some short expressions take time that grows exponentially with a name's length."""
 
 _PALETTE_HEX: Final = """
 000000996c067069bf597948bee140cebe3b510d2473b0c3a1ab1b87a9b41d1ac76610eff26b929cc6173159a044da74
@@ -62,8 +65,10 @@ class ObjectIds:
         """
         if object_id >= MOST_IDS:
             raise ValueError(f"an id must be at most {MOST_IDS - 1}, not {object_id}")
-        matches = matcher(pattern, ignore_case=True) if is_expression else pattern.__eq__
-        found = [name for name in names if matches(name)]
+        if is_expression:
+            found = matching(names, pattern, ignore_case=True)
+        else:
+            found = [name for name in names if name == pattern]
         self._given |= dict.fromkeys(found, object_id)
         return bool(found)
 
@@ -75,15 +80,19 @@ class ObjectIds:
         return table
 
 
-def matcher(pattern: str, *, ignore_case: bool = False) -> Callable[[str], object]:
-    """Return a test for whole names.
+def matching(names: Iterable[str], pattern: str, *, ignore_case: bool = False) -> list[str]:
+    """Return the names that match an expression as a whole.
 
     Raises:
-        ValueError: the expression is too long or invalid.
+        ValueError: the expression is too long, invalid, or takes too much time.
     """
     if len(pattern) > _LONGEST_EXPRESSION:
         raise ValueError(f"an expression must have at most {_LONGEST_EXPRESSION} characters, not {len(pattern)}")
     try:
-        return re.compile(pattern, re.IGNORECASE if ignore_case else 0).fullmatch
-    except (re.error, RecursionError, OverflowError) as exc:
+        expression = regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
+        end_s = time.process_time() + _MOST_CPU_S
+        return [n for n in names if expression.fullmatch(n, timeout=max(end_s - time.process_time(), 0.0))]
+    except TimeoutError:
+        raise ValueError(f"the expression {pattern!r:.80} takes more than {_MOST_CPU_S} s. Simplify it") from None
+    except (regex.error, RecursionError, OverflowError) as exc:
         raise ValueError(f"the expression {pattern!r:.80} is invalid: {exc}") from None

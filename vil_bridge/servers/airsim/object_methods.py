@@ -12,7 +12,7 @@ from vil_bridge.core.scene_queries import QueriedObject
 from vil_bridge.core.types import FloatArray
 from vil_bridge.servers.airsim.frames import ned_of, quaternion_of, transform_of
 from vil_bridge.servers.airsim.methods import method
-from vil_bridge.servers.airsim.object_ids import matcher
+from vil_bridge.servers.airsim.object_ids import matching
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.state_methods import StateMethods
 from vil_bridge.servers.airsim.values import AirsimGeoPoint, Pose, Vector3r
@@ -43,8 +43,7 @@ class ObjectMethods:
     @method("simListSceneObjects")
     async def list_objects(self, name_regex: str = ".*") -> list[str]:
         """Return the objects whose whole names match an expression; case matters."""
-        matches = matcher(name_regex)
-        return [name for name in await self._scene.names() if matches(name)]
+        return matching(await self._scene.names(), name_regex)
 
     @method("simGetObjectPose")
     async def object_pose(self, object_name: str) -> Pose:
