@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +27,7 @@ require_cameras: false
 rooms: {{lab: {{}}}}
 sources:
   real: {{type: motion-file, room: lab, path: "{track}", subject: real}}
-  sim: {{type: simulated, room: lab, vehicles: {{helper: {{model: airsim, autopilot: {{kind: none}}, contact: {{floor_m: 0.0}}}}}}}}
+  sim: {{type: simulated, room: lab, vehicles: {{helper: {{model: airsim, autopilot: {{kind: none}}, contact: {{floor_m: 0.0}}, sensors: {{rotors: {{type: rotors}}, controls: {{type: controls}}}}}}}}}}
 actors:
   tracked: {{kind: vehicle, source: real, subject: real, size_m: [0.5, 0.5, 0.2]}}
   helper: {{kind: vehicle, source: sim, subject: helper}}
@@ -55,6 +58,30 @@ def program(port: int) -> Iterator[Any]:
                 unpacker.feed(data)
 
         yield call
+
+
+def rotors_are_those_of_the_bridge(call: Any, port: int, http_port: int) -> None:
+    """Rotors at rest in their speed: the RPC and REST read them at different instants."""
+    call("enableApiControl", True, "helper")
+    call("armDisarm", True, "helper")
+    url = f"http://127.0.0.1:{http_port}/api/v1/vehicles/helper/sensors"
+
+    def readings() -> Any:
+        with urllib.request.urlopen(url, timeout=10.0) as answer:
+            return json.load(answer)
+
+    with program(port) as pilot, ThreadPoolExecutor(1) as pool:
+        moved = pool.submit(pilot, "moveByMotorPWMs", 0.5, 0.5, 0.5, 0.5, 60.0, "helper")
+        commanded = [0.5, 0.5, 0.5, 0.5]
+        wait_until(lambda: readings()["controls"]["controls"]["values"][:4] == commanded)
+        wait_until(lambda: readings()["rotors"]["rotors"]["speeds_radps"] == pytest.approx(speeds(call), rel=1e-9))
+        assert min(speeds(call)) > 100.0
+        call("cancelLastTask", "helper")
+        assert moved.result(20.0) is False
+
+
+def speeds(call: Any) -> list[float]:
+    return [rotor["speed"] for rotor in call("getRotorStates", "helper")["rotors"]]
 
 
 def test_a_program_sees_the_tracked_vehicle_and_flies_the_other(tmp_path: Path) -> None:
@@ -88,4 +115,5 @@ def test_a_program_sees_the_tracked_vehicle_and_flies_the_other(tmp_path: Path) 
             picture = call("simGetImages", [request], "helper", False)[0]
             rgb = np.frombuffer(picture["image_data_uint8"], np.uint8).reshape(144, 256, 3)[:, :, ::-1]
             assert (rgb == PALETTE[initial_id("tracked")]).all(axis=2).sum() > 50
+            rotors_are_those_of_the_bridge(call, port, int(bridge.await_text(r"http://127.0.0.1:(\d+)")[1]))
         assert bridge.end() == 0

@@ -5,6 +5,7 @@ World ENU (the room's frame), body FLU, SI units; ``t_ns`` is bridge time of the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -12,7 +13,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-SensorKind = Literal["imu", "barometer", "magnetometer", "gps"]
+SensorKind = Literal["imu", "barometer", "magnetometer", "gps", "rotors", "controls"]
 
 Vector = tuple[float, float, float]
 
@@ -79,10 +80,42 @@ class GpsReading:
     t_utc_us: int
 
 
-SensorReading = ImuReading | BarometerReading | MagnetometerReading | GpsReading
+@dataclass(frozen=True, slots=True)
+class RotorsReading:
+    """Rotors of a vehicle, in the model's order.
+
+    Attributes:
+        speeds_radps: angular speeds. thrusts_n: along the rotors' axes. torques_nm: about the axes, positive for
+            clockwise rotors. Thrusts and torques are empty for a model that states its speeds only.
+    """
+
+    t_ns: int
+    speeds_radps: tuple[float, ...]
+    thrusts_n: tuple[float, ...]
+    torques_nm: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ControlsReading:
+    """Command that a vehicle's model obeys.
+
+    Attributes:
+        mode: of the model. values: in the order and units of the mode's fields.
+    """
+
+    t_ns: int
+    mode: str
+    values: tuple[float, ...]
+
+
+SensorReading = ImuReading | BarometerReading | MagnetometerReading | GpsReading | RotorsReading | ControlsReading
 
 COLUMNS: Final[Mapping[SensorKind, int]] = {"imu": 10, "barometer": 3, "magnetometer": 3, "gps": 9}
-"""Numbers of a reading in a frame, in the order of its fields; without its times, GPS without ``valid``."""
+"""Numbers of a reading in a frame, in the order of its fields; without its times, GPS without ``valid``.
+
+Rotors have thrust, torque and speed of one after the other, NaN where unknown. Controls end with NaN where another
+vehicle of the frame has more of them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +125,8 @@ class SensorReadings:
     Attributes:
         sensor: its name on each vehicle. subjects: the vehicles, length n.
         t_ns: bridge time of the measurement. t_arrival_ns: bridge time at which it came out.
-        values: shape (n, :data:`COLUMNS` of the kind).
+        values: shape (n, :data:`COLUMNS` of the kind); (n, any) of kinds that are not among them.
+        labels: of controls, the mode of each vehicle; empty for other kinds.
     """
 
     source: str
@@ -102,6 +136,17 @@ class SensorReadings:
     t_arrival_ns: int
     subjects: tuple[str, ...]
     values: npt.NDArray[np.float64]
+    labels: tuple[str, ...] = ()
+
+    def reading(self, index: int, utc_offset_ns: int) -> SensorReading:
+        """Return the reading of one of the vehicles; ``utc_offset_ns`` is Unix time minus bridge time."""
+        label = self.labels[index] if self.labels else ""
+        return reading_of(self.kind, self.t_ns, utc_offset_ns, self.values[index], label)
+
+
+def table_of(kind: SensorKind, numbers: npt.NDArray[np.float64], vehicles: int) -> npt.NDArray[np.float64]:
+    """Return the numbers of a frame by vehicle, (vehicles, columns). Raises ValueError: there are too few or many."""
+    return numbers.reshape(vehicles, COLUMNS.get(kind, -1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +158,9 @@ class GeoPlace:
     altitude_m: float
 
 
-def reading_of(kind: SensorKind, t_ns: int, utc_offset_ns: int, row: npt.NDArray[np.float64]) -> SensorReading:
+def reading_of(
+    kind: SensorKind, t_ns: int, utc_offset_ns: int, row: npt.NDArray[np.float64], label: str = ""
+) -> SensorReading:
     """Return one vehicle's reading.
 
     Args:
@@ -121,6 +168,7 @@ def reading_of(kind: SensorKind, t_ns: int, utc_offset_ns: int, row: npt.NDArray
         t_ns: bridge time of the measurement.
         utc_offset_ns: Unix time minus bridge time.
         row: its numbers, shape (:data:`COLUMNS` of the kind,).
+        label: mode of controls.
     """
     v = row.tolist()
     match kind:
@@ -133,3 +181,13 @@ def reading_of(kind: SensorKind, t_ns: int, utc_offset_ns: int, row: npt.NDArray
         case "gps":
             t_utc_us = (t_ns + utc_offset_ns) // 1000
             return GpsReading(t_ns, v[0], v[1], v[2], v[3], v[4], (v[5], v[6], v[7]), int(v[8]), True, t_utc_us)
+        case "rotors":
+            thrusts, torques = _known(v[0::3]), _known(v[1::3])
+            return RotorsReading(t_ns, tuple(v[2::3]), thrusts, torques)
+        case "controls":
+            return ControlsReading(t_ns, label, _known(v))
+
+
+def _known(values: list[float]) -> tuple[float, ...]:
+    """Return the values without those that are NaN."""
+    return tuple(value for value in values if not math.isnan(value))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.core.sensor_readings import COLUMNS, SensorKind, SensorReadings
+from vil_bridge.core.sensor_readings import SensorKind, SensorReadings, table_of
 from vil_bridge.core.types import (
     ClockExchange,
     FloatArray,
@@ -84,6 +84,7 @@ class _Sensor(msgspec.Struct, array_like=True, tag="sensor", gc=False):
     t_arrival_ns: int
     subjects: tuple[str, ...]
     values: bytes
+    labels: tuple[str, ...] = ()
 
 
 class _Clock(msgspec.Struct, array_like=True, tag="clock", gc=False):
@@ -135,7 +136,7 @@ class EventEncoder:
             case SensorReadings():
                 values = _floats(event.values)
                 times = event.t_ns, event.t_arrival_ns
-                records.append(_Sensor(event.sensor, event.kind, *times, event.subjects, values))
+                records.append(_Sensor(event.sensor, event.kind, *times, event.subjects, values, event.labels))
             case ClockExchange():
                 records.append(_Clock(event.t_sent_ns, event.t_foreign_ns, event.t_received_ns))
             case SourceReset():
@@ -253,9 +254,12 @@ def _frame(event: SourceFrame, t_capture_ns: int | None, skeletons: tuple[_Skele
 
 
 def _sensor(source: str, record: _Sensor) -> SensorReadings:
-    values = _array(record.values).reshape(len(record.subjects), COLUMNS[record.kind])
+    n = len(record.subjects)
+    if len(record.labels) not in (0, n):
+        raise ValueError(f"sensor {record.sensor!r} has {len(record.labels)} labels of {n} vehicles")
+    values = table_of(record.kind, _array(record.values), n)
     times = record.t_ns, record.t_arrival_ns
-    return SensorReadings(source, record.sensor, record.kind, *times, record.subjects, values)
+    return SensorReadings(source, record.sensor, record.kind, *times, record.subjects, values, record.labels)
 
 
 def _model(record: _Model) -> SkeletonModel:

@@ -13,11 +13,12 @@ from google.protobuf.message import Message
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.sensor_readings import (
     BarometerReading,
+    ControlsReading,
     GpsReading,
     ImuReading,
     MagnetometerReading,
+    RotorsReading,
     SensorReadings,
-    reading_of,
 )
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
 from vil_bridge.protocols import foxglove
@@ -47,7 +48,7 @@ _IMU_SCHEMA: Final = (
         }
     ),
 )
-_JSON_TYPES: Final = {"int": "integer", "float": "number", "bool": "boolean"}
+_JSON_TYPES: Final = {"int": "integer", "float": "number", "bool": "boolean", "str": "string"}
 
 
 def _schema_of(reading: type[Any]) -> tuple[str, str, bytes]:
@@ -62,7 +63,8 @@ def _schema_of(reading: type[Any]) -> tuple[str, str, bytes]:
 
 
 _READING_SCHEMAS: Final[Mapping[type[Any], tuple[str, str, bytes]]] = {
-    kind: _schema_of(kind) for kind in (ImuReading, BarometerReading, MagnetometerReading, GpsReading)
+    kind: _schema_of(kind)
+    for kind in (ImuReading, BarometerReading, MagnetometerReading, GpsReading, RotorsReading, ControlsReading)
 }
 
 
@@ -161,11 +163,11 @@ class MessageWriter:
     def _sensor(self, t_ns: int, event: SensorReadings) -> None:
         """Show the readings of one sensor to people, by vehicle; the exact event has every one."""
         t_utc_ns = self._utc(event.t_ns)
-        for subject, row in zip(event.subjects, event.values, strict=True):
+        for index, subject in enumerate(event.subjects):
             topic = f"/sensors/{event.source}/{subject}/{event.sensor}"
             if self._due(topic, t_ns, _VIEW_PERIOD_NS):
                 self._viewed_ns[topic] = t_ns
-                reading = reading_of(event.kind, event.t_ns, self._utc_offset_ns, row)
+                reading = event.reading(index, self._utc_offset_ns)
                 shown = {"timestamp": t_utc_ns / NS_PER_S, **asdict(reading)}
                 channel = self._file.channel(topic, "json", _READING_SCHEMAS[type(reading)])
                 self._file.write(channel, self._utc(t_ns), msgspec.json.encode(shown), t_utc_ns)

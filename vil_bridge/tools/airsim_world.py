@@ -27,6 +27,9 @@ _SPACING_M: Final = 2.0
 _SIZES_M: Final = {"airsim": (0.45, 0.45, 0.12), "bicycle": (2.6, 1.4, 1.2), "kinematic": (0.1, 0.1, 0.1)}
 _PARTS: Final = {"imu": "mpu6000", "barometer": "ms5611", "magnetometer": "airsim", "gps": "airsim"}
 """Sensors that the simulation measures, and their parts."""
+_STATE_KINDS: Final = {"airsim": ("rotors", "controls"), "bicycle": ("controls",), "kinematic": ()}
+"""Readings that every vehicle of a model hands out, under these names."""
+_STATE_HZ: Final = 50.0
 
 
 def airsim_bridge(
@@ -110,7 +113,8 @@ def _vehicle(vehicle: VehicleSettings, index: int, model: str, settings: AirsimS
         "p_m": (x, y, z),
         "yaw_deg": math.degrees(q_to_euler_zyx(start.q_xyzw)[0]),
         "wind": {"mean_mps": settings.wind_world_mps},
-        "sensors": {
+        "sensors": {kind: {"type": kind, "rate_hz": _STATE_HZ} for kind in _STATE_KINDS[model]}
+        | {
             sensor_key(n): {"type": s.kind, "preset": _PARTS[s.kind]}
             for n, s in vehicle.sensors.items()
             if s.kind in _PARTS

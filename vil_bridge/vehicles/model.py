@@ -111,6 +111,17 @@ class Model(ABC):
         """Return the compiled :meth:`step` for the mode in use; None = there is none, or numba is not installed."""
         return None
 
+    def rotor_outputs(self, x: FloatArray, around: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return what the rotors do, (n, rotors, 3).
+
+        Returns:
+            Thrusts (N), torques about the axes (N m, positive for clockwise rotors), speeds (rad/s). NaN = unknown:
+            this default knows the speeds alone.
+        """
+        speeds = x[:, self.state[self.rotors]] if self.rotors else np.zeros((len(x), 0))
+        unknown = np.full(speeds.shape, np.nan)
+        return np.stack((unknown, unknown, speeds), axis=2)
+
     def truth(self, t_ns: int, x: FloatArray, u: FloatArray, around: FloatArray) -> TrueState:
         """Return what sensors measure."""
         rates = self.derivative(x, u, around)

@@ -164,16 +164,17 @@ class SensorValues(msgspec.Struct, array_like=True):
 
     Attributes:
         sensor: its number in the source (``fitted_sensors``). t_ns: of the measurement, simulation time.
-        values: float64 (vehicles, columns of its kind).
+        values: float64 (vehicles, columns of its kind). labels: of controls, the mode of each vehicle.
     """
 
     sensor: int
     t_ns: int
     values: bytes
+    labels: tuple[str, ...] = ()
 
-    def rows(self, columns: int) -> FloatArray:
+    def rows(self, vehicles: int) -> FloatArray:
         """Return the readings by vehicle, (vehicles, columns)."""
-        return np.frombuffer(self.values, np.float64).reshape(-1, columns)
+        return np.frombuffer(self.values, np.float64).reshape(vehicles, -1)
 
 
 class VehicleBatch(msgspec.Struct):

@@ -136,6 +136,26 @@ class ModeFleets:
             found[mode_fleet.active] = dynamics(mode_fleet.fleet)[mode_fleet.active]
         return found
 
+    def rotor_outputs(self) -> FloatArray:
+        """Return thrust, torque and speed of each rotor of every vehicle, (n, rotors, 3)."""
+        first, *others = self.flown()
+        found = first.fleet.model.rotor_outputs(first.fleet.x, first.fleet.around)
+        for mode_fleet in others:
+            fleet = mode_fleet.fleet
+            found[mode_fleet.active] = fleet.model.rotor_outputs(fleet.x, fleet.around)[mode_fleet.active]
+        return found
+
+    def commands(self) -> tuple[FloatArray, tuple[str, ...]]:
+        """Return the commands in effect, (n, most fields), NaN after the last one of a vehicle, and their modes."""
+        flown = list(self.flown())
+        found = np.full((len(self._vehicles), max(m.fleet.u.shape[1] for m in flown)), np.nan)
+        modes = np.empty(len(self._vehicles), dtype=object)
+        for mode_fleet in flown:
+            fleet, active = mode_fleet.fleet, mode_fleet.active
+            found[active, : fleet.u.shape[1]] = fleet.u[active]
+            modes[active] = fleet.model.mode
+        return found, tuple(modes.tolist())
+
     def truth(self) -> TrueState:
         """Return what sensors measure on every vehicle, without contacts."""
         first, *others = self.flown()

@@ -115,6 +115,11 @@ class ModelFactory:
         return "" if self._kind is None else self._kind.steered
 
     @property
+    def rotors(self) -> int:
+        """Number of rotors."""
+        return len(self.model.rotor_outputs(self.model.initial(1), self.model.calm(1))[0])
+
+    @property
     def airsim(self) -> AirsimMultirotor | None:
         """The model as AirSim's multirotor, which flies moves; None = it is another."""
         return self.model if isinstance(self.model, AirsimMultirotor) else None

@@ -9,7 +9,7 @@ from typing import Final
 from vil_adapters.simulated.ipc import SensorValues
 from vil_adapters.simulated.sensor_parts import FittedSensor
 from vil_bridge.core.clock import WallClock
-from vil_bridge.core.sensor_readings import COLUMNS, SensorKind, SensorReading, reading_of
+from vil_bridge.core.sensor_readings import SensorKind, SensorReading, reading_of
 
 
 class NewestReadings:
@@ -59,6 +59,8 @@ class NewestReadings:
         for name, values in newest.items():
             if values is not None:
                 number, row = mine[name]
-                kind = self.sensors[number].kind
-                found[name] = reading_of(kind, start_ns + values.t_ns, offset_ns, values.rows(COLUMNS[kind])[row])
+                sensor = self.sensors[number]
+                numbers = values.rows(len(sensor.vehicles))[row]
+                label = values.labels[row] if values.labels else ""
+                found[name] = reading_of(sensor.kind, start_ns + values.t_ns, offset_ns, numbers, label)
         return found

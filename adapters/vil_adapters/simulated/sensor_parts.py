@@ -22,7 +22,16 @@ from vil_bridge.vehicles.sensors.magnetometer import Magnetometer, MagnetometerP
 from vil_bridge.vehicles.sensors.presets import BAROMETER_PRESETS, GPS_PRESETS, IMU_PRESETS, MAGNETOMETER_PRESETS
 from vil_bridge.vehicles.sensors.sensor import Sensor
 
-Parameters = ImuParameters | BarometerParameters | MagnetometerParameters | GpsParameters
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateParameters:
+    """Reading of the simulated state, without errors: rotors and controls."""
+
+    rate_hz: float | None = None
+    latency_s: float = 0.0
+
+
+Parameters = ImuParameters | BarometerParameters | MagnetometerParameters | GpsParameters | StateParameters
 
 _RATE_HZ: Final = 200.0
 _LONGEST_S: Final = 60.0
@@ -33,21 +42,27 @@ _IDEAL: Final[Mapping[SensorKind, Parameters]] = {
     "barometer": BarometerParameters(drift=0.0, noise_pa=0.0),
     "magnetometer": MagnetometerParameters(noise_t=0.0),
     "gps": GpsParameters(accuracy_first_m=0.1, latency_s=0.0, startup_s=0.0),
+    "rotors": StateParameters(),
+    "controls": StateParameters(),
 }
 _PRESETS: Final[Mapping[SensorKind, Mapping[str, Parameters]]] = {
     "imu": IMU_PRESETS,
     "barometer": BAROMETER_PRESETS,
     "magnetometer": MAGNETOMETER_PRESETS,
     "gps": GPS_PRESETS,
+    "rotors": {},
+    "controls": {},
 }
 _NOUNS: Final[Mapping[SensorKind, str]] = {
     "imu": "inertial sensor",
     "barometer": "barometer",
     "magnetometer": "magnetometer",
     "gps": "satellite receiver",
+    "rotors": "reading of the rotors",
+    "controls": "reading of the controls",
 }
 _STREAMS: Final[Mapping[SensorKind, int]] = {"imu": 1000, "barometer": 1100, "magnetometer": 1200, "gps": 1300}
-"""First number of a kind's noise; the next sensor of the kind has the next one."""
+"""Of kinds with errors. First number of a kind's noise; the next sensor of the kind has the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +93,7 @@ def part_of(config: SensorConfig) -> SensorPart:
         raise ValueError(f"no {_NOUNS[config.type]} {config.preset!r}; known: {known}")
     part = _changed(_IDEAL[config.type] if config.preset == IDEAL else presets[config.preset], config)
     rate_hz = config.rate_hz or part.rate_hz or _RATE_HZ
-    startup_s = 0.0 if isinstance(part, ImuParameters) else part.startup_s
+    startup_s = 0.0 if isinstance(part, ImuParameters | StateParameters) else part.startup_s
     if not 0.0 <= part.latency_s <= _LONGEST_S:
         raise ValueError(f"latency_s must be from 0 to {_LONGEST_S:g}, got {part.latency_s}")
     return SensorPart(replace(part, rate_hz=None, latency_s=0.0), rate_hz, part.latency_s, startup_s)
@@ -122,8 +137,8 @@ def fitted_sensors(groups: Sequence[Sequence[Vehicle]]) -> list[FittedSensor]:
     return found
 
 
-def sensor_of(fitted: FittedSensor, part: SensorPart, origin: GeoOrigin, seed: int) -> Sensor[Any]:
-    """Return the library's sensor, which measures whenever it is called once it has started.
+def sensor_of(fitted: FittedSensor, part: SensorPart, origin: GeoOrigin, seed: int) -> Sensor[Any] | None:
+    """Return the library's sensor, which measures whenever it is called once it has started; None = it needs none.
 
     Args:
         fitted: the sensor and its vehicles, to whose numbers its noise belongs.
@@ -137,8 +152,10 @@ def sensor_of(fitted: FittedSensor, part: SensorPart, origin: GeoOrigin, seed: i
     own, kind = fitted.vehicles[0].config, fitted.kind
     compat: Compat = "airsim" if own.compat and own.model == "airsim" else None
     vehicles = np.array([vehicle.index for vehicle in fitted.vehicles])
-    stream = _STREAMS[kind] + fitted.ordinal
+    stream = _STREAMS.get(kind, 0) + fitted.ordinal
     match part.parameters:
+        case StateParameters():
+            return None
         case ImuParameters() as parameters:
             return ImuSensor(vehicles, parameters, seed=seed, stream=stream)
         case BarometerParameters() as parameters:

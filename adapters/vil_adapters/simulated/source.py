@@ -17,7 +17,7 @@ from vil_bridge.core.bridge_time import REAL_TIME, BridgeTime
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.ports import Emit, SourceContext
-from vil_bridge.core.sensor_readings import COLUMNS, SensorReadings
+from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample, SourceFrame, SourceReset
 
@@ -192,11 +192,12 @@ class _BatchEmitter:
 
     def _emit_readings(self, values: SensorValues, t_arrival_ns: int) -> None:
         sensor, t_ns = self._handler.newest_readings.sensors[values.sensor], self.start_ns + values.t_ns
-        rows = values.rows(COLUMNS[sensor.kind])
+        rows = values.rows(len(sensor.vehicles))
         if not sensor.feeds_filter:
             subjects = tuple(vehicle.name for vehicle in sensor.vehicles)
             arrived_ns = max(t_arrival_ns, t_ns)
-            self._emit(SensorReadings(self._name, sensor.name, sensor.kind, t_ns, arrived_ns, subjects, rows))
+            times = t_ns, arrived_ns
+            self._emit(SensorReadings(self._name, sensor.name, sensor.kind, *times, subjects, rows, values.labels))
             return
         for vehicle, row in zip(sensor.vehicles, rows, strict=True):
             source = f"{self._name}/{vehicle.name}"

@@ -19,6 +19,8 @@ def problem_of(config: VehicleConfig) -> str:
         trajectory_of(config, config.p_m)
         for fitted in fitted_sensors([[Vehicle(0, "", config, config.p_m)]]):
             sensor_of(fitted, part_of(fitted.config), GeoOrigin(0.0, 0.0), 0)
+            if fitted.kind == "rotors" and not factory.rotors:
+                return f"sensors.{fitted.name}: model {config.model!r} has no rotors; remove the sensor"
     except ModuleNotFoundError as exc:
         return f"model {config.model!r}: the Python module {exc.name!r} is not installed"
     except (ValueError, TypeError) as exc:

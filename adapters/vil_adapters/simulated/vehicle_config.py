@@ -61,7 +61,10 @@ class ImuConfig(StrictModel):
 class SensorConfig(StrictModel):
     """A sensor on a vehicle, whose readings the bridge hands out."""
 
-    type: SensorKind = Field(description="imu, barometer, magnetometer or gps.")
+    type: SensorKind = Field(
+        description="imu, barometer, magnetometer, gps; rotors = speeds, thrusts and torques of "
+        "the rotors; controls = the command that the model obeys."
+    )
     preset: str = Field(
         default=IDEAL,
         max_length=64,

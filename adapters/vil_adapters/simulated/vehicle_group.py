@@ -294,6 +294,14 @@ class VehicleGroup:
         """Return what sensors measure on every vehicle."""
         return with_contacts(self._fleets.truth(), self._struck, float(self._dt_s))
 
+    def rotor_outputs(self) -> FloatArray:
+        """Return thrust, torque and speed of each rotor of every vehicle, (n, rotors, 3)."""
+        return self._fleets.rotor_outputs()
+
+    def commands(self) -> tuple[FloatArray, tuple[str, ...]]:
+        """Return the commands that the models obey, (n, most fields), NaN after a vehicle's last one, and the modes."""
+        return self._fleets.commands()
+
     # --- within ---------------------------------------------------------------------------------
 
     @property

@@ -10,9 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from vil_adapters.simulated.ipc import SensorValues
-from vil_adapters.simulated.sensor_parts import FittedSensor, part_of, sensor_of
+from vil_adapters.simulated.sensor_parts import FittedSensor, SensorPart, part_of, sensor_of
 from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.sensor_readings import SensorKind
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.vehicles.model import TrueState
@@ -20,6 +21,7 @@ from vil_bridge.vehicles.sensors.barometer import Barometer, FleetBarometerReadi
 from vil_bridge.vehicles.sensors.gps import FleetGpsReading
 from vil_bridge.vehicles.sensors.imu import FleetImuReading
 from vil_bridge.vehicles.sensors.magnetometer import FleetMagnetometerReading
+from vil_bridge.vehicles.sensors.sensor import Sensor
 
 
 def share_of(rate_hz: float, step_hz: int) -> tuple[int, int]:
@@ -51,7 +53,7 @@ class VehicleSensors:
     ) -> None:
         group_of = {int(group.members[0]): group for group in groups}
         self._sensors = [
-            _RunningSensor(number, group_of[one.vehicles[0].index], one, step_hz, origin, seed)
+            _running(number, group_of[one.vehicles[0].index], one, step_hz, origin, seed)
             for number, one in enumerate(fitted)
         ]
         self._waiting: list[tuple[int, int, SensorValues]] = []
@@ -69,10 +71,13 @@ class VehicleSensors:
         for sensor in self._sensors:
             if not is_due(step, sensor.share):
                 continue
-            truth = truths.get(id(sensor.group))
-            if truth is None:
-                truth = truths[id(sensor.group)] = sensor.group.truth()
-            values = sensor.measure(truth)
+            if isinstance(sensor, _RunningSensor):
+                truth = truths.get(id(sensor.group))
+                if truth is None:
+                    truth = truths[id(sensor.group)] = sensor.group.truth()
+                values = sensor.measure(truth)
+            else:
+                values = sensor.read(t_ns)
             if values is not None:
                 self._order += 1
                 heapq.heappush(self._waiting, (t_ns + sensor.latency_ns, self._order, values))
@@ -82,24 +87,48 @@ class VehicleSensors:
         return found
 
 
-class _RunningSensor:
-    """A sensor of a group of vehicles."""
+def _running(
+    number: int, group: VehicleGroup, fitted: FittedSensor, step_hz: int, origin: GeoOrigin, seed: int
+) -> _RunningSensor | _StateReader:
+    """Return a sensor of a group of vehicles."""
+    part = part_of(fitted.config)
+    share, sensor = share_of(part.rate_hz, step_hz), sensor_of(fitted, part, origin, seed)
+    if sensor is None:
+        return _StateReader(number, group, part, share, fitted.kind)
+    return _RunningSensor(number, group, part, share, sensor)
+
+
+class _StateReader:
+    """Reader of rotors or controls of a group of vehicles."""
 
     def __init__(
-        self,
-        number: int,
-        group: VehicleGroup,
-        fitted: FittedSensor,
-        step_hz: int,
-        origin: GeoOrigin,
-        seed: int,
+        self, number: int, group: VehicleGroup, part: SensorPart, share: tuple[int, int], kind: SensorKind
     ) -> None:
-        part = part_of(fitted.config)
-        self.group: Final = group
-        self.share: Final = share_of(part.rate_hz, step_hz)
+        self.share: Final = share
         self.latency_ns: Final = round(part.latency_s * NS_PER_S)
         self._number = number
-        self._sensor = sensor_of(fitted, part, origin, seed)
+        self._group = group
+        self._kind = kind
+
+    def read(self, t_ns: int) -> SensorValues:
+        """Return what is in effect at the end of the step at ``t_ns``."""
+        if self._kind == "rotors":
+            return SensorValues(self._number, t_ns, self._group.rotor_outputs().tobytes())
+        commands, modes = self._group.commands()
+        return SensorValues(self._number, t_ns, commands.tobytes(), modes)
+
+
+class _RunningSensor:
+    """A sensor of a group of vehicles with errors of its own."""
+
+    def __init__(
+        self, number: int, group: VehicleGroup, part: SensorPart, share: tuple[int, int], sensor: Sensor[Any]
+    ) -> None:
+        self.group: Final = group
+        self.share: Final = share
+        self.latency_ns: Final = round(part.latency_s * NS_PER_S)
+        self._number = number
+        self._sensor = sensor
         if part.startup_s > 0.0:
             self._sensor.sample(group.truth())  # its time begins at the first step
 

@@ -11,16 +11,17 @@ from pydantic import ValidationError
 
 from vil_adapters.simulated.command_handler import CommandHandler
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import ForceOrder, Order, SensorValues, WindOrder, decode_report, encode
+from vil_adapters.simulated.ipc import FlyCommand, ForceOrder, Order, SensorValues, WindOrder, decode_report, encode
 from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.sensor_readings import (
-    COLUMNS,
     BarometerReading,
+    ControlsReading,
     GpsReading,
     ImuReading,
     MagnetometerReading,
+    RotorsReading,
 )
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
@@ -49,8 +50,8 @@ def flown(of: SimulatedConfig, steps: int, chunk: int = 10_000) -> list[SensorVa
     return found
 
 
-def rows(values: list[SensorValues], sensor: int, columns: int) -> FloatArray:
-    return np.array([v.rows(columns) for v in values if v.sensor == sensor])
+def rows(values: list[SensorValues], sensor: int, vehicles: int) -> FloatArray:
+    return np.array([v.rows(vehicles) for v in values if v.sensor == sensor])
 
 
 def handler_after(of: SimulatedConfig, steps: int) -> CommandHandler:
@@ -106,7 +107,7 @@ def test_a_receiver_starts_late_and_its_readings_come_with_its_latency() -> None
     of = config(sensors={"gps": AIRSIM["gps"]})
     made, came = Simulation(of), []
     for batch in made.advance(4 * SECOND):
-        came += [(batch.t_ns, v.t_ns, v.rows(COLUMNS["gps"])[0]) for v in batch.sensors]
+        came += [(batch.t_ns, v.t_ns, v.rows(1)[0]) for v in batch.sensors]
     assert came[0][:2] == (1_200_000_000, 1_000_000_000)  # startup 1 s, latency 0.2 s
     assert {released - measured for released, measured, _ in came} == {200_000_000}
     for _, t_ns, row in came:
@@ -121,11 +122,11 @@ def test_noise_has_the_size_of_the_part_and_repeats_with_the_seed() -> None:
     other = flown(config({"seed": 5}, **still), 10)
     assert [(v.sensor, v.t_ns, v.values) for v in first] == [(v.sensor, v.t_ns, v.values) for v in again]
     assert first[0].values != other[0].values
-    gyro = rows(first, 0, 10)[:, :, 4:7]
+    gyro = rows(first, 0, 30)[:, :, 4:7]
     assert gyro.std() == pytest.approx(8.7266e-5 * math.sqrt(200.0), rel=0.05)
-    pressure = rows(first, 1, 3)[:, :, 1]
+    pressure = rows(first, 1, 30)[:, :, 1]
     assert np.diff(pressure, axis=0).std() == pytest.approx(2.7 * math.sqrt(2.0), rel=0.1)
-    field = rows(first, 2, 3)
+    field = rows(first, 2, 30)
     assert field.std(axis=0) == pytest.approx(np.full((30, 3), 0.005e-4), rel=0.5)
     assert field.std(axis=0).mean() == pytest.approx(0.005e-4, rel=0.05)
 
@@ -134,8 +135,8 @@ def test_two_sensors_of_a_kind_have_noise_of_their_own() -> None:
     of = config(imu={"preset": "mpu6000"}, sensors={"second": AIRSIM["imu"]})
     found = flown(of, 10)
     assert {v.sensor for v in found} == {0, 1}
-    assert not np.array_equal(rows(found, 0, 10)[0, 0, 4:], rows(found, 1, 10)[0, 0, 4:])
-    assert rows(found, 0, 10)[0, 0, :4] == pytest.approx(rows(found, 1, 10)[0, 0, :4])
+    assert not np.array_equal(rows(found, 0, 1)[0, 0, 4:], rows(found, 1, 1)[0, 0, 4:])
+    assert rows(found, 0, 1)[0, 0, :4] == pytest.approx(rows(found, 1, 1)[0, 0, :4])
 
 
 def test_single_values_of_a_part_are_replaced() -> None:
@@ -159,6 +160,45 @@ def test_a_sensor_without_a_reading_yet_is_absent_and_vehicles_have_only_their_o
     assert handler_after(of, 5).readings("a").keys() == {"imu"}
     assert handler_after(of, SECOND).readings("a").keys() == ALL.keys()
     assert handler_after(of, SECOND).readings("b") == {}
+
+
+@pytest.mark.parametrize("model", ["airsim", "flightmare", "flightgoggles"])
+def test_rotors_of_every_multirotor_push_as_its_inertial_sensor_feels(model: str) -> None:
+    """Each of the three weighs 1 kg."""
+    of = config(model=model, sensors={"rotors": {"type": "rotors"}, "imu": {"type": "imu"}})
+    found = handler_after(of, SECOND).readings("drone")
+    rotors, imu = found["rotors"], found["imu"]
+    assert isinstance(rotors, RotorsReading) and isinstance(imu, ImuReading)
+    assert rotors.t_ns == imu.t_ns == START_NS + 10**9
+    assert sum(rotors.thrusts_n) == pytest.approx(imu.f_body_mps2[2], rel=1e-3)
+    assert len(rotors.speeds_radps) == 4 and min(rotors.speeds_radps) > 100.0
+    assert sum(rotors.torques_nm) == pytest.approx(0.0, abs=1e-3)
+    assert sorted(np.sign(rotors.torques_nm)) == [-1.0, -1.0, 1.0, 1.0]
+
+
+def test_the_state_of_an_airsim_vehicle_has_the_rotors_of_the_reading() -> None:
+    handler = handler_after(config(model="airsim", sensors={"rotors": {"type": "rotors"}}), SECOND)
+    reading, state = handler.readings("drone")["rotors"], handler.state("drone")
+    assert isinstance(reading, RotorsReading) and reading.t_ns == state.t_ns
+    shown = [(r.thrust_n, r.torque_nm, r.speed_radps) for r in state.rotors]
+    assert shown == list(zip(reading.thrusts_n, reading.torques_nm, reading.speeds_radps, strict=True))
+
+
+def test_controls_are_the_command_that_each_model_obeys_in_its_own_mode() -> None:
+    of = config(model="flightmare", count=2, sensors={"controls": {"type": "controls", "rate_hz": 960.0}})
+    handler, made = CommandHandler("sim", of, lambda _order: True), Simulation(of)
+    handler.begin(START_NS)
+    made.order(FlyCommand(1, "thrusts", (1.0, 2.0, 3.0, 2.0)))
+    for batch in made.advance(2):
+        batch = decode_report(encode(batch))
+        handler.update(batch, batch.states())
+    flown, commanded = (handler.readings(name)["controls"] for name in ("drone_1", "drone_2"))
+    assert isinstance(flown, ControlsReading) and isinstance(commanded, ControlsReading)
+    assert (flown.mode, len(flown.values)) == ("rates", 4)  # of the autopilot
+    assert flown.values[0] == pytest.approx(9.81, abs=0.5)
+    assert (commanded.mode, commanded.values) == ("thrusts", (1.0, 2.0, 3.0, 2.0))
+    car = handler_after(config(model="car", sensors={"controls": {"type": "controls"}}), 10).readings("drone")
+    assert car["controls"] == ControlsReading(START_NS + 10_416_667, "speed", (0.0, 0.0))
 
 
 def test_wind_and_forces_are_checked_and_passed_on() -> None:
@@ -191,6 +231,8 @@ def test_wind_and_forces_are_checked_and_passed_on() -> None:
         ({"sensors": {"s": {"type": "gps", "parameters": {"latency_s": -1}}}}, "latency_s"),
         ({"sensors": {"s": {"type": "gps", "parameters": {"accuracy_s": 0}}}}, "accuracy_s must be positive"),
         ({"sensors": {"s": {"type": "barometer", "parameters": {"drift_s": 0}}}}, "tau_s must be positive"),
+        ({"model": "car", "sensors": {"r": {"type": "rotors"}}}, "sensors.r: model 'car' has no rotors"),
+        ({"sensors": {"r": {"type": "controls", "preset": "ms5611"}}}, "known: ideal"),
         ({"imu": {}, "sensors": {"imu": {"type": "imu"}}}, "two sensors of one name"),
     ],
 )

@@ -262,10 +262,10 @@ def test_inertial_samples_come_at_their_rate_and_feel_gravity() -> None:
     samples = [s for b in made.advance(SECOND) for s in b.sensors]
     assert len(samples) == 480
     assert np.diff([s.t_ns for s in samples]).tolist().count(2_083_333) > 100
-    felt = np.concatenate([s.rows(10)[:, 4:] for s in samples])
+    felt = np.concatenate([s.rows(1)[:, 4:] for s in samples])
     assert np.abs(felt[:, 3:] - (0.0, 0.0, 9.81)).max() < 0.05
     noisy = simulation({"seed": 1}, imu={"preset": "bmi088", "rate_hz": 480})
-    felt = np.concatenate([s.rows(10)[:, 4:] for b in noisy.advance(SECOND) for s in b.sensors])
+    felt = np.concatenate([s.rows(1)[:, 4:] for b in noisy.advance(SECOND) for s in b.sensors])
     assert 0.001 < felt[:, :3].std(axis=0).max() < 0.05
 
 
@@ -284,7 +284,7 @@ def test_orders_and_batches_survive_the_pipe() -> None:
 def test_inertial_sensors_feel_the_floor_and_how_hard_it_was_hit(model: str) -> None:
     """Dropped from 5 cm: what was felt in all is the floor's push, gravity over the whole time."""
     made = simulation(model=model, p_m=(0.0, 0.0, 0.05), armed=False, imu={"rate_hz": 960}, contact={"floor_m": 0.0})
-    f_z = np.concatenate([s.rows(10)[:, 9] for batch in made.advance(960) for s in batch.sensors])
+    f_z = np.concatenate([s.rows(1)[:, 9] for batch in made.advance(960) for s in batch.sensors])
     resting = f_z[-1]
     assert resting == pytest.approx(9.81, abs=0.01)
     assert f_z.max() > 500.0

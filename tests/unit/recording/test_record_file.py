@@ -75,7 +75,7 @@ def test_stored_events_have_the_layout_that_other_versions_read() -> None:
             [["body/1", ""], stored(markers.p_m), b"\1\0"],
         ],
         ["imu", None, 500, 450, bytes(24), bytes(24)],
-        ["sensor", "pressure", "barometer", 480, 500, ["a", "b"], bytes(48)],
+        ["sensor", "pressure", "barometer", 480, 500, ["a", "b"], bytes(48), []],
         ["clock", 400, 7, 500],
         ["reset", "restarted", False, []],
         ["reset", "put elsewhere", False, ["drone", "car"]],
@@ -97,6 +97,23 @@ def test_readings_of_sensors_come_back_and_are_shown_by_vehicle(tmp_path: Path) 
     assert msgspec.json.decode(schema.data)["properties"]["pressure_pa"] == {"type": "number"}
     shown = msgspec.json.decode(message.data)
     assert (shown["t_ns"], shown["altitude_m"], shown["pressure_pa"], shown["qnh_hpa"]) == (t_ns, 3.0, 4.0, 1013.25)
+
+
+def test_controls_of_different_modes_come_back_with_their_modes(tmp_path: Path) -> None:
+    t_ns = now_ns()
+    values = np.array([[1.0, 2.0, 3.0], [4.0, np.nan, np.nan]])
+    event = SensorReadings("sim", "u", "controls", t_ns, t_ns, ("a", "b"), values, ("rates", "speed"))
+    rotors = SensorReadings("sim", "rotors", "rotors", t_ns, t_ns, ("a",), np.array([[1.0, -0.1, 500.0] * 4]))
+    record(tmp_path / "a.mcap", [event, rotors])
+    with Recording(tmp_path / "a.mcap") as recording:
+        read = list(recording.events())
+    assert all(same(a, b) for a, b in zip(read, (event, rotors), strict=True))
+    with (tmp_path / "a.mcap").open("rb") as file:
+        topics = ("/sensors/sim/b/u", "/sensors/sim/a/rotors")
+        shown = {c.topic: msgspec.json.decode(m.data) for _, c, m in make_reader(file).iter_messages(topics=topics)}
+    assert (shown[topics[0]]["mode"], shown[topics[0]]["values"]) == ("speed", [4.0])
+    assert shown[topics[1]]["speeds_radps"] == [500.0] * 4
+    assert shown[topics[1]]["torques_nm"] == [-0.1] * 4
 
 
 def stored(values: FloatArray) -> bytes:

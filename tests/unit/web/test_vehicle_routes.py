@@ -14,7 +14,7 @@ from vil_bridge.web.routes.vehicles import vehicles_router
 
 
 async def test_the_newest_readings_of_a_vehicle_are_served() -> None:
-    sensors = {kind: {"type": kind} for kind in ("imu", "barometer", "magnetometer")}
+    sensors = {kind: {"type": kind} for kind in ("imu", "barometer", "magnetometer", "controls")}
     vehicle = {"model": "car", "sensors": sensors | {"slow": {"type": "gps", "preset": "airsim"}}}
     config = SimulatedConfig.model_validate({"type": "simulated", "vehicles": {"drone": vehicle}})
     handler = CommandHandler("sim", config, lambda _order: True)
@@ -34,5 +34,6 @@ async def test_the_newest_readings_of_a_vehicle_are_served() -> None:
     assert answer["imu"]["imu"]["t_ns"] == 250_001_000
     assert answer["imu"]["imu"]["q_world_body"] == pytest.approx([0.0, 0.0, 0.0, 1.0])
     assert answer["barometer"]["barometer"]["pressure_pa"] == pytest.approx(99_860.0, abs=20.0)
+    assert answer["controls"]["controls"] == {"t_ns": 250_001_000, "mode": "speed", "values": [0.0, 0.0]}
     assert len(answer["magnetometer"]["magnetometer"]["b_body_t"]) == 3
     assert (unknown.status_code, "known: drone" in unknown.json()["detail"]) == (404, True)

@@ -170,21 +170,29 @@ class AirsimMultirotor(Model):
             np.sqrt(s["rotors_output" if self.compat else "rotors_control"]) * self.table.max_radps,
         )
 
-    def rotor_states(self, controls: FloatArray, density_kgpm3: float, thrust_factor: float) -> FloatArray:
+    def rotor_outputs(self, x: FloatArray, around: FloatArray) -> FloatArray:
+        """Return thrusts, torques and speeds of the rotors, (n, rotors, 3); see :meth:`Model.rotor_outputs`."""
+        controls = x[:, self.state["rotors_output" if self.compat else "rotors_control"]]
+        air = around[:, ENVIRONMENT["density_kgpm3"]], around[:, ENVIRONMENT["thrust_factor"]]
+        return self.rotor_states(controls, *air)
+
+    def rotor_states(
+        self, controls: FloatArray, density_kgpm3: FloatArray | float, thrust_factor: FloatArray | float
+    ) -> FloatArray:
         """Return thrusts (N), torques about the axes (N m, positive for clockwise rotors) and speeds (rad/s).
 
         Args:
-            controls: that the rotors push with, (rotors,).
+            controls: that the rotors push with, (..., rotors).
             density_kgpm3: of the air.
             thrust_factor: more or less thrust, as near the ground.
 
         Returns:
-            (rotors, 3).
+            (..., rotors, 3).
         """
         air = controls * (density_kgpm3 / SEA_LEVEL_DENSITY_KGPM3)
         thrust = air * thrust_factor * self.table.max_thrust_n
         speed = np.sqrt(controls) * self.table.max_radps
-        return np.column_stack((thrust, air * self.table.max_torque_nm, speed))
+        return np.stack((thrust, air * self.table.max_torque_nm, speed), axis=-1)
 
     def collide(self, x: FloatArray, contact: WorldContact, dt_s: float | None = None) -> FloatArray:
         """Return states after a contact, (n, dx); landings lock to the ground. See :func:`contact.collide`."""

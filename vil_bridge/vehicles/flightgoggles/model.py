@@ -152,6 +152,13 @@ class FlightGogglesMulticopter(Model):
         rates[:, state["rotors_radps"]] = spin
         return rates
 
+    def rotor_outputs(self, x: FloatArray, around: FloatArray) -> FloatArray:
+        """Return thrusts, torques and speeds of the rotors, (n, rotors, 3); see :meth:`Model.rotor_outputs`."""
+        air, speeds = ENVIRONMENT.split(around), x[:, self.state["rotors_radps"]]
+        squares = air["density_kgpm3"] / SEA_LEVEL_DENSITY_KGPM3 * speeds * np.abs(speeds)
+        signs = np.array([rotor.direction for rotor in self.parameters.rotors])
+        return np.stack((self._kf * air["thrust_factor"] * squares, self._kt * signs * squares, speeds), axis=2)
+
     def constrain(self, x: FloatArray) -> FloatArray:
         """Return rotor speeds within their limits and attitudes of unit length; changes x."""
         speeds = x[:, self.state["rotors_radps"]]

@@ -146,10 +146,20 @@ class FlightmareQuadrotor(Model):
 
         The thrust factor leaves the torque about z unchanged: the ground gives more thrust for the same power.
         """
-        thrusts = np.clip(self.parameters.thrust_n(omega_radps), *self.thrust_limits_n)
-        wrench: FloatArray = (thrusts @ self._effects.T) * _relative_density(around)
+        wrench: FloatArray = (self._thrusts(omega_radps) @ self._effects.T) * _relative_density(around)
         wrench[:, :3] *= around[:, _FACTOR]
         return wrench
+
+    def rotor_outputs(self, x: FloatArray, around: FloatArray) -> FloatArray:
+        """Return thrusts, torques and speeds of the rotors, (n, 4, 3); see :meth:`Model.rotor_outputs`."""
+        omega = x[:, _ROTORS]
+        pushed = self._thrusts(omega) * _relative_density(around)
+        thrusts = pushed * self._effects[0] * around[:, _FACTOR]
+        return np.stack((thrusts, pushed * self._effects[3], omega), axis=2)
+
+    def _thrusts(self, omega_radps: FloatArray) -> FloatArray:
+        """Return thrusts of intact rotors at sea level, (n, 4), N."""
+        return np.clip(self.parameters.thrust_n(omega_radps), *self.thrust_limits_n)
 
     def motion(self, body: FloatArray, wrench: FloatArray, around: FloatArray) -> FloatArray:
         """Return time derivative of a rigid body (n, 13) under thrust and torque (n, 4) in its environment."""

@@ -10,9 +10,11 @@ from pydantic import Field
 
 from vil_bridge.core.sensor_readings import (
     BarometerReading,
+    ControlsReading,
     GpsReading,
     ImuReading,
     MagnetometerReading,
+    RotorsReading,
     SensorReading,
 )
 from vil_bridge.core.vehicle_commands import Action
@@ -44,6 +46,8 @@ class VehicleSensorsOut:
     barometer: dict[str, BarometerReading]
     magnetometer: dict[str, MagnetometerReading]
     gps: dict[str, GpsReading]
+    rotors: dict[str, RotorsReading]
+    controls: dict[str, ControlsReading]
 
     @classmethod
     def of(cls, readings: Mapping[str, SensorReading]) -> VehicleSensorsOut:
@@ -53,4 +57,6 @@ class VehicleSensorsOut:
             {name: r for name, r in readings.items() if isinstance(r, BarometerReading)},
             {name: r for name, r in readings.items() if isinstance(r, MagnetometerReading)},
             {name: r for name, r in readings.items() if isinstance(r, GpsReading)},
+            {name: r for name, r in readings.items() if isinstance(r, RotorsReading)},
+            {name: r for name, r in readings.items() if isinstance(r, ControlsReading)},
         )
