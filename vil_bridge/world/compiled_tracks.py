@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray, FloatArray, SourceFrame
 from vil_bridge.world.actors import TrackingLimits
@@ -54,13 +55,14 @@ class CompiledTrackBank(TrackBank):
             "vil_bank_append", *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64, returns=ctypes.c_int64
         )
         self._filter_rest = function("vil_bank_advance", *[ctypes.c_void_p] * 2)
+        self._move = function("vil_bank_shift", *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
         self._compute = function("vil_bank_poses", *[ctypes.c_void_p] * 2, ctypes.c_int64, ctypes.c_void_p)
 
     def _bank_struct(self, rows: int) -> Struct:
         speeds = np.array(self._slowest).view(np.int64).tolist()  # the bits of two doubles
         repeats = self.repeats
         arrays = (
-            *(self._t, self._poses, self._count, self._newest, self._gate_ns, self._max_speed_mps),
+            *(self._t, self._moved_ns, self._poses, self._count, self._newest, self._gate_ns, self._max_speed_mps),
             *(self._max_rate_radps, self._limit_ns, self.t_capture_ns, self.t_arrival_ns, self.tracked),
             *(repeats.count, repeats.first_ns, repeats.newest_ns, self._done, self._filtered, self._turned_rad),
         )
@@ -88,6 +90,12 @@ class CompiledTrackBank(TrackBank):
         arrays = self._frames[frame.source]
         assert arrays.binding is binding, "store() has bound them"
         return arrays.poses.copy()
+
+    def shift(self, rows: npt.NDArray[np.int64], by_ns: int) -> None:
+        """Move the capture times of some rows: the clock that they come from is known better now."""
+        rows = np.ascontiguousarray(rows)
+        self._move(*self._pointers, rows.ctypes.data, len(rows), by_ns)
+        self._changed()
 
     def poses(self, t_ns: int) -> FloatArray:
         """Return the poses (n, 7) of all rows at an instant: as measured in the past, else carried on."""

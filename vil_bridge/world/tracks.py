@@ -27,7 +27,6 @@ CAPACITY: Final = 512
 _MOST_PENDING: Final = 32
 """Frames that wait until they are filtered, while no pose is asked for."""
 
-_NUMBERS: Final = np.arange(CAPACITY)[:, None]
 _EACH_AXIS: Final = np.eye(3)[None, :, None, :]
 _NEVER_NS: Final = -(2**62)
 
@@ -62,7 +61,8 @@ class TrackBank:
     def __init__(self, limits: Sequence[TrackingLimits]) -> None:
         rows = len(limits)
         # Samples of all rows with the same number lie together: a frame is written in one go.
-        self._t = np.full(CAPACITY * rows, -1, dtype=np.int64)
+        self._t = np.zeros(CAPACITY * rows, dtype=np.int64)
+        self._moved_ns = np.zeros(rows, dtype=np.int64)  # since they were stored, all samples of a row
         self._poses = np.zeros((CAPACITY * rows, 7))
         self._poses[:, 6] = 1.0
         self._rows = np.arange(rows)
@@ -117,7 +117,7 @@ class TrackBank:
                 return
             rows, poses, step = rows[good], poses[good], step[good]
         slots = self._slots(self._rows[rows], self._count[rows])
-        self._t[slots] = t_ns
+        self._t[slots] = t_ns - self._moved_ns[rows]
         self._poses[slots] = poses
         if self._noisy:
             self.repeats.add(rows, self.t_arrival_ns[rows], t_arrival_ns, np.logical_and.reduce(step == 0.0, axis=1))
@@ -178,9 +178,8 @@ class TrackBank:
         self._advance()
         self._changed()
         self._clear_gates(rows)
-        self._count[rows] = self._done[rows] = 0
+        self._count[rows] = self._done[rows] = self._moved_ns[rows] = 0
         self._filter.forget(rows)
-        self._t[self._slots(rows, _NUMBERS)] = -1
         self._gate_ns[rows] = _NEVER_NS
         self.t_capture_ns[rows] = -1
         self.t_arrival_ns[rows] = -1
@@ -188,9 +187,7 @@ class TrackBank:
     def shift(self, rows: _Index, by_ns: int) -> None:
         """Move the capture times of some rows: the clock that they come from is known better now."""
         known = rows[self.t_capture_ns[rows] >= 0]
-        slots = self._slots(known, _NUMBERS).ravel()
-        slots = slots[self._t[slots] >= 0]
-        self._t[slots] += by_ns
+        self._moved_ns[known] += by_ns
         self.t_capture_ns[known] += by_ns
         self._gate_ns[known] += by_ns
         self._filter.shift(known, by_ns)
@@ -210,7 +207,7 @@ class TrackBank:
         count = int(self._count[row])
         slots = self._slots(row, np.arange(max(0, count - min(samples, CAPACITY)), count))
         poses = self._poses[slots]
-        return TrackWindow(self._t[slots], poses[:, :3], poses[:, 3:])
+        return TrackWindow(self._t[slots] + self._moved_ns[row], poses[:, :3], poses[:, 3:])
 
     def newest(self, row: int) -> tuple[FloatArray, FloatArray]:
         """Return the newest position (3,) and attitude (4,)."""
@@ -315,7 +312,7 @@ class TrackBank:
         turns_rad = _small_turns(q_mul(q_conj(poses[:-1, :, 3:]), poses[1:, :, 3:]))
         np.add.accumulate(turns_rad.swapaxes(1, 2), axis=0, out=values[:, 1])
         values[:, 1] += self._turned_rad
-        self._filter.add(self._t[slots], values, present)
+        self._filter.add(self._t[slots] + self._moved_ns, values, present)
         self._turned_rad[...], self._filtered[...], self._done[...] = values[-1, 1], poses[-1], self._count
 
 

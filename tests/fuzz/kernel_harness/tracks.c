@@ -16,6 +16,7 @@ void vil_frame_to_world(const vil_frame *f);
 int64_t vil_bank_append(const vil_bank *b, const vil_filter *filter, const vil_frame *f, int64_t t_ns,
                         int64_t t_arrival_ns);
 void vil_bank_advance(const vil_bank *b, const vil_filter *filter);
+void vil_bank_shift(const vil_bank *b, const vil_filter *filter, const int64_t *rows, int64_t count, int64_t by_ns);
 void vil_bank_poses(const vil_bank *b, const vil_filter *filter, int64_t t_ns, double *poses);
 void vil_skeleton_to_world(const vil_skeleton *s, const vil_room *room);
 int vil_skeleton_append(const vil_skeleton *s, int64_t t_ns, int64_t t_before_ns, int64_t t_arrival_ns, double most);
@@ -76,7 +77,8 @@ static vil_bank new_bank(void)
 {
     return (vil_bank){
         .rows = ROWS, .capacity = CAPACITY, .noisy = 1, .slowest_mps = 30.0, .slowest_radps = 40.0,
-        .t = integers(ROWS * CAPACITY, -1), .poses = doubles(POSE * ROWS * CAPACITY, 0.0), .count = integers(ROWS, 0),
+        .t = integers(ROWS * CAPACITY, 0), .moved_ns = integers(ROWS, 0),
+        .poses = doubles(POSE * ROWS * CAPACITY, 0.0), .count = integers(ROWS, 0),
         .newest = doubles(POSE * ROWS, 0.0), .gate_ns = integers(ROWS, -((int64_t)1 << 62)),
         .max_speed_mps = doubles(ROWS, 30.0), .max_rate_radps = doubles(ROWS, 40.0),
         .limit_ns = integers(ROWS, 250000000), .t_capture_ns = integers(ROWS, -1), .t_arrival_ns = integers(ROWS, -1),
@@ -131,6 +133,7 @@ void fuzz_tracks(Blob context, Blob input)
         vil_frame_to_world(&frame);
         vil_bank_append(&bank, &filter, &frame, t_ns, t_ns);
         vil_bank_advance(&bank, &filter);
+        vil_bank_shift(&bank, &filter, frame.rows, (int64_t)at % ROWS, (int64_t)times_us[1] * at);
         vil_bank_poses(&bank, &filter, t_ns + (int64_t)times_us[1] * US, poses);
         vil_skeleton_to_world(&skeleton, &room);
         if (t_ns > before_ns && vil_skeleton_append(&skeleton, t_ns, before_ns, t_ns, 1.0))

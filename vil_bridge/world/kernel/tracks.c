@@ -123,7 +123,7 @@ static void advance(const vil_bank *b, const vil_filter *filter, int64_t row)
             value[i] = pose[i], value[3 + i] = b->turned_rad[i * b->rows + row];
         }
         memcpy(before, pose, sizeof(double[7]));
-        vil_filter_add(filter, row, b->t[slot], value);
+        vil_filter_add(filter, row, later(b->t[slot], b->moved_ns[row]), value);
     }
 }
 
@@ -141,7 +141,7 @@ static void account_repeat(const vil_bank *b, int64_t row, const double *pose, i
 static void store(const vil_bank *b, int64_t row, const double *pose, int64_t t_ns, int64_t t_arrival_ns)
 {
     const int64_t slot = slot_of(b, row, b->count[row]);
-    b->t[slot] = t_ns;
+    b->t[slot] = t_ns - b->moved_ns[row];
     memcpy(b->poses + 7 * slot, pose, sizeof(double[7]));
     if (b->noisy)
         account_repeat(b, row, pose, t_arrival_ns);
@@ -184,10 +184,25 @@ void vil_bank_advance(const vil_bank *b, const vil_filter *filter)
         advance(b, filter, row);
 }
 
+/* Move the capture times of some rows: the clock that they come from is known better now. */
+void vil_bank_shift(const vil_bank *b, const vil_filter *filter, const int64_t *rows, int64_t count, int64_t by_ns)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t row = rows[i];
+        if (b->t_capture_ns[row] < 0)
+            continue;
+        b->moved_ns[row] = later(b->moved_ns[row], by_ns);
+        b->t_capture_ns[row] = later(b->t_capture_ns[row], by_ns);
+        b->gate_ns[row] = later(b->gate_ns[row], by_ns);
+        vil_filter_shift(filter, row, by_ns);
+    }
+}
+
 /* Interpolate a row at a past instant; returns 0 outside its history. */
 static int interpolate(const vil_bank *b, int64_t row, int64_t t_ns, double *pose)
 {
     const int64_t count = b->count[row], oldest = count > b->capacity ? count - b->capacity : 0;
+    t_ns -= b->moved_ns[row];
     int64_t low = oldest, high = count; /* the first that is not before the instant */
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;

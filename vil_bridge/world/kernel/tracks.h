@@ -27,7 +27,7 @@ typedef struct {
 typedef struct {
     int64_t rows, capacity, noisy;
     double slowest_mps, slowest_radps;
-    int64_t *t;
+    int64_t *t, *moved_ns; /* a sample's time is the sum of both */
     double *poses;
     int64_t *count;
     double *newest;
@@ -72,8 +72,15 @@ typedef struct {
     uint8_t *world_seen;        /* (bones,) of those */
 } vil_skeleton;
 
+/* Add to a time; what 64 bits do not hold wraps, as in numpy. */
+static inline int64_t later(int64_t t_ns, int64_t by_ns)
+{
+    return (int64_t)((uint64_t)t_ns + (uint64_t)by_ns);
+}
+
 void vil_pose_to_world(const vil_room *room, const double *p_m, const double *q_xyzw, double *pose);
 void vil_filter_add(const vil_filter *f, int64_t row, int64_t t_ns, const double *value);
+void vil_filter_shift(const vil_filter *f, int64_t row, int64_t by_ns);
 void vil_filter_ahead(const vil_filter *f, int64_t row, double lead_s, double *value);
 
 #endif

@@ -230,6 +230,16 @@ void vil_filter_add(const vil_filter *f, int64_t row, int64_t t_ns, const double
         learn_damping(f, row);
 }
 
+void vil_filter_shift(const vil_filter *f, int64_t row, int64_t by_ns)
+{
+    if (f->t_ns[row] >= 0) {
+        f->t_ns[row] = later(f->t_ns[row], by_ns);
+        f->learnt_ns[row] = later(f->learnt_ns[row], by_ns);
+    }
+    if (f->held_ns[row] >= 0)
+        f->held_ns[row] = later(f->held_ns[row], by_ns);
+}
+
 void vil_filter_ahead(const vil_filter *f, int64_t row, double lead_s, double *value)
 {
     for (int kind = 0; kind < 2; kind++) {
