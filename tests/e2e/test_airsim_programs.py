@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,12 +9,12 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.common import ROOT, needs_gl
-from tests.support.programs import VIL_BRIDGE, Program, run
+from tests.support.airsim_server import CLIENT, serving
+from tests.support.common import ROOT
+from tests.support.programs import run
 
 pytestmark = pytest.mark.process
 
-CLIENT: Final = ROOT / ".venv" / "airsim-client"
 PROGRAMS: Final = ROOT / "tests" / "support" / "airsim_programs"
 MULTIROTOR: Final[dict[str, Any]] = {
     "SettingsVersion": 1.2,
@@ -37,33 +36,29 @@ CAR: Final[dict[str, Any]] = {"SettingsVersion": 1.2, "SimMode": "Car", "ClockSp
 
 
 @contextmanager
-def serving(settings: dict[str, Any], folder: Path) -> Iterator[int]:
-    """Run a server and yield its port."""
+def served(settings: dict[str, Any], folder: Path) -> Iterator[int]:
+    """Run a server and yield its port; skips without the client."""
     if not (CLIENT / ".installed").exists():
         pytest.skip("AirSim's client is missing: sh scripts/airsim_client.sh")
-    needs_gl()
-    path = folder / "settings.json"
-    path.write_text(json.dumps(settings | {"Recording": {"Folder": str(folder)}}))
-    with Program(*VIL_BRIDGE, "airsim", path, "--port", 0, log=folder / "log") as bridge:
-        yield int(bridge.await_text(r"AirSim programs connect to 127\.0\.0\.1 port (\d+)")[1])
-        assert "Traceback" not in bridge.text(), bridge.text()
+    with serving(settings, folder) as port:
+        yield port
 
 
 @pytest.fixture(scope="module")
 def multirotor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with serving(MULTIROTOR, tmp_path_factory.mktemp("multirotor")) as port:
+    with served(MULTIROTOR, tmp_path_factory.mktemp("multirotor")) as port:
         yield port
 
 
 @pytest.fixture(scope="module")
 def vision(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with serving(COMPUTER_VISION, tmp_path_factory.mktemp("vision")) as port:
+    with served(COMPUTER_VISION, tmp_path_factory.mktemp("vision")) as port:
         yield port
 
 
 @pytest.fixture(scope="module")
 def car(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with serving(CAR, tmp_path_factory.mktemp("car")) as port:
+    with served(CAR, tmp_path_factory.mktemp("car")) as port:
         yield port
 
 

@@ -109,7 +109,7 @@ class EditedScene:
         if name in BASIC_SHAPES:
             return Prefab(basic_shape(name), CLASSES["prop"], "size")
         if name not in self.assets:
-            raise RendererError(f"no asset named {name!r}. Known assets: {', '.join(self.assets)}")
+            raise RendererError(f"no asset named {name!r:.80}. Known assets: {', '.join(self.assets)}")
         prefab = self._scene.prefabs.get(name) or built_in(name, ActorKind.PROP)[1]
         return replace(prefab, fit="size", asset_from_body=np.eye(4))
 

@@ -25,12 +25,16 @@ class Methods:
             "draw": RendererError("no"),
         }[kind]
 
+    @method("plot", effect=False)
+    async def plot(self, x: int, y: int) -> None:
+        pass
+
 
 class Caller:
     host = "127.0.0.1"
 
 
-TABLE = MethodTable([Methods()], {"plot": (2, None)}, {"lens": "no lenses here"})
+TABLE = MethodTable([Methods()], {"lens": "no lenses here"})
 POSE: dict[str, Any] = {"position": {"x_val": 3, "y_val": 0, "z_val": 0, "surplus": None}}
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import Modality, View
-from vil_bridge.servers.airsim.frames import body_of, mounted_attitude_of, pose_of
-from vil_bridge.servers.airsim.methods import NoSuchVehicle
+from vil_bridge.servers.airsim.frames import mount_of, pose_of
+from vil_bridge.servers.airsim.methods import NoSuchVehicle, shown
 from vil_bridge.servers.airsim.settings import CAMERA_NUMBERS, CameraSettings, CaptureSettings
 from vil_bridge.servers.airsim.values import AirsimCameraInfo, Pose, ProjectionMatrix
 from vil_bridge.servers.airsim.vehicles import ServedVehicle
@@ -57,7 +57,7 @@ class ServedCameras:
                 known = list(vehicle.cameras)[min(int(name or 0), len(vehicle.cameras) - 1)]
             else:
                 raise NoSuchVehicle(
-                    f"Camera '{name}' does not exist on '{vehicle.name}'; known: {', '.join(vehicle.cameras)}"
+                    f"Camera '{shown(name)}' does not exist on '{vehicle.name}'; known: {', '.join(vehicle.cameras)}"
                 )
         key = vehicle.name, known
         if key not in self._cameras:
@@ -66,14 +66,9 @@ class ServedCameras:
         return self._cameras[key]
 
     def set_pose(self, vehicle: ServedVehicle, name: str, pose: Pose) -> None:
-        """Mount a camera elsewhere on the body; NaN leaves a part unchanged."""
+        """Mount a camera elsewhere on the body; NaN leaves a part unchanged. Raises ValueError: a number is absurd."""
         camera = self.find(vehicle, name)
-        p_m = body_of(pose.position)
-        before = camera.T_body_camera
-        q_xyzw = mounted_attitude_of(pose.orientation)
-        camera.T_body_camera = Transform(
-            np.where(np.isnan(p_m), before.p_m, p_m), before.q_xyzw if np.isnan(q_xyzw).any() else q_xyzw
-        )
+        camera.T_body_camera = mount_of(pose, camera.T_body_camera)
 
     def set_fov(self, vehicle: ServedVehicle, name: str, fov_deg: float) -> None:
         """Change the horizontal field of view of all pictures of a camera. Raises ValueError: it has no meaning."""
@@ -84,7 +79,7 @@ class ServedCameras:
     def set_distortion(self, vehicle: ServedVehicle, name: str, key: str, value: float) -> None:
         """Change one parameter of a camera's lens. Raises ValueError: there is no such one."""
         if key not in DISTORTION_KEYS or not abs(value) <= 1e3:
-            raise ValueError(f"distortion has {', '.join(DISTORTION_KEYS)} of at most 1000, not {key}={value:g}")
+            raise ValueError(f"distortion has {', '.join(DISTORTION_KEYS)} of at most 1000, not {shown(key)}={value:g}")
         self.find(vehicle, name).distortion[key] = value
 
     def distortion(self, vehicle: ServedVehicle, name: str) -> list[float]:

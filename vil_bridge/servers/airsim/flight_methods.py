@@ -29,7 +29,7 @@ from vil_bridge.core.vehicle_moves import (
 )
 from vil_bridge.servers.airsim.frames import body_of, heading_of, world_of
 from vil_bridge.servers.airsim.methods import method
-from vil_bridge.servers.airsim.values import Vector3r, YawMode
+from vil_bridge.servers.airsim.values import Altitude, Latitude, Longitude, Vector3r, YawMode
 from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 
@@ -178,8 +178,9 @@ class FlightMethods:
 
     @method("moveToGPS")
     async def move_to_gps(
-        self, latitude: float, longitude: float, altitude: float, velocity: float, timeout_sec: float, drivetrain: int,
-        yaw_mode: YawMode, lookahead: float = -1.0, adaptive_lookahead: float = 1.0, vehicle_name: str = "",
+        self, latitude: Latitude, longitude: Longitude, altitude: Altitude, velocity: float, timeout_sec: float,
+        drivetrain: int, yaw_mode: YawMode, lookahead: float = -1.0, adaptive_lookahead: float = 1.0,
+        vehicle_name: str = "",
     ) -> bool:  # fmt: skip
         """Fly to a place on the Earth."""
         vehicle = self._vehicles.find(vehicle_name)

@@ -18,6 +18,7 @@ from vil_bridge.servers.airsim.values import AirsimGeoPoint, MeshPositionVertexB
 
 _LONGEST_RUN: Final = 255
 _SUFFIX: Final = ".binvox"
+_MOST_ALONG: Final = 1 << 20
 
 
 class GeometryMethods:
@@ -60,6 +61,10 @@ class GeometryMethods:
         if not (min(x, y, z) > 0 and 0.0 < res <= min(x, y, z)):
             raise ValueError(
                 f"sizes and resolution must be positive, and cells smaller than the box: {x} {y} {z} {res}"
+            )
+        if max(x, y, z) > _MOST_ALONG * res:
+            raise ValueError(
+                f"a grid has at most {_MOST_ALONG} cells along an axis: ask for a smaller box or larger cells"
             )
         path = Path(of)
         if path.suffix != _SUFFIX:

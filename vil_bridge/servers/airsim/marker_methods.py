@@ -25,6 +25,7 @@ _HEAD: Final = 0.3
 """Length of an arrow's head for a size of 1, metres."""
 _TEXT_PX: Final = 16
 _LARGEST_PX: Final = 64
+_LONGEST: Final = 1e6
 _BODY_FRD: Final[FloatArray] = np.diag([1.0, -1.0, -1.0])
 
 
@@ -72,6 +73,7 @@ class MarkerMethods:
         is_persistent: bool,
     ) -> None:
         """Draw arrows."""
+        _check_length(arrow_size)
         lines = [
             _arrow(a, b, _HEAD * arrow_size) for a, b in zip(_world(points_start), _world(points_end), strict=False)
         ]
@@ -92,6 +94,7 @@ class MarkerMethods:
         self, poses: list[Pose], scale: float, thickness: float, duration: float, is_persistent: bool
     ) -> None:
         """Draw the axes of poses; the scale is in centimetres."""
+        _check_length(scale)
         for axis, colour in enumerate(_AXES):
             lines = [_axis(pose, axis, _M_PER_CM * scale) for pose in poses]
             p_m = np.concatenate(lines) if lines else np.zeros((0, 3))
@@ -140,6 +143,12 @@ class MarkerMethods:
 def _world(points: list[Vector3r]) -> FloatArray:
     """Return points (NED) in the world, (n, 3)."""
     return np.array([world_of(p) for p in points]).reshape(-1, 3)
+
+
+def _check_length(length: float) -> None:
+    """Raise ValueError where a length cannot be drawn."""
+    if not 0.0 <= length <= _LONGEST:
+        raise ValueError(f"a scale or size must be from 0 to {_LONGEST:g}, not {length:g}")
 
 
 def _rgb(colour: list[float]) -> tuple[int, int, int]:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from vil_bridge.core.errors import VilBridgeError
+from vil_bridge.core.text import printable_lines
 from vil_bridge.servers.msgpack_rpc import Caller, RpcError
 
 logger = logging.getLogger(__name__)
@@ -20,17 +21,25 @@ logger = logging.getLogger(__name__)
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 _NAME: Final = "rpc_name"
+_EFFECT: Final = "rpc_effect"
+_LONGEST_NAME: Final = 80
+
+
+def shown(name: str) -> str:
+    """Return a name as an error shows it: at most 80 characters, without control characters."""
+    return printable_lines(name[:_LONGEST_NAME]).replace("\n", " ")
 
 
 class NoSuchVehicle(LookupError):  # noqa: N818 - absence is what it says
     """A vehicle, sensor or camera that does not exist; the text is AirSim's."""
 
 
-def method(name: str) -> Callable[[_Method], _Method]:
-    """Mark a method of a class as one of the RPC."""
+def method(name: str, *, effect: bool = True) -> Callable[[_Method], _Method]:
+    """Mark a method of a class as one of the RPC; without an effect its first call is logged."""
 
     def mark(function: _Method) -> _Method:
         setattr(function, _NAME, name)
+        setattr(function, _EFFECT, effect)
         return function
 
     return mark
@@ -38,16 +47,28 @@ def method(name: str) -> Callable[[_Method], _Method]:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """A method: its function, the types of its arguments, and the values of those that may be left out."""
+    """A method: its function, its arguments' names and types, and the values of those that may be left out."""
 
     function: Callable[..., Awaitable[object]]
+    names: tuple[str, ...]
     types: tuple[Any, ...]
     defaults: tuple[object, ...]
+    effect: bool
 
     @property
     def required(self) -> int:
         """Arguments that every client sends."""
         return len(self.types) - len(self.defaults)
+
+    def converted(self, arguments: Sequence[Any]) -> list[Any]:
+        """Return values of the arguments' types. Raises ValueError: one has another type or is out of bounds."""
+        given = []
+        for number, (name, cls, argument) in enumerate(zip(self.names, self.types, arguments, strict=False), 1):
+            try:
+                given.append(msgspec.convert(argument, cls, strict=False))
+            except (msgspec.ValidationError, OverflowError) as exc:
+                raise ValueError(f"argument {number} ({name}) is wrong: {exc}") from None
+        return given
 
 
 class MethodTable:
@@ -58,18 +79,14 @@ class MethodTable:
 
     Args:
         objects: whose marked methods make the table.
-        accepted: names without an effect here: how many arguments they want, and what they answer.
         missing: names that AirSim has and this server has not, and why; they answer with that text.
 
     Attributes:
         unanswered: calls of AirSim's methods that have no effect here or are missing, by name.
     """
 
-    def __init__(
-        self, objects: Iterable[object], accepted: Mapping[str, tuple[int, object]], missing: Mapping[str, str]
-    ) -> None:
+    def __init__(self, objects: Iterable[object], missing: Mapping[str, str]) -> None:
         self.unanswered: Counter[str] = Counter()
-        self._accepted = accepted
         self._missing = missing
         self._methods: dict[str, _Bound] = {}
         for owner in objects:
@@ -80,7 +97,7 @@ class MethodTable:
     @property
     def names(self) -> list[str]:
         """Names that answer, sorted."""
-        return sorted({*self._methods, *self._accepted})
+        return sorted(self._methods)
 
     async def call(self, _caller: Caller, name: str, arguments: Sequence[Any]) -> object:
         """Run a method; the same for every caller.
@@ -88,19 +105,16 @@ class MethodTable:
         Raises:
             RpcError: there is no such method, the arguments do not fit, or it failed.
         """
-        if name in self._accepted:
-            wanted, answer = self._accepted[name]
-            _check_count(name, arguments, wanted, wanted)
-            self._note(name, "it has no effect here")
-            return answer
         found = self._methods.get(name)
         if found is None:
             raise RpcError(self._absent(name, len(arguments)))
         _check_count(name, arguments, found.required, len(found.types))
+        if not found.effect:
+            self._note(name, "it has no effect here")
         try:
-            given = [msgspec.convert(a, t, strict=False) for a, t in zip(arguments, found.types, strict=False)]
+            given = found.converted(arguments)
             return await found.function(*given, *found.defaults[len(given) - found.required :])
-        except (msgspec.ValidationError, VilBridgeError, LookupError, ValueError) as exc:
+        except (VilBridgeError, LookupError, ValueError) as exc:
             raise RpcError(
                 f"rpclib: function '{name}' (called with {len(arguments)} arg(s)) threw an exception. "
                 f"The exception contained this information: {_text(exc)}."
@@ -133,9 +147,10 @@ def _check_count(name: str, arguments: Sequence[Any], required: int, most: int) 
 
 def _bound(function: Callable[..., Any]) -> _Bound:
     parameters = list(inspect.signature(function).parameters.values())
-    hints = typing.get_type_hints(function)
+    hints = typing.get_type_hints(function, include_extras=True)
     defaults = tuple(p.default for p in parameters if p.default is not inspect.Parameter.empty)
-    return _Bound(function, tuple(hints[p.name] for p in parameters), defaults)
+    names = tuple(p.name for p in parameters)
+    return _Bound(function, names, tuple(hints[name] for name in names), defaults, getattr(function, _EFFECT))
 
 
 def _text(exc: Exception) -> str:

@@ -17,7 +17,7 @@ from vil_bridge.core.sensor_readings import (
 )
 from vil_bridge.core.types import FloatArray
 from vil_bridge.servers.airsim.frames import frd_of, mounted_quaternion_of, ned_of, pose_of, quaternion_of
-from vil_bridge.servers.airsim.methods import NoSuchVehicle, method
+from vil_bridge.servers.airsim.methods import NoSuchVehicle, method, shown
 from vil_bridge.servers.airsim.pictures import packed_floats
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.settings import SensorSettings, sensor_key
@@ -133,7 +133,7 @@ class SensorMethods:
         names = [n for n, s in vehicle.sensors.items() if s.kind == kind]
         if (name in names) or (not name and names):
             raise ValueError(f"the {title} {name or names[0]!r} has not measured yet")
-        raise NoSuchVehicle(f"No {title} with name {name} exist on vehicle {vehicle.name}")
+        raise NoSuchVehicle(f"No {title} with name {shown(name)} exist on vehicle {vehicle.name}")
 
     def _sensor(self, vehicle_name: str, name: str, kind: str, title: str) -> tuple[ServedVehicle, SensorSettings]:
         vehicle = self._vehicles.find(vehicle_name)
@@ -141,7 +141,7 @@ class SensorMethods:
         if not name and found:
             return vehicle, next(iter(found.values()))
         if name not in found:
-            raise NoSuchVehicle(f"No {title} with name {name} exist on vehicle {vehicle.name}")
+            raise NoSuchVehicle(f"No {title} with name {shown(name)} exist on vehicle {vehicle.name}")
         return vehicle, found[name]
 
 

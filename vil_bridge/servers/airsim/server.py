@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from vil_bridge.core.scene_queries import SceneQueries
+from vil_bridge.servers.airsim.accepted_methods import AcceptedMethods
 from vil_bridge.servers.airsim.cameras import ServedCameras
 from vil_bridge.servers.airsim.car_methods import CarMethods
 from vil_bridge.servers.airsim.clock_methods import ClockControl, ClockMethods
@@ -24,7 +25,7 @@ from vil_bridge.servers.airsim.sensor_methods import SensorMethods
 from vil_bridge.servers.airsim.settings import AirsimSettings
 from vil_bridge.servers.airsim.sky_methods import SkyMethods
 from vil_bridge.servers.airsim.state_methods import StateMethods
-from vil_bridge.servers.airsim.unserved import ACCEPTED, MISSING
+from vil_bridge.servers.airsim.unserved import MISSING
 from vil_bridge.servers.airsim.vehicles import ServedVehicles
 from vil_bridge.servers.airsim.world_methods import WorldMethods
 from vil_bridge.servers.msgpack_rpc import RpcServer
@@ -79,8 +80,9 @@ class AirsimServer:
             MarkerMethods(vehicles, served),
             ObjectMethods(vehicles, served, states, origin),
             WorldMethods(vehicles, scene_name),
+            AcceptedMethods(vehicles),
         )
-        self.table = MethodTable(groups, ACCEPTED, MISSING)
+        self.table = MethodTable(groups, MISSING)
         self.rpc = RpcServer(self.table.call)
         self._scene = scene
         self._vehicles = vehicles

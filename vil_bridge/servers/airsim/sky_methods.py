@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import Final
 
@@ -13,6 +14,7 @@ from vil_bridge.servers.airsim.vehicles import ServedVehicles
 _FORMAT: Final = "%Y-%m-%d %H:%M:%S"
 _DAY_H: Final = 24.0
 _SECONDS_PER_H: Final = 3600.0
+_LONGEST_S: Final = 1e9
 
 
 class SkyMethods:
@@ -35,10 +37,15 @@ class SkyMethods:
         if not is_enabled or not move_sun:
             self._vehicles.lighting_at = None
             return
+        if not (math.isfinite(celestial_clock_speed) and 0.0 <= update_interval_secs <= _LONGEST_S):
+            raise ValueError(
+                f"celestial_clock_speed must be finite and update_interval_secs from 0 to {_LONGEST_S:g}, not "
+                f"{celestial_clock_speed:g} and {update_interval_secs:g}"
+            )
         start = datetime.now().astimezone() if not start_datetime else _parsed(start_datetime)  # the machine's zone
         hour = start.hour - is_start_datetime_dst + start.minute / 60.0 + start.second / _SECONDS_PER_H
         begun_ns = self._vehicles.snapshot().t_ns
-        interval_ns = max(1, round(max(update_interval_secs, 0.0) * NS_PER_S))
+        interval_ns = max(1, round(update_interval_secs * NS_PER_S))
 
         def lighting_at(t_ns: int) -> Lighting:
             passed_ns = (t_ns - begun_ns) // interval_ns * interval_ns

@@ -1,20 +1,9 @@
-"""Names of AirSim 1.8.1 without an effect here, and names that are missing, with the reason for the log."""
+"""Names of AirSim 1.8.1 that are missing here, with the reason for the caller and the log."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
-
-ACCEPTED: Final[Mapping[str, tuple[int, object]]] = {
-    "setSafety": (8, True),
-    "simEnableWeather": (1, None),
-    "simSetObjectMaterial": (2, False),
-    "simSetObjectMaterialFromTexture": (2, False),
-    "simSetTraceLine": (2, None),
-    "simSetWeatherParameter": (2, None),
-    "simSwapTextures": (4, []),
-}
-"""Arguments that a call must have, and its answer: a program goes on without the effect; the log says so once."""
 
 _UNREAL: Final = "it belongs to the Unreal Engine"
 _LENS: Final = "lenses of the Unreal Engine's cameras are not simulated"

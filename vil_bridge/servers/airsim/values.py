@@ -7,11 +7,14 @@ leaves out has the client's own default; keys that a struct does not have are ig
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 NAN: Final = math.nan
+Latitude = Annotated[float, msgspec.Meta(ge=-90.0, le=90.0)]
+Longitude = Annotated[float, msgspec.Meta(ge=-360.0, le=360.0)]
+Altitude = Annotated[float, msgspec.Meta(ge=-1e6, le=1e9)]
 
 
 class Vector2r(msgspec.Struct):
@@ -53,9 +56,9 @@ class Pose(msgspec.Struct):
 class AirsimGeoPoint(msgspec.Struct):
     """Place on the Earth: degrees and metres."""
 
-    latitude: float = 0.0
-    longitude: float = 0.0
-    altitude: float = 0.0
+    latitude: Latitude = 0.0
+    longitude: Longitude = 0.0
+    altitude: Altitude = 0.0
 
 
 class KinematicsState(msgspec.Struct):

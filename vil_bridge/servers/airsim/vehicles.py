@@ -16,7 +16,7 @@ from vil_bridge.core.ports import WorldView
 from vil_bridge.core.types import FloatArray, Lighting, WorldSnapshot
 from vil_bridge.core.vehicle_commands import VehicleCommandBus, VehicleState
 from vil_bridge.servers.airsim.frames import frd_of, ned_of, quaternion_of
-from vil_bridge.servers.airsim.methods import NoSuchVehicle
+from vil_bridge.servers.airsim.methods import NoSuchVehicle, shown
 from vil_bridge.servers.airsim.settings import CameraSettings, SensorSettings
 from vil_bridge.servers.airsim.values import KinematicsState, Pose
 
@@ -97,8 +97,8 @@ class ServedVehicles:
             return next(iter(self._vehicles.values()))
         if name not in self._vehicles:
             raise NoSuchVehicle(
-                f"Vehicle API for '{name}' is not available. This could either because this is simulation-only API or "
-                f"this vehicle does not exist; known: {', '.join(self._vehicles)}"
+                f"Vehicle API for '{shown(name)}' is not available. This could either because this is simulation-only "
+                f"API or this vehicle does not exist; known: {', '.join(self._vehicles)}"
             )
         return self._vehicles[name]
 

@@ -1,0 +1,77 @@
+"""`vil-bridge airsim` as a child process, and calls of its RPC without AirSim's client."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgpack
+
+from tests.support.common import ROOT, needs_gl
+from tests.support.programs import VIL_BRIDGE, Program
+
+CLIENT: Final = ROOT / ".venv" / "airsim-client"
+"""Environment of AirSim's own client."""
+_LIMIT_S: Final = 300.0
+_START_S: Final = 300.0
+"""Models are compiled at the first start."""
+
+
+@contextmanager
+def serving(settings: dict[str, Any], folder: Path, *options: object) -> Iterator[int]:
+    """Run a server that records into a folder, and yield its port; an exception in its log fails."""
+    needs_gl()
+    path = folder / "settings.json"
+    path.write_text(json.dumps({"Recording": {"Folder": str(folder)}, **settings}))
+    with Program(*VIL_BRIDGE, "airsim", path, "--port", 0, *options, log=folder / "log") as bridge:
+        yield int(bridge.await_text(r"AirSim programs connect to 127\.0\.0\.1 port (\d+)", _START_S)[1])
+        assert "Traceback" not in bridge.text() and "RuntimeWarning" not in bridge.text(), bridge.text()
+        assert bridge.end() == 0
+
+
+class CallRefused(Exception):  # noqa: N818 - it says what happened
+    """An answer with an error."""
+
+
+class AirsimConnection:
+    """A connection to a server; a call that is not answered fails."""
+
+    def __init__(self, port: int) -> None:
+        self._peer = socket.create_connection(("127.0.0.1", port), timeout=_LIMIT_S)
+        self._unpacker = msgpack.Unpacker(raw=False, max_buffer_size=1 << 28)
+        self._packer = msgpack.Packer()
+        self._number = 0
+
+    def close(self) -> None:
+        """Close it."""
+        self._peer.close()
+
+    def send(self, method: str, *arguments: Any) -> int:
+        """Send a request and return its number."""
+        self._number += 1
+        self._peer.sendall(self._packer.pack((0, self._number, method, arguments)))
+        return self._number
+
+    def answers(self, *numbers: int) -> list[tuple[str | None, Any]]:
+        """Return error and result of requests, whatever their order."""
+        found: dict[int, tuple[str | None, Any]] = {}
+        while not found.keys() >= set(numbers):
+            for kind, number, error, result in self._unpacker:
+                assert kind == 1
+                found[number] = error, result
+            if not found.keys() >= set(numbers):
+                data = self._peer.recv(1 << 20)
+                assert data, "the server closed the connection"
+                self._unpacker.feed(data)
+        return [found[number] for number in numbers]
+
+    def __call__(self, method: str, *arguments: Any) -> Any:
+        """Call and return the result. Raises CallRefused: the server answers with an error."""
+        ((error, result),) = self.answers(self.send(method, *arguments))
+        if error is not None:
+            raise CallRefused(error)
+        return result

@@ -1,0 +1,51 @@
+"""Methods without an effect here: a program goes on without it, and the log says so once."""
+
+from __future__ import annotations
+
+from vil_bridge.servers.airsim.methods import method
+from vil_bridge.servers.airsim.values import Vector3r
+from vil_bridge.servers.airsim.vehicles import ServedVehicles
+
+
+class AcceptedMethods:
+    """Methods that check their arguments and answer as if they had worked, or found nothing to change."""
+
+    def __init__(self, vehicles: ServedVehicles) -> None:
+        self._vehicles = vehicles
+
+    @method("setSafety", effect=False)
+    async def set_safety(
+        self, enable_reasons: int, obs_clearance: float, obs_strategy: int, obs_avoidance_vel: float,  # noqa: ARG002
+        origin: Vector3r, xy_length: float, max_z: float, min_z: float, vehicle_name: str = "",  # noqa: ARG002
+    ) -> bool:  # fmt: skip
+        """Limit flights to a box."""
+        self._vehicles.find(vehicle_name)
+        return True
+
+    @method("simEnableWeather", effect=False)
+    async def enable_weather(self, enable: bool) -> None:
+        """Show the weather."""
+
+    @method("simSetWeatherParameter", effect=False)
+    async def set_weather(self, param: int, val: float) -> None:
+        """Change the weather."""
+
+    @method("simSetTraceLine", effect=False)
+    async def set_trace_line(self, color_rgba: list[float], thickness: float, vehicle_name: str = "") -> None:  # noqa: ARG002
+        """Colour the trace of a vehicle."""
+        self._vehicles.find(vehicle_name)
+
+    @method("simSetObjectMaterial", effect=False)
+    async def set_material(self, object_name: str, material_name: str, component_id: int = 0) -> bool:  # noqa: ARG002
+        """Give an object a material of the Unreal Engine."""
+        return False
+
+    @method("simSetObjectMaterialFromTexture", effect=False)
+    async def set_texture(self, object_name: str, texture_path: str, component_id: int = 0) -> bool:  # noqa: ARG002
+        """Give an object a texture."""
+        return False
+
+    @method("simSwapTextures", effect=False)
+    async def swap_textures(self, tags: str, tex_id: int, component_id: int = 0, material_id: int = 0) -> list[str]:  # noqa: ARG002
+        """Exchange textures of the Unreal Engine."""
+        return []
