@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
 import socket
-import struct
 import time
-from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -43,69 +38,13 @@ from vil_bridge.core.supervisor import ComponentState
 zenoh = pytest.importorskip("zenoh")
 pytest.importorskip("rosbags")
 
+from tests.support.ros_reader import ATTACHMENT, HASHES, Reader, opened, reader, router  # noqa: E402
 from vil_bridge.outputs.ros.config import Ros2Config  # noqa: E402
 from vil_bridge.outputs.ros.ros2_output import Ros2Output  # noqa: E402
 from vil_bridge.outputs.ros.zenoh_node import type_hash, type_name  # noqa: E402
 from vil_bridge.protocols.ros_messages import Messages  # noqa: E402
 
 pytestmark = pytest.mark.wire
-
-
-# As the definitions of ROS 2 Jazzy have them; four of them also stand in the transport notes of this project.
-HASHES = {
-    "sensor_msgs::msg::dds_::CompressedImage_": "15640771531571185e2efc8a100baf923961a4d15d5569652e6cb6691e8e371a",
-    "sensor_msgs::msg::dds_::Image_": "d31d41a9a4c4bc8eae9be757b0beed306564f7526c88ea6a4588fb9582527d47",
-    "sensor_msgs::msg::dds_::Imu_": "7d9a00ff131080897a5ec7e26e315954b8eae3353c3f995c55faf71574000b5b",
-    "sensor_msgs::msg::dds_::CameraInfo_": "b3dfd68ff46c9d56c80fd3bd4ed22c7a4ddce8c8348f2f59c299e73118e7e275",
-    "nav_msgs::msg::dds_::Odometry_": "3cc97dc7fb7502f8714462c526d369e35b603cfc34d946e3f2eda2766dfec6e0",
-    "tf2_msgs::msg::dds_::TFMessage_": "e369d0f05a23ae52508854b66f6aa0437f3449d652e8cbf22d5abe85d020f087",
-}
-ATTACHMENT = struct.Struct("<qqB16s")
-
-
-def opened(**settings: object) -> Any:
-    config = zenoh.Config()
-    for key, value in ({"scouting__multicast__enabled": False} | settings).items():
-        config.insert_json5(key.replace("__", "/"), json.dumps(value))
-    return zenoh.open(config)
-
-
-@contextmanager
-def router() -> Iterator[str]:
-    """Stands in for rmw_zenohd; its endpoint."""
-    place = f"tcp/127.0.0.1:{free_ports(1, socket.SOCK_STREAM)[0]}"
-    with opened(mode="router", listen__endpoints=[place]):
-        yield place
-
-
-class Reader:
-    """A session that reads everything."""
-
-    def __init__(self, place: str) -> None:
-        self.samples: dict[str, list[Any]] = defaultdict(list)
-        self.session = opened(mode="peer", connect__endpoints=[place])
-        self.tokens: set[str] = set()
-        self._liveliness = self.session.liveliness().declare_subscriber("@ros2_lv/**", self._token, history=True)
-        self._subscriber = self.session.declare_subscriber("0/**", lambda s: self.samples[str(s.key_expr)].append(s))
-
-    def _token(self, sample: Any) -> None:
-        change = self.tokens.add if sample.kind == zenoh.SampleKind.PUT else self.tokens.discard
-        change(str(sample.key_expr))
-
-    def of(self, topic: str, kind: type[Any]) -> list[Any]:
-        """All messages of a topic."""
-        found = [samples for key, samples in tuple(self.samples.items()) if key.rsplit("/", 2)[0] == f"0/{topic}"]
-        assert len(found) <= 1
-        return [kind.deserialize(sample.payload.to_bytes()) for samples in found for sample in tuple(samples)]
-
-
-@contextmanager
-def reader(place: str) -> Iterator[Reader]:
-    made = Reader(place)
-    try:
-        yield made
-    finally:
-        made.session.close()
 
 
 def has(seen: list[object], count: int) -> bool:

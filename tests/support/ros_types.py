@@ -7,7 +7,7 @@ No postponed annotations: pycdr2 reads them when a class is made. mypy reads its
 from dataclasses import dataclass
 
 from pycdr2 import IdlStruct
-from pycdr2.types import array, float64, int32, sequence, uint8, uint32
+from pycdr2.types import array, float64, int8, int32, sequence, uint8, uint16, uint32
 
 
 @dataclass
@@ -150,3 +150,43 @@ class TransformStamped(IdlStruct):
 @dataclass
 class TFMessage(IdlStruct):
     transforms: sequence[TransformStamped]
+
+
+@dataclass
+class FluidPressure(IdlStruct):
+    header: Header
+    fluid_pressure: float64
+    variance: float64
+
+
+@dataclass
+class MagneticField(IdlStruct):
+    header: Header
+    magnetic_field: Vector3
+    magnetic_field_covariance: array[float64, 9]
+
+
+@dataclass
+class NavSatStatus(IdlStruct):
+    status: int8
+    service: uint16
+
+
+@dataclass
+class NavSatFix(IdlStruct):
+    header: Header
+    status: NavSatStatus
+    latitude: float64
+    longitude: float64
+    altitude: float64
+    position_covariance: array[float64, 9]
+    position_covariance_type: uint8
+
+
+@dataclass
+class JointState(IdlStruct):
+    header: Header
+    name: sequence[str]
+    position: sequence[float64]
+    velocity: sequence[float64]
+    effort: sequence[float64]

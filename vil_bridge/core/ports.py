@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,6 +13,7 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.latch import Latch
 from vil_bridge.core.motion import BodyMotion, ImuWindow
 from vil_bridge.core.onboard_imu import OnboardImuRouter
+from vil_bridge.core.sensor_readings import ActorReading, SensorDescription
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
     CameraModel,
@@ -232,8 +233,30 @@ class CameraInfo:
     offers: Mapping[str, tuple[str, ...]]
 
 
+class SensorsView(Protocol):
+    """Readings of the actors' sensors as outputs read them; any thread."""
+
+    @property
+    def newest(self) -> int:
+        """Number of the newest event, 0 = there was none."""
+        ...
+
+    def descriptions(self, actor: str) -> Mapping[str, SensorDescription]:
+        """Sensors of an actor by name, as configured."""
+        ...
+
+    def since(self, number: int, actors: Collection[str]) -> tuple[int, list[ActorReading]]:
+        """Return the number of the newest event, and the readings of some actors since an event, oldest first."""
+        ...
+
+
 class WorldView(Protocol):
     """The world as outputs read it; any thread."""
+
+    @property
+    def sensors(self) -> SensorsView:
+        """Readings of the actors' sensors."""
+        ...
 
     def snapshot(self, t_ns: int) -> WorldSnapshot:
         """All actors at an instant."""

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from vil_bridge.core.geometry import Transform
 
 SensorKind = Literal["imu", "barometer", "magnetometer", "gps", "rotors", "controls"]
 
@@ -147,6 +149,29 @@ class SensorReadings:
 def table_of(kind: SensorKind, numbers: npt.NDArray[np.float64], vehicles: int) -> npt.NDArray[np.float64]:
     """Return the numbers of a frame by vehicle, (vehicles, columns). Raises ValueError: there are too few or many."""
     return numbers.reshape(vehicles, COLUMNS.get(kind, -1))
+
+
+@dataclass(frozen=True, slots=True)
+class SensorDescription:
+    """A sensor on a vehicle.
+
+    Attributes:
+        T_body_sensor: its place and axes in the body.
+        variances: of the white noise of a reading's values; empty = unknown. imu: angular rate x, y, z, specific force
+            x, y, z; barometer: pressure; magnetometer: field x, y, z.
+    """
+
+    kind: SensorKind
+    T_body_sensor: Transform = field(default_factory=Transform.identity)
+    variances: tuple[float, ...] = ()
+
+
+class ActorReading(NamedTuple):
+    """A reading of an actor's sensor; what the reading has in room axes stands in the world's."""
+
+    actor: str
+    sensor: str
+    reading: SensorReading
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -14,6 +14,7 @@ from vil_bridge.config.stream import StreamConfig
 from vil_bridge.core.bridge_time import BridgeTime
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.ports import CameraInfo
+from vil_bridge.core.sensor_readings import SensorDescription
 from vil_bridge.core.types import RenderedFrame
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
@@ -110,6 +111,12 @@ def _frozen_after_ns(actor: ActorConfig, bridge: BridgeConfig) -> int | None:
     return None if after_ms == "never" else round(after_ms * _MS)
 
 
+def _sensors_of(actor: ActorConfig, bridge: BridgeConfig) -> Mapping[str, SensorDescription]:
+    """Return the sensors that an actor's source gives it, by name."""
+    sensors_of = getattr(bridge.sources[actor.source], "sensors_of", None)
+    return {} if sensors_of is None else sensors_of(actor.subject)
+
+
 def build_world(config: BridgeConfig) -> World:
     """Make the shared world from its configuration."""
     rooms = {name: room.T_world_room.transform() for name, room in config.rooms.items()}
@@ -127,6 +134,7 @@ def build_world(config: BridgeConfig) -> World:
             T_body_imu=a.T_body_imu.transform(),
             prefab=a.prefab,
             size_m=a.size_m,
+            sensors=_sensors_of(a, config),
             limits=TrackingLimits(
                 round(a.tracking.coast_after_ms * _MS),
                 round(a.tracking.stale_after_ms * _MS),

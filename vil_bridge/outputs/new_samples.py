@@ -8,14 +8,15 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.motion import BodyMotion, ImuWindow
 from vil_bridge.core.ports import WorldView
+from vil_bridge.core.sensor_readings import ActorReading
 from vil_bridge.core.types import ActorKind
 
 
 class WorldNews:
-    """Measured poses and inertial samples of some actors, each yielded once and stamped with its capture.
+    """Measured poses, inertial samples and readings of some actors, each yielded once and stamped with its capture.
 
-    A body that is lost has no news: its last pose is never yielded again. Stamps of an actor strictly
-    increase, also when its source's clock turns out to run differently.
+    A body that is lost has no news: its last pose is never yielded again. Stamps of an actor's poses, and of each of
+    its sensors, strictly increase, also when its source's clock turns out to run differently.
 
     Raises:
         SinkError: an actor is a human, who has no single pose.
@@ -29,6 +30,8 @@ class WorldNews:
         self._world = world
         self._pose_ns = dict.fromkeys(actors, start_ns)
         self._imu_ns = dict.fromkeys(actors, start_ns)
+        self._reading = world.sensors.newest
+        self._reading_ns: dict[tuple[str, str], int] = {}
 
     def motions(self) -> Iterator[tuple[str, BodyMotion]]:
         """Yield the newest measured poses with their twists, of those actors that have a newer one."""
@@ -45,3 +48,12 @@ class WorldNews:
             if window is not None:
                 self._imu_ns[actor] = int(window.t_ns[-1])
                 yield actor, window
+
+    def readings(self) -> Iterator[ActorReading]:
+        """Yield all readings of sensors since the last call."""
+        self._reading, found = self._world.sensors.since(self._reading, self._pose_ns.keys())
+        for one in found:
+            sensor = one.actor, one.sensor
+            if one.reading.t_ns > self._reading_ns.get(sensor, 0):
+                self._reading_ns[sensor] = one.reading.t_ns
+                yield one

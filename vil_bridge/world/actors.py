@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.sensor_readings import SensorDescription
 from vil_bridge.core.types import ActorKind, TrackingState
 
 
@@ -53,6 +55,7 @@ class Actor:
         T_body_markers: the tracked markers' frame in body axes.
         imu: name of the source whose inertial samples belong to this body, None = none.
         T_body_imu: the IMU's axes and place in the body.
+        sensors: its further sensors by name, as far as they are known before they measure.
     """
 
     name: str
@@ -65,3 +68,4 @@ class Actor:
     prefab: str = ""
     size_m: tuple[float, float, float] = (0.35, 0.35, 0.12)
     limits: TrackingLimits = TrackingLimits()
+    sensors: Mapping[str, SensorDescription] = field(default_factory=dict)

@@ -18,6 +18,7 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.motion import BodyMotion, ImuWindow
 from vil_bridge.core.names import source_of
+from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.types import (
     ActorKind,
@@ -38,6 +39,7 @@ from vil_bridge.world.clock_sync import ClockLine, ClockModel
 from vil_bridge.world.frame_binding import Binding, RoomFrame, bind, indices
 from vil_bridge.world.freeze import FreezeWatch
 from vil_bridge.world.prediction import InertialPredictor, PredictedPose
+from vil_bridge.world.sensor_history import SensorHistory
 from vil_bridge.world.track_choice import skeleton_track, track_bank
 
 _LAST_STAMP_NS: Final = 1 << 62
@@ -56,11 +58,12 @@ class World:
 
     Attributes:
         lighting: goes with every snapshot, None = the scene's own; any thread may replace it.
-        props: obstacles, which are not tracked; any thread may replace them.
+        props: obstacles, which are not tracked; any thread may replace them. sensors: readings of the actors.
     """
 
     def __init__(self, T_world_room_of: Mapping[str, Transform], actors: Sequence[Actor]) -> None:
         self.actors = tuple(actors)
+        self.sensors = SensorHistory(actors, T_world_room_of)
         self.lighting: Lighting | None = None
         self.props: tuple[ActorState, ...] = ()
         self.clocks: dict[str, ClockModel] = defaultdict(ClockModel)
@@ -81,10 +84,8 @@ class World:
             (row, self._skeletons[a.source, a.subject]) for row, a in enumerate(actors) if a.kind is ActorKind.HUMAN
         ]
         self._by_time_alone = [a.imu is None for a in actors]
-        self._described = (
-            *([a.name for a in actors], [a.kind for a in actors]),
-            *([a.prefab for a in actors], [a.size_m for a in actors]),
-        )
+        names, kinds = [a.name for a in actors], [a.kind for a in actors]
+        self._described = names, kinds, [a.prefab for a in actors], [a.size_m for a in actors]
 
     def _freeze_watch(self, row: int, actor: Actor) -> FreezeWatch:
         predictor = self._predictors.get(actor.name)
@@ -105,9 +106,10 @@ class World:
             case ImuSample():
                 t_ns = self._capture_ns(event.source, clock, event.t_foreign_ns, event.t_arrival_ns)
                 with self._lock:
-                    for actor in self.actors:
-                        if actor.imu == event.source:
-                            self._predictors[actor.name].add_imu(t_ns, event.w_radps, event.f_mps2)
+                    for actor in (a for a in self.actors if a.imu == event.source):
+                        self._predictors[actor.name].add_imu(t_ns, event.w_radps, event.f_mps2)
+            case SensorReadings():
+                self.sensors.add(event)
             case ClockExchange():
                 clock.add_exchange(event.t_sent_ns, event.t_foreign_ns, event.t_received_ns)
             case SourceReset():
@@ -316,8 +318,7 @@ class World:
         for actor in self.actors:
             if actor.kind is ActorKind.HUMAN:
                 track = self._skeletons[actor.source, actor.subject]
-                counters[f"jumps/{actor.name}"] = track.jumps
-                counters[f"rejected/{actor.name}"] = track.rejected
+                counters |= {f"jumps/{actor.name}": track.jumps, f"rejected/{actor.name}": track.rejected}
         for name, predictor in self._predictors.items():
             counters |= {f"{reason}/{name}": n for reason, n in predictor.counters().items()}
         return counters
@@ -391,8 +392,8 @@ class World:
             arrival, tracked = track.t_arrival_ns, track.tracked
         else:
             arrival, tracked = self._bank.t_arrival_ns.item(row), self._bank.tracked.item(row)
-        frozen = bool(self._freezes[row].reason())
-        state = actor.limits.state(None if arrival < 0 else now - arrival, tracked, frozen=frozen)
+        silence_ns = None if arrival < 0 else now - arrival
+        state = actor.limits.state(silence_ns, tracked, frozen=bool(self._freezes[row].reason()))
         if state is not self._states[row]:
             self._states[row] = state
             self.transitions[actor.name][state] += 1

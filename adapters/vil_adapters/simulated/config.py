@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from vil_adapters.simulated.vehicle_config import MOST_VEHICLES, VehicleConfig, VehicleName
 from vil_bridge.config.base import SourceConfigBase, StrictModel, TransformConfig, custom
+from vil_bridge.core.sensor_readings import SensorDescription
 
 
 def _flyable(config: VehicleConfig) -> VehicleConfig:
@@ -113,6 +114,15 @@ class SimulatedConfig(SourceConfigBase):
             if subject in names_of(name, vehicle.count) and vehicle.contact.response != "none":
                 return vehicle.contact.reach_m if vehicle.contact.response == "bounce" else 0.0
         return None
+
+    def sensors_of(self, subject: str) -> dict[str, SensorDescription]:
+        """Return the sensors of a vehicle whose readings are handed out, by name."""
+        from vil_adapters.simulated.sensor_parts import description_of  # imports the models of sensors
+
+        for name, vehicle in self.vehicles.items():
+            if subject in names_of(name, vehicle.count):
+                return {sensor: description_of(config) for sensor, config in vehicle.sensors.items()}
+        return {}
 
 
 def names_of(name: str, count: int) -> list[str]:

@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 
 from vil_adapters.simulated.vehicle_config import IDEAL, IMU_NAME, SensorConfig, Vehicle, VehicleConfig
-from vil_bridge.core.sensor_readings import SensorKind
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.sensor_readings import SensorDescription, SensorKind
 from vil_bridge.vehicles.environment.earth import Compat
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.vehicles.environment.geomagnetism import LocalField, airsim_dipole_ned_t, dipole_ned_t
@@ -20,7 +21,7 @@ from vil_bridge.vehicles.sensors.gps import Gps, GpsParameters
 from vil_bridge.vehicles.sensors.imu import ImuParameters, ImuSensor, InertialNoise
 from vil_bridge.vehicles.sensors.magnetometer import Magnetometer, MagnetometerParameters
 from vil_bridge.vehicles.sensors.presets import BAROMETER_PRESETS, GPS_PRESETS, IMU_PRESETS, MAGNETOMETER_PRESETS
-from vil_bridge.vehicles.sensors.sensor import Sensor
+from vil_bridge.vehicles.sensors.sensor import Sensor, SensorMount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,24 @@ def part_of(config: SensorConfig) -> SensorPart:
     if not 0.0 <= part.latency_s <= _LONGEST_S:
         raise ValueError(f"latency_s must be from 0 to {_LONGEST_S:g}, got {part.latency_s}")
     return SensorPart(replace(part, rate_hz=None, latency_s=0.0), rate_hz, part.latency_s, startup_s)
+
+
+def description_of(config: SensorConfig) -> SensorDescription:
+    """Return a sensor's mount and the variances of its white noise. Raises ValueError: as :func:`part_of`."""
+    part = part_of(config)
+    mount = SensorMount()
+    variances: tuple[float, ...] = ()
+    match part.parameters:
+        case ImuParameters(gyro=gyro, accel=accel, mounting=mount):
+            densities = np.concatenate([np.broadcast_to(noise.white, 3) for noise in (gyro, accel)])
+            variances = tuple((densities**2 * part.rate_hz).tolist())
+        case BarometerParameters(noise_pa=noise_pa):
+            variances = (noise_pa**2,)
+        case MagnetometerParameters(noise_t=noise_t, mounting=mount):
+            variances = (noise_t**2,) * 3
+        case GpsParameters() | StateParameters():
+            pass  # a receiver's readings state their accuracy; a state has no errors
+    return SensorDescription(config.type, Transform.of(mount.p_body_m, mount.q_body_sensor), variances)
 
 
 def sensor_configs(config: VehicleConfig) -> dict[str, SensorConfig]:

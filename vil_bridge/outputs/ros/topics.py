@@ -1,26 +1,28 @@
 """World and cameras as ROS messages on topics; the outputs decide where these go.
 
-Topics: ``/NAMESPACE/ACTOR/odom``, ``.../imu/data_raw``, ``/NAMESPACE/CAMERA/image_raw`` with ``/compressed`` and
-``camera_info`` with it, ``/tf``, ``/tf_static``. Frames: the world, ``ACTOR/base_link`` (REP-105), ``ACTOR/imu_link``
-(REP-145), ``CAMERA_optical`` (REP-103).
+Topics: ``/NAMESPACE/ACTOR/odom``, ``.../imu/data_raw``, ``.../sensors/NAME``, ``/NAMESPACE/CAMERA/image_raw`` with
+``/compressed`` and ``camera_info`` with it, ``/tf``, ``/tf_static``. Frames: the world, ``ACTOR/base_link`` (REP-105),
+``ACTOR/imu_link`` (REP-145), ``ACTOR/NAME_link``, ``CAMERA_optical`` (REP-103).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import CameraInfo, WorldView
+from vil_bridge.core.sensor_readings import SensorDescription
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray
 from vil_bridge.outputs.base import kind_of, upright
 from vil_bridge.outputs.new_samples import WorldNews
 from vil_bridge.outputs.ros.config import RosConfigBase
 from vil_bridge.protocols.image_codecs import encode_jpeg
-from vil_bridge.protocols.ros_messages import Distro, Messages, TransformLink
+from vil_bridge.protocols.ros_messages import Distro, TransformLink
+from vil_bridge.protocols.ros_sensor_messages import SENSOR_TYPES, SensorMessages
 from vil_bridge.protocols.ros_topics import Topic
 
 _WORLD: Final = "world"
@@ -40,16 +42,18 @@ class RosFeed:
 
     Args:
         emit: gets every message.
-        status: counts ``poses``, ``inertial`` and ``not_newer`` (pictures of no later instant than the one before).
+        status: counts ``poses``, ``inertial``, ``readings`` and ``not_newer`` (pictures of no later instant than the
+            one before).
     """
 
     def __init__(self, config: RosConfigBase, distro: Distro, emit: Emit, status: Status) -> None:
         self.config = config
-        self.messages = Messages(distro)
+        self.messages = SensorMessages(distro)
         self.emit = emit
         self.status = status
         self.wall_clock = WallClock.of_run()
         self._cameras: list[CameraFeed] = []
+        self._sensors: dict[tuple[str, str], _SensorFeed] = {}
 
     def add_camera(self, camera: CameraInfo) -> CameraFeed:
         """Serve a camera, too.
@@ -63,18 +67,21 @@ class RosFeed:
         return feed
 
     def topics(self) -> list[Topic]:
-        """All topics there are."""
+        """All topics there are, once a world is watched."""
         actors = [t for a in self.config.actors for t in (self._odometry(a), self._inertial(a))]
         moving = [_TF] if actors else []
-        return [*actors, *moving, _TF_STATIC, *(topic for feed in self._cameras for topic in feed.topics)]
+        cameras = [topic for feed in self._cameras for topic in feed.topics]
+        return [*actors, *(sensor.topic for sensor in self._sensors.values()), *moving, _TF_STATIC, *cameras]
 
     def emit_static(self, t_ns: int, world: WorldView) -> None:
-        """Emit the mounts of cameras and IMUs."""
+        """Emit the mounts of cameras, IMUs and sensors."""
         links = [feed.link for feed in self._cameras]
         for actor in self.config.actors:
             T_body_imu = world.imu_place(actor)
             if T_body_imu is not None:
                 links.append(TransformLink(self.body_frame(actor), self.imu_frame(actor), T_body_imu))
+        for (actor, _), sensor in self._sensors.items():
+            links.append(TransformLink(self.body_frame(actor), sensor.frame, sensor.description.T_body_sensor))
         self.emit(_TF_STATIC, self.messages.transforms(self.wall_clock.utc_ns(t_ns), links))
 
     def watch(self, world: WorldView) -> Callable[[], None]:
@@ -84,10 +91,17 @@ class RosFeed:
             SinkError: an actor is a human.
         """
         news = WorldNews(world, self.config.actors)
+        self._sensors = {
+            (actor, sensor): self._sensor_feed(actor, sensor, description)
+            for actor in self.config.actors
+            for sensor, description in world.sensors.descriptions(actor).items()
+            if description.kind in SENSOR_TYPES
+        }
 
         def step() -> None:
             self._emit_motions(news)
             self._emit_inertial(news)
+            self._emit_readings(news)
 
         return step
 
@@ -103,6 +117,10 @@ class RosFeed:
     def imu_frame(self, actor: str) -> str:
         """Return the frame of an actor's IMU."""
         return f"{self.config.frame_prefix}{actor}/imu_link"
+
+    def _sensor_feed(self, actor: str, sensor: str, description: SensorDescription) -> _SensorFeed:
+        topic = Topic(self.name(actor, f"sensors/{sensor.replace('-', '_')}"), SENSOR_TYPES[description.kind])
+        return _SensorFeed(topic, f"{self.config.frame_prefix}{actor}/{sensor}_link", description)
 
     def _odometry(self, actor: str) -> Topic:
         return Topic(self.name(actor, "odom"), "nav_msgs/msg/Odometry")
@@ -124,6 +142,24 @@ class RosFeed:
             for t_ns, w_radps, f_mps2 in zip(window.t_ns.tolist(), window.w_radps, window.f_mps2, strict=True):
                 self.emit(topic, self.messages.imu(self.wall_clock.utc_ns(t_ns), frame, w_radps, f_mps2))
             self.status.counters["inertial"] += len(window.t_ns)
+
+    def _emit_readings(self, news: WorldNews) -> None:
+        for actor, name, reading in news.readings():
+            sensor = self._sensors.get((actor, name))
+            if sensor is None:  # it has no standard message, or its source's configuration does not describe it
+                self.status.counters["unsent_readings"] += 1
+                continue
+            stamp_ns = self.wall_clock.utc_ns(reading.t_ns)
+            self.emit(sensor.topic, self.messages.reading(stamp_ns, sensor.frame, reading, sensor.description))
+            self.status.counters["readings"] += 1
+
+
+class _SensorFeed(NamedTuple):
+    """A sensor's topic and frame."""
+
+    topic: Topic
+    frame: str
+    description: SensorDescription
 
 
 class CameraFeed:

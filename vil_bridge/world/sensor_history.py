@@ -1,0 +1,83 @@
+"""Newest readings of the actors' sensors."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.clock import WallClock
+from vil_bridge.core.geometry import Transform, q_mul
+from vil_bridge.core.sensor_readings import ActorReading, SensorDescription, SensorReadings
+from vil_bridge.core.types import FloatArray
+from vil_bridge.world.actors import Actor
+
+_MOST_EVENTS: Final = 4096
+"""Of all sources together: four seconds of five sensors at 200 Hz."""
+
+
+class SensorHistory:
+    """Readings as sources emitted them, numbered from 1 in the order in which they came; any thread.
+
+    Args:
+        actors: whose they are.
+        T_world_room_of: source name to the frame of its room in the world.
+
+    Attributes:
+        newest: number of the newest event; 0 = there was none.
+    """
+
+    def __init__(self, actors: Sequence[Actor], T_world_room_of: Mapping[str, Transform]) -> None:
+        self.newest = 0
+        self._actor_of = {(a.source, a.subject): a.name for a in actors}
+        self._descriptions = {a.name: a.sensors for a in actors}
+        self._rooms = dict(T_world_room_of)
+        self._lock = threading.Lock()
+        self._events: deque[SensorReadings] = deque(maxlen=_MOST_EVENTS)
+
+    def add(self, event: SensorReadings) -> None:
+        """Store an event of a source."""
+        with self._lock:
+            self.newest += 1
+            self._events.append(event)
+
+    def descriptions(self, actor: str) -> Mapping[str, SensorDescription]:
+        """Return an actor's sensors by name, as configured."""
+        return self._descriptions[actor]
+
+    def since(self, number: int, actors: Collection[str]) -> tuple[int, list[ActorReading]]:
+        """Return the number of the newest event, and the readings of some actors since an event, oldest first.
+
+        Args:
+            number: of the last event that is known already.
+            actors: names of those whose readings to return.
+        """
+        with self._lock:
+            newest = self.newest
+            events = list(islice(reversed(self._events), max(0, newest - number)))
+        found: list[ActorReading] = []
+        offset_ns = WallClock.of_run().offset_ns
+        for event in reversed(events):
+            names = [self._actor_of.get((event.source, subject)) for subject in event.subjects]
+            mine = [(row, name) for row, name in enumerate(names) if name in actors and name is not None]
+            if mine:
+                turned = replace(event, values=self._in_world(event))
+                found += [ActorReading(name, event.sensor, turned.reading(row, offset_ns)) for row, name in mine]
+        return newest, found
+
+    def _in_world(self, event: SensorReadings) -> FloatArray:
+        """Return the values with attitudes and velocities in the world's axes, shape (n, columns of the kind)."""
+        T_world_room = self._rooms.get(event.source)
+        if T_world_room is None or event.kind not in ("imu", "gps"):
+            return event.values
+        values = np.array(event.values)
+        if event.kind == "imu":
+            values[:, 0:4] = q_mul(T_world_room.q_xyzw, values[:, 0:4])
+        else:
+            values[:, 5:8] = values[:, 5:8] @ T_world_room.rotation().T
+        return values
