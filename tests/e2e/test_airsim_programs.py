@@ -107,5 +107,6 @@ def test_a_program_places_a_camera(program: str, vision: int, tmp_path: Path) ->
     runs("vision", program, vision, tmp_path)
 
 
-def test_a_program_drives_a_car(car: int, tmp_path: Path) -> None:
-    runs("car", "hello_car", car, tmp_path)
+@pytest.mark.parametrize("program", ["hello_car", "course"])
+def test_a_program_drives_a_car(program: str, car: int, tmp_path: Path) -> None:
+    runs("car", program, car, tmp_path)

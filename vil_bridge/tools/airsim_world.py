@@ -24,7 +24,8 @@ _STEP_HZ: Final = 320
 _RADIUS_M: Final = 0.15
 """Of a multirotor's sphere for contacts."""
 _SPACING_M: Final = 2.0
-_SIZES_M: Final = {"airsim": (0.45, 0.45, 0.12), "bicycle": (2.6, 1.4, 1.2), "kinematic": (0.1, 0.1, 0.1)}
+_SIZES_M: Final = {"airsim": (0.45, 0.45, 0.12), "bicycle": (4.3, 2.0, 1.5), "kinematic": (0.1, 0.1, 0.1)}
+_CAR_CONTACT: Final = {"radius_m": 0.85, "length_m": 2.6, "height_m": 0.9}
 _PARTS: Final = {"imu": "mpu6000", "barometer": "ms5611", "magnetometer": "airsim", "gps": "airsim"}
 """Sensors that the simulation measures, and their parts."""
 _STATE_KINDS: Final = {"airsim": ("rotors", "controls"), "bicycle": ("controls",), "kinematic": ()}
@@ -88,15 +89,21 @@ def _world(settings: AirsimSettings, names: Mapping[str, str], scene: str) -> di
     source = {
         "type": "simulated",
         "room": _ROOM,
-        "contact": {"scene": scene} if model == "airsim" else None,
+        "contact": None if model == "kinematic" else {"scene": scene},
         "process": True,  # its steps do not hold up the calls
-        "step_hz": _STEP_HZ if model == "airsim" else _STEP_HZ // 2,
+        "step_hz": _STEP_HZ,
         "rate_hz": _STEP_HZ // 2,
         "origin": origin,
         "vehicles": vehicles,
     }
     actors = {
-        name: {"kind": "vehicle", "source": _SOURCE, "subject": name, "size_m": _SIZES_M[model]}
+        name: {
+            "kind": "vehicle",
+            "source": _SOURCE,
+            "subject": name,
+            "size_m": _SIZES_M[model],
+            **({"prefab": "car"} if model == "bicycle" else {}),
+        }
         for name in names.values()
     }
     return {"sources": {_SOURCE: source}, "actors": actors}
@@ -127,8 +134,10 @@ def _vehicle(vehicle: VehicleSettings, index: int, model: str, settings: AirsimS
             "contact": {"radius_m": _RADIUS_M, "floor_m": _RADIUS_M},
             "on_timeout": "neutral",
         }
+    elif model == "bicycle":
+        # Cars stand on the floor, whatever the height of their start. Controls hold until the next ones, as in AirSim.
+        described |= {"p_m": (x, y, 0.0), "on_timeout": "hold", "contact": _CAR_CONTACT}
     else:
-        # Controls hold until the next ones, as in AirSim.
         described |= {"on_timeout": "hold", "contact": {"response": "none", "floor_m": None}}
     return described
 

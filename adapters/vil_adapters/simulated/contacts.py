@@ -13,8 +13,10 @@ import numpy.typing as npt
 
 from vil_adapters.simulated.ipc import ContactReport
 from vil_adapters.simulated.scene_contacts import SceneContacts
+from vil_adapters.simulated.sphere_row import SphereRow
 from vil_adapters.simulated.vehicle_config import ContactConfig
 from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.solid_world import SweptContact
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.core.vehicle_moves import VehicleCollision
@@ -32,12 +34,14 @@ _MOST_BOUNCES: Final = 4
 """Surfaces that stop a vehicle in one step: a corner has three."""
 _MOST_NAMES: Final = 256
 """Things touched of which the times are remembered."""
+_ROUNDING_M: Final = 1e-12
 _LEVEL: Final = 0.97
 """Upward part of a surface's normal from which a vehicle may land on it."""
 _SPIN_FACTOR: Final = 0.9
 """Share of the body rates that a step on the floor leaves, as AirSim has it."""
 
 _UP: Final = np.array((0.0, 0.0, 1.0))
+_AHEAD: Final = np.array((1.0, 0.0, 0.0))
 
 
 @dataclass(slots=True, eq=False)
@@ -60,16 +64,18 @@ class ContactModel:
         collisions: begun so far, by row.
         newest: contact of each row that touched something since the last batch, its time in simulation time; one
             that lasts comes every tenth of a second.
-        to_reset: rows that a contact sends back to their start; the reader clears it.
+        shape: of each vehicle. to_reset: rows that a contact sends back to their start; the reader clears it.
     """
 
     def __init__(self, config: ContactConfig, model: Model, rows: int, scene: SceneContacts | None = None) -> None:
+        self._model: Final = model if "speed_mps" in model.state else None
         self._fast: Final = _collider(model, config)
         self._slow: Final = self._fast._replace(restitution=0.0)
         self.collisions = np.zeros(rows, dtype=np.int64)
         self._config = config
         self._scene = scene
         self.to_reset: list[int] = []
+        self.shape: Final = SphereRow(config)
         self._bounces = config.response == "bounce"
         self._around: dict[int, _Around] = {}
         self._reset_at = np.zeros(rows, dtype=np.int64)
@@ -113,7 +119,7 @@ class ContactModel:
         place = state["p_world_m"]
         floor_m = self._config.floor_m
         if floor_m is not None:
-            below = active & (x[:, place.start + 2] < floor_m)
+            below = active & (x[:, place.start + 2] < floor_m - _ROUNDING_M)
             if below.any():
                 self._on_floor(x, state, np.flatnonzero(below), floor_m, step, dt_s)
         for row, around in list(self._around.items()):
@@ -124,7 +130,15 @@ class ContactModel:
         if self._scene is not None:
             for row in self._scene.due(step, active):
                 self._in_scene(row, self._scene, x, state, step, dt_s)
+        self.roll(x, state, active & self.touched(step))
         return int(self.collisions.sum()) - before
+
+    def roll(self, x: FloatArray, state: StateLayout, rows: BoolArray) -> None:
+        """Let cars that touched something roll on with the part of their velocity that their wheels allow."""
+        if self._model is not None and rows.any():
+            ahead = q_rotate(x[rows, state["q_world_body"]], np.broadcast_to(_AHEAD, (int(rows.sum()), 3)))
+            x[rows, state["speed_mps"]] = (x[rows, state["v_world_mps"]] * ahead).sum(axis=1, keepdims=True)
+            x[rows] = self._model.constrain(x[rows])
 
     def _on_floor(
         self, x: FloatArray, state: StateLayout, rows: npt.NDArray[np.int64], floor_m: float, step: int, dt_s: float
@@ -157,28 +171,48 @@ class ContactModel:
         self, row: int, scene: SceneContacts, x: FloatArray, state: StateLayout, step: int, dt_s: float
     ) -> None:
         """Collide one vehicle with all that stops its sphere on its way."""
-        place, velocity = state["p_world_m"], state["v_world_mps"]
-        start_m = scene.settle(row, x[row, place], x[row, velocity], step)
-        if start_m is None:
+        place = state["p_world_m"]
+        goals_m = self._middles(x, state, row)
+        starts_m = scene.settle(row, goals_m, self._speed(x, state, row), step)
+        if starts_m is None:
             return
         for _ in range(_MOST_BOUNCES):
-            goal_m = x[row, place].copy()
-            hit = scene.first_contact(start_m, goal_m)
-            if hit is None:
+            found = scene.first_contact(starts_m, goals_m)
+            if found is None:
                 break
-            self._off_surface(row, hit, x, state, step, dt_s)
-            start_m = start_m + hit.share * (goal_m - start_m)
+            sphere, hit = found
+            self._off_surface(row, hit, goals_m[sphere], x, state, step, dt_s)
+            starts_m = starts_m + hit.share * (goals_m - starts_m)
+            goals_m = self._middles(x, state, row)
         else:
-            x[row, place] = start_m  # wedged in
-        scene.settle(row, x[row, place], x[row, velocity], step)
+            x[row, place] += starts_m[0] - goals_m[0]  # wedged in
+            goals_m = self._middles(x, state, row)
+        scene.settle(row, goals_m, self._speed(x, state, row), step)
+
+    def _middles(self, x: FloatArray, state: StateLayout, row: int) -> FloatArray:
+        """Return the middles of a vehicle's spheres, (k, 3)."""
+        rows = x[row : row + 1]
+        return self.shape.middles(rows[:, state["p_world_m"]], rows[:, state["q_world_body"]])[0].copy()
+
+    def _speed(self, x: FloatArray, state: StateLayout, row: int) -> float:
+        """Return the highest speed of a vehicle's spheres, at most."""
+        v, w = x[row, state["v_world_mps"]].tolist(), x[row, state["w_body_radps"]].tolist()
+        return math.hypot(*v) + self.shape.reach_m * math.hypot(*w)
 
     def _off_surface(
-        self, row: int, hit: SweptContact, x: FloatArray, state: StateLayout, step: int, dt_s: float
+        self,
+        row: int,
+        hit: SweptContact,
+        middle_m: FloatArray,
+        x: FloatArray,
+        state: StateLayout,
+        step: int,
+        dt_s: float,
     ) -> None:
-        """Let a vehicle bounce off a surface that its sphere met in this step; it lands on level ones."""
+        """Let a vehicle bounce off a surface that its sphere at (3,) met in this step; it lands on level ones."""
         place, normal = state["p_world_m"], hit.normal_world
         p = x[row, place].copy()
-        depth_m = max(self._config.radius_m - float((p - hit.point_world_m) @ normal), 0.0)
+        depth_m = max(self._config.radius_m - float((middle_m - hit.point_world_m) @ normal), 0.0)
         contact = WorldContact(hit.point_world_m[None], normal[None], np.array([depth_m]))
         self._record(np.array([row]), p[None], contact, step, dt_s, hit.other)
         if not self._bounces:
@@ -186,13 +220,18 @@ class ContactModel:
         slow = -float(x[row, state["v_world_mps"]] @ normal) < _RESTING_MPS
         body, level = self._slow if slow else self._fast, bool(normal[2] > _LEVEL)
         # The impulse acts below the centre, whatever way the vehicle went along the surface in the rest of the step.
-        below = contact._replace(point_world_m=(p - (self._config.radius_m - depth_m) * normal)[None])
+        below = contact._replace(point_world_m=(middle_m - (self._config.radius_m - depth_m) * normal)[None])
         x[row] = collide(x[row : row + 1], state, body, below, ground_lock=level)[0]
         # A point that spins away from the surface gets no impulse; the sphere must not stay inside either.
         x[row, place] += max(depth_m - float((x[row, place] - p) @ normal), 0.0) * normal
 
-    def sweep(self, row: int, start_m: FloatArray, goal_m: FloatArray, step: int, dt_s: float) -> FloatArray:
-        """Return how far a vehicle gets on a straight way, (3,): up to the first contact, which is recorded."""
+    def sweep(
+        self, row: int, start_m: FloatArray, goal_m: FloatArray, q_xyzw: FloatArray, step: int, dt_s: float
+    ) -> FloatArray:
+        """Return how far a vehicle of an attitude gets on a straight way, (3,): up to the first contact.
+
+        The contact is recorded.
+        """
         for touched_at, _ in self._times.values():
             touched_at[row] = self._never[row]  # what it meets is a collision of its own
         first, hit = 1.0, None
@@ -203,8 +242,10 @@ class ContactModel:
             if share < first and np.linalg.norm(touched - point_m) <= reach_m:
                 first, hit = share, WorldContact(touched[None], normal[None], np.array([0.0]))
         end: FloatArray = start_m + first * (goal_m - start_m)
-        met = None if self._scene is None else self._scene.first_contact(start_m, end)
-        if met is not None:
+        ends = (self.shape.middles(p[None], q_xyzw[None])[0] for p in (start_m, end))
+        found = None if self._scene is None else self._scene.first_contact(*ends)
+        if found is not None:
+            _, met = found
             end = start_m + met.share * (end - start_m)
             contact = WorldContact(met.point_world_m[None], met.normal_world[None], np.array([0.0]))
             self._record(np.array([row]), end[None], contact, step, dt_s, met.other)
@@ -251,11 +292,16 @@ class ContactModel:
 
 
 def _collider(model: Model, config: ContactConfig) -> Collider:
-    """Return mass and surface of a model's vehicles; a solid ball of 1 kg where the model does not say."""
+    """Return mass and surface of a model's vehicles; a solid ball of 1 kg where the model does not say.
+
+    Wheels that never slip hold a car's heading.
+    """
     parameters = getattr(model, "parameters", getattr(model, "airframe", None))
     mass_kg = float(getattr(parameters, "mass_kg", 1.0))
     known = getattr(model, "inertia_kgm2", getattr(parameters, "inertia_kgm2", None))
     ball = np.full(3, 0.4 * mass_kg * config.radius_m**2)
+    if "speed_mps" in model.state:
+        known = np.full(3, np.inf)
     inertia = ball if known is None else np.asarray(known, dtype=np.float64)
     principal = np.diag(inertia) if inertia.ndim == 2 else inertia
     return Collider(mass_kg, principal, config.restitution, config.friction)

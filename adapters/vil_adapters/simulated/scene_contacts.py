@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from vil_adapters.simulated.sphere_row import SphereRow
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.solid_world import SolidWorld, SweptContact
 from vil_bridge.core.types import BoolArray, FloatArray
@@ -17,23 +18,23 @@ _HARDEST_MPS2: Final = 200.0
 
 
 class SceneContacts:
-    """Spheres of the vehicles of a group in a scene.
+    """Spheres of the vehicles of a group in a scene, k of each vehicle.
 
     The scene is asked how far a vehicle is from everything. It is not asked again before the vehicle can
     have flown as far. Then the whole way since the last question is checked.
 
     Args:
         world: solid parts of the scene. T_room_scene: pose of the scene in the vehicles' room.
-        radius_m: of the spheres. rows: how many vehicles. dt_s: a step.
+        shape: of each vehicle. rows: how many vehicles. dt_s: a step.
     """
 
-    def __init__(self, world: SolidWorld, T_room_scene: Transform, radius_m: float, rows: int, dt_s: float) -> None:
+    def __init__(self, world: SolidWorld, T_room_scene: Transform, shape: SphereRow, rows: int, dt_s: float) -> None:
         self._world = world
         self._T_room_scene: Final = T_room_scene
         self._T_scene_room: Final = T_room_scene.inverse()
-        self._radius_m = radius_m
+        self._radius_m = shape.radius_m
         self._dt_s = dt_s
-        self._last_m = np.full((rows, 3), np.nan)
+        self._last_m = np.full((rows, *shape.offsets_m.shape), np.nan)
         self._due = np.zeros(rows, np.int64)
         self._next_due = 0
 
@@ -48,29 +49,31 @@ class SceneContacts:
             return []
         return np.flatnonzero(active & (self._due <= step)).tolist()
 
-    def settle(self, row: int, p_m: FloatArray, v_mps: FloatArray, step: int) -> FloatArray | None:
-        """Ask how far a vehicle at (3,) is from everything.
+    def settle(self, row: int, middles_m: FloatArray, speed: float, step: int) -> FloatArray | None:
+        """Ask how far a vehicle with spheres at (k, 3) is from everything.
 
         Returns:
-            The beginning of its way since the last question, (3,), if something may have been on it; else None.
+            The beginnings of their ways since the last question, (k, 3), if something may have been on them; else None.
         """
-        free_m = self._world.clearance_m(self._T_scene_room.apply(p_m[None])[0]) - self._radius_m
+        free_m = min(self._world.clearance_m(p_m) for p_m in self._T_scene_room.apply(middles_m)) - self._radius_m
         before_m = self._last_m[row].copy()
-        self._last_m[row] = p_m
-        speed, reach_m = math.hypot(*v_mps.tolist()), max(free_m, 0.0)
+        self._last_m[row] = middles_m
+        reach_m = max(free_m, 0.0)
         free_s = (math.sqrt(speed * speed + 2.0 * _HARDEST_MPS2 * reach_m) - speed) / _HARDEST_MPS2
         self._due[row] = step + max(1, math.floor(min(free_s, 1e3) / self._dt_s))
         self._next_due = int(self._due.min())
-        flown_m = math.dist(before_m.tolist(), p_m.tolist())
+        flown_m = float(np.sqrt(((middles_m - before_m) ** 2).sum(axis=1).max()))
         return None if flown_m <= free_m or math.isnan(flown_m) else before_m
 
-    def first_contact(self, start_m: FloatArray, goal_m: FloatArray) -> SweptContact | None:
-        """Return the first contact of a vehicle's sphere on a way, room frame."""
-        ends = self._T_scene_room.apply(np.stack((start_m, goal_m)))
-        hit = self._world.first_contact(ends[0], ends[1], self._radius_m)
-        if hit is None:
+    def first_contact(self, starts_m: FloatArray, goals_m: FloatArray) -> tuple[int, SweptContact] | None:
+        """Return the first contact of a vehicle's spheres on their ways, (k, 3), room frame, and the sphere."""
+        ends = zip(self._T_scene_room.apply(starts_m), self._T_scene_room.apply(goals_m), strict=True)
+        hits = [self._world.first_contact(start, goal, self._radius_m) for start, goal in ends]
+        found = [(hit.share, k, hit) for k, hit in enumerate(hits) if hit is not None]
+        if not found:
             return None
+        _, k, hit = min(found, key=lambda entry: entry[:2])
         T = self._T_room_scene
-        return replace(
+        return k, replace(
             hit, point_world_m=T.apply(hit.point_world_m[None])[0], normal_world=T.rotation() @ hit.normal_world
         )

@@ -30,6 +30,7 @@ from vil_adapters.simulated.ipc import (
 )
 from vil_adapters.simulated.scene_contacts import SceneContacts
 from vil_adapters.simulated.sensor_parts import fitted_sensors
+from vil_adapters.simulated.sphere_row import SphereRow
 from vil_adapters.simulated.vehicle_config import Vehicle, VehicleConfig
 from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_adapters.simulated.vehicle_sensors import VehicleSensors, is_due, share_of
@@ -199,7 +200,7 @@ def scene_of(config: SimulatedConfig, vehicles: Sequence[Vehicle]) -> SceneConta
         return None
     world = registry.solid_world(config.contact.scene, own.floor_m)
     place = config.contact.T_room_scene.transform()
-    return SceneContacts(world, place, own.radius_m, len(vehicles), 1.0 / config.step_hz)
+    return SceneContacts(world, place, SphereRow(own), len(vehicles), 1.0 / config.step_hz)
 
 
 def vehicles_of(config: SimulatedConfig) -> list[Vehicle]:

@@ -107,6 +107,16 @@ class ContactConfig(StrictModel):
         "only, and for reset: back to the start, disarmed, as FlightGoggles does.",
     )
     radius_m: float = Field(default=0.15, gt=0, le=10, description="The vehicle's sphere for contacts, metres.")
+    length_m: float = Field(
+        default=0.0,
+        ge=0,
+        le=100,
+        description="Length of a row of such spheres along the body's x axis, from the first middle to the last, "
+        "metres; 0 = one sphere.",
+    )
+    height_m: float = Field(
+        default=0.0, ge=-10, le=10, description="Height of the spheres' middles above the vehicle's origin, metres."
+    )
     restitution: float = Field(default=0.3, ge=0, le=1, description="Share of the normal speed that remains.")
     friction: float = Field(default=0.5, ge=0, le=10, description="Coulomb coefficient.")
     reach_m: float = Field(

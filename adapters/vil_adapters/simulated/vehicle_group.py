@@ -35,6 +35,7 @@ from vil_adapters.simulated.model_factory import PERSISTENT_MODES, ModelFactory
 from vil_adapters.simulated.move_runner import NEVER, MoveRunner
 from vil_adapters.simulated.scene_contacts import SceneContacts
 from vil_adapters.simulated.vehicle_config import Vehicle
+from vil_bridge.core.geometry import q_normalize
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.airsim.moves import FlightCommand, FlightState, flight_of
@@ -147,8 +148,11 @@ class VehicleGroup:
         fleet = self._fleets.of_row(row)
         state = fleet.model.state
         p_m = np.array(order.p_m)
+        if "speed_mps" in state and self.config.contact.floor_m is not None:
+            p_m[2] = self.config.contact.floor_m  # cars stand
         if order.sweep:
-            p_m = self._contacts.sweep(row, fleet.x[row, state["p_world_m"]], p_m, self.step, float(self._dt_s))
+            start_m, q_xyzw = fleet.x[row, state["p_world_m"]], q_normalize(np.array(order.q_xyzw))
+            p_m = self._contacts.sweep(row, start_m, p_m, q_xyzw, self.step, float(self._dt_s))
         fields: dict[str, object] = dict.fromkeys(
             ("a_world_mps2", "alpha_body_radps2", "grounded", "steering_rad"), 0.0
         )

@@ -174,13 +174,14 @@ class Prefab:
 
     Attributes:
         asset_from_body: (4, 4): usually the identity.
-        fit: ``size`` scales the asset's bounding box to the actor's size, ``none`` keeps its own.
+        fit: ``size`` scales the asset's bounding box to the actor's size, about the pose; ``standing`` the same,
+            with the pose in the middle of its underside; ``none`` keeps its own.
         spin: nodes that turn, name to revolutions per second about the node's own ``spin_axis``.
     """
 
     asset: Asset
     semantic: int
-    fit: Literal["size", "none"] = "none"
+    fit: Literal["size", "standing", "none"] = "none"
     spin: Mapping[str, float] = field(default_factory=dict)
     spin_axis: tuple[float, float, float] = (0.0, 0.0, 1.0)
     asset_from_body: FloatArray = field(default_factory=lambda: np.eye(4))

@@ -12,6 +12,8 @@ from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.ipc import FlyCommand, PlaceOrder
 from vil_adapters.simulated.scene_contacts import SceneContacts
 from vil_adapters.simulated.simulation import Simulation
+from vil_adapters.simulated.sphere_row import SphereRow
+from vil_adapters.simulated.vehicle_config import ContactConfig
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.solid_world import SweptContact
@@ -94,6 +96,48 @@ def test_a_car_that_drives_on_stays_in_front_of_the_wall(scene: str) -> None:
     assert body(made)[0] == pytest.approx(4.799, abs=1e-4)
 
 
+CAR_CONTACT = {"radius_m": 0.85, "length_m": 2.6, "height_m": 0.9}
+
+
+def car(scene: str, p_m: tuple[float, float, float], step_hz: int = 160, **vehicle: Any) -> Simulation:
+    place = {"p_m": p_m, "armed": True, "on_timeout": "hold", "contact": {**CAR_CONTACT, **vehicle.pop("contact", {})}}
+    return simulation(
+        scene, {"step_hz": step_hz, "control_hz": 10, "rate_hz": step_hz}, model="bicycle", **place, **vehicle
+    )
+
+
+@pytest.mark.parametrize("step_hz", [10, 30, 100, 960])
+def test_a_cars_bumper_hits_a_wall_at_any_rate_of_steps(scene: str, step_hz: int) -> None:
+    """The front sphere's middle is 1.3 m ahead; the car rolls back with half of its speed."""
+    made = car(scene, (0.0, 0.3, 0.0), step_hz)
+    made.order(PlaceOrder(0, (0.0, 0.3, 0.0), LEVEL, (10.0, 0.0, 0.0), STILL, False))
+    made.order(FlyCommand(0, "speed", (10.0, 0.0)))
+    hits: list[VehicleCollision] = []
+    while not hits:
+        hits += flown(made, 1)
+    (hit,) = hits
+    assert (hit.other, hit.normal_world) == ("thin wall", pytest.approx((-1.0, 0.0, 0.0), abs=1e-6))
+    assert hit.point_world_m == pytest.approx((4.999, 0.3, 0.9), abs=1e-4)
+    assert hit.depth_m == pytest.approx(hit.p_world_m[0] + 2.15 - 4.999, abs=1e-4)
+    assert body(made)[0] == pytest.approx(2.849, abs=1e-4)
+    assert body(made)[3] == pytest.approx(-5.0, abs=1e-6)
+    for _ in range(3):
+        flown(made, 3 * step_hz)
+        assert body(made)[0] <= 2.849 + 1e-4
+    assert body(made)[2] == 0.0
+
+
+def test_a_car_that_turns_next_to_a_wall_touches_it_with_its_corner(scene: str) -> None:
+    made = car(scene, (0.0, 2.5, 0.0))
+    made.order(FlyCommand(0, "speed", (2.0, 0.5)))
+    hits = flown(made, 600)
+    assert {hit.other for hit in hits} == {"side wall"}
+    front_m = 1.3 * 2.0 * body(made)[8] * body(made)[9]
+    assert front_m > 0.1
+    assert body(made)[1] + front_m == pytest.approx(3.999 - 0.85, abs=0.02)
+    assert body(made)[1] + front_m <= 3.999 - 0.85 + 1e-4
+
+
 def test_a_vehicle_in_a_corner_touches_both_walls_and_leaves_neither(scene: str) -> None:
     made = simulation(scene, contact={"floor_m": 0.0})
     thrown(made, (4.0, 2.9, 3.0), (10.0, 10.0, 0.0))
@@ -166,16 +210,17 @@ class CountedPlane:
 
 def test_a_scene_is_asked_seldom_far_from_its_walls_and_in_time_near_them() -> None:
     plane, active, dt_s = CountedPlane(), np.ones(1, np.bool_), 1.0 / 960
-    scene = SceneContacts(plane, Transform.identity(), 0.2, 1, dt_s)
+    scene = SceneContacts(plane, Transform.identity(), SphereRow(ContactConfig(radius_m=0.2)), 1, dt_s)
     asked = []
     for step in range(481):
-        p_m = np.array((10.0 * step * dt_s, 0.0, 0.0))
+        p_m = np.array(((10.0 * step * dt_s, 0.0, 0.0),))
         for row in scene.due(step, active):
-            start_m = scene.settle(row, p_m, np.array((10.0, 0.0, 0.0)), step)
-            hit = None if start_m is None else scene.first_contact(start_m, p_m)
-            if start_m is not None and hit is not None:
-                assert p_m[0] - 4.8 <= 10.0 * dt_s
-                assert start_m[0] + hit.share * (p_m[0] - start_m[0]) == pytest.approx(4.8)
+            start_m = scene.settle(row, p_m, 10.0, step)
+            found = None if start_m is None else scene.first_contact(start_m, p_m)
+            if start_m is not None and found is not None:
+                _, hit = found
+                assert p_m[0, 0] - 4.8 <= 10.0 * dt_s
+                assert start_m[0, 0] + hit.share * (p_m[0, 0] - start_m[0, 0]) == pytest.approx(4.8)
                 asked.append(step)
     assert asked == [461]
     assert plane.asked < 481 / 8

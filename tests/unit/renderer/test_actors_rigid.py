@@ -13,6 +13,7 @@ from tests.support.embedded import drone, rotation
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import ActorKind, TrackingState, WorldSnapshot
 from vil_renderer.embedded.actors import FIRST_INSTANCE, ActorModels
+from vil_renderer.embedded.actors.car import car
 from vil_renderer.embedded.actors.quadrotor import SPIN_REV_PER_S, quadrotor
 from vil_renderer.embedded.assets.model import Asset, Node
 from vil_renderer.embedded.scene import CLASSES, Prefab, SceneObject
@@ -92,6 +93,22 @@ def test_the_quadrotor_has_everything() -> None:
             out = (np.cross(b - a, c - a) * part.normal[part.triangles].mean(axis=1)).sum(axis=1)
             # Around the tips of thin blades the rounded normals lean over.
             assert np.mean(out > 0.0) > (0.9 if "rotor" in node.name else 0.999)
+
+
+def test_a_car_stands_on_its_wheels() -> None:
+    made = car()
+    triangles = sum(len(part.triangles) for node in made.nodes for part in node.primitives)
+    assert 500 < triangles < 2500
+    cast = ActorModels(scene())
+    posed = pose_one(cast, replace(drone("c", (3.0, 0.0, 0.5)), prefab="car", size_m=(4.3, 2.0, 1.5)))
+    p = points(posed)
+    assert [*p.min(axis=0), *p.max(axis=0)] == pytest.approx([0.85, -1.0, 0.5, 5.15, 1.0, 2.0], abs=1e-5)
+    assert posed.half_size_m == pytest.approx((2.15, 1.0, 1.5))
+    for node in made.nodes:
+        for part in node.primitives:
+            a, b, c = (part.p_m[part.triangles[:, k]] for k in range(3))
+            out = (np.cross(b - a, c - a) * part.normal[part.triangles].mean(axis=1)).sum(axis=1)
+            assert np.mean(out > 0.0) > 0.99
 
 
 def test_ids_are_given_in_order_of_appearance_and_stay() -> None:

@@ -45,6 +45,18 @@ def test_a_mode_has_its_model(mode: str, model: str, tmp_path: Path) -> None:
     assert vehicle.model == model and config.airsim is not None and config.airsim.port == 4000
 
 
+def test_a_car_stands_on_the_floor_in_its_own_shape_and_has_walls(tmp_path: Path) -> None:
+    config = bridge(tmp_path, SimMode="Car", Vehicles={"C": {"VehicleType": "PhysXCar", "X": 2, "Z": -3}})
+    source = config.sources["airsim"]
+    (vehicle,) = source.vehicles.values()  # type: ignore[attr-defined]
+    assert vehicle.p_m == (0.0, 2.0, 0.0)
+    assert source.contact.scene == "empty"  # type: ignore[attr-defined]
+    assert vehicle.contact.height_m > vehicle.contact.radius_m
+    actor = config.actors["c"]
+    assert (actor.prefab, actor.size_m) == ("car", (4.3, 2.0, 1.5))
+    assert vehicle.contact.length_m + 2.0 * vehicle.contact.radius_m == pytest.approx(actor.size_m[0])
+
+
 def test_an_error_names_file_and_key(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"settings\.json: ClockSpeed"):
         bridge(tmp_path, ClockSpeed=-1)

@@ -12,9 +12,10 @@ import numpy as np
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import Modality, View
+from vil_bridge.servers.airsim.default_cameras import CAMERA_NUMBERS
 from vil_bridge.servers.airsim.frames import mount_of, pose_of
 from vil_bridge.servers.airsim.methods import NoSuchVehicle, shown
-from vil_bridge.servers.airsim.settings import CAMERA_NUMBERS, CameraSettings, CaptureSettings
+from vil_bridge.servers.airsim.settings import CameraSettings, CaptureSettings
 from vil_bridge.servers.airsim.values import AirsimCameraInfo, Pose, ProjectionMatrix
 from vil_bridge.servers.airsim.vehicles import ServedVehicle
 

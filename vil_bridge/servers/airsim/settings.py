@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+from vil_bridge.servers.airsim.default_cameras import default_cameras
 
 Mode = Literal["Multirotor", "Car", "ComputerVision"]
 
@@ -270,16 +271,18 @@ class _Reader:
         start = None
         if any(key in section for key in ("X", "Y", "Z", "Yaw")):
             start = self._start(section, place)
-        return VehicleSettings(name, kind, start, self._cameras(section, place), self._sensors(section, place, mode))
+        return VehicleSettings(
+            name, kind, start, self._cameras(section, place, mode), self._sensors(section, place, mode)
+        )
 
     def _start(self, section: Mapping[str, Any], place: str) -> Transform:
         north, east, down = (_number(section, key, 0.0, place) for key in "XYZ")
         yaw_rad = math.radians(90.0 - _number(section, "Yaw", 0.0, place))
         return Transform.of((east, north, -down), (0.0, 0.0, math.sin(yaw_rad / 2.0), math.cos(yaw_rad / 2.0)))
 
-    def _cameras(self, section: Mapping[str, Any], place: str) -> dict[str, CameraSettings]:
+    def _cameras(self, section: Mapping[str, Any], place: str, mode: Mode) -> dict[str, CameraSettings]:
         defaults = self._captures(_section(self._root, "CameraDefaults", ""), "CameraDefaults.")
-        cameras = {name: CameraSettings(mount, defaults) for name, mount in _DEFAULT_CAMERAS.items()}
+        cameras = {name: CameraSettings(mount, defaults) for name, mount in default_cameras(mode == "Car").items()}
         given = _section(section, "Cameras", place)
         if len(given) > _MOST_CAMERAS:
             raise ConfigError(f"{place}Cameras: {len(given)} are more than {_MOST_CAMERAS}")
@@ -375,21 +378,3 @@ def _mount(section: Mapping[str, Any], place: str) -> Transform:
     ahead, right, down = (_number(section, key, 0.0, place) for key in "XYZ")
     yaw, pitch, roll = (math.radians(_number(section, key, 0.0, place)) for key in ("Yaw", "Pitch", "Roll"))
     return Transform.of((ahead, -right, -down), q_from_euler_zyx(-yaw, -pitch, roll))
-
-
-_DEFAULT_CAMERAS: Final[Mapping[str, Transform]] = {
-    "front_center": _mount({"X": 0.46}, ""),
-    "front_right": _mount({"X": 0.46, "Y": 0.125}, ""),
-    "front_left": _mount({"X": 0.46, "Y": -0.125}, ""),
-    "bottom_center": _mount({"Z": 0.1, "Pitch": -90.0}, ""),
-    "back_center": _mount({"X": -0.46, "Yaw": 180.0}, ""),
-}
-CAMERA_NUMBERS: Final[Mapping[str, str]] = {
-    "": "front_center",
-    "0": "front_center",
-    "1": "front_right",
-    "2": "front_left",
-    "3": "bottom_center",
-    "4": "back_center",
-}
-"""Names that programs of older versions use."""

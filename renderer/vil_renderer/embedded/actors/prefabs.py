@@ -1,4 +1,4 @@
-"""Models that every scene has: a quadrotor, a human, a gate and a crate."""
+"""Models that every scene has: a quadrotor, a car, a human, a gate and a crate."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import cache
 from typing import Final
 
 from vil_bridge.core.types import ActorKind
+from vil_renderer.embedded.actors.car import car
 from vil_renderer.embedded.actors.figure import figure
 from vil_renderer.embedded.actors.quadrotor import SPIN_REV_PER_S, quadrotor
 from vil_renderer.embedded.assets.model import Asset
@@ -43,6 +44,10 @@ def _quadrotor() -> Prefab:
     return Prefab(quadrotor(), CLASSES["vehicle"], "size", SPIN_REV_PER_S)
 
 
+def _car() -> Prefab:
+    return Prefab(car(), CLASSES["vehicle"], "standing")
+
+
 def _human() -> Prefab:
     return Prefab(figure(), CLASSES["human"])
 
@@ -57,6 +62,7 @@ def _crate() -> Prefab:
 
 _MADE: Final[Mapping[str, Callable[[], Prefab]]] = {
     "quadrotor": _quadrotor,
+    "car": _car,
     "human": _human,
     "gate": _gate,
     "crate": _crate,

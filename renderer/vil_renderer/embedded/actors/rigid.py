@@ -28,11 +28,14 @@ class RigidModel:
         self._body_from_asset = np.linalg.inv(prefab.asset_from_body)
         rest = self._body_from_asset @ prefab.asset.asset_from_node()
         low, high = _bounds(prefab.asset, rest)
-        self._fitted = prefab.fit == "size"
+        self._fitted = prefab.fit != "none"
+        self._stands = prefab.fit == "standing"
         self._size_m = np.maximum(high - low, _THINNEST_M)
         if self._fitted:
             centred = np.eye(4)
             centred[:3, 3] = -0.5 * (low + high)
+            if self._stands:
+                centred[2, 3] = -low[2]
             self._body_from_asset = centred @ self._body_from_asset
             rest = centred @ rest
         self._rest = rest
@@ -54,9 +57,12 @@ class RigidModel:
 
     def half_sizes(self, size_m: FloatArray) -> FloatArray:
         """Return half of the boxes (m, 3) around bodies of sizes (m, 3)."""
-        return (
-            0.5 * np.maximum(size_m, _THINNEST_M) if self._fitted else np.broadcast_to(self.half_size_m, size_m.shape)
-        )
+        if not self._fitted:
+            return np.broadcast_to(self.half_size_m, size_m.shape)
+        half_m = 0.5 * np.maximum(size_m, _THINNEST_M)
+        if self._stands:
+            half_m[:, 2] *= 2.0
+        return half_m
 
     def _nodes(self, t_ns: int) -> FloatArray:
         """Return nodes in the body's axes (n, 4, 4); spinning ones are turned by the angle of the instant."""
