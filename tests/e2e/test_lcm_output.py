@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import random
-import subprocess
-import sys
-import threading
-from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -21,76 +12,24 @@ import pytest
 import simplejpeg
 from msgspec import structs
 
-from tests.support.common import ROOT
 from tests.support.events import until
 from tests.support.outputs import CAMERA, INFO, LENS, Flight, header, picture, wall_offset_ns
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 
-lcm = pytest.importorskip("lcm")
+pytest.importorskip("lcm")
 
-from vil_bridge.outputs.lcm.config import LcmConfig  # noqa: E402
-from vil_bridge.outputs.lcm.output import LcmOutput  # noqa: E402
+from tests.support.lcm_reader import decoders, hearing
+from vil_bridge.outputs.lcm.config import LcmConfig
+from vil_bridge.outputs.lcm.output import LcmOutput
 
 pytestmark = pytest.mark.process
-
-
-LCM_GEN = Path(sys.executable).with_name("lcm-gen")
-TYPES = ROOT / "vil_bridge" / "outputs" / "lcm" / "types"
 
 
 @pytest.fixture(scope="module")
 def types(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     """The reference decoders."""
-    if not LCM_GEN.exists():
-        pytest.skip("no lcm-gen; it comes with the lcm package")
-    folder = tmp_path_factory.mktemp("lcm")
-    files = sorted(TYPES.glob("*.lcm"))
-    subprocess.run([LCM_GEN, "--python", "--ppath", folder, *files], check=True, timeout=60.0)
-    made = ModuleType("vil")
-    for file in files:
-        name = file.stem.removeprefix("vil_")
-        spec = importlib.util.spec_from_file_location(name, folder / "vil" / f"{name}.py")
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        setattr(made, name, getattr(module, name))
-    return made
-
-
-class Heard:
-    """Messages by channel."""
-
-    def __init__(self, types: ModuleType) -> None:
-        self.url = f"udpm://239.255.76.67:{random.randint(20_000, 60_000)}?ttl=0"
-        self.messages: dict[str, list[Any]] = defaultdict(list)
-        self._kinds = {"pose": types.pose_t, "imu": types.imu_t, "image": types.image_t}
-
-    def take(self, channel: str, data: bytes) -> None:
-        self.messages[channel].append(self._kinds[channel.rpartition("/")[2]].decode(data))
-
-
-@contextmanager
-def hearing(types: ModuleType) -> Iterator[Heard]:
-    """LCM in a thread of its own."""
-    heard, stop = Heard(types), threading.Event()
-    try:
-        receiver = lcm.LCM(heard.url)
-    except RuntimeError:
-        pytest.skip("no multicast here")
-    receiver.subscribe("vil/.*", heard.take)
-
-    def receive() -> None:
-        while not stop.is_set():
-            receiver.handle_timeout(50)
-
-    thread = threading.Thread(target=receive)
-    thread.start()
-    try:
-        yield heard
-    finally:
-        stop.set()
-        thread.join()
+    return decoders(tmp_path_factory.mktemp("lcm"))
 
 
 def output_at(url: str, **more: Any) -> LcmOutput:

@@ -210,6 +210,7 @@ async def test_nothing_is_overwritten(tmp_path: Path) -> None:
 def bag_of(path: Path, status: Status, file_bytes: int = 1 << 30) -> tuple[BagThread, RosFeed, Topic]:
     config = RosBagConfig(path=path, actors=("drone",))
     feed = RosFeed(config, "noetic" if path.suffix else "jazzy", lambda _topic, _message: None, status)
+    feed.watch(Flight().world)
     topic = Topic("/vil/drone/imu/data_raw", "sensor_msgs/msg/Imu")
     return BagThread(path, feed.topics(), feed.messages.store, feed.wall_clock, status, file_bytes), feed, topic
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,9 +12,8 @@ import pytest
 from tests.support import ros_types
 from tests.support.bridge_rig import build, running
 from tests.support.events import until
-from tests.support.outputs import wall_offset_ns
+from tests.support.outputs import fed, wall_offset_ns
 from tests.support.sensor_flight import MOUNT, SENSORS, SensorFlight
-from vil_bridge.core.ports import Output
 from vil_bridge.core.sensor_readings import BarometerReading, GpsReading, SensorReading
 from vil_bridge.core.types import FloatArray
 
@@ -44,26 +40,6 @@ TYPES = {
     "gps": ros_types.NavSatFix,
     "rotors": ros_types.JointState,
 }
-
-
-@asynccontextmanager
-async def measuring(flight: SensorFlight, output: Output) -> AsyncIterator[None]:
-    """The output runs while the sensors measure, 100 times a second."""
-
-    async def measure() -> None:
-        while True:
-            flight.measure()
-            await asyncio.sleep(0.01)
-
-    running = asyncio.create_task(output.run(flight.world))
-    flying = asyncio.create_task(measure())
-    try:
-        yield
-    finally:
-        running.cancel()
-        flying.cancel()
-        await asyncio.wait([running, flying])
-        output.close()
 
 
 def values_of(message: Any) -> list[float]:
@@ -117,7 +93,7 @@ async def test_every_reading_is_published_with_its_standard_message() -> None:
     flight = SensorFlight()
     with router() as place, reader(place) as read:
         output = Ros2Output("ros", Ros2Config(actors=("drone", "bare"), connect=(place,)))
-        async with measuring(flight, output):
+        async with fed(output, flight.world, flight.measure):
             for sensor, kind in TYPES.items():
                 topic = f"vil/drone/sensors/{sensor}"
                 await until(lambda topic=topic, kind=kind: len(read.of(topic, kind)) >= 20)  # type: ignore[misc]
@@ -149,10 +125,11 @@ def assert_covariances(read: Reader) -> None:
 
 
 async def test_the_mounts_of_sensors_are_static_frames() -> None:
+    flight = SensorFlight()
     with router() as place:
         output = Ros2Output("ros", Ros2Config(actors=("drone",), connect=(place,)))
         with opened(mode="peer", connect__endpoints=[place], timestamping__enabled=True) as session:
-            async with measuring(SensorFlight(), output):
+            async with fed(output, flight.world, flight.measure):
                 got: list[Any] = []
                 subscriber = zenoh.ext.declare_advanced_subscriber(
                     session,
@@ -174,7 +151,7 @@ async def recorded(path: Path) -> tuple[SensorFlight, Path]:
     """A bag of a short measurement."""
     flight = SensorFlight()
     output = RosBagOutput("rec", RosBagConfig(path=path, actors=("drone",)))
-    async with measuring(flight, output):
+    async with fed(output, flight.world, flight.measure):
         await until(lambda: output.status.counters["readings"] >= 40)
     assert output.status.counters["lost"] == 0
     return flight, Path(output.status.facts["path"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import numpy as np
@@ -90,6 +90,26 @@ class Flight:
             flight.cancel()
             await asyncio.wait([running, flight])
             output.close()
+
+
+@asynccontextmanager
+async def fed(output: Output, world: World, feed: Callable[[], None]) -> AsyncIterator[None]:
+    """The output runs while the world is fed 100 times a second."""
+
+    async def go_on() -> None:
+        while True:
+            feed()
+            await asyncio.sleep(0.01)
+
+    running = asyncio.create_task(output.run(world))
+    feeding = asyncio.create_task(go_on())
+    try:
+        yield
+    finally:
+        running.cancel()
+        feeding.cancel()
+        await asyncio.wait([running, feeding])
+        output.close()
 
 
 def wall_offset_ns() -> int:

@@ -25,6 +25,8 @@ HASHES = {
     "sensor_msgs::msg::dds_::FluidPressure_": "22dfb2b145a0bd5a31a1ac3882a1b32148b51d9b2f3bab250290d66f3595bc32",
     "sensor_msgs::msg::dds_::MagneticField_": "e80f32f56a20486c9923008fc1a1db07bbb273cbbf6a5b3bfa00835ee00e4dff",
     "sensor_msgs::msg::dds_::NavSatFix_": "62223ab3fe210a15976021da7afddc9e200dc9ec75231c1b6a557fc598a65404",
+    "rosgraph_msgs::msg::dds_::Clock_": "692f7a66e93a3c83e71765d033b60349ba68023a8c689a79e48078bcb5c58564",
+    "geometry_msgs::msg::dds_::PoseArray_": "af0cc36d190e104d546d168d6b39df04fa4b4ccecf59cb4c9ed328d3d5004aa0",
     "sensor_msgs::msg::dds_::JointState_": "a13ee3a330e346c9d87b5aa18d24e11690752bd33a0350f11c5882bc9179260e",
 }
 ATTACHMENT = struct.Struct("<qqB16s")

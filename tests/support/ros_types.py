@@ -190,3 +190,18 @@ class JointState(IdlStruct):
     position: sequence[float64]
     velocity: sequence[float64]
     effort: sequence[float64]
+
+
+@dataclass
+class Clock(IdlStruct):
+    clock: Time
+
+    @property
+    def t_ns(self) -> int:
+        return int(self.clock.sec) * 1_000_000_000 + int(self.clock.nanosec)
+
+
+@dataclass
+class PoseArray(IdlStruct):
+    header: Header
+    poses: sequence[Pose]

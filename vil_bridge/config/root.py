@@ -291,7 +291,7 @@ class BridgeConfig(StrictModel):
             InitErrorDetails(
                 type=custom(
                     f"{actor!r} is a human, who has no single pose: {output.type} sends rigid actors only."
-                    " Take it out; `foxglove` and recordings carry humans"
+                    " Take it out; `ros2`, `ros-bag`, `lcm`, `foxglove` and recordings carry humans"
                 ),
                 loc=("outputs", name, "actors", i),
                 input=actor,

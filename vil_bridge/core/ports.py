@@ -22,6 +22,7 @@ from vil_bridge.core.types import (
     MotionFrame,
     RenderedFrame,
     RenderRequest,
+    SkeletonFrame,
     SkeletonModel,
     SourceEvent,
     TrackingState,
@@ -268,6 +269,10 @@ class WorldView(Protocol):
 
     def newest(self, actor: str) -> tuple[Transform, int, int] | None:
         """Newest tracked pose of a rigid actor, its capture and its arrival time; None = never seen."""
+        ...
+
+    def newest_skeleton(self, actor: str) -> tuple[SkeletonFrame, int] | None:
+        """Newest frame of a human whose hips were tracked, and its capture time; None = never seen."""
         ...
 
     def state_of(self, actor: str) -> TrackingState:

@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.geometry import Transform
+from vil_bridge.core.geometry import Transform, q_mul
 
 SensorKind = Literal["imu", "barometer", "magnetometer", "gps", "rotors", "controls"]
 
@@ -164,6 +164,10 @@ class SensorDescription:
     kind: SensorKind
     T_body_sensor: Transform = field(default_factory=Transform.identity)
     variances: tuple[float, ...] = ()
+
+    def attitude(self, reading: ImuReading) -> npt.NDArray[np.float64]:
+        """Return the attitude of the sensor's axes, x y z w, in the frame in which the reading has its body's."""
+        return q_mul(np.array(reading.q_world_body), self.T_body_sensor.q_xyzw)
 
 
 class ActorReading(NamedTuple):

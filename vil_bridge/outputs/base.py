@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, Literal
 
 import numpy as np
@@ -13,11 +13,14 @@ from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.ports import CameraInfo, FrameSink
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import ImageArray, Modality
+from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M, ImageArray, Modality
 from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.protocols.image_codecs import as_gray
 
 _SHOWN: Final = (str(Modality.RGB), str(Modality.GRAY))
+_DEPTHS: Final = (str(Modality.DEPTH32), str(Modality.DEPTH))
+_FARTHEST_M: Final = 100.0
+"""Of :attr:`Modality.DEPTH32`: as far as this = nothing was hit."""
 
 
 class SenderConfig(OutputConfigBase):
@@ -29,6 +32,12 @@ class SenderConfig(OutputConfigBase):
     color: Literal["rgb", "gray"] = Field(default="rgb", description="Colour of the pictures.")
     quality: int = Field(default=90, ge=1, le=100, description="JPEG quality.")
     rate_hz: float = Field(default=100.0, gt=0, le=1000.0, description="Poses per second at most; the IMU comes whole.")
+
+
+class RobotSenderConfig(SenderConfig):
+    """Keys of outputs that robots read."""
+
+    depth: bool = Field(default=False, description="Send the depth pictures of cameras that have them too, in metres.")
 
 
 class OutputBase:
@@ -51,12 +60,12 @@ class OutputBase:
     def _add_sink(
         self,
         camera: CameraInfo,
-        kind: tuple[str, str],
+        kinds: Collection[tuple[str, str]],
         send: Callable[[FrameHeader, ImageArray], None],
-        is_open: Callable[[], bool] = lambda: True,
+        is_open: Callable[[tuple[str, str]], bool] = lambda _kind: True,
     ) -> SinkThread:
-        """Return a new thread for a camera's pictures of one kind."""
-        sink = SinkThread(f"{self.name}-{camera.model.name}", {kind}, send, self.status, is_open)
+        """Return a new thread for a camera's pictures of these kinds."""
+        sink = SinkThread(f"{self.name}-{camera.model.name}", kinds, send, self.status, is_open)
         self._sinks.append(sink)
         return sink
 
@@ -67,13 +76,39 @@ def kind_of(camera: CameraInfo, variant: str | None) -> tuple[str, str]:
     Raises:
         SinkError: it has no such pictures.
     """
-    for modality in _SHOWN:
-        variants = camera.offers.get(modality, ())
-        if variants and variant in (None, *variants):
-            return modality, variant or variants[0]
+    found = _first_offered(camera, variant, _SHOWN)
+    if found is not None:
+        return found
     wanted = "rgb or gray" if variant is None else f"{variant} rgb or gray"
     offered = ", ".join(f"{m} ({', '.join(v)})" for m, v in camera.offers.items())
     raise SinkError(f"camera {camera.model.name} has no {wanted} pictures; it offers {offered}")
+
+
+def kinds_of(camera: CameraInfo, config: RobotSenderConfig) -> tuple[tuple[str, str] | None, tuple[str, str] | None]:
+    """Return the kinds of pictures and of depth to take of a camera, each None where it has none that is asked for.
+
+    Raises:
+        SinkError: it has neither.
+    """
+    depth = _first_offered(camera, config.variant, _DEPTHS) if config.depth else None
+    shown = _first_offered(camera, config.variant, _SHOWN)
+    return (kind_of(camera, config.variant) if depth is None else shown), depth
+
+
+def _first_offered(camera: CameraInfo, variant: str | None, modalities: Sequence[str]) -> tuple[str, str] | None:
+    for modality in modalities:
+        variants = camera.offers.get(modality, ())
+        if variants and variant in (None, *variants):
+            return modality, variant or variants[0]
+    return None
+
+
+def depth_m(pixels: ImageArray) -> ImageArray:
+    """Return z-depth in metres, float32 (h, w), contiguous, top row first; infinite where nothing was hit."""
+    if pixels.dtype == np.uint16:
+        metres = (pixels / np.float32(DEPTH_UNITS_PER_M)).astype(np.float32)
+        return np.ascontiguousarray(np.where(pixels == DEPTH_NO_HIT, np.float32(np.inf), metres))
+    return np.ascontiguousarray(np.where(pixels >= _FARTHEST_M, np.float32(np.inf), pixels))
 
 
 def upright(pixels: ImageArray, color: str) -> ImageArray:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.errors import SinkError
 from vil_bridge.core.motion import BodyMotion, ImuWindow
 from vil_bridge.core.ports import WorldView
 from vil_bridge.core.sensor_readings import ActorReading
-from vil_bridge.core.types import ActorKind
+from vil_bridge.core.types import ActorKind, SkeletonFrame
 
 
 class WorldNews:
@@ -18,18 +17,19 @@ class WorldNews:
     A body that is lost has no news: its last pose is never yielded again. Stamps of an actor's poses, and of each of
     its sensors, strictly increase, also when its source's clock turns out to run differently.
 
-    Raises:
-        SinkError: an actor is a human, who has no single pose.
+    Attributes:
+        rigid: names of those that have a single pose. humans: names of those that have a skeleton.
     """
 
     def __init__(self, world: WorldView, actors: Sequence[str]) -> None:
         start_ns = now_ns()
         humans = {a.name for a in world.snapshot(start_ns).actors if a.kind is ActorKind.HUMAN}
-        if named := humans.intersection(actors):
-            raise SinkError(f"{', '.join(sorted(named))}: a human has no single pose to send; name rigid actors")
+        self.rigid = tuple(actor for actor in actors if actor not in humans)
+        self.humans = tuple(actor for actor in actors if actor in humans)
         self._world = world
-        self._pose_ns = dict.fromkeys(actors, start_ns)
-        self._imu_ns = dict.fromkeys(actors, start_ns)
+        self._pose_ns = dict.fromkeys(self.rigid, start_ns)
+        self._imu_ns = dict.fromkeys(self.rigid, start_ns)
+        self._skeleton_ns = dict.fromkeys(self.humans, start_ns)
         self._reading = world.sensors.newest
         self._reading_ns: dict[tuple[str, str], int] = {}
 
@@ -40,6 +40,14 @@ class WorldNews:
             if newest is not None and newest[1] > last_ns:
                 self._pose_ns[actor] = newest[1]
                 yield actor, self._world.motion_at(actor, newest[1])
+
+    def skeletons(self) -> Iterator[tuple[str, int, SkeletonFrame]]:
+        """Yield the newest skeletons, each with its capture, of those humans that have a newer one; world poses."""
+        for actor, last_ns in self._skeleton_ns.items():
+            newest = self._world.newest_skeleton(actor)
+            if newest is not None and newest[1] > last_ns:
+                self._skeleton_ns[actor] = newest[1]
+                yield actor, newest[1], newest[0]
 
     def inertial(self) -> Iterator[tuple[str, ImuWindow]]:
         """Yield all inertial samples since the last call, each in its IMU's axes."""

@@ -30,7 +30,7 @@ class SinkThread(FrameSink):
         kinds: kinds of pictures, (modality, variant), that ``send`` takes.
         send: encodes and sends one picture; runs in the thread, and its time is its own. What it raises is counted
             as ``failed``; anything but a ``VilBridgeError`` or ``OSError`` is a bug: the next :meth:`offer` raises it.
-        is_open: returns True while a picture would be sent; called by the camera's relay.
+        is_open: returns True while a picture of a kind would be sent; called by the camera's relay.
         status: gets the counters ``sent``, ``superseded`` (a newer picture came before this one's turn) and ``failed``.
     """
 
@@ -40,7 +40,7 @@ class SinkThread(FrameSink):
         kinds: Collection[tuple[str, str]],
         send: Callable[[FrameHeader, ImageArray], None],
         status: Status,
-        is_open: Callable[[], bool] = lambda: True,
+        is_open: Callable[[tuple[str, str]], bool] = lambda _kind: True,
     ) -> None:
         self._kinds = frozenset(kinds)
         self._send = send
@@ -56,7 +56,8 @@ class SinkThread(FrameSink):
 
     def wanted(self, modality: str, variant: str) -> bool:
         """Return True when this kind of picture is sent, and can be."""
-        return (modality, variant) in self._kinds and self._is_open()
+        kind = modality, variant
+        return kind in self._kinds and self._is_open(kind)
 
     def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Let a picture wait for the thread, instead of an older one of its kind.

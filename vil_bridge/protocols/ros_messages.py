@@ -72,10 +72,7 @@ class Messages:
             header=self._header(stamp_ns, world),
             child_frame_id=body,
             pose=self._make("geometry_msgs/msg/PoseWithCovariance")(
-                pose=self._make("geometry_msgs/msg/Pose")(
-                    position=self._make("geometry_msgs/msg/Point")(*pose.p_m.tolist()),
-                    orientation=self._quaternion(pose.q_xyzw),
-                ),
+                pose=self._pose(pose.p_m, pose.q_xyzw),
                 covariance=covariance,
             ),
             twist=self._make("geometry_msgs/msg/TwistWithCovariance")(
@@ -118,18 +115,34 @@ class Messages:
         )
 
     def image(self, stamp_ns: int, frame: str, pixels: ImageArray) -> memoryview:
-        """Serialise a sensor_msgs/Image of RGB (h, w, 3) or gray (h, w) uint8, contiguous, top row first."""
+        """Serialise a sensor_msgs/Image, contiguous, top row first.
+
+        Args:
+            stamp_ns: Unix time of the instant that it shows.
+            frame: of the camera's optical axes.
+            pixels: RGB (h, w, 3) or gray (h, w), uint8; depth (h, w), float32, metres.
+        """
         height_px, width_px = pixels.shape[:2]
         return self._bytes(
             "sensor_msgs/msg/Image",
             header=self._header(stamp_ns, frame),
             height=height_px,
             width=width_px,
-            encoding="rgb8" if pixels.ndim == 3 else "mono8",
+            encoding="32FC1" if pixels.dtype == np.float32 else "rgb8" if pixels.ndim == 3 else "mono8",
             is_bigendian=0,
             step=pixels.strides[0],
-            data=pixels.reshape(-1),
+            data=pixels.reshape(-1).view(np.uint8),
         )
+
+    def poses(self, stamp_ns: int, frame: str, p_m: FloatArray, q_xyzw: FloatArray) -> memoryview:
+        """Serialise a geometry_msgs/PoseArray of positions (n, 3) and attitudes (n, 4)."""
+        rows = zip(p_m, q_xyzw, strict=True)
+        poses = [self._pose(p_m_i, q_xyzw_i) for p_m_i, q_xyzw_i in rows]
+        return self._bytes("geometry_msgs/msg/PoseArray", header=self._header(stamp_ns, frame), poses=poses)
+
+    def clock(self, stamp_ns: int) -> memoryview:
+        """Serialise a rosgraph_msgs/Clock."""
+        return self._bytes("rosgraph_msgs/msg/Clock", clock=self._time(stamp_ns))
 
     def jpeg(self, stamp_ns: int, frame: str, payload: bytes) -> memoryview:
         """Serialise a sensor_msgs/CompressedImage."""
@@ -176,9 +189,15 @@ class Messages:
         return self.store.types[type_name]
 
     def _header(self, stamp_ns: int, frame: str) -> Any:
-        stamp = self._make("builtin_interfaces/msg/Time")(*divmod(stamp_ns, NS_PER_S))
         sequence = {"seq": 0} if self.ros1 else {}
-        return self._make("std_msgs/msg/Header")(stamp=stamp, frame_id=frame, **sequence)
+        return self._make("std_msgs/msg/Header")(stamp=self._time(stamp_ns), frame_id=frame, **sequence)
+
+    def _time(self, stamp_ns: int) -> Any:
+        return self._make("builtin_interfaces/msg/Time")(*divmod(stamp_ns, NS_PER_S))
+
+    def _pose(self, p_m: FloatArray, q_xyzw: FloatArray) -> Any:
+        position = self._make("geometry_msgs/msg/Point")(*p_m.tolist())
+        return self._make("geometry_msgs/msg/Pose")(position=position, orientation=self._quaternion(q_xyzw))
 
     def _vector(self, v: FloatArray) -> Any:
         return self._make("geometry_msgs/msg/Vector3")(*v.tolist())

@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.geometry import q_mul
 from vil_bridge.core.sensor_readings import (
     BarometerReading,
     GpsReading,
@@ -73,11 +72,10 @@ class SensorMessages(Messages):
         raise TypeError(f"no standard message for {type(reading).__name__}")
 
     def _imu(self, stamp_ns: int, frame: str, reading: ImuReading, sensor: SensorDescription) -> memoryview:
-        q_world_sensor = q_mul(np.array(reading.q_world_body), sensor.T_body_sensor.q_xyzw)
         return self._bytes(
             SENSOR_TYPES["imu"],
             header=self._header(stamp_ns, frame),
-            orientation=self._quaternion(q_world_sensor),
+            orientation=self._quaternion(sensor.attitude(reading)),
             orientation_covariance=_diagonal(()),
             angular_velocity=self._vector(np.array(reading.w_body_radps)),
             angular_velocity_covariance=_diagonal(sensor.variances[:_AXES]),

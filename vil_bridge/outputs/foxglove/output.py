@@ -58,7 +58,7 @@ class FoxgloveOutput(OutputBase):
         """Return a thread of its own for each camera."""
         kind = kind_of(camera, self._config.variant)
         feed = _CameraFeed(self._context, self._tf, camera, kind[1], self._config)
-        return self._add_sink(camera, kind, feed.send, feed.wanted)
+        return self._add_sink(camera, {kind}, feed.send, lambda _kind: feed.wanted())
 
     async def run(self, world: WorldView) -> None:
         """Serve until cancelled.

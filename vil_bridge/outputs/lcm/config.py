@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Final, Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from vil_bridge.config.base import custom
 from vil_bridge.config.bind_address import refuse_unguarded, require_guard
-from vil_bridge.outputs.base import SenderConfig
+from vil_bridge.outputs.base import RobotSenderConfig
 
 CHANNEL_CHARACTERS: Final = 63
 """Of a channel's name, at most (LCM)."""
 
 
-class LcmConfig(SenderConfig):
+class LcmConfig(RobotSenderConfig):
     """Publish over LCM."""
-
-    takes_humans: ClassVar[bool] = False
 
     type: Literal["lcm"] = "lcm"
     url: str = Field(

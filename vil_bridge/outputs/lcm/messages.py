@@ -25,44 +25,56 @@ def encode_pose(t_utc_ns: int, actor: str, motion: BodyMotion) -> bytes:
     """vil.pose_t."""
     pose = motion.T_world_body
     numbers = (*pose.p_m, *pose.q_xyzw, *motion.v_world_mps, *motion.w_body_radps)
-    return b"".join((_POSE, _integer(t_utc_ns), _string(actor), _doubles(numbers)))
+    return b"".join((_POSE, integer(t_utc_ns), string(actor), doubles(numbers)))
 
 
 def encode_imu(t_utc_ns: int, actor: str, w_radps: FloatArray, f_mps2: FloatArray) -> bytes:
     """vil.imu_t."""
-    return b"".join((_IMU, _integer(t_utc_ns), _string(actor), _doubles((*w_radps, *f_mps2))))
+    return b"".join((_IMU, integer(t_utc_ns), string(actor), doubles((*w_radps, *f_mps2))))
 
 
 def encode_image(
     t_utc_ns: int, header: FrameHeader, camera: CameraModel, form: str, payload: bytes | memoryview
 ) -> bytes:
-    """vil.image_t; the header is the frame's (docs/reference/stream.md), the form ``jpeg``, ``rgb8`` or ``mono8``."""
+    """Return vil.image_t.
+
+    Args:
+        t_utc_ns: instant that it shows.
+        header: the frame's (docs/reference/stream.md).
+        camera: that took it.
+        form: ``jpeg``, ``rgb8``, ``mono8`` or ``32FC1``.
+        payload: the pixels in that form.
+    """
     pose = header.pose_display or _NOWHERE
     lens = camera.distortion
     coefficients = () if lens is None else lens.coefficients
     return b"".join(
         (
-            *(_IMAGE, _integer(t_utc_ns), _string(camera.name), _integer(header.frame_id)),
-            *(struct.pack(">b", header.compensated), _string(header.tracking)),
-            _doubles((*pose.p_m, *pose.q_xyzw, *camera.intrinsics_px)),
-            *(_string("" if lens is None else str(lens.model)), _count(len(coefficients)), _doubles(coefficients)),
-            *(_count(camera.width_px), _count(camera.height_px), _string(form), _count(len(payload)), payload),
+            *(_IMAGE, integer(t_utc_ns), string(camera.name), integer(header.frame_id)),
+            *(struct.pack(">b", header.compensated), string(header.tracking)),
+            doubles((*pose.p_m, *pose.q_xyzw, *camera.intrinsics_px)),
+            *(string("" if lens is None else str(lens.model)), count(len(coefficients)), doubles(coefficients)),
+            *(count(camera.width_px), count(camera.height_px), string(form), count(len(payload)), payload),
         )
     )
 
 
-def _integer(value: int) -> bytes:
+def integer(value: int) -> bytes:
+    """Return an int64_t."""
     return struct.pack(">q", value)
 
 
-def _count(value: int) -> bytes:
+def count(value: int) -> bytes:
+    """Return an int32_t."""
     return struct.pack(">i", value)
 
 
-def _doubles(values: Sequence[float]) -> bytes:
+def doubles(values: Sequence[float] | FloatArray) -> bytes:
+    """Return doubles, one after the other."""
     return struct.pack(f">{len(values)}d", *values)
 
 
-def _string(text: str) -> bytes:
+def string(text: str) -> bytes:
+    """Return a string with its length."""
     data = text.encode()
     return struct.pack(">I", len(data) + 1) + data + b"\0"

@@ -1,6 +1,12 @@
-"""The ``lcm`` output: channels ``PREFIX/ACTOR/pose``, ``PREFIX/ACTOR/imu`` and ``PREFIX/CAMERA/image``."""
+"""The ``lcm`` output.
+
+Channels: ``PREFIX/ACTOR/pose``, ``.../imu``, ``.../sensors/NAME``, of a human ``.../skeleton``;
+``PREFIX/CAMERA/image``, ``.../depth``.
+"""
 
 from __future__ import annotations
+
+from typing import Final
 
 import lcm
 
@@ -9,19 +15,24 @@ from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.pacing import call_periodically
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
+from vil_bridge.core.sensor_readings import SensorDescription
 from vil_bridge.core.types import ImageArray
-from vil_bridge.outputs.base import OutputBase, kind_of, upright
-from vil_bridge.outputs.lcm.config import LcmConfig
+from vil_bridge.outputs.base import OutputBase, depth_m, kinds_of, upright
+from vil_bridge.outputs.lcm.config import CHANNEL_CHARACTERS, LcmConfig
 from vil_bridge.outputs.lcm.messages import encode_image, encode_imu, encode_pose
+from vil_bridge.outputs.lcm.sensor_messages import encode_reading, encode_skeleton
 from vil_bridge.outputs.new_samples import WorldNews
 from vil_bridge.protocols.image_codecs import encode_jpeg
+
+_UNKNOWN: Final = SensorDescription("imu")
+"""Stands for a sensor that no configuration describes: at the body's origin, with its axes."""
 
 
 class LcmOutput(OutputBase):
     """Publishes over LCM (implements ``Output``).
 
     Attributes:
-        status: counts ``poses``, ``inertial`` and the pictures ``sent``.
+        status: counts ``poses``, ``skeletons``, ``inertial``, ``readings`` and the pictures ``sent``.
     """
 
     def __init__(self, name: str, config: LcmConfig) -> None:
@@ -32,18 +43,22 @@ class LcmOutput(OutputBase):
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
         """Return a thread of its own for each camera."""
-        kind = kind_of(camera, self._config.variant)
+        shown, depth = kinds_of(camera, self._config)
 
         def send(header: FrameHeader, pixels: ImageArray) -> None:
-            self._send_picture(camera, header, pixels)
+            if header.kind == depth:
+                self._send_image(camera, header, "depth", "32FC1", depth_m(pixels).astype("<f4").data.cast("B"))
+            else:
+                self._send_picture(camera, header, pixels)
 
-        return self._add_sink(camera, kind, send, lambda: self._lcm is not None)
+        kinds = {kind for kind in (shown, depth) if kind is not None}
+        return self._add_sink(camera, kinds, send, lambda _kind: self._lcm is not None)
 
     async def run(self, world: WorldView) -> None:
         """Publish until cancelled.
 
         Raises:
-            SinkError: the address cannot be had, nothing leads there, or an actor is a human.
+            SinkError: the address cannot be had, or nothing leads there.
         """
         news = WorldNews(world, self._config.actors)
         try:
@@ -55,19 +70,27 @@ class LcmOutput(OutputBase):
             raise SinkError(f"LCM cannot open {self._config.url}: {reason}") from exc
         self.status.running()
         try:
-            await call_periodically(self.name, self._config.rate_hz, lambda: self._publish_news(news))
+            await call_periodically(self.name, self._config.rate_hz, lambda: self._publish_news(news, world))
         finally:
             self._lcm = None
 
-    def _publish_news(self, news: WorldNews) -> None:
+    def _publish_news(self, news: WorldNews, world: WorldView) -> None:
         utc_ns = self._wall_clock.utc_ns
         for actor, motion in news.motions():
             self._publish(actor, "pose", encode_pose(utc_ns(motion.t_ns), actor, motion))
             self.status.counters["poses"] += 1
+        for actor, t_ns, skeleton in news.skeletons():
+            self._publish(actor, "skeleton", encode_skeleton(utc_ns(t_ns), actor, skeleton))
+            self.status.counters["skeletons"] += 1
         for actor, window in news.inertial():
             for t_ns, w_radps, f_mps2 in zip(window.t_ns.tolist(), window.w_radps, window.f_mps2, strict=True):
                 self._publish(actor, "imu", encode_imu(utc_ns(t_ns), actor, w_radps, f_mps2))
             self.status.counters["inertial"] += len(window.t_ns)
+        for one in news.readings():
+            sensor = world.sensors.descriptions(one.actor).get(one.sensor, _UNKNOWN)
+            message = encode_reading(utc_ns(one.reading.t_ns), one, sensor)
+            self._publish(one.actor, f"sensors/{one.sensor}", message)
+            self.status.counters["readings"] += 1
 
     def _send_picture(self, camera: CameraInfo, header: FrameHeader, pixels: ImageArray) -> None:
         config = self._config
@@ -77,15 +100,23 @@ class LcmOutput(OutputBase):
         else:
             stored = upright(pixels, config.color)
             form, payload = "rgb8" if stored.ndim == 3 else "mono8", stored.data.cast("B")
+        self._send_image(camera, header, "image", form, payload)
+
+    def _send_image(
+        self, camera: CameraInfo, header: FrameHeader, leaf: str, form: str, payload: bytes | memoryview
+    ) -> None:
         t_utc_ns = self._wall_clock.utc_ns(header.t_display_ns)
-        self._publish(camera.model.name, "image", encode_image(t_utc_ns, header, camera.model, form, payload))
+        self._publish(camera.model.name, leaf, encode_image(t_utc_ns, header, camera.model, form, payload))
 
     def _publish(self, name: str, leaf: str, message: bytes) -> None:
         """Send a message. Raises SinkError: it could not be sent."""
         opened = self._lcm
         if opened is None:  # it ended in the meantime
             return
+        channel = f"{self._config.prefix}/{name}/{leaf}"
+        if len(channel) > CHANNEL_CHARACTERS:
+            raise SinkError(f"LCM's channels have at most {CHANNEL_CHARACTERS} characters: {channel}. Shorten a name")
         try:
-            opened.publish(f"{self._config.prefix}/{name}/{leaf}", message)
+            opened.publish(channel, message)
         except OSError as exc:
             raise SinkError(f"LCM cannot send to {self._config.url}: {exc}") from exc

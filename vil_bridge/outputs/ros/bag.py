@@ -51,13 +51,13 @@ class RosBagOutput(OutputBase):
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
         """Return a thread for a camera, which encodes its pictures."""
         feed = self._feed.add_camera(camera)
-        return self._add_sink(camera, feed.kind, feed.send, lambda: self._bag is not None)
+        return self._add_sink(camera, feed.topics, feed.send, lambda _kind: self._bag is not None)
 
     async def run(self, world: WorldView) -> None:
         """Record until cancelled; the file is finished by :meth:`close`, or when it is run again.
 
         Raises:
-            SinkError: the file cannot be created or written (the disk is full), or an actor is a human.
+            SinkError: the file cannot be created or written (the disk is full).
         """
         step = self._feed.watch(world)
         self._finish()

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import ClassVar, Final, Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from vil_bridge.config.base import custom
 from vil_bridge.config.bind_address import refuse_unguarded, require_guard
-from vil_bridge.outputs.base import SenderConfig
+from vil_bridge.outputs.base import RobotSenderConfig
 
 _NAMESPACE: Final = r"^([a-z][a-z0-9_]*(/[a-z][a-z0-9_]*)*)?$"
 _FRAME: Final = r"^[A-Za-z0-9_/]*$"
 _ENDPOINT: Final = re.compile(r"tcp/([^\s/]+):\d{1,5}")
 
 
-class RosConfigBase(SenderConfig):
+class RosConfigBase(RobotSenderConfig):
     """Common keys of the node and the bags."""
-
-    takes_humans: ClassVar[bool] = False
 
     images: tuple[Literal["compressed", "raw"], ...] = Field(
         default=("compressed",),
@@ -33,6 +31,9 @@ class RosConfigBase(SenderConfig):
     )
     frame_prefix: str = Field(
         default="", pattern=_FRAME, max_length=64, description="Put before the names of all other frames."
+    )
+    clock: bool = Field(
+        default=False, description="Publish bridge time on /clock, for nodes with use_sim_time; at rate_hz at most."
     )
 
     @model_validator(mode="after")

@@ -38,13 +38,13 @@ class Ros2Output(OutputBase):
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
         """Return a thread of its own for each camera."""
         feed = self._feed.add_camera(camera)
-        return self._add_sink(camera, feed.kind, feed.send, lambda: self._read(feed.topics))
+        return self._add_sink(camera, feed.topics, feed.send, lambda kind: self._read(feed.topics[kind]))
 
     async def run(self, world: WorldView) -> None:
         """Be a node until cancelled.
 
         Raises:
-            SinkError: an address to listen at cannot be had, or an actor is a human.
+            SinkError: an address to listen at cannot be had.
         """
         step = self._feed.watch(world)
         session = await asyncio.to_thread(_open, self._config)

@@ -1,23 +1,25 @@
 """World and cameras as ROS messages on topics; the outputs decide where these go.
 
 Topics: ``/NAMESPACE/ACTOR/odom``, ``.../imu/data_raw``, ``.../sensors/NAME``, ``/NAMESPACE/CAMERA/image_raw`` with
-``/compressed`` and ``camera_info`` with it, ``/tf``, ``/tf_static``. Frames: the world, ``ACTOR/base_link`` (REP-105),
-``ACTOR/imu_link`` (REP-145), ``ACTOR/NAME_link``, ``CAMERA_optical`` (REP-103).
+``/compressed`` and ``camera_info`` with it, ``.../depth/image_raw`` with its ``camera_info``, ``/tf``, ``/tf_static``,
+``/clock``; of a human ``/NAMESPACE/ACTOR/skeleton``. Frames: the world, ``ACTOR/base_link`` (REP-105),
+``ACTOR/imu_link`` (REP-145), ``ACTOR/NAME_link``, ``ACTOR/BONE``, ``CAMERA_optical`` (REP-103).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from vil_bridge.core.clock import WallClock
+from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import CameraInfo, WorldView
 from vil_bridge.core.sensor_readings import SensorDescription
+from vil_bridge.core.skeleton import global_to_local
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray
-from vil_bridge.outputs.base import kind_of, upright
+from vil_bridge.outputs.base import depth_m, kinds_of, upright
 from vil_bridge.outputs.new_samples import WorldNews
 from vil_bridge.outputs.ros.config import RosConfigBase
 from vil_bridge.protocols.image_codecs import encode_jpeg
@@ -34,6 +36,7 @@ Emit = Callable[[Topic, memoryview], None]
 """Takes a serialised message, from any thread; each topic is served by one thread."""
 
 _TF: Final = Topic("/tf", "tf2_msgs/msg/TFMessage", depth=100)
+_CLOCK: Final = Topic("/clock", "rosgraph_msgs/msg/Clock", depth=1)
 _TF_STATIC: Final = Topic("/tf_static", "tf2_msgs/msg/TFMessage", latched=True, depth=1)
 
 
@@ -42,8 +45,8 @@ class RosFeed:
 
     Args:
         emit: gets every message.
-        status: counts ``poses``, ``inertial``, ``readings`` and ``not_newer`` (pictures of no later instant than the
-            one before).
+        status: counts ``poses``, ``skeletons``, ``inertial``, ``readings`` and ``not_newer`` (pictures of no later
+            instant than the one before).
     """
 
     def __init__(self, config: RosConfigBase, distro: Distro, emit: Emit, status: Status) -> None:
@@ -54,6 +57,9 @@ class RosFeed:
         self.wall_clock = WallClock.of_run()
         self._cameras: list[CameraFeed] = []
         self._sensors: dict[tuple[str, str], _SensorFeed] = {}
+        self._rigid: Sequence[str] = ()
+        self._humans: Sequence[str] = ()
+        self._clock_ns = 0
 
     def add_camera(self, camera: CameraInfo) -> CameraFeed:
         """Serve a camera, too.
@@ -68,15 +74,16 @@ class RosFeed:
 
     def topics(self) -> list[Topic]:
         """All topics there are, once a world is watched."""
-        actors = [t for a in self.config.actors for t in (self._odometry(a), self._inertial(a))]
-        moving = [_TF] if actors else []
-        cameras = [topic for feed in self._cameras for topic in feed.topics]
-        return [*actors, *(sensor.topic for sensor in self._sensors.values()), *moving, _TF_STATIC, *cameras]
+        actors = [t for a in self._rigid for t in (self._odometry(a), self._inertial(a))]
+        actors += [self._skeleton(a) for a in self._humans]
+        actors += [sensor.topic for sensor in self._sensors.values()]
+        common = [*([_TF] if actors else []), _TF_STATIC, *([_CLOCK] if self.config.clock else [])]
+        return [*actors, *common, *(t for feed in self._cameras for topics in feed.topics.values() for t in topics)]
 
     def emit_static(self, t_ns: int, world: WorldView) -> None:
         """Emit the mounts of cameras, IMUs and sensors."""
         links = [feed.link for feed in self._cameras]
-        for actor in self.config.actors:
+        for actor in self._rigid:
             T_body_imu = world.imu_place(actor)
             if T_body_imu is not None:
                 links.append(TransformLink(self.body_frame(actor), self.imu_frame(actor), T_body_imu))
@@ -85,21 +92,20 @@ class RosFeed:
         self.emit(_TF_STATIC, self.messages.transforms(self.wall_clock.utc_ns(t_ns), links))
 
     def watch(self, world: WorldView) -> Callable[[], None]:
-        """Return the function to be called periodically, which emits the actors' new measurements.
-
-        Raises:
-            SinkError: an actor is a human.
-        """
+        """Return the function to be called periodically, which emits the actors' new measurements."""
         news = WorldNews(world, self.config.actors)
+        self._rigid, self._humans = news.rigid, news.humans
         self._sensors = {
             (actor, sensor): self._sensor_feed(actor, sensor, description)
-            for actor in self.config.actors
+            for actor in news.rigid
             for sensor, description in world.sensors.descriptions(actor).items()
             if description.kind in SENSOR_TYPES
         }
 
         def step() -> None:
+            self._emit_clock()
             self._emit_motions(news)
+            self._emit_skeletons(news)
             self._emit_inertial(news)
             self._emit_readings(news)
 
@@ -127,6 +133,31 @@ class RosFeed:
 
     def _inertial(self, actor: str) -> Topic:
         return Topic(self.name(actor, "imu/data_raw"), "sensor_msgs/msg/Imu")
+
+    def _skeleton(self, actor: str) -> Topic:
+        return Topic(self.name(actor, "skeleton"), "geometry_msgs/msg/PoseArray")
+
+    def _emit_clock(self) -> None:
+        """Emit bridge time, unless it stands."""
+        stamp_ns = self.wall_clock.utc_ns(now_ns())
+        if self.config.clock and stamp_ns > self._clock_ns:
+            self._clock_ns = stamp_ns
+            self.emit(_CLOCK, self.messages.clock(stamp_ns))
+
+    def _emit_skeletons(self, news: WorldNews) -> None:
+        """Emit all bones in the world, and each as a frame in its parent's."""
+        world = self.config.world_frame
+        for actor, t_ns, skeleton in news.skeletons():
+            stamp_ns, model = self.wall_clock.utc_ns(t_ns), skeleton.model
+            self.emit(self._skeleton(actor), self.messages.poses(stamp_ns, world, skeleton.p_m, skeleton.q_xyzw))
+            frames = [f"{self.config.frame_prefix}{actor}/{bone}" for bone in model.bones]
+            local = zip(*global_to_local(skeleton.p_m, skeleton.q_xyzw, model.parents), strict=True)
+            links = [
+                TransformLink(world if parent < 0 else frames[parent], frame, Transform(p_m, q_xyzw))
+                for parent, frame, (p_m, q_xyzw) in zip(model.parents, frames, local, strict=True)
+            ]
+            self.emit(_TF, self.messages.transforms(stamp_ns, links))
+            self.status.counters["skeletons"] += 1
 
     def _emit_motions(self, news: WorldNews) -> None:
         world = self.config.world_frame
@@ -169,14 +200,13 @@ class CameraFeed:
         left: the left camera, when this is the right one of a pair.
 
     Attributes:
-        kind: kind of pictures, (modality, variant).
-        topics: pictures in their forms, and the camera's geometry.
+        topics: of each kind of pictures, (modality, variant): its forms, and the camera's geometry.
         link: where its optical axes sit. camera: as given.
     """
 
     def __init__(self, camera: CameraInfo, feed: RosFeed, left: CameraFeed | None) -> None:
         config, name = feed.config, camera.model.name
-        self.kind: Final = kind_of(camera, config.variant)
+        shown, self._depth_kind = kinds_of(camera, config)
         self.camera: Final = camera
         self._feed = feed
         self._frame = f"{config.frame_prefix}{name}_optical"
@@ -184,9 +214,13 @@ class CameraFeed:
         self._raw = Topic(feed.name(name, "image_raw"), "sensor_msgs/msg/Image")
         self._jpeg = Topic(feed.name(name, "image_raw/compressed"), "sensor_msgs/msg/CompressedImage")
         self._info = Topic(feed.name(name, "camera_info"), "sensor_msgs/msg/CameraInfo")
+        self._depth = Topic(feed.name(name, "depth/image_raw"), "sensor_msgs/msg/Image")
+        self._depth_info = Topic(feed.name(name, "depth/camera_info"), "sensor_msgs/msg/CameraInfo")
         of_form = {"raw": self._raw, "compressed": self._jpeg}
-        self.topics: Final[Sequence[Topic]] = (*(of_form[form] for form in config.images), self._info)
-        self._shown_ns = -1
+        topics = {shown: (*(of_form[form] for form in config.images), self._info)}
+        topics[self._depth_kind] = self._depth, self._depth_info
+        self.topics: Final[Mapping[tuple[str, str], Sequence[Topic]]] = {k: t for k, t in topics.items() if k}
+        self._shown_ns: dict[tuple[str, str], int] = {}
         T_left_right = Transform.identity()
         if left is not None:
             T_left_right = left.link.T_parent_child.inverse() @ camera.T_body_optical
@@ -194,15 +228,20 @@ class CameraFeed:
 
     def send(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Emit a picture, stamped with the instant that it shows, and its geometry."""
-        feed, t_ns = self._feed, header.t_display_ns
-        if t_ns <= self._shown_ns:
+        feed, t_ns, kind = self._feed, header.t_display_ns, header.kind
+        if t_ns <= self._shown_ns.get(kind, -1):
             feed.status.counters["not_newer"] += 1
             return
-        self._shown_ns = t_ns
+        self._shown_ns[kind] = t_ns
         stamp_ns, config, messages = feed.wall_clock.utc_ns(t_ns), feed.config, feed.messages
+        info = messages.camera_info(stamp_ns, self._frame, self.camera.model, self._baseline_m)
+        if kind == self._depth_kind:
+            feed.emit(self._depth, messages.image(stamp_ns, self._frame, depth_m(pixels)))
+            feed.emit(self._depth_info, info)
+            return
         if "compressed" in config.images:
             payload, _ = encode_jpeg(pixels, config.color, config.quality)
             feed.emit(self._jpeg, messages.jpeg(stamp_ns, self._frame, payload))
         if "raw" in config.images:
             feed.emit(self._raw, messages.image(stamp_ns, self._frame, upright(pixels, config.color)))
-        feed.emit(self._info, messages.camera_info(stamp_ns, self._frame, self.camera.model, self._baseline_m))
+        feed.emit(self._info, info)

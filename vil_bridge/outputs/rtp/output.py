@@ -37,7 +37,7 @@ class RtpOutput(OutputBase):
         video = CameraVideo(camera, self._config, self.status, self._clock)
         self._videos.append(video)
         self._patience_ns = max(self._patience_ns, round(_PATIENCE * NS_PER_S / camera.rate_hz))
-        return self._add_sink(camera, video.kind, video.send)
+        return self._add_sink(camera, {video.kind}, video.send)
 
     async def run(self, world: WorldView) -> None:  # noqa: ARG002 - pictures come with all that is sent
         """Write the descriptions, listen to receivers' reports, and say whether video flows.
