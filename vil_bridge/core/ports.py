@@ -13,6 +13,7 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.latch import Latch
 from vil_bridge.core.motion import BodyMotion, ImuWindow
 from vil_bridge.core.onboard_imu import OnboardImuRouter
+from vil_bridge.core.ray_casting import RayCaster
 from vil_bridge.core.sensor_readings import ActorReading, SensorDescription
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
@@ -98,12 +99,14 @@ class SourceContext:
         onboard_imu: inertial samples that readers of the stream send; loop thread.
         vehicles: commands to simulated vehicles, and what renderers report of them; any thread.
         clock: bridge time; :func:`~vil_bridge.core.clock.now_ns` reads the same one.
+        rays: casts the rays of simulated sensors; None = nothing casts rays here.
         first_picture: released when the first picture of any renderer has come, with or without a reader.
     """
 
     onboard_imu: OnboardImuRouter = field(default_factory=OnboardImuRouter)
     vehicles: VehicleCommandBus = field(default_factory=VehicleCommandBus)
     clock: BridgeTime = field(default_factory=bridge_clock)
+    rays: RayCaster | None = None
     first_picture: Latch = field(default_factory=Latch)
 
 

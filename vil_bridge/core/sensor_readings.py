@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform, q_mul
 
-SensorKind = Literal["imu", "barometer", "magnetometer", "gps", "rotors", "controls"]
+SensorKind = Literal["imu", "barometer", "magnetometer", "gps", "rotors", "controls", "distance", "lidar"]
 
 Vector = tuple[float, float, float]
 
@@ -110,13 +110,56 @@ class ControlsReading:
     values: tuple[float, ...]
 
 
-SensorReading = ImuReading | BarometerReading | MagnetometerReading | GpsReading | RotorsReading | ControlsReading
+@dataclass(frozen=True, slots=True)
+class DistanceReading:
+    """Ranges of one or several beams.
+
+    Attributes:
+        min_m, max_m: bounds of a range; ``max_m`` where nothing is within reach.
+        p_body_m: where the beams begin. directions_body: unit vectors, one of each beam. ranges_m: along them.
+    """
+
+    t_ns: int
+    min_m: float
+    max_m: float
+    p_body_m: Vector
+    directions_body: tuple[Vector, ...]
+    ranges_m: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LidarReading:
+    """One turn of a lidar, all of it at one instant.
+
+    Attributes:
+        p_body_m, q_body_sensor: pose of the sensor's axes (FLU) on the body, x y z w.
+        points_m: float32 (m, 3), sensor's axes. instances: (m,), ids as in INSTANCE pictures, 0 = unknown.
+    """
+
+    t_ns: int
+    p_body_m: Vector
+    q_body_sensor: tuple[float, float, float, float]
+    points_m: npt.NDArray[np.float32]
+    instances: npt.NDArray[np.uint32]
+
+
+SensorReading = (
+    ImuReading
+    | BarometerReading
+    | MagnetometerReading
+    | GpsReading
+    | RotorsReading
+    | ControlsReading
+    | DistanceReading
+    | LidarReading
+)
 
 COLUMNS: Final[Mapping[SensorKind, int]] = {"imu": 10, "barometer": 3, "magnetometer": 3, "gps": 9}
 """Numbers of a reading in a frame, in the order of its fields; without its times, GPS without ``valid``.
 
 Rotors have thrust, torque and speed of one after the other, NaN where unknown. Controls end with NaN where another
-vehicle of the frame has more of them.
+vehicle of the frame has more of them. A distance has its bounds, its place, and direction and range of each beam. A
+lidar has its pose, and x, y, z, instance of each point; it ends with NaN like controls.
 """
 
 
@@ -158,7 +201,7 @@ class SensorDescription:
     Attributes:
         T_body_sensor: its place and axes in the body.
         variances: of the white noise of a reading's values; empty = unknown. imu: angular rate x, y, z, specific force
-            x, y, z; barometer: pressure; magnetometer: field x, y, z.
+            x, y, z; barometer: pressure; magnetometer: field x, y, z; distance, lidar: range.
     """
 
     kind: SensorKind
@@ -199,7 +242,7 @@ def reading_of(
         row: its numbers, shape (:data:`COLUMNS` of the kind,).
         label: mode of controls.
     """
-    v = row.tolist()
+    v = [] if kind == "lidar" else row.tolist()
     match kind:
         case "imu":
             return ImuReading(t_ns, (v[0], v[1], v[2], v[3]), (v[4], v[5], v[6]), (v[7], v[8], v[9]))
@@ -215,6 +258,20 @@ def reading_of(
             return RotorsReading(t_ns, tuple(v[2::3]), thrusts, torques)
         case "controls":
             return ControlsReading(t_ns, label, _known(v))
+        case "distance":
+            beams = [(v[i], v[i + 1], v[i + 2]) for i in range(5, len(v), 4)]
+            return DistanceReading(t_ns, v[0], v[1], (v[2], v[3], v[4]), tuple(beams), tuple(v[8::4]))
+        case "lidar":
+            return _lidar(t_ns, row)
+
+
+def _lidar(t_ns: int, row: npt.NDArray[np.float64]) -> LidarReading:
+    px, py, pz, x, y, z, w = row[:7].tolist()
+    points = row[7:].reshape(-1, 4)
+    points = points[~np.isnan(points[:, 0])]
+    return LidarReading(
+        t_ns, (px, py, pz), (x, y, z, w), points[:, :3].astype(np.float32), points[:, 3].astype(np.uint32)
+    )
 
 
 def _known(values: list[float]) -> tuple[float, ...]:

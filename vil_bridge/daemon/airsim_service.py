@@ -7,12 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge import registry
 from vil_bridge.config.airsim import AirsimConfig
 from vil_bridge.config.root import ActorConfig, BridgeConfig
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.scene_queries import SceneQueries
 from vil_bridge.core.types import ActorKind
 from vil_bridge.daemon.context import BridgeContext
 from vil_bridge.servers.airsim.server import AirsimServer
@@ -32,17 +30,8 @@ def make_airsim(context: BridgeContext, config: AirsimConfig) -> AirsimServer:
     named = served_actors(context.config, config)
     vehicles = [_served(name, actor, context.config, settings) for name, actor in named.items()]
     served = ServedVehicles(vehicles, context.for_sources.vehicles, context.world, WallClock.of_run())
-    scene = _scene(config)
+    scene = context.scenes.of(config.scene)
     return AirsimServer(settings, served, context.simulation, scene, config.scene)
-
-
-def _scene(config: AirsimConfig) -> SceneQueries:
-    """Make the scene behind the server. Raises ConfigError: the renderer is not installed."""
-    kind = "embedded"
-    model = registry.resolve("scene_queries")[kind]()
-    described = model.model_validate({"type": kind, "scene": config.scene, "profile": config.profile})
-    scene: SceneQueries = registry.create("scene_queries", "airsim", described)
-    return scene
 
 
 def served_actors(config: BridgeConfig, airsim: AirsimConfig) -> dict[str, str]:

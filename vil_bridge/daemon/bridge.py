@@ -147,6 +147,7 @@ class Bridge:
         """Start everything except the sources; register cleanup in reverse order."""
         context = self.context
         stack.enter_context(context.simulation.passing())
+        stack.push_async_callback(context.scenes.close)
         self.log.open()
         stack.callback(self.log.close)
         stack.callback(self.http.stop)

@@ -19,6 +19,7 @@ from vil_bridge.daemon.factories import build_world, make_guard, make_publisher
 from vil_bridge.daemon.http_access import make_access
 from vil_bridge.daemon.output_manager import OutputManager
 from vil_bridge.daemon.room_monitor import GeofenceMonitor, make_geofence
+from vil_bridge.daemon.scene_rays import SceneLibrary, SceneRays
 from vil_bridge.daemon.simulation_clock import SimulationClock
 from vil_bridge.daemon.sources import SourceRunner
 from vil_bridge.daemon.subject_check import SubjectCheck
@@ -57,7 +58,7 @@ class BridgeContext:
 
     Attributes:
         startup: facts about the process, known once the bridge runs.
-        for_sources: what sources get besides their own configuration.
+        for_sources: what sources get besides their own configuration. scenes: that answer questions.
         loop: runs the bridge; set when it starts.
     """
 
@@ -74,6 +75,7 @@ class BridgeContext:
     stream_guard: CurveAuthenticator | None
     simulation: SimulationClock
     for_sources: SourceContext
+    scenes: SceneLibrary
     geofence: GeofenceMonitor
     subject_check: SubjectCheck
     watchdog: Watchdog
@@ -100,11 +102,10 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         SinkError: a stream's port cannot be bound.
     """
     simulation = SimulationClock(config.simulation)
-    for_sources = SourceContext(clock=simulation.clock)
     sources = {name: SourceRunner(name, source) for name, source in config.sources.items()}
-    world = build_world(config)
+    world, scenes = build_world(config), SceneLibrary(config)
+    for_sources = SourceContext(clock=simulation.clock, rays=SceneRays(scenes, world, config))
     publisher = make_publisher(config, world, simulation.clock)
-    up_axes = {n: axis for n, c in config.sources.items() if (axis := getattr(c, "up_axis", None))}
     renderers = {name: _renderer(name, renderer) for name, renderer in config.renderers.items()}
     outputs = OutputManager(config.outputs)
     access, guard = make_access(config.http), make_guard(config.stream)
@@ -131,12 +132,18 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         stream_guard=guard,
         simulation=simulation,
         for_sources=for_sources,
+        scenes=scenes,
         geofence=make_geofence(config, world),
-        subject_check=SubjectCheck(config.actors, up_axes),
+        subject_check=_subject_check(config),
         watchdog=Watchdog(pool.busy_s, judgement.status_line),
         history=HistoryRing(tuple(cameras), WallClock.of_run()),
         startup=startup,
     )
+
+
+def _subject_check(config: BridgeConfig) -> SubjectCheck:
+    up_axes = {n: axis for n, c in config.sources.items() if (axis := getattr(c, "up_axis", None))}
+    return SubjectCheck(config.actors, up_axes)
 
 
 def _renderer(name: str, config: PluginConfig) -> RendererClient:

@@ -11,6 +11,8 @@ from foxglove_schemas_protobuf.CompressedImage_pb2 import CompressedImage
 from foxglove_schemas_protobuf.FrameTransform_pb2 import FrameTransform
 from foxglove_schemas_protobuf.FrameTransforms_pb2 import FrameTransforms
 from foxglove_schemas_protobuf.Log_pb2 import Log
+from foxglove_schemas_protobuf.PackedElementField_pb2 import PackedElementField
+from foxglove_schemas_protobuf.PointCloud_pb2 import PointCloud
 from foxglove_schemas_protobuf.Pose_pb2 import Pose
 from foxglove_schemas_protobuf.PoseInFrame_pb2 import PoseInFrame
 from foxglove_schemas_protobuf.PosesInFrame_pb2 import PosesInFrame
@@ -22,6 +24,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.sensor_readings import LidarReading
 from vil_bridge.core.types import FloatArray
 
 WORLD = "world"
@@ -70,6 +73,24 @@ def transform(t_utc_ns: int, parent: str, child: str, p_m: FloatArray, q_xyzw: F
 def transforms(several: list[FrameTransform]) -> FrameTransforms:
     """Return several transforms as one message."""
     return FrameTransforms(transforms=several)
+
+
+def points(t_utc_ns: int, body: str, reading: LidarReading) -> PointCloud:
+    """Return a lidar's points with the instances that were hit; ``body`` is the frame of its vehicle."""
+    rows = np.empty(len(reading.points_m), dtype=[("p", "<f4", 3), ("instance", "<u4")])
+    rows["p"], rows["instance"] = reading.points_m, reading.instances
+    fields = [
+        PackedElementField(name=name, offset=4 * i, type=PackedElementField.FLOAT32) for i, name in enumerate("xyz")
+    ]
+    fields.append(PackedElementField(name="instance", offset=12, type=PackedElementField.UINT32))
+    return PointCloud(
+        timestamp=_time(t_utc_ns),
+        frame_id=body,
+        pose=_pose(np.array(reading.p_body_m), np.array(reading.q_body_sensor)),
+        point_stride=rows.itemsize,
+        fields=fields,
+        data=rows.tobytes(),
+    )
 
 
 def image(t_utc_ns: int, frame: str, data: bytes) -> CompressedImage:

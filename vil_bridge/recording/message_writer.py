@@ -14,8 +14,10 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.sensor_readings import (
     BarometerReading,
     ControlsReading,
+    DistanceReading,
     GpsReading,
     ImuReading,
+    LidarReading,
     MagnetometerReading,
     RotorsReading,
     SensorReadings,
@@ -57,14 +59,23 @@ def _schema_of(reading: type[Any]) -> tuple[str, str, bytes]:
     properties: dict[str, object] = {"timestamp": {"type": "number", "description": "Unix time, seconds"}}
     for field in fields(reading):
         kind = _JSON_TYPES.get(str(field.type))
-        properties[field.name] = numbers if kind is None else {"type": kind}
+        several = {"type": "array", "items": numbers} if "Vector," in str(field.type) else numbers
+        properties[field.name] = several if kind is None else {"type": kind}
     schema = msgspec.json.encode({"type": "object", "properties": properties})
     return f"vil.{reading.__name__}", "jsonschema", schema
 
 
 _READING_SCHEMAS: Final[Mapping[type[Any], tuple[str, str, bytes]]] = {
     kind: _schema_of(kind)
-    for kind in (ImuReading, BarometerReading, MagnetometerReading, GpsReading, RotorsReading, ControlsReading)
+    for kind in (
+        ImuReading,
+        BarometerReading,
+        MagnetometerReading,
+        GpsReading,
+        RotorsReading,
+        ControlsReading,
+        DistanceReading,
+    )
 }
 
 
@@ -168,6 +179,10 @@ class MessageWriter:
             if self._due(topic, t_ns, _VIEW_PERIOD_NS):
                 self._viewed_ns[topic] = t_ns
                 reading = event.reading(index, self._utc_offset_ns)
+                if isinstance(reading, LidarReading):
+                    cloud = foxglove.points(t_utc_ns, f"{event.source}/{subject}", reading)
+                    self._show(topic, self._utc(t_ns), cloud, t_utc_ns)
+                    continue
                 shown = {"timestamp": t_utc_ns / NS_PER_S, **asdict(reading)}
                 channel = self._file.channel(topic, "json", _READING_SCHEMAS[type(reading)])
                 self._file.write(channel, self._utc(t_ns), msgspec.json.encode(shown), t_utc_ns)

@@ -19,6 +19,8 @@ from vil_bridge.world.actors import Actor
 
 _MOST_EVENTS: Final = 4096
 """Of all sources together: four seconds of five sensors at 200 Hz."""
+_MOST_BYTES: Final = 64 << 20
+"""Numbers of all events together: lidars have many."""
 
 
 class SensorHistory:
@@ -38,13 +40,19 @@ class SensorHistory:
         self._descriptions = {a.name: a.sensors for a in actors}
         self._rooms = dict(T_world_room_of)
         self._lock = threading.Lock()
+        self._bytes = 0
         self._events: deque[SensorReadings] = deque(maxlen=_MOST_EVENTS)
 
     def add(self, event: SensorReadings) -> None:
         """Store an event of a source."""
         with self._lock:
             self.newest += 1
+            if len(self._events) == _MOST_EVENTS:
+                self._bytes -= self._events[0].values.nbytes
             self._events.append(event)
+            self._bytes += event.values.nbytes
+            while self._bytes > _MOST_BYTES and len(self._events) > 1:
+                self._bytes -= self._events.popleft().values.nbytes
 
     def descriptions(self, actor: str) -> Mapping[str, SensorDescription]:
         """Return an actor's sensors by name, as configured."""

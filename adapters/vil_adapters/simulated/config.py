@@ -86,6 +86,13 @@ class SimulatedConfig(SourceConfigBase):
                 mocap_parameters({"rate_hz": self.rate_hz, **self.mocap})
             except ValueError as exc:
                 raise custom(str(exc)) from None
+        for name, vehicle in self.vehicles.items():
+            ranging = [key for key, sensor in vehicle.sensors.items() if sensor.type in ("distance", "lidar")]
+            if ranging and self.contact is None:
+                raise custom(
+                    f"vehicles.{name}.sensors.{ranging[0]} needs a scene for its rays; set contact: {{scene: NAME}} of "
+                    "the source"
+                )
         for key in ("rate_hz", "control_hz"):
             if getattr(self, key) > self.step_hz:
                 raise custom(f"{key} is higher than step_hz ({self.step_hz}); at most one per step")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from vil_adapters.simulated.ipc import SensorValues
-from vil_adapters.simulated.sensor_parts import FittedSensor
+from vil_adapters.simulated.sensor_parts import RANGING_KINDS, FittedSensor
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.sensor_readings import SensorKind, SensorReading, reading_of
 
@@ -31,18 +31,26 @@ class NewestReadings:
         self._lock = threading.Lock()
         self._start_ns = 0
         self._newest: dict[int, SensorValues] = {}
+        self._made: dict[tuple[int, int], SensorReading] = {}
 
     def begin(self, start_ns: int) -> None:
         """Forget all readings; simulation time 0 is at this bridge time."""
         with self._lock:
             self._start_ns = start_ns
             self._newest.clear()
+            self._made.clear()
+
+    def store(self, sensor: int, row: int, reading: SensorReading) -> None:
+        """Store a reading that was made outside of the simulation."""
+        with self._lock:
+            self._made[sensor, row] = reading
 
     def update(self, values: Sequence[SensorValues]) -> None:
         """Store values, oldest first."""
         with self._lock:
             for one in values:
-                self._newest[one.sensor] = one
+                if self.sensors[one.sensor].kind not in RANGING_KINDS:
+                    self._newest[one.sensor] = one
 
     def kinds_of(self, subject: str) -> Mapping[str, SensorKind]:
         """Return the kinds of a vehicle's sensors by name."""
@@ -54,8 +62,8 @@ class NewestReadings:
         with self._lock:
             start_ns = self._start_ns
             newest = {name: self._newest.get(number) for name, (number, _) in mine.items()}
+            found = {name: self._made[place] for name, place in mine.items() if place in self._made}
         offset_ns = WallClock.of_run().offset_ns
-        found: dict[str, SensorReading] = {}
         for name, values in newest.items():
             if values is not None:
                 number, row = mine[name]

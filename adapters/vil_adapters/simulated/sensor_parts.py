@@ -17,10 +17,17 @@ from vil_bridge.vehicles.environment.earth import Compat
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.vehicles.environment.geomagnetism import LocalField, airsim_dipole_ned_t, dipole_ned_t
 from vil_bridge.vehicles.sensors.barometer import Barometer, BarometerParameters
+from vil_bridge.vehicles.sensors.beams import BeamParameters, LidarParameters
 from vil_bridge.vehicles.sensors.gps import Gps, GpsParameters
 from vil_bridge.vehicles.sensors.imu import ImuParameters, ImuSensor, InertialNoise
 from vil_bridge.vehicles.sensors.magnetometer import Magnetometer, MagnetometerParameters
-from vil_bridge.vehicles.sensors.presets import BAROMETER_PRESETS, GPS_PRESETS, IMU_PRESETS, MAGNETOMETER_PRESETS
+from vil_bridge.vehicles.sensors.presets import (
+    BAROMETER_PRESETS,
+    BEAM_PRESETS,
+    GPS_PRESETS,
+    IMU_PRESETS,
+    MAGNETOMETER_PRESETS,
+)
 from vil_bridge.vehicles.sensors.sensor import Sensor, SensorMount
 
 
@@ -32,8 +39,15 @@ class StateParameters:
     latency_s: float = 0.0
 
 
-Parameters = ImuParameters | BarometerParameters | MagnetometerParameters | GpsParameters | StateParameters
+RangingParameters = BeamParameters | LidarParameters
+Parameters = (
+    ImuParameters | BarometerParameters | MagnetometerParameters | GpsParameters | StateParameters | RangingParameters
+)
 
+RANGING_KINDS: Final = frozenset({"distance", "lidar"})
+"""Kinds whose rays the source casts from the poses that the simulation hands out."""
+
+_STARTING: Final = (BarometerParameters, MagnetometerParameters, GpsParameters)
 _RATE_HZ: Final = 200.0
 _LONGEST_S: Final = 60.0
 _SILENT: Final = InertialNoise(white=0.0)
@@ -45,6 +59,8 @@ _IDEAL: Final[Mapping[SensorKind, Parameters]] = {
     "gps": GpsParameters(accuracy_first_m=0.1, latency_s=0.0, startup_s=0.0),
     "rotors": StateParameters(),
     "controls": StateParameters(),
+    "distance": BeamParameters(),
+    "lidar": LidarParameters(),
 }
 _PRESETS: Final[Mapping[SensorKind, Mapping[str, Parameters]]] = {
     "imu": IMU_PRESETS,
@@ -53,6 +69,8 @@ _PRESETS: Final[Mapping[SensorKind, Mapping[str, Parameters]]] = {
     "gps": GPS_PRESETS,
     "rotors": {},
     "controls": {},
+    "distance": BEAM_PRESETS,
+    "lidar": {},
 }
 _NOUNS: Final[Mapping[SensorKind, str]] = {
     "imu": "inertial sensor",
@@ -61,8 +79,17 @@ _NOUNS: Final[Mapping[SensorKind, str]] = {
     "gps": "satellite receiver",
     "rotors": "reading of the rotors",
     "controls": "reading of the controls",
+    "distance": "distance sensor",
+    "lidar": "lidar",
 }
-_STREAMS: Final[Mapping[SensorKind, int]] = {"imu": 1000, "barometer": 1100, "magnetometer": 1200, "gps": 1300}
+_STREAMS: Final[Mapping[SensorKind, int]] = {
+    "imu": 1000,
+    "barometer": 1100,
+    "magnetometer": 1200,
+    "gps": 1300,
+    "distance": 1400,
+    "lidar": 1500,
+}
 """Of kinds with errors. First number of a kind's noise; the next sensor of the kind has the next one."""
 
 
@@ -94,7 +121,7 @@ def part_of(config: SensorConfig) -> SensorPart:
         raise ValueError(f"no {_NOUNS[config.type]} {config.preset!r}; known: {known}")
     part = _changed(_IDEAL[config.type] if config.preset == IDEAL else presets[config.preset], config)
     rate_hz = config.rate_hz or part.rate_hz or _RATE_HZ
-    startup_s = 0.0 if isinstance(part, ImuParameters | StateParameters) else part.startup_s
+    startup_s = part.startup_s if isinstance(part, _STARTING) else 0.0
     if not 0.0 <= part.latency_s <= _LONGEST_S:
         raise ValueError(f"latency_s must be from 0 to {_LONGEST_S:g}, got {part.latency_s}")
     return SensorPart(replace(part, rate_hz=None, latency_s=0.0), rate_hz, part.latency_s, startup_s)
@@ -113,6 +140,8 @@ def description_of(config: SensorConfig) -> SensorDescription:
             variances = (noise_pa**2,)
         case MagnetometerParameters(noise_t=noise_t, mounting=mount):
             variances = (noise_t**2,) * 3
+        case BeamParameters(noise_m=noise_m, mounting=mount) | LidarParameters(noise_m=noise_m, mounting=mount):
+            variances = (noise_m**2,)
         case GpsParameters() | StateParameters():
             pass  # a receiver's readings state their accuracy; a state has no errors
     return SensorDescription(config.type, Transform.of(mount.p_body_m, mount.q_body_sensor), variances)
@@ -168,12 +197,12 @@ def sensor_of(fitted: FittedSensor, part: SensorPart, origin: GeoOrigin, seed: i
     Raises:
         ValueError: a parameter is out of its range.
     """
-    own, kind = fitted.vehicles[0].config, fitted.kind
+    own = fitted.vehicles[0].config
     compat: Compat = "airsim" if own.compat and own.model == "airsim" else None
     vehicles = np.array([vehicle.index for vehicle in fitted.vehicles])
-    stream = _STREAMS.get(kind, 0) + fitted.ordinal
+    stream = noise_stream_of(fitted)
     match part.parameters:
-        case StateParameters():
+        case StateParameters() | BeamParameters() | LidarParameters():
             return None
         case ImuParameters() as parameters:
             return ImuSensor(vehicles, parameters, seed=seed, stream=stream)
@@ -184,6 +213,11 @@ def sensor_of(fitted: FittedSensor, part: SensorPart, origin: GeoOrigin, seed: i
             return Magnetometer(vehicles, field.enu_t, parameters, seed=seed, stream=stream, compat=compat)
         case GpsParameters() as parameters:
             return Gps(vehicles, origin, parameters, seed=seed, stream=stream, compat=compat)
+
+
+def noise_stream_of(fitted: FittedSensor) -> int:
+    """Return the number of a sensor's noise."""
+    return _STREAMS.get(fitted.kind, 0) + fitted.ordinal
 
 
 def _changed(part: Parameters, config: SensorConfig) -> Parameters:

@@ -13,6 +13,8 @@ from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.hosts import Host, ProcessHost, ThreadHost
 from vil_adapters.simulated.ipc import ClockUpdate, Order, SensorValues, VehicleBatch
 from vil_adapters.simulated.mocap_model import MocapModel
+from vil_adapters.simulated.ranging import RangingSensors
+from vil_adapters.simulated.sensor_parts import RANGING_KINDS
 from vil_bridge.core.bridge_time import REAL_TIME, BridgeTime
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ConfigError
@@ -67,6 +69,7 @@ class SimulatedSource:
         emitter = _BatchEmitter(
             self.name, self.handler, emit, status, mocap if config.mocap else None, margin_ns, clock
         )
+        emitter.ranging = self._ranging(emit, status, context)
         make = ProcessHost if self._own_process else ThreadHost
         host: Host = make(self.name, self._config, emitter.emit_batch)
 
@@ -83,10 +86,10 @@ class SimulatedSource:
                 for _ in range(_FIRST_EXCHANGES):
                     emitter.emit_clock()
                 host.start(emitter.start_ns)
+                emitter.start_ranging()
                 while True:
                     host.check()
-                    emitter.emit_clock()
-                    emitter.check_progress()
+                    emitter.check()
                     if not self._clock_sent:
                         send_clock()
                     await asyncio.sleep(_HOUSEKEEPING_S)
@@ -94,10 +97,20 @@ class SimulatedSource:
             unwatch()
             self._host = None
             host.close()
+            emitter.close()
             self.handler.end()
             clock.unbound(emitter)
             for source in emitter.sources:
                 emit(SourceReset(source, "the simulation ended"))
+
+    def _ranging(self, emit: Emit, status: Status, context: SourceContext) -> RangingSensors | None:
+        """Return what casts the rays of distance sensors and lidars; None = nothing has such sensors here."""
+        readings, contact = self.handler.newest_readings, self._config.contact
+        if contact is None or not any(sensor.kind in RANGING_KINDS for sensor in readings.sensors):
+            return None
+        if context.rays is None:
+            return None
+        return RangingSensors(self.name, contact.scene, context.rays, readings, emit, status, self._config.seed)
 
     def _send_clock(self, clock: BridgeTime) -> None:
         """Send the steps how time passes now; repeated later if too many orders wait."""
@@ -111,6 +124,7 @@ class _BatchEmitter:
     """Converter from batches of the steps to events of the source.
 
     Attributes:
+        ranging: takes the poses of distance sensors and lidars; None = they are left out.
         start_ns: bridge time of step 0. sources: names under which events were emitted.
     """
 
@@ -124,6 +138,7 @@ class _BatchEmitter:
         margin_ns: int,
         clock: BridgeTime,
     ) -> None:
+        self.ranging: RangingSensors | None = None
         self.start_ns = 0
         self.sources: dict[str, None] = {name: None}
         self._name = name
@@ -178,7 +193,24 @@ class _BatchEmitter:
         elif batch.pose and self._mocap is None:
             self._emit_poses(batch, states, t_arrival_ns)
 
-    def check_progress(self) -> None:
+    def start_ranging(self) -> None:
+        """Cast the rays of the poses that come."""
+        if self.ranging is not None:
+            self.ranging.start()
+
+    def check(self) -> None:
+        """Emit the clock, and check that steps and rays go on; raises what ended the rays."""
+        if self.ranging is not None:
+            self.ranging.check()
+        self.emit_clock()
+        self._check_progress()
+
+    def close(self) -> None:
+        """End the rays."""
+        if self.ranging is not None:
+            self.ranging.close()
+
+    def _check_progress(self) -> None:
         """Report when steps are due and none arrive."""
         silent_ns = machine_ns() - self._received_ns
         if silent_ns > _SILENT_NS and now_ns() - self._newest_ns >= self._margin_ns:
@@ -192,6 +224,10 @@ class _BatchEmitter:
 
     def _emit_readings(self, values: SensorValues, t_arrival_ns: int) -> None:
         sensor, t_ns = self._handler.newest_readings.sensors[values.sensor], self.start_ns + values.t_ns
+        if sensor.kind in RANGING_KINDS:
+            if self.ranging is not None:
+                self.ranging.enqueue(values, t_ns)
+            return
         rows = values.rows(len(sensor.vehicles))
         if not sensor.feeds_filter:
             subjects = tuple(vehicle.name for vehicle in sensor.vehicles)

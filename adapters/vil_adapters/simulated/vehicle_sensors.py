@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from vil_adapters.simulated.ipc import SensorValues
-from vil_adapters.simulated.sensor_parts import FittedSensor, SensorPart, part_of, sensor_of
+from vil_adapters.simulated.sensor_parts import RANGING_KINDS, FittedSensor, SensorPart, part_of, sensor_of
 from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.sensor_readings import SensorKind
@@ -22,6 +22,8 @@ from vil_bridge.vehicles.sensors.gps import FleetGpsReading
 from vil_bridge.vehicles.sensors.imu import FleetImuReading
 from vil_bridge.vehicles.sensors.magnetometer import FleetMagnetometerReading
 from vil_bridge.vehicles.sensors.sensor import Sensor
+
+_POSE: Final = [0, 1, 2, 6, 7, 8, 9]
 
 
 def share_of(rate_hz: float, step_hz: int) -> tuple[int, int]:
@@ -99,7 +101,7 @@ def _running(
 
 
 class _StateReader:
-    """Reader of rotors or controls of a group of vehicles."""
+    """Reader of rotors, controls, or the poses from which rays start, of a group of vehicles."""
 
     def __init__(
         self, number: int, group: VehicleGroup, part: SensorPart, share: tuple[int, int], kind: SensorKind
@@ -112,6 +114,8 @@ class _StateReader:
 
     def read(self, t_ns: int) -> SensorValues:
         """Return what is in effect at the end of the step at ``t_ns``."""
+        if self._kind in RANGING_KINDS:
+            return SensorValues(self._number, t_ns, self._group.bodies()[:, _POSE].tobytes())
         if self._kind == "rotors":
             return SensorValues(self._number, t_ns, self._group.rotor_outputs().tobytes())
         commands, modes = self._group.commands()

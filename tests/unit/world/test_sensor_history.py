@@ -51,6 +51,16 @@ def test_of_more_events_than_memory_holds_the_newest_remain() -> None:
     assert [r.reading.t_ns for r in found] == list(range(5000 - 4096, 5000))
 
 
+def test_points_of_lidars_are_bounded_in_bytes() -> None:
+    flight = SensorFlight()
+    values = np.zeros((1, 7 + 4 * 100_000))
+    for n in range(100):
+        flight.world.ingest(SensorReadings("sim", "ring", "lidar", n, n, ("quad",), values))
+    newest, found = flight.world.sensors.since(0, ["drone"])
+    assert newest == 100
+    assert [r.reading.t_ns for r in found] == list(range(100 - (64 << 20) // values.nbytes, 100))
+
+
 def test_news_have_strictly_increasing_stamps() -> None:
     flight = SensorFlight()
     news = WorldNews(flight.world, ("drone",))

@@ -33,9 +33,9 @@ from vil_bridge.servers.airsim.values import (
     Pose,
 )
 from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles, pose_in
+from vil_bridge.vehicles.sensors.beams import MOST_POINTS, turn_directions
 
 _GAUSS_PER_T: Final = 1e4
-_MOST_POINTS: Final = 100_000
 _MOST_CHANNELS: Final = 256
 
 _Reading = TypeVar("_Reading", bound=SensorReading)
@@ -149,16 +149,11 @@ def _beams(sensor: SensorSettings, *, car: bool) -> FloatArray:
     """Return the unit directions of a turn (FLU), (points, 3): channels from the upper to the lower one."""
     channels = int(min(max(_value(sensor, "NumberOfChannels", 16), 1), _MOST_CHANNELS))
     per_turn = _value(sensor, "PointsPerSecond", 100_000) / max(_value(sensor, "RotationsPerSecond", 10), 0.1)
-    columns = int(min(max(per_turn, channels), _MOST_POINTS)) // channels
+    columns = int(min(max(per_turn, channels), MOST_POINTS)) // channels
     upper, lower = (10.0, -10.0) if car else (-15.0, -45.0)
     upper, lower = _value(sensor, "VerticalFOVUpper", upper), _value(sensor, "VerticalFOVLower", lower)
     start, end = _value(sensor, "HorizontalFOVStart", 0.0), _value(sensor, "HorizontalFOVEnd", 359.0)
-    elevation = np.radians(np.linspace(upper, lower, channels))[:, None]
-    azimuth = -np.radians(np.linspace(start, end, columns, endpoint=False))[None, :]
-    flat = np.cos(elevation)
-    x, y = flat * np.cos(azimuth), flat * np.sin(azimuth)
-    z = np.broadcast_to(np.sin(elevation), x.shape)
-    return np.stack((x, y, z), axis=-1).reshape(-1, 3)
+    return turn_directions((channels, upper, lower), (columns, start, end))
 
 
 def _value(sensor: SensorSettings, key: str, default: float) -> float:

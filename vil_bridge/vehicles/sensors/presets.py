@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from vil_bridge.vehicles.sensors.barometer import BarometerParameters
+from vil_bridge.vehicles.sensors.beams import BeamParameters
 from vil_bridge.vehicles.sensors.gps import GpsParameters
 from vil_bridge.vehicles.sensors.imu import ImuParameters, InertialNoise
 from vil_bridge.vehicles.sensors.magnetometer import MagnetometerParameters
@@ -76,6 +77,9 @@ RANGE_PRESETS: Final[Mapping[str, RangeParameters]] = MappingProxyType(
     }
 )
 """Range finders by name."""
+
+BEAM_PRESETS: Final[Mapping[str, BeamParameters]] = MappingProxyType({"airsim": BeamParameters(noise_m=0.2)})
+"""Distance sensors by name."""
 
 ROOM_PRESETS: Final[Mapping[str, MocapParameters]] = MappingProxyType(
     {

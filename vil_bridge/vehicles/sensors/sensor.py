@@ -55,6 +55,12 @@ class SensorMount:
             return v_body
         return q_rotate(q_conj(np.array(self.q_body_sensor)), v_body)
 
+    def in_body(self, v_sensor: FloatArray) -> FloatArray:
+        """Return vectors (n, 3) of the sensor in the body's axes."""
+        if self.q_body_sensor == _STRAIGHT:
+            return v_sensor
+        return q_rotate(np.array(self.q_body_sensor), v_sensor)
+
     def pose(self, truth: TrueState) -> tuple[FloatArray, FloatArray]:
         """Return position (n, 3) and attitude (n, 4) of the sensor in the world."""
         if self == CENTRE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -11,11 +12,14 @@ from pydantic import Field
 from vil_bridge.core.sensor_readings import (
     BarometerReading,
     ControlsReading,
+    DistanceReading,
     GpsReading,
     ImuReading,
+    LidarReading,
     MagnetometerReading,
     RotorsReading,
     SensorReading,
+    Vector,
 )
 from vil_bridge.core.vehicle_commands import Action
 from vil_bridge.web.schemas.body import Body
@@ -39,6 +43,32 @@ class CommandBody(Body):
 
 
 @dataclass(frozen=True, slots=True)
+class LidarOut:
+    """One turn of a lidar.
+
+    Attributes:
+        p_body_m, q_body_sensor: pose of the sensor's axes (FLU) on the body, x y z w.
+        points: how many. points_m: float32 x, y, z of each, sensor's axes, little endian, Base64.
+        instances: uint32 ids of what was hit, as in INSTANCE pictures, 0 = unknown, likewise.
+    """
+
+    t_ns: int
+    p_body_m: Vector
+    q_body_sensor: tuple[float, float, float, float]
+    points: int
+    points_m: str
+    instances: str
+
+    @classmethod
+    def of(cls, reading: LidarReading) -> LidarOut:
+        """Encode a reading."""
+        points_m = b64encode(reading.points_m.astype("<f4").tobytes()).decode()
+        instances = b64encode(reading.instances.astype("<u4").tobytes()).decode()
+        place = reading.p_body_m, reading.q_body_sensor
+        return cls(reading.t_ns, *place, len(reading.points_m), points_m, instances)
+
+
+@dataclass(frozen=True, slots=True)
 class VehicleSensorsOut:
     """Newest reading of each sensor of a vehicle, by kind and name; a sensor without one yet is absent."""
 
@@ -48,6 +78,8 @@ class VehicleSensorsOut:
     gps: dict[str, GpsReading]
     rotors: dict[str, RotorsReading]
     controls: dict[str, ControlsReading]
+    distance: dict[str, DistanceReading]
+    lidar: dict[str, LidarOut]
 
     @classmethod
     def of(cls, readings: Mapping[str, SensorReading]) -> VehicleSensorsOut:
@@ -59,4 +91,6 @@ class VehicleSensorsOut:
             {name: r for name, r in readings.items() if isinstance(r, GpsReading)},
             {name: r for name, r in readings.items() if isinstance(r, RotorsReading)},
             {name: r for name, r in readings.items() if isinstance(r, ControlsReading)},
+            {name: r for name, r in readings.items() if isinstance(r, DistanceReading)},
+            {name: LidarOut.of(r) for name, r in readings.items() if isinstance(r, LidarReading)},
         )

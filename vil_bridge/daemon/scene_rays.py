@@ -1,0 +1,86 @@
+"""Scenes that answer questions, one process of each, and the rays of simulated vehicles through them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from vil_bridge import registry
+from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.errors import ConfigError, RendererError
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.ports import WorldView
+from vil_bridge.core.scene_queries import RayHits, SceneQueries
+from vil_bridge.core.types import FloatArray
+
+_KIND: Final = "embedded"
+_RAYS_PROFILE: Final = "low"
+
+
+class SceneLibrary:
+    """Scenes by name, each made when it is first asked for; loop thread.
+
+    Args:
+        config: of the bridge; the AirSim server's scene has the quality that it configures.
+    """
+
+    def __init__(self, config: BridgeConfig) -> None:
+        self._config = config
+        self._scenes: dict[str, SceneQueries] = {}
+
+    def of(self, scene: str) -> SceneQueries:
+        """Return a scene by its name or file. Raises ConfigError: the renderer is not installed."""
+        if scene not in self._scenes:
+            airsim = self._config.airsim
+            profile = airsim.profile if airsim is not None and airsim.scene == scene else _RAYS_PROFILE
+            model = registry.resolve("scene_queries")[_KIND]()
+            described = model.model_validate({"type": _KIND, "scene": scene, "profile": profile})
+            self._scenes[scene] = registry.create("scene_queries", scene, described)
+        return self._scenes[scene]
+
+    async def close(self) -> None:
+        """End the processes of all scenes."""
+        for scene in self._scenes.values():
+            await scene.close()
+
+
+class SceneRays:
+    """Rays of simulated vehicles (implements :class:`~vil_bridge.core.ray_casting.RayCaster`).
+
+    Args:
+        scenes: that can be asked. world: where the actors are.
+        config: of the bridge: rooms and actors.
+    """
+
+    def __init__(self, scenes: SceneLibrary, world: WorldView, config: BridgeConfig) -> None:
+        self._scenes = scenes
+        self._world = world
+        self._config = config
+
+    async def cast(
+        self,
+        scene: str,
+        vehicle: tuple[str, str],
+        t_ns: int,
+        origins_m: FloatArray,
+        directions: FloatArray,
+        reach_m: float,
+    ) -> RayHits:
+        """Return the first hits of rays from a vehicle in its source's room; other actors are hit too.
+
+        Raises:
+            RendererError: the scene cannot be had, or cannot answer.
+        """
+        source, subject = vehicle
+        config = self._config
+        hide = [name for name, a in config.actors.items() if (a.source, a.subject) == (source, subject)]
+        room = config.rooms.get(getattr(config.sources[source], "room", ""))
+        T = Transform.identity() if room is None else room.T_world_room.transform()
+        try:
+            asked = self._scenes.of(scene)
+        except ConfigError as exc:
+            raise RendererError(str(exc)) from None
+        origins, ahead = T.apply(origins_m), directions @ T.rotation().T
+        hits = await asked.cast(origins, ahead, reach_m, self._world.snapshot(t_ns), hide)
+        return RayHits(hits.range_m, hits.instance, np.asarray(hits.normal_world @ T.rotation()))
