@@ -41,8 +41,8 @@ def encode_skeleton(t_utc_ns: int, actor: str, skeleton: SkeletonFrame) -> bytes
     )
 
 
-def encode_reading(t_utc_ns: int, one: ActorReading, sensor: SensorDescription) -> bytes:
-    """Return vil.inertial_t, barometer_t, magnetometer_t, gps_t, rotors_t or controls_t, by the kind of the reading."""
+def encode_reading(t_utc_ns: int, one: ActorReading, sensor: SensorDescription) -> bytes | None:
+    """Return vil.inertial_t, barometer_t, magnetometer_t, gps_t, rotors_t or controls_t, by the kind of the reading; None = it has none."""
     head = integer(t_utc_ns) + string(one.actor) + string(one.sensor)
     match one.reading:
         case ImuReading() as r:
@@ -61,3 +61,5 @@ def encode_reading(t_utc_ns: int, one: ActorReading, sensor: SensorDescription) 
             return _ROTORS + head + count(len(r.speeds_radps)) + doubles(numbers)
         case ControlsReading() as r:
             return _CONTROLS + head + string(r.mode) + count(len(r.values)) + doubles(r.values)
+        case _:
+            return None
