@@ -90,6 +90,77 @@ def collide(
     return out
 
 
+class CollidingBody(NamedTuple):
+    """One body of a collision of two.
+
+    Attributes:
+        x: its state, (1, dx), changed in place. layout: columns. body: mass and surface; an infinite mass and inertia
+            make it immovable. point_world_m: where it is touched, (3,).
+    """
+
+    x: FloatArray
+    layout: StateLayout
+    body: Collider
+    point_world_m: FloatArray
+
+
+def exchange(first: CollidingBody, second: CollidingBody, normal_world: FloatArray) -> None:
+    """Let two bodies that touch bounce off each other by equal and opposite impulses.
+
+    As in :func:`collide` with the mean of both restitutions and frictions, as Unreal combines them. Bodies that
+    separate are unchanged.
+
+    Args:
+        first: one of them.
+        second: the other.
+        normal_world: unit, from the second to the first, (3,).
+    """
+    restitution = 0.5 * (first.body.restitution + second.body.restitution)
+    friction = 0.5 * (first.body.friction + second.body.friction)
+    sliding = _point_velocity(first) - _point_velocity(second)
+    u_n = float(sliding @ normal_world)
+    if u_n >= 0.0:
+        return
+    push = -(1.0 + restitution) * u_n / _common_mobility(first, second, normal_world)
+    _push_apart(first, second, push * normal_world)
+    sliding = _point_velocity(first) - _point_velocity(second)
+    sliding = sliding - (sliding @ normal_world) * normal_world
+    speed = float(np.linalg.norm(sliding))
+    if speed > 0.0:
+        along = sliding / speed
+        drag = min(speed / _common_mobility(first, second, along), friction * push)
+        _push_apart(first, second, -drag * along)
+
+
+def _point_velocity(one: CollidingBody) -> FloatArray:
+    """Return the velocity of a body's point, world, (3,)."""
+    x, layout = one.x, one.layout
+    spin = q_rotate(x[:, layout["q_world_body"]], x[:, layout["w_body_radps"]])
+    velocity: FloatArray = (x[:, layout["v_world_mps"]] + cross(spin, one.point_world_m - x[:, layout["p_world_m"]]))[0]
+    return velocity
+
+
+def _common_mobility(first: CollidingBody, second: CollidingBody, along: FloatArray) -> float:
+    """Return the change of the points' speed apart by a unit impulse along a direction, 1/kg."""
+    total = 0.0
+    for x, layout, body, point_m in (first, second):
+        back = q_conj(x[:, layout["q_world_body"]])
+        arm = q_rotate(back, point_m - x[:, layout["p_world_m"]])
+        total += float(_mobility(body, arm, q_rotate(back, along[None]))[0, 0])
+    return total
+
+
+def _push_apart(first: CollidingBody, second: CollidingBody, impulse_ns: FloatArray) -> None:
+    """Give an impulse (3,) to the first body and its opposite to the second."""
+    for (x, layout, body, point_m), signed in ((first, impulse_ns), (second, -impulse_ns)):
+        velocity, rates = layout["v_world_mps"], layout["w_body_radps"]
+        back = q_conj(x[:, layout["q_world_body"]])
+        arm = q_rotate(back, point_m - x[:, layout["p_world_m"]])
+        _, w = _kick(body, x[:, velocity], x[:, rates], arm, q_rotate(back, signed[None]))
+        x[:, velocity] += signed / body.mass_kg
+        x[:, rates] = w
+
+
 def with_contacts(truth: TrueState, change: FloatArray, dt_s: float) -> TrueState:
     """Return the truth after a step in which contacts changed velocities too: sensors measure support forces.
 

@@ -28,7 +28,7 @@ _VALID_S: Final = 2.0
 """Surfaces are forgotten this long after the picture that showed them."""
 _APART_S: Final = 0.1
 """Contacts closer in time than this are one collision."""
-_RESTING_MPS: Final = 0.1
+RESTING_MPS: Final = 0.1
 """Slower than this nothing bounces."""
 _MOST_BOUNCES: Final = 4
 """Surfaces that stop a vehicle in one step: a corner has three."""
@@ -64,13 +64,14 @@ class ContactModel:
         collisions: begun so far, by row.
         newest: contact of each row that touched something since the last batch, its time in simulation time; one
             that lasts comes every tenth of a second.
-        shape: of each vehicle. to_reset: rows that a contact sends back to their start; the reader clears it.
+        shape: of each vehicle. body: its mass and surface. resting_body: the same without a bounce.
+        to_reset: rows that a contact sends back to their start; the reader clears it.
     """
 
     def __init__(self, config: ContactConfig, model: Model, rows: int, scene: SceneContacts | None = None) -> None:
         self._model: Final = model if "speed_mps" in model.state else None
-        self._fast: Final = _collider(model, config)
-        self._slow: Final = self._fast._replace(restitution=0.0)
+        self.body: Final = _collider(model, config)
+        self.resting_body: Final = self.body._replace(restitution=0.0)
         self.collisions = np.zeros(rows, dtype=np.int64)
         self._config = config
         self._scene = scene
@@ -146,8 +147,8 @@ class ContactModel:
         """Lift vehicles whose origins are below the floor: upright ones land, others bounce and come to rest."""
         p = x[rows, state["p_world_m"]]
         contact = WorldContact(p, np.broadcast_to(_UP, p.shape), floor_m - p[:, 2])
-        self._record(rows, p, contact, step, dt_s)
-        x[rows] = collide(x[rows], state, self._slow, contact, ground_lock=True)
+        self.record(rows, p, contact, step, dt_s)
+        x[rows] = collide(x[rows], state, self.resting_body, contact, ground_lock=True)
         x[rows, state["w_body_radps"]] *= _SPIN_FACTOR
 
     def _among(self, row: int, around: _Around, x: FloatArray, state: StateLayout, step: int, dt_s: float) -> None:
@@ -161,11 +162,11 @@ class ContactModel:
                 continue
             if height < 0.0:
                 self._reset_at[row] = step  # pictures from behind the surface would push it through
-            slow = -float(x[row, state["v_world_mps"]] @ normal) < _RESTING_MPS
+            slow = -float(x[row, state["v_world_mps"]] @ normal) < RESTING_MPS
             touched = (p - radius_m * normal)[None]
             contact = WorldContact(touched, normal[None], np.array([radius_m - height]))
-            self._record(np.array([row]), p[None], contact, step, dt_s)
-            x[row] = collide(x[row : row + 1], state, self._slow if slow else self._fast, contact)[0]
+            self.record(np.array([row]), p[None], contact, step, dt_s)
+            x[row] = collide(x[row : row + 1], state, self.resting_body if slow else self.body, contact)[0]
 
     def _in_scene(
         self, row: int, scene: SceneContacts, x: FloatArray, state: StateLayout, step: int, dt_s: float
@@ -214,11 +215,11 @@ class ContactModel:
         p = x[row, place].copy()
         depth_m = max(self._config.radius_m - float((middle_m - hit.point_world_m) @ normal), 0.0)
         contact = WorldContact(hit.point_world_m[None], normal[None], np.array([depth_m]))
-        self._record(np.array([row]), p[None], contact, step, dt_s, hit.other)
+        self.record(np.array([row]), p[None], contact, step, dt_s, hit.other)
         if not self._bounces:
             self.to_reset.append(row)
-        slow = -float(x[row, state["v_world_mps"]] @ normal) < _RESTING_MPS
-        body, level = self._slow if slow else self._fast, bool(normal[2] > _LEVEL)
+        slow = -float(x[row, state["v_world_mps"]] @ normal) < RESTING_MPS
+        body, level = self.resting_body if slow else self.body, bool(normal[2] > _LEVEL)
         # The impulse acts below the centre, whatever way the vehicle went along the surface in the rest of the step.
         below = contact._replace(point_world_m=(middle_m - (self._config.radius_m - depth_m) * normal)[None])
         x[row] = collide(x[row : row + 1], state, body, below, ground_lock=level)[0]
@@ -248,10 +249,10 @@ class ContactModel:
             _, met = found
             end = start_m + met.share * (end - start_m)
             contact = WorldContact(met.point_world_m[None], met.normal_world[None], np.array([0.0]))
-            self._record(np.array([row]), end[None], contact, step, dt_s, met.other)
+            self.record(np.array([row]), end[None], contact, step, dt_s, met.other)
             return end
         if hit is not None:
-            self._record(np.array([row]), end[None], hit, step, dt_s)
+            self.record(np.array([row]), end[None], hit, step, dt_s)
         return end
 
     def _planes(self, row: int) -> Iterator[tuple[FloatArray, FloatArray, float, float]]:
@@ -263,7 +264,7 @@ class ContactModel:
             for point_m, normal in zip(around.points_m, around.normals, strict=True):
                 yield point_m, normal, self._config.radius_m, self._config.reach_m
 
-    def _record(
+    def record(
         self,
         rows: npt.NDArray[np.int64],
         p_m: FloatArray,

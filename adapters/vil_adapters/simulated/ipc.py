@@ -93,6 +93,26 @@ class ContactReport(msgspec.Struct, tag="contact", frozen=True):
     has_surfaces: bool = False
 
 
+class MovingBody(msgspec.Struct, array_like=True, frozen=True):
+    """Body that others move, such as a tracked vehicle: spheres that vehicles bounce off, room frame.
+
+    Attributes:
+        t_ns: simulation time of its place. middles_m: of its spheres. v_mps: until it is seen again.
+    """
+
+    name: str
+    t_ns: int
+    radius_m: float
+    middles_m: tuple[Point, ...]
+    v_mps: Point
+
+
+class BodiesUpdate(msgspec.Struct, tag="bodies", frozen=True):
+    """Set the bodies that others move, all of them."""
+
+    bodies: tuple[MovingBody, ...]
+
+
 class ClockUpdate(msgspec.Struct, tag="clock", frozen=True):
     """Message: how bridge time follows the machine's clock from now on (``TimeMapping``)."""
 
@@ -129,7 +149,7 @@ VehicleOrder = (
 )
 """Orders to one vehicle."""
 
-Order = VehicleOrder | ClockUpdate | Start | Stop
+Order = VehicleOrder | BodiesUpdate | ClockUpdate | Start | Stop
 
 
 class StatusUpdate(msgspec.Struct, array_like=True):

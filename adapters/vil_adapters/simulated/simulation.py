@@ -16,6 +16,7 @@ from vil_adapters.simulated.config import SimulatedConfig, names_of
 from vil_adapters.simulated.ipc import (
     BODY_COLUMNS,
     ArmCommand,
+    BodiesUpdate,
     CancelOrder,
     ContactReport,
     FlyCommand,
@@ -32,6 +33,7 @@ from vil_adapters.simulated.scene_contacts import SceneContacts
 from vil_adapters.simulated.sensor_parts import fitted_sensors
 from vil_adapters.simulated.sphere_row import SphereRow
 from vil_adapters.simulated.vehicle_config import Vehicle, VehicleConfig
+from vil_adapters.simulated.vehicle_contacts import VehicleContacts
 from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_adapters.simulated.vehicle_sensors import VehicleSensors, is_due, share_of
 from vil_bridge import registry
@@ -70,6 +72,7 @@ class Simulation:
         self._revision = -1
         known = [group.dynamics() for group in self.groups]
         self._dynamics = max(0 if rows is None else rows.shape[1] for rows in known)
+        self._between: Final = VehicleContacts(self.groups, self.subjects, float(self.dt_s))
         for group in self.groups:
             group.placed.clear()  # they stand at their starts
 
@@ -91,8 +94,11 @@ class Simulation:
         """Return how many steps are due at a simulation time."""
         return max(0, t_ns * self._ns_per_step[1] // self._ns_per_step[0])
 
-    def order(self, order: VehicleOrder) -> bool:
+    def order(self, order: VehicleOrder | BodiesUpdate) -> bool:
         """Take an order: now, or at its own time. False = too many wait for theirs."""
+        if isinstance(order, BodiesUpdate):
+            self._between.set_bodies(order.bodies)
+            return True
         due = self.steps
         if isinstance(order, FlyCommand) and order.t_ns is not None:
             due = max(due, -(-order.t_ns * self._ns_per_step[1] // self._ns_per_step[0]))
@@ -121,6 +127,10 @@ class Simulation:
             for group in self.groups:
                 group.advance(steps)
             self.steps += steps
+            if any(group.placed for group in self.groups):
+                self._between.forget()
+            if self._between.watches:
+                self._between.respond(self.steps, self.t_of(self.steps))
             readings = self._sensors.readings(self.steps, self.t_of(self.steps))
             if is_due(self.steps, self._poses):
                 batches.append(self.batch())
@@ -156,7 +166,7 @@ class Simulation:
 
     def _quiet(self, until: int) -> int:
         """Return how many steps can be made at once: until something samples or commands."""
-        if any(group.watched for group in self.groups):
+        if self._between.watches or any(group.watched for group in self.groups):
             return 1
         end = min(until, self.steps + self._every - self.steps % self._every)
         end = min(end, *(group.moves.due for group in self.groups))
@@ -177,12 +187,14 @@ class Simulation:
                 group.arm(row, order.armed)
             case Reset():
                 group.reset(row)
+                self._between.forget()
             case MoveOrder():
                 group.move(row, order)
             case CancelOrder():
                 group.moves.cancel(row)
             case PlaceOrder():
                 group.place(row, order)
+                self._between.forget()
             case WindOrder() | ForceOrder():
                 group.impose(row, order)
             case ContactReport():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +32,7 @@ from vil_adapters.simulated.ipc import (
 from vil_adapters.simulated.mode_fleets import ModeFleets
 from vil_adapters.simulated.model_factory import PERSISTENT_MODES, ModelFactory
 from vil_adapters.simulated.move_runner import NEVER, MoveRunner
+from vil_adapters.simulated.pilot_state import Pilot, PilotState
 from vil_adapters.simulated.scene_contacts import SceneContacts
 from vil_adapters.simulated.vehicle_config import Vehicle
 from vil_bridge.core.geometry import q_normalize
@@ -42,19 +42,6 @@ from vil_bridge.vehicles.airsim.moves import FlightCommand, FlightState, flight_
 from vil_bridge.vehicles.contact import with_contacts
 from vil_bridge.vehicles.layout import StateLayout
 from vil_bridge.vehicles.model import TrueState
-
-Pilot = Literal["autopilot", "command", "move", "timeout"]
-
-
-@dataclass(slots=True)
-class _PilotState:
-    """Pilot of a vehicle: kind, mode and counters."""
-
-    mode: str
-    kind: Pilot = "autopilot"
-    last_step: int = -1
-    commands: int = 0
-    superseded: int = 0
 
 
 class VehicleGroup:
@@ -67,7 +54,8 @@ class VehicleGroup:
     Attributes:
         members: the vehicles' numbers in the source, (n,). config: what they share.
         revision: grows whenever :meth:`notes` changes. moves: of the vehicles. placed: members that were put
-            elsewhere; the reader clears it.
+            elsewhere; the reader clears it. fleets, contacts: theirs. struck: change of velocities and body rates by
+            contacts in the newest step, (n, 6).
 
     Raises:
         ValueError: the model does not accept its parameters, or has no such mode.
@@ -88,12 +76,12 @@ class VehicleGroup:
         self._dt_s = dt_s
         self.config: Final = vehicles[0].config
         self.factory: Final = ModelFactory(self.config)
-        self._fleets: Final = ModeFleets(vehicles, self.factory, dt_s, seed)
+        self.fleets: Final = ModeFleets(vehicles, self.factory, dt_s, seed)
         self._autopilot: Autopilot | None = autopilot_of(self.factory, vehicles, float(dt_s) * control_every)
-        self._contacts = ContactModel(self.config.contact, self.factory.model, len(vehicles), scene)
-        self._pilots = [_PilotState(self._home_mode) for _ in vehicles]
+        self.contacts: Final = ContactModel(self.config.contact, self.factory.model, len(vehicles), scene)
+        self._pilots = [PilotState(self._home_mode) for _ in vehicles]
         self._armed = np.zeros(len(vehicles), dtype=np.bool_)
-        self._struck = np.zeros((len(vehicles), 6))
+        self.struck: Final = np.zeros((len(vehicles), 6))
         self._landed = np.zeros(len(vehicles), dtype=np.bool_)
         self.moves: Final = MoveRunner(dt_s, self._flight_state, self._fly_on)
         self.placed: list[int] = []
@@ -108,7 +96,7 @@ class VehicleGroup:
     @property
     def step(self) -> int:
         """Steps made so far."""
-        return self._fleets.step
+        return self.fleets.step
 
     def row_of(self, vehicle: int) -> int:
         """Return row of one of the members."""
@@ -121,14 +109,14 @@ class VehicleGroup:
         self._take_over(row, "command")
         self._deadline[row] = NEVER if order.mode in PERSISTENT_MODES else self.step + self._timeouts[row]
         if self._autopilot is not None and order.mode in self.factory.autopilot_modes:
-            self._autopilot.steer(row, order.mode, order.values, self._fleets.body(row))
-            self._fleets.switch(row, self._autopilot.mode)
+            self._autopilot.steer(row, order.mode, order.values, self.fleets.body(row))
+            self.fleets.switch(row, self._autopilot.mode)
         else:
             self._release(row)
-            self._fleets.switch(row, order.mode)
+            self.fleets.switch(row, order.mode)
             self._command(row, np.array(order.values))
         self._pilots[row].mode = order.mode
-        expect_command(self._fleets.of_row(row), row)
+        expect_command(self.fleets.of_row(row), row)
 
     def move(self, row: int, order: MoveOrder) -> None:
         """Start a move, which was checked before; disarmed motors do not obey it."""
@@ -145,25 +133,25 @@ class VehicleGroup:
     def place(self, row: int, order: PlaceOrder) -> None:
         """Put a vehicle into a pose and twist; one that held its position holds the new one."""
         self.moves.cancel(row)
-        fleet = self._fleets.of_row(row)
+        fleet = self.fleets.of_row(row)
         state = fleet.model.state
         p_m = np.array(order.p_m)
         if "speed_mps" in state and self.config.contact.floor_m is not None:
             p_m[2] = self.config.contact.floor_m  # cars stand
         if order.sweep:
             start_m, q_xyzw = fleet.x[row, state["p_world_m"]], q_normalize(np.array(order.q_xyzw))
-            p_m = self._contacts.sweep(row, start_m, p_m, q_xyzw, self.step, float(self._dt_s))
+            p_m = self.contacts.sweep(row, start_m, p_m, q_xyzw, self.step, float(self._dt_s))
         fields: dict[str, object] = dict.fromkeys(
             ("a_world_mps2", "alpha_body_radps2", "grounded", "steering_rad"), 0.0
         )
         fields |= {"p_world_m": p_m, "q_world_body": order.q_xyzw}
         fields |= {"v_world_mps": order.v_mps, "w_body_radps": order.w_radps}
         fleet.place(row, **{name: value for name, value in fields.items() if name in state})
-        body = self._fleets.body(row)
+        body = self.fleets.body(row)
         if "speed_mps" in state:
             yaw = yaw_of(body[6:10])
             fleet.place(row, speed_mps=body[3] * math.cos(yaw) + body[4] * math.sin(yaw))
-        self._contacts.reset(row, self.step)
+        self.contacts.reset(row, self.step)
         self.placed.append(int(self.members[row]))
         hold_here(fleet, row)
         if self._autopilot is not None:
@@ -171,7 +159,7 @@ class VehicleGroup:
 
     def impose(self, row: int, order: WindOrder | ForceOrder) -> None:
         """Let wind or a force act on a vehicle from now on."""
-        imposed = self._fleets.imposed()
+        imposed = self.fleets.imposed()
         if isinstance(order, WindOrder):
             imposed.wind_mps[row] = order.wind_mps
         else:
@@ -192,7 +180,7 @@ class VehicleGroup:
             self._since_reset[row] = self.step
             self._autopilot.begin(row, config)
         elif self._autopilot is not None:
-            self._autopilot.hold(row, self._fleets.body(row))
+            self._autopilot.hold(row, self.fleets.body(row))
 
     def reset(self, row: int, *, armed: bool = True) -> None:
         """Put a vehicle back to its start, under the autopilot."""
@@ -200,12 +188,12 @@ class VehicleGroup:
         self.revision += 1
         self.moves.cancel(row)
         self._release(row)
-        self._fleets.switch(row, self._home_mode)
-        mode_fleet = self._fleets.of(self._home_mode)
+        self.fleets.switch(row, self._home_mode)
+        mode_fleet = self.fleets.of(self._home_mode)
         mode_fleet.fleet.x[row] = mode_fleet.parked[row]
         pilot.mode, pilot.kind, self._armed[row] = self._home_mode, "autopilot", armed
         self._since_reset[row], self._deadline[row] = self.step, NEVER
-        self._contacts.reset(row, self.step)
+        self.contacts.reset(row, self.step)
         self._landed[row] = self.factory.airsim is not None
         self.placed.append(int(self.members[row]))
         self._command(row, mode_fleet.fleet.model.neutral(1)[0])
@@ -216,8 +204,8 @@ class VehicleGroup:
 
     def on_contact(self, row: int, report: ContactReport, step_of_picture: int) -> None:
         """Apply what a renderer reports of a vehicle's camera."""
-        if self._contacts.on_contact(row, report, step_of_picture, self._dt_s):
-            self._contacts.collisions[row] += 1
+        if self.contacts.on_contact(row, report, step_of_picture, self._dt_s):
+            self.contacts.collisions[row] += 1
             self.reset(row, armed=False)
 
     # --- time -----------------------------------------------------------------------------------
@@ -225,7 +213,7 @@ class VehicleGroup:
     @property
     def watched(self) -> bool:
         """True if every single step is checked for contacts."""
-        return self._contacts.watches
+        return self.contacts.watches
 
     def control(self) -> None:
         """Time out silent pilots, and fly the autopilot's vehicles; called every few steps."""
@@ -237,32 +225,36 @@ class VehicleGroup:
             return
         rows = self._steered()
         if len(rows):
-            fleet = self._fleets.of(self._autopilot.mode).fleet
+            fleet = self.fleets.of(self._autopilot.mode).fleet
             t_s: FloatArray = (self.step - self._since_reset[rows]).astype(np.float64) * float(self._dt_s)
             u = self._autopilot.commands(rows, fleet.x[rows], t_s)
             fleet.command(u, rows.tolist())
 
     def advance(self, steps: int) -> None:
         """Make steps."""
-        self._fleets.advance(steps)
-        self._struck[:] = 0.0
-        if self._contacts.watches:
-            for mode_fleet in self._fleets.flown():
+        self.fleets.advance(steps)
+        self.struck[:] = 0.0
+        if self.contacts.watches:
+            for mode_fleet in self.fleets.flown():
                 x, state = mode_fleet.fleet.x, mode_fleet.fleet.model.state
                 before = x.copy()
-                self.revision += self._contacts.respond(x, state, mode_fleet.active, self.step, float(self._dt_s))
-                touched = mode_fleet.active & self._contacts.touched(self.step)
+                self.revision += self.contacts.respond(x, state, mode_fleet.active, self.step, float(self._dt_s))
+                touched = mode_fleet.active & self.contacts.touched(self.step)
                 if touched.any():
-                    self._struck[touched] = _motion(x[touched], state) - _motion(before[touched], state)
-            for row in self._contacts.to_reset:
-                self.reset(row, armed=False)
-            self._contacts.to_reset.clear()
+                    self.struck[touched] = _motion(x[touched], state) - _motion(before[touched], state)
+            self.send_back()
+
+    def send_back(self) -> None:
+        """Put vehicles that a contact sends back to their start there."""
+        for row in self.contacts.to_reset:
+            self.reset(row, armed=False)
+        self.contacts.to_reset.clear()
 
     # --- what others see ------------------------------------------------------------------------
 
     def bodies(self) -> FloatArray:
         """Return first 13 columns of every vehicle, (n, 13)."""
-        return self._fleets.bodies()
+        return self.fleets.bodies()
 
     def notes(self) -> list[StatusUpdate]:
         """Return what changes seldom, of every vehicle."""
@@ -273,7 +265,7 @@ class VehicleGroup:
                 bool(self._armed[row]),
                 pilot.commands,
                 pilot.superseded,
-                int(self._contacts.collisions[row]),
+                int(self.contacts.collisions[row]),
                 bool(self._landed[row]),
             )
             for row, pilot in enumerate(self._pilots)
@@ -284,27 +276,27 @@ class VehicleGroup:
         airsim = self.factory.airsim
         if airsim is None:
             return None
-        found = self._fleets.dynamics(len(airsim.airframe.rotors))
-        found[:, :6] += self._struck / float(self._dt_s)
+        found = self.fleets.dynamics(len(airsim.airframe.rotors))
+        found[:, :6] += self.struck / float(self._dt_s)
         return found
 
     def pop_collisions(self) -> list[CollisionReport]:
         """Return the newest contacts once."""
-        found = [CollisionReport(int(self.members[row]), hit) for row, hit in self._contacts.newest.items()]
-        self._contacts.newest.clear()
+        found = [CollisionReport(int(self.members[row]), hit) for row, hit in self.contacts.newest.items()]
+        self.contacts.newest.clear()
         return found
 
     def truth(self) -> TrueState:
         """Return what sensors measure on every vehicle."""
-        return with_contacts(self._fleets.truth(), self._struck, float(self._dt_s))
+        return with_contacts(self.fleets.truth(), self.struck, float(self._dt_s))
 
     def rotor_outputs(self) -> FloatArray:
         """Return thrust, torque and speed of each rotor of every vehicle, (n, rotors, 3)."""
-        return self._fleets.rotor_outputs()
+        return self.fleets.rotor_outputs()
 
     def commands(self) -> tuple[FloatArray, tuple[str, ...]]:
         """Return the commands that the models obey, (n, most fields), NaN after a vehicle's last one, and the modes."""
-        return self._fleets.commands()
+        return self.fleets.commands()
 
     # --- within ---------------------------------------------------------------------------------
 
@@ -321,15 +313,15 @@ class VehicleGroup:
         self.revision += 1
 
     def _flight_state(self, row: int) -> FlightState:
-        return flight_state(self._fleets.of_row(row), row)
+        return flight_state(self.fleets.of_row(row), row)
 
     def _fly_on(self, row: int, command: FlightCommand) -> None:
         """Give a vehicle the next command of its move."""
         airsim, pilot = self.factory.airsim, self._pilots[row]
         if airsim is None or not self._armed[row]:
             return
-        self._fleets.switch(row, command.mode)
-        fleet = self._fleets.of_row(row)
+        self.fleets.switch(row, command.mode)
+        fleet = self.fleets.of_row(row)
         give_command(fleet, row, command)
         expect_command(fleet, row)
         self._hold_soon(row, airsim)
@@ -339,12 +331,12 @@ class VehicleGroup:
     def _hold_soon(self, row: int, airsim: AirsimMultirotor) -> None:
         """Let a vehicle in flight hold its position unless a command comes in time."""
         if self._armed[row] and not self._landed[row]:
-            expect_command(self._fleets.of_row(row), row, airsim.flight.timeout_s)
+            expect_command(self.fleets.of_row(row), row, airsim.flight.timeout_s)
 
     def _check_landed(self, airsim: AirsimMultirotor) -> None:
         """Update who stands on the ground; a vehicle that took off after its move ended holds its position."""
         landed = self._landed.copy()
-        for mode_fleet in self._fleets.flown():
+        for mode_fleet in self.fleets.flown():
             after = landed_after(landed, mode_fleet.fleet.x, mode_fleet.fleet.model.state)
             landed[mode_fleet.active] = after[mode_fleet.active]
         changed = np.flatnonzero(landed != self._landed).tolist()
@@ -356,14 +348,14 @@ class VehicleGroup:
 
     def _command(self, row: int, u: FloatArray) -> None:
         if self._armed[row]:
-            self._fleets.of_row(row).command(u, row)
+            self.fleets.of_row(row).command(u, row)
 
     def _stop(self, row: int) -> None:
         """Command nothing at all: the motors run down."""
         self._release(row)
-        self._fleets.switch(row, self._home_mode)
+        self.fleets.switch(row, self._home_mode)
         self._pilots[row].mode = self._home_mode
-        mode_fleet = self._fleets.of(self._home_mode)
+        mode_fleet = self.fleets.of(self._home_mode)
         mode_fleet.fleet.command(np.zeros(mode_fleet.fleet.u.shape[1]), row)
         expect_command(mode_fleet.fleet, row)
 
@@ -380,16 +372,16 @@ class VehicleGroup:
         pilot.kind = "timeout"
         self.revision += 1
         if response == "hover" and self._autopilot is not None:
-            self._autopilot.hold(row, self._fleets.body(row))
-            self._fleets.switch(row, self._autopilot.mode)
+            self._autopilot.hold(row, self.fleets.body(row))
+            self.fleets.switch(row, self._autopilot.mode)
         else:
             self._release(row)
-            self._command(row, self._fleets.of_row(row).model.neutral(1)[0])
+            self._command(row, self.fleets.of_row(row).model.neutral(1)[0])
 
     def _steered(self) -> npt.NDArray[np.int64]:
         """Return rows that the autopilot commands now."""
         assert self._autopilot is not None
-        return np.flatnonzero(self._autopilot.steers & self._armed & self._fleets.of(self._autopilot.mode).active)
+        return np.flatnonzero(self._autopilot.steers & self._armed & self.fleets.of(self._autopilot.mode).active)
 
 
 def _motion(x: FloatArray, state: StateLayout) -> FloatArray:

@@ -100,7 +100,7 @@ def test_notes_that_a_slow_reader_missed_come_with_the_next_batch() -> None:
 def test_a_wall_that_is_told_too_late_still_gives_the_vehicle_back(speed_mps: float) -> None:
     """The wall is x = 4; pictures at 30 Hz, answered after two of their periods, show it from where the camera was."""
     simulation = Simulation(config(autopilot={"kind": "none"}, contact={"reach_m": 1.5, "floor_m": None}))
-    simulation.groups[0]._fleets.of("rates").fleet.x[0, 3] = speed_mps
+    simulation.groups[0].fleets.of("rates").fleet.x[0, 3] = speed_mps
     on_the_way: list[ContactReport] = []
     for _ in range(45):
         x, y, z = simulation.batch().states()[0, :3].tolist()

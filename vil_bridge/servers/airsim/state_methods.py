@@ -181,7 +181,7 @@ class StateMethods:
             normal=ned_of(turn @ np.array(hit.normal_world)),
             impact_point=ned_of(room.apply(np.array(hit.point_world_m)) - vehicle.origin_m),
             position=ned_of(room.apply(np.array(hit.p_world_m)) - vehicle.origin_m),
-            object_name=hit.other,
+            object_name=self._vehicles.name_of(hit.other),
         )
 
     async def place(

@@ -87,6 +87,11 @@ class ServedVehicles:
         """Vehicles that can be commanded."""
         return list(self._simulated.values())
 
+    def name_of(self, other: str) -> str:
+        """Return the name in AirSim of what a vehicle hit: a subject, an actor, or an object, whose name stays."""
+        named = (v.name for v in self._vehicles.values() if other and other in (v.subject, v.actor))
+        return next(named, other)
+
     def find(self, name: str) -> ServedVehicle:
         """Return a vehicle; the empty name is the first one.
 
