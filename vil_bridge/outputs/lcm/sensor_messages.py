@@ -42,7 +42,10 @@ def encode_skeleton(t_utc_ns: int, actor: str, skeleton: SkeletonFrame) -> bytes
 
 
 def encode_reading(t_utc_ns: int, one: ActorReading, sensor: SensorDescription) -> bytes | None:
-    """Return vil.inertial_t, barometer_t, magnetometer_t, gps_t, rotors_t or controls_t, by the kind of the reading; None = it has none."""
+    """Return vil.inertial_t, barometer_t, magnetometer_t, gps_t, rotors_t or controls_t, by the kind of the reading.
+
+    None = its kind has no type.
+    """
     head = integer(t_utc_ns) + string(one.actor) + string(one.sensor)
     match one.reading:
         case ImuReading() as r:
