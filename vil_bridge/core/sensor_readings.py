@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.geometry import Transform, q_mul
+from vil_bridge.core.geometry import Transform, q_from_euler_zyx, q_mul
 
 SensorKind = Literal["imu", "barometer", "magnetometer", "gps", "rotors", "controls", "distance", "lidar"]
 
@@ -188,6 +188,17 @@ class SensorReadings:
         label = self.labels[index] if self.labels else ""
         return reading_of(self.kind, self.t_ns, utc_offset_ns, self.values[index], label)
 
+    def in_world(self, T_world_room: Transform) -> SensorReadings:
+        """Return the readings with attitudes and velocities in the world's axes instead of the room's."""
+        if self.kind not in ("imu", "gps"):
+            return self
+        values = np.array(self.values)
+        if self.kind == "imu":
+            values[:, 0:4] = q_mul(T_world_room.q_xyzw, values[:, 0:4])
+        else:
+            values[:, 5:8] = values[:, 5:8] @ T_world_room.rotation().T
+        return replace(self, values=values)
+
 
 def table_of(kind: SensorKind, numbers: npt.NDArray[np.float64], vehicles: int) -> npt.NDArray[np.float64]:
     """Return the numbers of a frame by vehicle, (vehicles, columns). Raises ValueError: there are too few or many."""
@@ -211,6 +222,13 @@ class SensorDescription:
     def attitude(self, reading: ImuReading) -> npt.NDArray[np.float64]:
         """Return the attitude of the sensor's axes, x y z w, in the frame in which the reading has its body's."""
         return q_mul(np.array(reading.q_world_body), self.T_body_sensor.q_xyzw)
+
+
+def beam_pose(reading: DistanceReading, beam: int) -> Transform:
+    """Return the pose of a beam's frame on the body: x along the beam, y level where the body is."""
+    x, y, z = reading.directions_body[beam]
+    q = q_from_euler_zyx(math.atan2(y, x), -math.atan2(z, math.hypot(x, y)), 0.0)
+    return Transform.of(reading.p_body_m, q)
 
 
 class ActorReading(NamedTuple):

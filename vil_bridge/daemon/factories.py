@@ -111,7 +111,7 @@ def _frozen_after_ns(actor: ActorConfig, bridge: BridgeConfig) -> int | None:
     return None if after_ms == "never" else round(after_ms * _MS)
 
 
-def _sensors_of(actor: ActorConfig, bridge: BridgeConfig) -> Mapping[str, SensorDescription]:
+def sensors_of(actor: ActorConfig, bridge: BridgeConfig) -> Mapping[str, SensorDescription]:
     """Return the sensors that an actor's source gives it, by name."""
     sensors_of = getattr(bridge.sources[actor.source], "sensors_of", None)
     return {} if sensors_of is None else sensors_of(actor.subject)
@@ -134,7 +134,7 @@ def build_world(config: BridgeConfig) -> World:
             T_body_imu=a.T_body_imu.transform(),
             prefab=a.prefab,
             size_m=a.size_m,
-            sensors=_sensors_of(a, config),
+            sensors=sensors_of(a, config),
             limits=TrackingLimits(
                 round(a.tracking.coast_after_ms * _MS),
                 round(a.tracking.stale_after_ms * _MS),

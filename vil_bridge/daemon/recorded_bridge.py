@@ -14,7 +14,7 @@ from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.types import ActorKind
-from vil_bridge.daemon.factories import bridge_camera, camera_info
+from vil_bridge.daemon.factories import bridge_camera, camera_info, sensors_of
 from vil_bridge.recording.metadata import RecordedActor, RecordingFacts
 from vil_bridge.recording.reader import Recording
 from vil_bridge.registry import resolve
@@ -67,6 +67,7 @@ def _actors(config: BridgeConfig) -> tuple[RecordedActor, ...]:
                 actor.T_body_markers.transform(),
                 actor.imu or "",
                 None if actor.imu is None else actor.T_body_imu.transform(),
+                sensors_of(actor, config),
             )
         )
     return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -9,8 +10,10 @@ import numpy as np
 
 from vil_bridge.core.sensor_readings import (
     BarometerReading,
+    DistanceReading,
     GpsReading,
     ImuReading,
+    LidarReading,
     MagnetometerReading,
     RotorsReading,
     SensorDescription,
@@ -26,8 +29,16 @@ SENSOR_TYPES: Final[Mapping[SensorKind, str]] = {
     "magnetometer": "sensor_msgs/msg/MagneticField",
     "gps": "sensor_msgs/msg/NavSatFix",
     "rotors": "sensor_msgs/msg/JointState",
+    "lidar": "sensor_msgs/msg/PointCloud2",
 }
-"""Message type of each kind of sensor that has a standard one: controls have none."""
+"""Message type of each kind of sensor whose reading is one standard message: controls have none."""
+
+RANGE_TYPE: Final = "sensor_msgs/msg/Range"
+"""Type of a beam of a distance sensor, whose reading has several."""
+_INFRARED: Final = 1
+_NARROW_RAD: Final = 0.01
+_FLOAT32, _UINT32 = 7, 6
+_POINT_BYTES: Final = 16
 
 _GPS: Final = 1
 """sensor_msgs/NavSatStatus: SERVICE_GPS."""
@@ -44,7 +55,7 @@ class SensorMessages(Messages):
         """Serialise a reading; covariances are those of the white noise, zeros = unknown.
 
         An Imu has the true attitude of its own axes in the world. A NavSatFix has the height above the ellipsoid.
-        Rotors are joints with speed and torque.
+        Rotors are joints with speed and torque. A lidar's points are in its own axes, with the instance of each.
 
         Raises:
             TypeError: its kind has no standard message.
@@ -69,6 +80,8 @@ class SensorMessages(Messages):
                 return self._fix(stamp_ns, frame, reading)
             case RotorsReading():
                 return self._rotors(stamp_ns, frame, reading)
+            case LidarReading():
+                return self._points(stamp_ns, frame, reading)
         raise TypeError(f"no standard message for {type(reading).__name__}")
 
     def _imu(self, stamp_ns: int, frame: str, reading: ImuReading, sensor: SensorDescription) -> memoryview:
@@ -81,6 +94,38 @@ class SensorMessages(Messages):
             angular_velocity_covariance=_diagonal(sensor.variances[:_AXES]),
             linear_acceleration=self._vector(np.array(reading.f_body_mps2)),
             linear_acceleration_covariance=_diagonal(sensor.variances[_AXES:]),
+        )
+
+    def range(self, stamp_ns: int, frame: str, reading: DistanceReading, range_m: float) -> memoryview:
+        """Serialise one beam of a distance sensor, along the x axis of its frame; infinity = nothing within reach."""
+        later = {"variance": 0.0} if "variance" in self._make(RANGE_TYPE).__dataclass_fields__ else {}
+        return self._bytes(
+            RANGE_TYPE,
+            header=self._header(stamp_ns, frame),
+            radiation_type=_INFRARED,
+            field_of_view=_NARROW_RAD,
+            min_range=reading.min_m,
+            max_range=reading.max_m,
+            range=range_m if range_m < reading.max_m else math.inf,
+            **later,
+        )
+
+    def _points(self, stamp_ns: int, frame: str, reading: LidarReading) -> memoryview:
+        rows = np.empty(len(reading.points_m), dtype=[("p", "<f4", 3), ("instance", "<u4")])
+        rows["p"], rows["instance"] = reading.points_m, reading.instances
+        field = self._make("sensor_msgs/msg/PointField")
+        fields = [field(name=n, offset=4 * i, datatype=_FLOAT32, count=1) for i, n in enumerate("xyz")]
+        return self._bytes(
+            SENSOR_TYPES["lidar"],
+            header=self._header(stamp_ns, frame),
+            height=1,
+            width=len(rows),
+            fields=[*fields, field(name="instance", offset=12, datatype=_UINT32, count=1)],
+            is_bigendian=False,
+            point_step=_POINT_BYTES,
+            row_step=_POINT_BYTES * len(rows),
+            data=rows.view(np.uint8).reshape(-1),
+            is_dense=True,
         )
 
     def _rotors(self, stamp_ns: int, frame: str, reading: RotorsReading) -> memoryview:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import CameraInfo
+from vil_bridge.core.sensor_readings import SensorDescription
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +16,7 @@ class RecordedActor:
 
     Attributes:
         human: it is a skeleton.
-        T_body_imu: None = it has no IMU; ``imu`` is then empty.
+        T_body_imu: None = it has no IMU; ``imu`` is then empty. sensors: its further sensors by name.
     """
 
     name: str
@@ -25,6 +27,7 @@ class RecordedActor:
     T_body_markers: Transform
     imu: str = ""
     T_body_imu: Transform | None = None
+    sensors: Mapping[str, SensorDescription] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-import numpy as np
-
 from vil_bridge.core.clock import WallClock
-from vil_bridge.core.geometry import Transform, q_mul
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.sensor_readings import ActorReading, SensorDescription, SensorReadings
-from vil_bridge.core.types import FloatArray
 from vil_bridge.world.actors import Actor
 
 _MOST_EVENTS: Final = 4096
@@ -74,18 +70,7 @@ class SensorHistory:
             names = [self._actor_of.get((event.source, subject)) for subject in event.subjects]
             mine = [(row, name) for row, name in enumerate(names) if name in actors and name is not None]
             if mine:
-                turned = replace(event, values=self._in_world(event))
+                room = self._rooms.get(event.source)
+                turned = event if room is None else event.in_world(room)
                 found += [ActorReading(name, event.sensor, turned.reading(row, offset_ns)) for row, name in mine]
         return newest, found
-
-    def _in_world(self, event: SensorReadings) -> FloatArray:
-        """Return the values with attitudes and velocities in the world's axes, shape (n, columns of the kind)."""
-        T_world_room = self._rooms.get(event.source)
-        if T_world_room is None or event.kind not in ("imu", "gps"):
-            return event.values
-        values = np.array(event.values)
-        if event.kind == "imu":
-            values[:, 0:4] = q_mul(T_world_room.q_xyzw, values[:, 0:4])
-        else:
-            values[:, 5:8] = values[:, 5:8] @ T_world_room.rotation().T
-        return values

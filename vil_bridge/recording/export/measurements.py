@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import q_conj, q_log, q_mul
 from vil_bridge.core.motion import BodyMotion
+from vil_bridge.core.sensor_readings import SensorKind, SensorReading, SensorReadings
 from vil_bridge.core.types import FloatArray, ImuSample, SkeletonFrame, SourceFrame
 from vil_bridge.recording.actor_poses import Placing, RecordedPose
-from vil_bridge.recording.metadata import RecordingFacts
+from vil_bridge.recording.metadata import RecordedActor, RecordingFacts
 from vil_bridge.recording.reader import Recording
 
 _LONGEST_SPAN_NS: Final = NS_PER_S // 2
@@ -43,6 +44,16 @@ class ImuMeasurement:
     t_utc_ns: int
     w_radps: FloatArray
     f_mps2: FloatArray
+
+
+class ExportedReading(NamedTuple):
+    """A reading of an actor's sensor. ``t_utc_ns`` is the instant of the measurement."""
+
+    t_utc_ns: int
+    actor: RecordedActor
+    sensor: str
+    kind: SensorKind
+    reading: SensorReading
 
 
 def sightings(recording: Recording, facts: RecordingFacts) -> Iterator[Seen]:
@@ -114,6 +125,22 @@ def samples(recording: Recording) -> Iterator[tuple[str, ImuMeasurement]]:
             if t_utc_ns > last_ns.get(event.source, -1):
                 last_ns[event.source] = t_utc_ns
                 yield event.source, ImuMeasurement(t_utc_ns, event.w_radps, event.f_mps2)
+
+
+def readings(recording: Recording, facts: RecordingFacts) -> Iterator[ExportedReading]:
+    """Yield the readings of the actors' sensors, in the world's axes; the instants of one sensor strictly increase."""
+    actors = {(actor.source, actor.subject): actor for actor in facts.actors}
+    last_ns: dict[tuple[str, str], int] = {}
+    for event, *_ in recording.stamped_events():
+        if not isinstance(event, SensorReadings):
+            continue
+        for row, subject in enumerate(event.subjects):
+            actor = actors.get((event.source, subject))
+            if actor is None or event.t_ns <= last_ns.get((actor.name, event.sensor), -1):
+                continue
+            last_ns[actor.name, event.sensor] = event.t_ns
+            reading = event.in_world(actor.T_world_room).reading(row, recording.utc_offset_ns)
+            yield ExportedReading(event.t_ns + recording.utc_offset_ns, actor, event.sensor, event.kind, reading)
 
 
 def _motion(before: Seen, here: Seen, after: Seen) -> BodyMotion:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from vil_bridge.config.references import RIGHT
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.sensor_readings import DistanceReading, SensorDescription, beam_pose
 from vil_bridge.recording.export.images import shown
-from vil_bridge.recording.export.measurements import motions, samples
+from vil_bridge.recording.export.measurements import motions, readings, samples
 from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.recording.reader import Recording
 from vil_bridge.registry import explain_missing
@@ -18,15 +19,16 @@ if TYPE_CHECKING:
     from rosbags.interfaces import Connection
     from rosbags.rosbag2 import Writer
 
-    from vil_bridge.protocols.ros_messages import Messages
+    from vil_bridge.protocols.ros_messages import TransformLink
+    from vil_bridge.protocols.ros_sensor_messages import SensorMessages
 
 _WORLD = "world"
 
 
 def to_ros2(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[str]:
-    """``ACTOR/odom``, ``/tf``, ``ACTOR/imu/data_raw``, ``CAMERA/image_raw/compressed``, ``CAMERA/camera_info``.
+    """``ACTOR/odom``, ``/tf``, ``ACTOR/imu/data_raw``, ``ACTOR/sensors/NAME``, ``CAMERA/image_raw/compressed``...
 
-    ``/tf_static`` has the mounts of cameras and IMUs.
+    ``/tf_static`` has the mounts of cameras, IMUs and sensors.
 
     Raises:
         ConfigError: the extra ``ros`` is not installed.
@@ -35,14 +37,15 @@ def to_ros2(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[s
         from rosbags.rosbag2 import StoragePlugin
         from rosbags.rosbag2 import Writer as Ros2Writer
 
-        from vil_bridge.protocols.ros_messages import Messages
+        from vil_bridge.protocols.ros_sensor_messages import SensorMessages
     except ModuleNotFoundError as exc:
         raise ConfigError(f"export to ros2: {explain_missing(exc)}") from exc
     out.rmdir()  # empty, and the library wants to make it
     with Ros2Writer(out, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
-        bag = _Bag(writer, Messages("jazzy"))
+        bag = _Bag(writer, SensorMessages("jazzy"))
         _write_motions(bag, recording, facts)
         _write_samples(bag, recording, facts)
+        _write_readings(bag, recording, facts)
         _write_pictures(bag, recording, facts)
         if bag.written:
             _write_places(bag, recording, facts)
@@ -50,11 +53,16 @@ def to_ros2(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[s
 
 
 class _Bag:
-    """Topics made at their first message."""
+    """Topics made at their first message.
 
-    def __init__(self, writer: Writer, messages: Messages) -> None:
+    Attributes:
+        written: messages by topic. places: of the sensors that were written, by frame.
+    """
+
+    def __init__(self, writer: Writer, messages: SensorMessages) -> None:
         self.messages = messages
         self.written: Counter[str] = Counter()
+        self.places: dict[str, TransformLink] = {}
         self._writer = writer
         self._connections: dict[str, Connection] = {}
 
@@ -93,6 +101,27 @@ def _write_samples(bag: _Bag, recording: Recording, facts: RecordingFacts) -> No
             bag.write(f"/{_topic(name)}/imu/data_raw", "sensor_msgs/msg/Imu", felt.t_utc_ns, message)
 
 
+def _write_readings(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
+    """Write the readings that have a standard message; each beam of a distance sensor as a Range in its own frame."""
+    from vil_bridge.protocols.ros_messages import TransformLink
+    from vil_bridge.protocols.ros_sensor_messages import RANGE_TYPE, SENSOR_TYPES
+
+    for t_utc_ns, actor, sensor, kind, reading in readings(recording, facts):
+        topic, frame = f"/{_topic(actor.name)}/sensors/{_topic(sensor)}", f"{actor.name}/{sensor}_link"
+        if isinstance(reading, DistanceReading):
+            for number, range_m in enumerate(reading.ranges_m, 1):
+                message = bag.messages.range(t_utc_ns, f"{frame}_{number}", reading, range_m)
+                bag.write(topic, RANGE_TYPE, t_utc_ns, message)
+                bag.places[f"{frame}_{number}"] = TransformLink(
+                    _body(actor.name), f"{frame}_{number}", beam_pose(reading, number - 1)
+                )
+        elif kind in SENSOR_TYPES:
+            described = actor.sensors.get(sensor, SensorDescription(kind))
+            message = bag.messages.reading(t_utc_ns, frame, reading, described)
+            bag.write(topic, SENSOR_TYPES[kind], t_utc_ns, message)
+            bag.places[frame] = TransformLink(_body(actor.name), frame, described.T_body_sensor)
+
+
 def _write_pictures(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
     models = {camera.model.name: camera.model for camera in facts.cameras}
     baselines_m = _baselines_m(facts)
@@ -113,6 +142,7 @@ def _write_places(bag: _Bag, recording: Recording, facts: RecordingFacts) -> Non
     links += [
         TransformLink(_body(a.name), _imu(a.name), a.T_body_imu) for a in facts.actors if a.T_body_imu is not None
     ]
+    links += bag.places.values()
     if links:
         t_utc_ns = recording.started_utc_ns
         places = bag.messages.transforms(t_utc_ns, links)

@@ -10,7 +10,8 @@ from typing import IO, Final
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.text import csv_line
 from vil_bridge.monitoring.frame_records import FrameRow
-from vil_bridge.recording.export.measurements import samples, sightings
+from vil_bridge.recording.export.measurements import readings, samples, sightings
+from vil_bridge.recording.export.sensor_tables import sensor_head, sensor_rows
 from vil_bridge.recording.ledger import ledger_values
 from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.recording.reader import Recording
@@ -57,7 +58,7 @@ def to_tum(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[st
 
 
 def to_csv(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[str]:
-    """Poses, skeletons, inertial samples and the frames' stamps; times are Unix nanoseconds."""
+    """Poses, skeletons, inertial samples, readings of sensors and the frames' stamps; times are Unix nanoseconds."""
     with _Tables(out) as tables:
         for seen in sightings(recording, facts):
             actor, pose, skeleton = seen.placed
@@ -72,6 +73,10 @@ def to_csv(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[st
             row = [felt.t_utc_ns, *map(repr, [*felt.w_radps.tolist(), *felt.f_mps2.tolist()])]
             head = "t_utc_ns,wx_radps,wy_radps,wz_radps,fx_mps2,fy_mps2,fz_mps2"
             tables.add(f"{source.replace('/', '-')}.imu.csv", csv_line(row), head=head)
+        for one in readings(recording, facts):
+            head = f"t_utc_ns,{sensor_head(one.reading)}"
+            for values in sensor_rows(one.reading):
+                tables.add(f"{one.actor.name}.{one.sensor}.csv", csv_line([one.t_utc_ns, *values]), head=head)
         _frames(recording, tables)
     return tables.rows
 
