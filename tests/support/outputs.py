@@ -12,9 +12,11 @@ import numpy as np
 from tests.support.frame_headers import frame_header
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.clock import now_ns
+from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.frame_header import FrameHeader, HeaderPose
 from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_exp, q_from_euler_zyx
 from vil_bridge.core.ports import CameraInfo, Output
+from vil_bridge.core.setpoints import Setpoint
 from vil_bridge.core.types import ActorKind, FloatArray, ImageArray, ImuSample, SourceFrame
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.world.actors import Actor
@@ -90,6 +92,11 @@ class Flight:
             flight.cancel()
             await asyncio.wait([running, flight])
             output.close()
+
+
+def no_vehicles(actor: str, _setpoint: Setpoint) -> None:
+    """Refuse every set-point, as a bridge without simulated vehicles does."""
+    raise ValueRefused(f"{actor} is not a simulated vehicle")
 
 
 @asynccontextmanager

@@ -205,3 +205,22 @@ class Clock(IdlStruct):
 class PoseArray(IdlStruct):
     header: Header
     poses: sequence[Pose]
+
+
+@dataclass
+class TwistStamped(IdlStruct):
+    header: Header
+    twist: Twist
+
+
+@dataclass
+class PoseStamped(IdlStruct):
+    header: Header
+    pose: Pose
+
+
+@dataclass
+class RateThrust(IdlStruct):
+    header: Header
+    angular_rates: Vector3
+    thrust: Vector3

@@ -77,3 +77,7 @@ class ValueRefused(VilBridgeError, ValueError):  # noqa: N818 - it says what hap
 
 class RecordingError(VilBridgeError):
     """A recording cannot be written or read; the message names the file, the place in it and the cure."""
+
+
+class CommandFormatError(ValueError):
+    """Bytes or a message that cannot be read as a command."""

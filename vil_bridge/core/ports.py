@@ -15,6 +15,7 @@ from vil_bridge.core.motion import BodyMotion, ImuWindow
 from vil_bridge.core.onboard_imu import OnboardImuRouter
 from vil_bridge.core.ray_casting import RayCaster
 from vil_bridge.core.sensor_readings import ActorReading, SensorDescription
+from vil_bridge.core.setpoints import FlyActor
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
     CameraModel,
@@ -322,4 +323,13 @@ class Output(Protocol):
 
     def close(self) -> None:
         """Release sockets and threads at once; called last."""
+        ...
+
+
+@runtime_checkable
+class CommandedOutput(Protocol):
+    """An output through which others command simulated vehicles."""
+
+    def accept_commands(self, fly: FlyActor) -> None:
+        """Take the function that commands go to. Called once, before :meth:`Output.run`."""
         ...

@@ -14,6 +14,7 @@ from vil_bridge.core.clock import WallClock, machine_ns
 from vil_bridge.core.errors import ConfigError, RendererError
 from vil_bridge.core.event_loop import LoopErrors
 from vil_bridge.core.ports import RendererClient, SourceContext
+from vil_bridge.daemon.actor_commands import ActorCommands
 from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.factories import build_world, make_guard, make_publisher
 from vil_bridge.daemon.http_access import make_access
@@ -107,7 +108,7 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
     for_sources = SourceContext(clock=simulation.clock, rays=SceneRays(scenes, world, config))
     publisher = make_publisher(config, world, simulation.clock)
     renderers = {name: _renderer(name, renderer) for name, renderer in config.renderers.items()}
-    outputs = OutputManager(config.outputs)
+    outputs = OutputManager(config.outputs, ActorCommands(config, for_sources.vehicles).fly)
     access, guard = make_access(config.http), make_guard(config.stream)
     cameras = _cameras(config, world, for_sources, guard, outputs)
     hub = _hub(config, cameras, for_sources, access, guard, judgement)

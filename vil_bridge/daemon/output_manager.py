@@ -14,7 +14,8 @@ from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.core.bulkhead import Bulkhead, describe
 from vil_bridge.core.errors import SinkError, VilBridgeError
-from vil_bridge.core.ports import CameraInfo, FrameSink, Output, WorldView
+from vil_bridge.core.ports import CameraInfo, CommandedOutput, FrameSink, Output, WorldView
+from vil_bridge.core.setpoints import FlyActor
 from vil_bridge.core.supervisor import Status, supervise
 from vil_bridge.pipeline.camera_relay import FanOut
 
@@ -37,12 +38,17 @@ class _RunningOutput:
 class OutputManager:
     """All outputs of a configuration.
 
+    Args:
+        configs: of the outputs by name.
+        fly: gives a set-point to an actor's vehicle, for outputs that take commands.
+
     Raises:
         ConfigError: a plug-in or something that it needs is not installed.
     """
 
-    def __init__(self, configs: Mapping[str, PluginConfig]) -> None:
-        self._outputs = {name: _made(name, config) for name, config in configs.items()}
+    def __init__(self, configs: Mapping[str, PluginConfig], fly: FlyActor) -> None:
+        self._fly = fly
+        self._outputs = {name: _made(name, config, fly) for name, config in configs.items()}
         self._cameras: list[tuple[Callable[[], CameraInfo], FanOut]] = []
         self._run: tuple[asyncio.TaskGroup, WorldView] | None = None
         self._exchanging = asyncio.Lock()
@@ -142,7 +148,7 @@ class OutputManager:
     async def _add(self, name: str, config: PluginConfig, coming: Mapping[str, CameraInfo]) -> None:
         self._check_open()
         # In threads: imports, encoders and a relay in the middle of a picture take their time.
-        self._outputs[name] = running = await asyncio.to_thread(_made, name, config)
+        self._outputs[name] = running = await asyncio.to_thread(_made, name, config, self._fly)
         for camera, fan in self._cameras:
             self._check_open()
             now = camera()
@@ -173,10 +179,12 @@ class OutputManager:
                 self._run = None
 
 
-def _made(name: str, config: PluginConfig) -> _RunningOutput:
+def _made(name: str, config: PluginConfig, fly: FlyActor) -> _RunningOutput:
     """Make an output. Raises VilBridgeError, OSError: it cannot be had; or it has a bug."""
     try:
         output: Output = registry.create("outputs", name, config)
+        if isinstance(output, CommandedOutput):
+            output.accept_commands(fly)
     except (VilBridgeError, OSError, KeyboardInterrupt):
         raise
     except BaseException as exc:  # a library's panic is not an Exception

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, cast
 
 import pytest
 
+from tests.support.outputs import no_vehicles
 from vil_bridge import registry
 from vil_bridge.config.base import OutputConfigBase
 from vil_bridge.core.errors import SinkError
@@ -63,7 +64,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_who_waits_no_longer_leaves_the_outputs_as_they_were() -> None:
-    ways = OutputManager({"old": TriedConfig()})
+    ways = OutputManager({"old": TriedConfig()}, no_vehicles)
     exchange = asyncio.create_task(ways.exchange({"new": TriedConfig(slow=True)}))
     assert await asyncio.to_thread(TriedOutput.begun.wait, 10.0)
     exchange.cancel()
@@ -77,7 +78,7 @@ async def test_who_waits_no_longer_leaves_the_outputs_as_they_were() -> None:
 
 
 async def test_whatever_fails_those_before_are_back() -> None:
-    ways = OutputManager({"old": TriedConfig()})
+    ways = OutputManager({"old": TriedConfig()}, no_vehicles)
     with pytest.raises(OSError, match="the port is taken"):
         await ways.exchange({"new": TriedConfig(fails=True)})
     assert list(ways.outputs) == TriedOutput.alive == ["old"]
@@ -88,7 +89,7 @@ async def test_what_cannot_be_had_again_takes_none_with_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = {"a": TriedConfig(occupied=True), "b": TriedConfig(), "same": TriedConfig()}
-    ways = OutputManager(before)
+    ways = OutputManager(before, no_vehicles)
     monkeypatch.setattr(TriedOutput, "occupied", True)
     with pytest.raises(OSError, match="the port is taken"):
         await ways.exchange({"same": TriedConfig(), "new": TriedConfig(fails=True)})
@@ -102,7 +103,7 @@ async def test_what_cannot_be_had_again_takes_none_with_it(
 
 async def test_a_bridge_that_ends_in_the_midst_of_an_exchange_closes_what_it_made() -> None:
     """Without an error, and without outputs that nobody runs or closes."""
-    ways, ending = OutputManager({}), asyncio.Event()
+    ways, ending = OutputManager({}, no_vehicles), asyncio.Event()
 
     async def bridge() -> None:
         async with asyncio.TaskGroup() as group:

@@ -16,7 +16,7 @@ import pytest
 from tests.support.bridge_rig import bridge_with_camera
 from tests.support.dashboard_rig import draw
 from tests.support.events import until
-from tests.support.outputs import INFO, Flight, header, picture
+from tests.support.outputs import INFO, Flight, header, no_vehicles, picture
 from vil_bridge import registry
 from vil_bridge.config.base import OutputConfigBase
 from vil_bridge.core import supervisor
@@ -152,7 +152,11 @@ class Running:
 
 @pytest.fixture
 async def outputs() -> AsyncIterator[Running]:
-    ways, fan, errors = OutputManager({"buggy": BuggyConfig(), "other": BuggyConfig()}), FanOut(()), LoopErrors()
+    ways, fan, errors = (
+        OutputManager({"buggy": BuggyConfig(), "other": BuggyConfig()}, no_vehicles),
+        FanOut(()),
+        LoopErrors(),
+    )
     ways.connect(lambda: INFO, fan)
     with errors.caught():
         async with asyncio.TaskGroup() as group:

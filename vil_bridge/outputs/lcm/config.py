@@ -27,6 +27,9 @@ class LcmConfig(RobotSenderConfig):
     )
     prefix: str = Field(default="vil", pattern=r"^[A-Za-z0-9_]+$", max_length=32, description="First part of channels.")
     insecure: bool = Field(default=False, description="Allow a url that reaches the network: LCM guards nothing.")
+    commands: bool = Field(
+        default=False, description="Take commands to the actors that are simulated vehicles. LCM knows no keys."
+    )
     images: Literal["jpeg", "raw"] = Field(default="jpeg", description="Form of the pictures.")
 
     @model_validator(mode="after")

@@ -1,35 +1,45 @@
-"""The ``lcm`` output.
+"""The ``lcm`` output, and commands to simulated vehicles.
 
 Channels: ``PREFIX/ACTOR/pose``, ``.../imu``, ``.../sensors/NAME``, of a human ``.../skeleton``;
-``PREFIX/CAMERA/image``, ``.../depth``.
+``PREFIX/CAMERA/image``, ``.../depth``; inwards ``PREFIX/ACTOR/cmd_velocity``, ``.../cmd_position``, ``.../cmd_rates``.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 import lcm
 
 from vil_bridge.core.clock import WallClock
-from vil_bridge.core.errors import SinkError
+from vil_bridge.core.errors import CommandFormatError, SinkError
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.pacing import call_periodically
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.sensor_readings import SensorDescription
+from vil_bridge.core.setpoints import FlyActor
 from vil_bridge.core.types import ImageArray
 from vil_bridge.outputs.base import OutputBase, depth_m, kinds_of, upright
+from vil_bridge.outputs.lcm.commands import COMMANDS, CommandReader
 from vil_bridge.outputs.lcm.config import CHANNEL_CHARACTERS, LcmConfig
 from vil_bridge.outputs.lcm.messages import encode_image, encode_imu, encode_pose
 from vil_bridge.outputs.lcm.sensor_messages import encode_reading, encode_skeleton
 from vil_bridge.outputs.new_samples import WorldNews
+from vil_bridge.outputs.pilot_commands import PilotCommands
 from vil_bridge.protocols.image_codecs import encode_jpeg
 
 _UNKNOWN: Final = SensorDescription("imu")
 """Stands for a sensor that no configuration describes: at the body's origin, with its axes."""
 
 
+_LOOK_MS: Final = 50
+_LOOKS_HZ: Final = 10_000.0
+"""Each look takes one message, and waits for it."""
+
+
 class LcmOutput(OutputBase):
-    """Publishes over LCM (implements ``Output``).
+    """Publishes over LCM, and takes commands (implements ``Output`` and ``CommandedOutput``).
 
     Attributes:
         status: counts ``poses``, ``skeletons``, ``inertial``, ``readings`` and the pictures ``sent``.
@@ -40,6 +50,12 @@ class LcmOutput(OutputBase):
         self._config = config
         self._wall_clock = WallClock.of_run()
         self._lcm: lcm.LCM | None = None
+        self._pilots: PilotCommands | None = None
+
+    def accept_commands(self, fly: FlyActor) -> None:
+        """Pass commands on to vehicles, if the configuration says so."""
+        if self._config.commands:
+            self._pilots = PilotCommands(self._config.actors, fly, self.status)
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
         """Return a thread of its own for each camera."""
@@ -70,9 +86,36 @@ class LcmOutput(OutputBase):
             raise SinkError(f"LCM cannot open {self._config.url}: {reason}") from exc
         self.status.running()
         try:
-            await call_periodically(self.name, self._config.rate_hz, lambda: self._publish_news(news, world))
+            sending = call_periodically(self.name, self._config.rate_hz, lambda: self._publish_news(news, world))
+            tasks = [asyncio.create_task(sending, name=self.name)]
+            if self._pilots is not None:
+                receiving = self._receive(self._pilots, news.rigid)
+                tasks.append(asyncio.create_task(receiving, name=f"{self.name}-commands"))
+            await _until_one_fails(tasks)
         finally:
             self._lcm = None
+
+    async def _receive(self, pilots: PilotCommands, actors: Sequence[str]) -> None:
+        """Take commands in a thread of its own, until cancelled."""
+        receiver = lcm.LCM(self._config.url)
+
+        def subscribe(actor: str, leaf: str, read: CommandReader) -> None:
+            def take(_channel: str, message: bytes) -> None:
+                try:
+                    pilots.command(actor, *read(message))
+                except CommandFormatError as exc:
+                    pilots.refuse(str(exc))
+
+            receiver.subscribe(f"{self._config.prefix}/{actor}/{leaf}", take)
+
+        for actor in actors:
+            for leaf, read in COMMANDS.items():
+                subscribe(actor, leaf, read)
+
+        def look() -> None:
+            receiver.handle_timeout(_LOOK_MS)
+
+        await call_periodically(f"{self.name}-commands", _LOOKS_HZ, look)
 
     def _publish_news(self, news: WorldNews, world: WorldView) -> None:
         utc_ns = self._wall_clock.utc_ns
@@ -123,3 +166,15 @@ class LcmOutput(OutputBase):
             opened.publish(channel, message)
         except OSError as exc:
             raise SinkError(f"LCM cannot send to {self._config.url}: {exc}") from exc
+
+
+async def _until_one_fails(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Wait until cancelled, or raise what a task raised; all have ended then."""
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)

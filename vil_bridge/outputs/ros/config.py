@@ -62,6 +62,10 @@ class Ros2Config(RosConfigBase):
         description="Where peers that a router informs of this node may connect; port 0 = any free one.",
     )
     multicast: bool = Field(default=False, description="Search for peers without a router, by multicast.")
+    commands: bool = Field(
+        default=False,
+        description="Take commands of other nodes to the actors that are simulated vehicles. ROS knows no keys.",
+    )
     insecure: bool = Field(
         default=False, description="Allow routers, peers and listening beyond this machine: nothing is encrypted."
     )

@@ -1,4 +1,4 @@
-"""The ``ros2`` output: pictures, poses and inertial samples to ROS 2 nodes that run rmw_zenoh."""
+"""The ``ros2`` output: pictures, poses and readings to ROS 2 nodes that run rmw_zenoh, and commands from them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from typing import Any, Final
 import zenoh
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.errors import SinkError
+from vil_bridge.core.errors import CommandFormatError, SinkError
 from vil_bridge.core.pacing import call_periodically
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
+from vil_bridge.core.setpoints import FlyActor
 from vil_bridge.outputs.base import OutputBase
+from vil_bridge.outputs.pilot_commands import PilotCommands
 from vil_bridge.outputs.ros.config import Ros2Config
 from vil_bridge.outputs.ros.topics import RosFeed
 from vil_bridge.outputs.ros.zenoh_node import RosNode, type_hash
+from vil_bridge.protocols.ros_commands import CommandReader, register_commands
 from vil_bridge.protocols.ros_topics import Topic
 
 _LOOK_NS: Final = NS_PER_S // 2
 
 
 class Ros2Output(OutputBase):
-    """A ROS 2 node without ROS (implements ``Output``).
+    """A ROS 2 node without ROS (implements ``Output`` and ``CommandedOutput``).
 
     The session stays when the router goes, and connects again when it comes back. A picture that no node
     reads is neither encoded nor sent.
@@ -34,6 +37,14 @@ class Ros2Output(OutputBase):
         self._config = config
         self._feed = RosFeed(config, config.distro, self._emit, self.status)
         self._node: RosNode | None = None
+        self._pilots: PilotCommands | None = None
+        self._bug: Exception | None = None
+
+    def accept_commands(self, fly: FlyActor) -> None:
+        """Pass commands on to vehicles, if the configuration says so."""
+        if self._config.commands:
+            register_commands(self._feed.messages.store)
+            self._pilots = PilotCommands(self._config.actors, fly, self.status)
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
         """Return a thread of its own for each camera."""
@@ -47,6 +58,7 @@ class Ros2Output(OutputBase):
             SinkError: an address to listen at cannot be had.
         """
         step = self._feed.watch(world)
+        self._bug = None
         session = await asyncio.to_thread(_open, self._config)
         try:
             config, store = self._config, self._feed.messages.store
@@ -56,6 +68,7 @@ class Ros2Output(OutputBase):
                 config.node,
                 self._feed.topics(),
                 lambda message: type_hash(store, message, config.distro),
+                self._subscribed(),
             )
             self._feed.emit_static(now_ns(), world)
             await call_periodically(self.name, config.rate_hz, self._watched(node, step))
@@ -83,9 +96,30 @@ class Ros2Output(OutputBase):
                     self.status.waiting(
                         f"no zenoh router or peer yet; tried {places} (`ros2 run rmw_zenoh_cpp rmw_zenohd`)"
                     )
+            if self._bug is not None:
+                raise self._bug
             step()
 
         return watched
+
+    def _subscribed(self) -> dict[Topic, Callable[[bytes, bytes], None]]:
+        """Return the topics of commands, each with what takes a message and its publisher's gid."""
+        pilots = self._pilots
+        if pilots is None:
+            return {}
+
+        def taker(actor: str, read: CommandReader) -> Callable[[bytes, bytes], None]:
+            def take(message: bytes, gid: bytes) -> None:
+                try:
+                    pilots.command(actor, gid, read(message, self._config.world_frame))
+                except CommandFormatError as exc:
+                    pilots.refuse(str(exc))
+                except Exception as exc:  # raised where the output runs: this is zenoh's thread
+                    self._bug = exc
+
+            return take
+
+        return {topic: taker(actor, read) for topic, (actor, read) in self._feed.commands().items()}
 
     def _emit(self, topic: Topic, message: memoryview) -> None:
         node = self._node

@@ -23,6 +23,7 @@ from vil_bridge.outputs.base import depth_m, kinds_of, upright
 from vil_bridge.outputs.new_samples import WorldNews
 from vil_bridge.outputs.ros.config import RosConfigBase
 from vil_bridge.protocols.image_codecs import encode_jpeg
+from vil_bridge.protocols.ros_commands import COMMANDS, CommandReader
 from vil_bridge.protocols.ros_messages import Distro, TransformLink
 from vil_bridge.protocols.ros_sensor_messages import SENSOR_TYPES, SensorMessages
 from vil_bridge.protocols.ros_topics import Topic
@@ -110,6 +111,14 @@ class RosFeed:
             self._emit_readings(news)
 
         return step
+
+    def commands(self) -> dict[Topic, tuple[str, CommandReader]]:
+        """All topics of commands, once a world is watched; each with the actor and the reader of its messages."""
+        return {
+            Topic(self.name(actor, leaf), kind): (actor, read)
+            for actor in self._rigid
+            for leaf, (kind, read) in COMMANDS.items()
+        }
 
     def name(self, actor_or_camera: str, leaf: str) -> str:
         """Return a topic's name."""

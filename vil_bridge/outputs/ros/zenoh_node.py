@@ -1,7 +1,7 @@
 """A ROS 2 node on zenoh, in the form in which rmw_zenoh's nodes speak to each other.
 
 Samples: key ``DOMAIN/TOPIC/PACKAGE::msg::dds_::TYPE_/HASH``, payload CDR, attachment sequence number, source time and
-the publisher's gid. Presence: one liveliness token for the node and one for each publisher,
+the publisher's gid. Presence: one liveliness token for the node and one for each publisher and subscriber,
 ``@ros2_lv/DOMAIN/ZID/NODE/ENTITY/KIND/ENCLAVE/NAMESPACE/NODE[/TOPIC/TYPE/HASH/QOS]``, where ``%`` stands for ``/``
 inside a field and for an empty one.
 """
@@ -12,7 +12,7 @@ import itertools
 import secrets
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import zenoh
@@ -82,10 +82,11 @@ class _Publisher:
 
 
 class RosNode:
-    """A node and its publishers, for as long as the session is open.
+    """A node, its publishers and subscribers, for as long as the session is open.
 
     Args:
         topics: all that it will publish on.
+        subscribed: topics that it reads, each with what takes a message and its publisher's gid, in zenoh's threads.
         hash_of: the hash of a message type.
     """
 
@@ -96,6 +97,7 @@ class RosNode:
         node: str,
         topics: Sequence[Topic],
         hash_of: Callable[[str], str],
+        subscribed: Mapping[Topic, Callable[[bytes, bytes], None]],
     ) -> None:
         self._session = session
         zid = str(session.zid())
@@ -112,6 +114,11 @@ class RosNode:
             hash_ = hash_of(topic.type)
             self._publishers[topic.name] = _Publisher(session, data_key(domain, topic, hash_), topic.latched)
             self._tokens.append(token(entity, "MP", topic.name, type_name(topic.type), hash_, qos_field(topic)))
+        self._subscribers = []
+        for entity, (topic, take) in enumerate(subscribed.items(), start=1 + len(topics)):
+            hash_ = hash_of(topic.type)
+            self._subscribers.append(session.declare_subscriber(data_key(domain, topic, hash_), _taker(take)))
+            self._tokens.append(token(entity, "MS", topic.name, type_name(topic.type), hash_, qos_field(topic)))
 
     def publish(self, topic: Topic, message: memoryview) -> None:
         """Put one message; zenoh drops what a line cannot take."""
@@ -126,3 +133,14 @@ class RosNode:
         """Routers and other sessions that it is connected to."""
         info = self._session.info
         return len(info.routers_zid()) + len(info.peers_zid())
+
+
+def _taker(take: Callable[[bytes, bytes], None]) -> Callable[[zenoh.Sample], None]:
+    """Return what reads a sample: the message, and the gid of its publisher, empty where it names none."""
+
+    def read(sample: zenoh.Sample) -> None:
+        note = b"" if sample.attachment is None else sample.attachment.to_bytes()
+        gid = note[-_GID_BYTES:] if len(note) == _ATTACHMENT.size else b""
+        take(sample.payload.to_bytes(), gid)
+
+    return read
