@@ -53,7 +53,7 @@ class NarrowLink:
                 self._due_ns += round(1e9 / hz)
                 self.reader.enqueue(self._frame_id, self.t_ns, self.t_ns)
             self._send()
-            self.kept_back += self.reader.due_ns is not None
+            self.kept_back += self.reader.due_ns is not None and self.reader.in_flight < CREDIT
             self.t_ns += MS
 
     def _send(self) -> None:

@@ -133,7 +133,7 @@ def test_a_credit_that_does_not_come_back_costs_pictures_for_a_while_only(
         reader.enqueue(frame_id, t_ns + frame_id * 10 * MS, "picture")
         assert (reader.pop() is not None) is (frame_id < CREDIT)
     t_ns += limit_ms * MS
-    assert reader.pop() is None
+    assert reader.pop() is None and reader.due_ns == t_ns + 1, "no newer picture may come to ask again"
     t_ns += 1
     assert reader.pop() == (CREDIT, "picture")
     assert reader.dropped == {"lost": CREDIT}

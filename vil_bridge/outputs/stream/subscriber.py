@@ -150,7 +150,7 @@ class Subscriber(Generic[T]):
         sent, acknowledged: frames so far.
         dropped: frames that it will never see, by reason.
         t_heard_ns: when it last said anything, machine's clock.
-        due_ns: bridge time at which the frame that waits may leave, where :meth:`pop` held it back for the link.
+        due_ns: bridge time at which to ask again for the frame that waits and that :meth:`pop` held back; None = never.
         too_old: frames that arrived, and were not handed over there since they were older than ``max_age_ms``.
     """
 
@@ -213,8 +213,8 @@ class Subscriber(Generic[T]):
     def pop(self) -> tuple[int, T] | None:
         """Spend a credit on the waiting frame.
 
-        None when nothing waits, no credit is left, or the frame would only wait in the link: a newer one may leave
-        instead at :attr:`due_ns`.
+        None when nothing waits, or there is no credit, or the frame would only wait in the link. At :attr:`due_ns` a
+        frame on its way counts as lost, or the link is free: then ask again, also where no newer frame has come.
         """
         t_ns = now_ns()
         with self._lock:
@@ -223,10 +223,13 @@ class Subscriber(Generic[T]):
                 self.due_ns = None
                 return None
             if t_ns - oldest_ns > _LOST_AFTER_NS:
-                limit_ns = max(_LOST_AFTER_NS if self._lossy else _UNHEARD_AFTER_NS, 3 * self._busy_ns(t_ns))
+                limit_ns = self._lost_after_ns(t_ns)
                 self._lose([i for i, sent_ns in self._unacknowledged.items() if t_ns - sent_ns > limit_ns])
             self.due_ns = None
-            if self._waiting is None or len(self._unacknowledged) >= CREDIT:
+            if self._waiting is None:
+                return None
+            if len(self._unacknowledged) >= CREDIT:
+                self.due_ns = min(self._unacknowledged.values()) + self._lost_after_ns(t_ns) + 1
                 return None
             if self._unacknowledged:
                 due_ns = self._link.next_ns(t_ns, self._unacknowledged.values())
@@ -254,6 +257,10 @@ class Subscriber(Generic[T]):
         """Return how long a frame occupies the reader's link; 0 = unknown, or no time to speak of."""
         with self._lock:
             return self._busy_ns(now_ns())
+
+    def _lost_after_ns(self, t_ns: int) -> int:
+        """Return the age at which a frame without acknowledgement counts as lost."""
+        return max(_LOST_AFTER_NS if self._lossy else _UNHEARD_AFTER_NS, 3 * self._busy_ns(t_ns))
 
     def _busy_ns(self, t_ns: int) -> int:
         return self._link.busy_ns(t_ns, under_way=bool(self._unacknowledged))
