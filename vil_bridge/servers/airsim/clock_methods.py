@@ -48,8 +48,10 @@ class ClockMethods:
 
     @method("simPause")
     async def pause(self, is_paused: bool) -> None:
-        """Pause the world, or let it go on."""
+        """Pause the world, and answer when every simulation stands; or let it go on."""
         self._control.set_pace(paused=is_paused)
+        if is_paused:
+            await self._vehicles.settle(self._control.clock.now_ns())
 
     @method("simIsPaused")
     async def is_paused(self) -> bool:
