@@ -160,6 +160,7 @@ class HandMadeBridge:
         self.port = self.data.bind_to_random_port("tcp://127.0.0.1")
         self.endpoint = f"tcp://127.0.0.1:{self.control.bind_to_random_port('tcp://127.0.0.1')}"
         self.credits: list[int] = []
+        self.registrations = 0
         self.too_old = -1  # as the reader said last
         self.pong: dict[str, Any] = {}
         self._identity = b""
@@ -189,6 +190,7 @@ class HandMadeBridge:
         answer: dict[str, Any] = {"type": "pong", "t1": message.get("t1"), "t2": now, "t3": now}
         answer |= {"known": True, "in_flight": 0, "instance": "hand", **self.pong}
         if message["type"] == "register":
+            self.registrations += 1
             answer = {"type": "registered", "token": "token", "data_port": self.port, "camera": {"name": "front"}}
         self.control.send_multipart([self._identity, json.dumps(answer).encode()])
 
@@ -269,6 +271,8 @@ def test_what_is_wrong_is_counted_and_survived(program: Path, bridge: HandMadeBr
         bridge.show(good(900, K=[1, 2, 3], pose_display={"p_m": [1, 2, 1e999], "q_xyzw": "?"}), PIXELS)
         wait_until(lambda: reader.lines[-1].startswith("900 "))
         assert "fx 0.000 p_m" in reader.lines[-1]
+        before, bridge.pong = bridge.registrations, {"known": False}
+        wait_until(lambda: bridge.registrations > before)  # it has read an answer behind the words
         reader.terminate()
         assert f" malformed {len(WRONG_PICTURES) + len(WRONG_WORDS)} registrations " in reader.finish()
 

@@ -128,6 +128,8 @@ async def test_the_kernel_reads_judges_and_counts_as_python(seed: int, monkeypat
                 await each.until(partial(ends_with, each, last))
     assert read > 50
     assert emitted(lab, 1_000) == emitted(twin, 1_000)
+    for each in (lab, twin):  # a request is repeated while no answer comes: this depends on the machine
+        del each.status.counters["stray_responses"]
     assert lab.status.counters == twin.status.counters
     assert [reset.clock for reset in lab.resets] == [reset.clock for reset in twin.resets]
 
