@@ -109,6 +109,10 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
             "vil_bridge.outputs.mavlink.config:MavlinkPoseConfig",
             "vil_bridge.outputs.mavlink.output:MavlinkPoseOutput",
         ),
+        "mavlink-sensors": Plugin(
+            "vil_bridge.outputs.mavlink.config:MavlinkSensorsConfig",
+            "vil_bridge.outputs.mavlink.sensor_output:MavlinkSensorsOutput",
+        ),
         "lcm": Plugin("vil_bridge.outputs.lcm.config:LcmConfig", "vil_bridge.outputs.lcm.output:LcmOutput"),
         "foxglove": Plugin(
             "vil_bridge.outputs.foxglove.config:FoxgloveConfig", "vil_bridge.outputs.foxglove.output:FoxgloveOutput"

@@ -10,6 +10,7 @@ import pytest
 from pymavlink.dialects.v10 import common as reference_1
 from pymavlink.dialects.v20 import common as reference
 
+from vil_bridge.protocols.mavlink import hil_messages as hil
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.framing import MavlinkParser, encode
 from vil_bridge.protocols.mavlink.messages import KINDS, Body
@@ -91,6 +92,26 @@ PAIRS: list[tuple[Body, Any]] = [
     (
         mavlink.GpsGlobalOrigin(473977420, -85455940, 488123, 2**40),
         reference.MAVLink_gps_global_origin_message(473977420, -85455940, 488123, 2**40),
+    ),
+    (
+        hil.HilSensor(
+            *(2**40, 0.5, -1.25, -9.75, 0.125, -2.5, 3.0, 0.25, -0.5, 0.75, 1013.25, 1.5, -2.0, 21.5, 0x1BFF, 2)
+        ),
+        reference.MAVLink_hil_sensor_message(
+            *(2**40, 0.5, -1.25, -9.75, 0.125, -2.5, 3.0, 0.25, -0.5, 0.75, 1013.25, 1.5, -2.0, 21.5, 0x1BFF, 2)
+        ),
+    ),
+    (
+        hil.HilGps(2**40, 473977420, -85455940, 488123, 30, 40, 500, -300, 400, -7, 9000, 3, 255, 1, 36000),
+        reference.MAVLink_hil_gps_message(
+            *(2**40, 3, 473977420, -85455940, 488123, 30, 40, 500, -300, 400, -7, 9000, 255, 1, 36000)
+        ),
+    ),
+    (
+        hil.DistanceSensor(123456, 20, 4000, 175, 0, 64, 100, 255, 0.25, 0.5, (0.5, -0.5, 0.25, 0.75), 100),
+        reference.MAVLink_distance_sensor_message(
+            *(123456, 20, 4000, 175, 0, 64, 100, 255, 0.25, 0.5, [0.5, -0.5, 0.25, 0.75], 100)
+        ),
     ),
     (mavlink.CommandAck(511, 4, 7, -9, 1, 191), reference.MAVLink_command_ack_message(511, 4, 7, -9, 1, 191)),
 ]

@@ -18,6 +18,24 @@ class OriginConfig(StrictModel):
     alt_m: float = Field(default=0.0, ge=-1000, le=100_000, description="Altitude above sea level, metres.")
 
 
+class MavlinkSensorsConfig(TransportConfig, OutputConfigBase):
+    """Sensors of a simulated vehicle for its autopilot."""
+
+    takes_humans: ClassVar[bool] = False
+
+    type: Literal["mavlink-sensors"] = "mavlink-sensors"
+    system: int = Field(default=1, ge=1, le=255, description="MAVLink system id to send as: the vehicle's.")
+    component: int = Field(
+        default=191, ge=1, le=255, description="MAVLink component id to send as; 191 = onboard computer."
+    )
+
+    @model_validator(mode="after")
+    def _one_actor(self) -> Self:
+        if len(self.actors) != 1 or self.cameras:
+            raise custom("an autopilot takes the sensors of one vehicle: name one actor and no cameras")
+        return self
+
+
 class MavlinkPoseConfig(TransportConfig, OutputConfigBase):
     """Pose of a vehicle for its autopilot."""
 

@@ -7,14 +7,13 @@ tracked nothing is sent, so that the autopilot notices by itself.
 
 from __future__ import annotations
 
-import asyncio
 import math
 from contextlib import closing
 from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul, q_rotate
 from vil_bridge.core.ports import WorldView
@@ -23,12 +22,11 @@ from vil_bridge.core.types import TrackingState
 from vil_bridge.outputs.base import OutputBase
 from vil_bridge.outputs.mavlink.config import MavlinkPoseConfig
 from vil_bridge.outputs.mavlink.messages import FRAME_IDS, Measured, Spread, message_of
+from vil_bridge.outputs.mavlink.session import AutopilotSession
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
-from vil_bridge.protocols.mavlink.connection import MavlinkConnection
 from vil_bridge.protocols.transports import Transport, open_transport
 
-_HEARTBEAT_S: Final = 1.0
 _SILENT_NS: Final = NS_PER_S
 _GONE_NS: Final = 3 * NS_PER_S
 _TWIST_KNOWN_NS: Final = 100 * NS_PER_MS
@@ -39,9 +37,6 @@ _FASTEST_RADPS: Final = 40.0
 _SLACK_M: Final = 0.05
 _SLACK_RAD: Final = 0.1
 _BELIEVED: Final = (TrackingState.TRACKED, TrackingState.COASTING)
-_HEARTBEAT: Final = mavlink.Heartbeat(
-    0, mavlink.TYPE_ONBOARD_CONTROLLER, mavlink.AUTOPILOT_INVALID, 0, mavlink.STATE_ACTIVE
-)
 
 
 class MavlinkPoseOutput(OutputBase):
@@ -68,10 +63,10 @@ class MavlinkPoseOutput(OutputBase):
             except OSError as exc:
                 raise SinkError(exc.strerror or str(exc)) from exc
             with closing(opened) as transport:
-                await _Session(self.name, self._config, transport, self._poses, world, self.status).run()
+                await _PoseSession(self.name, self._config, transport, self._poses, world, self.status).run()
 
 
-class _Session:
+class _PoseSession(AutopilotSession):
     """One opening of the transport."""
 
     def __init__(
@@ -83,68 +78,49 @@ class _Session:
         world: WorldView,
         status: Status,
     ) -> None:
+        super().__init__(name, transport, (config.system, config.component), config.rate_hz, status)
         self._config = config
-        self._transport = transport
         self._poses = poses
         self._world = world
-        self._status = status
         self._spread = Spread(config.position_std_m, math.radians(config.attitude_std_deg), config.velocity_std_mps)
-        self._port = MavlinkConnection(
-            name, transport, (config.system, config.component), status.counters, self._on_message
-        )
         self._t_sent_ns = now_ns()
         self._autopilot: tuple[int, int] | None = None
         self._knows_origin = False
 
-    async def run(self) -> None:
-        """Send until the transport closes."""
-        ticker = Ticker(round(NS_PER_S / self._config.rate_hz), self._on_tick)
-        with self._port:
-            ticker.start()
-            try:
-                while not self._port.ended.done():
-                    self._housekeep()
-                    await asyncio.wait((self._port.ended,), timeout=_HEARTBEAT_S)
-                self._port.ended.result()
-            finally:
-                ticker.stop()
-
-    def _on_tick(self, _due_ns: int, _missed: int) -> None:
+    def on_tick(self) -> None:
+        """Send the newest pose, if it is new."""
         pose = self._poses.next(self._world)
         if pose is None:
             return
         frame_id = FRAME_IDS[self._config.frame]
-        self._port.send(message_of(self._config.message, frame_id, pose, self._spread))
+        self.port.send(message_of(self._config.message, frame_id, pose, self._spread))
         self._t_sent_ns = now_ns()
-        self._status.counters["sent"] += 1
-        self._status.running()
+        self.status.counters["sent"] += 1
+        self.status.running()
 
-    def _housekeep(self) -> None:
+    def on_heartbeat(self) -> None:
+        """Send the origin to an autopilot that does not know it, and report silence."""
         t_ns = now_ns()
-        self._port.send(_HEARTBEAT)
         if self._autopilot is not None and t_ns - self._autopilot[1] > _GONE_NS:
             self._autopilot, self._knows_origin = None, False
-            self._status.facts["autopilot"] = None
+            self.status.facts["autopilot"] = None
         origin = self._config.origin
         if origin is not None and self._autopilot is not None and not self._knows_origin:
             where = round(origin.lat_deg * 1e7), round(origin.lon_deg * 1e7), round(origin.alt_m * 1e3)
-            self._port.send(mavlink.SetGpsGlobalOrigin(*where, self._autopilot[0], t_ns // 1000))
+            self.port.send(mavlink.SetGpsGlobalOrigin(*where, self._autopilot[0], t_ns // 1000))
         if t_ns - self._t_sent_ns > _SILENT_NS:
             actor = self._config.actors[0]
             state = self._world.state_of(actor)
-            self._status.waiting(f"{actor} is {state}: nothing is sent on {self._transport.place}")
+            self.status.waiting(f"{actor} is {state}: nothing is sent on {self.transport.place}")
 
-    def _on_message(self, message: framing.MavlinkMessage, t_arrival_ns: int) -> None:
+    def on_message(self, message: framing.MavlinkMessage, t_arrival_ns: int) -> None:
+        """Answer clock requests, and notice the autopilot and what it knows."""
+        super().on_message(message, t_arrival_ns)
         body = message.body
-        if isinstance(body, mavlink.TimeSync):
-            if body.tc1_ns == 0:
-                # The clock of time_usec, read as late as can be.
-                self._port.send(mavlink.TimeSync(now_ns(), body.ts1_ns))
-                self._status.counters["timesync"] += 1
-        elif isinstance(body, mavlink.Heartbeat):
+        if isinstance(body, mavlink.Heartbeat):
             if body.autopilot != mavlink.AUTOPILOT_INVALID:
                 self._autopilot = message.system, t_arrival_ns
-                self._status.facts["autopilot"] = {"system": message.system, "type": body.autopilot}
+                self.status.facts["autopilot"] = {"system": message.system, "type": body.autopilot}
         elif isinstance(body, mavlink.GpsGlobalOrigin):
             self._knows_origin = True
 

@@ -12,6 +12,8 @@ from math import nan
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
+from vil_bridge.protocols.mavlink.hil_messages import DistanceSensor, HilGps, HilSensor
+
 TYPE_ONBOARD_CONTROLLER: Final = 18
 AUTOPILOT_INVALID: Final = 8
 STATE_ACTIVE: Final = 4
@@ -277,6 +279,9 @@ Body = (
     | AttPosMocap
     | SetGpsGlobalOrigin
     | GpsGlobalOrigin
+    | HilSensor
+    | HilGps
+    | DistanceSensor
 )
 
 
@@ -334,9 +339,12 @@ KINDS: Final[dict[type[Any], MavlinkKind]] = {
         (CommandAck, 77, 143, Struct("<HBBiBB"), {}),
         (VisionPositionEstimate, 102, 158, Struct("<Q27fB"), {7: 21}),
         (HighresImu, 105, 93, Struct("<Q13fHB"), {}),
+        (HilSensor, 107, 108, Struct("<Q13fIB"), {}),
         (TimeSync, 111, 34, Struct("<qq"), {}),
+        (HilGps, 113, 124, Struct("<Q3i3H3hH2BBH"), {}),
         (ScaledImu2, 116, 76, _SCALED, {}),
         (ScaledImu3, 129, 46, _SCALED, {}),
+        (DistanceSensor, 132, 85, Struct("<I3H4B6fB"), {10: 4}),
         (AttPosMocap, 138, 109, Struct("<Q28f"), {1: 4, 5: 21}),
         (EstimatorStatus, 230, 163, Struct("<Q8fH"), {}),
         (Odometry, 331, 91, Struct("<Q13f42f4Bb"), {4: 4, 11: 21, 12: 21}),

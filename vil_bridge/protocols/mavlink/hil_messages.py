@@ -1,0 +1,74 @@
+"""MAVLink's messages of simulated sensors as values of the wire; units stand in the names of the fields."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+HIL_INERTIAL: Final = 0x3F
+"""Bits of ``fields_updated``: accelerometer and gyroscope."""
+HIL_MAGNETOMETER: Final = 0x1C0
+HIL_BAROMETER: Final = 0x1A00
+"""Absolute pressure, pressure altitude and temperature, which PX4 takes together only."""
+UNKNOWN_SATELLITES: Final = 255
+UNKNOWN_COURSE_CDEG: Final = 65535
+ORIENTATION_CUSTOM: Final = 100
+DISTANCE_LASER: Final = 0
+UNKNOWN_COVARIANCE: Final = 255
+
+
+class HilSensor(NamedTuple):
+    """HIL_SENSOR: body FRD; ``fields_updated`` says which groups are new; id counts the sensors."""
+
+    time_usec: int
+    xacc_mps2: float
+    yacc_mps2: float
+    zacc_mps2: float
+    xgyro_radps: float
+    ygyro_radps: float
+    zgyro_radps: float
+    xmag_gauss: float
+    ymag_gauss: float
+    zmag_gauss: float
+    abs_pressure_hpa: float
+    diff_pressure_hpa: float
+    pressure_alt_m: float
+    temperature_degc: float
+    fields_updated: int
+    id: int = 0
+
+
+class HilGps(NamedTuple):
+    """HIL_GPS: velocities north, east, down; ``eph`` and ``epv`` in centimetres, as PX4 reads them."""
+
+    time_usec: int
+    lat_e7: int
+    lon_e7: int
+    alt_mm: int
+    eph_cm: int
+    epv_cm: int
+    vel_cmps: int
+    vn_cmps: int
+    ve_cmps: int
+    vd_cmps: int
+    cog_cdeg: int
+    fix_type: int
+    satellites_visible: int
+    id: int = 0
+    yaw_cdeg: int = 0
+
+
+class DistanceSensor(NamedTuple):
+    """DISTANCE_SENSOR: ``orientation`` of the beam in the body, CUSTOM = that of ``q_wxyz``, which turns x ahead."""
+
+    time_boot_ms: int
+    min_distance_cm: int
+    max_distance_cm: int
+    current_distance_cm: int
+    type: int
+    id: int
+    orientation: int
+    covariance_cm2: int
+    horizontal_fov_rad: float
+    vertical_fov_rad: float
+    q_wxyz: tuple[float, ...]
+    signal_quality: int
