@@ -130,7 +130,7 @@ class Bridge:
                     if context.publisher is not None:
                         tasks.append(group.create_task(context.publisher.run(), name="publish"))
                     if context.config.airsim is not None:
-                        server = self._make_airsim(context.config.airsim)
+                        server = context.airsim = self._make_airsim(context.config.airsim)
                         tasks.append(
                             group.create_task(self._serve_airsim(server, context.config.airsim), name="airsim")
                         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig
@@ -37,6 +37,9 @@ from vil_bridge.protocols import opencv as cv2
 from vil_bridge.web.auth.access import Access
 from vil_bridge.world.world import World
 
+if TYPE_CHECKING:
+    from vil_bridge.servers.airsim.server import AirsimServer
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -60,6 +63,7 @@ class BridgeContext:
     Attributes:
         startup: facts about the process, known once the bridge runs.
         for_sources: what sources get besides their own configuration. scenes: that answer questions.
+        airsim: the AirSim server of a running bridge that has one.
         loop: runs the bridge; set when it starts.
     """
 
@@ -87,6 +91,7 @@ class BridgeContext:
     loop_errors: LoopErrors = field(default_factory=LoopErrors)
     overload: OverloadDetector = field(default_factory=OverloadDetector)
     descriptors: DescriptorCheck = field(default_factory=DescriptorCheck)
+    airsim: AirsimServer | None = None
     loop: asyncio.AbstractEventLoop = field(init=False)
 
 

@@ -144,6 +144,7 @@ class StatusReporter:
     def _faults(self) -> dict[str, dict[str, int]]:
         context = self._context
         return {
+            **({} if context.airsim is None else {"airsim": context.airsim.rpc.faults()}),
             "control": context.hub.faults(),
             "http": self._http().faults(),
             "loop": dict(context.loop_errors.counters),
@@ -155,7 +156,9 @@ class StatusReporter:
         context = self._context
         links = [] if context.publisher is None else context.publisher.links
         cameras = [runner.sink.peer_faults for runner in context.cameras.values()]
-        return [context.hub.peer_faults, context.access.peer_faults, *cameras, *(link.peer_faults for link in links)]
+        airsim = [] if context.airsim is None else [context.airsim.rpc.peer_faults]
+        links_faults = (link.peer_faults for link in links)
+        return [context.hub.peer_faults, context.access.peer_faults, *cameras, *airsim, *links_faults]
 
     def _warned(self) -> list[str]:
         return [text for faults in self._peer_faults() for text in faults.warnings()]

@@ -16,6 +16,8 @@ from typing import Any, Final, Protocol, TypeVar
 import msgpack
 import msgspec
 
+from vil_bridge.core.peer_faults import PeerFaults
+
 logger = logging.getLogger(__name__)
 
 
@@ -56,22 +58,31 @@ class RpcServer:
     """Server of one method table.
 
     Args:
+        name: of the port, for the log.
         handler: runs a request. most: connections at a time; further ones are closed at once.
         on_gone: called with a caller whose connection has ended.
 
     Attributes:
         counters: connections, requests, errors, malformed, refused.
         pending_bytes: size of the requests that are under way. unread_bytes: size of the answers that are not sent yet.
+        peer_faults: the senders of what was malformed or refused.
     """
 
-    def __init__(self, handler: Handler, most: int = 64, on_gone: Callable[[Caller], object] | None = None) -> None:
+    def __init__(
+        self, name: str, handler: Handler, most: int = 64, on_gone: Callable[[Caller], object] | None = None
+    ) -> None:
         self.counters: Counter[str] = Counter()
         self.pending_bytes = self.unread_bytes = 0
+        self.peer_faults = PeerFaults(name)
         self.handler = handler
         self._most = most
         self._on_gone = on_gone
         self._connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
+
+    def faults(self) -> dict[str, int]:
+        """Return what came in that should not have, by reason; any thread."""
+        return {reason: self.counters[reason] for reason in ("malformed", "refused")}
 
     @property
     def connected(self) -> int:
@@ -96,6 +107,7 @@ class RpcServer:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._connections) >= self._most:
             self.counters["refused"] += 1
+            self.peer_faults.add("too_many", writer.get_extra_info("peername")[0])
             writer.close()
             return
         self.counters["connections"] += 1
@@ -142,7 +154,8 @@ class _Connection:
                     await self._take(message)
         except (ValueError, msgpack.exceptions.UnpackException) as exc:
             self._server.counters["malformed"] += 1
-            logger.warning("closed a connection of %s: not MessagePack-RPC: %s", self.host, str(exc)[:200])
+            self._server.peer_faults.add("malformed", self.host)
+            logger.debug("closed a connection of %s: not MessagePack-RPC: %s", self.host, str(exc)[:200])
         except ConnectionError:
             pass  # gone, as clients go that are killed
         finally:

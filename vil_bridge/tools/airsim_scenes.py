@@ -64,7 +64,7 @@ class SceneServer:
     def __init__(self, options: SceneOptions, port: int) -> None:
         self._options = options
         self._port = port
-        self._rpc = RpcServer(self._call, on_gone=self._on_gone)
+        self._rpc = RpcServer("scene server", self._call, on_gone=self._on_gone)
         self._worlds: dict[str, list[_World]] = {}
         self._owners: dict[str, Caller] = {}
         self._ends: dict[str, asyncio.Task[None]] = {}

@@ -43,7 +43,7 @@ Connect = Callable[[], Awaitable[Client]]
 
 @contextlib.asynccontextmanager
 async def served(handler: Any, most: int = 64) -> AsyncIterator[tuple[RpcServer, Connect]]:
-    server = RpcServer(handler, most)
+    server = RpcServer("rpc", handler, most)
     port = await server.start(HOST, 0)
     clients: list[Client] = []
 
@@ -138,7 +138,8 @@ async def test_garbage_ends_its_connection_and_no_other(garbage: bytes) -> None:
             await bad.answer()
         good.send(0, 1, "ping", [])
         assert await good.answer() == [1, 1, None, True]
-        assert server.counters["malformed"] == 1
+        assert server.faults() == {"malformed": 1, "refused": 0}
+        assert [(row.port, row.peer, row.reason) for row in server.peer_faults.rows()] == [("rpc", HOST, "malformed")]
 
 
 async def test_calls_under_way_have_a_limit_in_bytes_over_all_clients() -> None:
@@ -242,4 +243,4 @@ async def test_connections_beyond_the_limit_are_closed() -> None:
         second = await connect()
         with pytest.raises(EOFError):
             await second.answer()
-        assert server.counters["refused"] == 1
+        assert server.faults()["refused"] == 1

@@ -83,7 +83,7 @@ class AirsimServer:
             AcceptedMethods(vehicles),
         )
         self.table = MethodTable(groups, MISSING)
-        self.rpc = RpcServer(self.table.call)
+        self.rpc = RpcServer("airsim", self.table.call)
         self._scene = scene
         self._vehicles = vehicles
 
