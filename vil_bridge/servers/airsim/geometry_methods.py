@@ -41,6 +41,8 @@ class GeometryMethods:
         objects = await self._scene.objects(0)
         answers = []
         for mesh in found:
+            if mesh.name not in objects:
+                continue  # another program has just removed it
             T = objects[mesh.name].T_world_object
             ned = T.apply(mesh.p_m.astype(float))[:, [1, 0, 2]] * (1.0, 1.0, -1.0)
             indices = mesh.triangles[:, ::-1].reshape(-1)  # NED turns the order of the corners

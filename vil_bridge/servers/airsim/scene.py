@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -27,7 +29,9 @@ class ServedScene:
         self.ids: Final = ObjectIds()
         self._queries = queries
         self._vehicles = vehicles
+        self._spawning = asyncio.Lock()
         self._listed: tuple[int | None, Mapping[str, QueriedObject]] | None = None
+        self._edits = 0
 
     async def images(self, views: Sequence[View], snapshot: WorldSnapshot) -> tuple[RenderedImage, ...]:
         """Return pictures of the views, in their order. Raises RendererError: they cannot be drawn."""
@@ -47,7 +51,10 @@ class ServedScene:
     async def objects(self, t_ns: int) -> Mapping[str, QueriedObject]:
         """Return the scene's objects by name at an instant."""
         if self._listed is None or self._listed[0] not in (None, t_ns):
+            edits = self._edits
             found = await self._queries.objects(t_ns)
+            if edits != self._edits:
+                return found  # an object was edited during the question: the next call asks again
             rests = not any(thing.movable for thing in found.values())
             self._listed = None if rests else t_ns, found
         return self._listed[1]
@@ -60,8 +67,8 @@ class ServedScene:
         self, name: str, T_world_object: Transform | None = None, scale: tuple[float, float, float] | None = None
     ) -> bool:
         """Move an object, scale it, or both; False = there is none of that name, or it cannot move."""
-        self._listed = None
-        return await self._queries.place(name, T_world_object, scale)
+        with self._edit():
+            return await self._queries.place(name, T_world_object, scale)
 
     async def spawn(self, name: str, asset: str, T_world_object: Transform, scale: tuple[float, float, float]) -> str:
         """Make another object and return its name: where names that contain it exist, the next number is added.
@@ -69,17 +76,27 @@ class ServedScene:
         Raises:
             RendererError: there is no such asset.
         """
-        taken = [known for known in await self.names() if name in known]
-        if taken:
-            numbers = [re.search(r"\d*$", known) for known in taken]
-            name += str(1 + max(int(found[0] or 0) for found in numbers if found is not None))
-        self._listed = None
-        return (await self._queries.spawn(name, asset, T_world_object, scale)).name
+        async with self._spawning:  # another program chooses its number after this one
+            taken = [known for known in await self.names() if name in known]
+            if taken:
+                numbers = [re.search(r"\d*$", known) for known in taken]
+                name += str(1 + max(int(found[0] or 0) for found in numbers if found is not None))
+            with self._edit():
+                return (await self._queries.spawn(name, asset, T_world_object, scale)).name
 
     async def destroy(self, name: str) -> bool:
         """Remove an object; False = there is none of that name, or it cannot be removed."""
-        self._listed = None
-        return await self._queries.destroy(name)
+        with self._edit():
+            return await self._queries.destroy(name)
+
+    @contextlib.contextmanager
+    def _edit(self) -> Iterator[None]:
+        """Drop the list of objects after an edit, and those that were asked for before its end."""
+        try:
+            yield
+        finally:
+            self._edits += 1
+            self._listed = None
 
     async def assets(self) -> Sequence[str]:
         """Return the names that objects can be spawned from."""
