@@ -15,6 +15,7 @@ from vil_bridge.core.types import FloatArray, ImageArray, Modality
 from vil_bridge.servers.airsim.cameras import ServedCameras
 from vil_bridge.servers.airsim.frames import frd_of, mounted_quaternion_of
 from vil_bridge.servers.airsim.methods import method
+from vil_bridge.servers.airsim.pictures import modality_of
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.state_methods import StateMethods
 from vil_bridge.servers.airsim.values import Box2D, Box3D, DetectionInfo, Pose, Vector2r
@@ -90,8 +91,10 @@ class DetectionMethods:
         return [self._info(name, o, box, T) for name, o, box in found if box is not None]
 
     def _filter(self, camera_name: str, image_type: int, vehicle_name: str) -> _Filter:
+        """Return the filter of a camera's pictures of one kind. Raises ValueError: there is no such kind."""
         vehicle: ServedVehicle = self._vehicles.find(vehicle_name)
         self._cameras.find(vehicle, camera_name)
+        modality_of(image_type)
         return self._filters.setdefault((vehicle.name, camera_name, image_type), _Filter())
 
     def _info(self, name: str, found: QueriedObject, box: Box2D, T_world_camera: Transform) -> DetectionInfo:
