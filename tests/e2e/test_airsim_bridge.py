@@ -117,3 +117,43 @@ def test_a_program_sees_the_tracked_vehicle_and_flies_the_other(tmp_path: Path) 
             assert (rgb == PALETTE[initial_id("tracked")]).all(axis=2).sum() > 50
             rotors_are_those_of_the_bridge(call, port, int(bridge.await_text(r"http://127.0.0.1:(\d+)")[1]))
         assert bridge.end() == 0
+
+
+PAUSED = """
+version: 1
+require_cameras: false
+rooms: {lab: {}}
+simulation: {clock: simulated, paused: true}
+sources:
+  sim:
+    type: simulated
+    room: lab
+    vehicles: {helper: {model: airsim, autopilot: {kind: none}, sensors: {Gps: {type: gps, preset: airsim}}}}
+actors: {helper: {kind: vehicle, source: sim, subject: helper}}
+stream: {bind: "tcp://127.0.0.1:0"}
+http: {port: 0}
+airsim: {port: 0, scene: empty}
+"""
+
+
+def test_a_receiver_before_its_first_report_is_invalid_and_garbage_is_counted(tmp_path: Path) -> None:
+    needs_gl()
+    config = tmp_path / "bridge.yaml"
+    config.write_text(PAUSED)
+    with Program(*VIL_BRIDGE, "run", config, log=tmp_path / "log") as bridge:
+        port = int(bridge.await_text(r"AirSim programs connect to .* port (\d+)")[1])
+        page = bridge.await_text(r"status page (http\S+)")[1]
+        with program(port) as call:
+            report = call("getGpsData", "", "")
+            assert report["is_valid"] is False and report["gnss"]["fix_type"] == 0
+            call("simContinueForTime", 3.0)
+            report = call("getGpsData", "", "")
+            assert report["is_valid"] is True and report["gnss"]["time_utc"] > 0
+        with socket.create_connection(("127.0.0.1", port), timeout=60.0) as peer:
+            peer.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert peer.recv(1) == b""
+        with urllib.request.urlopen(f"{page}api/v1/status", timeout=60.0) as answer:
+            status = json.load(answer)
+        assert status["faults"]["airsim"] == {"malformed": 1, "refused": 0}
+        assert [row["reason"] for row in status["peer_faults"] if row["port"] == "airsim"] == ["malformed"]
+        assert bridge.end() == 0

@@ -31,6 +31,7 @@ from vil_bridge.servers.airsim.values import (
     LidarData,
     MagnetometerData,
     Pose,
+    Vector3r,
 )
 from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles, pose_in
 from vil_bridge.vehicles.sensors.beams import MOST_POINTS, turn_directions
@@ -72,8 +73,11 @@ class SensorMethods:
 
     @method("getGpsData")
     async def gps(self, gps_name: str = "", vehicle_name: str = "") -> GpsData:
-        """Return the newest report of a GNSS receiver."""
-        r = self._newest(vehicle_name, gps_name, "gps", "GPS", GpsReading)
+        """Return the newest report of a GNSS receiver; an invalid one before its first."""
+        r = self._last(vehicle_name, gps_name, "gps", "GPS", GpsReading)
+        if r is None:
+            none = GnssReport(AirsimGeoPoint(), 0.0, 0.0, Vector3r(), 0, 0)
+            return GpsData(self._vehicles.utc_ns(self._vehicles.snapshot().t_ns), none, is_valid=False)
         report = GnssReport(
             AirsimGeoPoint(r.latitude_deg, r.longitude_deg, r.altitude_m),
             r.eph_m,
@@ -124,6 +128,13 @@ class SensorMethods:
 
     def _newest(self, vehicle_name: str, name: str, kind: str, title: str, cls: type[_Reading]) -> _Reading:
         """Return the newest reading of a sensor; the empty name is the first of its kind."""
+        found = self._last(vehicle_name, name, kind, title, cls)
+        if found is None:
+            raise ValueError(f"the {title} {name!r} has not measured yet")
+        return found
+
+    def _last(self, vehicle_name: str, name: str, kind: str, title: str, cls: type[_Reading]) -> _Reading | None:
+        """Return the newest reading of a sensor; None = it has not measured yet."""
         vehicle, subject = self._vehicles.commanded(vehicle_name)
         found = {n: r for n, r in self._vehicles.bus.readings(subject).items() if isinstance(r, cls)}
         if name and sensor_key(name) in found:
@@ -132,7 +143,7 @@ class SensorMethods:
             return next(iter(found.values()))
         names = [n for n, s in vehicle.sensors.items() if s.kind == kind]
         if (name in names) or (not name and names):
-            raise ValueError(f"the {title} {name or names[0]!r} has not measured yet")
+            return None
         raise NoSuchVehicle(f"No {title} with name {shown(name)} exist on vehicle {vehicle.name}")
 
     def _sensor(self, vehicle_name: str, name: str, kind: str, title: str) -> tuple[ServedVehicle, SensorSettings]:
