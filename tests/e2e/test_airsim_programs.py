@@ -16,6 +16,27 @@ from tests.support.programs import run
 pytestmark = pytest.mark.process
 
 PROGRAMS: Final = ROOT / "tests" / "support" / "airsim_programs"
+
+
+def five(size_px: int) -> dict[str, Any]:
+    """Return the cameras of TravelUAV and UAV_ON."""
+    sizes = [{"ImageType": kind, "Width": px, "Height": px} for kind, px in ((0, size_px), (2, 256))]
+    mounts = {
+        "FrontCamera": {"X": 1},
+        "RearCamera": {"X": -1, "Yaw": 180},
+        "LeftCamera": {"Y": -1, "Yaw": -90},
+        "RightCamera": {"Y": 1, "Yaw": 90},
+        "DownCamera": {"Pitch": -90},
+    }
+    return {name: {**mount, "CaptureSettings": sizes} for name, mount in mounts.items()}
+
+
+def front(size_px: int, depth_px: int) -> dict[str, Any]:
+    """Return the camera of AirVLN and CityNavAgent."""
+    sizes = [{"ImageType": kind, "Width": px, "Height": px} for kind, px in ((0, size_px), (3, depth_px))]
+    return {"front_0": {"X": 0.5, "CaptureSettings": sizes}}
+
+
 MULTIROTOR: Final[dict[str, Any]] = {
     "SettingsVersion": 1.2,
     "SimMode": "Multirotor",
@@ -29,9 +50,24 @@ MULTIROTOR: Final[dict[str, Any]] = {
             },
         },
         "Drone2": {"VehicleType": "SimpleFlight", "X": 4},
+        "Drone_1": {
+            "VehicleType": "SimpleFlight",
+            "X": -12,
+            "Cameras": five(256),
+            "Sensors": {"Imu": {"SensorType": 2, "Enabled": True}},
+        },
+        "Drone_2": {"VehicleType": "SimpleFlight", "X": -12, "Y": 4, "Cameras": five(512)},
     },
 }
-COMPUTER_VISION: Final[dict[str, Any]] = {"SettingsVersion": 1.2, "SimMode": "ComputerVision"}
+COMPUTER_VISION: Final[dict[str, Any]] = {
+    "SettingsVersion": 1.2,
+    "SimMode": "ComputerVision",
+    "Vehicles": {
+        "ComputerVision": {"VehicleType": "ComputerVision"},
+        "Drone_1": {"VehicleType": "ComputerVision", "X": -12, "Cameras": front(224, 256)},
+        "Drone_2": {"VehicleType": "ComputerVision", "X": -12, "Y": 4, "Cameras": front(512, 512)},
+    },
+}
 CAR: Final[dict[str, Any]] = {"SettingsVersion": 1.2, "SimMode": "Car", "ClockSpeed": 2}
 
 
@@ -62,9 +98,9 @@ def car(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         yield port
 
 
-def runs(kind: str, program: str, port: int, folder: Path) -> None:
+def runs(kind: str, program: object, port: int, folder: Path, *more: object) -> None:
     """Run a program to its end."""
-    done = run(CLIENT / "bin" / "python", PROGRAMS / f"{kind}.py", program, port, folder, limit_s=120.0)
+    done = run(CLIENT / "bin" / "python", PROGRAMS / f"{kind}.py", program, port, folder, *more, limit_s=300.0)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -81,7 +117,6 @@ def runs(kind: str, program: str, port: int, folder: Path) -> None:
         "manual_levels",
         "set_wind",
         "wall",
-        "travel_uav",
     ],
 )
 def test_a_program_flies_a_multirotor(program: str, multirotor: int, tmp_path: Path) -> None:
@@ -110,3 +145,24 @@ def test_a_program_places_a_camera(program: str, vision: int, tmp_path: Path) ->
 @pytest.mark.parametrize("program", ["hello_car", "course"])
 def test_a_program_drives_a_car(program: str, car: int, tmp_path: Path) -> None:
     runs("car", program, car, tmp_path)
+
+
+@pytest.mark.parametrize("program", ["air_vln", "city_nav_agent"])
+def test_a_program_of_an_agent_sees(program: str, vision: int, tmp_path: Path) -> None:
+    runs("agents", program, vision, tmp_path)
+
+
+@pytest.mark.parametrize("program", ["travel_uav", "uav_on"])
+def test_a_program_of_an_agent_flies(program: str, multirotor: int, tmp_path: Path) -> None:
+    runs("agents", program, multirotor, tmp_path)
+
+
+def test_the_most_used_methods_are_called_step_by_step(multirotor: int, car: int, tmp_path: Path) -> None:
+    runs("steps", 10, multirotor, tmp_path, car)
+
+
+@pytest.mark.parametrize(
+    "program", ["circle", "square", "takeoff_and_land", "hover", "rotate", "heights", "path_results"]
+)
+def test_a_flight_is_as_good_as_the_references(program: str, multirotor: int, tmp_path: Path) -> None:
+    runs("flights", program, multirotor, tmp_path)

@@ -234,44 +234,6 @@ def wall(client, folder):
     assert position(client).x_val < 30
 
 
-def travel_uav(client, folder):
-    """The calls of TravelUAV: a pose by kinematics, pictures of a paused world, a path watched by polling."""
-    name = "Drone1"
-    client.simPause(False)
-    state = client.simGetGroundTruthKinematics(name)
-    state.position = airsim.Vector3r(0, 0, -6)
-    state.linear_velocity = state.angular_velocity = airsim.Vector3r(0, 0, 0)
-    client.simSetKinematics(state, True, name)
-    client.simContinueForFrames(1)
-    client.simPause(True)
-    cameras = ("front_center", "back_center", "front_left", "front_right", "bottom_center")
-    requests = [airsim.ImageRequest(camera, 0, False, False) for camera in cameras]
-    requests.append(airsim.ImageRequest(cameras[0], 2, True))  # the client needs a second to unpack one
-    responses = client.simGetImages(requests, name)
-    assert [r.camera_name for r in responses] == [r.camera_name for r in requests]
-    assert all(r.width == 256 for r in responses) and len({r.time_stamp for r in responses}) == 1
-    client.enableApiControl(True, name)
-    client.armDisarm(True, name)
-    client.simPause(False)
-    client.simSetKinematics(state, False, name)
-    mode = airsim.YawMode(is_rate=False)
-    way = [airsim.Vector3r(4, 0, -6), airsim.Vector3r(8, 0, -6)]
-    client.moveOnPathAsync(way, 1, 3e38, airsim.DrivetrainType.ForwardOnly, mode, 3, 1, name)
-    client.simGetCollisionInfo(name)  # the floor, before
-    seen = []
-    for _ in range(1000):
-        seen.append(position(client, name).x_val)
-        assert not client.simGetCollisionInfo(name).has_collided
-        client.getImuData("", name)
-        if seen[-1] > 4:
-            break
-        time.sleep(0.005)
-    assert seen[-1] > 4, seen[-1]
-    client.simPause(True)
-    client.simPause(False)
-    client.cancelLastTask(name)
-
-
 PROGRAMS = {
     function.__name__: function
     for function in (
@@ -285,7 +247,6 @@ PROGRAMS = {
         manual_levels,
         set_wind,
         wall,
-        travel_uav,
     )
 }
 
