@@ -14,7 +14,7 @@ from msgspec import structs
 from tests.support.events import until
 from tests.support.outputs import CAMERA, INFO, Flight, fed, header, wall_offset_ns
 from tests.support.people import PersonFlight
-from tests.support.sensor_flight import SensorFlight
+from tests.support.sensor_flight import BEAMS, T_BODY_RING, RangingFlight, SensorFlight
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.sensor_readings import ActorReading, ControlsReading, RotorsReading, SensorDescription
 
@@ -124,3 +124,25 @@ def test_controls_and_rotors_that_state_speeds_only(types: ModuleType) -> None:
     found = types.rotors_t.decode(encode_reading(7, ActorReading("drone", "r", rotors), sensor))
     assert found.speeds_radps == (10.0, 20.0)
     assert all(map(math.isnan, (*found.thrusts_n, *found.torques_nm)))
+
+
+async def test_distances_and_lidars(types: ModuleType) -> None:
+    flight = RangingFlight()
+    with hearing(types) as heard:
+        output = LcmOutput("lcm", LcmConfig(url=heard.url, actors=("drone",)))
+        async with fed(output, flight.world, flight.measure):
+            await until(lambda: len(heard.messages["vil/drone/sensors/around"]) >= 10)
+            await until(lambda: len(heard.messages["vil/drone/sensors/ring"]) >= 10)
+            offset_ns = wall_offset_ns()
+    for beams in list(heard.messages["vil/drone/sensors/around"]):
+        t_ns = flight.at(beams.t_ns - offset_ns)
+        assert (beams.actor, beams.sensor, beams.size) == ("drone", "around", 2)
+        assert (beams.min_m, beams.max_m, beams.p_body_m) == (0.5, 30.0, (0.1, 0.0, -0.05))
+        assert [tuple(direction) for direction in beams.directions_body] == list(BEAMS.values())
+        assert tuple(beams.ranges_m) == (flight.ranges_m[t_ns], 30.0)
+    for turn in list(heard.messages["vil/drone/sensors/ring"]):
+        points = flight.turns[flight.at(turn.t_ns - offset_ns)]
+        assert (turn.size, turn.p_body_m) == (2, tuple(T_BODY_RING.p_m))
+        assert turn.q_body_sensor == tuple(T_BODY_RING.q_xyzw)
+        np.testing.assert_array_equal(turn.points_m, points[:, :3])
+        np.testing.assert_array_equal(turn.instances, points[:, 3])

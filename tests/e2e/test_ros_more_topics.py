@@ -1,7 +1,8 @@
-"""Depth, time and humans over ROS, read by an independent zenoh session with types of its own, and from bags."""
+"""Depth, time, humans, distances and lidars over ROS, read by a foreign zenoh session and from bags."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tests.support import ros_types
 from tests.support.events import until
 from tests.support.outputs import CAMERA, INFO, LENS, Flight, fed, header, picture, wall_offset_ns
 from tests.support.people import PersonFlight
+from tests.support.sensor_flight import BEAMS, T_BODY_RING, RangingFlight
 from vil_bridge.core.bridge_time import BridgeTime
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
@@ -195,3 +197,55 @@ async def test_a_ros1_bag_has_humans_depth_and_time(tmp_path: Path) -> None:
     metres = depth.data.view("<f4").reshape(48, 64)
     np.testing.assert_array_equal(metres[:-1], depth_picture("depth32")[:-1])
     assert len(found["/clock"]) >= 10 and len(found["/vil/front/depth/camera_info"]) == 1
+
+
+async def test_beams_are_ranges_in_frames_of_their_own() -> None:
+    flight = RangingFlight()
+    with router() as place, reader(place) as read:
+        output = Ros2Output("ros", Ros2Config(actors=("drone",), connect=(place,)))
+        async with fed(output, flight.world, flight.measure):
+            await until(lambda: len(read.of("vil/drone/sensors/around", ros_types.Range)) >= 20)
+            await until(lambda: len(read.of("tf_static", ros_types.TFMessage)) >= 2)
+            offset_ns = wall_offset_ns()
+        messages = read.of("vil/drone/sensors/around", ros_types.Range)
+        for message in messages:
+            t_ns = flight.at(message.header.t_ns - offset_ns)
+            first = message.header.frame_id == "drone/around_link_1"
+            assert message.range == (flight.ranges_m[t_ns] if first else math.inf)
+            assert (message.min_range, message.max_range, message.radiation_type) == (0.5, 30.0, 1)
+            assert message.variance == pytest.approx(0.04)
+        assert {m.header.frame_id for m in messages} == {"drone/around_link_1", "drone/around_link_2"}
+        links = {link.child_frame_id: link for link in read.of("tf_static", ros_types.TFMessage)[-1].transforms}
+        assert set(links) == {"drone/ring_link", "drone/around_link_1", "drone/around_link_2"}
+        down, left = (links[f"drone/around_link_{number}"].transform for number in (1, 2))
+        assert down.translation.xyz == left.translation.xyz == [0.1, 0.0, -0.05]
+        for beam, direction in ((down, BEAMS["down"]), (left, BEAMS["left"])):
+            ahead = Transform.of((0, 0, 0), beam.rotation.xyzw).rotation()[:, 0]
+            np.testing.assert_allclose(ahead, direction, atol=1e-12)
+        (key,) = [key for key in read.samples if "/around/" in key]
+        assert key.endswith(f"sensor_msgs::msg::dds_::Range_/RIHS01_{HASHES['sensor_msgs::msg::dds_::Range_']}")
+
+
+async def test_a_lidar_is_a_cloud_in_its_own_axes() -> None:
+    flight = RangingFlight()
+    with router() as place, reader(place) as read:
+        output = Ros2Output("ros", Ros2Config(actors=("drone",), connect=(place,)))
+        async with fed(output, flight.world, flight.measure):
+            await until(lambda: len(read.of("vil/drone/sensors/ring", ros_types.PointCloud2)) >= 10)
+            offset_ns = wall_offset_ns()
+        for cloud in read.of("vil/drone/sensors/ring", ros_types.PointCloud2):
+            points = flight.turns[flight.at(cloud.header.t_ns - offset_ns)]
+            assert (cloud.header.frame_id, cloud.height, cloud.width) == ("drone/ring_link", 1, 2)
+            assert [(f.name, f.offset, f.datatype, f.count) for f in cloud.fields] == [
+                *(("x", 0, 7, 1), ("y", 4, 7, 1), ("z", 8, 7, 1)),
+                ("instance", 12, 6, 1),
+            ]
+            assert (cloud.point_step, cloud.row_step, cloud.is_bigendian, cloud.is_dense) == (16, 32, False, True)
+            rows = np.frombuffer(bytes(cloud.data), dtype=[("p", "<f4", 3), ("instance", "<u4")])
+            np.testing.assert_array_equal(rows["p"], points[:, :3])
+            np.testing.assert_array_equal(rows["instance"], points[:, 3])
+        (link,) = read.of("tf_static", ros_types.TFMessage)[0].transforms
+        assert link.transform.translation.xyz == T_BODY_RING.p_m.tolist()
+        (key,) = [key for key in read.samples if "/ring/" in key]
+        kind = "sensor_msgs::msg::dds_::PointCloud2_"
+        assert key.endswith(f"{kind}/RIHS01_{HASHES[kind]}")

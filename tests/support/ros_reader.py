@@ -27,6 +27,8 @@ HASHES = {
     "sensor_msgs::msg::dds_::NavSatFix_": "62223ab3fe210a15976021da7afddc9e200dc9ec75231c1b6a557fc598a65404",
     "rosgraph_msgs::msg::dds_::Clock_": "692f7a66e93a3c83e71765d033b60349ba68023a8c689a79e48078bcb5c58564",
     "geometry_msgs::msg::dds_::PoseArray_": "af0cc36d190e104d546d168d6b39df04fa4b4ccecf59cb4c9ed328d3d5004aa0",
+    "sensor_msgs::msg::dds_::Range_": "b42b62562e93cbfe9d42b82fe5994dfa3d63d7d5c90a317981703f7388adff3a",
+    "sensor_msgs::msg::dds_::PointCloud2_": "9198cabf7da3796ae6fe19c4cb3bdd3525492988c70522628af5daa124bae2b5",
     "geometry_msgs::msg::dds_::TwistStamped_": "5f0fcd4f81d5d06ad9b4c4c63e3ea51b82d6ae4d0558f1d475229b1121db6f64",
     "geometry_msgs::msg::dds_::PoseStamped_": "10f3786d7d40fd2b54367835614bff85d4ad3b5dab62bf8bca0cc232d73b4cd8",
     "sensor_msgs::msg::dds_::JointState_": "a13ee3a330e346c9d87b5aa18d24e11690752bd33a0350f11c5882bc9179260e",

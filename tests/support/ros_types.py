@@ -7,7 +7,7 @@ No postponed annotations: pycdr2 reads them when a class is made. mypy reads its
 from dataclasses import dataclass
 
 from pycdr2 import IdlStruct
-from pycdr2.types import array, float64, int8, int32, sequence, uint8, uint16, uint32
+from pycdr2.types import array, float32, float64, int8, int32, sequence, uint8, uint16, uint32
 
 
 @dataclass
@@ -224,3 +224,35 @@ class RateThrust(IdlStruct):
     header: Header
     angular_rates: Vector3
     thrust: Vector3
+
+
+@dataclass
+class Range(IdlStruct):
+    header: Header
+    radiation_type: uint8
+    field_of_view: float32
+    min_range: float32
+    max_range: float32
+    range: float32
+    variance: float32
+
+
+@dataclass
+class PointField(IdlStruct):
+    name: str
+    offset: uint32
+    datatype: uint8
+    count: uint32
+
+
+@dataclass
+class PointCloud2(IdlStruct):
+    header: Header
+    height: uint32
+    width: uint32
+    fields: sequence[PointField]
+    is_bigendian: bool
+    point_step: uint32
+    row_step: uint32
+    data: sequence[uint8]
+    is_dense: bool

@@ -35,6 +35,9 @@ SENSOR_TYPES: Final[Mapping[SensorKind, str]] = {
 
 RANGE_TYPE: Final = "sensor_msgs/msg/Range"
 """Type of a beam of a distance sensor, whose reading has several."""
+
+TOPIC_TYPES: Final[Mapping[SensorKind, str]] = {**SENSOR_TYPES, "distance": RANGE_TYPE}
+"""Message type of each kind of sensor that has a standard one; a reading may be several messages."""
 _INFRARED: Final = 1
 _NARROW_RAD: Final = 0.01
 _FLOAT32, _UINT32 = 7, 6
@@ -96,9 +99,12 @@ class SensorMessages(Messages):
             linear_acceleration_covariance=_diagonal(sensor.variances[_AXES:]),
         )
 
-    def range(self, stamp_ns: int, frame: str, reading: DistanceReading, range_m: float) -> memoryview:
+    def range(
+        self, stamp_ns: int, frame: str, reading: DistanceReading, range_m: float, sensor: SensorDescription
+    ) -> memoryview:
         """Serialise one beam of a distance sensor, along the x axis of its frame; infinity = nothing within reach."""
-        later = {"variance": 0.0} if "variance" in self._make(RANGE_TYPE).__dataclass_fields__ else {}
+        (variance,) = sensor.variances or (0.0,)
+        later = {"variance": variance} if "variance" in self._make(RANGE_TYPE).__dataclass_fields__ else {}
         return self._bytes(
             RANGE_TYPE,
             header=self._header(stamp_ns, frame),

@@ -6,12 +6,16 @@ import math
 import struct
 from typing import Final
 
+import numpy as np
+
 from vil_bridge.core.sensor_readings import (
     ActorReading,
     BarometerReading,
     ControlsReading,
+    DistanceReading,
     GpsReading,
     ImuReading,
+    LidarReading,
     MagnetometerReading,
     RotorsReading,
     SensorDescription,
@@ -26,6 +30,8 @@ _MAGNETOMETER: Final = struct.pack(">Q", 0x9DB8C811006B2EC0)
 _GPS: Final = struct.pack(">Q", 0x6E80F85DD534DDAE)
 _ROTORS: Final = struct.pack(">Q", 0xDED6DCB8C151D933)
 _CONTROLS: Final = struct.pack(">Q", 0xBECC2632A2D772AE)
+_DISTANCE: Final = struct.pack(">Q", 0x8F793433DD41AD90)
+_LIDAR: Final = struct.pack(">Q", 0x483A316C49434614)
 
 
 def encode_skeleton(t_utc_ns: int, actor: str, skeleton: SkeletonFrame) -> bytes:
@@ -41,11 +47,8 @@ def encode_skeleton(t_utc_ns: int, actor: str, skeleton: SkeletonFrame) -> bytes
     )
 
 
-def encode_reading(t_utc_ns: int, one: ActorReading, sensor: SensorDescription) -> bytes | None:
-    """Return vil.inertial_t, barometer_t, magnetometer_t, gps_t, rotors_t or controls_t, by the kind of the reading.
-
-    None = its kind has no type.
-    """
+def encode_reading(t_utc_ns: int, one: ActorReading, sensor: SensorDescription) -> bytes:
+    """Return vil.inertial_t, barometer_t, magnetometer_t, gps_t, rotors_t, controls_t, distance_t or lidar_t."""
     head = integer(t_utc_ns) + string(one.actor) + string(one.sensor)
     match one.reading:
         case ImuReading() as r:
@@ -64,5 +67,9 @@ def encode_reading(t_utc_ns: int, one: ActorReading, sensor: SensorDescription) 
             return _ROTORS + head + count(len(r.speeds_radps)) + doubles(numbers)
         case ControlsReading() as r:
             return _CONTROLS + head + string(r.mode) + count(len(r.values)) + doubles(r.values)
-        case _:
-            return None
+        case DistanceReading() as r:
+            beams = doubles(np.ravel(r.directions_body)) + doubles(r.ranges_m)
+            return _DISTANCE + head + doubles((r.min_m, r.max_m, *r.p_body_m)) + count(len(r.ranges_m)) + beams
+        case LidarReading() as r:
+            points = r.points_m.astype(">f4").tobytes() + r.instances.astype(">i4").tobytes()
+            return _LIDAR + head + doubles((*r.p_body_m, *r.q_body_sensor)) + count(len(r.points_m)) + points

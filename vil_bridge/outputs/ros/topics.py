@@ -15,7 +15,7 @@ from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import CameraInfo, WorldView
-from vil_bridge.core.sensor_readings import SensorDescription
+from vil_bridge.core.sensor_readings import DistanceReading, SensorDescription, beam_pose
 from vil_bridge.core.skeleton import global_to_local
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray
@@ -25,7 +25,7 @@ from vil_bridge.outputs.ros.config import RosConfigBase
 from vil_bridge.protocols.image_codecs import encode_jpeg
 from vil_bridge.protocols.ros_commands import COMMANDS, CommandReader
 from vil_bridge.protocols.ros_messages import Distro, TransformLink
-from vil_bridge.protocols.ros_sensor_messages import SENSOR_TYPES, SensorMessages
+from vil_bridge.protocols.ros_sensor_messages import TOPIC_TYPES, SensorMessages
 from vil_bridge.protocols.ros_topics import Topic
 
 _WORLD: Final = "world"
@@ -58,6 +58,7 @@ class RosFeed:
         self.wall_clock = WallClock.of_run()
         self._cameras: list[CameraFeed] = []
         self._sensors: dict[tuple[str, str], _SensorFeed] = {}
+        self._static: dict[str, TransformLink] = {}
         self._rigid: Sequence[str] = ()
         self._humans: Sequence[str] = ()
         self._clock_ns = 0
@@ -89,7 +90,9 @@ class RosFeed:
             if T_body_imu is not None:
                 links.append(TransformLink(self.body_frame(actor), self.imu_frame(actor), T_body_imu))
         for (actor, _), sensor in self._sensors.items():
-            links.append(TransformLink(self.body_frame(actor), sensor.frame, sensor.description.T_body_sensor))
+            if sensor.description.kind != "distance":
+                links.append(TransformLink(self.body_frame(actor), sensor.frame, sensor.description.T_body_sensor))
+        self._static = {link.child: link for link in links}
         self.emit(_TF_STATIC, self.messages.transforms(self.wall_clock.utc_ns(t_ns), links))
 
     def watch(self, world: WorldView) -> Callable[[], None]:
@@ -100,7 +103,7 @@ class RosFeed:
             (actor, sensor): self._sensor_feed(actor, sensor, description)
             for actor in news.rigid
             for sensor, description in world.sensors.descriptions(actor).items()
-            if description.kind in SENSOR_TYPES
+            if description.kind in TOPIC_TYPES
         }
 
         def step() -> None:
@@ -134,7 +137,7 @@ class RosFeed:
         return f"{self.config.frame_prefix}{actor}/imu_link"
 
     def _sensor_feed(self, actor: str, sensor: str, description: SensorDescription) -> _SensorFeed:
-        topic = Topic(self.name(actor, f"sensors/{sensor.replace('-', '_')}"), SENSOR_TYPES[description.kind])
+        topic = Topic(self.name(actor, f"sensors/{sensor.replace('-', '_')}"), TOPIC_TYPES[description.kind])
         return _SensorFeed(topic, f"{self.config.frame_prefix}{actor}/{sensor}_link", description)
 
     def _odometry(self, actor: str) -> Topic:
@@ -190,8 +193,21 @@ class RosFeed:
                 self.status.counters["unsent_readings"] += 1
                 continue
             stamp_ns = self.wall_clock.utc_ns(reading.t_ns)
-            self.emit(sensor.topic, self.messages.reading(stamp_ns, sensor.frame, reading, sensor.description))
+            if isinstance(reading, DistanceReading):
+                self._emit_beams(stamp_ns, actor, sensor, reading)
+            else:
+                self.emit(sensor.topic, self.messages.reading(stamp_ns, sensor.frame, reading, sensor.description))
             self.status.counters["readings"] += 1
+
+    def _emit_beams(self, stamp_ns: int, actor: str, sensor: _SensorFeed, reading: DistanceReading) -> None:
+        """Emit each beam in a frame of its own, whose place is first known by the reading."""
+        frames = [f"{sensor.frame}_{number}" for number in range(1, 1 + len(reading.ranges_m))]
+        if frames[-1] not in self._static:
+            for beam, frame in enumerate(frames):
+                self._static[frame] = TransformLink(self.body_frame(actor), frame, beam_pose(reading, beam))
+            self.emit(_TF_STATIC, self.messages.transforms(stamp_ns, list(self._static.values())))
+        for frame, range_m in zip(frames, reading.ranges_m, strict=True):
+            self.emit(sensor.topic, self.messages.range(stamp_ns, frame, reading, range_m, sensor.description))
 
 
 class _SensorFeed(NamedTuple):

@@ -108,15 +108,15 @@ def _write_readings(bag: _Bag, recording: Recording, facts: RecordingFacts) -> N
 
     for t_utc_ns, actor, sensor, kind, reading in readings(recording, facts):
         topic, frame = f"/{_topic(actor.name)}/sensors/{_topic(sensor)}", f"{actor.name}/{sensor}_link"
+        described = actor.sensors.get(sensor, SensorDescription(kind))
         if isinstance(reading, DistanceReading):
             for number, range_m in enumerate(reading.ranges_m, 1):
-                message = bag.messages.range(t_utc_ns, f"{frame}_{number}", reading, range_m)
+                message = bag.messages.range(t_utc_ns, f"{frame}_{number}", reading, range_m, described)
                 bag.write(topic, RANGE_TYPE, t_utc_ns, message)
                 bag.places[f"{frame}_{number}"] = TransformLink(
                     _body(actor.name), f"{frame}_{number}", beam_pose(reading, number - 1)
                 )
         elif kind in SENSOR_TYPES:
-            described = actor.sensors.get(sensor, SensorDescription(kind))
             message = bag.messages.reading(t_utc_ns, frame, reading, described)
             bag.write(topic, SENSOR_TYPES[kind], t_utc_ns, message)
             bag.places[frame] = TransformLink(_body(actor.name), frame, described.T_body_sensor)
