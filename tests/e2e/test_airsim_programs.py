@@ -117,6 +117,8 @@ def runs(kind: str, program: object, port: int, folder: Path, *more: object) -> 
         "manual_levels",
         "set_wind",
         "wall",
+        "obstacles",
+        "two_vehicles",
     ],
 )
 def test_a_program_flies_a_multirotor(program: str, multirotor: int, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.solid_world import SceneEdit
 from vil_bridge.core.types import BoolArray, FloatArray, RenderedImage, View, WorldSnapshot
 
 
@@ -159,6 +160,10 @@ class SceneQueries(Protocol):
 
     async def destroy(self, name: str) -> bool:
         """Remove an object; False = there is none of that name, or it cannot be removed."""
+        ...
+
+    def watch_edits(self, changed: Callable[[SceneEdit], None]) -> None:
+        """Call ``changed`` with every object that is moved, scaled, spawned or destroyed from now on."""
         ...
 
     async def assets(self) -> Sequence[str]:

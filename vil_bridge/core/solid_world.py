@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -26,8 +27,24 @@ class SweptContact:
     other: str
 
 
+class SceneEdit(msgspec.Struct, array_like=True, frozen=True):
+    """An object of a scene that a program moved, scaled, spawned or destroyed, in its newest state.
+
+    Attributes:
+        asset: what a spawned one is made of; empty = an object of the scene.
+        p_m, q_xyzw: of its own axes in the scene. scale: of its asset along them. gone: it was destroyed.
+    """
+
+    name: str
+    asset: str
+    p_m: tuple[float, float, float]
+    q_xyzw: tuple[float, float, float, float]
+    scale: tuple[float, float, float]
+    gone: bool = False
+
+
 class SolidWorld(Protocol):
-    """The surfaces of a scene, at rest; any thread."""
+    """The surfaces of a scene, at rest between edits; one thread at a time."""
 
     def clearance_m(self, p_world_m: Place) -> float:
         """Return the distance from a point (3,) to the nearest surface; infinity where there is none."""
@@ -38,5 +55,17 @@ class SolidWorld(Protocol):
 
         Surfaces have two sides; the sphere cannot pass them, however far the way is. A surface that it
         overlaps or touches at the start stops it only if the way leads into it.
+        """
+        ...
+
+    def overlap(self, p_world_m: Place, radius_m: float) -> SweptContact | None:
+        """Return the nearest surface that a sphere at (3,) overlaps; None = it is free."""
+        ...
+
+    def edit(self, edit: SceneEdit) -> None:
+        """Move, scale, add or remove an object.
+
+        Raises:
+            RendererError: there is no such object or asset.
         """
         ...

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.near_surface import NearSurface
 from vil_bridge.core.sensor_readings import GeoPlace, SensorKind, SensorReading
+from vil_bridge.core.solid_world import SceneEdit
 from vil_bridge.core.vehicle_moves import (
     Move,
     MoveEnd,
@@ -146,6 +147,10 @@ class VehicleSimulator(Protocol):
         """Return True once the state of one of its vehicles is the last one up to an instant."""
         ...
 
+    def edit_scene(self, scene: str, edit: SceneEdit) -> None:
+        """Learn of an object that a program changed in a scene; vehicles that fly in it meet the object there."""
+        ...
+
     def on_contact(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool) -> None:
         """Take a renderer's report on a camera that a vehicle carries.
 
@@ -164,6 +169,7 @@ class VehicleCommandBus:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._simulators: dict[str, tuple[str, VehicleSimulator]] = {}
+        self._edits: dict[tuple[str, str], SceneEdit] = {}
 
     @contextmanager
     def serving(self, source: str, subjects: Iterable[str], simulator: VehicleSimulator) -> Iterator[None]:
@@ -183,6 +189,21 @@ class VehicleCommandBus:
             with self._lock:
                 for name in mine:
                     del self._simulators[name]
+
+    def edit_scene(self, scene: str, edit: SceneEdit) -> None:
+        """Let vehicles that fly in a scene meet an object where a program put it, those of later sources too."""
+        with self._lock:
+            self._edits[scene, edit.name] = edit
+            if edit.gone and edit.asset:
+                del self._edits[scene, edit.name]
+            simulators = dict(self._simulators.values())
+        for simulator in simulators.values():
+            simulator.edit_scene(scene, edit)
+
+    def scene_edits(self) -> list[tuple[str, SceneEdit]]:
+        """Return the scenes with objects that programs have changed, and how those are now."""
+        with self._lock:
+            return [(scene, edit) for (scene, _), edit in self._edits.items()]
 
     def names(self) -> list[str]:
         """Return the names of all vehicles, sorted."""

@@ -29,8 +29,9 @@ def make_airsim(context: BridgeContext, config: AirsimConfig) -> AirsimServer:
     settings = parse_settings(config.settings)
     named = served_actors(context.config, config)
     vehicles = [_served(name, actor, context.config, settings) for name, actor in named.items()]
-    served = ServedVehicles(vehicles, context.for_sources.vehicles, context.world, WallClock.of_run())
-    scene = context.scenes.of(config.scene)
+    bus, scene = context.for_sources.vehicles, context.scenes.of(config.scene)
+    scene.watch_edits(lambda edit: bus.edit_scene(config.scene, edit))
+    served = ServedVehicles(vehicles, bus, context.world, WallClock.of_run())
     return AirsimServer(settings, served, context.simulation, scene, config.scene)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,6 +18,7 @@ from vil_adapters.simulated.ipc import (
     ArmCommand,
     CancelOrder,
     ContactReport,
+    EditOrder,
     FlyCommand,
     ForceOrder,
     MoveOrder,
@@ -39,9 +41,12 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
 from vil_bridge.core.sensor_readings import GeoPlace, SensorReading
+from vil_bridge.core.solid_world import SceneEdit
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_commands import CommandField, VehicleCommand, VehicleState
 from vil_bridge.core.vehicle_moves import Move, Point, Quaternion, RotorOutput, VehicleCollision, VehiclePlacement
+
+logger = logging.getLogger(__name__)
 
 _LARGEST: Final = 1e9
 """Of a command's numbers: larger ones overflow where they are squared."""
@@ -65,6 +70,7 @@ class CommandHandler:
         by_config = {id(config.vehicles[name]): factory for name, factory in factories.items()}
         self.subjects: Final = tuple(vehicle.name for vehicle in vehicles)
         self._source = source
+        self._scene = None if config.contact is None else config.contact.scene
         self._send = send
         self._vehicles: Final = vehicles
         self._factories = [by_config[id(vehicle.config)] for vehicle in vehicles]
@@ -247,6 +253,16 @@ class CommandHandler:
     def origin(self, subject: str) -> GeoPlace:  # noqa: ARG002 - all vehicles of a source share it
         """Return the place on Earth of the zero of the vehicle's room."""
         return self._origin
+
+    def edit_scenes(self, edits: Iterable[tuple[str, SceneEdit]]) -> None:
+        """Pass on what was edited before the vehicles flew."""
+        for scene, edit in edits:
+            self.edit_scene(scene, edit)
+
+    def edit_scene(self, scene: str, edit: SceneEdit) -> None:
+        """Pass on how an object of a scene is now, if the vehicles fly in it."""
+        if scene == self._scene and not self._send(EditOrder(edit)):
+            logger.warning("vehicles do not meet an edited object name=%r: too many orders wait", edit.name)
 
     def on_contact(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool) -> None:
         """Pass on what a renderer reports of a camera."""

@@ -17,7 +17,7 @@ from vil_adapters.simulated.sphere_row import SphereRow
 from vil_adapters.simulated.vehicle_config import ContactConfig
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_rotate
-from vil_bridge.core.solid_world import SweptContact
+from vil_bridge.core.solid_world import SceneEdit, SweptContact
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.core.vehicle_moves import VehicleCollision
 from vil_bridge.vehicles.contact import Collider, WorldContact, collide
@@ -189,6 +189,26 @@ class ContactModel:
             x[row, place] += starts_m[0] - goals_m[0]  # wedged in
             goals_m = self._middles(x, state, row)
         scene.settle(row, goals_m, self._speed(x, state, row), step)
+
+    def edit_scene(self, edit: SceneEdit) -> None:
+        """Change an object of the scene. Raises RendererError: there is no such object or asset."""
+        if self._scene is not None:
+            self._scene.edit(edit)
+
+    def push_out(self, x: FloatArray, state: StateLayout, active: BoolArray, step: int, dt_s: float) -> int:
+        """Move vehicles out of objects that were put onto them; returns how many collisions began."""
+        before = int(self.collisions.sum())
+        if self._scene is None:
+            return 0
+        for row in np.flatnonzero(active).tolist():
+            middles_m = self._middles(x, state, row)
+            found = self._scene.overlap(middles_m)
+            if found is not None:
+                sphere, hit = found
+                self._off_surface(row, hit, middles_m[sphere], x, state, step, dt_s)
+                self._scene.forget(row)
+        self.roll(x, state, active & self.touched(step))
+        return int(self.collisions.sum()) - before
 
     def _middles(self, x: FloatArray, state: StateLayout, row: int) -> FloatArray:
         """Return the middles of a vehicle's spheres, (k, 3)."""

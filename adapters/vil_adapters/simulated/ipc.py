@@ -9,6 +9,7 @@ import numpy as np
 
 from vil_bridge.core.bridge_time import TimeMapping
 from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.solid_world import SceneEdit
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_moves import Move, Point, Quaternion, VehicleCollision
 
@@ -113,6 +114,12 @@ class BodiesUpdate(msgspec.Struct, tag="bodies", frozen=True):
     bodies: tuple[MovingBody, ...]
 
 
+class EditOrder(msgspec.Struct, tag="edit", frozen=True):
+    """Change an object of the scene."""
+
+    edit: SceneEdit
+
+
 class ClockUpdate(msgspec.Struct, tag="clock", frozen=True):
     """Message: how bridge time follows the machine's clock from now on (``TimeMapping``)."""
 
@@ -149,7 +156,7 @@ VehicleOrder = (
 )
 """Orders to one vehicle."""
 
-Order = VehicleOrder | BodiesUpdate | ClockUpdate | Start | Stop
+Order = VehicleOrder | BodiesUpdate | EditOrder | ClockUpdate | Start | Stop
 
 
 class StatusUpdate(msgspec.Struct, array_like=True):

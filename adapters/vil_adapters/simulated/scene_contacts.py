@@ -10,7 +10,7 @@ import numpy as np
 
 from vil_adapters.simulated.sphere_row import SphereRow
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.solid_world import SolidWorld, SweptContact
+from vil_bridge.core.solid_world import SceneEdit, SolidWorld, SweptContact
 from vil_bridge.core.types import BoolArray, FloatArray
 
 _HARDEST_MPS2: Final = 200.0
@@ -65,6 +65,25 @@ class SceneContacts:
         flown_m = float(np.sqrt(((middles_m - before_m) ** 2).sum(axis=1).max()))
         return None if flown_m <= free_m or math.isnan(flown_m) else before_m
 
+    def edit(self, edit: SceneEdit) -> None:
+        """Change an object. Raises RendererError: there is no such object or asset."""
+        self._world.edit(edit)
+        self._due[:] = self._next_due = 0
+
+    def overlap(self, middles_m: FloatArray) -> tuple[int, SweptContact] | None:
+        """Return the sphere of a vehicle that lies deepest in a surface, (k, 3), room frame; None = none does."""
+        places = self._T_scene_room.apply(middles_m)
+        hits = [self._world.overlap(p_m, self._radius_m) for p_m in places]
+        found = [
+            (math.dist(places[k].tolist(), hit.point_world_m.tolist()), k, hit)
+            for k, hit in enumerate(hits)
+            if hit is not None
+        ]
+        if not found:
+            return None
+        _, k, hit = min(found, key=lambda entry: entry[:2])
+        return k, self._in_room(hit)
+
     def first_contact(self, starts_m: FloatArray, goals_m: FloatArray) -> tuple[int, SweptContact] | None:
         """Return the first contact of a vehicle's spheres on their ways, (k, 3), room frame, and the sphere."""
         ends = zip(self._T_scene_room.apply(starts_m), self._T_scene_room.apply(goals_m), strict=True)
@@ -73,7 +92,10 @@ class SceneContacts:
         if not found:
             return None
         _, k, hit = min(found, key=lambda entry: entry[:2])
+        return k, self._in_room(hit)
+
+    def _in_room(self, hit: SweptContact) -> SweptContact:
         T = self._T_room_scene
-        return k, replace(
+        return replace(
             hit, point_world_m=T.apply(hit.point_world_m[None])[0], normal_world=T.rotation() @ hit.normal_world
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import json
+import logging
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -19,6 +20,7 @@ from vil_adapters.simulated.ipc import (
     BodiesUpdate,
     CancelOrder,
     ContactReport,
+    EditOrder,
     FlyCommand,
     ForceOrder,
     MoveOrder,
@@ -38,7 +40,11 @@ from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_adapters.simulated.vehicle_sensors import VehicleSensors, is_due, share_of
 from vil_bridge import registry
 from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.errors import RendererError
+from vil_bridge.core.solid_world import SceneEdit
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
+
+logger = logging.getLogger(__name__)
 
 _MOST_WAITING: Final = 10_000
 
@@ -94,10 +100,13 @@ class Simulation:
         """Return how many steps are due at a simulation time."""
         return max(0, t_ns * self._ns_per_step[1] // self._ns_per_step[0])
 
-    def order(self, order: VehicleOrder | BodiesUpdate) -> bool:
+    def order(self, order: VehicleOrder | BodiesUpdate | EditOrder) -> bool:
         """Take an order: now, or at its own time. False = too many wait for theirs."""
         if isinstance(order, BodiesUpdate):
             self._between.set_bodies(order.bodies)
+            return True
+        if isinstance(order, EditOrder):
+            self._edit_scene(order.edit)
             return True
         due = self.steps
         if isinstance(order, FlyCommand) and order.t_ns is not None:
@@ -176,6 +185,13 @@ class Simulation:
 
     def _needed_at(self, step: int) -> bool:
         return is_due(step, self._poses) or self._sensors.due(step, self.t_of(step))
+
+    def _edit_scene(self, edit: SceneEdit) -> None:
+        for group in self.groups:
+            try:
+                group.edit_scene(edit)
+            except RendererError as exc:  # the scene has changed since it was drawn
+                logger.warning("vehicles do not meet an edited object name=%r problem=%s", edit.name, exc)
 
     def _apply(self, order: VehicleOrder) -> None:
         group = self._group_of[order.vehicle]

@@ -70,8 +70,7 @@ class SimulatedSource:
             self.name, self.handler, emit, status, mocap if config.mocap else None, margin_ns, clock
         )
         emitter.ranging = self._ranging(emit, status, context)
-        make = ProcessHost if self._own_process else ThreadHost
-        host: Host = make(self.name, self._config, emitter.emit_batch)
+        host: Host = (ProcessHost if self._own_process else ThreadHost)(self.name, config, emitter.emit_batch)
 
         def send_clock() -> None:
             self._send_clock(clock)
@@ -86,6 +85,7 @@ class SimulatedSource:
                 for _ in range(_FIRST_EXCHANGES):
                     emitter.emit_clock()
                 host.start(emitter.start_ns)
+                self.handler.edit_scenes(context.vehicles.scene_edits())
                 emitter.start_ranging()
                 while True:
                     host.check()

@@ -36,6 +36,7 @@ from vil_adapters.simulated.pilot_state import Pilot, PilotState
 from vil_adapters.simulated.scene_contacts import SceneContacts
 from vil_adapters.simulated.vehicle_config import Vehicle
 from vil_bridge.core.geometry import q_normalize
+from vil_bridge.core.solid_world import SceneEdit
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.airsim.moves import FlightCommand, FlightState, flight_of
@@ -243,6 +244,14 @@ class VehicleGroup:
                 if touched.any():
                     self.struck[touched] = _motion(x[touched], state) - _motion(before[touched], state)
             self.send_back()
+
+    def edit_scene(self, edit: SceneEdit) -> None:
+        """Change an object, and push vehicles out of it. Raises RendererError: there is no such object or asset."""
+        self.contacts.edit_scene(edit)
+        for mode_fleet in self.fleets.flown():
+            x, state = mode_fleet.fleet.x, mode_fleet.fleet.model.state
+            self.revision += self.contacts.push_out(x, state, mode_fleet.active, self.step, float(self._dt_s))
+        self.send_back()
 
     def send_back(self) -> None:
         """Put vehicles that a contact sends back to their start there."""

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.solid_world import SweptContact
+from vil_bridge.core.solid_world import SceneEdit, SweptContact
 from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.edited_objects import EditedObjects
+from vil_renderer.embedded.geometry.separation import closest_on_triangles
 from vil_renderer.embedded.geometry.sweep import first_impact
 from vil_renderer.embedded.optional_imports import load_native
-from vil_renderer.embedded.scene import Scene, collider_parts
+from vil_renderer.embedded.scene import Scene, SceneObject, collider_parts
 from vil_renderer.embedded.scenefile import load_scene
+from vil_renderer.queries.messages import ObjectState
 
 _POINT_M: Final = 1e-6
 _STRETCH_M: Final = 0.5
@@ -24,8 +28,58 @@ _FLOOR_M: Final = 0.02
 _AT_ONCE: Final = 256
 
 
+class _Surfaces:
+    """Triangles of some objects, searched by fcl.
+
+    Attributes:
+        corners_m: (k, 3, 3), world. middle_m, reach_m: of a ball around them.
+    """
+
+    def __init__(self, things: Sequence[SceneObject], floor_m: float | None) -> None:
+        self._fcl = load_native("fcl", "python-fcl", "collisions")
+        self._names: Final = tuple(thing.name for thing in things)
+        self.corners_m, self._owner = _solid_triangles(things)
+        if floor_m is not None:
+            above = ~(np.abs(self.corners_m[:, :, 2] - floor_m) <= _FLOOR_M).all(axis=1)
+            self.corners_m, self._owner = self.corners_m[above], self._owner[above]
+        points = self.corners_m.reshape(-1, 3)
+        self.middle_m: FloatArray = 0.5 * (points.min(axis=0) + points.max(axis=0)) if len(points) else np.zeros(3)
+        self.reach_m = float(np.linalg.norm(points - self.middle_m, axis=1).max(initial=0.0))
+        if not len(points):
+            return  # never searched: at_least_m
+        model = self._fcl.BVHModel()
+        model.beginModel(len(points), len(self.corners_m))
+        model.addSubModel(points, np.arange(len(points)).reshape(-1, 3))
+        model.endModel()
+        self._model = self._fcl.CollisionObject(model, self._fcl.Transform())
+
+    def at_least_m(self, p_m: FloatArray) -> float:
+        """Return a distance that no surface is nearer than; infinity where there is none."""
+        return math.dist(p_m.tolist(), self.middle_m.tolist()) - self.reach_m if len(self.corners_m) else math.inf
+
+    def clearance_m(self, p_m: FloatArray) -> float:
+        """Return the distance from a point (3,) to the nearest surface."""
+        request, result = self._fcl.DistanceRequest(), self._fcl.DistanceResult()
+        return float(self._fcl.distance(self._model, self._ball(p_m, _POINT_M), request, result)) + _POINT_M
+
+    def near(self, p_m: FloatArray, reach_m: float) -> tuple[FloatArray, list[str]]:
+        """Return the triangles (k, 3, 3) that a ball overlaps, and whose each is."""
+        most = _AT_ONCE
+        while True:
+            request = self._fcl.CollisionRequest(num_max_contacts=most, enable_contact=True)
+            result = self._fcl.CollisionResult()
+            self._fcl.collide(self._model, self._ball(p_m, reach_m), request, result)
+            if len(result.contacts) < most:
+                found = np.array([contact.b1 for contact in result.contacts], np.intp)
+                return self.corners_m[found], [self._names[k] for k in self._owner[found].tolist()]
+            most *= 8
+
+    def _ball(self, p_world_m: FloatArray, radius_m: float) -> Any:
+        return self._fcl.CollisionObject(self._fcl.Sphere(radius_m), self._fcl.Transform(p_world_m))
+
+
 class SceneSolids:
-    """Triangles of the solid objects of a scene, movable ones where the scene puts them.
+    """Triangles of the solid objects of a scene, movable ones where the scene or an edit puts them.
 
     Args:
         scene: the scene.
@@ -36,26 +90,33 @@ class SceneSolids:
     """
 
     def __init__(self, scene: Scene, floor_m: float | None) -> None:
-        self._fcl = load_native("fcl", "python-fcl", "collisions")
-        self._names: Final = tuple(thing.name for thing in scene.objects)
-        self._corners, self._owner = _solid_triangles(scene)
-        if floor_m is not None:
-            above = ~(np.abs(self._corners[:, :, 2] - floor_m) <= _FLOOR_M).all(axis=1)
-            self._corners, self._owner = self._corners[above], self._owner[above]
-        model = self._fcl.BVHModel()
-        model.beginModel(3 * len(self._corners), len(self._corners))
-        model.addSubModel(self._corners.reshape(-1, 3), np.arange(3 * len(self._corners)).reshape(-1, 3))
-        model.endModel()
-        if len(self._corners):  # compiles what a flight must not wait for
-            first_impact(self._corners[0, 0], np.ones(3), 1.0, self._corners[:1])
-        self._model = self._fcl.CollisionObject(model, self._fcl.Transform())
+        self._scene = scene
+        self._floor_m = floor_m
+        self._objects: Final = EditedObjects(scene)
+        self._rest = _unedited(scene, floor_m, frozenset())
+        self._edited: dict[str, _Surfaces] = {}
+        if len(self._rest.corners_m):  # compiles what a flight must not wait for
+            first_impact(self._rest.corners_m[0, 0], np.ones(3), 1.0, self._rest.corners_m[:1])
+
+    def edit(self, edit: SceneEdit) -> None:
+        """Move, scale, add or remove an object; the first edit of one of the scene's own takes longer.
+
+        Raises:
+            RendererError: there is no such object or asset.
+        """
+        state = ObjectState(edit.name, edit.asset, edit.p_m, edit.q_xyzw, edit.scale, 0, edit.gone)
+        thing = self._objects.thing(state)
+        self._edited[edit.name] = _Surfaces([] if edit.gone else [thing], self._floor_m)
+        own = frozenset(self._edited) & frozenset(self._objects.own)
+        self._rest = _unedited(self._scene, self._floor_m, own)
 
     def clearance_m(self, p_world_m: FloatArray) -> float:
         """Return the distance from a point (3,) to the nearest surface; infinity where there is none."""
-        if not len(self._corners):
-            return math.inf
-        request, result = self._fcl.DistanceRequest(), self._fcl.DistanceResult()
-        return float(self._fcl.distance(self._model, self._ball(p_world_m, _POINT_M), request, result)) + _POINT_M
+        least_m = math.inf
+        for surfaces in self._all():
+            if surfaces.at_least_m(p_world_m) < least_m:
+                least_m = min(least_m, surfaces.clearance_m(p_world_m))
+        return least_m
 
     def first_contact(self, start_m: FloatArray, goal_m: FloatArray, radius_m: float) -> SweptContact | None:
         """Return the first surface that stops a sphere on its way from one point (3,) to another."""
@@ -70,44 +131,59 @@ class SceneSolids:
                 continue
             stretch_m = min(max(free_m, 0.0) + _STRETCH_M, length_m - gone_m)
             part = stretch_m / length_m * way
-            triangles = self._near(here + 0.5 * part, radius_m + 0.5 * stretch_m + _MARGIN_M)
-            impact = first_impact(here, part, radius_m, self._corners[triangles])
+            corners, names = self._near(here + 0.5 * part, radius_m + 0.5 * stretch_m + _MARGIN_M)
+            impact = first_impact(here, part, radius_m, corners)
             if impact is not None:
                 share = (gone_m + impact.share * stretch_m) / length_m
-                other = self._names[int(self._owner[triangles[impact.triangle]])]
-                return SweptContact(share, impact.p_m, impact.normal, other)
+                return SweptContact(share, impact.p_m, impact.normal, names[impact.triangle])
             gone_m += stretch_m
         return None
 
-    def _near(self, p_m: FloatArray, reach_m: float) -> npt.NDArray[np.intp]:
-        """Return the triangles that a ball overlaps."""
-        most = _AT_ONCE
-        while True:
-            request = self._fcl.CollisionRequest(num_max_contacts=most, enable_contact=True)
-            result = self._fcl.CollisionResult()
-            self._fcl.collide(self._model, self._ball(p_m, reach_m), request, result)
-            if len(result.contacts) < most:
-                return np.array([contact.b1 for contact in result.contacts], np.intp)
-            most *= 8
+    def overlap(self, p_world_m: FloatArray, radius_m: float) -> SweptContact | None:
+        """Return the nearest surface that a sphere at (3,) overlaps; None = it is free."""
+        corners, names = self._near(p_world_m, radius_m)
+        if not names:
+            return None
+        points = closest_on_triangles(p_world_m, corners)
+        away = p_world_m - points
+        distance = np.linalg.norm(away, axis=1)
+        k = int(distance.argmin())
+        if not 0.0 < distance[k] < radius_m:
+            return None
+        return SweptContact(0.0, points[k], away[k] / distance[k], names[k])
 
-    def _ball(self, p_m: FloatArray, radius_m: float) -> Any:
-        return self._fcl.CollisionObject(self._fcl.Sphere(radius_m), self._fcl.Transform(p_m))
+    def _near(self, p_m: FloatArray, reach_m: float) -> tuple[FloatArray, list[str]]:
+        """Return the triangles (k, 3, 3) that a ball overlaps, and whose each is."""
+        found = [part.near(p_m, reach_m) for part in self._all() if part.at_least_m(p_m) <= reach_m]
+        names = [name for _, owners in found for name in owners]
+        return np.concatenate([np.zeros((0, 3, 3)), *(corners for corners, _ in found)]), names
+
+    def _all(self) -> Iterable[_Surfaces]:
+        return (self._rest, *self._edited.values())
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=8)
+def _unedited(scene: Scene, floor_m: float | None, gone: frozenset[str]) -> _Surfaces:
+    """Return the surfaces of all objects that no edit has changed."""
+    return _Surfaces([thing for thing in scene.objects if thing.name not in gone], floor_m)
+
+
+_loaded: Final = functools.lru_cache(maxsize=4)(load_scene)
+
+
 def load_solids(scene: str, floor_m: float | None) -> SceneSolids:
-    """Return the solid parts of a shipped scene, or of a scene file.
+    """Return the solid parts of a shipped scene, or of a scene file, without edits.
 
     Raises:
         RendererError: no such scene, or it cannot be read; or python-fcl is not installed.
     """
-    return SceneSolids(load_scene(scene), floor_m)
+    return SceneSolids(_loaded(scene), floor_m)
 
 
-def _solid_triangles(scene: Scene) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-    """Return the triangles (m, 3, 3) of all solid objects and per triangle the index into ``scene.objects``."""
+def _solid_triangles(things: Sequence[SceneObject]) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+    """Return the triangles (m, 3, 3) of all solid objects and per triangle the index of its object."""
     corners, owners = [np.zeros((0, 3, 3))], [np.zeros(0, np.intp)]
-    for index, thing in enumerate(scene.objects):
+    for index, thing in enumerate(things):
         if not thing.solid:
             continue
         m = thing.world_from_asset

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -14,6 +14,7 @@ import numpy as np
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.scene_queries import QueriedObject, RayHits, SceneMarker, SceneMesh
+from vil_bridge.core.solid_world import SceneEdit
 from vil_bridge.core.types import BoolArray, FloatArray, Modality, RenderedImage, View, WorldSnapshot
 from vil_renderer.queries.bounds import (
     check_marker,
@@ -69,6 +70,7 @@ class EmbeddedSceneQueries:
         self._markers: tuple[SceneMarker, ...] = ()
         self._edits: dict[str, ObjectState] = {}
         self._editing = asyncio.Lock()
+        self._watchers: list[Callable[[SceneEdit], None]] = []
         self._encoded: tuple[WorldSnapshot, msgspec.Raw] | None = None
 
     @property
@@ -269,6 +271,10 @@ class EmbeddedSceneQueries:
             await self._set(msgspec.structs.replace(state, gone=True))
         return True
 
+    def watch_edits(self, changed: Callable[[SceneEdit], None]) -> None:
+        """Call ``changed`` with every object that is moved, scaled, spawned or destroyed from now on."""
+        self._watchers.append(changed)
+
     async def assets(self) -> Sequence[str]:
         """Return the names that objects can be spawned from.
 
@@ -295,6 +301,9 @@ class EmbeddedSceneQueries:
             raise RendererError(f"{MOST_EDITS} objects are edited. Destroy spawned ones first")
         await self.process.ask(SetObjects(tuple(edits.values())))
         self._edits, self._listed = edits, None
+        edit = SceneEdit(state.name, state.asset, state.p_m, state.q_xyzw, state.scale, state.gone)
+        for changed in self._watchers:
+            changed(edit)
 
     def _load(self) -> Load:
         config = self._config

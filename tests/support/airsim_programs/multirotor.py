@@ -234,6 +234,58 @@ def wall(client, folder):
     assert position(client).x_val < 30
 
 
+def obstacles(client, folder):
+    """A spawned box stops a vehicle, a box that is moved away does not, and neither does a destroyed one."""
+    client.reset()
+    client.enableApiControl(True)
+    client.armDisarm(True)
+    client.takeoffAsync().join()
+    client.moveToPositionAsync(0, -8, -3, 3).join()
+    pose = airsim.Pose(airsim.Vector3r(6, -8, -3), airsim.to_quaternion(0, 0, 0))
+    box = client.simSpawnObject("Barrier", "Cube", pose, airsim.Vector3r(1, 4, 4), False)
+    client.simGetCollisionInfo()
+    client.moveByVelocityAsync(5, 0, 0, 2.5).join()
+    hit = client.simGetCollisionInfo()
+    assert hit.has_collided and hit.object_name == box, hit
+    assert hit.normal.x_val < -0.99 and abs(hit.impact_point.x_val - 5.5) < 0.01
+    assert position(client).x_val < 5.5
+    client.moveToPositionAsync(0, -8, -3, 3).join()
+    pose.position.y_val = 10
+    assert client.simSetObjectPose(box, pose, True)
+    client.simGetCollisionInfo()
+    client.moveToPositionAsync(10, -8, -3, 3).join()
+    assert not client.simGetCollisionInfo().has_collided
+    assert client.simDestroyObject(box)
+    client.moveToPositionAsync(10, 10, -3, 5).join()
+    client.moveToPositionAsync(0, 10, -3, 5).join()
+    assert not client.simGetCollisionInfo().has_collided
+    client.reset()
+
+
+def two_vehicles(client, folder):
+    """A vehicle that flies into another one is thrown back, and so is the other; both collisions name the other."""
+    client.reset()
+    for name in ("Drone1", "Drone2"):
+        client.enableApiControl(True, name)
+        client.armDisarm(True, name)
+    moves = [client.takeoffAsync(vehicle_name=name) for name in ("Drone1", "Drone2")]
+    for move in moves:
+        move.join()
+    moves = [client.moveToZAsync(-3, 1, vehicle_name=name) for name in ("Drone1", "Drone2")]  # Drone2 is 4 m north
+    for move in moves:
+        move.join()
+    for name in ("Drone1", "Drone2"):
+        client.simGetCollisionInfo(name)
+    before = client.simGetGroundTruthKinematics("Drone2").position.x_val
+    client.moveByVelocityAsync(5, 0, 0, 2, vehicle_name="Drone1").join()
+    first, second = client.simGetCollisionInfo("Drone1"), client.simGetCollisionInfo("Drone2")
+    assert first.has_collided and first.object_name == "Drone2", first
+    assert second.has_collided and second.object_name == "Drone1", second
+    assert first.normal.x_val < -0.9 and second.normal.x_val > 0.9
+    assert client.simGetGroundTruthKinematics("Drone2").position.x_val != before
+    client.reset()
+
+
 PROGRAMS = {
     function.__name__: function
     for function in (
@@ -247,6 +299,8 @@ PROGRAMS = {
         manual_levels,
         set_wind,
         wall,
+        obstacles,
+        two_vehicles,
     )
 }
 

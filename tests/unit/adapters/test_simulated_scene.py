@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import FlyCommand, PlaceOrder
+from vil_adapters.simulated.ipc import EditOrder, FlyCommand, PlaceOrder
 from vil_adapters.simulated.scene_contacts import SceneContacts
 from vil_adapters.simulated.simulation import Simulation
 from vil_adapters.simulated.sphere_row import SphereRow
 from vil_adapters.simulated.vehicle_config import ContactConfig
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.solid_world import SweptContact
+from vil_bridge.core.solid_world import SceneEdit, SweptContact
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_moves import VehicleCollision
 
@@ -178,6 +178,63 @@ def test_a_sweep_ends_at_the_wall_and_a_placement_beyond_it_does_not(scene: str)
     assert body(made)[0] > 8.9
 
 
+def edited(name: str, p_m: tuple[float, float, float], asset: str = "", *, gone: bool = False) -> EditOrder:
+    return EditOrder(SceneEdit(name, asset, p_m, LEVEL, (1.0, 1.0, 1.0), gone))
+
+
+@pytest.mark.parametrize("step_hz", [10, 960])
+def test_objects_that_are_moved_spawned_and_destroyed_stop_vehicles_where_they_are(scene: str, step_hz: int) -> None:
+    made = simulation(scene, {"step_hz": step_hz, "control_hz": 10, "rate_hz": step_hz}, contact={"floor_m": -100.0})
+
+    def met() -> VehicleCollision | None:
+        thrown(made, (3.0, 0.3, 3.0), (10.0, 0.0, 0.0))
+        return next(iter(flown(made, step_hz // 2)), None)
+
+    made.order(edited("thin wall", (7.0, 0.0, 0.0)))
+    hit = met()
+    assert hit is not None
+    assert (hit.other, hit.point_world_m[0]) == ("thin wall", pytest.approx(6.999, abs=1e-4))
+    made.order(edited("thin wall", (7.0, 0.0, 0.0), gone=True))
+    assert met() is None
+    assert body(made)[0] > 6.9
+    made.order(edited("box", (6.0, 0.0, 2.5), "Cube"))
+    hit = met()
+    assert hit is not None
+    assert (hit.other, hit.normal_world) == ("box", pytest.approx((-1.0, 0.0, 0.0), abs=1e-6))
+    assert hit.point_world_m[0] == pytest.approx(5.5, abs=1e-4)
+    made.order(EditOrder(SceneEdit("box", "Cube", (6.0, 0.0, 2.5), LEVEL, (3.0, 8.0, 8.0), False)))
+    hit = met()
+    assert hit is not None
+    assert hit.point_world_m[0] == pytest.approx(4.5, abs=1e-4)
+    made.order(edited("box", (6.0, 0.0, 2.5), "Cube", gone=True))
+    assert met() is None
+
+
+def test_an_object_that_is_put_onto_a_vehicle_pushes_it_out(scene: str) -> None:
+    """Its face is 10 cm inside the sphere; a program that moves it on shoves the vehicle along."""
+    made = simulation(scene, contact={"floor_m": 2.0}, p_m=(0.0, 0.0, 2.0))
+    flown(made, 10)
+    for face_m in (0.1, 0.0, -0.1):
+        made.order(edited("box", (face_m + 0.5, 0.0, 2.0), "Cube"))
+        hit = next(hit for hit in flown(made, 200) if hit.other == "box")
+        assert hit.depth_m == pytest.approx(0.1, abs=2e-3)
+        assert hit.normal_world == pytest.approx((-1.0, 0.0, 0.0), abs=1e-2)
+        assert body(made)[0] == pytest.approx(face_m - 0.2, abs=2e-3)
+
+
+def test_edits_are_a_simulations_own_and_unknown_objects_are_logged(
+    scene: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = simulation(scene), simulation(scene)
+    first.order(edited("thin wall", (7.0, 0.0, 0.0), gone=True))
+    first.order(edited("fog", (0.0, 0.0, 0.0)))
+    assert "'fog'" in caplog.text
+    thrown(first, (3.0, 0.3, 3.0), (10.0, 0.0, 0.0))
+    thrown(second, (3.0, 0.3, 3.0), (10.0, 0.0, 0.0))
+    assert "thin wall" not in {hit.other for hit in flown(first, 300)}
+    assert flown(second, 300)[0].other == "thin wall"
+
+
 def test_a_scene_stands_in_the_room_as_configured(scene: str) -> None:
     placed = {"contact": {"scene": scene, "T_room_scene": {"p_m": [1.0, 0.0, 0.0], "ypr_deg": [90.0, 0.0, 0.0]}}}
     made = simulation(scene, placed)
@@ -206,6 +263,12 @@ class CountedPlane:
         share = (5.0 - radius_m - float(start_m[0])) / float(goal_m[0] - start_m[0])
         point = start_m + share * (goal_m - start_m) + (radius_m, 0.0, 0.0)
         return SweptContact(share, point, np.array((-1.0, 0.0, 0.0)), "plane") if 0.0 <= share <= 1.0 else None
+
+    def overlap(self, p_world_m: FloatArray, radius_m: float) -> SweptContact | None:
+        raise AssertionError("not asked here")
+
+    def edit(self, edit: SceneEdit) -> None:
+        raise AssertionError("not asked here")
 
 
 def test_a_scene_is_asked_seldom_far_from_its_walls_and_in_time_near_them() -> None:
