@@ -43,6 +43,7 @@ sources:
           rotors: {type: rotors}
           stick: {type: controls}
           around: {type: distance, parameters: {beams_deg: [[0, -90], [90, 0]], max_m: 30}}
+          uwb: {type: beacons, parameters: {beacons: {a: [1, 2, 3], b: [4, 5, 6]}}}
           ring: {type: lidar, parameters: {mounting: {p_body_m: [0, 0, -0.1]}}}
 actors: {drone: {kind: vehicle, source: sim, subject: quad}}
 """
@@ -54,6 +55,7 @@ VALUES: dict[str, tuple[SensorKind, list[float]]] = {
     "rotors": ("rotors", [2.0, 0.03, 700.0, 2.5, -0.04, 710.0]),
     "stick": ("controls", [9.81, 0.0, 0.1, 0.2]),
     "around": ("distance", [0.2, 30.0, 0.0, 0.0, 0.05, 0.0, 0.0, -1.0, 1.75, 0.0, 1.0, 0.0, 30.0]),
+    "uwb": ("beacons", [1.0, 2.0, 3.0, 7.5, 4.0, 5.0, 6.0, math.nan]),
     "ring": ("lidar", [0.0, 0.0, -0.1, 0.0, 0.0, 0.0, 1.0, 1.5, -2.25, 0.125, 7.0, 0.1, 0.2, 0.3, 40_000.0]),
 }
 SENSORS = "/drone/sensors/"
@@ -69,7 +71,7 @@ def flight(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
     for step in range(2):
         t_ns = begin_ns + step * 10_000_000
         for name, (kind, row) in VALUES.items():
-            labels = ("rates",) if kind == "controls" else ()
+            labels = {"controls": ("rates",), "beacons": ("a,b",)}.get(kind, ())
             values = np.array([row])
             recorder.queue.enqueue_event(SensorReadings("sim", name, kind, t_ns, t_ns, ("quad",), values, labels))
     recorder.stop(20.0)
@@ -99,6 +101,9 @@ def test_tables_have_every_number_as_it_was(flight: tuple[Path, int], tmp_path: 
     assert rows[1, 1:].tolist() == [700.0, 2.0, 0.03, 710.0, 2.5, -0.04]
     _, rows = table(tmp_path / "csv", "ring")
     assert rows[:2, 1:] == pytest.approx(np.array([[1.5, -2.25, 0.125, 7.0], [0.1, 0.2, 0.3, 40_000.0]]))
+    text = (tmp_path / "csv" / "drone.uwb.csv").read_text().splitlines()
+    assert text[0] == "t_utc_ns,beacon,x_m,y_m,z_m,range_m" and len(text) == 3
+    assert text[1].startswith(f"{t_utc_ns},a,8.") and text[1].endswith(",3.0,7.5")  # in the world
     text = (tmp_path / "csv" / "drone.stick.csv").read_text().splitlines()
     assert text[:2] == ["t_utc_ns,mode,values", f"{t_utc_ns},rates,9.81 0.0 0.1 0.2"]
 
@@ -126,7 +131,7 @@ def test_ros_readers_find_the_sensors_in_the_bag(read: Any, flight: tuple[Path, 
     written = export(path, "ros2", tmp_path / "bag")
     found = read(tmp_path / "bag")
     assert {topic: len(messages) for topic, messages in found.items()} == dict(written)
-    assert f"{SENSORS}stick" not in found  # no standard message
+    assert not {f"{SENSORS}stick", f"{SENSORS}uwb"} & found.keys()  # no standard message
     first = {name: found[f"{SENSORS}{name}"][0] for name in VALUES if f"{SENSORS}{name}" in found}
     for name, message in first.items():
         stamp = message.header.stamp

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx, q_mul
 
-SensorKind = Literal["imu", "barometer", "magnetometer", "gps", "rotors", "controls", "distance", "lidar"]
+SensorKind = Literal["imu", "barometer", "magnetometer", "gps", "rotors", "controls", "distance", "lidar", "beacons"]
 
 Vector = tuple[float, float, float]
 
@@ -143,6 +143,20 @@ class LidarReading:
     instances: npt.NDArray[np.uint32]
 
 
+@dataclass(frozen=True, slots=True)
+class BeaconsReading:
+    """Ranges to the beacons that a receiver hears.
+
+    Attributes:
+        names: of the beacons. places_m: where they stand, the room's frame. ranges_m: measured.
+    """
+
+    t_ns: int
+    names: tuple[str, ...]
+    places_m: tuple[Vector, ...]
+    ranges_m: tuple[float, ...]
+
+
 SensorReading = (
     ImuReading
     | BarometerReading
@@ -152,6 +166,7 @@ SensorReading = (
     | ControlsReading
     | DistanceReading
     | LidarReading
+    | BeaconsReading
 )
 
 COLUMNS: Final[Mapping[SensorKind, int]] = {"imu": 10, "barometer": 3, "magnetometer": 3, "gps": 9}
@@ -159,7 +174,8 @@ COLUMNS: Final[Mapping[SensorKind, int]] = {"imu": 10, "barometer": 3, "magnetom
 
 Rotors have thrust, torque and speed of one after the other, NaN where unknown. Controls end with NaN where another
 vehicle of the frame has more of them. A distance has its bounds, its place, and direction and range of each beam. A
-lidar has its pose, and x, y, z, instance of each point; it ends with NaN like controls.
+lidar has its pose, and x, y, z, instance of each point; it ends with NaN like controls. Beacons have position and range
+of each, NaN = not heard.
 """
 
 
@@ -171,7 +187,7 @@ class SensorReadings:
         sensor: its name on each vehicle. subjects: the vehicles, length n.
         t_ns: bridge time of the measurement. t_arrival_ns: bridge time at which it came out.
         values: shape (n, :data:`COLUMNS` of the kind); (n, any) of kinds that are not among them.
-        labels: of controls, the mode of each vehicle; empty for other kinds.
+        labels: of controls, the mode of each vehicle; of beacons, their names separated by commas; else empty.
     """
 
     source: str
@@ -189,11 +205,14 @@ class SensorReadings:
         return reading_of(self.kind, self.t_ns, utc_offset_ns, self.values[index], label)
 
     def in_world(self, T_world_room: Transform) -> SensorReadings:
-        """Return the readings with attitudes and velocities in the world's axes instead of the room's."""
-        if self.kind not in ("imu", "gps"):
+        """Return the readings with attitudes, velocities and places in the world instead of the room."""
+        if self.kind not in ("imu", "gps", "beacons"):
             return self
         values = np.array(self.values)
-        if self.kind == "imu":
+        if self.kind == "beacons":
+            places = values.reshape(len(values), -1, 4)[..., :3]
+            places[:] = T_world_room.apply(places.reshape(-1, 3)).reshape(places.shape)
+        elif self.kind == "imu":
             values[:, 0:4] = q_mul(T_world_room.q_xyzw, values[:, 0:4])
         else:
             values[:, 5:8] = values[:, 5:8] @ T_world_room.rotation().T
@@ -258,7 +277,7 @@ def reading_of(
         t_ns: bridge time of the measurement.
         utc_offset_ns: Unix time minus bridge time.
         row: its numbers, shape (:data:`COLUMNS` of the kind,).
-        label: mode of controls.
+        label: mode of controls; names of beacons.
     """
     v = [] if kind == "lidar" else row.tolist()
     match kind:
@@ -281,6 +300,11 @@ def reading_of(
             return DistanceReading(t_ns, v[0], v[1], (v[2], v[3], v[4]), tuple(beams), tuple(v[8::4]))
         case "lidar":
             return _lidar(t_ns, row)
+        case "beacons":
+            heard = [(name, v[4 * i : 4 * i + 4]) for i, name in enumerate(label.split(","))]
+            heard = [(name, place) for name, place in heard if not math.isnan(place[3])]
+            places = tuple((x, y, z) for _, (x, y, z, _) in heard)
+            return BeaconsReading(t_ns, tuple(n for n, _ in heard), places, tuple(p[3] for _, p in heard))
 
 
 def _lidar(t_ns: int, row: npt.NDArray[np.float64]) -> LidarReading:

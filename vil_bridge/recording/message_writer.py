@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.sensor_readings import (
     BarometerReading,
+    BeaconsReading,
     ControlsReading,
     DistanceReading,
     GpsReading,
@@ -60,6 +61,8 @@ def _schema_of(reading: type[Any]) -> tuple[str, str, bytes]:
     for field in fields(reading):
         kind = _JSON_TYPES.get(str(field.type))
         several = {"type": "array", "items": numbers} if "Vector," in str(field.type) else numbers
+        if "str," in str(field.type):
+            several = {"type": "array", "items": {"type": "string"}}
         properties[field.name] = several if kind is None else {"type": kind}
     schema = msgspec.json.encode({"type": "object", "properties": properties})
     return f"vil.{reading.__name__}", "jsonschema", schema
@@ -75,6 +78,7 @@ _READING_SCHEMAS: Final[Mapping[type[Any], tuple[str, str, bytes]]] = {
         RotorsReading,
         ControlsReading,
         DistanceReading,
+        BeaconsReading,
     )
 }
 

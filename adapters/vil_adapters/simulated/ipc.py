@@ -191,7 +191,7 @@ class SensorValues(msgspec.Struct, array_like=True):
 
     Attributes:
         sensor: its number in the source (``fitted_sensors``). t_ns: of the measurement, simulation time.
-        values: float64 (vehicles, columns of its kind). labels: of controls, the mode of each vehicle.
+        values: float64 (vehicles, columns of its kind). labels: as ``SensorReadings`` has them.
     """
 
     sensor: int

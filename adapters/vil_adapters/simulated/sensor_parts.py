@@ -17,6 +17,7 @@ from vil_bridge.vehicles.environment.earth import Compat
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.vehicles.environment.geomagnetism import LocalField, airsim_dipole_ned_t, dipole_ned_t
 from vil_bridge.vehicles.sensors.barometer import Barometer, BarometerParameters
+from vil_bridge.vehicles.sensors.beacon_ranges import BeaconParameters, BeaconReceiver
 from vil_bridge.vehicles.sensors.beams import BeamParameters, LidarParameters
 from vil_bridge.vehicles.sensors.gps import Gps, GpsParameters
 from vil_bridge.vehicles.sensors.imu import ImuParameters, ImuSensor, InertialNoise
@@ -41,7 +42,13 @@ class StateParameters:
 
 RangingParameters = BeamParameters | LidarParameters
 Parameters = (
-    ImuParameters | BarometerParameters | MagnetometerParameters | GpsParameters | StateParameters | RangingParameters
+    ImuParameters
+    | BarometerParameters
+    | MagnetometerParameters
+    | GpsParameters
+    | StateParameters
+    | RangingParameters
+    | BeaconParameters
 )
 
 RANGING_KINDS: Final = frozenset({"distance", "lidar"})
@@ -61,6 +68,7 @@ _IDEAL: Final[Mapping[SensorKind, Parameters]] = {
     "controls": StateParameters(),
     "distance": BeamParameters(),
     "lidar": LidarParameters(),
+    "beacons": BeaconParameters(),
 }
 _PRESETS: Final[Mapping[SensorKind, Mapping[str, Parameters]]] = {
     "imu": IMU_PRESETS,
@@ -71,6 +79,7 @@ _PRESETS: Final[Mapping[SensorKind, Mapping[str, Parameters]]] = {
     "controls": {},
     "distance": BEAM_PRESETS,
     "lidar": {},
+    "beacons": {},
 }
 _NOUNS: Final[Mapping[SensorKind, str]] = {
     "imu": "inertial sensor",
@@ -81,6 +90,7 @@ _NOUNS: Final[Mapping[SensorKind, str]] = {
     "controls": "reading of the controls",
     "distance": "distance sensor",
     "lidar": "lidar",
+    "beacons": "receiver of beacons",
 }
 _STREAMS: Final[Mapping[SensorKind, int]] = {
     "imu": 1000,
@@ -89,6 +99,7 @@ _STREAMS: Final[Mapping[SensorKind, int]] = {
     "gps": 1300,
     "distance": 1400,
     "lidar": 1500,
+    "beacons": 1600,
 }
 """Of kinds with errors. First number of a kind's noise; the next sensor of the kind has the next one."""
 
@@ -141,6 +152,8 @@ def description_of(config: SensorConfig) -> SensorDescription:
         case MagnetometerParameters(noise_t=noise_t, mounting=mount):
             variances = (noise_t**2,) * 3
         case BeamParameters(noise_m=noise_m, mounting=mount) | LidarParameters(noise_m=noise_m, mounting=mount):
+            variances = (noise_m**2,)
+        case BeaconParameters(noise_m=noise_m, mounting=mount):
             variances = (noise_m**2,)
         case GpsParameters() | StateParameters():
             pass  # a receiver's readings state their accuracy; a state has no errors
@@ -204,6 +217,8 @@ def sensor_of(fitted: FittedSensor, part: SensorPart, origin: GeoOrigin, seed: i
     match part.parameters:
         case StateParameters() | BeamParameters() | LidarParameters():
             return None
+        case BeaconParameters() as parameters:
+            return BeaconReceiver(vehicles, parameters, seed=seed, stream=stream)
         case ImuParameters() as parameters:
             return ImuSensor(vehicles, parameters, seed=seed, stream=stream)
         case BarometerParameters() as parameters:

@@ -64,7 +64,7 @@ class SensorConfig(StrictModel):
     type: SensorKind = Field(
         description="imu, barometer, magnetometer, gps; rotors = speeds, thrusts and torques of "
         "the rotors; controls = the command that the model obeys; distance = ranges of beams, and lidar = points: both "
-        "need the source's `contact: {scene}`."
+        "need the source's `contact: {scene}`; beacons = ranges to fixed points."
     )
     preset: str = Field(
         default=IDEAL,

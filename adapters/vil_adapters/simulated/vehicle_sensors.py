@@ -18,6 +18,7 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.barometer import Barometer, FleetBarometerReading
+from vil_bridge.vehicles.sensors.beacon_ranges import BeaconReceiver, FleetBeaconReading
 from vil_bridge.vehicles.sensors.gps import FleetGpsReading
 from vil_bridge.vehicles.sensors.imu import FleetImuReading
 from vil_bridge.vehicles.sensors.magnetometer import FleetMagnetometerReading
@@ -141,7 +142,11 @@ class _RunningSensor:
         reading = self._sensor.sample(truth)
         if reading is None:
             return None
-        return SensorValues(self._number, reading.t_ns, self._values(reading, truth).tobytes())
+        values = self._values(reading, truth)
+        labels: tuple[str, ...] = ()
+        if isinstance(self._sensor, BeaconReceiver):
+            labels = (",".join(self._sensor.parameters.beacons),) * len(values)
+        return SensorValues(self._number, reading.t_ns, values.tobytes(), labels)
 
     def _values(self, reading: Any, truth: TrueState) -> FloatArray:
         """Return the numbers of :mod:`vil_bridge.core.sensor_readings`, (n, columns of the kind)."""
@@ -153,6 +158,10 @@ class _RunningSensor:
                 assert isinstance(self._sensor, Barometer)
                 qnh_hpa = np.full(n, self._sensor.parameters.qnh_hpa)
                 return np.stack((reading.altitude_m, reading.pressure_pa, qnh_hpa), axis=1)
+            case FleetBeaconReading():
+                assert isinstance(self._sensor, BeaconReceiver)
+                places = np.broadcast_to(self._sensor.places_m, (n, *self._sensor.places_m.shape))
+                return np.concatenate((places, reading.ranges_m[..., None]), axis=2).reshape(n, -1)
             case FleetMagnetometerReading():
                 return np.ascontiguousarray(reading.field_sensor_t)
             case FleetGpsReading():

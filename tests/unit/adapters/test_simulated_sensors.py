@@ -17,6 +17,7 @@ from vil_bridge.core.clock import WallClock
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.sensor_readings import (
     BarometerReading,
+    BeaconsReading,
     ControlsReading,
     GpsReading,
     ImuReading,
@@ -201,6 +202,27 @@ def test_controls_are_the_command_that_each_model_obeys_in_its_own_mode() -> Non
     assert car["controls"] == ControlsReading(START_NS + 10_416_667, "speed", (0.0, 0.0))
 
 
+def test_ranges_to_beacons_are_those_of_the_pose_within_reach() -> None:
+    beacons = {"near": [0.0, 4.0, 1.0], "far": [100.0, 0.0, 0.0], "up": [0.0, 0.0, 3.5]}
+    receiver = {"type": "beacons", "rate_hz": 20.0, "parameters": {"beacons": beacons, "max_m": 30.0, "bias_m": 0.1}}
+    of = config(model="kinematic", count=2, spacing_m=3.0, p_m=[0.0, 0.0, 1.0], sensors={"uwb": receiver})
+    handler = handler_after(of, 48)
+    first, second = (handler.readings(name)["uwb"] for name in ("drone_1", "drone_2"))
+    assert isinstance(first, BeaconsReading) and isinstance(second, BeaconsReading)
+    assert (first.t_ns, first.names) == (START_NS + 50_000_000, ("near", "up"))
+    assert first.places_m == ((0.0, 4.0, 1.0), (0.0, 0.0, 3.5))
+    assert first.ranges_m == pytest.approx((4.1, 2.6))
+    assert second.ranges_m == pytest.approx((5.1, 0.1 + math.hypot(3.0, 2.5)))
+
+
+def test_noise_of_beacons_has_its_size_and_repeats() -> None:
+    receiver = {"type": "beacons", "rate_hz": 960.0, "parameters": {"beacons": {"A": [0, 0, 5]}, "noise_m": 0.1}}
+    of = config(model="kinematic", count=20, spacing_m=0.1, sensors={"uwb": receiver})
+    ranges = rows(flown(of, 100), 0, 20)[:, :, 3]
+    assert (ranges - ranges.mean(axis=0)).std() == pytest.approx(0.1, rel=0.05)
+    assert np.array_equal(ranges, rows(flown(of, 100, chunk=7), 0, 20)[:, :, 3])
+
+
 def test_wind_and_forces_are_checked_and_passed_on() -> None:
     sent: list[Order] = []
     of = config()
@@ -233,6 +255,8 @@ def test_wind_and_forces_are_checked_and_passed_on() -> None:
         ({"sensors": {"s": {"type": "barometer", "parameters": {"drift_s": 0}}}}, "tau_s must be positive"),
         ({"model": "car", "sensors": {"r": {"type": "rotors"}}}, "sensors.r: model 'car' has no rotors"),
         ({"sensors": {"r": {"type": "controls", "preset": "ms5611"}}}, "known: ideal"),
+        ({"sensors": {"u": {"type": "beacons"}}}, "needs some; set beacons"),
+        ({"sensors": {"u": {"type": "beacons", "parameters": {"beacons": {"a,b": [0, 0, 0]}}}}}, "without commas"),
         ({"imu": {}, "sensors": {"imu": {"type": "imu"}}}, "two sensors of one name"),
     ],
 )

@@ -104,16 +104,19 @@ def test_controls_of_different_modes_come_back_with_their_modes(tmp_path: Path) 
     values = np.array([[1.0, 2.0, 3.0], [4.0, np.nan, np.nan]])
     event = SensorReadings("sim", "u", "controls", t_ns, t_ns, ("a", "b"), values, ("rates", "speed"))
     rotors = SensorReadings("sim", "rotors", "rotors", t_ns, t_ns, ("a",), np.array([[1.0, -0.1, 500.0] * 4]))
-    record(tmp_path / "a.mcap", [event, rotors])
+    beacons = SensorReadings("sim", "uwb", "beacons", t_ns, t_ns, ("a",), np.array([[1.0, 2.0, 3.0, 7.5]]), ("tag",))
+    record(tmp_path / "a.mcap", [event, rotors, beacons])
     with Recording(tmp_path / "a.mcap") as recording:
         read = list(recording.events())
-    assert all(same(a, b) for a, b in zip(read, (event, rotors), strict=True))
+    assert all(same(a, b) for a, b in zip(read, (event, rotors, beacons), strict=True))
     with (tmp_path / "a.mcap").open("rb") as file:
-        topics = ("/sensors/sim/b/u", "/sensors/sim/a/rotors")
+        topics = ("/sensors/sim/b/u", "/sensors/sim/a/rotors", "/sensors/sim/a/uwb")
         shown = {c.topic: msgspec.json.decode(m.data) for _, c, m in make_reader(file).iter_messages(topics=topics)}
     assert (shown[topics[0]]["mode"], shown[topics[0]]["values"]) == ("speed", [4.0])
     assert shown[topics[1]]["speeds_radps"] == [500.0] * 4
     assert shown[topics[1]]["torques_nm"] == [-0.1] * 4
+    assert (shown[topics[2]]["names"], shown[topics[2]]["places_m"]) == (["tag"], [[1.0, 2.0, 3.0]])
+    assert shown[topics[2]]["ranges_m"] == [7.5]
 
 
 def stored(values: FloatArray) -> bytes:

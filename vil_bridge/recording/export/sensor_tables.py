@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from vil_bridge.core.sensor_readings import (
     BarometerReading,
+    BeaconsReading,
     ControlsReading,
     DistanceReading,
     GpsReading,
@@ -38,10 +39,12 @@ def sensor_head(reading: SensorReading) -> str:
             return "min_m,max_m," + ",".join(f"x_{i},y_{i},z_{i},range_{i}_m" for i in beams)
         case LidarReading():
             return "x_m,y_m,z_m,instance"
+        case BeaconsReading():
+            return "beacon,x_m,y_m,z_m,range_m"
 
 
 def sensor_rows(reading: SensorReading) -> Iterator[list[str]]:
-    """Yield a reading's rows, without the time: one, or one of each point of a lidar; empty = unknown."""
+    """Yield a reading's rows, without the time: one, or one of each point or beacon; empty = unknown."""
     match reading:
         case ImuReading():
             yield [*map(repr, (*reading.q_world_body, *reading.w_body_radps, *reading.f_body_mps2))]
@@ -64,3 +67,6 @@ def sensor_rows(reading: SensorReading) -> Iterator[list[str]]:
         case LidarReading():
             for point, instance in zip(reading.points_m.tolist(), reading.instances.tolist(), strict=True):
                 yield [*map(repr, point), str(instance)]
+        case BeaconsReading() as r:
+            for name, place_m, range_m in zip(r.names, r.places_m, r.ranges_m, strict=True):
+                yield [name, *map(repr, (*place_m, range_m))]

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from vil_bridge.core.sensor_readings import (
     BarometerReading,
+    BeaconsReading,
     ControlsReading,
     DistanceReading,
     GpsReading,
@@ -80,6 +81,7 @@ class VehicleSensorsOut:
     controls: dict[str, ControlsReading]
     distance: dict[str, DistanceReading]
     lidar: dict[str, LidarOut]
+    beacons: dict[str, BeaconsReading]
 
     @classmethod
     def of(cls, readings: Mapping[str, SensorReading]) -> VehicleSensorsOut:
@@ -93,4 +95,5 @@ class VehicleSensorsOut:
             {name: r for name, r in readings.items() if isinstance(r, ControlsReading)},
             {name: r for name, r in readings.items() if isinstance(r, DistanceReading)},
             {name: LidarOut.of(r) for name, r in readings.items() if isinstance(r, LidarReading)},
+            {name: r for name, r in readings.items() if isinstance(r, BeaconsReading)},
         )
