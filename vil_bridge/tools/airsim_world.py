@@ -14,7 +14,14 @@ from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_to_euler_zyx
 from vil_bridge.registry import resolve
-from vil_bridge.servers.airsim.settings import AirsimSettings, VehicleSettings, load_settings, sensor_key
+from vil_bridge.servers.airsim.sensor_noise import noise_of
+from vil_bridge.servers.airsim.settings import (
+    AirsimSettings,
+    SensorSettings,
+    VehicleSettings,
+    load_settings,
+    sensor_key,
+)
 
 _SOURCE: Final = "airsim"
 _ROOM: Final = "world"
@@ -122,9 +129,9 @@ def _vehicle(vehicle: VehicleSettings, index: int, model: str, settings: AirsimS
         "wind": {"mean_mps": settings.wind_world_mps},
         "sensors": {kind: {"type": kind, "rate_hz": _STATE_HZ} for kind in _STATE_KINDS[model]}
         | {
-            sensor_key(n): {"type": s.kind, "preset": _PARTS[s.kind]}
-            for n, s in vehicle.sensors.items()
-            if s.kind in _PARTS
+            sensor_key(name): _sensor(sensor, f"Vehicles.{vehicle.name}.Sensors.{name}.")
+            for name, sensor in vehicle.sensors.items()
+            if sensor.kind in _PARTS
         },
     }
     if model == "airsim":
@@ -140,6 +147,18 @@ def _vehicle(vehicle: VehicleSettings, index: int, model: str, settings: AirsimS
     else:
         described |= {"on_timeout": "hold", "contact": {"response": "none", "floor_m": None}}
     return described
+
+
+def _sensor(sensor: SensorSettings, place: str) -> dict[str, Any]:
+    """Return a sensor of the simulated source; it measures at most once a step."""
+    noise = noise_of(sensor, place)
+    rate_hz = None if noise.rate_hz is None else min(noise.rate_hz, float(_STEP_HZ // 2))
+    return {
+        "type": sensor.kind,
+        "preset": _PARTS[sensor.kind],
+        "rate_hz": rate_hz,
+        "parameters": dict(noise.parameters),
+    }
 
 
 def _unique_names(names: Iterable[str]) -> dict[str, str]:

@@ -6,10 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from vil_adapters.simulated.config import SimulatedConfig
+from vil_adapters.simulated.sensor_parts import fitted_sensors
+from vil_adapters.simulated.simulation import Simulation, grouped, vehicles_of
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.airsim_world import airsim_bridge
 
 
@@ -55,6 +60,53 @@ def test_a_car_stands_on_the_floor_in_its_own_shape_and_has_walls(tmp_path: Path
     actor = config.actors["c"]
     assert (actor.prefab, actor.size_m) == ("car", (4.3, 2.0, 1.5))
     assert vehicle.contact.length_m + 2.0 * vehicle.contact.radius_m == pytest.approx(actor.size_m[0])
+
+
+NOISY: dict[str, Any] = {
+    "Imu": {"SensorType": 2, "AngularRandomWalk": 3.0, "VelocityRandomWalk": 2.4, "AccelBiasStability": 0},
+    "Baro": {"SensorType": 1, "UncorrelatedNoiseSigma": 27.0, "PressureFactorSigma": 0, "UpdateFrequency": 100},
+    "Mag": {"SensorType": 4, "NoiseSigma": 0.05, "ScaleFactor": 2},
+    "Gps": {"SensorType": 3, "EphInitial": 9, "EPH_TimeConstant": 0.1, "UpdateLatency": 0, "StartupDelay": 0.5},
+}
+
+
+def readings(folder: Path, name: str, sensors: dict[str, Any]) -> FloatArray:
+    """Return what a sensor of a vehicle that stands still measures in four seconds, (n, columns)."""
+    given = {"D": {"Sensors": {key: {"Enabled": True, **entry} for key, entry in sensors.items()}}}
+    source = bridge(folder, Vehicles=given).sources["airsim"].model_copy(update={"contact": None})
+    assert isinstance(source, SimulatedConfig)
+    simulation = Simulation(source)
+    number = [fitted.name for fitted in fitted_sensors(grouped(vehicles_of(source)))].index(name)
+    found = [r for batch in simulation.advance(4 * source.step_hz) for r in batch.sensors if r.sensor == number]
+    return np.array([np.frombuffer(reading.values, np.float64) for reading in found])
+
+
+def test_noise_keys_of_sensors_have_their_effect(tmp_path: Path) -> None:
+    plain = {name: {"SensorType": entry["SensorType"]} for name, entry in NOISY.items()}
+    quiet, loud = (readings(tmp_path, "Imu", sensors).std(axis=0) for sensors in (plain, NOISY))
+    noisy = quiet > 1e-6  # the attitude is the true one
+    assert noisy.sum() == 6 and np.allclose(loud[noisy] / quiet[noisy], 10.0, rtol=0.1)
+    quiet, loud = (readings(tmp_path, "Baro", sensors) for sensors in (plain, NOISY))
+    assert (len(quiet), len(loud)) == (200, 400)
+    assert loud[:, 0].std() == pytest.approx(27.0, rel=0.15) and quiet[:, 0].std() < 4.0
+    quiet, loud = (readings(tmp_path, "Mag", sensors) for sensors in (plain, NOISY))
+    assert np.allclose(loud.mean(axis=0), 2 * quiet.mean(axis=0), atol=2e-6)
+    assert np.allclose(loud.std(axis=0), 5e-6, rtol=0.3)
+    quiet, loud = (readings(tmp_path, "Gps", sensors) for sensors in (plain, NOISY))
+    assert len(loud) > len(quiet)
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ({"SensorType": 1, "UncorrelatedNoiseSigma": "x"}, r"Vehicles\.D\.Sensors\.S\.UncorrelatedNoiseSigma: must be"),
+        ({"SensorType": 2, "GyroBiasStabilityTau": 0}, r"Sensors\.S\.GyroBiasStabilityTau: must be"),
+        ({"SensorType": 3, "UpdateFrequency": -1}, r"Sensors\.S\.UpdateFrequency: must be"),
+    ],
+)
+def test_noise_without_a_meaning_is_refused(entry: dict[str, Any], problem: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        bridge(tmp_path, Vehicles={"D": {"Sensors": {"S": {"Enabled": True, **entry}}}})
 
 
 def test_an_error_names_file_and_key(tmp_path: Path) -> None:

@@ -224,13 +224,13 @@ class _Reader:
         return AirsimSettings(
             mode=mode,
             vehicles=self._vehicles(mode),
-            clock_speed=_number(root, "ClockSpeed", 1.0, "", least=0.01, most=100.0),
+            clock_speed=number_of(root, "ClockSpeed", 1.0, "", least=0.01, most=100.0),
             origin_deg_m=(
-                _number(origin, "Latitude", 47.641468, "OriginGeopoint.", least=-90.0, most=90.0),
-                _number(origin, "Longitude", -122.140165, "OriginGeopoint.", least=-180.0, most=180.0),
-                _number(origin, "Altitude", 122.0, "OriginGeopoint.", least=-1e4, most=1e6),
+                number_of(origin, "Latitude", 47.641468, "OriginGeopoint.", least=-90.0, most=90.0),
+                number_of(origin, "Longitude", -122.140165, "OriginGeopoint.", least=-180.0, most=180.0),
+                number_of(origin, "Altitude", 122.0, "OriginGeopoint.", least=-1e4, most=1e6),
             ),
-            port=int(_number(root, "ApiServerPort", 41451, "", least=0, most=65535)),
+            port=int(number_of(root, "ApiServerPort", 41451, "", least=0, most=65535)),
             wind_world_mps=_vector(_section(root, "Wind", ""), "Wind."),
             recording=recording,
             text=self._text,
@@ -276,8 +276,8 @@ class _Reader:
         )
 
     def _start(self, section: Mapping[str, Any], place: str) -> Transform:
-        north, east, down = (_number(section, key, 0.0, place) for key in "XYZ")
-        yaw_rad = math.radians(90.0 - _number(section, "Yaw", 0.0, place))
+        north, east, down = (number_of(section, key, 0.0, place) for key in "XYZ")
+        yaw_rad = math.radians(90.0 - number_of(section, "Yaw", 0.0, place))
         return Transform.of((east, north, -down), (0.0, 0.0, math.sin(yaw_rad / 2.0), math.cos(yaw_rad / 2.0)))
 
     def _cameras(self, section: Mapping[str, Any], place: str, mode: Mode) -> dict[str, CameraSettings]:
@@ -303,13 +303,13 @@ class _Reader:
         captures = {}
         for index, entry in enumerate(given):
             inside = f"{place}CaptureSettings[{index}]."
-            image_type = int(_number(entry, "ImageType", SCENE, inside, least=-1, most=11))
+            image_type = int(number_of(entry, "ImageType", SCENE, inside, least=-1, most=11))
             built_in = CaptureSettings()
             captures[image_type] = replace(
                 built_in,
-                width_px=int(_number(entry, "Width", built_in.width_px, inside, least=1, most=4096)),
-                height_px=int(_number(entry, "Height", built_in.height_px, inside, least=1, most=4096)),
-                fov_deg=_number(entry, "FOV_Degrees", built_in.fov_deg, inside, least=1.0, most=179.0),
+                width_px=int(number_of(entry, "Width", built_in.width_px, inside, least=1, most=4096)),
+                height_px=int(number_of(entry, "Height", built_in.height_px, inside, least=1, most=4096)),
+                fov_deg=number_of(entry, "FOV_Degrees", built_in.fov_deg, inside, least=1.0, most=179.0),
             )
         return captures
 
@@ -334,7 +334,7 @@ class _Reader:
         sensors = {}
         for name in given:
             entry = _section(given, name, place)
-            number = int(_number(entry, "SensorType", 0, f"{place}{name}."))
+            number = int(number_of(entry, "SensorType", 0, f"{place}{name}."))
             if number not in _SENSOR_TYPES:
                 self._ignored.append(f"{place}{name}.SensorType: {number} is a sensor that is missing here")
                 continue
@@ -355,7 +355,7 @@ def _section(parent: Mapping[str, Any], key: str, place: str) -> Mapping[str, An
     return found
 
 
-def _number(
+def number_of(
     section: Mapping[str, Any], key: str, default: float, place: str, *, least: float = -1e6, most: float = 1e6
 ) -> float:
     """Return a number; null and absent keys have the default. Raises ConfigError: none, or out of bounds."""
@@ -369,12 +369,12 @@ def _number(
 
 def _vector(section: Mapping[str, Any], place: str) -> tuple[float, float, float]:
     """Return a vector (NED) as ENU."""
-    north, east, down = (_number(section, key, 0.0, place) for key in "XYZ")
+    north, east, down = (number_of(section, key, 0.0, place) for key in "XYZ")
     return (east, north, -down)
 
 
 def _mount(section: Mapping[str, Any], place: str) -> Transform:
     """Return a pose on the body (FRD, degrees; positive pitch up, yaw right) in FLU."""
-    ahead, right, down = (_number(section, key, 0.0, place) for key in "XYZ")
-    yaw, pitch, roll = (math.radians(_number(section, key, 0.0, place)) for key in ("Yaw", "Pitch", "Roll"))
+    ahead, right, down = (number_of(section, key, 0.0, place) for key in "XYZ")
+    yaw, pitch, roll = (math.radians(number_of(section, key, 0.0, place)) for key in ("Yaw", "Pitch", "Roll"))
     return Transform.of((ahead, -right, -down), q_from_euler_zyx(-yaw, -pitch, roll))
