@@ -115,6 +115,23 @@ def test_a_program_sees_the_tracked_vehicle_and_flies_the_other(tmp_path: Path) 
             picture = call("simGetImages", [request], "helper", False)[0]
             rgb = np.frombuffer(picture["image_data_uint8"], np.uint8).reshape(144, 256, 3)[:, :, ::-1]
             assert (rgb == PALETTE[initial_id("tracked")]).all(axis=2).sum() > 50
+            above = {**south, "position": {**south["position"]}}
+            above["position"]["x_val"] += 2.5
+            above["position"]["z_val"] -= 0.8
+            call("simGetCollisionInfo", "helper")
+            hit = None
+
+            def falls_onto_the_tracked_vehicle() -> bool:
+                nonlocal hit
+                hit = call("simGetCollisionInfo", "helper")
+                return bool(hit["object_name"] == "tracked")
+
+            place = call("simGetObjectPose", "tracked")["position"]
+            for axis in ("x_val", "y_val"):
+                above["position"][axis] = place[axis] - origin[axis]
+            call("simSetVehiclePose", above, True, "helper")
+            wait_until(falls_onto_the_tracked_vehicle)
+            assert hit is not None and hit["normal"]["z_val"] < -0.2
             rotors_are_those_of_the_bridge(call, port, int(bridge.await_text(r"http://127.0.0.1:(\d+)")[1]))
         assert bridge.end() == 0
 

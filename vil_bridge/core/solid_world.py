@@ -43,6 +43,21 @@ class SceneEdit(msgspec.Struct, array_like=True, frozen=True):
     gone: bool = False
 
 
+class MovingBody(msgspec.Struct, array_like=True, frozen=True):
+    """Body that no simulation moves, such as a tracked vehicle: spheres that simulated vehicles bounce off.
+
+    Attributes:
+        t_ns: bridge time of its place. middles_m: of its spheres, in the vehicles' room.
+        v_mps: in that room, until it is seen again.
+    """
+
+    name: str
+    t_ns: int
+    radius_m: float
+    middles_m: tuple[tuple[float, float, float], ...]
+    v_mps: tuple[float, float, float]
+
+
 class SolidWorld(Protocol):
     """The surfaces of a scene, at rest between edits; one thread at a time."""
 

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.near_surface import NearSurface
 from vil_bridge.core.sensor_readings import GeoPlace, SensorKind, SensorReading
-from vil_bridge.core.solid_world import SceneEdit
+from vil_bridge.core.solid_world import MovingBody, SceneEdit
 from vil_bridge.core.vehicle_moves import (
     Move,
     MoveEnd,
@@ -151,6 +151,10 @@ class VehicleSimulator(Protocol):
         """Learn of an object that a program changed in a scene; vehicles that fly in it meet the object there."""
         ...
 
+    def set_bodies(self, bodies: Sequence[MovingBody]) -> None:
+        """Learn where the bodies are that no simulation moves, all of them."""
+        ...
+
     def on_contact(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool) -> None:
         """Take a renderer's report on a camera that a vehicle carries.
 
@@ -199,6 +203,13 @@ class VehicleCommandBus:
             simulators = dict(self._simulators.values())
         for simulator in simulators.values():
             simulator.edit_scene(scene, edit)
+
+    def set_bodies(self, source: str, bodies: Sequence[MovingBody]) -> None:
+        """Set the bodies that the vehicles of a source meet besides their own kind, all of them."""
+        with self._lock:
+            simulator = dict(self._simulators.values()).get(source)
+        if simulator is not None:
+            simulator.set_bodies(bodies)
 
     def scene_edits(self) -> list[tuple[str, SceneEdit]]:
         """Return the scenes with objects that programs have changed, and how those are now."""

@@ -16,6 +16,7 @@ import numpy as np
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.ipc import (
     ArmCommand,
+    BodiesUpdate,
     CancelOrder,
     ContactReport,
     EditOrder,
@@ -41,7 +42,7 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
 from vil_bridge.core.sensor_readings import GeoPlace, SensorReading
-from vil_bridge.core.solid_world import SceneEdit
+from vil_bridge.core.solid_world import MovingBody, SceneEdit
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_commands import CommandField, VehicleCommand, VehicleState
 from vil_bridge.core.vehicle_moves import Move, Point, Quaternion, RotorOutput, VehicleCollision, VehiclePlacement
@@ -253,6 +254,11 @@ class CommandHandler:
     def origin(self, subject: str) -> GeoPlace:  # noqa: ARG002 - all vehicles of a source share it
         """Return the place on Earth of the zero of the vehicle's room."""
         return self._origin
+
+    def set_bodies(self, bodies: Sequence[MovingBody]) -> None:
+        """Pass on where the bodies are that no simulation moves; one that is lost is followed by the next."""
+        start_ns = self._start_ns
+        self._send(BodiesUpdate(tuple(msgspec.structs.replace(body, t_ns=body.t_ns - start_ns) for body in bodies)))
 
     def edit_scenes(self, edits: Iterable[tuple[str, SceneEdit]]) -> None:
         """Pass on what was edited before the vehicles flew."""

@@ -14,6 +14,7 @@ from typing import Final
 
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.ipc import (
+    BodiesUpdate,
     ClockUpdate,
     ContactReport,
     FlyCommand,
@@ -85,7 +86,7 @@ class ThreadHost:
         if len(self._orders) >= _MOST_ORDERS - 1:
             return False
         self._orders.append(order)
-        if not isinstance(order, FlyCommand | ContactReport):  # those come often, and wait for the next step
+        if not isinstance(order, FlyCommand | ContactReport | BodiesUpdate):  # often; they wait for the next step
             self._timer.wake()
         return True
 

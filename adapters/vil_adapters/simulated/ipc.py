@@ -9,7 +9,7 @@ import numpy as np
 
 from vil_bridge.core.bridge_time import TimeMapping
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.solid_world import SceneEdit
+from vil_bridge.core.solid_world import MovingBody, SceneEdit
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_moves import Move, Point, Quaternion, VehicleCollision
 
@@ -94,22 +94,8 @@ class ContactReport(msgspec.Struct, tag="contact", frozen=True):
     has_surfaces: bool = False
 
 
-class MovingBody(msgspec.Struct, array_like=True, frozen=True):
-    """Body that others move, such as a tracked vehicle: spheres that vehicles bounce off, room frame.
-
-    Attributes:
-        t_ns: simulation time of its place. middles_m: of its spheres. v_mps: until it is seen again.
-    """
-
-    name: str
-    t_ns: int
-    radius_m: float
-    middles_m: tuple[Point, ...]
-    v_mps: Point
-
-
 class BodiesUpdate(msgspec.Struct, tag="bodies", frozen=True):
-    """Set the bodies that others move, all of them."""
+    """Set the bodies that others move, all of them; their times in simulation time."""
 
     bodies: tuple[MovingBody, ...]
 

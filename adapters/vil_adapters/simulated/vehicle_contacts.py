@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.simulated.contacts import RESTING_MPS
-from vil_adapters.simulated.ipc import MovingBody
 from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.solid_world import MovingBody
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.contact import Collider, CollidingBody, WorldContact, exchange
 from vil_bridge.vehicles.layout import RIGID_BODY, StateLayout

@@ -6,8 +6,8 @@ from typing import Any
 
 from vil_adapters.simulated.command_handler import CommandHandler
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import BodiesUpdate, EditOrder, MovingBody, Order, decode_order, encode
-from vil_bridge.core.solid_world import SceneEdit
+from vil_adapters.simulated.ipc import BodiesUpdate, EditOrder, Order, decode_order, encode
+from vil_bridge.core.solid_world import MovingBody, SceneEdit
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
 
 LEVEL = (0.0, 0.0, 0.0, 1.0)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import BodiesUpdate, CollisionReport, FlyCommand, MovingBody, PlaceOrder
+from vil_adapters.simulated.ipc import BodiesUpdate, CollisionReport, FlyCommand, PlaceOrder
 from vil_adapters.simulated.simulation import Simulation
+from vil_bridge.core.solid_world import MovingBody
 from vil_bridge.core.types import FloatArray
 
 STILL = (0.0, 0.0, 0.0)
