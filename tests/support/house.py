@@ -107,7 +107,7 @@ def words(path: Path) -> Iterator[str]:
 
 
 _FIXED = frozenset({"tell"})
-"""Names of methods that a library fixes: a file's position, which the MCAP library asks for."""
+"""Names of methods that a library fixes: the position in a file, which MCAP's asks for and MessagePack's has."""
 
 
 def duplicate_classes() -> list[str]:
@@ -144,7 +144,8 @@ def _found(path: Path, text: str, first: int) -> Iterator[str]:
     for number, line in enumerate(text.splitlines(), first):
         for pattern, cure in _BANNED.items():
             for match in pattern.finditer(line):
-                if _is_literal(path, match[0]) or (match[0] in _FIXED and f"def {match[0]}(" in line):
+                fixed = match[0] in _FIXED and line[: match.start()].endswith(("def ", "."))
+                if _is_literal(path, match[0]) or fixed:
                     continue
                 yield f"{_name(path)}:{number}: {match[0]!r}: {cure}"
 
