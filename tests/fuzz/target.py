@@ -34,6 +34,7 @@ _GROUPS: Final = {
         "qualisys-parameters",
     ),
     "links": ("mavlink-stream", "mavlink-messages", "msp", "federation", "simulated-child", "bridge-ring"),
+    "commands": ("ros-commands", "lcm-commands"),
     "renderers": (
         "flightgoggles-pose",
         "flightgoggles-answer",
