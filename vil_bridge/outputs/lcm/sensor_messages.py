@@ -11,6 +11,7 @@ import numpy as np
 from vil_bridge.core.sensor_readings import (
     ActorReading,
     BarometerReading,
+    BeaconsReading,
     ControlsReading,
     DistanceReading,
     GpsReading,
@@ -47,8 +48,11 @@ def encode_skeleton(t_utc_ns: int, actor: str, skeleton: SkeletonFrame) -> bytes
     )
 
 
-def encode_reading(t_utc_ns: int, one: ActorReading, sensor: SensorDescription) -> bytes:
-    """Return vil.inertial_t, barometer_t, magnetometer_t, gps_t, rotors_t, controls_t, distance_t or lidar_t."""
+def encode_reading(t_utc_ns: int, one: ActorReading, sensor: SensorDescription) -> bytes | None:
+    """Return vil.inertial_t, barometer_t, magnetometer_t, gps_t, rotors_t, controls_t, distance_t or lidar_t.
+
+    None = the kind of the reading has no type.
+    """
     head = integer(t_utc_ns) + string(one.actor) + string(one.sensor)
     match one.reading:
         case ImuReading() as r:
@@ -73,3 +77,5 @@ def encode_reading(t_utc_ns: int, one: ActorReading, sensor: SensorDescription) 
         case LidarReading() as r:
             points = r.points_m.astype(">f4").tobytes() + r.instances.astype(">i4").tobytes()
             return _LIDAR + head + doubles((*r.p_body_m, *r.q_body_sensor)) + count(len(r.points_m)) + points
+        case BeaconsReading():
+            return None
