@@ -480,7 +480,8 @@ class Receiver:
             or ``flow``, as far as the camera is configured to have it.
         color: ``gray`` or ``rgb``.
         variant: ``compensated`` or ``raw`` (as rendered, for a VIO that fuses delayed pictures).
-        encoding: ``jpeg`` or ``raw``; None picks what can be decoded here.
+        encoding: ``jpeg`` or ``raw``; None picks what can be decoded here. ``events`` = those of an event camera
+            between the pictures, as a structured array instead of pixels; needs ``variant="raw"``.
         quality: of JPEG, 1 to 100.
         adaptive: let the bridge lower the quality while the link is too slow for it.
         rate_hz: pictures per second at most, evenly; None = all.
@@ -1433,12 +1434,29 @@ _FORMATS = {
 }
 
 
+_EVENT = np.dtype(
+    {
+        "names": ["dt_ns", "x", "y", "polarity"],
+        "formats": ["<i8", "<u2", "<u2", "i1"],
+        "offsets": [0, 8, 10, 12],
+        "itemsize": 16,
+    }
+)
+"""Of encoding ``events``: time from the picture's instant (not positive), pixel from the top left, 1 or -1."""
+
+
 def _decode(header: dict[str, Any], payload: Any) -> np.ndarray[Any, Any]:
-    """Return the pixels of a picture, top row first. Raises ValueError when the bytes do not fit the header."""
+    """Return a picture's pixels, top row first, or its events. Raises ValueError: the bytes do not fit the header."""
     width, height = _int64(header["width"]), _int64(header["height"])
-    dtype, channels = _FORMATS[header["format"]]
+    events = header["encoding"] == "events"
+    dtype, channels = (_EVENT, 1) if events else _FORMATS[header["format"]]
     if not (0 < width <= _MAX_SIDE_PX and 0 < height <= _MAX_SIDE_PX):
         raise ValueError("size out of range")
+    if events:
+        found: np.ndarray[Any, Any] = np.frombuffer(payload, _EVENT)
+        if len(found) and not (found["x"].max() < width and found["y"].max() < height):
+            raise ValueError("an event outside the picture")
+        return found
     shape = (height, width) if channels == 1 else (height, width, channels)
     if header["encoding"] == "jpeg":
         if _jpeg_size(payload) != (height, width):

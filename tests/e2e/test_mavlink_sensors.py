@@ -30,6 +30,14 @@ def sensors_output(actor: str, peer_port: int) -> Output:
     return output
 
 
+async def measure(flight: SensorFlight, autopilot: UdpAutopilot, count: int) -> None:
+    """One reading of each sensor, and the ``count``-th of a beam; returns when that has arrived."""
+    flight.measure()
+    beams, t_ns = np.array([[0.2, 30.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1.0, 1.0 + count]]), now_ns()
+    flight.world.ingest(SensorReadings("sim", "down", "distance", t_ns, t_ns, ("quad",), beams))
+    await until(lambda: len(autopilot.of("DISTANCE_SENSOR")) == count)
+
+
 async def test_every_reading_goes_out_with_its_time_and_each_value_once() -> None:
     flight = SensorFlight()
     with UdpAutopilot() as autopilot:
@@ -38,11 +46,7 @@ async def test_every_reading_goes_out_with_its_time_and_each_value_once() -> Non
         try:
             await until(lambda: autopilot.of("HEARTBEAT"))
             for count in range(1, 6):
-                flight.measure()
-                beams = np.array([[0.2, 30.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1.0, 1.0 + count]])
-                t_ns = now_ns()
-                flight.world.ingest(SensorReadings("sim", "down", "distance", t_ns, t_ns, ("quad",), beams))
-                await until(lambda n=count: len(autopilot.of("DISTANCE_SENSOR")) == n)
+                await measure(flight, autopilot, count)
             await until(lambda: len(autopilot.of("HIL_SENSOR")) == 5 and len(autopilot.of("HIL_GPS")) == 5)
             autopilot.send(reference.MAVLink_timesync_message(0, 987654321))
             await until(lambda: autopilot.of("TIMESYNC"))

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from vil_bridge.core.event_camera import EventCamera, Events
     from vil_renderer.embedded.assets.importers import load_asset
     from vil_renderer.embedded.assets.model import Asset
     from vil_renderer.embedded.engine.profiles import PROFILES, Profile
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from vil_renderer.embedded.scene import Environment, Lamp, Posed, Scene, SceneObject, Sun
     from vil_renderer.embedded.scenefile import load_scene, scene_names
     from vil_renderer.embedded.sensors import RangeFinder, RangeNoise, SpinningLidar, beam_cone, beam_grid, planar_fan
-    from vil_renderer.embedded.sensors.event_camera import EventCamera, Events
 
 __all__ = [
     "PROFILES", "Asset", "Box", "Cloud", "CollisionWorld", "EmbeddedRenderer", "Environment", "EventCamera",
@@ -48,9 +48,11 @@ _HOMES: Final = {
     "scene": "Environment Lamp Posed Scene SceneObject Sun",
     "scenefile": "load_scene scene_names",
     "sensors": "RangeFinder RangeNoise SpinningLidar beam_cone beam_grid planar_fan",
-    "sensors.event_camera": "EventCamera Events",
 }
-_HOME_OF: Final = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names.split()}
+_HOME_OF: Final = {
+    **{name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names.split()},
+    **dict.fromkeys(("EventCamera", "Events"), "vil_bridge.core.event_camera"),
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -11,9 +11,9 @@ import pytest
 
 from tests.support.render import AHEAD, Renderers, camera, everybody, linear, moved, plate, scene_of, shot, thing
 from vil_bridge.core.errors import RendererError
+from vil_bridge.core.event_camera import EventCamera, Events
 from vil_bridge.core.types import Modality
 from vil_renderer.embedded.assets.model import Material
-from vil_renderer.embedded.sensors.event_camera import EventCamera, Events
 
 DARK = 1e-3
 DT_NS = 2_000_000

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.types import ImageArray, Modality
+from vil_bridge.outputs.stream.event_encoder import EventCameraEncoder
 from vil_bridge.protocols.image_codecs import Encoded, EncodingOptions, encode
 from vil_bridge.protocols.shared_memory import RingWriter
 
@@ -68,14 +69,18 @@ class EncodedPicture:
         """Return True when it is too old after so long a way."""
         return self._t_expires_ns is not UNSET and now_ns() + transit_ns > self._t_expires_ns
 
-    def message(self, options: EncodingOptions) -> ReaderMessage:
-        """Return the encoded picture, to be sent now."""
+    def message(self, options: EncodingOptions, events: EventCameraEncoder | None = None) -> ReaderMessage:
+        """Return the encoded picture, to be sent now; ``events`` = as the events since that reader's last one."""
+        if events is not None:
+            return self._stamped(events.encode(self._pixels, self._header.t_display_ns), now_ns())
         with self._lock:
             found = self._encoded.get(options)
             if found is None:
                 encoded = encode(self._pixels, options, Modality(self._header.modality))
                 found = self._encoded[options] = (encoded, now_ns())
-        encoded, t_encode_ns = found
+        return self._stamped(*found)
+
+    def _stamped(self, encoded: Encoded, t_encode_ns: int) -> ReaderMessage:
         stamps_ns = replace(self._header.stamps_ns, encode=t_encode_ns, send=now_ns())
         header = replace(self._header, stamps_ns=stamps_ns, t_expires_ns=self._t_expires_ns, **encoded.fields)
         return ReaderMessage(header, encoded)

@@ -15,7 +15,6 @@ from vil_bridge.core.bridge_time import REAL_TIME, bridge_clock
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError
 from vil_bridge.core.motion import ImuWindow
-from vil_bridge.core.types import Modality
 from vil_bridge.outputs.stream import messages as msg
 from vil_bridge.outputs.stream.commands import CommandHandler, CommandRunner, RefusesCommand
 from vil_bridge.outputs.stream.control_channel import open_control
@@ -41,7 +40,6 @@ _MALFORMED_COST: Final = 3.0
 _CREDIT_DISCOUNT: Final = -0.75  # for one that is owed: a refused one costs the reader pictures
 _EXTRA_COST: Final = {msg.Register: 20.0, msg.StatusRequest: 2.0, msg.Command: 2.0}
 _LONGEST_PROBLEM: Final = 500
-_JPEG_MODALITIES: Final = (Modality.RGB, Modality.GRAY)
 
 
 class StreamHub:
@@ -359,9 +357,9 @@ class StreamHub:
         if request.variant not in variants:
             kind = f"{request.variant!r} {request.modality}"
             return f"camera {request.camera!r} has no {kind}, only {', '.join(variants)}"
-        if request.encoding != "raw" and request.modality not in _JPEG_MODALITIES:
-            return f"{request.modality} is sent as encoding 'raw' only: JPEG would change its values"
-        problem = self._udp_problem() if request.transport == "udp" else None
+        problem = request.encoding_problem()
+        if problem is None and request.transport == "udp":
+            problem = self._udp_problem()
         return problem or self._slots.problem(peer, request)
 
     def _udp_problem(self) -> str | None:

@@ -16,6 +16,7 @@ from vil_bridge.core.motion import ImuWindow
 
 PROTOCOL_VERSION: Final = 1
 MAX_IMU_SAMPLES: Final = 512
+_SHOWN: Final = ("rgb", "gray")
 
 _Name = Annotated[str, msgspec.Meta(max_length=64)]
 _Vector = tuple[float, float, float]
@@ -28,6 +29,7 @@ class Register(msgspec.Struct, tag="register", frozen=True):
 
     Attributes:
         color: matters to RGB images only.
+        encoding: ``events`` = what an event camera makes of the pictures as rendered.
         quality: of JPEG; ``adaptive`` lowers it while the link is too slow.
         rate_hz: pictures per second at most, evenly; None = all.
     """
@@ -36,13 +38,21 @@ class Register(msgspec.Struct, tag="register", frozen=True):
     camera: _Name
     modality: _Name = "rgb"
     variant: Literal["compensated", "raw"] = "compensated"
-    encoding: Literal["raw", "jpeg"] = "jpeg"
+    encoding: Literal["raw", "jpeg", "events"] = "jpeg"
     color: Literal["gray", "rgb"] = "gray"
     quality: Annotated[int, msgspec.Meta(ge=1, le=100)] = 90
     adaptive: bool = False
     transport: Literal["tcp", "shm", "udp"] = "tcp"
     rate_hz: Annotated[float, msgspec.Meta(gt=0.01, le=10_000)] | None = None
     name: _Name = ""
+
+    def encoding_problem(self) -> str | None:
+        """Return why its pictures cannot have this encoding; None = they can."""
+        if self.encoding != "raw" and self.modality not in _SHOWN:
+            return f"{self.modality} is sent as encoding 'raw' only: JPEG would change its values"
+        if self.encoding == "events" and self.variant != "raw":
+            return "events come from pictures as they were rendered: ask for variant 'raw'"
+        return None
 
 
 class Ping(msgspec.Struct, tag="ping", frozen=True):

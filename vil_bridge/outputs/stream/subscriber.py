@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.pacing import FrameRateLimiter
+from vil_bridge.outputs.stream.event_encoder import EventCameraEncoder
 from vil_bridge.outputs.stream.messages import Register
 from vil_bridge.protocols.image_codecs import EncodingOptions
 
@@ -173,6 +174,7 @@ class Subscriber(Generic[T]):
         self.clock_uncertainty_ns: int | None = None
         self._lossy = registration.transport == "udp"
         self._options = EncodingOptions(registration.encoding, registration.color, registration.quality)
+        self.events = EventCameraEncoder() if registration.encoding == "events" else None
         self._rate_limiter = None if registration.rate_hz is None else FrameRateLimiter(registration.rate_hz)
         self._quality = (
             AdaptiveQuality(registration.quality) if registration.adaptive and registration.encoding == "jpeg" else None

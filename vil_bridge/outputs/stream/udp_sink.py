@@ -234,7 +234,7 @@ class UdpSubscriberThread:
         if address is None:
             self._subscriber.drop(picture.frame_id, "not_connected")
             return
-        message = picture.message(self._subscriber.encoding_options)
+        message = picture.message(self._subscriber.encoding_options, self._subscriber.events)
         header = message.header.to_json()
         try:
             datagrams = packets(self._stream, self._frames + 1, self._packets + 1, header, message.payload)

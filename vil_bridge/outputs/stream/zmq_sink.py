@@ -202,9 +202,10 @@ class ZmqStreamSink:
             subscriber.drop(picture.frame_id, "too_old")
             return
         options = subscriber.encoding_options
-        message = picture.message(options)
+        message = picture.message(options, subscriber.events)
         payload = message.encoded.payload
-        if subscriber.transport == "shm" and (notice := self._rings.notice(picture, options, message)) is not None:
+        in_memory = subscriber.transport == "shm" and subscriber.events is None  # which each reader has of its own
+        if in_memory and (notice := self._rings.notice(picture, options, message)) is not None:
             message.header.memory, payload = notice, b""
         header = message.header.to_json()
         self.on_sent(picture.frame_id, message.header.stamps_ns)

@@ -11,12 +11,12 @@ from typing import Final, Self
 import numpy as np
 
 from vil_bridge.core.errors import RendererError
+from vil_bridge.core.event_camera import EventCamera
 from vil_bridge.core.types import FloatArray, RenderedImage, View, WorldSnapshot
 from vil_renderer.embedded.geometry.collision import box_at
 from vil_renderer.embedded.geometry.point_cloud import Box, voxel_cloud, write_ply
 from vil_renderer.embedded.lru_cache import LruByteCache
 from vil_renderer.embedded.renderer import EmbeddedRenderer
-from vil_renderer.embedded.sensors.event_camera import EventCamera
 from vil_renderer.embedded.sensors.lidar import planar_fan
 from vil_renderer.flightmare.convert_renderer import Fan
 from vil_renderer.flightmare.files import PointCloudBox
