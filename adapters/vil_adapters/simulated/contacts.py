@@ -34,6 +34,8 @@ _MOST_BOUNCES: Final = 4
 """Surfaces that stop a vehicle in one step: a corner has three."""
 _MOST_NAMES: Final = 256
 """Things touched of which the times are remembered."""
+_SKIN_M: Final = 2e-6
+"""A sphere leaves a surface by this much: more than where it counts as touching, or its way would lead in again."""
 _ROUNDING_M: Final = 1e-12
 _LEVEL: Final = 0.97
 """Upward part of a surface's normal from which a vehicle may land on it."""
@@ -244,7 +246,7 @@ class ContactModel:
         below = contact._replace(point_world_m=(middle_m - (self._config.radius_m - depth_m) * normal)[None])
         x[row] = collide(x[row : row + 1], state, body, below, ground_lock=level)[0]
         # A point that spins away from the surface gets no impulse; the sphere must not stay inside either.
-        x[row, place] += max(depth_m - float((x[row, place] - p) @ normal), 0.0) * normal
+        x[row, place] += max(depth_m + _SKIN_M - float((x[row, place] - p) @ normal), 0.0) * normal
 
     def sweep(
         self, row: int, start_m: FloatArray, goal_m: FloatArray, q_xyzw: FloatArray, step: int, dt_s: float

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import EditOrder, FlyCommand, PlaceOrder
+from vil_adapters.simulated.ipc import EditOrder, FlyCommand, ForceOrder, PlaceOrder
 from vil_adapters.simulated.scene_contacts import SceneContacts
 from vil_adapters.simulated.simulation import Simulation
 from vil_adapters.simulated.sphere_row import SphereRow
@@ -146,6 +146,20 @@ def test_a_vehicle_in_a_corner_touches_both_walls_and_leaves_neither(scene: str)
     assert hits[1].t_ns - hits[0].t_ns < 20_000_000
     assert (body(made)[3:5] < 0.0).all()
     assert (body(made)[:2] < (4.8, 3.8)).all()
+
+
+def test_a_vehicle_that_is_pushed_against_an_edge_slides_off_it(tmp_path: Path) -> None:
+    """A wind of 8 N against the edge of a column, 2 cm off its middle; gravity is held off."""
+    path = tmp_path / "column.yaml"
+    column = "{name: column, box: {size_m: [1.0, 1.0, 60.0]}, p_m: [5.0, 0.0, -30.0], ypr_deg: [45.0, 0.0, 0.0]}"
+    path.write_text(f"scene: column\nobjects:\n  - {column}\n")
+    made = simulation(str(path), {"step_hz": 320, "control_hz": 10}, p_m=(4.0, 0.02, 3.0), contact={"floor_m": None})
+    made.order(ForceOrder(0, (8.0, 0.0, 9.81 * made.groups[0].contacts.body.mass_kg)))
+    hits = flown(made, 320)
+    assert hits[0].other == "column"
+    assert body(made)[1] > 0.3
+    flown(made, 640)
+    assert body(made)[0] > 7.0
 
 
 def test_a_vehicle_lands_on_a_table_and_the_floor_stays_the_configured_one(scene: str) -> None:
