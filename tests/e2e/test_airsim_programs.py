@@ -62,6 +62,15 @@ MULTIROTOR: Final[dict[str, Any]] = {
 COMPUTER_VISION: Final[dict[str, Any]] = {
     "SettingsVersion": 1.2,
     "SimMode": "ComputerVision",
+    "ExternalCameras": {
+        "fixed": {
+            "X": 1,
+            "Y": 2,
+            "Z": -3,
+            "Yaw": 30,
+            "CaptureSettings": [{"ImageType": kind, "Width": 64, "Height": 48, "FOV_Degrees": 80} for kind in (0, 1)],
+        }
+    },
     "Vehicles": {
         "ComputerVision": {"VehicleType": "ComputerVision"},
         "Drone_1": {"VehicleType": "ComputerVision", "X": -12, "Cameras": front(224, 256)},
@@ -132,6 +141,7 @@ def test_a_program_flies_a_multirotor(program: str, multirotor: int, tmp_path: P
         "depth",
         "ground_truth",
         "fov_change",
+        "external_camera",
         "objects",
         "segmentation",
         "create_objects",

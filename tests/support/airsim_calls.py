@@ -61,6 +61,7 @@ _WRONG: Final[Mapping[str, tuple[Any, ...]]] = {
     "seconds": _NO_NUMBER,
     "whole": (*_NO_NUMBER, 1.5),
     "flag": ("maybe", None, [], {}, 7),
+    "flag_or_text": (None, [], {}),
     "text": (7, None, [], {}),
     "vehicle": (7, None, [], {}),
     "camera": (7, None, [], {}),
@@ -231,13 +232,16 @@ def _vehicles() -> Iterator[Call]:
 
 
 def _cameras() -> Iterator[Call]:
-    yield _of_vehicle("simGetImages", [IMAGE], "pictures", [_PICTURE])
-    yield _of_vehicle("simGetImage", bytes, "camera whole", "0", 0)
-    yield _of_vehicle("simGetCameraInfo", CAMERA, "camera", "0")
-    yield _of_vehicle("simSetCameraPose", None, "camera pose", "0", pose(0.5))
-    yield _of_vehicle("simSetCameraFov", None, "camera number", "0", 90.0)
-    yield _of_vehicle("simGetDistortionParams", [float], "camera", "0")
-    yield _of_vehicle("simSetDistortionParam", None, "camera text number", "0", "K1", 0.0)
+    for name, kinds, arguments, result in (
+        ("simGetImages", "pictures vehicle flag", ([_PICTURE],), [IMAGE]),
+        ("simGetImage", "camera whole vehicle flag_or_text", ("0", 0), bytes),
+        ("simGetCameraInfo", "camera vehicle flag", ("0",), CAMERA),
+        ("simSetCameraPose", "camera pose vehicle flag", ("0", pose(0.5)), None),
+        ("simSetCameraFov", "camera number vehicle flag", ("0", 90.0), None),
+        ("simGetDistortionParams", "camera vehicle flag", ("0",), [float]),
+        ("simSetDistortionParam", "camera text number vehicle flag", ("0", "K1", 0.0), None),
+    ):
+        yield _call(name, kinds, (*arguments, "", False), result, optional=2)
     yield _of_vehicle("simAddDetectionFilterMeshName", None, "camera whole text", "0", 0, "Cone*")
     yield _of_vehicle("simSetDetectionFilterRadius", None, "camera whole number", "0", 0, 1e4)
     yield _of_vehicle("simGetDetections", [DETECTION], "camera whole", "0", 0)

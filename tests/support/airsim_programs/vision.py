@@ -63,6 +63,36 @@ def fov_change(client, folder):
     client.simSetDistortionParam("0", "K1", 0.0)
 
 
+def external_camera(client, folder):
+    """Cameras that stand in the world: pose in NED, whatever the vehicle does; it sees the vehicle."""
+    client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(3, 1, -2), airsim.to_quaternion(0, 0, 1)), True)
+    info = client.simGetCameraInfo("fixed", external=True)
+    p = info.pose.position
+    assert max(abs(p.x_val - 1), abs(p.y_val - 2), abs(p.z_val + 3)) < 1e-6 and info.fov == 80
+    assert abs(airsim.to_eularian_angles(info.pose.orientation)[2] - math.radians(30)) < 1e-6
+    pose = airsim.Pose(airsim.Vector3r(0, 0, -10), airsim.to_quaternion(-math.pi / 2, 0, 0))
+    client.simSetCameraPose("fixed", pose, external=True)
+    request = airsim.ImageRequest("fixed", airsim.ImageType.DepthPlanar, True, False)
+    for x in (3, 5):
+        client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(x, 1, -2), airsim.Quaternionr()), True)
+        (response,) = client.simGetImages([request], external=True)
+        assert (response.width, response.height) == (64, 48) and abs(response.camera_position.z_val + 10) < 1e-6
+        assert abs(np.median(response.image_data_float) - 10) < 0.05
+    assert client.simGetImage("fixed", airsim.ImageType.Scene, external=True)[:4] == b"\x89PNG"
+    client.simSetCameraFov("fixed", 60, external=True)
+    assert client.simGetCameraInfo("fixed", external=True).fov == 60
+    client.simSetDistortionParam("fixed", "K1", 0.1, external=True)
+    assert client.simGetDistortionParams("fixed", external=True)[0] == 0.1
+    assert client.simGetDistortionParams("0")[0] == 0
+    for name, external in (("fixed", False), ("missing", True)):
+        try:
+            client.simGetCameraInfo(name, external=external)
+        except Exception as error:
+            assert f"Camera '{name}' does not exist" in str(error), error
+        else:
+            raise AssertionError("a camera that does not exist answered")
+
+
 def objects(client, folder):
     """Objects by name: two that are there, and one that is not."""
     names = client.simListSceneObjects("Orange.*")
@@ -181,6 +211,7 @@ PROGRAMS = {
         depth,
         ground_truth,
         fov_change,
+        external_camera,
         objects,
         segmentation,
         create_objects,

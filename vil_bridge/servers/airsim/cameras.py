@@ -11,18 +11,20 @@ import numpy as np
 
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.geometry import Transform, q_from_matrix
-from vil_bridge.core.types import Modality, View
+from vil_bridge.core.types import Modality, View, WorldSnapshot
 from vil_bridge.servers.airsim.default_cameras import CAMERA_NUMBERS
 from vil_bridge.servers.airsim.frames import mount_of, pose_of
 from vil_bridge.servers.airsim.methods import NoSuchVehicle, shown
 from vil_bridge.servers.airsim.settings import CameraSettings, CaptureSettings
 from vil_bridge.servers.airsim.values import AirsimCameraInfo, Pose, ProjectionMatrix
-from vil_bridge.servers.airsim.vehicles import ServedVehicle
+from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles, pose_in
 
 DISTORTION_KEYS: Final = ("K1", "K2", "K3", "P1", "P2")
 _T_camera_optical: Final = Transform(
     np.zeros(3), q_from_matrix(np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]]))
 )
+_T_world_ned: Final = Transform.of((0.0, 0.0, 0.0), (0.0, 0.0, math.sqrt(0.5), math.sqrt(0.5)))
+"""A body (FLU) that looks north: its FRD is the world's NED."""
 _NEAR_M: Final = 0.1
 
 
@@ -41,10 +43,32 @@ class _Camera:
 
 
 class ServedCameras:
-    """Cameras of all vehicles."""
+    """Cameras of all vehicles, and external ones, which stand in the world.
 
-    def __init__(self) -> None:
+    Args:
+        external: by name; mounted on a body at the world's origin that looks north.
+    """
+
+    def __init__(self, external: Mapping[str, CameraSettings]) -> None:
         self._cameras: MutableMapping[tuple[str, str], _Camera] = {}
+        self._world = ServedVehicle(
+            name="",
+            actor="",
+            subject=None,
+            kind="world",
+            T_world_room=Transform.identity(),
+            origin_m=np.zeros(3),
+            cameras=external,
+            sensors={},
+        )
+
+    def owner(self, vehicles: ServedVehicles, vehicle_name: str, *, external: bool) -> ServedVehicle:
+        """Return what a camera is mounted on: a vehicle, or the world. Raises NoSuchVehicle: there is none."""
+        return self._world if external else vehicles.find(vehicle_name)
+
+    def pose_of_owner(self, owner: ServedVehicle, snapshot: WorldSnapshot) -> Transform:
+        """Return the pose of what cameras are mounted on. Raises ValueError: it was never seen."""
+        return _T_world_ned if owner is self._world else pose_in(snapshot, owner)
 
     def find(self, vehicle: ServedVehicle, name: str) -> _Camera:
         """Return a camera by its name or by its number of older versions.
@@ -58,9 +82,10 @@ class ServedCameras:
                 known = list(vehicle.cameras)[min(int(name or 0), len(vehicle.cameras) - 1)]
             else:
                 raise NoSuchVehicle(
-                    f"Camera '{shown(name)}' does not exist on '{vehicle.name}'; known: {', '.join(vehicle.cameras)}"
+                    f"Camera '{shown(name)}' does not exist on '{vehicle.name or 'the world'}'; "
+                    f"known: {', '.join(vehicle.cameras) or 'none, add ExternalCameras to the settings'}"
                 )
-        key = vehicle.name, known
+        key = vehicle.actor, known
         if key not in self._cameras:
             settings = vehicle.cameras[known]
             self._cameras[key] = _Camera(settings, settings.T_body_camera, dict.fromkeys(DISTORTION_KEYS, 0.0))
@@ -104,7 +129,7 @@ class ServedCameras:
             modality=modality,
             T_world_camera=T_world_body @ camera.T_body_camera @ _T_camera_optical,
             t_pose_ns=t_ns,
-            hide=(vehicle.actor,),
+            hide=(vehicle.actor,) if vehicle.actor else (),
         )
 
     def pose(self, vehicle: ServedVehicle, name: str, T_world_body: Transform) -> Pose:

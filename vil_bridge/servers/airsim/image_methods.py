@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
+from vil_bridge.core.types import RenderedImage, View
 from vil_bridge.servers.airsim.cameras import ServedCameras
 from vil_bridge.servers.airsim.methods import method
 from vil_bridge.servers.airsim.pictures import NO_FLOATS, bgr_of, floats_of, modality_of, png_of
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.values import AirsimCameraInfo, AirsimImageRequest, ImageResponse, Pose
-from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles, pose_in
+from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
 
 _MOST_PICTURES: Final = 64
 _MOST_PX: Final = 1 << 25
@@ -33,15 +34,17 @@ class ImageMethods:
         self._scene = scene
 
     @method("simGetImages")
-    async def images(self, requests: list[AirsimImageRequest], vehicle_name: str = "") -> list[ImageResponse]:
+    async def images(
+        self, requests: list[AirsimImageRequest], vehicle_name: str = "", external: bool = False
+    ) -> list[ImageResponse]:
         """Return pictures in the order of the requests, all of one instant."""
         if len(requests) > _MOST_PICTURES:
             raise ValueError(f"at most {_MOST_PICTURES} pictures a call, not {len(requests)}")
         if not requests:
             return []
-        vehicle = self._vehicles.find(vehicle_name)
+        vehicle = self._owner(vehicle_name, external=external)
         snapshot = self._vehicles.snapshot()
-        T_world_body = pose_in(snapshot, vehicle)
+        T_world_body = self._cameras.pose_of_owner(vehicle, snapshot)
         views = [self._view(vehicle, r, T_world_body, snapshot.t_ns) for r in requests]
         total_px = sum(view.camera.width_px * view.camera.height_px for view in views)
         if total_px > _MOST_PX:
@@ -49,7 +52,8 @@ class ImageMethods:
         try:
             images = await self._scene.images(views, snapshot)
         except RendererError as exc:
-            return [self._failed(r, snapshot, str(exc)) for r in requests]
+            answers = [self._answer(vehicle, r, T_world_body, snapshot.t_ns) for r in requests]
+            return [msgspec.structs.replace(answer, message=str(exc)) for answer in answers]
         ids = await self._scene.id_table() if any(r.image_type in (5, 7) for r in requests) else np.zeros(1, np.int16)
         answers = [self._answer(vehicle, r, T_world_body, snapshot.t_ns) for r in requests]
         if total_px <= _INLINE_PX:
@@ -57,36 +61,48 @@ class ImageMethods:
         return await asyncio.to_thread(lambda: [_filled(a, i, ids) for a, i in zip(answers, images, strict=True)])
 
     @method("simGetImage")
-    async def image(self, camera_name: str, image_type: int, vehicle_name: str = "") -> bytes | memoryview:
-        """Return a picture as PNG; one zero byte = none."""
-        answers = await self.images([AirsimImageRequest(camera_name, image_type)], vehicle_name)
+    async def image(
+        self, camera_name: str, image_type: int, vehicle_name: str = "", external: bool | str = False
+    ) -> bytes | memoryview:
+        """Return a picture as PNG; one zero byte = none. Cosys-AirSim sends the name of an annotation last."""
+        request = AirsimImageRequest(camera_name, image_type)
+        answers = await self.images([request], vehicle_name, external is True)
         return answers[0].image_data_uint8 or b"\0"
 
     @method("simGetCameraInfo")
-    async def camera_info(self, camera_name: str, vehicle_name: str = "") -> AirsimCameraInfo:
+    async def camera_info(self, camera_name: str, vehicle_name: str = "", external: bool = False) -> AirsimCameraInfo:
         """Return pose and field of view of a camera."""
-        vehicle = self._vehicles.find(vehicle_name)
-        return self._cameras.info(vehicle, camera_name, self._vehicles.motion(vehicle).T_world_body)
+        owner = self._owner(vehicle_name, external=external)
+        return self._cameras.info(owner, camera_name, self._cameras.pose_of_owner(owner, self._vehicles.snapshot()))
 
     @method("simSetCameraPose")
-    async def set_camera_pose(self, camera_name: str, pose: Pose, vehicle_name: str = "") -> None:
-        """Mount a camera elsewhere."""
-        self._cameras.set_pose(self._vehicles.find(vehicle_name), camera_name, pose)
+    async def set_camera_pose(
+        self, camera_name: str, pose: Pose, vehicle_name: str = "", external: bool = False
+    ) -> None:
+        """Mount a camera elsewhere: on its vehicle, or an external one in the world."""
+        self._cameras.set_pose(self._owner(vehicle_name, external=external), camera_name, pose)
 
     @method("simSetCameraFov")
-    async def set_camera_fov(self, camera_name: str, fov_degrees: float, vehicle_name: str = "") -> None:
+    async def set_camera_fov(
+        self, camera_name: str, fov_degrees: float, vehicle_name: str = "", external: bool = False
+    ) -> None:
         """Change a camera's field of view."""
-        self._cameras.set_fov(self._vehicles.find(vehicle_name), camera_name, fov_degrees)
+        self._cameras.set_fov(self._owner(vehicle_name, external=external), camera_name, fov_degrees)
 
     @method("simGetDistortionParams")
-    async def distortion(self, camera_name: str, vehicle_name: str = "") -> list[float]:
+    async def distortion(self, camera_name: str, vehicle_name: str = "", external: bool = False) -> list[float]:
         """Return K1, K2, K3, P1, P2."""
-        return self._cameras.distortion(self._vehicles.find(vehicle_name), camera_name)
+        return self._cameras.distortion(self._owner(vehicle_name, external=external), camera_name)
 
     @method("simSetDistortionParam")
-    async def set_distortion(self, camera_name: str, name: str, value: float, vehicle_name: str = "") -> None:
+    async def set_distortion(
+        self, camera_name: str, name: str, value: float, vehicle_name: str = "", external: bool = False
+    ) -> None:
         """Change one parameter of a camera's lens."""
-        self._cameras.set_distortion(self._vehicles.find(vehicle_name), camera_name, name, value)
+        self._cameras.set_distortion(self._owner(vehicle_name, external=external), camera_name, name, value)
+
+    def _owner(self, vehicle_name: str, *, external: bool) -> ServedVehicle:
+        return self._cameras.owner(self._vehicles, vehicle_name, external=external)
 
     def _view(self, vehicle: ServedVehicle, request: AirsimImageRequest, T_world_body: Transform, t_ns: int) -> View:
         modality = modality_of(request.image_type)
@@ -110,11 +126,6 @@ class ImageMethods:
             height=0,
             image_type=request.image_type,
         )
-
-    def _failed(self, request: AirsimImageRequest, snapshot: WorldSnapshot, why: str) -> ImageResponse:
-        answer = self._answer(self._vehicles.find(""), request, Transform.identity(), snapshot.t_ns)
-        answer.message = why
-        return answer
 
 
 def _filled(answer: ImageResponse, image: RenderedImage, ids: npt.NDArray[np.int16]) -> ImageResponse:

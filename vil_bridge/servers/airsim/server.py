@@ -59,7 +59,7 @@ class AirsimServer:
     ) -> None:
         origin = GeoOrigin(*settings.origin_deg_m)
         served = ServedScene(scene, {name: vehicles.find(name).actor for name in vehicles.names})
-        cameras = ServedCameras()
+        cameras = ServedCameras(settings.external_cameras)
         flight = FlightMethods(vehicles, origin)
         states = StateMethods(vehicles, settings.text, origin, flight.release_control)
         images = ImageMethods(vehicles, cameras, served)

@@ -47,6 +47,7 @@ _ROOT_KEYS: Final = frozenset(
         "ClockType",
         "ClockSpeed",
         "OriginGeopoint",
+        "ExternalCameras",
         "ApiServerPort",
         "LocalHostIp",
         "Wind",
@@ -74,7 +75,6 @@ _UNREAL_KEYS: Final = frozenset(
         "InitMessageVisible",
         "ShowLosDebugLines",
         "Speed",
-        "ExternalCameras",
         "AllowAPIAlways",
     ]
 )
@@ -158,6 +158,7 @@ class AirsimSettings:
 
     Attributes:
         vehicles: in alphabetical order; the first is the default one.
+        external_cameras: that stand in the world; their mounts are poses in NED, as on a body that looks north.
         ignored: keys without a meaning here, each with its place.
     """
 
@@ -168,6 +169,7 @@ class AirsimSettings:
     port: int
     wind_world_mps: tuple[float, float, float]
     recording: Mapping[str, Any]
+    external_cameras: Mapping[str, CameraSettings]
     text: str
     ignored: tuple[str, ...]
 
@@ -233,6 +235,7 @@ class _Reader:
             port=int(number_of(root, "ApiServerPort", 41451, "", least=0, most=65535)),
             wind_world_mps=_vector(_section(root, "Wind", ""), "Wind."),
             recording=recording,
+            external_cameras=self._listed_cameras(_section(root, "ExternalCameras", ""), "ExternalCameras.", {}),
             text=self._text,
             ignored=tuple(self._ignored),
         )
@@ -282,13 +285,20 @@ class _Reader:
 
     def _cameras(self, section: Mapping[str, Any], place: str, mode: Mode) -> dict[str, CameraSettings]:
         defaults = self._captures(_section(self._root, "CameraDefaults", ""), "CameraDefaults.")
-        cameras = {name: CameraSettings(mount, defaults) for name, mount in default_cameras(mode == "Car").items()}
-        given = _section(section, "Cameras", place)
+        built_in = {name: CameraSettings(mount, defaults) for name, mount in default_cameras(mode == "Car").items()}
+        return self._listed_cameras(_section(section, "Cameras", place), f"{place}Cameras.", built_in)
+
+    def _listed_cameras(
+        self, given: Mapping[str, Any], place: str, built_in: Mapping[str, CameraSettings]
+    ) -> dict[str, CameraSettings]:
+        """Return the built-in cameras and those of a section."""
+        defaults = self._captures(_section(self._root, "CameraDefaults", ""), "CameraDefaults.")
+        cameras = dict(built_in)
         if len(given) > _MOST_CAMERAS:
-            raise ConfigError(f"{place}Cameras: {len(given)} are more than {_MOST_CAMERAS}")
+            raise ConfigError(f"{place[:-1]}: {len(given)} are more than {_MOST_CAMERAS}")
         for name in given:
-            inside = f"{place}Cameras.{name}."
-            camera = _section(given, name, f"{place}Cameras.")
+            inside = f"{place}{name}."
+            camera = _section(given, name, place)
             own = self._captures(camera, inside)
             before = cameras.get(name, CameraSettings(Transform.identity(), defaults))
             moved = any(key in camera for key in ("X", "Y", "Z", "Yaw", "Pitch", "Roll"))
