@@ -11,6 +11,7 @@ from vil_bridge.client import Frame, Receiver, _decode
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.event_camera import EventCamera
 from vil_bridge.core.types import ImageArray
+from vil_bridge.outputs.stream.event_encoder import EVENT, EventCameraEncoder
 from vil_bridge.protocols.image_codecs import as_gray
 
 pytestmark = pytest.mark.wire
@@ -57,6 +58,20 @@ def test_events_are_those_of_the_pictures_that_the_reader_got(transport: str, co
             got += [] if frame is None else [frame]
     assert len(got) >= 10
     check(got, colour, begin_ns)
+
+
+def test_a_picture_that_is_not_newer_is_not_seen() -> None:
+    encoder, seen = EventCameraEncoder(), EventCamera()
+    times_ns = [1_000_000, 5_000_000, 3_000_000, 9_000_000]
+    made = []
+    for i, t_ns in enumerate(times_ns):
+        payload = encoder.encode(bar(i, True), t_ns).payload
+        assert isinstance(payload, bytes)
+        made.append(np.frombuffer(payload, EVENT))
+    assert [len(events) > 0 for events in made] == [False, True, False, True]
+    for i in (0, 1, 3):
+        expected = seen.events(np.ascontiguousarray(as_gray(bar(i, True))), times_ns[i])
+    assert np.array_equal(made[3]["dt_ns"] + times_ns[3], expected.t_ns)
 
 
 def test_compensated_pictures_and_other_modalities_have_no_events() -> None:

@@ -24,11 +24,13 @@ EVENT: Final = np.dtype(
 class EventCameraEncoder:
     """Event camera of one reader: it sees the pictures that this reader gets; one thread.
 
-    The first picture, and one after a change of size or of an earlier instant, has no events.
+    The first picture and one after a change of size have no events. One that is not newer than all before is not
+    seen: readers do not hand it out.
     """
 
     def __init__(self) -> None:
         self._camera = EventCamera()
+        self._newest_ns = -(1 << 63)
 
     def encode(self, pixels: ImageArray, t_ns: int) -> Encoded:
         """Return the events since the picture before, the earliest first.
@@ -38,9 +40,12 @@ class EventCameraEncoder:
             t_ns: instant that they show.
         """
         gray = np.ascontiguousarray(as_gray(pixels))
-        seen = self._camera.events(gray, t_ns)
-        rows = np.zeros(len(seen.t_ns), EVENT)
-        rows["dt_ns"], rows["x"], rows["y"], rows["polarity"] = seen.t_ns - t_ns, seen.x, seen.y, seen.polarity
+        rows = np.zeros(0, EVENT)
+        if t_ns > self._newest_ns:
+            self._newest_ns = t_ns
+            seen = self._camera.events(gray, t_ns)
+            rows = np.zeros(len(seen.t_ns), EVENT)
+            rows["dt_ns"], rows["x"], rows["y"], rows["polarity"] = seen.t_ns - t_ns, seen.x, seen.y, seen.polarity
         height_px, width_px = gray.shape
         fields: dict[str, str | int] = {"encoding": "events", "format": "events16", "rows": "top_down"}
         return Encoded(rows.tobytes(), {**fields, "width": width_px, "height": height_px})
