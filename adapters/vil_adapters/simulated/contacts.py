@@ -215,7 +215,8 @@ class ContactModel:
     def _middles(self, x: FloatArray, state: StateLayout, row: int) -> FloatArray:
         """Return the middles of a vehicle's spheres, (k, 3)."""
         rows = x[row : row + 1]
-        return self.shape.middles(rows[:, state["p_world_m"]], rows[:, state["q_world_body"]])[0].copy()
+        found: FloatArray = self.shape.middles(rows[:, state["p_world_m"]], rows[:, state["q_world_body"]])[0].copy()
+        return found
 
     def _speed(self, x: FloatArray, state: StateLayout, row: int) -> float:
         """Return the highest speed of a vehicle's spheres, at most."""

@@ -10,8 +10,10 @@ import pytest
 from vil_adapters.simulated.command_handler import CommandHandler
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.ipc import (
+    BodiesUpdate,
     ClockUpdate,
     ContactReport,
+    EditOrder,
     FlyCommand,
     Order,
     Start,
@@ -38,7 +40,7 @@ def test_the_largest_commands_that_are_taken_leave_a_vehicle_somewhere(model: st
     taken: list[VehicleOrder] = []
 
     def take(order: Order) -> bool:
-        assert not isinstance(order, ClockUpdate | Start | Stop)
+        assert not isinstance(order, BodiesUpdate | ClockUpdate | EditOrder | Start | Stop)
         taken.append(order)
         return True
 
