@@ -50,7 +50,7 @@ def test_a_wall_is_hit_at_ten_metres_a_second_while_the_renderer_is_stopped(tmp_
 
                 def collides() -> bool:
                     hit.update(call("simGetCollisionInfo", ""))
-                    return hit["object_name"] == "Cylinder2"
+                    return bool(hit["object_name"] == "Cylinder2")
 
                 wait_until(collides)
                 assert call("simGetGroundTruthKinematics", "")["linear_velocity"]["x_val"] < 0.0
