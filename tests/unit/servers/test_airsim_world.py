@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.support.programs import output
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.sensor_parts import fitted_sensors
 from vil_adapters.simulated.simulation import Simulation, grouped, vehicles_of
@@ -121,3 +123,15 @@ def test_an_open_address_is_refused_in_words() -> None:
         airsim_bridge(None, bind="0.0.0.0", insecure=False, **options)
     config, _ = airsim_bridge(None, bind="0.0.0.0", insecure=True, **options)
     assert config.airsim is not None and config.airsim.bind == "0.0.0.0"
+
+
+@pytest.mark.process
+def test_the_configuration_of_a_world_needs_no_compiler() -> None:
+    """Numba's import takes a fifth of the start of the bridge's process, which has no use for it."""
+    program = """
+import sys
+from vil_bridge.tools.airsim_world import airsim_bridge
+airsim_bridge(None, scene="empty", profile="low", port=0, bind="127.0.0.1", insecure=False, http_port=0)
+assert "numba" not in sys.modules
+"""
+    output(sys.executable, "-c", program)

@@ -91,3 +91,10 @@ def test_wrong_numbers_are_named() -> None:
         stream.normals(-1, 1, 1)
     with pytest.raises(ValueError, match="vehicles are"):
         stream.normals(0, [2**32], 1)
+
+
+def test_numbers_that_are_drawn_once_are_the_same_without_machine_code() -> None:
+    stream = NoiseStream(5, 2)
+    for k in (1, 7):
+        assert (stream.normals(3, 4, k, compiled=False) == stream.normals(3, 4, k)).all()
+        assert (stream.uniforms(3, 4, k, compiled=False) == stream.uniforms(3, 4, k)).all()

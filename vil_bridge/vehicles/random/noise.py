@@ -46,28 +46,29 @@ class NoiseStream:
         words = np.random.SeedSequence(seed, spawn_key=(stream,)).generate_state(2, np.uint32)
         self.key: Final[_Words] = words.astype(np.uint64)
 
-    def normals(self, step: int, vehicles: int | npt.ArrayLike, k: int) -> FloatArray:
+    def normals(self, step: int, vehicles: int | npt.ArrayLike, k: int, *, compiled: bool = True) -> FloatArray:
         """Return independent standard normal numbers, shape (n, k).
 
         Args:
             step: number of the instant, 0 to 2^64 - 1.
             vehicles: identities of the vehicles, shape (n,), each 0 to 2^32 - 1; a number n means 0 to n - 1.
             k: how many for each.
+            compiled: with numba where it is installed; its import costs more than a draw that is made once.
 
         Raises:
             ValueError: a number is out of range.
         """
-        return self._draw(step, vehicles, k, normal=True)
+        return self._draw(step, vehicles, k, normal=True, compiled=compiled)
 
-    def uniforms(self, step: int, vehicles: int | npt.ArrayLike, k: int) -> FloatArray:
+    def uniforms(self, step: int, vehicles: int | npt.ArrayLike, k: int, *, compiled: bool = True) -> FloatArray:
         """Return independent numbers, uniform strictly between 0 and 1, shape (n, k); arguments as :meth:`normals`."""
-        return self._draw(step, vehicles, k, normal=False)
+        return self._draw(step, vehicles, k, normal=False, compiled=compiled)
 
-    def _draw(self, step: int, vehicles: int | npt.ArrayLike, k: int, *, normal: bool) -> FloatArray:
+    def _draw(self, step: int, vehicles: int | npt.ArrayLike, k: int, *, normal: bool, compiled: bool) -> FloatArray:
         if not 0 <= step < _MOST_STEPS:
             raise ValueError(f"a step is a number from 0 to 2^64 - 1, not {step}")
         who = _identities(vehicles)
-        if not has_numba():
+        if not compiled or not has_numba():
             return _draw_numpy(self.key, np.uint64(step), who, k, normal=normal)
         from vil_bridge.vehicles.random.kernel import fill
 

@@ -187,8 +187,8 @@ class Sensor(ABC, Generic[_Reading]):
 
     def constants(self, k: int) -> FloatArray:
         """Return standard normal numbers (n, k) that never change: biases since switched on, places of manufacture."""
-        return self._noise.normals(_CONSTANTS, self.vehicles, k)
+        return self._noise.normals(_CONSTANTS, self.vehicles, k, compiled=False)
 
     def constant_uniforms(self, k: int) -> FloatArray:
         """Return as :meth:`constants`, uniform in (0, 1); of the same draw: a sensor uses one or the other."""
-        return self._noise.uniforms(_CONSTANTS, self.vehicles, k)
+        return self._noise.uniforms(_CONSTANTS, self.vehicles, k, compiled=False)
