@@ -20,7 +20,8 @@ from vil_bridge.servers.airsim.methods import NoSuchVehicle, shown
 from vil_bridge.servers.airsim.settings import CameraSettings, SensorSettings
 from vil_bridge.servers.airsim.values import KinematicsState, Pose
 
-_PATIENCE_S: Final = 5.0
+_PATIENCE_S: Final = 30.0
+"""A simulation may get no processor for seconds on a busy computer; programs wait for a minute or longer."""
 _POLL_S: Final = 0.0005
 
 
