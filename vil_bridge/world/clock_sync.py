@@ -11,11 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from vil_bridge.core.clock import NS_PER_MS
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.world.offset_filter import OffsetFilter
 from vil_bridge.world.one_way_clock import Envelope, StampVerdict
 
 MIN_EXCHANGES: Final = 3
+OLDEST_NS: Final = 3600 * NS_PER_S
+"""A stamp that lies further before its arrival is nonsense."""
 DRIFT_PRIOR: Final = 50e-6
 _KNOWN_DRIFT_PRIOR: Final = 5e-6  # a step moves the hands of a clock, not its pendulum
 
@@ -85,6 +87,13 @@ class ClockModel:
     def to_bridge(self, t_foreign_ns: int) -> int | None:
         """Return the bridge time of a foreign stamp, None while nothing is known."""
         return None if self._line is None else self._line.to_bridge(t_foreign_ns)
+
+    def usual(self, _t_foreign_ns: int, _t_arrival_ns: int, _latency_ns: int) -> int | None:
+        """Account a stamp and return its bridge time where a quicker way can; None = :meth:`add_stamp` has to."""
+        return None
+
+    def settle(self) -> None:
+        """Let :meth:`usual` judge from here on: the histories are by the line of now."""
 
     def add_exchange(self, t_sent_ns: int, t_foreign_ns: int, t_received_ns: int) -> None:
         """Account a peer's answer ``t_foreign_ns`` to a request; sent and received in bridge time."""

@@ -59,6 +59,23 @@ class EnvelopeFit(NamedTuple):
     drift_uncertainty: float
 
 
+class UsualStamps(NamedTuple):
+    """Stamps that change no more than a count and a sum: they lie under the largest of the newest second.
+
+    Attributes:
+        t_ref_ns, offset_ns, drift: the fit. most_over_ns, least_over_ns: between them beyond it.
+        start_ns, largest_ns: of the newest second.
+    """
+
+    t_ref_ns: int
+    offset_ns: int
+    drift: float
+    most_over_ns: int
+    least_over_ns: float
+    start_ns: int
+    largest_ns: int
+
+
 class Envelope:
     """The largest (stamp - arrival) of each of the last 30 seconds."""
 
@@ -85,13 +102,12 @@ class Envelope:
         came near the envelope; late ones alone (a stall, a burst) never last that long. The first
         stamps, which may all be late, raise no suspicion.
         """
-        fit = self._fit
-        if fit is None or self._taken < _FIRST_STAMPS:
+        usual = self.usual()
+        if usual is None:
             return StampVerdict.USUAL
-        over_ns = offset_ns - fit.offset_ns - fit.drift * (t_arrival_ns - fit.t_ref_ns)
-        far_ns = max(_BACKWARD_LEAST_NS, _BACKWARD_TRANSITS * self._transit_ns)
-        self._above = self._above + 1 if over_ns > fit.uncertainty_ns + _FORWARD_SLACK_NS else 0
-        if over_ns >= -fit.uncertainty_ns - far_ns:
+        over_ns = offset_ns - usual.offset_ns - usual.drift * (t_arrival_ns - usual.t_ref_ns)
+        self._above = self._above + 1 if over_ns > usual.most_over_ns else 0
+        if over_ns >= usual.least_over_ns:
             self._below = 0
             return (StampVerdict.USUAL, StampVerdict.SUSPECT, StampVerdict.SUSPECT, StampVerdict.STEPPED)[self._above]
         if not self._below:
@@ -99,6 +115,24 @@ class Envelope:
         self._below += 1
         lasting = t_arrival_ns - self._below_since_ns > _BACKWARD_NS
         return StampVerdict.STEPPED if lasting and self._below >= _BACKWARD_STAMPS else StampVerdict.SUSPECT
+
+    def usual(self) -> UsualStamps | None:
+        """Return the stamps that raise no suspicion; None while all are."""
+        fit = self._fit
+        if fit is None or self._taken < _FIRST_STAMPS:
+            return None
+        far_ns = max(_BACKWARD_LEAST_NS, _BACKWARD_TRANSITS * self._transit_ns)
+        limits = fit.uncertainty_ns + _FORWARD_SLACK_NS, -fit.uncertainty_ns - far_ns
+        newest = self._seconds[-1]
+        return UsualStamps(fit.t_ref_ns, fit.offset_ns, fit.drift, *limits, newest.start_ns, newest.offset_ns)
+
+    def add_usual(self, count: int, under_ns: int) -> None:
+        """Take in usual stamps: how many, and the sum of their offsets less the largest of the newest second."""
+        newest = self._seconds[-1]
+        newest.count += count
+        newest.sum_ns += count * newest.offset_ns + under_ns
+        self._taken += count
+        self._above = self._below = 0
 
     def add(self, t_arrival_ns: int, offset_ns: int) -> bool:
         """Take a usual stamp in; True when the line may have changed."""

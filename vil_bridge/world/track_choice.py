@@ -1,15 +1,22 @@
-"""Tracks: in the compiled kernel where it is there, else in numpy."""
+"""Tracks and clocks: in the compiled kernel where it is there, else in numpy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from vil_bridge.world.actors import TrackingLimits
+from vil_bridge.world.clock_sync import ClockModel
+from vil_bridge.world.compiled_clock import CompiledClock
 from vil_bridge.world.compiled_skeleton import CompiledSkeletonTrack
 from vil_bridge.world.compiled_tracks import CompiledTrackBank
 from vil_bridge.world.kernel.library import KERNEL
 from vil_bridge.world.skeleton_tracks import SkeletonTrack
 from vil_bridge.world.tracks import TrackBank
+
+
+def clock_model() -> ClockModel:
+    """Return a foreign clock of which nothing is known."""
+    return ClockModel() if KERNEL is None else CompiledClock()
 
 
 def track_bank(limits: Sequence[TrackingLimits]) -> TrackBank:

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.motion import BodyMotion, ImuWindow
 from vil_bridge.core.names import source_of
@@ -35,15 +35,14 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.world.actors import Actor
-from vil_bridge.world.clock_sync import ClockLine, ClockModel
+from vil_bridge.world.clock_sync import OLDEST_NS, ClockLine, ClockModel
 from vil_bridge.world.frame_binding import Binding, RoomFrame, bind, indices
 from vil_bridge.world.freeze import FreezeWatch
 from vil_bridge.world.prediction import InertialPredictor, PredictedPose
 from vil_bridge.world.sensor_history import SensorHistory
-from vil_bridge.world.track_choice import skeleton_track, track_bank
+from vil_bridge.world.track_choice import clock_model, skeleton_track, track_bank
 
 _LAST_STAMP_NS: Final = 1 << 62
-_OLDEST_NS: Final = 3600 * NS_PER_S
 _QUICK_NS: Final = 20_000_000
 """Without an IMU half of an acceleration of 1 g times the square of this is missed: 2 mm."""
 
@@ -66,7 +65,7 @@ class World:
         self.sensors = SensorHistory(actors, T_world_room_of)
         self.lighting: Lighting | None = None
         self.props: tuple[ActorState, ...] = ()
-        self.clocks: dict[str, ClockModel] = defaultdict(ClockModel)
+        self.clocks: dict[str, ClockModel] = defaultdict(clock_model)
         self._lines: dict[str, tuple[int, ClockLine]] = {}
         self.transitions: dict[str, Counter[TrackingState]] = {a.name: Counter() for a in actors}
         self._lock = threading.Lock()
@@ -127,6 +126,9 @@ class World:
         """
         if t_foreign_ns is None or abs(t_foreign_ns) > _LAST_STAMP_NS:
             return t_arrival_ns
+        usual_ns = clock.usual(t_foreign_ns, t_arrival_ns, latency_ns)
+        if usual_ns is not None:
+            return usual_ns
         clock.add_stamp(t_foreign_ns, t_arrival_ns - latency_ns)
         line = clock.line
         if line is None:
@@ -138,7 +140,8 @@ class World:
                 self._reset_source(source)  # stamped by a clock whose step was not known yet
             elif used is not None:
                 self._shift_source(source, used[1].offset_at(t_arrival_ns) - line.offset_at(t_arrival_ns))
-        return min(max(line.to_bridge(t_foreign_ns), t_arrival_ns - _OLDEST_NS), t_arrival_ns)
+        clock.settle()
+        return min(max(line.to_bridge(t_foreign_ns), t_arrival_ns - OLDEST_NS), t_arrival_ns)
 
     def _ingest_frame(self, frame: SourceFrame, t_ns: int) -> None:
         room = self._rooms.get(frame.source)
