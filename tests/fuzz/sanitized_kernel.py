@@ -151,6 +151,22 @@ def _vrpn_seeds() -> Iterator[Seed]:
         yield context, stream
 
 
+def _clock_seeds() -> Iterator[Seed]:
+    """Yield a clock that has settled, and usual stamps of it, some of them late or early."""
+    rng = np.random.default_rng(5)
+    while True:
+        t_ns, offset_ns = 10**12, int(rng.choice((0, 10**9, -(2**60), 2**61)))
+        line = struct.pack("<2qd", t_ns, offset_ns, rng.normal(0.0, 1e-5))
+        fit = struct.pack("<2q3d", t_ns, offset_ns, rng.normal(0.0, 1e-5), 1e6, -1e7)
+        clock = struct.pack("<2q", 1, 3600 * NS_PER_S) + line + fit + struct.pack("<4q", t_ns, offset_ns, 0, 0)
+        stream = b""
+        for number in range(rng.integers(1, 20)):
+            arrival_ns = t_ns + int(number) * 5 * NS_PER_MS
+            late_ns = int(rng.choice((10**5, 10**8, -(10**5))))
+            stream += struct.pack("<3q", arrival_ns + offset_ns - late_ns, arrival_ns, int(rng.choice((0, 10**6))))
+        yield b"", clock + stream
+
+
 def _tracks_seeds() -> Iterator[Seed]:
     """Yield up to forty frames of three bodies that turn and drift, with an instant to ask for in each."""
     rng = np.random.default_rng(5)
@@ -180,6 +196,7 @@ ENTRIES: Final[dict[str, Callable[[], Iterator[Seed]]]] = {
     "vicon": _vicon_seeds,
     "vicon-objects": _object_seeds,
     "vrpn": _vrpn_seeds,
+    "clock": _clock_seeds,
     "tracks": _tracks_seeds,
     "numbers": _numbers_seeds,
     PLANTED: lambda: itertools.repeat((b"", b"\1abc")),

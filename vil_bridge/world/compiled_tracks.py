@@ -12,29 +12,35 @@ import numpy.typing as npt
 from vil_bridge.core.types import BoolArray, FloatArray, SourceFrame
 from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.frame_binding import Binding, RoomFrame, indices
-from vil_bridge.world.kernel.structs import Struct, function
+from vil_bridge.world.kernel.structs import Struct, double_bits, function
 from vil_bridge.world.tracks import CAPACITY, TrackBank
 from vil_bridge.world.twist_filter import TwistFilter, first_gains, steady_gains
 
 _CHANGED: Final = 1
 _STORED: Final = 2
-_OUT_OF_ORDER_SHIFT: Final = 2
+_REFUSED: Final = 4
+_OUT_OF_ORDER_SHIFT: Final = 4
 
 
-class _FrameArrays:
-    """Arrays between Python and the kernel of one source's frames; the struct ``vil_frame``."""
+class FrameArrays:
+    """Arrays between Python and the kernel of one binding's frames; the struct ``vil_frame``.
+
+    Attributes:
+        room: shape (columns, 7), poses in the room. seen: shape (columns,). poses: shape (count, 7), in the world.
+    """
 
     def __init__(self, binding: Binding) -> None:
         self.binding = binding
         columns = len(binding.subjects)
-        self.p_m, self.q_xyzw = np.zeros((columns, 3)), np.zeros((columns, 4))
+        self.room = np.zeros((columns, 7))
         self.seen: BoolArray = np.zeros(columns, dtype=np.bool_)
         self.poses = np.zeros((binding.count, 7))
         markers = np.concatenate((binding.p_markers_body_m, binding.q_markers_body), axis=1)
         self.struct = Struct(
             [binding.count, binding.markers_turned, room_struct(binding.room)],
-            [indices(binding.columns), indices(binding.rows), markers, self.p_m, self.q_xyzw, self.seen, self.poses],
+            [indices(binding.columns), indices(binding.rows), markers, self.poses],
         )
+        self.pointers = self.struct.pointer, self.room.ctypes.data, self.seen.ctypes.data
 
 
 class CompiledTrackBank(TrackBank):
@@ -46,39 +52,53 @@ class CompiledTrackBank(TrackBank):
     def __init__(self, limits: Sequence[TrackingLimits]) -> None:
         super().__init__(limits)
         self._ahead = np.zeros((len(limits), 7))
-        self._frames: dict[str, _FrameArrays] = {}
-        self._structs = self._bank_struct(len(limits)), _filter_struct(self._filter)
-        self._pointers = tuple(of.pointer for of in self._structs)
+        self._frames: dict[str, FrameArrays] = {}
+        self.structs = self._bank_struct(len(limits)), _filter_struct(self._filter)
+        self._pointers = tuple(of.pointer for of in self.structs)
         self._out = ctypes.c_void_p(self._ahead.ctypes.data)
-        self._place = function("vil_frame_to_world", ctypes.c_void_p)
+        self._place = function("vil_frame_to_world", *[ctypes.c_void_p] * 2)
         self._append = function(
-            "vil_bank_append", *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64, returns=ctypes.c_int64
+            "vil_bank_append", *[ctypes.c_void_p] * 4, ctypes.c_int64, ctypes.c_int64, returns=ctypes.c_int64
         )
         self._filter_rest = function("vil_bank_advance", *[ctypes.c_void_p] * 2)
         self._move = function("vil_bank_shift", *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
         self._compute = function("vil_bank_poses", *[ctypes.c_void_p] * 2, ctypes.c_int64, ctypes.c_void_p)
 
     def _bank_struct(self, rows: int) -> Struct:
-        speeds = np.array(self._slowest).view(np.int64).tolist()  # the bits of two doubles
         repeats = self.repeats
         arrays = (
             *(self._t, self._moved_ns, self._poses, self._count, self._newest, self._gate_ns, self._max_speed_mps),
             *(self._max_rate_radps, self._limit_ns, self.t_capture_ns, self.t_arrival_ns, self.tracked),
             *(repeats.count, repeats.first_ns, repeats.newest_ns, self._done, self._filtered, self._turned_rad),
         )
-        return Struct([rows, CAPACITY, self._noisy, *speeds], arrays)
+        return Struct([rows, CAPACITY, self._noisy, *double_bits(*self._slowest)], arrays)
 
     def store(self, frame: SourceFrame, binding: Binding, t_ns: int) -> bool:
         """Store the bound bodies of a frame captured at ``t_ns``; True when one was lost or found."""
-        arrays = self._frames.get(frame.source)
-        if arrays is None or arrays.binding is not binding:
-            arrays = self._frames[frame.source] = _FrameArrays(binding)
-        arrays.p_m[...], arrays.q_xyzw[...], arrays.seen[...] = frame.p_m, frame.q_xyzw, frame.tracked
-        self._place(arrays.struct.pointer)
+        arrays = self.frame_arrays(frame.source, binding)
+        pointer, room, seen = arrays.pointers
+        arrays.room[:, :3], arrays.room[:, 3:], arrays.seen[...] = frame.p_m, frame.q_xyzw, frame.tracked
+        self._place(pointer, room)
         if self._suspects:
             return super().store(frame, binding, t_ns)
-        found = self._append(*self._pointers, arrays.struct.pointer, t_ns, frame.t_arrival_ns)
-        if found < 0:
+        found = self._append(*self._pointers, pointer, seen, t_ns, frame.t_arrival_ns)
+        return self.account(found, frame, binding, t_ns)
+
+    @property
+    def suspects(self) -> bool:
+        """True while a body is where it cannot be, so that the twin judges each frame."""
+        return bool(self._suspects)
+
+    def frame_arrays(self, source: str, binding: Binding) -> FrameArrays:
+        """Return the arrays of a source's frames."""
+        arrays = self._frames.get(source)
+        if arrays is None or arrays.binding is not binding:
+            arrays = self._frames[source] = FrameArrays(binding)
+        return arrays
+
+    def account(self, found: int, frame: SourceFrame, binding: Binding, t_ns: int) -> bool:
+        """Account the kernel's answer, and store what it refused; True when a body was lost or found."""
+        if found & _REFUSED:
             return super().store(frame, binding, t_ns)
         if found & _STORED:
             self._changed()

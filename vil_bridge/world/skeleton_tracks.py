@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from operator import sub
 from typing import Final
 
@@ -23,13 +24,29 @@ _FIRST: Final = slice(0, 1)
 _NO_TURN: Final[FloatArray] = np.array([0.0, 0.0, 0.0, 1.0])
 
 
+class SkeletonStamps(ctypes.Structure):
+    """Newest frame of a skeleton.
+
+    Attributes:
+        t_capture_ns, t_arrival_ns: of the newest one whose hips were tracked, -1 = never.
+        tracked: the hips were in the newest one.
+        suspected: the hips are where they cannot be, and may prove to stay there.
+    """
+
+    _fields_ = tuple((name, ctypes.c_int64) for name in ("t_capture_ns", "t_arrival_ns", "tracked", "suspected"))
+    t_capture_ns: int
+    t_arrival_ns: int
+    tracked: int
+    suspected: int
+
+
 class SkeletonTrack:
     """The recent frames of one skeleton, world coordinates.
 
     :mod:`~vil_bridge.world.compiled_skeleton` does the same on the same arrays.
 
     Attributes:
-        t_capture_ns, t_arrival_ns: of the newest frame whose hips were tracked, -1 = never.
+        stamps: of the newest frame.
         jumps: histories given up since the hips went where they cannot have gone.
         rejected: frames whose hips were where they cannot be.
         repeats: since when the hips repeat to the bit.
@@ -43,9 +60,7 @@ class SkeletonTrack:
         self._t = np.zeros(CAPACITY, dtype=np.int64)
         self._poses, self._seen = np.zeros((CAPACITY, 0, 7)), np.zeros((CAPACITY, 0), dtype=np.bool_)
         self._count = np.zeros(1, dtype=np.int64)
-        self.t_capture_ns = -1
-        self.t_arrival_ns = -1
-        self.tracked = False
+        self.stamps = SkeletonStamps(-1, -1)
         self.jumps = 0
         self.rejected = 0
         self.repeats = Repeats(1)
@@ -70,23 +85,26 @@ class SkeletonTrack:
         self._count[0] = 0
 
     def _judge(self, t_ns: int, t_arrival_ns: int, poses: FloatArray, tracked: BoolArray) -> None:
+        stamps = self.stamps
         if not np.vdot(poses, poses) < _SANE**2:
             near = (np.abs(poses) < _SANE).all(axis=1)
             tracked = tracked & near & is_unit((poses[:, 3:] ** 2).sum(axis=1))
-        self.tracked = bool(tracked[self._place_bone]) if len(tracked) else False
-        if not self.tracked or t_ns <= self.t_capture_ns:
+        stamps.tracked = bool(tracked[self._place_bone]) if len(tracked) else False
+        if not stamps.tracked or t_ns <= stamps.t_capture_ns:
             return
-        if not self._admits(t_ns, poses[self._place_bone]):
+        admitted = self._admits(t_ns, poses[self._place_bone])
+        stamps.suspected = self._gate.suspects
+        if not admitted:
             self.rejected += 1
             return
         if not np.logical_and.reduce(tracked):
             poses = self._completed(poses, tracked)
         same = bool(self._count[0]) and bool((poses[self._place_bone] == self._newest()[self._place_bone]).all())
-        self.repeats.add(_FIRST, np.array([self.t_arrival_ns]), t_arrival_ns, np.array([same]))
+        self.repeats.add(_FIRST, np.array([stamps.t_arrival_ns]), t_arrival_ns, np.array([same]))
         slot = self._count[0] % CAPACITY
         self._t[slot], self._poses[slot], self._seen[slot] = t_ns, poses, tracked
         self._count += 1
-        self.t_capture_ns, self.t_arrival_ns = t_ns, t_arrival_ns
+        stamps.t_capture_ns, stamps.t_arrival_ns = t_ns, t_arrival_ns
 
     def _newest(self) -> FloatArray:
         newest: FloatArray = self._poses[(self._count[0] - 1) % CAPACITY]
@@ -95,7 +113,7 @@ class SkeletonTrack:
     def _admits(self, t_ns: int, place: FloatArray) -> bool:
         if not self._count[0]:
             return True
-        dt_s = 1e-9 * (t_ns - self.t_capture_ns)
+        dt_s = 1e-9 * (t_ns - self.stamps.t_capture_ns)
         limits = self._limits.max_speed_mps, self._limits.max_rate_radps
         before = self._newest()[self._place_bone]
         # Seven numbers: plain Python is quicker than three calls of numpy.
@@ -113,13 +131,13 @@ class SkeletonTrack:
         """Drop the history."""
         self._count[0] = 0
         self._gate.clear()
-        self.t_capture_ns = self.t_arrival_ns = -1
-        self.tracked = False
+        self.stamps.t_capture_ns = self.stamps.t_arrival_ns = -1
+        self.stamps.tracked = self.stamps.suspected = False
 
     def shift(self, by_ns: int) -> None:
         """Move all capture times: the clock that they come from is known better now."""
-        if self.t_capture_ns >= 0:
-            self.t_capture_ns += by_ns
+        if self.stamps.t_capture_ns >= 0:
+            self.stamps.t_capture_ns += by_ns
             self._t += by_ns
 
     def at(self, t_ns: int, horizon_ns: int) -> SkeletonFrame | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.clock_sync import ClockModel
 from vil_bridge.world.compiled_clock import CompiledClock
+from vil_bridge.world.compiled_frame_store import CompiledFrameStore
 from vil_bridge.world.compiled_skeleton import CompiledSkeletonTrack
 from vil_bridge.world.compiled_tracks import CompiledTrackBank
+from vil_bridge.world.frame_store import FrameStore
 from vil_bridge.world.kernel.library import KERNEL
 from vil_bridge.world.skeleton_tracks import SkeletonTrack
 from vil_bridge.world.tracks import TrackBank
@@ -27,3 +30,12 @@ def track_bank(limits: Sequence[TrackingLimits]) -> TrackBank:
 def skeleton_track(limits: TrackingLimits) -> SkeletonTrack:
     """Return the track of one skeleton."""
     return SkeletonTrack(limits) if KERNEL is None else CompiledSkeletonTrack(limits)
+
+
+def frame_store(
+    bank: TrackBank, skeletons: Mapping[tuple[str, str], SkeletonTrack]
+) -> FrameStore[TrackBank, SkeletonTrack] | CompiledFrameStore:
+    """Return a store of the tracks that the functions above made."""
+    if isinstance(bank, CompiledTrackBank):
+        return CompiledFrameStore(bank, cast("Mapping[tuple[str, str], CompiledSkeletonTrack]", skeletons))
+    return FrameStore(bank, skeletons)

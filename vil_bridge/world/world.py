@@ -40,7 +40,7 @@ from vil_bridge.world.frame_binding import Binding, RoomFrame, bind, indices
 from vil_bridge.world.freeze import FreezeWatch
 from vil_bridge.world.prediction import InertialPredictor, PredictedPose
 from vil_bridge.world.sensor_history import SensorHistory
-from vil_bridge.world.track_choice import clock_model, skeleton_track, track_bank
+from vil_bridge.world.track_choice import clock_model, frame_store, skeleton_track, track_bank
 
 _LAST_STAMP_NS: Final = 1 << 62
 _QUICK_NS: Final = 20_000_000
@@ -75,6 +75,7 @@ class World:
         self._predicted: tuple[tuple[int, int], list[Transform]] = ((-1, -1), [])
         self._skeletons = {(a.source, a.subject): skeleton_track(a.limits) for a in actors if a.kind is ActorKind.HUMAN}
         self._predictors = {a.name: InertialPredictor(a.T_body_imu) for a in actors if a.imu is not None}
+        self._store = frame_store(self._bank, self._skeletons)
         self._freezes = [self._freeze_watch(row, actor) for row, actor in enumerate(actors)]
         self._bindings: dict[str, Binding] = {}
         self._states = [TrackingState.LOST] * len(actors)
@@ -151,20 +152,12 @@ class World:
         if binding is None or (binding.subjects is not frame.subjects and binding.subjects != frame.subjects):
             binding = self._bindings[frame.source] = bind(frame, room, self.actors, self._predictors)
         with self._lock:
-            if binding.count:
-                self._store_bodies(frame, binding, t_ns)
-            for skeleton in frame.skeletons:
-                track = self._skeletons.get((frame.source, skeleton.model.name))
-                if track is not None:
-                    track.append(t_ns, frame.t_arrival_ns, skeleton, room)
-
-    def _store_bodies(self, frame: SourceFrame, binding: Binding, t_ns: int) -> None:
-        if self._bank.store(frame, binding, t_ns):
-            for row in indices(binding.rows).tolist():
-                self._state(row, frame.t_arrival_ns)  # so that a gap shorter than a camera's period is counted
-        for row, predictor in binding.predictors:
-            if self._bank.t_capture_ns[row] == t_ns:
-                predictor.add_pose(t_ns, *self._bank.newest(row))
+            if self._store.add(frame, binding, t_ns):
+                for row in indices(binding.rows).tolist():
+                    self._state(row, frame.t_arrival_ns)  # so that a gap shorter than a camera's period is counted
+            for row, predictor in binding.predictors:
+                if self._bank.t_capture_ns[row] == t_ns:
+                    predictor.add_pose(t_ns, *self._bank.newest(row))
 
     def _reset_source(self, source: str, subjects: tuple[str, ...] = ()) -> None:
         with self._lock:
@@ -211,7 +204,7 @@ class World:
             for row, track in self._humans:
                 skeletons[row] = skeleton = track.at(t_ns, self.actors[row].limits.stale_after_ns)
                 poses[row] = Transform.identity() if skeleton is None else place_of(skeleton)
-                captured_ns[row] = track.t_capture_ns
+                captured_ns[row] = track.stamps.t_capture_ns
             ages_ns = [None if captured < 0 else t_ns - captured for captured in captured_ns]
             names, kinds, prefabs, sizes_m = self._described
             found = names, kinds, self._states_at(now), ages_ns, poses, skeletons, prefabs, sizes_m
@@ -288,8 +281,9 @@ class World:
         human = self.actors[self._row[actor]]
         with self._lock:
             track = self._skeletons[human.source, human.subject]
-            skeleton = track.at(track.t_capture_ns, 0)
-            return None if skeleton is None else (skeleton, track.t_capture_ns)
+            t_capture_ns = track.stamps.t_capture_ns
+            skeleton = track.at(t_capture_ns, 0)
+            return None if skeleton is None else (skeleton, t_capture_ns)
 
     def state_of(self, actor: str) -> TrackingState:
         """Return the tracking state now; counts the transitions."""
@@ -391,8 +385,8 @@ class World:
     def _state(self, row: int, now: int) -> TrackingState:
         actor = self.actors[row]
         if actor.kind is ActorKind.HUMAN:
-            track = self._skeletons[actor.source, actor.subject]
-            arrival, tracked = track.t_arrival_ns, track.tracked
+            stamps = self._skeletons[actor.source, actor.subject].stamps
+            arrival, tracked = stamps.t_arrival_ns, bool(stamps.tracked)
         else:
             arrival, tracked = self._bank.t_arrival_ns.item(row), self._bank.tracked.item(row)
         silence_ns = None if arrival < 0 else now - arrival

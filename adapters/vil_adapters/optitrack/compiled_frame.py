@@ -13,7 +13,6 @@ from struct import Struct
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from vil_adapters.common.plausible_range import FARTHEST_M
 from vil_adapters.optitrack.codec import SIZED_SINCE, TICKS_SINCE, Version
@@ -21,12 +20,13 @@ from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.optitrack.frame import NatNetFrame, Suffix
 from vil_adapters.optitrack.frame_codec import last_suffix
 from vil_adapters.optitrack.reader import HEADER_BYTES
-from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.core.types import FloatArray
 from vil_bridge.world.kernel.library import KERNEL
 
 _scan: Final[Any] = (lambda *_: -1) if KERNEL is None else KERNEL.vil_natnet_scan
 _convert: Final[Any] = None if KERNEL is None else KERNEL.vil_natnet_convert
 _I32: Final = Struct("<i")
+_POSE_BYTES: Final = 56
 
 
 @dataclass(slots=True, eq=False)  # not frozen: that would make one of the costliest steps of a frame
@@ -74,11 +74,9 @@ class _Binding(ctypes.Structure):
 
 
 class PoseRows:
-    """Rows of the poses of all frames of one layout, and the arrays into which the kernel converts them.
+    """Rows of the poses of all frames of one layout, and the memory into which the kernel converts them.
 
     Attributes:
-        pose: shape (n, 7), position in metres and attitude in the room, of the frame that was converted last.
-        tracked: shape (n,).
         address: of ``VilNatNetBinding``.
         numbers: layout, rows, rows without a record and parents, as ``natnet.h`` explains them.
 
@@ -91,15 +89,16 @@ class PoseRows:
 
     def __init__(self, frame: NatNetFrame, rows: Sequence[int], parents: Sequence[int], axes: FloatArray) -> None:
         absent = sorted({*range(len(parents))}.difference(rows))
-        self.pose = np.zeros((len(parents), 7))
-        self.tracked: BoolArray = np.zeros(len(parents), dtype=np.bool_)
+        poses, tracked = _POSE_BYTES * len(parents), len(parents)
+        self._buffer = ctypes.create_string_buffer(poses + tracked)
+        self._block = ctypes.addressof(self._buffer), poses + tracked
         self.numbers = [np.array(values, np.int32) for values in (_layout(frame), rows, absent, parents)]
         words, _, gaps, _ = map(len, self.numbers)
-        arrays: list[npt.NDArray[Any]] = [*self.numbers, self.pose, self.tracked]
+        addresses = *(array.ctypes.data for array in self.numbers), self._block[0], self._block[0] + poses
         axis = np.abs(axes).argmax(axis=0)
         self._binding = _Binding(
             *(words, len(parents), gaps, any(parent >= 0 for parent in parents)),
-            *(array.ctypes.data for array in arrays),
+            *addresses,
             *(0, 0, FARTHEST_M, tuple(axes[axis, range(7)]), tuple(axis.tolist())),
         )
         self.address = ctypes.addressof(self._binding)
@@ -111,6 +110,10 @@ class PoseRows:
         found = _convert(frame.datagram, len(frame.datagram), sized, self._pointer)
         self.all_poses: bool = found == 0
         return bool(found >= 0)
+
+    def block(self) -> bytes:
+        """Return the frame that was converted last: poses (n, 7) in the room, metres, and which are tracked (n,)."""
+        return ctypes.string_at(*self._block)
 
     @property
     def nonfinite(self) -> int:

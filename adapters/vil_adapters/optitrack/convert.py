@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -23,8 +23,9 @@ from vil_adapters.optitrack.frame import BODY, TRACKED, NatNetFrame, Records, Su
 from vil_adapters.optitrack.labels import BONE_MASK, MarkerLabels
 from vil_adapters.optitrack.model import AssetDescription, Models, firsts
 from vil_adapters.optitrack.skeletons import StreamedSkeleton
+from vil_bridge.core.block_frame import BlockFrame, BlockLayout
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame, SourceFrame
+from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame, SkeletonModel, SourceFrame
 
 MarkerChoice = Literal["none", "labeled", "all"]
 _Ids = npt.NDArray[np.int32]
@@ -92,38 +93,24 @@ class _Binding:
     unknown: bool = False
 
 
-class _Place(NamedTuple):
-    """Indices of some poses within those of a frame: of their positions, attitudes and flags."""
-
-    p: tuple[slice, slice]
-    q: tuple[slice, slice]
-    tracked: slice
-
-    @classmethod
-    def of(cls, start: int, stop: int) -> _Place:
-        rows = slice(start, stop)
-        return cls((rows, slice(0, 3)), (rows, slice(3, 7)), rows)
-
-
 class _PackedBinding(NamedTuple):
     """Meaning of the poses that the kernel converts, valid for frames of one layout.
 
     Attributes:
-        rows: those of the named bodies, then those of each described skeleton in its model's order.
-        skeletons: skeletons, their places, and whether their coordinates were known when this was made.
+        rows, layout: those of the named bodies, then those of each described skeleton in its model's order.
+        skeletons: those of the layout, and whether their coordinates were known when this was made.
         settled: all were.
     """
 
     rows: PoseRows
-    subjects: tuple[str, ...]
-    bodies: _Place
-    skeletons: tuple[tuple[StreamedSkeleton, _Place, bool], ...]
+    layout: BlockLayout
+    skeletons: tuple[tuple[StreamedSkeleton, bool], ...]
     unknown: bool
     settled: bool
 
     def decided(self) -> bool:
         """Return whether a skeleton has found its coordinates since this was made."""
-        return any(not settled and skeleton.coordinates != "auto" for skeleton, _, settled in self.skeletons)
+        return any(not settled and skeleton.coordinates != "auto" for skeleton, settled in self.skeletons)
 
 
 class NatNetConverter:
@@ -208,26 +195,20 @@ class NatNetConverter:
         self.unknown = binding.unknown
         rows = binding.rows
         self.nonfinite, self.implausible = (0, 0) if all_poses else (rows.nonfinite, rows.implausible)
-        pose, tracked, bodies = rows.pose.copy(), rows.tracked.copy(), binding.bodies
-        skeletons: list[SkeletonFrame] = []
-        for skeleton, (p, q, bones), settled in binding.skeletons:
-            found = pose[p], pose[q], tracked[bones]
-            skeletons.append(SkeletonFrame(skeleton.model, *found) if settled else skeleton.placed(*found))
-        if not binding.settled and binding.decided():
-            self._packed = None
-        return SourceFrame(
-            self._source,
-            number,
-            t_foreign_ns,
-            t_arrival_ns,
-            binding.subjects,
-            pose[bodies.p],
-            pose[bodies.q],
-            tracked[bodies.tracked],
-            tuple(skeletons),
-            None,
-            latency_ns,
+        frame = BlockFrame.of(
+            self._source, number, t_foreign_ns, t_arrival_ns, latency_ns, binding.layout, rows.block()
         )
+        return frame if binding.settled else self._placed(binding, frame)
+
+    def _placed(self, binding: _PackedBinding, frame: BlockFrame) -> SourceFrame:
+        """Return a frame with global bones of the skeletons whose coordinates are not known yet."""
+        found = [
+            bones if settled else skeleton.placed(bones.p_m, bones.q_xyzw, bones.tracked)
+            for bones, (skeleton, settled) in zip(frame.skeletons, binding.skeletons, strict=True)
+        ]
+        if binding.decided():
+            self._packed = None
+        return replace(frame, skeletons=tuple(found))
 
     def _bind_packed(self, frame: NatNetFrame) -> _PackedBinding | None:
         """Return the meaning of a layout's poses; None where its skeletons have more bones than one would stream."""
@@ -236,7 +217,8 @@ class NatNetConverter:
         numbers = itertools.count()
         rows = [next(numbers) if name else -1 for name in names]
         parents = [-1] * len(subjects)
-        skeletons: list[tuple[StreamedSkeleton, _Place, bool]] = []
+        skeletons: list[tuple[StreamedSkeleton, bool]] = []
+        firsts: list[tuple[SkeletonModel, int]] = []
         unknown = None in names
         for streamed in frame.skeletons:
             start, skeleton = len(parents), self._skeletons.get(streamed.id)
@@ -247,13 +229,14 @@ class NatNetConverter:
             rows += [start + slot if slot >= 0 else -1 for slot in skeleton.slots(streamed.bones["id"].tolist())]
             above = skeleton.model.parents if skeleton.coordinates == "local" else (-1,) * len(skeleton.model.bones)
             parents += [start + parent if parent >= 0 else -1 for parent in above]
-            skeletons.append((skeleton, _Place.of(start, len(parents)), skeleton.coordinates != "auto"))
+            skeletons.append((skeleton, skeleton.coordinates != "auto"))
+            firsts.append((skeleton.model, start))
             if len(parents) > _MOST_ROWS:
                 return None
         pose_rows = PoseRows(frame, rows, parents, self._axes)
-        bodies = _Place.of(0, len(subjects))
-        settled = all(known for _, _, known in skeletons)
-        return _PackedBinding(pose_rows, subjects, bodies, tuple(skeletons), unknown, settled)
+        layout = BlockLayout(len(parents), subjects, tuple(firsts))
+        settled = all(known for _, known in skeletons)
+        return _PackedBinding(pose_rows, layout, tuple(skeletons), unknown, settled)
 
     def _row_names(self, frame: NatNetFrame) -> list[str | None]:
         """Return the names of the rigid bodies, then those of the bodies of each trained marker set; None = unknown."""

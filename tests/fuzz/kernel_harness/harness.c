@@ -22,6 +22,7 @@ static const Entry ENTRIES[] = {
     {"vicon", fuzz_vicon},
     {"vicon-objects", fuzz_vicon_objects},
     {"vrpn", fuzz_vrpn},
+    {"clock", fuzz_clock},
     {"tracks", fuzz_tracks},
     {"numbers", fuzz_numbers},
     {"planted", fuzz_planted},

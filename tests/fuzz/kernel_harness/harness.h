@@ -20,6 +20,7 @@ void fuzz_error_state(Blob context, Blob input);
 void fuzz_vicon(Blob context, Blob input);
 void fuzz_vicon_objects(Blob context, Blob input);
 void fuzz_vrpn(Blob context, Blob input);
+void fuzz_clock(Blob context, Blob input);
 void fuzz_tracks(Blob context, Blob input);
 void fuzz_numbers(Blob context, Blob input);
 void fuzz_planted(Blob context, Blob input);

@@ -1,4 +1,4 @@
-/* vil_bank_*, vil_frame_to_world and vil_skeleton_* on any frames, and vil_fill_numbers on any text.
+/* vil_frame_store_add, vil_bank_* and vil_skeleton_at on any frames, and vil_fill_numbers on any text.
  *
  * Input of tracks and skeletons: records of a step (i32, us), an instant to ask for (i32, us), whether three bodies were
  * seen (one byte each), one spare byte and three poses (21 doubles). Context: tables of gains (5 x 241 and 3 x 61).
@@ -12,14 +12,10 @@
 
 enum { ROWS = 3, CAPACITY = 8, COLUMNS = 241, YOUNG = 61, POSE = 7, RECORD = 12 + 8 * POSE * ROWS, US = 1000 };
 
-void vil_frame_to_world(const vil_frame *f);
-int64_t vil_bank_append(const vil_bank *b, const vil_filter *filter, const vil_frame *f, int64_t t_ns,
-                        int64_t t_arrival_ns);
 void vil_bank_advance(const vil_bank *b, const vil_filter *filter);
 void vil_bank_shift(const vil_bank *b, const vil_filter *filter, const int64_t *rows, int64_t count, int64_t by_ns);
 void vil_bank_poses(const vil_bank *b, const vil_filter *filter, int64_t t_ns, double *poses);
-void vil_skeleton_to_world(const vil_skeleton *s, const vil_room *room);
-int vil_skeleton_append(const vil_skeleton *s, int64_t t_ns, int64_t t_before_ns, int64_t t_arrival_ns, double most);
+int64_t vil_frame_store_add(const vil_frame_store *s, const uint8_t *block, int64_t t_ns, int64_t t_arrival_ns);
 int vil_skeleton_at(const vil_skeleton *s, int64_t t_ns, int64_t horizon_ns);
 int64_t vil_fill_numbers(const char *text, int64_t size, const int32_t *indices, int64_t count, const double *values,
                          char *out, int64_t capacity);
@@ -90,24 +86,23 @@ static vil_bank new_bank(void)
 
 static vil_skeleton new_skeleton(void)
 {
+    static const vil_stamps never = {-1, -1, 0, 0};
     return (vil_skeleton){
-        .bones = ROWS, .capacity = CAPACITY, .place_bone = 1, .t = integers(CAPACITY, 0),
+        .bones = ROWS, .capacity = CAPACITY, .place_bone = 1, .max_mps = 30.0, .max_radps = 40.0,
+        .stamps = held(&never, sizeof never), .t = integers(CAPACITY, 0),
         .poses = doubles(POSE * ROWS * CAPACITY, 0.0), .seen = filled(ROWS * CAPACITY, 1, "\0"),
         .count = integers(1, 0), .repeats = integers(1, 0), .repeats_first_ns = integers(1, 0),
-        .repeats_newest_ns = integers(1, 0), .p_m = doubles(3 * ROWS, 0.0), .q_xyzw = doubles(4 * ROWS, 0.0),
-        .tracked = filled(ROWS, 1, "\0"), .world = doubles(POSE * ROWS, 0.0), .world_seen = filled(ROWS, 1, "\0"),
+        .repeats_newest_ns = integers(1, 0), .world = doubles(POSE * ROWS, 0.0), .world_seen = filled(ROWS, 1, "\0"),
     };
 }
 
-/* Read a record: poses into two arrays, flags, the step and the instant. */
-static void read_record(const uint8_t *at, double *p_m, double *q_xyzw, uint8_t *seen, int32_t *times_us)
+/* Read a record: poses and flags into a block, as bodies and again as bones, the step and the instant. */
+static void read_record(const uint8_t *at, uint8_t *block, int32_t *times_us)
 {
     memcpy(times_us, at, 8);
-    for (int row = 0; row < ROWS; row++) {
-        const uint8_t *pose = at + 12 + 8 * POSE * row;
-        seen[row] = at[8 + row] & 1;
-        memcpy(p_m + 3 * row, pose, 24);
-        memcpy(q_xyzw + 4 * row, pose + 24, 32);
+    for (int row = 0; row < 2 * ROWS; row++) {
+        memcpy(block + 8 * POSE * row, at + 12 + 8 * POSE * (row % ROWS), 8 * POSE);
+        block[8 * POSE * 2 * ROWS + row] = at[8 + row % ROWS] & 1;
     }
 }
 
@@ -121,23 +116,24 @@ void fuzz_tracks(Blob context, Blob input)
     int64_t order[ROWS] = {2, 0, 1};
     vil_frame frame = {
         .count = ROWS, .markers_turned = input.size % 3 == 0, .room = &room, .columns = held(order, sizeof order),
-        .rows = held(order, sizeof order), .markers = doubles(POSE * ROWS, 0.5), .p_m = skeleton.p_m,
-        .q_xyzw = skeleton.q_xyzw, .seen = skeleton.tracked, .poses = doubles(POSE * ROWS, 0.0),
+        .rows = held(order, sizeof order), .markers = doubles(POSE * ROWS, 0.5), .poses = doubles(POSE * ROWS, 0.0),
     };
+    const vil_skeleton *const tracks[1] = {&skeleton};
+    const vil_frame_store store = {
+        .rows = 2 * ROWS, .skeletons = 1, .bank = &bank, .filter = &filter, .bodies = &frame, .tracks = tracks,
+        .first_rows = integers(1, ROWS), .refused = filled(1, 1, "\0"),
+    };
+    uint8_t *block = filled(2 * ROWS * (8 * POSE + 1), 1, "");
     double *poses = doubles(POSE * ROWS, 0.0);
-    int64_t t_ns = 0, before_ns = -1;
+    int64_t t_ns = 0;
     for (size_t at = 0; at + RECORD <= input.size; at += RECORD) {
         int32_t times_us[2];
-        read_record(input.bytes + at, (double *)frame.p_m, (double *)frame.q_xyzw, (uint8_t *)frame.seen, times_us);
+        read_record(input.bytes + at, block, times_us);
         t_ns += (int64_t)times_us[0] * US;
-        vil_frame_to_world(&frame);
-        vil_bank_append(&bank, &filter, &frame, t_ns, t_ns);
+        vil_frame_store_add(&store, block, t_ns, t_ns);
         vil_bank_advance(&bank, &filter);
         vil_bank_shift(&bank, &filter, frame.rows, (int64_t)at % ROWS, (int64_t)times_us[1] * at);
         vil_bank_poses(&bank, &filter, t_ns + (int64_t)times_us[1] * US, poses);
-        vil_skeleton_to_world(&skeleton, &room);
-        if (t_ns > before_ns && vil_skeleton_append(&skeleton, t_ns, before_ns, t_ns, 1.0))
-            before_ns = t_ns;
         vil_skeleton_at(&skeleton, t_ns + (int64_t)times_us[1] * US, 250000000);
     }
     free_all();

@@ -8,34 +8,32 @@
 #define SANE 1e5
 #define TWIST_WINDOW_NS 50000000
 
-void vil_skeleton_to_world(const vil_skeleton *s, const vil_room *room)
-{
-    for (int64_t i = 0; i < s->bones; i++)
-        vil_pose_to_world(room, s->p_m + 3 * i, s->q_xyzw + 4 * i, s->world + 7 * i);
-}
-
-/* Return 1 when all bones were seen and the hips are where they were, or near. */
-static int is_plain(const vil_skeleton *s, double most)
+/* Return 1 when all bones were seen, later than before, and the hips are where they were, or near. */
+static int is_plain(const vil_skeleton *s, const uint8_t *tracked, int64_t t_ns)
 {
     double sum = 0.0;
+    if (s->stamps->suspected || s->bones == 0 || t_ns <= s->stamps->t_capture_ns)
+        return 0;
     for (int64_t i = 0; i < 7 * s->bones; i++)
         sum += s->world[i] * s->world[i];
     for (int64_t i = 0; i < s->bones; i++)
-        if (!s->tracked[i])
+        if (!tracked[i])
             return 0;
     if (!(sum < SANE * SANE))
         return 0;
     if (*s->count == 0)
         return 1;
     const double *before = s->poses + 7 * (((*s->count - 1) % s->capacity) * s->bones + s->place_bone);
+    const double most = vil_reachable_step(1e-9 * (double)(t_ns - s->stamps->t_capture_ns), s->max_mps, s->max_radps);
     for (int c = 0; c < 7; c++)
         if (!(fabs(s->world[7 * s->place_bone + c] - before[c]) <= most))
             return 0;
     return 1;
 }
 
-static void account_repeat(const vil_skeleton *s, int64_t t_before_ns, int64_t t_arrival_ns)
+static void account_repeat(const vil_skeleton *s, int64_t t_arrival_ns)
 {
+    const int64_t t_before_ns = s->stamps->t_arrival_ns;
     int same = *s->count > 0 && t_before_ns >= 0;
     if (same) {
         const double *before = s->poses + 7 * (((*s->count - 1) % s->capacity) * s->bones + s->place_bone);
@@ -48,20 +46,22 @@ static void account_repeat(const vil_skeleton *s, int64_t t_before_ns, int64_t t
     *s->repeats_newest_ns = t_arrival_ns;
 }
 
-/* Store a frame whose poses are in the world, later than the newest; 0 and nothing done when it needs a closer look.
- *
- * most: change of a number of the hips within which every pose is reachable.
- */
-int vil_skeleton_append(const vil_skeleton *s, int64_t t_ns, int64_t t_before_ns, int64_t t_arrival_ns, double most)
+/* Bring a frame to the world and store it; 0 and nothing stored when it needs a closer look. */
+int vil_skeleton_store(const vil_skeleton *s, const vil_room *room, const double *in, const uint8_t *seen, int64_t t_ns,
+                       int64_t t_arrival_ns)
 {
-    if (!is_plain(s, most))
+    for (int64_t i = 0; i < s->bones; i++)
+        vil_pose_to_world(room, in + 7 * i, s->world + 7 * i);
+    if (!is_plain(s, seen, t_ns))
         return 0;
-    account_repeat(s, t_before_ns, t_arrival_ns);
+    account_repeat(s, t_arrival_ns);
     const int64_t slot = *s->count % s->capacity;
-    s->t[slot] = t_ns;
+    s->t[slot] = s->stamps->t_capture_ns = t_ns;
     memcpy(s->poses + 7 * slot * s->bones, s->world, sizeof(double) * 7 * (size_t)s->bones);
-    memcpy(s->seen + slot * s->bones, s->tracked, (size_t)s->bones);
+    memcpy(s->seen + slot * s->bones, seen, (size_t)s->bones);
     *s->count += 1;
+    s->stamps->t_arrival_ns = t_arrival_ns;
+    s->stamps->tracked = 1;
     return 1;
 }
 

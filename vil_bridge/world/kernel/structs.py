@@ -11,6 +11,12 @@ import numpy as np
 from vil_bridge.world.kernel.library import KERNEL
 
 
+def double_bits(*values: float) -> list[int]:
+    """Return the bits of doubles, as numbers of a :class:`Struct`."""
+    bits: list[int] = np.array(values, dtype=np.float64).view(np.int64).tolist()
+    return bits
+
+
 class Struct:
     """A C struct of 64-bit integers, addresses of other structs, and addresses of arrays, in this order.
 

@@ -11,8 +11,6 @@
 #define UNIT_TOLERANCE 1e-3
 #define PI 3.14159265358979323846
 
-enum { FLAGS_CHANGED = 1, STORED = 2, OUT_OF_ORDER = 4 };
-
 /* Return 1 when a body can have moved between two poses within a time, and the second is a pose. */
 static int reachable(double dt_s, const double *pose, const double *before, double max_mps, double max_radps)
 {
@@ -25,17 +23,17 @@ static int reachable(double dt_s, const double *pose, const double *before, doub
     return step2_m2 <= reach_m * reach_m && fabs(product) >= cos(half_turn_rad) && fabs(norm2 - 1.0) < UNIT_TOLERANCE;
 }
 
-static double surely_reachable_step(double dt_s, double max_mps, double max_radps)
+/* Return a change of any number of a pose within which every pose can be reached. */
+double vil_reachable_step(double dt_s, double max_mps, double max_radps)
 {
     const double chord = 2.0 * sin(0.25 * fmin(max_radps * dt_s + SLACK_RAD, PI));
     return fmin((max_mps * dt_s + SLACK_M) / sqrt(3.0), 0.5 * chord);
 }
 
-void vil_pose_to_world(const vil_room *room, const double *p_m, const double *q_xyzw, double *pose)
+void vil_pose_to_world(const vil_room *room, const double *in, double *pose)
 {
-    const double *turn = room->turn;
-    memcpy(pose, p_m, sizeof(double[3]));
-    memcpy(pose + 3, q_xyzw, sizeof(double[4]));
+    const double *turn = room->turn, *p_m = in, *q_xyzw = in + 3;
+    memcpy(pose, in, sizeof(double[7]));
     if (room->is_world)
         return;
     for (int c = 0; c < 3; c++)
@@ -45,10 +43,10 @@ void vil_pose_to_world(const vil_room *room, const double *p_m, const double *q_
                   + q_xyzw[3] * turn[42 + c];
 }
 
-static void to_world(const vil_frame *f, int64_t i)
+static void to_world(const vil_frame *f, const double *in, int64_t i)
 {
     double *pose = f->poses + 7 * i;
-    vil_pose_to_world(f->room, f->p_m + 3 * f->columns[i], f->q_xyzw + 4 * f->columns[i], pose);
+    vil_pose_to_world(f->room, in + 7 * f->columns[i], pose);
     if (f->markers_turned) {
         const double *marker = f->markers + 7 * i;
         double R[9], moved[3];
@@ -60,26 +58,26 @@ static void to_world(const vil_frame *f, int64_t i)
     }
 }
 
-/* Compute the poses in the world. */
-void vil_frame_to_world(const vil_frame *f)
+/* Compute the poses in the world of rows in their room. */
+void vil_frame_to_world(const vil_frame *f, const double *in)
 {
     for (int64_t i = 0; i < f->count; i++)
-        to_world(f, i);
+        to_world(f, in, i);
 }
 
 /* Return 1 when all bodies were seen, later than before, and nearer than the slowest could move. */
-static int is_plain(const vil_bank *b, const vil_frame *f, int64_t t_ns)
+static int is_plain(const vil_bank *b, const vil_frame *f, const uint8_t *seen, int64_t t_ns)
 {
     int64_t newest_ns = INT64_MIN;
     for (int64_t i = 0; i < f->count; i++) {
-        if (!f->seen[f->columns[i]])
+        if (!seen[f->columns[i]])
             return 0;
         if (b->gate_ns[f->rows[i]] > newest_ns)
             newest_ns = b->gate_ns[f->rows[i]];
     }
     if (t_ns <= newest_ns)
         return 0;
-    const double most = surely_reachable_step(1e-9 * (double)(t_ns - newest_ns), b->slowest_mps, b->slowest_radps);
+    const double most = vil_reachable_step(1e-9 * (double)(t_ns - newest_ns), b->slowest_mps, b->slowest_radps);
     for (int64_t i = 0; i < f->count; i++)
         for (int c = 0; c < 7; c++)
             if (!(fabs(f->poses[7 * i + c] - b->newest[7 * f->rows[i] + c]) <= most))
@@ -88,11 +86,11 @@ static int is_plain(const vil_bank *b, const vil_frame *f, int64_t t_ns)
 }
 
 /* Return 1 when every body that was seen later than before can be where it was seen. */
-static int is_possible(const vil_bank *b, const vil_frame *f, int64_t t_ns)
+static int is_possible(const vil_bank *b, const vil_frame *f, const uint8_t *seen, int64_t t_ns)
 {
     for (int64_t i = 0; i < f->count; i++) {
         const int64_t row = f->rows[i], dt_ns = t_ns - b->gate_ns[row];
-        if (f->seen[f->columns[i]] && dt_ns > 0
+        if (seen[f->columns[i]] && dt_ns > 0
             && !reachable(1e-9 * (double)dt_ns, f->poses + 7 * i, b->newest + 7 * row, b->max_speed_mps[row],
                           b->max_rate_radps[row]))
             return 0;
@@ -151,29 +149,29 @@ static void store(const vil_bank *b, int64_t row, const double *pose, int64_t t_
     b->t_arrival_ns[row] = t_arrival_ns;
 }
 
-/* Store a frame whose poses are in the world: flags and the number of samples out of order, or -1 and nothing done when
- * a body seems to be where it cannot be. */
-int64_t vil_bank_append(const vil_bank *b, const vil_filter *filter, const vil_frame *f, int64_t t_ns,
-                        int64_t t_arrival_ns)
+/* Store a frame whose poses are in the world: flags and the number of samples out of order, or VIL_BODIES_REFUSED and
+ * nothing done when a body seems to be where it cannot be. */
+int64_t vil_bank_append(const vil_bank *b, const vil_filter *filter, const vil_frame *f, const uint8_t *all_seen,
+                        int64_t t_ns, int64_t t_arrival_ns)
 {
     int64_t found = 0;
-    if (!is_plain(b, f, t_ns) && !is_possible(b, f, t_ns))
-        return -1;
+    if (!is_plain(b, f, all_seen, t_ns) && !is_possible(b, f, all_seen, t_ns))
+        return VIL_BODIES_REFUSED;
     for (int64_t i = 0; i < f->count; i++) {
         const int64_t row = f->rows[i];
-        const uint8_t seen = f->seen[f->columns[i]] != 0;
+        const uint8_t seen = all_seen[f->columns[i]] != 0;
         if (b->tracked[row] != seen)
-            found |= FLAGS_CHANGED;
+            found |= VIL_CHANGED;
         b->tracked[row] = seen;
         if (!seen)
             continue;
         if (t_ns <= b->gate_ns[row]) {
-            found += OUT_OF_ORDER;
+            found += VIL_OUT_OF_ORDER;
             continue;
         }
         store(b, row, f->poses + 7 * i, t_ns, t_arrival_ns);
         advance(b, filter, row);
-        found |= STORED;
+        found |= VIL_STORED;
     }
     return found;
 }

@@ -53,24 +53,40 @@ typedef struct {
     const vil_room *room;
     const int64_t *columns, *rows;
     const double *markers; /* (count, 7): T_markers_body */
-    const double *p_m, *q_xyzw;
-    const uint8_t *seen;
     double *poses;         /* (count, 7): the bodies in the world, out */
 } vil_frame;
+
+/* world/skeleton_tracks.py: newest frame whose hips were tracked; suspected: since then they are where they cannot be. */
+typedef struct {
+    int64_t t_capture_ns, t_arrival_ns, tracked, suspected;
+} vil_stamps;
 
 /* world/skeleton_tracks.py: one skeleton; the order is that of compiled_skeleton.py. */
 typedef struct {
     int64_t bones, capacity, place_bone;
+    double max_mps, max_radps;
+    vil_stamps *stamps;
     int64_t *t;
     double *poses; /* (capacity, bones, 7) */
     uint8_t *seen; /* (capacity, bones) */
     int64_t *count;
     int64_t *repeats, *repeats_first_ns, *repeats_newest_ns;
-    const double *p_m, *q_xyzw; /* a frame in its room */
-    const uint8_t *tracked;
-    double *world;              /* (bones, 7): the frame in the world, out, and the poses at an instant */
-    uint8_t *world_seen;        /* (bones,) of those */
+    double *world;       /* (bones, 7): the frame in the world, out, and the poses at an instant */
+    uint8_t *world_seen; /* (bones,) of those */
 } vil_skeleton;
+
+/* world/compiled_frame_store.py: tracks that frames of one layout feed. */
+typedef struct {
+    int64_t rows, skeletons;
+    const vil_bank *bank;
+    const vil_filter *filter;
+    const vil_frame *bodies;
+    const vil_skeleton *const *tracks;
+    const int64_t *first_rows; /* of each skeleton */
+    uint8_t *refused;          /* skeletons that need a closer look, out */
+} vil_frame_store;
+
+enum { VIL_CHANGED = 1, VIL_STORED = 2, VIL_BODIES_REFUSED = 4, VIL_SKELETONS_REFUSED = 8, VIL_OUT_OF_ORDER = 16 };
 
 /* Add to a time; what 64 bits do not hold wraps, as in numpy. */
 static inline int64_t later(int64_t t_ns, int64_t by_ns)
@@ -78,7 +94,13 @@ static inline int64_t later(int64_t t_ns, int64_t by_ns)
     return (int64_t)((uint64_t)t_ns + (uint64_t)by_ns);
 }
 
-void vil_pose_to_world(const vil_room *room, const double *p_m, const double *q_xyzw, double *pose);
+double vil_reachable_step(double dt_s, double max_mps, double max_radps);
+void vil_pose_to_world(const vil_room *room, const double *in, double *pose);
+void vil_frame_to_world(const vil_frame *f, const double *in);
+int64_t vil_bank_append(const vil_bank *b, const vil_filter *filter, const vil_frame *f, const uint8_t *seen,
+                        int64_t t_ns, int64_t t_arrival_ns);
+int vil_skeleton_store(const vil_skeleton *s, const vil_room *room, const double *in, const uint8_t *seen, int64_t t_ns,
+                       int64_t t_arrival_ns);
 void vil_filter_add(const vil_filter *f, int64_t row, int64_t t_ns, const double *value);
 void vil_filter_shift(const vil_filter *f, int64_t row, int64_t by_ns);
 void vil_filter_ahead(const vil_filter *f, int64_t row, double lead_s, double *value);
