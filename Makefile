@@ -30,8 +30,8 @@ KERNEL = vil_bridge/world/kernel
 
 $(STAMP): requirements.lock pyproject.toml hatch_build.py scripts/setup.sh \
     $(KERNEL)/algebra.h $(KERNEL)/clock.c $(KERNEL)/clock.h $(KERNEL)/error_state.c $(KERNEL)/frame_store.c \
-    $(KERNEL)/natnet.c $(KERNEL)/natnet.h \
-    $(KERNEL)/natnet_stream.c $(KERNEL)/natnet_stream.h $(KERNEL)/numbers.c $(KERNEL)/poses.h $(KERNEL)/skeletons.c \
+    $(KERNEL)/natnet.c $(KERNEL)/natnet.h $(KERNEL)/natnet_stream.c $(KERNEL)/natnet_stream.h \
+    $(KERNEL)/numbers.c $(KERNEL)/numbers.h $(KERNEL)/poses.h $(KERNEL)/skeletons.c \
     $(KERNEL)/tracks.c $(KERNEL)/tracks.h $(KERNEL)/twist_filter.c $(KERNEL)/version.c $(KERNEL)/vicon.c $(KERNEL)/vicon.h \
     $(KERNEL)/vicon_objects.c $(KERNEL)/vicon_objects.h $(KERNEL)/vrpn.c $(KERNEL)/vrpn.h
 	sh scripts/setup.sh $(VENV)

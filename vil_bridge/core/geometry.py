@@ -201,13 +201,15 @@ class Transform:
         # Fourteen numbers: plain Python takes a third of the time of the array functions.
         x, y, z, w = q = self.q_xyzw.tolist()
         qx, qy, qz, qw = other.q_xyzw.tolist()
+        px, py, pz = self.p_m.tolist()
+        tx, ty, tz = turned(q, other.p_m.tolist())
         q_xyzw = (
             w * qx + x * qw + y * qz - z * qy,
             w * qy - x * qz + y * qw + z * qx,
             w * qz + x * qy - y * qx + z * qw,
             w * qw - x * qx - y * qy - z * qz,
         )
-        return Transform(self.p_m + turned(q, other.p_m.tolist()), np.array(q_xyzw))
+        return Transform(np.array((px + tx, py + ty, pz + tz)), np.array(q_xyzw))
 
     def inverse(self) -> Transform:
         """Return T_b_a."""

@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from vil_bridge.core.block_snapshot import ActorTable, BlockSnapshot
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.motion import BodyMotion, ImuWindow
@@ -72,7 +73,7 @@ class World:
         self._rooms = {source: RoomFrame(T) for source, T in T_world_room_of.items()}
         self._row = {a.name: i for i, a in enumerate(actors)}
         self._bank = track_bank([a.limits for a in actors])
-        self._predicted: tuple[tuple[int, int], list[Transform]] = ((-1, -1), [])
+        self._predicted: tuple[tuple[int, int], FloatArray] = ((-1, -1), np.zeros((0, 7)))
         self._skeletons = {(a.source, a.subject): skeleton_track(a.limits) for a in actors if a.kind is ActorKind.HUMAN}
         self._predictors = {a.name: InertialPredictor(a.T_body_imu) for a in actors if a.imu is not None}
         self._store = frame_store(self._bank, self._skeletons)
@@ -84,8 +85,8 @@ class World:
             (row, self._skeletons[a.source, a.subject]) for row, a in enumerate(actors) if a.kind is ActorKind.HUMAN
         ]
         self._by_time_alone = [a.imu is None for a in actors]
-        names, kinds = [a.name for a in actors], [a.kind for a in actors]
-        self._described = names, kinds, [a.prefab for a in actors], [a.size_m for a in actors]
+        rows = [(a.name, a.kind, a.prefab, a.size_m) for a in actors]
+        self._table = ActorTable(*zip(*rows, strict=True)) if rows else ActorTable((), (), (), ())
 
     def _freeze_watch(self, row: int, actor: Actor) -> FreezeWatch:
         predictor = self._predictors.get(actor.name)
@@ -195,20 +196,21 @@ class World:
         """
         with self._lock:
             now = now_ns()
-            poses = self._extrapolated(t_ns).copy()
+            poses = self._extrapolated(t_ns)
+            if self._inertial or self._humans:
+                poses = poses.copy()
             captured_ns = self._bank.t_capture_ns.tolist()
             skeletons: list[SkeletonFrame | None] = [None] * len(poses)
             for row in self._inertial:
                 if not (quick and 0 < t_ns - captured_ns[row] < _QUICK_NS):
-                    poses[row] = self._predict(row, t_ns).T_world_body
+                    _place(poses[row], self._predict(row, t_ns).T_world_body)
             for row, track in self._humans:
                 skeletons[row] = skeleton = track.at(t_ns, self.actors[row].limits.stale_after_ns)
-                poses[row] = Transform.identity() if skeleton is None else place_of(skeleton)
+                _place(poses[row], Transform.identity() if skeleton is None else place_of(skeleton))
                 captured_ns[row] = track.stamps.t_capture_ns
             ages_ns = [None if captured < 0 else t_ns - captured for captured in captured_ns]
-            names, kinds, prefabs, sizes_m = self._described
-            found = names, kinds, self._states_at(now), ages_ns, poses, skeletons, prefabs, sizes_m
-        return WorldSnapshot(t_ns, tuple(map(ActorState, *found)), self.lighting)
+            states = self._states_at(now)
+        return BlockSnapshot.of(t_ns, self._table, poses, states, ages_ns, skeletons, self.lighting)
 
     def scene(self, t_ns: int) -> WorldSnapshot:
         """Return the actors and the obstacles, which renderers draw."""
@@ -336,7 +338,8 @@ class World:
             estimate = predictor.estimate(*self._span(row, t_ns), partial(self._bank.parts, row))
             if estimate is not None:
                 return PredictedPose(estimate.T_world_body, "inertial", predictor.age_ns(t_ns))
-        return PredictedPose(self._extrapolated(t_ns)[row], "constant-twist", None)
+        pose = self._extrapolated(t_ns)[row]
+        return PredictedPose(Transform(pose[:3], pose[3:]), "constant-twist", None)
 
     def _twist(self, row: int, t_ns: int, *, inertial: bool) -> tuple[FloatArray, FloatArray]:
         predictor = self._predictors.get(self.actors[row].name)
@@ -362,15 +365,14 @@ class World:
         """Return the newest pose's capture time, the instant and the limit of a prediction."""
         return self._bank.t_capture_ns.item(row), t_ns, self.actors[row].limits.stale_after_ns
 
-    def _extrapolated(self, t_ns: int) -> list[Transform]:
-        """Return the poses of all rows without their IMU.
+    def _extrapolated(self, t_ns: int) -> FloatArray:
+        """Return the poses of all rows without their IMU, shape (n, 7).
 
         Cached while time and tracks stay, since a tick asks for its camera and for the scene.
         """
         key = (t_ns, self._bank.version)
         if self._predicted[0] != key:
-            poses = self._bank.poses(t_ns)
-            self._predicted = (key, list(map(Transform, poses[:, :3], poses[:, 3:])))
+            self._predicted = key, self._bank.poses(t_ns)
         return self._predicted[1]
 
     def _states_at(self, now: int) -> list[TrackingState]:
@@ -395,3 +397,7 @@ class World:
             self._states[row] = state
             self.transitions[actor.name][state] += 1
         return state
+
+
+def _place(pose: FloatArray, T_world_body: Transform) -> None:
+    pose[:3], pose[3:] = T_world_body.p_m, T_world_body.q_xyzw

@@ -19,7 +19,7 @@ from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.pixel_formats import FORMAT_OF, RGB8
 from vil_bridge.core.types import ActorKind, RenderedFrame, RenderRequest, View
 from vil_renderer.connection import PendingRequest, RendererConnection
-from vil_renderer.flightgoggles.codec import TOPIC, decode_header, encode_pose
+from vil_renderer.flightgoggles.codec import TOPIC, WrittenPose, decode_header, encode_pose
 from vil_renderer.flightgoggles.compiled_writer import pose_writer
 from vil_renderer.flightgoggles.config import FlightGogglesConfig
 from vil_renderer.flightgoggles.convert import read_answer
@@ -37,7 +37,7 @@ _INFO_FACT: Final = "info"
 _INFO_LIMIT: Final = 32
 
 
-class FlightGogglesClient(RendererConnection[PoseMessage]):
+class FlightGogglesClient(RendererConnection[PoseMessage | WrittenPose]):
     """One FlightGoggles connection.
 
     Counters besides those of :class:`RendererConnection`: ``duplicates`` (an unrequested answer), ``swallowed`` (before
@@ -81,13 +81,15 @@ class FlightGogglesClient(RendererConnection[PoseMessage]):
         width_px, height_px = view.camera.width_px, view.camera.height_px
         return max(RGB8.nbytes(width_px, height_px), FORMAT_OF[view.modality].nbytes(width_px, height_px))
 
-    def _encode(self, message: PoseMessage, number: int) -> list[bytes]:
+    def _encode(self, message: PoseMessage | WrittenPose, number: int) -> list[bytes]:
+        if isinstance(message, WrittenPose):
+            return encode_pose(WrittenPose(message.text, number, self._handover.nonce))
         numbered = msgspec.structs.replace(message, ntime=number, utime=number)
         if numbered.vil is not UNSET and self._handover.nonce:
             numbered.vil = msgspec.structs.replace(numbered.vil, ring=self._handover.nonce)
         return encode_pose(numbered)
 
-    def _send(self, asked: PendingRequest[PoseMessage], number: int) -> None:
+    def _send(self, asked: PendingRequest[PoseMessage | WrittenPose], number: int) -> None:
         super()._send(asked, number)
         with self._lock:
             self._opening_sent += self._opening
@@ -162,7 +164,7 @@ class FlightGogglesClient(RendererConnection[PoseMessage]):
         self._judge(frame, problems)
         return frame
 
-    def _accept(self, header: ImageHeader, t_image_ns: int) -> PendingRequest[PoseMessage] | None:
+    def _accept(self, header: ImageHeader, t_image_ns: int) -> PendingRequest[PoseMessage | WrittenPose] | None:
         """Return the request if this is its first answer, else None."""
         counters = self.status.counters
         with self._lock:

@@ -1,7 +1,7 @@
 """Pose messages whose numbers the compiled kernel writes (``world/kernel/numbers.c``).
 
-A text with gaps is made once for the same rigid actors, and each message fills its gaps. Numbers have nine decimals:
-a nanometre, and a billionth of an attitude.
+From message to message of the same cameras and rigid actors, only poses and times differ: their text is made once, with
+gaps for these. Numbers have nine decimals: a nanometre, and a billionth of an attitude.
 """
 
 from __future__ import annotations
@@ -13,76 +13,154 @@ from typing import Any, Final, cast
 import msgspec
 import numpy as np
 
-from vil_bridge.core.types import ActorKind, ActorState, FloatArray, RenderRequest
+from vil_bridge.core.block_snapshot import ActorTable, BlockSnapshot
+from vil_bridge.core.errors import RendererError
+from vil_bridge.core.geometry import enu_flu_to_unity, optical_to_unity
+from vil_bridge.core.types import ActorKind, FloatArray, RenderRequest, TrackingState, WorldSnapshot
 from vil_bridge.world.kernel.library import KERNEL
-from vil_renderer.flightgoggles.convert import PoseWriter, unity_poses
-from vil_renderer.flightgoggles.messages import MAX_OBJECTS, PoseMessage
+from vil_renderer.flightgoggles.codec import NUMBER, RING, WrittenPose, encode_pose
+from vil_renderer.flightgoggles.convert import PoseWriter
+from vil_renderer.flightgoggles.messages import PoseMessage
 
 _ROW: Final = 7
 _MOST_CHARACTERS: Final = 24
+_MOST_TEMPLATES: Final = 16
 _POSITION: Final = b"[\1,\1,\1]"
 _ROTATION: Final = b"[\1,\1,\1,\1]"
-_POINTERS_AND_SIZES: Final = (
-    *(ctypes.c_char_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64),
-    *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64),
-)
+_TIME: Final = b"\3"
+_LOST: Final = TrackingState.LOST
 
 
-class _Text:
-    """JSON of a list of structures, with gaps for the numbers of poses."""
+def _turn(convert: Any) -> FloatArray:
+    """Return the matrix (7, 7) that does to a pose, as a row, what a conversion does to position and attitude."""
+    turn = np.zeros((_ROW, _ROW))
+    turn[:3, :3], turn[3:, 3:] = convert(np.eye(3), np.eye(4))
+    return turn
 
-    def __init__(self, structures: Sequence[Any], positions: Sequence[Any], values: FloatArray) -> None:
-        row_of = {id(position): row for row, position in enumerate(positions)}
-        rows = [row_of[id(one.position)] for one in structures if id(one.position) in row_of]
-        self._text = msgspec.json.encode(structures)
-        numbers = (_ROW * np.array(rows, dtype=np.int32)[:, None] + np.arange(_ROW, dtype=np.int32)).ravel()
-        self._out = ctypes.create_string_buffer(len(self._text) + (numbers.size + 1) * _MOST_CHARACTERS)
-        self._arrays = numbers, values
-        self._arguments = (
-            *(self._text, len(self._text), numbers.ctypes.data, numbers.size, values.ctypes.data),
-            *(ctypes.addressof(self._out), len(self._out)),
-        )
 
-    def filled(self, fill: Any) -> msgspec.Raw | None:
-        """Return the JSON with the values of now; None where one is not finite, or absurd."""
-        size = fill(*self._arguments)
-        return None if size < 0 else msgspec.Raw(ctypes.string_at(self._out, size))
+_BODY, _CAMERA = _turn(enu_flu_to_unity), _turn(optical_to_unity)
+
+
+class _PoseText(ctypes.Structure):
+    """``vil_pose_text`` of ``numbers.h``, which explains the fields."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("bodies", "cameras", "gaps", "capacity")),
+        *((name, ctypes.c_void_p) for name in ("body_turn", "camera_turn", "poses", "indices", "values", "out")),
+    )
+
+
+class _Template:
+    """Text of the messages of one form.
+
+    Args:
+        text: JSON with gaps. rows: of the poses in the order of their gaps. bodies, cameras: number of poses.
+        meant: objects whose identity is part of the form.
+    """
+
+    def __init__(self, text: bytes, rows: Sequence[int], bodies: int, cameras: int, meant: Sequence[object]) -> None:
+        self._text, self._bodies, self._meant = text, bodies, meant
+        indices = (_ROW * np.array(rows, dtype=np.int32)[:, None] + np.arange(_ROW, dtype=np.int32)).ravel()
+        self._poses, values = (np.zeros((bodies + cameras, _ROW)) for _ in range(2))
+        self._out = np.zeros(len(text) + (indices.size + 2) * _MOST_CHARACTERS, dtype=np.uint8)
+        self._arrays = _BODY, _CAMERA, self._poses, indices, values, self._out
+        addresses = (array.ctypes.data for array in self._arrays)
+        self._struct = _PoseText(bodies, cameras, indices.size, self._out.size, *addresses)
+        self._pointer = ctypes.c_void_p(ctypes.addressof(self._struct))
+        self._out_address = self._out.ctypes.data
+
+    def written(self, write: Any, poses: FloatArray, request: RenderRequest) -> bytes | None:
+        """Return the text with the numbers of now; None where one is not finite, or absurd."""
+        self._poses[: self._bodies] = poses
+        for row, view in enumerate(request.views, self._bodies):
+            place = view.T_world_camera
+            self._poses[row, :3], self._poses[row, 3:] = place.p_m, place.q_xyzw
+        text = self._text.replace(_TIME, b"%d" % request.snapshot.t_ns)
+        size = write(self._pointer, text, len(text))
+        return None if size < 0 else ctypes.string_at(self._out_address, size)
 
 
 class CompiledPoseWriter(PoseWriter):
-    """Writer whose messages hold objects and actors as JSON already, where all of them are rigid."""
+    """Writer of messages that are JSON already, where all actors are rigid."""
 
     def __init__(self, scene: str, prefabs: Mapping[ActorKind, str]) -> None:
         super().__init__(scene, prefabs)
-        self._fill = cast("Any", KERNEL).vil_fill_numbers
-        self._fill.argtypes, self._fill.restype = _POINTERS_AND_SIZES, ctypes.c_int64
-        self._key: tuple[object, ...] = ()
-        self._values = np.zeros((0, _ROW))
-        self._texts: tuple[_Text, ...] = ()
+        self._write = cast("Any", KERNEL).vil_write_poses
+        self._write.argtypes = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64
+        self._write.restype = ctypes.c_int64
+        self._templates: dict[tuple[object, ...], _Template] = {}
 
-    def _written(self, request: RenderRequest, actors: Sequence[ActorState], hidden: set[str]) -> PoseMessage:
-        if not actors or any(actor.skeleton is not None for actor in actors):
-            return super()._written(request, actors, hidden)
-        described = tuple((a.name, a.kind, a.prefab, a.size_m) for a in actors)
-        if self._key != (described, hidden, len(self._known)):
-            self._describe(actors, hidden)
-            self._key = described, hidden, len(self._known)
-        self._values[:, :3], self._values[:, 3:] = unity_poses(actors)
-        objects, extended = (text.filled(self._fill) for text in self._texts)
-        if objects is None or extended is None or len(self._known) > MAX_OBJECTS:  # the encoder says why
-            return super()._written(request, actors, hidden)
-        return self._assembled(request, objects, extended, [])
+    def message(self, request: RenderRequest) -> PoseMessage | WrittenPose:
+        """Return the pose message of a request.
 
-    def _describe(self, actors: Sequence[ActorState], hidden: set[str]) -> None:
-        """Make the texts for these actors."""
+        Raises:
+            RendererError: there is no camera.
+        """
+        if not request.views:
+            return super().message(request)
+        snapshot = request.snapshot
+        block = snapshot if isinstance(snapshot, BlockSnapshot) and snapshot.poses is not None else _block(snapshot)
+        assert block.poses is not None, "it is a block"
+        if not block.states or any(block.skeletons):
+            return self._structured(request)
+        key = self._key(request, block)
+        template = self._templates.get(key)
+        if template is None:
+            plain = self._structured(request)
+            try:
+                encode_pose(plain)
+            except RendererError:  # for the encoder to say
+                return plain
+            if len(self._templates) >= _MOST_TEMPLATES:
+                self._templates.clear()
+            template = self._templates[self._key(request, block)] = self._template(request, block)
+        text = template.written(self._write, block.poses, request)
+        return self._structured(request) if text is None else WrittenPose(text, request.frame_id)
+
+    def _key(self, request: RenderRequest, block: BlockSnapshot) -> tuple[object, ...]:
+        """Return what messages of one form share."""
+        table = block.table if block is request.snapshot else None
+        views = tuple((id(v.camera), v.modality, v.due, v.collision, v.hide, v.layer, v.reach_m) for v in request.views)
+        lost = tuple(state is _LOST for state in block.states) if _LOST in block.states else ()
+        known = id(table) if table is not None else block.table
+        return known, lost, views, id(request.snapshot.lighting), len(self._known)
+
+    def _template(self, request: RenderRequest, block: BlockSnapshot) -> _Template:
+        """Make the text for these actors and cameras."""
+        rows = [row for row, state in enumerate(block.states) if state is not _LOST]
+        actors = [request.snapshot.actors[row] for row in rows]
         positions: list[Any] = [msgspec.Raw(_POSITION) for _ in actors]
         rotations: list[Any] = [msgspec.Raw(_ROTATION) for _ in actors]
-        self._values = np.zeros((len(actors), _ROW))
-        structures = (
-            self._objects(actors, hidden, positions, rotations),
-            list(map(self._extended_actor, actors, positions, rotations)),
-        )
-        self._texts = tuple(_Text(of, positions, self._values) for of in structures)
+        objects = self._objects(actors, self._hidden(actors, request.views), positions, rotations)
+        extended = list(map(self._extended_actor, actors, positions, rotations))
+        message: Any = self._assembled(request, objects, extended, [])
+        cameras: list[Any] = message.cameras
+        for camera in cameras:
+            camera.position, camera.rotation = msgspec.Raw(_POSITION), msgspec.Raw(_ROTATION)
+        message.ntime = message.utime = msgspec.Raw(NUMBER)
+        message.vil.t_ns, message.vil.ring = msgspec.Raw(_TIME), msgspec.Raw(RING)
+        row_of = {id(position): row for position, row in zip(positions, rows, strict=True)}
+        shown = [row_of[id(one.position)] for one in (*objects, *extended) if id(one.position) in row_of]
+        bodies = len(block.states)
+        meant = block.table, request.snapshot.lighting, [view.camera for view in request.views]
+        gaps = [*range(bodies, bodies + len(cameras)), *shown]
+        return _Template(msgspec.json.encode(message), gaps, bodies, len(cameras), meant)
+
+
+def _block(snapshot: WorldSnapshot) -> BlockSnapshot:
+    """Return a snapshot of actors as one with an array."""
+    actors = snapshot.actors
+    table = ActorTable(
+        tuple(a.name for a in actors),
+        tuple(a.kind for a in actors),
+        tuple(a.prefab for a in actors),
+        tuple(a.size_m for a in actors),
+    )
+    poses = np.zeros((len(actors), _ROW))
+    for pose, actor in zip(poses, actors, strict=True):
+        pose[:3], pose[3:] = actor.T_world_body.p_m, actor.T_world_body.q_xyzw
+    states, ages_ns, skeletons = [a.state for a in actors], [a.age_ns for a in actors], [a.skeleton for a in actors]
+    return BlockSnapshot.of(snapshot.t_ns, table, poses, states, ages_ns, skeletons, snapshot.lighting)
 
 
 def pose_writer(scene: str, prefabs: Mapping[ActorKind, str]) -> PoseWriter:

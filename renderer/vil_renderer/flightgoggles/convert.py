@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, UnsetType
 
 from vil_bridge.core.camera_model import NO_EFFECTS
 from vil_bridge.core.errors import RendererError
@@ -34,7 +34,7 @@ from vil_bridge.core.types import (
     View,
 )
 from vil_bridge.protocols import opencv as cv2
-from vil_renderer.flightgoggles.codec import WireView
+from vil_renderer.flightgoggles.codec import WireView, WrittenPose
 from vil_renderer.flightgoggles.messages import (
     EXTENSION_VERSION,
     NO_RETURN_M,
@@ -95,7 +95,7 @@ class PoseWriter:
         self.without_prefab: set[str] = set()
         self.disputed: set[str] = set()
 
-    def message(self, request: RenderRequest) -> PoseMessage:
+    def message(self, request: RenderRequest) -> PoseMessage | WrittenPose:
         """Return the pose message of a request.
 
         Raises:
@@ -103,11 +103,13 @@ class PoseWriter:
         """
         if not request.views:
             raise RendererError("a request without cameras")
-        actors = [a for a in request.snapshot.actors if a.state is not TrackingState.LOST]
-        return self._written(request, actors, self._hidden(actors, request.views))
+        return self._structured(request)
 
-    def _written(self, request: RenderRequest, actors: Sequence[ActorState], hidden: set[str]) -> PoseMessage:
-        p_unity_m, q_unity_xyzw = unity_poses(actors)
+    def _structured(self, request: RenderRequest) -> PoseMessage:
+        """Return the message as structures."""
+        actors = [a for a in request.snapshot.actors if a.state is not TrackingState.LOST]
+        hidden = self._hidden(actors, request.views)
+        p_unity_m, q_unity_xyzw = _unity_poses(actors)
         positions, rotations = _vectors(p_unity_m), _quaternions(q_unity_xyzw)
         objects = self._objects(actors, hidden, positions, rotations)
         extended = list(map(self._extended_actor, actors, positions, rotations))
@@ -116,11 +118,10 @@ class PoseWriter:
     def _assembled(
         self,
         request: RenderRequest,
-        objects: list[FlightGogglesObject] | Raw,
-        actors: list[ExtendedActor] | Raw,
+        objects: list[FlightGogglesObject],
+        actors: list[ExtendedActor],
         skeletons: list[ExtendedSkeleton],
     ) -> PoseMessage:
-        """Return the message; what is JSON already takes the place of the structures, which only the encoder reads."""
         first = request.views[0].camera
         return PoseMessage(
             ntime=request.frame_id,
@@ -129,13 +130,13 @@ class PoseWriter:
             camFOV=math.degrees(first.fov_y_rad),
             sceneFilename=self._scene,
             cameras=_write_cameras(request.views),
-            objects=cast("list[FlightGogglesObject]", objects),
+            objects=objects,
             windows=[],
             vil=PoseExtension(
                 v=EXTENSION_VERSION,
                 t_ns=request.snapshot.t_ns,
                 cameras=[_extended_camera(view) for view in request.views],
-                actors=cast("list[ExtendedActor]", actors),
+                actors=actors,
                 skeletons=skeletons,
                 lighting=_write_lighting(request.snapshot.lighting),
             ),
@@ -205,7 +206,7 @@ class PoseWriter:
                 )
 
 
-def unity_poses(actors: Sequence[ActorState]) -> tuple[FloatArray, FloatArray]:
+def _unity_poses(actors: Sequence[ActorState]) -> tuple[FloatArray, FloatArray]:
     """Return positions and attitudes in Unity: a row per actor, then the bones of each skeleton (:func:`_rows`)."""
     if not actors:
         return np.empty((0, 3)), np.empty((0, 4))

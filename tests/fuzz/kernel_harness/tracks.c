@@ -3,6 +3,7 @@
  * Input of tracks and skeletons: records of a step (i32, us), an instant to ask for (i32, us), whether three bodies were
  * seen (one byte each), one spare byte and three poses (21 doubles). Context: tables of gains (5 x 241 and 3 x 61).
  */
+#include "numbers.h"
 #include "tracks.h"
 
 #include "harness.h"
@@ -17,8 +18,6 @@ void vil_bank_shift(const vil_bank *b, const vil_filter *filter, const int64_t *
 void vil_bank_poses(const vil_bank *b, const vil_filter *filter, int64_t t_ns, double *poses);
 int64_t vil_frame_store_add(const vil_frame_store *s, const uint8_t *block, int64_t t_ns, int64_t t_arrival_ns);
 int vil_skeleton_at(const vil_skeleton *s, int64_t t_ns, int64_t horizon_ns);
-int64_t vil_fill_numbers(const char *text, int64_t size, const int32_t *indices, int64_t count, const double *values,
-                         char *out, int64_t capacity);
 
 static void *blocks[64];
 static int block_count;
@@ -152,5 +151,12 @@ void fuzz_numbers(Blob context, Blob input)
     int32_t indices[NUMBERS] = {7, 0, 3, 3, 1, 6, 5, 2};
     for (int64_t count = 0; count <= NUMBERS; count++)
         vil_fill_numbers(text, (int64_t)size, held(indices, (size_t)count * 4), count, values, filled(OUT, 1, ""), OUT);
+    const vil_pose_text written = {
+        .bodies = input.size % 2, .cameras = 1 - input.size % 2, .gaps = NUMBERS, .capacity = OUT,
+        .body_turn = doubles(49, 0.5), .camera_turn = doubles(49, -1.0), .poses = values,
+        .indices = held((int32_t[NUMBERS]){6, 0, 3, 3, 1, 6, 5, 2}, NUMBERS * 4), .values = doubles(POSE, 0.0),
+        .out = filled(OUT, 1, ""),
+    };
+    vil_write_poses(&written, text, (int64_t)size);
     free_all();
 }

@@ -1,6 +1,7 @@
 /* Numbers as text: what a pose message to a renderer consists of (renderer/vil_renderer/flightgoggles/compiled_writer.py). */
+#include "numbers.h"
+
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
 #define DECIMALS 9
@@ -56,4 +57,19 @@ int64_t vil_fill_numbers(const char *text, int64_t size, const int32_t *indices,
         text = mark + 1;
     }
     return out - begin;
+}
+
+/* Write the text with the poses of now; returns as vil_fill_numbers does. */
+int64_t vil_write_poses(const vil_pose_text *t, const char *text, int64_t size)
+{
+    for (int64_t row = 0; row < t->bodies + t->cameras; row++) {
+        const double *turn = row < t->bodies ? t->body_turn : t->camera_turn, *in = t->poses + 7 * row;
+        double *out = t->values + 7 * row;
+        for (int c = 0; c < 7; c++) {
+            out[c] = 0.0;
+            for (int k = 0; k < 7; k++)
+                out[c] += in[k] * turn[7 * k + c];
+        }
+    }
+    return vil_fill_numbers(text, size, t->indices, t->gaps, t->values, t->out, t->capacity);
 }
