@@ -111,6 +111,8 @@ class TrackPair:
         for name in ("t_capture_ns", "t_arrival_ns", "tracked"):
             np.testing.assert_array_equal(getattr(other, name), getattr(one, name))
         assert other.counters == one.counters
+        for now_ns in range(t_ns - 100 * MS, t_ns + 100 * MS, 20 * MS):
+            assert other.all_surely_tracked(now_ns) == one.all_surely_tracked(now_ns)
         for row in range(len(BODIES)):
             assert other.repeats.standing_ns(row) == one.repeats.standing_ns(row)
             np.testing.assert_allclose(other.covariance(row, t_ns), one.covariance(row, t_ns), rtol=1e-6, atol=1e-12)

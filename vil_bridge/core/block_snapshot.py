@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from vil_bridge.core.geometry import Transform
@@ -24,6 +24,12 @@ class ActorTable(NamedTuple):
     kinds: tuple[ActorKind, ...]
     prefabs: tuple[str, ...]
     sizes_m: tuple[tuple[float, float, float], ...]
+
+    @classmethod
+    def of(cls, actors: Iterable[Any]) -> ActorTable:
+        """Return the table of actors, of the world's or those of a snapshot."""
+        rows = [(a.name, a.kind, a.prefab, a.size_m) for a in actors]
+        return cls(*zip(*rows, strict=True)) if rows else cls((), (), (), ())
 
 
 class BlockSnapshot(WorldSnapshot):

@@ -62,13 +62,14 @@ class CompiledTrackBank(TrackBank):
         )
         self._filter_rest = function("vil_bank_advance", *[ctypes.c_void_p] * 2)
         self._move = function("vil_bank_shift", *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
+        self._sure = function("vil_bank_sure", ctypes.c_void_p, ctypes.c_int64, returns=ctypes.c_int)
         self._compute = function("vil_bank_poses", *[ctypes.c_void_p] * 2, ctypes.c_int64, ctypes.c_void_p)
 
     def _bank_struct(self, rows: int) -> Struct:
         repeats = self.repeats
         arrays = (
             *(self._t, self._moved_ns, self._poses, self._count, self._newest, self._gate_ns, self._max_speed_mps),
-            *(self._max_rate_radps, self._limit_ns, self.t_capture_ns, self.t_arrival_ns, self.tracked),
+            *(self._max_rate_radps, self._limit_ns, self._coast_ns, self.t_capture_ns, self.t_arrival_ns, self.tracked),
             *(repeats.count, repeats.first_ns, repeats.newest_ns, self._done, self._filtered, self._turned_rad),
         )
         return Struct([rows, CAPACITY, self._noisy, *double_bits(*self._slowest)], arrays)
@@ -116,6 +117,10 @@ class CompiledTrackBank(TrackBank):
         rows = np.ascontiguousarray(rows)
         self._move(*self._pointers, rows.ctypes.data, len(rows), by_ns)
         self._changed()
+
+    def all_surely_tracked(self, t_ns: int) -> bool:
+        """Return whether all rows were seen lately, and none repeats its poses."""
+        return bool(self._sure(self._pointers[0], t_ns))
 
     def poses(self, t_ns: int) -> FloatArray:
         """Return the poses (n, 7) of all rows at an instant: as measured in the past, else carried on."""

@@ -264,6 +264,10 @@ class TrackBank:
             for seen, arrival_ns, repeats, coast_ns in zip(*(a.tolist() for a in arrays), strict=True)
         ]
 
+    def all_surely_tracked(self, t_ns: int) -> bool:
+        """Return whether :meth:`surely_tracked` holds of all rows."""
+        return all(self.surely_tracked(t_ns))
+
     def twist(self, row: int, lead_s: float) -> tuple[FloatArray, FloatArray]:
         """Return world velocity (3,) and body rate (3,) of one row a time after its newest sample."""
         self._advance()

@@ -85,8 +85,7 @@ class World:
             (row, self._skeletons[a.source, a.subject]) for row, a in enumerate(actors) if a.kind is ActorKind.HUMAN
         ]
         self._by_time_alone = [a.imu is None for a in actors]
-        rows = [(a.name, a.kind, a.prefab, a.size_m) for a in actors]
-        self._table = ActorTable(*zip(*rows, strict=True)) if rows else ActorTable((), (), (), ())
+        self._table = ActorTable.of(actors)
 
     def _freeze_watch(self, row: int, actor: Actor) -> FreezeWatch:
         predictor = self._predictors.get(actor.name)
@@ -195,18 +194,17 @@ class World:
         ``quick``: those seen less than 20 ms ago go on as they did, without their IMU, in a third of the time.
         """
         with self._lock:
-            now = now_ns()
-            poses = self._extrapolated(t_ns)
-            if self._inertial or self._humans:
-                poses = poses.copy()
+            now, poses = now_ns(), self._extrapolated(t_ns).copy()
             captured_ns = self._bank.t_capture_ns.tolist()
             skeletons: list[SkeletonFrame | None] = [None] * len(poses)
             for row in self._inertial:
                 if not (quick and 0 < t_ns - captured_ns[row] < _QUICK_NS):
-                    _place(poses[row], self._predict(row, t_ns).T_world_body)
+                    place = self._predict(row, t_ns).T_world_body
+                    poses[row, :3], poses[row, 3:] = place.p_m, place.q_xyzw
             for row, track in self._humans:
                 skeletons[row] = skeleton = track.at(t_ns, self.actors[row].limits.stale_after_ns)
-                _place(poses[row], Transform.identity() if skeleton is None else place_of(skeleton))
+                place = Transform.identity() if skeleton is None else place_of(skeleton)
+                poses[row, :3], poses[row, 3:] = place.p_m, place.q_xyzw
                 captured_ns[row] = track.stamps.t_capture_ns
             ages_ns = [None if captured < 0 else t_ns - captured for captured in captured_ns]
             states = self._states_at(now)
@@ -378,6 +376,9 @@ class World:
     def _states_at(self, now: int) -> list[TrackingState]:
         """Return the tracking states of all actors; most rigid ones are tracked, and were."""
         tracked = TrackingState.TRACKED
+        usual = [tracked] * len(self._states)
+        if self._states == usual and all(self._by_time_alone) and self._bank.all_surely_tracked(now):
+            return usual
         rows = zip(self._states, self._bank.surely_tracked(now), self._by_time_alone, strict=True)
         return [
             tracked if sure and alone and before is tracked else self._state(row, now)
@@ -391,13 +392,9 @@ class World:
             arrival, tracked = stamps.t_arrival_ns, bool(stamps.tracked)
         else:
             arrival, tracked = self._bank.t_arrival_ns.item(row), self._bank.tracked.item(row)
-        silence_ns = None if arrival < 0 else now - arrival
-        state = actor.limits.state(silence_ns, tracked, frozen=bool(self._freezes[row].reason()))
+        silence_ns, frozen = None if arrival < 0 else now - arrival, bool(self._freezes[row].reason())
+        state = actor.limits.state(silence_ns, tracked, frozen=frozen)
         if state is not self._states[row]:
             self._states[row] = state
             self.transitions[actor.name][state] += 1
         return state
-
-
-def _place(pose: FloatArray, T_world_body: Transform) -> None:
-    pose[:3], pose[3:] = T_world_body.p_m, T_world_body.q_xyzw

@@ -134,33 +134,27 @@ class CompiledPoseWriter(PoseWriter):
         objects = self._objects(actors, self._hidden(actors, request.views), positions, rotations)
         extended = list(map(self._extended_actor, actors, positions, rotations))
         message: Any = self._assembled(request, objects, extended, [])
-        cameras: list[Any] = message.cameras
-        for camera in cameras:
+        for camera in message.cameras:
             camera.position, camera.rotation = msgspec.Raw(_POSITION), msgspec.Raw(_ROTATION)
         message.ntime = message.utime = msgspec.Raw(NUMBER)
         message.vil.t_ns, message.vil.ring = msgspec.Raw(_TIME), msgspec.Raw(RING)
         row_of = {id(position): row for position, row in zip(positions, rows, strict=True)}
-        shown = [row_of[id(one.position)] for one in (*objects, *extended) if id(one.position) in row_of]
-        bodies = len(block.states)
+        things: list[Any] = [*objects, *extended]
+        shown = [row_of[id(one.position)] for one in things if id(one.position) in row_of]
+        bodies, cameras = len(block.states), len(request.views)
         meant = block.table, request.snapshot.lighting, [view.camera for view in request.views]
-        gaps = [*range(bodies, bodies + len(cameras)), *shown]
-        return _Template(msgspec.json.encode(message), gaps, bodies, len(cameras), meant)
+        gaps = [*range(bodies, bodies + cameras), *shown]
+        return _Template(msgspec.json.encode(message), gaps, bodies, cameras, meant)
 
 
 def _block(snapshot: WorldSnapshot) -> BlockSnapshot:
     """Return a snapshot of actors as one with an array."""
     actors = snapshot.actors
-    table = ActorTable(
-        tuple(a.name for a in actors),
-        tuple(a.kind for a in actors),
-        tuple(a.prefab for a in actors),
-        tuple(a.size_m for a in actors),
-    )
     poses = np.zeros((len(actors), _ROW))
     for pose, actor in zip(poses, actors, strict=True):
         pose[:3], pose[3:] = actor.T_world_body.p_m, actor.T_world_body.q_xyzw
     states, ages_ns, skeletons = [a.state for a in actors], [a.age_ns for a in actors], [a.skeleton for a in actors]
-    return BlockSnapshot.of(snapshot.t_ns, table, poses, states, ages_ns, skeletons, snapshot.lighting)
+    return BlockSnapshot.of(snapshot.t_ns, ActorTable.of(actors), poses, states, ages_ns, skeletons, snapshot.lighting)
 
 
 def pose_writer(scene: str, prefabs: Mapping[ActorKind, str]) -> PoseWriter:

@@ -14,6 +14,7 @@
 enum { ROWS = 3, CAPACITY = 8, COLUMNS = 241, YOUNG = 61, POSE = 7, RECORD = 12 + 8 * POSE * ROWS, US = 1000 };
 
 void vil_bank_advance(const vil_bank *b, const vil_filter *filter);
+int vil_bank_sure(const vil_bank *b, int64_t t_ns);
 void vil_bank_shift(const vil_bank *b, const vil_filter *filter, const int64_t *rows, int64_t count, int64_t by_ns);
 void vil_bank_poses(const vil_bank *b, const vil_filter *filter, int64_t t_ns, double *poses);
 int64_t vil_frame_store_add(const vil_frame_store *s, const uint8_t *block, int64_t t_ns, int64_t t_arrival_ns);
@@ -76,7 +77,8 @@ static vil_bank new_bank(void)
         .poses = doubles(POSE * ROWS * CAPACITY, 0.0), .count = integers(ROWS, 0),
         .newest = doubles(POSE * ROWS, 0.0), .gate_ns = integers(ROWS, -((int64_t)1 << 62)),
         .max_speed_mps = doubles(ROWS, 30.0), .max_rate_radps = doubles(ROWS, 40.0),
-        .limit_ns = integers(ROWS, 250000000), .t_capture_ns = integers(ROWS, -1), .t_arrival_ns = integers(ROWS, -1),
+        .limit_ns = integers(ROWS, 250000000), .coast_ns = integers(ROWS, 30000000),
+        .t_capture_ns = integers(ROWS, -1), .t_arrival_ns = integers(ROWS, -1),
         .tracked = filled(ROWS, 1, "\0"), .repeats = integers(ROWS, 0), .repeats_first_ns = integers(ROWS, 0),
         .repeats_newest_ns = integers(ROWS, 0), .done = integers(ROWS, 0), .filtered = doubles(POSE * ROWS, 0.5),
         .turned_rad = doubles(3 * ROWS, 0.0),
@@ -132,6 +134,7 @@ void fuzz_tracks(Blob context, Blob input)
         vil_frame_store_add(&store, block, t_ns, t_ns);
         vil_bank_advance(&bank, &filter);
         vil_bank_shift(&bank, &filter, frame.rows, (int64_t)at % ROWS, (int64_t)times_us[1] * at);
+        vil_bank_sure(&bank, t_ns);
         vil_bank_poses(&bank, &filter, t_ns + (int64_t)times_us[1] * US, poses);
         vil_skeleton_at(&skeleton, t_ns + (int64_t)times_us[1] * US, 250000000);
     }

@@ -6,6 +6,7 @@
 
 #include "algebra.h"
 
+#define LEAST_REPEATS 3
 #define SLACK_M 0.05
 #define SLACK_RAD 0.2
 #define UNIT_TOLERANCE 1e-3
@@ -180,6 +181,16 @@ void vil_bank_advance(const vil_bank *b, const vil_filter *filter)
 {
     for (int64_t row = 0; row < b->rows; row++)
         advance(b, filter, row);
+}
+
+/* Return 1 when all rows were seen lately and none repeats its poses. */
+int vil_bank_sure(const vil_bank *b, int64_t t_ns)
+{
+    int sure = 1;
+    for (int64_t row = 0; row < b->rows; row++)
+        sure &= b->tracked[row] && b->t_arrival_ns[row] >= 0 && b->t_arrival_ns[row] >= t_ns - b->coast_ns[row]
+                && b->repeats[row] < LEAST_REPEATS;
+    return sure;
 }
 
 /* Move the capture times of some rows: the clock that they come from is known better now. */

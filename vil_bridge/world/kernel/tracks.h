@@ -33,7 +33,7 @@ typedef struct {
     double *newest;
     int64_t *gate_ns;
     const double *max_speed_mps, *max_rate_radps;
-    const int64_t *limit_ns;
+    const int64_t *limit_ns, *coast_ns;
     int64_t *t_capture_ns, *t_arrival_ns;
     uint8_t *tracked;
     int64_t *repeats, *repeats_first_ns, *repeats_newest_ns;
