@@ -17,7 +17,7 @@ from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.frame import BODY, NatNetFrame, Suffix
 from vil_adapters.optitrack.frame_codec import encode_frame
 from vil_adapters.optitrack.source import OptitrackSource
-from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
 from vil_bridge.world.kernel import library
 
 pytestmark = [
@@ -132,6 +132,23 @@ async def test_the_kernel_reads_judges_and_counts_as_python(seed: int, monkeypat
         del each.status.counters["stray_responses"]
     assert lab.status.counters == twin.status.counters
     assert [reset.clock for reset in lab.resets] == [reset.clock for reset in twin.resets]
+
+
+async def test_frames_do_the_work_of_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame asks what is due, and puts the timer off; requests go on."""
+    postponed: list[int] = []
+    postpone = Ticker.postpone
+
+    def recorded(self: Ticker, due_ns: int) -> None:
+        postponed.append(due_ns)
+        postpone(self, due_ns)
+
+    monkeypatch.setattr(Ticker, "postpone", recorded)
+    async with emulated(rate_hz=200.0) as motive, following(client(motive)) as lab:
+        await lab.more_frames(20)
+        asked, count = len(lab.exchanges), len(postponed)
+        await lab.until(lambda: len(lab.exchanges) >= asked + 5 and len(postponed) >= count + 5)
+    assert set(postponed) <= {frame.t_arrival_ns + 40 * NS_PER_MS for frame in lab.frames}
 
 
 async def test_a_frame_of_another_sender_is_foreign_and_stops_no_frames() -> None:

@@ -132,6 +132,7 @@ class Ticker:
         self._clock = bridge_clock()
         self.next_ns = 0
         self._stop: Callable[[], None] | None = None
+        self._rearm: Callable[[], None] = lambda: None
 
     def start(self) -> None:
         """Begin ticking one period from now."""
@@ -145,6 +146,12 @@ class Ticker:
         if self._stop is not None:
             self._stop()
             self._stop = None
+
+    def postpone(self, due_ns: int) -> None:
+        """Tick next at an instant, and every period after it; what would have been due before is not missed."""
+        self.next_ns = due_ns
+        if self._stop is not None:
+            self._rearm()
 
     @property
     def _mapping(self) -> TimeMapping:
@@ -192,6 +199,7 @@ class Ticker:
 
         loop.add_reader(fd, on_readable)
         arm()
+        self._rearm = arm
         unwatch = self._clock.watch(lambda: loop.call_soon_threadsafe(rearm))
 
         def stop() -> None:
@@ -214,6 +222,7 @@ class Ticker:
                 elif (due := self._elapsed()) > 0:
                     asyncio.run_coroutine_threadsafe(self._fire_in_loop(due), loop).result()
 
+        self._rearm = changed.set
         unwatch = self._clock.watch(changed.set)
         ContextThread(target=run, name="ticker", daemon=True).start()
 

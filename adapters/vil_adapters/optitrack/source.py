@@ -27,6 +27,7 @@ from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceFrame
 
+_HOUSEKEEPING_NS: Final = 20 * NS_PER_MS
 _SILENCE_NS: Final = 1 * NS_PER_S
 _WAITING_NS: Final = 3 * NS_PER_S
 _FACTS_PERIOD_NS: Final = 1 * NS_PER_S
@@ -65,9 +66,16 @@ class NatNetSession:
         self._stale_ms: float | None = None
         self._rate = FrameRate()
         self._drops = DropLog(name, status.counters)
+        self._ticker = Ticker(_HOUSEKEEPING_NS, self._on_tick)
+        self._housekept_ns = 0
         status.facts.update(address=f"{link.server_ip}:{link.server_port}", interface=link.local_ip)
 
     # --- receiving ---------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin receiving and asking."""
+        self.listen(self._link.sock)
+        self._ticker.start()
 
     def listen(self, sock: socket.socket) -> None:
         """Read a socket whenever a datagram waits in it."""
@@ -75,6 +83,7 @@ class NatNetSession:
 
     def close(self) -> None:
         """Disconnect from the server and release the sockets."""
+        self._ticker.stop()
         self._server.close()
         self._link.send(_DISCONNECT)
         loop = asyncio.get_running_loop()
@@ -261,6 +270,9 @@ class NatNetSession:
             self._status.facts["unread_bytes"] = unread
             self._drops.warn_once("unread", "%d bytes of each frame are of a newer layout and skipped", unread)
         self._status.running()
+        if t_arrival_ns - self._housekept_ns >= _HOUSEKEEPING_NS:
+            self._ticker.postpone(t_arrival_ns + 2 * _HOUSEKEEPING_NS)  # frames come: no wake-up is needed for that
+            self._housekeep(t_arrival_ns)
 
     def _report_bad_poses(self, converter: NatNetConverter) -> None:
         for reason, count in (("nonfinite", converter.nonfinite), ("implausible", converter.implausible)):
@@ -293,13 +305,14 @@ class NatNetSession:
             if wanted is not None:
                 self.listen(self._link.join(*wanted))
 
-    # --- every 20 ms -------------------------------------------------------------------------------
+    # --- every 20 ms, with the next frame after that where frames come --------------------------------
 
-    def on_tick(self, _due_ns: int, _missed: int) -> None:
+    def _on_tick(self, _due_ns: int, _missed: int) -> None:
         """Send due requests and update the status."""
         guarded(self.failed, self._housekeep)(now_ns())
 
     def _housekeep(self, t_ns: int) -> None:
+        self._housekept_ns = t_ns
         server = self._server
         server.housekeep(t_ns)
         if t_ns - self._emitted_ns > _WAITING_NS:
@@ -326,9 +339,6 @@ class NatNetSession:
             facts["skeleton_coordinates"] = converter.skeleton_coordinates
 
 
-_HOUSEKEEPING_NS: Final = 20 * NS_PER_MS
-
-
 class OptitrackSource:
     """Rigid bodies and skeletons from Motive (implements ``PoseSource`` and ``DatagramSource``)."""
 
@@ -346,11 +356,8 @@ class OptitrackSource:
         config = self._config
         link = await NatNetSockets.open(config.server, config.command_port, config.interface, self.tap)
         session = NatNetSession(self.name, config, link, emit, status)
-        ticker = Ticker(_HOUSEKEEPING_NS, session.on_tick)
         try:
-            session.listen(link.sock)
-            ticker.start()
+            session.start()
             await session.failed
         finally:
-            ticker.stop()
             session.close()

@@ -39,6 +39,23 @@ async def test_ticks_keep_their_schedule_when_the_loop_is_late() -> None:
     assert due[-1] - due[0] == 2_000_000 * (len(ticks) - 1 + sum(m for _, m in ticks[1:]))
 
 
+async def test_a_postponed_tick_comes_then_and_nothing_was_missed() -> None:
+    ticks: list[tuple[int, int]] = []
+    came = asyncio.Event()
+
+    def on_tick(due_ns: int, missed: int) -> None:
+        ticks.append((due_ns, missed))
+        came.set()
+
+    ticker = Ticker(NS_PER_S, on_tick)
+    ticker.start()
+    postponed_ns = ticker.next_ns - NS_PER_S // 2
+    ticker.postpone(postponed_ns)
+    await came.wait()
+    ticker.stop()
+    assert ticks == [(postponed_ns, 0)]
+
+
 def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
