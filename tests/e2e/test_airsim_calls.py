@@ -84,6 +84,7 @@ def test_a_call_answers_whatever_its_arguments_are(one: Call, servers: dict[str,
         assert error is not None and one.refused in error
     else:
         assert error is None and not problem_of(result, one.result)
+    tried: list[tuple[tuple[Any, ...], str | None]]
     tried = [(arguments, one.refused or text) for arguments, text in one.wrong()]
     tried += [(arguments, one.refused or None) for arguments in one.absurd()]
     problems = {}

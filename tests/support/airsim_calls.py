@@ -51,10 +51,15 @@ _STICKS: Final = {"timestamp": 0, **dict.fromkeys(("pitch", "roll", "yaw"), 0.0)
 _CONTROLS: Final = {"throttle": 0.1, "steering": 0, "brake": 0.0, "gear_immediate": True}
 _PICTURE: Final = {"camera_name": "0", "image_type": 0, "pixels_as_float": False, "compress": True}
 
-_NO_NUMBER: Final = ("far", None, [], {})
-_NO_VECTOR: Final = (7, None, "far", [], {"x_val": "far"})
-_NO_POSE: Final = (*_NO_VECTOR[:4], {"position": 7}, {"position": {"y_val": None}}, {"orientation": {"w_val": []}})
-_NO_LIST: Final = (7, None, "far", {}, [7], ["far"], [[]])
+_NO_NUMBER: Final[tuple[Any, ...]] = ("far", None, [], {})
+_NO_VECTOR: Final[tuple[Any, ...]] = (7, None, "far", [], {"x_val": "far"})
+_NO_POSE: Final[tuple[Any, ...]] = (
+    *_NO_VECTOR[:4],
+    {"position": 7},
+    {"position": {"y_val": None}},
+    {"orientation": {"w_val": []}},
+)
+_NO_LIST: Final[tuple[Any, ...]] = (7, None, "far", {}, [7], ["far"], [[]])
 
 _WRONG: Final[Mapping[str, tuple[Any, ...]]] = {
     "number": _NO_NUMBER,
@@ -174,6 +179,7 @@ def calls(folder: str) -> tuple[Call, ...]:
         *_moves(),
         *_scene(folder),
         *_unreal(),
+        *_racing_lab(),
     )
 
 
@@ -333,3 +339,22 @@ def _unreal() -> Iterator[Call]:
     yield _of_vehicle("simSetFilmbackSettings", None, "number number camera", 1.0, 1.0, "0", refused=_LENS)
     for name in ("simEnableManualFocus", "simEnableFocusPlane"):
         yield _of_vehicle(name, None, "flag camera", True, "0", refused=_LENS)
+
+
+def _racing_lab() -> Iterator[Call]:
+    """Yield the names of the drone racing lab that need no race."""
+    yield _call("simGetObjectScaleInternal", "text", ("Ground",), VECTOR)
+    yield _of_vehicle("simGetLidarSegmentation", [int], "sensor", "", optional=2)
+    yield _of_vehicle("waitOnLastTask", bool, "number", 0.1, optional=2)
+    yield _of_vehicle("simLogMultirotorState", None, "flag", True)
+    yield _call("simSetTextureFromUrl", "text text", ("Ground", "http://127.0.0.1/t.png"), bool)
+    yield _of_vehicle("clearTrajectory", None)
+    look = (True, True, True, 15.0, 7.5, False, _RED, False, 1.0)
+    kinds = "flag flag flag number number flag colour flag number"
+    points = [vector(3.0, 0.0, -3.0), vector(6.0, 3.0, -3.0)]
+    yield _of_vehicle("moveOnSpline", None, f"vectors {kinds}", points, *look, refused="splines are not flown")
+    spline = (points, points, *look)
+    yield _of_vehicle(
+        "moveOnSplineVelConstraints", None, f"vectors vectors {kinds}", *spline, refused="splines are not"
+    )
+    yield _of_vehicle("setTrajectoryTrackerGains", None, "colour", [1.0] * 14, refused="splines are not flown")

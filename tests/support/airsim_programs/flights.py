@@ -176,6 +176,10 @@ def path_results(client, folder):
             assert text in str(error), error
         else:
             raise AssertionError(f"no error with {text!r}")
+    client.moveByVelocityAsync(0, 0, 0, 0.5)
+    assert client.client.call("waitOnLastTask")  # of the drone racing lab
+    client.moveByVelocityAsync(0, 0, 0, 5)
+    assert not client.client.call("waitOnLastTask", 0.2)
     client.simPause(True)
     first = client.moveToPositionAsync(20, 0, -5, 3)
     second = client.moveByVelocityAsync(0, 0, 0, 0.5)

@@ -49,3 +49,18 @@ class AcceptedMethods:
     async def swap_textures(self, tags: str, tex_id: int, component_id: int = 0, material_id: int = 0) -> list[str]:  # noqa: ARG002
         """Exchange textures of the Unreal Engine."""
         return []
+
+    @method("simLogMultirotorState", effect=False)
+    async def log_state(self, is_enabled: bool, vehicle_name: str = "") -> None:  # noqa: ARG002
+        """Write a vehicle's states into the drone racing lab's own log."""
+        self._vehicles.find(vehicle_name)
+
+    @method("simSetTextureFromUrl", effect=False)
+    async def set_texture_from_url(self, object_name: str, url: str) -> bool:  # noqa: ARG002
+        """Give an object a texture from the network, which this server never asks."""
+        return False
+
+    @method("clearTrajectory", effect=False)
+    async def clear_trajectory(self, vehicle_name: str = "") -> None:
+        """Remove the line of a trajectory from the pictures."""
+        self._vehicles.find(vehicle_name)

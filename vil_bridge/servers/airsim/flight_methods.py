@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_commands import VehicleCommand
 from vil_bridge.core.vehicle_moves import (
@@ -34,6 +35,7 @@ from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 
 _FORWARD_ONLY: Final = 1
+_POLL_S: Final = 0.01
 
 
 class FlightMethods:
@@ -47,6 +49,7 @@ class FlightMethods:
         self._vehicles = vehicles
         self._origin = origin
         self._controlled: set[str] = set()
+        self._newest: dict[str, asyncio.Future[MoveEnd]] = {}
 
     def release_control(self) -> None:
         """Take API control from every vehicle, as ``reset`` does."""
@@ -97,6 +100,21 @@ class FlightMethods:
         """End the running move."""
         _, subject = self._vehicles.commanded(vehicle_name)
         self._vehicles.bus.cancel(subject)
+
+    @method("waitOnLastTask")
+    async def wait_on_last_task(self, timeout_sec: float = math.nan, vehicle_name: str = "") -> bool:
+        """Wait for the end of the newest move and return its result; a name of the drone racing lab.
+
+        False after ``timeout_sec`` of simulated time and where there was no move; NaN waits as long as it takes.
+        """
+        _, subject = self._vehicles.commanded(vehicle_name)
+        move, bus = self._newest.get(subject), self._vehicles.bus
+        begun_ns = bus.state(subject).t_ns
+        while move is not None and not move.done():
+            if (bus.state(subject).t_ns - begun_ns) / NS_PER_S >= timeout_sec:
+                return False
+            await asyncio.wait([move], timeout=_POLL_S)
+        return move is not None and not move.cancelled() and move.result().reached
 
     @method("moveByVelocity")
     async def move_by_velocity(
@@ -269,6 +287,7 @@ class FlightMethods:
                 ended.set_result(result)
 
         self._vehicles.bus.move(subject, move, end)
+        self._newest[subject] = ended
         result = await ended
         if result.problem:
             raise ValueError(result.problem)

@@ -64,6 +64,11 @@ class ObjectMethods:
         found = (await self._objects()).get(object_name)
         return Vector3r() if found is None else Vector3r(*found.scale)
 
+    @method("simGetObjectScaleInternal")
+    async def internal_scale(self, object_name: str) -> Vector3r:
+        """Return an object's scale; a name of the drone racing lab."""
+        return await self.object_scale(object_name)
+
     @method("simSetObjectPose")
     async def set_object_pose(self, object_name: str, pose: Pose, teleport: bool = True) -> bool:  # noqa: ARG002
         """Move an object, or a simulated vehicle; False = there is none of that name, or it cannot move."""

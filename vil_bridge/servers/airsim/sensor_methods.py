@@ -126,6 +126,11 @@ class SensorMethods:
             self._vehicles.utc_ns(snapshot.t_ns), packed_floats(points), pose_of(T, vehicle.origin_m), objects
         )
 
+    @method("simGetLidarSegmentation")
+    async def lidar_segmentation(self, lidar_name: str = "", vehicle_name: str = "") -> list[int]:
+        """Return the objects of the points of a scan, now; a name of the drone racing lab."""
+        return (await self.lidar(lidar_name, vehicle_name)).segmentation
+
     def _newest(self, vehicle_name: str, name: str, kind: str, title: str, cls: type[_Reading]) -> _Reading:
         """Return the newest reading of a sensor; the empty name is the first of its kind."""
         found = self._last(vehicle_name, name, kind, title, cls)

@@ -1,4 +1,4 @@
-"""Names of AirSim 1.8.1 that are missing here, with the reason for the caller and the log."""
+"""Names of AirSim and of its drone racing lab that are missing here, with the reason for the caller and the log."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Final
 _UNREAL: Final = "it belongs to the Unreal Engine"
 _LENS: Final = "lenses of the Unreal Engine's cameras are not simulated"
 _GAINS: Final = "the gains of the flight controller are fixed"
+_SPLINE: Final = "splines are not flown here: fly their points with moveOnPath"
 _LATER: Final = "this server does not have it yet"
 
 MISSING: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("moveOnSpline", "moveOnSplineVelConstraints", "setTrajectoryTrackerGains"), _SPLINE),
     **dict.fromkeys(("simRunConsoleCommand", "simSetLightIntensity"), _UNREAL),
     **dict.fromkeys(
         (
