@@ -16,7 +16,13 @@ from tests.support.outputs import CAMERA, INFO, Flight, fed, header, wall_offset
 from tests.support.people import PersonFlight
 from tests.support.sensor_flight import BEAMS, T_BODY_RING, RangingFlight, SensorFlight
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.sensor_readings import ActorReading, ControlsReading, RotorsReading, SensorDescription
+from vil_bridge.core.sensor_readings import (
+    ActorReading,
+    BeaconsReading,
+    ControlsReading,
+    RotorsReading,
+    SensorDescription,
+)
 
 pytest.importorskip("lcm")
 
@@ -146,3 +152,18 @@ async def test_distances_and_lidars(types: ModuleType) -> None:
         assert turn.q_body_sensor == tuple(T_BODY_RING.q_xyzw)
         np.testing.assert_array_equal(turn.points_m, points[:, :3])
         np.testing.assert_array_equal(turn.instances, points[:, 3])
+
+
+def test_beacons(types: ModuleType) -> None:
+    reading = BeaconsReading(5, ("door", "mast"), ((1.0, 2.0, 3.0), (-4.0, 5.5, 0.25)), (7.5, 8.125))
+    found = types.beacons_t.decode(
+        encode_reading(7, ActorReading("drone", "uwb", reading), SensorDescription("beacons"))
+    )
+    assert (found.t_ns, found.actor, found.sensor, found.size) == (7, "drone", "uwb", 2)
+    assert tuple(found.names) == reading.names
+    assert tuple(map(tuple, found.p_world_m)) == reading.places_m
+    assert found.ranges_m == reading.ranges_m
+    none = types.beacons_t.decode(
+        encode_reading(7, ActorReading("drone", "uwb", BeaconsReading(5, (), (), ())), SensorDescription("beacons"))
+    )
+    assert (none.size, len(none.names), len(none.ranges_m)) == (0, 0, 0)

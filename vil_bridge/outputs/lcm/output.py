@@ -132,9 +132,6 @@ class LcmOutput(OutputBase):
         for one in news.readings():
             sensor = world.sensors.descriptions(one.actor).get(one.sensor, _UNKNOWN)
             message = encode_reading(utc_ns(one.reading.t_ns), one, sensor)
-            if message is None:
-                self.status.counters["unsent_readings"] += 1
-                continue
             self._publish(one.actor, f"sensors/{one.sensor}", message)
             self.status.counters["readings"] += 1
 

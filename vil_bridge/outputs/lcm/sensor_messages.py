@@ -32,6 +32,7 @@ _GPS: Final = struct.pack(">Q", 0x6E80F85DD534DDAE)
 _ROTORS: Final = struct.pack(">Q", 0xDED6DCB8C151D933)
 _CONTROLS: Final = struct.pack(">Q", 0xBECC2632A2D772AE)
 _DISTANCE: Final = struct.pack(">Q", 0x8F793433DD41AD90)
+_BEACONS: Final = struct.pack(">Q", 0x4AA63F1F0C8F1656)
 _LIDAR: Final = struct.pack(">Q", 0x483A316C49434614)
 
 
@@ -48,11 +49,8 @@ def encode_skeleton(t_utc_ns: int, actor: str, skeleton: SkeletonFrame) -> bytes
     )
 
 
-def encode_reading(t_utc_ns: int, one: ActorReading, sensor: SensorDescription) -> bytes | None:
-    """Return vil.inertial_t, barometer_t, magnetometer_t, gps_t, rotors_t, controls_t, distance_t or lidar_t.
-
-    None = the kind of the reading has no type.
-    """
+def encode_reading(t_utc_ns: int, one: ActorReading, sensor: SensorDescription) -> bytes:
+    """Return a reading with the type of its kind, vil.inertial_t to vil.beacons_t; places are in the world."""
     head = integer(t_utc_ns) + string(one.actor) + string(one.sensor)
     match one.reading:
         case ImuReading() as r:
@@ -77,5 +75,6 @@ def encode_reading(t_utc_ns: int, one: ActorReading, sensor: SensorDescription) 
         case LidarReading() as r:
             points = r.points_m.astype(">f4").tobytes() + r.instances.astype(">i4").tobytes()
             return _LIDAR + head + doubles((*r.p_body_m, *r.q_body_sensor)) + count(len(r.points_m)) + points
-        case BeaconsReading():
-            return None
+        case BeaconsReading() as r:
+            named = count(len(r.names)) + b"".join(map(string, r.names))
+            return _BEACONS + head + named + doubles(np.ravel(r.places_m)) + doubles(r.ranges_m)
