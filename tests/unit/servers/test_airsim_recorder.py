@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,16 @@ import cv2
 import numpy as np
 import pytest
 
+from vil_bridge.core.clock import NS_PER_S, WallClock
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.servers.airsim.cameras import ServedCameras
+from vil_bridge.servers.airsim.image_methods import ImageMethods
 from vil_bridge.servers.airsim.pictures import NO_FLOATS, bgr_of, packed_floats
-from vil_bridge.servers.airsim.recorder import RecordingOptions, save_picture
+from vil_bridge.servers.airsim.recorder import RecordingMethods, RecordingOptions, save_picture
 from vil_bridge.servers.airsim.values import ImageResponse, Quaternionr, Vector3r
+from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
 
 RGB = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
 DEPTH = np.arange(8, dtype=np.float32).reshape(2, 4)
@@ -79,3 +87,19 @@ def test_pictures_are_files_that_others_read(tmp_path: Path) -> None:
     name = save_picture(tmp_path, "D", floats)
     read = cv2.imread(str(tmp_path / "images" / name), cv2.IMREAD_UNCHANGED)
     assert read is not None and np.array_equal(read, DEPTH)
+
+
+async def test_a_vehicle_that_is_not_there_ends_no_recording(tmp_path: Path) -> None:
+    """Its simulation starts or ends, or a tracked vehicle was not seen yet."""
+    nothing: Any = None
+    vehicle = ServedVehicle("Drone", "drone", "drone", "multirotor", Transform.identity(), np.zeros(3), {}, {})
+    vehicles = ServedVehicles([vehicle], VehicleCommandBus(), nothing, WallClock.of_run())
+    images = ImageMethods(vehicles, ServedCameras({}), nothing)
+    seconds = itertools.count()
+    options = RecordingOptions.of({"Folder": str(tmp_path), "Cameras": []})
+    recording = RecordingMethods(vehicles, images, options, lambda: next(seconds) * NS_PER_S)
+    await recording.start()
+    while await recording.is_recording() and next(seconds) < 100:
+        await asyncio.sleep(0.001)
+    assert await recording.is_recording()
+    await recording.stop()

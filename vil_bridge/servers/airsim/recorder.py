@@ -110,7 +110,7 @@ class RecordingMethods:
         return self._task is not None and not self._task.done()
 
     async def _record(self, folder: Path) -> None:
-        """Write a row per vehicle and interval of bridge time; a row whose picture failed is left out."""
+        """Write a row per vehicle and interval of bridge time; a row whose vehicle or picture is absent is left out."""
         interval_ns = round(self._options.interval_s * 1e9)
         due_ns, before = self._now_ns(), dict[str, ServedMotion]()
         with (folder / "airsim_rec.txt").open("w") as rows:
@@ -121,8 +121,12 @@ class RecordingMethods:
                     continue
                 due_ns = max(due_ns + interval_ns, self._now_ns())
                 for name in self._vehicles.names:
-                    await self._row(name, folder, rows.write, before)
+                    try:
+                        await self._row(name, folder, rows.write, before)
+                    except ValueError as exc:
+                        logger.debug("no row of %s: %s", name, exc)
                 rows.flush()
+                await asyncio.sleep(0)  # rows without pictures that are late shall not hold up the calls
 
     async def _row(
         self, name: str, folder: Path, write: Callable[[str], object], before: dict[str, ServedMotion]
