@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import random
 import re
@@ -23,20 +24,20 @@ from typing import Any, Final
 
 import httpx
 
-from tests.soak.airsim_calls import OBJECTS, CallModel
+from tests.soak.airsim_calls import LENS_CAMERA, LENSES, OBJECTS, CallModel
 from tests.soak.airsim_client import AirsimPeer
 from tests.soak.airsim_garbage import GarbageThrower
 from tests.soak.growth import Sample, growth, sampled
 from tests.support.programs import VIL_BRIDGE, Program
 
 LARGEST_MB: Final = 10.0
-"""Growth of a process in the last two thirds of a run."""
+"""Growth of a process in the last two thirds of an hour."""
 _CLIENTS: Final = {"multirotor": 6, "car": 2}
 _START_S: Final = 300.0
 _TURN_S: Final = 0.25
 _ROUNDS: Final = 5
 """Of all methods, before programs start."""
-_MOST_OBJECTS: Final = 40
+_MOST_OBJECTS: Final = 10
 _SENSORS: Final = {"Distance": {"SensorType": 5, "Enabled": True}, "Lidar": {"SensorType": 6, "Enabled": True}} | {
     name: {"SensorType": number, "Enabled": True} for name, number in (("B", 1), ("I", 2), ("G", 3), ("M", 4))
 }
@@ -104,15 +105,15 @@ class SoakedServer:
                 raise AssertionError(f"{self.kind}: the process {name} ended: {self._program.text()[-1500:]}")
             self.samples.setdefault(name, []).append(found)
 
-    def judged(self, seconds: float) -> dict[str, Any]:
+    def judged(self, seconds: float, largest_mb: float) -> dict[str, Any]:
         """End the programs and the server; return the summary, and collect the problems."""
         for client in self._clients:
             if client.poll() is not None:
                 self.problems.append(f"a program ended by itself: {client.text()[-1500:]}")
             client.kill()
-        faults = httpx.get(self._status_url, timeout=30.0).json()["faults"]["airsim"]
+        faults = httpx.get(self._status_url, timeout=_START_S).json()["faults"]["airsim"]
         grown = {name: growth(f"{self.kind} {name}", found, seconds) for name, found in self.samples.items()}
-        self.problems += [problem for found in grown.values() for problem in found.problems(LARGEST_MB)]
+        self.problems += [problem for found in grown.values() for problem in found.problems(largest_mb)]
         code = self._program.end()
         self.problems += [f"the server ended with {code}"] if code else []
         self.problems += self._logged()
@@ -133,9 +134,12 @@ class SoakedServer:
         """Use every method and every model, so that what is loaded once is there before memory is judged."""
         assets = self._peer.ask("simListAssets")
         model = CallModel(self._random, self.kind, self._peer.ask("listVehicles"), assets, str(self._folder))
-        ahead = {"position": {"x_val": 5.0}}
+        ahead, scale = {"position": {"x_val": 5.0}}, {"x_val": 1.0, "y_val": 1.0, "z_val": 1.0}
         for asset in assets:
-            self._peer.ask("simSpawnObject", OBJECTS, asset, ahead, {"x_val": 1.0, "y_val": 1.0, "z_val": 1.0})
+            self._peer.ask("simSpawnObject", OBJECTS, asset, ahead, scale)
+        for lens, vehicle, kind in itertools.product(LENSES, model.vehicles, range(10)):
+            self._peer.ask("simSetDistortionParam", LENS_CAMERA, "K1", lens, vehicle)
+            self._peer.ask("simGetImage", LENS_CAMERA, kind, vehicle)
         for _ in range(_ROUNDS):
             calls = [model.call(name, wrong=False) for name in model.methods]
             questions = [(call.name, call.arguments) for call in calls]
@@ -197,7 +201,7 @@ def _processes(root: int) -> Iterator[tuple[int, str]]:
             yield pid, next((name for part, name in _PROCESSES.items() if part in words), words)
 
 
-def soak(folder: Path, seconds: float, seed: int) -> dict[str, Any]:
+def soak(folder: Path, seconds: float, seed: int, largest_mb: float) -> dict[str, Any]:
     """Run and judge; returns the summary with its ``problems``."""
     rng = random.Random(seed)
     with contextlib.ExitStack() as stack:
@@ -210,7 +214,7 @@ def soak(folder: Path, seconds: float, seed: int) -> dict[str, Any]:
                 time.sleep(_TURN_S)
         except (AssertionError, OSError) as exc:
             servers[0].problems.append(f"after {t_s:.0f} s: {exc!r}")
-        summary = {server.kind: server.judged(seconds) for server in servers}
+        summary = {server.kind: server.judged(seconds, largest_mb) for server in servers}
     return summary | {"problems": [problem for server in servers for problem in server.problems]}
 
 
@@ -219,12 +223,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--out", type=Path, required=True, help="where logs, recordings and the summary stay")
+    parser.add_argument("--largest-mb", type=float, default=LARGEST_MB, help="of a process's growth")
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     print(f"{options.seconds:.0f} s, seed {seed}", flush=True)
     options.out.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the servers end too
-    summary = soak(options.out, options.seconds, seed)
+    summary = soak(options.out, options.seconds, seed, options.largest_mb)
     (options.out / "summary.json").write_text(json.dumps(summary, indent=1))
     print(json.dumps({key: value for key, value in summary.items() if key != "problems"}))
     for problem in summary["problems"]:
