@@ -267,6 +267,7 @@ def _readings(vehicle: Argument) -> dict[str, Method]:
         "getGpsData": Method(sensor, dict, 2),
         "getDistanceSensorData": Method(sensor, dict, 2),
         "getLidarData": Method(sensor, dict, 2),
+        "simGetLidarSegmentation": Method(sensor, list, 2),
         "setCarControls": Method((controls, vehicle), None, 1, vehicle="car"),
         "getCarControls": Method(one, dict, 1, vehicle="car"),
         "getCarState": Method(one, dict, 1, vehicle="car"),
@@ -308,7 +309,11 @@ def _flights(vehicle: Argument) -> dict[str, Method]:
     moves["takeoff"] = Method(
         (TIMEOUT, vehicle), bool, 1, vehicle="multirotor", open_error="already moving with velocity"
     )
-    return {**moves, "cancelLastTask": Method((vehicle,), None, 1)}
+    return {
+        **moves,
+        "cancelLastTask": Method((vehicle,), None, 1),
+        "waitOnLastTask": Method((TIMEOUT, vehicle), bool, 2),
+    }
 
 
 def _geo_numbers() -> tuple[Argument, ...]:
@@ -395,6 +400,7 @@ def _objects(things: Argument, assets: Sequence[str]) -> dict[str, Method]:
     return {
         "simGetObjectPose": Method((things,), dict),
         "simGetObjectScale": Method((things,), dict),
+        "simGetObjectScaleInternal": Method((things,), dict),
         "simSetObjectPose": Method((things, POSE, FLAG), bool, 1),
         "simSetObjectScale": Method((things, SCALE), bool),
         "simSpawnObject": Method((name, asset, POSE, SCALE, FLAG, FLAG), str, 2, weight=0.5),
