@@ -193,8 +193,8 @@ def test_a_renderer_of_another_version_is_named_in_the_status() -> None:
 def test_an_overwritten_slot_is_counted_and_never_shown() -> None:
     request = ask(1, [view(SMALL)])
     taker, giver = HandoverReader(), HandoverWriter("127.0.0.1")
-    message = PoseWriter("", {}).message(request)
-    views, snapshot = read_pose(decode_pose(encode_pose(message)))
+    message = decode_pose(encode_pose(PoseWriter("", {}).message(request)))
+    views, snapshot = read_pose(message)
     answer = write_answer(message, views, numbered(views, snapshot), 1)
     first, *parts = giver.frames(message, views, *answer)
     taker.pictures(decode_header(first), [memoryview(p) for p in parts])
@@ -215,7 +215,7 @@ def test_an_overwritten_slot_is_counted_and_never_shown() -> None:
 
 def test_a_distant_client_is_offered_no_memory() -> None:
     request = ask(1, [view(SMALL)])
-    message = PoseWriter("", {}).message(request)
+    message = decode_pose(encode_pose(PoseWriter("", {}).message(request)))
     giver = HandoverWriter("192.0.2.7")
     views, snapshot = read_pose(message)
     head, *parts = giver.frames(message, views, *write_answer(message, views, draw(views, snapshot), 1))

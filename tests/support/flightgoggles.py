@@ -35,6 +35,7 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_renderer.flightgoggles.client import FlightGogglesClient
+from vil_renderer.flightgoggles.codec import decode_pose, encode_pose
 from vil_renderer.flightgoggles.config import FlightGogglesConfig
 from vil_renderer.flightgoggles.convert import PoseWriter
 from vil_renderer.flightgoggles.messages import PoseMessage
@@ -138,7 +139,7 @@ def drawing(one: View) -> RenderedImage:
 
 
 def message_of(request: RenderRequest) -> PoseMessage:
-    return PoseWriter("Hall", PREFABS).message(request)
+    return decode_pose(encode_pose(PoseWriter("Hall", PREFABS).message(request)))
 
 
 def draw(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:

@@ -57,7 +57,8 @@ def png_of(image_type: int, pixels: ImageArray, camera: CameraModel, ids: npt.ND
 def bgr_of(image_type: int, pixels: ImageArray, camera: CameraModel, ids: npt.NDArray[np.int16]) -> memoryview:
     """Return a picture as B, G, R bytes, top row first."""
     rgb = _KINDS[image_type].as_bytes(pixels, camera, ids)
-    return cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR).data.cast("B")
+    bgr: Bytes = cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR)
+    return bgr.data.cast("B")
 
 
 def floats_of(image_type: int, pixels: ImageArray, camera: CameraModel, ids: npt.NDArray[np.int16]) -> msgspec.Raw:
