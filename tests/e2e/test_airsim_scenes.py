@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,17 +14,19 @@ import msgpack
 import pytest
 
 from tests.support.common import free_ports, needs_gl, wait_until
+from tests.support.network_namespaces import in_namespace, two_namespaces
 from tests.support.programs import VIL_BRIDGE, Program
 
 pytestmark = pytest.mark.process
 
 HOST = "127.0.0.1"
+REQUEST = {"camera_name": "0", "image_type": 0, "pixels_as_float": False, "compress": False}
 
 
 @contextlib.contextmanager
-def client(port: int) -> Iterator[Any]:
+def client(port: int, host: str = HOST) -> Iterator[Any]:
     """Connect and yield a function that calls."""
-    with socket.create_connection((HOST, port), timeout=120.0) as peer:
+    with socket.create_connection((host, port), timeout=240.0) as peer:
         unpacker = msgpack.Unpacker(raw=False)
 
         def call(method: str, *arguments: Any) -> Any:
@@ -38,8 +42,8 @@ def client(port: int) -> Iterator[Any]:
         yield call
 
 
-def listens(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=5.0):
+def listens(port: int, host: str = HOST) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=5.0):
         return True
     return False
 
@@ -64,3 +68,68 @@ def test_worlds_open_are_used_and_end_with_their_owner(tmp_path: Path) -> None:
             assert opened and listens(ports[0])
         wait_until(lambda: not listens(ports[0]))  # its owner is gone
         assert listens(port) and server.end() == 0
+
+
+def test_four_worlds_live_and_die_for_themselves(tmp_path: Path) -> None:
+    needs_gl()
+    (port,) = free_ports(1, socket.SOCK_STREAM)
+    with Program(*VIL_BRIDGE, "airsim", "--scene-server", port, "--scene", "empty", log=tmp_path / "log") as server:
+        server.await_text(rf"scene server on .* port {port}")
+        with client(port) as owner:
+            opened, (_, ports) = owner("reopen_scenes", HOST, [[number, 0] for number in range(4)])
+            assert opened and len(set(ports)) == 4
+            pids = {world: pid_of(server.pid, world) for world in ports}
+            os.kill(pids[ports[0]], signal.SIGKILL)
+            wait_until(lambda: not listens(ports[0]))
+            for world in ports[1:]:
+                with client(world) as call:
+                    assert call("simGetImages", [REQUEST], "")[0]["width"] == 256
+            assert owner("reopen_scene_from_port", ports[0]) is True and listens(ports[0])
+        wait_until(lambda: not any(map(listens, ports)))  # the owner is gone
+        assert server.end() == 0
+
+
+@pytest.mark.long
+def test_hosts_own_their_worlds(tmp_path: Path) -> None:
+    """The server on one host, programs on this one and on another: worlds end with the programs of their own host."""
+    needs_gl()
+    with two_namespaces() as (here, there):
+        words = ("airsim", "--scene-server", 30000, "--scene", "empty", "--bind", "10.213.7.1", "--insecure")
+        inside = ("ip", "netns", "exec", here)
+        with Program(*inside, *VIL_BRIDGE, *words, log=tmp_path / "log") as server:
+            server.await_text("scene server on 10.213.7.1 port 30000")
+            in_namespace(here, lambda: use_from_two_hosts(there))
+            assert server.end() == 0
+
+
+def use_from_two_hosts(there: str) -> None:
+    """Open a world from each of two hosts; the worlds of the one that goes end, and no others."""
+    host = "10.213.7.1"
+    with client(30000, host) as near:
+        opened, (address, (own,)) = near("reopen_scenes", host, [[0, 0]])
+        assert opened and address == host
+
+        def use_from_there() -> int:
+            with client(30000, host) as far:
+                opened, (_, (world,)) = far("reopen_scenes", host, [[0, 0]])
+                assert opened and world != own
+                with client(world, host) as call:
+                    assert call("listVehicles") == ["SimpleFlight"]
+            return int(world)
+
+        world = in_namespace(there, use_from_there)
+        wait_until(lambda: not listens(world, host))
+        with client(own, host) as call:
+            assert call("listVehicles") == ["SimpleFlight"]
+    wait_until(lambda: not listens(own, host))
+
+
+def pid_of(server: int, port: int) -> int:
+    """Return the process of a world."""
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (place / "cmdline").read_bytes().split(b"\0")
+            parent = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == server and str(port).encode() in words:
+                return int(place.name)
+    raise AssertionError(f"no process serves port {port}")

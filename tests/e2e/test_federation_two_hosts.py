@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +16,7 @@ import pytest
 
 from tests.support.common import wait_until
 from tests.support.federation_hosts import OTHER, ROOMS, Host, Hosts
+from tests.support.network_namespaces import ip, two_namespaces
 from vil_bridge.tools.lab.link import LinkEmulator, LinkSpec
 
 pytestmark = pytest.mark.process
@@ -139,32 +138,11 @@ def bad_links(*hosts: Host) -> Iterator[dict[str, LinkEmulator]]:
 # --- two network namespaces -----------------------------------------------------------------------
 
 
-def ip(*words: str) -> None:
-    """Run iproute2. Raises CalledProcessError, FileNotFoundError."""
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True, timeout=60.0)
-
-
 @pytest.fixture
 def namespaces() -> Iterator[dict[str, str]]:
-    """Two namespaces, joined by a pair of virtual cables with the addresses 10.213.7.1 and .2."""
-    names = {room: f"vil{os.getpid()}{room[0]}" for room in ROOMS}
-    try:
-        try:
-            for name in names.values():
-                ip("netns", "add", name)
-            one, other = names.values()
-            ip("-n", one, "link", "add", "veth0", "type", "veth", "peer", "name", "veth0", "netns", other)
-            for number, name in enumerate(names.values(), 1):
-                ip("-n", name, "addr", "add", f"10.213.7.{number}/24", "dev", "veth0")
-                for device in ("lo", "veth0"):
-                    ip("-n", name, "link", "set", device, "up")
-        except (OSError, subprocess.CalledProcessError) as exc:
-            pytest.skip(f"network namespaces are not permitted: {getattr(exc, 'stderr', '') or exc}")
-        yield names
-    finally:
-        for name in names.values():
-            with suppress(OSError, subprocess.CalledProcessError):
-                ip("netns", "del", name)
+    """Two namespaces by their rooms."""
+    with two_namespaces() as names:
+        yield dict(zip(ROOMS, names, strict=True))
 
 
 @pytest.mark.long

@@ -6,11 +6,9 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import json
 import socket
 import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Callable, Sequence
@@ -20,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from tests.support.common import ROOT, free_ports, wait_until
+from tests.support.network_namespaces import in_namespace
 from tests.support.programs import Program
 from vil_adapters.motions.drone import DroneMotion
 from vil_adapters.motions.walking_human import WalkMotion
@@ -36,7 +35,6 @@ MOTIONS: Final[dict[str, Callable[[], MocapMotion]]] = {
     "flight": lambda: DroneMotion("drone"),
     "actor": lambda: WalkMotion("Actor"),
 }
-_CLONE_NEWNET: Final = 0x40000000
 
 
 class Host:
@@ -113,7 +111,7 @@ class Host:
                 found: dict[str, Any] = json.load(answer)
                 return found
 
-        return get() if self._namespace is None else _in_namespace(self._namespace, get)
+        return get() if self._namespace is None else in_namespace(self._namespace, get)
 
     def state(self, actor: str) -> str:
         """An actor's state, ``silent`` while the bridge says nothing yet."""
@@ -165,29 +163,6 @@ class Hosts:
         seen = MOTIONS[room]().at(t_ns - self._epoch_ns)
         p_m = seen.skeletons[0].p_m[0] if seen.skeletons else seen.p_m[0]
         return np.asarray(config.rooms[room].T_world_room.transform().apply(p_m))
-
-
-def _in_namespace(name: str, call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Call in a network namespace, from a thread that lives there."""
-    answers: list[dict[str, Any]] = []
-    errors: list[OSError] = []
-
-    def run() -> None:
-        with Path(f"/run/netns/{name}").open() as place:
-            if ctypes.CDLL(None, use_errno=True).setns(place.fileno(), _CLONE_NEWNET):
-                errors.append(OSError(ctypes.get_errno(), "setns"))
-                return
-        try:
-            answers.append(call())
-        except OSError as exc:
-            errors.append(exc)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return answers[0]
 
 
 async def _motive(room: str, command_port: int, data_port: int, epoch_ns: int) -> None:
