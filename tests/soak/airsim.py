@@ -24,7 +24,8 @@ from typing import Any, Final
 
 import httpx
 
-from tests.soak.airsim_calls import LENS_CAMERA, LENSES, OBJECTS, CallModel
+from tests.soak.airsim_arguments import LENS_CAMERA, LENSES
+from tests.soak.airsim_calls import OBJECTS, CallModel
 from tests.soak.airsim_client import AirsimPeer
 from tests.soak.airsim_garbage import GarbageThrower
 from tests.soak.growth import Sample, growth, sampled

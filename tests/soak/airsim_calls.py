@@ -6,34 +6,53 @@ server must refuse, or is absent. Only what other programs do at the same time l
 
 from __future__ import annotations
 
-import math
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-Draw = Callable[[random.Random], Any]
+from tests.soak.airsim_arguments import (
+    CAMERA,
+    COLOUR,
+    DRIVETRAIN,
+    DURATION,
+    FLAG,
+    GEO,
+    LENS_CAMERA,
+    LENSES,
+    NAN,
+    NEVER_RATE,
+    NO_STRUCT,
+    POINT,
+    POINTS,
+    POSE,
+    SCALE,
+    SIZE,
+    TEXT,
+    TIMEOUT,
+    TYPE,
+    YAW,
+    Argument,
+    attitude,
+    car_controls,
+    high_point,
+    image_request,
+    kinematics,
+    list_of,
+    number,
+    one_of,
+    vector_of,
+    whole,
+)
 
-NAN: Final = math.nan
 OBJECTS: Final = "soak"
 """Names of the objects that programs spawn begin with it."""
-LENSES: Final = (0.0, 0.001)
-"""K1 of the only camera whose lens programs change: the renderer holds 128 MB of lenses, which hide what else grows."""
-LENS_CAMERA: Final = "back_center"
 _OBJECTS: Final = tuple(f"{OBJECTS}{letter}" for letter in "abcdef")
 _WRONG: Final = 0.15
 """Share of calls with an argument that the server refuses, or without it."""
 _TOO_FEW: Final = 0.2
 """Share of those in which it is absent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """An argument: how a right value is drawn, and values that the server refuses."""
-
-    draw: Draw
-    refused: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,116 +141,10 @@ class CallModel:
         return Call(name, arguments, method, succeeds=not wrong and method.vehicle in ("", self.kind))
 
 
-# --- domains ------------------------------------------------------------------------------------
-
-_NO_NUMBER: Final = ("far", None, [], {})
-_NO_STRUCT: Final = (7, "x", None, [1, 2])
-
-
-def _number(least: float, most: float, *refused: Any) -> Argument:
-    """Return a domain of floats, and of whole numbers, which clients send for them."""
-    low, high = math.ceil(least), math.floor(most)
-
-    def draw(r: random.Random) -> float:
-        return r.randint(low, high) if low <= high and r.random() < 0.3 else r.uniform(least, most)
-
-    return Argument(draw, (*_NO_NUMBER, *refused))
-
-
-def _whole(least: int, most: int, *refused: Any) -> Argument:
-    return Argument(lambda r: r.randint(least, most), ("many", None, 1.5, [], *refused))
-
-
-def _one_of(*values: Any, refused: tuple[Any, ...] = (5, None, [])) -> Argument:
-    return Argument(lambda r: r.choice(values), refused)
-
-
-def _list(item: Draw, most: int, refused: tuple[Any, ...] = (5, None, "x")) -> Argument:
-    return Argument(lambda r: [item(r) for _ in range(r.randint(0, most))], refused)
-
-
-def _vector(reach: float) -> Draw:
-    return lambda r: {key: r.uniform(-reach, reach) for key in ("x_val", "y_val", "z_val")}
-
-
-def _high(r: random.Random) -> dict[str, float]:
-    """Return a point above the floor, 15 m around."""
-    return _vector(15.0)(r) | {"z_val": r.uniform(-12.0, -2.0)}
-
-
-def _turn(r: random.Random) -> dict[str, float]:
-    return {key: r.gauss(0.0, 1.0) for key in ("w_val", "x_val", "y_val", "z_val")}
-
-
-def _pose(r: random.Random) -> dict[str, Any]:
-    unknown = {"x_val": NAN, "y_val": NAN, "z_val": NAN}
-    return {"position": r.choice((_high(r), _high(r), unknown)), "orientation": _turn(r)}
-
-
-def _kinematics(r: random.Random) -> dict[str, Any]:
-    return {
-        "position": _high(r),
-        "orientation": _turn(r),
-        "linear_velocity": _vector(3.0)(r),
-        "angular_velocity": _vector(1.0)(r),
-    }
-
-
-def _geo(r: random.Random) -> dict[str, float]:
-    return {
-        "latitude": 47.641468 + r.uniform(-1e-4, 1e-4),
-        "longitude": -122.140165 + r.uniform(-1e-4, 1e-4),
-        "altitude": 122.0 + r.uniform(1.0, 10.0),
-    }
-
-
-def _request(r: random.Random) -> dict[str, Any]:
-    return {
-        "camera_name": r.choice(("0", "front_center", "front_right", LENS_CAMERA)),
-        "image_type": r.randint(0, 9),
-        "pixels_as_float": r.random() < 0.4,
-        "compress": r.random() < 0.4,
-    }
-
-
-def _controls(r: random.Random) -> dict[str, Any]:
-    return {
-        "throttle": r.uniform(-1.0, 1.0),
-        "steering": r.uniform(-1.0, 1.0),
-        "brake": r.choice((0.0, 0.0, 1.0)),
-        "is_manual_gear": r.random() < 0.3,
-        "manual_gear": r.choice((-1, 0, 1)),
-    }
-
-
-FLAG: Final = _one_of(True, False, refused=("perhaps", None, []))
-YAW: Final = Argument(
-    lambda r: {"is_rate": r.random() < 0.5, "yaw_or_rate": r.uniform(-180.0, 180.0)},
-    (*_NO_STRUCT, {"is_rate": "perhaps"}),
-)
-NEVER_RATE: Final = Argument(lambda r: {"is_rate": False, "yaw_or_rate": r.uniform(-180.0, 180.0)}, YAW.refused)
-DRIVETRAIN: Final = _whole(0, 1)
-DURATION: Final = _number(0.0, 1.0)
-TIMEOUT: Final = _number(0.5, 3.0)
-CAMERA: Final = _one_of("0", "1", "front_center", LENS_CAMERA, refused=("no such camera", 5, None))
-TYPE: Final = _whole(0, 9, -1, 10, 1 << 40)
-POSE: Final = Argument(_pose, (*_NO_STRUCT, {"position": {"x_val": "far"}}))
-POINT: Final = Argument(_high, (*_NO_STRUCT, {"z_val": []}))
-GEO: Final = Argument(_geo, (*_NO_STRUCT, {"altitude": "high"}))
-SCALE: Final = Argument(
-    lambda r: {key: r.uniform(0.2, 3.0) for key in ("x_val", "y_val", "z_val")},
-    (*_NO_STRUCT, {"x_val": 0.0, "y_val": 1.0, "z_val": 1.0}, {"x_val": 1e9, "y_val": 1.0, "z_val": 1.0}),
-)
-COLOUR: Final = Argument(lambda r: [r.random() for _ in range(4)], (5, None, ["red", 0, 0, 1]))
-POINTS: Final = _list(_high, 5)
-SIZE: Final = _number(0.0, 10.0)
-TEXT: Final = Argument(lambda r: "".join(r.choices("abc ü\n", k=r.randint(0, 30))), (5, None, []))
-
-
 def methods_of(vehicles: Sequence[str], assets: Sequence[str], folder: str) -> dict[str, Method]:
     """Return all methods that a server of these vehicles serves."""
-    vehicle = _one_of("", *vehicles, refused=("no such vehicle", 5, None))
-    things = _one_of(*_OBJECTS, *vehicles, "no such object")
+    vehicle = one_of("", *vehicles, refused=("no such vehicle", 5, None))
+    things = one_of(*_OBJECTS, *vehicles, "no such object")
     return {
         **_readings(vehicle),
         **_flights(vehicle),
@@ -243,8 +156,8 @@ def methods_of(vehicles: Sequence[str], assets: Sequence[str], folder: str) -> d
 
 
 def _readings(vehicle: Argument) -> dict[str, Method]:
-    controls = Argument(_controls, (*_NO_STRUCT, {"throttle": NAN}))
-    one, sensor = (vehicle,), (_one_of("", refused=("no such sensor", 5, None)), vehicle)
+    controls = Argument(car_controls, (*NO_STRUCT, {"throttle": NAN}))
+    one, sensor = (vehicle,), (one_of("", refused=("no such sensor", 5, None)), vehicle)
     return {
         "ping": Method((), bool),
         "getServerVersion": Method((), int),
@@ -275,10 +188,10 @@ def _readings(vehicle: Argument) -> dict[str, Method]:
 
 
 def _flights(vehicle: Argument) -> dict[str, Method]:
-    v, z, speed = _number(-3.0, 3.0, NAN), _number(-12.0, -1.0), _number(0.5, 6.0)
-    angle, rate, throttle = _number(-0.5, 0.5), _number(-1.0, 1.0), _number(0.0, 1.0)
-    ahead = (_number(3.0, 5.0, 0.0, 0.1), _number(0.0, 1.0), vehicle)
-    path = Argument(lambda r: [_high(r) for _ in range(r.randint(1, 4))], (5, None, [7], [{"x_val": "far"}]))
+    v, z, speed = number(-3.0, 3.0, NAN), number(-12.0, -1.0), number(0.5, 6.0)
+    angle, rate, throttle = number(-0.5, 0.5), number(-1.0, 1.0), number(0.0, 1.0)
+    ahead = (number(3.0, 5.0, 0.0, 0.1), number(0.0, 1.0), vehicle)
+    path = Argument(lambda r: [high_point(r) for _ in range(r.randint(1, 4))], (5, None, [7], [{"x_val": "far"}]))
     found = {
         "takeoff": ((TIMEOUT, vehicle), 1),
         "land": ((TIMEOUT, vehicle), 1),
@@ -292,8 +205,8 @@ def _flights(vehicle: Argument) -> dict[str, Method]:
         "moveToPosition": ((v, v, z, speed, TIMEOUT, DRIVETRAIN, NEVER_RATE, *ahead), 3),
         "moveToZ": ((z, speed, TIMEOUT, YAW, *ahead), 3),
         "moveToGPS": ((*_geo_numbers(), speed, TIMEOUT, DRIVETRAIN, NEVER_RATE, *ahead), 3),
-        "rotateToYaw": ((_number(-180.0, 180.0, NAN), TIMEOUT, _number(1.0, 10.0), vehicle), 2),
-        "rotateByYawRate": ((_number(-60.0, 60.0, NAN), DURATION, vehicle), 1),
+        "rotateToYaw": ((number(-180.0, 180.0, NAN), TIMEOUT, number(1.0, 10.0), vehicle), 2),
+        "rotateByYawRate": ((number(-60.0, 60.0, NAN), DURATION, vehicle), 1),
         "moveByRollPitchYawZ": ((angle, angle, angle, z, DURATION, vehicle), 1),
         "moveByRollPitchYawThrottle": ((angle, angle, angle, throttle, DURATION, vehicle), 1),
         "moveByRollPitchYawrateThrottle": ((angle, angle, rate, throttle, DURATION, vehicle), 1),
@@ -317,32 +230,39 @@ def _flights(vehicle: Argument) -> dict[str, Method]:
 
 
 def _geo_numbers() -> tuple[Argument, ...]:
-    return _number(47.6414, 47.6415, NAN), _number(-122.1402, -122.1401, NAN), _number(124.0, 130.0, NAN)
+    return number(47.6414, 47.6415, NAN), number(-122.1402, -122.1401, NAN), number(124.0, 130.0, NAN)
 
 
 def _pictures(vehicle: Argument) -> dict[str, Method]:
-    mesh, type_ = _one_of("soak*", "*", "Cube*", "nothing"), TYPE
+    mesh, type_ = one_of("soak*", "*", "Cube*", "nothing"), TYPE
     filters = (CAMERA, type_)
+    too_many = [image_request(random.Random(1))] * 65
     requests = Argument(
-        lambda r: [_request(r) for _ in range(r.choice((1, 1, 1, 2, 5)))],
-        (5, None, [{"camera_name": "0"}], [{"camera_name": "0", "image_type": 12}], [_request(random.Random(1))] * 65),
+        lambda r: [image_request(r) for _ in range(r.choice((1, 1, 1, 2, 5)))],
+        (
+            5,
+            None,
+            [{"camera_name": "0"}],
+            [{"camera_name": "0", "image_type": 12}],
+            too_many,
+        ),
     )
-    bent = _one_of(LENS_CAMERA, refused=CAMERA.refused)
-    straight = _one_of("0", "1", "front_center", refused=CAMERA.refused)
+    bent = one_of(LENS_CAMERA, refused=CAMERA.refused)
+    straight = one_of("0", "1", "front_center", refused=CAMERA.refused)
     return {
         "simGetImages": Method((requests, vehicle), list, 1, _are_pictures, weight=4.0),
         "simGetImage": Method((CAMERA, type_, vehicle), bytes, 1, lambda png: png.startswith(b"\x89PNG")),
         "simGetCameraInfo": Method((CAMERA, vehicle), dict, 1),
         "simSetCameraPose": Method((CAMERA, POSE, vehicle), None, 1),
-        "simSetCameraFov": Method((straight, _number(30.0, 120.0, 0.5, 180.0, NAN), vehicle), None, 1),
+        "simSetCameraFov": Method((straight, number(30.0, 120.0, 0.5, 180.0, NAN), vehicle), None, 1),
         "simGetDistortionParams": Method((CAMERA, vehicle), list, 1),
         "simSetDistortionParam": Method(
-            (bent, _one_of("K1", refused=("K9", 5)), _one_of(*LENSES, refused=(1e4, NAN, "far")), vehicle), None, 1
+            (bent, one_of("K1", refused=("K9", 5)), one_of(*LENSES, refused=(1e4, NAN, "far")), vehicle), None, 1
         ),
         "simAddDetectionFilterMeshName": Method(
             (*filters, mesh, vehicle), None, 1, open_error="at most 100 names of 255 characters a camera"
         ),
-        "simSetDetectionFilterRadius": Method((*filters, _number(100.0, 1e5, -1.0, NAN), vehicle), None, 1),
+        "simSetDetectionFilterRadius": Method((*filters, number(100.0, 1e5, -1.0, NAN), vehicle), None, 1),
         "simClearDetectionMeshNames": Method((*filters, vehicle), None, 1),
         "simGetDetections": Method((*filters, vehicle), list, 1),
     }
@@ -363,30 +283,30 @@ def _are_pictures(answers: list[dict[str, Any]]) -> bool:
 
 
 def _world(vehicle: Argument, things: Argument, folder: str) -> dict[str, Method]:
-    grid, file = _whole(2, 6, 0, -1), _one_of(f"{folder}/grid.binvox", refused=("x.txt", 5))
-    time = _one_of("", "2026-06-01 09:30:00", refused=(5, None))
-    expression = _one_of(".*", "soak.*", "Cube", refused=("(", "x" * 300, 5))
+    grid, file = whole(2, 6, 0, -1), one_of(f"{folder}/grid.binvox", refused=("x.txt", 5))
+    time = one_of("", "2026-06-01 09:30:00", refused=(5, None))
+    expression = one_of(".*", "soak.*", "Cube", refused=("(", "x" * 300, 5))
     return {
         "reset": Method((), None, weight=0.3),
         "simPause": Method((FLAG,), None, weight=0.3),
         "simIsPaused": Method((), bool),
-        "simContinueForTime": Method((_number(0.0, 0.1, -1.0, NAN, 1e9),), None, weight=0.2),
-        "simContinueForFrames": Method((_whole(0, 3, -1, 1 << 60),), None, weight=0.2),
+        "simContinueForTime": Method((number(0.0, 0.1, -1.0, NAN, 1e9),), None, weight=0.2),
+        "simContinueForFrames": Method((whole(0, 3, -1, 1 << 60),), None, weight=0.2),
         "simSetVehiclePose": Method((POSE, FLAG, vehicle), None, 1),
-        "simSetKinematics": Method((Argument(_kinematics, _NO_STRUCT), FLAG, vehicle), None, 1),
-        "simSetWind": Method((Argument(_vector(3.0), (*_NO_STRUCT, {"x_val": NAN})),), None),
-        "simSetExtForce": Method((Argument(_vector(1.0), (*_NO_STRUCT, {"x_val": NAN})),), None),
-        "simSetTimeOfDay": Method((FLAG, time, FLAG, _number(0.0, 100.0), _number(0.0, 60.0), FLAG), None, 1),
-        "simPrintLogMessage": Method((TEXT, TEXT, _whole(0, 3)), None, 2),
+        "simSetKinematics": Method((Argument(kinematics, NO_STRUCT), FLAG, vehicle), None, 1),
+        "simSetWind": Method((Argument(vector_of(3.0), (*NO_STRUCT, {"x_val": NAN})),), None),
+        "simSetExtForce": Method((Argument(vector_of(1.0), (*NO_STRUCT, {"x_val": NAN})),), None),
+        "simSetTimeOfDay": Method((FLAG, time, FLAG, number(0.0, 100.0), number(0.0, 60.0), FLAG), None, 1),
+        "simPrintLogMessage": Method((TEXT, TEXT, whole(0, 3)), None, 2),
         "simLoadLevel": Method((TEXT,), bool),
         "startRecording": Method((), None, weight=0.2),
         "stopRecording": Method((), None, weight=0.2),
         "isRecording": Method((), bool),
         "simGetWorldExtents": Method((), list),
         "simGetMeshPositionVertexBuffers": Method((), list, weight=0.1),
-        "simCreateVoxelGrid": Method((POINT, grid, grid, grid, _number(0.5, 2.0, 0.0, 100.0), file), bool, weight=0.2),
+        "simCreateVoxelGrid": Method((POINT, grid, grid, grid, number(0.5, 2.0, 0.0, 100.0), file), bool, weight=0.2),
         "simListSceneObjects": Method((expression,), list, 1),
-        "simSetSegmentationObjectID": Method((things, _whole(-1, 255, 256, 1 << 40), FLAG), bool, 1),
+        "simSetSegmentationObjectID": Method((things, whole(-1, 255, 256, 1 << 40), FLAG), bool, 1),
         "simGetSegmentationObjectID": Method((things,), int),
         "simTestLineOfSightToPoint": Method((GEO, vehicle), bool, 1),
         "simTestLineOfSightBetweenPoints": Method((GEO, GEO), bool),
@@ -395,8 +315,8 @@ def _world(vehicle: Argument, things: Argument, folder: str) -> dict[str, Method
 
 
 def _objects(things: Argument, assets: Sequence[str]) -> dict[str, Method]:
-    asset = _one_of(*assets, refused=("no such asset", "", 5, None))
-    name = _one_of(*_OBJECTS, refused=("", "x" * 300, 5, None))
+    asset = one_of(*assets, refused=("no such asset", "", 5, None))
+    name = one_of(*_OBJECTS, refused=("", "x" * 300, 5, None))
     return {
         "simGetObjectPose": Method((things,), dict),
         "simGetObjectScale": Method((things,), dict),
@@ -409,7 +329,7 @@ def _objects(things: Argument, assets: Sequence[str]) -> dict[str, Method]:
 
 
 def _markers() -> dict[str, Method]:
-    words, poses = _list(TEXT.draw, 4), _list(_pose_seen, 3)
+    words, poses = list_of(TEXT.draw, 4), list_of(_pose_seen, 3)
     return {
         "simPlotPoints": Method((POINTS, COLOUR, SIZE, DURATION, FLAG), None),
         "simPlotLineStrip": Method((POINTS, COLOUR, SIZE, DURATION, FLAG), None),
@@ -423,4 +343,4 @@ def _markers() -> dict[str, Method]:
 
 
 def _pose_seen(r: random.Random) -> dict[str, Any]:
-    return {"position": _high(r), "orientation": _turn(r)}
+    return {"position": high_point(r), "orientation": attitude(r)}

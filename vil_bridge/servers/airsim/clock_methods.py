@@ -15,6 +15,7 @@ FRAME_HZ: Final = 30.0
 """Pictures per second of the machine that ``simContinueForFrames`` counts, as AirSim draws on a common computer."""
 _LONGEST_S: Final = 86_400.0
 _POLL_S: Final = 0.001
+_LONGEST_POLL_S: Final = 0.1
 
 
 class ClockControl(Protocol):
@@ -45,6 +46,7 @@ class ClockMethods:
     def __init__(self, vehicles: ServedVehicles, control: ClockControl) -> None:
         self._vehicles = vehicles
         self._control = control
+        self._goal_ns = 0
 
     @method("simPause")
     async def pause(self, is_paused: bool) -> None:
@@ -72,13 +74,13 @@ class ClockMethods:
         await self.continue_for_time(frames * frame_s)
 
     async def _step(self, duration_ns: int) -> None:
-        """Step, and answer when every simulation has arrived there."""
+        """Step, and answer when every simulation has arrived there, or another program has ended the step."""
         self._control.set_pace(paused=True)
         clock = self._control.clock
-        goal_ns = clock.now_ns() + duration_ns
+        goal_ns = self._goal_ns = clock.now_ns() + duration_ns
         self._control.step(duration_ns)
-        while clock.now_ns() < goal_ns:
+        while clock.now_ns() < goal_ns == self._goal_ns and clock.mapping.rate:
             when_ns = clock.mapping.when(goal_ns)  # None while a simulation bounds the time
             left_s = _POLL_S if when_ns is None else (when_ns - machine_ns()) / NS_PER_S
-            await asyncio.sleep(max(left_s, 0.0))
-        await self._vehicles.settle(goal_ns)
+            await asyncio.sleep(min(max(left_s, 0.0), _LONGEST_POLL_S))
+        await self._vehicles.settle(min(goal_ns, clock.now_ns()))
