@@ -265,8 +265,9 @@ class _LedgerTap:
 
     def __init__(self, context: BridgeContext) -> None:
         self._context = context
+        # The newest frame's picture may still be on its way to the sinks, and so into the recording.
         self._recorded = {
-            name: max((row.frame_id for row in runner.ledger.rows(1)), default=0)
+            name: max((row.frame_id for row in runner.ledger.rows(2)[:-1]), default=0)
             for name, runner in context.cameras.items()
         }
 
