@@ -40,7 +40,11 @@ def hello_drone(client, folder):
     assert abs(client.getImuData().linear_acceleration.z_val + 9.8) < 0.5
     assert 0 < client.getBarometerData().altitude < 300
     assert abs(client.getMagnetometerData().magnetic_field_body.z_val) > 0.1
-    gps = client.getGpsData().gnss.geo_point
+    gnss = client.getGpsData().gnss
+    while gnss.fix_type != airsim.GnssFixType.GNSS_FIX_3D_FIX:  # a receiver starts
+        time.sleep(0.1)
+        gnss = client.getGpsData().gnss
+    gps = gnss.geo_point
     assert abs(gps.latitude - 47.641468) < 1e-3 and abs(gps.longitude + 122.140165) < 1e-3
     client.takeoffAsync().join()
     assert client.getMultirotorState().landed_state == airsim.LandedState.Flying

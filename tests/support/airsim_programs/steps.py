@@ -27,6 +27,8 @@ ADDED = (
 )
 ONE = airsim.Vector3r(1.0, 1.0, 1.0)
 HIGH = airsim.Pose(airsim.Vector3r(0.0, 0.0, -4.0), airsim.Quaternionr())
+AWAY = airsim.Pose(airsim.Vector3r(-30.0, -30.0, -20.0), airsim.Quaternionr())
+"""Place of what is spawned: objects are solid, and the vehicle flies about its start."""
 LINE = [airsim.Vector3r(5, -1, -2), airsim.Vector3r(5, 1, -2)]
 GREEN = [0.0, 1.0, 0.0, 1.0]
 
@@ -79,7 +81,7 @@ class Caller:
             "simSetWind": ((airsim.Vector3r(0, 0, 0),), {}),
             "simDestroyObject": ((self.spawned or "box",), {}),
             "simSetSegmentationObjectID": (("Ground[\\w]*", 20, True), {}),
-            "simSpawnObject": (("box", "1M_Cube_Chamfer", HIGH, ONE), {"physics_enabled": False}),
+            "simSpawnObject": (("box", "1M_Cube_Chamfer", AWAY, ONE), {"physics_enabled": False}),
             "moveOnPathAsync": ((ahead, 3, 10), {**path, "lookahead": -1, "adaptive_lookahead": 1}),
             "moveToPositionAsync": ((0, 0, -4, 3), {"timeout_sec": 10}),
             "rotateToYawAsync": ((10,), {"timeout_sec": 5, "margin": 5}),
@@ -165,6 +167,8 @@ def main(step, port, folder, car_port):
             if name in ("reset", "landAsync"):
                 ready(client)
                 client.simSetVehiclePose(HIGH, True)
+    if caller.spawned:
+        client.simDestroyObject(caller.spawned)
     names = " ".join(ADDED).split()
     assert len(names) == len(set(names)) == 72
 
