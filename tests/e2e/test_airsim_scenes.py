@@ -70,6 +70,7 @@ def test_worlds_open_are_used_and_end_with_their_owner(tmp_path: Path) -> None:
         assert listens(port) and server.end() == 0
 
 
+@pytest.mark.long
 def test_four_worlds_live_and_die_for_themselves(tmp_path: Path) -> None:
     needs_gl()
     (port,) = free_ports(1, socket.SOCK_STREAM)

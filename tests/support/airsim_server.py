@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgpack
+import pytest
 
 from tests.support.common import ROOT, needs_gl
-from tests.support.programs import VIL_BRIDGE, Program
+from tests.support.programs import VIL_BRIDGE, Program, run
 
 CLIENT: Final = ROOT / ".venv" / "airsim-client"
 """Environment of AirSim's own client."""
+PROGRAMS: Final = ROOT / "tests" / "support" / "airsim_programs"
 _LIMIT_S: Final = 300.0
 _START_S: Final = 300.0
 """Models are compiled at the first start."""
@@ -31,6 +33,21 @@ def serving(settings: dict[str, Any], folder: Path, *options: object) -> Iterato
         yield int(bridge.await_text(r"AirSim programs connect to 127\.0\.0\.1 port (\d+)", _START_S)[1])
         assert "Traceback" not in bridge.text() and "RuntimeWarning" not in bridge.text(), bridge.text()
         assert bridge.end() == 0
+
+
+@contextmanager
+def serving_programs(settings: dict[str, Any], folder: Path) -> Iterator[int]:
+    """Run a server for programs and yield its port; skips without AirSim's client."""
+    if not (CLIENT / ".installed").exists():
+        pytest.skip("AirSim's client is missing: sh scripts/airsim_client.sh")
+    with serving(settings, folder) as port:
+        yield port
+
+
+def run_program(kind: str, program: object, port: int, folder: Path, *more: object) -> None:
+    """Run a program with AirSim's client to its end."""
+    done = run(CLIENT / "bin" / "python", PROGRAMS / f"{kind}.py", program, port, folder, *more, limit_s=_LIMIT_S)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 class CallRefused(Exception):  # noqa: N818 - it says what happened

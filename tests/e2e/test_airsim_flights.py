@@ -1,0 +1,91 @@
+"""Flights with the reference's numbers, agents that fly, and the most used methods, with AirSim's own client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.support.airsim_server import run_program, serving_programs
+
+pytestmark = [pytest.mark.process, pytest.mark.long]
+
+
+def five(size_px: int) -> dict[str, Any]:
+    """Return the cameras of TravelUAV and UAV_ON."""
+    sizes = [{"ImageType": kind, "Width": px, "Height": px} for kind, px in ((0, size_px), (2, 256))]
+    mounts = {
+        "FrontCamera": {"X": 1},
+        "RearCamera": {"X": -1, "Yaw": 180},
+        "LeftCamera": {"Y": -1, "Yaw": -90},
+        "RightCamera": {"Y": 1, "Yaw": 90},
+        "DownCamera": {"Pitch": -90},
+    }
+    return {name: {**mount, "CaptureSettings": sizes} for name, mount in mounts.items()}
+
+
+FLIGHTS: Final[dict[str, Any]] = {
+    "SettingsVersion": 1.2,
+    "SimMode": "Multirotor",
+    "ClockSpeed": 4,
+    "Vehicles": {
+        "Drone1": {
+            "VehicleType": "SimpleFlight",
+            "Sensors": {
+                "Distance": {"SensorType": 5, "Enabled": True, "Pitch": -90},
+                "Lidar": {"SensorType": 6, "Enabled": True, "PointsPerSecond": 20_000, "Z": -1},
+            },
+        },
+    },
+}
+AGENTS: Final[dict[str, Any]] = {
+    "SettingsVersion": 1.2,
+    "SimMode": "Multirotor",
+    "ClockSpeed": 4,
+    "Vehicles": {
+        "Drone_1": {
+            "VehicleType": "SimpleFlight",
+            "X": -12,
+            "Cameras": five(256),
+            "Sensors": {"Imu": {"SensorType": 2, "Enabled": True}},
+        },
+        "Drone_2": {"VehicleType": "SimpleFlight", "X": -12, "Y": 4, "Cameras": five(512)},
+    },
+}
+CAR: Final[dict[str, Any]] = {"SettingsVersion": 1.2, "SimMode": "Car", "ClockSpeed": 2}
+
+
+@pytest.fixture(scope="module")
+def flights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with serving_programs(FLIGHTS, tmp_path_factory.mktemp("flights")) as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with serving_programs(AGENTS, tmp_path_factory.mktemp("agents")) as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def car(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with serving_programs(CAR, tmp_path_factory.mktemp("car")) as port:
+        yield port
+
+
+@pytest.mark.parametrize(
+    "program", ["circle", "square", "takeoff_and_land", "hover", "rotate", "heights", "path_results"]
+)
+def test_a_flight_is_as_good_as_the_references(program: str, flights: int, tmp_path: Path) -> None:
+    run_program("flights", program, flights, tmp_path)
+
+
+@pytest.mark.parametrize("program", ["travel_uav", "uav_on"])
+def test_a_program_of_an_agent_flies(program: str, agents: int, tmp_path: Path) -> None:
+    run_program("agents", program, agents, tmp_path)
+
+
+def test_the_most_used_methods_are_called_step_by_step(flights: int, car: int, tmp_path: Path) -> None:
+    run_program("steps", 10, flights, tmp_path, car)

@@ -1,0 +1,56 @@
+"""Programs that fly multirotors with AirSim's own client, against `vil-bridge airsim`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.support.airsim_server import run_program, serving_programs
+
+pytestmark = pytest.mark.process
+
+MULTIROTOR: Final[dict[str, Any]] = {
+    "SettingsVersion": 1.2,
+    "SimMode": "Multirotor",
+    "ClockSpeed": 4,
+    "Vehicles": {
+        "Drone1": {
+            "VehicleType": "SimpleFlight",
+            "Sensors": {
+                "Distance": {"SensorType": 5, "Enabled": True, "Pitch": -90},
+                "Lidar": {"SensorType": 6, "Enabled": True, "PointsPerSecond": 20_000, "Z": -1},
+            },
+        },
+        "Drone2": {"VehicleType": "SimpleFlight", "X": 4},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def multirotor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with serving_programs(MULTIROTOR, tmp_path_factory.mktemp("multirotor")) as port:
+        yield port
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "hello_drone",
+        "box",
+        "path",
+        "pause_continue_drone",
+        "teleport",
+        "state",
+        "multi_agent",
+        "manual_levels",
+        "set_wind",
+        "wall",
+        "obstacles",
+        "two_vehicles",
+    ],
+)
+def test_a_program_flies_a_multirotor(program: str, multirotor: int, tmp_path: Path) -> None:
+    run_program("multirotor", program, multirotor, tmp_path)
