@@ -14,6 +14,7 @@ import zmq
 
 from tests.support import flightgoggles as flightgoggles_support
 from tests.support import flightmare as flightmare_support
+from tests.support.common import wait_until
 from tests.support.flightmare_unity import unity
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.supervisor import ComponentState
@@ -171,7 +172,11 @@ def test_the_thread_that_sends_poses_does_not_stop_the_one_that_hands_them_over(
     sockets = connection_sockets.RendererSockets("127.0.0.1", 0, 0, 1 << 20, {})
     try:
         started = set(threads.iterdir()) - before
-        policies = {os.sched_getscheduler(int(thread.name)) for thread in started}
+
+        def policies() -> set[int]:
+            return {os.sched_getscheduler(int(thread.name)) for thread in started}
+
+        # A thread sets its own policy, once it runs.
+        wait_until(lambda: policies() == {os.SCHED_BATCH, os.SCHED_OTHER}, what=policies)
     finally:
         sockets.close()
-    assert policies == {os.SCHED_BATCH, os.SCHED_OTHER}
