@@ -1,7 +1,7 @@
 # make setup | web | wheels | openapi | demo | test | test-all | check | perf | mutants | fuzz | fuzz-short | fuzz-kernel | soak | audit | site | picture | pictures | tour | new-adapter | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup web wheels openapi foreign demo test test-all lint check pytest perf mutants fuzz fuzz-short fuzz-kernel soak audit site picture pictures tour new-adapter clean
+.PHONY: setup web wheels openapi foreign demo test test-all lint check mypy pyright pytest perf mutants fuzz fuzz-short fuzz-kernel soak audit site picture pictures tour new-adapter clean
 
 # Hundreds of processes import the same modules; an environment that forbids keeping them compiled costs minutes.
 unexport PYTHONDONTWRITEBYTECODE
@@ -14,13 +14,13 @@ MUTANTS = $(VENV)/.mutants
 WEB = vil_bridge/web/frontend
 
 # Processes that run tests.
-WORKERS = 6
+WORKERS = 4
 
 # Length of the demonstration (0: until Ctrl-C) and where its summary goes.
 SECONDS = 30
 JSON = out/demo/summary.json
 FUZZ_RUNS = 1000000
-FUZZ_SECONDS = 6
+FUZZ_SECONDS = 4
 KERNEL_RUNS = 10000000
 KERNEL_FRAMES = 1000000
 
@@ -65,11 +65,16 @@ lint: setup
 	$(BIN)/lint-imports
 
 check: lint
-	$(BIN)/mypy
-	$(BIN)/mypy tests
-	$(BIN)/pyright
+	$(MAKE) -j2 --output-sync=target mypy pyright
 	$(BIN)/python scripts/commit_subjects.py
 	if [ -e $(WEB)/node_modules ]; then cd $(WEB) && npm run --silent check; fi
+
+mypy: setup
+	$(BIN)/mypy
+	$(BIN)/mypy tests
+
+pyright: setup
+	$(BIN)/pyright
 
 # Minutes. The output of each part comes in one piece.
 test: setup foreign

@@ -21,7 +21,7 @@ from xdist.scheduler import LoadFileScheduling, LoadScheduling
 from vil_bridge.registry import EXTRA_OF_MODULE
 
 BUDGETS_S: Final = {"pure": 650.0, "wire": 650.0, "process": 650.0, "browser": 120.0}
-"""Seconds of a worker for each layer of `make test`: together six workers on two cores for less than six minutes."""
+"""Seconds of a worker for each layer of `make test`: together four workers on two cores for less than nine minutes."""
 _SOCKETS: Final = frozenset({"socket.bind", "socket.connect", "socket.sendto"})
 _PROCESSES: Final = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"})
 _FORBIDDEN: Final = {"pure": _SOCKETS | _PROCESSES, "wire": _PROCESSES}
