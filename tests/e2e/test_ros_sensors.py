@@ -43,7 +43,7 @@ TYPES = {
 
 
 def values_of(message: Any) -> list[float]:
-    """What a message holds of its reading, in the reading's order."""
+    """Return the numbers of a message, in the order of its reading."""
     match type(message).__name__.rpartition("__")[2]:
         case "Imu":
             q, w, f = message.orientation, message.angular_velocity, message.linear_acceleration
@@ -161,9 +161,9 @@ async def test_a_ros2_bag_has_every_reading(tmp_path: Path) -> None:
     flight, path = await recorded(tmp_path / "run")
     messages: dict[str, list[Any]] = {sensor: [] for sensor in SENSORS}
     with (path / "run.mcap").open("rb") as stream:
-        for told in make_reader(stream, decoder_factories=[DecoderFactory()]).iter_decoded_messages():
-            if "/sensors/" in told.channel.topic:
-                messages[told.channel.topic.rpartition("/")[2]].append(told.decoded_message)
+        for sent in make_reader(stream, decoder_factories=[DecoderFactory()]).iter_decoded_messages():
+            if "/sensors/" in sent.channel.topic:
+                messages[sent.channel.topic.rpartition("/")[2]].append(sent.decoded_message)
     for sensor, found in messages.items():
         stamps = [10**9 * m.header.stamp.sec + m.header.stamp.nanosec for m in found]
         assert_is_what_was_measured(flight, sensor, stamps, [values_of(m) for m in found])

@@ -61,7 +61,7 @@ class Method:
 
     Attributes:
         arguments: in their order. optional: how many of the last ones a client may leave out.
-        answers: type of the result. check: tells a right result; None = the type alone counts.
+        answers: type of the result. check: True for a right result; None = the type alone counts.
         vehicle: kind that it is for; empty = any.
         open_error: expression of the error that other programs' deeds may cause; empty = none.
         weight: how often it is drawn.

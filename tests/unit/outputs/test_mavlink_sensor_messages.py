@@ -34,33 +34,33 @@ def read(body: mavlink.Body) -> Any:
 
 
 def test_inertial_samples_are_forward_right_down() -> None:
-    told = read(hil_sensor(LEVEL, None, None, 1))
-    assert (told.time_usec, told.id, told.fields_updated) == (7_654_321, 1, 0x3F)
-    assert (told.xacc, told.yacc, told.zacc) == pytest.approx((0.5, 0.25, -9.81))
-    assert (told.xgyro, told.ygyro, told.zgyro) == pytest.approx((0.1, 0.2, -0.3))
+    sent = read(hil_sensor(LEVEL, None, None, 1))
+    assert (sent.time_usec, sent.id, sent.fields_updated) == (7_654_321, 1, 0x3F)
+    assert (sent.xacc, sent.yacc, sent.zacc) == pytest.approx((0.5, 0.25, -9.81))
+    assert (sent.xgyro, sent.ygyro, sent.zgyro) == pytest.approx((0.1, 0.2, -0.3))
 
 
 def test_field_and_pressure_are_in_gauss_and_hectopascals() -> None:
     field = MagnetometerReading(T_NS, (18e-6, -4e-6, -50e-6))
     air = BarometerReading(T_NS, 488.0, 95_600.0, 1013.25)
-    told = read(hil_sensor(LEVEL, field, air, 0))
-    assert told.fields_updated == 0x3F | 0x1C0 | 0x1A00
-    assert (told.xmag, told.ymag, told.zmag) == pytest.approx((0.18, 0.04, 0.5))  # down in the northern hemisphere
-    assert (told.abs_pressure, told.pressure_alt) == pytest.approx((956.0, 488.0))
-    assert told.temperature == pytest.approx(15.0 - 0.0065 * 488.0)
+    sent = read(hil_sensor(LEVEL, field, air, 0))
+    assert sent.fields_updated == 0x3F | 0x1C0 | 0x1A00
+    assert (sent.xmag, sent.ymag, sent.zmag) == pytest.approx((0.18, 0.04, 0.5))  # down in the northern hemisphere
+    assert (sent.abs_pressure, sent.pressure_alt) == pytest.approx((956.0, 488.0))
+    assert sent.temperature == pytest.approx(15.0 - 0.0065 * 488.0)
     assert read(hil_sensor(LEVEL, field, None, 0)).fields_updated == 0x3F | 0x1C0
 
 
 def test_a_fix_is_in_whole_numbers_with_velocities_north_east_down() -> None:
     fix = GpsReading(T_NS, 47.3977423, -8.5455944, 488.1234, 0.3, 0.45, (4.0, -3.0, 0.25), 3, True, 1)
-    told = read(hil_gps(fix))
-    assert (told.time_usec, told.lat, told.lon, told.alt) == (7_654_321, 473977423, -85455944, 488123)
-    assert (told.eph, told.epv, told.fix_type, told.satellites_visible) == (30, 45, 3, 255)
-    assert (told.vn, told.ve, told.vd, told.vel) == (-300, 400, -25, 500)
-    assert told.cog == round(math.degrees(math.atan2(4.0, -3.0)) * 100.0)
+    sent = read(hil_gps(fix))
+    assert (sent.time_usec, sent.lat, sent.lon, sent.alt) == (7_654_321, 473977423, -85455944, 488123)
+    assert (sent.eph, sent.epv, sent.fix_type, sent.satellites_visible) == (30, 45, 3, 255)
+    assert (sent.vn, sent.ve, sent.vd, sent.vel) == (-300, 400, -25, 500)
+    assert sent.cog == round(math.degrees(math.atan2(4.0, -3.0)) * 100.0)
     still = GpsReading(T_NS, 0.0, 0.0, 0.0, 1e4, 1e4, (0.0, 0.0, 0.0), 3, False, 1)
-    told = read(hil_gps(still))
-    assert (told.fix_type, told.cog, told.eph) == (0, 65535, 65535)
+    sent = read(hil_gps(still))
+    assert (sent.fix_type, sent.cog, sent.eph) == (0, 65535, 65535)
 
 
 @pytest.mark.parametrize(
@@ -78,15 +78,15 @@ def test_a_fix_is_in_whole_numbers_with_velocities_north_east_down() -> None:
 )
 def test_beams_have_their_directions(direction: Any, orientation: str) -> None:
     reading = DistanceReading(T_NS, 0.2, 40.0, (0.0, 0.0, 0.0), (direction,), (1.756,))
-    told = read(next(distance_sensors(reading, 64)))
-    assert told.orientation == getattr(reference, orientation)
-    assert (told.time_boot_ms, told.min_distance, told.max_distance, told.current_distance) == (7654, 20, 4000, 176)
-    assert (told.type, told.id, told.covariance, told.signal_quality) == (0, 64, 255, 100)
+    sent = read(next(distance_sensors(reading, 64)))
+    assert sent.orientation == getattr(reference, orientation)
+    assert (sent.time_boot_ms, sent.min_distance, sent.max_distance, sent.current_distance) == (7654, 20, 4000, 176)
+    assert (sent.type, sent.id, sent.covariance, sent.signal_quality) == (0, 64, 255, 100)
     if orientation == "MAV_SENSOR_ROTATION_CUSTOM":
-        turned = Quaternion(told.quaternion).dcm * reference_x()
+        turned = Quaternion(sent.quaternion).dcm * reference_x()
         assert (turned.x, turned.y, turned.z) == pytest.approx((0.8, 0.0, 0.6), abs=1e-6)  # down is positive
     else:
-        assert not np.any(told.quaternion)
+        assert not np.any(sent.quaternion)
 
 
 def reference_x() -> Any:
