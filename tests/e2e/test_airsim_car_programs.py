@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
 
 import pytest
 
-from tests.support.airsim_server import run_program, serving_programs
+from tests.support.airsim_server import CAR, run_program, serving_programs
 
 pytestmark = pytest.mark.process
-
-CAR: Final[dict[str, Any]] = {"SettingsVersion": 1.2, "SimMode": "Car", "ClockSpeed": 2}
 
 
 @pytest.fixture(scope="module")

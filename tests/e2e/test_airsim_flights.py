@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.airsim_server import run_program, serving_programs
+from tests.support.airsim_server import CAR, RANGING_DRONE, run_program, serving_programs
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 
@@ -31,13 +31,7 @@ FLIGHTS: Final[dict[str, Any]] = {
     "SimMode": "Multirotor",
     "ClockSpeed": 4,
     "Vehicles": {
-        "Drone1": {
-            "VehicleType": "SimpleFlight",
-            "Sensors": {
-                "Distance": {"SensorType": 5, "Enabled": True, "Pitch": -90},
-                "Lidar": {"SensorType": 6, "Enabled": True, "PointsPerSecond": 20_000, "Z": -1},
-            },
-        },
+        "Drone1": RANGING_DRONE,
     },
 }
 AGENTS: Final[dict[str, Any]] = {
@@ -54,7 +48,6 @@ AGENTS: Final[dict[str, Any]] = {
         "Drone_2": {"VehicleType": "SimpleFlight", "X": -12, "Y": 4, "Cameras": five(512)},
     },
 }
-CAR: Final[dict[str, Any]] = {"SettingsVersion": 1.2, "SimMode": "Car", "ClockSpeed": 2}
 
 
 @pytest.fixture(scope="module")

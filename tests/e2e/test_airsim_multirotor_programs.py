@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.airsim_server import run_program, serving_programs
+from tests.support.airsim_server import RANGING_DRONE, run_program, serving_programs
 
 pytestmark = pytest.mark.process
 
@@ -17,13 +17,7 @@ MULTIROTOR: Final[dict[str, Any]] = {
     "SimMode": "Multirotor",
     "ClockSpeed": 4,
     "Vehicles": {
-        "Drone1": {
-            "VehicleType": "SimpleFlight",
-            "Sensors": {
-                "Distance": {"SensorType": 5, "Enabled": True, "Pitch": -90},
-                "Lidar": {"SensorType": 6, "Enabled": True, "PointsPerSecond": 20_000, "Z": -1},
-            },
-        },
+        "Drone1": RANGING_DRONE,
         "Drone2": {"VehicleType": "SimpleFlight", "X": 4},
     },
 }

@@ -18,6 +18,14 @@ from tests.support.programs import VIL_BRIDGE, Program, run
 CLIENT: Final = ROOT / ".venv" / "airsim-client"
 """Environment of AirSim's own client."""
 PROGRAMS: Final = ROOT / "tests" / "support" / "airsim_programs"
+RANGING_DRONE: Final[dict[str, Any]] = {
+    "VehicleType": "SimpleFlight",
+    "Sensors": {
+        "Distance": {"SensorType": 5, "Enabled": True, "Pitch": -90},
+        "Lidar": {"SensorType": 6, "Enabled": True, "PointsPerSecond": 20_000, "Z": -1},
+    },
+}
+CAR: Final[dict[str, Any]] = {"SettingsVersion": 1.2, "SimMode": "Car", "ClockSpeed": 2}
 _LIMIT_S: Final = 300.0
 _START_S: Final = 300.0
 """Models are compiled at the first start."""
