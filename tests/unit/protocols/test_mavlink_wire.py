@@ -108,6 +108,10 @@ PAIRS: list[tuple[Body, Any]] = [
         ),
     ),
     (
+        hil.HilActuatorControls(2**40, 1, tuple(i / 16 for i in range(16)), 129),
+        reference.MAVLink_hil_actuator_controls_message(2**40, [i / 16 for i in range(16)], 129, 1),
+    ),
+    (
         hil.DistanceSensor(123456, 20, 4000, 175, 0, 64, 100, 255, 0.25, 0.5, (0.5, -0.5, 0.25, 0.75), 100),
         reference.MAVLink_distance_sensor_message(
             *(123456, 20, 4000, 175, 0, 64, 100, 255, 0.25, 0.5, [0.5, -0.5, 0.25, 0.75], 100)

@@ -57,6 +57,15 @@ class HilGps(NamedTuple):
     yaw_cdeg: int = 0
 
 
+class HilActuatorControls(NamedTuple):
+    """HIL_ACTUATOR_CONTROLS: ``controls`` 0 to 1 of motors; bit 0 of ``flags`` = lockstep, bit 7 of ``mode`` = armed."""
+
+    time_usec: int
+    flags: int
+    controls: tuple[float, ...]
+    mode: int
+
+
 class DistanceSensor(NamedTuple):
     """DISTANCE_SENSOR: ``orientation`` of the beam in the body, CUSTOM = that of ``q_wxyz``, which turns x ahead."""
 

@@ -12,7 +12,7 @@ from math import nan
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from vil_bridge.protocols.mavlink.hil_messages import DistanceSensor, HilGps, HilSensor
+from vil_bridge.protocols.mavlink.hil_messages import DistanceSensor, HilActuatorControls, HilGps, HilSensor
 
 TYPE_ONBOARD_CONTROLLER: Final = 18
 AUTOPILOT_INVALID: Final = 8
@@ -281,6 +281,7 @@ Body = (
     | GpsGlobalOrigin
     | HilSensor
     | HilGps
+    | HilActuatorControls
     | DistanceSensor
 )
 
@@ -337,6 +338,7 @@ KINDS: Final[dict[type[Any], MavlinkKind]] = {
         (GpsGlobalOrigin, 49, 39, Struct("<iiiQ"), {}),
         (CommandLong, 76, 152, Struct("<7fH3B"), {}),
         (CommandAck, 77, 143, Struct("<HBBiBB"), {}),
+        (HilActuatorControls, 93, 47, Struct("<QQ16fB"), {2: 16}),
         (VisionPositionEstimate, 102, 158, Struct("<Q27fB"), {7: 21}),
         (HighresImu, 105, 93, Struct("<Q13fHB"), {}),
         (HilSensor, 107, 108, Struct("<Q13fIB"), {}),

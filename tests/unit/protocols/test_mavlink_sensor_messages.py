@@ -19,7 +19,7 @@ from vil_bridge.core.sensor_readings import (
     MagnetometerReading,
 )
 from vil_bridge.outputs.mavlink.config import MavlinkSensorsConfig
-from vil_bridge.outputs.mavlink.sensor_messages import distance_sensors, hil_gps, hil_sensor
+from vil_bridge.protocols.mavlink.sensor_messages import distance_sensors, hil_gps, hil_sensor
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 
