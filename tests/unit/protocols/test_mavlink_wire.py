@@ -10,6 +10,7 @@ import pytest
 from pymavlink.dialects.v10 import common as reference_1
 from pymavlink.dialects.v20 import common as reference
 
+from vil_bridge.protocols.mavlink import flight_messages as flight
 from vil_bridge.protocols.mavlink import hil_messages as hil
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.framing import MavlinkParser, encode
@@ -118,6 +119,66 @@ PAIRS: list[tuple[Body, Any]] = [
         ),
     ),
     (mavlink.CommandAck(511, 4, 7, -9, 1, 191), reference.MAVLink_command_ack_message(511, 4, 7, -9, 1, 191)),
+    (
+        flight.SysStatus(0x23, 0x22, 0x21, 500, 12600, -1, 1, 2, 3, 4, 5, 6, 87),
+        reference.MAVLink_sys_status_message(0x23, 0x22, 0x21, 500, 12600, -1, 87, 1, 2, 3, 4, 5, 6),
+    ),
+    (flight.SetMode(4, 1, 1), reference.MAVLink_set_mode_message(1, 1, 4)),
+    (
+        flight.ParamRequestRead(-1, 1, 191, b"MPC_XY_VEL_MAX\0\0"),
+        reference.MAVLink_param_request_read_message(1, 191, b"MPC_XY_VEL_MAX", -1),
+    ),
+    (flight.ParamRequestList(1, 191), reference.MAVLink_param_request_list_message(1, 191)),
+    (
+        flight.ParamValue(2.5, 7, 3, b"EKF2_MULTI_IMU_X", 9),
+        reference.MAVLink_param_value_message(b"EKF2_MULTI_IMU_X", 2.5, 9, 7, 3),
+    ),
+    (
+        flight.ParamSet(0.25, 1, 191, b"MOT_THST_HOVER\0\0", 9),
+        reference.MAVLink_param_set_message(1, 191, b"MOT_THST_HOVER", 0.25, 9),
+    ),
+    (
+        flight.MavlinkAttitude(123456, 0.5, -0.25, 1.5, 0.125, -2.0, 3.0),
+        reference.MAVLink_attitude_message(123456, 0.5, -0.25, 1.5, 0.125, -2.0, 3.0),
+    ),
+    (
+        flight.GlobalPositionInt(123456, 473977420, -85455940, 488123, 1500, 10, -20, 30, 9000),
+        reference.MAVLink_global_position_int_message(123456, 473977420, -85455940, 488123, 1500, 10, -20, 30, 9000),
+    ),
+    (
+        flight.SetPositionTargetLocalNed(
+            *(123456, 1.5, -2.5, -3.5, 0.25, 0.5, 0.75, 0.125, 2.0, 4.0, -1.5, 0.0625, 0x9F8, 2, 1, 1)
+        ),
+        reference.MAVLink_set_position_target_local_ned_message(
+            *(123456, 2, 1, 1, 0x9F8, 1.5, -2.5, -3.5, 0.25, 0.5, 0.75, 0.125, 2.0, 4.0, -1.5, 0.0625)
+        ),
+    ),
+    (
+        flight.HomePosition(473977420, -85455940, 488123, 1.5, -2.5, 3.5, (1.0, 0.5, 0.25, 0.125), 4.0, 5.0, 6.0, 7),
+        reference.MAVLink_home_position_message(
+            *(473977420, -85455940, 488123, 1.5, -2.5, 3.5, [1.0, 0.5, 0.25, 0.125], 4.0, 5.0, 6.0, 7)
+        ),
+    ),
+    (
+        flight.AutopilotVersion(0x4000, 12345, 0x01020300, 2, 3, 4, 5, 6, b"abcdefgh", b"ijklmnop", b"qrstuvwx"),
+        reference.MAVLink_autopilot_version_message(
+            *(
+                0x4000,
+                0x01020300,
+                2,
+                3,
+                4,
+                list(b"abcdefgh"),
+                list(b"ijklmnop"),
+                list(b"qrstuvwx"),
+                5,
+                6,
+                12345,
+                [0] * 18,
+            )
+        ),
+    ),
+    (flight.ExtendedSysState(0, 2), reference.MAVLink_extended_sys_state_message(0, 2)),
 ]
 IDS = [type(body).__name__ for body, _ in PAIRS]
 
@@ -161,7 +222,8 @@ IN_VERSION_1 = [pair for pair in PAIRS if mavlink.message_id(type(pair[0])) < 25
 @pytest.mark.parametrize(("body", "message"), IN_VERSION_1, ids=[type(body).__name__ for body, _ in IN_VERSION_1])
 def test_we_read_version_1(body: Body, message: Any) -> None:
     old_class = getattr(reference_1, type(message).__name__)
-    old = old_class(*(getattr(message, name) for name in old_class.fieldnames))
+    values = (getattr(message, name) for name in old_class.fieldnames)
+    old = old_class(*(value.encode() if isinstance(value, str) else value for value in values))
     frame = bytes(old.pack(reference_1.MAVLink(_Sink(), srcSystem=3, srcComponent=4)))
     (got,) = MavlinkParser().feed(frame)
     assert frame[0] == 0xFE

@@ -12,6 +12,7 @@ from math import nan
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
+from vil_bridge.protocols.mavlink import flight_messages as flight
 from vil_bridge.protocols.mavlink.hil_messages import DistanceSensor, HilActuatorControls, HilGps, HilSensor
 
 TYPE_ONBOARD_CONTROLLER: Final = 18
@@ -283,6 +284,18 @@ Body = (
     | HilGps
     | HilActuatorControls
     | DistanceSensor
+    | flight.SysStatus
+    | flight.SetMode
+    | flight.ParamRequestRead
+    | flight.ParamRequestList
+    | flight.ParamValue
+    | flight.ParamSet
+    | flight.MavlinkAttitude
+    | flight.GlobalPositionInt
+    | flight.SetPositionTargetLocalNed
+    | flight.AutopilotVersion
+    | flight.HomePosition
+    | flight.ExtendedSysState
 )
 
 
@@ -330,14 +343,23 @@ KINDS: Final[dict[type[Any], MavlinkKind]] = {
     make: MavlinkKind(id_, crc_extra, layout, make, arrays)
     for make, id_, crc_extra, layout, arrays in (
         (Heartbeat, 0, 50, Struct("<I5B"), {}),
+        (flight.SysStatus, 1, 124, Struct("<3I2Hh6Hb"), {}),
+        (flight.SetMode, 11, 89, Struct("<I2B"), {}),
+        (flight.ParamRequestRead, 20, 214, Struct("<h2B16s"), {}),
+        (flight.ParamRequestList, 21, 159, Struct("<2B"), {}),
+        (flight.ParamValue, 22, 220, Struct("<fHH16sB"), {}),
+        (flight.ParamSet, 23, 168, Struct("<f2B16sB"), {}),
         (ScaledImu, 26, 170, _SCALED, {}),
         (MavlinkRawImu, 27, 144, Struct("<Q9hBh"), {}),
+        (flight.MavlinkAttitude, 30, 39, Struct("<I6f"), {}),
         (AttitudeQuaternion, 31, 246, Struct("<I11f"), {}),
         (LocalPositionNed, 32, 185, Struct("<I6f"), {}),
+        (flight.GlobalPositionInt, 33, 104, Struct("<I4i3hH"), {}),
         (SetGpsGlobalOrigin, 48, 41, Struct("<iiiBQ"), {}),
         (GpsGlobalOrigin, 49, 39, Struct("<iiiQ"), {}),
         (CommandLong, 76, 152, Struct("<7fH3B"), {}),
         (CommandAck, 77, 143, Struct("<HBBiBB"), {}),
+        (flight.SetPositionTargetLocalNed, 84, 143, Struct("<I11fH3B"), {}),
         (HilActuatorControls, 93, 47, Struct("<QQ16fB"), {2: 16}),
         (VisionPositionEstimate, 102, 158, Struct("<Q27fB"), {7: 21}),
         (HighresImu, 105, 93, Struct("<Q13fHB"), {}),
@@ -348,7 +370,10 @@ KINDS: Final[dict[type[Any], MavlinkKind]] = {
         (ScaledImu3, 129, 46, _SCALED, {}),
         (DistanceSensor, 132, 85, Struct("<I3H4B6fB"), {10: 4}),
         (AttPosMocap, 138, 109, Struct("<Q28f"), {1: 4, 5: 21}),
+        (flight.AutopilotVersion, 148, 178, Struct("<2Q4I2H8s8s8s"), {}),
         (EstimatorStatus, 230, 163, Struct("<Q8fH"), {}),
+        (flight.HomePosition, 242, 104, Struct("<3i3f4f3fQ"), {6: 4}),
+        (flight.ExtendedSysState, 245, 130, Struct("<2B"), {}),
         (Odometry, 331, 91, Struct("<Q13f42f4Bb"), {4: 4, 11: 21, 12: 21}),
     )
 }
