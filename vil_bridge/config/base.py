@@ -92,6 +92,12 @@ class SourceConfigBase(PluginConfig):
         "skeletons and bodies; none = they do not.",
     )
 
+    def needs_real_time(self) -> str:
+        """Return why the source cannot follow simulated time; empty = it can."""
+        if self.follows_bridge_time:
+            return ""
+        return f"{self.type} measures the real world, whose time cannot be simulated: use `clock: real`"
+
     @field_validator("faults")
     @classmethod
     def _valid_faults(cls, text: str) -> str:

@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from vil_bridge.config.airsim import AirsimConfig
-from vil_bridge.config.base import PluginConfig, StrictModel, TransformConfig, check_size, custom
+from vil_bridge.config.base import PluginConfig, SourceConfigBase, StrictModel, TransformConfig, check_size, custom
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.federation import FederationConfig
 from vil_bridge.config.http import HttpConfig
@@ -280,9 +280,9 @@ class BridgeConfig(StrictModel):
     def _real_rooms_in_real_time(self) -> Self:
         if self.simulation.clock == "simulated":
             for name, source in self.sources.items():
-                if not getattr(source, "follows_bridge_time", False):
-                    text = f"{source.type} measures the real world, whose time cannot be simulated: use `clock: real`"
-                    raise _error(custom(text), ("sources", name, "type"), source.type)
+                problem = source.needs_real_time() if isinstance(source, SourceConfigBase) else ""
+                if problem:
+                    raise _error(custom(problem), ("sources", name, "type"), source.type)
         return self
 
     @model_validator(mode="after")

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.simulated.model_factory import ModelFactory
-from vil_adapters.simulated.vehicle_config import AutopilotConfig, VehicleConfig
+from vil_adapters.simulated.vehicle_config import AutopilotProgramConfig, VehicleConfig
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.trajectories import (
@@ -51,15 +51,17 @@ class Autopilot:
         self._period_s = period_s
         self._table = Table([trajectory_of(vehicle.config, vehicle.p_m) for vehicle in vehicles])
         self._on_path = np.zeros(n, dtype=np.bool_)
-        self._hovers = [vehicle.config.autopilot.kind == "hover" for vehicle in vehicles]
+        kinds = [vehicle.config.autopilot.kind for vehicle in vehicles]
+        self._hovers = [kind == "hover" for kind in kinds]
+        self._flies = [kind != "none" for kind in kinds]
         self._p = np.zeros((n, 3))
         self._v = np.zeros((n, 3))
         self._yaw = np.zeros(n)
         self._yaw_rate = np.zeros(n)
 
-    def begin(self, row: int, config: AutopilotConfig) -> None:
+    def begin(self, row: int) -> None:
         """Fly what the configuration says, from now on."""
-        self.steers[row] = self._on_path[row] = config.kind != "none"
+        self.steers[row] = self._on_path[row] = self._flies[row]
 
     def release(self, row: int) -> None:
         """Stop flying a vehicle."""
@@ -131,7 +133,7 @@ def yaw_of(q_xyzw: FloatArray) -> float:
 
 def autopilot_of(factory: ModelFactory, vehicles: Sequence[Vehicle], period_s: float) -> Autopilot | None:
     """Return the autopilot of a group, None where it cannot fly the model."""
-    if not factory.steered_mode:
+    if not factory.steered_mode or isinstance(vehicles[0].config.autopilot, AutopilotProgramConfig):
         return None
     return Autopilot(factory.steered_mode, steer_of(factory.make(factory.steered_mode)), vehicles, period_s)
 
@@ -151,6 +153,8 @@ def trajectory_of(vehicle: VehicleConfig, start_m: tuple[float, float, float]) -
     """
     config = vehicle.autopilot
     path: Trajectory = hover((0.0, 0.0, 0.0))
+    if isinstance(config, AutopilotProgramConfig):
+        return Transformed(path, start_m, math.radians(vehicle.yaw_deg))
     if config.kind == "circle":
         path = circle(
             config.radius_m, config.speed_mps, center_m=(-config.radius_m, 0.0, 0.0), turns=None, facing="fixed"

@@ -7,7 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from vil_adapters.simulated.vehicle_config import MOST_VEHICLES, VehicleConfig, VehicleName
+from vil_adapters.simulated.program_ports import port_of, rate_of
+from vil_adapters.simulated.vehicle_config import MOST_VEHICLES, AutopilotProgramConfig, VehicleConfig, VehicleName
 from vil_bridge.config.base import SourceConfigBase, StrictModel, TransformConfig, custom
 from vil_bridge.core.sensor_readings import SensorDescription
 
@@ -98,6 +99,35 @@ class SimulatedConfig(SourceConfigBase):
                 raise custom(f"{key} is higher than step_hz ({self.step_hz}); at most one per step")
         return self
 
+    @model_validator(mode="after")
+    def _programs_in_step(self) -> Self:
+        ports: dict[tuple[str, int | None], str] = {}
+        for name, program in self.programs():
+            rate_hz = rate_of(program)
+            if self.step_hz % rate_hz:
+                raise custom(
+                    f"vehicles.{name}.autopilot: {rate_hz} samples per second are no whole number of steps at step_hz "
+                    f"{self.step_hz}; set step_hz: {-(-self.step_hz // rate_hz) * rate_hz}"
+                )
+            for i in range(self.vehicles[name].count):
+                place = program.bind, port_of(program, program.instance + i)
+                other = ports.setdefault(place, name)
+                if other != name or (i and place[1] is None):
+                    raise custom(_same_port(name, other, program, place[1]))
+        return self
+
+    def programs(self) -> list[tuple[str, AutopilotProgramConfig]]:
+        """Return the entries whose vehicles autopilots' programs fly."""
+        entries = [(name, vehicle.autopilot) for name, vehicle in self.vehicles.items()]
+        return [(name, program) for name, program in entries if isinstance(program, AutopilotProgramConfig)]
+
+    def needs_real_time(self) -> str:
+        """Return why the source cannot follow simulated time; empty = it can."""
+        running = [name for name, program in self.programs() if program.kind == "betaflight"]
+        if not running:
+            return ""
+        return f"vehicles.{running[0]}: Betaflight runs in real time and cannot be paused: use `clock: real`"
+
     def subjects(self) -> list[str]:
         """Return names of all vehicles, clones one by one."""
         return [name for entry, vehicle in self.vehicles.items() for name in names_of(entry, vehicle.count)]
@@ -130,6 +160,16 @@ class SimulatedConfig(SourceConfigBase):
             if subject in names_of(name, vehicle.count):
                 return {sensor: description_of(config) for sensor, config in vehicle.sensors.items()}
         return {}
+
+
+def _same_port(name: str, other: str, program: AutopilotProgramConfig, port: int | None) -> str:
+    """Return the problem of two vehicles whose programs would meet on one port."""
+    if port is None:
+        return (
+            f"vehicles.{name}.autopilot: Betaflight's ports are fixed, and {other} has them on {program.bind}; give "
+            "each a network namespace of its own: `vil-bridge sitl betaflight --count N`"
+        )
+    return f"vehicles.{name}.autopilot: {other} has port {port} on {program.bind} already; set another instance"
 
 
 def names_of(name: str, count: int) -> list[str]:

@@ -207,14 +207,17 @@ class ProcessHost:
 
     def _on_message(self, data: bytes) -> None:
         batch = decode_report(data)
-        if not self._ready.done():
+        if batch.failure:
+            self._failure = SourceUnavailable(batch.failure)
+        elif not self._ready.done():
             self._ready.set_result(None)
         else:
             self._on_batch(batch)
 
     def _gone(self, why: str) -> None:
         self._loop.remove_reader(self._ours)
-        self._failure = SourceUnavailable(f"the process that steps the vehicles of {self._name} is gone: {why}")
+        gone = SourceUnavailable(f"the process that steps the vehicles of {self._name} is gone: {why}")
+        self._failure = self._failure or gone
         if not self._ready.done():
             self._ready.set_exception(self._failure)
 

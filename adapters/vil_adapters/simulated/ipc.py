@@ -146,7 +146,7 @@ Order = VehicleOrder | BodiesUpdate | EditOrder | ClockUpdate | Start | Stop
 
 
 class StatusUpdate(msgspec.Struct, array_like=True):
-    """Values of one vehicle that change seldom; ``landed``: by AirSim's rule."""
+    """Values of one vehicle that change seldom; ``landed``: by AirSim's rule; ``link``: to its program, in words."""
 
     mode: str
     pilot: str
@@ -155,6 +155,7 @@ class StatusUpdate(msgspec.Struct, array_like=True):
     superseded: int
     collisions: int
     landed: bool = False
+    link: str = ""
 
 
 class MoveReport(msgspec.Struct, array_like=True, frozen=True):
@@ -203,6 +204,7 @@ class VehicleBatch(msgspec.Struct):
         ends: of moves. collisions: newest of each vehicle that touched something. placed: vehicles that were put
             elsewhere.
         sensors: readings that came out since the batch before, oldest first.
+        failure: what ended the steps; empty = nothing.
     """
 
     steps: int
@@ -218,6 +220,7 @@ class VehicleBatch(msgspec.Struct):
     ends: list[MoveReport] = []
     collisions: list[CollisionReport] = []
     placed: list[int] = []
+    failure: str = ""
 
     def states(self) -> FloatArray:
         """Return first 13 columns of all vehicles, (vehicles, 13)."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from vil_adapters.simulated.airsim_state import DYNAMICS_COLUMNS, dynamics
 from vil_adapters.simulated.disturbances import ImposedAir, disturbances_of
-from vil_adapters.simulated.ipc import BODY_COLUMNS
+from vil_adapters.simulated.ipc import BODY_COLUMNS, ForceOrder, WindOrder
 from vil_adapters.simulated.model_factory import ModelFactory
 from vil_adapters.simulated.vehicle_config import Vehicle
 from vil_bridge.core.types import FloatArray
@@ -75,6 +75,14 @@ class ModeFleets:
             for mode_fleet in self._fleets.values():
                 mode_fleet.fleet.disturbances[:] = self._disturbances()
         return self._imposed
+
+    def impose(self, row: int, order: WindOrder | ForceOrder) -> None:
+        """Let wind or a force act on a vehicle from now on."""
+        imposed = self.imposed()
+        if isinstance(order, WindOrder):
+            imposed.wind_mps[row] = order.wind_mps
+        else:
+            imposed.force_n[row] = order.force_n
 
     def _disturbances(self) -> list[Disturbance]:
         numbers = np.array([vehicle.index for vehicle in self._vehicles])

@@ -11,12 +11,15 @@ from inspect import signature
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
-from vil_adapters.simulated.vehicle_config import VehicleConfig
+from vil_adapters.simulated.vehicle_config import AutopilotProgramConfig, VehicleConfig
+from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_commands import CommandField
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.layout import RIGID_BODY
 from vil_bridge.vehicles.model import Model
+from vil_bridge.vehicles.multicopter import MulticopterParameters
 
 _GROUP: Final = "vil_bridge.vehicles"
 
@@ -29,6 +32,13 @@ AUTOPILOT_MODES: Final[Mapping[str, tuple[CommandField, ...]]] = {
 PERSISTENT_MODES: Final = frozenset({"position", "waypoint"})
 """Modes whose commands say where to stay: they need no repetition."""
 
+RC_MODE: Final = "rc"
+_RC_FIELDS: Final = (
+    *(CommandField(name, 1, "us") for name in ("roll_us", "pitch_us", "throttle_us", "yaw_us")),
+    CommandField("switches_us", 4, "us"),
+)
+"""The only mode of a vehicle that an autopilot's program flies: its remote control, pulse widths from 1000 to 2000."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
@@ -39,6 +49,7 @@ class _Kind:
         parameters: dataclass that is its first argument; empty = it takes its parameters as arguments.
         presets: mapping of named parameters; empty = there are none. default: name of the usual ones.
         steered: the mode in which the autopilot flies it; empty = it cannot.
+        motors: the mode of one command for each motor; empty = there is none.
     """
 
     model: str
@@ -46,6 +57,7 @@ class _Kind:
     presets: str = ""
     default: str = ""
     steered: str = ""
+    motors: str = ""
 
 
 _BUILT_IN: Final[Mapping[str, _Kind]] = {
@@ -53,6 +65,7 @@ _BUILT_IN: Final[Mapping[str, _Kind]] = {
         "vil_bridge.vehicles.flightgoggles.model:FlightGogglesMulticopter",
         "vil_bridge.vehicles.multicopter:MulticopterParameters",
         steered="rates",
+        motors="motor_speeds",
     ),
     "flightmare": _Kind(
         "vil_bridge.vehicles.flightmare.model:FlightmareQuadrotor",
@@ -66,6 +79,7 @@ _BUILT_IN: Final[Mapping[str, _Kind]] = {
         "vil_bridge.vehicles.airsim.airframes:AirsimAirframe",
         "vil_bridge.vehicles.airsim.airframes:FRAMES",
         "generic",
+        "rotors",
         "rotors",
     ),
     "kinematic": _Kind("vil_bridge.vehicles.kinematic:KinematicBody"),
@@ -108,11 +122,31 @@ class ModelFactory:
             mode: tuple(CommandField(f.name, f.size, f.unit) for f in layout.fields)
             for mode, layout in self.model.commands.items()
         } | dict(self.autopilot_modes)
+        if isinstance(config.autopilot, AutopilotProgramConfig):
+            if not self.motor_mode:
+                known = ", ".join(name for name, kind in _BUILT_IN.items() if kind.motors)
+                raise ValueError(
+                    f"model {config.model!r} has no motors for autopilot.kind {config.autopilot.kind}; take {known}"
+                )
+            self.modes = {RC_MODE: _RC_FIELDS}
 
     @property
     def steered_mode(self) -> str:
         """The mode in which the autopilot flies the model; empty = it cannot."""
         return "" if self._kind is None else self._kind.steered
+
+    @property
+    def motor_mode(self) -> str:
+        """The mode of one command for each motor; empty = there is none."""
+        return "" if self._kind is None else self._kind.motors
+
+    @property
+    def full_motors(self) -> FloatArray:
+        """Commands of that mode for motors at their fastest, (motors,)."""
+        parameters = getattr(self.model, "parameters", None)
+        if isinstance(parameters, MulticopterParameters):
+            return parameters.of_motors("motor_max_radps")
+        return np.ones(self.rotors)
 
     @property
     def rotors(self) -> int:

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from vil_adapters.simulated.autopilot_programs import AutopilotPrograms
 from vil_adapters.simulated.config import SimulatedConfig, names_of
 from vil_adapters.simulated.ipc import (
     BODY_COLUMNS,
@@ -34,12 +35,12 @@ from vil_adapters.simulated.ipc import (
 from vil_adapters.simulated.scene_contacts import SceneContacts
 from vil_adapters.simulated.sensor_parts import fitted_sensors
 from vil_adapters.simulated.sphere_row import SphereRow
-from vil_adapters.simulated.vehicle_config import Vehicle, VehicleConfig
+from vil_adapters.simulated.vehicle_config import AutopilotProgramConfig, Vehicle, VehicleConfig
 from vil_adapters.simulated.vehicle_contacts import VehicleContacts
 from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_adapters.simulated.vehicle_sensors import VehicleSensors, is_due, share_of
 from vil_bridge import registry
-from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.solid_world import SceneEdit
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
@@ -47,6 +48,8 @@ from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 logger = logging.getLogger(__name__)
 
 _MOST_WAITING: Final = 10_000
+_PATIENCE_NS: Final = 5 * NS_PER_MS
+"""Waited at a time for an autopilot's program, before orders are looked at again."""
 
 
 class Simulation:
@@ -73,6 +76,7 @@ class Simulation:
         at = config.origin
         origin = GeoOrigin(at.latitude_deg, at.longitude_deg, at.altitude_m)
         self._sensors = VehicleSensors(self.groups, fitted_sensors(parts), config.step_hz, origin, config.seed)
+        self.programs: Final = AutopilotPrograms(self.groups, parts, config.step_hz, origin, config.seed)
         self._waiting: list[tuple[int, int, VehicleOrder]] = []
         self._number = count()
         self._revision = -1
@@ -119,10 +123,13 @@ class Simulation:
             heapq.heappush(self._waiting, (due, next(self._number), order))
         return True
 
-    def advance(self, until: int) -> list[VehicleBatch]:
-        """Make the steps up to a number of them; return batches to report, oldest first."""
+    def advance(self, until: int, due: int | None = None) -> list[VehicleBatch]:
+        """Make the steps up to a number of them; return batches to report, oldest first.
+
+        Fewer are made where an autopilot's program owes an answer. Of ``due`` steps, those before the last are late.
+        """
         batches = []
-        while self.steps < until:
+        while self.steps < until and self.programs.ready(_PATIENCE_NS):
             while self._waiting and self._waiting[0][0] <= self.steps:
                 self._apply(heapq.heappop(self._waiting)[2])
             if self.steps % self._every == 0:
@@ -140,6 +147,7 @@ class Simulation:
                 self._between.forget()
             if self._between.watches:
                 self._between.respond(self.steps, self.t_of(self.steps))
+            self.programs.exchange(self.steps, late=self.steps < (until if due is None else due))
             readings = self._sensors.readings(self.steps, self.t_of(self.steps))
             if is_due(self.steps, self._poses):
                 batches.append(self.batch())
@@ -184,7 +192,8 @@ class Simulation:
         return next((s for s in range(self.steps + 1, end) if self._needed_at(s)), end) - self.steps
 
     def _needed_at(self, step: int) -> bool:
-        return is_due(step, self._poses) or self._sensors.due(step, self.t_of(step))
+        due = is_due(step, self._poses) or self._sensors.due(step, self.t_of(step))
+        return due or any(step % every == 0 for every in self.programs.every)
 
     def _edit_scene(self, edit: SceneEdit) -> None:
         for group in self.groups:
@@ -212,7 +221,7 @@ class Simulation:
                 group.place(row, order)
                 self._between.forget()
             case WindOrder() | ForceOrder():
-                group.impose(row, order)
+                group.fleets.impose(row, order)
             case ContactReport():
                 group.on_contact(row, order, self.step_at(order.t_ns))
 
@@ -248,4 +257,6 @@ def grouped(vehicles: Sequence[Vehicle]) -> list[list[Vehicle]]:
 
 def _shared(config: VehicleConfig) -> str:
     own = {"count", "spacing_m", "p_m", "yaw_deg", "armed", "command_timeout_ms", "on_timeout", "autopilot"}
+    if isinstance(config.autopilot, AutopilotProgramConfig):
+        own.remove("autopilot")
     return json.dumps(config.model_dump(mode="json", exclude=own), sort_keys=True)

@@ -49,8 +49,8 @@ class SimulatedSource:
             self.handler = CommandHandler(name, config, self._send)
         except ValueError as exc:
             raise ConfigError(f"sources.{name}.{exc}") from None
-        many = len(self.handler.subjects) >= _OWN_PROCESS_FROM
-        self._own_process = many if config.process is None else config.process
+        own = len(self.handler.subjects) >= _OWN_PROCESS_FROM or bool(config.programs())
+        self._own_process = own if config.process is None else config.process
 
     async def run(self, emit: Emit, status: Status, context: SourceContext) -> None:
         """Fly until cancelled.
@@ -153,6 +153,7 @@ class _BatchEmitter:
         self._bound_ns = 0
         self._frames = 0
         self._emitted_t_ns = -1
+        self._links: dict[str, str] = {}
         self._tracked = np.ones(len(handler.subjects), dtype=np.bool_)
 
     def begin(self, start_ns: int) -> None:
@@ -178,6 +179,11 @@ class _BatchEmitter:
         self._handler.update(batch, states)
         counters = self._status.counters
         counters["steps"], counters["late"], counters["dropped"] = batch.steps, batch.late, batch.dropped
+        if batch.notes is not None:
+            pairs = zip(self._handler.subjects, batch.notes, strict=True)
+            self._links = {subject: note.link for subject, note in pairs if note.link}
+            if self._links:
+                self._status.facts["autopilots"] = self._links
         self._status.facts["behind_ms"] = round(batch.behind_ns / NS_PER_MS, 3)
         self._status.running()
         self._newest_ns, self._received_ns = self.start_ns + batch.t_ns, machine_ns()
@@ -214,6 +220,11 @@ class _BatchEmitter:
         """Report when steps are due and none arrive."""
         silent_ns = machine_ns() - self._received_ns
         if silent_ns > _SILENT_NS and now_ns() - self._newest_ns >= self._margin_ns:
+            links = [(subject, *link.split()) for subject, link in self._links.items()]
+            absent = [f"{program} of {subject}" for subject, program, state in links if state == "absent"]
+            if absent:
+                self._status.waiting(f"waits for {', '.join(absent)}: start it; time stands until it has connected")
+                return
             self._status.waiting("steps are due, but the vehicles' process or thread makes none: is it stopped?")
 
     def _bound_time(self) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from vil_adapters.simulated.ipc import ClockUpdate, Order, Start, Stop, VehicleBatch
 from vil_adapters.simulated.simulation import Simulation
-from vil_bridge.core.bridge_time import TimeMapping
+from vil_bridge.core.bridge_time import REAL_TIME, TimeMapping
 from vil_bridge.core.clock import NS_PER_S, arm_timerfd, machine_ns, open_timerfd
 
 _CHUNK: Final = 96
@@ -85,7 +85,18 @@ class Stepper:
         self._end: int | None = None
 
     def run(self) -> None:
-        """Report the start, and step until stopped; the last batch reports the last step."""
+        """Report the start, and step until stopped; the last batch reports the last step.
+
+        Raises:
+            SourceUnavailable: a port for an autopilot's program is taken.
+        """
+        self._simulation.programs.open(holds=self._mapping != REAL_TIME)
+        try:
+            self._run()
+        finally:
+            self._simulation.programs.close()
+
+    def _run(self) -> None:
         simulation = self._simulation
         self._report([simulation.batch(pose=False)], 0)
         while True:
@@ -93,6 +104,7 @@ class Stepper:
                 if isinstance(order, Stop) and order.t_ns is None:
                     return
                 self._apply(order)
+            simulation.programs.listen()
             due_ns = self._mapping.at(machine_ns()) - self._start_ns
             due = simulation.step_at(due_ns)
             if self._end is not None and due >= self._end:
@@ -112,8 +124,11 @@ class Stepper:
 
     def _step(self, due: int, due_ns: int) -> None:
         until = min(due, self._simulation.steps + _CHUNK)
-        self.late += until - self._simulation.steps - (until == due)
-        self._report(self._simulation.advance(until), due_ns)
+        before = self._simulation.steps
+        batches = self._simulation.advance(until, due)
+        made = self._simulation.steps
+        self.late += made - before - (made == due)
+        self._report(batches, due_ns)
 
     def _report(self, batches: list[VehicleBatch], due_ns: int) -> None:
         for batch in batches:

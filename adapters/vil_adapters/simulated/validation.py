@@ -5,7 +5,7 @@ from __future__ import annotations
 from vil_adapters.simulated.autopilot import trajectory_of
 from vil_adapters.simulated.model_factory import ModelFactory
 from vil_adapters.simulated.sensor_parts import fitted_sensors, part_of, sensor_of
-from vil_adapters.simulated.vehicle_config import Vehicle, VehicleConfig
+from vil_adapters.simulated.vehicle_config import PROGRAMS, Vehicle, VehicleConfig
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 
 
@@ -14,7 +14,7 @@ def problem_of(config: VehicleConfig) -> str:
     kind = config.autopilot.kind
     try:
         factory = ModelFactory(config)
-        if not factory.steered_mode and kind not in ("hover", "none"):
+        if not factory.steered_mode and kind not in ("hover", "none", *PROGRAMS):
             return f"model {config.model!r} has no autopilot that flies {kind!r}: command it, or take a multirotor"
         trajectory_of(config, config.p_m)
         for fitted in fitted_sensors([[Vehicle(0, "", config, config.p_m)]]):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from vil_bridge.config.base import StrictModel, custom
 from vil_bridge.core.sensor_readings import SensorKind
@@ -49,6 +49,85 @@ class AutopilotConfig(StrictModel):
         if (self.kind == "waypoints") != (len(self.points_m) > 0):
             raise custom("points_m belong to kind: waypoints, which needs at least one")
         return self
+
+
+AutopilotProgram = Literal["px4", "ardupilot", "betaflight"]
+
+PROGRAMS: Final[tuple[AutopilotProgram, ...]] = get_args(AutopilotProgram)
+
+
+class AutopilotPart(StrictModel):
+    """A sensor that an autopilot's program reads."""
+
+    preset: str = Field(default=IDEAL, max_length=64, description="A real part's errors, or ideal = none.")
+    parameters: dict[str, Any] = Field(default={}, description="Single values of the part, as of `sensors:`.")
+
+
+class AutopilotPose(StrictModel):
+    """Pose that motion capture gives to an autopilot's program."""
+
+    rate_hz: float = Field(default=50.0, gt=0, le=1000, description="Poses per second, at most one per sample.")
+    delay_ms: float = Field(default=0.0, ge=0, le=1000, description="From the pose to its message, milliseconds.")
+    position_m: float = Field(default=0.0005, ge=0, le=10, description="Standard deviation of each axis, metres.")
+    attitude_rad: float = Field(default=0.001, ge=0, le=1, description="Standard deviation of each axis, radians.")
+
+
+class AutopilotProgramConfig(StrictModel):
+    """Flight of a vehicle by an autopilot's own program, over its simulator interface."""
+
+    kind: AutopilotProgram = Field(
+        description="px4, ardupilot: in lockstep, one sample of the sensors is one step of the program; betaflight: in "
+        "real time."
+    )
+    instance: int = Field(
+        default=0, ge=0, le=250, description="Number of the program, which its ports follow; clones count on."
+    )
+    bind: str = Field(default="127.0.0.1", max_length=64, description="Address of our end.")
+    port: int | None = Field(
+        default=None,
+        ge=1024,
+        le=65_535,
+        description="Our port for instance 0; null = 4560 of PX4, 9002 of ArduPilot. Betaflight's are fixed.",
+    )
+    rate_hz: int | None = Field(
+        default=None,
+        ge=50,
+        le=4000,
+        description="Samples per second of simulated time, a divisor of step_hz; null = 250 of PX4, 500 of ArduPilot, "
+        "1000 of Betaflight.",
+    )
+    timeout_ms: float = Field(
+        default=2000.0,
+        gt=0,
+        le=60_000,
+        description="A program that does not answer for longer is silent: its motors stop, milliseconds.",
+    )
+    imu: AutopilotPart = Field(default=AutopilotPart(preset="bmi088"), description="Gyroscope and accelerometer.")
+    magnetometer: AutopilotPart = Field(default=AutopilotPart(preset="airsim"), description="Magnetometer.")
+    barometer: AutopilotPart = Field(
+        default=AutopilotPart(preset="ms5611", parameters={"drift": 0.0}), description="Barometer."
+    )
+    gps: AutopilotPart | None = Field(
+        default=AutopilotPart(
+            preset="airsim",
+            parameters={
+                "latency_s": 0.11,
+                "noise_horizontal_m": 0.05,
+                "noise_vertical_m": 0.1,
+                "noise_mps": 0.02,
+            },
+        ),
+        description="Satellite receiver; null = indoors.",
+    )
+    gps_hz: float = Field(default=10.0, gt=0, le=100, description="Readings of the receiver per second.")
+    pose: AutopilotPose | None = Field(
+        default=None, description="PX4: motion capture's pose as ODOMETRY on the same link; null = none."
+    )
+
+
+def _flown_by(value: object) -> str:
+    kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
+    return "program" if kind in PROGRAMS else "path"
 
 
 class ImuConfig(StrictModel):
@@ -174,7 +253,13 @@ class VehicleConfig(StrictModel):
         description="What follows then: hover in place (neutral where the model has no autopilot), the model's neutral "
         "command, or the last command for ever.",
     )
-    autopilot: AutopilotConfig = Field(default=AutopilotConfig(), description="What it flies without a pilot.")
+    autopilot: Annotated[
+        Annotated[AutopilotConfig, Tag("path")] | Annotated[AutopilotProgramConfig, Tag("program")],
+        Discriminator(_flown_by),
+    ] = Field(
+        default=AutopilotConfig(),
+        description="What it flies without a pilot, or the autopilot's program that flies it.",
+    )
     imu: ImuConfig | None = Field(
         default=None, description="Inertial sensor that an actor takes, named imu among the sensors; null = none."
     )

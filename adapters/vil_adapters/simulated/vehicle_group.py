@@ -23,16 +23,15 @@ from vil_adapters.simulated.ipc import (
     CollisionReport,
     ContactReport,
     FlyCommand,
-    ForceOrder,
     MoveOrder,
     PlaceOrder,
     StatusUpdate,
-    WindOrder,
 )
 from vil_adapters.simulated.mode_fleets import ModeFleets
 from vil_adapters.simulated.model_factory import PERSISTENT_MODES, ModelFactory
 from vil_adapters.simulated.move_runner import NEVER, MoveRunner
 from vil_adapters.simulated.pilot_state import Pilot, PilotState
+from vil_adapters.simulated.program_pilot import program_pilot_of
 from vil_adapters.simulated.scene_contacts import SceneContacts
 from vil_adapters.simulated.vehicle_config import Vehicle
 from vil_bridge.core.geometry import q_normalize
@@ -79,6 +78,7 @@ class VehicleGroup:
         self.factory: Final = ModelFactory(self.config)
         self.fleets: Final = ModeFleets(vehicles, self.factory, dt_s, seed)
         self._autopilot: Autopilot | None = autopilot_of(self.factory, vehicles, float(dt_s) * control_every)
+        self.program: Final = program_pilot_of(self.factory, self.fleets, vehicles)
         self.contacts: Final = ContactModel(self.config.contact, self.factory.model, len(vehicles), scene)
         self._pilots = [PilotState(self._home_mode) for _ in vehicles]
         self._armed = np.zeros(len(vehicles), dtype=np.bool_)
@@ -109,6 +109,9 @@ class VehicleGroup:
             return
         self._take_over(row, "command")
         self._deadline[row] = NEVER if order.mode in PERSISTENT_MODES else self.step + self._timeouts[row]
+        if self.program is not None:
+            self.program.steer(row, order.values)
+            return
         if self._autopilot is not None and order.mode in self.factory.autopilot_modes:
             self._autopilot.steer(row, order.mode, order.values, self.fleets.body(row))
             self.fleets.switch(row, self._autopilot.mode)
@@ -158,14 +161,6 @@ class VehicleGroup:
         if self._autopilot is not None:
             self._autopilot.stay(row, body)
 
-    def impose(self, row: int, order: WindOrder | ForceOrder) -> None:
-        """Let wind or a force act on a vehicle from now on."""
-        imposed = self.fleets.imposed()
-        if isinstance(order, WindOrder):
-            imposed.wind_mps[row] = order.wind_mps
-        else:
-            imposed.force_n[row] = order.force_n
-
     def arm(self, row: int, armed: bool) -> None:
         """Let the motors obey, or stop them; once armed, a vehicle without a command flies as configured."""
         if armed == self._armed[row]:
@@ -179,13 +174,21 @@ class VehicleGroup:
             return
         elif self._autopilot is not None and (self._pilots[row].kind == "autopilot" or config.kind == "none"):
             self._since_reset[row] = self.step
-            self._autopilot.begin(row, config)
+            self._autopilot.begin(row)
         elif self._autopilot is not None:
             self._autopilot.hold(row, self.fleets.body(row))
 
+    def drive(self, row: int, motors: Sequence[float], state: str) -> None:
+        """Let the motors follow a program's outputs, 0 to 1; ``state``: of its link, in words."""
+        assert self.program is not None
+        self.program.drive(row, motors, armed=bool(self._armed[row]))
+        if self.program.states[row] != state:
+            self.program.states[row] = state
+            self.revision += 1
+
     def reset(self, row: int, *, armed: bool = True) -> None:
         """Put a vehicle back to its start, under the autopilot."""
-        pilot, vehicle = self._pilots[row], self._vehicles[row]
+        pilot = self._pilots[row]
         self.revision += 1
         self.moves.cancel(row)
         self._release(row)
@@ -198,10 +201,10 @@ class VehicleGroup:
         self._landed[row] = self.factory.airsim is not None
         self.placed.append(int(self.members[row]))
         self._command(row, mode_fleet.fleet.model.neutral(1)[0])
-        if not armed:
+        if not armed or self.program is not None:
             self._stop(row)
         elif self._autopilot is not None:
-            self._autopilot.begin(row, vehicle.config.autopilot)
+            self._autopilot.begin(row)
 
     def on_contact(self, row: int, report: ContactReport, step_of_picture: int) -> None:
         """Apply what a renderer reports of a vehicle's camera."""
@@ -276,6 +279,7 @@ class VehicleGroup:
                 pilot.superseded,
                 int(self.contacts.collisions[row]),
                 bool(self._landed[row]),
+                "" if self.program is None else self.program.states[row],
             )
             for row, pilot in enumerate(self._pilots)
         ]
@@ -299,18 +303,12 @@ class VehicleGroup:
         """Return what sensors measure on every vehicle."""
         return with_contacts(self.fleets.truth(), self.struck, float(self._dt_s))
 
-    def rotor_outputs(self) -> FloatArray:
-        """Return thrust, torque and speed of each rotor of every vehicle, (n, rotors, 3)."""
-        return self.fleets.rotor_outputs()
-
-    def commands(self) -> tuple[FloatArray, tuple[str, ...]]:
-        """Return the commands that the models obey, (n, most fields), NaN after a vehicle's last one, and the modes."""
-        return self.fleets.commands()
-
     # --- within ---------------------------------------------------------------------------------
 
     @property
     def _home_mode(self) -> str:
+        if self.program is not None:
+            return self.program.mode
         return self.factory.model.mode if self._autopilot is None else self._autopilot.mode
 
     def _take_over(self, row: int, kind: Pilot) -> None:
@@ -376,6 +374,9 @@ class VehicleGroup:
         """Apply the configured response to a silent pilot."""
         pilot, response = self._pilots[row], self._vehicles[row].config.on_timeout
         self._deadline[row] = NEVER
+        if self.program is not None:
+            self.program.rc_us[row] = None
+            return
         if response == "hold":
             return
         pilot.kind = "timeout"

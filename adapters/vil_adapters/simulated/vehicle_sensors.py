@@ -118,8 +118,8 @@ class _StateReader:
         if self._kind in RANGING_KINDS:
             return SensorValues(self._number, t_ns, self._group.bodies()[:, _POSE].tobytes())
         if self._kind == "rotors":
-            return SensorValues(self._number, t_ns, self._group.rotor_outputs().tobytes())
-        commands, modes = self._group.commands()
+            return SensorValues(self._number, t_ns, self._group.fleets.rotor_outputs().tobytes())
+        commands, modes = self._group.fleets.commands()
         return SensorValues(self._number, t_ns, commands.tobytes(), modes)
 
 

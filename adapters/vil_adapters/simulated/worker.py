@@ -12,6 +12,7 @@ from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.hosts import BUFFER_BYTES, MESSAGE_BYTES, ready_simulation
 from vil_adapters.simulated.ipc import Order, Start, Stop, VehicleBatch, decode_order, encode
 from vil_adapters.simulated.stepper import Stepper, WakeupTimer
+from vil_bridge.core.errors import SourceUnavailable
 
 
 class _SourceSocket:
@@ -65,7 +66,10 @@ def main(fd: int) -> None:
     order = decode_order(first) if first else Stop()
     if isinstance(order, Start):
         timer = WakeupTimer(source.socket.fileno())
-        Stepper(simulation, order.start_ns, order.clock.mapping(), source.orders, source.send, timer).run()
+        try:
+            Stepper(simulation, order.start_ns, order.clock.mapping(), source.orders, source.send, timer).run()
+        except SourceUnavailable as exc:
+            source.send(VehicleBatch(steps=0, t_ns=0, bodies=b"", failure=str(exc)))
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ from vil_bridge.core.sensor_readings import (
     MagnetometerReading,
 )
 from vil_bridge.outputs.mavlink.config import MavlinkSensorsConfig
-from vil_bridge.protocols.mavlink.sensor_messages import distance_sensors, hil_gps, hil_sensor
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
+from vil_bridge.protocols.mavlink.sensor_messages import distance_sensors, hil_gps, hil_sensor
 
 T_NS = 7_654_321_987
 LEVEL = ImuReading(T_NS, (0.0, 0.0, 0.0, 1.0), (0.1, -0.2, 0.3), (0.5, -0.25, 9.81))

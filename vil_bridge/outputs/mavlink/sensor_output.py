@@ -23,10 +23,10 @@ from vil_bridge.core.sensor_readings import (
 from vil_bridge.core.supervisor import Status
 from vil_bridge.outputs.base import OutputBase
 from vil_bridge.outputs.mavlink.config import MavlinkSensorsConfig
-from vil_bridge.protocols.mavlink.sensor_messages import distance_sensors, hil_gps, hil_sensor
 from vil_bridge.outputs.mavlink.session import AutopilotSession
 from vil_bridge.outputs.new_samples import WorldNews
 from vil_bridge.protocols.mavlink import hil_messages as hil
+from vil_bridge.protocols.mavlink.sensor_messages import distance_sensors, hil_gps, hil_sensor
 from vil_bridge.protocols.transports import Transport, open_transport
 
 _LOOKS_HZ: Final = 500.0

@@ -58,7 +58,7 @@ class HilGps(NamedTuple):
 
 
 class HilActuatorControls(NamedTuple):
-    """HIL_ACTUATOR_CONTROLS: ``controls`` 0 to 1 of motors; bit 0 of ``flags`` = lockstep, bit 7 of ``mode`` = armed."""
+    """HIL_ACTUATOR_CONTROLS: ``controls`` 0 to 1 of motors; bit 0 of ``flags``: lockstep; bit 7 of ``mode``: armed."""
 
     time_usec: int
     flags: int

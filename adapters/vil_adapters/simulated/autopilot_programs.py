@@ -1,0 +1,170 @@
+"""Vehicles that autopilots' own programs fly: their sensors, their links, and when the steps wait for them."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Sequence
+from typing import Final
+
+from vil_adapters.simulated.program_ports import port_of, rate_of
+from vil_adapters.simulated.program_sensors import ProgramSensors
+from vil_adapters.simulated.vehicle_config import AutopilotProgramConfig, Vehicle
+from vil_adapters.simulated.vehicle_group import VehicleGroup
+from vil_bridge.core.clock import NS_PER_S, machine_ns
+from vil_bridge.core.errors import SourceUnavailable
+from vil_bridge.protocols.autopilots.ardupilot import ArduPilotLink
+from vil_bridge.protocols.autopilots.betaflight import BetaflightLink
+from vil_bridge.protocols.autopilots.link import AutopilotLink
+from vil_bridge.protocols.autopilots.px4 import Px4Link
+from vil_bridge.vehicles.environment.geodesy import GeoOrigin
+
+
+def link_of(config: AutopilotProgramConfig, instance: int) -> AutopilotLink:
+    """Return the link to one program, closed."""
+    timeout_s, port = config.timeout_ms / 1e3, port_of(config, instance)
+    if port is None:
+        return BetaflightLink(config.bind, timeout_s)
+    make = Px4Link if config.kind == "px4" else ArduPilotLink
+    return make(config.bind, port, timeout_s)
+
+
+class AutopilotPrograms:
+    """Links of all vehicles of a source that programs fly.
+
+    Args:
+        groups: of vehicles. vehicles: of each group. step_hz: steps per second. origin: place of the room's zero.
+        seed: of all noise.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[VehicleGroup],
+        vehicles: Sequence[Sequence[Vehicle]],
+        step_hz: int,
+        origin: GeoOrigin,
+        seed: int,
+    ) -> None:
+        self._flown = [
+            _ProgramGroup(group, part, step_hz, origin, seed)
+            for group, part in zip(groups, vehicles, strict=True)
+            if isinstance(part[0].config.autopilot, AutopilotProgramConfig)
+        ]
+        self._links = [link for flown in self._flown for link in flown.links]
+        self._open = False
+        self._holds = False
+
+    @property
+    def every(self) -> tuple[int, ...]:
+        """Steps between two samples, of each group."""
+        return tuple(flown.every for flown in self._flown)
+
+    def open(self, *, holds: bool) -> None:
+        """Open the links; ``holds``: no step is made before every program in lockstep has connected.
+
+        Raises:
+            SourceUnavailable: a port is taken.
+        """
+        self._holds = holds
+        for flown in self._flown:
+            flown.open()
+        self._open = bool(self._flown)
+
+    def close(self) -> None:
+        """Close the links."""
+        for link in self._links:
+            link.close()
+        self._open = False
+
+    def listen(self) -> None:
+        """Take what has come, and note changes; for times at which no step is due."""
+        if self._open:
+            for link in self._links:
+                link.receive()
+                link.check()
+            for flown in self._flown:
+                flown.apply()
+
+    def exchange(self, step: int, *, late: bool) -> None:
+        """Send the samples that are due after a step."""
+        for flown in self._flown:
+            if step % flown.every == 0:
+                flown.exchange(late=late)
+
+    def ready(self, patience_ns: int) -> bool:
+        """Return True once no program owes an answer; waits for that no longer than ``patience_ns``."""
+        if not self._open:
+            return True
+        until_ns = machine_ns() + patience_ns
+        while True:
+            waiting = [link for link in self._links if link.waiting or self._held(link)]
+            if not waiting:
+                self._holds = False
+                self._apply()
+                return True
+            now_ns = machine_ns()
+            ends_ns = min([until_ns, *(link.due_ns for link in waiting if link.due_ns is not None)])
+            descriptors = [fd for link in waiting for fd in link.descriptors()]
+            select.select(descriptors, (), (), max(0, ends_ns - now_ns) / NS_PER_S)
+            for link in waiting:
+                link.receive()
+                link.check()
+            if machine_ns() >= until_ns and any(link.waiting or self._held(link) for link in waiting):
+                self._apply()
+                return False
+
+    def _held(self, link: AutopilotLink) -> bool:
+        return self._holds and link.lockstep and link.state == "absent"
+
+    def _apply(self) -> None:
+        for flown in self._flown:
+            flown.apply()
+
+
+class _ProgramGroup:
+    """Vehicles of one entry, each flown by a program of its own."""
+
+    def __init__(
+        self, group: VehicleGroup, vehicles: Sequence[Vehicle], step_hz: int, origin: GeoOrigin, seed: int
+    ) -> None:
+        config = vehicles[0].config.autopilot
+        assert isinstance(config, AutopilotProgramConfig)
+        self.links: Final = [link_of(config, config.instance + i) for i in range(len(vehicles))]
+        self.every: Final = step_hz // rate_of(config)
+        self._config = config
+        assert group.program is not None
+        self._group = group
+        self._rc_us = group.program.rc_us
+        self._vehicles = tuple(vehicles)
+        self._sensors = ProgramSensors(config, rate_of(config), vehicles, origin, seed)
+        self._open = False
+        self._seen = [(link.answers, link.state) for link in self.links]
+
+    def open(self) -> None:
+        """Open the links. Raises SourceUnavailable: a port is taken."""
+        self._open = True
+        for i, (link, vehicle) in enumerate(zip(self.links, self._vehicles, strict=True)):
+            try:
+                link.open()
+            except OSError as exc:
+                port = port_of(self._config, self._config.instance + i)
+                raise SourceUnavailable(
+                    f"{vehicle.name}: cannot listen for {self._config.kind} on {self._config.bind}, port {port}: "
+                    f"{exc.strerror}. End the program that has it, or set another autopilot.instance or port"
+                ) from None
+
+    def exchange(self, *, late: bool) -> None:
+        """Measure, and send to each program."""
+        samples = self._sensors.samples(self._group.truth(), self._rc_us)
+        if not self._open:
+            return  # a first run, which compiles
+        for link, sample in zip(self.links, samples, strict=True):
+            link.send(sample, late=late)
+        self.apply()
+
+    def apply(self) -> None:
+        """Let the motors follow the newest outputs; note what state the links are in."""
+        for row, link in enumerate(self.links):
+            seen = link.answers, link.state
+            if seen != self._seen[row]:
+                self._group.drive(row, link.motors, f"{self._config.kind} {link.state}")
+                self._seen[row] = seen

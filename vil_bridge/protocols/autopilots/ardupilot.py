@@ -1,0 +1,128 @@
+"""ArduPilot's JSON interface for simulators: UDP, in lockstep by frame count.
+
+ArduPilot sends its servo outputs and waits for one line with the vehicle's state, the time of which advances its
+clock. Where no line comes it sends the same frame again, about once a second. Its parser searches for keys
+instead of parsing JSON: a blank behind a colon is an error, and ``velocity`` stands before ``velocity_wind``.
+"""
+
+from __future__ import annotations
+
+import socket
+from struct import Struct
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.sensor_readings import Vector
+from vil_bridge.protocols.autopilots.link import MOTORS, AutopilotLink, AutopilotSample
+from vil_bridge.protocols.mavlink import messages as mavlink
+from vil_bridge.protocols.mavlink.frames import in_frame
+
+_SERVOS: Final = {18458: Struct("<HHI16H"), 29569: Struct("<HHI32H")}
+"""Layouts of 16 and 32 channels by their magic number: rate, frame count, pulse widths in microseconds."""
+_READ_BYTES: Final = 2048
+_OFF_US, _RANGE_US = 1000, 1000
+
+
+class ArduPilotLink(AutopilotLink):
+    """Socket to which one ArduPilot sends its servo outputs.
+
+    Args:
+        host, port: bound to. timeout_s: see :class:`AutopilotLink`.
+    """
+
+    def __init__(self, host: str, port: int, timeout_s: float) -> None:
+        super().__init__(timeout_s)
+        self._address = host, port
+        self._socket: socket.socket | None = None
+        self._peer: tuple[str, int] | None = None
+        self._frame = -1
+        self._owes = False
+        self._line = b""
+
+    def open(self) -> None:
+        """Bind the port."""
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(self._address)
+        self._socket.setblocking(False)
+
+    def descriptors(self) -> tuple[int, ...]:
+        """Return the socket."""
+        return () if self._socket is None else (self._socket.fileno(),)
+
+    def receive(self) -> None:
+        """Take servo outputs; answer a frame that came again with the line that answered it."""
+        while self._socket is not None:
+            try:
+                data, peer = self._socket.recvfrom(_READ_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:  # an answer was refused: the program has ended
+                continue
+            self._take(data, peer)
+
+    def send(self, sample: AutopilotSample, *, late: bool) -> None:  # noqa: ARG002 - lockstep: none is left out
+        """Answer the newest frame, if it has none."""
+        if not self._owes:
+            return
+        self._line = state_line(sample)
+        self._owes = False
+        self.sent += 1
+        self._reply()
+        self._await_answer()
+
+    def close(self) -> None:
+        """Close the socket."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _take(self, data: bytes, peer: tuple[str, int]) -> None:
+        layout = _SERVOS.get(int.from_bytes(data[:2], "little"))
+        if layout is None or len(data) != layout.size:
+            return
+        _, _, frame, *pulses = layout.unpack(data)
+        if frame == self._frame and peer == self._peer:
+            self.repeats += 1
+            if not self._owes:
+                self._reply()
+            return
+        self._peer, self._frame, self._owes = peer, frame, True
+        self._answered(tuple(min(max((us - _OFF_US) / _RANGE_US, 0.0), 1.0) for us in pulses[:MOTORS]))
+
+    def _reply(self) -> None:
+        assert self._socket is not None
+        assert self._peer is not None
+        try:
+            self._socket.sendto(self._line, self._peer)
+        except OSError:
+            return  # it asks again
+
+
+def state_line(sample: AutopilotSample) -> bytes:
+    """Return a vehicle's state: body forward, right, down, world north, east, down."""
+    motion = sample.motion
+    where = Transform(np.array(motion.p_world_m), np.array(motion.q_world_body))
+    p_m, q_wxyz = in_frame(mavlink.FRAME_LOCAL_NED, where)
+    east, north, up = motion.v_world_mps
+    parts = [
+        f'"timestamp":{sample.t_ns / NS_PER_S:.9f}',
+        f'"imu":{{"gyro":{_list(_frd(sample.imu.w_body_radps))},"accel_body":{_list(_frd(sample.imu.f_body_mps2))}}}',
+        f'"position":{_list(p_m)}',
+        f'"quaternion":{_list(q_wxyz)}',
+        f'"velocity":{_list((north, east, -up))}',
+    ]
+    if sample.rc_us is not None:
+        channels = ",".join(f'"rc_{i + 1}":{us}' for i, us in enumerate(sample.rc_us[:12]))
+        parts.append(f'"rc":{{{channels}}}')
+    return f"\n{{{','.join(parts)}}}\n".encode()
+
+
+def _list(values: tuple[float, ...]) -> str:
+    return f"[{','.join(f'{value:.9g}' for value in values)}]"
+
+
+def _frd(v: Vector) -> Vector:
+    return v[0], -v[1], -v[2]

@@ -1,0 +1,131 @@
+"""Betaflight's SITL: UDP with fixed ports, on the wall's clock.
+
+Betaflight runs its loop in real time, at the pace that the last two states' times and arrivals give. So states go out
+as time passes, the newest motors are in effect, and what is late is left out: a burst of states would let its clock
+run ahead.
+"""
+
+from __future__ import annotations
+
+import socket
+from struct import Struct
+from typing import ClassVar, Final
+
+import numpy as np
+
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.sensor_readings import Vector
+from vil_bridge.protocols.autopilots.link import AutopilotLink, AutopilotSample
+from vil_bridge.protocols.mavlink import messages as mavlink
+from vil_bridge.protocols.mavlink.frames import in_frame
+
+MOTORS_PORT, STATE_PORT, RC_PORT = 9002, 9003, 9004
+_STATE: Final = Struct("<18d")
+_RC: Final = Struct("<d16H")
+_MOTORS: Final = Struct("<4f")
+_RC_PERIOD_NS: Final = 10 * NS_PER_MS
+_LOW_US: Final = 1000
+_CHANNELS: Final = 16
+
+
+class BetaflightLink(AutopilotLink):
+    """Sockets of one Betaflight.
+
+    Args:
+        host: the address it runs on and we are bound to. timeout_s: see :class:`AutopilotLink`.
+    """
+
+    lockstep: ClassVar[bool] = False
+
+    def __init__(self, host: str, timeout_s: float) -> None:
+        super().__init__(timeout_s)
+        self._host = host
+        self._socket: socket.socket | None = None
+        self._heard_ns = 0
+        self._rc_ns = 0
+        self._rc_us: tuple[int, ...] | None = None
+
+    def open(self) -> None:
+        """Bind the port of its motor outputs."""
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind((self._host, MOTORS_PORT))
+        self._socket.setblocking(False)
+
+    def descriptors(self) -> tuple[int, ...]:
+        """Return nothing: outputs are read when a state is sent."""
+        return ()
+
+    def receive(self) -> None:
+        """Take the newest motor outputs."""
+        while self._socket is not None:
+            try:
+                data = self._socket.recv(_STATE.size)
+            except BlockingIOError:
+                break
+            except OSError:  # a state was refused: nothing listens there
+                continue
+            if len(data) == _MOTORS.size:
+                self._heard_ns = machine_ns()
+                self._answered(tuple(min(max(u, 0.0), 1.0) if u == u else 0.0 for u in _MOTORS.unpack(data)))
+        if self.state == "running" and machine_ns() - self._heard_ns > self._patience_ns:
+            self._stop("silent")
+
+    def send(self, sample: AutopilotSample, *, late: bool) -> None:
+        """Send a state unless a newer one is due, and the remote control's channels a hundred times a second."""
+        self.receive()
+        if late:
+            return
+        self._to(STATE_PORT, state_packet(sample))
+        self.sent += 1
+        rc_us = sample.rc_us
+        if rc_us is not None and (rc_us != self._rc_us or sample.t_ns - self._rc_ns >= _RC_PERIOD_NS):
+            self._rc_us, self._rc_ns = rc_us, sample.t_ns
+            self._to(RC_PORT, rc_packet(sample.t_ns, rc_us))
+
+    def close(self) -> None:
+        """Close the socket."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _to(self, port: int, data: bytes) -> None:
+        assert self._socket is not None
+        try:
+            self._socket.sendto(data, (self._host, port))
+        except OSError:
+            return  # it has not started, or has ended
+
+
+def state_packet(sample: AutopilotSample) -> bytes:
+    """Return a vehicle's state.
+
+    Rates are those of a body forward, right, down; the acceleration is the negative specific force of one forward,
+    left, up, since the firmware turns all three signs; velocities are east, north, up.
+    """
+    motion, imu = sample.motion, sample.imu
+    where = Transform(np.array(motion.p_world_m), np.array(motion.q_world_body))
+    _, q_wxyz = in_frame(mavlink.FRAME_LOCAL_NED, where)
+    fx, fy, fz = imu.f_body_mps2
+    gps = sample.gps
+    place = (0.0, 0.0, motion.p_world_m[2]) if gps is None else (gps.longitude_deg, gps.latitude_deg, gps.altitude_m)
+    return _STATE.pack(
+        sample.t_ns / NS_PER_S,
+        *_frd(imu.w_body_radps),
+        *(-fx, -fy, -fz),
+        *q_wxyz,
+        *motion.v_world_mps,
+        *place,
+        sample.barometer.pressure_pa,
+    )
+
+
+def rc_packet(t_ns: int, channels_us: tuple[int, ...]) -> bytes:
+    """Return the remote control's channels: roll, pitch, throttle, yaw, then the switches."""
+    roll, pitch, throttle, yaw, *switches = channels_us
+    ordered = [roll, pitch, throttle, yaw, *switches][:_CHANNELS]
+    return _RC.pack(t_ns / NS_PER_S, *ordered, *[_LOW_US] * (_CHANNELS - len(ordered)))
+
+
+def _frd(v: Vector) -> Vector:
+    return v[0], -v[1], -v[2]

@@ -1,0 +1,129 @@
+"""The connection to one autopilot program's simulator interface: sensors out, motors in."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Final, Literal, NamedTuple
+
+from vil_bridge.core.clock import NS_PER_S, machine_ns
+from vil_bridge.core.sensor_readings import (
+    BarometerReading,
+    GpsReading,
+    ImuReading,
+    MagnetometerReading,
+    Vector,
+)
+
+LinkState = Literal["absent", "starting", "running", "silent", "ended"]
+"""State of a link.
+
+absent: no program has connected. starting: one has, and commands no motors yet. running: it answers.
+silent: it did not answer in time. ended: it closed its connection.
+"""
+
+MOTORS: Final = 16
+
+
+class TrueMotion(NamedTuple):
+    """True motion of a vehicle in its room: world ENU, body FLU, x y z w."""
+
+    p_world_m: Vector
+    v_world_mps: Vector
+    q_world_body: tuple[float, float, float, float]
+    w_body_radps: Vector
+
+
+class AutopilotSample(NamedTuple):
+    """Sensors of one vehicle at one instant.
+
+    Attributes:
+        t_ns: simulation time. motion: true. pose: as motion capture sees it; None = no new one.
+        gps: new reading; None = there is none. rc_us: pulse widths of the remote control's channels, roll, pitch,
+            throttle, yaw first; None = no pilot.
+    """
+
+    t_ns: int
+    motion: TrueMotion
+    imu: ImuReading
+    magnetometer: MagnetometerReading
+    barometer: BarometerReading
+    gps: GpsReading | None = None
+    pose: TrueMotion | None = None
+    rc_us: tuple[int, ...] | None = None
+
+
+class AutopilotLink(ABC):
+    """Connection to one autopilot; one thread uses it.
+
+    Args:
+        timeout_s: machine time without an answer after which the autopilot counts as silent.
+
+    Attributes:
+        motors: newest outputs, 0 to 1, in the autopilot's order: front right, rear left, front left, rear right of a
+            quadcopter. Zeros while no program commands.
+        state: of the connection. sent, answers, repeats: samples sent, answers to them, and requests that came again.
+    """
+
+    lockstep: ClassVar[bool] = True
+
+    def __init__(self, timeout_s: float) -> None:
+        self.motors: tuple[float, ...] = (0.0,) * MOTORS
+        self.state: LinkState = "absent"
+        self.sent = self.answers = self.repeats = 0
+        self._patience_ns = round(timeout_s * NS_PER_S)
+        self._due_ns: int | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """True while the next step belongs to an answer that has not come."""
+        return self._due_ns is not None
+
+    @property
+    def due_ns(self) -> int | None:
+        """Machine time at which it is no longer waited for; None = nothing is."""
+        return self._due_ns
+
+    @abstractmethod
+    def open(self) -> None:
+        """Open the sockets. Raises OSError: a port is taken."""
+
+    @abstractmethod
+    def descriptors(self) -> tuple[int, ...]:
+        """Return what becomes readable when something comes."""
+
+    @abstractmethod
+    def receive(self) -> None:
+        """Take everything that has come; never waits, never raises for what a peer sends."""
+
+    @abstractmethod
+    def send(self, sample: AutopilotSample, *, late: bool) -> None:
+        """Send a sample; ``late``: newer ones are due already."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the sockets."""
+
+    def check(self) -> None:
+        """Stop waiting for an answer that is overdue: the vehicle's motors stop, and the others go on."""
+        if self._due_ns is not None and machine_ns() >= self._due_ns:
+            self._due_ns = None
+            self.overdue()
+
+    def overdue(self) -> None:
+        """Count the autopilot as silent; a link that starts up overrides it."""
+        self._stop("silent")
+
+    def _await_answer(self, patience_ns: int | None = None) -> None:
+        self._due_ns = machine_ns() + (self._patience_ns if patience_ns is None else patience_ns)
+
+    def _answered(self, motors: tuple[float, ...]) -> None:
+        self._due_ns = None
+        self.answers += 1
+        self.motors = motors
+        self.state = "running"
+
+    def _stop(self, state: LinkState) -> None:
+        """Let the motors stand, as they do when an autopilot's program ends."""
+        self._due_ns = None
+        self.motors = (0.0,) * MOTORS
+        self.state = state

@@ -1,0 +1,160 @@
+"""PX4's simulator interface: MAVLink over TCP, in lockstep by the time of HIL_SENSOR.
+
+PX4 connects to us. Each HIL_SENSOR sets its clock; it answers each with one HIL_ACTUATOR_CONTROLS of the same time,
+but for the first ones after its start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.clock import NS_PER_MS
+from vil_bridge.core.geometry import Transform, q_conj, q_rotate
+from vil_bridge.protocols.autopilots.link import AutopilotLink, AutopilotSample, TrueMotion
+from vil_bridge.protocols.mavlink import messages as mavlink
+from vil_bridge.protocols.mavlink.frames import in_frame
+from vil_bridge.protocols.mavlink.framing import MavlinkParser, encode
+from vil_bridge.protocols.mavlink.hil_messages import HilActuatorControls
+from vil_bridge.protocols.mavlink.sensor_messages import hil_gps, hil_sensor
+
+_READ_BYTES: Final = 65536
+_UNANSWERED: Final = 11
+"""Samples after its start that PX4 never answers."""
+_START_NS: Final = 5 * NS_PER_MS
+"""Waited for an answer to one of those, so that they do not come in a burst."""
+_ARMED: Final = 128
+_SYSTEM, _COMPONENT = 1, 200
+_ESTIMATOR_VIO: Final = 3
+_VARIANCE: Final = 1e-4
+_COVARIANCE: Final = tuple(_VARIANCE if i in {0, 6, 11, 15, 18, 20} else 0.0 for i in range(21))
+"""Upper triangle, row by row, of a diagonal."""
+
+
+class Px4Link(AutopilotLink):
+    """Server to which one PX4 connects.
+
+    Args:
+        host, port: bound to. timeout_s: see :class:`AutopilotLink`.
+    """
+
+    def __init__(self, host: str, port: int, timeout_s: float) -> None:
+        super().__init__(timeout_s)
+        self._address = host, port
+        self._server: socket.socket | None = None
+        self._peer: socket.socket | None = None
+        self._parser = MavlinkParser()
+        self._sequence = 0
+        self._since_start = 0
+        self._sent_us = -1
+
+    def open(self) -> None:
+        """Listen."""
+        self._server = socket.create_server(self._address, backlog=1)
+        self._server.setblocking(False)
+
+    def descriptors(self) -> tuple[int, ...]:
+        """Return the peer's socket, or the listening one."""
+        one = self._peer or self._server
+        return () if one is None else (one.fileno(),)
+
+    def receive(self) -> None:
+        """Accept a peer, and read its answers."""
+        if self._peer is None:
+            self._accept()
+        peer = self._peer
+        if peer is None:
+            return
+        try:
+            while data := peer.recv(_READ_BYTES):
+                for message in self._parser.feed(data):
+                    if isinstance(message.body, HilActuatorControls):
+                        self._take(message.body)
+            self._lose()
+        except BlockingIOError:
+            return
+        except OSError:
+            self._lose()
+
+    def send(self, sample: AutopilotSample, *, late: bool) -> None:  # noqa: ARG002 - lockstep: none is left out
+        """Send HIL_SENSOR, and HIL_GPS and ODOMETRY before it where they are new."""
+        if self._peer is None or self.state == "silent":
+            return
+        bodies: list[mavlink.Body] = []
+        if sample.gps is not None:
+            bodies.append(hil_gps(sample.gps))
+        if sample.pose is not None:
+            bodies.append(odometry(sample.t_ns, sample.pose))
+        bodies.append(hil_sensor(sample.imu, sample.magnetometer, sample.barometer, 0))
+        data = b"".join(self._frame(body) for body in bodies)
+        try:
+            if self._peer.send(data) < len(data):
+                self._lose()  # its queue holds thousands of samples that it did not read
+                return
+        except OSError:
+            self._lose()
+            return
+        self.sent += 1
+        self._since_start += 1
+        self._sent_us = sample.imu.t_ns // 1000
+        self._await_answer(_START_NS if self._since_start <= _UNANSWERED and self.state != "running" else None)
+
+    def overdue(self) -> None:
+        """Go on with the next sample while it starts; count it as silent later."""
+        if self._since_start > _UNANSWERED:
+            super().overdue()
+
+    def close(self) -> None:
+        """Close both sockets."""
+        for one in (self._peer, self._server):
+            if one is not None:
+                one.close()
+        self._peer = self._server = None
+
+    def _frame(self, body: mavlink.Body) -> bytes:
+        self._sequence += 1
+        return encode(body, self._sequence, system=_SYSTEM, component=_COMPONENT)
+
+    def _accept(self) -> None:
+        assert self._server is not None
+        with contextlib.suppress(BlockingIOError):
+            self._peer, _ = self._server.accept()
+            self._peer.setblocking(False)
+            self._peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._parser, self._since_start = MavlinkParser(), 0
+            self.state = "starting"
+
+    def _take(self, controls: HilActuatorControls) -> None:
+        if controls.time_usec == self._sent_us:
+            armed = bool(controls.mode & _ARMED)
+            self._answered(tuple(min(max(u, 0.0), 1.0) if armed and u == u else 0.0 for u in controls.controls))
+
+    def _lose(self) -> None:
+        assert self._peer is not None
+        self._peer.close()
+        self._peer = None
+        self._stop("ended")
+
+
+def odometry(t_ns: int, motion: TrueMotion) -> mavlink.Odometry:
+    """Return ODOMETRY of a pose in the room: forward, right, down there and in the body, velocities in the body."""
+    q_world_body = np.array(motion.q_world_body)
+    p_m, q_wxyz = in_frame(mavlink.FRAME_LOCAL_FRD, Transform(np.array(motion.p_world_m), q_world_body))
+    vx, vy, vz = q_rotate(q_conj(q_world_body), np.array(motion.v_world_mps)).tolist()
+    wx, wy, wz = motion.w_body_radps
+    return mavlink.Odometry(
+        t_ns // 1000,
+        *p_m,
+        q_wxyz,
+        *(vx, -vy, -vz),
+        *(wx, -wy, -wz),
+        pose_covariance=_COVARIANCE,
+        velocity_covariance=_COVARIANCE,
+        frame_id=mavlink.FRAME_LOCAL_FRD,
+        child_frame_id=mavlink.FRAME_BODY_FRD,
+        estimator_type=_ESTIMATOR_VIO,
+        quality=100,
+    )
