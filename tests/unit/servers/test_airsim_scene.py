@@ -40,3 +40,10 @@ async def test_a_list_that_was_asked_for_during_an_edit_is_not_the_next_ones(sce
     assert set(await scene.names()) == {*before, "cube"}
     _, before = await asyncio.gather(scene.destroy("cube"), scene.names())
     assert "cube" not in await scene.names()
+
+
+async def test_the_id_of_an_object_goes_with_it(scene: ServedScene) -> None:
+    initial = scene.ids.of("box")
+    await scene.spawn("box", CUBE, Transform.identity(), ONE)
+    assert scene.ids.set(await scene.names(), "box", 9, is_expression=False) and scene.ids.of("box") == 9
+    assert await scene.destroy("box") and scene.ids.of("box") == initial

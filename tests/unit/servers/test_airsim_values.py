@@ -102,6 +102,9 @@ def test_ids_are_given_by_name_and_by_expression() -> None:
     with pytest.raises(ValueError, match="at most 255"):
         ids.set(names, "Floor", 256, is_expression=False)
     assert ids.table({"Floor": 2, "Wall_1": 1}).tolist() == [0, 7, -1]
+    ids.drop("Wall_1")
+    ids.drop("missing")
+    assert ids.of("Wall_1") == initial_id("Wall_1") and ids.of("Wall_2") == 7
 
 
 @pytest.mark.parametrize("pattern", ["(", "a" * 300, "[z-a]"])

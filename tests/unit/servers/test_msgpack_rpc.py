@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
@@ -230,6 +232,31 @@ async def test_calls_of_a_client_that_went_are_cancelled() -> None:
         await asyncio.wait_for(ended.wait(), 10.0)
         while server.connected:
             await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("last", [b"", b"\xc1", b"\x94\x00\x02\xa4ping\x91\xc6\x00\x10\x00\x00"])
+async def test_a_connection_that_ended_is_freed_at_once(last: bytes) -> None:
+    """Without the garbage collector, whatever came last: nothing, garbage, or a part of a message."""
+    callers = []
+
+    async def handler(caller: Caller, _: str, __: Sequence[Any]) -> object:
+        callers.append(weakref.ref(caller))
+        return True
+
+    gc.collect()
+    gc.disable()
+    try:
+        async with served(handler) as (server, connect):
+            client = await connect()
+            client.send(0, 1, "ping", [[1, {"a": 2}]])
+            await client.answer()
+            client.writer.write(last)
+            client.writer.close()
+            async with asyncio.timeout(10.0):
+                while server.connected or callers[0]() is not None:
+                    await asyncio.sleep(0.001)
+    finally:
+        gc.enable()
 
 
 async def test_connections_beyond_the_limit_are_closed() -> None:

@@ -54,6 +54,10 @@ class ObjectIds:
         """Return an object's id; negative = it is hidden in segmentation pictures."""
         return self._given.get(name, initial_id(name))
 
+    def drop(self, name: str) -> None:
+        """Drop the id that was given to an object, as that of one which is no more."""
+        self._given.pop(name, None)
+
     def set(self, names: Iterable[str], pattern: str, object_id: int, *, is_expression: bool) -> bool:
         """Give an id to the objects of a name, or of an expression for whole names; case does not matter there.
 

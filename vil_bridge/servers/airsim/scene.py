@@ -87,7 +87,10 @@ class ServedScene:
     async def destroy(self, name: str) -> bool:
         """Remove an object; False = there is none of that name, or it cannot be removed."""
         with self._edit():
-            return await self._queries.destroy(name)
+            removed = await self._queries.destroy(name)
+        if removed:
+            self.ids.drop(name)
+        return removed
 
     @contextlib.contextmanager
     def _edit(self) -> Iterator[None]:
