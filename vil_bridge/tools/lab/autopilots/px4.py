@@ -1,0 +1,203 @@
+"""PX4's side of its simulator link: bytes in, bytes out; the peer's packets are the clock."""
+
+from __future__ import annotations
+
+from math import cos, radians
+from typing import Any, Final
+
+from vil_bridge.protocols.mavlink import flight_messages as flight
+from vil_bridge.protocols.mavlink import framing
+from vil_bridge.protocols.mavlink import hil_messages as hil
+from vil_bridge.protocols.mavlink import messages as mavlink
+from vil_bridge.tools.lab.autopilots.command_link import CommandLink, Origin
+from vil_bridge.tools.lab.autopilots.dialects import Px4Dialect
+from vil_bridge.tools.lab.autopilots.estimator import FlightEstimator
+from vil_bridge.tools.lab.autopilots.pilot import Flight, OnboardPilot
+from vil_bridge.tools.lab.autopilots.sensor_rules import OdometryRules, SensorRules
+from vil_bridge.tools.lab.autopilots.vectors import Vector
+from vil_bridge.tools.lab.autopilots.violations import WireViolation, require
+
+STEP_US: Final = 4_000
+SILENT_PACKETS: Final = 11
+"""Sensor packets at the start that PX4 does not answer."""
+_MAGIC: Final = 0xFD
+_HEAD: Final = 10
+_TAIL: Final = 2
+_ACCEPTED: Final = {mavlink.message_id(kind): kind for kind in (hil.HilSensor, hil.HilGps, mavlink.Odometry)}
+_GROUND_TRUTH_ID: Final = 115.0
+_GROUND_TRUTH_US: Final = 5000.0
+_LOCKSTEP: Final = 1
+_ARMED, _DISARMED = 129, 1
+_CHANNELS: Final = 16
+_BOOT_S: Final = 4.0
+"""Simulated time until PX4 has a position and can be armed."""
+_M_PER_DEG: Final = 111_319.5
+_FIX_3D: Final = 3
+
+
+class Px4StandIn:
+    """PX4 of one vehicle, in lockstep with its simulator.
+
+    Args:
+        instance: MAVLink system - 1.
+        flight: to make without commands.
+
+    Attributes:
+        pilot: on board. answers: actuator packets sent. packets: sensor packets taken.
+    """
+
+    def __init__(self, instance: int = 0, flight: Flight = "none") -> None:
+        self.pilot: Final = OnboardPilot(flight)
+        self.answers = self.packets = 0
+        self._system = instance + 1
+        self._dialect = Px4Dialect()
+        self._links: list[CommandLink] = []
+        self._pending = b""
+        self._sequence = 0
+        self._sensors = SensorRules()
+        self._odometry = OdometryRules()
+        self._estimator = FlightEstimator()
+        self._due: hil.HilSensor | None = None
+        self._first_us = self._newest_us = 0
+        self._gps_us = self._pose_us = 0
+        self._origin: Origin | None = None
+
+    @property
+    def t_s(self) -> float:
+        """Simulated time since the first sensor packet."""
+        return 1e-6 * (self._newest_us - self._first_us)
+
+    def open_link(self) -> CommandLink:
+        """Return a new link to a ground station or an onboard computer."""
+        link = CommandLink(self.pilot, self._dialect, self._system)
+        self._links.append(link)
+        return link
+
+    def greeting(self) -> bytes:
+        """Return what PX4 sends first: a wish for the ground truth, and a sign of life."""
+        wish = (_GROUND_TRUTH_ID, _GROUND_TRUTH_US, 0.0, 0.0, 0.0, 0.0, 0.0)
+        command = mavlink.CommandLong(*wish, mavlink.CMD_SET_MESSAGE_INTERVAL)
+        heartbeat = mavlink.Heartbeat(0, flight.TYPE_QUADROTOR, flight.AUTOPILOT_PX4, 1, flight.STATE_STANDBY)
+        return self._frame(command) + self._frame(heartbeat)
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes of the simulator.
+
+        Raises:
+            WireViolation: a rule is broken.
+        """
+        self._pending += data
+        while (size := _frame_size(self._pending)) <= len(self._pending):
+            frame, self._pending = self._pending[:size], self._pending[size:]
+            self._handle(_decoded(frame))
+
+    def answer(self) -> bytes:
+        """Return the actuators for the newest sensor packet, nothing where there is none to answer."""
+        sensor, self._due = self._due, None
+        if sensor is None:
+            return b""
+        state = self._estimator.state() if self.t_s >= _BOOT_S else None
+        motors = self.pilot.step(self.t_s, state, 1e-6 * STEP_US)
+        for link in self._links:
+            link.origin = self._origin
+        if self.packets <= SILENT_PACKETS:
+            return b""
+        self.answers += 1
+        controls = (*motors, *([0.0] * (_CHANNELS - len(motors))))
+        mode = _ARMED if self.pilot.armed else _DISARMED
+        return self._frame(hil.HilActuatorControls(sensor.time_usec, _LOCKSTEP, controls, mode))
+
+    def counters(self) -> dict[str, Any]:
+        """Return the counters and the flight for the line at the end."""
+        commands = sum(link.commands for link in self._links)
+        counts = {"packets": self.packets, "answers": self.answers, "commands": commands}
+        return {**counts, "simulated_s": round(self.t_s, 3), **self.pilot.history.values()}
+
+    def _frame(self, body: mavlink.Body) -> bytes:
+        self._sequence += 1
+        return framing.encode(body, self._sequence - 1, system=self._system, component=1)
+
+    def _handle(self, body: mavlink.Body) -> None:
+        if isinstance(body, hil.HilSensor):
+            self._on_sensor(body)
+        elif isinstance(body, hil.HilGps):
+            self._on_gps(body)
+        elif isinstance(body, mavlink.Odometry):
+            self._on_odometry(body)
+
+    def _on_sensor(self, m: hil.HilSensor) -> None:
+        require(
+            self._due is None or self.packets <= SILENT_PACKETS,
+            f"HIL_SENSOR of {m.time_usec} us came before the answer to the one before: lockstep waits for it.",
+        )
+        if self.packets == 0:
+            self._first_us = m.time_usec
+        else:
+            step_us = m.time_usec - self._newest_us
+            require(step_us > 0, f"time_usec does not rise: {self._newest_us} us, then {m.time_usec} us.")
+            require(step_us == STEP_US, f"time_usec rises by {step_us} us, not by {STEP_US} us.")
+        self.packets += 1
+        self._newest_us, self._due = m.time_usec, m
+        self._sensors.check_fields(m)
+        self._sense(m)
+
+    def _sense(self, m: hil.HilSensor) -> None:
+        gyro, force = (m.xgyro_radps, m.ygyro_radps, m.zgyro_radps), (m.xacc_mps2, m.yacc_mps2, m.zacc_mps2)
+        self._odometry.predict(gyro, force, 1e-6 * STEP_US)
+        self._estimator.predict(gyro, force, 1e-6 * STEP_US)
+        state = self._estimator.state()
+        if m.fields_updated & hil.HIL_MAGNETOMETER:
+            field = m.xmag_gauss, m.ymag_gauss, m.zmag_gauss
+            self._estimator.on_field(field)
+            if self._estimator.aligned:
+                self._sensors.check_field(field, self._estimator.attitude)
+        if m.fields_updated & hil.HIL_BAROMETER:
+            self._estimator.on_height(m.pressure_alt_m)
+            if state is not None:
+                self._sensors.check_height(m, self.t_s, state.p_ned_m)
+
+    def _on_gps(self, m: hil.HilGps) -> None:
+        if m.fix_type < _FIX_3D:
+            return
+        position = self._local(m)
+        velocity = 0.01 * m.vn_cmps, 0.01 * m.ve_cmps, 0.01 * m.vd_cmps
+        state = self._estimator.state()
+        self._sensors.check_gps(m, self.t_s, position, state.p_ned_m if state is not None else None)
+        self._estimator.on_gps(
+            position, velocity, 1e-6 * max(0, self._newest_us - self._gps_us) if self._gps_us else 0.1
+        )
+        self._gps_us = self._newest_us
+
+    def _on_odometry(self, m: mavlink.Odometry) -> None:
+        pose = self._odometry.check(m)
+        interval_us = self._newest_us - self._pose_us if self._pose_us else 0
+        self._pose_us = self._newest_us
+        self._estimator.on_pose(*pose, 1e-6 * interval_us)
+
+    def _local(self, m: hil.HilGps) -> Vector:
+        latitude, longitude, altitude = m.lat_e7 * 1e-7, m.lon_e7 * 1e-7, m.alt_mm * 1e-3
+        if self._origin is None:
+            self._origin = latitude, longitude, altitude
+        north, east = latitude - self._origin[0], longitude - self._origin[1]
+        wide = _M_PER_DEG * cos(radians(self._origin[0]))
+        return north * _M_PER_DEG, east * wide, self._origin[2] - altitude
+
+
+def _frame_size(data: bytes) -> int:
+    """Return the size of the frame at the beginning, one byte more than there is where its head is incomplete."""
+    if not data:
+        return 1
+    require(data[0] == _MAGIC, f"a frame begins with 0x{data[0]:02X}, not with MAVLink 2's 0xFD.")
+    if len(data) < _HEAD:
+        return len(data) + 1
+    require(data[2] == 0, f"a frame has incompatibility flags 0x{data[2]:02X}: it must not be signed.")
+    number = int.from_bytes(data[7:10], "little")
+    require(number in _ACCEPTED, f"message {number} is not for this link: PX4 takes 107, 113 and 331 here.")
+    return _HEAD + data[1] + _TAIL
+
+
+def _decoded(frame: bytes) -> mavlink.Body:
+    messages = framing.MavlinkParser().feed(frame)
+    if not messages:
+        raise WireViolation(f"message {int.from_bytes(frame[7:10], 'little')} has a wrong checksum.")
+    return messages[0].body

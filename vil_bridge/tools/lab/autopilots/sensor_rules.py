@@ -1,0 +1,244 @@
+"""Rules that the sensors of PX4's peer obey: groups, noise, and agreement with the motion that they show."""
+
+from __future__ import annotations
+
+from math import atan2, degrees, dist, hypot
+from typing import Final
+
+from vil_bridge.core.geometry import GRAVITY_MPS2
+from vil_bridge.protocols.mavlink import hil_messages as hil
+from vil_bridge.protocols.mavlink import messages as mavlink
+from vil_bridge.tools.lab.autopilots import vectors
+from vil_bridge.tools.lab.autopilots.vectors import LEVEL, ZERO, Quaternion, Vector
+from vil_bridge.tools.lab.autopilots.violations import require
+from vil_bridge.vehicles.environment.atmosphere import height_m
+
+_GROUPS: Final = {"accelerometer": 0x7, "gyroscope": 0x38, "magnetometer": 0x1C0, "barometer": 0x1A00}
+_NOISY: Final = {
+    "accelerometer": ("xacc_mps2", "yacc_mps2", "zacc_mps2"),
+    "gyroscope": ("xgyro_radps", "ygyro_radps", "zgyro_radps"),
+    "magnetometer": ("xmag_gauss", "ymag_gauss", "zmag_gauss"),
+    "barometer": ("abs_pressure_hpa",),
+}
+_STALE: Final = 100
+_AT_REST: Final = 100
+_REST_TOLERANCE_MPS2: Final = 0.5
+_FIELD_GAUSS: Final = (0.1, 0.8)
+_FIELD_SAMPLES: Final = 50
+_FIELD_TURN_DEG: Final = 25.0
+_PRESSURE_TOLERANCE_M: Final = 3.0
+_WINDOW_S: Final = 2.0
+_HEIGHT_SHARE: Final = 0.02
+_HEIGHT_TOLERANCE_M: Final = 1.5
+_TRACK_TOLERANCE_M: Final = 1.5
+_SPEED_TOLERANCE_CMPS: Final = 10.0
+
+
+class SensorRules:
+    """Checks of HIL_SENSOR and HIL_GPS on their own and against the estimated motion."""
+
+    def __init__(self) -> None:
+        self._packets = 0
+        self._same: dict[str, tuple[float, int]] = {}
+        self._rest = ZERO
+        self._field_sum = ZERO
+        self._fields = 0
+        self._height: float | None = None
+        self._window: tuple[float, float] | None = None
+        self._track: tuple[float, Vector, Vector] | None = None
+
+    def check_fields(self, m: hil.HilSensor) -> None:
+        """Check groups, values and noise of a sample.
+
+        Raises:
+            WireViolation: a group is incomplete, or a value is constant or beyond reason.
+        """
+        self._packets += 1
+        known = 0x400 | 1 << 31
+        for name, bits in _GROUPS.items():
+            known |= bits
+            part = m.fields_updated & bits
+            require(part in (0, bits), f"HIL_SENSOR updates part of the {name}: fields_updated 0x{m.fields_updated:X}.")
+            if part:
+                self._check_noise(m, name)
+        require(not m.fields_updated & ~known, f"HIL_SENSOR has unknown bits: fields_updated 0x{m.fields_updated:X}.")
+        require(m.fields_updated & 0x3F == 0x3F, "HIL_SENSOR comes without accelerometer or gyroscope.")
+        self._check_rest((m.xacc_mps2, m.yacc_mps2, m.zacc_mps2))
+
+    def check_field(self, field: Vector, q: Quaternion) -> None:
+        """Check the magnetic field (body FRD) against the attitude: in the local frame its direction stays.
+
+        Raises:
+            WireViolation: it turns with the vehicle, or is weaker or stronger than the Earth's.
+        """
+        size = hypot(*field)
+        low, high = _FIELD_GAUSS
+        require(low < size < high, f"the magnetic field has {size:.4g} gauss, the Earth's {low} to {high}.")
+        local = vectors.rotate(q, field)
+        if self._fields < _FIELD_SAMPLES:
+            self._fields += 1
+            self._field_sum = vectors.add(self._field_sum, local, 1.0 / size)
+            return
+        across = hypot(*vectors.vector_product(self._field_sum, local))
+        turned = degrees(atan2(across, vectors.dot(self._field_sum, local)))
+        require(
+            turned < _FIELD_TURN_DEG,
+            f"the magnetic field does not agree with the attitude: in the local frame it turned {turned:.0f} degrees.",
+        )
+
+    def check_height(self, m: hil.HilSensor, t_s: float, p_ned_m: Vector) -> None:
+        """Check pressure against altitude, and altitude against the motion.
+
+        Raises:
+            WireViolation: they disagree by more than noise.
+        """
+        by_pressure = float(height_m(100.0 * m.abs_pressure_hpa)) if self._packets % 10 == 0 else m.pressure_alt_m
+        require(
+            abs(by_pressure - m.pressure_alt_m) < _PRESSURE_TOLERANCE_M,
+            f"abs_pressure {m.abs_pressure_hpa:.3f} hPa is at {by_pressure:.1f} m, but pressure_alt says "
+            f"{m.pressure_alt_m:.1f} m.",
+        )
+        offset = m.pressure_alt_m + p_ned_m[2]
+        self._height = offset if self._height is None else self._height + _HEIGHT_SHARE * (offset - self._height)
+        if self._window is None or t_s - self._window[0] > _WINDOW_S:
+            self._window = t_s, self._height
+        drift = self._height - self._window[1]
+        require(
+            abs(drift) < _HEIGHT_TOLERANCE_M,
+            f"the barometer's altitude does not follow the motion: {drift:+.1f} m in {_WINDOW_S:.0f} s.",
+        )
+
+    def check_gps(self, m: hil.HilGps, t_s: float, gps_ned_m: Vector, p_ned_m: Vector | None) -> None:
+        """Check a fix on its own and against the motion.
+
+        Raises:
+            WireViolation: values contradict each other, or the track is not the vehicle's.
+        """
+        speed = hypot(m.vn_cmps, m.ve_cmps)
+        require(
+            abs(speed - m.vel_cmps) < _SPEED_TOLERANCE_CMPS,
+            f"HIL_GPS vel is {m.vel_cmps} cm/s, but vn and ve make {speed:.0f} cm/s.",
+        )
+        require(m.cog_cdeg < 36_000 or m.cog_cdeg == 65535, f"HIL_GPS cog {m.cog_cdeg} is not a course.")
+        if p_ned_m is None:
+            return
+        if self._track is None or t_s - self._track[0] > _WINDOW_S:
+            self._track = t_s, gps_ned_m, p_ned_m
+        _, gps_0, p_0 = self._track
+        by_gps, moved = dist(gps_ned_m[:2], gps_0[:2]), dist(p_ned_m[:2], p_0[:2])
+        require(
+            abs(by_gps - moved) < _TRACK_TOLERANCE_M,
+            f"GPS does not follow the motion: {by_gps:.1f} m by GPS, {moved:.1f} m by the estimate.",
+        )
+
+    def _check_noise(self, m: hil.HilSensor, group: str) -> None:
+        for name in _NOISY[group]:
+            value = getattr(m, name)
+            require(value == value and abs(value) < 1e6, f"HIL_SENSOR {name} is {value}.")
+            last, times = self._same.get(name, (value, 0))
+            times = times + 1 if value == last else 1
+            self._same[name] = value, times
+            require(times < _STALE, f"HIL_SENSOR {name} is stale: {value} in {_STALE} packets.")
+
+    def _check_rest(self, force: Vector) -> None:
+        """Check the mean of the first samples: a vehicle that a floor holds feels gravity alone, upwards."""
+        if self._packets > _AT_REST:
+            return
+        self._rest = vectors.add(self._rest, force, 1.0 / _AT_REST)
+        if self._packets == _AT_REST:
+            x, y, z = self._rest
+            require(
+                dist(self._rest, (0.0, 0.0, -GRAVITY_MPS2)) < _REST_TOLERANCE_MPS2,
+                f"at rest the accelerometer reads ({x:.2f}, {y:.2f}, {z:.2f}) m/s2, not (0, 0, -9.81).",
+            )
+
+
+_SHORTEST_S: Final = 0.2
+_TURN_TOLERANCE: Final = (0.07, 0.2)
+_SHIFT_TOLERANCE: Final = (0.05, 0.2)
+_SPEED_TOLERANCE: Final = (0.2, 0.2)
+_MOST_IMPACTS: Final = 3
+
+
+class OdometryRules:
+    """Checks of ODOMETRY: constants, and its pose against its velocity, the gyroscope and the accelerometer."""
+
+    def __init__(self) -> None:
+        self._turn: Quaternion = LEVEL
+        self._pushed = ZERO
+        self._start: tuple[float, Vector, Quaternion, Vector] | None = None
+        self._shift = ZERO
+        self._last: tuple[float, Vector] | None = None
+        self._q: Quaternion = LEVEL
+        self._disagreements = 0
+
+    def predict(self, gyro: Vector, force: Vector, dt_s: float) -> None:
+        """Take rates and specific force of a step, body FRD."""
+        self._turn = vectors.product(self._turn, vectors.exponential(vectors.scaled(gyro, dt_s)))
+        local = vectors.rotate(vectors.product(self._q, self._turn), force)
+        self._pushed = vectors.add(self._pushed, (local[0], local[1], local[2] + GRAVITY_MPS2), dt_s)
+
+    def check(self, m: mavlink.Odometry) -> tuple[Vector, Quaternion, Vector]:
+        """Check a message; returns position, attitude and body velocity.
+
+        Raises:
+            WireViolation: a constant is not PX4's, or the values contradict the motion.
+        """
+        for name, value, right in (
+            ("frame_id", m.frame_id, mavlink.FRAME_LOCAL_FRD),
+            ("child_frame_id", m.child_frame_id, mavlink.FRAME_BODY_FRD),
+            ("estimator_type", m.estimator_type, 3),
+        ):
+            require(value == right, f"ODOMETRY {name} is {value}, not {right}.")
+        w, x, y, z = m.q_wxyz
+        size = hypot(w, x, y, z)
+        require(abs(size - 1.0) < 1e-3, f"ODOMETRY q has the length {size:.4f}.")
+        position, velocity, q = (m.x_m, m.y_m, m.z_m), (m.vx_mps, m.vy_mps, m.vz_mps), (w, x, y, z)
+        require(all(abs(v) < 1e6 for v in (*position, *velocity)), "ODOMETRY has a value that is not a number.")
+        self._check_motion(1e-6 * m.time_usec, position, q, vectors.rotate(q, velocity))
+        return position, q, velocity
+
+    def _check_motion(self, t_s: float, position: Vector, q: Quaternion, velocity: Vector) -> None:
+        if self._start is None or self._last is None or t_s <= self._last[0]:
+            self._begin(t_s, position, q, velocity)
+            return
+        last_s, last_velocity = self._last
+        self._shift = vectors.add(self._shift, vectors.add(velocity, last_velocity), 0.5 * (t_s - last_s))
+        self._last = t_s, velocity
+        start_s, p_0, q_0, v_0 = self._start
+        if t_s - start_s < _SHORTEST_S:
+            return
+        moved = vectors.minus(position, p_0)
+        _within(
+            "ODOMETRY's velocity (body axes) does not agree with its position",
+            "m",
+            moved,
+            self._shift,
+            _SHIFT_TOLERANCE,
+        )
+        turn = vectors.rotation_vector(vectors.product(vectors.inverse(q_0), q))
+        by_gyro = vectors.rotation_vector(self._turn)
+        _within("the gyroscope does not agree with ODOMETRY's attitude", "rad", turn, by_gyro, _TURN_TOLERANCE)
+        faster = vectors.minus(velocity, v_0)
+        # An impact changes the velocity between two samples of the accelerometer: one window may disagree.
+        agrees = dist(faster, self._pushed) < _SPEED_TOLERANCE[0] + _SPEED_TOLERANCE[1] * hypot(*faster)
+        self._disagreements = 0 if agrees else self._disagreements + 1
+        if self._disagreements >= _MOST_IMPACTS:
+            _within(
+                "the accelerometer does not agree with ODOMETRY's velocity",
+                "m/s",
+                faster,
+                self._pushed,
+                _SPEED_TOLERANCE,
+            )
+        self._begin(t_s, position, q, velocity)
+
+    def _begin(self, t_s: float, position: Vector, q: Quaternion, velocity: Vector) -> None:
+        self._start, self._last = (t_s, position, q, velocity), (t_s, velocity)
+        self._turn, self._q, self._shift, self._pushed = LEVEL, q, ZERO, ZERO
+
+
+def _within(sentence: str, unit: str, pose: Vector, other: Vector, tolerance: tuple[float, float]) -> None:
+    floor, share = tolerance
+    a, b = (", ".join(f"{v:.3f}" for v in values) for values in (pose, other))
+    require(dist(pose, other) < floor + share * hypot(*pose), f"{sentence}: ({a}) against ({b}) {unit}.")
