@@ -29,6 +29,7 @@ from vil_bridge.cli.report import report
 from vil_bridge.cli.room import room
 from vil_bridge.cli.run import run
 from vil_bridge.cli.scene import scene
+from vil_bridge.cli.sitl import sitl
 from vil_bridge.cli.top import top
 from vil_bridge.cli.version import print_version, version
 from vil_bridge.core.errors import VilBridgeError
@@ -63,6 +64,7 @@ for verb in (
     init,
     lab,
     airsim,
+    sitl,
     capture,
     renderer,
     bench,

@@ -6,7 +6,8 @@ import select
 from collections.abc import Sequence
 from typing import Final
 
-from vil_adapters.simulated.program_ports import port_of, rate_of
+from vil_adapters.simulated.program_ports import commands_of, port_of, rate_of
+from vil_adapters.simulated.program_process import ProgramProcess
 from vil_adapters.simulated.program_sensors import ProgramSensors
 from vil_adapters.simulated.vehicle_config import AutopilotProgramConfig, Vehicle
 from vil_adapters.simulated.vehicle_group import VehicleGroup
@@ -71,8 +72,8 @@ class AutopilotPrograms:
 
     def close(self) -> None:
         """Close the links."""
-        for link in self._links:
-            link.close()
+        for flown in self._flown:
+            flown.close()
         self._open = False
 
     def listen(self) -> None:
@@ -83,6 +84,7 @@ class AutopilotPrograms:
                 link.check()
             for flown in self._flown:
                 flown.apply()
+                flown.check()
 
     def exchange(self, step: int, *, late: bool) -> None:
         """Send the samples that are due after a step."""
@@ -137,6 +139,11 @@ class _ProgramGroup:
         self._vehicles = tuple(vehicles)
         self._sensors = ProgramSensors(config, rate_of(config), vehicles, origin, seed)
         self._open = False
+        self._processes = [
+            ProgramProcess(vehicle.name, command, folder)
+            for i, vehicle in enumerate(vehicles)
+            for command, folder in commands_of(config, vehicle.name, config.instance + i)
+        ]
         self._seen = [(link.answers, link.state) for link in self.links]
 
     def open(self) -> None:
@@ -151,6 +158,21 @@ class _ProgramGroup:
                     f"{vehicle.name}: cannot listen for {self._config.kind} on {self._config.bind}, port {port}: "
                     f"{exc.strerror}. End the program that has it, or set another autopilot.instance or port"
                 ) from None
+
+        for process in self._processes:
+            process.start()
+
+    def check(self) -> None:
+        """Start programs again that have ended."""
+        for process in self._processes:
+            process.check()
+
+    def close(self) -> None:
+        """End the programs, and close the links."""
+        for process in self._processes:
+            process.close()
+        for link in self.links:
+            link.close()
 
     def exchange(self, *, late: bool) -> None:
         """Measure, and send to each program."""

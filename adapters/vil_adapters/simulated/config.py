@@ -109,6 +109,11 @@ class SimulatedConfig(SourceConfigBase):
                     f"vehicles.{name}.autopilot: {rate_hz} samples per second are no whole number of steps at step_hz "
                     f"{self.step_hz}; set step_hz: {-(-self.step_hz // rate_hz) * rate_hz}"
                 )
+            if program.namespace and (self.process is False or len(self.subjects()) > 1):
+                raise custom(
+                    f"vehicles.{name}.autopilot.namespace: a namespace holds one vehicle, in a process; make each "
+                    "vehicle a source of its own, without `process: false`"
+                )
             for i in range(self.vehicles[name].count):
                 place = program.bind, port_of(program, program.instance + i)
                 other = ports.setdefault(place, name)

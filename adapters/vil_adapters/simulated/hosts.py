@@ -209,6 +209,8 @@ class ProcessHost:
         batch = decode_report(data)
         if batch.failure:
             self._failure = SourceUnavailable(batch.failure)
+            if not self._ready.done():
+                self._ready.set_exception(self._failure)
         elif not self._ready.done():
             self._ready.set_result(None)
         else:

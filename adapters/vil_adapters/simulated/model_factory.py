@@ -64,6 +64,8 @@ _BUILT_IN: Final[Mapping[str, _Kind]] = {
     "flightgoggles": _Kind(
         "vil_bridge.vehicles.flightgoggles.model:FlightGogglesMulticopter",
         "vil_bridge.vehicles.multicopter:MulticopterParameters",
+        "vil_bridge.vehicles.flightgoggles.airframes:PRESETS",
+        "flightgoggles",
         steered="rates",
         motors="motor_speeds",
     ),

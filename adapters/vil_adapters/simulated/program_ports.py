@@ -1,7 +1,8 @@
-"""Ports and rates of the programs of autopilots; plain numbers, so that a configuration is checked without them."""
+"""Ports, rates and command lines of autopilots' programs; plain numbers, which a configuration is checked with."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from vil_adapters.simulated.vehicle_config import AutopilotProgramConfig
@@ -25,3 +26,14 @@ def port_of(config: AutopilotProgramConfig, instance: int) -> int | None:
             return (config.port or _FIRST_PORTS["ardupilot"]) + _ARDUPILOT_STEP * instance
         case "betaflight":
             return None
+
+
+def commands_of(config: AutopilotProgramConfig, vehicle: str, instance: int) -> list[tuple[tuple[str, ...], Path]]:
+    """Return the command line of a vehicle's program and its folder; empty = it is started elsewhere."""
+    if not config.command:
+        return []
+
+    def filled(text: str) -> str:
+        return text.replace("{vehicle}", vehicle).replace("{instance}", str(instance))
+
+    return [(tuple(filled(part) for part in config.command), Path(filled(config.folder)).absolute())]

@@ -90,8 +90,8 @@ class Stepper:
         Raises:
             SourceUnavailable: a port for an autopilot's program is taken.
         """
-        self._simulation.programs.open(holds=self._mapping != REAL_TIME)
         try:
+            self._simulation.programs.open(holds=self._mapping != REAL_TIME)
             self._run()
         finally:
             self._simulation.programs.close()

@@ -89,6 +89,23 @@ class AutopilotProgramConfig(StrictModel):
         le=65_535,
         description="Our port for instance 0; null = 4560 of PX4, 9002 of ArduPilot. Betaflight's are fixed.",
     )
+    command: tuple[str, ...] = Field(
+        default=(),
+        max_length=100,
+        description="The program and its arguments: it is started, watched and started again; {instance} and {vehicle} "
+        "are filled in. Empty = it is started elsewhere.",
+    )
+    folder: str = Field(
+        default="autopilots/{vehicle}",
+        min_length=1,
+        max_length=4096,
+        description="In which the program runs, made if absent; its output goes to output.log there.",
+    )
+    namespace: bool = Field(
+        default=False,
+        description="Give the program, with our end of its link, a network namespace of its own; needs the right to "
+        "make one.",
+    )
     rate_hz: int | None = Field(
         default=None,
         ge=50,

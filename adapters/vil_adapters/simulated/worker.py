@@ -54,10 +54,21 @@ class _SourceSocket:
 
 
 def main(fd: int) -> None:
-    """Step until the source stops or is gone."""
+    """Step until the source stops or is gone; report what prevents it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the bridge, which ends this process
     source = _SourceSocket(fd)
+    try:
+        _run(source)
+    except SourceUnavailable as exc:
+        source.send(VehicleBatch(steps=0, t_ns=0, bodies=b"", failure=str(exc)))
+
+
+def _run(source: _SourceSocket) -> None:
     config = SimulatedConfig.model_validate_json(source.socket.recv(MESSAGE_BYTES))
+    if any(program.namespace for _, program in config.programs()):
+        from vil_adapters.simulated.network_namespace import enter_own_network  # Linux only
+
+        enter_own_network()
     simulation = ready_simulation(config)
     gc.collect()
     gc.freeze()
@@ -66,10 +77,7 @@ def main(fd: int) -> None:
     order = decode_order(first) if first else Stop()
     if isinstance(order, Start):
         timer = WakeupTimer(source.socket.fileno())
-        try:
-            Stepper(simulation, order.start_ns, order.clock.mapping(), source.orders, source.send, timer).run()
-        except SourceUnavailable as exc:
-            source.send(VehicleBatch(steps=0, t_ns=0, bodies=b"", failure=str(exc)))
+        Stepper(simulation, order.start_ns, order.clock.mapping(), source.orders, source.send, timer).run()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,108 @@
+"""The process of an autopilot's program: started, watched, started again when it ends, ended with the source."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from vil_bridge.core.clock import NS_PER_S, machine_ns
+from vil_bridge.core.errors import SourceUnavailable
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE_NS: Final = NS_PER_S // 2
+_LONGEST_PAUSE_NS: Final = 10 * NS_PER_S
+_LONG_RUN_NS: Final = 30 * NS_PER_S
+"""A program that ran for longer is started again soon."""
+_CHECK_NS: Final = NS_PER_S // 10
+_END_S: Final = 2.0
+_PDEATHSIG: Final = 1
+
+
+class ProgramProcess:
+    """One program; one thread uses it.
+
+    Args:
+        name: of the vehicle. command: the program and its arguments. folder: in which it runs, made if absent; its
+            output goes to ``output.log`` there.
+    """
+
+    def __init__(self, name: str, command: tuple[str, ...], folder: Path) -> None:
+        self._name = name
+        self._command = command
+        self._folder = folder
+        self._child: subprocess.Popen[bytes] | None = None
+        self._begun_ns = self._checked_ns = 0
+        self._again_ns: int | None = None
+        self._pause_ns = _FIRST_PAUSE_NS
+
+    def start(self) -> None:
+        """Start the program.
+
+        Raises:
+            SourceUnavailable: there is no such program, or the folder cannot be made.
+        """
+        self._begun_ns, self._again_ns = machine_ns(), None
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with (self._folder / "output.log").open("ab") as log:
+                self._child = subprocess.Popen(  # noqa: S603 - the user's own program
+                    self._command,
+                    cwd=self._folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+                )
+        except OSError as exc:
+            raise SourceUnavailable(
+                f"{self._name}: cannot start {self._command[0]!r} in {self._folder}: {exc.strerror}. Set "
+                "autopilot.command to the program's path, and autopilot.folder to one that can be written"
+            ) from None
+
+    def check(self) -> None:
+        """Start the program again some time after it ended; call it often."""
+        now_ns = machine_ns()
+        if now_ns - self._checked_ns < _CHECK_NS:
+            return
+        self._checked_ns = now_ns
+        if self._again_ns is not None:
+            if now_ns >= self._again_ns:
+                self.start()
+        elif self._child is not None and self._child.poll() is not None:
+            self._pause_ns = min(2 * self._pause_ns, _LONGEST_PAUSE_NS)
+            if now_ns - self._begun_ns > _LONG_RUN_NS:
+                self._pause_ns = _FIRST_PAUSE_NS
+            self._again_ns = now_ns + self._pause_ns
+            logger.warning(
+                "program of %s ended code=%d again_in_s=%.1f output=%s",
+                self._name,
+                self._child.returncode,
+                self._pause_ns / NS_PER_S,
+                self._folder / "output.log",
+            )
+
+    def close(self) -> None:
+        """End the program and what it started."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(_END_S)
+                return
+
+
+def _end_with_parent() -> None:
+    """Have the kernel end the child when the thread that started it is gone."""
+    ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGTERM, 0, 0, 0)

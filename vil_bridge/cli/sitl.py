@@ -1,0 +1,59 @@
+"""``vil-bridge sitl``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+
+def sitl(
+    program: Annotated[Literal["px4", "ardupilot", "betaflight"], typer.Argument(help="The autopilot's program.")],
+    count: Annotated[int, typer.Option(min=1, max=50, help="Vehicles, each with a program of its own.")] = 1,
+    command: Annotated[
+        str, typer.Option(help="Command line that starts the program; {instance} is filled in. Empty = you start it.")
+    ] = "",
+    folder: Annotated[
+        str, typer.Option(help="Folder in which the program runs; {vehicle} is filled in.")
+    ] = "autopilots/{vehicle}",
+    indoors: Annotated[
+        bool, typer.Option("--indoors", help="Motion capture instead of a satellite receiver (px4).")
+    ] = False,
+    scene: Annotated[str, typer.Option(help="Walls: a scene's name or file; empty = a floor only.")] = "",
+    speed: Annotated[float, typer.Option(min=0.01, max=100, help="Simulated seconds per second, at most.")] = 1.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of all noise.")] = 0,
+    http_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the status page; 0 = any free one.")] = 8080,
+    print_config: Annotated[
+        bool, typer.Option("--print-config", help="Print the configuration instead, to add cameras and outputs to it.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also log details.")] = False,
+) -> None:
+    """Let PX4, ArduPilot or Betaflight fly simulated vehicles, in one command, until Ctrl-C."""
+    import logging
+
+    from vil_bridge.monitoring.logging_setup import setup_logging
+    from vil_bridge.tools.sitl_world import SitlOptions, connections, sitl_bridge, sitl_data
+
+    options = SitlOptions(
+        program=program,
+        count=count,
+        command=command,
+        folder=folder,
+        indoors=indoors,
+        scene=scene,
+        speed=speed,
+        seed=seed,
+        http_port=http_port,
+    )
+    config = sitl_bridge(options)
+    if print_config:
+        import yaml
+
+        print(yaml.safe_dump(sitl_data(options), sort_keys=False), end="")
+        return
+    setup_logging(level=logging.DEBUG if verbose else logging.INFO)
+    for line in connections(options):
+        print(line, flush=True)
+    from vil_bridge.daemon.bridge import run_daemon
+
+    run_daemon(config)

@@ -1,0 +1,122 @@
+"""A bridge's configuration for vehicles that autopilots' programs fly, and how to connect to the programs."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from pydantic import ValidationError
+
+from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.registry import resolve
+
+Program = Literal["px4", "ardupilot", "betaflight"]
+
+MOST: Final = 50
+_ROOM: Final = "room"
+_STEP_HZ: Final = 1000
+_SPACING_M: Final = 2.0
+_SIZE_M: Final = (0.35, 0.35, 0.12)
+_PRESET: Final = "autopilot_quad_x"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SitlOptions:
+    """Choices of ``vil-bridge sitl``.
+
+    Attributes:
+        program: that flies. count: vehicles, each with a program of its own.
+        command: the program's command line; empty = it is started elsewhere. folder: in which it runs.
+        indoors: motion capture's pose instead of a satellite receiver. scene: walls; empty = a floor only.
+        speed: simulated seconds per second, at most. http_port: of the status page, 0 = any free one.
+    """
+
+    program: Program
+    count: int = 1
+    command: str = ""
+    folder: str = "autopilots/{vehicle}"
+    indoors: bool = False
+    scene: str = ""
+    speed: float = 1.0
+    seed: int = 0
+    http_port: int = 8080
+
+
+def sitl_bridge(options: SitlOptions) -> BridgeConfig:
+    """Return the configuration. Raises ConfigError: a choice does not fit; names the key."""
+    try:
+        return BridgeConfig.model_validate(sitl_data(options), context={"resolve": resolve})
+    except ValidationError as exc:
+        raise ConfigError([f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors()]) from None
+
+
+def sitl_data(options: SitlOptions) -> dict[str, Any]:
+    """Return the configuration's sections, as a file has them."""
+    names = [options.program if options.count == 1 else f"{options.program}_{i + 1}" for i in range(options.count)]
+    real_time = options.program == "betaflight"
+    if real_time and options.count > 1:  # their ports are fixed: a network of its own for each, so a source for each
+        sources = {name: _source(options, {name: _vehicle(options, i)}) for i, name in enumerate(names)}
+    else:
+        sources = {"sitl": _source(options, {name: _vehicle(options, i) for i, name in enumerate(names)})}
+    source_of = {subject: name for name, source in sources.items() for subject in source["vehicles"]}
+    return {
+        "version": 1,
+        "name": f"sitl-{options.program}",
+        "rooms": {_ROOM: {}},
+        "require_cameras": False,
+        "http": {"port": options.http_port},
+        "simulation": {} if real_time else {"clock": "simulated", "speed": options.speed},
+        "sources": sources,
+        "actors": {
+            name: {"kind": "vehicle", "source": source_of[name], "subject": name, "size_m": list(_SIZE_M)}
+            for name in names
+        },
+    }
+
+
+def connections(options: SitlOptions) -> list[str]:
+    """Return how to start each program and how to reach it, one line each."""
+    lines = []
+    for i in range(options.count):
+        match options.program:
+            case "px4":
+                start = f"px4 -d ETC -s etc/init.d-posix/rcS -w FOLDER -i {i} (PX4_SIM_MODEL=iris)"
+                reach = f"ground station UDP 14550, programs UDP {14540 + i}, system {i + 1}"
+            case "ardupilot":
+                start = f"arducopter --model JSON:127.0.0.1 -I {i} --defaults copter.parm"
+                reach = f"MAVLink TCP {5760 + 10 * i}, {5762 + 10 * i} and {5763 + 10 * i}; it waits for the first"
+            case "betaflight":
+                start = "betaflight_SITL.elf"
+                reach = "configurator TCP 5761" + (", in its network namespace" if options.count > 1 else "")
+        started = "" if options.command else f"start it: {start}; "
+        lines.append(f"{options.program} {i}: {started}{reach}")
+    return lines
+
+
+def _source(options: SitlOptions, vehicles: dict[str, Any]) -> dict[str, Any]:
+    source: dict[str, Any] = {
+        "type": "simulated",
+        "room": _ROOM,
+        "step_hz": _STEP_HZ,
+        "seed": options.seed,
+        "vehicles": vehicles,
+    }
+    return source | ({"contact": {"scene": options.scene}} if options.scene else {})
+
+
+def _vehicle(options: SitlOptions, index: int) -> dict[str, Any]:
+    autopilot: dict[str, Any] = {"kind": options.program, "instance": index}
+    if options.command:
+        autopilot |= {"command": shlex.split(options.command), "folder": options.folder}
+    if options.indoors:
+        autopilot |= {"gps": None, "pose": {}}
+    if options.program == "betaflight" and options.count > 1:
+        autopilot |= {"instance": 0, "namespace": True}
+    return {
+        "model": "flightgoggles",
+        "preset": _PRESET,
+        "p_m": [_SPACING_M * index, 0.0, 0.0],
+        "autopilot": autopilot,
+    }
