@@ -43,6 +43,7 @@ from vil_bridge.core.types import (
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.model import Material
 from vil_renderer.embedded.engine import detail, models, targets
+from vil_renderer.embedded.engine.devices import is_software
 from vil_renderer.embedded.engine.scene_pass import ViewRequest
 from vil_renderer.embedded.engine.targets import PassOutput, TargetCache
 from vil_renderer.embedded.geometry.raycast_renderer import RaycastRenderer
@@ -85,8 +86,9 @@ def test_targets_are_bounded_by_their_memory(monkeypatch: pytest.MonkeyPatch, re
             cache.tidy()
         assert len(cache._targets) < 12
         assert cache.get((64, 48), PassOutput.COLOUR) is not first
-        with pytest.raises(RendererError, match="20000x4 pixels"):
-            cache.get((20000, 4), PassOutput.COLOUR)
+        too_wide = 1 + min(ctx.info["GL_MAX_TEXTURE_SIZE"], ctx.info["GL_MAX_RENDERBUFFER_SIZE"])
+        with pytest.raises(RendererError, match=f"{too_wide}x4 pixels"):
+            cache.get((too_wide, 4), PassOutput.COLOUR)
 
 
 def test_skeletons_without_end_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch, renderers: Renderers) -> None:
@@ -239,10 +241,13 @@ def test_alpha_of_a_layer_is_that_of_a_premultiplied_picture(renderers: Renderer
     scene = scene_of(
         thing("pane", facing(2.0, 0.5, glass)), thing("wall", facing(3.0, 0.9, at_m=(0.9, 0.0)), instance=2)
     )
-    rgba = shot(renderers.of(scene, "medium"), camera(), Modality.RGBA, layer="scene")
+    renderer = renderers.of(scene, "medium")
+    rgba = shot(renderer, camera(), Modality.RGBA, layer="scene")
     beside, before = rgba[120, 140], rgba[120, 180]
     assert abs(int(beside[3]) - 128) <= 1 and np.abs(beside[:3].astype(int) - 128).max() <= 1
-    assert before[3] == 255 and before[:3].min() >= 254, "a pane takes nothing from what is solid"
+    # OpenGL may round both products of a blend to the eight bits of the picture, up or down; llvmpipe's are exact.
+    least = 254 if is_software(renderer.info["gl_renderer"]) else 254 - 2
+    assert before[3] == 255 and before[:3].min() >= least, "a pane takes nothing from what is solid"
 
 
 def ground() -> Any:

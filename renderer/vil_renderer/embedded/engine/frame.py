@@ -19,7 +19,7 @@ from vil_renderer.embedded.scene import Environment, Lamp
 
 _BLOCK: Final = np.dtype(
     [
-        *((name, "(4,4)f4") for name in ("clip", "prev_clip", "shadow", "camera", "ray")),
+        *((name, "(4,4)f4") for name in ("clip", "clip_motion", "shadow", "camera", "ray")),
         *((name, "4f4") for name in ("sky", "ground", "to_sun", "to_sun_view", "up_view", "sun")),
         *((name, "4f4") for name in ("zenith", "horizon", "size_px", "exposure")),
         *((name, f"({MAX_LAMPS},4)f4") for name in ("lamp_place", "lamp_light", "lamp_axis")),
@@ -109,7 +109,7 @@ def frames_of(shots: Sequence[Shot], light: LightState, far_m: float = FAR_M) ->
     R_camera_world = R_world_camera.transpose(0, 2, 1)
     block = np.repeat(light.block, len(shots))
     block["clip"] = clip.transpose(0, 2, 1)
-    block["prev_clip"] = prev_clip.transpose(0, 2, 1)
+    block["clip_motion"] = (clip - prev_clip).transpose(0, 2, 1)
     block["camera"][:, :3, :3] = R_world_camera
     block["camera"][:, 3, :3] = -(R_camera_world @ eye_m[:, :, None])[..., 0]
     block["camera"][:, 3, 3] = 1.0

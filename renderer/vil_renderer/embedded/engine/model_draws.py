@@ -84,7 +84,8 @@ class GroupDraws:
         """Return the instances (m, 25) of a rigid part of some models, chosen by a mask (k,)."""
         rows = self._once(("rows", part), lambda: self._rows(part)).take(np.flatnonzero(which), axis=0)
         if flow:
-            rows[:, 12:24] = self._was(view)[which, part.node, :3].reshape(-1, 12)
+            now, was = self.group.world_from_node[which, part.node, :3], self._was(view)[which, part.node, :3]
+            rows[:, 12:24] = (now - was).reshape(-1, 12)
         return rows
 
     def _rows(self, part: DrawnPart) -> npt.NDArray[np.float32]:

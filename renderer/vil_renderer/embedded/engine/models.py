@@ -16,7 +16,7 @@ from vil_renderer.embedded.engine.detail import Extent, can_simplify, centres_m,
 from vil_renderer.embedded.engine.materials import JOINTS_SLOT, GpuMaterial, MaterialCache
 from vil_renderer.embedded.engine.model_draws import INSTANCE_FLOATS, GroupDraws, ModelDraws, mirrors
 from vil_renderer.embedded.engine.programs import PassOptions, Programs, vertex_format
-from vil_renderer.embedded.engine.shader_vertex import BEFORE, KNOWN, MAX_JOINTS, NOW
+from vil_renderer.embedded.engine.shader_vertex import KNOWN, MAX_JOINTS, MOVED, NOW
 from vil_renderer.embedded.engine.vertices import (
     MODEL_VERTEX,
     SKIN_VERTEX,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import moderngl
 
 _MOST_ASSETS: Final = 256
-_ROWS: Final = ("in_m0", "in_m1", "in_m2", "in_q0", "in_q1", "in_q2")
+_ROWS: Final = ("in_m0", "in_m1", "in_m2", "in_d0", "in_d1", "in_d2")
 
 
 @dataclass(slots=True, eq=False)
@@ -190,7 +190,7 @@ class ModelBatch:
             if skin is not sent:
                 self._send_joints(NOW, joints[:, :3])
                 if options.flow:
-                    self._send_joints(BEFORE, group.joints_before(model, skin, view)[:, :3])
+                    self._send_joints(MOVED, joints[:, :3] - group.joints_before(model, skin, view)[:, :3])
                 sent = skin
             untracked = self._untracked(group.group.joint_light[model], skin)
             program = self._programs.of(options, "SKINNED", (*part.defines, *untracked))

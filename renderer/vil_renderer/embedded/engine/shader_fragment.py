@@ -78,7 +78,7 @@ flat in uint v_ids;
 layout(location = OUT_IDS) out uint out_ids;
 #endif
 #ifdef OUT_FLOW
-in vec3 v_prev;
+in vec3 v_moved;   // x, y and w of clip space since the previous picture
 layout(location = OUT_FLOW) out vec2 out_flow;
 #endif
 #ifdef PLACED
@@ -199,9 +199,11 @@ void main() {
     out_ids = v_ids;
 #endif
 #ifdef OUT_FLOW
-    vec2 moved = gl_FragCoord.xy - size_px.xy * (0.5 * v_prev.xy / v_prev.z + 0.5);
-    moved *= step(1e-6, dot(moved, moved));  // static surfaces have none, not that of rounding
-    out_flow = v_prev.z > 0.0 ? moved : vec2(NO_FLOW);
+    vec2 here = 2.0 * gl_FragCoord.xy / size_px.xy - 1.0;
+    float prev_w = 1.0 / gl_FragCoord.w - v_moved.z;
+    vec2 moved = 0.5 * size_px.xy * (v_moved.xy - here * v_moved.z) / prev_w;
+    moved *= step(1e-6, dot(moved, moved));  // static surfaces have none, not that of rounded poses
+    out_flow = prev_w > 0.0 ? moved : vec2(NO_FLOW);
 #endif
 }
 """

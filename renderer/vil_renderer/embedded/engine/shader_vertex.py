@@ -16,7 +16,7 @@ from typing import Final
 
 MAX_LAMPS: Final = 8
 MAX_JOINTS: Final = 160
-NOW, BEFORE, KNOWN = range(3)
+NOW, MOVED, KNOWN = range(3)
 """Rows of the texture of joints, three texels to each."""
 NO_SURFACE_M: Final = 1.0e6
 LIGHT_ONE: Final = 128.0
@@ -40,7 +40,7 @@ _FRAME: Final = f"""
 #endif
 layout(std140) uniform Frame {{
     mat4 clip_from_world;
-    mat4 prev_clip_from_world;
+    mat4 clip_motion;   // clip_from_world minus that of the previous picture
     mat4 shadow_from_world;
     mat4 camera_from_world;
     mat4 world_from_ray;
@@ -77,7 +77,7 @@ vec3 to_display(vec3 c) {{
     return mix(upper, c * 12.92, lessThan(c, vec3(0.0031308)));
 #endif
 }}
-const int NOW = {NOW}, BEFORE = {BEFORE}, KNOWN = {KNOWN};
+const int NOW = {NOW}, MOVED = {MOVED}, KNOWN = {KNOWN};
 const float NO_SURFACE = {NO_SURFACE_M};
 const float LIGHT_STEPS = {255.0 / LIGHT_ONE};
 const float NO_FLOW = {NO_FLOW};
@@ -87,7 +87,7 @@ _WORLD: Final = """
 #ifdef INSTANCED
 in vec4 in_m0; in vec4 in_m1; in vec4 in_m2;
 #ifdef OUT_FLOW
-in vec4 in_q0; in vec4 in_q1; in vec4 in_q2;
+in vec4 in_d0; in vec4 in_d1; in vec4 in_d2;
 #endif
 in uint in_ids;
 #endif
@@ -97,8 +97,8 @@ in uint in_ids;
 #ifdef SKINNED
 in uvec4 in_joints; in vec4 in_weights;
 uniform uint ids;
-// Rows of the joints' matrices now and in the previous picture, and how well each is known: llvmpipe fetches
-// texels faster than elements of a uniform block.
+// Rows of the joints' matrices, of their change since the previous picture, and how well each is known: llvmpipe
+// fetches texels faster than elements of a uniform block.
 uniform sampler2D joint_map;
 vec4 joint_row(uint r, int when) {
     return texelFetch(joint_map, ivec2(in_joints.x * 3u + r, when), 0) * in_weights.x
@@ -121,13 +121,13 @@ vec3 world_p() {
 #endif
 }
 #ifdef OUT_FLOW
-vec3 prev_p() {
+vec3 world_motion() {
 #if defined(STATIC)
-    return in_p;
+    return vec3(0.0);
 #elif defined(INSTANCED)
-    return rowed(in_q0, in_q1, in_q2, in_p);
+    return rowed(in_d0, in_d1, in_d2, in_p);
 #else
-    return rowed(joint_row(0u, BEFORE), joint_row(1u, BEFORE), joint_row(2u, BEFORE), in_p);
+    return rowed(joint_row(0u, MOVED), joint_row(1u, MOVED), joint_row(2u, MOVED), in_p);
 #endif
 }
 #endif
@@ -167,7 +167,7 @@ out vec3 v_shadow;
 flat out uint v_ids;
 #endif
 #ifdef OUT_FLOW
-out vec3 v_prev;
+out vec3 v_moved;
 #endif
 vec3 cofactored(vec3 a, vec3 b, vec3 c, vec3 n) {
     // Rows of the matrix; its cofactors carry normals through any scale, in a mirror inside out.
@@ -253,8 +253,9 @@ void main() {
 #endif
 #endif
 #ifdef OUT_FLOW
-    vec4 q = prev_clip_from_world * vec4(prev_p(), 1.0);
-    v_prev = q.xyw;
+    // Every term has a difference of matrices as a factor: 0 without motion, however the machine rounds.
+    vec3 moved = world_motion();
+    v_moved = (clip_motion * vec4(p - moved, 1.0) + clip_from_world * vec4(moved, 0.0)).xyw;
 #endif
 }
 """
