@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ from vil_renderer.embedded.engine.context import describe, open_context
 from vil_renderer.embedded.engine.light import StaticLight
 from vil_renderer.embedded.engine.profiles import PROFILES, Profile, profile_named
 from vil_renderer.embedded.engine.quality_controller import QualityController
+from vil_renderer.embedded.engine.readback import readback_for
 from vil_renderer.embedded.engine.scene_pass import ScenePass, ViewRequest
 from vil_renderer.embedded.engine.targets import RenderedView
 from vil_renderer.embedded.engine.vertices import StaticMesh, static_mesh
@@ -66,6 +68,8 @@ _CAMERAS: Final = 256
 _TOGETHER: Final = 8
 _TOGETHER_PX: Final = 1 << 23
 """Bound on the pictures, and on their pixels, that are drawn before the first is read: each has its framebuffer."""
+_TOGETHER_EARLY: Final = 64
+"""Bound on the pictures where reading begins early, and they share a framebuffer."""
 _LEAP_M: Final = 3.0
 _LEAP_COS: Final = 0.5
 _PAUSE_NS: Final = 1_000_000_000
@@ -128,6 +132,7 @@ class EmbeddedRenderer:
         self._exposures: dict[str, AutoExposure] = {}
         self._posed: tuple[WorldSnapshot, PosedModels] | None = None
         with self._ctx:
+            self._readback = readback_for(self._ctx)
             self._splats = SplatLayer(self._ctx, self.scene) if self.scene.splats else None
             self.info: dict[str, Any] = {**describe(self._ctx), "scene": self.scene.name, "rays": self.rays is not None}
             if scene in scene_names():
@@ -146,8 +151,8 @@ class EmbeddedRenderer:
         self.close()
 
     def close(self) -> None:
-        """Release the context and all its memory."""
-        self._ctx.release()
+        """Release the context and all its memory; on a GPU once the last picture is gone, since it lies there."""
+        self._readback.close()
 
     @property
     def instances(self) -> Mapping[str, int]:
@@ -175,7 +180,7 @@ class EmbeddedRenderer:
         made: dict[int, tuple[ImageArray, BoolArray | None]] = {}
         with self._ctx:  # several renderers may live in one process
             self._set_light(snapshot.lighting)
-            for batch in _batches(views, groups.values()):
+            for batch in _batches(views, groups.values(), early=self._readback.early):
                 pictures = self._draw([tuple(views[i] for i in members) for members in batch], posed, shade)
                 for pixels, members in zip(pictures, batch, strict=True):
                     made.update({i: pixels[views[i].modality] for i in members})
@@ -260,6 +265,7 @@ class EmbeddedRenderer:
             before=None if seen is None else seen.posed,
             previous=None if seen is None else seen.T_world_camera,
             layer=view.layer,
+            alpha=any(view.modality is Modality.RGBA for view in views),
             gain=2.0**camera.effects.exposure_ev * (exposure.gain if camera.effects.auto_exposure else 1.0),
             blobs=shade.of(shown),
         )
@@ -293,7 +299,7 @@ class EmbeddedRenderer:
         name = self._quality.profile
         if name not in self._passes:
             far_m, profile = max(FAR_M, self._depth_reach_m), self._profiles[name]
-            made = ScenePass(self._ctx, self._mesh, self._light, profile, self._splats, far_m=far_m)
+            made = ScenePass(self._ctx, self._mesh, self._light, profile, self._readback, self._splats, far_m=far_m)
             self._passes[name] = made
             made.set_light(*lit(self.scene.environment, self.scene.lamps, self._lighting))
         return self._passes[name]
@@ -333,14 +339,21 @@ class EmbeddedRenderer:
             self._exposures.pop(oldest, None)
 
 
-def _batches(views: Sequence[View], groups: Iterable[list[int]]) -> Iterator[list[list[int]]]:
-    """Yield groups of views that are drawn together: one picture, or several within the bounds."""
+def _batches(views: Sequence[View], groups: Iterable[list[int]], *, early: bool) -> Iterator[list[list[int]]]:
+    """Yield groups of views that are drawn together: one picture, or several within the bounds.
+
+    Args:
+        views: all of the request.
+        groups: numbers of the views that share a picture.
+        early: pictures are read from the moment when they are drawn.
+    """
+    most, most_px = (_TOGETHER_EARLY, math.inf) if early else (_TOGETHER, _TOGETHER_PX)
     batch: list[list[int]] = []
     total_px = 0
     for members in groups:
         camera = drawn_camera(views[members[0]].camera)
         pixels = camera.width_px * camera.height_px
-        if batch and (len(batch) == _TOGETHER or total_px + pixels > _TOGETHER_PX):
+        if batch and (len(batch) == most or total_px + pixels > most_px):
             yield batch
             batch, total_px = [], 0
         batch.append(members)

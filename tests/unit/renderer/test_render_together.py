@@ -91,4 +91,5 @@ def test_large_pictures_do_not_wait_for_each_other_in_memory(monkeypatch: pytest
     with EmbeddedRenderer(SCENE, "low") as renderer:
         assert_same(renderer.render(asked, there), images)
         slots = {key[-1] for key in renderer._scene_pass()._targets._targets._values}
-    assert slots == {0, 1}, "two of this size at a time"
+        most = 1 if renderer._readback.early else 2
+    assert slots == set(range(most)), "as many of this size at a time, unless they share one"

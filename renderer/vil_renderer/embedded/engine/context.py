@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from vil_bridge.core.errors import RendererError
 from vil_renderer.embedded.engine.devices import check_renderer, chosen_device, egl_devices
@@ -10,7 +10,9 @@ from vil_renderer.embedded.engine.devices import check_renderer, chosen_device, 
 if TYPE_CHECKING:
     import moderngl
 
-_REQUIRED_GL = 330
+_REQUIRED_GL: Final = 330
+_WANTED_GL: Final = 430
+"""With indirect draws. NVIDIA gives the version that is asked for, Mesa the newest."""
 
 
 def open_context(device: int | None = None) -> moderngl.Context:
@@ -28,9 +30,12 @@ def open_context(device: int | None = None) -> moderngl.Context:
     except ImportError as exc:
         raise RendererError("the embedded renderer needs the extra `gl`: pip install 'vil-bridge[gl]'") from exc
     index = chosen_device(device, egl_devices())
+    settings: dict[str, Any] = {"standalone": True, "backend": "egl", "device_index": index}
     try:
-        settings: dict[str, Any] = {"backend": "egl", "device_index": index}
-        ctx = moderngl.create_context(standalone=True, require=_REQUIRED_GL, **settings)
+        try:
+            ctx = moderngl.create_context(require=_WANTED_GL, **settings)
+        except Exception:
+            ctx = moderngl.create_context(require=_REQUIRED_GL, **settings)
     except Exception as exc:  # glcontext raises bare Exception, ImportError or OSError for a missing library
         raise RendererError(
             f"no OpenGL 3.3 context through EGL on device {index} ({exc}); on Debian: apt-get install libegl1 libgl1"

@@ -83,19 +83,27 @@ def check_renderer(gl_renderer: str, device: int | None) -> None:
         raise RendererError(f"a GPU was asked for, and OpenGL draws on the CPU ({gl_renderer}). {_ON_CPU}")
 
 
-def egl_devices() -> list[EglDevice]:
-    """Return EGL's devices in its order; none where EGL is absent or cannot list them."""
+def egl_library() -> ctypes.CDLL | None:
+    """Return EGL's library, None where it is absent."""
     try:
         egl = ctypes.CDLL(os.environ.get(_LIBRARY_VARIABLE) or find_library("EGL") or "libEGL.so.1")
         egl.eglGetProcAddress.restype, egl.eglGetProcAddress.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
     except (OSError, AttributeError):
+        return None
+    return egl
+
+
+def egl_devices() -> list[EglDevice]:
+    """Return EGL's devices in its order; none where EGL is absent or cannot list them."""
+    egl = egl_library()
+    if egl is None:
         return []
     handle, number = ctypes.c_void_p, ctypes.c_int
-    list_devices = _function(
+    list_devices = gl_function(
         egl, b"eglQueryDevicesEXT", ctypes.c_uint, number, ctypes.POINTER(handle), ctypes.POINTER(number)
     )
-    describe = _function(egl, b"eglQueryDeviceStringEXT", ctypes.c_char_p, handle, number)
-    attribute = _function(
+    describe = gl_function(egl, b"eglQueryDeviceStringEXT", ctypes.c_char_p, handle, number)
+    attribute = gl_function(
         egl, b"eglQueryDeviceAttribEXT", ctypes.c_uint, handle, number, ctypes.POINTER(ctypes.c_ssize_t)
     )
     handles, count = (handle * _MOST)(), number(0)
@@ -104,8 +112,8 @@ def egl_devices() -> list[EglDevice]:
     return [_described(index, handles[index], describe, attribute) for index in range(count.value)]
 
 
-def _function(egl: ctypes.CDLL, name: bytes, result: Any, *arguments: Any) -> Any:
-    """Return a function of an extension, None where EGL does not have it."""
+def gl_function(egl: ctypes.CDLL, name: bytes, result: Any, *arguments: Any) -> Any:
+    """Return a function of EGL's extensions or of OpenGL, None where EGL does not have it."""
     address = egl.eglGetProcAddress(name)
     return ctypes.CFUNCTYPE(result, *arguments)(address) if address else None
 

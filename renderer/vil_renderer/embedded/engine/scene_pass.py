@@ -19,9 +19,10 @@ from vil_renderer.embedded.engine.model_draws import ModelDraws
 from vil_renderer.embedded.engine.models import ModelBatch
 from vil_renderer.embedded.engine.profiles import Profile, Shading
 from vil_renderer.embedded.engine.programs import FRAME, PassOptions, Programs
+from vil_renderer.embedded.engine.readback import Readback
 from vil_renderer.embedded.engine.shadow import ShadowMap
 from vil_renderer.embedded.engine.static import StaticBatch, StaticDraws
-from vil_renderer.embedded.engine.targets import PassOutput, RenderedView, TargetCache, places_of, scratch
+from vil_renderer.embedded.engine.targets import PassOutput, RenderedView, TargetCache, places_of
 from vil_renderer.embedded.engine.vertices import StaticMesh
 from vil_renderer.embedded.optics.camera import FAR_M
 from vil_renderer.embedded.posed_models import PosedModels
@@ -39,7 +40,7 @@ class ViewRequest:
     Attributes:
         shown: which of the models, (n,). before: the models in the camera's previous picture; None = unknown.
         previous: the camera's pose in its previous picture; None = unknown.
-        gain: the camera's factor on all light.
+        gain: the camera's factor on all light. alpha: colour is read with its alpha.
         blobs: (k, 5): x, y, z, radius and strength of dark patches on the ground.
     """
 
@@ -51,6 +52,7 @@ class ViewRequest:
     previous: Transform | None = None
     layer: str = ""
     gain: float = 1.0
+    alpha: bool = False
     blobs: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 5), np.float32))
 
 
@@ -83,6 +85,7 @@ class ScenePass:
         mesh: StaticMesh,
         light: StaticLight,
         profile: Profile,
+        readback: Readback,
         splats: SplatLayer | None = None,
         *,
         far_m: float = FAR_M,
@@ -96,7 +99,7 @@ class ScenePass:
         self._static = StaticBatch(ctx, mesh, self._programs, materials)
         self._models = ModelBatch(ctx, self._programs, materials, profile.lod_px)
         self._targets = TargetCache(ctx)
-        self._scratch = scratch()
+        self._readback = readback
         self._frames = ctx.buffer(reserve=FRAME_BYTES, dynamic=True)
         self._shadow: ShadowMap | None = None
         if profile.shadow_px and len(mesh.vertices):
@@ -122,7 +125,7 @@ class ScenePass:
     def draw(self, requests: Sequence[ViewRequest], posed: PosedModels) -> list[RenderedView]:
         """Draw views of the same models; the pictures are valid until the next call.
 
-        None of them is read before all are drawn: a picture is rasterised while the next one is prepared.
+        Nothing waits for a picture before all are drawn: one is rasterised while the next one is prepared.
         """
         assert self._state is not None, "set_light comes first"
         self._targets.tidy()
@@ -138,6 +141,10 @@ class ScenePass:
         gain = request.gain if self._linear else request.gain ** (1.0 / GAMMA)
         return Shot(request.camera, request.T_world_camera, request.previous or request.T_world_camera, gain)
 
+    def _place(self, index: int) -> int:
+        """Return the slot of a view's framebuffers: views that are read at once share theirs."""
+        return 0 if self._readback.early else index
+
     def _draw(self, batch: _Batch, index: int) -> RenderedView:
         request = batch.requests[index]
         if self._shadow is not None and self.profile.moving_shadows and PassOutput.COLOUR in request.outputs:
@@ -145,9 +152,9 @@ class ScenePass:
         size = (request.camera.width_px, request.camera.height_px)
         splats = self._splats if request.layer in ("", SCENE_LAYER) else None
         if PassOutput.COLOUR not in request.outputs or (self._samples <= 1 and splats is None):
-            target = self._targets.get(size, request.outputs, slot=index)
+            target = self._targets.get(size, request.outputs, slot=self._place(index))
             self._pass(target, batch, index, request.outputs)
-            return RenderedView(size, places_of(target, request.outputs), self._scratch)
+            return RenderedView(size, places_of(target, request.outputs), self._readback, alpha=request.alpha)
         return self._two_passes(size, batch, index, splats)
 
     def _two_passes(self, size: tuple[int, int], batch: _Batch, index: int, splats: SplatLayer | None) -> RenderedView:
@@ -159,17 +166,17 @@ class ScenePass:
         places = {PassOutput.COLOUR: (colour, 0)}
         rest = batch.requests[index].outputs & ~PassOutput.COLOUR
         if rest:
-            target = self._targets.get(size, rest, slot=index)
+            target = self._targets.get(size, rest, slot=self._place(index))
             self._pass(target, batch, index, rest)
             places |= places_of(target, rest)
-        return RenderedView(size, places, self._scratch)
+        return RenderedView(size, places, self._readback, alpha=batch.requests[index].alpha)
 
     def _smooth_colour(
         self, size: tuple[int, int], batch: _Batch, index: int, *, proxy: bool = True
     ) -> moderngl.Framebuffer:
         many = self._targets.get(size, PassOutput.COLOUR, self._samples)
         self._pass(many, batch, index, PassOutput.COLOUR, proxy=proxy)
-        one = self._targets.get(size, PassOutput.COLOUR, slot=index)
+        one = self._targets.get(size, PassOutput.COLOUR, slot=self._place(index))
         self._ctx.copy_framebuffer(one, many)
         return one
 
@@ -179,9 +186,10 @@ class ScenePass:
         """Draw splats over the meshes without their proxy, hidden by nearer ones of these."""
         request = batch.requests[index]
         outputs = PassOutput.Z if self._samples > 1 else PassOutput.COLOUR | PassOutput.Z
-        target = self._targets.get(size, outputs, slot=index)
+        target = self._targets.get(size, outputs, slot=self._place(index))
         self._pass(target, batch, index, outputs, proxy=False)
-        z_m = RenderedView(size, places_of(target, outputs), self._scratch).z_m()
+        depth = {PassOutput.Z: places_of(target, outputs)[PassOutput.Z]}
+        z_m = RenderedView(size, depth, self._readback).z_m()
         if self._samples > 1:
             target, outputs = self._smooth_colour(size, batch, index, proxy=False), PassOutput.COLOUR
         _write_only_colour(target, len(places_of(target, outputs)))

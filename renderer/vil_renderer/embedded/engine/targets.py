@@ -1,4 +1,4 @@
-"""Outputs of a pass: colour, z-depth, normals, ids and flow in one framebuffer, read back on demand."""
+"""Outputs of a pass: colour, z-depth, normals, ids and flow in one framebuffer, and their pixels."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import functools
 import operator
 from collections.abc import Mapping
 from enum import IntFlag
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.errors import RendererError
+from vil_renderer.embedded.engine.readback import Attachment, Pixels, Readback
 from vil_renderer.embedded.lru_cache import LruByteCache
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 _TARGET_BYTES: Final = 256 << 20
 _SMALLEST_BYTES: Final = 1 << 16
-_SCRATCH_BYTES: Final = 64 << 20
 
 
 class PassOutput(IntFlag):
@@ -53,66 +53,65 @@ def places_of(target: moderngl.Framebuffer, outputs: PassOutput) -> dict[PassOut
     return {o: (target, i) for i, o in enumerate(o for o in OUTPUTS if o in outputs)}
 
 
-Scratch: TypeAlias = LruByteCache[tuple[object, ...], npt.NDArray[Any]]
-"""Memory that one reading after the other uses: new pages cost more."""
-
-
-def scratch() -> Scratch:
-    """Return scratch memory for the pictures of one scene pass."""
-    return LruByteCache(_SCRATCH_BYTES, lambda pixels: pixels.nbytes)
-
-
 class RenderedView:
     """Images of one view, top row first; valid until the next views are drawn.
 
-    Attributes:
+    Args:
         places: of each output, the framebuffer that holds it and its attachment there.
+        readback: of the framebuffers' context.
+        alpha: colour is read with its alpha.
+
+    Attributes:
         outputs: all of them.
     """
 
     def __init__(
-        self, size_px: tuple[int, int], places: Mapping[PassOutput, tuple[moderngl.Framebuffer, int]], scratch: Scratch
+        self,
+        size_px: tuple[int, int],
+        places: Mapping[PassOutput, tuple[moderngl.Framebuffer, int]],
+        readback: Readback,
+        *,
+        alpha: bool = False,
     ) -> None:
-        self.size_px, self.places, self._scratch = size_px, places, scratch
+        # Without OpenGL's help OpenCV drops the fourth byte: on llvmpipe that is four times faster.
+        drops_alpha = readback.early and not alpha
         self.outputs = functools.reduce(operator.or_, places, PassOutput(0))
-
-    def _read(
-        self, output: PassOutput, components: int, kind: str, dtype: Any, *, keep: bool = True
-    ) -> npt.NDArray[Any]:
-        """Read one attachment; without ``keep`` into memory that the next reading uses again."""
-        target, attachment = self.places[output]
-        width, height = self.size_px
-        shape = (height, width) if components == 1 else (height, width, components)
-        pixels = np.empty(shape, dtype) if keep else self._scratch.get((output, *shape), lambda: np.empty(shape, dtype))
-        target.read_into(pixels, components=components, attachment=attachment, alignment=1, dtype=kind)
-        return pixels
+        self._pixels: dict[PassOutput, Pixels] = {}
+        for output, (target, index) in places.items():
+            components, kind = _FORMATS[output]
+            if output is PassOutput.COLOUR and drops_alpha:
+                components = 3
+            shape = (*size_px[::-1], components)[: 2 if components == 1 else 3]
+            retained = output is PassOutput.FLOW or (output is PassOutput.COLOUR and alpha)
+            self._pixels[output] = readback.start(Attachment(target, index, shape, kind, retained))
 
     def rgba(self) -> npt.NDArray[np.uint8]:
         """Return display values, shape (h, w, 4)."""
-        return self._read(PassOutput.COLOUR, 4, "f1", np.uint8)
+        return self._pixels[PassOutput.COLOUR]()
 
     def rgb(self) -> npt.NDArray[np.uint8]:
         """Return display values, shape (h, w, 3)."""
-        # OpenCV drops the fourth byte four times faster than OpenGL does.
-        rgba = self._read(PassOutput.COLOUR, 4, "f1", np.uint8, keep=False)
-        return cast("npt.NDArray[np.uint8]", cv2.cvtColor(rgba, cv2.COLOR_RGBA2RGB))
+        pixels = self._pixels[PassOutput.COLOUR]()
+        return (
+            pixels if pixels.shape[2] == 3 else cast("npt.NDArray[np.uint8]", cv2.cvtColor(pixels, cv2.COLOR_RGBA2RGB))
+        )
 
     def z_m(self) -> npt.NDArray[np.float32]:
         """Return z-depth in metres, shape (h, w), until the next call; beyond every full scale without a surface."""
-        return self._read(PassOutput.Z, 1, "f4", np.float32, keep=False)
+        return self._pixels[PassOutput.Z]()
 
     def normals(self) -> npt.NDArray[np.float16]:
         """Return normals in optical axes, shape (h, w, 3), 0 without a surface."""
-        packed = self._read(PassOutput.NORMAL, 2, "u4", np.uint32, keep=False)
+        packed = self._pixels[PassOutput.NORMAL]()
         return np.asarray(cv2.cvtColor(packed.view(np.uint16), cv2.COLOR_RGBA2RGB)).view(np.float16)
 
     def ids(self) -> npt.NDArray[np.uint32]:
         """Return semantic id << 16 | instance id, shape (h, w), until the next call."""
-        return self._read(PassOutput.IDS, 1, "u4", np.uint32, keep=False)
+        return self._pixels[PassOutput.IDS]()
 
     def flow_px(self) -> npt.NDArray[np.float32]:
         """Return flow in pixels, shape (h, w, 2); ``NO_FLOW`` if unknown."""
-        return self._read(PassOutput.FLOW, 2, "f4", np.float32)
+        return self._pixels[PassOutput.FLOW]()
 
 
 class TargetCache:
