@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 _SCRATCH_BYTES: Final = 64 << 20
 _RING_BYTES: Final = 512 << 20
-_DTYPES: Final[dict[str, np.dtype[Any]]] = {"f1": np.dtype(np.uint8), "f4": np.dtype(np.float32), "u4": np.dtype(np.uint32)}
+_DTYPES: Final[dict[str, np.dtype[Any]]] = {
+    "f1": np.dtype(np.uint8),
+    "f4": np.dtype(np.float32),
+    "u4": np.dtype(np.uint32),
+}
 _PIXEL_PACK_BUFFER: Final = 0x88EB
 _MAP_BITS: Final = 0x0001 | 0x0002 | 0x0040 | 0x0080
 """GL_MAP_READ_BIT, GL_MAP_WRITE_BIT, GL_MAP_PERSISTENT_BIT and GL_MAP_COHERENT_BIT."""
