@@ -1,0 +1,297 @@
+"""Links to autopilots' programs, over real sockets: what is sent, when an answer is waited for, and what ends that."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import select
+import socket
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from vil_bridge.core.geometry import q_from_euler_zyx
+from vil_bridge.core.sensor_readings import BarometerReading, GpsReading, ImuReading, MagnetometerReading
+from vil_bridge.protocols.autopilots.ardupilot import ArduPilotLink, state_line
+from vil_bridge.protocols.autopilots.betaflight import RC_PORT, STATE_PORT, BetaflightLink, rc_packet, state_packet
+from vil_bridge.protocols.autopilots.link import AutopilotLink, AutopilotSample, LinkState, TrueMotion
+from vil_bridge.protocols.autopilots.px4 import Px4Link
+from vil_bridge.protocols.mavlink import messages as mavlink
+from vil_bridge.protocols.mavlink.framing import MavlinkParser, encode
+from vil_bridge.protocols.mavlink.hil_messages import HilActuatorControls, HilGps, HilSensor
+
+pytestmark = pytest.mark.wire
+
+MS = 1_000_000
+LEVEL = (0.0, 0.0, 0.0, 1.0)
+STILL = TrueMotion((1.0, 2.0, 3.0), (0.1, 0.2, 0.3), LEVEL, (0.0, 0.0, 0.0))
+GPS = GpsReading(4 * MS, 47.5, 8.5, 430.0, 0.3, 0.4, (1.0, 2.0, 3.0), 3, True, 0)
+UNLIMITED_S = 60.0
+
+
+def sample(t_ns: int, motion: TrueMotion = STILL, **more: object) -> AutopilotSample:
+    imu = ImuReading(t_ns, motion.q_world_body, (0.1, 0.2, 0.3), (0.5, 0.6, 9.81))
+    return AutopilotSample(
+        t_ns,
+        motion,
+        imu,
+        MagnetometerReading(t_ns, (1e-5, 2e-5, 3e-5)),
+        BarometerReading(t_ns, 120.0, 99_900.0, 1013.25),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def until(link: AutopilotLink, reached: object) -> None:
+    """Read until a condition holds."""
+    assert callable(reached)
+    for _ in range(2000):
+        link.receive()
+        if reached():
+            return
+        select.select(link.descriptors(), (), (), 0.01)
+    raise AssertionError("it never came")
+
+
+def no_longer_waiting(link: AutopilotLink) -> bool:
+    link.check()
+    return not link.waiting
+
+
+def has_state(link: AutopilotLink, state: LinkState) -> bool:
+    return link.state == state
+
+
+def free_port(kind: int) -> int:
+    with socket.socket(socket.AF_INET, kind) as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+# --- PX4 ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def px4() -> Iterator[tuple[Px4Link, socket.socket]]:
+    port = free_port(socket.SOCK_STREAM)
+    link = Px4Link("127.0.0.1", port, UNLIMITED_S)
+    link.open()
+    with socket.create_connection(("127.0.0.1", port)) as peer:
+        until(link, lambda: has_state(link, "starting"))
+        yield link, peer
+    link.close()
+
+
+def answer(peer: socket.socket, time_usec: int, controls: tuple[float, ...], mode: int = 129) -> None:
+    body = HilActuatorControls(time_usec, 1, controls + (0.0,) * (16 - len(controls)), mode)
+    peer.sendall(encode(body, 0, system=1, component=1))
+
+
+def test_px4_gets_its_sensors_in_its_axes_and_all_groups_at_once(px4: tuple[Px4Link, socket.socket]) -> None:
+    link, peer = px4
+    link.send(sample(4 * MS, gps=GPS, pose=STILL), late=False)
+    bodies = [m.body for m in MavlinkParser().feed(peer.recv(4096))]
+    gps, odometry, sensor = bodies
+    assert isinstance(gps, HilGps)
+    assert isinstance(odometry, mavlink.Odometry)
+    assert isinstance(sensor, HilSensor)
+    assert (sensor.time_usec, sensor.fields_updated) == (4000, 0x1BFF)
+    assert sensor[1:7] == pytest.approx((0.5, -0.6, -9.81, 0.1, -0.2, -0.3))
+    assert sensor[7:10] == pytest.approx((0.1, -0.2, -0.3))
+    assert (sensor.abs_pressure_hpa, sensor.pressure_alt_m) == pytest.approx((999.0, 120.0))
+    assert (gps.vn_cmps, gps.ve_cmps, gps.vd_cmps, gps.fix_type) == (200, 100, -300, 3)
+    assert (odometry.x_m, odometry.y_m, odometry.z_m) == pytest.approx((1.0, -2.0, -3.0))
+    assert (odometry.vx_mps, odometry.vy_mps, odometry.vz_mps) == pytest.approx((0.1, -0.2, -0.3))
+    assert (odometry.frame_id, odometry.child_frame_id, odometry.estimator_type) == (20, 12, 3)
+
+
+def test_px4_is_waited_for_until_the_answer_to_the_newest_sample(px4: tuple[Px4Link, socket.socket]) -> None:
+    link, peer = px4
+    link.send(sample(4 * MS), late=False)
+    assert link.waiting
+    answer(peer, 3999, (0.9,) * 4)  # to another sample
+    answer(peer, 4000, (0.1, 0.2, 1.3, math.nan))
+    until(link, lambda: not link.waiting)
+    assert has_state(link, "running")
+    assert link.motors[:5] == pytest.approx((0.1, 0.2, 1.0, 0.0, 0.0)), "within bounds, and never a NaN"
+    link.send(sample(8 * MS), late=False)
+    answer(peer, 8000, (0.5,) * 4, mode=1)
+    until(link, lambda: not link.waiting)
+    assert not any(link.motors), "a disarmed autopilot turns no motor"
+
+
+def test_px4s_first_samples_are_not_waited_for_long(px4: tuple[Px4Link, socket.socket]) -> None:
+    link, _ = px4
+    for i in range(1, 12):
+        link.send(sample(4 * i * MS), late=False)
+        until(link, lambda: no_longer_waiting(link))
+        assert has_state(link, "starting")
+    link.send(sample(48 * MS), late=False)
+    link.check()
+    assert link.waiting, "from here on each is answered"
+
+
+def test_an_autopilot_that_does_not_answer_is_silent_until_it_does() -> None:
+    port = free_port(socket.SOCK_STREAM)
+    link = Px4Link("127.0.0.1", port, timeout_s=0.05)
+    link.open()
+    with socket.create_connection(("127.0.0.1", port)) as peer:
+        until(link, lambda: has_state(link, "starting"))
+        link.send(sample(4 * MS), late=False)
+        answer(peer, 4000, (0.5,) * 4)
+        until(link, lambda: has_state(link, "running"))
+        for i in range(2, 14):
+            link.send(sample(4 * i * MS), late=False)
+            until(link, lambda: no_longer_waiting(link))
+        assert has_state(link, "silent")
+        assert not any(link.motors)
+        sent = link.sent
+        link.send(sample(60 * MS), late=False)
+        assert link.sent == sent, "nothing piles up for it"
+        answer(peer, 4 * 1000 * sent, (0.5,) * 4)
+        until(link, lambda: has_state(link, "running"))
+    until(link, lambda: has_state(link, "ended"))
+    assert not any(link.motors)
+    with socket.create_connection(("127.0.0.1", port)):
+        until(link, lambda: has_state(link, "starting"))
+    link.close()
+
+
+def test_garbage_from_a_peer_changes_nothing(px4: tuple[Px4Link, socket.socket]) -> None:
+    link, peer = px4
+    link.send(sample(4 * MS), late=False)
+    peer.sendall(bytes(range(256)) * 40)
+    for _ in range(4):  # the end of the garbage claims a frame of 263 bytes
+        answer(peer, 4000, (0.5,) * 4)
+    until(link, lambda: not link.waiting)
+    assert link.motors[:4] == pytest.approx((0.5,) * 4)
+
+
+# --- ArduPilot ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ardupilot() -> Iterator[tuple[ArduPilotLink, socket.socket]]:
+    port = free_port(socket.SOCK_DGRAM)
+    link = ArduPilotLink("127.0.0.1", port, UNLIMITED_S)
+    link.open()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+        peer.bind(("127.0.0.1", 0))
+        peer.connect(("127.0.0.1", port))
+        peer.settimeout(10)
+        yield link, peer
+    link.close()
+
+
+def servos(frame: int, *pulses: int, channels: int = 16) -> bytes:
+    magic = 18458 if channels == 16 else 29569
+    return struct.pack(f"<HHI{channels}H", magic, 1200, frame, *pulses, *[0] * (channels - len(pulses)))
+
+
+@pytest.mark.parametrize("channels", [16, 32])
+def test_ardupilots_pulses_become_outputs(ardupilot: tuple[ArduPilotLink, socket.socket], channels: int) -> None:
+    link, peer = ardupilot
+    peer.send(servos(0, 1000, 1500, 2000, 2200, 0, channels=channels))
+    until(link, lambda: has_state(link, "running"))
+    assert link.motors[:5] == (0.0, 0.5, 1.0, 1.0, 0.0)
+    link.send(sample(MS), late=False)
+    assert link.waiting
+    assert peer.recv(2048).startswith(b"\n{")
+
+
+def test_a_repeated_frame_gets_the_same_line_and_no_step(ardupilot: tuple[ArduPilotLink, socket.socket]) -> None:
+    link, peer = ardupilot
+    peer.send(servos(0))
+    until(link, lambda: link.answers == 1)
+    link.send(sample(2 * MS), late=False)
+    first = peer.recv(2048)
+    for _ in range(13):
+        peer.send(servos(0))
+    until(link, lambda: link.repeats == 13)
+    assert {peer.recv(2048) for _ in range(13)} == {first}
+    assert link.waiting
+    assert (link.sent, link.answers) == (1, 1)
+
+
+def test_an_ardupilot_that_starts_again_is_answered(ardupilot: tuple[ArduPilotLink, socket.socket]) -> None:
+    link, peer = ardupilot
+    for frame in (0, 1, 2, 0):
+        peer.send(servos(frame))
+        until(link, lambda: not link.waiting and link.state == "running")
+        link.send(sample((link.sent + 1) * MS), late=False)
+        assert b'"timestamp"' in peer.recv(2048)
+    assert link.sent == 4
+
+
+@pytest.mark.parametrize("data", [b"", b"\x1a\x48", servos(1)[:-1], servos(1) + b"x", b"\xff" * 40, bytes(2000)])
+def test_other_datagrams_are_no_frames(ardupilot: tuple[ArduPilotLink, socket.socket], data: bytes) -> None:
+    link, peer = ardupilot
+    peer.send(data)
+    peer.send(servos(7))
+    until(link, lambda: has_state(link, "running"))
+    assert link.answers == 1
+
+
+def test_the_line_is_what_ardupilots_search_for_keys_finds() -> None:
+    nose_up = TrueMotion((1.0, 2.0, 3.0), (4.0, 5.0, 6.0), tuple(q_from_euler_zyx(math.pi / 2, -0.2, 0.0)), (0, 0, 0))
+    line = state_line(sample(1_234_567_891, nose_up, rc_us=(1500, 1501, 1000, 1499, 2000))).decode()
+    assert line[0] == line[-1] == "\n"
+    assert not re.search(r'":\s', line), "a blank behind a colon is an error"
+    found = json.loads(line)
+    assert found["timestamp"] == pytest.approx(1.234567891, abs=1e-9)
+    assert found["position"] == pytest.approx([2.0, 1.0, -3.0])
+    assert found["velocity"] == pytest.approx([5.0, 4.0, -6.0])
+    assert found["imu"]["accel_body"] == pytest.approx([0.5, -0.6, -9.81])
+    assert found["imu"]["gyro"] == pytest.approx([0.1, -0.2, -0.3])
+    assert found["rc"]["rc_3"] == 1000
+    # Facing north with the nose up by 0.2: no yaw, and a positive pitch.
+    w, x, y, z = found["quaternion"]
+    assert np.abs([w, x, y, z]) == pytest.approx([math.cos(0.1), 0.0, math.sin(0.1), 0.0], abs=1e-9)
+    assert w * y > 0.0
+
+
+# --- Betaflight ---------------------------------------------------------------------------------
+
+
+def test_a_state_has_betaflights_signs() -> None:
+    numbers = struct.unpack("<18d", state_packet(sample(2_000 * MS, gps=GPS)))
+    assert numbers[0] == 2.0
+    assert numbers[1:4] == pytest.approx((0.1, -0.2, -0.3))
+    assert numbers[4:7] == pytest.approx((-0.5, -0.6, -9.81)), "minus the specific force, forward, left, up"
+    assert abs(numbers[7]) == pytest.approx(math.sqrt(0.5)), "body axes along the room's x face east"
+    assert numbers[11:14] == (0.1, 0.2, 0.3)
+    assert numbers[14:18] == (8.5, 47.5, 430.0, 99_900.0)
+
+
+def test_remote_control_has_sixteen_channels() -> None:
+    values = struct.unpack("<d16H", rc_packet(10 * MS, (1510, 1520, 1010, 1530, 1900, 1800)))
+    assert values == (0.01, 1510, 1520, 1010, 1530, 1900, 1800, *[1000] * 10)
+
+
+def test_betaflight_is_never_waited_for_and_gets_no_late_state() -> None:
+    host = "127.23.7.1"  # a loopback address of its own: the ports are fixed
+    link = BetaflightLink(host, timeout_s=0.05)
+    link.open()
+    try:
+        with (
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as states,
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as rc,
+        ):
+            states.bind((host, STATE_PORT))
+            rc.bind((host, RC_PORT))
+            states.settimeout(10)
+            rc.settimeout(10)
+            link.send(sample(MS), late=True)
+            link.send(sample(2 * MS, rc_us=(1500,) * 8), late=False)
+            assert struct.unpack_from("<d", states.recv(2048))[0] == 0.002
+            assert len(rc.recv(2048)) == 40
+            assert not link.waiting
+            states.sendto(struct.pack("<4f", 0.1, 0.2, math.nan, 7.0), (host, 9002))
+            until(link, lambda: has_state(link, "running"))
+            assert link.motors == pytest.approx((0.1, 0.2, 0.0, 1.0))
+            until(link, lambda: has_state(link, "silent"))
+            assert not any(link.motors)
+    finally:
+        link.close()
