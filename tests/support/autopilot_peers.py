@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -13,10 +14,14 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import hil_messages as hil
 from vil_bridge.protocols.mavlink import messages as mavlink
+from vil_bridge.tools.lab.autopilots.ardupilot import ArduPilotStandIn
 from vil_bridge.tools.lab.autopilots.px4 import STEP_US, Px4StandIn
 from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
 from vil_bridge.vehicles.multicopter import MulticopterParameters, Rotor
+
+Vector3 = tuple[float, float, float]
+Vector4 = tuple[float, float, float, float]
 
 S = 0.5**0.5
 FASTEST_RADPS = 2200.0
@@ -27,7 +32,8 @@ ROTORS = (
     Rotor((ARM_M, ARM_M, 0.0), direction=1.0),
     Rotor((-ARM_M, -ARM_M, 0.0), direction=1.0),
 )
-FIELD_NED_GAUSS = np.array([0.21, 0.01, 0.43])
+FIELD_NED_GAUSS = 0.21, 0.01, 0.43
+GRAVITY = 9.81
 ZURICH = 47.3977, 8.5456, 488.0
 M_PER_DEG = 111_319.5
 
@@ -35,11 +41,11 @@ M_PER_DEG = 111_319.5
 class Motion(NamedTuple):
     """State in an autopilot's axes: NED and FRD."""
 
-    gyro: tuple[float, ...]
-    force: tuple[float, ...]
-    p: tuple[float, ...]
-    v: tuple[float, ...]
-    q: tuple[float, ...]
+    gyro: Vector3
+    force: Vector3
+    p: Vector3
+    v: Vector3
+    q: Vector4
 
 
 class FloorVehicle:
@@ -56,6 +62,10 @@ class FloorVehicle:
         self.fleet.command([0.0] * 4)
         self._hover_radps2 = parameters.hover_radps**2
         self.grounded = True
+        state = self.fleet.model.state
+        fields = "p_world_m", "v_world_mps", "q_world_body", "w_body_radps"
+        self._columns = [k for name in fields for k in range(*state[name].indices(state.size))]
+        self._before: tuple[int, Vector3] = 0, (0.0, 0.0, 0.0)
 
     def advance(self, motors: tuple[float, ...], steps: int) -> None:
         """Make steps with the motors' commands, 0 to 1."""
@@ -90,22 +100,27 @@ class FloorVehicle:
         return self.fleet.x[0, self.fleet.model.state["p_world_m"]]
 
     def motion(self) -> Motion:
-        """Return the motion as the autopilots name it."""
-        truth = self.fleet.truth()
-        x, y, z, w = truth.q_world_body[0].tolist()
-        e, n, u = truth.p_world_m[0].tolist()
-        ve, vn, vu = truth.v_world_mps[0].tolist()
-        p, q, r = truth.w_body_radps[0].tolist()
-        fx, fy, fz = (0.0, 0.0, 9.81) if self.grounded else truth.f_body_mps2[0].tolist()
+        """Return the motion as the autopilots name it; the specific force is the mean since the last time."""
+        row, steps = self.fleet.x[0].tolist(), self.fleet.steps
+        e, n, u, ve, vn, vu, x, y, z, w, p, q, r = (row[k] for k in self._columns)
         attitude = S * (w + z), S * (x + y), S * (x - y), S * (w - z)
-        return Motion((p, -q, -r), (fx, -fy, -fz), (n, e, -u), (vn, ve, -vu), attitude)
+        velocity = vn, ve, -vu
+        if self.grounded or steps == self._before[0]:
+            force = 0.0, 0.0, -GRAVITY
+        else:
+            span = (steps - self._before[0]) * float(self.fleet.dt_s)
+            north, east, down = ((a - b) / span for a, b in zip(velocity, self._before[1], strict=True))
+            force = turned_back(attitude, (north, east, down - GRAVITY))
+        self._before = steps, velocity
+        return Motion((p, -q, -r), force, (n, e, -u), velocity, attitude)
 
 
-def turned_back(q: tuple[float, ...], v: FloatArray) -> FloatArray:
+def turned_back(q: Vector4, v: Vector3) -> Vector3:
     """Return a vector of the local frame in the body's axes."""
-    w, xyz = q[0], -np.array(q[1:])
-    across = 2.0 * np.cross(xyz, v)
-    return np.asarray(v + w * across + np.cross(xyz, across))
+    w, x, y, z = q
+    a, b, c = v
+    tx, ty, tz = 2.0 * (z * b - y * c), 2.0 * (x * c - z * a), 2.0 * (y * a - x * b)
+    return a + w * tx - y * tz + z * ty, b + w * ty - z * tx + x * tz, c + w * tz - x * ty + y * tx
 
 
 class Px4Peer:
@@ -124,7 +139,8 @@ class Px4Peer:
         self.odometry = odometry
         self.packets = 0
         self._sequence = 0
-        self._random = np.random.default_rng(7)
+        deviations = [0.02] * 3 + [0.001] * 3 + [0.0005] * 3 + [0.08]
+        self._noise = (np.random.default_rng(7).normal(size=(997, 10)) * deviations).tolist()
 
     def frame(self, body: mavlink.Body) -> bytes:
         """Return the next frame."""
@@ -154,14 +170,12 @@ class Px4Peer:
 
     def sensor(self, motion: Motion) -> hil.HilSensor:
         """Return a sample of all sensors."""
-        noise = self._random.normal(size=10) * [*[0.02] * 3, *[0.001] * 3, *[0.0005] * 3, 0.01]
-        force, gyro = np.array(motion.force) + noise[:3], np.array(motion.gyro) + noise[3:6]
-        field = turned_back(motion.q, FIELD_NED_GAUSS) + noise[6:9]
-        altitude = ZURICH[2] - motion.p[2] + 8.3 * noise[9]
+        noise = self._noise[self.packets % len(self._noise)]
+        axes = *motion.force, *motion.gyro, *turned_back(motion.q, FIELD_NED_GAUSS)
+        altitude = ZURICH[2] - motion.p[2] + noise[9]
         pressure = 1013.25 * (1.0 - altitude / 44330.77) ** 5.25588
-        return hil.HilSensor(
-            self.time_us, *force.tolist(), *gyro.tolist(), *field.tolist(), pressure, 0.0, altitude, 15.0, 0x1BFF
-        )
+        noisy = map(sum, zip(axes, noise, strict=False))
+        return hil.HilSensor(self.time_us, *noisy, pressure, 0.0, altitude, 15.0, 0x1BFF)
 
     def other(self, motion: Motion) -> bytes:
         """Return what goes before the sample."""
@@ -173,7 +187,7 @@ class Px4Peer:
 
     def pose(self, motion: Motion) -> mavlink.Odometry:
         """Return ODOMETRY."""
-        velocity = turned_back(motion.q, np.array(motion.v)).tolist()
+        velocity = turned_back(motion.q, motion.v)
         covariance = tuple(1e-4 if k in (0, 6, 11, 15, 18, 20) else 0.0 for k in range(21))
         return mavlink.Odometry(
             self.time_us, *motion.p, motion.q, *velocity, *motion.gyro, covariance, covariance, 20, 12, 0, 3, 100
@@ -189,3 +203,56 @@ class Px4Peer:
         return hil.HilGps(
             self.time_us, round(lat * 1e7), round(lon * 1e7), alt_mm, 30, 40, speed, vn, ve, vd, 65535, 3, 12
         )
+
+
+class ArduPilotPeer:
+    """A physics of ArduPilot that computes naively; wall time is the simulated time.
+
+    Args:
+        stand_in: its autopilot. rate_hz: of the frames.
+    """
+
+    def __init__(self, stand_in: ArduPilotStandIn, rate_hz: int = 400, yaw_rad: float = 0.0) -> None:
+        self.stand_in = stand_in
+        self.rate_hz = rate_hz
+        self.vehicle = FloorVehicle(Fraction(1, rate_hz), yaw_rad)
+        self.now_s = 0.0
+        self.packets: list[tuple[int, ...]] = []
+        self._count = -1
+        self._line = b""
+
+    def run(self, seconds: float) -> None:
+        """Fly."""
+        for _ in range(round(seconds * self.rate_hz)):
+            self.step()
+
+    def step(self) -> None:
+        """Answer what is due."""
+        self.now_s += 1.0 / self.rate_hz
+        for data in self.stand_in.poll(self.now_s):
+            self.stand_in.receive(self.answer(data), self.now_s)
+
+    def answer(self, data: bytes) -> bytes:
+        """Return the line for a servo packet: the same one for the same frame."""
+        magic, _, count, *pwm = struct.unpack(f"<HHI{(len(data) - 8) // 2}H", data)
+        assert (magic, len(pwm)) in ((18458, 16), (29569, 32))
+        if count != self._count:
+            self._count = count
+            self.packets = [*self.packets[-9:], tuple(pwm[:4])]
+            self.vehicle.advance(tuple((us - 1000) / 1000.0 if us else 0.0 for us in pwm[:4]), 1)
+            self._line = self.line(self.vehicle.motion())
+        return self._line
+
+    def line(self, motion: Motion) -> bytes:
+        """Return the line of a motion."""
+        p, q, r = motion.gyro
+        x, y, z = motion.force
+        return (
+            f'\n{{"timestamp":{self.vehicle.fleet.t_ns * 1e-9:.9f},'
+            f'"imu":{{"gyro":[{p:.8f},{q:.8f},{r:.8f}],"accel_body":[{x:.6f},{y:.6f},{z:.6f}]}},'
+            f'"position":{_list(motion.p)},"quaternion":{_list(motion.q)},"velocity":{_list(motion.v)}}}\n'
+        ).encode()
+
+
+def _list(values: tuple[float, ...]) -> str:
+    return "[" + ", ".join(f"{value:.8f}" for value in values) + "]"

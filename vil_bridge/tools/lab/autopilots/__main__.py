@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from typing import get_args
 
+from vil_bridge.tools.lab.autopilots import ardupilot_process as ardupilot
 from vil_bridge.tools.lab.autopilots import px4_process as px4
+from vil_bridge.tools.lab.autopilots.ardupilot import RATE_HZ, ArduPilotDay
 from vil_bridge.tools.lab.autopilots.pilot import Flight
 from vil_bridge.tools.lab.autopilots.process import LOOPBACK, StandInProcess
 
@@ -16,12 +19,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m vil_bridge.tools.lab.autopilots", description=__doc__)
     kinds = parser.add_subparsers(dest="kind", required=True)
     _add_px4(kinds.add_parser("px4", help="PX4: TCP client of the simulator, in lockstep"))
+    _add_ardupilot(kinds.add_parser("ardupilot", help="ArduPilot: UDP to the physics, in lockstep"))
     options = parser.parse_args()
-    return _process(options).run()
-
-
-def _process(options: argparse.Namespace) -> StandInProcess:
-    return _px4(options)
+    make: Callable[[argparse.Namespace], StandInProcess] = options.make
+    return make(options).run()
 
 
 def _add_common(parser: argparse.ArgumentParser, port: str) -> None:
@@ -33,6 +34,7 @@ def _add_common(parser: argparse.ArgumentParser, port: str) -> None:
 
 
 def _add_px4(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(make=_px4)
     _add_common(parser, "4560 + N")
     parser.add_argument("--reconnect", action="store_true", help="boot again when the link closes, instead of ending")
     parser.add_argument("--onboard-port", type=int, help="UDP port of an onboard computer (14540 + N; 0: none)")
@@ -45,6 +47,32 @@ def _px4(options: argparse.Namespace) -> StandInProcess:
     onboard = px4.ONBOARD_PORT + n if options.onboard_port is None else options.onboard_port
     flags = options.seconds, options.reconnect, onboard, options.gcs_port
     return px4.Px4Process(px4.Px4Options(options.host, port, n, options.flight, *flags))
+
+
+def _add_ardupilot(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(make=_ardupilot)
+    _add_common(parser, "9002 + 10 N")
+    parser.add_argument(
+        "--command-port", type=int, help="TCP port of SERIAL0, which boot waits for (5760 + 10 N; 0: none)"
+    )
+    parser.add_argument("--rate", type=int, default=RATE_HZ, help="frames a simulated second")
+    parser.add_argument("--channels", type=int, choices=(16, 32), default=16, help="outputs in a servo packet")
+    parser.add_argument(
+        "--restart-at", type=float, default=0.0, help="simulated time at which it restarts with count 0"
+    )
+    parser.add_argument("--burst-at", type=float, default=0.0, help="simulated time at which it sends 13 duplicates")
+    parser.add_argument("--pause-at", type=float, default=0.0, help="simulated time at which it falls silent")
+    parser.add_argument("--pause", type=float, default=3.0, help="wall time of the silence, seconds")
+
+
+def _ardupilot(options: argparse.Namespace) -> StandInProcess:
+    above = ardupilot.PORTS_PER_INSTANCE * options.instance
+    port = ardupilot.PHYSICS_PORT + above if options.port is None else options.port
+    commands = ardupilot.COMMAND_PORT + above if options.command_port is None else options.command_port
+    events = options.restart_at, options.burst_at, options.pause_at, options.pause
+    day = ArduPilotDay(options.rate, options.channels, *events)
+    flight = options.flight, options.seconds, commands, day
+    return ardupilot.ArduPilotProcess(ardupilot.ArduPilotOptions(options.host, port, options.instance, *flight))
 
 
 if __name__ == "__main__":

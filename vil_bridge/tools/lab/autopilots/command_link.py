@@ -11,7 +11,7 @@ from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.tools.lab.autopilots import vectors
 from vil_bridge.tools.lab.autopilots.dialects import MavlinkDialect
-from vil_bridge.tools.lab.autopilots.flight_control import FlightState, FlightTarget
+from vil_bridge.tools.lab.autopilots.flight_control import FlightTarget, NedState
 from vil_bridge.tools.lab.autopilots.pilot import OnboardPilot
 from vil_bridge.tools.lab.autopilots.vectors import ZERO
 
@@ -46,12 +46,13 @@ class CommandLink:
         pilot: that obeys. dialect: of the autopilot. system: MAVLink's number of the vehicle.
 
     Attributes:
-        origin: of the local frame, None = unknown. commands: obeyed or refused.
+        origin: of the local frame, None = unknown. commands: obeyed or refused. poses, dropped_poses: ODOMETRY in the
+            frames that ArduPilot takes, and in others, which it drops without a word.
     """
 
     def __init__(self, pilot: OnboardPilot, dialect: MavlinkDialect, system: int) -> None:
         self.origin: Origin | None = None
-        self.commands = 0
+        self.commands = self.poses = self.dropped_poses = 0
         self._pilot = pilot
         self._dialect = dialect
         self._system = system
@@ -104,6 +105,11 @@ class CommandLink:
             self._dialect.set_mode(self._pilot, *_modes(body.custom_mode))
         elif isinstance(body, flight.SetPositionTargetLocalNed):
             self._on_target(body)
+        elif isinstance(body, mavlink.Odometry):
+            right = (body.frame_id, body.child_frame_id) == (mavlink.FRAME_LOCAL_FRD, mavlink.FRAME_BODY_FRD)
+            self.poses, self.dropped_poses = self.poses + right, self.dropped_poses + (not right)
+        elif isinstance(body, mavlink.SetGpsGlobalOrigin):
+            self.origin = body.latitude_e7 * 1e-7, body.longitude_e7 * 1e-7, body.altitude_mm * 1e-3
         elif isinstance(body, mavlink.TimeSync) and body.tc1_ns == 0:
             return self.frame(mavlink.TimeSync(round(self._t_s * 1e9), body.ts1_ns))
         elif isinstance(body, flight.ParamRequestList):
@@ -177,8 +183,8 @@ class CommandLink:
         body = self._makers[kind]()
         return b"" if body is None else self.frame(body)
 
-    def _state(self) -> FlightState:
-        return self._pilot.state or FlightState(ZERO, ZERO, vectors.LEVEL, ZERO)
+    def _state(self) -> NedState:
+        return self._pilot.state or NedState(ZERO, ZERO, vectors.LEVEL, ZERO)
 
     def _heartbeat(self) -> mavlink.Body:
         armed = self._pilot.armed

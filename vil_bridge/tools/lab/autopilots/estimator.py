@@ -7,7 +7,7 @@ from typing import Final
 
 from vil_bridge.core.geometry import GRAVITY_MPS2
 from vil_bridge.tools.lab.autopilots import vectors
-from vil_bridge.tools.lab.autopilots.flight_control import FlightState
+from vil_bridge.tools.lab.autopilots.flight_control import NedState
 from vil_bridge.tools.lab.autopilots.vectors import LEVEL, ZERO, Quaternion, Vector
 
 _ALIGNMENT: Final = 100
@@ -56,9 +56,9 @@ class FlightEstimator:
         """Newest velocity, NED."""
         return self._v
 
-    def state(self) -> FlightState | None:
+    def state(self) -> NedState | None:
         """Return the state, None until attitude and position are known."""
-        return FlightState(self._p, self._v, self._q, self._w) if self.aligned and self._located else None
+        return NedState(self._p, self._v, self._q, self._w) if self.aligned and self._located else None
 
     def predict(self, gyro: Vector, force: Vector, dt_s: float) -> None:
         """Take rates and specific force of a step, body FRD."""

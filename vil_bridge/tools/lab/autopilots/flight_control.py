@@ -31,7 +31,7 @@ _SHARE_PER_RADPS2: Final = 0.0017
 _MOST_YAW_SHARE: Final = 0.08
 
 
-class FlightState(NamedTuple):
+class NedState(NamedTuple):
     """State of the vehicle as the controller takes it: local NED, body FRD."""
 
     p_ned_m: Vector
@@ -58,7 +58,7 @@ class FlightController:
         """Begin again on the ground."""
         self._integral = ZERO
 
-    def motors(self, state: FlightState, target: FlightTarget, dt_s: float) -> Motors:
+    def motors(self, state: NedState, target: FlightTarget, dt_s: float) -> Motors:
         """Return the motors' commands that fly towards the target."""
         force = self._specific_force(state, target, dt_s)
         attitude = _attitude(force, target.yaw_rad)
@@ -71,7 +71,7 @@ class FlightController:
         lift = max(0.0, vectors.dot(force, up)) / GRAVITY_MPS2 * _HOVER_SHARE
         return _mixed(lift, roll, pitch, max(-_MOST_YAW_SHARE, min(_MOST_YAW_SHARE, yaw)))
 
-    def _specific_force(self, state: FlightState, target: FlightTarget, dt_s: float) -> Vector:
+    def _specific_force(self, state: NedState, target: FlightTarget, dt_s: float) -> Vector:
         velocity = target.v_ned_mps
         if target.p_ned_m is not None:
             ahead = vectors.scaled(vectors.minus(target.p_ned_m, state.p_ned_m), _POSITION_PER_S)

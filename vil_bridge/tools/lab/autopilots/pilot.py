@@ -9,7 +9,7 @@ from math import dist, hypot
 from typing import Any, Final, Literal
 
 from vil_bridge.tools.lab.autopilots import vectors
-from vil_bridge.tools.lab.autopilots.flight_control import STOPPED, FlightController, FlightState, FlightTarget, Motors
+from vil_bridge.tools.lab.autopilots.flight_control import STOPPED, FlightController, FlightTarget, Motors, NedState
 from vil_bridge.tools.lab.autopilots.vectors import ZERO, Vector
 
 Flight = Literal["none", "hover", "box"]
@@ -50,7 +50,7 @@ class FlightHistory:
         """Record arming or disarming."""
         self._armed.append((round(t_s, 3), armed))
 
-    def on_state(self, t_s: float, state: FlightState) -> None:
+    def on_state(self, t_s: float, state: NedState) -> None:
         """Record the altitude once a second."""
         if t_s >= self._next_s:
             self._next_s = t_s + 1.0
@@ -82,12 +82,14 @@ class OnboardPilot:
         self.history: Final = FlightHistory()
         self._t_s = 0.0
         self._controller = FlightController()
-        self._state: FlightState | None = None
+        self._state: NedState | None = None
         self._reference = FlightTarget(ZERO)
         self._goal_m = ZERO
         self._followed = FlightTarget(ZERO)
         self._followed_s = -_LOST_TARGET_S
-        self._flight: Iterator[None] | None = None if flight == "none" else self._fly(flight == "box")
+        self._plan = flight
+        self._flight: Iterator[None] | None = None
+        self.reboot()
 
     @property
     def ready(self) -> bool:
@@ -95,9 +97,15 @@ class OnboardPilot:
         return self._state is not None
 
     @property
-    def state(self) -> FlightState | None:
+    def state(self) -> NedState | None:
         """Newest state, None before there is a position."""
         return self._state
+
+    def reboot(self) -> None:
+        """Begin again: disarmed, without a position, with the own flight before it."""
+        self._set_armed(False)
+        self._state = None
+        self._flight = None if self._plan == "none" else self._fly(self._plan == "box")
 
     def command_arm(self, armed: bool) -> bool:
         """Obey a command to arm or disarm, and give up the own flight; returns whether it is accepted."""
@@ -146,7 +154,7 @@ class OnboardPilot:
         """Take a set-point, followed in the mode FOLLOW."""
         self._followed, self._followed_s = target, self._t_s
 
-    def step(self, t_s: float, state: FlightState | None, dt_s: float) -> Motors:
+    def step(self, t_s: float, state: NedState | None, dt_s: float) -> Motors:
         """Return the motors' commands at a time; without a state they stop."""
         self._t_s, self._state = t_s, state
         if state is None:
@@ -160,7 +168,7 @@ class OnboardPilot:
         self._update_reference(state, dt_s)
         return self._controller.motors(state, self._reference, dt_s) if self.armed else STOPPED
 
-    def _update_reference(self, state: FlightState, dt_s: float) -> None:
+    def _update_reference(self, state: NedState, dt_s: float) -> None:
         if self.mode is PilotMode.FOLLOW:
             if self._t_s - self._followed_s < _LOST_TARGET_S:
                 self._reference = self._followed
@@ -207,7 +215,7 @@ class OnboardPilot:
             self._stay_at(self._state)
             self.mode = PilotMode.HOLD
 
-    def _stay_at(self, state: FlightState) -> None:
+    def _stay_at(self, state: NedState) -> None:
         yaw_rad = vectors.roll_pitch_yaw(state.q_wxyz)[2]
         self._goal_m = state.p_ned_m
         self._reference = FlightTarget(state.p_ned_m, ZERO, yaw_rad)

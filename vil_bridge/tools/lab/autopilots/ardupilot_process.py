@@ -1,0 +1,80 @@
+"""ArduPilot's stand-in as a process: UDP to the physics, and TCP servers for programs that fly it."""
+
+from __future__ import annotations
+
+import selectors
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Final
+
+from vil_bridge.core.datagrams import Address
+from vil_bridge.tools.lab.autopilots.ardupilot import ArduPilotDay, ArduPilotStandIn
+from vil_bridge.tools.lab.autopilots.pilot import Flight
+from vil_bridge.tools.lab.autopilots.process import StandInProcess, TcpCommandServer, udp_socket, waiting
+
+PHYSICS_PORT: Final = 9002
+COMMAND_PORT: Final = 5760
+PORTS_PER_INSTANCE: Final = 10
+_SERIALS: Final = (0, 2, 3)
+"""Ports of SERIAL0, SERIAL1 and SERIAL2 above the first."""
+_TURN_S: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class ArduPilotOptions:
+    """Options of the process.
+
+    Attributes:
+        host, port: of the physics. instance: MAVLink system - 1. flight: to make without commands.
+        seconds: of simulation until it ends, 0 = none. command_port: of SERIAL0, whose first client it waits for; 0 =
+            none, and no wait. day: course of the run.
+    """
+
+    host: str
+    port: int
+    instance: int
+    flight: Flight
+    seconds: float
+    command_port: int
+    day: ArduPilotDay
+
+
+class ArduPilotProcess(StandInProcess):
+    """The process; see :class:`ArduPilotOptions`."""
+
+    def __init__(self, options: ArduPilotOptions) -> None:
+        super().__init__()
+        self._options = options
+        self._core = ArduPilotStandIn(options.instance, options.flight, options.day)
+        self._physics: Address = (options.host, options.port)
+        self._socket = udp_socket(0)
+        self.selector.register(self._socket, selectors.EVENT_READ, self._on_physics)
+        ports = [options.command_port + above for above in _SERIALS] if options.command_port else []
+        self._servers = [TcpCommandServer(port, self._core.open_link, self.selector) for port in ports]
+        self._booted = not self._servers
+
+    def turn(self) -> float:
+        """Send what is due, once somebody has connected to SERIAL0."""
+        self._booted |= bool(self._servers) and self._servers[0].connected
+        if self._booted:
+            self._send()
+        return _TURN_S
+
+    def counters(self) -> dict[str, Any]:
+        """Return the counters."""
+        return {"autopilot": "ardupilot", **self._core.counters()}
+
+    def _send(self) -> None:
+        for packet in self._core.poll(monotonic()):
+            with suppress(OSError):  # the physics is absent: the frame is sent again
+                self._socket.sendto(packet, self._physics)
+
+    def _on_physics(self) -> None:
+        for line, _ in waiting(self._socket):
+            self.heard()
+            self._core.receive(line, monotonic())
+            self._send()
+        for server in self._servers:
+            server.telemetry(self._core.t_s)
+        self.ended |= 0.0 < self._options.seconds <= self._core.t_s
