@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -18,15 +19,19 @@ class Methods:
         return [x, pose.position.x_val, names, yaw.yaw_or_rate, vehicle_name]
 
     @method("fail")
-    async def fail(self, kind: str) -> None:
+    def fail(self, kind: str) -> None:
         raise {
             "vehicle": NoSuchVehicle("no vehicle 'x'"),
             "value": ValueError("too far."),
             "draw": RendererError("no"),
         }[kind]
 
+    @method("fail later")
+    async def fail_later(self, kind: str) -> None:
+        self.fail(kind)
+
     @method("plot", effect=False)
-    async def plot(self, x: int, y: int) -> None:
+    def plot(self, x: int, y: int) -> None:
         pass
 
 
@@ -39,7 +44,8 @@ POSE: dict[str, Any] = {"position": {"x_val": 3, "y_val": 0, "z_val": 0, "surplu
 
 
 async def call(name: str, *arguments: Any) -> object:
-    return await TABLE.call(Caller(), name, arguments)
+    result = TABLE.call(Caller(), name, arguments)
+    return await result if isinstance(result, Coroutine) else result
 
 
 async def test_whole_numbers_are_floats_and_absent_fields_have_defaults() -> None:
@@ -76,10 +82,15 @@ async def test_errors_have_rpclibs_texts(name: str, arguments: tuple[Any, ...], 
     assert str(raised.value) == text
 
 
+@pytest.mark.parametrize("name", ["fail", "fail later"])
 @pytest.mark.parametrize("kind", ["vehicle", "draw"])
-async def test_failures_of_the_bridge_reach_the_caller(kind: str) -> None:
+async def test_failures_of_the_bridge_reach_the_caller(name: str, kind: str) -> None:
     with pytest.raises(RpcError, match="threw an exception"):
-        await call("fail", kind)
+        await call(name, kind)
+
+
+def test_a_method_that_does_not_wait_returns_its_result() -> None:
+    assert TABLE.call(Caller(), "plot", (1, 2)) is None
 
 
 @pytest.mark.parametrize("wrong", [("far", POSE, [], {}), (1, 7, [], {}), (1, POSE, "a", {}), (None, POSE, [], {})])

@@ -99,7 +99,7 @@ async def test_a_vehicle_that_is_not_there_ends_no_recording(tmp_path: Path) -> 
     options = RecordingOptions.of({"Folder": str(tmp_path), "Cameras": []})
     recording = RecordingMethods(vehicles, images, options, lambda: next(seconds) * NS_PER_S)
     await recording.start()
-    while await recording.is_recording() and next(seconds) < 100:
+    while recording.is_recording() and next(seconds) < 100:
         await asyncio.sleep(0.001)
-    assert await recording.is_recording()
+    assert recording.is_recording()
     await recording.stop()

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import msgpack
+import msgspec
 import pytest
 
 from vil_bridge.servers import msgpack_rpc
@@ -80,11 +81,56 @@ async def test_a_long_call_holds_up_no_other_one() -> None:
         assert await client.answer() == [1, 1, None, ["wait"]]
 
 
-async def test_errors_and_bugs_are_answered() -> None:
-    async def handler(_caller: Caller, method: str, _: Sequence[Any]) -> object:
+async def test_requests_begin_in_their_order_whether_they_wait_or_not() -> None:
+    begun: list[int] = []
+
+    async def wait(number: int) -> int:
+        begun.append(number)
+        await asyncio.sleep(0)
+        return number
+
+    def handler(_caller: Caller, method: str, arguments: Sequence[Any]) -> object:
+        if method == "wait":
+            return wait(arguments[0])
+        begun.append(arguments[0])
+        return arguments[0]
+
+    async with served(handler) as (_, connect):
+        client = await connect()
+        client.writer.write(
+            b"".join(msgspec.msgpack.encode([0, n, "wait" if n % 3 else "quick", [n]]) for n in range(1000))
+        )
+        answers = [await client.answer() for _ in range(1000)]
+        assert sorted(answers) == [[1, n, None, n] for n in range(1000)] and begun == [*range(1000)]
+
+
+async def test_many_quick_requests_of_a_client_hold_up_no_other_one() -> None:
+    loop = asyncio.get_running_loop()
+    between: list[int] = []
+
+    def handler(_caller: Caller, _: str, arguments: Sequence[Any]) -> object:
+        loop.call_soon(between.append, arguments[0])
+        return len(between)
+
+    async with served(handler) as (_, connect):
+        client = await connect()
+        client.writer.write(b"".join(msgspec.msgpack.encode([0, n, "quick", [n]]) for n in range(1000)))
+        answers = [await client.answer() for _ in range(1000)]
+        assert [number for _, number, _, _ in answers] == [*range(1000)]
+        assert all(number - turn <= 32 for _, number, _, turn in answers)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_errors_and_bugs_are_answered(waits: bool) -> None:
+    def run(_caller: Caller, method: str, _: Sequence[Any]) -> object:
         if method == "bug":
             raise ZeroDivisionError
         raise RpcError("no such thing")
+
+    async def wait(*call: Any) -> object:
+        return run(*call)
+
+    handler = wait if waits else run
 
     async with served(handler) as (server, connect):
         client = await connect()
@@ -189,6 +235,39 @@ async def test_answers_that_are_not_read_have_a_limit(monkeypatch: pytest.Monkey
         idle.writer.transport.abort()
         while server.unread_bytes:
             await asyncio.sleep(0.01)
+
+
+async def test_a_client_that_does_not_read_is_not_read_any_further() -> None:
+    def handler(_caller: Caller, _: str, __: Sequence[Any]) -> object:
+        return bytes(1 << 20)
+
+    async with served(handler) as (server, connect):
+        idle, other = await connect(), await connect()
+        for number in range(600):
+            idle.send(0, number, "large", [])
+        while server.counters["requests"] < 256:
+            await asyncio.sleep(0.01)
+        other.send(0, 1, "large", [])
+        assert (await other.answer())[3] == bytes(1 << 20)
+        assert server.counters["requests"] < 600
+        assert [(await idle.answer())[1] for _ in range(600)] == [*range(600)]
+        assert server.unread_bytes == 0
+
+
+async def test_a_request_in_many_pieces_has_a_limit_in_bytes() -> None:
+    def handler(_caller: Caller, _: str, __: Sequence[Any]) -> object:
+        return True
+
+    async with served(handler) as (server, connect):
+        client = await connect()
+        client.writer.write(b"\x94\x00\x01\xa4ping\xdc\xff\xff")
+        piece = msgspec.msgpack.encode(bytes(1 << 20))
+        with pytest.raises((EOFError, ConnectionError)):
+            for _ in range(64):
+                client.writer.write(piece)
+                await client.writer.drain()
+            await client.answer()
+        assert server.faults()["malformed"] == 1
 
 
 async def test_text_that_is_no_unicode_reaches_the_handler_and_returns() -> None:

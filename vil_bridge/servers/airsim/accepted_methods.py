@@ -14,7 +14,7 @@ class AcceptedMethods:
         self._vehicles = vehicles
 
     @method("setSafety", effect=False)
-    async def set_safety(
+    def set_safety(
         self, enable_reasons: int, obs_clearance: float, obs_strategy: int, obs_avoidance_vel: float,  # noqa: ARG002
         origin: Vector3r, xy_length: float, max_z: float, min_z: float, vehicle_name: str = "",  # noqa: ARG002
     ) -> bool:  # fmt: skip
@@ -23,44 +23,44 @@ class AcceptedMethods:
         return True
 
     @method("simEnableWeather", effect=False)
-    async def enable_weather(self, enable: bool) -> None:
+    def enable_weather(self, enable: bool) -> None:
         """Show the weather."""
 
     @method("simSetWeatherParameter", effect=False)
-    async def set_weather(self, param: int, val: float) -> None:
+    def set_weather(self, param: int, val: float) -> None:
         """Change the weather."""
 
     @method("simSetTraceLine", effect=False)
-    async def set_trace_line(self, color_rgba: list[float], thickness: float, vehicle_name: str = "") -> None:  # noqa: ARG002
+    def set_trace_line(self, color_rgba: list[float], thickness: float, vehicle_name: str = "") -> None:  # noqa: ARG002
         """Colour the trace of a vehicle."""
         self._vehicles.find(vehicle_name)
 
     @method("simSetObjectMaterial", effect=False)
-    async def set_material(self, object_name: str, material_name: str, component_id: int = 0) -> bool:  # noqa: ARG002
+    def set_material(self, object_name: str, material_name: str, component_id: int = 0) -> bool:  # noqa: ARG002
         """Give an object a material of the Unreal Engine."""
         return False
 
     @method("simSetObjectMaterialFromTexture", effect=False)
-    async def set_texture(self, object_name: str, texture_path: str, component_id: int = 0) -> bool:  # noqa: ARG002
+    def set_texture(self, object_name: str, texture_path: str, component_id: int = 0) -> bool:  # noqa: ARG002
         """Give an object a texture."""
         return False
 
     @method("simSwapTextures", effect=False)
-    async def swap_textures(self, tags: str, tex_id: int, component_id: int = 0, material_id: int = 0) -> list[str]:  # noqa: ARG002
+    def swap_textures(self, tags: str, tex_id: int, component_id: int = 0, material_id: int = 0) -> list[str]:  # noqa: ARG002
         """Exchange textures of the Unreal Engine."""
         return []
 
     @method("simLogMultirotorState", effect=False)
-    async def log_state(self, is_enabled: bool, vehicle_name: str = "") -> None:  # noqa: ARG002
+    def log_state(self, is_enabled: bool, vehicle_name: str = "") -> None:  # noqa: ARG002
         """Write a vehicle's states into the drone racing lab's own log."""
         self._vehicles.find(vehicle_name)
 
     @method("simSetTextureFromUrl", effect=False)
-    async def set_texture_from_url(self, object_name: str, url: str) -> bool:  # noqa: ARG002
+    def set_texture_from_url(self, object_name: str, url: str) -> bool:  # noqa: ARG002
         """Give an object a texture from the network, which this server never asks."""
         return False
 
     @method("clearTrajectory", effect=False)
-    async def clear_trajectory(self, vehicle_name: str = "") -> None:
+    def clear_trajectory(self, vehicle_name: str = "") -> None:
         """Remove the line of a trajectory from the pictures."""
         self._vehicles.find(vehicle_name)

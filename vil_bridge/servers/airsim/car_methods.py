@@ -35,7 +35,7 @@ class CarMethods:
         self._controls: dict[str, CarControls] = {}
 
     @method("setCarControls")
-    async def set_controls(self, controls: CarControls, vehicle_name: str = "") -> None:
+    def set_controls(self, controls: CarControls, vehicle_name: str = "") -> None:
         """Drive a car until the next call."""
         vehicle, subject = self._car(vehicle_name)
         numbers = (controls.throttle, controls.steering, controls.brake)
@@ -46,13 +46,13 @@ class CarMethods:
         self._vehicles.bus.command(VehicleCommand(subject, "fly", "speed", (_speed(controls), steering_rad)))
 
     @method("getCarControls")
-    async def controls(self, vehicle_name: str = "") -> CarControls:
+    def controls(self, vehicle_name: str = "") -> CarControls:
         """Return the controls of the last call."""
         vehicle, _ = self._car(vehicle_name)
         return self._controls.get(vehicle.name, CarControls())
 
     @method("getCarState")
-    async def state(self, vehicle_name: str = "") -> CarState:
+    def state(self, vehicle_name: str = "") -> CarState:
         """Return speed and motion of a car."""
         vehicle, _ = self._car(vehicle_name)
         motion = self._vehicles.motion(vehicle)

@@ -56,7 +56,7 @@ class ClockMethods:
             await self._vehicles.settle(self._control.clock.now_ns())
 
     @method("simIsPaused")
-    async def is_paused(self) -> bool:
+    def is_paused(self) -> bool:
         """Return True while the world is paused."""
         return self._control.state().paused
 

@@ -51,7 +51,7 @@ class DetectionMethods:
         self._filters: dict[tuple[str, str, int], _Filter] = {}
 
     @method("simAddDetectionFilterMeshName")
-    async def add_filter(self, camera_name: str, image_type: int, mesh_name: str, vehicle_name: str = "") -> None:
+    def add_filter(self, camera_name: str, image_type: int, mesh_name: str, vehicle_name: str = "") -> None:
         """Detect the objects of a name, in which * and ? stand for others."""
         found = self._filter(camera_name, image_type, vehicle_name)
         if len(mesh_name) > _LONGEST or len(found.names) >= _MOST_FILTERS:
@@ -59,14 +59,14 @@ class DetectionMethods:
         found.names.append(re.compile(fnmatch.translate(mesh_name)))
 
     @method("simSetDetectionFilterRadius")
-    async def set_radius(self, camera_name: str, image_type: int, radius_cm: float, vehicle_name: str = "") -> None:
+    def set_radius(self, camera_name: str, image_type: int, radius_cm: float, vehicle_name: str = "") -> None:
         """Detect the objects within a distance of the camera, centimetres."""
         if not radius_cm >= 0.0:
             raise ValueError(f"a radius must not be negative, got {radius_cm}")
         self._filter(camera_name, image_type, vehicle_name).radius_m = _M_PER_CM * radius_cm
 
     @method("simClearDetectionMeshNames")
-    async def clear(self, camera_name: str, image_type: int, vehicle_name: str = "") -> None:
+    def clear(self, camera_name: str, image_type: int, vehicle_name: str = "") -> None:
         """Detect nothing."""
         self._filter(camera_name, image_type, vehicle_name).names.clear()
 

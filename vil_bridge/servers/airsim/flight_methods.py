@@ -56,18 +56,18 @@ class FlightMethods:
         self._controlled.clear()
 
     @method("enableApiControl")
-    async def enable_api_control(self, is_enabled: bool, vehicle_name: str = "") -> None:
+    def enable_api_control(self, is_enabled: bool, vehicle_name: str = "") -> None:
         """Say that programs command a vehicle, or no longer."""
         vehicle, _ = self._vehicles.commanded(vehicle_name)
         (self._controlled.add if is_enabled else self._controlled.discard)(vehicle.name)
 
     @method("isApiControlEnabled")
-    async def is_api_control_enabled(self, vehicle_name: str = "") -> bool:
+    def is_api_control_enabled(self, vehicle_name: str = "") -> bool:
         """Return True while programs command a vehicle."""
         return self._vehicles.find(vehicle_name).name in self._controlled
 
     @method("armDisarm")
-    async def arm_disarm(self, arm: bool, vehicle_name: str = "") -> bool:
+    def arm_disarm(self, arm: bool, vehicle_name: str = "") -> bool:
         """Let the motors obey, or stop them; False without API control, and for a vehicle that is disarmed already."""
         vehicle, subject = self._vehicles.commanded(vehicle_name)
         if vehicle.name not in self._controlled or (not arm and not self._vehicles.bus.state(subject).armed):
@@ -96,7 +96,7 @@ class FlightMethods:
         return await self._fly(vehicle_name, HoverMove())
 
     @method("cancelLastTask")
-    async def cancel_last_task(self, vehicle_name: str = "") -> None:
+    def cancel_last_task(self, vehicle_name: str = "") -> None:
         """End the running move."""
         _, subject = self._vehicles.commanded(vehicle_name)
         self._vehicles.bus.cancel(subject)

@@ -70,32 +70,30 @@ class ImageMethods:
         return answers[0].image_data_uint8 or b"\0"
 
     @method("simGetCameraInfo")
-    async def camera_info(self, camera_name: str, vehicle_name: str = "", external: bool = False) -> AirsimCameraInfo:
+    def camera_info(self, camera_name: str, vehicle_name: str = "", external: bool = False) -> AirsimCameraInfo:
         """Return pose and field of view of a camera."""
         owner = self._owner(vehicle_name, external=external)
         return self._cameras.info(owner, camera_name, self._cameras.pose_of_owner(owner, self._vehicles.snapshot()))
 
     @method("simSetCameraPose")
-    async def set_camera_pose(
-        self, camera_name: str, pose: Pose, vehicle_name: str = "", external: bool = False
-    ) -> None:
+    def set_camera_pose(self, camera_name: str, pose: Pose, vehicle_name: str = "", external: bool = False) -> None:
         """Mount a camera elsewhere: on its vehicle, or an external one in the world."""
         self._cameras.set_pose(self._owner(vehicle_name, external=external), camera_name, pose)
 
     @method("simSetCameraFov")
-    async def set_camera_fov(
+    def set_camera_fov(
         self, camera_name: str, fov_degrees: float, vehicle_name: str = "", external: bool = False
     ) -> None:
         """Change a camera's field of view."""
         self._cameras.set_fov(self._owner(vehicle_name, external=external), camera_name, fov_degrees)
 
     @method("simGetDistortionParams")
-    async def distortion(self, camera_name: str, vehicle_name: str = "", external: bool = False) -> list[float]:
+    def distortion(self, camera_name: str, vehicle_name: str = "", external: bool = False) -> list[float]:
         """Return K1, K2, K3, P1, P2."""
         return self._cameras.distortion(self._owner(vehicle_name, external=external), camera_name)
 
     @method("simSetDistortionParam")
-    async def set_distortion(
+    def set_distortion(
         self, camera_name: str, name: str, value: float, vehicle_name: str = "", external: bool = False
     ) -> None:
         """Change one parameter of a camera's lens."""

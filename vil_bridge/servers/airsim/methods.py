@@ -6,7 +6,7 @@ import inspect
 import logging
 import typing
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -23,6 +23,8 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 _NAME: Final = "rpc_name"
 _EFFECT: Final = "rpc_effect"
 _LONGEST_NAME: Final = 80
+_FAILURES: Final = (VilBridgeError, LookupError, ValueError)
+"""Exceptions of a method whose texts are for its caller."""
 
 
 def shown(name: str) -> str:
@@ -35,7 +37,10 @@ class NoSuchVehicle(LookupError):  # noqa: N818 - absence is what it says
 
 
 def method(name: str, *, effect: bool = True) -> Callable[[_Method], _Method]:
-    """Mark a method of a class as one of the RPC; without an effect its first call is logged."""
+    """Mark a method of a class as one of the RPC; without an effect its first call is logged.
+
+    A plain method is answered at once and must not wait; a coroutine function is a task.
+    """
 
     def mark(function: _Method) -> _Method:
         setattr(function, _NAME, name)
@@ -49,7 +54,7 @@ def method(name: str, *, effect: bool = True) -> Callable[[_Method], _Method]:
 class _Bound:
     """A method: its function, its arguments' names and types, and the values of those that may be left out."""
 
-    function: Callable[..., Awaitable[object]]
+    function: Callable[..., object]
     names: tuple[str, ...]
     types: tuple[Any, ...]
     defaults: tuple[object, ...]
@@ -99,8 +104,8 @@ class MethodTable:
         """Names that answer, sorted."""
         return sorted(self._methods)
 
-    async def call(self, _caller: Caller, name: str, arguments: Sequence[Any]) -> object:
-        """Run a method; the same for every caller.
+    def call(self, _caller: Caller, name: str, arguments: Sequence[Any]) -> object:
+        """Run a method, the same for every caller; returns its result, or a coroutine that does where it waits.
 
         Raises:
             RpcError: there is no such method, the arguments do not fit, or it failed.
@@ -113,12 +118,10 @@ class MethodTable:
             self._note(name, "it has no effect here")
         try:
             given = found.converted(arguments)
-            return await found.function(*given, *found.defaults[len(given) - found.required :])
-        except (VilBridgeError, LookupError, ValueError) as exc:
-            raise RpcError(
-                f"rpclib: function '{name}' (called with {len(arguments)} arg(s)) threw an exception. "
-                f"The exception contained this information: {_text(exc)}."
-            ) from exc
+            result = found.function(*given, *found.defaults[len(given) - found.required :])
+        except _FAILURES as exc:
+            raise RpcError(_failure(name, len(arguments), _text(exc))) from exc
+        return _finished(name, len(arguments), result) if isinstance(result, Coroutine) else result
 
     def _note(self, name: str, reason: str) -> None:
         """Count a call that does not do what AirSim does, and log the first one."""
@@ -129,11 +132,23 @@ class MethodTable:
     def _absent(self, name: str, count: int) -> str:
         if reason := self._missing.get(name):
             self._note(name, reason)
-            return (
-                f"rpclib: function '{name}' (called with {count} arg(s)) threw an exception. "
-                f"The exception contained this information: {reason}."
-            )
+            return _failure(name, count, reason)
         return f"rpclib: server could not find function '{name[:200]}' with argument count {count}."
+
+
+async def _finished(name: str, count: int, result: Coroutine[object, object, object]) -> object:
+    """Return what a method that waits returns. Raises RpcError: it failed."""
+    try:
+        return await result
+    except _FAILURES as exc:
+        raise RpcError(_failure(name, count, _text(exc))) from exc
+
+
+def _failure(name: str, count: int, reason: str) -> str:
+    return (
+        f"rpclib: function '{name}' (called with {count} arg(s)) threw an exception. "
+        f"The exception contained this information: {reason}."
+    )
 
 
 def _check_count(name: str, arguments: Sequence[Any], required: int, most: int) -> None:

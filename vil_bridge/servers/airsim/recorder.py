@@ -105,7 +105,7 @@ class RecordingMethods:
             self._task = None
 
     @method("isRecording")
-    async def is_recording(self) -> bool:
+    def is_recording(self) -> bool:
         """Return True while a recording runs."""
         return self._task is not None and not self._task.done()
 

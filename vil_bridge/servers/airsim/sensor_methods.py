@@ -50,7 +50,7 @@ class SensorMethods:
         self._scene = scene
 
     @method("getImuData")
-    async def imu(self, imu_name: str = "", vehicle_name: str = "") -> ImuData:
+    def imu(self, imu_name: str = "", vehicle_name: str = "") -> ImuData:
         """Return the newest inertial sample."""
         r = self._newest(vehicle_name, imu_name, "imu", "IMU", ImuReading)
         vehicle = self._vehicles.find(vehicle_name)
@@ -60,19 +60,19 @@ class SensorMethods:
         )
 
     @method("getBarometerData")
-    async def barometer(self, barometer_name: str = "", vehicle_name: str = "") -> BarometerData:
+    def barometer(self, barometer_name: str = "", vehicle_name: str = "") -> BarometerData:
         """Return the newest sample of a barometer."""
         r = self._newest(vehicle_name, barometer_name, "barometer", "barometer", BarometerReading)
         return BarometerData(self._vehicles.utc_ns(r.t_ns), r.altitude_m, r.pressure_pa, r.qnh_hpa)
 
     @method("getMagnetometerData")
-    async def magnetometer(self, magnetometer_name: str = "", vehicle_name: str = "") -> MagnetometerData:
+    def magnetometer(self, magnetometer_name: str = "", vehicle_name: str = "") -> MagnetometerData:
         """Return the newest sample of a magnetometer."""
         r = self._newest(vehicle_name, magnetometer_name, "magnetometer", "magnetometer", MagnetometerReading)
         return MagnetometerData(self._vehicles.utc_ns(r.t_ns), frd_of(_GAUSS_PER_T * np.array(r.b_body_t)))
 
     @method("getGpsData")
-    async def gps(self, gps_name: str = "", vehicle_name: str = "") -> GpsData:
+    def gps(self, gps_name: str = "", vehicle_name: str = "") -> GpsData:
         """Return the newest report of a GNSS receiver; an invalid one before its first."""
         r = self._last(vehicle_name, gps_name, "gps", "GPS", GpsReading)
         if r is None:

@@ -24,7 +24,7 @@ class SkyMethods:
         self._vehicles = vehicles
 
     @method("simSetTimeOfDay")
-    async def set_time_of_day(
+    def set_time_of_day(
         self,
         is_enabled: bool,
         start_datetime: str,

@@ -48,27 +48,27 @@ class StateMethods:
         self._on_reset = on_reset
 
     @method("ping")
-    async def ping(self) -> bool:
+    def ping(self) -> bool:
         """Answer."""
         return True
 
     @method("getServerVersion")
-    async def server_version(self) -> int:
+    def server_version(self) -> int:
         """Return the version of the interface."""
         return _VERSION
 
     @method("getMinRequiredClientVersion")
-    async def client_version(self) -> int:
+    def client_version(self) -> int:
         """Return the oldest client that this server serves."""
         return _VERSION
 
     @method("getSettingsString")
-    async def settings_string(self) -> str:
+    def settings_string(self) -> str:
         """Return the text of the settings."""
         return self._settings
 
     @method("listVehicles")
-    async def list_vehicles(self) -> list[str]:
+    def list_vehicles(self) -> list[str]:
         """Return the names of all vehicles."""
         return self._vehicles.names
 
@@ -88,7 +88,7 @@ class StateMethods:
             self._vehicles.bus.collision(subject, clear=True)
 
     @method("simGetVehiclePose")
-    async def vehicle_pose(self, vehicle_name: str = "") -> Pose:
+    def vehicle_pose(self, vehicle_name: str = "") -> Pose:
         """Return a vehicle's pose relative to its start."""
         vehicle = self._vehicles.find(vehicle_name)
         return pose_of_motion(self._vehicles.motion(vehicle), vehicle.origin_m)
@@ -105,13 +105,13 @@ class StateMethods:
         await self._place(vehicle_name, pose, state, sweep=not ignore_collision)
 
     @method("simGetGroundTruthKinematics")
-    async def true_kinematics(self, vehicle_name: str = "") -> KinematicsState:
+    def true_kinematics(self, vehicle_name: str = "") -> KinematicsState:
         """Return a vehicle's motion."""
         vehicle = self._vehicles.find(vehicle_name)
         return kinematics_of(self._vehicles.motion(vehicle), vehicle.origin_m)
 
     @method("simGetGroundTruthEnvironment")
-    async def true_environment(self, vehicle_name: str = "") -> EnvironmentState:
+    def true_environment(self, vehicle_name: str = "") -> EnvironmentState:
         """Return the surroundings of a vehicle."""
         vehicle = self._vehicles.find(vehicle_name)
         p_m = self._vehicles.motion(vehicle).T_world_body.p_m
@@ -127,7 +127,7 @@ class StateMethods:
         )
 
     @method("getMultirotorState")
-    async def multirotor_state(self, vehicle_name: str = "") -> MultirotorState:
+    def multirotor_state(self, vehicle_name: str = "") -> MultirotorState:
         """Return a multirotor's state; reading does not reset the latched collision."""
         vehicle = self._vehicles.find(vehicle_name)
         motion = self._vehicles.motion(vehicle)
@@ -142,7 +142,7 @@ class StateMethods:
         )
 
     @method("getRotorStates")
-    async def rotor_states(self, vehicle_name: str = "") -> RotorStates:
+    def rotor_states(self, vehicle_name: str = "") -> RotorStates:
         """Return thrust, torque and speed of every rotor; none of a tracked vehicle."""
         vehicle = self._vehicles.find(vehicle_name)
         state = self._vehicles.state(vehicle)
@@ -154,12 +154,12 @@ class StateMethods:
         )
 
     @method("simGetCollisionInfo")
-    async def collision_info(self, vehicle_name: str = "") -> CollisionInfo:
+    def collision_info(self, vehicle_name: str = "") -> CollisionInfo:
         """Return the latched collision of a vehicle, and reset it."""
         return self._collision(self._vehicles.find(vehicle_name), clear=True)
 
     @method("getHomeGeoPoint")
-    async def home(self, vehicle_name: str = "") -> AirsimGeoPoint:
+    def home(self, vehicle_name: str = "") -> AirsimGeoPoint:
         """Return where a vehicle started."""
         return self.geo_point(self._vehicles.find(vehicle_name).origin_m)
 

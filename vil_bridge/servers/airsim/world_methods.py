@@ -27,19 +27,19 @@ class WorldMethods:
         self._warned = False
 
     @method("simSetWind")
-    async def set_wind(self, wind: Vector3r) -> None:
+    def set_wind(self, wind: Vector3r) -> None:
         """Set the mean wind around every simulated vehicle, m/s."""
         for vehicle in self._vehicles.simulated:
             self._vehicles.bus.set_wind(vehicle.subject or "", self._in_room(vehicle, wind))
 
     @method("simSetExtForce")
-    async def set_force(self, ext_force: Vector3r) -> None:
+    def set_force(self, ext_force: Vector3r) -> None:
         """Push every simulated vehicle with a force until the next call, N; a name of Cosys-AirSim."""
         for vehicle in self._vehicles.simulated:
             self._vehicles.bus.set_force(vehicle.subject or "", self._in_room(vehicle, ext_force))
 
     @method("simPrintLogMessage")
-    async def print_log_message(self, message: str, message_param: str = "", severity: int = 0) -> None:
+    def print_log_message(self, message: str, message_param: str = "", severity: int = 0) -> None:
         """Write a line into the log."""
         level = _LEVELS[min(max(severity, 0), len(_LEVELS) - 1)]
         logger.log(level, "program: %s", printable_lines(f"{message}{message_param}"[:_LONGEST]))
@@ -49,7 +49,7 @@ class WorldMethods:
         return x, y, z
 
     @method("simLoadLevel")
-    async def load_level(self, level_name: str) -> bool:
+    def load_level(self, level_name: str) -> bool:
         """Return True for the scene that is drawn: no other one can be loaded while the bridge runs."""
         if level_name != self._scene and not self._warned:
             self._warned = True
