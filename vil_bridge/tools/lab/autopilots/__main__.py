@@ -55,6 +55,7 @@ def _add_ardupilot(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--command-port", type=int, help="TCP port of SERIAL0, which boot waits for (5760 + 10 N; 0: none)"
     )
+    parser.add_argument("--speedup", type=float, default=1.0, help="simulated seconds a second at most (0: no limit)")
     parser.add_argument("--rate", type=int, default=RATE_HZ, help="frames a simulated second")
     parser.add_argument("--channels", type=int, choices=(16, 32), default=16, help="outputs in a servo packet")
     parser.add_argument(
@@ -71,7 +72,7 @@ def _ardupilot(options: argparse.Namespace) -> StandInProcess:
     commands = ardupilot.COMMAND_PORT + above if options.command_port is None else options.command_port
     events = options.restart_at, options.burst_at, options.pause_at, options.pause
     day = ArduPilotDay(options.rate, options.channels, *events)
-    flight = options.flight, options.seconds, commands, day
+    flight = options.flight, options.seconds, commands, options.speedup, day
     return ardupilot.ArduPilotProcess(ardupilot.ArduPilotOptions(options.host, port, options.instance, *flight))
 
 

@@ -19,6 +19,8 @@ PORTS_PER_INSTANCE: Final = 10
 _SERIALS: Final = (0, 2, 3)
 """Ports of SERIAL0, SERIAL1 and SERIAL2 above the first."""
 _TURN_S: Final = 0.01
+_SLACK_S: Final = 0.002
+"""Lead of the simulation below which it does not sleep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,8 @@ class ArduPilotOptions:
     Attributes:
         host, port: of the physics. instance: MAVLink system - 1. flight: to make without commands.
         seconds: of simulation until it ends, 0 = none. command_port: of SERIAL0, whose first client it waits for; 0 =
-            none, and no wait. day: course of the run.
+            none, and no wait. speedup: simulated seconds a second at most, 0 = as fast as the physics answers.
+        day: course of the run.
     """
 
     host: str
@@ -37,6 +40,7 @@ class ArduPilotOptions:
     flight: Flight
     seconds: float
     command_port: int
+    speedup: float
     day: ArduPilotDay
 
 
@@ -53,19 +57,30 @@ class ArduPilotProcess(StandInProcess):
         ports = [options.command_port + above for above in _SERIALS] if options.command_port else []
         self._servers = [TcpCommandServer(port, self._core.open_link, self.selector) for port in ports]
         self._booted = not self._servers
+        self._t_boot_s: float | None = None
 
     def turn(self) -> float:
         """Send what is due, once somebody has connected to SERIAL0."""
         self._booted |= bool(self._servers) and self._servers[0].connected
         if self._booted:
+            self._t_boot_s = monotonic() if self._t_boot_s is None else self._t_boot_s
             self._send()
-        return _TURN_S
+        return self._ahead_s() or _TURN_S
 
     def counters(self) -> dict[str, Any]:
         """Return the counters."""
         return {"autopilot": "ardupilot", **self._core.counters()}
 
+    def _ahead_s(self) -> float:
+        """Return how far the simulation is ahead of the wall clock, 0 where the next frame may go."""
+        if self._t_boot_s is None or not self._options.speedup:
+            return 0.0
+        ahead_s = self._core.t_s / self._options.speedup - (monotonic() - self._t_boot_s)
+        return ahead_s if ahead_s > _SLACK_S else 0.0
+
     def _send(self) -> None:
+        if self._ahead_s():
+            return
         for packet in self._core.poll(monotonic()):
             with suppress(OSError):  # the physics is absent: the frame is sent again
                 self._socket.sendto(packet, self._physics)
