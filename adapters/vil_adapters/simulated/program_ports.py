@@ -33,7 +33,11 @@ def commands_of(config: AutopilotProgramConfig, vehicle: str, instance: int) -> 
     if not config.command:
         return []
 
+    values = {"{vehicle}": vehicle, "{instance}": str(instance), "{port}": str(port_of(config, instance) or "")}
+
     def filled(text: str) -> str:
-        return text.replace("{vehicle}", vehicle).replace("{instance}", str(instance))
+        for name, value in values.items():
+            text = text.replace(name, value)
+        return text
 
     return [(tuple(filled(part) for part in config.command), Path(filled(config.folder)).absolute())]

@@ -92,8 +92,8 @@ class AutopilotProgramConfig(StrictModel):
     command: tuple[str, ...] = Field(
         default=(),
         max_length=100,
-        description="The program and its arguments: it is started, watched and started again; {instance} and {vehicle} "
-        "are filled in. Empty = it is started elsewhere.",
+        description="The program and its arguments: it is started, watched and started again; {instance}, {vehicle} "
+        "and {port} are filled in. Empty = it is started elsewhere.",
     )
     folder: str = Field(
         default="autopilots/{vehicle}",

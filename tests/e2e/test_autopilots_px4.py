@@ -1,0 +1,110 @@
+"""The bridge and a strict stand-in of PX4, both as processes: flights, pauses, and programs that end or stand still."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.common import wait_until
+from tests.support.sitl import STAND_IN, SitlBridge, counters, sitl_bridge, stand_in
+from vil_bridge.tools.sitl_world import SitlOptions
+
+pytestmark = pytest.mark.process
+
+INDOORS = SitlOptions(program="px4", indoors=True, speed=50.0)
+
+
+def flies(bridge: SitlBridge, subject: str = "px4") -> bool:
+    return abs(bridge.height(subject) - 1.5) < 0.1
+
+
+def lies(bridge: SitlBridge, subject: str = "px4") -> bool:
+    return bridge.height(subject) < 0.01
+
+
+def stands(bridge: SitlBridge) -> bool:
+    before = bridge.steps()
+    time.sleep(0.3)  # longer than a pose takes to be reported
+    return bridge.steps() == before
+
+
+def simulated(bridge: SitlBridge, seconds: float) -> None:
+    """Wait for simulated time."""
+    until = bridge.steps() + 1000 * seconds
+    wait_until(lambda: bridge.steps() >= until)
+
+
+def test_a_box_is_flown_on_motion_capture(tmp_path: Path) -> None:
+    with sitl_bridge(tmp_path, INDOORS) as bridge:
+        assert "waits for px4 of px4" in bridge.problem(), "time stands until the program has connected"
+        with stand_in("px4", bridge.port, "--flight", "box", "--seconds", 34) as program:
+            found = counters(program)
+    assert found["violation"] == ""
+    assert found["answers"] == found["packets"] - 11
+    assert max(found["corners_m"]) < 0.10, "corners of the box"
+    assert found["armed"][-1][1] is False, "it has landed"
+
+
+def test_pauses_steps_and_the_end_of_the_program(tmp_path: Path) -> None:
+    with sitl_bridge(tmp_path, INDOORS) as bridge:
+        with stand_in("px4", bridge.port, "--flight", "hover") as program:
+            wait_until(lambda: flies(bridge))
+            simulated(bridge, 5.0)
+            bridge.web.patch("/api/v1/simulation", json={"paused": True}).raise_for_status()
+            wait_until(lambda: stands(bridge))
+            paused_m, paused = bridge.height("px4"), bridge.steps()
+            bridge.web.post("/api/v1/simulation/step", json={"seconds": 0.5}).raise_for_status()
+            wait_until(lambda: bridge.steps() >= paused + 400 and stands(bridge))
+            assert abs(bridge.steps() - paused - 500) <= 10
+            assert abs(bridge.height("px4") - paused_m) < 0.05
+            bridge.web.patch("/api/v1/simulation", json={"paused": False}).raise_for_status()
+            simulated(bridge, 5.0)
+            assert flies(bridge)
+            program.kill()
+        wait_until(lambda: bridge.link("px4") == "px4 ended")
+        wait_until(lambda: lies(bridge))
+        simulated(bridge, 1.0)  # the world goes on without it
+        with stand_in("px4", bridge.port, "--flight", "hover") as program:
+            wait_until(lambda: flies(bridge))
+            program.send_signal(signal.SIGTERM)
+            assert counters(program)["violation"] == ""
+
+
+def test_a_program_that_stands_still_is_silent_and_the_others_fly_on(tmp_path: Path) -> None:
+    two = SitlOptions(program="px4", indoors=True, speed=50.0, count=2)
+    with sitl_bridge(tmp_path, two, timeout_ms=500) as bridge:
+        flight = "--flight", "hover"
+        with (
+            stand_in("px4", bridge.port, *flight) as first,
+            stand_in("px4", bridge.port + 1, "--instance", 1, *flight) as second,
+        ):
+            wait_until(lambda: flies(bridge, "px4_1") and flies(bridge, "px4_2"))
+            first.send_signal(signal.SIGSTOP)
+            wait_until(lambda: bridge.link("px4_1") == "px4 silent")
+            wait_until(lambda: lies(bridge, "px4_1"))
+            simulated(bridge, 2.0)
+            assert flies(bridge, "px4_2")
+            first.kill()
+            second.send_signal(signal.SIGTERM)
+            assert counters(second)["violation"] == ""
+
+
+def test_the_program_is_started_and_started_again(tmp_path: Path) -> None:
+    words = [*STAND_IN, "px4", "--flight", "hover", "--onboard-port", "0", "--gcs-port", "0", "--port"]
+    noted = (
+        f"import os, sys; open('pid', 'w').write(str(os.getpid())); os.execv(sys.executable, {words} + sys.argv[1:])"
+    )
+    pid = tmp_path / "autopilots" / "px4" / "pid"
+    with sitl_bridge(tmp_path, INDOORS, command=[sys.executable, "-c", noted, *words, "{port}"]) as bridge:
+        wait_until(lambda: flies(bridge))
+        first = int(pid.read_text(encoding="ascii"))
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: pid.read_text(encoding="ascii") not in ("", str(first)))
+        wait_until(lambda: flies(bridge))
+        second = int(pid.read_text(encoding="ascii"))
+    assert not Path(f"/proc/{second}").exists(), "it ends with the bridge"

@@ -1,0 +1,100 @@
+"""A bridge whose vehicles autopilots' programs fly, as a process with free ports, and strict stand-ins of them."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import yaml
+
+from tests.support.common import free_ports, wait_until
+from tests.support.programs import VIL_BRIDGE, Program
+from vil_bridge.tools.sitl_world import SitlOptions, sitl_data
+
+STAND_IN: Final = (sys.executable, "-m", "vil_bridge.tools.lab.autopilots")
+
+
+class SitlBridge:
+    """A running bridge.
+
+    Attributes:
+        web: client of its REST interface. port: of the first link. subjects: names of the vehicles.
+    """
+
+    def __init__(self, web: httpx.Client, port: int, subjects: list[str]) -> None:
+        self.web, self.port, self.subjects = web, port, subjects
+
+    def link(self, subject: str) -> str:
+        """Return the state of a vehicle's link, in words; empty before the first."""
+        links: dict[str, str] = self._facts().get("autopilots", {})
+        return links.get(subject, "")
+
+    def steps(self) -> int:
+        """Return the steps that were made."""
+        return int(self._report()["counters"].get("steps", 0))
+
+    def problem(self) -> str:
+        """Return what the source waits for."""
+        return str(self._report()["reason"])
+
+    def height(self, subject: str) -> float:
+        """Return a vehicle's height in the world."""
+        state = self.web.get(f"/api/v1/vehicles/{subject}").raise_for_status().json()
+        return float(state["p_world_m"][2])
+
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = self._report()["facts"]
+        return facts
+
+    def _report(self) -> dict[str, Any]:
+        sources = self.web.get("/api/v1/status").raise_for_status().json()["sources"]
+        report: dict[str, Any] = next(iter(sources.values()))["report"]
+        return report
+
+
+@contextmanager
+def sitl_bridge(folder: Path, options: SitlOptions, **autopilot: object) -> Iterator[SitlBridge]:
+    """Run a bridge of ``vil-bridge sitl``; ``autopilot``: further keys of every vehicle's autopilot."""
+    http_port, port = free_ports(2, socket.SOCK_STREAM)
+    data = sitl_data(options) | {"http": {"port": http_port}, "stream": {"bind": "tcp://127.0.0.1:0"}}
+    data["realtime"] = {"fifo_priority": 0}
+    vehicles = [v for source in data["sources"].values() for v in source["vehicles"].values()]
+    for vehicle in vehicles:
+        vehicle["autopilot"] |= {"port": port, **autopilot}
+    file = folder / "sitl.yaml"
+    file.write_text(yaml.safe_dump(data), encoding="utf-8")
+    subjects = [name for source in data["sources"].values() for name in source["vehicles"]]
+    with (
+        Program(*VIL_BRIDGE, "run", file, cwd=folder) as bridge,
+        httpx.Client(base_url=f"http://127.0.0.1:{http_port}", timeout=30.0) as web,
+    ):
+        running = SitlBridge(web, port, subjects)
+
+        def ready() -> bool:
+            assert bridge.poll() is None, bridge.text()
+            try:
+                return "waits for" in running.problem() or "running" in running.link(subjects[0])
+            except httpx.TransportError:
+                return False
+
+        wait_until(ready)
+        yield running
+
+
+def stand_in(kind: str, port: int, *options: object) -> Program:
+    """Start a strict stand-in, without ports for pilots; it ends with 1 at the first violation."""
+    quiet = ("--onboard-port", 0, "--gcs-port", 0) if kind == "px4" else ()
+    return Program(*STAND_IN, kind, "--port", port, *quiet, *options)
+
+
+def counters(program: Program) -> dict[str, Any]:
+    """Return what a stand-in counted, once it has ended."""
+    assert program.wait(300) in (0, 1), program.text()
+    found: dict[str, Any] = json.loads(program.text().strip().splitlines()[-1])
+    return found
