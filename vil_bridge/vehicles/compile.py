@@ -16,6 +16,8 @@ LANES: Final = 16
 """Vehicles in a tile: every loop over lanes has this constant length, so that all lanes run the same vector code."""
 
 _FOLDER: Final = Path(__file__).parent
+_SHARED: Final = ("random/philox.py", "environment/formulas.py")
+"""Formulas that NumPy and kernels share."""
 
 
 @cache
@@ -75,7 +77,7 @@ def _drop_stale() -> None:
 
     Code goes with its index: numba writes a new index first, and a reader of that index must not find old code.
     """
-    sources = (*_FOLDER.glob("**/*kernel*.py"), *_FOLDER.glob("**/philox.py"), Path(__file__))
+    sources = (*_FOLDER.glob("**/*kernel*.py"), *(_FOLDER / shared for shared in _SHARED), Path(__file__))
     newest = max(path.stat().st_mtime_ns for path in sources)
     for stale in _FOLDER.glob("**/__pycache__/*.nb[ic]"):
         with contextlib.suppress(OSError):

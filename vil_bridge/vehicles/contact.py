@@ -169,6 +169,8 @@ def with_contacts(truth: TrueState, change: FloatArray, dt_s: float) -> TrueStat
         change: of v_world_mps and w_body_radps by contacts in that step, (n, 6).
         dt_s: the step, over which an impact is spread.
     """
+    if not change.any():
+        return truth
     pushed, turned = change[:, :3] / dt_s, change[:, 3:] / dt_s
     return truth._replace(
         a_world_mps2=truth.a_world_mps2 + pushed,

@@ -66,6 +66,7 @@ class Fleet:
         self.dt_s: Final = model.dt_s if dt_s is None else dt_s
         if not self.dt_s > 0:
             raise ValueError(f"dt_s must be positive, got {self.dt_s}")
+        self._ns_per_step: Final = (self.dt_s * NS_PER_S).as_integer_ratio()
         self.x = model.initial(n)
         self.u = model.neutral(n)
         self.around = model.calm(n)
@@ -76,6 +77,8 @@ class Fleet:
         self._waiting: list[tuple[int, int, _Which, FloatArray]] = []
         self._order = 0
         self._native = _native_of(model, engine)
+        compiled = None if self._native is None else model.native_truth()
+        self._truth = compiled or model.truth
 
     @property
     def engine(self) -> Literal["numpy", "native"]:
@@ -89,7 +92,8 @@ class Fleet:
 
     def t_of(self, step: int) -> int:
         """Return simulation time at the beginning of a step."""
-        return round(step * self.dt_s * NS_PER_S)
+        whole, rest = divmod(step * self._ns_per_step[0], self._ns_per_step[1])
+        return whole + (2 * rest + whole % 2 > self._ns_per_step[1])
 
     def command(self, u: object, which: int | Sequence[int] | None = None, t_ns: int | None = None) -> None:
         """Command all vehicles, or those of the given indices.
@@ -151,9 +155,7 @@ class Fleet:
         if steps < 0:
             raise ValueError(f"time does not go back: steps must not be negative, got {steps}")
         end = self.steps + index_of(steps)
-        self.x = self._checked("x", self.x, self.model.state.size)
-        self.u = self._checked("u", self.u, self.model.command.size)
-        self.around = self._checked("around", self.around, ENVIRONMENT.size)
+        self._check()
         while self.steps < end:
             self._apply_due_commands()
             many = 1 if self.disturbances or self._waiting else end - self.steps
@@ -167,8 +169,13 @@ class Fleet:
             self.steps += many
 
     def truth(self) -> TrueState:
-        """Return what sensors measure now."""
-        return self.model.truth(self.t_ns, self.x, self.u, self.around)
+        """Return what sensors measure now.
+
+        Raises:
+            ValueError: x, u or around were replaced by arrays of another shape.
+        """
+        self._check()
+        return self._truth(self.t_ns, self.x, self.u, self.around)
 
     def _index(self, which: int | Sequence[int] | None) -> _Which:
         if which is None:
@@ -177,6 +184,12 @@ class Fleet:
         if index.size and not (index.dtype.kind in "iu" and index.min() >= 0 and index.max() < self.n):
             raise ValueError(f"vehicles are numbered from 0 to {self.n - 1}, got {which}")
         return index.astype(np.int64)
+
+    def _check(self) -> None:
+        """Let x, u and around be such that kernels can take them."""
+        self.x = self._checked("x", self.x, self.model.state.size)
+        self.u = self._checked("u", self.u, self.model.command.size)
+        self.around = self._checked("around", self.around, ENVIRONMENT.size)
 
     def _checked(self, name: str, rows: FloatArray, columns: int) -> FloatArray:
         """Return rows that kernels can take: kernels check neither type nor bounds."""

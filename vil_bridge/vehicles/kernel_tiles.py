@@ -31,3 +31,20 @@ def flush_rows(t: Any, row: Any, count: Any) -> Any:
     """Set numbers of rows from offset ``row`` on to 0 as :func:`vil_bridge.vehicles.layout.flush` does."""
     for k in range(count * LANES):
         t[row + k] *= 0.0 if abs(t[row + k]) < LEAST else 1.0
+
+
+@compiled(inline=True)
+def put_truth(x: Any, around: Any, p: Any, v: Any, a: Any, q: Any, w: Any, f: Any, first: Any) -> None:
+    """Write pose, velocities and specific force of a tile's vehicles, (n, 3 or 4), from states and accelerations a."""
+    for vehicle in range(first, min(first + LANES, x.shape[0])):
+        for k in range(3):
+            p[vehicle, k], v[vehicle, k], w[vehicle, k] = x[vehicle, k], x[vehicle, 3 + k], x[vehicle, 10 + k]
+        for k in range(4):
+            q[vehicle, k] = x[vehicle, 6 + k]
+        rx, ry, rz, s = -q[vehicle, 0], -q[vehicle, 1], -q[vehicle, 2], q[vehicle, 3]
+        gx, gy, gz = a[vehicle, 0], a[vehicle, 1], a[vehicle, 2] + around[vehicle, 10]
+        # R(q)^T g = g + 2 s (r x g) + 2 r x (r x g) with r the vector part of the inverse
+        cx, cy, cz = ry * gz - rz * gy, rz * gx - rx * gz, rx * gy - ry * gx
+        f[vehicle, 0] = gx + 2.0 * (s * cx + (ry * cz - rz * cy))
+        f[vehicle, 1] = gy + 2.0 * (s * cy + (rz * cx - rx * cz))
+        f[vehicle, 2] = gz + 2.0 * (s * cz + (rx * cy - ry * cx))

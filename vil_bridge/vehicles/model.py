@@ -45,6 +45,27 @@ class TrueState(NamedTuple):
     rotors_radps: FloatArray
 
 
+NativeTruth = Callable[[int, FloatArray, FloatArray, FloatArray], TrueState]
+"""``truth(t_ns, x, u, around)``: compiled; its arrays are new. Shapes are not checked, as of :data:`NativeStep`."""
+
+
+def empty_truth(t_ns: int, n: int, rotors: int) -> TrueState:
+    """Return a true state of n vehicles with ``rotors`` rotors each, to be filled."""
+    empty = np.empty
+    three = (n, 3)
+    return TrueState(
+        t_ns,
+        empty(three),
+        empty(three),
+        empty(three),
+        empty((n, 4)),
+        empty(three),
+        empty(three),
+        empty(three),
+        empty((n, rotors)),
+    )
+
+
 class Model(ABC):
     """Equations of motion of one kind of vehicle, for n vehicles at once: arrays (n, columns), one row a vehicle.
 
@@ -109,6 +130,10 @@ class Model(ABC):
 
     def native(self) -> NativeStep | None:
         """Return the compiled :meth:`step` for the mode in use; None = there is none, or numba is not installed."""
+        return None
+
+    def native_truth(self) -> NativeTruth | None:
+        """Return the compiled :meth:`truth`; None = there is none, or numba is not installed."""
         return None
 
     def rotor_outputs(self, x: FloatArray, around: FloatArray) -> FloatArray:  # noqa: ARG002

@@ -5,7 +5,7 @@ a quadrotor with actions, reward, observation, ends and new starts, flown by ran
 same task, vectorised over all vehicles; ``gymnasium`` is ``vil/Hover-v0`` with the same reward, made by ``make_vec``.
 
 Steps of the physics are measured from hover, and 10 s later: of vehicles that hover, and of those whose motors were
-switched off, where what decays would have become subnormal.
+switched off, where what decays would have become subnormal. Truth and sensors are those of one multicopter.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
 from importlib.util import find_spec
 from typing import Final
 
@@ -25,9 +27,15 @@ import numpy as np
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.tools.bench.report import Row, ratio_row
 from vil_bridge.vehicles.compile import has_numba
+from vil_bridge.vehicles.environment.geodesy import GeoOrigin
+from vil_bridge.vehicles.environment.geomagnetism import LocalField, dipole_ned_t
 from vil_bridge.vehicles.envs.hover import HoverTask
-from vil_bridge.vehicles.fleet import Engine
+from vil_bridge.vehicles.fleet import Engine, Fleet
 from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_bridge.vehicles.sensors.barometer import Barometer, BarometerParameters
+from vil_bridge.vehicles.sensors.imu import ImuSensor
+from vil_bridge.vehicles.sensors.magnetometer import Magnetometer, MagnetometerParameters
+from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
 
 SIZES: Final = (1, 10, 50, 150, 500, 1000)
 RATIO_AT: Final = 150
@@ -91,6 +99,7 @@ def bench_vehicles(
         if n == RATIO_AT:
             rows.append(ratio_row("kernel_over_numpy_150", costs["numpy"], costs["kernel"]))
     rows += _physics_rows(repetitions, block_s)
+    rows += _sensor_rows(repetitions, block_s)
     if find_spec("crazyflow") is not None:
         for n in peer_sizes:
             rows += _peer_rows(n, repetitions, block_s)
@@ -165,6 +174,41 @@ def _physics_rows(repetitions: int, block_s: float) -> list[Row]:
         Row("single_step_us", 1e6 * slowest[0], "us", repetitions),
         Row("flightgoggles_euler_steps_per_s", _SWARM / slowest[1], "1/s", repetitions),
         Row("hover_over_fresh_steps", min(ratios), "ratio", repetitions),
+    ]
+
+
+def _sensor_rows(repetitions: int, block_s: float) -> list[Row]:
+    """Measure what sensors of one multicopter take, next to a step of its fleet in the same turns."""
+    fleet = Fleet(FlightGogglesMulticopter(), dt_s=Fraction(1, 1000))
+    origin = GeoOrigin(47.37, 8.54, 400.0)
+    sensors = (
+        ImuSensor(1, replace(IMU_PRESETS["mpu6000"], rate_hz=None)),
+        Magnetometer(1, LocalField(origin, dipole_ned_t).enu_t, MagnetometerParameters(rate_hz=None)),
+        Barometer(1, origin, BarometerParameters(rate_hz=None)),
+    )
+
+    def step(count: int) -> None:
+        for _ in range(count):
+            fleet.advance()
+
+    def truth(count: int) -> None:
+        for _ in range(count):
+            fleet.truth()
+
+    def read(count: int) -> None:
+        for _ in range(count):
+            fleet.steps += 1  # every sample has a time of its own
+            found = fleet.truth()
+            for sensor in sensors:
+                if sensor.sample(found) is None:
+                    raise RuntimeError(f"{type(sensor).__name__} did not measure: its time does not go on")
+
+    steps, truths, reads = interleaved((step, truth, read), repetitions, block_s)
+    return [
+        Row("truth_us", 1e6 * float(np.median(truths)), "us", repetitions),
+        Row("truth_imu_mag_baro_us", 1e6 * float(np.median(reads)), "us", repetitions),
+        ratio_row("truth_over_step", truths, steps),
+        ratio_row("truth_imu_mag_baro_over_step", reads, steps),
     ]
 
 

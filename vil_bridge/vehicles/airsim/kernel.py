@@ -12,7 +12,7 @@ from vil_bridge.vehicles.airsim.airframes import MIN_DRAG_SPEED_MPS
 from vil_bridge.vehicles.airsim.kernel_control import cascade
 from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
-from vil_bridge.vehicles.kernel_tiles import flush_rows, gather, scatter
+from vil_bridge.vehicles.kernel_tiles import flush_rows, gather, put_truth, scatter
 
 _PER_SEA_LEVEL: Final = 1.0 / SEA_LEVEL_DENSITY_KGPM3
 
@@ -209,3 +209,33 @@ def advance(x: Any, u: Any, around: Any, p: Any, h: Any, steps: Any) -> Any:
         scatter(t, 0, x, 0, at.RIGID, first)
         scatter(t, controls, x, at.RIGID, between, first)
         scatter(t, at.RIGID * LANES, x, at.RIGID + between, at.STATE - at.RIGID, first)
+
+
+@compiled()
+def truth(
+    x: Any,
+    around: Any,
+    max_radps: Any,
+    controls: Any,
+    accelerations: Any,
+    p: Any,
+    v: Any,
+    a: Any,
+    q: Any,
+    w: Any,
+    alpha: Any,
+    f: Any,
+    speeds: Any,
+) -> None:
+    """Write what sensors measure: the arrays of a ``TrueState``, from ``p`` on.
+
+    ``controls`` and ``accelerations`` are the columns of x (n, dx) at which the controls that push and both
+    accelerations begin; max_radps is (rotors,).
+    """
+    for first in range(0, x.shape[0], LANES):
+        for i in range(first, min(first + LANES, x.shape[0])):
+            for k in range(3):
+                a[i, k], alpha[i, k] = x[i, accelerations + k], x[i, accelerations + 3 + k]
+            for k in range(max_radps.size):
+                speeds[i, k] = math.sqrt(x[i, controls + k]) * max_radps[k]
+        put_truth(x, around, p, v, a, q, w, f, first)

@@ -29,7 +29,7 @@ from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.contact import Collider, WorldContact, collide
 from vil_bridge.vehicles.disturbances import ENVIRONMENT, SEA_LEVEL_DENSITY_KGPM3
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout, flush
-from vil_bridge.vehicles.model import Model, NativeStep, TrueState
+from vil_bridge.vehicles.model import Model, NativeStep, NativeTruth, TrueState, empty_truth
 
 _MOST_OF_HOVER: Final = 0.8
 _STILL: Final = ("v_world_mps", "w_body_radps", "a_world_mps2", "alpha_body_radps2")
@@ -153,6 +153,23 @@ class AirsimMultirotor(Model):
             advance(x, u, around, parameters, dt_s, steps)
 
         return step
+
+    def native_truth(self) -> NativeTruth | None:
+        """Return the compiled :meth:`truth`; None without numba."""
+        if not has_numba():
+            return None
+        from vil_bridge.vehicles.airsim import kernel
+
+        max_radps = np.ascontiguousarray(np.broadcast_to(self.table.max_radps, len(self.airframe.rotors)))
+        controls = self.state["rotors_output" if self.compat else "rotors_control"].start
+        accelerations = self.state["a_world_mps2"].start
+
+        def truth(t_ns: int, x: FloatArray, u: FloatArray, around: FloatArray) -> TrueState:  # noqa: ARG001
+            found = empty_truth(t_ns, len(x), len(max_radps))
+            kernel.truth(x, around, max_radps, controls, accelerations, *found[1:])
+            return found
+
+        return truth
 
     def truth(self, t_ns: int, x: FloatArray, u: FloatArray, around: FloatArray) -> TrueState:  # noqa: ARG002
         """Return what sensors measure, with the accelerations of the newest step."""

@@ -10,44 +10,27 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.earth import EQUATOR_M
+from vil_bridge.vehicles.environment.formulas import E2, latitude_and_height
 
 Geodetic = tuple[FloatArray, FloatArray, FloatArray]
 """Latitude and longitude (degrees) and height above the ellipsoid (metres), of one shape."""
 
-_FLATTENING: Final = 1.0 / 298.257223563
-_POLE_M: Final = EQUATOR_M * (1.0 - _FLATTENING)
-_E2: Final = _FLATTENING * (2.0 - _FLATTENING)
-_SECOND_E2: Final = _E2 / (1.0 - _E2)
-_ROUNDS: Final = 3
 _NED: Final = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])
 
 
 def geodetic_to_ecef(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayLike) -> FloatArray:
     """Return Earth-centred coordinates, shape (..., 3), metres: x to 0 N 0 E, z to the north pole."""
     lat, lon, h = np.deg2rad(lat_deg), np.deg2rad(lon_deg), np.asarray(h_m, dtype=np.float64)
-    across = EQUATOR_M / np.sqrt(1.0 - _E2 * np.sin(lat) ** 2)
+    across = EQUATOR_M / np.sqrt(1.0 - E2 * np.sin(lat) ** 2)
     radius = (across + h) * np.cos(lat)
-    z = (across * (1.0 - _E2) + h) * np.sin(lat)
+    z = (across * (1.0 - E2) + h) * np.sin(lat)
     return np.stack(np.broadcast_arrays(radius * np.cos(lon), radius * np.sin(lon), z), axis=-1)
 
 
 def ecef_to_geodetic(p_ecef_m: FloatArray) -> Geodetic:
-    """Return inverse of :func:`geodetic_to_ecef` for shape (..., 3); not within 50 km of the Earth's centre.
-
-    Bowring's iteration ("Transformation from spatial to geographical coordinates", 1976); three rounds reach the last
-    digits of a double everywhere from the deep sea to orbits.
-    """
+    """Return inverse of :func:`geodetic_to_ecef` for shape (..., 3); not within 50 km of the Earth's centre."""
     x, y, z = p_ecef_m[..., 0], p_ecef_m[..., 1], p_ecef_m[..., 2]
-    radius = np.hypot(x, y)
-    reduced = np.arctan2(z * EQUATOR_M, radius * _POLE_M)
-    lat = reduced
-    for _ in range(_ROUNDS):
-        lat = np.arctan2(
-            z + _SECOND_E2 * _POLE_M * np.sin(reduced) ** 3, radius - _E2 * EQUATOR_M * np.cos(reduced) ** 3
-        )
-        reduced = np.arctan2(_POLE_M * np.sin(lat), EQUATOR_M * np.cos(lat))
-    # This form of the height has no singular place.
-    h = radius * np.cos(lat) + z * np.sin(lat) - EQUATOR_M * np.sqrt(1.0 - _E2 * np.sin(lat) ** 2)
+    lat, h = latitude_and_height(np.hypot(x, y), z)
     return np.rad2deg(lat), np.rad2deg(np.arctan2(y, x)), h
 
 
@@ -73,6 +56,7 @@ class GeoOrigin:
     Attributes:
         lat_deg, lon_deg: geodetic. h_m: above the ellipsoid, taken for the height above sea level by whatever asks for
             that (they differ by up to 100 m).
+        p_ecef_m: the place in Earth-centred axes, (3,). R_enu_ecef: turns those into the world's, (3, 3).
 
     Raises:
         ValueError: there is no such place.
@@ -81,27 +65,27 @@ class GeoOrigin:
     lat_deg: float
     lon_deg: float
     h_m: float = 0.0
-    _p_ecef_m: FloatArray = field(init=False, repr=False, compare=False)
-    _R_enu_ecef: FloatArray = field(init=False, repr=False, compare=False)
+    p_ecef_m: FloatArray = field(init=False, repr=False, compare=False)
+    R_enu_ecef: FloatArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not (abs(self.lat_deg) <= 90.0 and abs(self.lon_deg) <= 360.0 and abs(self.h_m) < np.inf):
             raise ValueError(f"no such place: lat_deg {self.lat_deg}, lon_deg {self.lon_deg}, h_m {self.h_m}")
-        object.__setattr__(self, "_p_ecef_m", geodetic_to_ecef(self.lat_deg, self.lon_deg, self.h_m))
-        object.__setattr__(self, "_R_enu_ecef", enu_axes(self.lat_deg, self.lon_deg))
+        object.__setattr__(self, "p_ecef_m", geodetic_to_ecef(self.lat_deg, self.lon_deg, self.h_m))
+        object.__setattr__(self, "R_enu_ecef", enu_axes(self.lat_deg, self.lon_deg))
 
     def to_geodetic(self, p_world_m: npt.ArrayLike) -> Geodetic:
         """Return places of points of the world (..., 3)."""
-        return ecef_to_geodetic(self._p_ecef_m + np.asarray(p_world_m, dtype=np.float64) @ self._R_enu_ecef)
+        return ecef_to_geodetic(self.p_ecef_m + np.asarray(p_world_m, dtype=np.float64) @ self.R_enu_ecef)
 
     def to_world(self, lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayLike) -> FloatArray:
         """Return points of the world (..., 3) of places, metres."""
-        return np.asarray((geodetic_to_ecef(lat_deg, lon_deg, h_m) - self._p_ecef_m) @ self._R_enu_ecef.T)
+        return np.asarray((geodetic_to_ecef(lat_deg, lon_deg, h_m) - self.p_ecef_m) @ self.R_enu_ecef.T)
 
     def turned(self, v_enu: FloatArray, lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike) -> FloatArray:
         """Return vectors (..., 3) given east, north and up at their own places, in the axes of the world."""
         v_ecef = v_enu[..., None, :] @ enu_axes(lat_deg, lon_deg)
-        return np.asarray((v_ecef @ self._R_enu_ecef.T)[..., 0, :])
+        return np.asarray((v_ecef @ self.R_enu_ecef.T)[..., 0, :])
 
     def height_m(self, p_world_m: FloatArray) -> FloatArray:
         """Return heights of points (..., 3) on a round Earth: cheap, right to 5 cm within 10 km."""

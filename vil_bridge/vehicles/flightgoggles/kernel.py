@@ -14,7 +14,7 @@ import numpy as np
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
-from vil_bridge.vehicles.kernel_tiles import flush_rows, gather, scatter
+from vil_bridge.vehicles.kernel_tiles import flush_rows, gather, put_truth, scatter
 
 MOST_ROTORS: Final = 16
 
@@ -336,3 +336,40 @@ def advance(
         if mode != _SPEEDS:
             scatter(t, _ASKED, x, rows, rotors, first)
             scatter(t, _MEMORY, x, rows + rotors, 12, first)
+
+
+@compiled()
+def truth(
+    x: FloatArray,
+    asked: FloatArray,
+    around: FloatArray,
+    parameters: FloatArray,
+    p: FloatArray,
+    v: FloatArray,
+    a: FloatArray,
+    q: FloatArray,
+    w: FloatArray,
+    alpha: FloatArray,
+    f: FloatArray,
+    speeds: FloatArray,
+) -> None:
+    """Write what sensors measure: the arrays of a ``TrueState``, from ``p`` on.
+
+    ``asked`` (n, at least rotors) begins with the speeds asked of the rotors; x, around and the parameters are those
+    of :func:`advance`.
+    """
+    rotors = speeds.shape[1]
+    t = np.empty(_TILE)
+    for first in range(0, x.shape[0], LANES):
+        gather(t, _STATE, x, 0, 13 + rotors, first)
+        gather(t, _AIR, around, 0, 12, first)
+        for lane in range(LANES):
+            t[_AIR + 9 * L + lane] /= SEA_LEVEL_DENSITY_KGPM3
+        gather(t, _ASKED, asked, 0, rotors, first)
+        _clip(t, parameters, rotors, _ASKED, _TARGET)
+        _sum_rotors(t, parameters, rotors)
+        _slopes(t, parameters)
+        scatter(t, _SPEED, speeds, 0, rotors, first)
+        scatter(t, _SLOPE + 3 * L, a, 0, 3, first)
+        scatter(t, _SLOPE + 10 * L, alpha, 0, 3, first)
+        put_truth(x, around, p, v, a, q, w, f, first)

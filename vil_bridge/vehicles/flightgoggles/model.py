@@ -21,7 +21,7 @@ from vil_bridge.vehicles.flightgoggles.control import (
     rotor_speeds,
 )
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout, flush
-from vil_bridge.vehicles.model import Integrator, Model, NativeStep
+from vil_bridge.vehicles.model import Integrator, Model, NativeStep, NativeTruth, TrueState, empty_truth
 from vil_bridge.vehicles.multicopter import MulticopterParameters, Numbering
 
 Compat = Literal["flightgoggles"]
@@ -190,6 +190,21 @@ class FlightGogglesMulticopter(Model):
             kernel.advance(x, u, around, parameters, dt_s, steps, count, mode, scheme)
 
         return step
+
+    def native_truth(self) -> NativeTruth | None:
+        """Return the compiled :meth:`truth`; None where there is no compiled step."""
+        if self.native() is None:
+            return None
+        from vil_bridge.vehicles.flightgoggles import kernel
+
+        count, parameters = len(self.parameters.rotors), self._packed()
+
+        def truth(t_ns: int, x: FloatArray, u: FloatArray, around: FloatArray) -> TrueState:
+            found = empty_truth(t_ns, len(x), count)
+            kernel.truth(x, self._asked(x, u), around, parameters, *found[1:])
+            return found
+
+        return truth
 
     def _packed(self) -> FloatArray:
         """Return the parameters in the order of the kernel's ``SCALARS`` and ``ROTOR_PARAMETERS``."""

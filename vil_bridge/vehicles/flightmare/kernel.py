@@ -15,7 +15,7 @@ import numpy as np
 
 from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
-from vil_bridge.vehicles.kernel_tiles import flush_rows, gather, scatter
+from vil_bridge.vehicles.kernel_tiles import flush_rows, gather, put_truth, scatter
 
 COLUMNS: Final = 17
 """Of a state: the first rows of a tile."""
@@ -158,6 +158,17 @@ def _push(t: Any, row: Any, speed: Any, curve: Any, effects: Any) -> Any:
     t[row + 3 * LANES] += effects[3] * f
 
 
+@compiled(inline=True)
+def _divide(t: Any, p: Any, row: Any, i: Any) -> Any:
+    """Turn what rotors do at sea level, in the four rows from ``row`` on, into accelerations, at a lane."""
+    density = t[_DENSITY + i] * _PER_SEA_LEVEL
+    scale, k = density * t[_FACTOR + i], row + i
+    t[k] *= scale * p[_BODY]
+    t[k + LANES] = (scale * t[k + LANES] + t[_TORQUE_X + i]) * p[_BODY + 4]
+    t[k + 2 * LANES] = (scale * t[k + 2 * LANES] + t[_TORQUE_Y + i]) * p[_BODY + 5]
+    t[k + 3 * LANES] = (density * t[k + 3 * LANES] + t[_TORQUE_Z + i]) * p[_BODY + 6]
+
+
 @compiled()
 def _wrenches_mixed(t: Any, p: Any, h: Any) -> Any:
     """Do as :func:`_wrenches` for motors that differ; their fades are those of ``motor_fades``."""
@@ -176,17 +187,10 @@ def _wrenches_mixed(t: Any, p: Any, h: Any) -> Any:
             _push(t, _MIDDLE + i, goal + midway * gap, curve, effects)
             t[speed] = goal + late * gap
             _push(t, _LAST + i, t[speed], curve, effects)
-    per_mass, per_jx, per_jy, per_jz = p[_BODY], p[_BODY + 4], p[_BODY + 5], p[_BODY + 6]
     for i in range(LANES):
-        density = t[_DENSITY + i] * _PER_SEA_LEVEL
-        scale = density * t[_FACTOR + i]
         for stage in range(3):
-            row = _FIRST + 4 * stage * LANES + i
-            t[row] *= scale * per_mass
-            t[row + LANES] = (scale * t[row + LANES] + t[_TORQUE_X + i]) * per_jx
-            t[row + 2 * LANES] = (scale * t[row + 2 * LANES] + t[_TORQUE_Y + i]) * per_jy
-            t[row + 3 * LANES] = (density * t[row + 3 * LANES] + t[_TORQUE_Z + i]) * per_jz
-        _base(t, i, per_mass)
+            _divide(t, p, _FIRST + 4 * stage * LANES, i)
+        _base(t, i, p[_BODY])
 
 
 @compiled(inline=True)
@@ -264,16 +268,22 @@ def _go(t: Any, row: Any, origin: Any, h: Any, k: Any) -> Any:
 
 
 @compiled(inline=True)
+def _constants(p: Any) -> Any:
+    """Return what :func:`_slopes` needs of the parameters."""
+    jx, jy, jz = p[_BODY + 1], p[_BODY + 2], p[_BODY + 3]
+    gx, gy, gz = (jz - jy) * p[_BODY + 4], (jx - jz) * p[_BODY + 5], (jy - jx) * p[_BODY + 6]
+    l1, l2, l3, s1, s2, s3 = p[_DRAG], p[_DRAG + 1], p[_DRAG + 2], p[_DRAG + 3], p[_DRAG + 4], p[_DRAG + 5]
+    k1, k2, k3, lift = p[_DRAG + 6], p[_DRAG + 7], p[_DRAG + 8], p[_DRAG + 9]
+    return p[_BODY], gx, gy, gz, l1, l2, l3, s1, s2, s3, k1, k2, k3, lift
+
+
+@compiled(inline=True)
 def _rk4(t: Any, p: Any, h: Any, dragged: Any) -> Any:
     """Step a tile after its wrenches; ``dragged`` is a constant: each kernel has one branch of it.
 
     One loop a stage: the numbers of a loop fit the registers, and the processor works on several lanes' at once.
     """
-    jx, jy, jz = p[_BODY + 1], p[_BODY + 2], p[_BODY + 3]
-    gx, gy, gz = (jz - jy) * p[_BODY + 4], (jx - jz) * p[_BODY + 5], (jy - jx) * p[_BODY + 6]
-    l1, l2, l3, s1, s2, s3 = p[_DRAG], p[_DRAG + 1], p[_DRAG + 2], p[_DRAG + 3], p[_DRAG + 4], p[_DRAG + 5]
-    k1, k2, k3, lift = p[_DRAG + 6], p[_DRAG + 7], p[_DRAG + 8], p[_DRAG + 9]
-    constants = (p[_BODY], gx, gy, gz, l1, l2, l3, s1, s2, s3, k1, k2, k3, lift)
+    constants = _constants(p)
     half, sixth = 0.5 * h, h / 6.0
     for i in range(LANES):
         k = _slopes(t, i, _VX, _FIRST, constants, dragged)
@@ -355,3 +365,31 @@ def step(x: Any, u: Any, around: Any, p: Any, rates: Any, h: Any, fades: Any, co
                 rotor_targets(t, p)
             substep(t, p, h, fades[0], fades[1], fades[2])
         scatter(t, 0, x, 0, COLUMNS, first)
+
+
+@compiled()
+def truth(
+    x: Any, around: Any, own: Any, p: Any, v: Any, a: Any, q: Any, w: Any, alpha: Any, f: Any, speeds: Any
+) -> Any:
+    """Write what sensors measure: the arrays of a ``TrueState``, from ``p`` on; ``own`` are parameters."""
+    constants = _constants(own)
+    curve = (own[_MAP], own[_MAP + 1], own[_MAP + 2], own[_LIMITS], own[_LIMITS + 1])
+    t = np.empty(TILE)
+    for first in range(0, x.shape[0], LANES):
+        gather(t, 0, x, 0, COLUMNS, first)
+        gather(t, AROUND, around, 0, 12, first)
+        for k in range(4 * LANES):
+            t[_FIRST + k] = 0.0
+        for rotor in range(4):
+            at = _ROTORS + rotor
+            effects = (own[_SCALE + rotor], own[at], own[at + 4], own[at + 8])
+            for i in range(LANES):
+                _push(t, _FIRST + i, t[_O1 + rotor * LANES + i], curve, effects)
+        for i in range(LANES):
+            _divide(t, own, _FIRST, i)
+            _base(t, i, own[_BODY])
+            _put(t, _STAGE + i, _slopes(t, i, _VX, _FIRST, constants, True))
+        scatter(t, _O1, speeds, 0, 4, first)
+        scatter(t, _STAGE, a, 0, 3, first)
+        scatter(t, _STAGE + 7 * LANES, alpha, 0, 3, first)
+        put_truth(x, around, p, v, a, q, w, f, first)

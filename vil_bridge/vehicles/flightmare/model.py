@@ -21,7 +21,7 @@ from vil_bridge.vehicles.disturbances import ENVIRONMENT, SEA_LEVEL_DENSITY_KGPM
 from vil_bridge.vehicles.flightmare.compat import original_motion, original_substeps, within_box
 from vil_bridge.vehicles.flightmare.parameters import FLIGHTMARE, ORIGINAL_THRUST_MAX_N, QuadrotorParameters
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout, flush
-from vil_bridge.vehicles.model import Model, NativeStep
+from vil_bridge.vehicles.model import Model, NativeStep, NativeTruth, TrueState, empty_truth
 
 FlightmareMode = Literal["thrusts", "rates"]
 
@@ -219,6 +219,21 @@ class FlightmareQuadrotor(Model):
             kernel.step(x, u, around, parameters, rates, h_s, fades, steps * count)
 
         return step
+
+    def native_truth(self) -> NativeTruth | None:
+        """Return the compiled :meth:`truth`; None without numba."""
+        if not has_numba():
+            return None
+        from vil_bridge.vehicles.flightmare import kernel
+
+        parameters = self.packed()
+
+        def truth(t_ns: int, x: FloatArray, u: FloatArray, around: FloatArray) -> TrueState:  # noqa: ARG001
+            found = empty_truth(t_ns, len(x), 4)
+            kernel.truth(x, around, parameters, *found[1:])
+            return found
+
+        return truth
 
     def packed(self) -> FloatArray:
         """Return the parameters as one array, (76,), in the order of the kernel's offsets."""

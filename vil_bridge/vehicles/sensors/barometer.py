@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.environment.atmosphere import SEA_LEVEL_PRESSURE_PA, height_m, pressure_pa
+from vil_bridge.vehicles.environment.atmosphere import height_m, pressure_pa
 from vil_bridge.vehicles.environment.earth import Compat
+from vil_bridge.vehicles.environment.formulas import SEA_LEVEL_PRESSURE_PA
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.components import GaussMarkov
-from vil_bridge.vehicles.sensors.sensor import Sensor
+from vil_bridge.vehicles.sensors.sensor import Sensor, sensor_kernel
 
 _STREAM: Final = 1100
 _PA_PER_HPA: Final = 100.0
@@ -55,6 +57,7 @@ class Barometer(Sensor[FleetBarometerReading]):
     Args:
         vehicles: see :class:`~vil_bridge.vehicles.sensors.sensor.Sensor`; seed and stream too.
         origin: where the world's origin is.
+        compiled: with numba where it is installed, except with compat; False = the reference of NumPy.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class Barometer(Sensor[FleetBarometerReading]):
         seed: int = 0,
         stream: int = _STREAM,
         compat: Compat = None,
+        compiled: bool = True,
     ) -> None:
         super().__init__(
             vehicles,
@@ -81,6 +85,9 @@ class Barometer(Sensor[FleetBarometerReading]):
         self._compat: Compat = compat
         self._drift = GaussMarkov(parameters.drift_s, parameters.drift, (self.n,), compat)
         self._drift.start(self.constants(1)[:, 0])
+        self._compiled = compiled and compat is None
+        own = parameters
+        self._packed = np.array((own.drift_s, own.drift, own.noise_pa, _PA_PER_HPA * own.qnh_hpa))
 
     def reset(self) -> None:
         """Start over, as switched on again."""
@@ -89,6 +96,13 @@ class Barometer(Sensor[FleetBarometerReading]):
 
     def measure(self, truth: TrueState) -> FleetBarometerReading:
         """Read all vehicles now."""
+        kernel = sensor_kernel() if self._compiled else None
+        if kernel is not None:
+            reading = FleetBarometerReading(truth.t_ns, np.empty(self.n), np.empty(self.n))
+            place = (truth.p_world_m, self.origin.p_ecef_m, self.origin.R_enu_ecef)
+            results = (reading.pressure_pa, reading.altitude_m)
+            kernel.barometer(*self.draw_of_kernel(), *place, self._packed, self._drift.x, self.dt_s, *results)
+            return reading
         normals = self.normals(2)
         drift = self._drift.advance(self.dt_s, normals[:, 0])
         above_m = self.origin.to_geodetic(truth.p_world_m)[2]

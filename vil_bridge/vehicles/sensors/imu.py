@@ -12,7 +12,7 @@ import numpy.typing as npt
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.components import GaussMarkov
-from vil_bridge.vehicles.sensors.sensor import CENTRE, Sensor, SensorMount
+from vil_bridge.vehicles.sensors.sensor import CENTRE, Sensor, SensorMount, sensor_kernel
 
 ImuCompat = Literal["airsim", "flightgoggles"] | None
 """``airsim``: at every step, white noise by the time since the last one, at least 1 ms. ``flightgoggles``: at every
@@ -115,6 +115,7 @@ class ImuSensor(Sensor[FleetImuReading]):
     Args:
         vehicles: see :class:`~vil_bridge.vehicles.sensors.sensor.Sensor`; seed and stream too.
         parameters: of the part, for example of :mod:`vil_bridge.vehicles.sensors.presets`.
+        compiled: with numba where it is installed; False = the reference of NumPy.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class ImuSensor(Sensor[FleetImuReading]):
         seed: int = 0,
         stream: int = _STREAM,
         compat: ImuCompat = None,
+        compiled: bool = True,
     ) -> None:
         rate_hz = parameters.rate_hz if compat is None else None
         super().__init__(vehicles, seed=seed, stream=stream, rate_hz=rate_hz, latency_s=parameters.latency_s)
@@ -132,6 +134,7 @@ class ImuSensor(Sensor[FleetImuReading]):
             raise ValueError('compat="flightgoggles" needs rate_hz: its variance per sample is white^2 rate_hz')
         self.parameters: Final = parameters
         self._compat = compat
+        self._compiled = compiled
         self._gyro = _Triad(parameters.gyro, self.n)
         self._accel = _Triad(parameters.accel, self.n)
         self._phase = self._stand = np.zeros((self.n, 0))
@@ -162,11 +165,18 @@ class ImuSensor(Sensor[FleetImuReading]):
         if self.parameters.vibration is not None and truth.rotors_radps.size:
             shaken_w, shaken_f = self._shake(self.parameters.vibration, truth.rotors_radps, dt_s)
             w, f = w + shaken_w, f + shaken_f
+        w, f = mounting.turned(w), mounting.turned(f)
+        kernel = sensor_kernel() if self._compiled else None
+        if kernel is not None:
+            reading = FleetImuReading(truth.t_ns, np.empty((self.n, _AXES)), np.empty((self.n, _AXES)))
+            triads = self._gyro.for_kernel(), self._accel.for_kernel()
+            kernel.imu(*self.draw_of_kernel(), w, f, *triads, dt_s, sample_s, reading.w_radps, reading.f_mps2)
+            return reading
         normals = self.normals(self._gyro.draws + self._accel.draws)
         return FleetImuReading(
             truth.t_ns,
-            self._gyro.read(mounting.turned(w), sample_s, dt_s, normals[:, : self._gyro.draws]),
-            self._accel.read(mounting.turned(f), sample_s, dt_s, normals[:, self._gyro.draws :]),
+            self._gyro.read(w, sample_s, dt_s, normals[:, : self._gyro.draws]),
+            self._accel.read(f, sample_s, dt_s, normals[:, self._gyro.draws :]),
         )
 
     def _switch_on(self) -> None:
@@ -209,11 +219,18 @@ class _Triad:
         self._turn_on = np.zeros((n, _AXES))
         self._walk = np.zeros((n, _AXES))
         self.draws: Final = _AXES * (2 + len(bank))
+        share = _BANK_SHARE * noise.bias_instability
+        processes = [value for tau_s in bank.ravel() for value in (tau_s, share)]
+        self._packed = np.array((*self._white, noise.walk, noise.correlation_s, noise.limit, *processes))
 
     def start(self, normals: FloatArray) -> None:
         self._turn_on = self._noise.turn_on * normals[:, :_AXES]
         self._walk = np.zeros(self._walk.shape)
         self._flicker.start(normals[:, 2 * _AXES :].reshape(self._flicker.x.shape))
+
+    def for_kernel(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return parameters and state in the order of the kernel, which changes the state."""
+        return self._packed, self._turn_on, self._walk, self._flicker.x
 
     def bias(self) -> FloatArray:
         return np.asarray(self._turn_on + self._walk + self._flicker.x.sum(axis=1))

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import q_conj, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.earth import Compat
 from vil_bridge.vehicles.model import TrueState
-from vil_bridge.vehicles.sensors.sensor import CENTRE, Sensor, SensorMount
+from vil_bridge.vehicles.sensors.sensor import CENTRE, Sensor, SensorMount, sensor_kernel
 
 TESLA_PER_GAUSS: Final = 1e-4
 
@@ -53,6 +54,7 @@ class Magnetometer(Sensor[FleetMagnetometerReading]):
         field_enu_t: the field at points (n, 3) of the world, in its axes, tesla: for example
             ``LocalField(origin, dipole_ned_t).enu_t`` of :mod:`vil_bridge.vehicles.environment.geomagnetism`.
         compat: ``airsim`` = its way to count time; its field is ``airsim_dipole_ned_t``.
+        compiled: with numba where it is installed; False = the reference of NumPy.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Magnetometer(Sensor[FleetMagnetometerReading]):
         seed: int = 0,
         stream: int = _STREAM,
         compat: Compat = None,
+        compiled: bool = True,
     ) -> None:
         super().__init__(
             vehicles,
@@ -77,10 +80,19 @@ class Magnetometer(Sensor[FleetMagnetometerReading]):
         self.parameters: Final = parameters
         self._field_enu_t = field_enu_t
         self._bias_t = parameters.bias_t * (2.0 * self.constant_uniforms(3) - 1.0)
+        self._compiled = compiled
+        self._packed = np.array((parameters.scale, parameters.noise_t))
 
     def measure(self, truth: TrueState) -> FleetMagnetometerReading:
         """Read all vehicles now."""
         parameters = self.parameters
-        body = q_rotate(q_conj(truth.q_world_body), self._field_enu_t(truth.p_world_m))
-        field = parameters.scale * parameters.mounting.turned(body)
-        return FleetMagnetometerReading(truth.t_ns, field + parameters.noise_t * self.normals(3) + self._bias_t)
+        field = self._field_enu_t(truth.p_world_m)
+        kernel = sensor_kernel() if self._compiled else None
+        if kernel is not None:
+            _, q = parameters.mounting.pose(truth)
+            out = np.empty((self.n, 3))
+            kernel.magnetometer(*self.draw_of_kernel(), q, field, self._packed, self._bias_t, out)
+            return FleetMagnetometerReading(truth.t_ns, out)
+        body = q_rotate(q_conj(truth.q_world_body), field)
+        ideal = parameters.scale * parameters.mounting.turned(body)
+        return FleetMagnetometerReading(truth.t_ns, ideal + parameters.noise_t * self.normals(3) + self._bias_t)

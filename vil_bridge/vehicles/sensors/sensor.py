@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from types import ModuleType
 from typing import Final, Generic, TypeVar
 
 import numpy as np
@@ -13,6 +16,7 @@ import numpy.typing as npt
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import cross, q_conj, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.environment.earth import Compat
 from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.random.noise import NoiseStream
@@ -82,6 +86,14 @@ CENTRE: Final = SensorMount()
 """At the centre of gravity, with the body's axes."""
 
 
+@cache
+def sensor_kernel() -> ModuleType | None:
+    """Return the compiled sensors; None = numba is not installed."""
+    if not has_numba():
+        return None
+    return import_module("vil_bridge.vehicles.sensors.kernel")
+
+
 class Sensor(ABC, Generic[_Reading]):
     """The same sensor on each of n vehicles. A user's own derives from this and states :meth:`measure`.
 
@@ -98,7 +110,7 @@ class Sensor(ABC, Generic[_Reading]):
         compat: ``airsim`` = times as AirSim counts them (see ``components.SampleSchedule``).
 
     Attributes:
-        vehicles: identities (n,). n: how many.
+        vehicles: identities (n,). n: how many. noise: of all measurements.
         t_start_ns: time of the first call after the start or the reset.
         dt_s: since the measurement before; at the first the nominal interval, 1 ms without a rate.
 
@@ -122,7 +134,7 @@ class Sensor(ABC, Generic[_Reading]):
         who = np.arange(vehicles) if isinstance(vehicles, int) else np.asarray(vehicles, dtype=np.int64)
         self.vehicles: Final = who
         self.n: Final = len(who)
-        self._noise = NoiseStream(seed, stream)
+        self.noise: Final = NoiseStream(seed, stream)
         self._limiter = SampleSchedule(rate_hz, startup_s, compat)
         self._nominal_s = _UNLIMITED_S if rate_hz is None else 1.0 / rate_hz
         self._latency_ns = round(latency_s * NS_PER_S)
@@ -132,6 +144,7 @@ class Sensor(ABC, Generic[_Reading]):
         self._t_ns: int | None = None
         self._measured_ns: int | None = None
         self._count = _CONSTANTS
+        self._who: Final = who.astype(np.uint64)
 
     def sample(self, truth: TrueState) -> _Reading | None:
         """Return the reading that comes out now, or None; call it at every step of the simulation.
@@ -183,12 +196,16 @@ class Sensor(ABC, Generic[_Reading]):
 
     def normals(self, k: int) -> FloatArray:
         """Return standard normal numbers (n, k) of this measurement; each call within one gives the same: ask once."""
-        return self._noise.normals(self._count, self.vehicles, k)
+        return self.noise.normals(self._count, self.vehicles, k)
+
+    def draw_of_kernel(self) -> tuple[npt.NDArray[np.uint64], np.uint64, npt.NDArray[np.uint64]]:
+        """Return what a kernel draws the noise of this measurement by: key, number of the measurement, vehicles."""
+        return self.noise.key, np.uint64(self._count), self._who
 
     def constants(self, k: int) -> FloatArray:
         """Return standard normal numbers (n, k) that never change: biases since switched on, places of manufacture."""
-        return self._noise.normals(_CONSTANTS, self.vehicles, k, compiled=False)
+        return self.noise.normals(_CONSTANTS, self.vehicles, k, compiled=False)
 
     def constant_uniforms(self, k: int) -> FloatArray:
         """Return as :meth:`constants`, uniform in (0, 1); of the same draw: a sensor uses one or the other."""
-        return self._noise.uniforms(_CONSTANTS, self.vehicles, k, compiled=False)
+        return self.noise.uniforms(_CONSTANTS, self.vehicles, k, compiled=False)
