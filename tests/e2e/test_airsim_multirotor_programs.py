@@ -40,6 +40,7 @@ def multirotor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         "state",
         "multi_agent",
         "manual_levels",
+        "gains",
         "set_wind",
         "wall",
         "obstacles",

@@ -283,7 +283,7 @@ def _moves() -> Iterator[Call]:
         yield _of_vehicle(name, bool, "number number number number seconds", 0.0, 0.1, 0.0, 0.6, 0.1)
     for loop in ("AngleLevel", "AngleRate", "Velocity", "Position"):
         gains = ([1.0] * 3, [0.0] * 3, [0.0] * 3)
-        yield _of_vehicle(f"set{loop}ControllerGains", None, "gains gains gains", *gains, refused="gains")
+        yield _of_vehicle(f"set{loop}ControllerGains", None, "gains gains gains", *gains)
 
 
 def _scene(folder: str) -> Iterator[Call]:

@@ -13,6 +13,8 @@ from vil_bridge.core.near_surface import NearSurface
 from vil_bridge.core.sensor_readings import GeoPlace, SensorKind, SensorReading
 from vil_bridge.core.solid_world import MovingBody, SceneEdit
 from vil_bridge.core.vehicle_moves import (
+    Loop,
+    LoopGains,
     Move,
     MoveEnd,
     Point,
@@ -125,6 +127,10 @@ class VehicleSimulator(Protocol):
 
     def set_force(self, subject: str, force_world_n: Point) -> None:
         """Set the external force on one of its vehicles."""
+        ...
+
+    def set_gains(self, subject: str, loop: Loop, gains: LoopGains) -> None:
+        """Set the gains of a loop of one of its vehicles' flight controllers."""
         ...
 
     def collision(self, subject: str, *, clear: bool) -> VehicleCollision | None:
@@ -279,6 +285,15 @@ class VehicleCommandBus:
             KeyError: no such vehicle. ValueRefused: a number is not finite or absurd. ValueError: not now.
         """
         self._simulators[subject][1].set_force(subject, force_world_n)
+
+    def set_gains(self, subject: str, loop: Loop, gains: LoopGains) -> None:
+        """Give a loop of a vehicle's flight controller other gains, for good: a reset leaves them.
+
+        Raises:
+            KeyError: no such vehicle. ValueRefused: it has another controller, or a number is not finite or absurd.
+            ValueError: not now.
+        """
+        self._simulators[subject][1].set_gains(subject, loop, gains)
 
     def collision(self, subject: str, *, clear: bool) -> VehicleCollision | None:
         """Return a vehicle's newest contact since the last call with ``clear``; None = there was none.

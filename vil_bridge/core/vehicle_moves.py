@@ -7,7 +7,7 @@ them in its own time, so that they take as many simulated seconds at any speed o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -16,6 +16,23 @@ Quaternion = tuple[float, float, float, float]
 
 MOST_POINTS: Final = 10_000
 """Corners of a path, at most."""
+
+
+Loop = Literal["rate", "angle", "velocity", "position"]
+"""Loops of AirSim's flight controller, from the innermost one."""
+
+
+class LoopGains(msgspec.Struct, frozen=True):
+    """Gains of a loop along its axes.
+
+    Attributes:
+        p, i, d: of the error, of its integral and of its rate of change. Axes of ``rate`` and ``angle``: roll, pitch,
+            yaw; of ``velocity``: ahead, left, up; of ``position``: x, y, z of the room.
+    """
+
+    p: Point
+    i: Point = (0.0, 0.0, 0.0)
+    d: Point = (0.0, 0.0, 0.0)
 
 
 class YawGoal(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from vil_adapters.simulated.command_values import command_values
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.ipc import (
     ArmCommand,
@@ -22,6 +23,7 @@ from vil_adapters.simulated.ipc import (
     EditOrder,
     FlyCommand,
     ForceOrder,
+    GainsOrder,
     MoveOrder,
     Order,
     PlaceOrder,
@@ -31,7 +33,7 @@ from vil_adapters.simulated.ipc import (
     WindOrder,
 )
 from vil_adapters.simulated.model_factory import ModelFactory
-from vil_adapters.simulated.move_limits import check_move, check_placement, check_vector
+from vil_adapters.simulated.move_limits import check_gains, check_move, check_placement, check_vector
 from vil_adapters.simulated.newest_readings import NewestReadings
 from vil_adapters.simulated.pending_moves import Ended, PendingMoves
 from vil_adapters.simulated.sensor_parts import fitted_sensors
@@ -44,13 +46,21 @@ from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
 from vil_bridge.core.sensor_readings import GeoPlace, SensorReading
 from vil_bridge.core.solid_world import MovingBody, SceneEdit
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_commands import CommandField, VehicleCommand, VehicleState
-from vil_bridge.core.vehicle_moves import Move, Point, Quaternion, RotorOutput, VehicleCollision, VehiclePlacement
+from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleState
+from vil_bridge.core.vehicle_moves import (
+    Loop,
+    LoopGains,
+    Move,
+    Point,
+    Quaternion,
+    RotorOutput,
+    VehicleCollision,
+    VehiclePlacement,
+)
+from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 
 logger = logging.getLogger(__name__)
 
-_LARGEST: Final = 1e9
-"""Of a command's numbers: larger ones overflow where they are squared."""
 _AHEAD_NS: Final = 60 * NS_PER_S
 """Longest time that a command may lie ahead, so that none waits for ever."""
 
@@ -149,10 +159,7 @@ class CommandHandler:
             ValueError: it does not fly yet, or too many commands wait.
         """
         vehicle = self._flying(subject)
-        airsim = self._factories[vehicle].airsim
-        if airsim is None:
-            model = self._vehicles[vehicle].config.model
-            raise ValueRefused(f"{subject} cannot fly moves: model {model!r} lacks AirSim's modes. Use model airsim")
+        airsim = self._airsim_of(vehicle, "cannot fly moves")
         check_move(move, len(airsim.airframe.rotors))
         number = self._moves.add(ended)
         try:
@@ -194,6 +201,17 @@ class CommandHandler:
         """
         check_vector("force_world_n", force_world_n)
         self._pass_on(ForceOrder(self._flying(subject), force_world_n))
+
+    def set_gains(self, subject: str, loop: Loop, gains: LoopGains) -> None:
+        """Check gains of a flight controller and pass them on.
+
+        Raises:
+            ValueRefused: the vehicle has another controller, or a number is not finite or absurd. ValueError: not now.
+        """
+        vehicle = self._flying(subject)
+        self._airsim_of(vehicle, "has no gains")
+        check_gains(gains)
+        self._pass_on(GainsOrder(vehicle, loop, gains))
 
     def collision(self, subject: str, *, clear: bool) -> VehicleCollision | None:
         """Return a vehicle's newest contact since the last call with ``clear``."""
@@ -319,6 +337,14 @@ class CommandHandler:
             raise ValueError(f"{subject} does not fly yet: its source is starting")
         return number
 
+    def _airsim_of(self, number: int, refusal: str) -> AirsimMultirotor:
+        """Return the model of a vehicle with AirSim's flight controller. Raises ValueRefused: it has another one."""
+        airsim = self._factories[number].airsim
+        if airsim is None:
+            name, model = self.subjects[number], self._vehicles[number].config.model
+            raise ValueRefused(f"{name} {refusal}: model {model!r} lacks AirSim's modes. Use model airsim")
+        return airsim
+
     def _pass_on(self, order: Order) -> None:
         if not self._send(order):
             raise ValueError("too many commands wait already")
@@ -328,7 +354,7 @@ class CommandHandler:
         mode = command.mode or self._mode(number)
         if mode not in modes:
             raise ValueRefused(f"{command.subject} has no mode {mode!r}; known: {', '.join(modes)}")
-        values = _values(command.values, modes[mode], mode)
+        values = command_values(command.values, modes[mode], mode)
         t_ns = None if command.t_ns is None else max(0, command.t_ns - self._start_ns)
         if t_ns is not None and t_ns > self._t_ns + _AHEAD_NS:
             raise ValueRefused(f"t_ns is more than {_AHEAD_NS // NS_PER_S} s of bridge time ahead")
@@ -359,30 +385,3 @@ def _factory_of(name: str, config: SimulatedConfig) -> ModelFactory:
         return ModelFactory(config.vehicles[name])
     except ValueError as exc:
         raise ValueError(f"vehicles.{name}: {exc}") from None
-
-
-def _values(
-    given: Sequence[float] | Mapping[str, float | Sequence[float]], fields: Sequence[CommandField], mode: str
-) -> tuple[float, ...]:
-    """Return values in the mode's order.
-
-    Raises:
-        ValueRefused: a field is unknown, absent or of another size, or a value is not finite.
-    """
-    wanted = ", ".join(f"{f.name} ({f.size}, {f.unit})" for f in fields)
-    if isinstance(given, Mapping):
-        if set(given) != {f.name for f in fields}:
-            raise ValueRefused(f"mode {mode!r} takes {wanted}; got {', '.join(given) or 'nothing'}")
-        parts = [given[f.name] for f in fields]
-        rows = [[p] if isinstance(p, int | float) else list(p) for p in parts]
-        for f, row in zip(fields, rows, strict=True):
-            if len(row) != f.size:
-                raise ValueRefused(f"{f.name} of mode {mode!r} has {f.size} numbers ({f.unit}), not {len(row)}")
-        values = tuple(float(v) for row in rows for v in row)
-    else:
-        values = tuple(float(v) for v in given)
-        if len(values) != sum(f.size for f in fields):
-            raise ValueRefused(f"mode {mode!r} takes {wanted}; got {len(values)} numbers")
-    if not all(abs(v) <= _LARGEST for v in values):
-        raise ValueRefused(f"a command must be finite and at most {_LARGEST:g}")
-    return values

@@ -11,7 +11,7 @@ from vil_bridge.core.bridge_time import TimeMapping
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.solid_world import MovingBody, SceneEdit
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_moves import Move, Point, Quaternion, VehicleCollision
+from vil_bridge.core.vehicle_moves import Loop, LoopGains, Move, Point, Quaternion, VehicleCollision
 
 BODY_COLUMNS: Final = 13
 """Position, velocity, attitude, rates: columns sent of every vehicle."""
@@ -78,6 +78,14 @@ class ForceOrder(msgspec.Struct, tag="force", frozen=True):
     force_n: Point
 
 
+class GainsOrder(msgspec.Struct, tag="gains", frozen=True):
+    """Give a loop of a vehicle's flight controller other gains."""
+
+    vehicle: int
+    loop: Loop
+    gains: LoopGains
+
+
 class ContactReport(msgspec.Struct, tag="contact", frozen=True):
     """Report of a renderer about a vehicle's camera as it was at ``t_ns`` (simulation time).
 
@@ -138,7 +146,16 @@ class Start(msgspec.Struct, tag="start", frozen=True):
 
 
 VehicleOrder = (
-    FlyCommand | ArmCommand | Reset | MoveOrder | CancelOrder | PlaceOrder | WindOrder | ForceOrder | ContactReport
+    FlyCommand
+    | ArmCommand
+    | Reset
+    | MoveOrder
+    | CancelOrder
+    | PlaceOrder
+    | WindOrder
+    | ForceOrder
+    | GainsOrder
+    | ContactReport
 )
 """Orders to one vehicle."""
 

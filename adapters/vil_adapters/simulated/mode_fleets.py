@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from vil_adapters.simulated.airsim_state import DYNAMICS_COLUMNS, dynamics
 from vil_adapters.simulated.disturbances import ImposedAir, disturbances_of
-from vil_adapters.simulated.ipc import BODY_COLUMNS, ForceOrder, WindOrder
+from vil_adapters.simulated.ipc import BODY_COLUMNS, ForceOrder, GainsOrder, WindOrder
 from vil_adapters.simulated.model_factory import ModelFactory
 from vil_adapters.simulated.vehicle_config import Vehicle
-from vil_bridge.core.types import FloatArray
+from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.vehicles.airsim.simple_flight import SimpleFlight
 from vil_bridge.vehicles.disturbances import Disturbance
 from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.layout import RIGID_BODY
@@ -45,15 +49,17 @@ class ModeFleets:
         self._factory = factory
         self._dt_s = dt_s
         self._seed = seed
-        self._fleets: dict[str, ModeFleet] = {}
+        self._fleets: dict[tuple[str, SimpleFlight | None], ModeFleet] = {}
+        self._flights: dict[int, SimpleFlight] = {}
         self._imposed: ImposedAir | None = None
 
-    def of(self, mode: str) -> ModeFleet:
-        """Return the fleet of a mode."""
-        if mode not in self._fleets:
+    def of(self, mode: str, row: int | None = None) -> ModeFleet:
+        """Return the fleet of a mode; that of a row's own gains, where it has such."""
+        own = None if row is None else self._flights.get(row)
+        if (mode, own) not in self._fleets:
             config = self._vehicles[0].config
             fleet = Fleet(
-                self._factory.make(mode),
+                self._factory.make(mode, own),
                 len(self._vehicles),
                 dt_s=self._dt_s,
                 delay_s=config.command_delay_ms / 1e3,
@@ -65,8 +71,26 @@ class ModeFleets:
                 p_world_m=[vehicle.p_m for vehicle in self._vehicles],
                 q_world_body=[(0.0, 0.0, math.sin(a), math.cos(a)) for a in half],
             )
-            self._fleets[mode] = ModeFleet(fleet, fleet.x.copy())
-        return self._fleets[mode]
+            self._fleets[mode, own] = ModeFleet(fleet, fleet.x.copy())
+        return self._fleets[mode, own]
+
+    def flight_of(self, row: int) -> SimpleFlight:
+        """Return the gains and limits of a vehicle's flight controller, which is AirSim's."""
+        assert self._factory.airsim is not None
+        return self._flights.get(row, self._factory.airsim.flight)
+
+    def set_gains(self, row: int, order: GainsOrder) -> SimpleFlight:
+        """Give the flight controller of a vehicle other gains of a loop; return all of them. Its command goes on."""
+        before, gains = self.of_row(row), dict[str, Any]([(order.loop, order.gains)])
+        flight = self._flights[row] = replace(self.flight_of(row), **gains)
+        if self._factory.airsim is not None and flight == self._factory.airsim.flight:
+            del self._flights[row]
+        self.switch(row, before.model.mode)
+        self.of_row(row).command(before.u[row], row)
+        for mode, own in list(self._fleets):
+            if own is not None and own not in self._flights.values():
+                del self._fleets[mode, own]
+        return flight
 
     def imposed(self) -> ImposedAir:
         """Return wind and forces set at run time, which act from the first call on."""
@@ -92,6 +116,13 @@ class ModeFleets:
         """Yield the fleets in which a vehicle flies."""
         return (mode_fleet for mode_fleet in self._fleets.values() if mode_fleet.active.any())
 
+    def in_mode(self, mode: str, wanted: BoolArray) -> Iterator[tuple[Fleet, npt.NDArray[np.int64]]]:
+        """Yield the fleets of a mode, and which of the wanted rows fly in each."""
+        for mode_fleet in self.flown():
+            rows = np.flatnonzero(mode_fleet.active & wanted)
+            if mode_fleet.fleet.model.mode == mode and len(rows):
+                yield mode_fleet.fleet, rows
+
     def of_row(self, row: int) -> Fleet:
         """Return the fleet in which a vehicle flies."""
         return next(mode_fleet.fleet for mode_fleet in self._fleets.values() if mode_fleet.active[row])
@@ -103,7 +134,7 @@ class ModeFleets:
 
     def switch(self, row: int, mode: str) -> None:
         """Fly a vehicle in another mode: fields that both states have are copied, the rest starts again."""
-        mode_fleet = self.of(mode)
+        mode_fleet = self.of(mode, row)
         if mode_fleet.active[row]:
             return
         for other in self._fleets.values():

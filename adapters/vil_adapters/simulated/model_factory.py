@@ -17,6 +17,7 @@ from vil_adapters.simulated.vehicle_config import AutopilotProgramConfig, Vehicl
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_commands import CommandField
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
+from vil_bridge.vehicles.airsim.simple_flight import SimpleFlight
 from vil_bridge.vehicles.layout import RIGID_BODY
 from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.multicopter import MulticopterParameters
@@ -160,19 +161,20 @@ class ModelFactory:
         """The model as AirSim's multirotor, which flies moves; None = it is another."""
         return self.model if isinstance(self.model, AirsimMultirotor) else None
 
-    def make(self, mode: str) -> Model:
-        """Return the model in a mode; empty = its default.
+    def make(self, mode: str, flight: SimpleFlight | None = None) -> Model:
+        """Return the model in a mode, empty = its default; ``flight``: of AirSim's flight controller.
 
         Raises:
             ValueError: it has no such mode.
         """
-        made = self._made({})
+        own = {} if flight is None else {"flight": flight}
+        made = self._made(dict(own))
         if mode and mode != made.mode:
             if mode not in made.commands:
                 raise ValueError(
                     f"model {self._config.model!r} has no mode {mode!r}; known: {', '.join(made.commands)}"
                 )
-            made = self._made({"mode": mode})
+            made = self._made({"mode": mode, **own})
         return made
 
     def _made(self, extra: dict[str, Any]) -> Model:

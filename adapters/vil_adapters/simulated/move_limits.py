@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from vil_bridge.core.errors import ValueRefused
-from vil_bridge.core.vehicle_moves import MOST_POINTS, Move, PathMove, Point, RotorsMove, VehiclePlacement
+from vil_bridge.core.vehicle_moves import MOST_POINTS, LoopGains, Move, PathMove, Point, RotorsMove, VehiclePlacement
 
 _LARGEST: Final = 1e6
 _LEAST: Final = 1e-6
@@ -42,6 +42,12 @@ def check_placement(placement: VehiclePlacement) -> None:
         _check(name, getattr(placement, name))
     if math.hypot(*placement.q_world_body) < _LEAST:
         raise ValueRefused("q_world_body must not be zero (identity is (0, 0, 0, 1))")
+
+
+def check_gains(gains: LoopGains) -> None:
+    """Check gains of a loop. Raises ValueRefused: a number is not finite or too large."""
+    for name in gains.__struct_fields__:
+        _check(name, getattr(gains, name))
 
 
 def check_vector(name: str, value: Point) -> None:

@@ -12,6 +12,7 @@ from vil_adapters.simulated.ipc import MoveReport
 from vil_bridge.core.vehicle_moves import MoveEnd
 from vil_bridge.vehicles.airsim.moves import FlightCommand, FlightState, MoveFlight
 from vil_bridge.vehicles.airsim.path_following import PERIOD_S
+from vil_bridge.vehicles.airsim.simple_flight import SimpleFlight
 
 NEVER: Final = 1 << 62
 
@@ -65,6 +66,11 @@ class MoveRunner:
         if running is not None:
             self._report(running.number, MoveEnd(reached=False))
             self._schedule()
+
+    def set_flight(self, row: int, flight: SimpleFlight) -> None:
+        """Let the move of a row, if any, go on with other gains."""
+        if row in self._running:
+            self._running[row].flight.flight = flight
 
     def runs(self, row: int) -> bool:
         """Return True while a row has a move."""

@@ -34,7 +34,7 @@ class ProgramPilot:
     def drive(self, row: int, motors: Sequence[float], *, armed: bool) -> None:
         """Command the motors, each 0 to 1; those of a disarmed vehicle stand."""
         share = np.array(motors[: len(self._full)]) if armed else np.zeros(len(self._full))
-        self._fleets.of(self.mode).fleet.command(share * self._full, row)
+        self._fleets.of(self.mode, row).fleet.command(share * self._full, row)
 
 
 def program_pilot_of(factory: ModelFactory, fleets: ModeFleets, vehicles: Sequence[Vehicle]) -> ProgramPilot | None:

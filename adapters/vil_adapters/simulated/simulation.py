@@ -24,6 +24,7 @@ from vil_adapters.simulated.ipc import (
     EditOrder,
     FlyCommand,
     ForceOrder,
+    GainsOrder,
     MoveOrder,
     PlaceOrder,
     Reset,
@@ -222,6 +223,8 @@ class Simulation:
                 self._between.forget()
             case WindOrder() | ForceOrder():
                 group.fleets.impose(row, order)
+            case GainsOrder():
+                group.moves.set_flight(row, group.fleets.set_gains(row, order))
             case ContactReport():
                 group.on_contact(row, order, self.step_at(order.t_ns))
 

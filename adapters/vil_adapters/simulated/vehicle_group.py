@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from vil_adapters.simulated.airsim_state import (
     expect_command,
@@ -131,7 +130,7 @@ class VehicleGroup:
         self._release(row)
         self._hold_soon(row, airsim)
         state, hover = self._flight_state(row), airsim.airframe.hover_control(airsim.gravity_mps2)
-        flight = flight_of(order.move, airsim.flight, state, self._vehicles[row].p_m, hover)
+        flight = flight_of(order.move, self.fleets.flight_of(row), state, self._vehicles[row].p_m, hover)
         self.moves.begin(row, order.number, flight, self.step)
 
     def place(self, row: int, order: PlaceOrder) -> None:
@@ -193,7 +192,7 @@ class VehicleGroup:
         self.moves.cancel(row)
         self._release(row)
         self.fleets.switch(row, self._home_mode)
-        mode_fleet = self.fleets.of(self._home_mode)
+        mode_fleet = self.fleets.of(self._home_mode, row)
         mode_fleet.fleet.x[row] = mode_fleet.parked[row]
         pilot.mode, pilot.kind, self._armed[row] = self._home_mode, "autopilot", armed
         self._since_reset[row], self._deadline[row] = self.step, NEVER
@@ -227,9 +226,7 @@ class VehicleGroup:
             self._check_landed(self.factory.airsim)
         if self._autopilot is None:
             return
-        rows = self._steered()
-        if len(rows):
-            fleet = self.fleets.of(self._autopilot.mode).fleet
+        for fleet, rows in self.fleets.in_mode(self._autopilot.mode, self._autopilot.steers & self._armed):
             t_s: FloatArray = (self.step - self._since_reset[rows]).astype(np.float64) * float(self._dt_s)
             u = self._autopilot.commands(rows, fleet.x[rows], t_s)
             fleet.command(u, rows.tolist())
@@ -362,7 +359,7 @@ class VehicleGroup:
         self._release(row)
         self.fleets.switch(row, self._home_mode)
         self._pilots[row].mode = self._home_mode
-        mode_fleet = self.fleets.of(self._home_mode)
+        mode_fleet = self.fleets.of(self._home_mode, row)
         mode_fleet.fleet.command(np.zeros(mode_fleet.fleet.u.shape[1]), row)
         expect_command(mode_fleet.fleet, row)
 
@@ -387,11 +384,6 @@ class VehicleGroup:
         else:
             self._release(row)
             self._command(row, self.fleets.of_row(row).model.neutral(1)[0])
-
-    def _steered(self) -> npt.NDArray[np.int64]:
-        """Return rows that the autopilot commands now."""
-        assert self._autopilot is not None
-        return np.flatnonzero(self._autopilot.steers & self._armed & self.fleets.of(self._autopilot.mode).active)
 
 
 def _motion(x: FloatArray, state: StateLayout) -> FloatArray:

@@ -214,6 +214,38 @@ def manual_levels(client, folder):
     assert position(client).z_val < -3
 
 
+def gains(client, folder):
+    """Velocity gains of a tenth: it gains speed slowly; the default ones again; each of the four loops; wrong ones."""
+    client.armDisarm(True)
+    client.takeoffAsync().join()
+
+    def speed():
+        client.moveByVelocityAsync(3, 0, 0, 1).join()
+        return client.getMultirotorState().kinematics_estimated.linear_velocity.x_val
+
+    pid = airsim.PIDGains
+    client.setVelocityControllerGains(airsim.VelocityControllerGains(pid(0.02, 0, 0), pid(0.02, 0, 0), pid(2, 2, 0)))
+    slow = speed()
+    client.setVelocityControllerGains()
+    client.moveByVelocityAsync(0, 0, 0, 3).join()
+    assert 0 < slow < 0.4 * speed()
+    client.setAngleRateControllerGains(airsim.AngleRateControllerGains(*[pid(0.2, 0.01, 0.001)] * 3))
+    client.setAngleLevelControllerGains(airsim.AngleLevelControllerGains(*[pid(2, 0, 0)] * 3))
+    client.setPositionControllerGains(airsim.PositionControllerGains(*[pid(0.2, 0, 0)] * 3))
+    client.moveToPositionAsync(4, 2, -3, 2).join()
+    near(client, 4, 2, -3)
+    for wrong in (float("nan"), 1e30, "far"):
+        try:
+            client.setAngleRateControllerGains(airsim.AngleRateControllerGains(roll_gains=pid(wrong, 0, 0)))
+        except Exception as exc:
+            assert "threw an exception" in str(exc), exc
+        else:
+            raise AssertionError(wrong)
+    client.setAngleRateControllerGains()
+    client.setAngleLevelControllerGains()
+    client.setPositionControllerGains()
+
+
 def set_wind(client, folder):
     """Wind from the south pushes a hovering vehicle to the north."""
     client.armDisarm(True)
@@ -301,6 +333,7 @@ PROGRAMS = {
         state,
         multi_agent,
         manual_levels,
+        gains,
         set_wind,
         wall,
         obstacles,

@@ -12,9 +12,10 @@ from scipy.spatial.transform import Rotation
 
 from tests.support.airsim_paths import circle_m, hausdorff_m, square_m
 from vil_bridge.core.types import FloatArray
+from vil_bridge.core.vehicle_moves import LoopGains
 from vil_bridge.vehicles.airsim.airframes import FRAMES, Compat
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
-from vil_bridge.vehicles.airsim.simple_flight import SimpleFlight, mix
+from vil_bridge.vehicles.airsim.simple_flight import MODES, SimpleFlight, mix
 from vil_bridge.vehicles.fleet import Fleet
 
 ROLL, PITCH, YAW = np.array([-1.0, 1.0, 1.0, -1.0]), np.array([-1.0, 1.0, -1.0, 1.0]), np.array([-1.0, -1.0, 1.0, 1.0])
@@ -79,6 +80,40 @@ def test_position_loop() -> None:
         pitch = 0.2 * speed * LEAN if abs(speed) < 5.0 else math.copysign(LEAN, speed)
         got = controls("position", command, q_world_body=heading(math.pi, pitch - math.copysign(0.05, speed)))
         np.testing.assert_allclose(got, 0.5 + 1.5625 * math.copysign(0.05, speed) * PITCH, rtol=1e-9)
+
+
+def test_each_axis_has_its_gains() -> None:
+    """Angles: 2, 3, 4 per rad of 0.1 rad each, of 2.5 rad/s; rates: 0.1, 0.2, 0.3 of them."""
+    flight = SimpleFlight(angle=LoopGains((2.0, 3.0, 4.0)), rate=LoopGains((0.1, 0.2, 0.3)))
+    model = AirsimMultirotor(mode="attitude", flight=flight)
+    u = model.command.pack({"roll_rad": 0.1, "pitch_rad": 0.1, "yaw_rad": 0.1, "throttle": 0.5})
+    asked, _, _ = model._commanded(model.initial(1), u, 0.003)
+    np.testing.assert_allclose(asked[0], 0.5 + 0.25 * (0.2 * ROLL * 0.1 + 0.3 * PITCH * 0.2 + 0.4 * YAW * 0.3) * 10.0)
+
+
+def test_integral_and_derivative_of_a_loop_by_hand() -> None:
+    """Rate loop, 1 rad/s asked of a body at rest, then at 0.5 rad/s; a new mode begins without a memory."""
+    gains = LoopGains((0.25, 0.0, 0.0), (2.0, 0.0, 0.0), (0.001, 0.0, 0.0))
+    model = AirsimMultirotor(mode="rates", flight=SimpleFlight(rate=gains))
+    assert model.native() is None
+    u = model.command.pack({"rates_body_radps": (1.0, 0.0, 0.0), "throttle": 0.5})
+    x = model.initial(1)
+    first, _, memory = model._commanded(x, u, 0.003)
+    np.testing.assert_allclose(first[0], 0.5 + (0.25 + 2.0 * 0.003) * ROLL, rtol=1e-12)
+    x[:, model.state["loop_integrals"]], x[:, model.state["loop_errors"]] = memory.loop_integrals, memory.loop_errors
+    x[:, model.state["loop_level"]] = memory.loop_level
+    x[:, model.state["w_body_radps"]] = (0.5, 0.0, 0.0)
+    second, _, _ = model._commanded(x, u, 0.003)
+    np.testing.assert_allclose(second[0], 0.5 + (0.125 + 3.0 * 0.003 - 0.001 * 0.5 / 0.003) * ROLL, rtol=1e-12)
+    x[:, model.state["loop_level"]] = 1.0 + MODES.index("position")
+    again, _, _ = model._commanded(x, u, 0.003)
+    np.testing.assert_allclose(again[0], 0.5 + (0.125 + 0.003) * ROLL, rtol=1e-12)
+
+
+def test_an_integral_is_limited() -> None:
+    model = AirsimMultirotor(mode="rates", flight=SimpleFlight(rate=LoopGains((0.0, 0.0, 0.0), (1e6, 0.0, 0.0))))
+    u = model.command.pack({"rates_body_radps": (1.0, 0.0, 0.0), "throttle": 0.5})
+    assert model._commanded(model.initial(1), u, 0.003)[2].loop_integrals.max() == 1.0
 
 
 def test_mixer() -> None:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.types import FloatArray
+from vil_bridge.core.vehicle_moves import LoopGains
 from vil_bridge.vehicles.airsim.airframes import FRAMES, AirsimAirframe, Compat, Tilt
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
-from vil_bridge.vehicles.airsim.simple_flight import MODES, Mode
+from vil_bridge.vehicles.airsim.simple_flight import MODES, Mode, SimpleFlight
 from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.model import NativeStep
 
@@ -80,6 +81,23 @@ def test_agrees_with_numpy(frame: str | AirsimAirframe, mode: Mode, compat: Comp
     for _ in range(steps):
         x = model.step(x, u, around, DT_S)
     native(model)(y, u, around, DT_S, steps)
+    np.testing.assert_allclose(y, x, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("mode", ["rates", "attitude", "velocity", "position"])
+def test_agrees_with_numpy_on_gains_of_each_axis(mode: Mode) -> None:
+    flight = SimpleFlight(
+        position=LoopGains((0.2, 0.3, 0.4)),
+        velocity=LoopGains((0.1, 0.3, 1.5), (0.0, 0.0, 1.0)),
+        angle=LoopGains((2.0, 3.0, 1.0)),
+        rate=LoopGains((0.2, 0.3, 0.1)),
+    )
+    model = AirsimMultirotor(mode=mode, flight=flight)
+    x, u, around = crowd(model, 8)
+    y = x.copy()
+    for _ in range(200):
+        x = model.step(x, u, around, DT_S)
+    native(model)(y, u, around, DT_S, 200)
     np.testing.assert_allclose(y, x, rtol=1e-9, atol=1e-9)
 
 

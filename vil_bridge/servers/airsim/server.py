@@ -12,6 +12,7 @@ from vil_bridge.servers.airsim.accepted_methods import AcceptedMethods
 from vil_bridge.servers.airsim.cameras import ServedCameras
 from vil_bridge.servers.airsim.car_methods import CarMethods
 from vil_bridge.servers.airsim.clock_methods import ClockControl, ClockMethods
+from vil_bridge.servers.airsim.controller_methods import ControllerMethods
 from vil_bridge.servers.airsim.detection_methods import DetectionMethods
 from vil_bridge.servers.airsim.flight_methods import FlightMethods
 from vil_bridge.servers.airsim.geometry_methods import GeometryMethods
@@ -69,6 +70,7 @@ class AirsimServer:
         groups: Sequence[object] = (
             states,
             flight,
+            ControllerMethods(vehicles),
             CarMethods(vehicles),
             ClockMethods(vehicles, clock),
             images,

@@ -7,7 +7,6 @@ from typing import Final
 
 _UNREAL: Final = "it belongs to the Unreal Engine"
 _LENS: Final = "lenses of the Unreal Engine's cameras are not simulated"
-_GAINS: Final = "the gains of the flight controller are fixed"
 _SPLINE: Final = "splines are not flown here: fly their points with moveOnPath"
 _LATER: Final = "this server does not have it yet"
 
@@ -34,15 +33,6 @@ MISSING: Final[Mapping[str, str]] = {
             "simSetPresetLensSettings",
         ),
         _LENS,
-    ),
-    **dict.fromkeys(
-        (
-            "setAngleLevelControllerGains",
-            "setAngleRateControllerGains",
-            "setPositionControllerGains",
-            "setVelocityControllerGains",
-        ),
-        _GAINS,
     ),
     **dict.fromkeys(
         (

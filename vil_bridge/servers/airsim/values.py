@@ -15,6 +15,8 @@ NAN: Final = math.nan
 Latitude = Annotated[float, msgspec.Meta(ge=-90.0, le=90.0)]
 Longitude = Annotated[float, msgspec.Meta(ge=-360.0, le=360.0)]
 Altitude = Annotated[float, msgspec.Meta(ge=-1e6, le=1e9)]
+AxisGains = tuple[float, float, float]
+"""Gains of a loop along its three axes."""
 
 
 class Vector2r(msgspec.Struct):

@@ -48,16 +48,17 @@ def _time_out(t: Any, i: Any, h: Any, px: Any, py: Any, pz: Any, yaw: Any) -> An
 
 
 @compiled(inline=True)
-def _goal_velocity(level: Any, holding: Any, command: Any, goal: Any, p: Any, position_p: Any, speed: Any) -> Any:
+def _goal_velocity(level: Any, holding: Any, command: Any, goal: Any, p: Any, gains: Any, speed: Any) -> Any:
     """Return world velocity that a lane shall have."""
     c0, c1, c2 = command
     gx, gy, gz = goal
     px, py, pz = p
+    kx, ky, kz = gains
     if level == _POSITION:
         gx, gy, gz = gx if holding else c0, gy if holding else c1, gz if holding else c2
-    vx = speed * _clip(position_p * (gx - px), 1.0)
-    vy = speed * _clip(position_p * (gy - py), 1.0)
-    vz = speed * _clip(position_p * (gz - pz), 1.0)
+    vx = speed * _clip(kx * (gx - px), 1.0)
+    vy = speed * _clip(ky * (gy - py), 1.0)
+    vz = speed * _clip(kz * (gz - pz), 1.0)
     if level == _VELOCITY:
         vx, vy, vz = vx if holding else c0, vy if holding else c1, vz if holding else c2
     return vx, vy, vz
@@ -67,9 +68,10 @@ def _goal_velocity(level: Any, holding: Any, command: Any, goal: Any, p: Any, po
 def _demand(t: Any, p: Any, h: Any) -> Any:
     """Run the loops down to the mixer: write demands, throttle, timed-out commands and the controller's state."""
     level = int(p[at.MODE])
-    position_p, velocity_p, climb_p, climb_i = p[at.GAINS], p[at.GAINS + 1], p[at.GAINS + 2], p[at.GAINS + 3]
-    angle_p, rate_p, speed = p[at.GAINS + 4], p[at.GAINS + 5], p[at.GAINS + 6]
-    lean, turn, least = p[at.GAINS + 7], p[at.GAINS + 8], p[at.GAINS + 9]
+    position_p = p[at.POSITION_P], p[at.POSITION_P + 1], p[at.POSITION_P + 2]
+    ahead_p, left_p, climb_p = p[at.VELOCITY_P], p[at.VELOCITY_P + 1], p[at.VELOCITY_P + 2]
+    climb_i, angles, rates = p[at.CLIMB_I], p[at.ANGLE_P :], p[at.RATE_P :]
+    speed, lean, turn, least = p[at.LIMITS], p[at.LIMITS + 1], p[at.LIMITS + 2], p[at.LIMITS + 3]
     yaw_row = at.COMMAND + 3 * LANES
     for i in range(LANES):
         roll, pitch, yaw = _euler(t[at.Q + i], t[at.Q + LANES + i], t[at.Q + 2 * LANES + i], t[at.Q + 3 * LANES + i])
@@ -81,8 +83,8 @@ def _demand(t: Any, p: Any, h: Any) -> Any:
         vy -= t[at.V + LANES + i]
         vz -= t[at.V + 2 * LANES + i]
         cos, sin = math.cos(yaw), math.sin(yaw)
-        roll_goal = lean * _clip(-velocity_p * (cos * vy - sin * vx), 1.0)
-        pitch_goal = lean * _clip(velocity_p * (cos * vx + sin * vy), 1.0)
+        roll_goal = lean * _clip(-left_p * (cos * vy - sin * vx), 1.0)
+        pitch_goal = lean * _clip(ahead_p * (cos * vx + sin * vy), 1.0)
         integral = _clip(t[at.INTEGRAL + i] + climb_i * h * vz, 1.0)
         throttle = max(0.5 * (_clip(climb_p * vz + integral, 1.0) + 1.0), least)
         if level < _VELOCITY:
@@ -95,18 +97,18 @@ def _demand(t: Any, p: Any, h: Any) -> Any:
             throttle = throttle if holding else t[at.COMMAND + 3 * LANES + i]
         if level >= _ATTITUDE:
             heading = heading if holding else t[yaw_row + i]
-        roll_rate = turn * _clip(angle_p * _wrapped(_clip(roll_goal, lean) - roll), 1.0)
-        pitch_rate = turn * _clip(angle_p * _wrapped(_clip(pitch_goal, lean) - pitch), 1.0)
-        yaw_rate = turn * _clip(angle_p * _wrapped(heading - yaw), 1.0)
+        roll_rate = turn * _clip(angles[0] * _wrapped(_clip(roll_goal, lean) - roll), 1.0)
+        pitch_rate = turn * _clip(angles[1] * _wrapped(_clip(pitch_goal, lean) - pitch), 1.0)
+        yaw_rate = turn * _clip(angles[2] * _wrapped(heading - yaw), 1.0)
         if level >= _ATTITUDE:
             by_rate = not holding and t[yaw_row + 2 * LANES + i] > 0.5
             yaw_rate = t[yaw_row + LANES + i] if by_rate else yaw_rate
         if level == _RATES:
             roll_rate, pitch_rate = roll_rate if holding else c0, pitch_rate if holding else c1
             yaw_rate = yaw_rate if holding else c2
-        t[at.DEMAND + i] = _clip(rate_p * (_clip(roll_rate, turn) - t[at.W + i]), 1.0)
-        t[at.DEMAND + LANES + i] = _clip(rate_p * (_clip(pitch_rate, turn) - t[at.W + LANES + i]), 1.0)
-        t[at.DEMAND + 2 * LANES + i] = _clip(rate_p * (_clip(yaw_rate, turn) - t[at.W + 2 * LANES + i]), 1.0)
+        t[at.DEMAND + i] = _clip(rates[0] * (_clip(roll_rate, turn) - t[at.W + i]), 1.0)
+        t[at.DEMAND + LANES + i] = _clip(rates[1] * (_clip(pitch_rate, turn) - t[at.W + LANES + i]), 1.0)
+        t[at.DEMAND + 2 * LANES + i] = _clip(rates[2] * (_clip(yaw_rate, turn) - t[at.W + 2 * LANES + i]), 1.0)
         t[at.THROTTLE + i] = throttle
 
 
@@ -131,7 +133,7 @@ def cascade(t: Any, p: Any, h: Any, commanded: Any, wanted: Any) -> Any:
         for i in range(LANES):
             t[row + i] -= t[at.LOWEST + i]
             t[at.HIGHEST + i] = max(t[at.HIGHEST + i], t[row + i])
-    angling = p[at.GAINS + 10]
+    angling = p[at.LIMITS + 4]
     for rotor in range(rotors):
         row, ask = wanted + rotor * LANES, commanded + rotor * LANES
         most = p[at.TILTS + at.TILT_SIZE * servos + at.ROTOR_SIZE * rotor + 24]

@@ -58,8 +58,16 @@ VARYING: Final = 73 * LANES
 
 COUNT, SERVOS, MODE, COMPAT, MASS, INERTIA, DRAG = 0, 1, 2, 3, 4, 5, 8
 GAINS: Final = 11
-"""Of simple_flight, 11 numbers in the order of its fields."""
-TILTS: Final = 22
+POSITION_P, VELOCITY_P, CLIMB_I, ANGLE_P, RATE_P, LIMITS = (
+    GAINS,
+    GAINS + 3,
+    GAINS + 6,
+    GAINS + 7,
+    GAINS + 10,
+    GAINS + 13,
+)
+"""Of simple_flight: three axes of each loop; then the limits in the order of its fields, 5 numbers."""
+TILTS: Final = 29
 TILT_SIZE: Final = 3
 """Of each servo: lag, stops. The rotors follow, each with position 9, axis 9, thrust, torque, servo, mixing 3,
 largest control, lag."""

@@ -16,7 +16,6 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim.airframes import FRAMES, MIN_DRAG_SPEED_MPS, AirsimAirframe, Compat
 from vil_bridge.vehicles.airsim.rotors import RotorTable
 from vil_bridge.vehicles.airsim.simple_flight import (
-    CONTROLLER_FIELDS,
     FOREVER_S,
     MODES,
     ControllerState,
@@ -24,6 +23,7 @@ from vil_bridge.vehicles.airsim.simple_flight import (
     SimpleFlight,
     cascade,
     commands_of,
+    controller_fields,
 )
 from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.contact import Collider, WorldContact, collide
@@ -92,7 +92,7 @@ class AirsimMultirotor(Model):
             Field("a_world_mps2", 3, "m/s^2", "acceleration at the end of the newest step, ENU"),
             Field("alpha_body_radps2", 3, "rad/s^2", "and angular, FLU"),
             Field("grounded", 1, "1", "1: stands on the ground"),
-            *CONTROLLER_FIELDS,
+            *controller_fields(self.flight),
         )
 
     def initial(self, n: int) -> FloatArray:
@@ -142,8 +142,8 @@ class AirsimMultirotor(Model):
         return flush(self.state.pack(s | moved | lags | memory._asdict(), len(x)))
 
     def native(self) -> NativeStep | None:
-        """Return the compiled :meth:`step`; None without numba."""
-        if not has_numba():
+        """Return the compiled :meth:`step`; None without numba, and for loops that remember errors."""
+        if not has_numba() or self.flight.remembers:
             return None
         from vil_bridge.vehicles.airsim.kernel import advance
 
@@ -225,7 +225,7 @@ class AirsimMultirotor(Model):
         head = (rotors, tilts, MODES.index(self.mode), self.compat is not None, self.airframe.mass_kg)
         body = (*self.inertia_kgm2, *self.drag_factors_m2)
         gains = (
-            *(flight.position_p, flight.velocity_p, flight.climb_p, flight.climb_i, flight.angle_p, flight.rate_p),
+            *(*flight.position.p, *flight.velocity.p, flight.velocity.i[2], *flight.angle.p, *flight.rate.p),
             *(flight.max_speed_mps, flight.max_angle_rad, flight.max_rate_radps),
             *(flight.min_throttle, flight.min_angling_throttle),
         )

@@ -68,11 +68,11 @@ class MoveFlight(ABC):
     """A move under way.
 
     Args:
-        flight: gains and limits of the controller.
+        flight: gains and limits of the controller; may be replaced during the move.
     """
 
     def __init__(self, flight: SimpleFlight) -> None:
-        self.flight: Final = flight
+        self.flight = flight
 
     @abstractmethod
     def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:
@@ -128,7 +128,7 @@ class _Path(MoveFlight):
         super().__init__(flight)
         self._move = move
         self._path = path
-        self._accelerates = GRAVITY_MPS2 * flight.max_angle_rad * flight.velocity_p
+        self._accelerates = GRAVITY_MPS2 * flight.max_angle_rad * flight.velocity.p[0]
 
     def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:
         if t_s > 0.0:
@@ -137,7 +137,7 @@ class _Path(MoveFlight):
             return _end_at(self._path.end_m, state)
         wanted, slowing = self._path.velocity(state.p_m, state.v_mps)
         vx, vy = (
-            v + _QUICKER * (goal - v) + change / self._accelerates
+            v + _QUICKER * (goal - v) + (change / self._accelerates if self._accelerates > 0.0 else 0.0)
             for v, goal, change in zip(state.v_mps[:2], wanted[:2], slowing[:2], strict=True)
         )
         course = (self._path.target_m[0] - state.p_m[0], self._path.target_m[1] - state.p_m[1])

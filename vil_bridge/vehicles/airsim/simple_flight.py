@@ -18,10 +18,12 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.core.vehicle_moves import Loop, LoopGains
 from vil_bridge.vehicles.layout import Field, StateLayout
 
 Mode = Literal["rotors", "rates", "attitude", "velocity", "position"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+LOOPS: Final[tuple[Loop, ...]] = get_args(Loop)
 
 FOREVER_S: Final = 1e9
 EXPIRED_S: Final = 1e-9
@@ -33,7 +35,20 @@ CONTROLLER_FIELDS: Final = (
     Field("hold_p_world_m", 3, "m", "where the vehicle was when its command timed out, ENU"),
     Field("hold_yaw_rad", 1, "rad", "and its heading"),
 )
-"""State of the controller, columns of the vehicle's state."""
+"""State of every controller, columns of the vehicle's state."""
+_MEMORY: Final = 3 * len(LOOPS)
+
+
+def controller_fields(flight: SimpleFlight) -> tuple[Field, ...]:
+    """Return the state of a controller: one that integrates or differentiates errors remembers them."""
+    size = _MEMORY if flight.remembers else 0
+    return (
+        *CONTROLLER_FIELDS,
+        Field("loop_integrals", size, "1", "integrals of the loops' errors, within +-1, three axes each"),
+        Field("loop_errors", size, "1", "the loops' newest errors"),
+        Field("loop_level", 1 if size else 0, "1", "1 + number of the mode that they are of; 0: they are of none"),
+    )
+
 
 _YAW: Final = (
     Field("yaw_rad", 1, "rad", "heading, counter-clockwise from east"),
@@ -43,23 +58,28 @@ _YAW: Final = (
 _THROTTLE: Final = Field("throttle", 1, "1", "0 to 1")
 
 
+_POSITION: Final = LoopGains((0.25, 0.25, 0.25))
+_VELOCITY: Final = LoopGains((0.2, 0.2, 2.0), (0.0, 0.0, 2.0))
+_ANGLE: Final = LoopGains((2.5, 2.5, 2.5))
+_RATE: Final = LoopGains((0.25, 0.25, 0.25))
+
+
 @dataclass(frozen=True, slots=True)
 class SimpleFlight:
     """Gains and limits. Each loop's output is limited to +-1 and scales the limit of the level below.
 
     Attributes:
+        position, velocity, angle, rate: gains of the loops.
         timeout_s: what those who want the original's time-out put into ``command_left_s`` with every command.
         max_speed_mps: towards a position; commanded velocities have no limit.
         min_throttle: of the climb loop; below the control that hovers, or the vehicle only climbs.
         min_angling_throttle: below it all rotors get the throttle alone.
     """
 
-    position_p: float = 0.25
-    velocity_p: float = 0.2
-    climb_p: float = 2.0
-    climb_i: float = 2.0
-    angle_p: float = 2.5
-    rate_p: float = 0.25
+    position: LoopGains = _POSITION
+    velocity: LoopGains = _VELOCITY
+    angle: LoopGains = _ANGLE
+    rate: LoopGains = _RATE
     max_speed_mps: float = 6.0
     max_angle_rad: float = math.pi / 5.5
     max_rate_radps: float = 2.5
@@ -67,14 +87,55 @@ class SimpleFlight:
     min_angling_throttle: float = 0.05
     timeout_s: float = 0.06
 
+    @property
+    def remembers(self) -> bool:
+        """True if a loop other than that of the climb rate integrates, or one differentiates."""
+        position, velocity, angle, rate = self.position, self.velocity, self.angle, self.rate
+        integrates = any((*position.i, *velocity.i[:2], *angle.i, *rate.i))
+        return integrates or any((*position.d, *velocity.d, *angle.d, *rate.d))
+
 
 class ControllerState(NamedTuple):
-    """:data:`CONTROLLER_FIELDS` of n vehicles: (n, 1), (n, 1), (n, 3), (n, 1)."""
+    """:func:`controller_fields` of n vehicles: (n, 1), (n, 1), (n, 3), (n, 1); (n, 12), (n, 12), (n, 1), or empty."""
 
     climb_integral: FloatArray
     command_left_s: FloatArray
     hold_p_world_m: FloatArray
     hold_yaw_rad: FloatArray
+    loop_integrals: FloatArray
+    loop_errors: FloatArray
+    loop_level: FloatArray
+
+
+class _Loops:
+    """The loops of n controllers in one update. A level that is commanded from now on begins without a memory.
+
+    Args:
+        level: number of the mode in effect, (n, 1).
+
+    Attributes:
+        integrals, errors: the new memory, (n, 12) or empty.
+    """
+
+    def __init__(self, flight: SimpleFlight, memory: ControllerState, level: FloatArray, dt_s: float) -> None:
+        self._flight = flight
+        self._dt_s = dt_s
+        self._begins = memory.loop_level != level + 1.0 if flight.remembers else np.zeros((len(level), 0))
+        self.integrals = np.where(self._begins, 0.0, memory.loop_integrals)
+        self.errors = memory.loop_errors.copy()
+
+    def output(self, loop: Loop, error: FloatArray) -> FloatArray:
+        """Return what a loop adds to the level below, (n, 3), not limited; without the climb loop's integral."""
+        gains: LoopGains = getattr(self._flight, loop)
+        out: FloatArray = np.array(gains.p) * error
+        if not self._flight.remembers or self._dt_s == 0.0:
+            return out
+        at = slice(3 * LOOPS.index(loop), 3 * LOOPS.index(loop) + 3)
+        i = np.array(gains.i) * ((1.0, 1.0, 0.0) if loop == "velocity" else 1.0)
+        self.integrals[:, at] = np.clip(self.integrals[:, at] + i * self._dt_s * error, -1.0, 1.0)
+        before = np.where(self._begins, error, self.errors[:, at])
+        self.errors[:, at] = error
+        return out + self.integrals[:, at] + np.array(gains.d) * (error - before) / self._dt_s
 
 
 def commands_of(rotors: int, tilts: int) -> dict[str, StateLayout]:
@@ -137,35 +198,41 @@ def cascade(
     """
     angles = _euler(body["q_world_body"])
     memory, holding = _time_out(memory, body["p_world_m"], angles[:, 2:], dt_s)
-    v_error = _velocity_error(flight, mode, body, command, memory, holding)
-    lean = _lean(flight, v_error, angles[:, 2:])
-    throttle, integral = _climb(flight, v_error[:, 2:], memory.climb_integral, dt_s)
+    level = np.where(holding, MODES.index("position"), MODES.index(mode)).astype(np.float64)
+    loops = _Loops(flight, memory, level, dt_s)
+    v_error = _velocity_error(flight, loops, mode, body, command, memory, holding)
+    lean, throttle, integral = _push(flight, loops, v_error, angles[:, 2:], memory.climb_integral, dt_s)
     if mode not in ("velocity", "position"):
         integral = np.where(holding, integral, 0.0)
     if mode == "attitude":
         lean = np.where(holding, lean, np.concatenate((command["roll_rad"], command["pitch_rad"]), axis=1))
     if mode in ("rates", "attitude"):
         throttle = np.where(holding, throttle, command["throttle"])
-    rates = _rates(flight, lean, angles, command, memory, holding)
+    rates = _rates(flight, loops, lean, angles, command, memory, holding)
     if mode == "rates":
         rates = np.where(holding, rates, command["rates_body_radps"])
     limited = np.clip(rates, -flight.max_rate_radps, flight.max_rate_radps)
-    demand = np.clip(flight.rate_p * (limited - body["w_body_radps"]), -1.0, 1.0)
+    demand = np.clip(loops.output("rate", limited - body["w_body_radps"]), -1.0, 1.0)
     controls = mix(demand, throttle, mixing, flight)
     if mode == "rotors":
         controls = np.where(holding, controls, np.clip(command["rotors_control"], 0.0, 1.0))
-    return controls, memory._replace(climb_integral=integral)
+    return controls, memory._replace(
+        climb_integral=integral,
+        loop_integrals=loops.integrals,
+        loop_errors=loops.errors,
+        loop_level=level + 1.0 if flight.remembers else memory.loop_level,
+    )
 
 
 def climb_rate_to(flight: SimpleFlight, above_m: float) -> float:
     """Return the climb rate that the position loop wants towards a height that is so far above."""
-    return flight.max_speed_mps * min(max(flight.position_p * above_m, -1.0), 1.0)
+    return flight.max_speed_mps * min(max(flight.position.p[2] * above_m, -1.0), 1.0)
 
 
 def climb(flight: SimpleFlight, error_mps: float, integral: float, dt_s: float) -> tuple[float, float]:
     """Return throttle and the new integral of the climb loop of one vehicle, from an error of its climb rate."""
-    throttle, after = _climb(flight, np.array(error_mps), np.array(integral), dt_s)
-    return float(throttle), float(after)
+    after = min(max(integral + flight.velocity.i[2] * dt_s * error_mps, -1.0), 1.0)
+    return float(_throttle(flight, np.array(flight.velocity.p[2] * error_mps + after))), after
 
 
 def _euler(q: FloatArray) -> FloatArray:
@@ -183,16 +250,16 @@ def _time_out(
     """Count down, store where the command timed out, and return which vehicles hold, (n, 1)."""
     holding: BoolArray = memory.command_left_s <= EXPIRED_S
     now = holding & (memory.command_left_s > HOLDING_S)
-    return ControllerState(
-        memory.climb_integral,
-        np.where(holding, HOLDING_S, memory.command_left_s - dt_s),
-        np.where(now, p_world_m, memory.hold_p_world_m),
-        np.where(now, yaw, memory.hold_yaw_rad),
+    return memory._replace(
+        command_left_s=np.where(holding, HOLDING_S, memory.command_left_s - dt_s),
+        hold_p_world_m=np.where(now, p_world_m, memory.hold_p_world_m),
+        hold_yaw_rad=np.where(now, yaw, memory.hold_yaw_rad),
     ), holding
 
 
 def _velocity_error(
     flight: SimpleFlight,
+    loops: _Loops,
     mode: Mode,
     body: Mapping[str, FloatArray],
     command: Mapping[str, FloatArray],
@@ -201,31 +268,40 @@ def _velocity_error(
 ) -> FloatArray:
     """Return the wanted minus the true velocity, ENU, (n, 3)."""
     p_goal = np.where(holding, memory.hold_p_world_m, command["p_world_m"] if mode == "position" else 0.0)
-    v_goal = flight.max_speed_mps * np.clip(flight.position_p * (p_goal - body["p_world_m"]), -1.0, 1.0)
+    v_goal = flight.max_speed_mps * np.clip(loops.output("position", p_goal - body["p_world_m"]), -1.0, 1.0)
     if mode == "velocity":
         v_goal = np.where(holding, v_goal, command["v_world_mps"])
     error: FloatArray = v_goal - body["v_world_mps"]
     return error
 
 
-def _lean(flight: SimpleFlight, v_error: FloatArray, yaw: FloatArray) -> FloatArray:
-    """Return roll and pitch (n, 2) that reduce an error of velocity."""
+def _push(
+    flight: SimpleFlight, loops: _Loops, v_error: FloatArray, yaw: FloatArray, integral: FloatArray, dt_s: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return roll and pitch (n, 2), throttle and climb integral (n, 1) that reduce an error of velocity."""
+    push = loops.output("velocity", _in_heading(v_error, yaw))
+    lean = flight.max_angle_rad * np.clip(np.concatenate((-push[:, 1:2], push[:, 0:1]), axis=1), -1.0, 1.0)
+    integral = np.clip(integral + flight.velocity.i[2] * dt_s * v_error[:, 2:], -1.0, 1.0)
+    return lean, _throttle(flight, push[:, 2:] + integral), integral
+
+
+def _in_heading(v_error: FloatArray, yaw: FloatArray) -> FloatArray:
+    """Return errors of velocity ahead, to the left and up, (n, 3)."""
     cos, sin = np.cos(yaw), np.sin(yaw)
     ahead = cos * v_error[:, 0:1] + sin * v_error[:, 1:2]
     left = cos * v_error[:, 1:2] - sin * v_error[:, 0:1]
-    leaning = flight.velocity_p * np.concatenate((-left, ahead), axis=1)
-    return flight.max_angle_rad * np.clip(leaning, -1.0, 1.0)
+    return np.concatenate((ahead, left, v_error[:, 2:]), axis=1)
 
 
-def _climb(flight: SimpleFlight, error: FloatArray, integral: FloatArray, dt_s: float) -> tuple[FloatArray, FloatArray]:
-    """Return throttle and the new integral, (n, 1) each, from an error of the climb rate."""
-    integral = np.clip(integral + flight.climb_i * dt_s * error, -1.0, 1.0)
-    out = np.clip(flight.climb_p * error + integral, -1.0, 1.0)
-    return np.maximum(0.5 * (out + 1.0), flight.min_throttle), integral
+def _throttle(flight: SimpleFlight, out: FloatArray) -> FloatArray:
+    """Return throttles from outputs of the climb loop."""
+    throttle: FloatArray = np.maximum(0.5 * (np.clip(out, -1.0, 1.0) + 1.0), flight.min_throttle)
+    return throttle
 
 
 def _rates(
     flight: SimpleFlight,
+    loops: _Loops,
     lean: FloatArray,
     angles: FloatArray,
     command: Mapping[str, FloatArray],
@@ -241,6 +317,6 @@ def _rates(
     goals = np.concatenate((np.clip(lean, -flight.max_angle_rad, flight.max_angle_rad), heading), axis=1)
     error = goals - angles
     error = error - math.tau * np.floor(error / math.tau + 0.5)
-    rates = flight.max_rate_radps * np.clip(flight.angle_p * error, -1.0, 1.0)
+    rates = flight.max_rate_radps * np.clip(loops.output("angle", error), -1.0, 1.0)
     rates[:, 2:] = np.where(by_rate, turn, rates[:, 2:])
     return rates
