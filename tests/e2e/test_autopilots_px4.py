@@ -96,9 +96,7 @@ def test_a_program_that_stands_still_is_silent_and_the_others_fly_on(tmp_path: P
 
 def test_the_program_is_started_and_started_again(tmp_path: Path) -> None:
     words = [*STAND_IN, "px4", "--flight", "hover", "--onboard-port", "0", "--gcs-port", "0", "--port"]
-    noted = (
-        f"import os, sys; open('pid', 'w').write(str(os.getpid())); os.execv(sys.executable, {words} + sys.argv[1:])"
-    )
+    noted = "import os, sys; open('pid', 'w').write(str(os.getpid())); os.execv(sys.executable, sys.argv[1:])"
     pid = tmp_path / "autopilots" / "px4" / "pid"
     with sitl_bridge(tmp_path, INDOORS, command=[sys.executable, "-c", noted, *words, "{port}"]) as bridge:
         wait_until(lambda: flies(bridge))

@@ -20,6 +20,9 @@ def sitl(
         bool, typer.Option("--indoors", help="Motion capture instead of a satellite receiver (px4).")
     ] = False,
     scene: Annotated[str, typer.Option(help="Walls: a scene's name or file; empty = a floor only.")] = "",
+    rate_hz: Annotated[
+        int | None, typer.Option(min=50, max=4000, help="Samples per simulated second; none = the program's own.")
+    ] = None,
     speed: Annotated[float, typer.Option(min=0.01, max=100, help="Simulated seconds per second, at most.")] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Of all noise.")] = 0,
     http_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the status page; 0 = any free one.")] = 8080,
@@ -41,6 +44,7 @@ def sitl(
         folder=folder,
         indoors=indoors,
         scene=scene,
+        rate_hz=rate_hz,
         speed=speed,
         seed=seed,
         http_port=http_port,

@@ -16,7 +16,7 @@ Program = Literal["px4", "ardupilot", "betaflight"]
 
 MOST: Final = 50
 _ROOM: Final = "room"
-_STEP_HZ: Final = 1000
+_STEP_HZ: Final = {"px4": 1000, "ardupilot": 1200, "betaflight": 1000}
 _SPACING_M: Final = 2.0
 _SIZE_M: Final = (0.35, 0.35, 0.12)
 _PRESET: Final = "autopilot_quad_x"
@@ -30,6 +30,7 @@ class SitlOptions:
         program: that flies. count: vehicles, each with a program of its own.
         command: the program's command line; empty = it is started elsewhere. folder: in which it runs.
         indoors: motion capture's pose instead of a satellite receiver. scene: walls; empty = a floor only.
+        rate_hz: samples per second of simulated time; None = the program's own.
         speed: simulated seconds per second, at most. http_port: of the status page, 0 = any free one.
     """
 
@@ -39,6 +40,7 @@ class SitlOptions:
     folder: str = "autopilots/{vehicle}"
     indoors: bool = False
     scene: str = ""
+    rate_hz: int | None = None
     speed: float = 1.0
     seed: int = 0
     http_port: int = 8080
@@ -99,7 +101,7 @@ def _source(options: SitlOptions, vehicles: dict[str, Any]) -> dict[str, Any]:
     source: dict[str, Any] = {
         "type": "simulated",
         "room": _ROOM,
-        "step_hz": _STEP_HZ,
+        "step_hz": _STEP_HZ[options.program],
         "seed": options.seed,
         "vehicles": vehicles,
     }
@@ -108,6 +110,8 @@ def _source(options: SitlOptions, vehicles: dict[str, Any]) -> dict[str, Any]:
 
 def _vehicle(options: SitlOptions, index: int) -> dict[str, Any]:
     autopilot: dict[str, Any] = {"kind": options.program, "instance": index}
+    if options.rate_hz is not None:
+        autopilot["rate_hz"] = options.rate_hz
     if options.command:
         autopilot |= {"command": shlex.split(options.command), "folder": options.folder}
     if options.indoors:

@@ -9,7 +9,7 @@ from vil_adapters.simulated.vehicle_config import AutopilotProgramConfig
 
 _FIRST_PORTS: Final = {"px4": 4560, "ardupilot": 9002}
 _ARDUPILOT_STEP: Final = 10
-RATES_HZ: Final = {"px4": 250, "ardupilot": 500, "betaflight": 1000}
+RATES_HZ: Final = {"px4": 250, "ardupilot": 1200, "betaflight": 1000}
 
 
 def rate_of(config: AutopilotProgramConfig) -> int:

@@ -110,8 +110,8 @@ class AutopilotProgramConfig(StrictModel):
         default=None,
         ge=50,
         le=4000,
-        description="Samples per second of simulated time, a divisor of step_hz; null = 250 of PX4, 500 of ArduPilot, "
-        "1000 of Betaflight.",
+        description="Samples per second of simulated time, a divisor of step_hz; null = 250 of PX4, 1200 of ArduPilot, "
+        "which flies with 400 too, 1000 of Betaflight.",
     )
     timeout_ms: float = Field(
         default=2000.0,
