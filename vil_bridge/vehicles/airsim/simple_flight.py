@@ -113,16 +113,15 @@ class _Loops:
     Args:
         level: number of the mode in effect, (n, 1).
 
-    Attributes:
-        integrals, errors: the new memory, (n, 12) or empty.
     """
 
     def __init__(self, flight: SimpleFlight, memory: ControllerState, level: FloatArray, dt_s: float) -> None:
         self._flight = flight
         self._dt_s = dt_s
-        self._begins = memory.loop_level != level + 1.0 if flight.remembers else np.zeros((len(level), 0))
-        self.integrals = np.where(self._begins, 0.0, memory.loop_integrals)
-        self.errors = memory.loop_errors.copy()
+        self._level = level + 1.0 if flight.remembers else memory.loop_level
+        self._begins = memory.loop_level != self._level
+        self._integrals = np.where(self._begins, 0.0, memory.loop_integrals)
+        self._errors = memory.loop_errors.copy()
 
     def output(self, loop: Loop, error: FloatArray) -> FloatArray:
         """Return what a loop adds to the level below, (n, 3), not limited; without the climb loop's integral."""
@@ -132,10 +131,14 @@ class _Loops:
             return out
         at = slice(3 * LOOPS.index(loop), 3 * LOOPS.index(loop) + 3)
         i = np.array(gains.i) * ((1.0, 1.0, 0.0) if loop == "velocity" else 1.0)
-        self.integrals[:, at] = np.clip(self.integrals[:, at] + i * self._dt_s * error, -1.0, 1.0)
-        before = np.where(self._begins, error, self.errors[:, at])
-        self.errors[:, at] = error
-        return out + self.integrals[:, at] + np.array(gains.d) * (error - before) / self._dt_s
+        self._integrals[:, at] = np.clip(self._integrals[:, at] + i * self._dt_s * error, -1.0, 1.0)
+        before = np.where(self._begins, error, self._errors[:, at])
+        self._errors[:, at] = error
+        return out + self._integrals[:, at] + np.array(gains.d) * (error - before) / self._dt_s
+
+    def remembered(self, memory: ControllerState) -> ControllerState:
+        """Return a controller's state with the new memory of its loops."""
+        return memory._replace(loop_integrals=self._integrals, loop_errors=self._errors, loop_level=self._level)
 
 
 def commands_of(rotors: int, tilts: int) -> dict[str, StateLayout]:
@@ -216,12 +219,7 @@ def cascade(
     controls = mix(demand, throttle, mixing, flight)
     if mode == "rotors":
         controls = np.where(holding, controls, np.clip(command["rotors_control"], 0.0, 1.0))
-    return controls, memory._replace(
-        climb_integral=integral,
-        loop_integrals=loops.integrals,
-        loop_errors=loops.errors,
-        loop_level=level + 1.0 if flight.remembers else memory.loop_level,
-    )
+    return controls, loops.remembered(memory._replace(climb_integral=integral))
 
 
 def climb_rate_to(flight: SimpleFlight, above_m: float) -> float:
