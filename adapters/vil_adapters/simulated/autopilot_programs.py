@@ -17,12 +17,15 @@ from vil_bridge.protocols.autopilots.ardupilot import ArduPilotLink
 from vil_bridge.protocols.autopilots.betaflight import BetaflightLink
 from vil_bridge.protocols.autopilots.link import AutopilotLink
 from vil_bridge.protocols.autopilots.px4 import Px4Link
+from vil_bridge.protocols.autopilots.px4_serial import Px4SerialLink
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 
 
 def link_of(config: AutopilotProgramConfig, instance: int) -> AutopilotLink:
     """Return the link to one program, closed."""
     timeout_s, port = config.timeout_ms / 1e3, port_of(config, instance)
+    if config.device is not None:
+        return Px4SerialLink(config.device, config.baud, timeout_s)
     if port is None:
         return BetaflightLink(config.bind, timeout_s)
     make = Px4Link if config.kind == "px4" else ArduPilotLink
@@ -153,10 +156,8 @@ class _ProgramGroup:
             try:
                 link.open()
             except OSError as exc:
-                port = port_of(self._config, self._config.instance + i)
                 raise SourceUnavailable(
-                    f"{vehicle.name}: cannot listen for {self._config.kind} on {self._config.bind}, port {port}: "
-                    f"{exc.strerror}. End the program that has it, or set another autopilot.instance or port"
+                    f"{vehicle.name}: {_unopened(self._config, self._config.instance + i, exc)}"
                 ) from None
 
         for process in self._processes:
@@ -190,3 +191,17 @@ class _ProgramGroup:
             if seen != self._seen[row]:
                 self._group.drive(row, link.motors, f"{self._config.kind} {link.state}")
                 self._seen[row] = seen
+
+
+def _unopened(config: AutopilotProgramConfig, instance: int, exc: OSError) -> str:
+    """Return why a link cannot be opened, and the cure."""
+    if config.device is not None:
+        return (
+            f"cannot open {config.device}: {exc.strerror or exc}. Connect the flight controller, or set another device"
+        )
+    port = port_of(config, instance)
+    where = "its fixed ports" if port is None else f"port {port}"
+    return (
+        f"cannot listen for {config.kind} on {config.bind}, {where}: {exc.strerror}. End the program that has it, or "
+        "set another autopilot.instance or port"
+    )

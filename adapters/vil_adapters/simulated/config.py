@@ -115,7 +115,7 @@ class SimulatedConfig(SourceConfigBase):
                     "vehicle a source of its own, without `process: false`"
                 )
             for i in range(self.vehicles[name].count):
-                place = program.bind, port_of(program, program.instance + i)
+                place = program.device or program.bind, port_of(program, program.instance + i)
                 other = ports.setdefault(place, name)
                 if other != name or (i and place[1] is None):
                     raise custom(_same_port(name, other, program, place[1]))
@@ -128,10 +128,12 @@ class SimulatedConfig(SourceConfigBase):
 
     def needs_real_time(self) -> str:
         """Return why the source cannot follow simulated time; empty = it can."""
-        running = [name for name, program in self.programs() if program.kind == "betaflight"]
-        if not running:
-            return ""
-        return f"vehicles.{running[0]}: Betaflight runs in real time and cannot be paused: use `clock: real`"
+        for name, program in self.programs():
+            if program.device is not None:
+                return f"vehicles.{name}: a flight controller keeps real time and cannot be paused: use `clock: real`"
+            if program.kind == "betaflight":
+                return f"vehicles.{name}: Betaflight runs in real time and cannot be paused: use `clock: real`"
+        return ""
 
     def subjects(self) -> list[str]:
         """Return names of all vehicles, clones one by one."""
@@ -169,6 +171,8 @@ class SimulatedConfig(SourceConfigBase):
 
 def _same_port(name: str, other: str, program: AutopilotProgramConfig, port: int | None) -> str:
     """Return the problem of two vehicles whose programs would meet on one port."""
+    if program.device is not None:
+        return f"vehicles.{name}.autopilot: {other} has {program.device} already; each needs a device of its own"
     if port is None:
         return (
             f"vehicles.{name}.autopilot: Betaflight's ports are fixed, and {other} has them on {program.bind}; give "

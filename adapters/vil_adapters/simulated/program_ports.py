@@ -18,7 +18,9 @@ def rate_of(config: AutopilotProgramConfig) -> int:
 
 
 def port_of(config: AutopilotProgramConfig, instance: int) -> int | None:
-    """Return our port for an instance; None = Betaflight's, which are fixed."""
+    """Return our port for an instance; None = Betaflight's, which are fixed, or a serial line."""
+    if config.device is not None:
+        return None
     match config.kind:
         case "px4":
             return (config.port or _FIRST_PORTS["px4"]) + instance

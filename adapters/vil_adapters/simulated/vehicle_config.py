@@ -89,6 +89,12 @@ class AutopilotProgramConfig(StrictModel):
         le=65_535,
         description="Our port for instance 0; null = 4560 of PX4, 9002 of ArduPilot. Betaflight's are fixed.",
     )
+    device: str | None = Field(
+        default=None,
+        max_length=4096,
+        description="PX4: serial device of a flight controller in HITL, instead of a program; needs `clock: real`.",
+    )
+    baud: int = Field(default=921_600, ge=1200, le=12_000_000, description="Bits per second; USB ignores it.")
     command: tuple[str, ...] = Field(
         default=(),
         max_length=100,
@@ -140,6 +146,12 @@ class AutopilotProgramConfig(StrictModel):
     pose: AutopilotPose | None = Field(
         default=None, description="PX4: motion capture's pose as ODOMETRY on the same link; null = none."
     )
+
+    @model_validator(mode="after")
+    def _device_of_px4(self) -> Self:
+        if self.device is not None and (self.kind != "px4" or self.command):
+            raise custom("device is for kind: px4 on a flight controller, without a command that starts a program")
+        return self
 
 
 def _flown_by(value: object) -> str:

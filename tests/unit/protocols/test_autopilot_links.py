@@ -9,16 +9,21 @@ import select
 import socket
 import struct
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
 from vil_bridge.core.geometry import q_from_euler_zyx
 from vil_bridge.core.sensor_readings import BarometerReading, GpsReading, ImuReading, MagnetometerReading
 from vil_bridge.protocols.autopilots.ardupilot import ArduPilotLink, state_line
 from vil_bridge.protocols.autopilots.betaflight import RC_PORT, STATE_PORT, BetaflightLink, rc_packet, state_packet
 from vil_bridge.protocols.autopilots.link import AutopilotLink, AutopilotSample, LinkState, TrueMotion
 from vil_bridge.protocols.autopilots.px4 import Px4Link
+from vil_bridge.protocols.autopilots.px4_serial import Px4SerialLink
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.framing import MavlinkParser, encode
 from vil_bridge.protocols.mavlink.hil_messages import HilActuatorControls, HilGps, HilSensor
@@ -167,6 +172,33 @@ def test_garbage_from_a_peer_changes_nothing(px4: tuple[Px4Link, socket.socket])
         answer(peer, 4000, (0.5,) * 4)
     until(link, lambda: not link.waiting)
     assert link.motors[:4] == pytest.approx((0.5,) * 4)
+
+
+# --- PX4 on its own hardware ---------------------------------------------------------------------
+
+
+def test_a_flight_controller_on_a_serial_line_flies_in_real_time(tmp_path: Path) -> None:
+    with closing(PseudoTerminal(tmp_path / "ttyACM0")) as terminal:
+        link = Px4SerialLink(str(tmp_path / "ttyACM0"), 921_600, timeout_s=0.05)
+        link.open()
+        try:
+            link.send(sample(4 * MS), late=True)
+            link.send(sample(8 * MS, gps=GPS), late=False)
+            assert not link.waiting
+            parser = MavlinkParser()
+            bodies: list[Any] = []
+            while len(bodies) < 2:
+                bodies += [m.body for m in parser.feed(terminal.read())]
+            assert [type(body) for body in bodies] == [HilGps, HilSensor]
+            assert bodies[1].time_usec == 8000
+            controls = HilActuatorControls(8100, 0, (0.25,) * 4 + (0.0,) * 12, 129)
+            terminal.write(encode(controls, 0, system=1, component=1))
+            until(link, lambda: has_state(link, "running"))
+            assert link.motors[:4] == (0.25,) * 4
+            until(link, lambda: has_state(link, "silent"))
+            assert not any(link.motors)
+        finally:
+            link.close()
 
 
 # --- ArduPilot ----------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ class Px4Link(AutopilotLink):
         self._server: socket.socket | None = None
         self._peer: socket.socket | None = None
         self._parser = MavlinkParser()
-        self._sequence = 0
+        self._frames = SampleFrames()
         self._since_start = 0
         self._sent_us = -1
 
@@ -83,13 +83,7 @@ class Px4Link(AutopilotLink):
         """Send HIL_SENSOR, and HIL_GPS and ODOMETRY before it where they are new."""
         if self._peer is None or self.state == "silent":
             return
-        bodies: list[mavlink.Body] = []
-        if sample.gps is not None:
-            bodies.append(hil_gps(sample.gps))
-        if sample.pose is not None:
-            bodies.append(odometry(sample.t_ns, sample.pose))
-        bodies.append(hil_sensor(sample.imu, sample.magnetometer, sample.barometer, 0))
-        data = b"".join(self._frame(body) for body in bodies)
+        data = self._frames.of(sample)
         try:
             if self._peer.send(data) < len(data):
                 self._lose()  # its queue holds thousands of samples that it did not read
@@ -114,10 +108,6 @@ class Px4Link(AutopilotLink):
                 one.close()
         self._peer = self._server = None
 
-    def _frame(self, body: mavlink.Body) -> bytes:
-        self._sequence += 1
-        return encode(body, self._sequence, system=_SYSTEM, component=_COMPONENT)
-
     def _accept(self) -> None:
         assert self._server is not None
         with contextlib.suppress(BlockingIOError):
@@ -129,14 +119,40 @@ class Px4Link(AutopilotLink):
 
     def _take(self, controls: HilActuatorControls) -> None:
         if controls.time_usec == self._sent_us:
-            armed = bool(controls.mode & _ARMED)
-            self._answered(tuple(min(max(u, 0.0), 1.0) if armed and u == u else 0.0 for u in controls.controls))
+            self._answered(motors_of(controls))
 
     def _lose(self) -> None:
         assert self._peer is not None
         self._peer.close()
         self._peer = None
         self._stop("ended")
+
+
+class SampleFrames:
+    """Samples as frames of one sender: HIL_GPS and ODOMETRY where they are new, then HIL_SENSOR."""
+
+    def __init__(self) -> None:
+        self._sequence = 0
+
+    def of(self, sample: AutopilotSample) -> bytes:
+        """Return the frames of a sample."""
+        bodies: list[mavlink.Body] = []
+        if sample.gps is not None:
+            bodies.append(hil_gps(sample.gps))
+        if sample.pose is not None:
+            bodies.append(odometry(sample.t_ns, sample.pose))
+        bodies.append(hil_sensor(sample.imu, sample.magnetometer, sample.barometer, 0))
+        return b"".join(self._frame(body) for body in bodies)
+
+    def _frame(self, body: mavlink.Body) -> bytes:
+        self._sequence += 1
+        return encode(body, self._sequence, system=_SYSTEM, component=_COMPONENT)
+
+
+def motors_of(controls: HilActuatorControls) -> tuple[float, ...]:
+    """Return outputs from 0 to 1, zeros of a disarmed autopilot."""
+    armed = bool(controls.mode & _ARMED)
+    return tuple(min(max(u, 0.0), 1.0) if armed and u == u else 0.0 for u in controls.controls)
 
 
 def odometry(t_ns: int, motion: TrueMotion) -> mavlink.Odometry:
