@@ -50,7 +50,7 @@ openapi: setup
 
 foreign: $(FOREIGN)
 
-$(FOREIGN): $(STAMP) scripts/foreign.sh scripts/airsim_client.sh scripts/kernels.py
+$(FOREIGN): $(STAMP) scripts/foreign.sh scripts/airsim_client.sh scripts/betaflight.sh scripts/kernels.py
 	sh scripts/foreign.sh
 	$(BIN)/python scripts/kernels.py
 	-$(BIN)/pytest -q --collect-only > /dev/null # compiles the tests once, not in each worker

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Installs the foreign programs that the tests let read our streams: GStreamer, FFmpeg, ROS 1's bags, a C
-# compiler with the headers of ZeroMQ, the browser that opens our pages, programs that
-# capture packets, and a library that sets the wall time of
-# one process. Where that is not possible, those tests are skipped and say so.
+# Installs the foreign programs that the tests let read our streams or fly our vehicles: GStreamer, FFmpeg, ROS 1's bags,
+# a C compiler with the headers of ZeroMQ, the browser that opens our pages, programs that capture packets, a library that
+# sets the wall time of one process, AirSim's client and Betaflight. Where that is not possible, those tests are skipped
+# and say so.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -22,3 +22,4 @@ need dumpcap wireshark-common
 # shellcheck disable=SC2086
 [ -z "$missing" ] || install_packages $missing || say "going on: tests that need them are skipped" >&2
 sh scripts/airsim_client.sh
+sh scripts/betaflight.sh > /dev/null || true

@@ -48,11 +48,16 @@ def two_namespaces() -> Iterator[tuple[str, str]]:
 
 def in_namespace(name: str, call: Callable[[], _Answer]) -> _Answer:
     """Call in a network namespace, from a thread that lives there. Raises what the call raises, and OSError."""
+    return in_network(Path(f"/run/netns/{name}"), call)
+
+
+def in_network(network: Path, call: Callable[[], _Answer]) -> _Answer:
+    """Do the same in the network namespace of a file, for example of a process."""
     answers: list[_Answer] = []
     errors: list[Exception] = []
 
     def run() -> None:
-        with Path(f"/run/netns/{name}").open() as place:
+        with network.open() as place:
             if ctypes.CDLL(None, use_errno=True).setns(place.fileno(), _CLONE_NEWNET):
                 errors.append(OSError(ctypes.get_errno(), "setns"))
                 return
