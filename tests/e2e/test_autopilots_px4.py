@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.common import wait_until
 from tests.support.sitl import STAND_IN, SitlBridge, counters, sitl_bridge, stand_in
-from vil_bridge.tools.sitl_world import SitlOptions
+from vil_bridge.tools.sitl_options import SitlOptions
 
 pytestmark = pytest.mark.process
 

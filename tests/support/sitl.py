@@ -15,7 +15,8 @@ import yaml
 
 from tests.support.common import free_ports, wait_until
 from tests.support.programs import VIL_BRIDGE, Program
-from vil_bridge.tools.sitl_world import SitlOptions, sitl_data
+from vil_bridge.tools.sitl_options import SitlOptions
+from vil_bridge.tools.sitl_world import sitl_data
 
 STAND_IN: Final = (sys.executable, "-m", "vil_bridge.tools.lab.autopilots")
 

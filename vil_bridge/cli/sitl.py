@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from vil_bridge.tools.sitl_options import SitlOptions
+
 
 def sitl(
     program: Annotated[Literal["px4", "ardupilot", "betaflight"], typer.Argument(help="The autopilot's program.")],
@@ -32,23 +34,16 @@ def sitl(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also log details.")] = False,
 ) -> None:
     """Let PX4, ArduPilot or Betaflight fly simulated vehicles, in one command, until Ctrl-C."""
+    options = program, count, command, folder, indoors, scene, rate_hz, speed, seed, http_port
+    _run(SitlOptions(*options), print_config=print_config, verbose=verbose)
+
+
+def _run(options: SitlOptions, *, print_config: bool, verbose: bool) -> None:
     import logging
 
     from vil_bridge.monitoring.logging_setup import setup_logging
-    from vil_bridge.tools.sitl_world import SitlOptions, connections, sitl_bridge, sitl_data
+    from vil_bridge.tools.sitl_world import connections, sitl_bridge, sitl_data
 
-    options = SitlOptions(
-        program=program,
-        count=count,
-        command=command,
-        folder=folder,
-        indoors=indoors,
-        scene=scene,
-        rate_hz=rate_hz,
-        speed=speed,
-        seed=seed,
-        http_port=http_port,
-    )
     config = sitl_bridge(options)
     if print_config:
         import yaml

@@ -3,47 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.registry import resolve
+from vil_bridge.tools.sitl_options import SitlOptions
 
-Program = Literal["px4", "ardupilot", "betaflight"]
-
-MOST: Final = 50
 _ROOM: Final = "room"
 _STEP_HZ: Final = {"px4": 1000, "ardupilot": 1200, "betaflight": 1000}
 _SPACING_M: Final = 2.0
 _SIZE_M: Final = (0.35, 0.35, 0.12)
 _PRESET: Final = "autopilot_quad_x"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SitlOptions:
-    """Choices of ``vil-bridge sitl``.
-
-    Attributes:
-        program: that flies. count: vehicles, each with a program of its own.
-        command: the program's command line; empty = it is started elsewhere. folder: in which it runs.
-        indoors: motion capture's pose instead of a satellite receiver. scene: walls; empty = a floor only.
-        rate_hz: samples per second of simulated time; None = the program's own.
-        speed: simulated seconds per second, at most. http_port: of the status page, 0 = any free one.
-    """
-
-    program: Program
-    count: int = 1
-    command: str = ""
-    folder: str = "autopilots/{vehicle}"
-    indoors: bool = False
-    scene: str = ""
-    rate_hz: int | None = None
-    speed: float = 1.0
-    seed: int = 0
-    http_port: int = 8080
 
 
 def sitl_bridge(options: SitlOptions) -> BridgeConfig:
