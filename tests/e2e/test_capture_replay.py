@@ -22,7 +22,6 @@ from tests.support.pcap_by_hand import packets_by_hand
 from tests.support.playback import HeldClock, begin_ns, came, capture_in, frame_datagrams, in_common, replayed
 from tests.support.programs import VIL_BRIDGE, Program
 from vil_adapters.emulation.capture_playback import CapturedStream
-from vil_adapters.optitrack.codec import MessageId, encode
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
@@ -34,6 +33,7 @@ from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SkeletonFrame, SourceFrame
+from vil_bridge.protocols.natnet.codec import MessageId, encode
 from vil_bridge.recording.packet_capture import capturing
 from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture
 from vil_bridge.tools.lab.captures import CaptureSpec

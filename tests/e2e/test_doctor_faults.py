@@ -19,7 +19,6 @@ from tests.support.common import free_ports
 from tests.support.programs import VIL_BRIDGE, run
 from vil_adapters.motions.drone import DroneMotion
 from vil_adapters.motions.walking_human import WalkMotion
-from vil_adapters.optitrack.codec import ServerInfo, encode_server_info
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_bridge.cli.exit_codes import Exit
@@ -28,6 +27,7 @@ from vil_bridge.config.load import load
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import MotionFrame, SkeletonModel
+from vil_bridge.protocols.natnet.codec import ServerInfo, encode_server_info
 from vil_bridge.registry import resolve
 from vil_bridge.tools.doctor.examine import examine
 from vil_bridge.tools.doctor.finding import Finding, State

@@ -18,7 +18,10 @@ from tests.support.optitrack import (
     datagram,
     emulated,
 )
-from vil_adapters.optitrack.codec import (
+from vil_adapters.optitrack.emulator import MotiveEmulator
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.protocols.natnet.codec import (
     Connect,
     MessageId,
     encode,
@@ -26,11 +29,8 @@ from vil_adapters.optitrack.codec import (
     encode_text,
     message_id,
 )
-from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_adapters.optitrack.frame import NatNetFrame, Suffix
-from vil_adapters.optitrack.frame_codec import decode_frame
-from vil_bridge.core.clock import now_ns
-from vil_bridge.core.errors import ProtocolError
+from vil_bridge.protocols.natnet.frame import NatNetFrame, Suffix
+from vil_bridge.protocols.natnet.frame_codec import decode_frame
 
 pytestmark = pytest.mark.wire
 

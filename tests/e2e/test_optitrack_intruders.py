@@ -14,15 +14,15 @@ import pytest
 from tests.support.events import Received, receiving
 from tests.support.optitrack import SpinMotion, client, emulated, following
 from vil_adapters.optitrack import server_state as dialogue
-from vil_adapters.optitrack.codec import MessageId, encode, message_id
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_adapters.optitrack.frame import BODY, NatNetFrame, Suffix
-from vil_adapters.optitrack.frame_codec import encode_frame
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.datagrams import Address, Datagram
 from vil_bridge.core.types import SourceReset
+from vil_bridge.protocols.natnet.codec import MessageId, encode, message_id
+from vil_bridge.protocols.natnet.frame import BODY, NatNetFrame, Suffix
+from vil_bridge.protocols.natnet.frame_codec import encode_frame
 
 pytestmark = pytest.mark.wire
 

@@ -13,7 +13,17 @@ from tests.support.common import free_ports
 from tests.support.events import Received, elapse
 from tests.support.optitrack import SpinMotion, client, emulated, following
 from vil_adapters.optitrack import source as source_module
-from vil_adapters.optitrack.codec import (
+from vil_adapters.optitrack.commands import Commands
+from vil_adapters.optitrack.config import LegacyOptitrackConfig, OptitrackConfig
+from vil_adapters.optitrack.discovery import discover
+from vil_adapters.optitrack.emulator import MotiveEmulator
+from vil_adapters.optitrack.legacy import LegacyOptitrackSource
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.errors import SourceUnavailable
+from vil_bridge.core.ports import SourceContext
+from vil_bridge.core.supervisor import ComponentState, Status
+from vil_bridge.core.types import Markers, SourceEvent
+from vil_bridge.protocols.natnet.codec import (
     Connect,
     MessageId,
     ServerInfo,
@@ -23,18 +33,8 @@ from vil_adapters.optitrack.codec import (
     encode_text,
     message_id,
 )
-from vil_adapters.optitrack.commands import Commands
-from vil_adapters.optitrack.config import LegacyOptitrackConfig, OptitrackConfig
-from vil_adapters.optitrack.discovery import discover
-from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_adapters.optitrack.frame import NatNetFrame, Suffix
-from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
-from vil_adapters.optitrack.legacy import LegacyOptitrackSource
-from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.ports import SourceContext
-from vil_bridge.core.supervisor import ComponentState, Status
-from vil_bridge.core.types import Markers, SourceEvent
+from vil_bridge.protocols.natnet.frame import NatNetFrame, Suffix
+from vil_bridge.protocols.natnet.frame_codec import decode_frame, encode_frame
 
 pytestmark = pytest.mark.wire
 

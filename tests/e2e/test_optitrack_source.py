@@ -23,22 +23,22 @@ from tests.support.optitrack import (
 )
 from vil_adapters.optitrack import server_state as dialogue
 from vil_adapters.optitrack import source as source_module
-from vil_adapters.optitrack.codec import (
-    TICKS_SINCE,
-    MessageId,
-    message_id,
-    parse_version,
-)
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_adapters.optitrack.frame import BODY, NatNetFrame, Suffix
-from vil_adapters.optitrack.frame_codec import encode_frame
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import ClockExchange, SourceFrame, SourceReset
+from vil_bridge.protocols.natnet.codec import (
+    TICKS_SINCE,
+    MessageId,
+    message_id,
+    parse_version,
+)
+from vil_bridge.protocols.natnet.frame import BODY, NatNetFrame, Suffix
+from vil_bridge.protocols.natnet.frame_codec import encode_frame
 
 pytestmark = pytest.mark.wire
 

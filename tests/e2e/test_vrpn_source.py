@@ -14,11 +14,9 @@ import pytest
 from tests.support.events import elapse, receiving, until
 from tests.support.motions import Circling
 from vil_adapters.vrpn import source as source_module
-from vil_adapters.vrpn.codec import COOKIE, POSE, VELOCITY, TrackerPose, Velocity, encode_pose, encode_velocity
 from vil_adapters.vrpn.config import VrpnConfig, VrpnEmulatorConfig
 from vil_adapters.vrpn.discovery import discover
 from vil_adapters.vrpn.emulator import VrpnEmulator
-from vil_adapters.vrpn.id_mapping import Outgoing
 from vil_adapters.vrpn.source import VrpnSource
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import SourceUnavailable
@@ -26,6 +24,8 @@ from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import PoseSource, SourceContext
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import FloatArray, SourceFrame
+from vil_bridge.protocols.vrpn.codec import COOKIE, POSE, VELOCITY, TrackerPose, Velocity, encode_pose, encode_velocity
+from vil_bridge.protocols.vrpn.id_mapping import Outgoing
 
 pytestmark = pytest.mark.wire
 

@@ -18,7 +18,6 @@ from tests.fuzz.vrpn_streams import Conversation, conversations
 from vil_adapters.optitrack.compiled_frame import PackedFrame, StreamedFrame, read_frame
 from vil_adapters.optitrack.convert import NatNetConverter
 from vil_adapters.optitrack.fast_codec import decode_poses
-from vil_adapters.optitrack.frame import NatNetFrame
 from vil_adapters.vicon.codec import Blocks
 from vil_adapters.vicon.compiled_objects import CompiledObjectTracker, PackedObjects, read_objects
 from vil_adapters.vicon.convert import ViconConverter
@@ -30,6 +29,7 @@ from vil_adapters.vrpn.tracker_table import TrackerTable
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import BoolArray, FloatArray, SourceEvent, SourceFrame
+from vil_bridge.protocols.natnet.frame import NatNetFrame
 from vil_bridge.world.kernel.library import ABSENT, KERNEL
 
 __all__ = [

@@ -11,11 +11,20 @@ from typing import Final
 import numpy as np
 
 from tests.support.optitrack import VERSIONS, Version, datagram
-from vil_adapters.optitrack.codec import SIZED_SINCE, ServerInfo
 from vil_adapters.optitrack.convert import NatNetConverter
-from vil_adapters.optitrack.frame import BODY, MARKER, AssetPose, MarkerSet, NatNetFrame, Records, SkeletonPose, Suffix
-from vil_adapters.optitrack.frame_codec import encode_frame
-from vil_adapters.optitrack.model import AssetDescription, BodyDescription, Models, SkeletonDescription
+from vil_bridge.protocols.natnet.codec import SIZED_SINCE, ServerInfo
+from vil_bridge.protocols.natnet.frame import (
+    BODY,
+    MARKER,
+    AssetPose,
+    MarkerSet,
+    NatNetFrame,
+    Records,
+    SkeletonPose,
+    Suffix,
+)
+from vil_bridge.protocols.natnet.frame_codec import encode_frame
+from vil_bridge.protocols.natnet.model import AssetDescription, BodyDescription, Models, SkeletonDescription
 
 __all__ = ["Stream", "streams"]
 

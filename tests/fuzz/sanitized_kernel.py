@@ -25,16 +25,16 @@ import numpy as np
 from tests.fuzz.natnet_frames import streams
 from tests.fuzz.object_streams import object_streams
 from tests.fuzz.vicon_frames import segment_frames
-from vil_adapters.optitrack.axes import pose_matrix
-from vil_adapters.optitrack.codec import SIZED_SINCE
 from vil_adapters.optitrack.compiled_frame import PoseRows
 from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.vicon.blocks import GLOBAL_SEGMENTS, LIGHTWEIGHT_SEGMENTS
 from vil_adapters.vicon.segments import LIGHT_ROW, ROW, decode_segments
 from vil_adapters.vicon.udp_codec import decode_objects
-from vil_adapters.vrpn.codec import TrackerPose, VrpnMessage, encode_message, encode_pose
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ProtocolError
+from vil_bridge.protocols.natnet.axes import pose_matrix
+from vil_bridge.protocols.natnet.codec import SIZED_SINCE
+from vil_bridge.protocols.vrpn.codec import TrackerPose, VrpnMessage, encode_message, encode_pose
 from vil_bridge.world.twist_filter import first_gains, steady_gains
 
 __all__ = ["ENTRIES", "PLANTED", "HarnessError", "Run", "build", "fuzz", "main"]

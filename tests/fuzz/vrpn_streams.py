@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from vil_adapters.vrpn import codec
-from vil_adapters.vrpn.codec import PONG, POSE, VELOCITY, TrackerPose, Velocity, VrpnMessage
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
+from vil_bridge.protocols.vrpn import codec
+from vil_bridge.protocols.vrpn.codec import PONG, POSE, VELOCITY, TrackerPose, Velocity, VrpnMessage
 
 __all__ = ["Conversation", "conversations"]
 

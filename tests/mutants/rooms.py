@@ -26,13 +26,12 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
         f"adapters/vil_adapters/{name}.py"
         for name in (
             *("common/frame_order", "common/mavlink_session"),
-            *("mavlink_imu/codec", "optitrack/codec", "optitrack/commands", "optitrack/fast_codec"),
-            *("optitrack/frame_codec", "optitrack/model_codec", "optitrack/reader", "optitrack/source"),
-            *("optitrack/sockets", "qualisys/codec", "qualisys/connection", "qualisys/parameters"),
+            *("mavlink_imu/codec", "optitrack/commands", "optitrack/fast_codec"),
+            *("optitrack/sockets", "optitrack/source", "qualisys/codec", "qualisys/connection", "qualisys/parameters"),
             *("remote/session", "simulated/ipc"),
             *("vicon/blocks", "vicon/codec", "vicon/layout"),
             *("vicon/receiver", "vicon/segments", "vicon/source", "vicon/udp_codec"),
-            *("vrpn/codec", "vrpn/connection", "vrpn/id_mapping", "vrpn/source", "vrpn/tracker_table"),
+            *("vrpn/connection", "vrpn/source", "vrpn/tracker_table"),
         )
     ),
 }

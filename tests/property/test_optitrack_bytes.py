@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.optitrack import OLD_VERSIONS, VERSIONS, Version, datagram, full_frame, full_models
-from vil_adapters.optitrack import codec
 from vil_adapters.optitrack.fast_codec import decode_poses
-from vil_adapters.optitrack.frame import (
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.protocols.natnet import codec
+from vil_bridge.protocols.natnet.frame import (
     BODY,
     INNER_MARKER,
     MARKER,
@@ -28,8 +29,8 @@ from vil_adapters.optitrack.frame import (
     SkeletonPose,
     Suffix,
 )
-from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
-from vil_adapters.optitrack.model import (
+from vil_bridge.protocols.natnet.frame_codec import decode_frame, encode_frame
+from vil_bridge.protocols.natnet.model import (
     AssetDescription,
     AssetMarkerDescription,
     BodyDescription,
@@ -42,8 +43,7 @@ from vil_adapters.optitrack.model import (
     SkeletonDescription,
     UnknownDescription,
 )
-from vil_adapters.optitrack.model_codec import decode_models, encode_models
-from vil_bridge.core.errors import ProtocolError
+from vil_bridge.protocols.natnet.model_codec import decode_models, encode_models
 
 ALL_VERSIONS = OLD_VERSIONS + VERSIONS
 every_version = pytest.mark.parametrize("version", ALL_VERSIONS, ids=lambda v: f"{v[0]}.{v[1]}")

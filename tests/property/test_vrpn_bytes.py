@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vil_adapters.vrpn import codec
-from vil_adapters.vrpn.codec import COOKIE, POSE, TrackerPose, Velocity, VrpnMessage
-from vil_adapters.vrpn.id_mapping import Incoming, Outgoing
 from vil_bridge.core.errors import ProtocolError
+from vil_bridge.protocols.vrpn import codec
+from vil_bridge.protocols.vrpn.codec import COOKIE, POSE, TrackerPose, Velocity, VrpnMessage
+from vil_bridge.protocols.vrpn.id_mapping import Incoming, Outgoing
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 three = st.tuples(finite, finite, finite)

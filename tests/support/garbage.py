@@ -16,7 +16,9 @@ from msgspec import UNSET
 
 from tests.support.flightgoggles import draw
 from tests.support.harness import Rig, sockets_of
-from vil_adapters.optitrack.codec import (
+from vil_bridge.protocols.mavlink import framing
+from vil_bridge.protocols.mavlink import messages as mavlink
+from vil_bridge.protocols.natnet.codec import (
     NEWEST,
     Connect,
     EchoReply,
@@ -28,8 +30,6 @@ from vil_adapters.optitrack.codec import (
     encode_server_info,
     encode_text,
 )
-from vil_bridge.protocols.mavlink import framing
-from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_renderer.flightgoggles.codec import decode_pose, encode_images
 from vil_renderer.flightgoggles.convert_renderer import read_pose, write_answer
 

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from vil_adapters.common.sockets import udp_socket, waiting_datagrams
 from vil_adapters.emulation.emulator import EmulatedFrame, Emulator
 from vil_adapters.emulation.mavlink_autopilot import EmulatedAutopilot
 from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
@@ -21,6 +20,7 @@ from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import MocapMotion
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
+from vil_bridge.protocols.sockets import udp_socket, waiting_datagrams
 
 _SENT: Final[dict[str, tuple[type[mavlink.Body], ...]]] = {
     "odometry": (mavlink.Odometry,),

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Final
 
 from vil_adapters.common.pseudonyms import Pseudonyms
-from vil_adapters.optitrack.codec import MessageId, Version, encode, message_id
-from vil_adapters.optitrack.frame import NatNetFrame
-from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
-from vil_adapters.optitrack.model import (
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.protocols.natnet.codec import MessageId, Version, encode, message_id
+from vil_bridge.protocols.natnet.frame import NatNetFrame
+from vil_bridge.protocols.natnet.frame_codec import decode_frame, encode_frame
+from vil_bridge.protocols.natnet.model import (
     AssetDescription,
     BodyDescription,
     CameraDescription,
@@ -22,9 +23,8 @@ from vil_adapters.optitrack.model import (
     Models,
     SkeletonDescription,
 )
-from vil_adapters.optitrack.model_codec import decode_models, encode_models
-from vil_adapters.optitrack.reader import HEADER_BYTES
-from vil_bridge.core.errors import ProtocolError
+from vil_bridge.protocols.natnet.model_codec import decode_models, encode_models
+from vil_bridge.protocols.natnet.reader import HEADER_BYTES
 
 _VERSIONS: Final[tuple[Version, ...]] = tuple(
     (major, minor, 0, 0)

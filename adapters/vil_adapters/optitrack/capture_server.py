@@ -15,9 +15,11 @@ from ipaddress import IPv4Address
 from typing import Final, NamedTuple, Self
 
 from vil_adapters.common.callbacks import guarded
-from vil_adapters.common.sockets import send_multicast_from, udp_socket, waiting_datagrams
 from vil_adapters.emulation.capture_playback import Playback
-from vil_adapters.optitrack.codec import (
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.datagrams import Address, Datagram
+from vil_bridge.core.errors import ConfigError, ProtocolError
+from vil_bridge.protocols.natnet.codec import (
     TICKS_SINCE,
     EchoReply,
     MessageId,
@@ -27,9 +29,7 @@ from vil_adapters.optitrack.codec import (
     encode_echo_reply,
     message_id,
 )
-from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.datagrams import Address, Datagram
-from vil_bridge.core.errors import ConfigError, ProtocolError
+from vil_bridge.protocols.sockets import send_multicast_from, udp_socket, waiting_datagrams
 
 _MAX_CLIENTS: Final = 16
 _MAX_ANSWERS: Final = 256

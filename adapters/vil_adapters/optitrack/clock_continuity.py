@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from vil_adapters.optitrack.codec import EchoReply, ServerInfo, encode_echo_request
 from vil_adapters.optitrack.compiled_frame import StreamedFrame
 from vil_adapters.optitrack.convert import LARGEST_NS, capture_ns, ticks_to_ns
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.types import ClockExchange
+from vil_bridge.protocols.natnet.codec import EchoReply, ServerInfo, encode_echo_request
 
 
 class Due:

@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from vil_adapters.optitrack.codec import (
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.protocols.natnet.codec import (
     MessageId,
     Version,
     bitstream_reply,
@@ -18,8 +19,7 @@ from vil_adapters.optitrack.codec import (
     response_f32,
     response_i32,
 )
-from vil_adapters.optitrack.reader import HEADER_BYTES
-from vil_bridge.core.errors import ProtocolError
+from vil_bridge.protocols.natnet.reader import HEADER_BYTES
 
 _T = TypeVar("_T")
 

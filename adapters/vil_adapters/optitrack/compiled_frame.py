@@ -15,12 +15,12 @@ from typing import Any, Final
 import numpy as np
 
 from vil_adapters.common.plausible_range import FARTHEST_M
-from vil_adapters.optitrack.codec import SIZED_SINCE, TICKS_SINCE, Version
 from vil_adapters.optitrack.fast_codec import decode_poses
-from vil_adapters.optitrack.frame import NatNetFrame, Suffix
-from vil_adapters.optitrack.frame_codec import last_suffix
-from vil_adapters.optitrack.reader import HEADER_BYTES
 from vil_bridge.core.types import FloatArray
+from vil_bridge.protocols.natnet.codec import SIZED_SINCE, TICKS_SINCE, Version
+from vil_bridge.protocols.natnet.frame import NatNetFrame, Suffix
+from vil_bridge.protocols.natnet.frame_codec import last_suffix
+from vil_bridge.protocols.natnet.reader import HEADER_BYTES
 from vil_bridge.world.kernel.library import KERNEL
 
 _scan: Final[Any] = (lambda *_: -1) if KERNEL is None else KERNEL.vil_natnet_scan

@@ -15,17 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.common.plausible_range import within_reach
-from vil_adapters.optitrack.axes import UpAxis, pose_matrix
-from vil_adapters.optitrack.codec import ServerInfo
 from vil_adapters.optitrack.compiled_frame import PackedFrame, PoseRows, StreamedFrame
 from vil_adapters.optitrack.fast_codec import decode_poses
-from vil_adapters.optitrack.frame import BODY, TRACKED, NatNetFrame, Records, Suffix
 from vil_adapters.optitrack.labels import BONE_MASK, MarkerLabels
-from vil_adapters.optitrack.model import AssetDescription, Models, firsts
 from vil_adapters.optitrack.skeletons import StreamedSkeleton
 from vil_bridge.core.block_frame import BlockFrame, BlockLayout
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame, SkeletonModel, SourceFrame
+from vil_bridge.protocols.natnet.axes import UpAxis, pose_matrix
+from vil_bridge.protocols.natnet.codec import ServerInfo
+from vil_bridge.protocols.natnet.frame import BODY, TRACKED, NatNetFrame, Records, Suffix
+from vil_bridge.protocols.natnet.model import AssetDescription, Models, firsts
 
 MarkerChoice = Literal["none", "labeled", "all"]
 _Ids = npt.NDArray[np.int32]

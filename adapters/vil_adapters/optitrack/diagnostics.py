@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from vil_adapters.optitrack.codec import ServerInfo, Version
 from vil_adapters.optitrack.compiled_frame import StreamedFrame
 from vil_adapters.optitrack.convert import capture_ns
-from vil_adapters.optitrack.frame import Suffix
-from vil_adapters.optitrack.model import Models
 from vil_adapters.optitrack.sockets import NatNetSockets
 from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.protocols.natnet.codec import ServerInfo, Version
+from vil_bridge.protocols.natnet.frame import Suffix
+from vil_bridge.protocols.natnet.model import Models
 
 _MS_PER_S: Final = 1e3
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from vil_adapters.common.discovery import LOOPBACK, SubjectRates
-from vil_adapters.optitrack.codec import Connect, MessageId, ServerInfo, decode_server_info, encode_connect, message_id
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.diagnostics import dotted
 from vil_adapters.optitrack.source import OptitrackSource
@@ -20,6 +19,14 @@ from vil_bridge.core.errors import ProtocolError, SourceUnavailable
 from vil_bridge.core.network import host_and_port, resolve
 from vil_bridge.core.ports import FoundSource, SourceContext
 from vil_bridge.core.supervisor import Status
+from vil_bridge.protocols.natnet.codec import (
+    Connect,
+    MessageId,
+    ServerInfo,
+    decode_server_info,
+    encode_connect,
+    message_id,
+)
 
 _PORT: Final[int] = OptitrackConfig.model_fields["command_port"].default
 _ANSWER_SHARE: Final = 0.3

@@ -17,9 +17,16 @@ from functools import partial
 from struct import Struct
 from typing import Final
 
-from vil_adapters.common.sockets import send_multicast_from, udp_socket, waiting_datagrams
 from vil_adapters.emulation.emulator import EmulatedFrame, Emulator
-from vil_adapters.optitrack.codec import (
+from vil_adapters.optitrack.config import MotiveEmulatorConfig
+from vil_adapters.optitrack.convert import ns_to_ticks
+from vil_adapters.optitrack.emulator_frames import FrameGenerator, dated, subscribed
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.faults import Faults
+from vil_bridge.core.ports import MocapMotion
+from vil_bridge.protocols.natnet.clients import Address, ClientTable, Subscriptions
+from vil_bridge.protocols.natnet.codec import (
     BITSTREAM_SINCE,
     TICKS_SINCE,
     EchoReply,
@@ -35,18 +42,11 @@ from vil_adapters.optitrack.codec import (
     message_id,
     parse_version,
 )
-from vil_adapters.optitrack.config import MotiveEmulatorConfig
-from vil_adapters.optitrack.convert import ns_to_ticks
-from vil_adapters.optitrack.emulator_clients import Address, ClientTable, Subscriptions
-from vil_adapters.optitrack.emulator_frames import FrameGenerator, dated, subscribed
-from vil_adapters.optitrack.frame import NatNetFrame, Suffix
-from vil_adapters.optitrack.frame_codec import encode_frame
-from vil_adapters.optitrack.model_codec import encode_models
-from vil_adapters.optitrack.reader import HEADER_BYTES
-from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
-from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import MocapMotion
+from vil_bridge.protocols.natnet.frame import NatNetFrame, Suffix
+from vil_bridge.protocols.natnet.frame_codec import encode_frame
+from vil_bridge.protocols.natnet.model_codec import encode_models
+from vil_bridge.protocols.natnet.reader import HEADER_BYTES
+from vil_bridge.protocols.sockets import send_multicast_from, udp_socket, waiting_datagrams
 
 _TICKS_PER_S: Final = 10_000_000
 _CAMERA_SHARE: Final = 0.85

@@ -9,11 +9,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.optitrack.axes import UpAxis, zup_to_streamed
-from vil_adapters.optitrack.codec import TICKS_SINCE, Version
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
-from vil_adapters.optitrack.emulator_clients import Subscriptions
-from vil_adapters.optitrack.frame import (
+from vil_bridge.core.geometry import q_conj, q_rotate
+from vil_bridge.core.ports import MocapMotion
+from vil_bridge.core.skeleton import global_to_local
+from vil_bridge.core.types import BoolArray, FloatArray, Markers, MotionFrame, SkeletonModel
+from vil_bridge.protocols.natnet.axes import UpAxis, zup_to_streamed
+from vil_bridge.protocols.natnet.clients import Subscriptions
+from vil_bridge.protocols.natnet.codec import TICKS_SINCE, Version
+from vil_bridge.protocols.natnet.frame import (
     BODY,
     INNER_MARKER,
     MARKER,
@@ -30,7 +34,7 @@ from vil_adapters.optitrack.frame import (
     Records,
     SkeletonPose,
 )
-from vil_adapters.optitrack.model import (
+from vil_bridge.protocols.natnet.model import (
     AssetDescription,
     AssetMarkerDescription,
     BodyDescription,
@@ -43,10 +47,6 @@ from vil_adapters.optitrack.model import (
     SkeletonDescription,
     Vector,
 )
-from vil_bridge.core.geometry import q_conj, q_rotate
-from vil_bridge.core.ports import MocapMotion
-from vil_bridge.core.skeleton import global_to_local
-from vil_bridge.core.types import BoolArray, FloatArray, Markers, MotionFrame, SkeletonModel
 
 _LABELED_PARAMS: Final = 10
 _UNLABELED_PARAMS: Final = 18

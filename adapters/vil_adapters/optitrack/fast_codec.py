@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from vil_adapters.optitrack.codec import SIZED_SINCE, Version
-from vil_adapters.optitrack.frame import BODY, MARKER, NO_POINTS, AssetPose, NatNetFrame, Records, SkeletonPose
-from vil_adapters.optitrack.frame_codec import decode_frame, fill, read_points, read_suffix, suffix_bytes, view
-from vil_adapters.optitrack.reader import HEADER_BYTES, DatagramReader
 from vil_bridge.core.errors import ProtocolError
+from vil_bridge.protocols.natnet.codec import SIZED_SINCE, Version
+from vil_bridge.protocols.natnet.frame import BODY, MARKER, NO_POINTS, AssetPose, NatNetFrame, Records, SkeletonPose
+from vil_bridge.protocols.natnet.frame_codec import decode_frame, fill, read_points, read_suffix, suffix_bytes, view
+from vil_bridge.protocols.natnet.reader import HEADER_BYTES, DatagramReader
 
 _Section = tuple[int, int, int]
 """Number of elements, offset of the first, bytes of all of them."""

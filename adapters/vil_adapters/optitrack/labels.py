@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.optitrack.frame import MARKER, OCCLUDED, UNLABELED, NatNetFrame
-from vil_adapters.optitrack.model import Models
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.protocols.natnet.frame import MARKER, OCCLUDED, UNLABELED, NatNetFrame
+from vil_bridge.protocols.natnet.model import Models
 
 BONE_MASK: Final = 0xFFFF
 """The bone's or marker's part of a streamed id; the rest is that of the model it belongs to."""

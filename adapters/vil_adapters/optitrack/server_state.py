@@ -10,7 +10,16 @@ from typing import Any, Final
 
 from vil_adapters.common.reports import DropLog, ExpectedSubjects
 from vil_adapters.optitrack.clock_continuity import Due, EchoClock
-from vil_adapters.optitrack.codec import (
+from vil_adapters.optitrack.commands import Commands
+from vil_adapters.optitrack.config import OptitrackConfig
+from vil_adapters.optitrack.convert import NatNetConverter, changed_subjects
+from vil_adapters.optitrack.diagnostics import dotted, server_facts, subject_facts
+from vil_adapters.optitrack.sockets import NatNetSockets
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
+from vil_bridge.core.errors import SourceUnavailable
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import ClockExchange
+from vil_bridge.protocols.natnet.codec import (
     BITSTREAM_SINCE,
     NEWEST,
     OLDEST,
@@ -24,17 +33,8 @@ from vil_adapters.optitrack.codec import (
     encode,
     encode_connect,
 )
-from vil_adapters.optitrack.commands import Commands
-from vil_adapters.optitrack.config import OptitrackConfig
-from vil_adapters.optitrack.convert import NatNetConverter, changed_subjects
-from vil_adapters.optitrack.diagnostics import dotted, server_facts, subject_facts
-from vil_adapters.optitrack.model import BodyDescription, Models, SkeletonDescription
-from vil_adapters.optitrack.model_codec import decode_models
-from vil_adapters.optitrack.sockets import NatNetSockets
-from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
-from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import ClockExchange
+from vil_bridge.protocols.natnet.model import BodyDescription, Models, SkeletonDescription
+from vil_bridge.protocols.natnet.model_codec import decode_models
 
 logger = logging.getLogger(__name__)
 

@@ -6,11 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from vil_adapters.optitrack.axes import UpAxis, streamed_to_zup
 from vil_adapters.optitrack.labels import BONE_MASK
-from vil_adapters.optitrack.model import SkeletonDescription
 from vil_bridge.core.skeleton import local_to_global, parents_first, trusted_below
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame, SkeletonModel
+from vil_bridge.protocols.natnet.axes import UpAxis, streamed_to_zup
+from vil_bridge.protocols.natnet.model import SkeletonDescription
 
 _LOCAL_TOLERANCE_M: Final = 0.02
 

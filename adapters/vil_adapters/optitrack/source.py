@@ -10,14 +10,12 @@ from vil_adapters.common.callbacks import guarded
 from vil_adapters.common.frame_order import DROPPED, FrameOrder, FrameVerdict
 from vil_adapters.common.reports import DropLog, ResetReporter
 from vil_adapters.optitrack.clock_continuity import Due, stamps_went_on
-from vil_adapters.optitrack.codec import MessageId, ServerInfo, encode, message_id
 from vil_adapters.optitrack.compiled_frame import StreamedFrame, read_frame
 from vil_adapters.optitrack.compiled_stream import CompiledStream, StreamedBatch, compiled_stream
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.convert import NatNetConverter, capture_ns
 from vil_adapters.optitrack.diagnostics import FrameRate, SilenceDiagnosis, latency_facts, silence_reason
 from vil_adapters.optitrack.fast_codec import decode_poses
-from vil_adapters.optitrack.frame import Suffix
 from vil_adapters.optitrack.server_state import ServerCallbacks, ServerState
 from vil_adapters.optitrack.sockets import NatNetSockets
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
@@ -26,6 +24,8 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceFrame
+from vil_bridge.protocols.natnet.codec import MessageId, ServerInfo, encode, message_id
+from vil_bridge.protocols.natnet.frame import Suffix
 
 _HOUSEKEEPING_NS: Final = 20 * NS_PER_MS
 _SILENCE_NS: Final = 1 * NS_PER_S

@@ -8,7 +8,6 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import Final, cast
 
-from vil_adapters.common.sockets import udp_socket
 from vil_adapters.emulation.emulator import EmulatedFrame, Emulator
 from vil_adapters.qualisys.codec import (
     LARGEST_DATAGRAM_BYTES,
@@ -30,6 +29,7 @@ from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import MocapMotion
+from vil_bridge.protocols.sockets import udp_socket
 
 Destination = tuple[str, int]
 """IPv4 address and UDP port."""

@@ -14,7 +14,6 @@ import socket
 from ipaddress import IPv4Address
 from typing import Final
 
-from vil_adapters.common.sockets import send_multicast_from, tcp_listener, udp_socket
 from vil_adapters.emulation.emulator import EmulatedFrame, Emulator
 from vil_adapters.vicon.blocks import (
     FRAME_INFO,
@@ -36,6 +35,7 @@ from vil_adapters.vicon.emulator_frames import BlockGenerator, EncodedFrame
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import MocapMotion
+from vil_bridge.protocols.sockets import send_multicast_from, tcp_listener, udp_socket
 
 _ID_STEP: Final = 100
 _UNKNOWN_TYPE: Final = 990_001

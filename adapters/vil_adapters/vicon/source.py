@@ -8,7 +8,7 @@ from ipaddress import IPv4Address
 from typing import Final
 
 from vil_adapters.common.callbacks import guarded
-from vil_adapters.common.sockets import find, multicast_receiver, route, trouble_text, waiting_datagrams
+from vil_adapters.common.servers import find, route, trouble_text
 from vil_adapters.vicon.blocks import (
     APPLICATION_INFO,
     FRAME_INFO,
@@ -48,6 +48,7 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
+from vil_bridge.protocols.sockets import multicast_receiver, waiting_datagrams
 
 _RECEIVE_BYTES: Final = 1 << 18
 _MAX_READS_PER_WAKE: Final = 64

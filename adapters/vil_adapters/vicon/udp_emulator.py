@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from vil_adapters.common.sockets import udp_socket
 from vil_adapters.emulation.emulator import EmulatedFrame, Emulator
 from vil_adapters.vicon.config import TrackerUdpEmulatorConfig
 from vil_adapters.vicon.convert import M_PER_MM
@@ -16,6 +15,7 @@ from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, encode_objects, eule
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import MocapMotion
+from vil_bridge.protocols.sockets import udp_socket
 
 _HEADER_BYTES: Final = 5
 _ITEM_BYTES: Final = 3 + ITEM.itemsize

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.common.plausible_range import FARTHEST_M
-from vil_adapters.vrpn.codec import TrackerPose
 from vil_adapters.vrpn.convert import VrpnFrame
 from vil_adapters.vrpn.tracker_table import MAX_SUBJECTS, UNKNOWN, PoseVerdict
 from vil_bridge.core.types import SourceFrame
+from vil_bridge.protocols.vrpn.codec import TrackerPose
 from vil_bridge.world.kernel.library import KERNEL
 
 IS_COMPILED: Final = KERNEL is not None

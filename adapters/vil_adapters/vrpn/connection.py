@@ -9,8 +9,8 @@ import socket
 from collections.abc import Callable
 from typing import Final, cast
 
-from vil_adapters.vrpn.codec import encode_connect_request
 from vil_bridge.core.clock import now_ns
+from vil_bridge.protocols.vrpn.codec import encode_connect_request
 
 _UNREAD_LIMIT_BYTES: Final = 1 << 18
 

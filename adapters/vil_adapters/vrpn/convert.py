@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from vil_adapters.common.plausible_range import FARTHEST_M
-from vil_adapters.vrpn.codec import TrackerPose
 from vil_bridge.core.geometry import q_normalize, yup_to_zup, zup_to_yup
 from vil_bridge.core.types import FloatArray
+from vil_bridge.protocols.vrpn.codec import TrackerPose
 
 _NORM: Final = (0.9, 1.1)
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from vil_adapters.common.discovery import ask_each
-from vil_adapters.vrpn.codec import COOKIE, POSE, decode_pose
 from vil_adapters.vrpn.config import VrpnConfig
 from vil_adapters.vrpn.connection import VrpnConnection, connect
 from vil_adapters.vrpn.convert import subject_name
-from vil_adapters.vrpn.id_mapping import Incoming
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.ports import FoundSource
+from vil_bridge.protocols.vrpn.codec import COOKIE, POSE, decode_pose
+from vil_bridge.protocols.vrpn.id_mapping import Incoming
 
 _PORT: Final[int] = VrpnConfig.model_fields["port"].default
 _CONNECT_SHARE: Final = 0.5

@@ -8,9 +8,18 @@ import socket
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from vil_adapters.common.sockets import tcp_listener, udp_socket, waiting_datagrams
 from vil_adapters.emulation.emulator import EmulatedFrame, Emulator
-from vil_adapters.vrpn.codec import (
+from vil_adapters.vrpn.config import VrpnEmulatorConfig
+from vil_adapters.vrpn.connection import VrpnConnection
+from vil_adapters.vrpn.convert import VrpnFrame, sender_and_sensor
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.faults import Faults
+from vil_bridge.core.geometry import q_conj, q_mul
+from vil_bridge.core.ports import MocapMotion
+from vil_bridge.core.types import FloatArray
+from vil_bridge.protocols.sockets import tcp_listener, udp_socket, waiting_datagrams
+from vil_bridge.protocols.vrpn.codec import (
     COOKIE,
     PING,
     PONG,
@@ -22,16 +31,7 @@ from vil_adapters.vrpn.codec import (
     encode_pose,
     encode_velocity,
 )
-from vil_adapters.vrpn.config import VrpnEmulatorConfig
-from vil_adapters.vrpn.connection import VrpnConnection
-from vil_adapters.vrpn.convert import VrpnFrame, sender_and_sensor
-from vil_adapters.vrpn.id_mapping import CONTROL, Incoming, Outgoing
-from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
-from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.faults import Faults
-from vil_bridge.core.geometry import q_conj, q_mul
-from vil_bridge.core.ports import MocapMotion
-from vil_bridge.core.types import FloatArray
+from vil_bridge.protocols.vrpn.id_mapping import CONTROL, Incoming, Outgoing
 
 _MAX_CLIENTS: Final = 16
 _CONNECT_TIMEOUT_S: Final = 1.0

@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from vil_adapters.vrpn.codec import TrackerPose
 from vil_adapters.vrpn.convert import VrpnFrame, usable
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.types import SourceFrame
+from vil_bridge.protocols.vrpn.codec import TrackerPose
 
 _LOST_PERIODS: Final = 3
 _REPEATS: Final = 5

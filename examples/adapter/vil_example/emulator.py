@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import socket
 
-from vil_adapters.common.sockets import udp_socket
 from vil_adapters.emulation.emulator import EmulatedFrame, Emulator
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import MocapMotion
+from vil_bridge.protocols.sockets import udp_socket
 from vil_example.codec import encode
 from vil_example.config import ExampleEmulatorConfig
 from vil_example.convert import from_motion

@@ -12,14 +12,10 @@ from tests.support.motions import Dance
 from tests.support.optitrack import OLD_VERSIONS, VERSIONS, full_frame, full_models
 from tests.support.vicon import Marked, golden
 from vil_adapters.common.frame_order import FrameOrder, FrameVerdict
-from vil_adapters.optitrack import codec as natnet
 from vil_adapters.optitrack import convert as natnet_convert
-from vil_adapters.optitrack.codec import NEWEST, Connect, EchoReply, MessageId, ServerInfo
 from vil_adapters.optitrack.compiled_frame import read_frame
 from vil_adapters.optitrack.diagnostics import latency_facts, server_facts, subject_facts
 from vil_adapters.optitrack.fast_codec import decode_poses
-from vil_adapters.optitrack.frame_codec import decode_frame
-from vil_adapters.optitrack.model_codec import decode_models
 from vil_adapters.qualisys import codec as qtm
 from vil_adapters.qualisys import convert as qtm_convert
 from vil_adapters.qualisys.parameters import decode_parameters, encode_parameters
@@ -30,12 +26,16 @@ from vil_adapters.vicon.convert import ViconConverter as ViconConverter
 from vil_adapters.vicon.emulator_frames import BlockGenerator, EncodedFrame
 from vil_adapters.vicon.receiver import ViconReceiver
 from vil_adapters.vicon.segments import LIGHT_ROW, ROW, decode_segments
-from vil_adapters.vrpn import codec as vrpn
 from vil_adapters.vrpn.config import VrpnConfig
-from vil_adapters.vrpn.id_mapping import Outgoing
 from vil_adapters.vrpn.source import VrpnSession as VrpnSession
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.supervisor import Status
+from vil_bridge.protocols.natnet import codec as natnet
+from vil_bridge.protocols.natnet.codec import NEWEST, Connect, EchoReply, MessageId, ServerInfo
+from vil_bridge.protocols.natnet.frame_codec import decode_frame
+from vil_bridge.protocols.natnet.model_codec import decode_models
+from vil_bridge.protocols.vrpn import codec as vrpn
+from vil_bridge.protocols.vrpn.id_mapping import Outgoing
 
 __all__ = ["TARGETS"]
 

@@ -16,7 +16,10 @@ from tests.fuzz.target import Target, scratch
 from tests.support.captures_by_hand import fragments, pcap, pcapng
 from tests.support.motions import Dance
 from vil_adapters.optitrack.capture_server import CapturedSession
-from vil_adapters.optitrack.codec import (
+from vil_bridge.core.datagrams import Datagram
+from vil_bridge.core.errors import ConfigError, ProtocolError, RecordingError
+from vil_bridge.core.types import ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
+from vil_bridge.protocols.natnet.codec import (
     Connect,
     EchoReply,
     MessageId,
@@ -28,9 +31,6 @@ from vil_adapters.optitrack.codec import (
     encode_server_info,
     encode_text,
 )
-from vil_bridge.core.datagrams import Datagram
-from vil_bridge.core.errors import ConfigError, ProtocolError, RecordingError
-from vil_bridge.core.types import ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.recording.event_codec import EventDecoder, EventEncoder
 from vil_bridge.recording.mcap_writer import McapFile
 from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture

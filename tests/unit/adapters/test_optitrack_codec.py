@@ -9,7 +9,9 @@ import pytest
 
 from tests.support.common import data_dir
 from tests.support.optitrack import OLD_VERSIONS, VERSIONS, Version, datagram, full_frame, full_models, golden, suffix
-from vil_adapters.optitrack.codec import (
+from vil_adapters.optitrack.fast_codec import decode_poses
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.protocols.natnet.codec import (
     Connect,
     EchoReply,
     MessageId,
@@ -30,13 +32,11 @@ from vil_adapters.optitrack.codec import (
     parse_version,
     response_f32,
 )
-from vil_adapters.optitrack.fast_codec import decode_poses
-from vil_adapters.optitrack.frame import BODY, AnalogSamples, NatNetFrame, SkeletonPose, Suffix
-from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
-from vil_adapters.optitrack.model import BodyDescription, MarkerDescription, Models, SkeletonDescription
-from vil_adapters.optitrack.model_codec import decode_models, encode_models
-from vil_adapters.optitrack.reader import DatagramReader
-from vil_bridge.core.errors import ProtocolError
+from vil_bridge.protocols.natnet.frame import BODY, AnalogSamples, NatNetFrame, SkeletonPose, Suffix
+from vil_bridge.protocols.natnet.frame_codec import decode_frame, encode_frame
+from vil_bridge.protocols.natnet.model import BodyDescription, MarkerDescription, Models, SkeletonDescription
+from vil_bridge.protocols.natnet.model_codec import decode_models, encode_models
+from vil_bridge.protocols.natnet.reader import DatagramReader
 
 V30: Version = (3, 0, 0, 0)
 V41: Version = (4, 1, 0, 0)

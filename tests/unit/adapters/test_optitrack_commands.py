@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import struct
 
-from vil_adapters.optitrack.codec import MessageId, decode_text, encode, encode_text
 from vil_adapters.optitrack.commands import Commands
+from vil_bridge.protocols.natnet.codec import MessageId, decode_text, encode, encode_text
 
 RATE = encode(MessageId.RESPONSE, struct.pack("<f", 120.0))
 BITSTREAM = encode_text(MessageId.RESPONSE, "Bitstream,4.1")

@@ -15,14 +15,14 @@ from tests.fuzz.twins import Agreement
 from tests.support.common import data_dir
 from tests.support.optitrack import OLD_VERSIONS, VERSIONS, Version, datagram, full_frame, full_models, golden
 from tests.support.recorded_body import RecordedBody
-from vil_adapters.optitrack.codec import parse_version
 from vil_adapters.optitrack.compiled_frame import PackedFrame, read_frame
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator_frames import FrameGenerator
-from vil_adapters.optitrack.frame import BODY, NatNetFrame, SkeletonPose
-from vil_adapters.optitrack.frame_codec import encode_frame
-from vil_adapters.optitrack.model import BodyDescription, Models, SkeletonDescription
-from vil_adapters.optitrack.model_codec import decode_models
+from vil_bridge.protocols.natnet.codec import parse_version
+from vil_bridge.protocols.natnet.frame import BODY, NatNetFrame, SkeletonPose
+from vil_bridge.protocols.natnet.frame_codec import encode_frame
+from vil_bridge.protocols.natnet.model import BodyDescription, Models, SkeletonDescription
+from vil_bridge.protocols.natnet.model_codec import decode_models
 from vil_bridge.tools.bench.recordings import BenchRecording
 from vil_bridge.world.kernel import library
 

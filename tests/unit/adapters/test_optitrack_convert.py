@@ -10,7 +10,6 @@ import pytest
 
 from tests.support.optitrack import ACTOR, walking
 from vil_adapters.optitrack.clock_continuity import EchoClock
-from vil_adapters.optitrack.codec import EchoReply, ServerInfo, decode_echo_request
 from vil_adapters.optitrack.convert import (
     NatNetConverter,
     capture_ns,
@@ -19,10 +18,11 @@ from vil_adapters.optitrack.convert import (
     ns_to_ticks,
     ticks_to_ns,
 )
-from vil_adapters.optitrack.frame import BODY, NatNetFrame, SkeletonPose, Suffix
-from vil_adapters.optitrack.model import BodyDescription, Models, SkeletonDescription
 from vil_bridge.core.skeleton import global_to_local, local_to_global
 from vil_bridge.core.types import ClockExchange, FloatArray
+from vil_bridge.protocols.natnet.codec import EchoReply, ServerInfo, decode_echo_request
+from vil_bridge.protocols.natnet.frame import BODY, NatNetFrame, SkeletonPose, Suffix
+from vil_bridge.protocols.natnet.model import BodyDescription, Models, SkeletonDescription
 
 INFO = ServerInfo("Motive", (3, 1, 0, 0), (4, 1, 0, 0), 10_000_000)
 MODELS = Models((BodyDescription("drone", 7), BodyDescription("gate", 3)))

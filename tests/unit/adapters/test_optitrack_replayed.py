@@ -8,7 +8,9 @@ from typing import Final
 import pytest
 
 from vil_adapters.optitrack.capture_server import CapturedSession
-from vil_adapters.optitrack.codec import (
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
+from vil_bridge.core.datagrams import Datagram
+from vil_bridge.protocols.natnet.codec import (
     Connect,
     EchoReply,
     ServerInfo,
@@ -18,8 +20,6 @@ from vil_adapters.optitrack.codec import (
     encode_echo_request,
     encode_server_info,
 )
-from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
-from vil_bridge.core.datagrams import Datagram
 
 CLIENT: Final = ("127.0.0.1", 40000)
 SERVER: Final = ("127.0.0.1", 1510)

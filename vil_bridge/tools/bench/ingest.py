@@ -23,13 +23,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from vil_adapters.optitrack.codec import parse_version
 from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.convert import ns_to_ticks
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.emulator_frames import FrameGenerator
-from vil_adapters.optitrack.frame_codec import encode_frame
-from vil_adapters.optitrack.reader import HEADER_BYTES
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
 from vil_bridge.core.geometry import Transform
@@ -37,6 +34,9 @@ from vil_bridge.core.ports import SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, MotionFrame, SkeletonFrame, SkeletonModel, SourceEvent, SourceFrame
 from vil_bridge.daemon.realtime import freeze_heap
+from vil_bridge.protocols.natnet.codec import parse_version
+from vil_bridge.protocols.natnet.frame_codec import encode_frame
+from vil_bridge.protocols.natnet.reader import HEADER_BYTES
 from vil_bridge.tools.bench.report import Row, percentile_row, ratio_row
 from vil_bridge.tools.child_processes import child, free_ports
 from vil_bridge.world.actors import Actor

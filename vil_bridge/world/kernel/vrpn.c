@@ -1,6 +1,6 @@
 /* Poses of VRPN trackers: which are tracked, and when they make a frame.
  *
- * Twin of adapters/vil_adapters/vrpn/tracker_table.py and codec.py, which explain rules and layout and are the oracle
+ * Twin of adapters/vil_adapters/vrpn/tracker_table.py and of the codec of vil_bridge/protocols/vrpn, which explain rules and layout and are the oracle
  * of the tests. Bytes that are no plain pose of a bound tracker are left to them.
  */
 #include "vrpn.h"

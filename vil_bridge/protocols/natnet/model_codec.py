@@ -6,8 +6,8 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final
 
-from vil_adapters.optitrack.codec import OLDEST, SIZED_SINCE, MessageId, Version, encode
-from vil_adapters.optitrack.model import (
+from vil_bridge.protocols.natnet.codec import OLDEST, SIZED_SINCE, MessageId, Version, encode
+from vil_bridge.protocols.natnet.model import (
     AssetDescription,
     AssetMarkerDescription,
     BodyDescription,
@@ -21,7 +21,7 @@ from vil_adapters.optitrack.model import (
     SkeletonDescription,
     UnknownDescription,
 )
-from vil_adapters.optitrack.reader import DatagramReader
+from vil_bridge.protocols.natnet.reader import DatagramReader
 
 _MARKERS_SINCE: Final = (3, 0)
 _MARKER_NAMES_SINCE: Final = (4, 0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from vil_adapters.optitrack.codec import BITSTREAM_SINCE, Connect, Version
-from vil_adapters.optitrack.frame import Suffix
+from vil_bridge.protocols.natnet.codec import BITSTREAM_SINCE, Connect, Version
+from vil_bridge.protocols.natnet.frame import Suffix
 
 _ALL: Final = "AllTypes"
 _KINDS: Final = frozenset(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from vil_adapters.vrpn.codec import (
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.protocols.vrpn.codec import (
     COOKIE,
     COOKIE_BYTES,
     MAX_MESSAGE_BYTES,
@@ -23,8 +24,7 @@ from vil_adapters.vrpn.codec import (
     encode_name,
     encode_pose,
 )
-from vil_adapters.vrpn.id_mapping import Incoming, Outgoing, ResolvedMessage
-from vil_bridge.core.errors import ProtocolError
+from vil_bridge.protocols.vrpn.id_mapping import Incoming, Outgoing, ResolvedMessage
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "vrpn"
 STAMP_NS = 1_700_000_000_250_000_000

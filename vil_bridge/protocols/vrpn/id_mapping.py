@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from vil_adapters.vrpn.codec import (
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.protocols.vrpn.codec import (
     COOKIE_BYTES,
     SENDER_DESCRIPTION,
     TYPE_DESCRIPTION,
@@ -17,7 +18,6 @@ from vil_adapters.vrpn.codec import (
     encode_name,
     message_bytes,
 )
-from vil_bridge.core.errors import ProtocolError
 
 CONTROL: Final = "VRPN Control"
 """Sender of a server's messages about connections; no device."""

@@ -14,8 +14,9 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.optitrack.codec import OLDEST, SIZED_SINCE, MessageId, Version, encode
-from vil_adapters.optitrack.frame import (
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.protocols.natnet.codec import OLDEST, SIZED_SINCE, MessageId, Version, encode
+from vil_bridge.protocols.natnet.frame import (
     BODY,
     INNER_MARKER,
     MARKER,
@@ -29,8 +30,7 @@ from vil_adapters.optitrack.frame import (
     SkeletonPose,
     Suffix,
 )
-from vil_adapters.optitrack.reader import DatagramReader
-from vil_bridge.core.errors import ProtocolError
+from vil_bridge.protocols.natnet.reader import DatagramReader
 
 _T = TypeVar("_T")
 

@@ -15,8 +15,8 @@ from ipaddress import IPv4Address
 from struct import Struct
 from typing import Final
 
-from vil_adapters.optitrack.reader import HEADER_BYTES, DatagramReader
 from vil_bridge.core.errors import ProtocolError
+from vil_bridge.protocols.natnet.reader import HEADER_BYTES, DatagramReader
 
 Version = tuple[int, int, int, int]
 

@@ -1,0 +1,1 @@
+"""NatNet messages, frames and descriptions: bytes to values and back."""

@@ -1,0 +1,1 @@
+"""VRPN messages: bytes to values and back."""
