@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from vil_bridge.core.block_snapshot import BlockSnapshot
 from vil_bridge.core.bridge_time import BridgeTime, bridge_clock
 from vil_bridge.core.datagrams import Tap
 from vil_bridge.core.frame_header import FrameHeader
@@ -28,7 +29,6 @@ from vil_bridge.core.types import (
     SkeletonModel,
     SourceEvent,
     TrackingState,
-    WorldSnapshot,
 )
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
 
@@ -263,8 +263,19 @@ class WorldView(Protocol):
         """Readings of the actors' sensors."""
         ...
 
-    def snapshot(self, t_ns: int) -> WorldSnapshot:
+    def watch(self, announce: Callable[[int], None]) -> Callable[[], None]:
+        """Call a function with the capture of each frame of poses, behind it; return the function that ends this.
+
+        Both in the event loop's thread. The function is short and raises nothing: sources wait for it.
+        """
+        ...
+
+    def snapshot(self, t_ns: int) -> BlockSnapshot:
         """All actors at an instant."""
+        ...
+
+    def twists(self) -> tuple[FloatArray, FloatArray]:
+        """Velocities (n, 3), world, and angular rates (n, 3), body, of all actors at their newest poses, by mocap."""
         ...
 
     def motion_at(self, actor: str, t_ns: int) -> BodyMotion:

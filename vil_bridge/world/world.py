@@ -5,9 +5,10 @@ Sources write from the event loop, relay threads ask for poses: one lock guards 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -38,6 +39,7 @@ from vil_bridge.core.types import (
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.clock_sync import OLDEST_NS, ClockLine, ClockModel
 from vil_bridge.world.frame_binding import Binding, RoomFrame, bind, indices
+from vil_bridge.world.frame_watchers import FrameWatchers
 from vil_bridge.world.freeze import FreezeWatch
 from vil_bridge.world.prediction import InertialPredictor, PredictedPose
 from vil_bridge.world.sensor_history import SensorHistory
@@ -52,8 +54,7 @@ class World:
     """Rooms, clocks and tracks.
 
     Args:
-        T_world_room_of: source name to the frame of its room in the world; frames of other sources
-            are ignored, since their place is unknown.
+        T_world_room_of: source name to its room's frame in the world; frames of other sources are ignored.
         actors: in the order in which snapshots list them.
 
     Attributes:
@@ -86,6 +87,7 @@ class World:
         ]
         self._by_time_alone = [a.imu is None for a in actors]
         self._table = ActorTable.of(actors)
+        self._watchers = FrameWatchers()
 
     def _freeze_watch(self, row: int, actor: Actor) -> FreezeWatch:
         predictor = self._predictors.get(actor.name)
@@ -102,7 +104,9 @@ class World:
         match event:
             case SourceFrame():
                 stamps = event.t_foreign_ns, event.t_arrival_ns, event.latency_ns
-                self._ingest_frame(event, self._capture_ns(event.source, clock, *stamps))
+                t_ns = self._capture_ns(event.source, clock, *stamps)
+                self._ingest_frame(event, t_ns)
+                self._watchers.announce(t_ns)
             case ImuSample():
                 t_ns = self._capture_ns(event.source, clock, event.t_foreign_ns, event.t_arrival_ns)
                 with self._lock:
@@ -188,7 +192,11 @@ class World:
 
     # --- out: called from any thread ------------------------------------------------------------
 
-    def snapshot(self, t_ns: int, *, quick: bool = False) -> WorldSnapshot:
+    def watch(self, announce: Callable[[int], None]) -> Callable[[], None]:
+        """Call a function with the capture of each frame of poses, behind it; return the function that ends this."""
+        return self._watchers.add(announce)
+
+    def snapshot(self, t_ns: int, *, quick: bool = False) -> BlockSnapshot:
         """Return all actors predicted for (or interpolated at) ``t_ns``, with the states they have now.
 
         ``quick``: those seen less than 20 ms ago go on as they did, without their IMU, in a third of the time.
@@ -216,11 +224,7 @@ class World:
         return replace(snapshot, actors=snapshot.actors + self.props) if self.props else snapshot
 
     def pose_at(self, actor: str, t_ns: int) -> PredictedPose:
-        """Return one rigid actor's pose at an instant, the best that mocap and IMU allow.
-
-        Raises:
-            KeyError: no such actor.
-        """
+        """Return one rigid actor's pose at an instant, by mocap and IMU. Raises KeyError: no such actor."""
         with self._lock:
             return self._predict(self._row[actor], t_ns)
 
@@ -230,10 +234,7 @@ class World:
         Args:
             actor: its name.
             t_ns: the instant.
-            covariance: include it; it takes a third of the time.
-
-        Raises:
-            KeyError: no such actor.
+            covariance: include it; it takes a third of the time. Raises KeyError: no such actor.
         """
         row = self._row[actor]
         with self._lock:
@@ -249,13 +250,14 @@ class World:
             return BodyMotion(*found, *known, stated)
 
     def twist_at(self, actor: str, t_ns: int) -> tuple[FloatArray, FloatArray]:
-        """Return the velocity (3,), world, and angular rate (3,), body, of :meth:`motion_at`, without its pose.
-
-        Raises:
-            KeyError: no such actor.
-        """
+        """Return the velocity (3,), world, and angular rate (3,), body, of :meth:`motion_at`; raises what that does."""
         with self._lock:
             return self._twist(self._row[actor], t_ns, inertial=True)
+
+    def twists(self) -> tuple[FloatArray, FloatArray]:
+        """Return velocities (n, 3), world, and rates (n, 3), body, of all actors at their newest poses, by mocap."""
+        with self._lock:
+            return self._bank.motion()[2].copy(), self._bank.motion()[3].copy()
 
     def imu_place(self, actor: str) -> Transform | None:
         """Return T_body_imu of an actor, None where it has no IMU."""
@@ -297,11 +299,8 @@ class World:
 
     def speed_mps(self, actor: str) -> float | None:
         """Return the speed of a rigid actor, None while it has no history."""
-        row = self._row[actor]
-        with self._lock:
-            if self._bank.t_capture_ns[row] < 0:
-                return None
-            return float(np.linalg.norm(self._bank.motion()[2][row]))
+        speed_mps: float = self.speeds_mps().item(self._row[actor])
+        return None if math.isnan(speed_mps) else speed_mps
 
     def speeds_mps(self) -> FloatArray:
         """Return the speeds of all actors, shape (n,); NaN for humans and without history."""

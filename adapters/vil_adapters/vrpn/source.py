@@ -9,7 +9,7 @@ from typing import Final
 from vil_adapters.common.reports import ResetReporter, missing_names
 from vil_adapters.vrpn.compiled_table import IS_COMPILED, CompiledTrackerTable
 from vil_adapters.vrpn.config import VrpnConfig
-from vil_adapters.vrpn.connection import VrpnConnection, call_back, connect, explain
+from vil_adapters.vrpn.connection import call_back, connect, explain
 from vil_adapters.vrpn.convert import VrpnFrame, subject_name
 from vil_adapters.vrpn.tracker_table import PoseVerdict, TrackerTable
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
@@ -18,6 +18,7 @@ from vil_bridge.core.network import local_address, resolve
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.protocols.vrpn.codec import COOKIE, PING, PONG, POSE, VELOCITY, decode_pose, decode_velocity
+from vil_bridge.protocols.vrpn.connection import VrpnConnection
 from vil_bridge.protocols.vrpn.id_mapping import CONTROL, Incoming, Outgoing, ResolvedMessage
 
 logger = logging.getLogger(__name__)

@@ -42,8 +42,8 @@ _MAX_SENSOR: Final = 1 << 16
 _US_PER_S: Final = 1_000_000
 _MAX_CONNECT_REQUEST_BYTES: Final = 128
 
-_Three = tuple[float, float, float]
-_Four = tuple[float, float, float, float]
+Vector = tuple[float, float, float]
+Quaternion = tuple[float, float, float, float]
 
 
 class VrpnMessage(NamedTuple):
@@ -60,16 +60,16 @@ class TrackerPose(NamedTuple):
     """Tracker pose in the server's unit and axes; not finite and not normalised unless the server made it so."""
 
     sensor: int
-    p: _Three
-    q_xyzw: _Four
+    p: Vector
+    q_xyzw: Quaternion
 
 
 class Velocity(NamedTuple):
     """Tracker velocity in the server's unit per second; ``q_xyzw`` is the turn within ``dt_s``."""
 
     sensor: int
-    v: _Three
-    q_xyzw: _Four
+    v: Vector
+    q_xyzw: Quaternion
     dt_s: float
 
 

@@ -119,7 +119,7 @@ class Outgoing:
     def describe(self, senders: tuple[str, ...], kinds: tuple[str, ...]) -> bytes:
         """Encode the descriptions that must be sent before the first message with these names."""
         return b"".join(
-            self._message(VrpnMessage(description, table.setdefault(name, len(table)), 0, encode_name(name)))
+            self._message(description, table.setdefault(name, len(table)), 0, encode_name(name))
             for description, table, names in (
                 (SENDER_DESCRIPTION, self._senders, senders),
                 (TYPE_DESCRIPTION, self._kinds, kinds),
@@ -133,8 +133,8 @@ class Outgoing:
         Raises:
             KeyError: a name was not described.
         """
-        return self._message(VrpnMessage(self._kinds[kind], self._senders[sender], t_ns, payload))
+        return self._message(self._kinds[kind], self._senders[sender], t_ns, payload)
 
-    def _message(self, message: VrpnMessage) -> bytes:
+    def _message(self, kind: int, sender: int, t_ns: int, payload: bytes) -> bytes:
         self._sequence += 1
-        return encode_message(message._replace(sequence=self._sequence))
+        return encode_message(VrpnMessage(kind, sender, t_ns, payload, self._sequence))

@@ -1,0 +1,1 @@
+"""The world's actors as trackers of a VRPN server."""

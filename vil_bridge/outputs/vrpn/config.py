@@ -1,0 +1,16 @@
+"""Configuration of the VRPN output."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from vil_bridge.outputs.pose_server import PoseServerConfig
+
+
+class VrpnOutputConfig(PoseServerConfig):
+    """Serve the poses of actors as a VRPN server."""
+
+    type: Literal["vrpn"] = "vrpn"
+    port: int = Field(default=3883, ge=0, le=65535, description="TCP and UDP port, 0 = any free one.")
