@@ -8,54 +8,34 @@ act in both directions.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import socket
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from struct import Struct
 from typing import Final
 
 from vil_adapters.emulation.emulator import EmulatedFrame, Emulator
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.convert import ns_to_ticks
-from vil_adapters.optitrack.emulator_frames import FrameGenerator, dated, subscribed
+from vil_adapters.optitrack.emulator_frames import FrameGenerator, dated
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
+from vil_bridge.core.datagrams import Address
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import MocapMotion
-from vil_bridge.protocols.natnet.clients import Address, ClientTable, Subscriptions
-from vil_bridge.protocols.natnet.codec import (
-    BITSTREAM_SINCE,
-    TICKS_SINCE,
-    EchoReply,
-    MessageId,
-    ServerInfo,
-    decode_connect,
-    decode_echo_request,
-    decode_text,
-    encode,
-    encode_echo_reply,
-    encode_server_info,
-    encode_text,
-    message_id,
-    parse_version,
-)
+from vil_bridge.protocols.natnet.clients import ClientTable, Subscriptions
+from vil_bridge.protocols.natnet.codec import ServerInfo, parse_version
 from vil_bridge.protocols.natnet.frame import NatNetFrame, Suffix
 from vil_bridge.protocols.natnet.frame_codec import encode_frame
 from vil_bridge.protocols.natnet.model_codec import encode_models
-from vil_bridge.protocols.natnet.reader import HEADER_BYTES
+from vil_bridge.protocols.natnet.responder import Responder, ResponderHooks
+from vil_bridge.protocols.natnet.streamed import subscribed
 from vil_bridge.protocols.sockets import send_multicast_from, udp_socket, waiting_datagrams
 
 _TICKS_PER_S: Final = 10_000_000
 _CAMERA_SHARE: Final = 0.85
 _IDS_PER_RESTART: Final = 100
-_I32: Final = Struct("<i")
-_F32: Final = Struct("<f")
-_OK: Final = encode(MessageId.RESPONSE, _I32.pack(0))
-_REFUSED: Final = encode(MessageId.RESPONSE, _I32.pack(-1))
-_UNRECOGNIZED: Final = encode(MessageId.UNRECOGNIZED_REQUEST)
 _EVERYTHING: Final = Subscriptions()
 
 
@@ -87,6 +67,7 @@ class MotiveEmulator(Emulator):
         self._version = parse_version(config.version)
         self._random = random.Random(self.server.faults.seed)  # noqa: S311 - noise, not secrets
         self._clients = self._no_clients()
+        self._responder = self._new_responder()
         self._models_changed = False
         self._transmit_ns = 0
         self._command: socket.socket | None = None
@@ -121,14 +102,14 @@ class MotiveEmulator(Emulator):
         for sock in filter(None, (self._command, self._data)):
             sock.close()
         self._command = self._data = None
-        self._clients = self._no_clients()
+        self._reset_clients()
 
     async def restart(self, version: str | None = None) -> None:
         """Die and start again on the same ports, frame numbers from the beginning, maybe as another version."""
         self.stop()
         if version is not None:
             self._version = parse_version(version)
-            self._clients = self._no_clients()
+            self._reset_clients()
         await self.start()
 
     def set_motion(self, motion: MocapMotion, *, announce: bool = True) -> None:
@@ -153,6 +134,10 @@ class MotiveEmulator(Emulator):
     def _multicast(self) -> bool:
         return self._config.transport == "multicast"
 
+    def _reset_clients(self) -> None:
+        self._clients = self._no_clients()
+        self._responder = self._new_responder()
+
     def _no_clients(self) -> ClientTable:
         return ClientTable(self._version, round(self._config.registration_timeout_s * NS_PER_S))
 
@@ -176,7 +161,8 @@ class MotiveEmulator(Emulator):
             bits = params | self._clients.announcement(address)
             key = version, bits, wanted.key
             if key not in encoded:
-                seen = subscribed(dated(streamed, version), self._generator, wanted)
+                whole, generator = dated(streamed, version), self._generator
+                seen = subscribed(whole, generator.subjects, generator.skeletons, wanted)
                 encoded[key] = encode_frame(self._stamped(seen, frame.t_ns, self._transmit_ns, bits), version)
             self.server.send(self._to(self._data, destination), encoded[key], latency_ns=latency_ns)
 
@@ -225,43 +211,26 @@ class MotiveEmulator(Emulator):
 
     def _answer(self, address: Address, datagram: bytes) -> None:
         try:
-            reply = self._reply(datagram, address, now_ns())
+            reply = self._responder.reply(datagram, address, now_ns())
         except ProtocolError:
             self.server.count("malformed")
             return
         if reply is not None:
             self.server.send(self._to(self._command, address), reply)
 
-    def _reply(self, datagram: bytes, address: Address, t_ns: int) -> bytes | None:
-        # Old clients announce four bytes of payload where there is none, and real servers answer them.
-        bare = len(datagram) == HEADER_BYTES
-        identity = message_id(datagram[:2] + b"\0\0" if bare else datagram)
-        self._clients.renew(address, t_ns)
-        match identity:
-            case MessageId.CONNECT:
-                connect = decode_connect(datagram)
-                if not self._multicast:
-                    self._clients.register(connect, address, t_ns)
-                return self._server_info()
-            case MessageId.DISCOVERY:
-                decode_connect(datagram)
-                return self._server_info()
-            case MessageId.REQUEST_MODELDEF:
-                return encode_models(self._generator.models, self._clients.version(address))
-            case MessageId.ECHOREQUEST if self._version >= TICKS_SINCE:
-                return encode_echo_reply(EchoReply(decode_echo_request(datagram), self._ticks(t_ns)))
-            case MessageId.REQUEST:
-                return self._command_reply(decode_text(datagram), address)
-            case MessageId.DISCONNECT:
-                self._clients.remove(address)
-                return None
-            case MessageId.KEEPALIVE:
-                return None
-            case _:
-                return _UNRECOGNIZED
+    def _new_responder(self) -> Responder:
+        hooks = ResponderHooks(
+            info=self._server_info,
+            models=lambda: self._generator.models,
+            ticks=self._ticks,
+            rate_hz=lambda: self._config.rate_hz,
+            units_mm=self._config.units_to_millimeters,
+            stale=lambda: encode_models(self._generator.models, self._version),
+        )
+        return Responder(self._version, self._clients, hooks, multicast=self._multicast)
 
-    def _server_info(self) -> bytes:
-        info = ServerInfo(
+    def _server_info(self) -> ServerInfo:
+        return ServerInfo(
             name="Motive",
             app_version=(self._version[0] - 1, self._version[1], 0, 0),
             natnet_version=self._version,
@@ -270,29 +239,3 @@ class MotiveEmulator(Emulator):
             multicast=self._multicast,
             group=self._config.multicast_group,
         )
-        return encode_server_info(info, stale=encode_models(self._generator.models, self._version))
-
-    def _command_reply(self, command: str, address: Address) -> bytes:
-        name, _, argument = command.partition(",")
-        subscriptions = self._clients.subscriptions(address)
-        match name:
-            case "FrameRate":
-                return encode(MessageId.RESPONSE, _F32.pack(self._config.rate_hz))
-            case "UnitsToMillimeters":
-                return encode(MessageId.RESPONSE, _F32.pack(self._config.units_to_millimeters))
-            case "CurrentMode":
-                return _OK
-            case "Bitstream" if address in self.clients and self._version >= BITSTREAM_SINCE:
-                return self._bitstream_reply(argument, address)
-            case "SubscribeToData" | "SubscribeByID" if subscriptions is not None:
-                return _OK if subscriptions.command(name, argument) else _REFUSED
-        return _UNRECOGNIZED
-
-    def _bitstream_reply(self, wanted: str, address: Address) -> bytes:
-        if not wanted:
-            version = self._clients.version(address)
-            return encode_text(MessageId.RESPONSE, f"Bitstream,{version[0]}.{version[1]}")
-        with contextlib.suppress(ValueError):
-            if self._clients.set_version(address, parse_version(wanted)):
-                return _OK
-        return _REFUSED

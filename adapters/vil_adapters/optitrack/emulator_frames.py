@@ -13,16 +13,12 @@ from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_bridge.core.geometry import q_conj, q_rotate
 from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.skeleton import global_to_local
-from vil_bridge.core.types import BoolArray, FloatArray, Markers, MotionFrame, SkeletonModel
+from vil_bridge.core.types import BoolArray, FloatArray, Markers, MotionFrame
 from vil_bridge.protocols.natnet.axes import UpAxis, zup_to_streamed
-from vil_bridge.protocols.natnet.clients import Subscriptions
 from vil_bridge.protocols.natnet.codec import TICKS_SINCE, Version
 from vil_bridge.protocols.natnet.frame import (
-    BODY,
     INNER_MARKER,
     MARKER,
-    NO_MARKERS,
-    NO_POINTS,
     OCCLUDED,
     TRACKED,
     UNLABELED,
@@ -44,9 +40,8 @@ from vil_bridge.protocols.natnet.model import (
     MarkerDescription,
     MarkerSetDescription,
     Models,
-    SkeletonDescription,
-    Vector,
 )
+from vil_bridge.protocols.natnet.streamed import body_records, bone_ids, describe_skeleton, streamed_vectors
 
 _LABELED_PARAMS: Final = 10
 _UNLABELED_PARAMS: Final = 18
@@ -191,7 +186,10 @@ class FrameGenerator:
         items: list[Description] = [*self._markers.sets]
         for i, name in enumerate(self.subjects):
             items.append(BodyDescription(name, self._first_id + i, markers=self._body_markers(first, name)))
-        items += [self._describe_skeleton(model, self._first_id + i) for i, model in enumerate(motion.skeleton_models)]
+        items += [
+            describe_skeleton(model, self._first_id + i, self._up_axis, self._units_per_m)
+            for i, model in enumerate(motion.skeleton_models)
+        ]
         for i in range(self._config.force_plates):
             zeros = (0.0,) * 144, (0.0,) * 12
             items.append(
@@ -213,32 +211,25 @@ class FrameGenerator:
         row = first.subjects.index(name)
         p_room_m, names = self._markers.of(first, name)
         p_body_m = q_rotate(q_conj(first.q_xyzw[row]), p_room_m - first.p_m[row])
-        return tuple(MarkerDescription(p, 0, n) for p, n in zip(self._vectors(p_body_m), names, strict=True))
-
-    def _vectors(self, p_m: FloatArray) -> list[Vector]:
-        still = np.tile((0.0, 0.0, 0.0, 1.0), (len(p_m), 1))
-        streamed = zup_to_streamed(p_m, still, self._up_axis)[0] * self._units_per_m
-        return [(float(x), float(y), float(z)) for x, y, z in streamed]
-
-    def _describe_skeleton(self, model: SkeletonModel, identity: int) -> SkeletonDescription:
-        rows = zip(model.bones, model.parents, self._vectors(model.offsets_m), strict=True)
-        bones = (BodyDescription(name, i, parent + 1, offset) for i, (name, parent, offset) in enumerate(rows, start=1))
-        return SkeletonDescription(model.name, identity, tuple(bones))
+        return tuple(
+            MarkerDescription(p, 0, n)
+            for p, n in zip(streamed_vectors(p_body_m, self._up_axis, self._units_per_m), names, strict=True)
+        )
 
     # --- frames ------------------------------------------------------------------------------------
 
     def frame(self, number: int, seen: MotionFrame) -> NatNetFrame:
         """Return the frame of a server of the newest version; an untracked subject has its last tracked pose."""
         p_m, q_xyzw = self._hold(None, seen.p_m, seen.q_xyzw, seen.tracked)
-        ids = self._first_id + np.arange(len(self._rows))
-        bodies = self._records(ids, p_m[self._rows], q_xyzw[self._rows], seen.tracked[self._rows])
+        body_ids = self._first_id + np.arange(len(self._rows))
+        bodies = self._records(body_ids, p_m[self._rows], q_xyzw[self._rows], seen.tracked[self._rows])
         skeletons = []
         for i, skeleton in enumerate(seen.skeletons, start=self._first_id):
             bones_p_m, bones_q = self._hold(skeleton.model.name, skeleton.p_m, skeleton.q_xyzw, skeleton.tracked)
             if self._local:
                 bones_p_m, bones_q = global_to_local(bones_p_m, bones_q, skeleton.model.parents)
-            bone_ids = (i << 16) + np.arange(1, len(bones_p_m) + 1)
-            skeletons.append(SkeletonPose(i, self._records(bone_ids, bones_p_m, bones_q, skeleton.tracked)))
+            ids = bone_ids(i, len(bones_p_m))
+            skeletons.append(SkeletonPose(i, self._records(ids, bones_p_m, bones_q, skeleton.tracked)))
         assets = []
         for i, row in enumerate(self._asset_rows, start=self._first_id):
             body = self._records(np.array([(i << 16) + 1]), p_m[[row]], q_xyzw[[row]], seen.tracked[[row]])
@@ -267,13 +258,15 @@ class FrameGenerator:
         return p_m, q_xyzw
 
     def _records(self, ids: npt.NDArray[np.int64], p_m: FloatArray, q_xyzw: FloatArray, tracked: BoolArray) -> Records:
-        records: Records = np.zeros(len(p_m), BODY)
-        p, records["q"] = zup_to_streamed(p_m, q_xyzw, self._up_axis)
-        records["p"] = p * self._units_per_m
-        records["id"] = ids
-        records["error"] = np.where(tracked, _MARKER_ERROR_M * self._units_per_m, 0.0)
-        records["params"] = np.where(tracked, TRACKED, 0)
-        return records
+        return body_records(
+            ids,
+            p_m,
+            q_xyzw,
+            tracked,
+            up_axis=self._up_axis,
+            units_per_m=self._units_per_m,
+            error_m=_MARKER_ERROR_M,
+        )
 
 
 def _analog(count: int, channels: int, number: int) -> tuple[AnalogSamples, ...]:
@@ -304,24 +297,3 @@ def _zeroed(records: Records) -> Records:
     out = records.copy()
     out["p"][lost], out["q"][lost] = 0.0, 0.0
     return out
-
-
-def subscribed(frame: NatNetFrame, generator: FrameGenerator, wanted: Subscriptions) -> NatNetFrame:
-    """Return the part of a frame that a client subscribed to."""
-    if wanted.key is None:
-        return frame
-    ids = frame.bodies["id"].tolist()
-    rows = [i for i, (n, k) in enumerate(zip(generator.subjects, ids, strict=True)) if wanted.wants("RigidBody", n, k)]
-    skeletons = zip(generator.skeletons, frame.skeletons, strict=True)
-    return replace(
-        frame,
-        bodies=frame.bodies[rows],
-        body_markers=tuple(frame.body_markers[i] for i in rows),
-        skeletons=tuple(pose for name, pose in skeletons if wanted.wants("Skeleton", name)),
-        assets=frame.assets if wanted.wants("AllTypes", "") else (),
-        markers=frame.markers if wanted.wants("LabeledMarkers", "") else NO_MARKERS,
-        marker_sets=frame.marker_sets if wanted.wants("MarkersetMarkers", "") else (),
-        other_markers=frame.other_markers if wanted.wants("LegacyUnlabeledMarkers", "") else NO_POINTS,
-        force_plates=frame.force_plates if wanted.wants("ForcePlate", "") else (),
-        devices=frame.devices if wanted.wants("Device", "") else (),
-    )

@@ -1,14 +1,16 @@
-"""Unicast clients of the emulated server: registration, time-out, layout and subscriptions."""
+"""Unicast clients of a NatNet server: registration, time-out, layout and subscriptions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final
 
+from vil_bridge.core.datagrams import Address
 from vil_bridge.protocols.natnet.codec import BITSTREAM_SINCE, Connect, Version
 from vil_bridge.protocols.natnet.frame import Suffix
 
 _ALL: Final = "AllTypes"
+_MAX_SUBSCRIPTIONS: Final = 1024
 _KINDS: Final = frozenset(
     {
         "RigidBody",
@@ -44,6 +46,8 @@ class Subscriptions:
             return False
         if wanted == "none":
             self._wanted = {(k, n) for k, n in self._wanted if k != kind}
+        elif len(self._wanted) >= _MAX_SUBSCRIPTIONS:
+            return False
         else:
             self._wanted.add((kind, f"#{wanted}" if name == "SubscribeByID" else wanted or "all"))
         return True
@@ -60,8 +64,6 @@ class Subscriptions:
         names = (name, "all", f"#{identity}")
         return (_ALL, "all") in self._wanted or any((kind, n) in self._wanted for n in names)
 
-
-Address = tuple[str, int]
 
 _FIRST_FRAME_DELAY_NS: Final = 100_000_000
 _MAX_CLIENTS: Final = 16
@@ -82,9 +84,17 @@ class ClientTable:
 
     A client is answered first and gets frames a little later: real clients refuse frames that come before the answer
     to their registration.
+
+    Args:
+        version: of the server. timeout_ns: silence after which a client is removed. max_clients: at once.
+
+    Attributes:
+        refused: registrations beyond ``max_clients``. timed_out: clients removed since they were silent.
     """
 
-    def __init__(self, version: Version, timeout_ns: int) -> None:
+    def __init__(self, version: Version, timeout_ns: int, max_clients: int = _MAX_CLIENTS) -> None:
+        self.refused = self.timed_out = 0
+        self._max_clients = max_clients
         self._version = version
         self._timeout_ns = timeout_ns
         self._clients: dict[Address, _Client] = {}
@@ -98,12 +108,14 @@ class ClientTable:
         """Return the clients that get a frame now; remove those that were silent for too long."""
         for address in [a for a, client in self._clients.items() if t_ns - client.alive_ns > self._timeout_ns]:
             self.remove(address)
+            self.timed_out += 1
         return [address for address, client in self._clients.items() if t_ns >= client.first_frame_ns]
 
     def register(self, connect: Connect, address: Address, t_ns: int) -> None:
         """Add a client, or update it; ignored when there are too many."""
         if address not in self._clients:
-            if len(self._clients) >= _MAX_CLIENTS:
+            if len(self._clients) >= self._max_clients:
+                self.refused += 1
                 return
             self._clients[address] = _Client(self._version, t_ns, t_ns + _FIRST_FRAME_DELAY_NS)
         if self._version >= BITSTREAM_SINCE:
