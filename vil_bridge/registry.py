@@ -119,6 +119,9 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
         ),
         "ros2": Plugin("vil_bridge.outputs.ros.config:Ros2Config", "vil_bridge.outputs.ros.ros2_output:Ros2Output"),
         "ros-bag": Plugin("vil_bridge.outputs.ros.config:RosBagConfig", "vil_bridge.outputs.ros.bag:RosBagOutput"),
+        "natnet": Plugin(
+            "vil_bridge.outputs.natnet.config:NatNetOutputConfig", "vil_bridge.outputs.natnet.output:NatNetOutput"
+        ),
         "vrpn": Plugin("vil_bridge.outputs.vrpn.config:VrpnOutputConfig", "vil_bridge.outputs.vrpn.output:VrpnOutput"),
         "rtp": Plugin("vil_bridge.outputs.rtp.config:RtpConfig", "vil_bridge.outputs.rtp.output:RtpOutput"),
     },

@@ -29,7 +29,7 @@ from vil_bridge.protocols.natnet.codec import ServerInfo, parse_version
 from vil_bridge.protocols.natnet.frame import NatNetFrame, Suffix
 from vil_bridge.protocols.natnet.frame_codec import encode_frame
 from vil_bridge.protocols.natnet.model_codec import encode_models
-from vil_bridge.protocols.natnet.responder import Responder, ResponderHooks
+from vil_bridge.protocols.natnet.responder import NatNetResponder, ResponderHooks
 from vil_bridge.protocols.natnet.streamed import subscribed
 from vil_bridge.protocols.sockets import send_multicast_from, udp_socket, waiting_datagrams
 
@@ -218,7 +218,7 @@ class MotiveEmulator(Emulator):
         if reply is not None:
             self.server.send(self._to(self._command, address), reply)
 
-    def _new_responder(self) -> Responder:
+    def _new_responder(self) -> NatNetResponder:
         hooks = ResponderHooks(
             info=self._server_info,
             models=lambda: self._generator.models,
@@ -227,7 +227,7 @@ class MotiveEmulator(Emulator):
             units_mm=self._config.units_to_millimeters,
             stale=lambda: encode_models(self._generator.models, self._version),
         )
-        return Responder(self._version, self._clients, hooks, multicast=self._multicast)
+        return NatNetResponder(self._version, self._clients, hooks, multicast=self._multicast)
 
     def _server_info(self) -> ServerInfo:
         return ServerInfo(

@@ -41,7 +41,7 @@ METRES_MM: Final = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class ResponderHooks:
-    """What a server says of itself.
+    """Statements of a server about itself.
 
     Attributes:
         info: returns its announcement. models: returns its descriptions.
@@ -58,12 +58,12 @@ class ResponderHooks:
     stale: Callable[[], bytes] = bytes
 
 
-class Responder:
+class NatNetResponder:
     """Answers requests and registers unicast clients.
 
     Args:
         version: of the server. multicast: it sends to a group, and registers no client.
-        clients: table of unicast clients. hooks: what it says.
+        clients: table of unicast clients. hooks: its statements.
     """
 
     def __init__(self, version: Version, clients: ClientTable, hooks: ResponderHooks, *, multicast: bool) -> None:
