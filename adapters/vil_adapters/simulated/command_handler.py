@@ -7,8 +7,7 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -97,6 +96,7 @@ class CommandHandler:
         self._placements: Counter[int] = Counter()
         self._moves: Final = PendingMoves()
         self.newest_readings: Final = NewestReadings(fitted_sensors(grouped(vehicles)))
+        self._unchanging: Final = [self._unchanging_of(number) for number in range(len(vehicles))]
         self._step_hz: Final = config.step_hz
         self._poses: Final = share_of(config.rate_hz, config.step_hz)
         at = config.origin
@@ -228,9 +228,8 @@ class CommandHandler:
             steps, t_ns, states, notes = self._steps, self._start_ns + self._t_ns, self._states, self._notes
             batch, before, placements = self._batch, self._before, self._placements[number]
         factory = self._factories[number]
-        start = self._start_of(number, t_ns)
         if states is None or not notes:
-            return start
+            return self._start_of(number, t_ns)
         row, note = states[number].tolist(), notes[number]
         rotors: tuple[RotorOutput, ...] = ()
         if factory.airsim is None:
@@ -239,8 +238,9 @@ class CommandHandler:
             accelerations, air, controls = batch.dynamics_of(number, len(factory.airsim.airframe.rotors))
             rotors = tuple(RotorOutput(*rotor) for rotor in factory.airsim.rotor_states(controls, *air).tolist())
         ax, ay, az, bx, by, bz = accelerations.tolist()
-        return replace(
-            start,
+        return VehicleState(
+            **self._unchanging[number],
+            t_ns=t_ns,
             steps=steps,
             mode=note.mode,
             pilot=note.pilot,
@@ -308,27 +308,33 @@ class CommandHandler:
 
     def _start_of(self, number: int, t_ns: int) -> VehicleState:
         """Return the state of a vehicle that has not flown yet."""
-        vehicle, factory = self._vehicles[number], self._factories[number]
-        q = _heading_of(vehicle)
+        unchanging = self._unchanging[number]
         return VehicleState(
-            subject=vehicle.name,
-            source=self._source,
-            model=vehicle.config.model,
+            **unchanging,
             t_ns=t_ns,
             steps=0,
             mode="",
             pilot="autopilot",
             armed=False,
-            p_world_m=vehicle.p_m,
+            p_world_m=unchanging["start_p_world_m"],
             v_world_mps=(0.0, 0.0, 0.0),
-            q_world_body=q,
+            q_world_body=unchanging["start_q_world_body"],
             w_body_radps=(0.0, 0.0, 0.0),
-            modes=factory.modes,
-            sensors=self.newest_readings.kinds_of(vehicle.name),
-            landed=factory.airsim is not None,
-            start_p_world_m=vehicle.p_m,
-            start_q_world_body=q,
+            landed=self._factories[number].airsim is not None,
         )
+
+    def _unchanging_of(self, number: int) -> dict[str, Any]:
+        """Return the fields of a vehicle's states that are always the same."""
+        vehicle = self._vehicles[number]
+        return {
+            "subject": vehicle.name,
+            "source": self._source,
+            "model": vehicle.config.model,
+            "modes": self._factories[number].modes,
+            "sensors": self.newest_readings.kinds_of(vehicle.name),
+            "start_p_world_m": vehicle.p_m,
+            "start_q_world_body": _heading_of(vehicle),
+        }
 
     def _flying(self, subject: str) -> int:
         """Return the number of a vehicle that flies. Raises ValueError: not yet."""

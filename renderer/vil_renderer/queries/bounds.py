@@ -76,7 +76,8 @@ def check_views(views: Sequence[View]) -> None:
         if not (0 < camera.width_px <= MOST_PIXELS_ALONG and 0 < camera.height_px <= MOST_PIXELS_ALONG):
             size = f"{camera.width_px}x{camera.height_px}"
             raise RendererError(f"{camera.name}: {size} pixels. Ask for 1x1 to {MOST_PIXELS_ALONG}x{MOST_PIXELS_ALONG}")
-        if not (np.isfinite(T.p_m).all() and np.isfinite(T.q_xyzw).all() and T.q_xyzw.any()):
+        q_xyzw = T.q_xyzw.tolist()
+        if not (all(map(math.isfinite, (*T.p_m.tolist(), *q_xyzw))) and any(q_xyzw)):
             raise RendererError(f"{camera.name}: the camera's pose is not finite. Give numbers")
         if not all(map(math.isfinite, camera.intrinsics_px)):
             raise RendererError(f"{camera.name}: the focal length is not finite. Choose another field of view")

@@ -71,9 +71,9 @@ def mounted_quaternion_of(q_xyzw: FloatArray) -> Quaternionr:
 
 def quaternion_of(q_xyzw: Sequence[float] | FloatArray) -> Quaternionr:
     """Return an attitude (FLU in ENU) as FRD in NED, the scalar positive."""
-    q = q_mul(q_mul(_ENU_NED, np.asarray(q_xyzw, dtype=float)), _FLU_FRD)
-    x, y, z, w = (q if q[3] >= 0.0 else -q).tolist()
-    return Quaternionr(w, x, y, z)
+    x, y, z, w = map(float, q_xyzw)
+    half = _HALF if w + z > 0.0 else -_HALF  # the product q_ned_enu q_xyzw q_flu_frd, written out
+    return Quaternionr(half * (w + z), half * (x + y), half * (x - y), half * (w - z))
 
 
 def pose_of(T_world_body: Transform, origin_m: FloatArray) -> Pose:

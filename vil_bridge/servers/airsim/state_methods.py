@@ -130,8 +130,8 @@ class StateMethods:
     def multirotor_state(self, vehicle_name: str = "") -> MultirotorState:
         """Return a multirotor's state; reading does not reset the latched collision."""
         vehicle = self._vehicles.find(vehicle_name)
-        motion = self._vehicles.motion(vehicle)
         state = self._vehicles.state(vehicle)
+        motion = self._vehicles.motion_in(state, vehicle)
         flies = state is None or not state.landed
         return MultirotorState(
             collision=self._collision(vehicle, clear=False),

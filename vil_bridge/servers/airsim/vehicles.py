@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.clock import WallClock, now_ns
-from vil_bridge.core.geometry import Transform, q_conj, q_rotate
+from vil_bridge.core.geometry import Transform, q_conj, q_rotate, turned
 from vil_bridge.core.ports import WorldView
 from vil_bridge.core.types import FloatArray, Lighting, WorldSnapshot
 from vil_bridge.core.vehicle_commands import VehicleCommandBus, VehicleState
@@ -144,19 +144,23 @@ class ServedVehicles:
         Raises:
             ValueError: its simulation does not run yet, or it has never been seen.
         """
-        state = self.state(vehicle)
+        return self.motion_in(self.state(vehicle), vehicle)
+
+    def motion_in(self, state: VehicleState | None, vehicle: ServedVehicle) -> ServedMotion:
+        """Return a vehicle's motion in a state; None = it is tracked. Raises ValueError: it has never been seen."""
         if state is None:
             t_ns = now_ns()
             body = self.world.motion_at(vehicle.actor, t_ns)
             none = np.zeros(3)
             return ServedMotion(t_ns, body.T_world_body, body.v_world_mps, body.w_body_radps, none, none)
         room = vehicle.T_world_room
+        q_room = room.q_xyzw.tolist()
         return ServedMotion(
             state.t_ns,
-            room @ Transform.of(state.p_world_m, state.q_world_body),
-            q_rotate(room.q_xyzw, np.array(state.v_world_mps)),
+            room @ Transform(np.array(state.p_world_m), np.array(state.q_world_body)),
+            np.array(turned(q_room, state.v_world_mps)),
             np.array(state.w_body_radps),
-            q_rotate(room.q_xyzw, np.array(state.a_world_mps2)),
+            np.array(turned(q_room, state.a_world_mps2)),
             np.array(state.alpha_body_radps2),
         )
 
