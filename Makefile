@@ -1,7 +1,9 @@
 # make setup | web | wheels | openapi | demo | test | test-all | check | perf | mutants | fuzz | fuzz-short | fuzz-kernel | soak | audit | site | picture | pictures | tour | new-adapter | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup web wheels openapi foreign demo test test-all lint check mypy pyright pytest perf mutants fuzz fuzz-short fuzz-kernel soak audit site picture pictures tour new-adapter clean
+.PHONY: setup web wheels openapi foreign foreign-programs vehicle-kernels compiled-tests demo test test-all lint check mypy \
+    pyright commits page-check pytest without-kernel perf mutants fuzz fuzz-short fuzz-kernel sanitized-kernel \
+    kernel-against-twin tracks-against-twin soak audit site picture pictures tour new-adapter clean
 
 # Hundreds of processes import the same modules; an environment that forbids keeping them compiled costs minutes.
 unexport PYTHONDONTWRITEBYTECODE
@@ -51,10 +53,18 @@ openapi: setup
 foreign: $(FOREIGN)
 
 $(FOREIGN): $(STAMP) scripts/foreign.sh scripts/airsim_client.sh scripts/betaflight.sh scripts/kernels.py
-	sh scripts/foreign.sh
-	$(BIN)/python scripts/kernels.py
-	-$(BIN)/pytest -q --collect-only > /dev/null # compiles the tests once, not in each worker
+	$(MAKE) -j3 --output-sync=target foreign-programs vehicle-kernels compiled-tests
 	touch $(FOREIGN)
+
+foreign-programs: setup
+	sh scripts/foreign.sh
+
+vehicle-kernels: setup
+	$(BIN)/python scripts/kernels.py
+
+# Once, not in each worker.
+compiled-tests: setup
+	-$(BIN)/pytest -q --collect-only > /dev/null
 
 demo: setup
 	$(BIN)/vil-bridge demo --seconds $(SECONDS) --json $(JSON)
@@ -64,10 +74,11 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 
-check: lint
-	$(MAKE) -j2 --output-sync=target mypy pyright
-	$(BIN)/python scripts/commit_subjects.py
-	if [ -e $(WEB)/node_modules ]; then cd $(WEB) && npm run --silent check; fi
+# The longest first: the others run while mypy does.
+CHECKS = mypy pyright lint commits page-check
+
+check: setup
+	$(MAKE) -j2 --output-sync=target $(CHECKS)
 
 mypy: setup
 	$(BIN)/mypy
@@ -76,18 +87,21 @@ mypy: setup
 pyright: setup
 	$(BIN)/pyright
 
+commits: setup
+	$(BIN)/python scripts/commit_subjects.py
+
+page-check: setup
+	if [ -e $(WEB)/node_modules ]; then cd $(WEB) && npm run --silent check; fi
+
 # Minutes. The output of each part comes in one piece.
 test: setup foreign
 	$(MAKE) -j2 --output-sync=target lint pytest
 
-# What runs once more without the compiled kernel.
-WITHOUT_KERNEL = tests/unit/world tests/unit/adapters \
-    tests/unit/tools/test_doctor_checks.py tests/unit/daemon/test_realtime.py
-
 # All of `make test`, the types, the page's check, what works without the compiled kernel, and the long cases, which start
 # most processes and go by themselves.
-test-all: setup foreign check pytest
-	VIL_KERNEL=off $(PYTEST) -n 2 -m "not long" $(WITHOUT_KERNEL)
+test-all: setup foreign
+	$(MAKE) -j2 --output-sync=target $(CHECKS) without-kernel
+	$(MAKE) pytest
 	$(PYTEST) -n 2 -m "long and not alone"
 	$(BIN)/pytest -q -m alone $(ALONE)
 
@@ -98,6 +112,13 @@ PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q --dist loadfile --no-loadscope-
 
 pytest: setup foreign
 	$(PYTEST) -n $(WORKERS) -m "not long"
+
+# What runs once more without the compiled kernel, in one process: the types are checked by another.
+WITHOUT_KERNEL = tests/unit/world tests/unit/adapters \
+    tests/unit/tools/test_doctor_checks.py tests/unit/daemon/test_realtime.py
+
+without-kernel: setup foreign
+	VIL_KERNEL=off $(PYTEST) -n 0 -m "not long" $(WITHOUT_KERNEL)
 
 # Benchmarks beside their bars and the previous report; a quarter of an hour, or 95 s with PERF_FLAGS=--quick. Fails nothing.
 perf: setup
@@ -121,8 +142,15 @@ fuzz-short: setup
 
 # The compiled kernel under the sanitizers, and against its twin; half an hour.
 fuzz-kernel: setup
+	$(MAKE) -j2 --output-sync=target sanitized-kernel kernel-against-twin tracks-against-twin
+
+sanitized-kernel: setup
 	$(BIN)/python -m tests.fuzz.sanitized_kernel --runs $(KERNEL_RUNS)
+
+kernel-against-twin: setup
 	$(BIN)/python -m tests.fuzz.kernel_against_twin --frames $(KERNEL_FRAMES)
+
+tracks-against-twin: setup
 	$(BIN)/python -m tests.fuzz.tracks_against_twin --frames $(KERNEL_FRAMES)
 
 # Three minutes: everything goes wrong, other things each time unless SOAK_FLAGS="--seed N"; then a few rounds of

@@ -42,8 +42,10 @@ if ! "$venv/bin/python" -m pip --version > /dev/null 2>&1; then
     say "creating $venv"
     "$python" -m venv --clear "$venv"
 fi
-say "installing the pinned requirements (minutes, the first time)"
+say "building the dashboard, and installing the pinned requirements (minutes, the first time)"
+sh scripts/web.sh &
+dashboard=$!
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
-sh scripts/web.sh || say "going on without the dashboard: the daemon serves a plain status page; make web tries again" >&2
+wait "$dashboard" || say "going on without the dashboard: the daemon serves a plain status page; make web tries again" >&2
 say "done: $venv/bin/vil-bridge"
