@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from vil_bridge.core.geometry import cross, q_conj, q_rotate
+from vil_bridge.core.geometry import cross, q_conj, q_rotate, q_to_matrix
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.layout import StateLayout
 from vil_bridge.vehicles.model import TrueState
@@ -182,14 +182,34 @@ def with_contacts(truth: TrueState, change: FloatArray, dt_s: float) -> TrueStat
 def _bounce(
     s: Mapping[str, FloatArray], body: Collider, contact: WorldContact, ground_lock: bool
 ) -> tuple[dict[str, FloatArray], BoolArray]:
-    """Return new fields and which vehicles are hit, (n, 1)."""
+    """Return new fields and which vehicles are hit, (n, 1); nothing is worked out that landing makes void."""
     q, v, w = s["q_world_body"], s["v_world_mps"], s["w_body_radps"]
-    normal = q_rotate(q_conj(q), contact.normal_world)
-    arm = q_rotate(q_conj(q), contact.point_world_m - s["p_world_m"])
-    v_body = q_rotate(q_conj(q), v)
-    u = v_body + cross(w, arm)
-    u_n = _dot(u, normal)
+    turn = q_to_matrix(q_conj(q))
+    in_body = np.stack((contact.normal_world, contact.point_world_m - s["p_world_m"], v), axis=-1)
+    normal, arm, v_body = ((turn @ in_body[..., k : k + 1])[..., 0] for k in range(3))
+    u_n = _dot(v_body + cross(w, arm), normal)
     hit = (contact.depth_m[:, None] >= 0.0) & (u_n < 0.0)
+    after = {"v_world_mps": v, "w_body_radps": w}
+    after["p_world_m"] = s["p_world_m"] + contact.depth_m[:, None] * contact.normal_world
+    lands = _lands(normal, v) if ground_lock else np.zeros_like(hit)
+    if not lands[hit].all():
+        after |= _pushed(q, v_body, w, body, _Touch(normal, arm, u_n))
+    if ground_lock:
+        _land(after, s, lands)
+    return after, hit
+
+
+class _Touch(NamedTuple):
+    """Normals and arms (n, 3) of contacts in the bodies' axes; the points' speeds along the normals, (n, 1)."""
+
+    normal: FloatArray
+    arm: FloatArray
+    u_n: FloatArray
+
+
+def _pushed(q: FloatArray, v_body: FloatArray, w: FloatArray, body: Collider, touch: _Touch) -> dict[str, FloatArray]:
+    """Return velocities and rates after the impulses of :func:`collide`."""
+    normal, arm, u_n = touch
     push = -(1.0 + body.restitution) * u_n / _mobility(body, arm, normal)
     v_body, w = _kick(body, v_body, w, arm, push * normal)
     sliding = v_body + cross(w, arm)
@@ -198,14 +218,7 @@ def _bounce(
     along = np.divide(sliding, speed, out=np.zeros_like(sliding), where=speed > 0.0)
     drag = np.minimum(speed / _mobility(body, arm, along), body.friction * push)
     v_body, w = _kick(body, v_body, w, arm, -drag * along)
-    after = {
-        "v_world_mps": q_rotate(q, v_body),
-        "w_body_radps": w,
-        "p_world_m": s["p_world_m"] + contact.depth_m[:, None] * contact.normal_world,
-    }
-    if ground_lock:
-        _land(after, s, _lands(normal, v))
-    return after, hit
+    return {"v_world_mps": q_rotate(q, v_body), "w_body_radps": w}
 
 
 def _bounce_as_airsim(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.simulated.ipc import ContactReport
-from vil_adapters.simulated.scene_contacts import SceneContacts
+from vil_adapters.simulated.mode_fleets import ModeFleet
+from vil_adapters.simulated.scene_contacts import HARDEST_MPS2, SceneContacts
 from vil_adapters.simulated.sphere_row import SphereRow
 from vil_adapters.simulated.vehicle_config import ContactConfig
 from vil_bridge.core.clock import NS_PER_S
@@ -44,6 +45,7 @@ _SPIN_FACTOR: Final = 0.9
 
 _UP: Final = np.array((0.0, 0.0, 1.0))
 _AHEAD: Final = np.array((1.0, 0.0, 0.0))
+_NONE: Final = np.zeros(0, np.int64)
 
 
 @dataclass(slots=True, eq=False)
@@ -92,6 +94,22 @@ class ContactModel:
         """True if :meth:`respond` has anything to do."""
         return self._config.floor_m is not None or self._scene is not None or bool(self._around)
 
+    def clear_steps(self, flown: Iterable[ModeFleet], step: int, dt_s: float) -> int | None:
+        """Return how many steps may be made before :meth:`respond` is next called, at least 1; None = any number.
+
+        No vehicle meets anything before the last of them, unless it accelerates towards the floor harder than
+        ``HARDEST_MPS2``: then it is lifted onto the floor at the last one.
+        """
+        if not self.watches:
+            return None
+        if self._around:
+            return 1
+        steps = [] if self._scene is None else [self._scene.next_due - step]
+        floor_m = self._config.floor_m
+        if floor_m is not None:
+            steps += [math.floor(_fall_s(fleet, floor_m) / dt_s) for fleet in flown]
+        return max(1, min(steps))
+
     def reset(self, row: int, step: int) -> None:
         """Discard surfaces of pictures taken before the vehicle was moved."""
         self._around.pop(row, None)
@@ -118,13 +136,16 @@ class ContactModel:
 
     def respond(self, x: FloatArray, state: StateLayout, active: BoolArray, step: int, dt_s: float) -> int:
         """Keep vehicles out of what is solid; changes x (n, dx). Returns how many collisions began."""
-        before = int(self.collisions.sum())
         place = state["p_world_m"]
         floor_m = self._config.floor_m
+        on_floor = _NONE
         if floor_m is not None:
-            below = active & (x[:, place.start + 2] < floor_m - _ROUNDING_M)
-            if below.any():
-                self._on_floor(x, state, np.flatnonzero(below), floor_m, step, dt_s)
+            on_floor = np.flatnonzero(active & (x[:, place.start + 2] < floor_m - _ROUNDING_M))
+        if not len(on_floor) and not self._around and (self._scene is None or step < self._scene.next_due):
+            return 0
+        before = int(self.collisions.sum())
+        if floor_m is not None and len(on_floor):
+            self._on_floor(x, state, on_floor, floor_m, step, dt_s)
         for row, around in list(self._around.items()):
             if step > around.until:
                 del self._around[row]
@@ -313,6 +334,15 @@ class ContactModel:
             depth_m = float(contact.depth_m[i])
             t_ns = round(step * dt_s * NS_PER_S)
             self.newest[row] = VehicleCollision(t_ns, normal, point_m, vehicle_m, depth_m, other)
+
+
+def _fall_s(flown: ModeFleet, floor_m: float) -> float:
+    """Return the time for which no vehicle of a fleet reaches the floor."""
+    state = flown.fleet.model.state
+    p, v = state["p_world_m"].start + 2, state["v_world_mps"].start + 2
+    rows = flown.fleet.x[flown.active]
+    height_m, climb = np.maximum(rows[:, p] - floor_m, 0.0), rows[:, v]
+    return float((climb + np.sqrt(climb * climb + 2.0 * HARDEST_MPS2 * height_m)).min()) / HARDEST_MPS2
 
 
 def _collider(model: Model, config: ContactConfig) -> Collider:

@@ -151,12 +151,16 @@ class ModeFleets:
     def advance(self, steps: int) -> None:
         """Make steps."""
         for mode_fleet in self._fleets.values():
-            if not mode_fleet.active.any():
-                mode_fleet.fleet.steps += steps
-                continue
-            mode_fleet.fleet.advance(steps)
-            if not mode_fleet.active.all():
-                mode_fleet.fleet.x[~mode_fleet.active] = mode_fleet.parked[~mode_fleet.active]
+            fleet, active = mode_fleet.fleet, mode_fleet.active
+            if not active.any():
+                fleet.steps += steps
+            elif active.all():
+                fleet.advance(steps)
+            else:
+                at_once = 1 if fleet.disturbances else steps  # gusts follow where a parked vehicle is, too
+                for _ in range(0, steps, at_once):
+                    fleet.advance(at_once)
+                    fleet.x[~active] = mode_fleet.parked[~active]
         self.step += steps
 
     def bodies(self) -> FloatArray:

@@ -13,7 +13,7 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.solid_world import SceneEdit, SolidWorld, SweptContact
 from vil_bridge.core.types import BoolArray, FloatArray
 
-_HARDEST_MPS2: Final = 200.0
+HARDEST_MPS2: Final = 200.0
 """Acceleration of a vehicle in flight, at most. One that exceeds it is stopped too, but later in its way."""
 
 
@@ -43,6 +43,11 @@ class SceneContacts:
         self._last_m[row] = np.nan
         self._due[row] = self._next_due = 0
 
+    @property
+    def next_due(self) -> int:
+        """Step after which the next vehicle must be checked."""
+        return self._next_due
+
     def due(self, step: int, active: BoolArray) -> list[int]:
         """Return the active rows that must be checked after a step."""
         if step < self._next_due:
@@ -59,7 +64,7 @@ class SceneContacts:
         before_m = self._last_m[row].copy()
         self._last_m[row] = middles_m
         reach_m = max(free_m, 0.0)
-        free_s = (math.sqrt(speed * speed + 2.0 * _HARDEST_MPS2 * reach_m) - speed) / _HARDEST_MPS2
+        free_s = (math.sqrt(speed * speed + 2.0 * HARDEST_MPS2 * reach_m) - speed) / HARDEST_MPS2
         self._due[row] = step + max(1, math.floor(min(free_s, 1e3) / self._dt_s))
         self._next_due = int(self._due.min())
         flown_m = float(np.sqrt(((middles_m - before_m) ** 2).sum(axis=1).max()))

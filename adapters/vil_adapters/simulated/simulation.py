@@ -39,7 +39,7 @@ from vil_adapters.simulated.sphere_row import SphereRow
 from vil_adapters.simulated.vehicle_config import AutopilotProgramConfig, Vehicle, VehicleConfig
 from vil_adapters.simulated.vehicle_contacts import VehicleContacts
 from vil_adapters.simulated.vehicle_group import VehicleGroup
-from vil_adapters.simulated.vehicle_sensors import VehicleSensors, is_due, share_of
+from vil_adapters.simulated.vehicle_sensors import VehicleSensors, is_due, next_due, share_of
 from vil_bridge import registry
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import RendererError
@@ -184,17 +184,26 @@ class Simulation:
 
     def _quiet(self, until: int) -> int:
         """Return how many steps can be made at once: until something samples or commands."""
-        if self._between.watches or any(group.watched for group in self.groups):
-            return 1
-        end = min(until, self.steps + self._every - self.steps % self._every)
-        end = min(end, *(group.moves.due for group in self.groups))
+        now = self.steps
+        clear = [self._between.clear_steps(now), *(group.clear_steps() for group in self.groups)]
+        ends = [until, next_due(now, self._poses), *(now + steps for steps in clear if steps is not None)]
+        ends += [now + every - now % every for every in (self._every, *self.programs.every)]
+        ends += [group.moves.due for group in self.groups]
+        measured, release_ns = self._sensors.next_due(now), self._sensors.release_ns
+        if measured is not None:
+            ends.append(measured)
+        if release_ns is not None:
+            ends.append(self._step_from(release_ns))
         if self._waiting:
-            end = min(end, max(self._waiting[0][0], self.steps + 1))
-        return next((s for s in range(self.steps + 1, end) if self._needed_at(s)), end) - self.steps
+            ends.append(self._waiting[0][0])
+        return max(min(ends) - now, 1)
 
-    def _needed_at(self, step: int) -> bool:
-        due = is_due(step, self._poses) or self._sensors.due(step, self.t_of(step))
-        return due or any(step % every == 0 for every in self.programs.every)
+    def _step_from(self, t_ns: int) -> int:
+        """Return the first step that ends at or after a simulation time."""
+        step = self.step_at(t_ns)
+        while self.t_of(step) < t_ns:
+            step += 1
+        return step
 
     def _edit_scene(self, edit: SceneEdit) -> None:
         for group in self.groups:

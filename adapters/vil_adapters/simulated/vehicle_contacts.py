@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.simulated.contacts import RESTING_MPS
+from vil_adapters.simulated.scene_contacts import HARDEST_MPS2
 from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.solid_world import MovingBody
@@ -18,8 +19,6 @@ from vil_bridge.vehicles.layout import RIGID_BODY, StateLayout
 
 _HORIZON_S: Final = 0.05
 """Pairs are looked for this often, among all that can meet in this time."""
-_HARDEST_MPS2: Final = 200.0
-"""Acceleration of a vehicle, at most, as in :mod:`vil_adapters.simulated.scene_contacts`."""
 _VALID_NS: Final = NS_PER_S // 2
 """A body is forgotten this long after it was last seen."""
 _LAYOUT: Final = StateLayout(*RIGID_BODY)
@@ -98,8 +97,14 @@ class VehicleContacts:
         """True if :meth:`respond` has anything to do."""
         return bool(self._members) and len(self._members) + len(self._bodies) > 1
 
+    def clear_steps(self, step: int) -> int | None:
+        """Return how many steps may be made before :meth:`respond` is next called, at least 1; None = any number."""
+        if not self.watches:
+            return None
+        return 1 if len(self._pairs[0]) else max(1, self._due - step)
+
     def respond(self, step: int, t_ns: int) -> None:
-        """Let all that met in a step bounce; called after each one."""
+        """Let all that met in a step bounce; called after each one in which something may have met."""
         if step < self._due and not len(self._pairs[0]):
             return
         if any(t_ns - body.t_ns > _VALID_NS for body in self._bodies):
@@ -137,7 +142,7 @@ class VehicleContacts:
     def _near(self, spheres: _Spheres) -> tuple[_Indices, _Indices]:
         """Return the pairs of spheres of different owners that can meet within the horizon; one is a vehicle's."""
         p, horizon_s = spheres.middle_m, max(_HORIZON_S, self._dt_s)
-        reach = spheres.radius_m + horizon_s * (spheres.speed + 0.5 * _HARDEST_MPS2 * horizon_s)
+        reach = spheres.radius_m + horizon_s * (spheres.speed + 0.5 * HARDEST_MPS2 * horizon_s)
         square = (p * p).sum(axis=1)
         near = square[:, None] + square - 2.0 * (p @ p.T) <= (reach[:, None] + reach) ** 2
         first, second = np.nonzero(np.triu(near, 1))

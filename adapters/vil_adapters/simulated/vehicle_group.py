@@ -213,10 +213,9 @@ class VehicleGroup:
 
     # --- time -----------------------------------------------------------------------------------
 
-    @property
-    def watched(self) -> bool:
-        """True if every single step is checked for contacts."""
-        return self.contacts.watches
+    def clear_steps(self) -> int | None:
+        """Return how many steps may be made at once, as no vehicle meets anything before the last; None = any."""
+        return self.contacts.clear_steps(self.fleets.flown(), self.step, float(self._dt_s))
 
     def control(self) -> None:
         """Time out silent pilots, and fly the autopilot's vehicles; called every few steps."""

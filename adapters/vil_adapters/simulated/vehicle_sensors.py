@@ -38,6 +38,12 @@ def is_due(step: int, share: tuple[int, int]) -> bool:
     return step * times // steps > (step - 1) * times // steps
 
 
+def next_due(step: int, share: tuple[int, int]) -> int:
+    """Return the first step after ``step`` of which :func:`is_due` is true."""
+    times, steps = share
+    return max(step + 1, -(-(step * times // steps + 1) * steps // times))
+
+
 class VehicleSensors:
     """Sensors of all groups.
 
@@ -62,11 +68,14 @@ class VehicleSensors:
         self._waiting: list[tuple[int, int, SensorValues]] = []
         self._order = 0
 
-    def due(self, step: int, t_ns: int) -> bool:
-        """Return True if a sensor measures or a reading comes out after this step, which ends at ``t_ns``."""
-        if self._waiting and self._waiting[0][0] <= t_ns:
-            return True
-        return any(is_due(step, sensor.share) for sensor in self._sensors)
+    @property
+    def release_ns(self) -> int | None:
+        """Simulation time at which the next reading comes out; None = none is on its way."""
+        return self._waiting[0][0] if self._waiting else None
+
+    def next_due(self, step: int) -> int | None:
+        """Return the next step after which a sensor measures; None = there is none."""
+        return min((next_due(step, sensor.share) for sensor in self._sensors), default=None)
 
     def readings(self, step: int, t_ns: int) -> list[SensorValues]:
         """Measure after a step, and return what comes out then, oldest first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from vil_adapters.simulated.ipc import (
     ContactReport,
     FlyCommand,
     ForceOrder,
+    PlaceOrder,
     Reset,
     StatusUpdate,
     VehicleBatch,
@@ -22,6 +24,7 @@ from vil_adapters.simulated.ipc import (
     encode,
 )
 from vil_adapters.simulated.simulation import Simulation
+from vil_adapters.simulated.vehicle_sensors import is_due, next_due
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim.airframes import FRAMES
@@ -255,6 +258,33 @@ def test_the_floor_stops_what_falls_and_may_be_absent() -> None:
 
 
 # --- sensors and wire -----------------------------------------------------------------------------
+
+
+def test_a_fall_onto_the_floor_does_not_depend_on_how_many_steps_are_made_at_once() -> None:
+    ends = []
+    for chunk in (1, SECOND):
+        made = simulation({"rate_hz": 1.0}, p_m=[0.0, 0.0, 1.5], armed=False)
+        made.order(PlaceOrder(0, (0.0, 0.0, 1.5), (0.6, 0.0, 0.0, 0.8), (1.0, 0.0, 0.0), (0.0, 0.0, 1.0)))
+        while made.steps < 2 * SECOND:
+            made.advance(made.steps + chunk)
+        ends.append((body(made).tolist(), note(made).collisions))
+    assert ends[0] == ends[1]
+    assert ends[0][1] == 1, "it fell on its side"
+
+
+def test_a_vehicle_near_the_floor_takes_single_steps_and_one_far_from_it_many() -> None:
+    at_floor, high = simulation(p_m=[0.0, 0.0, 0.0], armed=False), simulation(p_m=[0.0, 0.0, 5.0])
+    (low_group,), (high_group,) = at_floor.groups, high.groups
+    assert low_group.clear_steps() == 1
+    steps = high_group.clear_steps()
+    assert steps == math.floor(math.sqrt(2.0 * 5.0 / 200.0) * SECOND), "it falls no harder than 200 m/s^2"
+    assert simulation(contact={"floor_m": None}).groups[0].clear_steps() is None
+
+
+@pytest.mark.parametrize("share", [(1, 1), (1, 5), (5, 24), (3, 2), (192, 960)])
+def test_the_next_step_of_a_rate_is_the_first_one_that_is_due(share: tuple[int, int]) -> None:
+    for step in range(40):
+        assert next_due(step, share) == next(s for s in range(step + 1, 80) if is_due(s, share))
 
 
 def test_inertial_samples_come_at_their_rate_and_feel_gravity() -> None:
