@@ -16,7 +16,6 @@ from typing import Final, Literal, NamedTuple
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.hosts import ready_simulation
 from vil_adapters.simulated.ipc import Order, Stop
-from vil_adapters.simulated.program_ports import RATES_HZ
 from vil_adapters.simulated.simulation import Simulation
 from vil_adapters.simulated.stepper import Stepper, WakeupTimer
 from vil_bridge.core.bridge_time import TimeMapping
@@ -28,6 +27,8 @@ from vil_bridge.tools.child_processes import child, free_ports, stop_and_report
 from vil_bridge.vehicles.compile import has_numba
 
 _STEP_HZ: Final = 1000
+_RATES_HZ: Final = {"px4": 250, "ardupilot": 500}
+"""Samples or frames per second; ArduPilot takes any time step, its control loop needs 400."""
 _FASTEST: Final = 1000.0
 """Simulated seconds per second, of which none comes near."""
 _LEAST_HEIGHT_M: Final = 0.3
@@ -55,10 +56,10 @@ def bench_sitl(seconds: float = 10.0, start_s: float = 1.0) -> list[Row]:
         Row("rtf_px4_no_camera", px4.factor, "ratio", px4.steps),
         Row("rtf_ardupilot_no_camera", ardupilot.factor, "ratio", ardupilot.steps),
         Row("rtf_four_ardupilot", four.factor, "ratio", four.steps),
-        Row("ardupilot_frames_hz", float(RATES_HZ["ardupilot"]), "1/s", 1),
+        Row("ardupilot_frames_hz", float(_RATES_HZ["ardupilot"]), "1/s", 1),
         percentile_row("peer_us_p50", turns_us, 50, "us"),
         percentile_row("step_us_p50", px4.steps_us, 50, "us"),
-        Row("px4_exchange_cpu_us", px4.cpu_us, "us", px4.steps * RATES_HZ["px4"] // _STEP_HZ),
+        Row("px4_exchange_cpu_us", px4.cpu_us, "us", px4.steps * _RATES_HZ["px4"] // _STEP_HZ),
         Row("late_steps_share", late.late / late.steps, "share", late.steps),
     ]
 
@@ -95,7 +96,7 @@ def fly(
     Raises:
         VilBridgeError: a vehicle did not fly, or a peer left a sample without an answer.
     """
-    rate_hz = RATES_HZ[kind]
+    rate_hz = _RATES_HZ[kind]
     port = free_ports(1, socket.SOCK_STREAM if kind == "px4" else socket.SOCK_DGRAM)[0]
     config = configuration(kind, vehicles, port)
     simulation = ready_simulation(config)
@@ -121,7 +122,7 @@ def fly(
 def configuration(kind: Literal["px4", "ardupilot"], vehicles: int, port: int) -> SimulatedConfig:
     """Return the source: vehicles on a floor, each flown by a program, the first one's port being ``port``."""
     entry: dict[str, object] = {"model": "flightgoggles", "count": vehicles, "spacing_m": 2.0, "p_m": (0.0, 0.0, 0.0)}
-    entry["autopilot"] = {"kind": kind, "port": port, "rate_hz": RATES_HZ[kind]}
+    entry["autopilot"] = {"kind": kind, "port": port, "rate_hz": _RATES_HZ[kind]}
     vehicle = {"type": "simulated", "step_hz": _STEP_HZ, "rate_hz": _POSES_HZ, "vehicles": {"quad": entry}}
     return SimulatedConfig.model_validate(vehicle)
 

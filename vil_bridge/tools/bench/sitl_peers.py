@@ -20,7 +20,7 @@ _HOVER: Final = 0.515
 _PER_M, _PER_MPS, _LEAST, _MOST = 0.05, 0.06, 0.3, 0.7
 _STANDARD_GRAVITY_MPS2: Final = 9.80665
 _FOLLOWS_1_S, _FOLLOWS_1_S2 = 2.0, 1.0
-"""How fast the height's estimate follows the barometer."""
+"""Shares of the barometer's difference that the estimates of height and climb take up in a second."""
 
 _MAGIC, _HEADER, _CHECKSUM, _SENSOR = 0xFD, 10, 2, 107
 _FIELDS: Final = Struct("<Q13f")
@@ -62,7 +62,7 @@ def px4_peer(conn: Connection, port: int) -> None:
 
 
 def ardupilot_peer(conn: Connection, port: int, rate_hz: int) -> None:
-    """Send servo outputs, and the next ones as each line comes, until the pipe says to end; report as :func:`px4_peer`."""
+    """Send servo outputs, and the next ones as each line comes, until the pipe ends it; report as :func:`px4_peer`."""
     conn.send("ready")
     link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     link.connect(("127.0.0.1", port))
