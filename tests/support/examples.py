@@ -171,6 +171,8 @@ def _parse_python(example: Example, words: list[str]) -> None:
         return
     name = words[1].replace(".", "/") + ".py" if words[0] == "-m" else words[0]
     path = ROOT / name if (ROOT / name).exists() else ROOT / "vil_bridge" / name
+    if words[0] == "-m" and not path.exists():
+        path = (ROOT / name).with_suffix("") / "__main__.py"
     assert path.is_file(), f"{example}: no file {name}"
     text = "".join(file.read_text() for file in path.parent.glob("*.py"))
     for word in words:
