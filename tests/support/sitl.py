@@ -33,30 +33,25 @@ class SitlBridge:
 
     def link(self, subject: str) -> str:
         """Return the state of a vehicle's link, in words; empty before the first."""
-        links: dict[str, str] = self._facts().get("autopilots", {})
-        return links.get(subject, "")
+        links = [report["facts"].get("autopilots", {}) for report in self._reports()]
+        return next((str(link[subject]) for link in links if subject in link), "")
 
     def steps(self) -> int:
         """Return the steps that were made."""
-        return int(self._report()["counters"].get("steps", 0))
+        return int(self._reports()[0]["counters"].get("steps", 0))
 
     def problem(self) -> str:
         """Return what the source waits for."""
-        return str(self._report()["reason"])
+        return str(self._reports()[0]["reason"])
 
     def height(self, subject: str) -> float:
         """Return a vehicle's height in the world."""
         state = self.web.get(f"/api/v1/vehicles/{subject}").raise_for_status().json()
         return float(state["p_world_m"][2])
 
-    def _facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = self._report()["facts"]
-        return facts
-
-    def _report(self) -> dict[str, Any]:
+    def _reports(self) -> list[dict[str, Any]]:
         sources = self.web.get("/api/v1/status").raise_for_status().json()["sources"]
-        report: dict[str, Any] = next(iter(sources.values()))["report"]
-        return report
+        return [source["report"] for source in sources.values()]
 
 
 @contextmanager
@@ -67,7 +62,7 @@ def sitl_bridge(folder: Path, options: SitlOptions, **autopilot: object) -> Iter
     data["realtime"] = {"fifo_priority": 0}
     vehicles = [v for source in data["sources"].values() for v in source["vehicles"].values()]
     for vehicle in vehicles:
-        vehicle["autopilot"] |= {"port": port, **autopilot}
+        vehicle["autopilot"] |= ({} if options.program == "betaflight" else {"port": port}) | autopilot
     file = folder / "sitl.yaml"
     file.write_text(yaml.safe_dump(data), encoding="utf-8")
     subjects = [name for source in data["sources"].values() for name in source["vehicles"]]

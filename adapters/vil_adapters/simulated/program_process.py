@@ -60,7 +60,7 @@ class ProgramProcess:
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+                    preexec_fn=_prepare_child if sys.platform == "linux" else None,
                 )
         except OSError as exc:
             raise SourceUnavailable(
@@ -103,6 +103,7 @@ class ProgramProcess:
                 return
 
 
-def _end_with_parent() -> None:
-    """Have the kernel end the child when the thread that started it is gone."""
+def _prepare_child() -> None:
+    """Have the kernel end the child when the thread that started it is gone; leave our real-time priority to us."""
     ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
