@@ -41,6 +41,7 @@ def multirotor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         "multi_agent",
         "manual_levels",
         "gains",
+        "sticks",
         "set_wind",
         "wall",
         "obstacles",

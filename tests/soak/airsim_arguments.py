@@ -104,12 +104,21 @@ def car_controls(r: random.Random) -> dict[str, Any]:
     }
 
 
+def sticks(r: random.Random) -> dict[str, Any]:
+    return {"is_valid": r.random() < 0.7} | {key: r.uniform(-1.0, 1.0) for key in ("pitch", "roll", "throttle", "yaw")}
+
+
 FLAG: Final = one_of(True, False, refused=("perhaps", None, []))
 YAW: Final = Argument(
     lambda r: {"is_rate": r.random() < 0.5, "yaw_or_rate": r.uniform(-180.0, 180.0)},
     (*NO_STRUCT, {"is_rate": "perhaps"}),
 )
 NEVER_RATE: Final = Argument(lambda r: {"is_rate": False, "yaw_or_rate": r.uniform(-180.0, 180.0)}, YAW.refused)
+GAINS: Final = Argument(
+    lambda r: [r.choice((0.0, 0.2, r.uniform(0.0, 1.0))) for _ in range(3)],
+    (5, None, [], [1.0, 1.0], [NAN] * 3, [1e9] * 3),
+)
+STICKS: Final = Argument(sticks, (*NO_STRUCT, {"is_valid": True, "roll": 1.5}, {"is_valid": True, "yaw": NAN}))
 DRIVETRAIN: Final = whole(0, 1)
 DURATION: Final = number(0.0, 1.0)
 TIMEOUT: Final = number(0.5, 3.0)

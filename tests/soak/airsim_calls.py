@@ -18,6 +18,7 @@ from tests.soak.airsim_arguments import (
     DRIVETRAIN,
     DURATION,
     FLAG,
+    GAINS,
     GEO,
     LENS_CAMERA,
     LENSES,
@@ -29,6 +30,7 @@ from tests.soak.airsim_arguments import (
     POSE,
     SCALE,
     SIZE,
+    STICKS,
     TEXT,
     TIMEOUT,
     TYPE,
@@ -49,6 +51,7 @@ from tests.soak.airsim_arguments import (
 OBJECTS: Final = "soak"
 """Names of the objects that programs spawn begin with it."""
 _OBJECTS: Final = tuple(f"{OBJECTS}{letter}" for letter in "abcdef")
+_GAINS: Final = [f"set{loop}ControllerGains" for loop in ("AngleRate", "AngleLevel", "Velocity", "Position")]
 _WRONG: Final = 0.15
 """Share of calls with an argument that the server refuses, or without it."""
 _TOO_FEW: Final = 0.2
@@ -213,6 +216,10 @@ def _flights(vehicle: Argument) -> dict[str, Method]:
         "moveByRollPitchYawrateZ": ((angle, angle, rate, z, DURATION, vehicle), 1),
         "moveByAngleRatesZ": ((rate, rate, rate, z, DURATION, vehicle), 1),
         "moveByAngleRatesThrottle": ((rate, rate, rate, throttle, DURATION, vehicle), 1),
+        "moveByManual": (
+            (number(0.0, 1e5), number(0.0, 1e5), number(-1e5, 0.0, NAN), DURATION, DRIVETRAIN, YAW, vehicle),
+            1,
+        ),
         "moveByMotorPWMs": ((throttle, throttle, throttle, throttle, DURATION, vehicle), 1),
     }
     moves = {
@@ -222,8 +229,11 @@ def _flights(vehicle: Argument) -> dict[str, Method]:
     moves["takeoff"] = Method(
         (TIMEOUT, vehicle), bool, 1, vehicle="multirotor", open_error="already moving with velocity"
     )
+    gains = {name: Method((GAINS, GAINS, GAINS, vehicle), None, 1, vehicle="multirotor", weight=0.3) for name in _GAINS}
     return {
         **moves,
+        **gains,
+        "moveByRC": Method((STICKS, vehicle), None, 1, vehicle="multirotor"),
         "cancelLastTask": Method((vehicle,), None, 1),
         "waitOnLastTask": Method((TIMEOUT, vehicle), bool, 2),
     }

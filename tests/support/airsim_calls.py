@@ -263,8 +263,8 @@ def _moves() -> Iterator[Call]:
     drifting = (1.0, 0.0, -1.0, 0.1, 0, _YAW)
     for name in ("moveByVelocity", "moveByVelocityBodyFrame", "moveByVelocityZ", "moveByVelocityZBodyFrame"):
         yield _of_vehicle(name, bool, f"number number number {_MOVE}", *drifting)
-    yield _of_vehicle("moveByManual", None, f"number number number {_MOVE}", *drifting, refused="not have it yet")
-    yield _of_vehicle("moveByRC", None, "sticks", _STICKS, refused="not have it yet")
+    yield _of_vehicle("moveByManual", bool, f"number number number {_MOVE}", *drifting)
+    yield _of_vehicle("moveByRC", None, "sticks", _STICKS)
     way = [vector(3.0, 0.0, -3.0), vector(3.0, 3.0, -3.0)]
     yield _of_vehicle("moveOnPath", bool, f"vectors {_PATH}", way, *_PATH_VALUES, optional=3)
     point = (3.0, 0.0, -3.0, *_PATH_VALUES)

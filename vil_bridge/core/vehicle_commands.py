@@ -20,6 +20,7 @@ from vil_bridge.core.vehicle_moves import (
     Point,
     Quaternion,
     RotorOutput,
+    StickPositions,
     VehicleCollision,
     VehiclePlacement,
 )
@@ -131,6 +132,10 @@ class VehicleSimulator(Protocol):
 
     def set_gains(self, subject: str, loop: Loop, gains: LoopGains) -> None:
         """Set the gains of a loop of one of its vehicles' flight controllers."""
+        ...
+
+    def set_sticks(self, subject: str, sticks: StickPositions | None, until_ns: int | None) -> None:
+        """Set the remote control of one of its vehicles."""
         ...
 
     def collision(self, subject: str, *, clear: bool) -> VehicleCollision | None:
@@ -294,6 +299,20 @@ class VehicleCommandBus:
             ValueError: not now.
         """
         self._simulators[subject][1].set_gains(subject, loop, gains)
+
+    def set_sticks(self, subject: str, sticks: StickPositions | None, until_ns: int | None) -> None:
+        """Set the remote control of a vehicle, which manual moves follow; None = it is off.
+
+        Args:
+            subject: the vehicle.
+            sticks: -1 to 1 each.
+            until_ns: bridge time up to which they hold; None = for good.
+
+        Raises:
+            KeyError: no such vehicle. ValueRefused: it flies no moves, or a stick is not between its ends.
+            ValueError: not now.
+        """
+        self._simulators[subject][1].set_sticks(subject, sticks, until_ns)
 
     def collision(self, subject: str, *, clear: bool) -> VehicleCollision | None:
         """Return a vehicle's newest contact since the last call with ``clear``; None = there was none.

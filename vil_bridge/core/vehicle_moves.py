@@ -145,6 +145,31 @@ class HomeMove(msgspec.Struct, frozen=True, tag="home"):
     timeout_s: float
 
 
+class StickPositions(msgspec.Struct, frozen=True):
+    """StickPositions of a remote control, -1 to 1: right, ahead, up, clockwise."""
+
+    roll: float = 0.0
+    pitch: float = 0.0
+    throttle: float = 0.0
+    yaw: float = 0.0
+
+
+class ManualMove(msgspec.Struct, frozen=True, tag="manual"):
+    """Fly as the sticks of the vehicle's remote control say, for a while; without sticks the vehicle stays.
+
+    Attributes:
+        ahead_mps, right_mps: velocity in the heading at the start, at a stick of 1. up_m: height of the goal above the
+            vehicle, at a throttle of 1.
+        yaw: turned further by the yaw stick, as AirSim's.
+    """
+
+    ahead_mps: float
+    right_mps: float
+    up_m: float
+    duration_s: float
+    yaw: YawGoal = YawGoal()
+
+
 class HoverMove(msgspec.Struct, frozen=True, tag="hover"):
     """Stay at the present position; ends at once with ``reached`` False, as AirSim's does."""
 
@@ -161,6 +186,7 @@ Move = (
     | LandMove
     | HomeMove
     | HoverMove
+    | ManualMove
 )
 
 

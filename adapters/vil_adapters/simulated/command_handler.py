@@ -28,11 +28,12 @@ from vil_adapters.simulated.ipc import (
     PlaceOrder,
     Reset,
     StatusUpdate,
+    SticksOrder,
     VehicleBatch,
     WindOrder,
 )
 from vil_adapters.simulated.model_factory import ModelFactory
-from vil_adapters.simulated.move_limits import check_gains, check_move, check_placement, check_vector
+from vil_adapters.simulated.move_limits import check_gains, check_move, check_placement, check_sticks, check_vector
 from vil_adapters.simulated.newest_readings import NewestReadings
 from vil_adapters.simulated.pending_moves import Ended, PendingMoves
 from vil_adapters.simulated.sensor_parts import fitted_sensors
@@ -53,6 +54,7 @@ from vil_bridge.core.vehicle_moves import (
     Point,
     Quaternion,
     RotorOutput,
+    StickPositions,
     VehicleCollision,
     VehiclePlacement,
 )
@@ -212,6 +214,17 @@ class CommandHandler:
         self._airsim_of(vehicle, "has no gains")
         check_gains(gains)
         self._pass_on(GainsOrder(vehicle, loop, gains))
+
+    def set_sticks(self, subject: str, sticks: StickPositions | None, until_ns: int | None) -> None:
+        """Check the sticks of a remote control and pass them on.
+
+        Raises:
+            ValueRefused: it flies no moves, or a stick is not between its ends. ValueError: not now.
+        """
+        vehicle = self._flying(subject)
+        self._airsim_of(vehicle, "has no remote control")
+        check_sticks(sticks)
+        self._pass_on(SticksOrder(vehicle, sticks, None if until_ns is None else until_ns - self._start_ns))
 
     def collision(self, subject: str, *, clear: bool) -> VehicleCollision | None:
         """Return a vehicle's newest contact since the last call with ``clear``."""

@@ -11,7 +11,7 @@ from vil_bridge.core.bridge_time import TimeMapping
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.solid_world import MovingBody, SceneEdit
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_moves import Loop, LoopGains, Move, Point, Quaternion, VehicleCollision
+from vil_bridge.core.vehicle_moves import Loop, LoopGains, Move, Point, Quaternion, StickPositions, VehicleCollision
 
 BODY_COLUMNS: Final = 13
 """Position, velocity, attitude, rates: columns sent of every vehicle."""
@@ -86,6 +86,17 @@ class GainsOrder(msgspec.Struct, tag="gains", frozen=True):
     gains: LoopGains
 
 
+class SticksOrder(msgspec.Struct, tag="sticks", frozen=True):
+    """Set the sticks of a vehicle's remote control; None = it is off.
+
+    ``until_ns``: simulation time up to which they hold; None = for good.
+    """
+
+    vehicle: int
+    sticks: StickPositions | None
+    until_ns: int | None = None
+
+
 class ContactReport(msgspec.Struct, tag="contact", frozen=True):
     """Report of a renderer about a vehicle's camera as it was at ``t_ns`` (simulation time).
 
@@ -155,6 +166,7 @@ VehicleOrder = (
     | WindOrder
     | ForceOrder
     | GainsOrder
+    | SticksOrder
     | ContactReport
 )
 """Orders to one vehicle."""

@@ -9,7 +9,16 @@ from typing import Any, Final
 import msgspec
 
 from vil_bridge.core.errors import ValueRefused
-from vil_bridge.core.vehicle_moves import MOST_POINTS, LoopGains, Move, PathMove, Point, RotorsMove, VehiclePlacement
+from vil_bridge.core.vehicle_moves import (
+    MOST_POINTS,
+    LoopGains,
+    Move,
+    PathMove,
+    Point,
+    RotorsMove,
+    StickPositions,
+    VehiclePlacement,
+)
 
 _LARGEST: Final = 1e6
 _LEAST: Final = 1e-6
@@ -48,6 +57,12 @@ def check_gains(gains: LoopGains) -> None:
     """Check gains of a loop. Raises ValueRefused: a number is not finite or too large."""
     for name in gains.__struct_fields__:
         _check(name, getattr(gains, name))
+
+
+def check_sticks(sticks: StickPositions | None) -> None:
+    """Check a remote control. Raises ValueRefused: a stick is not between its ends."""
+    if sticks is not None and not all(abs(value) <= 1.0 for value in msgspec.structs.astuple(sticks)):
+        raise ValueRefused(f"sticks must be from -1 to 1, not {sticks}")
 
 
 def check_vector(name: str, value: Point) -> None:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Final
 
 from vil_adapters.simulated.ipc import MoveReport
-from vil_bridge.core.vehicle_moves import MoveEnd
+from vil_bridge.core.vehicle_moves import MoveEnd, StickPositions
 from vil_bridge.vehicles.airsim.moves import FlightCommand, FlightState, MoveFlight
 from vil_bridge.vehicles.airsim.path_following import PERIOD_S
 from vil_bridge.vehicles.airsim.simple_flight import SimpleFlight
@@ -49,6 +49,7 @@ class MoveRunner:
         self._state_of = state_of
         self._command = command
         self._running: dict[int, _Running] = {}
+        self._sticks: dict[int, tuple[StickPositions | None, int]] = {}
 
     def begin(self, row: int, number: int, flight: MoveFlight | MoveEnd, step: int) -> None:
         """Start a move, whose first turn is now."""
@@ -66,6 +67,10 @@ class MoveRunner:
         if running is not None:
             self._report(running.number, MoveEnd(reached=False))
             self._schedule()
+
+    def set_sticks(self, row: int, sticks: StickPositions | None, until: int) -> None:
+        """Set the remote control of a row, up to a step; None = it is off."""
+        self._sticks[row] = sticks, until
 
     def set_flight(self, row: int, flight: SimpleFlight) -> None:
         """Let the move of a row, if any, go on with other gains."""
@@ -91,12 +96,15 @@ class MoveRunner:
         self._schedule()
 
     def _turn(self, row: int, running: _Running, step: int) -> None:
-        done = running.flight.update(float((step - running.began) * self._dt_s), self._state_of(row))
+        sticks, until = self._sticks.get(row, (None, step))
+        state = self._state_of(row)._replace(sticks=sticks if step <= until else None)
+        done = running.flight.update(float((step - running.began) * self._dt_s), state)
         if isinstance(done, MoveEnd):
             del self._running[row]
             self._report(running.number, done)
             return
-        self._command(row, done)
+        if done is not None:
+            self._command(row, done)
         running.turns += 1
         running.due = running.began + math.ceil(running.turns * self._period)
 

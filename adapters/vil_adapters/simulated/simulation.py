@@ -29,10 +29,12 @@ from vil_adapters.simulated.ipc import (
     PlaceOrder,
     Reset,
     StatusUpdate,
+    SticksOrder,
     VehicleBatch,
     VehicleOrder,
     WindOrder,
 )
+from vil_adapters.simulated.move_runner import NEVER
 from vil_adapters.simulated.scene_contacts import SceneContacts
 from vil_adapters.simulated.sensor_parts import fitted_sensors
 from vil_adapters.simulated.sphere_row import SphereRow
@@ -234,6 +236,9 @@ class Simulation:
                 group.fleets.impose(row, order)
             case GainsOrder():
                 group.moves.set_flight(row, group.fleets.set_gains(row, order))
+            case SticksOrder():
+                until = NEVER if order.until_ns is None else self.step_at(order.until_ns)
+                group.moves.set_sticks(row, order.sticks, until)
             case ContactReport():
                 group.on_contact(row, order, self.step_at(order.t_ns))
 

@@ -246,6 +246,38 @@ def gains(client, folder):
     client.setPositionControllerGains()
 
 
+def sticks(client, folder):
+    """A remote control moves it during a manual move; without API control it flies it by itself."""
+    client.armDisarm(True)
+    client.takeoffAsync().join()
+    client.moveToZAsync(-4, 2).join()
+    client.moveByRC(airsim.RCData(pitch=0.02, is_initialized=True, is_valid=True))
+    client.moveByManualAsync(vx_max=1e6, vy_max=1e6, z_min=-1e6, duration=3).join()
+    assert client.getMultirotorState().kinematics_estimated.linear_velocity.x_val > 0.5
+    client.moveByRC(airsim.RCData(is_valid=False))
+    start = position(client)
+    client.moveByManualAsync(1e6, 1e6, -1e6, 6).join()
+    stopped = client.getMultirotorState().kinematics_estimated
+    assert abs(stopped.linear_velocity.x_val) < 0.2 and position(client).x_val > start.x_val
+    client.moveByRC(airsim.RCData(throttle=0.9, is_valid=True))
+    client.moveByVelocityAsync(0, 0, 0, 2).join()
+    assert abs(position(client).z_val - stopped.position.z_val) < 1.0  # a program commands it
+    client.enableApiControl(False)
+    client.moveByRC(airsim.RCData(throttle=0.9, is_valid=True))
+    before = client.getMultirotorState()
+    while client.getMultirotorState().timestamp < before.timestamp + 1e9:
+        time.sleep(0.02)
+    assert position(client).z_val < before.kinematics_estimated.position.z_val - 1
+    for wrong in (airsim.RCData(pitch=2.0, is_valid=True), airsim.RCData(timestamp=5, is_valid=True)):
+        try:
+            client.moveByRC(wrong)
+        except Exception as exc:
+            assert "threw an exception" in str(exc), exc
+        else:
+            raise AssertionError(wrong)
+    client.enableApiControl(True)
+
+
 def set_wind(client, folder):
     """Wind from the south pushes a hovering vehicle to the north."""
     client.armDisarm(True)
@@ -334,6 +366,7 @@ PROGRAMS = {
         multi_agent,
         manual_levels,
         gains,
+        sticks,
         set_wind,
         wall,
         obstacles,

@@ -55,6 +55,10 @@ class FlightMethods:
         """Take API control from every vehicle, as ``reset`` does."""
         self._controlled.clear()
 
+    def commands(self, name: str) -> bool:
+        """Return True while programs command a vehicle."""
+        return name in self._controlled
+
     @method("enableApiControl")
     def enable_api_control(self, is_enabled: bool, vehicle_name: str = "") -> None:
         """Say that programs command a vehicle, or no longer."""
@@ -64,13 +68,13 @@ class FlightMethods:
     @method("isApiControlEnabled")
     def is_api_control_enabled(self, vehicle_name: str = "") -> bool:
         """Return True while programs command a vehicle."""
-        return self._vehicles.find(vehicle_name).name in self._controlled
+        return self.commands(self._vehicles.find(vehicle_name).name)
 
     @method("armDisarm")
     def arm_disarm(self, arm: bool, vehicle_name: str = "") -> bool:
         """Let the motors obey, or stop them; False without API control, and for a vehicle that is disarmed already."""
         vehicle, subject = self._vehicles.commanded(vehicle_name)
-        if vehicle.name not in self._controlled or (not arm and not self._vehicles.bus.state(subject).armed):
+        if not self.commands(vehicle.name) or (not arm and not self._vehicles.bus.state(subject).armed):
             return False
         self._vehicles.bus.command(VehicleCommand(subject, "arm" if arm else "disarm"))
         return True
@@ -78,22 +82,22 @@ class FlightMethods:
     @method("takeoff")
     async def takeoff(self, timeout_sec: float, vehicle_name: str = "") -> bool:
         """Climb by two metres."""
-        return await self._fly(vehicle_name, TakeoffMove(timeout_sec))
+        return await self.fly(vehicle_name, TakeoffMove(timeout_sec))
 
     @method("land")
     async def land(self, timeout_sec: float, vehicle_name: str = "") -> bool:
         """Sink until the floor holds the vehicle."""
-        return await self._fly(vehicle_name, LandMove(timeout_sec))
+        return await self.fly(vehicle_name, LandMove(timeout_sec))
 
     @method("goHome")
     async def go_home(self, timeout_sec: float, vehicle_name: str = "") -> bool:
         """Fly back to the start."""
-        return await self._fly(vehicle_name, HomeMove(timeout_sec))
+        return await self.fly(vehicle_name, HomeMove(timeout_sec))
 
     @method("hover")
     async def hover(self, vehicle_name: str = "") -> bool:
         """Stay where the vehicle is."""
-        return await self._fly(vehicle_name, HoverMove())
+        return await self.fly(vehicle_name, HoverMove())
 
     @method("cancelLastTask")
     def cancel_last_task(self, vehicle_name: str = "") -> None:
@@ -124,7 +128,7 @@ class FlightMethods:
         """Fly at a velocity of the world."""
         vehicle = self._vehicles.find(vehicle_name)
         v_mps = self._in_room(vehicle, Vector3r(vx, vy, vz))
-        return await self._fly(vehicle_name, VelocityMove(v_mps, duration, _yaw(yaw_mode, drivetrain)))
+        return await self.fly(vehicle_name, VelocityMove(v_mps, duration, yaw_goal(yaw_mode, drivetrain)))
 
     @method("moveByVelocityBodyFrame")
     async def move_by_velocity_body(
@@ -133,8 +137,8 @@ class FlightMethods:
     ) -> bool:  # fmt: skip
         """Fly at a velocity of the heading at the call; z stays down."""
         v_mps = _three(body_of(Vector3r(vx, vy, vz)))
-        move = VelocityMove(v_mps, duration, _yaw(yaw_mode, drivetrain), in_heading=True)
-        return await self._fly(vehicle_name, move)
+        move = VelocityMove(v_mps, duration, yaw_goal(yaw_mode, drivetrain), in_heading=True)
+        return await self.fly(vehicle_name, move)
 
     @method("moveByVelocityZ")
     async def move_by_velocity_z(
@@ -144,7 +148,7 @@ class FlightMethods:
         """Fly at a horizontal velocity and a height."""
         vehicle = self._vehicles.find(vehicle_name)
         v_mps, z_m = self._in_room(vehicle, Vector3r(vx, vy, 0.0)), self._height(vehicle, z)
-        return await self._fly(vehicle_name, VelocityMove(v_mps, duration, _yaw(yaw_mode, drivetrain), z_m=z_m))
+        return await self.fly(vehicle_name, VelocityMove(v_mps, duration, yaw_goal(yaw_mode, drivetrain), z_m=z_m))
 
     @method("moveByVelocityZBodyFrame")
     async def move_by_velocity_z_body(
@@ -154,8 +158,8 @@ class FlightMethods:
         """Fly at a velocity of the heading at the call, and a height."""
         vehicle = self._vehicles.find(vehicle_name)
         v_mps, z_m = _three(body_of(Vector3r(vx, vy, 0.0))), self._height(vehicle, z)
-        move = VelocityMove(v_mps, duration, _yaw(yaw_mode, drivetrain), in_heading=True, z_m=z_m)
-        return await self._fly(vehicle_name, move)
+        move = VelocityMove(v_mps, duration, yaw_goal(yaw_mode, drivetrain), in_heading=True, z_m=z_m)
+        return await self.fly(vehicle_name, move)
 
     @method("moveOnPath")
     async def move_on_path(
@@ -165,8 +169,8 @@ class FlightMethods:
         """Fly along a path."""
         vehicle = self._vehicles.find(vehicle_name)
         points_m = tuple(self._point(vehicle, p) for p in path)
-        yaw = _yaw(yaw_mode, drivetrain)
-        return await self._fly(
+        yaw = yaw_goal(yaw_mode, drivetrain)
+        return await self.fly(
             vehicle_name, PathMove(points_m, velocity, timeout_sec, yaw, lookahead, adaptive_lookahead)
         )
 
@@ -211,12 +215,12 @@ class FlightMethods:
     @method("rotateToYaw")
     async def rotate_to_yaw(self, yaw: float, timeout_sec: float, margin: float = 5.0, vehicle_name: str = "") -> bool:
         """Turn to a heading in place, degrees."""
-        return await self._fly(vehicle_name, TurnMove(heading_of(yaw), math.radians(margin), timeout_sec))
+        return await self.fly(vehicle_name, TurnMove(heading_of(yaw), math.radians(margin), timeout_sec))
 
     @method("rotateByYawRate")
     async def rotate_by_yaw_rate(self, yaw_rate: float, duration: float, vehicle_name: str = "") -> bool:
         """Turn at a rate in place, degrees per second."""
-        return await self._fly(vehicle_name, TurnRateMove(-math.radians(yaw_rate), duration))
+        return await self.fly(vehicle_name, TurnRateMove(-math.radians(yaw_rate), duration))
 
     @method("moveByRollPitchYawZ")
     async def move_by_roll_pitch_yaw_z(
@@ -224,23 +228,21 @@ class FlightMethods:
     ) -> bool:
         """Hold an attitude and a height."""
         z_m = self._height(self._vehicles.find(vehicle_name), z)
-        return await self._fly(vehicle_name, AttitudeMove(roll, -pitch, _heading(yaw), duration, z_m=z_m))
+        return await self.fly(vehicle_name, AttitudeMove(roll, -pitch, _heading(yaw), duration, z_m=z_m))
 
     @method("moveByRollPitchYawThrottle")
     async def move_by_roll_pitch_yaw_throttle(
         self, roll: float, pitch: float, yaw: float, throttle: float, duration: float, vehicle_name: str = ""
     ) -> bool:
         """Hold an attitude and a throttle."""
-        return await self._fly(vehicle_name, AttitudeMove(roll, -pitch, _heading(yaw), duration, throttle=throttle))
+        return await self.fly(vehicle_name, AttitudeMove(roll, -pitch, _heading(yaw), duration, throttle=throttle))
 
     @method("moveByRollPitchYawrateThrottle")
     async def move_by_roll_pitch_yawrate_throttle(
         self, roll: float, pitch: float, yaw_rate: float, throttle: float, duration: float, vehicle_name: str = ""
     ) -> bool:
         """Hold roll and pitch, a yaw rate and a throttle."""
-        return await self._fly(
-            vehicle_name, AttitudeMove(roll, -pitch, YawGoal(-yaw_rate), duration, throttle=throttle)
-        )
+        return await self.fly(vehicle_name, AttitudeMove(roll, -pitch, YawGoal(-yaw_rate), duration, throttle=throttle))
 
     @method("moveByRollPitchYawrateZ")
     async def move_by_roll_pitch_yawrate_z(
@@ -248,7 +250,7 @@ class FlightMethods:
     ) -> bool:
         """Hold roll and pitch, a yaw rate and a height."""
         z_m = self._height(self._vehicles.find(vehicle_name), z)
-        return await self._fly(vehicle_name, AttitudeMove(roll, -pitch, YawGoal(-yaw_rate), duration, z_m=z_m))
+        return await self.fly(vehicle_name, AttitudeMove(roll, -pitch, YawGoal(-yaw_rate), duration, z_m=z_m))
 
     @method("moveByAngleRatesZ")
     async def move_by_angle_rates_z(
@@ -256,7 +258,7 @@ class FlightMethods:
     ) -> bool:
         """Turn at body rates at a height."""
         z_m = self._height(self._vehicles.find(vehicle_name), z)
-        return await self._fly(vehicle_name, RatesMove((roll_rate, -pitch_rate, -yaw_rate), duration, z_m=z_m))
+        return await self.fly(vehicle_name, RatesMove((roll_rate, -pitch_rate, -yaw_rate), duration, z_m=z_m))
 
     @method("moveByAngleRatesThrottle")
     async def move_by_angle_rates_throttle(
@@ -265,7 +267,7 @@ class FlightMethods:
     ) -> bool:  # fmt: skip
         """Turn at body rates with a throttle."""
         w_radps = (roll_rate, -pitch_rate, -yaw_rate)
-        return await self._fly(vehicle_name, RatesMove(w_radps, duration, throttle=throttle))
+        return await self.fly(vehicle_name, RatesMove(w_radps, duration, throttle=throttle))
 
     @method("moveByMotorPWMs")
     async def move_by_motor_pwms(
@@ -274,9 +276,9 @@ class FlightMethods:
     ) -> bool:  # fmt: skip
         """Give each rotor its control."""
         controls = (front_right, rear_left, front_left, rear_right)
-        return await self._fly(vehicle_name, RotorsMove(controls, duration))
+        return await self.fly(vehicle_name, RotorsMove(controls, duration))
 
-    async def _fly(self, name: str, move: Move) -> bool:
+    async def fly(self, name: str, move: Move) -> bool:
         """Fly a move to its end. Raises ValueError: the vehicle refuses it."""
         _, subject = self._vehicles.commanded(name)
         loop = asyncio.get_running_loop()
@@ -313,7 +315,7 @@ def _heading(yaw_rad: float) -> YawGoal:
     return YawGoal(0.5 * math.pi - yaw_rad, by_rate=False)
 
 
-def _yaw(mode: YawMode, drivetrain: int) -> YawGoal:
+def yaw_goal(mode: YawMode, drivetrain: int) -> YawGoal:
     """Return the heading of a move; relative to the course where the drivetrain flies forward only."""
     if mode.is_rate:
         return YawGoal(-math.radians(mode.yaw_or_rate), by_rate=True, ahead=drivetrain == _FORWARD_ONLY)

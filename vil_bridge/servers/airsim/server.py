@@ -21,6 +21,7 @@ from vil_bridge.servers.airsim.marker_methods import MarkerMethods
 from vil_bridge.servers.airsim.methods import MethodTable
 from vil_bridge.servers.airsim.object_methods import ObjectMethods
 from vil_bridge.servers.airsim.recorder import RecordingMethods, RecordingOptions
+from vil_bridge.servers.airsim.remote_methods import RemoteMethods
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.sensor_methods import SensorMethods
 from vil_bridge.servers.airsim.settings import AirsimSettings
@@ -70,6 +71,7 @@ class AirsimServer:
         groups: Sequence[object] = (
             states,
             flight,
+            RemoteMethods(vehicles, flight),
             ControllerMethods(vehicles),
             CarMethods(vehicles),
             ClockMethods(vehicles, clock),

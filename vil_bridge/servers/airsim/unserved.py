@@ -34,12 +34,5 @@ MISSING: Final[Mapping[str, str]] = {
         ),
         _LENS,
     ),
-    **dict.fromkeys(
-        (
-            "moveByManual",
-            "moveByRC",
-            "simAddVehicle",
-        ),
-        _LATER,
-    ),
+    "simAddVehicle": _LATER,
 }

@@ -9,18 +9,22 @@ import math
 from abc import ABC, abstractmethod
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from vil_bridge.core.geometry import GRAVITY_MPS2
 from vil_bridge.core.vehicle_moves import (
     AttitudeMove,
     HomeMove,
     HoverMove,
     LandMove,
+    ManualMove,
     Move,
     MoveEnd,
     PathMove,
     Point,
     RatesMove,
     RotorsMove,
+    StickPositions,
     TakeoffMove,
     TurnMove,
     TurnRateMove,
@@ -39,17 +43,20 @@ _LANDED_AFTER: Final = 10
 _QUICKER: Final = 2.0
 """Factor by which path following raises the gain of the controller's horizontal velocity loop (1.1 per second)."""
 
+_TURN_RAD: Final = math.radians(0.01)
+"""Of the yaw stick, each 20 ms: of the heading, or per second of its rate."""
 _NO_TURN: Final = YawGoal()
 
 
 class FlightState(NamedTuple):
-    """State of a vehicle that a move sees: position, velocity, heading, rate of the heading, climb integral."""
+    """State of a vehicle that a move sees: position, velocity, heading, its rate, climb integral, remote control."""
 
     p_m: Point
     v_mps: Point
     yaw_rad: float
     yaw_radps: float
     climb_integral: float = 0.0
+    sticks: StickPositions | None = None
 
 
 class FlightCommand(NamedTuple):
@@ -75,8 +82,8 @@ class MoveFlight(ABC):
         self.flight = flight
 
     @abstractmethod
-    def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:
-        """Return what the vehicle does for the next 20 ms, or how the move ended.
+    def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd | None:
+        """Return what the vehicle does for the next 20 ms, or how the move ended; None = no command.
 
         Args:
             t_s: simulated seconds since the move began; the first call is at 0.
@@ -121,6 +128,8 @@ def flight_of(
             return _Tilted(move, flight, state.climb_integral or 2.0 * hover - 1.0)
         case RotorsMove():
             return _Direct(move, flight)
+        case ManualMove():
+            return _Manual(move, flight, state.yaw_rad)
 
 
 class _Path(MoveFlight):
@@ -247,6 +256,28 @@ class _Direct(MoveFlight):
 
     def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:  # noqa: ARG002
         return MoveEnd(reached=True) if t_s >= self._move.duration_s else FlightCommand("rotors", self._move.controls)
+
+
+class _Manual(MoveFlight):
+    """The sticks as a velocity in the heading at the start; the original turns them the other way by that heading."""
+
+    def __init__(self, move: ManualMove, flight: SimpleFlight, yaw_rad: float) -> None:
+        super().__init__(flight)
+        self._move = move
+        self._cos, self._sin = math.cos(yaw_rad), math.sin(yaw_rad)
+        self._yaw = move.yaw
+
+    def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd | None:
+        move, sticks = self._move, state.sticks
+        if t_s >= move.duration_s:
+            return MoveEnd(reached=True)
+        if sticks is None:
+            return None
+        ahead, right = move.ahead_mps * sticks.pitch, move.right_mps * sticks.roll
+        x, y = self._cos * ahead + self._sin * right, self._sin * ahead - self._cos * right
+        self._yaw = replace(self._yaw, value=self._yaw.value - _TURN_RAD * sticks.yaw)
+        climb_mps = climb_rate_to(self.flight, move.up_m * sticks.throttle)
+        return FlightCommand("velocity", (x, y, climb_mps, *_heading(self._yaw, (x, y))))
 
 
 def _path_of(move: PathMove, flight: SimpleFlight, state: FlightState) -> MoveFlight | MoveEnd:
