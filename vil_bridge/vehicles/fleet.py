@@ -180,6 +180,8 @@ class Fleet:
     def _index(self, which: int | Sequence[int] | None) -> _Which:
         if which is None:
             return np.arange(self.n)
+        if isinstance(which, int) and 0 <= which < self.n:
+            return np.array([which])
         index = np.atleast_1d(np.asarray(which))
         if index.size and not (index.dtype.kind in "iu" and index.min() >= 0 and index.max() < self.n):
             raise ValueError(f"vehicles are numbered from 0 to {self.n - 1}, got {which}")

@@ -51,7 +51,7 @@ from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 logger = logging.getLogger(__name__)
 
 _MOST_WAITING: Final = 10_000
-_PATIENCE_NS: Final = 5 * NS_PER_MS
+PATIENCE_NS: Final = 5 * NS_PER_MS
 """Waited at a time for an autopilot's program, before orders are looked at again."""
 
 
@@ -132,7 +132,7 @@ class Simulation:
         Fewer are made where an autopilot's program owes an answer. Of ``due`` steps, those before the last are late.
         """
         batches = []
-        while self.steps < until and self.programs.ready(_PATIENCE_NS):
+        while self.steps < until and self.programs.ready(PATIENCE_NS):
             while self._waiting and self._waiting[0][0] <= self.steps:
                 self._apply(heapq.heappop(self._waiting)[2])
             if self.steps % self._every == 0:

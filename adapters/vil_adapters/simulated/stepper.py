@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from vil_adapters.simulated.ipc import ClockUpdate, Order, Start, Stop, VehicleBatch
-from vil_adapters.simulated.simulation import Simulation
+from vil_adapters.simulated.simulation import PATIENCE_NS, Simulation
 from vil_bridge.core.bridge_time import REAL_TIME, TimeMapping
 from vil_bridge.core.clock import NS_PER_S, arm_timerfd, machine_ns, open_timerfd
 
@@ -63,7 +63,7 @@ class Stepper:
         orders: yields orders since the last call. on_batch: called with every batch.
 
     Attributes:
-        late: steps that were made later than their own tick, caught up with the next.
+        late: steps begun more than a period after their own tick, caught up with the next.
     """
 
     def __init__(
@@ -105,12 +105,9 @@ class Stepper:
                     return
                 self._apply(order)
             simulation.programs.listen()
-            due_ns = self._mapping.at(machine_ns()) - self._start_ns
-            due = simulation.step_at(due_ns)
-            if self._end is not None and due >= self._end:
-                due = self._end
+            due_ns, due = self._due()
             if due > simulation.steps:
-                self._step(due, due_ns)
+                self._step()
             elif simulation.has_news or (simulation.has_changed and self._wakes_at() is None):
                 self._report([simulation.batch(pose=False)], due_ns)  # time may stand still
             if self._end is not None and simulation.steps >= self._end:
@@ -122,7 +119,16 @@ class Stepper:
         """Return when the next step is due on the machine's clock; None while time stands still."""
         return self._mapping.when(self._start_ns + self._simulation.t_of(self._simulation.steps + 1))
 
-    def _step(self, due: int, due_ns: int) -> None:
+    def _due(self) -> tuple[int, int]:
+        """Return bridge time since step 0, and the step that is due now."""
+        due_ns = self._mapping.at(machine_ns()) - self._start_ns
+        due = self._simulation.step_at(due_ns)
+        return due_ns, due if self._end is None else min(due, self._end)
+
+    def _step(self) -> None:
+        if not self._simulation.programs.ready(PATIENCE_NS):
+            return
+        due_ns, due = self._due()  # now that the steps begin
         until = min(due, self._simulation.steps + _CHUNK)
         before = self._simulation.steps
         batches = self._simulation.advance(until, due)
