@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-import numpy as np
 
 from vil_adapters.simulated.command_values import command_values
 from vil_adapters.simulated.config import SimulatedConfig
@@ -246,7 +245,7 @@ class CommandHandler:
         row, note = states[number].tolist(), notes[number]
         rotors: tuple[RotorOutput, ...] = ()
         if factory.airsim is None:
-            accelerations = _change_per_second(before, batch, number)
+            accelerations = batch.change_per_second(before, number)
         else:
             accelerations, air, controls = batch.dynamics_of(number, len(factory.airsim.airframe.rotors))
             rotors = tuple(RotorOutput(*rotor) for rotor in factory.airsim.rotor_states(controls, *air).tolist())
@@ -388,15 +387,6 @@ def _heading_of(vehicle: Vehicle) -> Quaternion:
     """Return the attitude at the start."""
     half = math.radians(vehicle.config.yaw_deg) / 2.0
     return 0.0, 0.0, math.sin(half), math.cos(half)
-
-
-def _change_per_second(before: VehicleBatch, batch: VehicleBatch, vehicle: int) -> FloatArray:
-    """Return mean accelerations, linear and angular, (6,), between two batches."""
-    if not before.t_ns < batch.t_ns or not before.bodies:
-        return np.zeros(6)
-    change = batch.states()[vehicle] - before.states()[vehicle]
-    rates: FloatArray = change[[3, 4, 5, 10, 11, 12]] * (NS_PER_S / (batch.t_ns - before.t_ns))
-    return rates
 
 
 def _factory_of(name: str, config: SimulatedConfig) -> ModelFactory:

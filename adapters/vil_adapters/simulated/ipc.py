@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from vil_bridge.core.bridge_time import TimeMapping
+from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.solid_world import MovingBody, SceneEdit
 from vil_bridge.core.types import FloatArray
@@ -261,6 +262,14 @@ class VehicleBatch(msgspec.Struct):
         row = np.frombuffer(self.dynamics, np.float64).reshape(vehicles, -1)[vehicle]
         density, factor = row[6:8].tolist()
         return row[:6], (density, factor), row[8 : 8 + rotors]
+
+    def change_per_second(self, before: VehicleBatch, vehicle: int) -> FloatArray:
+        """Return mean accelerations of a vehicle since a batch, linear and angular, (6,)."""
+        if not before.t_ns < self.t_ns or not before.bodies:
+            return np.zeros(6)
+        change = self.states()[vehicle] - before.states()[vehicle]
+        rates: FloatArray = change[[3, 4, 5, 10, 11, 12]] * (NS_PER_S / (self.t_ns - before.t_ns))
+        return rates
 
     def carry(self, older: VehicleBatch) -> None:
         """Take over from an older batch what no reader got and no newer one repeats."""
