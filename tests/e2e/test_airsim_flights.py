@@ -1,4 +1,4 @@
-"""Flights with the reference's numbers, agents that fly, and the most used methods, with AirSim's own client."""
+"""Flights with the reference's numbers, and the most used methods, with AirSim's own client."""
 
 from __future__ import annotations
 
@@ -13,19 +13,6 @@ from tests.support.airsim_server import CAR, RANGING_DRONE, run_program, serving
 pytestmark = [pytest.mark.process, pytest.mark.long]
 
 
-def five(size_px: int) -> dict[str, Any]:
-    """Return the cameras of TravelUAV and UAV_ON."""
-    sizes = [{"ImageType": kind, "Width": px, "Height": px} for kind, px in ((0, size_px), (2, 256))]
-    mounts = {
-        "FrontCamera": {"X": 1},
-        "RearCamera": {"X": -1, "Yaw": 180},
-        "LeftCamera": {"Y": -1, "Yaw": -90},
-        "RightCamera": {"Y": 1, "Yaw": 90},
-        "DownCamera": {"Pitch": -90},
-    }
-    return {name: {**mount, "CaptureSettings": sizes} for name, mount in mounts.items()}
-
-
 FLIGHTS: Final[dict[str, Any]] = {
     "SettingsVersion": 1.2,
     "SimMode": "Multirotor",
@@ -34,31 +21,11 @@ FLIGHTS: Final[dict[str, Any]] = {
         "Drone1": RANGING_DRONE,
     },
 }
-AGENTS: Final[dict[str, Any]] = {
-    "SettingsVersion": 1.2,
-    "SimMode": "Multirotor",
-    "ClockSpeed": 4,
-    "Vehicles": {
-        "Drone_1": {
-            "VehicleType": "SimpleFlight",
-            "X": -12,
-            "Cameras": five(256),
-            "Sensors": {"Imu": {"SensorType": 2, "Enabled": True}},
-        },
-        "Drone_2": {"VehicleType": "SimpleFlight", "X": -12, "Y": 4, "Cameras": five(512)},
-    },
-}
 
 
 @pytest.fixture(scope="module")
 def flights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     with serving_programs(FLIGHTS, tmp_path_factory.mktemp("flights")) as port:
-        yield port
-
-
-@pytest.fixture(scope="module")
-def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with serving_programs(AGENTS, tmp_path_factory.mktemp("agents")) as port:
         yield port
 
 
@@ -73,11 +40,6 @@ def car(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 )
 def test_a_flight_is_as_good_as_the_references(program: str, flights: int, tmp_path: Path) -> None:
     run_program("flights", program, flights, tmp_path)
-
-
-@pytest.mark.parametrize("program", ["travel_uav", "uav_on"])
-def test_a_program_of_an_agent_flies(program: str, agents: int, tmp_path: Path) -> None:
-    run_program("agents", program, agents, tmp_path)
 
 
 def test_the_most_used_methods_are_called_step_by_step(flights: int, car: int, tmp_path: Path) -> None:
