@@ -8,6 +8,7 @@ import re
 import select
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -302,6 +303,18 @@ def test_remote_control_has_sixteen_channels() -> None:
     assert values == (0.01, 1510, 1520, 1010, 1530, 1900, 1800, *[1000] * 10)
 
 
+def first_state(link: BetaflightLink, states: socket.socket) -> int:
+    """Return the size of the first datagram that is no probe, which comes a second after the port opened."""
+    begun_s = time.monotonic()
+    while True:
+        link.send(sample(0), late=False)
+        if select.select([states], (), (), 0.01)[0]:
+            data = states.recv(2048)
+            if len(data) > 1:
+                assert time.monotonic() - begun_s > 0.9
+                return len(data)
+
+
 def test_betaflight_is_never_waited_for_and_gets_no_late_state() -> None:
     host = "127.23.7.1"  # a loopback address of its own: the ports are fixed
     link = BetaflightLink(host, timeout_s=0.05)
@@ -315,6 +328,8 @@ def test_betaflight_is_never_waited_for_and_gets_no_late_state() -> None:
             rc.bind((host, RC_PORT))
             states.settimeout(10)
             rc.settimeout(10)
+            seen = [first_state(link, states)]
+            assert seen == [144], "probes are shorter: a state ends a program that starts up"
             link.send(sample(MS), late=True)
             link.send(sample(2 * MS, rc_us=(1500,) * 8), late=False)
             assert struct.unpack_from("<d", states.recv(2048))[0] == 0.002

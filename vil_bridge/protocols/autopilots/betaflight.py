@@ -2,11 +2,13 @@
 
 Betaflight runs its loop in real time, at the pace that the last two states' times and arrivals give. So states go out
 as time passes, the newest motors are in effect, and what is late is left out: a burst of states would let its clock
-run ahead.
+run ahead. A state that comes while it starts up ends it (SIGSEGV): the first ones wait until its port has been open for
+a while, which datagrams of another size find out; it drops those.
 """
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from struct import Struct
 from typing import ClassVar, Final
@@ -25,6 +27,10 @@ _STATE: Final = Struct("<18d")
 _RC: Final = Struct("<d16H")
 _MOTORS: Final = Struct("<4f")
 _RC_PERIOD_NS: Final = 10 * NS_PER_MS
+_START_UP_NS: Final = NS_PER_S
+"""From its port's opening to the first state; it takes half of that."""
+_PROBE_NS: Final = 50 * NS_PER_MS
+_PROBE: Final = b"\0"
 _LOW_US: Final = 1000
 _CHANNELS: Final = 16
 
@@ -42,6 +48,9 @@ class BetaflightLink(AutopilotLink):
         super().__init__(timeout_s)
         self._host = host
         self._socket: socket.socket | None = None
+        self._states: socket.socket | None = None
+        self._up_ns: int | None = None
+        self._probed_ns = 0
         self._heard_ns = 0
         self._rc_ns = 0
         self._rc_us: tuple[int, ...] | None = None
@@ -51,6 +60,9 @@ class BetaflightLink(AutopilotLink):
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind((self._host, MOTORS_PORT))
         self._socket.setblocking(False)
+        self._states = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._states.connect((self._host, STATE_PORT))
+        self._states.setblocking(False)
 
     def descriptors(self) -> tuple[int, ...]:
         """Return nothing: outputs are read when a state is sent."""
@@ -74,27 +86,44 @@ class BetaflightLink(AutopilotLink):
     def send(self, sample: AutopilotSample, *, late: bool) -> None:
         """Send a state unless a newer one is due, and the remote control's channels a hundred times a second."""
         self.receive()
-        if late:
+        if late or not self._is_up():
             return
-        self._to(STATE_PORT, state_packet(sample))
+        self._send_state(state_packet(sample))
         self.sent += 1
         rc_us = sample.rc_us
         if rc_us is not None and (rc_us != self._rc_us or sample.t_ns - self._rc_ns >= _RC_PERIOD_NS):
             self._rc_us, self._rc_ns = rc_us, sample.t_ns
-            self._to(RC_PORT, rc_packet(sample.t_ns, rc_us))
+            self._send_rc(rc_packet(sample.t_ns, rc_us))
 
     def close(self) -> None:
-        """Close the socket."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        """Close the sockets."""
+        for one in (self._socket, self._states):
+            if one is not None:
+                one.close()
+        self._socket = self._states = None
 
-    def _to(self, port: int, data: bytes) -> None:
-        assert self._socket is not None
+    def _is_up(self) -> bool:
+        """Return True once its port has been open for as long as its start takes."""
+        now_ns = machine_ns()
+        if self._up_ns is not None and now_ns - self._up_ns >= _START_UP_NS:
+            return True
+        if now_ns - self._probed_ns >= _PROBE_NS:
+            self._probed_ns = now_ns
+            self._up_ns = self._up_ns or now_ns
+            self._send_state(_PROBE)
+        return False
+
+    def _send_state(self, data: bytes) -> None:
+        assert self._states is not None
         try:
-            self._socket.sendto(data, (self._host, port))
-        except OSError:
-            return  # it has not started, or has ended
+            self._states.send(data)
+        except OSError:  # what was sent before was refused: it has not started, or has ended
+            self._up_ns = None
+
+    def _send_rc(self, data: bytes) -> None:
+        assert self._socket is not None
+        with contextlib.suppress(OSError):  # it has ended
+            self._socket.sendto(data, (self._host, RC_PORT))
 
 
 def state_packet(sample: AutopilotSample) -> bytes:
