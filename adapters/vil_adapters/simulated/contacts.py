@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,8 @@ _MOST_NAMES: Final = 256
 _SKIN_M: Final = 2e-6
 """A sphere leaves a surface by this much: more than where it counts as touching, or its way would lead in again."""
 _ROUNDING_M: Final = 1e-12
+_HOLD_M: Final = 1e-3
+"""A surface bears a vehicle that moved less than this along it since it was found there."""
 _LEVEL: Final = 0.97
 """Upward part of a surface's normal from which a vehicle may land on it."""
 _SPIN_FACTOR: Final = 0.9
@@ -55,6 +57,13 @@ class _Around:
     points_m: FloatArray
     normals: FloatArray
     until: int
+
+
+class _Support(NamedTuple):
+    """Surface that bears a vehicle: where it was touched, by which of the vehicle's spheres."""
+
+    hit: SweptContact
+    sphere: int
 
 
 class ContactModel:
@@ -83,6 +92,7 @@ class ContactModel:
         self.shape: Final = SphereRow(config)
         self._bounces = config.response == "bounce"
         self._around: dict[int, _Around] = {}
+        self._supports: dict[int, _Support] = {}
         self._reset_at = np.zeros(rows, dtype=np.int64)
         self._never: Final = np.full(rows, -(1 << 60), dtype=np.int64)
         self._touched_at = self._never.copy()
@@ -113,6 +123,7 @@ class ContactModel:
     def reset(self, row: int, step: int) -> None:
         """Discard surfaces of pictures taken before the vehicle was moved."""
         self._around.pop(row, None)
+        self._supports.pop(row, None)
         self._reset_at[row] = step
         if self._scene is not None:
             self._scene.forget(row)
@@ -152,6 +163,8 @@ class ContactModel:
             elif active[row]:
                 self._among(row, around, x, state, step, dt_s)
         if self._scene is not None:
+            for row in [row for row in self._supports if active[row]]:
+                self._rest(row, x, state, step, dt_s)
             for row in self._scene.due(step, active):
                 self._in_scene(row, self._scene, x, state, step, dt_s)
         self.roll(x, state, active & self.touched(step))
@@ -205,7 +218,7 @@ class ContactModel:
             if found is None:
                 break
             sphere, hit = found
-            self._off_surface(row, hit, goals_m[sphere], x, state, step, dt_s)
+            self._off_surface(row, _Support(hit, sphere), goals_m[sphere], x, state, step, dt_s)
             starts_m = starts_m + hit.share * (goals_m - starts_m)
             goals_m = self._middles(x, state, row)
         else:
@@ -213,9 +226,23 @@ class ContactModel:
             goals_m = self._middles(x, state, row)
         scene.settle(row, goals_m, self._speed(x, state, row), step)
 
+    def _rest(self, row: int, x: FloatArray, state: StateLayout, step: int, dt_s: float) -> None:
+        """Let the surface that bears a vehicle bear it in this step too, where something presses it there.
+
+        A sphere that left a surface by :data:`_SKIN_M` takes some steps to fall back: an accelerometer must not see it.
+        """
+        support = self._supports.pop(row)
+        middle_m = self._middles(x, state, row)[support.sphere]
+        away, normal = middle_m - support.hit.point_world_m, support.hit.normal_world
+        height_m = float(away @ normal)
+        near = height_m <= self._config.radius_m + _SKIN_M and np.linalg.norm(away - height_m * normal) <= _HOLD_M
+        if near and float(x[row, state["v_world_mps"]] @ normal) < 0.0:
+            self._off_surface(row, support, middle_m, x, state, step, dt_s)
+
     def edit_scene(self, edit: SceneEdit) -> None:
         """Change an object of the scene. Raises RendererError: there is no such object or asset."""
         if self._scene is not None:
+            self._supports.clear()
             self._scene.edit(edit)
 
     def push_out(self, x: FloatArray, state: StateLayout, active: BoolArray, step: int, dt_s: float) -> int:
@@ -228,7 +255,7 @@ class ContactModel:
             found = self._scene.overlap(middles_m)
             if found is not None:
                 sphere, hit = found
-                self._off_surface(row, hit, middles_m[sphere], x, state, step, dt_s)
+                self._off_surface(row, _Support(hit, sphere), middles_m[sphere], x, state, step, dt_s)
                 self._scene.forget(row)
         self.roll(x, state, active & self.touched(step))
         return int(self.collisions.sum()) - before
@@ -247,7 +274,7 @@ class ContactModel:
     def _off_surface(
         self,
         row: int,
-        hit: SweptContact,
+        support: _Support,
         middle_m: FloatArray,
         x: FloatArray,
         state: StateLayout,
@@ -255,9 +282,11 @@ class ContactModel:
         dt_s: float,
     ) -> None:
         """Let a vehicle bounce off a surface that its sphere at (3,) met in this step; it lands on level ones."""
+        hit = support.hit
         place, normal = state["p_world_m"], hit.normal_world
         p = x[row, place].copy()
-        depth_m = max(self._config.radius_m - float((middle_m - hit.point_world_m) @ normal), 0.0)
+        inside_m = self._config.radius_m - float((middle_m - hit.point_world_m) @ normal)
+        depth_m = max(inside_m, 0.0)
         contact = WorldContact(hit.point_world_m[None], normal[None], np.array([depth_m]))
         self.record(np.array([row]), p[None], contact, step, dt_s, hit.other)
         if not self._bounces:
@@ -268,7 +297,9 @@ class ContactModel:
         below = contact._replace(point_world_m=(middle_m - (self._config.radius_m - depth_m) * normal)[None])
         x[row] = collide(x[row : row + 1], state, body, below, ground_lock=level)[0]
         # A point that spins away from the surface gets no impulse; the sphere must not stay inside either.
-        x[row, place] += max(depth_m + _SKIN_M - float((x[row, place] - p) @ normal), 0.0) * normal
+        x[row, place] += max(max(inside_m, -_SKIN_M) + _SKIN_M - float((x[row, place] - p) @ normal), 0.0) * normal
+        if slow:
+            self._supports[row] = support
 
     def sweep(
         self, row: int, start_m: FloatArray, goal_m: FloatArray, q_xyzw: FloatArray, step: int, dt_s: float
