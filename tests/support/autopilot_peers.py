@@ -15,6 +15,7 @@ from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import hil_messages as hil
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.tools.lab.autopilots.ardupilot import ArduPilotStandIn
+from vil_bridge.tools.lab.autopilots.betaflight import BetaflightStandIn
 from vil_bridge.tools.lab.autopilots.px4 import STEP_US, Px4StandIn
 from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
@@ -171,11 +172,11 @@ class Px4Peer:
     def sensor(self, motion: Motion) -> hil.HilSensor:
         """Return a sample of all sensors."""
         noise = self._noise[self.packets % len(self._noise)]
-        axes = *motion.force, *motion.gyro, *turned_back(motion.q, FIELD_NED_GAUSS)
+        right = *motion.force, *motion.gyro, *turned_back(motion.q, FIELD_NED_GAUSS)
         altitude = ZURICH[2] - motion.p[2] + noise[9]
         pressure = 1013.25 * (1.0 - altitude / 44330.77) ** 5.25588
-        noisy = map(sum, zip(axes, noise, strict=False))
-        return hil.HilSensor(self.time_us, *noisy, pressure, 0.0, altitude, 15.0, 0x1BFF)
+        axes = [value + error for value, error in zip(right, noise, strict=False)]
+        return hil.HilSensor(*(self.time_us, *axes, pressure, 0.0, altitude, 15.0, 0x1BFF))
 
     def other(self, motion: Motion) -> bytes:
         """Return what goes before the sample."""
@@ -256,3 +257,68 @@ class ArduPilotPeer:
 
 def _list(values: tuple[float, ...]) -> str:
     return "[" + ", ".join(f"{value:.8f}" for value in values) + "]"
+
+
+class BetaflightPeer:
+    """A physics of Betaflight that computes naively, on a wall time of its own: a state each millisecond.
+
+    Args:
+        stand_in: its autopilot.
+    """
+
+    def __init__(self, stand_in: BetaflightStandIn, yaw_rad: float = 0.0) -> None:
+        self.stand_in = stand_in
+        self.vehicle = FloorVehicle(yaw_rad=yaw_rad)
+        self.now_s = 100.0
+        self.stamp_s = 0.0
+        self.motors: tuple[float, ...] = (0.0,) * 4
+        self.answers = 0
+        self.sticks = [1500, 1500, 1000, 1500, 1000]
+        self.sends_rc = True
+        self._steps = 0
+        self._integral = 0.0
+
+    def run(self, seconds: float) -> None:
+        """Fly."""
+        for _ in range(round(seconds * 1000)):
+            self.step()
+
+    def step(self, wall_s: float = 1e-3, stamp_s: float = 1e-3) -> bool:
+        """Send a state after a wall time, with a time of its own; returns whether it is answered."""
+        self.now_s += wall_s
+        self.stamp_s += stamp_s
+        self.vehicle.advance(self.motors, 1)
+        self._steps += 1
+        if self.sends_rc and self._steps % 10 == 0:
+            channels = [*self.sticks, *[1000] * (16 - len(self.sticks))]
+            self.stand_in.on_rc(struct.pack("<d16H", self.stamp_s, *channels), self.now_s)
+        self.stand_in.on_state(self.packet(self.vehicle.motion()), self.now_s)
+        packets = self.stand_in.poll(self.now_s + 2e-4)
+        if packets is None:
+            return False
+        self.motors = struct.unpack("<4f", packets[0])
+        self.answers += 1
+        return True
+
+    def packet(self, motion: Motion) -> bytes:
+        """Return a state of 144 bytes."""
+        return struct.pack("<18d", *betaflight_state(self.stamp_s, motion))
+
+    def hold_height(self, seconds: float, height_m: float) -> None:
+        """Fly by the throttle."""
+        state = self.vehicle.fleet.model.state
+        for _ in range(round(seconds * 1000)):
+            climb = float(self.vehicle.fleet.x[0, state["v_world_mps"]][2])
+            wanted = max(-0.5, min(0.7, height_m - float(self.vehicle.position[2])))
+            self._integral += 0.04 * (wanted - climb)
+            self.sticks[2] = round(1515.0 + 120.0 * (wanted - climb) + self._integral)
+            self.step()
+
+
+def betaflight_state(t_s: float, motion: Motion) -> tuple[float, ...]:
+    """Return a motion as 18 numbers: rates FRD, minus specific force FLU, attitude, ENU velocity, place, pressure."""
+    x, y, z = motion.force
+    n, e, d = motion.p
+    vn, ve, vd = motion.v
+    pressure = 101325.0 * (1.0 + d / 44330.77) ** 5.25588
+    return t_s, *motion.gyro, -x, y, z, *motion.q, ve, vn, -vd, e / M_PER_DEG, n / M_PER_DEG, -d, pressure

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from tests.support.autopilot_peers import M_PER_DEG, FloorVehicle, Motion
+from tests.support.autopilot_peers import FloorVehicle, betaflight_state
 from tests.support.common import PATIENCE_S, ROOT
 from tests.support.network_namespaces import in_network
 from tests.support.programs import Program
@@ -39,7 +39,8 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 _STATUS_EX: Final = 150
 _UNANSWERED: Final = 3
-"""States at the start that come without an answer to the ones before: its clock stands until then."""
+"""States at the start that come at once: the clock stands after the second, and a pause that begins then is long."""
+_STALLED_S: Final = 20.0
 _LONGEST_WAIT_S: Final = 0.2
 _ATTEMPTS: Final = 5
 _BOOT_S: Final = 7.5
@@ -55,6 +56,10 @@ def program() -> Path:
     if found.returncode:
         pytest.skip(found.stderr.strip().rpartition("\n")[2] or "scripts/betaflight.sh failed")
     return Path(found.stdout.strip())
+
+
+class StalledError(Exception):
+    """The program's clock stands for good, as after a few of its starts: it must be started again."""
 
 
 class Status(NamedTuple):
@@ -261,7 +266,7 @@ class Hover:
         self.target_m = 1.5
         self.heights_m: list[float] = []
         self.statuses: list[Status] = []
-        self._sent_s = time.monotonic()
+        self._sent_s = self._answered_s = time.monotonic()
         self._states = 0
         self._rc_s = self._status_s = 0.0
         self._integral = 0.0
@@ -287,6 +292,10 @@ class Hover:
         end_s = self.t_s + seconds
         while self.t_s < end_s and not until():
             self.link.take_motors()
+            if self.link.answered:
+                self._answered_s = time.monotonic()
+            elif time.monotonic() - self._answered_s > _STALLED_S:
+                raise StalledError(f"no motors for {_STALLED_S} s after {self._states} states")
             steps = self._due_steps()
             if not steps:
                 time.sleep(0.0002)
@@ -295,15 +304,17 @@ class Hover:
             self._sent_s = time.monotonic()
             self._states += 1
             self.vehicle.advance(self.link.motors, steps)
-            self.link.send_state(state_of(self.t_s, self.vehicle.motion()))
+            self.link.send_state(betaflight_state(self.t_s, self.vehicle.motion()))
             self._command()
             assert self.link.running.poll() is None, self.link.running.text()
 
     def _due_steps(self) -> int:
+        if self._states < _UNANSWERED:
+            return 1
         since_s = time.monotonic() - self._sent_s
         if not self.locked:
             return round(since_s * 1e3)
-        answered = self.link.answered or self._states < _UNANSWERED or since_s > _LONGEST_WAIT_S
+        answered = self.link.answered or since_s > _LONGEST_WAIT_S
         return int(answered and since_s >= 1e-3)
 
     def _command(self) -> None:
@@ -323,12 +334,3 @@ class Hover:
         wanted = max(-0.5, min(0.7, error))
         self._integral = max(-100.0, min(100.0, self._integral + 40.0 * (wanted - climb) * dt_s))
         return round(max(1050.0, min(1800.0, 1515.0 + 120.0 * (wanted - climb) + self._integral)))
-
-
-def state_of(t_s: float, motion: Motion) -> tuple[float, ...]:
-    """Return a motion as 18 numbers: rates FRD, minus specific force FLU, attitude, ENU velocity, place, pressure."""
-    x, y, z = motion.force
-    n, e, d = motion.p
-    vn, ve, vd = motion.v
-    pressure = 101325.0 * (1.0 + d / 44330.77) ** 5.25588
-    return t_s, *motion.gyro, -x, y, z, *motion.q, ve, vn, -vd, e / M_PER_DEG, n / M_PER_DEG, -d, pressure

@@ -100,7 +100,7 @@ def test_it_begins_with_a_wish_for_the_ground_truth() -> None:
 
 def test_it_does_not_arm_before_it_has_a_position() -> None:
     flown = Px4Peer(Px4StandIn(flight="hover"))
-    flown.other = lambda _: b""  # type: ignore[method-assign]
+    flown.other = lambda motion: b""  # type: ignore[method-assign]
     flown.run(6.0)
     assert set(flown.modes) == {1}
 

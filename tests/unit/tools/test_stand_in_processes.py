@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 from pymavlink.dialects.v20 import common as reference
 
-from tests.support.autopilot_peers import ArduPilotPeer, Px4Peer
-from tests.support.common import ROOT
+from tests.support.autopilot_peers import ArduPilotPeer, BetaflightPeer, Px4Peer
+from tests.support.common import ROOT, free_ports
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import hil_messages as hil
+from vil_bridge.tools.lab.autopilots.betaflight import BetaflightStandIn
 from vil_bridge.tools.lab.autopilots.px4 import SILENT_PACKETS
 
 pytestmark = pytest.mark.process
@@ -289,3 +290,51 @@ def test_ardupilots_stand_in_waits_for_its_first_client_only_with_a_port() -> No
             while process.poll() is None:
                 step()
         assert ended(process)[0] == 0
+
+
+@contextmanager
+def betaflight_physics() -> Iterator[tuple[socket.socket, socket.socket, int, subprocess.Popen[str]]]:
+    """Sockets for motors and raw outputs, and the port of the states."""
+    state_port, rc_port = free_ports(2, socket.SOCK_DGRAM)
+    kinds = socket.AF_INET, socket.SOCK_DGRAM
+    with closing(socket.socket(*kinds)) as motors, closing(socket.socket(*kinds)) as raw:
+        for link in (motors, raw):
+            link.bind(("127.0.0.1", 0))
+            link.settimeout(0.05)
+        outputs = ["--motor-port", str(motors.getsockname()[1]), "--raw-port", str(raw.getsockname()[1])]
+        ports = ["--port", str(state_port), "--rc-port", str(rc_port), *outputs]
+        with stand_in("betaflight", *ports) as process:
+            yield motors, raw, state_port, process
+
+
+def test_betaflights_stand_in_answers_states() -> None:
+    flown = BetaflightPeer(BetaflightStandIn())
+    give_up = monotonic() + _DEADLINE_S
+    with betaflight_physics() as (motors, raw, port, process):
+        answers = 0
+        while answers < 20:
+            assert monotonic() < give_up
+            sleep(0.002)
+            flown.stamp_s += 0.002
+            motors.sendto(flown.packet(flown.vehicle.motion()), ("127.0.0.1", port))
+            try:
+                assert motors.recv(64) == bytes(16)
+            except TimeoutError:
+                continue
+            assert len(raw.recv(128)) == 68
+            answers += 1
+        process.send_signal(signal.SIGTERM)
+        code, counters, _ = ended(process)
+    assert (code, counters["violation"]) == (0, "")
+    assert counters["answers"] >= 20
+
+
+def test_betaflights_stand_in_ends_at_a_state_of_another_size() -> None:
+    give_up = monotonic() + _DEADLINE_S
+    with betaflight_physics() as (motors, _, port, process):
+        while process.poll() is None:
+            assert monotonic() < give_up
+            motors.sendto(bytes(145), ("127.0.0.1", port))
+            sleep(0.05)
+        code, _, sentence = ended(process)
+    assert (code, sentence) == (1, "a state has 145 bytes, not 144: Betaflight drops it.")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import get_args
 
 from vil_bridge.tools.lab.autopilots import ardupilot_process as ardupilot
+from vil_bridge.tools.lab.autopilots import betaflight_process as betaflight
 from vil_bridge.tools.lab.autopilots import px4_process as px4
 from vil_bridge.tools.lab.autopilots.ardupilot import RATE_HZ, ArduPilotDay
 from vil_bridge.tools.lab.autopilots.pilot import Flight
@@ -20,6 +21,7 @@ def main() -> int:
     kinds = parser.add_subparsers(dest="kind", required=True)
     _add_px4(kinds.add_parser("px4", help="PX4: TCP client of the simulator, in lockstep"))
     _add_ardupilot(kinds.add_parser("ardupilot", help="ArduPilot: UDP to the physics, in lockstep"))
+    _add_betaflight(kinds.add_parser("betaflight", help="Betaflight: UDP on the wall clock, not in lockstep"))
     options = parser.parse_args()
     make: Callable[[argparse.Namespace], StandInProcess] = options.make
     return make(options).run()
@@ -74,6 +76,21 @@ def _ardupilot(options: argparse.Namespace) -> StandInProcess:
     day = ArduPilotDay(options.rate, options.channels, *events)
     flight = options.flight, options.seconds, commands, options.speedup, day
     return ardupilot.ArduPilotProcess(ardupilot.ArduPilotOptions(options.host, port, options.instance, *flight))
+
+
+def _add_betaflight(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(make=_betaflight)
+    parser.add_argument("--host", default=LOOPBACK, help="address that gets the motors")
+    parser.add_argument("--port", type=int, default=betaflight.STATE_PORT, help="port of the states")
+    parser.add_argument("--rc-port", type=int, default=betaflight.RC_PORT, help="port of sticks and switches")
+    parser.add_argument("--motor-port", type=int, default=betaflight.MOTOR_PORT, help="port that gets the motors")
+    parser.add_argument("--raw-port", type=int, default=betaflight.RAW_PORT, help="port that gets the raw outputs")
+    parser.add_argument("--seconds", type=float, default=0.0, help="time by its clock until it ends (0: no end)")
+
+
+def _betaflight(options: argparse.Namespace) -> StandInProcess:
+    ports = options.port, options.rc_port, options.motor_port, options.raw_port
+    return betaflight.BetaflightProcess(betaflight.BetaflightOptions(options.host, *ports, options.seconds))
 
 
 if __name__ == "__main__":

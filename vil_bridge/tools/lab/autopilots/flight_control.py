@@ -61,15 +61,10 @@ class FlightController:
     def motors(self, state: NedState, target: FlightTarget, dt_s: float) -> Motors:
         """Return the motors' commands that fly towards the target."""
         force = self._specific_force(state, target, dt_s)
-        attitude = _attitude(force, target.yaw_rad)
-        error = vectors.rotation_vector(vectors.product(vectors.inverse(state.q_wxyz), attitude))
-        w = state.w_frd_radps
-        roll = _RATE_PER_S * (_ATTITUDE_PER_S * error[0] - w[0]) * _SHARE_PER_RADPS2
-        pitch = _RATE_PER_S * (_ATTITUDE_PER_S * error[1] - w[1]) * _SHARE_PER_RADPS2
-        yaw = _RATE_PER_S * (_YAW_PER_S * error[2] - w[2]) * _SHARE_PER_RADPS2
+        rates = attitude_rates(state.q_wxyz, _attitude(force, target.yaw_rad))
         up = vectors.rotate(state.q_wxyz, (0.0, 0.0, -1.0))
         lift = max(0.0, vectors.dot(force, up)) / GRAVITY_MPS2 * _HOVER_SHARE
-        return _mixed(lift, roll, pitch, max(-_MOST_YAW_SHARE, min(_MOST_YAW_SHARE, yaw)))
+        return motors_for(lift, rates, state.w_frd_radps, _IDLE)
 
     def _specific_force(self, state: NedState, target: FlightTarget, dt_s: float) -> Vector:
         velocity = target.v_ned_mps
@@ -86,6 +81,19 @@ class FlightController:
         return north * share, east * share, down - GRAVITY_MPS2
 
 
+def attitude_rates(q: Quaternion, wanted: Quaternion) -> Vector:
+    """Return the rates that turn to an attitude, body FRD."""
+    roll, pitch, yaw = vectors.rotation_vector(vectors.product(vectors.inverse(q), wanted))
+    return _ATTITUDE_PER_S * roll, _ATTITUDE_PER_S * pitch, _YAW_PER_S * yaw
+
+
+def motors_for(lift: float, wanted_radps: Vector, w_radps: Vector, idle: float) -> Motors:
+    """Return motors that push with a share of the largest thrust and change the rates to the wanted ones."""
+    shares = vectors.scaled(vectors.minus(wanted_radps, w_radps), _RATE_PER_S * _SHARE_PER_RADPS2)
+    yaw = max(-_MOST_YAW_SHARE, min(_MOST_YAW_SHARE, shares[2]))
+    return _mixed(lift, shares[0], shares[1], yaw, idle)
+
+
 def _attitude(force: Vector, yaw_rad: float) -> Quaternion:
     """Return the attitude that pushes along a specific force (NED) with a yaw."""
     size = hypot(*force)
@@ -97,11 +105,11 @@ def _attitude(force: Vector, yaw_rad: float) -> Quaternion:
     return vectors.product(vectors.heading(yaw_rad), tilt)
 
 
-def _mixed(lift: float, roll: float, pitch: float, yaw: float) -> Motors:
+def _mixed(lift: float, roll: float, pitch: float, yaw: float, idle: float) -> Motors:
     """Return motors of thrust shares; attitude goes before height where both do not fit."""
     turns = (pitch - roll + yaw, roll - pitch + yaw, roll + pitch - yaw, -roll - pitch - yaw)
     lift = min(max(lift, -min(turns)), 1.0 - max(turns)) if max(turns) - min(turns) < 1.0 else lift
     front_right, rear_left, front_left, rear_right = (
-        max(_IDLE, sqrt(min(1.0, max(0.0, lift + turn)))) for turn in turns
+        max(idle, sqrt(min(1.0, max(0.0, lift + turn)))) for turn in turns
     )
     return front_right, rear_left, front_left, rear_right

@@ -73,9 +73,9 @@ class MotionRules:
         self._compare("shift", "the position does not move by the velocity", "m", moved, self._shift, _SHIFT)
         turn = vectors.rotation_vector(vectors.product(vectors.inverse(start.q_wxyz), line.q_wxyz))
         by_gyro = vectors.rotation_vector(self._turn)
-        self._compare("turn", "the quaternion does not turn by imu.gyro", "rad", turn, by_gyro, _TURN)
+        self._compare("turn", "the quaternion does not turn by the rates", "rad", turn, by_gyro, _TURN)
         faster = vectors.minus(line.v_ned_mps, start.v_ned_mps)
-        sentence = "the velocity does not change by imu.accel_body and gravity"
+        sentence = "the velocity does not change by the specific force and gravity"
         self._compare("speed", sentence, "m/s", faster, self._pushed, _SPEED)
 
     def _compare(
@@ -100,4 +100,4 @@ class MotionRules:
         x, y, z = vectors.scaled(self._force, 1.0 / self._lines)
         size = hypot(x, y, z)
         if abs(size - GRAVITY_MPS2) > _REST_TOLERANCE_MPS2 or z > 0.0:
-            raise WireViolation(f"at rest imu.accel_body reads ({x:.2f}, {y:.2f}, {z:.2f}), not (0, 0, -9.81).")
+            raise WireViolation(f"at rest the specific force is ({x:.2f}, {y:.2f}, {z:.2f}), not (0, 0, -9.81).")

@@ -1,0 +1,196 @@
+"""Betaflight's side of its simulator link: states and sticks in, motors out; its clock follows the states' by pairs."""
+
+from __future__ import annotations
+
+from collections import deque
+from math import cos, pi, radians
+from struct import Struct
+from typing import Any, Final
+
+from vil_bridge.tools.lab.autopilots import vectors
+from vil_bridge.tools.lab.autopilots.ardupilot_lines import PhysicsLine
+from vil_bridge.tools.lab.autopilots.flight_control import STOPPED, Motors, NedState, attitude_rates, motors_for
+from vil_bridge.tools.lab.autopilots.motion_rules import MotionRules
+from vil_bridge.tools.lab.autopilots.pilot import FlightHistory
+from vil_bridge.tools.lab.autopilots.violations import require
+
+_STATE: Final = Struct("<18d")
+_RC: Final = Struct("<d16H")
+_MOTORS: Final = Struct("<4f")
+_RAW: Final = Struct("<H2x16f")
+_SILENCE_S: Final = 0.5
+"""Silence after which a state is swallowed: motors come at once, and nothing of it counts."""
+_LONGEST_PAIR_S: Final = 0.02
+_STANDING: Final = 1e-7
+"""Rate of the clock after the second state: the gap is counted from the boot, as the first was swallowed."""
+_BURST, _BURST_S = 3, 1e-3
+_LOOP_S: Final = 1e-4
+_PID_S: Final = 125e-6
+_BOOT_GRACE_S: Final = 5.0
+_RC_LOST_S: Final = 0.3
+_IDLE: Final = 0.055
+_LOW_US, _HIGH_US = 1050, 1700
+_LARGEST_ANGLE_RAD: Final = pi / 3.0
+_FASTEST_YAW_RADPS: Final = 3.5
+_M_PER_DEG: Final = 111_319.5
+_OWN_ORDER: Final = (3, 0, 1, 2)
+"""Betaflight's motors 1 to 4 (rear right, front right, rear left, front left) in the order of the motor packet."""
+
+
+class BetaflightStandIn:
+    """Betaflight of one vehicle, on the wall time that it is given.
+
+    Sticks in ANGLE mode always; AUX1 above 1700 arms. The attitude is that of the states.
+
+    Attributes:
+        states: taken. swallowed: of them, after a silence. answers: motor packets. t_s: its clock. armed: motors turn.
+    """
+
+    def __init__(self) -> None:
+        self.states = self.swallowed = self.answers = 0
+        self.t_s = 0.0
+        self.armed = False
+        self._rate = 0.0
+        self._at_once = False
+        self._taken_s: float | None = None
+        self._arrivals_s: deque[float] = deque(maxlen=_BURST + 1)
+        self._stamp_s = self._arrival_s = 0.0
+        self._now_s: float | None = None
+        self._line: PhysicsLine | None = None
+        self._origin: tuple[float, float, float] | None = None
+        self._sticks: tuple[int, ...] = ()
+        self._sticks_s = self._tick_s = 0.0
+        self._was_low = False
+        self._unanswered = False
+        self._due_s = 0.0
+        self._rules = MotionRules()
+        self._history = FlightHistory()
+
+    def on_state(self, data: bytes, now_s: float) -> None:
+        """Take a state at a wall time.
+
+        Raises:
+            WireViolation: a rule is broken.
+        """
+        require(len(data) == _STATE.size, f"a state has {len(data)} bytes, not {_STATE.size}: Betaflight drops it.")
+        self._run_clock(now_s)
+        values = _STATE.unpack(data)
+        self._arrivals_s.append(now_s)
+        full = len(self._arrivals_s) > _BURST
+        require(
+            not full or now_s - self._arrivals_s[0] > _BURST_S,
+            f"{_BURST + 1} states came within {1e3 * _BURST_S:.0f} ms: the clock would run ahead.",
+        )
+        stamp_s = values[0]
+        require(
+            self.states == 0 or stamp_s >= self._stamp_s, f"the time goes back: {self._stamp_s} s, then {stamp_s} s."
+        )
+        silent = self.states == 0 or now_s - self._arrival_s > _SILENCE_S
+        self.states += 1
+        pair_s = stamp_s - self._stamp_s
+        self._stamp_s, self._arrival_s = stamp_s, now_s
+        self._unanswered, self._at_once, self._due_s = True, silent, now_s + _LOOP_S
+        self._tick_s = (self.t_s // _PID_S + 1.0) * _PID_S
+        if silent:
+            self.swallowed += 1
+            self._rules.restart()
+            return
+        if 0.0 < pair_s < _LONGEST_PAIR_S:
+            self._rate = _STANDING if self._taken_s is None else pair_s / max(now_s - self._taken_s, 1e-6)
+        self._taken_s = now_s
+        if pair_s >= _LONGEST_PAIR_S:
+            self._rules.restart()
+        self._line = self._state(values)
+        self._rules.check(self._line, off=not self.armed)
+
+    def on_rc(self, data: bytes, now_s: float) -> None:
+        """Take sticks and switches at a wall time.
+
+        Raises:
+            WireViolation: the packet has another size.
+        """
+        require(len(data) == _RC.size, f"an RC packet has {len(data)} bytes, not {_RC.size}.")
+        self._run_clock(now_s)
+        self._sticks, self._sticks_s = _RC.unpack(data)[1:], self.t_s
+
+    def poll(self, now_s: float) -> tuple[bytes, bytes] | None:
+        """Return the motor packet and the raw one that are due, None = there are none."""
+        self._run_clock(now_s)
+        ran = self._at_once or (now_s >= self._due_s and self.t_s >= self._tick_s)
+        if not self._unanswered or not ran:
+            return None
+        self._unanswered = False
+        self.answers += 1
+        motors = self._control()
+        own = (1000.0 + 1000.0 * motors[n] for n in _OWN_ORDER)
+        return _MOTORS.pack(*motors), _RAW.pack(4, *own, *([0.0] * 12))
+
+    def waits(self) -> bool:
+        """Return whether a state is not answered yet."""
+        return self._unanswered
+
+    def counters(self) -> dict[str, Any]:
+        """Return the counters and the flight for the line at the end."""
+        counts = {"states": self.states, "swallowed": self.swallowed, "answers": self.answers}
+        return {**counts, "clock_s": round(self.t_s, 3), **self._history.values()}
+
+    def _run_clock(self, now_s: float) -> None:
+        if self._now_s is not None:
+            self.t_s += self._rate * max(0.0, now_s - self._now_s)
+        self._now_s = now_s
+        if self.armed and self.t_s - self._sticks_s > _RC_LOST_S:
+            self._set_armed(False)
+
+    def _state(self, values: tuple[float, ...]) -> PhysicsLine:
+        """Return the state in NED and FRD; the acceleration on the wire is minus the specific force, FLU."""
+        x, y, z = values[4:7]
+        east, north, up = values[11:14]
+        longitude, latitude, altitude = values[14:17]
+        if self._origin is None:
+            self._origin = longitude, latitude, altitude
+        wide = _M_PER_DEG * cos(radians(self._origin[1]))
+        position = (
+            (latitude - self._origin[1]) * _M_PER_DEG,
+            (longitude - self._origin[0]) * wide,
+            self._origin[2] - altitude,
+        )
+        w, i, j, k = values[7:11]
+        size = (w * w + i * i + j * j + k * k) ** 0.5
+        require(abs(size - 1.0) < 1e-3, f"the quaternion has the length {size:.4f}.")
+        gyro = values[1], values[2], values[3]
+        return PhysicsLine(values[0], gyro, (-x, y, z), position, (north, east, -up), (w, i, j, k))
+
+    def _control(self) -> Motors:
+        line, sticks = self._line, self._sticks
+        if line is None:
+            return STOPPED
+        state = NedState(line.p_ned_m, line.v_ned_mps, line.q_wxyz, line.gyro_radps)
+        self._history.on_state(self.t_s, state)
+        if not sticks:
+            return STOPPED
+        roll, pitch, throttle, yaw, switch = sticks[:5]
+        self._was_low |= switch < _HIGH_US
+        if switch < _HIGH_US:
+            self._set_armed(False)
+        elif self._was_low and not self.armed:
+            self._was_low = False
+            fresh = self.t_s - self._sticks_s <= _RC_LOST_S
+            self._set_armed(fresh and throttle < _LOW_US and self.t_s > _BOOT_GRACE_S)
+        if not self.armed:
+            return STOPPED
+        lift = max(_IDLE, (throttle - 1000) / 1000.0) ** 2
+        if throttle < _LOW_US:
+            return _IDLE, _IDLE, _IDLE, _IDLE
+        heading = vectors.heading(vectors.roll_pitch_yaw(line.q_wxyz)[2])
+        lean = vectors.product(
+            vectors.exponential((0.0, -(pitch - 1500) / 500.0 * _LARGEST_ANGLE_RAD, 0.0)),
+            vectors.exponential(((roll - 1500) / 500.0 * _LARGEST_ANGLE_RAD, 0.0, 0.0)),
+        )
+        rates = attitude_rates(line.q_wxyz, vectors.product(heading, lean))
+        wanted = rates[0], rates[1], (yaw - 1500) / 500.0 * _FASTEST_YAW_RADPS
+        return motors_for(lift, wanted, line.gyro_radps, _IDLE)
+
+    def _set_armed(self, armed: bool) -> None:
+        if armed != self.armed:
+            self.armed = armed
+            self._history.on_armed(self.t_s, armed)
