@@ -177,11 +177,15 @@ class _ProgramGroup:
 
     def exchange(self, *, late: bool) -> None:
         """Measure, and send to each program."""
+        taking = [link.takes(late=late) for link in self.links]
+        if self._open and not any(taking):
+            self.apply()
+            return
         samples = self._sensors.samples(self._group.truth(), self._rc_us)
         if not self._open:
             return  # a first run, which compiles
         for link, sample in zip(self.links, samples, strict=True):
-            link.send(sample, late=late)
+            link.send(sample)
         self.apply()
 
     def apply(self) -> None:

@@ -97,7 +97,7 @@ def answer(peer: socket.socket, time_usec: int, controls: tuple[float, ...], mod
 
 def test_px4_gets_its_sensors_in_its_axes_and_all_groups_at_once(px4: tuple[Px4Link, socket.socket]) -> None:
     link, peer = px4
-    link.send(sample(4 * MS, gps=GPS, pose=STILL), late=False)
+    link.send(sample(4 * MS, gps=GPS, pose=STILL))
     bodies = [m.body for m in MavlinkParser().feed(peer.recv(4096))]
     gps, odometry, sensor = bodies
     assert isinstance(gps, HilGps)
@@ -115,14 +115,14 @@ def test_px4_gets_its_sensors_in_its_axes_and_all_groups_at_once(px4: tuple[Px4L
 
 def test_px4_is_waited_for_until_the_answer_to_the_newest_sample(px4: tuple[Px4Link, socket.socket]) -> None:
     link, peer = px4
-    link.send(sample(4 * MS), late=False)
+    link.send(sample(4 * MS))
     assert link.waiting
     answer(peer, 3999, (0.9,) * 4)  # to another sample
     answer(peer, 4000, (0.1, 0.2, 1.3, math.nan))
     until(link, lambda: not link.waiting)
     assert has_state(link, "running")
     assert link.motors[:5] == pytest.approx((0.1, 0.2, 1.0, 0.0, 0.0)), "within bounds, and never a NaN"
-    link.send(sample(8 * MS), late=False)
+    link.send(sample(8 * MS))
     answer(peer, 8000, (0.5,) * 4, mode=1)
     until(link, lambda: not link.waiting)
     assert not any(link.motors), "a disarmed autopilot turns no motor"
@@ -131,10 +131,10 @@ def test_px4_is_waited_for_until_the_answer_to_the_newest_sample(px4: tuple[Px4L
 def test_px4s_first_samples_are_not_waited_for_long(px4: tuple[Px4Link, socket.socket]) -> None:
     link, _ = px4
     for i in range(1, 12):
-        link.send(sample(4 * i * MS), late=False)
+        link.send(sample(4 * i * MS))
         until(link, lambda: no_longer_waiting(link))
         assert has_state(link, "starting")
-    link.send(sample(48 * MS), late=False)
+    link.send(sample(48 * MS))
     link.check()
     assert link.waiting, "from here on each is answered"
 
@@ -145,16 +145,16 @@ def test_an_autopilot_that_does_not_answer_is_silent_until_it_does() -> None:
     link.open()
     with socket.create_connection(("127.0.0.1", port)) as peer:
         until(link, lambda: has_state(link, "starting"))
-        link.send(sample(4 * MS), late=False)
+        link.send(sample(4 * MS))
         answer(peer, 4000, (0.5,) * 4)
         until(link, lambda: has_state(link, "running"))
         for i in range(2, 14):
-            link.send(sample(4 * i * MS), late=False)
+            link.send(sample(4 * i * MS))
             until(link, lambda: no_longer_waiting(link))
         assert has_state(link, "silent")
         assert not any(link.motors)
         sent = link.sent
-        link.send(sample(60 * MS), late=False)
+        link.send(sample(60 * MS))
         assert link.sent == sent, "nothing piles up for it"
         answer(peer, 4 * 1000 * sent, (0.5,) * 4)
         until(link, lambda: has_state(link, "running"))
@@ -167,7 +167,7 @@ def test_an_autopilot_that_does_not_answer_is_silent_until_it_does() -> None:
 
 def test_garbage_from_a_peer_changes_nothing(px4: tuple[Px4Link, socket.socket]) -> None:
     link, peer = px4
-    link.send(sample(4 * MS), late=False)
+    link.send(sample(4 * MS))
     peer.sendall(bytes(range(256)) * 40)
     for _ in range(4):  # the end of the garbage claims a frame of 263 bytes
         answer(peer, 4000, (0.5,) * 4)
@@ -183,8 +183,9 @@ def test_a_flight_controller_on_a_serial_line_flies_in_real_time(tmp_path: Path)
         link = Px4SerialLink(str(tmp_path / "ttyACM0"), 921_600, timeout_s=0.05)
         link.open()
         try:
-            link.send(sample(4 * MS), late=True)
-            link.send(sample(8 * MS, gps=GPS), late=False)
+            link.send(sample(8 * MS, gps=GPS))
+            assert link.takes(late=False)
+            assert not link.takes(late=True), "a newer one follows"
             assert not link.waiting
             parser = MavlinkParser()
             bodies: list[Any] = []
@@ -229,7 +230,7 @@ def test_ardupilots_pulses_become_outputs(ardupilot: tuple[ArduPilotLink, socket
     peer.send(servos(0, 1000, 1500, 2000, 2200, 0, channels=channels))
     until(link, lambda: has_state(link, "running"))
     assert link.motors[:5] == (0.0, 0.5, 1.0, 1.0, 0.0)
-    link.send(sample(MS), late=False)
+    link.send(sample(MS))
     assert link.waiting
     assert peer.recv(2048).startswith(b"\n{")
 
@@ -238,7 +239,7 @@ def test_a_repeated_frame_gets_the_same_line_and_no_step(ardupilot: tuple[ArduPi
     link, peer = ardupilot
     peer.send(servos(0))
     until(link, lambda: link.answers == 1)
-    link.send(sample(2 * MS), late=False)
+    link.send(sample(2 * MS))
     first = peer.recv(2048)
     for _ in range(13):
         peer.send(servos(0))
@@ -253,7 +254,7 @@ def test_an_ardupilot_that_starts_again_is_answered(ardupilot: tuple[ArduPilotLi
     for frame in (0, 1, 2, 0):
         peer.send(servos(frame))
         until(link, lambda: not link.waiting and link.state == "running")
-        link.send(sample((link.sent + 1) * MS), late=False)
+        link.send(sample((link.sent + 1) * MS))
         assert b'"timestamp"' in peer.recv(2048)
     assert link.sent == 4
 
@@ -307,7 +308,7 @@ def first_state(link: BetaflightLink, states: socket.socket) -> int:
     """Return the size of the first datagram that is no probe, which comes a second after the port opened."""
     begun_s = time.monotonic()
     while True:
-        link.send(sample(0), late=False)
+        link.send(sample(0))
         if select.select([states], (), (), 0.01)[0]:
             data = states.recv(2048)
             if len(data) > 1:
@@ -330,8 +331,7 @@ def test_betaflight_is_never_waited_for_and_gets_no_late_state() -> None:
             rc.settimeout(10)
             seen = [first_state(link, states)]
             assert seen == [144], "probes are shorter: a state ends a program that starts up"
-            link.send(sample(MS), late=True)
-            link.send(sample(2 * MS, rc_us=(1500,) * 8), late=False)
+            link.send(sample(2 * MS, rc_us=(1500,) * 8))
             assert struct.unpack_from("<d", states.recv(2048))[0] == 0.002
             assert len(rc.recv(2048)) == 40
             assert not link.waiting

@@ -63,7 +63,7 @@ class ArduPilotLink(AutopilotLink):
                 continue
             self._take(data, peer)
 
-    def send(self, sample: AutopilotSample, *, late: bool) -> None:  # noqa: ARG002 - lockstep: none is left out
+    def send(self, sample: AutopilotSample) -> None:
         """Answer the newest frame, if it has none."""
         if not self._owes:
             return

@@ -11,14 +11,14 @@ from __future__ import annotations
 import contextlib
 import socket
 from struct import Struct
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.sensor_readings import Vector
-from vil_bridge.protocols.autopilots.link import AutopilotLink, AutopilotSample
+from vil_bridge.protocols.autopilots.link import AutopilotSample, RealTimeLink
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.frames import in_frame
 
@@ -35,14 +35,13 @@ _LOW_US: Final = 1000
 _CHANNELS: Final = 16
 
 
-class BetaflightLink(AutopilotLink):
+class BetaflightLink(RealTimeLink):
     """Sockets of one Betaflight.
 
     Args:
-        host: the address it runs on and we are bound to. timeout_s: see :class:`AutopilotLink`.
+        host: the address it runs on and we are bound to. timeout_s: see
+            :class:`~vil_bridge.protocols.autopilots.link.AutopilotLink`.
     """
-
-    lockstep: ClassVar[bool] = False
 
     def __init__(self, host: str, timeout_s: float) -> None:
         super().__init__(timeout_s)
@@ -51,7 +50,6 @@ class BetaflightLink(AutopilotLink):
         self._states: socket.socket | None = None
         self._up_ns: int | None = None
         self._probed_ns = 0
-        self._heard_ns = 0
         self._rc_ns = 0
         self._rc_us: tuple[int, ...] | None = None
 
@@ -64,10 +62,6 @@ class BetaflightLink(AutopilotLink):
         self._states.connect((self._host, STATE_PORT))
         self._states.setblocking(False)
 
-    def descriptors(self) -> tuple[int, ...]:
-        """Return nothing: outputs are read when a state is sent."""
-        return ()
-
     def receive(self) -> None:
         """Take the newest motor outputs."""
         while self._socket is not None:
@@ -78,18 +72,15 @@ class BetaflightLink(AutopilotLink):
             except OSError:  # a state was refused: nothing listens there
                 continue
             if len(data) == _MOTORS.size:
-                self._heard_ns = machine_ns()
-                self._answered(tuple(min(max(u, 0.0), 1.0) if u == u else 0.0 for u in _MOTORS.unpack(data)))
-        if self.state == "running" and machine_ns() - self._heard_ns > self._patience_ns:
-            self._stop("silent")
+                self._heard(tuple(min(max(u, 0.0), 1.0) if u == u else 0.0 for u in _MOTORS.unpack(data)))
+        self._check_silence()
 
-    def send(self, sample: AutopilotSample, *, late: bool) -> None:
-        """Send a state unless a newer one is due, and the remote control's channels a hundred times a second."""
-        self.receive()
-        if late or not self._is_up():
+    def send(self, sample: AutopilotSample) -> None:
+        """Send a state, and the remote control's channels a hundred times a second."""
+        if not self._is_up():
             return
         self._send_state(state_packet(sample))
-        self.sent += 1
+        self._count_sent()
         rc_us = sample.rc_us
         if rc_us is not None and (rc_us != self._rc_us or sample.t_ns - self._rc_ns >= _RC_PERIOD_NS):
             self._rc_us, self._rc_ns = rc_us, sample.t_ns

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, Final, Literal, NamedTuple
 
-from vil_bridge.core.clock import NS_PER_S, machine_ns
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
 from vil_bridge.core.sensor_readings import (
     BarometerReading,
     GpsReading,
@@ -22,6 +22,8 @@ silent: it did not answer in time. ended: it closed its connection.
 """
 
 MOTORS: Final = 16
+_LONGEST_GAP_NS: Final = 10 * NS_PER_MS
+"""Between two samples in real time, of a computer that is too slow for all of them."""
 
 
 class TrueMotion(NamedTuple):
@@ -95,9 +97,13 @@ class AutopilotLink(ABC):
     def receive(self) -> None:
         """Take everything that has come; never waits, never raises for what a peer sends."""
 
+    def takes(self, *, late: bool) -> bool:  # noqa: ARG002 - lockstep: none is left out
+        """Return True if a sample is to be sent now; ``late``: newer ones are due already."""
+        return True
+
     @abstractmethod
-    def send(self, sample: AutopilotSample, *, late: bool) -> None:
-        """Send a sample; ``late``: newer ones are due already."""
+    def send(self, sample: AutopilotSample) -> None:
+        """Send a sample."""
 
     @abstractmethod
     def close(self) -> None:
@@ -127,3 +133,35 @@ class AutopilotLink(ABC):
         self._due_ns = None
         self.motors = (0.0,) * MOTORS
         self.state = state
+
+
+class RealTimeLink(AutopilotLink):
+    """Connection to an autopilot that keeps its own time: nothing is waited for, and what is late is left out."""
+
+    lockstep: ClassVar[bool] = False
+
+    def __init__(self, timeout_s: float) -> None:
+        super().__init__(timeout_s)
+        self._heard_ns = 0
+        self._sent_ns = 0
+
+    def descriptors(self) -> tuple[int, ...]:
+        """Return nothing: outputs are read before a sample is sent."""
+        return ()
+
+    def takes(self, *, late: bool) -> bool:
+        """Return True for a sample in time, and for a late one where none has gone out for a while."""
+        self.receive()
+        return not late or machine_ns() - self._sent_ns > _LONGEST_GAP_NS
+
+    def _heard(self, motors: tuple[float, ...]) -> None:
+        self._heard_ns = machine_ns()
+        self._answered(motors)
+
+    def _check_silence(self) -> None:
+        if self.state == "running" and machine_ns() - self._heard_ns > self._patience_ns:
+            self._stop("silent")
+
+    def _count_sent(self) -> None:
+        self.sent += 1
+        self._sent_ns = machine_ns()

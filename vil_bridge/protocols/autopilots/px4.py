@@ -79,7 +79,7 @@ class Px4Link(AutopilotLink):
         except OSError:
             self._lose()
 
-    def send(self, sample: AutopilotSample, *, late: bool) -> None:  # noqa: ARG002 - lockstep: none is left out
+    def send(self, sample: AutopilotSample) -> None:
         """Send HIL_SENSOR, and HIL_GPS and ODOMETRY before it where they are new."""
         if self._peer is None or self.state == "silent":
             return

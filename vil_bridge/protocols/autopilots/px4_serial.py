@@ -6,17 +6,14 @@ is left out.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from vil_bridge.core.clock import machine_ns
-from vil_bridge.protocols.autopilots.link import AutopilotLink, AutopilotSample
+from vil_bridge.protocols.autopilots.link import AutopilotSample, RealTimeLink
 from vil_bridge.protocols.autopilots.px4 import SampleFrames, motors_of
 from vil_bridge.protocols.mavlink.framing import MavlinkParser
 from vil_bridge.protocols.mavlink.hil_messages import HilActuatorControls
 from vil_bridge.protocols.transports import SerialTransport
 
 
-class Px4SerialLink(AutopilotLink):
+class Px4SerialLink(RealTimeLink):
     """Serial line of one flight controller.
 
     Args:
@@ -26,8 +23,6 @@ class Px4SerialLink(AutopilotLink):
         dropped: samples that the line was too slow for.
     """
 
-    lockstep: ClassVar[bool] = False
-
     def __init__(self, device: str, baud: int, timeout_s: float) -> None:
         super().__init__(timeout_s)
         self.dropped = 0
@@ -35,15 +30,10 @@ class Px4SerialLink(AutopilotLink):
         self._line: SerialTransport | None = None
         self._parser = MavlinkParser()
         self._frames = SampleFrames()
-        self._heard_ns = 0
 
     def open(self) -> None:
         """Open the device."""
         self._line = SerialTransport(self._device, self._baud, "HIL over MAVLink")
-
-    def descriptors(self) -> tuple[int, ...]:
-        """Return nothing: outputs are read when a sample is sent."""
-        return ()
 
     def receive(self) -> None:
         """Take the newest outputs."""
@@ -56,18 +46,15 @@ class Px4SerialLink(AutopilotLink):
                 return
             for message in self._parser.feed(data):
                 if isinstance(message.body, HilActuatorControls):
-                    self._heard_ns = machine_ns()
-                    self._answered(motors_of(message.body))
-        if self.state == "running" and machine_ns() - self._heard_ns > self._patience_ns:
-            self._stop("silent")
+                    self._heard(motors_of(message.body))
+        self._check_silence()
 
-    def send(self, sample: AutopilotSample, *, late: bool) -> None:
-        """Send a sample unless a newer one is due."""
-        self.receive()
-        if late or self._line is None or self.state == "ended":
+    def send(self, sample: AutopilotSample) -> None:
+        """Send a sample."""
+        if self._line is None or self.state == "ended":
             return
         if self._line.send(self._frames.of(sample)):
-            self.sent += 1
+            self._count_sent()
         else:
             self.dropped += 1
 
