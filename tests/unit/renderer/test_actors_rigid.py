@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.support.actors import points, pose_one, prop, scene
 from tests.support.embedded import drone, rotation
-from vil_bridge.core.geometry import Transform, q_from_matrix
+from vil_bridge.core.geometry import Transform, q_from_matrix, q_normalize, q_to_matrix
 from vil_bridge.core.types import ActorKind, TrackingState, WorldSnapshot
 from vil_renderer.embedded.actors import FIRST_INSTANCE, ActorModels
 from vil_renderer.embedded.actors.car import car
@@ -191,7 +192,27 @@ def test_many_are_posed_as_one_by_one() -> None:
         alone = pose_one(ActorModels(scene()), actor).world_from_node
         assert together[actor.name] == pytest.approx(alone, abs=1e-12)
         unit = alone[0, :3, :3] / np.array(actor.size_m)
-        assert unit.T @ unit == pytest.approx(np.eye(3), abs=1e-9), "attitudes are normalised"
+        R = q_to_matrix(q_normalize(actor.T_world_body.q_xyzw))
+        assert unit == pytest.approx(R, abs=1e-12), "attitudes are normalised"
+
+
+def test_a_pose_may_be_a_part_of_a_table_and_in_single_floats() -> None:
+    table = np.array([[1.0, 9.0], [2.0, 9.0], [3.0, 9.0]])
+    places: tuple[Any, ...] = (table[:, 0], np.array([1.0, 2.0, 3.0], np.float32), np.array([1, 2, 3]))
+    level = np.array([0.0, 0.0, 0.0, 1.0])
+    expected = pose_one(ActorModels(scene()), prop("a", (1.0, 2.0, 3.0))).world_from_node
+    for p_m in places:
+        pair = tuple(replace(prop(name, (0.0, 0.0, 0.0)), T_world_body=Transform(p_m, level)) for name in ("a", "b"))
+        for posed in ActorModels(scene()).pose(WorldSnapshot(0, pair)):
+            assert posed.T_world_body.p_m.tolist() == [1.0, 2.0, 3.0]
+            assert posed.world_from_node == pytest.approx(expected, abs=1e-12)
+
+
+def test_an_attitude_of_zeros_is_level() -> None:
+    zero = replace(prop("p", (0.0, 0.0, 0.0)), T_world_body=Transform(np.zeros(3), np.zeros(4)))
+    turned = pose_one(ActorModels(scene()), zero).world_from_node
+    level = pose_one(ActorModels(scene()), prop("p", (0.0, 0.0, 0.0))).world_from_node
+    assert turned == pytest.approx(level, abs=1e-12)
 
 
 def test_an_empty_model_and_an_empty_room_do_no_harm() -> None:

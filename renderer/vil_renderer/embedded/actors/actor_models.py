@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.geometry import Transform, q_normalize, q_to_matrix
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind, ActorState, FloatArray, SkeletonFrame, TrackingState, WorldSnapshot
 from vil_renderer.embedded.actors.capsule_body import CapsuleBody
 from vil_renderer.embedded.actors.pose import PosedRig
@@ -28,6 +29,7 @@ FIRST_INSTANCE: Final = 32768
 
 _INSTANCES: Final = 65536 - FIRST_INSTANCE
 _MOST_POSERS: Final = 64
+_FLOAT: Final = np.dtype(np.float64)
 
 
 class HumanModels:
@@ -73,14 +75,38 @@ _Keys = tuple[list[str], list[ActorKind], list[str], list[tuple[float, float, fl
 
 def _keys_of(actors: Sequence[ActorState]) -> _Keys:
     """Return all that decides on models and ids of actors. Columns, since a thousand tuples wake the collector."""
+    lost = TrackingState.LOST  # to look it up in the class takes four times as long as to compare
     return (
         [a.name for a in actors],
         [a.kind for a in actors],
         [a.prefab for a in actors],
         [a.size_m for a in actors],
-        [a.state is TrackingState.LOST for a in actors],
+        [a.state is lost for a in actors],
         [a.skeleton is None for a in actors],
     )
+
+
+def _rows_of(vectors: Sequence[FloatArray]) -> FloatArray:
+    """Return vectors of one length as rows. Joined as bytes, a thousand take two thirds of the time of concatenate."""
+    if [v.dtype for v in vectors].count(_FLOAT) == len(vectors):
+        with contextlib.suppress(TypeError, BufferError):  # of vectors with gaps
+            return np.frombuffer(b"".join(cast("Any", vectors))).reshape(len(vectors), -1)
+    return np.concatenate(vectors).reshape(len(vectors), -1)
+
+
+def _rotations(q: FloatArray) -> FloatArray:
+    """Return rotation matrices (k, 3, 3) of quaternions (k, 4) of any length; of zeros the identity.
+
+    By columns, a thousand take half the time of :func:`q_normalize` and :func:`q_to_matrix`.
+    """
+    x, y, z, w = columns = np.ascontiguousarray(q.T)
+    squared = (columns * columns).sum(axis=0)
+    sx, sy, sz = columns[:3] * np.divide(2.0, squared, out=np.zeros_like(squared), where=squared > 0.0)
+    R = np.empty((len(q), 3, 3))
+    R[:, 0, 0], R[:, 0, 1], R[:, 0, 2] = 1.0 - (y * sy + z * sz), x * sy - w * sz, x * sz + w * sy
+    R[:, 1, 0], R[:, 1, 1], R[:, 1, 2] = x * sy + w * sz, 1.0 - (x * sx + z * sz), y * sz - w * sx
+    R[:, 2, 0], R[:, 2, 1], R[:, 2, 2] = x * sz - w * sy, y * sz + w * sx, 1.0 - (x * sx + y * sy)
+    return R
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,13 +171,12 @@ class _ActorTable:
         """Return the rigid actors as posed models, except those whose pose is not finite."""
         if not bodies:
             return []
-        p_m = np.concatenate([T.p_m for T in bodies]).reshape(-1, 3)
-        q = np.concatenate([T.q_xyzw for T in bodies]).reshape(-1, 4)
+        p_m, q = _rows_of([T.p_m for T in bodies]), _rows_of([T.q_xyzw for T in bodies])
         if np.isfinite(p_m).all() and np.isfinite(q).all():
-            R = q_to_matrix(q_normalize(q))
+            R = _rotations(q)
             return [group.place(bodies, R, p_m, t_ns) for group in self.groups]
         finite = np.logical_and.reduce(np.isfinite(np.hstack((p_m, q))), axis=1)
-        R = q_to_matrix(q_normalize(np.where(finite[:, None], q, 0.0)))
+        R = _rotations(np.where(finite[:, None], q, 0.0))
         return [group.place(bodies, R, p_m, t_ns).only(finite[group.rows]) for group in self.groups]
 
 

@@ -82,16 +82,17 @@ class GroupDraws:
 
     def rows(self, part: DrawnPart, view: int, which: BoolArray, *, flow: bool) -> npt.NDArray[np.float32]:
         """Return the instances (m, 25) of a rigid part of some models, chosen by a mask (k,)."""
-        rows = self._once(("rows", part), lambda: self._rows(part)).take(np.flatnonzero(which), axis=0)
-        if flow:
-            now, was = self.group.world_from_node[which, part.node, :3], self._was(view)[which, part.node, :3]
-            rows[:, 12:24] = (now - was).reshape(-1, 12)
-        return rows
+        key = ("rows", part, view if flow else -1)
+        rows = self._once(key, lambda: self._rows(part, self._was(view) if flow else None))
+        return rows.take(np.flatnonzero(which), axis=0)
 
-    def _rows(self, part: DrawnPart) -> npt.NDArray[np.float32]:
+    def _rows(self, part: DrawnPart, was: FloatArray | None) -> npt.NDArray[np.float32]:
         group = self.group
         rows = np.zeros((len(group.names), INSTANCE_FLOATS), np.float32)
-        rows[:, :12] = group.world_from_node[:, part.node, :3].reshape(-1, 12)
+        now = group.world_from_node[:, part.node, :3]
+        rows[:, :12] = now.reshape(-1, 12)
+        if was is not None:
+            rows[:, 12:24] = (now - was[:, part.node, :3]).reshape(-1, 12)
         rows[:, 24] = group.ids.view(np.float32)
         return rows
 
