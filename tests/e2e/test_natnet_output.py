@@ -15,6 +15,7 @@ from tests.support.events import receiving, until
 from tests.support.filmed_room import PERSON, FilmedRoom, serving
 from tests.support.independent import Bodies, motioncapture_reads
 from tests.support.motions import Circling
+from tests.support.natnet_client import read_by_natnet
 from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
@@ -274,3 +275,17 @@ async def test_an_independent_client_reads_twenty_actors_and_a_person(version: A
             while bodies.keys() != {*room.names, f"{PERSON}_root"}:
                 bodies = await frame()
     assert made.status.counters["malformed"] == 0
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("version", "transport"), [("3.1", "multicast"), ("3.1", "unicast")])
+async def test_a_second_client_reads_who_is_lost(version: Any, transport: Any) -> None:
+    pytest.importorskip("natnet", reason="the independent client is not installed")
+    room, made = FilmedRoom(DRONES, person=True), output(transport=transport, version=version)
+    async with serving(room, made, lost=["cf7"]):
+        ports = [await port_of(made), int(made.status.facts["data_address"].rpartition(":")[2])]
+        read = await read_by_natnet(*ports, multicast=transport == "multicast")
+    assert list(read["names"].values()) == [*room.names, f"{PERSON}_root"]
+    flags = {name: read["bodies"][identity][7] for identity, name in read["names"].items()}
+    assert [name for name, tracked in flags.items() if not tracked] == ["cf7"]
+    assert len(read["skeleton"]) == len(read["bones"]) > 0

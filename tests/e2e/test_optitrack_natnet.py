@@ -1,19 +1,14 @@
-"""A second independent NatNet client, PyPI ``natnet``, reads the same poses from the emulator.
-
-It runs in a child process: its threads outlive a reader that failed.
-"""
+"""A second independent NatNet client, PyPI ``natnet``, reads the same poses from the emulator."""
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.support.natnet_client import read_by_natnet
 from tests.support.optitrack import SpinMotion
-from tests.support.programs import Program
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_bridge.core.clock import now_ns
@@ -24,49 +19,6 @@ pytestmark = pytest.mark.process
 
 
 pytest.importorskip("natnet", reason="the independent client is not installed")
-
-CLIENT = """
-import json, os, sys
-from natnet import NatNetClient
-out = os.dup(1)
-os.dup2(2, 1)  # the library prints
-told = {}
-
-def on_models(models):
-    told["names"] = {body.id_num: body.name for body in models.rigid_bodies}
-    told["bones"] = [bone.name for skeleton in models.skeletons for bone in skeleton.rigid_body_descriptions]
-
-def on_frame(frame):
-    told["bodies"] = {b.id_num: [*b.pos, *b.rot, b.tracking_valid] for b in frame.rigid_bodies}
-    told["skeleton"] = [[*b.pos, *b.rot] for s in frame.skeletons for b in s.rigid_bodies]
-    told["labeled"] = [[*m.pos, m.occluded] for m in frame.labeled_markers]
-    told["sets"] = [s.model_name for s in frame.marker_sets]
-
-client = NatNetClient(**json.loads(sys.argv[1]))
-client.on_data_description_received_event.handlers.append(on_models)
-client.on_data_frame_received_event.handlers.append(on_frame)
-client.connect(10.0)
-client.run_async()
-client.request_modeldef()
-while not {"bones", "sets"} <= told.keys():
-    client._NatNetClient__command_thread.join(0.01)
-os.write(out, (json.dumps(told) + "\\n").encode())
-os._exit(0)
-"""
-
-
-async def read_by_natnet(motive: MotiveEmulator, *, multicast: bool) -> dict[str, Any]:
-    keys = {
-        "server_ip_address": "127.0.0.1",
-        "local_ip_address": "127.0.0.1",
-        "use_multicast": multicast,
-        "command_port": motive.command_port,
-        "data_port": motive.data_port,
-    }
-    with Program(sys.executable, "-c", CLIENT, json.dumps(keys), split=True) as child:
-        await child.until(lambda: child.text().endswith("\n"), "a line")
-        told: dict[str, Any] = json.loads(child.text())
-        return told
 
 
 def assert_poses(rows: list[list[float]], p_m: Any, q_xyzw: Any) -> None:
@@ -82,7 +34,7 @@ async def test_natnet_reads_the_same_poses(version: str) -> None:
     transport: Any = "multicast" if multicast else "unicast"
     config = MotiveEmulatorConfig(command_port=0, data_port=0, rate_hz=100.0, version=version, transport=transport)
     async with MotiveEmulator(config, motion, now_ns()) as motive:
-        told = await read_by_natnet(motive, multicast=multicast)
+        told = await read_by_natnet(motive.command_port, motive.data_port, multicast=multicast)
     truth: MotionFrame = motion.at(0)
     assert told["names"] == {"1": "drone", "2": "gate"}
     assert_poses([told["bodies"]["1"][:7]], truth.p_m[:1], truth.q_xyzw[:1])
