@@ -112,7 +112,7 @@ class ContactModel:
         """
         if not self.watches:
             return None
-        if self._around:
+        if self._around or self._supports:
             return 1
         steps = [] if self._scene is None else [self._scene.next_due - step]
         floor_m = self._config.floor_m
@@ -152,7 +152,8 @@ class ContactModel:
         on_floor = _NONE
         if floor_m is not None:
             on_floor = np.flatnonzero(active & (x[:, place.start + 2] < floor_m - _ROUNDING_M))
-        if not len(on_floor) and not self._around and (self._scene is None or step < self._scene.next_due):
+        near = len(on_floor) or self._around or self._supports
+        if not near and (self._scene is None or step < self._scene.next_due):
             return 0
         before = int(self.collisions.sum())
         if floor_m is not None and len(on_floor):
