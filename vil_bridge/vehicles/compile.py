@@ -77,7 +77,8 @@ def _drop_stale() -> None:
 
     Code goes with its index: numba writes a new index first, and a reader of that index must not find old code.
     """
-    sources = (*_FOLDER.glob("**/*kernel*.py"), *(_FOLDER / shared for shared in _SHARED), Path(__file__))
+    shared = (path for name in _SHARED for path in _FOLDER.glob(name))
+    sources = (*_FOLDER.glob("**/*kernel*.py"), *shared, Path(__file__))
     newest = max(path.stat().st_mtime_ns for path in sources)
     for stale in _FOLDER.glob("**/__pycache__/*.nb[ic]"):
         with contextlib.suppress(OSError):
