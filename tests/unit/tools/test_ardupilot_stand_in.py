@@ -99,6 +99,16 @@ def test_a_frame_without_an_answer_is_sent_again_after_a_second() -> None:
     assert stand_in.duplicates == 2
 
 
+def test_frames_that_were_lost_do_not_slow_it_down() -> None:
+    flown = peer()
+    for second in range(6):
+        flown.stand_in.poll(float(second))
+    flown.now_s = 6.0
+    flown.stand_in.receive(flown.answer(flown.stand_in.poll(flown.now_s)[0]), flown.now_s)
+    flown.run(2.0)
+    assert flown.stand_in.t_s > 1.4
+
+
 def test_duplicates_are_answered_without_a_step() -> None:
     flown = peer(burst_at_s=0.5, pause_at_s=0.8, pause_s=2.0)
     flown.run(5.0)

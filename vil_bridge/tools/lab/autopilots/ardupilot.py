@@ -20,7 +20,7 @@ RATE_HZ: Final = 1200
 _MAGICS: Final = {16: 18458, 32: 29569}
 _RESEND_S: Final = 1.0
 _DRAIN_S: Final = 0.5
-"""Wait for the answers to duplicates before the next frame."""
+"""Wait after a duplicate for its answer before the next frame; one that was lost costs no more."""
 _BURST: Final = 13
 _STAMP_TOLERANCE_S: Final = 1e-6
 _CONTROL_S: Final = 1.0 / 400.0
@@ -84,7 +84,7 @@ class ArduPilotStandIn:
         self._pwm = [0] * 4
         self._awaiting = False
         self._repeats = self._waiting_repeats = 0
-        self._t_sent_s = self._quiet_until_s = 0.0
+        self._t_sent_s = self._quiet_until_s = self._drain_until_s = 0.0
         self._stamp_s: float | None = None
         self._start_m: Vector | None = None
         self._t_control_s = -1.0
@@ -104,7 +104,7 @@ class ArduPilotStandIn:
             return [self._again(now_s) for _ in range(repeats)]
         if self._awaiting:
             return [self._again(now_s)] if now_s - self._t_sent_s >= _RESEND_S else []
-        if self._waiting_repeats and now_s - self._t_sent_s < _DRAIN_S:
+        if self._waiting_repeats and now_s < self._drain_until_s:
             return []
         self._awaiting = True
         self.frames += 1
@@ -158,6 +158,7 @@ class ArduPilotStandIn:
         self.duplicates += 1
         self._waiting_repeats += 1
         self._t_sent_s = now_s
+        self._drain_until_s = now_s + _DRAIN_S
         return self._packet(self._count if self._awaiting else max(0, self._count - 1))
 
     def _advance(self, line: PhysicsLine, rise_s: float, now_s: float) -> None:
