@@ -195,11 +195,11 @@ class SlowToTell(MotiveEmulator):
 
     unanswered = 1 << 30
 
-    def _reply(self, datagram: bytes, address: Address, t_ns: int) -> bytes | None:
+    def _answer(self, address: Address, datagram: bytes) -> None:
         if b"UnitsToMillimeters" in datagram and self.unanswered > 0:
             self.unanswered -= 1
-            return None
-        return super()._reply(datagram, address, t_ns)
+            return
+        super()._answer(address, datagram)
 
 
 def slow_to_tell(units_mm: float) -> SlowToTell:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import Counter
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,6 +54,10 @@ async def messages_of(reader: asyncio.StreamReader, kind: str, count: int) -> li
         while len(found) < count:
             found += [message for message in incoming.feed(await reader.read(65536)) if message.kind == kind]
     return found
+
+
+def has_refused(counters: Counter[str], reason: str) -> bool:
+    return counters[reason] + counters["malformed"] >= 1
 
 
 @pytest.mark.parametrize("up_axis", ["z", "y"])
@@ -128,7 +134,7 @@ async def test_careless_clients_are_dropped_and_counted_while_others_go_on() -> 
             for data, reason in ((b"GET / HTTP/1.1\r\n" * 4, "malformed"), (COOKIE + b"\0" * (1 << 20), "flooding")):
                 reader, writer = await asyncio.open_connection(LOOPBACK, port)
                 writer.write(data)
-                await until(lambda reason=reason: counters[reason] + counters["malformed"] >= 1)
+                await until(partial(has_refused, counters, reason))
                 with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
                     await reader.readexactly(1 << 22)
                 writer.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -36,12 +37,16 @@ class Fed:
         await asyncio.wait([self._task])
 
 
+def has_come(fed: Fed, t_ns: int) -> bool:
+    return bool(fed.frames) and fed.frames[-1].t_ns == t_ns
+
+
 async def test_each_new_frame_of_poses_is_sent_as_it_was_filmed() -> None:
     room = FilmedRoom(3)
     async with Fed(room) as fed:
         for _ in range(5):
             t_ns = room.film()
-            await until(lambda t_ns=t_ns: fed.frames and fed.frames[-1].t_ns == t_ns)
+            await until(partial(has_come, fed, t_ns))
     for frame in fed.frames:
         if frame.t_ns in room.filmed:
             p_m, q_xyzw = room.filmed[frame.t_ns]

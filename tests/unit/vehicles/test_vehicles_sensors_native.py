@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from vil_bridge.vehicles.sensors.sensor import Sensor, SensorMount
 
 pytest.importorskip("numba")
 
+_HERE: Final = GeoOrigin(47.37, 8.54, 400.0)
 _MOUNT = SensorMount((0.05, -0.02, 0.1), (0.1, 0.2, -0.3, 0.927))
 _PINK = ImuParameters(
     gyro=InertialNoise(white=(1e-3, 2e-3, 0.0), bias_instability=1e-3, walk=1e-4, turn_on=0.01, limit=0.2),
@@ -29,11 +31,14 @@ _PINK = ImuParameters(
     vibration=Vibration(reference_radps=1000.0, accel_mps2=((1.0, 0.5, 0.2),), gyro_radps=((0.01, 0.02, 0.03),)),
 )
 _MAGNETIC = MagnetometerParameters(bias_t=1e-6, scale=1.1, mounting=_MOUNT, rate_hz=100.0, latency_s=0.02)
+
+
+def _inertial(part: ImuParameters, who: list[int], compiled: bool) -> ImuSensor:
+    return ImuSensor(who, part, seed=3, compiled=compiled)
+
+
 _MAKERS: dict[str, Callable[[list[int], bool], Sensor[Any]]] = {
-    **{
-        name: lambda who, compiled, part=part: ImuSensor(who, part, seed=3, compiled=compiled)
-        for name, part in IMU_PRESETS.items()
-    },
+    **{name: partial(_inertial, part) for name, part in IMU_PRESETS.items()},
     "vibrating, mounted, saturated": lambda who, compiled: ImuSensor(who, _PINK, seed=3, compiled=compiled),
     "airsim": lambda who, compiled: ImuSensor(
         who, replace(_PINK, rate_hz=None), seed=3, compat="airsim", compiled=compiled
@@ -47,7 +52,6 @@ _MAKERS: dict[str, Callable[[list[int], bool], Sensor[Any]]] = {
     ),
     "barometer, as airsim": lambda who, compiled: Barometer(who, _HERE, seed=3, compat="airsim", compiled=compiled),
 }
-_HERE = GeoOrigin(47.37, 8.54, 400.0)
 
 
 @pytest.mark.parametrize("name", _MAKERS)
