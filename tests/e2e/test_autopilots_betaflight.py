@@ -39,7 +39,7 @@ class Pilot:
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s:
             self._send(1000, armed=armed)
-            time.sleep(0.01)
+            time.sleep(0.03)
 
     def climb(self, seconds: float) -> None:
         """Fly to a height of 1.5 m, and hold it."""
@@ -54,7 +54,7 @@ class Pilot:
             self._integral = max(-100.0, min(100.0, self._integral + 40.0 * (wanted_mps - climb_mps) * dt_s))
             throttle = 1515.0 + 120.0 * (wanted_mps - climb_mps) + self._integral
             self._send(round(max(1050.0, min(1800.0, throttle))), armed=True)
-            time.sleep(0.005)
+            time.sleep(0.03)  # the daemon shares two cores with the program
 
     def _send(self, throttle_us: int, *, armed: bool) -> None:
         sticks = {"roll_us": 1500, "pitch_us": 1500, "throttle_us": throttle_us, "yaw_us": 1500}

@@ -59,7 +59,8 @@ def sitl_bridge(folder: Path, options: SitlOptions, **autopilot: object) -> Iter
     """Run a bridge of ``vil-bridge sitl``; ``autopilot``: further keys of every vehicle's autopilot."""
     http_port, port = free_ports(2, socket.SOCK_STREAM)
     data = sitl_data(options) | {"http": {"port": http_port}, "stream": {"bind": "tcp://127.0.0.1:0"}}
-    data["realtime"] = {"fifo_priority": 0}
+    if options.program != "betaflight":  # which a step that is late disturbs
+        data["realtime"] = {"fifo_priority": 0}
     vehicles = [v for source in data["sources"].values() for v in source["vehicles"].values()]
     for vehicle in vehicles:
         vehicle["autopilot"] |= ({} if options.program == "betaflight" else {"port": port}) | autopilot

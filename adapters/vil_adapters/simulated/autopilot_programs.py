@@ -38,6 +38,9 @@ class AutopilotPrograms:
     Args:
         groups: of vehicles. vehicles: of each group. step_hz: steps per second. origin: place of the room's zero.
         seed: of all noise.
+
+    Attributes:
+        waits: how often an answer was waited for.
     """
 
     def __init__(
@@ -54,13 +57,13 @@ class AutopilotPrograms:
             if isinstance(part[0].config.autopilot, AutopilotProgramConfig)
         ]
         self._links = [link for flown in self._flown for link in flown.links]
+        self.waits = 0
         self._open = False
         self._holds = False
 
-    @property
-    def every(self) -> tuple[int, ...]:
-        """Steps between two samples, of each group."""
-        return tuple(flown.every for flown in self._flown)
+    def next_exchanges(self, step: int, due: int) -> list[int]:
+        """Return the step after which each group's next sample is taken; those in real time leave late ones out."""
+        return [flown.next_exchange(step, due) for flown in self._flown]
 
     def open(self, *, holds: bool) -> None:
         """Open the links; ``holds``: no step is made before every program in lockstep has connected.
@@ -106,6 +109,7 @@ class AutopilotPrograms:
                 self._holds = False
                 self._apply()
                 return True
+            self.waits += 1
             now_ns = machine_ns()
             ends_ns = min([until_ns, *(link.due_ns for link in waiting if link.due_ns is not None)])
             descriptors = [fd for link in waiting for fd in link.descriptors()]
@@ -135,6 +139,7 @@ class _ProgramGroup:
         assert isinstance(config, AutopilotProgramConfig)
         self.links: Final = [link_of(config, config.instance + i) for i in range(len(vehicles))]
         self.every: Final = step_hz // rate_of(config)
+        self._lockstep = all(link.lockstep for link in self.links)
         self._config = config
         assert group.program is not None
         self._group = group
@@ -187,6 +192,11 @@ class _ProgramGroup:
         for link, sample in zip(self.links, samples, strict=True):
             link.send(sample)
         self.apply()
+
+    def next_exchange(self, step: int, due: int) -> int:
+        """Return the step after which the next sample is taken."""
+        following = step + self.every - step % self.every
+        return following if self._lockstep else max(following, due - due % self.every)
 
     def apply(self) -> None:
         """Let the motors follow the newest outputs; note what state the links are in."""

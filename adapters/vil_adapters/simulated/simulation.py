@@ -132,6 +132,7 @@ class Simulation:
         Fewer are made where an autopilot's program owes an answer. Of ``due`` steps, those before the last are late.
         """
         batches = []
+        due = until if due is None else due
         while self.steps < until and self.programs.ready(PATIENCE_NS):
             while self._waiting and self._waiting[0][0] <= self.steps:
                 self._apply(heapq.heappop(self._waiting)[2])
@@ -142,7 +143,7 @@ class Simulation:
                 group.moves.advance(self.steps)
             if self.has_news:
                 batches.append(self.batch(pose=False))
-            steps = self._quiet(until)
+            steps = self._quiet(until, due)
             for group in self.groups:
                 group.advance(steps)
             self.steps += steps
@@ -150,7 +151,7 @@ class Simulation:
                 self._between.forget()
             if self._between.watches:
                 self._between.respond(self.steps, self.t_of(self.steps))
-            self.programs.exchange(self.steps, late=self.steps < (until if due is None else due))
+            self.programs.exchange(self.steps, late=self.steps < due)
             readings = self._sensors.readings(self.steps, self.t_of(self.steps))
             if is_due(self.steps, self._poses):
                 batches.append(self.batch())
@@ -184,12 +185,12 @@ class Simulation:
         notes = {int(i): note for g in self.groups for i, note in zip(g.members, g.notes(), strict=True)}
         return [notes[i] for i in range(len(self.subjects))]
 
-    def _quiet(self, until: int) -> int:
+    def _quiet(self, until: int, due: int) -> int:
         """Return how many steps can be made at once: until something samples or commands."""
         now = self.steps
         clear = [self._between.clear_steps(now), *(group.clear_steps() for group in self.groups)]
         ends = [until, next_due(now, self._poses), *(now + steps for steps in clear if steps is not None)]
-        ends += [now + every - now % every for every in (self._every, *self.programs.every)]
+        ends += [now + self._every - now % self._every, *self.programs.next_exchanges(now, due)]
         ends += [group.moves.due for group in self.groups]
         measured, release_ns = self._sensors.next_due(now), self._sensors.release_ns
         if measured is not None:

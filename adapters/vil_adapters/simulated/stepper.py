@@ -130,10 +130,11 @@ class Stepper:
             return
         due_ns, due = self._due()  # now that the steps begin
         until = min(due, self._simulation.steps + _CHUNK)
-        before = self._simulation.steps
+        before, waits = self._simulation.steps, self._simulation.programs.waits
         batches = self._simulation.advance(until, due)
         made = self._simulation.steps
-        self.late += made - before - (made == due)
+        in_time = made == due and waits == self._simulation.programs.waits  # the last one; what follows a wait is late
+        self.late += made - before - in_time
         self._report(batches, due_ns)
 
     def _report(self, batches: list[VehicleBatch], due_ns: int) -> None:

@@ -60,7 +60,7 @@ def test_cameras_may_ride_on_one_of_several(tmp_path: Path) -> None:
             "{model: flightmare, preset: big}",
             "model 'flightmare' has no preset 'big'; known: flightmare, quadrotor",
         ),
-        ("{model: flightgoggles, preset: big}", "model 'flightgoggles' has no preset 'big'; known: none"),
+        ("{model: flightgoggles, preset: big}", "model 'flightgoggles' has no preset 'big'; known: flightgoggles, autopilot_quad_x"),
         ("{model: flightgoggles, parameters: {mass: 1}}", "has no parameter 'mass'; known: mass_kg, inertia_kgm2"),
         ("{model: flightgoggles, parameters: {mass_kg: x}}", "Expected `float`, got `str` - at `$.mass_kg`"),
         ("{model: flightgoggles, parameters: {mass_kg: -1}}", "mass_kg must be positive"),
