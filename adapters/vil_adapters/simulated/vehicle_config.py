@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from vil_bridge.config.base import StrictModel, custom
 from vil_bridge.core.sensor_readings import SensorKind
@@ -30,10 +30,15 @@ SensorName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_lengt
 VehicleName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=60)]
 
 
+AutopilotPath = Literal["hover", "circle", "lemniscate", "waypoints", "none"]
+
+PATHS: Final[tuple[AutopilotPath, ...]] = get_args(AutopilotPath)
+
+
 class AutopilotConfig(StrictModel):
     """Flight of a vehicle without a pilot."""
 
-    kind: Literal["hover", "circle", "lemniscate", "waypoints", "none"] = Field(
+    kind: AutopilotPath = Field(
         default="hover", description="hover = stay at the start; none = the model's neutral command."
     )
     radius_m: float = Field(default=2.0, gt=0, le=1000, description="circle, lemniscate: around the start, metres.")
@@ -117,7 +122,7 @@ class AutopilotProgramConfig(StrictModel):
         ge=50,
         le=4000,
         description="Samples per second of simulated time, a divisor of step_hz; null = 250 of PX4, 1200 of ArduPilot, "
-        "which flies with 400 too, 1000 of Betaflight.",
+        "1000 of Betaflight.",
     )
     timeout_ms: float = Field(
         default=2000.0,
@@ -148,9 +153,14 @@ class AutopilotProgramConfig(StrictModel):
     )
 
     @model_validator(mode="after")
-    def _device_of_px4(self) -> Self:
+    def _of_px4_alone(self) -> Self:
         if self.device is not None and (self.kind != "px4" or self.command):
             raise custom("device is for kind: px4 on a flight controller, without a command that starts a program")
+        if self.pose is not None and self.kind != "px4":
+            raise custom(
+                f"pose is for kind: px4; remove it. {self.kind} takes poses as a real one does: ardupilot by an output "
+                "of type mavlink-pose"
+            )
         return self
 
 
@@ -302,6 +312,14 @@ class VehicleConfig(StrictModel):
     ground_effect: bool = Field(default=False, description="More thrust near the floor.")
     downwash: bool = Field(default=False, description="Vehicles of this entry push those below them.")
     contact: ContactConfig = Field(default=ContactConfig(), description="Collisions.")
+
+    @field_validator("autopilot", mode="before")
+    @classmethod
+    def _known_autopilot(cls, value: object) -> object:
+        kind = value.get("kind", "hover") if isinstance(value, dict) else "hover"
+        if kind not in (*PATHS, *PROGRAMS):
+            raise custom(f"kind {kind!r} is not known; known: {', '.join((*PATHS, *PROGRAMS))}")
+        return value
 
     @model_validator(mode="after")
     def _one_sensor_a_name(self) -> Self:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.simulation import Simulation
@@ -60,7 +61,11 @@ def test_cameras_may_ride_on_one_of_several(tmp_path: Path) -> None:
             "{model: flightmare, preset: big}",
             "model 'flightmare' has no preset 'big'; known: flightmare, quadrotor",
         ),
-        ("{model: flightgoggles, preset: big}", "model 'flightgoggles' has no preset 'big'; known: flightgoggles, autopilot_quad_x"),
+        ("{model: flightgoggles, preset: big}", "has no preset 'big'; known: flightgoggles, autopilot_quad_x"),
+        ("{model: flightmare, autopilot: {kind: px4}}", "no motors for autopilot.kind px4; take flightgoggles, airsim"),
+        ("{model: flightgoggles, autopilot: {kind: ardupilot, pose: {}}}", "pose is for kind: px4; remove it"),
+        ("{model: flightgoggles, autopilot: {kind: betaflight, device: x}}", "device is for kind: px4"),
+        ("{model: flightgoggles, autopilot: {kind: px5}}", "kind 'px5' is not known; known: hover, circle, "),
         ("{model: flightgoggles, parameters: {mass: 1}}", "has no parameter 'mass'; known: mass_kg, inertia_kgm2"),
         ("{model: flightgoggles, parameters: {mass_kg: x}}", "Expected `float`, got `str` - at `$.mass_kg`"),
         ("{model: flightgoggles, parameters: {mass_kg: -1}}", "mass_kg must be positive"),
@@ -140,3 +145,32 @@ def test_a_third_partys_model_flies_by_the_name_of_its_entry_point(
     simulation.order(FlyCommand(0, "lift", (1.0,)))
     simulation.advance(5 * 960)
     assert simulation.batch().states()[0, 5] == pytest.approx(0.5, abs=1e-3)
+
+
+def test_a_programs_samples_are_whole_numbers_of_steps() -> None:
+    vehicle = {"model": "flightgoggles", "autopilot": {"kind": "px4"}}
+    with pytest.raises(ValidationError, match="no whole number of steps at step_hz 960; set step_hz: 1000"):
+        SimulatedConfig.model_validate({"type": "simulated", "vehicles": {"quad": vehicle}})
+
+
+@pytest.mark.parametrize(
+    ("autopilots", "told"),
+    [
+        (({"kind": "px4"}, {"kind": "px4"}), "one has port 4560 on 127.0.0.1 already; set another instance"),
+        (({"kind": "betaflight"}, {"kind": "betaflight"}), "Betaflight's ports are fixed, and one has them"),
+        (({"kind": "betaflight", "namespace": True}, {"kind": "px4"}), "a namespace holds one vehicle"),
+    ],
+)
+def test_two_programs_do_not_meet_on_one_port(autopilots: tuple[object, object], told: str) -> None:
+    vehicles = {
+        name: {"model": "flightgoggles", "autopilot": autopilot}
+        for name, autopilot in zip(("one", "two"), autopilots, strict=True)
+    }
+    with pytest.raises(ValidationError, match=told):
+        SimulatedConfig.model_validate({"type": "simulated", "step_hz": 1000, "vehicles": vehicles})
+
+
+def test_betaflight_and_simulated_time_do_not_go_together() -> None:
+    vehicles = {"quad": {"model": "flightgoggles", "autopilot": {"kind": "betaflight"}}}
+    config = SimulatedConfig.model_validate({"type": "simulated", "step_hz": 1000, "vehicles": vehicles})
+    assert "cannot be paused: use `clock: real`" in config.needs_real_time()
