@@ -71,7 +71,11 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Autop
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory, line: tuple[Path, Autopilot]) -> Iterator[Rig]:
     folder = tmp_path_factory.mktemp("garbage")
-    with Rig(folder, imu=line[0], actors__drone__tracking__coast_after_ms=150) as made:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        Rig(folder, imu=line[0], actors__drone__tracking__coast_after_ms=150) as made,
+    ):
+        patch.setenv("MALLOC_ARENA_MAX", "2")  # one arena a thread would fill up in its own time, which is no growth
         made.start_all()
         yield made
 
