@@ -15,17 +15,17 @@ import json, os, sys
 from natnet import NatNetClient
 out = os.dup(1)
 os.dup2(2, 1)  # the library prints
-told = {}
+seen = {}
 
 def on_models(models):
-    told["names"] = {body.id_num: body.name for body in models.rigid_bodies}
-    told["bones"] = [bone.name for skeleton in models.skeletons for bone in skeleton.rigid_body_descriptions]
+    seen["names"] = {body.id_num: body.name for body in models.rigid_bodies}
+    seen["bones"] = [bone.name for skeleton in models.skeletons for bone in skeleton.rigid_body_descriptions]
 
 def on_frame(frame):
-    told["bodies"] = {b.id_num: [*b.pos, *b.rot, b.tracking_valid] for b in frame.rigid_bodies}
-    told["skeleton"] = [[*b.pos, *b.rot] for s in frame.skeletons for b in s.rigid_bodies]
-    told["labeled"] = [[*m.pos, m.occluded] for m in frame.labeled_markers]
-    told["sets"] = [s.model_name for s in frame.marker_sets]
+    seen["bodies"] = {b.id_num: [*b.pos, *b.rot, b.tracking_valid] for b in frame.rigid_bodies}
+    seen["skeleton"] = [[*b.pos, *b.rot] for s in frame.skeletons for b in s.rigid_bodies]
+    seen["labeled"] = [[*m.pos, m.occluded] for m in frame.labeled_markers]
+    seen["sets"] = [s.model_name for s in frame.marker_sets]
 
 client = NatNetClient(**json.loads(sys.argv[1]))
 client.on_data_description_received_event.handlers.append(on_models)
@@ -33,9 +33,9 @@ client.on_data_frame_received_event.handlers.append(on_frame)
 client.connect(10.0)
 client.run_async()
 client.request_modeldef()
-while not {"bones", "sets"} <= told.keys():
+while not {"bones", "sets"} <= seen.keys():
     client._NatNetClient__command_thread.join(0.01)
-os.write(out, (json.dumps(told) + "\\n").encode())
+os.write(out, (json.dumps(seen) + "\\n").encode())
 os._exit(0)
 """
 
@@ -51,5 +51,5 @@ async def read_by_natnet(command_port: int, data_port: int, *, multicast: bool) 
     }
     with Program(sys.executable, "-c", _CLIENT, json.dumps(keys), split=True) as child:
         await child.until(lambda: child.text().endswith("\n"), "a line")
-        told: dict[str, Any] = json.loads(child.text())
-        return told
+        seen: dict[str, Any] = json.loads(child.text())
+        return seen

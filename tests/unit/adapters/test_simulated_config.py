@@ -154,19 +154,19 @@ def test_a_programs_samples_are_whole_numbers_of_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("autopilots", "told"),
+    ("autopilots", "problem"),
     [
         (({"kind": "px4"}, {"kind": "px4"}), "one has port 4560 on 127.0.0.1 already; set another instance"),
         (({"kind": "betaflight"}, {"kind": "betaflight"}), "Betaflight's ports are fixed, and one has them"),
         (({"kind": "betaflight", "namespace": True}, {"kind": "px4"}), "a namespace holds one vehicle"),
     ],
 )
-def test_two_programs_do_not_meet_on_one_port(autopilots: tuple[object, object], told: str) -> None:
+def test_two_programs_do_not_meet_on_one_port(autopilots: tuple[object, object], problem: str) -> None:
     vehicles = {
         name: {"model": "flightgoggles", "autopilot": autopilot}
         for name, autopilot in zip(("one", "two"), autopilots, strict=True)
     }
-    with pytest.raises(ValidationError, match=told):
+    with pytest.raises(ValidationError, match=problem):
         SimulatedConfig.model_validate({"type": "simulated", "step_hz": 1000, "vehicles": vehicles})
 
 

@@ -45,7 +45,7 @@ HALF_LSB = 0.5 + 0.02
 
 
 def snapped_px(scene: str) -> float:
-    """How far OpenGL may draw a vertex from its place: half of a sub-pixel, which llvmpipe only rounds coverage to."""
+    """Largest error of a vertex on OpenGL: half of a sub-pixel; llvmpipe rounds coverage to that, and nothing else."""
     info = renderer(scene)._ctx.info
     return 0.0 if is_software(info["GL_RENDERER"]) else 0.5 ** info["GL_SUBPIXEL_BITS"] / 2
 
