@@ -148,8 +148,10 @@ def _resolve_imports(example: Example) -> None:
 def _parse_verb(example: Example, words: list[str]) -> None:
     command: Any = get_command(app)
     name = "vil-bridge"
-    while hasattr(command, "commands"):
+    while words and hasattr(command, "commands"):
         if words[0].startswith("-"):
+            if command.invoke_without_command:
+                break
             assert any(words[0] in param.opts for param in command.params), f"{example}: no option {words[0]}"
             return
         name, *words = words

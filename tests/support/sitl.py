@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from tests.support.programs import VIL_BRIDGE, Program
 from vil_bridge.tools.sitl_options import SitlOptions
 from vil_bridge.tools.sitl_world import sitl_data
 
-STAND_IN: Final = (sys.executable, "-m", "vil_bridge.tools.lab.autopilots")
+STAND_IN: Final = (*VIL_BRIDGE, "lab", "autopilot")
 
 
 class SitlBridge:
@@ -85,13 +84,13 @@ def sitl_bridge(folder: Path, options: SitlOptions, **autopilot: object) -> Iter
 
 
 def stand_in(kind: str, port: int, *options: object) -> Program:
-    """Start a strict stand-in, without ports for pilots; it ends with 1 at the first violation."""
+    """Start a strict stand-in, without ports for pilots; it ends with 3 at the first violation."""
     quiet = ("--onboard-port", 0, "--gcs-port", 0) if kind == "px4" else ()
     return Program(*STAND_IN, kind, "--port", port, *quiet, *options)
 
 
 def counters(program: Program) -> dict[str, Any]:
     """Return what a stand-in counted, once it has ended."""
-    assert program.wait(300) in (0, 1), program.text()
+    assert program.wait(300) in (0, 3), program.text()
     found: dict[str, Any] = json.loads(program.text().strip().splitlines()[-1])
     return found

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from vil_bridge.tools.lab.motions import LabMotions
     from vil_bridge.tools.lab.run import LabConfig
 
+lab = typer.Typer()
 _PLACE = "[ROOM@][ADDRESS:]PORT"
 
 
@@ -77,7 +78,9 @@ MspPort = Annotated[int | None, typer.Option(min=1, max=65535, help="TCP port of
 Epoch = Annotated[int | None, typer.Option(help="Monotonic time of the motion's start; none = now.")]
 
 
-def lab(
+@lab.callback(invoke_without_command=True)
+def emulate(
+    context: typer.Context,
     recording: Recording = None,
     carried: Carried = False,
     seconds: Seconds = 0,
@@ -97,6 +100,8 @@ def lab(
     epoch_ns: Epoch = None,
 ) -> None:
     """Emulate a lab on loopback: mocap servers, an IMU on a serial port, bad networks, until Ctrl-C."""
+    if context.invoked_subcommand is not None:
+        return
     import asyncio
 
     from vil_bridge.core.errors import ConfigError
@@ -122,6 +127,16 @@ def lab(
         if wrong is None or bugs is not None:
             raise
         raise ConfigError([str(exc) for exc in wrong.exceptions]) from None
+
+
+@lab.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
+def autopilot(
+    words: Annotated[list[str] | None, typer.Argument(metavar="px4|ardupilot|betaflight [OPTIONS]")] = None,
+) -> None:
+    """Stand in for PX4, ArduPilot or Betaflight: answer a simulator, fly, end at the first violation."""
+    from vil_bridge.tools.lab.autopilots.command_line import run_stand_in
+
+    raise typer.Exit(run_stand_in(words or ()))
 
 
 def _motions(recording: Path | None, seconds: float, *, carried: bool) -> LabMotions:

@@ -62,7 +62,6 @@ for verb in (
     dataset,
     check,
     init,
-    lab,
     airsim,
     sitl,
     capture,
@@ -73,9 +72,10 @@ for verb in (
 ):
     app.command()(verb)
 app.add_typer(keys, name="keys")
+app.add_typer(lab, name="lab")
 app.add_typer(room, name="room")
 app.add_typer(scene, name="scene")
-for group in (app, keys, room, scene):
+for group in (app, keys, lab, room, scene):
     for command in group.registered_commands:
         command.short_help = (command.callback.__doc__ or "").partition("\n")[0]  # whole lines, which plain text cuts
 

@@ -6,7 +6,6 @@ import json
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from time import monotonic, sleep
@@ -17,6 +16,7 @@ from pymavlink.dialects.v20 import common as reference
 
 from tests.support.autopilot_peers import ArduPilotPeer, BetaflightPeer, Px4Peer
 from tests.support.common import ROOT, free_ports
+from tests.support.sitl import STAND_IN
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import hil_messages as hil
 from vil_bridge.tools.lab.autopilots.betaflight import BetaflightStandIn
@@ -30,8 +30,9 @@ _POSITION_ONLY = 0x9F8
 
 @contextmanager
 def stand_in(*words: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "vil_bridge.tools.lab.autopilots", *words]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [*STAND_IN, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             yield process
         finally:
@@ -203,7 +204,7 @@ def test_px4s_stand_in_ends_with_a_sentence_at_a_violation() -> None:
             for _ in range(2):
                 simulator.step()
         code, counters, sentence = ended(process)
-    assert code == 1
+    assert code == 3
     assert sentence == counters["violation"] == "time_usec rises by 4001 us, not by 4000 us."
 
 
@@ -337,4 +338,4 @@ def test_betaflights_stand_in_ends_at_a_state_of_another_size() -> None:
             motors.sendto(bytes(145), ("127.0.0.1", port))
             sleep(0.05)
         code, _, sentence = ended(process)
-    assert (code, sentence) == (1, "a state has 145 bytes, not 144: Betaflight drops it.")
+    assert (code, sentence) == (3, "a state has 145 bytes, not 144: Betaflight drops it.")

@@ -20,7 +20,8 @@ from vil_bridge.tools.lab.autopilots.violations import WireViolation
 LOOPBACK: Final = "127.0.0.1"
 _IDLE_S: Final = 0.2
 _LARGEST: Final = 65536
-VIOLATION: Final = 1
+_VIOLATION: Final = 3
+"""Exit code of a check that failed."""
 
 
 class StandInProcess(ABC):
@@ -60,7 +61,7 @@ class StandInProcess(ABC):
         sys.stdout.flush()
         if violation:
             sys.stderr.write(violation + "\n")
-        return VIOLATION if violation else 0
+        return _VIOLATION if violation else 0
 
     def heard(self) -> None:
         """Measure the silence of the peer, in wall time."""

@@ -1,10 +1,9 @@
-"""Command line of the stand-ins: ``python -m vil_bridge.tools.lab.autopilots px4 --instance 1 --flight box``."""
+"""Command line of the stand-ins: ``vil-bridge lab autopilot px4 --instance 1 --flight box``."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import get_args
 
 from vil_bridge.tools.lab.autopilots import ardupilot_process as ardupilot
@@ -14,15 +13,23 @@ from vil_bridge.tools.lab.autopilots.ardupilot import RATE_HZ, ArduPilotDay
 from vil_bridge.tools.lab.autopilots.pilot import Flight
 from vil_bridge.tools.lab.autopilots.process import LOOPBACK, StandInProcess
 
+_ABOUT = (
+    "Stand in for an autopilot until the flight ends, Ctrl-C, or the first violation of the link's rules (exit code 3)."
+)
 
-def main() -> int:
-    """Run one stand-in; returns 1 after a violation, else 0."""
-    parser = argparse.ArgumentParser(prog="python -m vil_bridge.tools.lab.autopilots", description=__doc__)
+
+def run_stand_in(words: Sequence[str]) -> int:
+    """Run one stand-in; return its exit code, 3 after a violation.
+
+    Raises:
+        SystemExit: ``words`` are wrong (2), or ask for help (0).
+    """
+    parser = argparse.ArgumentParser(prog="vil-bridge lab autopilot", description=_ABOUT)
     kinds = parser.add_subparsers(dest="kind", required=True)
     _add_px4(kinds.add_parser("px4", help="PX4: TCP client of the simulator, in lockstep"))
     _add_ardupilot(kinds.add_parser("ardupilot", help="ArduPilot: UDP to the physics, in lockstep"))
     _add_betaflight(kinds.add_parser("betaflight", help="Betaflight: UDP on the wall clock, not in lockstep"))
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     make: Callable[[argparse.Namespace], StandInProcess] = options.make
     return make(options).run()
 
@@ -91,7 +98,3 @@ def _add_betaflight(parser: argparse.ArgumentParser) -> None:
 def _betaflight(options: argparse.Namespace) -> StandInProcess:
     ports = options.port, options.rc_port, options.motor_port, options.raw_port
     return betaflight.BetaflightProcess(betaflight.BetaflightOptions(options.host, *ports, options.seconds))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
