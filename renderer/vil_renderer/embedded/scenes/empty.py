@@ -38,14 +38,13 @@ def lay_slabs(builder: SceneBuilder, kind: str, name: str = "") -> None:
         name: of the first one; empty = its kind with 1.
     """
     rng = np.random.default_rng(3)
-    slab = np.eye(3) * _SLAB_M
+    slab = panel((0.0, 0.0, 0.0), (_SLAB_M, 0.0, 0.0), (0.0, _SLAB_M, 0.0), cell_m=_SLAB_M)
     section: SceneObject | None = None
     for x0 in np.arange(-_HALF_M, _HALF_M, _SECTION_M):
         for y0 in np.arange(-_HALF_M, _HALF_M, _SECTION_M):
             thing = Thing()
             for x in np.arange(x0, x0 + _SECTION_M, _SLAB_M):
                 for y in np.arange(y0, y0 + _SECTION_M, _SLAB_M):
-                    corner = (float(x), float(y), 0.0)
-                    thing.add(panel(corner, slab[0], slab[1], cell_m=_SLAB_M), _SURFACES[int(rng.integers(0, 3))])
+                    thing.add(slab.at(x, y, 0.0), _SURFACES[int(rng.integers(0, 3))])
             own = name if section is None else ""
             section = builder.put(kind, "floor", thing, casts_shadow=False, section_of=section, name=own)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property
 from typing import Final
 
 import numpy as np
@@ -42,28 +42,28 @@ def material(name: str) -> Material:
     return Material(
         name,
         (0.0, 0.0, 0.0, 1.0) if shining else (1.0, 1.0, 1.0, 1.0),
-        base=None if surface.paint is None else TextureUse(_texture(name)),
+        base=None if surface.paint is None else TextureUse(_Painted(name, _colours)),
         metallic=surface.metallic,
         roughness=surface.roughness,
-        normal=None if surface.bump_px is None else TextureUse(_Relief(name)),
+        normal=None if surface.bump_px is None else TextureUse(_Painted(name, _normals)),
         emissive_light=surface.light,
         alpha="mask" if surface.cut_out else "opaque",
         double_sided=surface.cut_out,
     )
 
 
-class _Relief(Texture):
-    """A surface's normal map, painted on first use: most profiles never need it."""
+class _Painted(Texture):
+    """A surface's colour or normal map, painted on first use: a program that only wants shapes paints nothing."""
 
-    __slots__ = ()
+    _paint: Callable[[str], npt.NDArray[np.uint8]]
 
-    def __init__(self, name: str) -> None:
-        for field, value in (("wrap", ("repeat", "repeat")), ("name", name)):
+    def __init__(self, name: str, paint: Callable[[str], npt.NDArray[np.uint8]]) -> None:
+        for field, value in (("wrap", ("repeat", "repeat")), ("name", name), ("_paint", paint)):
             object.__setattr__(self, field, value)
 
-    @property
+    @cached_property
     def pixels(self) -> npt.NDArray[np.uint8]:
-        return _canvas(self.name).normals(SURFACES[self.name].bump_px or 0.0)
+        return self._paint(self.name)
 
 
 def _canvas(name: str) -> Canvas:
@@ -76,9 +76,13 @@ def _seed(name: str) -> int:
     return zlib.crc32(name.encode())
 
 
-def _texture(name: str) -> Texture:
+def _colours(name: str) -> npt.NDArray[np.uint8]:
     seed = _seed(name)
-    return Texture(_canvas(name).finish(np.roll(_grain(), seed % SIZE_PX, axis=seed % 2)), name=name)
+    return _canvas(name).finish(np.roll(_grain(), seed % SIZE_PX, axis=seed % 2))
+
+
+def _normals(name: str) -> npt.NDArray[np.uint8]:
+    return _canvas(name).normals(SURFACES[name].bump_px or 0.0)
 
 
 @cache
