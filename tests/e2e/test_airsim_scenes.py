@@ -79,7 +79,7 @@ def test_four_worlds_live_and_die_for_themselves(tmp_path: Path) -> None:
         with client(port) as owner:
             opened, (_, ports) = owner("reopen_scenes", HOST, [[number, 0] for number in range(4)])
             assert opened and len(set(ports)) == 4
-            pids = {world: pid_of(server.pid, world) for world in ports}
+            pids = {world: pid_of(world) for world in ports}
             os.kill(pids[ports[0]], signal.SIGKILL)
             wait_until(lambda: not listens(ports[0]))
             for world in ports[1:]:
@@ -88,6 +88,18 @@ def test_four_worlds_live_and_die_for_themselves(tmp_path: Path) -> None:
             assert owner("reopen_scene_from_port", ports[0]) is True and listens(ports[0])
         wait_until(lambda: not any(map(listens, ports)))  # the owner is gone
         assert server.end() == 0
+
+
+@pytest.mark.long
+def test_worlds_end_when_their_server_is_killed(tmp_path: Path) -> None:
+    needs_gl()
+    (port,) = free_ports(1, socket.SOCK_STREAM)
+    with Program(*VIL_BRIDGE, "airsim", "--scene-server", port, "--scene", "empty", log=tmp_path / "log") as server:
+        server.await_text(rf"scene server on .* port {port}")
+        with client(port) as owner:
+            _, (_, (world,)) = owner("reopen_scenes", HOST, [0])
+            os.kill(server.pid, signal.SIGKILL)
+            wait_until(lambda: not listens(world))
 
 
 @pytest.mark.long
@@ -125,12 +137,12 @@ def use_from_two_hosts(there: str) -> None:
     wait_until(lambda: not listens(own, host))
 
 
-def pid_of(server: int, port: int) -> int:
-    """Return the process of a world."""
-    for place in Path("/proc").glob("[0-9]*"):
+def pid_of(port: int) -> int:
+    """Return the process that listens on a port."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    (inode,) = (row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A")
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
         with contextlib.suppress(OSError):
-            words = (place / "cmdline").read_bytes().split(b"\0")
-            parent = int((place / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == server and str(port).encode() in words:
-                return int(place.name)
+            if os.readlink(link) == f"socket:[{inode}]":
+                return int(link.parts[2])
     raise AssertionError(f"no process serves port {port}")

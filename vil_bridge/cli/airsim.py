@@ -26,24 +26,21 @@ def airsim(
         int | None,
         typer.Option(min=0, max=65535, metavar="PORT", help="Open worlds for programs of the AirVLN family instead."),
     ] = None,
-    until_input_ends: Annotated[bool, typer.Option("--until-input-ends", hidden=True)] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also log details.")] = False,
 ) -> None:
     """Serve AirSim programs without AirSim: world, vehicles, pictures and the RPC in one command, until Ctrl-C."""
     import asyncio
     import logging
-    import threading
 
     from vil_bridge.monitoring.logging_setup import setup_logging
 
     setup_logging(level=logging.DEBUG if verbose else logging.INFO)
     if scene_server is not None:
-        from vil_bridge.tools.airsim_scenes import SceneOptions, serve_scenes
+        from vil_bridge.tools.airsim_scenes import serve_scenes
+        from vil_bridge.tools.airsim_world_process import WorldOptions
 
-        asyncio.run(serve_scenes(SceneOptions(settings, scene, profile, bind, insecure), scene_server))
+        asyncio.run(serve_scenes(WorldOptions(settings, scene, profile, bind, insecure), scene_server))
         return
-    if until_input_ends:
-        threading.Thread(target=_end_with_input, daemon=True).start()
     from vil_bridge.tools.airsim_world import airsim_bridge
 
     config, read = airsim_bridge(
@@ -54,14 +51,3 @@ def airsim(
     from vil_bridge.daemon.bridge import run_daemon
 
     run_daemon(config)
-
-
-def _end_with_input() -> None:
-    """End this process in order when its standard input ends: when the process that started it is gone."""
-    import os
-    import signal
-    import sys
-
-    while sys.stdin.buffer.read(1 << 16):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)

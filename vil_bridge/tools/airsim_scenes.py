@@ -11,16 +11,16 @@ import contextlib
 import logging
 import signal
 import socket
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from multiprocessing.context import ForkServerProcess
 from typing import Any, Final
 
 import msgspec
 
 from vil_bridge.core.errors import SinkError
 from vil_bridge.servers.msgpack_rpc import Caller, RpcError, RpcServer
+from vil_bridge.tools.airsim_world_process import WorldOptions, prepare_worlds, start_world
 
 logger = logging.getLogger(__name__)
 
@@ -35,23 +35,12 @@ _PING: Final = msgspec.msgpack.encode((0, 0, "ping", ()))
 _PONG: Final = msgspec.msgpack.encode((1, 0, None, True))
 
 
-@dataclass(frozen=True, slots=True)
-class SceneOptions:
-    """Options of every world: AirSim's settings, what is drawn, and the address of all ports."""
-
-    settings: Path | None
-    scene: str
-    profile: str
-    bind: str
-    insecure: bool = False
-
-
 @dataclass(slots=True)
 class _World:
     """A world: its port, and the process that serves it."""
 
     port: int
-    process: asyncio.subprocess.Process
+    process: ForkServerProcess
 
 
 class SceneServer:
@@ -61,7 +50,7 @@ class SceneServer:
         options: of every world. port: of this server; worlds get the free ports above it.
     """
 
-    def __init__(self, options: SceneOptions, port: int) -> None:
+    def __init__(self, options: WorldOptions, port: int) -> None:
         self._options = options
         self._port = port
         self._rpc = RpcServer("scene server", self._call, on_gone=self._on_gone)
@@ -139,19 +128,13 @@ class SceneServer:
         raise RpcError("no port above the scene server's is free")
 
     async def _spawn(self, port: int) -> _World:
-        options = self._options
-        words = ["--port", str(port), "--bind", options.bind, "--scene", options.scene, "--profile", options.profile]
-        words += ["--insecure"] * options.insecure + [str(options.settings)] * (options.settings is not None)
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "vil_bridge", "airsim", "--until-input-ends", *words, stdin=asyncio.subprocess.PIPE
-        )
-        return _World(port, process)
+        return _World(port, await asyncio.to_thread(start_world, self._options, port))
 
     async def _started(self, world: _World) -> bool:
         """Wait until a world answers; False = its process ended."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_START_S):
-                while world.process.returncode is None:
+                while world.process.is_alive():
                     if await _answers(self._options.bind, world.port):
                         return True
                     await asyncio.sleep(_POLL_S)
@@ -180,9 +163,10 @@ class SceneServer:
             await self._end(host)
 
 
-async def serve_scenes(options: SceneOptions, port: int) -> None:
+async def serve_scenes(options: WorldOptions, port: int) -> None:
     """Serve until SIGINT or SIGTERM. Raises SinkError: the port is taken."""
     server = SceneServer(options, port)
+    prepare_worlds()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -196,13 +180,11 @@ async def serve_scenes(options: SceneOptions, port: int) -> None:
 
 async def _stop(world: _World) -> None:
     """End a process: SIGTERM, then SIGKILL."""
-    if world.process.returncode is None:
-        world.process.terminate()
-        try:
-            await asyncio.wait_for(world.process.wait(), _STOP_S)
-        except TimeoutError:
-            world.process.kill()
-            await world.process.wait()
+    world.process.terminate()
+    await asyncio.to_thread(world.process.join, _STOP_S)
+    if world.process.is_alive():
+        world.process.kill()
+        await asyncio.to_thread(world.process.join)
 
 
 async def _answers(bind: str, port: int) -> bool:
