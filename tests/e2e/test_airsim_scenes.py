@@ -143,6 +143,6 @@ def pid_of(port: int) -> int:
     (inode,) = (row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A")
     for link in Path("/proc").glob("[0-9]*/fd/*"):
         with contextlib.suppress(OSError):
-            if os.readlink(link) == f"socket:[{inode}]":
+            if str(link.readlink()) == f"socket:[{inode}]":
                 return int(link.parts[2])
     raise AssertionError(f"no process serves port {port}")
