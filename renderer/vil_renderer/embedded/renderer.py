@@ -6,14 +6,13 @@ import logging
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 import numpy as np
 
-from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
 from vil_bridge.core.types import (
@@ -30,17 +29,14 @@ from vil_bridge.core.types import (
 from vil_renderer.embedded.actors import ActorModels
 from vil_renderer.embedded.actors.moving_objects import MovingObjects
 from vil_renderer.embedded.engine.context import describe, open_context
-from vil_renderer.embedded.engine.light import StaticLight
 from vil_renderer.embedded.engine.profiles import PROFILES, Profile, profile_named
 from vil_renderer.embedded.engine.quality_controller import QualityController
 from vil_renderer.embedded.engine.readback import readback_for
 from vil_renderer.embedded.engine.scene_pass import ScenePass, ViewRequest
 from vil_renderer.embedded.engine.targets import RenderedView
-from vil_renderer.embedded.engine.vertices import StaticMesh, static_mesh
 from vil_renderer.embedded.geometry.collision import CollisionWorld
 from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.geometry.separation import Sphere
-from vil_renderer.embedded.lighting.ambient_occlusion import bake_ao
 from vil_renderer.embedded.lighting.daylight import lamps_text, lit
 from vil_renderer.embedded.lighting.ground_shade import GroundShade
 from vil_renderer.embedded.optics.camera import FAR_M
@@ -58,6 +54,7 @@ from vil_renderer.embedded.scenefile import load_scene, scene_names
 from vil_renderer.embedded.sensors.beacons import visible_beacons
 from vil_renderer.embedded.sensors.rangefinder import range_below_m
 from vil_renderer.embedded.splats.layer import SplatLayer
+from vil_renderer.embedded.static_scene import StaticScene
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +93,7 @@ class EmbeddedRenderer:
         depth_reach_m: value of DEPTH32 pictures where nothing is hit; surfaces are drawn as far, at least 1000 m.
 
     Attributes:
-        rays: the scene to cast rays into, None without Embree.
+        scene: what is drawn.
         info: renderer and version strings of OpenGL, its limits, the scene's name (``shipped_scene`` too
             where it is one), and the profile in use.
 
@@ -118,11 +115,8 @@ class EmbeddedRenderer:
         self._depth_reach_m = depth_reach_m
         self._profiles = {requested.name: requested} if isinstance(profile, Profile) else PROFILES
         self.scene = scene if isinstance(scene, Scene) else load_scene(scene)
-        self.rays = _ray_world(self.scene)
-        self._actors = ActorModels(self.scene)
-        self._moving = MovingObjects(self.scene) if any(o.movable for o in self.scene.objects) else None
-        self._mesh = static_mesh(self.scene)
-        self._light = _static_light(self.scene, self._mesh, self.rays)
+        self._static = StaticScene(self.scene)
+        self._actors, self._moving = _models(self.scene)
         self._quality = QualityController(tuple(self._profiles), requested.name, budget_s)
         self._ctx = open_context(device)
         self._passes: dict[str, ScenePass] = {}
@@ -155,6 +149,11 @@ class EmbeddedRenderer:
         self._readback.close()
 
     @property
+    def rays(self) -> RayWorld | None:
+        """The scene to cast rays into, None without Embree."""
+        return self._static.rays
+
+    @property
     def instances(self) -> Mapping[str, int]:
         """Instance ids in the pictures by name: the scene's objects and every actor seen so far."""
         return {thing.name: thing.instance for thing in self.scene.objects} | dict(self._actors.instances)
@@ -163,6 +162,18 @@ class EmbeddedRenderer:
         """Give the actor of a name an instance id; None = one of its own, above those of the scene's objects."""
         self._actors.reserve(name, instance)
         self._posed = None
+
+    def take_out(self, names: frozenset[str]) -> None:
+        """Draw the scene without some of its objects from now on, in a fraction of the time of a new renderer."""
+        moved = any(thing.movable and thing.name in names for thing in self.scene.objects)
+        self._static.take_out(names)
+        self.scene = self._static.scene
+        if moved:
+            self._actors, self._moving = _models(self.scene)
+        self._collisions = self._posed = None
+        self._previous.clear()
+        with self._ctx:
+            self._bake()
 
     def render(self, views: Sequence[View], snapshot: WorldSnapshot) -> tuple[RenderedImage, ...]:
         """Return pictures of the due views, in their order.
@@ -299,7 +310,8 @@ class EmbeddedRenderer:
         name = self._quality.profile
         if name not in self._passes:
             far_m, profile = max(FAR_M, self._depth_reach_m), self._profiles[name]
-            made = ScenePass(self._ctx, self._mesh, self._light, profile, self._readback, self._splats, far_m=far_m)
+            mesh, light = self._static.mesh, self._static.light
+            made = ScenePass(self._ctx, mesh, light, profile, self._readback, self._splats, far_m=far_m)
             self._passes[name] = made
             made.set_light(*lit(self.scene.environment, self.scene.lamps, self._lighting))
         return self._passes[name]
@@ -307,8 +319,12 @@ class EmbeddedRenderer:
     def _set_light(self, lighting: Lighting | None) -> None:
         if lighting != self._lighting:
             self._lighting = lighting
-            for scene_pass in self._passes.values():
-                scene_pass.set_light(*lit(self.scene.environment, self.scene.lamps, lighting))
+            self._bake()
+
+    def _bake(self) -> None:
+        for scene_pass in self._passes.values():
+            scene_pass.static_light = self._static.light
+            scene_pass.set_light(*lit(self.scene.environment, self.scene.lamps, self._lighting))
 
     def _report_profile(self) -> None:
         quality = self._quality
@@ -362,23 +378,9 @@ def _batches(views: Sequence[View], groups: Iterable[list[int]], *, early: bool)
         yield batch
 
 
-def _ray_world(scene: Scene) -> RayWorld | None:
-    """Return the scene for rays; None without Embree, which costs shade and sensors, not pictures."""
-    try:
-        return RayWorld(scene)
-    except RendererError as exc:
-        logger.warning("no ambient occlusion, no shade of lamps, no beacons, no range: %s", exc)
-        return None
-
-
-def _static_light(scene: Scene, mesh: StaticMesh, rays: RayWorld | None) -> StaticLight:
-    """Return ambient occlusion by all solid objects; light comes in through those that cast no shadow."""
-    if rays is None:
-        return StaticLight(mesh, np.ones(len(mesh.vertices), np.float32), None)
-    still = replace(scene, objects=tuple(o for o in scene.objects if not o.movable))
-    share = bake_ao(mesh.vertices["p"], mesh.vertices["normal"], still)
-    casters = replace(scene, objects=tuple(o for o in still.objects if o.casts_shadow and o.solid))
-    return StaticLight(mesh, share, RayWorld(casters).occluded)
+def _models(scene: Scene) -> tuple[ActorModels, MovingObjects | None]:
+    """Return the models of actors, and of objects that move if there are any."""
+    return ActorModels(scene), MovingObjects(scene) if any(o.movable for o in scene.objects) else None
 
 
 def _pass_key(view: View) -> tuple[object, ...]:

@@ -1,7 +1,6 @@
 """A scene whose objects are moved, scaled, spawned and destroyed while it is drawn.
 
-An edited object leaves the scene and comes back as an actor of its name, which costs nothing when it moves. The
-first edit of one of the scene's own objects therefore builds the renderer again, in about the time of its start.
+An edited object leaves the scene and comes back as an actor of its name, which costs nothing when it moves.
 """
 
 from __future__ import annotations
@@ -52,11 +51,10 @@ class EditedScene:
         found = {state.name: state for state in states}
         for state in states:
             self._objects.asset_of(state)
-        gone = frozenset(found) & frozenset(self._objects.own)
-        if gone != frozenset(self._states) & frozenset(self._objects.own):
-            made = self._make(self._without(gone))
-            self.renderer.close()
-            self.renderer, self._states = made, {}
+        gone, before = (frozenset(names) & frozenset(self._objects.own) for names in (found, self._states))
+        if gone != before:
+            self._take_out(gone, before)
+            self._states = {}  # their instance ids are reserved again
         for name in self._states.keys() - found.keys():
             self.renderer.reserve_instance(name, None)
         for name in found.keys() - self._states.keys():
@@ -78,6 +76,15 @@ class EditedScene:
         """Return a row for each object, at a time."""
         fixed = frozenset(() if self._scene.splats is None else self._scene.splats.proxy)
         return [object_row(thing, t_ns, movable=thing.name not in fixed) for thing in self.whole().objects]
+
+    def _take_out(self, gone: frozenset[str], before: frozenset[str]) -> None:
+        """Draw the scene without some of its own objects; another renderer draws one that comes back."""
+        if gone > before:
+            self.renderer.take_out(gone - before)
+            return
+        made = self._make(self._without(gone))
+        self.renderer.close()
+        self.renderer = made
 
     def _without(self, gone: frozenset[str]) -> Scene:
         objects = tuple(thing for thing in self._scene.objects if thing.name not in gone)

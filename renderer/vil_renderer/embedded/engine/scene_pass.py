@@ -77,7 +77,11 @@ class _Batch:
 
 
 class ScenePass:
-    """Everything on the GPU for one profile; it belongs to the thread that made the context. Draws up to ``far_m``."""
+    """Everything on the GPU for one profile; it belongs to the thread that made the context. Draws up to ``far_m``.
+
+    Attributes:
+        static_light: what :meth:`set_light` bakes.
+    """
 
     def __init__(
         self,
@@ -91,7 +95,7 @@ class ScenePass:
         far_m: float = FAR_M,
     ) -> None:
         self._far_m = far_m
-        self._ctx, self._static_light, self.profile, self._splats = ctx, light, profile, splats
+        self._ctx, self.static_light, self.profile, self._splats = ctx, light, profile, splats
         self._linear = profile.shading is not Shading.VERTEX
         self._samples = min(profile.samples, int(ctx.info["GL_MAX_SAMPLES"]))
         self._programs = Programs(ctx)
@@ -112,7 +116,7 @@ class ScenePass:
 
     def set_light(self, environment: Environment, lamps: Sequence[Lamp]) -> None:
         """Change the light; static vertices are baked again."""
-        self._static.set_light(self._static_light.bake(environment, lamps, display=not self._linear))
+        self._static.set_light(self.static_light.bake(environment, lamps, display=not self._linear))
         state = LightState(environment, lamps, np.eye(4))
         if self._shadow is not None and environment.sun is not None:
             self._shadow.aim(environment.sun.to_sun)

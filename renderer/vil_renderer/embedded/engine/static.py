@@ -68,7 +68,8 @@ class StaticBatch:
         self._casting: StaticDraws | None = None
 
     def set_light(self, rgba: npt.NDArray[np.uint8]) -> None:
-        """Replace the baked light of all vertices, uint8 (n, 4)."""
+        """Replace the baked light of all vertices, uint8 (n, 4); objects may be gone since the last call."""
+        self._casting = None
         if len(rgba):
             self._mesh.vertices["light"] = rgba
             self._vertices.write(self._mesh.vertices.tobytes())
@@ -85,7 +86,7 @@ class StaticBatch:
             proxy: with the objects that replace splats.
         """
         chunks = self._mesh.chunks
-        wanted = self._blend == blended
+        wanted = (self._blend == blended) & ~chunks.gone
         if not proxy:
             wanted = wanted & ~chunks.proxy
         if not wanted.any():
@@ -138,9 +139,8 @@ class StaticBatch:
     def draw_depth(self, options: PassOptions) -> None:
         """Draw everything that casts a shadow, for the shadow map."""
         if self._casting is None:
-            self._casting = self._sorted(
-                "shadow", self._mesh.chunks.casts_shadow[None], np.zeros((1, 3)), far_first=False
-            )
+            casting = self._mesh.chunks.casts_shadow & ~self._mesh.chunks.gone
+            self._casting = self._sorted("shadow", casting[None], np.zeros((1, 3)), far_first=False)
         self.draw(self._casting, 0, options)
 
     def _array(self, options: PassOptions, material: int) -> moderngl.VertexArray:

@@ -25,8 +25,9 @@ class MeshChunks:
 
     Attributes:
         material: index into the mesh's materials (k,). centre_m: (k, 3). radius_m: (k,).
-        start, stop: rows of the triangles, (k,). layer: name of each one's layer.
+        start, stop: rows of the triangles, (k,). name: of each one's object. layer: name of each one's layer.
         proxy: True for those that replace splats, (k,).
+        gone: True for those of objects that were taken out of the scene, (k,); changed in place.
     """
 
     material: npt.NDArray[np.intp]
@@ -34,9 +35,11 @@ class MeshChunks:
     radius_m: FloatArray
     start: npt.NDArray[np.intp]
     stop: npt.NDArray[np.intp]
+    name: tuple[str, ...]
     layer: tuple[str, ...]
     casts_shadow: npt.NDArray[np.bool_]
     proxy: npt.NDArray[np.bool_]
+    gone: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,9 +155,11 @@ def _chunks(
         radius_m=0.5 * np.linalg.norm(high - low, axis=1),
         start=np.concatenate(([0], stop[:-1])).astype(np.intp) if len(stop) else stop,
         stop=stop,
+        name=tuple(thing.name for _, thing in table),
         layer=tuple(thing.layer for _, thing in table),
         casts_shadow=np.array([thing.casts_shadow for _, thing in table], np.bool_),
         proxy=np.array([thing.name in proxy for _, thing in table], np.bool_),
+        gone=np.zeros(len(table), np.bool_),
     )
 
 

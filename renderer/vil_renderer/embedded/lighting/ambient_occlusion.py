@@ -12,6 +12,8 @@ from vil_renderer.embedded.geometry.surfaces import TriangleSurface, solid_mesh
 from vil_renderer.embedded.scene import Scene
 
 DARKEST: Final = 0.25
+REACH_M: Final = 2.5
+"""Farther surfaces take no light."""
 _INSIDE: Final = np.float32(0.6)
 _LIFT_M: Final = 0.01
 _CHUNK: Final = 16384
@@ -24,7 +26,7 @@ def bake_ao(
     scene: Scene | RayWorld,
     *,
     rays: int = 16,
-    reach_m: float = 2.5,
+    reach_m: float = REACH_M,
 ) -> Float32Array:
     """Return factors 0.25..1 on the ambient light of vertices, by static solid objects.
 

@@ -1,0 +1,78 @@
+"""What never moves in a scene: its mesh, the light on it, and the world for rays; objects can be taken out of it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.errors import RendererError
+from vil_bridge.core.types import BoolArray
+from vil_renderer.embedded.engine.light import StaticLight
+from vil_renderer.embedded.engine.vertices import static_mesh
+from vil_renderer.embedded.geometry.ray_world import RayWorld
+from vil_renderer.embedded.lighting.ambient_occlusion import REACH_M, bake_ao
+from vil_renderer.embedded.scene import Scene
+
+logger = logging.getLogger(__name__)
+
+_EVERYWHERE: Final = np.True_
+
+
+class StaticScene:
+    """Static objects of a scene.
+
+    Args:
+        scene: the scene.
+
+    Attributes:
+        scene: without what was taken out. mesh: of all objects, those that were taken out included.
+        light: on the mesh. rays: the scene to cast rays into, None without Embree.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.mesh = static_mesh(scene)
+        self._ambient_share = np.ones(len(self.mesh.vertices), np.float32)
+        self._build(np.full(len(self.mesh.vertices), _EVERYWHERE))
+
+    def take_out(self, names: frozenset[str]) -> None:
+        """Remove objects: they are no longer drawn and cast no shadow; only vertices near them are studied again."""
+        chunks = self.mesh.chunks
+        gone = np.array([name in names for name in chunks.name], np.bool_)
+        chunks.gone[gone] = True
+        self.scene = replace(self.scene, objects=tuple(o for o in self.scene.objects if o.name not in names))
+        self._build(self._near(gone))
+
+    def _build(self, changed: BoolArray) -> None:
+        """Build rays and light; ambient occlusion by all solid objects where it has changed, (n,)."""
+        self.rays = _ray_world(self.scene)
+        occluded = None
+        if self.rays is not None:
+            vertices = self.mesh.vertices[changed]
+            self._ambient_share[changed] = bake_ao(vertices["p"], vertices["normal"], self.rays)
+            # Light comes in through those that cast no shadow.
+            casters = tuple(o for o in self.scene.objects if not o.movable and o.casts_shadow and o.solid)
+            occluded = RayWorld(replace(self.scene, objects=casters)).occluded
+        self.light = StaticLight(self.mesh, self._ambient_share, occluded)
+
+    def _near(self, chunks: BoolArray) -> BoolArray:
+        """Return which vertices some chunks can take light from, (n,)."""
+        p_m = self.mesh.vertices["p"]
+        near = np.zeros(len(p_m), np.bool_)
+        for start, stop in zip(self.mesh.chunks.start[chunks], self.mesh.chunks.stop[chunks], strict=True):
+            own = p_m[self.mesh.triangles[start:stop].reshape(-1)]
+            low, high = own.min(axis=0) - REACH_M, own.max(axis=0) + REACH_M
+            near |= ((p_m >= low) & (p_m <= high)).all(axis=1)
+        return near
+
+
+def _ray_world(scene: Scene) -> RayWorld | None:
+    """Return the scene for rays; None without Embree, which costs shade and sensors, not pictures."""
+    try:
+        return RayWorld(scene)
+    except RendererError as exc:
+        logger.warning("no ambient occlusion, no shade of lamps, no beacons, no range: %s", exc)
+        return None

@@ -1,0 +1,48 @@
+"""Objects of a scene that are taken out while it is drawn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.support.common import needs_gl
+from tests.support.embedded import looking
+from vil_bridge.core.types import CameraModel, ImageArray, Modality, View, WorldSnapshot
+from vil_renderer.embedded.renderer import EmbeddedRenderer
+from vil_renderer.embedded.scenefile import load_scene
+
+pytestmark = pytest.mark.gl
+
+CAMERA = CameraModel("front", 96, 72, math.radians(70.0))
+NOW = WorldSnapshot(0, ())
+
+
+BESIDE_THE_PALLETS = looking((2.0, -3.6, 1.2), pitch_deg=25.0)
+GONE = frozenset(("Pallets3", "Cone4"))
+
+
+def pictures(renderer: EmbeddedRenderer) -> dict[Modality, ImageArray]:
+    kinds = (Modality.RGB, Modality.DEPTH32, Modality.INSTANCE)
+    images = renderer.render([View(CAMERA, kind, BESIDE_THE_PALLETS, 0) for kind in kinds], NOW)
+    return {image.view.modality: image.pixels for image in images}
+
+
+@pytest.mark.parametrize("profile", ["low", "high"])
+def test_a_scene_without_objects_looks_as_if_it_never_had_them(profile: str) -> None:
+    needs_gl()
+    scene = load_scene("hall")
+    with EmbeddedRenderer(scene, profile) as edited:
+        before = pictures(edited)
+        edited.take_out(GONE)
+        after = pictures(edited)
+        assert not GONE & set(edited.instances)
+        assert edited.rays is not None and not GONE & set(edited.rays.names)
+    rest = replace(scene, objects=tuple(thing for thing in scene.objects if thing.name not in GONE))
+    with EmbeddedRenderer(rest, profile) as never:
+        expected = pictures(never)
+    for kind, pixels in expected.items():
+        assert (before[kind] != pixels).any()
+        np.testing.assert_array_equal(after[kind], pixels)
