@@ -1,4 +1,4 @@
-"""What never moves in a scene: its mesh, the light on it, and the world for rays; objects can be taken out of it."""
+"""Static part of a scene: its mesh, the light on it, and the world for rays; objects can be taken out of it."""
 
 from __future__ import annotations
 

@@ -153,11 +153,10 @@ class ServedVehicles:
             body = self.world.motion_at(vehicle.actor, t_ns)
             none = np.zeros(3)
             return ServedMotion(t_ns, body.T_world_body, body.v_world_mps, body.w_body_radps, none, none)
-        room = vehicle.T_world_room
-        q_room = room.q_xyzw.tolist()
+        q_room = vehicle.T_world_room.q_xyzw.tolist()
         return ServedMotion(
             state.t_ns,
-            room @ Transform(np.array(state.p_world_m), np.array(state.q_world_body)),
+            _pose_in_world(vehicle, state),
             np.array(turned(q_room, state.v_world_mps)),
             np.array(state.w_body_radps),
             np.array(turned(q_room, state.a_world_mps2)),
@@ -180,11 +179,11 @@ class ServedVehicles:
 
     def snapshot(self) -> WorldSnapshot:
         """Return the world of now: tracked actors at the instant of the simulated ones, which are where they are."""
-        poses = {name: self.motion(v) for name, v in self._simulated.items() if self._flies(v)}
-        t_ns = max((motion.t_ns for motion in poses.values()), default=now_ns())
+        states = {name: (v, self.bus.state(v.subject or "")) for name, v in self._simulated.items() if self._flies(v)}
+        t_ns = max((state.t_ns for _, state in states.values()), default=now_ns())
         world = self.world.snapshot(t_ns)
         actors = tuple(
-            replace(actor, T_world_body=poses[actor.name].T_world_body) if actor.name in poses else actor
+            replace(actor, T_world_body=_pose_in_world(*states[actor.name])) if actor.name in states else actor
             for actor in world.actors
         )
         lighting = world.lighting if self.lighting_at is None else self.lighting_at(t_ns)
@@ -207,6 +206,10 @@ class ServedVehicles:
 
     def _flies(self, vehicle: ServedVehicle) -> bool:
         return vehicle.subject in self.bus.names()
+
+
+def _pose_in_world(vehicle: ServedVehicle, state: VehicleState) -> Transform:
+    return vehicle.T_world_room @ Transform(np.array(state.p_world_m), np.array(state.q_world_body))
 
 
 def kinematics_of(motion: ServedMotion, origin_m: FloatArray) -> KinematicsState:
