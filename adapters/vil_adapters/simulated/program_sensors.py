@@ -19,7 +19,7 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import q_mul, q_normalize
 from vil_bridge.core.sensor_readings import BarometerReading, GpsReading, ImuReading, MagnetometerReading, SensorKind
 from vil_bridge.core.types import FloatArray
-from vil_bridge.protocols.autopilots.link import AutopilotSample, TrueMotion
+from vil_bridge.protocols.autopilots.link import AutopilotSample, SeenPose, TrueMotion
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.random.noise import NoiseStream
@@ -68,7 +68,7 @@ class ProgramSensors:
         magnetometer: FleetMagnetometerReading | None = self._magnetometer.sample(truth)
         barometer: FleetBarometerReading | None = self._barometer.sample(truth)
         gps = [None] * len(rc_us) if self._gps is None else self._gps.readings(truth)
-        poses = [None] * len(rc_us) if self._poses is None else self._poses.motions(truth)
+        poses = [None] * len(rc_us) if self._poses is None else self._poses.poses(truth)
         assert imu is not None and magnetometer is not None and barometer is not None  # they measure at every call
         rates, forces = imu.w_radps.tolist(), imu.f_mps2.tolist()
         fields = magnetometer.field_sensor_t.tolist()
@@ -133,16 +133,17 @@ class _PoseSensor:
         self._numbers = np.array([vehicle.index for vehicle in vehicles])
         self._noise = NoiseStream(seed, _POSE_STREAM)
         self._count = 0
-        self._line: LatencyLine[list[TrueMotion]] = LatencyLine()
+        self._line: LatencyLine[list[SeenPose]] = LatencyLine()
 
-    def motions(self, truth: TrueState) -> list[TrueMotion] | list[None]:
+    def poses(self, truth: TrueState) -> list[SeenPose] | list[None]:
         """Return the pose of each vehicle that arrives now, None where there is none."""
         if self._schedule.due(truth.t_ns):
             self._count += 1
             errors = self._deviations * self._noise.normals(self._count, self._numbers, 6)
             turned = _turned(truth.q_world_body, errors[:, 3:])
             seen = truth._replace(p_world_m=truth.p_world_m + errors[:, :3], q_world_body=turned)
-            self._line.push(truth.t_ns + self._delay_ns, motions_of(seen))
+            poses = [SeenPose(truth.t_ns, motion) for motion in motions_of(seen)]
+            self._line.push(truth.t_ns + self._delay_ns, poses)
         return self._line.release(truth.t_ns) or [None] * len(self._numbers)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import os
 import re
 import select
 import socket
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -22,8 +25,8 @@ from vil_bridge.core.geometry import q_from_euler_zyx
 from vil_bridge.core.sensor_readings import BarometerReading, GpsReading, ImuReading, MagnetometerReading
 from vil_bridge.protocols.autopilots.ardupilot import ArduPilotLink, state_line
 from vil_bridge.protocols.autopilots.betaflight import RC_PORT, STATE_PORT, BetaflightLink, rc_packet, state_packet
-from vil_bridge.protocols.autopilots.link import AutopilotLink, AutopilotSample, LinkState, TrueMotion
-from vil_bridge.protocols.autopilots.px4 import Px4Link
+from vil_bridge.protocols.autopilots.link import AutopilotLink, AutopilotSample, LinkState, SeenPose, TrueMotion
+from vil_bridge.protocols.autopilots.px4 import Px4Link, odometry
 from vil_bridge.protocols.autopilots.px4_serial import Px4SerialLink
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.framing import MavlinkParser, encode
@@ -97,7 +100,7 @@ def answer(peer: socket.socket, time_usec: int, controls: tuple[float, ...], mod
 
 def test_px4_gets_its_sensors_in_its_axes_and_all_groups_at_once(px4: tuple[Px4Link, socket.socket]) -> None:
     link, peer = px4
-    link.send(sample(4 * MS, gps=GPS, pose=STILL))
+    link.send(sample(4 * MS, gps=GPS, pose=SeenPose(3 * MS, STILL)))
     bodies = [m.body for m in MavlinkParser().feed(peer.recv(4096))]
     gps, odometry, sensor = bodies
     assert isinstance(gps, HilGps)
@@ -111,6 +114,30 @@ def test_px4_gets_its_sensors_in_its_axes_and_all_groups_at_once(px4: tuple[Px4L
     assert (odometry.x_m, odometry.y_m, odometry.z_m) == pytest.approx((1.0, -2.0, -3.0))
     assert (odometry.vx_mps, odometry.vy_mps, odometry.vz_mps) == pytest.approx((0.1, -0.2, -0.3))
     assert (odometry.frame_id, odometry.child_frame_id, odometry.estimator_type) == (20, 12, 3)
+    assert odometry.time_usec == 3000, "when it was captured, not when it arrives"
+
+
+def test_px4s_odometry_turns_with_the_body() -> None:
+    yawed = TrueMotion((0.0, 0.0, 0.0), (1.0, 0.0, 0.5), tuple(q_from_euler_zyx(math.pi / 2, 0, 0)), (0.1, 0.2, 0.3))
+    found = odometry(SeenPose(7_999, yawed))
+    assert (found.vx_mps, found.vy_mps, found.vz_mps) == pytest.approx((0.0, 1.0, -0.5)), "east is to the right"
+    rates = found.rollspeed_radps, found.pitchspeed_radps, found.yawspeed_radps
+    assert rates == pytest.approx((0.1, -0.2, -0.3))
+    w, *axis = found.q_wxyz
+    assert np.sign(w) * np.array(axis) == pytest.approx((0.0, 0.0, -math.sqrt(0.5)), abs=1e-12)
+    assert (found.time_usec, found.quality) == (7, 100)
+    for covariance in (found.pose_covariance, found.velocity_covariance):
+        triangle = np.zeros((6, 6))
+        triangle[np.triu_indices(6)] = covariance
+        np.testing.assert_array_equal(triangle, np.diag([1e-4] * 6))
+
+
+def test_px4s_frames_are_numbered(px4: tuple[Px4Link, socket.socket]) -> None:
+    link, peer = px4
+    link.send(sample(4 * MS, gps=GPS))
+    link.send(sample(8 * MS))
+    numbers = [m.sequence for m in MavlinkParser().feed(peer.recv(4096))]
+    assert numbers == [1, 2, 3], "a receiver counts gaps as losses"
 
 
 def test_px4_is_waited_for_until_the_answer_to_the_newest_sample(px4: tuple[Px4Link, socket.socket]) -> None:
@@ -135,8 +162,90 @@ def test_px4s_first_samples_are_not_waited_for_long(px4: tuple[Px4Link, socket.s
         until(link, lambda: no_longer_waiting(link))
         assert has_state(link, "starting")
     link.send(sample(48 * MS))
-    link.check()
+    begun_s = time.monotonic()
+    while time.monotonic() - begun_s < 0.05:
+        link.check()
     assert link.waiting, "from here on each is answered"
+
+
+def test_a_px4_that_starts_again_is_another_stream(px4: tuple[Px4Link, socket.socket]) -> None:
+    link, peer = px4
+    for i in range(1, 13):
+        link.send(sample(4 * i * MS))
+    whole = encode(HilActuatorControls(4000, 1, (0.5,) * 16, 129), 0, system=1, component=1)
+    peer.sendall(whole[:40])
+    peer.close()
+    until(link, lambda: has_state(link, "ended"))
+    with socket.create_connection(link.address) as again:
+        until(link, lambda: has_state(link, "starting"))
+        link.send(sample(52 * MS))
+        until(link, lambda: no_longer_waiting(link))
+        assert has_state(link, "starting"), "its first samples are not answered either"
+        link.send(sample(56 * MS))
+        answer(again, 56_000, (0.5,) * 4)
+        until(link, lambda: has_state(link, "running"))
+
+
+def test_an_answer_to_another_sample_is_none(px4: tuple[Px4Link, socket.socket]) -> None:
+    link, peer = px4
+    link.send(sample(4 * MS))
+    answer(peer, 4001, (0.5,) * 4)
+    answer(peer, 2**64 - 1, (0.5,) * 4)
+    answer(peer, 4000, (0.25,) * 4)
+    until(link, lambda: not link.waiting)
+    assert link.answers == 1
+    assert link.motors[:4] == (0.25,) * 4
+
+
+def test_a_peer_that_does_not_read_is_cut_off(px4: tuple[Px4Link, socket.socket]) -> None:
+    link, peer = px4
+    peer.settimeout(10)
+    for i in range(200_000):
+        link.send(sample(4 * i * MS))
+        if link.state == "ended":
+            break
+    assert has_state(link, "ended")
+    assert not any(link.motors)
+
+
+def test_a_silent_peer_gives_way_to_another() -> None:
+    port = free_port(socket.SOCK_STREAM)
+    link = Px4Link("127.0.0.1", port, timeout_s=0.01)
+    link.open()
+    try:
+        with socket.create_connection(("127.0.0.1", port)):  # no autopilot, or one whose computer is gone
+            until(link, lambda: has_state(link, "starting"))
+            for i in range(1, 13):
+                link.send(sample(4 * i * MS))
+                until(link, lambda: no_longer_waiting(link))
+            assert has_state(link, "silent")
+            with socket.create_connection(("127.0.0.1", port)) as peer:
+                until(link, lambda: has_state(link, "starting"))
+                link.send(sample(52 * MS))
+                answer(peer, 52_000, (0.5,) * 4)
+                until(link, lambda: has_state(link, "running"))
+    finally:
+        link.close()
+
+
+def test_a_peer_that_floods_does_not_hold_up_the_steps(px4: tuple[Px4Link, socket.socket]) -> None:
+    link, peer = px4
+    done = threading.Event()
+
+    def flood() -> None:
+        with contextlib.suppress(OSError):
+            while not done.is_set():
+                peer.sendall(bytes(65536))
+
+    thread = threading.Thread(target=flood)
+    thread.start()
+    try:
+        for _ in range(20):
+            link.receive()  # returns
+    finally:
+        done.set()
+        link.close()
+        thread.join()
 
 
 def test_an_autopilot_that_does_not_answer_is_silent_until_it_does() -> None:
@@ -203,6 +312,55 @@ def test_a_flight_controller_on_a_serial_line_flies_in_real_time(tmp_path: Path)
             link.close()
 
 
+def test_a_flight_controller_that_starts_again_is_opened_again(tmp_path: Path) -> None:
+    device = tmp_path / "ttyACM0"
+    first = PseudoTerminal(device)
+    link = Px4SerialLink(str(device), 921_600, timeout_s=UNLIMITED_S)
+    link.open()
+    try:
+        first.close()
+        until(link, lambda: has_state(link, "ended"))
+        sent = link.sent
+        link.send(sample(8 * MS))
+        assert link.sent == sent, "nowhere to send"
+        device.unlink(missing_ok=True)
+        with closing(PseudoTerminal(device)) as again:
+            until(link, lambda: has_state(link, "starting"))
+            link.send(sample(12 * MS))
+            assert link.sent == sent + 1
+            again.write(encode(HilActuatorControls(0, 0, (0.25,) * 16, 129), 0, system=1, component=1))
+            until(link, lambda: has_state(link, "running"))
+    finally:
+        link.close()
+
+
+def test_a_line_that_is_too_slow_drops_samples(tmp_path: Path) -> None:
+    with closing(PseudoTerminal(tmp_path / "ttyACM0")):
+        link = Px4SerialLink(str(tmp_path / "ttyACM0"), 921_600, timeout_s=UNLIMITED_S)
+        link.open()
+        try:
+            while not link.dropped:
+                link.send(sample(8 * MS))
+            assert link.sent > 0
+        finally:
+            link.close()
+
+
+def test_late_samples_go_out_where_none_has_for_a_while(tmp_path: Path) -> None:
+    with closing(PseudoTerminal(tmp_path / "ttyACM0")):
+        link = Px4SerialLink(str(tmp_path / "ttyACM0"), 921_600, timeout_s=UNLIMITED_S)
+        link.open()
+        try:
+            link.send(sample(8 * MS))
+            begun_s = time.monotonic()
+            while not link.takes(late=True):
+                assert time.monotonic() - begun_s < 1.0
+            link.send(sample(9 * MS))
+            assert not link.takes(late=True)
+        finally:
+            link.close()
+
+
 # --- ArduPilot ----------------------------------------------------------------------------------
 
 
@@ -259,6 +417,65 @@ def test_an_ardupilot_that_starts_again_is_answered(ardupilot: tuple[ArduPilotLi
     assert link.sent == 4
 
 
+def test_another_program_does_not_take_the_vehicle(ardupilot: tuple[ArduPilotLink, socket.socket]) -> None:
+    link, peer = ardupilot
+    peer.send(servos(5, 1100))
+    until(link, lambda: link.answers == 1)
+    link.send(sample(MS))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        stranger.connect(link.address)
+        stranger.settimeout(10)
+        stranger.send(servos(6, 2000))
+        stranger.send(servos(5, 2000))
+        until(link, lambda: link.strangers == 2)
+        assert link.motors[0] == 0.1
+        stranger.send(servos(0, 1200))  # it was started anew, and has another port
+        until(link, lambda: link.answers == 2)
+        assert link.motors[0] == 0.2
+        link.send(sample(2 * MS))
+        assert b'"timestamp":0.002' in stranger.recv(2048)
+
+
+def test_a_silent_program_gives_way_to_another() -> None:
+    link = ArduPilotLink("127.0.0.1", free_port(socket.SOCK_DGRAM), timeout_s=0.01)
+    link.open()
+    try:
+        for frame in (5, 8):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+                peer.connect(link.address)
+                peer.send(servos(frame, 1100))
+                until(link, lambda: has_state(link, "running"))
+                link.send(sample(MS))
+                until(link, lambda: no_longer_waiting(link))
+                assert has_state(link, "silent")
+    finally:
+        link.close()
+
+
+def test_a_frame_is_answered_once(ardupilot: tuple[ArduPilotLink, socket.socket]) -> None:
+    link, peer = ardupilot
+    link.send(sample(MS))
+    assert link.sent == 0, "nobody asked"
+    peer.send(servos(3))
+    until(link, lambda: link.answers == 1)
+    peer.send(servos(3))
+    until(link, lambda: link.repeats == 1)
+    link.send(sample(2 * MS))
+    link.send(sample(3 * MS))
+    assert link.sent == 1
+    assert b'"timestamp":0.002' in peer.recv(2048)
+    peer.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        peer.recv(2048)
+    peer.send(servos(2))  # started anew, its first frames lost
+    until(link, lambda: link.answers == 2)
+
+
+def test_remote_control_has_twelve_channels_for_ardupilot() -> None:
+    line = json.loads(state_line(sample(MS, rc_us=tuple(range(1000, 1016)))).decode())
+    assert line["rc"] == {f"rc_{i}": 999 + i for i in range(1, 13)}
+
+
 @pytest.mark.parametrize("data", [b"", b"\x1a\x48", servos(1)[:-1], servos(1) + b"x", b"\xff" * 40, bytes(2000)])
 def test_other_datagrams_are_no_frames(ardupilot: tuple[ArduPilotLink, socket.socket], data: bytes) -> None:
     link, peer = ardupilot
@@ -297,6 +514,8 @@ def test_a_state_has_betaflights_signs() -> None:
     assert abs(numbers[7]) == pytest.approx(math.sqrt(0.5)), "body axes along the room's x face east"
     assert numbers[11:14] == (0.1, 0.2, 0.3)
     assert numbers[14:18] == (8.5, 47.5, 430.0, 99_900.0)
+    indoors = struct.unpack("<18d", state_packet(sample(0)))
+    assert indoors[14:17] == (0.0, 0.0, 3.0), "the height is known"
 
 
 def test_remote_control_has_sixteen_channels() -> None:
@@ -317,7 +536,8 @@ def first_state(link: BetaflightLink, states: socket.socket) -> int:
 
 
 def test_betaflight_is_never_waited_for_and_gets_no_late_state() -> None:
-    host = "127.23.7.1"  # a loopback address of its own: the ports are fixed
+    pid = os.getpid()
+    host = f"127.23.{pid >> 8 & 255}.{pid & 255}"  # a loopback address of its own: the ports are fixed
     link = BetaflightLink(host, timeout_s=0.05)
     link.open()
     try:
@@ -331,9 +551,17 @@ def test_betaflight_is_never_waited_for_and_gets_no_late_state() -> None:
             rc.settimeout(10)
             seen = [first_state(link, states)]
             assert seen == [144], "probes are shorter: a state ends a program that starts up"
-            link.send(sample(2 * MS, rc_us=(1500,) * 8))
+            link.send(sample(2 * MS, rc_us=(1500,) * 8, gps=GPS))
             assert struct.unpack_from("<d", states.recv(2048))[0] == 0.002
             assert len(rc.recv(2048)) == 40
+            link.send(sample(3 * MS, rc_us=(1600,) * 8))
+            place = struct.unpack("<18d", states.recv(2048))[14:17]
+            assert place == (8.5, 47.5, 430.0), "the newest reading, until there is another"
+            assert struct.unpack_from("<dH", rc.recv(2048)) == (0.003, 1600), "a stick that moves is not held back"
+            for t_ms in range(4, 14):
+                link.send(sample(t_ms * MS, rc_us=(1600,) * 8))
+                assert len(states.recv(2048)) == 144
+            assert struct.unpack_from("<d", rc.recv(2048))[0] == 0.013, "a hundred times a second"
             assert not link.waiting
             states.sendto(struct.pack("<4f", 0.1, 0.2, math.nan, 7.0), (host, 9002))
             until(link, lambda: has_state(link, "running"))

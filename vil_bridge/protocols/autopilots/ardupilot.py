@@ -7,6 +7,7 @@ instead of parsing JSON: a blank behind a colon is an error, and ``velocity`` st
 
 from __future__ import annotations
 
+import logging
 import socket
 from struct import Struct
 from typing import Final
@@ -15,10 +16,11 @@ import numpy as np
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.sensor_readings import Vector
-from vil_bridge.protocols.autopilots.link import MOTORS, AutopilotLink, AutopilotSample
+from vil_bridge.protocols.autopilots.link import MOTORS, READS_AT_ONCE, AutopilotLink, AutopilotSample
 from vil_bridge.protocols.mavlink import messages as mavlink
-from vil_bridge.protocols.mavlink.frames import in_frame
+from vil_bridge.protocols.mavlink.frames import in_frame, to_frd
+
+logger = logging.getLogger(__name__)
 
 _SERVOS: Final = {18458: Struct("<HHI16H"), 29569: Struct("<HHI32H")}
 """Layouts of 16 and 32 channels by their magic number: rate, frame count, pulse widths in microseconds."""
@@ -31,21 +33,27 @@ class ArduPilotLink(AutopilotLink):
 
     Args:
         host, port: bound to. timeout_s: see :class:`AutopilotLink`.
+
+    Attributes:
+        address: bound to.
+        strangers: frames of another program than the one that flies. One takes over with its first frame, and when
+            that one is silent.
     """
 
     def __init__(self, host: str, port: int, timeout_s: float) -> None:
         super().__init__(timeout_s)
-        self._address = host, port
+        self.address = host, port
         self._socket: socket.socket | None = None
         self._peer: tuple[str, int] | None = None
         self._frame = -1
         self._owes = False
         self._line = b""
+        self.strangers = 0
 
     def open(self) -> None:
         """Bind the port."""
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.bind(self._address)
+        self._socket.bind(self.address)
         self._socket.setblocking(False)
 
     def descriptors(self) -> tuple[int, ...]:
@@ -54,7 +62,9 @@ class ArduPilotLink(AutopilotLink):
 
     def receive(self) -> None:
         """Take servo outputs; answer a frame that came again with the line that answered it."""
-        while self._socket is not None:
+        if self._socket is None:
+            return
+        for _ in range(READS_AT_ONCE):
             try:
                 data, peer = self._socket.recvfrom(_READ_BYTES)
             except BlockingIOError:
@@ -89,6 +99,16 @@ class ArduPilotLink(AutopilotLink):
             if not self._owes:
                 self._reply()
             return
+        if frame and peer != self._peer and self.state == "running":
+            if not self.strangers:
+                logger.warning(
+                    "port %d gets frames of two programs, from %s:%d and %s:%d. Start one with another instance",
+                    self.address[1],
+                    *(self._peer or peer),
+                    *peer,
+                )
+            self.strangers += 1
+            return
         self._peer, self._frame, self._owes = peer, frame, True
         self._answered(tuple(min(max((us - _OFF_US) / _RANGE_US, 0.0), 1.0) for us in pulses[:MOTORS]))
 
@@ -109,7 +129,7 @@ def state_line(sample: AutopilotSample) -> bytes:
     east, north, up = motion.v_world_mps
     parts = [
         f'"timestamp":{sample.t_ns / NS_PER_S:.9f}',
-        f'"imu":{{"gyro":{_list(_frd(sample.imu.w_body_radps))},"accel_body":{_list(_frd(sample.imu.f_body_mps2))}}}',
+        f'"imu":{{"gyro":{_list(to_frd(sample.imu.w_body_radps))},"accel_body":{_list(to_frd(sample.imu.f_body_mps2))}}}',
         f'"position":{_list(p_m)}',
         f'"quaternion":{_list(q_wxyz)}',
         f'"velocity":{_list((north, east, -up))}',
@@ -122,7 +142,3 @@ def state_line(sample: AutopilotSample) -> bytes:
 
 def _list(values: tuple[float, ...]) -> str:
     return f"[{','.join(f'{value:.9g}' for value in values)}]"
-
-
-def _frd(v: Vector) -> Vector:
-    return v[0], -v[1], -v[2]

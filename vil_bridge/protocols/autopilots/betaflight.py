@@ -17,10 +17,10 @@ import numpy as np
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.sensor_readings import Vector
-from vil_bridge.protocols.autopilots.link import AutopilotSample, RealTimeLink
+from vil_bridge.core.sensor_readings import GpsReading
+from vil_bridge.protocols.autopilots.link import READS_AT_ONCE, AutopilotSample, RealTimeLink
 from vil_bridge.protocols.mavlink import messages as mavlink
-from vil_bridge.protocols.mavlink.frames import in_frame
+from vil_bridge.protocols.mavlink.frames import in_frame, to_frd
 
 MOTORS_PORT, STATE_PORT, RC_PORT = 9002, 9003, 9004
 _STATE: Final = Struct("<18d")
@@ -52,6 +52,7 @@ class BetaflightLink(RealTimeLink):
         self._probed_ns = 0
         self._rc_ns = 0
         self._rc_us: tuple[int, ...] | None = None
+        self._gps: GpsReading | None = None
 
     def open(self) -> None:
         """Bind the port of its motor outputs."""
@@ -64,7 +65,9 @@ class BetaflightLink(RealTimeLink):
 
     def receive(self) -> None:
         """Take the newest motor outputs."""
-        while self._socket is not None:
+        if self._socket is None:
+            return
+        for _ in range(READS_AT_ONCE):
             try:
                 data = self._socket.recv(_STATE.size)
             except BlockingIOError:
@@ -79,7 +82,8 @@ class BetaflightLink(RealTimeLink):
         """Send a state, and the remote control's channels a hundred times a second."""
         if not self._is_up():
             return
-        self._send_state(state_packet(sample))
+        self._gps = sample.gps or self._gps  # every state has a place, and most samples no new reading
+        self._send_state(state_packet(sample._replace(gps=self._gps)))
         self._count_sent()
         rc_us = sample.rc_us
         if rc_us is not None and (rc_us != self._rc_us or sample.t_ns - self._rc_ns >= _RC_PERIOD_NS):
@@ -131,7 +135,7 @@ def state_packet(sample: AutopilotSample) -> bytes:
     place = (0.0, 0.0, motion.p_world_m[2]) if gps is None else (gps.longitude_deg, gps.latitude_deg, gps.altitude_m)
     return _STATE.pack(
         sample.t_ns / NS_PER_S,
-        *_frd(imu.w_body_radps),
+        *to_frd(imu.w_body_radps),
         *(-fx, -fy, -fz),
         *q_wxyz,
         *motion.v_world_mps,
@@ -145,7 +149,3 @@ def rc_packet(t_ns: int, channels_us: tuple[int, ...]) -> bytes:
     roll, pitch, throttle, yaw, *switches = channels_us
     ordered = [roll, pitch, throttle, yaw, *switches][:_CHANNELS]
     return _RC.pack(t_ns / NS_PER_S, *ordered, *[_LOW_US] * (_CHANNELS - len(ordered)))
-
-
-def _frd(v: Vector) -> Vector:
-    return v[0], -v[1], -v[2]

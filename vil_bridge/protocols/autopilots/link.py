@@ -22,6 +22,8 @@ silent: it did not answer in time. ended: it closed its connection.
 """
 
 MOTORS: Final = 16
+READS_AT_ONCE: Final = 64
+"""Reads of one call, so that a peer that floods the link does not hold up the steps."""
 _LONGEST_GAP_NS: Final = 10 * NS_PER_MS
 """Between two samples in real time, of a computer that is too slow for all of them."""
 
@@ -35,11 +37,18 @@ class TrueMotion(NamedTuple):
     w_body_radps: Vector
 
 
+class SeenPose(NamedTuple):
+    """Pose of a vehicle as motion capture sees it; ``t_ns``: simulation time at which it was captured."""
+
+    t_ns: int
+    motion: TrueMotion
+
+
 class AutopilotSample(NamedTuple):
     """Sensors of one vehicle at one instant.
 
     Attributes:
-        t_ns: simulation time. motion: true. pose: as motion capture sees it; None = no new one.
+        t_ns: simulation time. motion: true. pose: that arrives now; None = no new one.
         gps: new reading; None = there is none. rc_us: pulse widths of the remote control's channels, roll, pitch,
             throttle, yaw first; None = no pilot.
     """
@@ -50,7 +59,7 @@ class AutopilotSample(NamedTuple):
     magnetometer: MagnetometerReading
     barometer: BarometerReading
     gps: GpsReading | None = None
-    pose: TrueMotion | None = None
+    pose: SeenPose | None = None
     rc_us: tuple[int, ...] | None = None
 
 
@@ -95,7 +104,7 @@ class AutopilotLink(ABC):
 
     @abstractmethod
     def receive(self) -> None:
-        """Take everything that has come; never waits, never raises for what a peer sends."""
+        """Take what has come, some of it where a peer floods; never waits, never raises for what a peer sends."""
 
     def takes(self, *, late: bool) -> bool:  # noqa: ARG002 - lockstep: none is left out
         """Return True if a sample is to be sent now; ``late``: newer ones are due already."""

@@ -14,14 +14,14 @@ import numpy as np
 
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.geometry import Transform, q_conj, q_rotate
-from vil_bridge.protocols.autopilots.link import AutopilotLink, AutopilotSample, TrueMotion
+from vil_bridge.protocols.autopilots.link import READS_AT_ONCE, AutopilotLink, AutopilotSample, SeenPose
 from vil_bridge.protocols.mavlink import messages as mavlink
-from vil_bridge.protocols.mavlink.frames import in_frame
+from vil_bridge.protocols.mavlink.frames import in_frame, to_frd
 from vil_bridge.protocols.mavlink.framing import MavlinkParser, encode
 from vil_bridge.protocols.mavlink.hil_messages import HilActuatorControls
 from vil_bridge.protocols.mavlink.sensor_messages import hil_gps, hil_sensor
 
-_READ_BYTES: Final = 65536
+_READ_BYTES: Final = 4096
 _UNANSWERED: Final = 11
 """Samples after its start that PX4 never answers."""
 _START_NS: Final = 5 * NS_PER_MS
@@ -39,11 +39,14 @@ class Px4Link(AutopilotLink):
 
     Args:
         host, port: bound to. timeout_s: see :class:`AutopilotLink`.
+
+    Attributes:
+        address: bound to.
     """
 
     def __init__(self, host: str, port: int, timeout_s: float) -> None:
         super().__init__(timeout_s)
-        self._address = host, port
+        self.address = host, port
         self._server: socket.socket | None = None
         self._peer: socket.socket | None = None
         self._parser = MavlinkParser()
@@ -53,7 +56,7 @@ class Px4Link(AutopilotLink):
 
     def open(self) -> None:
         """Listen."""
-        self._server = socket.create_server(self._address, backlog=1)
+        self._server = socket.create_server(self.address, backlog=1)
         self._server.setblocking(False)
 
     def descriptors(self) -> tuple[int, ...]:
@@ -62,18 +65,21 @@ class Px4Link(AutopilotLink):
         return () if one is None else (one.fileno(),)
 
     def receive(self) -> None:
-        """Accept a peer, and read its answers."""
-        if self._peer is None:
+        """Accept a peer, in place of a silent one too, and read its answers."""
+        if self._peer is None or self.state == "silent":
             self._accept()
         peer = self._peer
         if peer is None:
             return
         try:
-            while data := peer.recv(_READ_BYTES):
+            for _ in range(READS_AT_ONCE):
+                data = peer.recv(_READ_BYTES)
+                if not data:
+                    self._lose()
+                    return
                 for message in self._parser.feed(data):
                     if isinstance(message.body, HilActuatorControls):
                         self._take(message.body)
-            self._lose()
         except BlockingIOError:
             return
         except OSError:
@@ -110,8 +116,11 @@ class Px4Link(AutopilotLink):
 
     def _accept(self) -> None:
         assert self._server is not None
-        with contextlib.suppress(BlockingIOError):
-            self._peer, _ = self._server.accept()
+        with contextlib.suppress(OSError):  # nobody waits, or has gone again
+            peer, _ = self._server.accept()
+            if self._peer is not None:  # its computer is gone, or it is no autopilot
+                self._peer.close()
+            self._peer = peer
             self._peer.setblocking(False)
             self._peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._parser, self._since_start = MavlinkParser(), 0
@@ -140,7 +149,7 @@ class SampleFrames:
         if sample.gps is not None:
             bodies.append(hil_gps(sample.gps))
         if sample.pose is not None:
-            bodies.append(odometry(sample.t_ns, sample.pose))
+            bodies.append(odometry(sample.pose))
         bodies.append(hil_sensor(sample.imu, sample.magnetometer, sample.barometer, 0))
         return b"".join(self._frame(body) for body in bodies)
 
@@ -155,18 +164,18 @@ def motors_of(controls: HilActuatorControls) -> tuple[float, ...]:
     return tuple(min(max(u, 0.0), 1.0) if armed and u == u else 0.0 for u in controls.controls)
 
 
-def odometry(t_ns: int, motion: TrueMotion) -> mavlink.Odometry:
+def odometry(pose: SeenPose) -> mavlink.Odometry:
     """Return ODOMETRY of a pose in the room: forward, right, down there and in the body, velocities in the body."""
+    motion = pose.motion
     q_world_body = np.array(motion.q_world_body)
     p_m, q_wxyz = in_frame(mavlink.FRAME_LOCAL_FRD, Transform(np.array(motion.p_world_m), q_world_body))
     vx, vy, vz = q_rotate(q_conj(q_world_body), np.array(motion.v_world_mps)).tolist()
-    wx, wy, wz = motion.w_body_radps
     return mavlink.Odometry(
-        t_ns // 1000,
+        pose.t_ns // 1000,
         *p_m,
         q_wxyz,
-        *(vx, -vy, -vz),
-        *(wx, -wy, -wz),
+        *to_frd((vx, vy, vz)),
+        *to_frd(motion.w_body_radps),
         pose_covariance=_COVARIANCE,
         velocity_covariance=_COVARIANCE,
         frame_id=mavlink.FRAME_LOCAL_FRD,

@@ -6,11 +6,17 @@ is left out.
 
 from __future__ import annotations
 
-from vil_bridge.protocols.autopilots.link import AutopilotSample, RealTimeLink
+import contextlib
+from typing import Final
+
+from vil_bridge.core.clock import NS_PER_S, machine_ns
+from vil_bridge.protocols.autopilots.link import READS_AT_ONCE, AutopilotSample, RealTimeLink
 from vil_bridge.protocols.autopilots.px4 import SampleFrames, motors_of
 from vil_bridge.protocols.mavlink.framing import MavlinkParser
 from vil_bridge.protocols.mavlink.hil_messages import HilActuatorControls
 from vil_bridge.protocols.transports import SerialTransport
+
+_REOPEN_NS: Final = NS_PER_S
 
 
 class Px4SerialLink(RealTimeLink):
@@ -30,18 +36,23 @@ class Px4SerialLink(RealTimeLink):
         self._line: SerialTransport | None = None
         self._parser = MavlinkParser()
         self._frames = SampleFrames()
+        self._tried_ns = 0
 
     def open(self) -> None:
         """Open the device."""
         self._line = SerialTransport(self._device, self._baud, "HIL over MAVLink")
 
     def receive(self) -> None:
-        """Take the newest outputs."""
-        while self._line is not None:
-            data = self._line.receive()
+        """Take the newest outputs; open a device again that was unplugged, or whose controller started again."""
+        line = self._line if self._line is not None else self._reopened()
+        if line is None:
+            return
+        for _ in range(READS_AT_ONCE):
+            data = line.receive()
             if data is None:
                 break
-            if not data:  # it hung up: unplugged, or switched off
+            if not data:  # it hung up
+                self.close()
                 self._stop("ended")
                 return
             for message in self._parser.feed(data):
@@ -51,7 +62,7 @@ class Px4SerialLink(RealTimeLink):
 
     def send(self, sample: AutopilotSample) -> None:
         """Send a sample."""
-        if self._line is None or self.state == "ended":
+        if self._line is None:
             return
         if self._line.send(self._frames.of(sample)):
             self._count_sent()
@@ -63,3 +74,14 @@ class Px4SerialLink(RealTimeLink):
         if self._line is not None:
             self._line.close()
             self._line = None
+
+    def _reopened(self) -> SerialTransport | None:
+        """Try once a second."""
+        now_ns = machine_ns()
+        if self.state == "ended" and now_ns - self._tried_ns >= _REOPEN_NS:
+            self._tried_ns = now_ns
+            with contextlib.suppress(OSError):  # it is not there yet
+                self.open()
+                self._parser = MavlinkParser()
+                self.state = "starting"
+        return self._line

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.geometry import Transform, q_conj, q_mul, q_to_matrix
+from vil_bridge.core.sensor_readings import Vector
 from vil_bridge.core.types import FloatArray
 from vil_bridge.protocols.mavlink import messages as mavlink
 
@@ -25,6 +26,11 @@ FRAMES: Final[Mapping[int, FloatArray]] = {
     mavlink.FRAME_LOCAL_FLU: _Q_IDENTITY,
 }
 """Attitude of each local frame in the room: a lab's FRD is its FLU turned about x, NED is ENU's sibling."""
+
+
+def to_frd(v: Vector) -> Vector:
+    """Return a vector of the body forward, left, up as forward, right, down."""
+    return v[0], -v[1], -v[2]
 
 
 def parallel_axes(q_frame_xyzw: FloatArray) -> FloatArray:

@@ -17,7 +17,7 @@ from vil_bridge.core.sensor_readings import (
     beam_pose,
 )
 from vil_bridge.protocols.mavlink import hil_messages as hil
-from vil_bridge.protocols.mavlink.frames import Q_FRD_FLU
+from vil_bridge.protocols.mavlink.frames import Q_FRD_FLU, to_frd
 
 _US: Final = 1000
 _MS: Final = 1_000_000
@@ -49,14 +49,14 @@ def hil_sensor(
     fields, mag, air = hil.HIL_INERTIAL, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
     if magnetometer is not None:
         fields |= hil.HIL_MAGNETOMETER
-        x, y, z = _frd(magnetometer.b_body_t)
+        x, y, z = to_frd(magnetometer.b_body_t)
         mag = x * _GAUSS_PER_T, y * _GAUSS_PER_T, z * _GAUSS_PER_T
     if barometer is not None:
         fields |= hil.HIL_BAROMETER
         altitude_m = barometer.altitude_m
         temperature_degc = max(_SEA_LEVEL_DEGC - _LAPSE_DEGC_PER_M * altitude_m, _COLDEST_DEGC)
         air = barometer.pressure_pa / 100.0, 0.0, altitude_m, temperature_degc
-    motion = *_frd(imu.f_body_mps2), *_frd(imu.w_body_radps)
+    motion = *to_frd(imu.f_body_mps2), *to_frd(imu.w_body_radps)
     return hil.HilSensor(imu.t_ns // _US, *motion, *mag, *air, fields, number)
 
 
@@ -123,10 +123,6 @@ def _wxyz(T_body_beam: Transform) -> tuple[float, float, float, float]:
     """Return the attitude of a frame in the body, both forward, right, down."""
     x, y, z, w = q_mul(q_mul(Q_FRD_FLU, T_body_beam.q_xyzw), q_conj(Q_FRD_FLU)).tolist()
     return w, x, y, z
-
-
-def _frd(v: Vector) -> Vector:
-    return v[0], -v[1], -v[2]
 
 
 def _cmps(v_mps: float) -> int:
