@@ -27,17 +27,32 @@ def enter_own_network() -> None:
     Raises:
         SourceUnavailable: neither is allowed.
     """
+    try:
+        _unshare()
+        _raise_loopback()
+    except OSError as exc:
+        raise SourceUnavailable(
+            f"a network namespace is not allowed here: {exc.strerror}. Start the bridge as root, allow user namespaces "
+            "(sysctl kernel.unprivileged_userns_clone=1, or kernel.apparmor_restrict_unprivileged_userns=0), or take "
+            "no namespace"
+        ) from None
+
+
+def _unshare() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
-    if libc.unshare(_NEW_NETWORK) != 0:
-        if libc.unshare(_NEW_USER | _NEW_NETWORK) != 0:
-            raise SourceUnavailable(
-                f"a network namespace is not allowed here: {os.strerror(ctypes.get_errno())}. Start the bridge as "
-                "root, allow user namespaces (sysctl kernel.unprivileged_userns_clone=1), or take no namespace"
-            )
-        Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
-        Path("/proc/self/uid_map").write_text(f"0 {user} 1", encoding="ascii")
-        Path("/proc/self/gid_map").write_text(f"0 {group} 1", encoding="ascii")
+    if libc.unshare(_NEW_NETWORK) == 0:
+        return
+    if libc.unshare(_NEW_USER | _NEW_NETWORK) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    # Some systems allow the namespace, and then nothing in it.
+    Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
+    Path("/proc/self/uid_map").write_text(f"0 {user} 1", encoding="ascii")
+    Path("/proc/self/gid_map").write_text(f"0 {group} 1", encoding="ascii")
+
+
+def _raise_loopback() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         asked = fcntl.ioctl(control, _GET_FLAGS, _INTERFACE.pack(b"lo", 0))
         _, flags = _INTERFACE.unpack(asked)

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,10 @@ _LONGEST_PAUSE_NS: Final = 10 * NS_PER_S
 _LONG_RUN_NS: Final = 30 * NS_PER_S
 """A program that ran for longer is started again soon."""
 _CHECK_NS: Final = NS_PER_S // 10
-_END_S: Final = 2.0
+_END_NS: Final = 2 * NS_PER_S
+_POLL_S: Final = 0.01
+_MOST_LOG_BYTES: Final = 1 << 24
+"""Of one output.log when the program starts; it then becomes output.log.1."""
 _PDEATHSIG: Final = 1
 
 
@@ -49,19 +53,8 @@ class ProgramProcess:
         Raises:
             SourceUnavailable: there is no such program, or the folder cannot be made.
         """
-        self._begun_ns, self._again_ns = machine_ns(), None
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with (self._folder / "output.log").open("ab") as log:
-                self._child = subprocess.Popen(  # noqa: S603 - the user's own program
-                    self._command,
-                    cwd=self._folder,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    preexec_fn=_prepare_child if sys.platform == "linux" else None,
-                )
+            self._spawn()
         except OSError as exc:
             raise SourceUnavailable(
                 f"{self._name}: cannot start {self._command[0]!r} in {self._folder}: {exc.strerror}. Set "
@@ -76,19 +69,11 @@ class ProgramProcess:
         self._checked_ns = now_ns
         if self._again_ns is not None:
             if now_ns >= self._again_ns:
-                self.start()
+                self._start_again()
         elif self._child is not None and self._child.poll() is not None:
-            self._pause_ns = min(2 * self._pause_ns, _LONGEST_PAUSE_NS)
-            if now_ns - self._begun_ns > _LONG_RUN_NS:
-                self._pause_ns = _FIRST_PAUSE_NS
-            self._again_ns = now_ns + self._pause_ns
-            logger.warning(
-                "program of %s ended code=%d again_in_s=%.1f output=%s",
-                self._name,
-                self._child.returncode,
-                self._pause_ns / NS_PER_S,
-                self._folder / "output.log",
-            )
+            with contextlib.suppress(OSError):  # what it has left would have the ports of the next one
+                os.killpg(self._child.pid, signal.SIGKILL)
+            self._start_later(f"ended code={self._child.returncode}")
 
     def close(self) -> None:
         """End the program and what it started."""
@@ -96,11 +81,47 @@ class ProgramProcess:
         if child is None:
             return
         for number in (signal.SIGTERM, signal.SIGKILL):
-            with contextlib.suppress(ProcessLookupError):
+            until_ns = machine_ns() + _END_NS
+            try:
                 os.killpg(child.pid, number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(_END_S)
+                while machine_ns() < until_ns:
+                    child.poll()  # one that has ended counts until then
+                    os.killpg(child.pid, 0)
+                    time.sleep(_POLL_S)
+            except OSError:  # all of them have ended, or are another user's
                 return
+
+    def _spawn(self) -> None:
+        self._begun_ns, self._again_ns = machine_ns(), None
+        self._folder.mkdir(parents=True, exist_ok=True)
+        output = self._folder / "output.log"
+        if output.exists() and output.stat().st_size > _MOST_LOG_BYTES:
+            output.replace(output.with_suffix(".log.1"))
+        with output.open("ab") as log:
+            self._child = subprocess.Popen(  # noqa: S603 - the user's own program
+                self._command,
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_prepare_child if sys.platform == "linux" else None,
+            )
+
+    def _start_again(self) -> None:
+        try:
+            self._spawn()
+        except OSError as exc:  # as while the program is compiled again
+            self._start_later(f"cannot be started problem={exc.strerror!r}")
+
+    def _start_later(self, what: str) -> None:
+        now_ns = machine_ns()
+        self._pause_ns = min(2 * self._pause_ns, _LONGEST_PAUSE_NS)
+        if now_ns - self._begun_ns > _LONG_RUN_NS:
+            self._pause_ns = _FIRST_PAUSE_NS
+        self._again_ns = now_ns + self._pause_ns
+        pause_s, output = self._pause_ns / NS_PER_S, self._folder / "output.log"
+        logger.warning("program of %s %s again_in_s=%.1f output=%s", self._name, what, pause_s, output)
 
 
 def _prepare_child() -> None:

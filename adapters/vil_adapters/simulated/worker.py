@@ -12,7 +12,7 @@ from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.hosts import BUFFER_BYTES, MESSAGE_BYTES, ready_simulation
 from vil_adapters.simulated.ipc import Order, Start, Stop, VehicleBatch, decode_order, encode
 from vil_adapters.simulated.stepper import Stepper, WakeupTimer
-from vil_bridge.core.errors import SourceUnavailable
+from vil_bridge.core.errors import VilBridgeError
 
 
 class _SourceSocket:
@@ -59,7 +59,7 @@ def main(fd: int) -> None:
     source = _SourceSocket(fd)
     try:
         _run(source)
-    except SourceUnavailable as exc:
+    except VilBridgeError as exc:
         source.send(VehicleBatch(steps=0, t_ns=0, bodies=b"", failure=str(exc)))
 
 

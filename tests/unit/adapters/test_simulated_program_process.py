@@ -1,0 +1,147 @@
+"""Processes of autopilots' programs: real ones, which end, leave others behind, or cannot be started."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.common import wait_until
+from vil_adapters.simulated import program_process
+from vil_adapters.simulated.program_process import ProgramProcess
+from vil_bridge.core.errors import SourceUnavailable
+
+pytestmark = pytest.mark.process
+
+SLEEPER = "import time; time.sleep(600)"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); {SLEEPER}"
+
+
+def python(code: str) -> tuple[str, ...]:
+    return sys.executable, "-c", code
+
+
+def parent_of(child: str, then: str) -> tuple[str, ...]:
+    """Return a program that starts another, notes its pid and goes on."""
+    return python(
+        "import subprocess, sys, time\n"
+        f"one = subprocess.Popen([sys.executable, '-c', {child!r}])\n"
+        "open('child', 'a').write(f'{one.pid}\\n')\n"
+        f"{then}"
+    )
+
+
+@contextmanager
+def program(folder: Path, command: tuple[str, ...]) -> Iterator[ProgramProcess]:
+    made = ProgramProcess("quad", command, folder)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text(encoding="ascii").splitlines() if file.exists() else []
+
+
+def is_gone(pid: str) -> bool:
+    """Return True once a process has ended; one that nobody reaps counts too."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def checked(made: ProgramProcess, reached: Callable[[], bool]) -> None:
+    def reached_now() -> bool:
+        made.check()
+        return reached()
+
+    wait_until(reached_now)
+
+
+def test_what_a_program_started_ends_with_it(tmp_path: Path) -> None:
+    with program(tmp_path, parent_of(STUBBORN, SLEEPER)):
+        wait_until(lambda: "up" in lines(tmp_path / "output.log"))
+    (child,) = lines(tmp_path / "child")
+    wait_until(lambda: is_gone(child))
+
+
+def test_what_a_program_left_behind_ends_before_it_starts_again(tmp_path: Path) -> None:
+    with program(tmp_path, parent_of(SLEEPER, "raise SystemExit(3)")) as made:
+        checked(made, lambda: len(lines(tmp_path / "child")) >= 2)
+        first = lines(tmp_path / "child")[0]
+        wait_until(lambda: is_gone(first))
+
+
+def test_a_program_that_is_missing_for_a_while_is_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    binary = tmp_path / "px4"
+    binary.write_text("#!/bin/sh\necho up\n", encoding="ascii")
+    binary.chmod(0o755)
+    with program(tmp_path / "run", (str(binary),)) as made, caplog.at_level(logging.WARNING):
+        wait_until(lambda: lines(tmp_path / "run" / "output.log") == ["up"])
+        script = binary.read_bytes()
+        binary.unlink()  # compiled again
+        checked(made, lambda: "cannot be started problem='No such file or directory'" in caplog.text)
+        binary.write_bytes(script)
+        binary.chmod(0o755)
+        checked(made, lambda: lines(tmp_path / "run" / "output.log") == ["up"] * 2)
+    assert "ended code=0 again_in_s=1.0" in caplog.text
+
+
+def test_pauses_before_another_start_double_up_to_ten_seconds(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed_ns = 0
+    monkeypatch.setattr(program_process, "machine_ns", lambda: passed_ns)
+    made = ProgramProcess("quad", ("false",), tmp_path)
+    made.start()
+    with caplog.at_level(logging.WARNING):
+        while len(caplog.messages) < 6:
+            seen = len(caplog.messages)
+            made.check()
+            passed_ns += 10_000_000_000 if len(caplog.messages) > seen else 110_000_000
+            time.sleep(0.05)
+    pauses = [text.partition("again_in_s=")[2].split()[0] for text in caplog.messages]
+    assert pauses == ["1.0", "2.0", "4.0", "8.0", "10.0", "10.0"]
+
+
+def test_a_long_output_becomes_the_one_before(tmp_path: Path) -> None:
+    output = tmp_path / "output.log"
+    with output.open("wb") as file:
+        file.truncate((1 << 24) + 1)
+    with program(tmp_path, python("print('up')")):
+        wait_until(lambda: lines(output) == ["up"])
+    assert (tmp_path / "output.log.1").stat().st_size == (1 << 24) + 1
+
+
+def test_a_program_has_no_real_time_priority_and_ends_with_its_starter(tmp_path: Path) -> None:
+    noted = f"import os; print(os.getpid(), flush=True); {SLEEPER}"
+    starter = (
+        "from pathlib import Path\n"
+        "from vil_adapters.simulated.program_process import ProgramProcess\n"
+        f"made = ProgramProcess('quad', {python(noted)!r}, Path('run'))\n"
+        f"made.start()\n{noted}\n"
+    )
+    with program(tmp_path, python(starter)):
+        wait_until(lambda: bool(lines(tmp_path / "run" / "output.log")) and bool(lines(tmp_path / "output.log")))
+        (first,), (second,) = lines(tmp_path / "output.log"), lines(tmp_path / "run" / "output.log")
+        assert os.sched_getscheduler(int(second)) == os.SCHED_OTHER
+        assert os.getpgid(int(second)) == int(second), "of a group of its own"
+        os.kill(int(first), signal.SIGKILL)
+        wait_until(lambda: is_gone(second))
+
+
+def test_a_program_that_is_not_there_is_refused_with_its_cure(tmp_path: Path) -> None:
+    with pytest.raises(
+        SourceUnavailable, match=r"quad: cannot start '/none/px4' in .*: No such file.*autopilot\.command"
+    ):
+        ProgramProcess("quad", ("/none/px4",), tmp_path).start()
