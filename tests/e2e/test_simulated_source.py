@@ -163,6 +163,16 @@ async def test_a_process_that_is_killed_is_started_again_and_histories_start_ove
     assert _children() == []
 
 
+@BOTH
+async def test_a_scene_that_does_not_exist_is_named(process: bool) -> None:
+    config = {"type": "simulated", "process": process, "contact": {"scene": "nowhere"}}
+    vehicles = {"drone": {"model": "flightgoggles"}}
+    made = SimulatedSource("sim", SimulatedConfig.model_validate(config | {"vehicles": vehicles}))
+    async with receiving(made, supervised=True) as received:
+        await until(lambda: received.status.report().last_error is not None)
+        assert "no scene is named 'nowhere'; known: blocks" in str(received.status.report().last_error)
+
+
 def _children() -> list[int]:
     """Processes of ours that step vehicles."""
     found = []

@@ -25,7 +25,9 @@ def sitl(
     rate_hz: Annotated[
         int | None, typer.Option(min=50, max=4000, help="Samples per simulated second; none = the program's own.")
     ] = None,
-    speed: Annotated[float, typer.Option(min=0.01, max=100, help="Simulated seconds per second, at most.")] = 1.0,
+    speed: Annotated[
+        float, typer.Option(min=0.01, max=100, help="Simulated seconds per second (px4, ardupilot).")
+    ] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Of all noise.")] = 0,
     http_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the status page; 0 = any free one.")] = 8080,
     print_config: Annotated[

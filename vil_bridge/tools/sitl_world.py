@@ -20,15 +20,17 @@ _PRESET: Final = "autopilot_quad_x"
 
 
 def sitl_bridge(options: SitlOptions) -> BridgeConfig:
-    """Return the configuration. Raises ConfigError: a choice does not fit; names the key."""
+    """Return the configuration. Raises ConfigError: a choice does not fit; names the option or the key."""
+    data = sitl_data(options) | {"stream": {"bind": "tcp://127.0.0.1:0"}}  # several worlds live on one computer
     try:
-        return BridgeConfig.model_validate(sitl_data(options), context={"resolve": resolve})
+        return BridgeConfig.model_validate(data, context={"resolve": resolve})
     except ValidationError as exc:
         raise ConfigError([f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors()]) from None
 
 
 def sitl_data(options: SitlOptions) -> dict[str, Any]:
-    """Return the configuration's sections, as a file has them."""
+    """Return the configuration's sections, as a file has them. Raises ConfigError: an option does not fit."""
+    _check(options)
     names = [options.program if options.count == 1 else f"{options.program}_{i + 1}" for i in range(options.count)]
     real_time = options.program == "betaflight"
     if real_time and options.count > 1:  # their ports are fixed: a network of its own for each, so a source for each
@@ -70,11 +72,28 @@ def connections(options: SitlOptions) -> list[str]:
     return lines
 
 
+def _check(options: SitlOptions) -> None:
+    if options.indoors and options.program != "px4":
+        raise ConfigError(
+            [
+                f"--indoors is for px4: {options.program} takes no pose on its link. Let ArduPilot have motion capture "
+                "by an output of type mavlink-pose (docs/guides/autopilots.md)"
+            ]
+        )
+    if options.speed != 1.0 and options.program == "betaflight":
+        raise ConfigError(["--speed is for px4 and ardupilot: Betaflight runs in real time. Remove it"])
+    try:
+        shlex.split(options.command)
+    except ValueError as exc:
+        raise ConfigError([f"--command {options.command!r}: {exc}. Close the quote, or escape it"]) from None
+
+
 def _source(options: SitlOptions, vehicles: dict[str, Any]) -> dict[str, Any]:
+    rate_hz, step_hz = options.rate_hz or 1, _STEP_HZ[options.program]
     source: dict[str, Any] = {
         "type": "simulated",
         "room": _ROOM,
-        "step_hz": _STEP_HZ[options.program],
+        "step_hz": -(-step_hz // rate_hz) * rate_hz,
         "seed": options.seed,
         "vehicles": vehicles,
     }

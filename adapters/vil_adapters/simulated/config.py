@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from vil_adapters.simulated.program_ports import port_of, rate_of
+from vil_adapters.simulated.program_ports import commands_of, port_of, rate_of
 from vil_adapters.simulated.vehicle_config import MOST_VEHICLES, AutopilotProgramConfig, VehicleConfig, VehicleName
 from vil_bridge.config.base import SourceConfigBase, StrictModel, TransformConfig, custom
 from vil_bridge.core.sensor_readings import SensorDescription
@@ -102,6 +103,7 @@ class SimulatedConfig(SourceConfigBase):
     @model_validator(mode="after")
     def _programs_in_step(self) -> Self:
         ports: dict[tuple[str, int | None], str] = {}
+        folders: dict[Path, str] = {}
         for name, program in self.programs():
             rate_hz = rate_of(program)
             if self.step_hz % rate_hz:
@@ -114,7 +116,14 @@ class SimulatedConfig(SourceConfigBase):
                     f"vehicles.{name}.autopilot.namespace: a namespace holds one vehicle, in a process; make each "
                     "vehicle a source of its own, without `process: false`"
                 )
-            for i in range(self.vehicles[name].count):
+            for i, subject in enumerate(names_of(name, self.vehicles[name].count)):
+                for _, folder in commands_of(program, subject, program.instance + i):
+                    holder = folders.setdefault(folder, subject)
+                    if holder != subject:
+                        raise custom(
+                            f"vehicles.{name}.autopilot.folder: {holder} runs in {program.folder} already, and "
+                            "programs keep their settings there; write {vehicle} or {instance} into it"
+                        )
                 place = program.device or program.bind, port_of(program, program.instance + i)
                 other = ports.setdefault(place, name)
                 if other != name or (i and place[1] is None):

@@ -114,8 +114,8 @@ class AutopilotProgramConfig(StrictModel):
     )
     namespace: bool = Field(
         default=False,
-        description="Give the program, with our end of its link, a network namespace of its own; needs the right to "
-        "make one.",
+        description="Give the program that `command` starts, with our end of its link, a network namespace of its own; "
+        "needs the right to make one.",
     )
     rate_hz: int | None = Field(
         default=None,
@@ -151,6 +151,14 @@ class AutopilotProgramConfig(StrictModel):
     pose: AutopilotPose | None = Field(
         default=None, description="PX4: motion capture's pose as ODOMETRY on the same link; null = none."
     )
+
+    @model_validator(mode="after")
+    def _namespace_of_a_child(self) -> Self:
+        if self.namespace and not self.command:
+            raise custom(
+                "namespace is for a program that the bridge starts in it; set command (`vil-bridge sitl`: --command)"
+            )
+        return self
 
     @model_validator(mode="after")
     def _of_px4_alone(self) -> Self:

@@ -153,12 +153,21 @@ def test_a_programs_samples_are_whole_numbers_of_steps() -> None:
         SimulatedConfig.model_validate({"type": "simulated", "vehicles": {"quad": vehicle}})
 
 
+NAMESPACE = {"namespace": True, "command": ["betaflight"]}
+SHARED = {"command": ["px4"], "folder": "run"}
+
+
 @pytest.mark.parametrize(
     ("autopilots", "problem"),
     [
         (({"kind": "px4"}, {"kind": "px4"}), "one has port 4560 on 127.0.0.1 already; set another instance"),
         (({"kind": "betaflight"}, {"kind": "betaflight"}), "Betaflight's ports are fixed, and one has them"),
-        (({"kind": "betaflight", "namespace": True}, {"kind": "px4"}), "a namespace holds one vehicle"),
+        (({"kind": "betaflight", **NAMESPACE}, {"kind": "px4"}), "a namespace holds one vehicle"),
+        (({"kind": "betaflight", "namespace": True}, {"kind": "px4"}), "namespace is for a program that the bridge"),
+        (
+            ({"kind": "px4", **SHARED}, {"kind": "px4", "instance": 1, **SHARED}),
+            "one runs in run already, and",
+        ),
     ],
 )
 def test_two_programs_do_not_meet_on_one_port(autopilots: tuple[object, object], problem: str) -> None:

@@ -1,0 +1,55 @@
+"""The choices of ``vil-bridge sitl``: the configuration that they make, and the words for those that do not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.tools.sitl_options import SitlOptions
+from vil_bridge.tools.sitl_world import connections, sitl_bridge, sitl_data
+
+pytestmark = pytest.mark.pure
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"program": "px4", "command": "px4 'x"}, r"--command \"px4 'x\": No closing quotation\. Close the quote"),
+        ({"program": "ardupilot", "indoors": True}, "--indoors is for px4: .*an output of type mavlink-pose"),
+        ({"program": "betaflight", "indoors": True}, "--indoors is for px4"),
+        ({"program": "betaflight", "speed": 2.0}, "--speed is for px4 and ardupilot"),
+        ({"program": "betaflight", "count": 2}, r"set command \(`vil-bridge sitl`: --command\)"),
+        ({"program": "px4", "count": 2, "command": "px4", "folder": "x"}, "px4_1 runs in x already.*write {vehicle}"),
+    ],
+)
+def test_choices_that_do_not_fit_are_refused_by_their_names(choices: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        sitl_bridge(SitlOptions(**choices))
+
+
+@pytest.mark.parametrize(
+    ("program", "rate_hz", "step_hz"),
+    [("px4", None, 1000), ("px4", 250, 1000), ("px4", 333, 1332), ("ardupilot", 500, 1500), ("ardupilot", 4000, 4000)],
+)
+def test_steps_are_a_multiple_of_the_samples(program: Any, rate_hz: int | None, step_hz: int) -> None:
+    options = SitlOptions(program=program, rate_hz=rate_hz)
+    assert sitl_data(options)["sources"]["sitl"]["step_hz"] == step_hz
+    sitl_bridge(options)
+
+
+def test_several_vehicles_have_ports_places_and_folders_each() -> None:
+    options = SitlOptions(program="ardupilot", count=3, command="arducopter -I {instance}", folder="run/{instance}")
+    vehicles = sitl_data(options)["sources"]["sitl"]["vehicles"]
+    assert [vehicle["p_m"][0] for vehicle in vehicles.values()] == [0.0, 2.0, 4.0]
+    assert [vehicle["autopilot"]["instance"] for vehicle in vehicles.values()] == [0, 1, 2]
+    assert "5770, 5772 and 5773" in connections(options)[1]
+    sitl_bridge(options)
+
+
+def test_worlds_live_next_to_one_another() -> None:
+    """Nobody reads their stream until a camera is added to what is printed, where it has its usual port."""
+    options = SitlOptions(program="px4")
+    assert sitl_bridge(options).stream.bind.endswith(":0")
+    assert "stream" not in sitl_data(options)
