@@ -1,0 +1,56 @@
+"""Motors and remote control of a vehicle that an autopilot's program flies."""
+
+from __future__ import annotations
+
+import pytest
+
+from vil_adapters.simulated.config import SimulatedConfig
+from vil_adapters.simulated.ipc import ArmCommand, FlyCommand
+from vil_adapters.simulated.simulation import Simulation
+from vil_bridge.protocols.autopilots.link import MOTORS
+
+pytestmark = pytest.mark.pure
+
+OUTPUTS = (0.25, 0.5, 0.75, 1.0)
+
+
+def simulation() -> Simulation:
+    autopilot = {"kind": "ardupilot", "rate_hz": 500}
+    vehicle = {"model": "flightgoggles", "autopilot": autopilot, "command_timeout_ms": 10}
+    config = {"type": "simulated", "step_hz": 1000, "vehicles": {"quad": vehicle}}
+    return Simulation(SimulatedConfig.model_validate(config))
+
+
+def speeds(made: Simulation) -> list[float]:
+    """Return the speeds that the motors are commanded, as shares of the highest."""
+    (group,) = made.groups
+    fleet = group.fleets.of(group.factory.motor_mode, 0).fleet
+    commanded: list[float] = (fleet.u[0] / group.factory.full_motors).tolist()
+    return commanded
+
+
+def test_motors_follow_the_outputs_of_an_armed_vehicle_only() -> None:
+    made = simulation()
+    (group,) = made.groups
+    outputs = (*OUTPUTS, *[0.9] * (MOTORS - 4))
+    group.drive(0, outputs, "ardupilot running")
+    assert speeds(made) == pytest.approx(OUTPUTS)
+    made.order(ArmCommand(0, False))
+    assert not any(speeds(made))
+    group.drive(0, outputs, "ardupilot running")
+    assert not any(speeds(made)), "whatever the program says"
+    made.order(ArmCommand(0, True))
+    group.drive(0, outputs, "ardupilot running")
+    assert speeds(made) == pytest.approx(OUTPUTS)
+
+
+def test_remote_control_is_whole_microseconds_until_its_pilot_is_silent() -> None:
+    made = simulation()
+    (group,) = made.groups
+    assert group.program is not None
+    made.order(FlyCommand(0, "rc", (1500.4, 1499.6, -20.0, 70_000.0, 1900.0, 1000.0, 1000.0, 1000.0)))
+    assert group.program.rc_us == [(1500, 1500, 0, 65_535, 1900, 1000, 1000, 1000)]
+    made.advance(9)
+    assert group.program.rc_us[0] is not None
+    made.advance(11)
+    assert group.program.rc_us == [None]
