@@ -52,5 +52,5 @@ def test_remote_control_is_whole_microseconds_until_its_pilot_is_silent() -> Non
     assert group.program.rc_us == [(1500, 1500, 0, 65_535, 1900, 1000, 1000, 1000)]
     made.advance(9)
     assert group.program.rc_us[0] is not None
-    made.advance(11)
+    made.advance(30)  # the next time that commands are applied
     assert group.program.rc_us == [None]
