@@ -10,16 +10,12 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from tests.support.bridge_rig import running
 from tests.support.events import receiving, until
-from tests.support.filmed_room import PERSON, FilmedRoom, serving
+from tests.support.filmed_room import PERSON, FilmedRoom, port_of, serving
 from tests.support.independent import Bodies, motioncapture_reads
-from tests.support.motions import Circling
 from tests.support.natnet_client import read_by_natnet
-from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
-from vil_adapters.optitrack.emulator import MotiveEmulator
+from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.source import OptitrackSource
-from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.outputs.natnet.config import NatNetOutputConfig
 from vil_bridge.outputs.natnet.output import NatNetOutput
@@ -51,11 +47,6 @@ V30, V31, V41 = (3, 0, 0, 0), (3, 1, 0, 0), (4, 1, 0, 0)
 
 def output(**keys: Any) -> NatNetOutput:
     return NatNetOutput("poses", NatNetOutputConfig(**{"command_port": 0, "data_port": 0, **keys}))
-
-
-async def port_of(made: NatNetOutput) -> int:
-    await until(lambda: "address" in made.status.facts)
-    return int(made.status.facts["address"].rpartition(":")[2])
 
 
 def source_of(port: int, **keys: Any) -> OptitrackSource:
@@ -236,30 +227,6 @@ async def test_actors_that_do_not_fit_into_a_datagram_are_refused() -> None:
 def test_two_ports_are_needed() -> None:
     with pytest.raises(ValidationError, match=r"both 1510\. Give them different ports"):
         NatNetOutputConfig(data_port=1510)
-
-
-_BRIDGE = """
-version: 1
-rooms: {hall: {T_world_room: {p_m: [100, 0, 0]}}}
-sources: {motive: {type: optitrack, room: hall, server: 127.0.0.1, command_port: %d}}
-actors: {cf: {kind: vehicle, source: motive, subject: cf, count: 20}}
-stream: {bind: "tcp://127.0.0.1:0"}
-http: {port: 0}
-realtime: {fifo_priority: 0}
-outputs: {poses: {type: natnet, command_port: 0, data_port: 0}}
-"""
-
-
-async def test_a_bridge_serves_tracked_actors_where_the_world_has_them() -> None:
-    motion = Circling(*(f"cf_{i}" for i in range(1, DRONES + 1)))
-    lab = MotiveEmulator(MotiveEmulatorConfig(command_port=0, data_port=0), motion, now_ns())
-    async with lab, running(_BRIDGE % lab.command_port) as bridge:
-        made = bridge.context.outputs.outputs["poses"][0]
-        assert isinstance(made, NatNetOutput)
-        async with receiving(source_of(await port_of(made))) as got:
-            await got.until(lambda: any(len(f.subjects) == DRONES and f.tracked.all() for f in got.frames))
-        assert min(got.frames[-1].p_m[:, 0]) > 50.0, "poses are the world's, not the room's"
-        assert made.status.report().state == "running"
 
 
 @pytest.mark.process

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vil_bridge.tools.bench.compensate import DELAYS_MS
+from vil_bridge.tools.bench.poses import CLIENTS
 from vil_bridge.tools.bench.vehicles import PEER_SIZES
 
 AT_MOST: Final = "at most"
@@ -96,6 +97,9 @@ BARS: Final = (
     Bar("path", "relay_own_share_1024x768_rgb", AT_MOST, 0.1),
     Bar("path", "pose_added_ms_p50_20_bodies", AT_MOST, 0.4, "ms"),
     Bar("path", "overload_age_ms_p95", AT_MOST, 80.0, "ms"),
+    *(Bar("poses", f"added_ms_p50/{c.name}", AT_MOST, 0.5, "ms") for c in CLIENTS if not c.polls),
+    *(Bar("poses", f"read_share/{c.name}", AT_LEAST, 0.995, "share") for c in CLIENTS if not c.polls),
+    Bar("poses", "read_share/vrpn/motioncapture", unit="share"),
     Bar("klt", "hall_tracked", AT_LEAST, 0.97, "share"),
     Bar("klt", "warehouse_inliers", AT_LEAST, 0.80, "share"),
     Bar("klt", "hall_median_px", AT_MOST, 0.06, "px"),

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tests.support.events import until
 from tests.support.motions import DANCER, Dance
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform, q_exp
@@ -16,8 +17,6 @@ from vil_bridge.core.ports import Output
 from vil_bridge.core.types import ActorKind, FloatArray, SourceFrame
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
-
-__all__ = ["PERSON", "FilmedRoom", "serving"]
 
 PERSON = "person"
 _V_MPS = np.array([0.3, -0.2, 0.1])
@@ -74,3 +73,9 @@ async def serving(room: FilmedRoom, output: Output, lost: Collection[str] = ()) 
         filming.cancel()
         await asyncio.wait([running, filming])
         output.close()
+
+
+async def port_of(output: Output) -> int:
+    """Return the port that an output names, once it runs."""
+    await until(lambda: "address" in output.status.facts)
+    return int(output.status.facts["address"].rpartition(":")[2])

@@ -22,8 +22,8 @@ def bench(
         str,
         typer.Argument(
             metavar="NAME",
-            help="path, fleet, ingest, stream, prediction, compensate, clocks, render, klt, vehicles, dashboard, "
-            "start, airsim, sitl.",
+            help="path, poses, fleet, ingest, stream, prediction, compensate, clocks, render, klt, vehicles, "
+            "dashboard, start, airsim, sitl.",
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
@@ -69,6 +69,7 @@ def _benches(data: Path | None, *, quick: bool) -> dict[str, Callable[[], list[R
     from vil_bridge.tools.bench.ingest import bench_ingest, reference_rows
     from vil_bridge.tools.bench.klt import bench_klt
     from vil_bridge.tools.bench.path import bench_path
+    from vil_bridge.tools.bench.poses import bench_poses
     from vil_bridge.tools.bench.prediction import bench_prediction
     from vil_bridge.tools.bench.render.table import bench_render
     from vil_bridge.tools.bench.sitl import bench_sitl
@@ -85,6 +86,7 @@ def _benches(data: Path | None, *, quick: bool) -> dict[str, Callable[[], list[R
         }
     return {
         "path": bench_path,
+        "poses": bench_poses,
         "fleet": partial(bench_fleet, data),
         "ingest": bench_ingest,
         "stream": bench_stream,

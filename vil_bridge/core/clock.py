@@ -178,7 +178,8 @@ class Ticker:
             if mapping == REAL_TIME:
                 arm_timerfd(fd, self.next_ns, self._period_ns)
             else:
-                arm_timerfd(fd, mapping.when(self.next_ns) or 0)
+                due_ns = mapping.when(self.next_ns)  # negative where a clock that stands was set far beyond it
+                arm_timerfd(fd, 0 if due_ns is None else max(1, due_ns))
 
         def on_readable() -> None:
             try:

@@ -140,6 +140,20 @@ async def test_ticks_follow_bridge_time() -> None:
     by_machine.stop()
 
 
+async def test_ticks_follow_a_clock_that_stands_from_instant_to_instant() -> None:
+    """Instants far beyond the tick are the machine's past, before it was started."""
+    ticks: list[int] = []
+    bridge_clock().stand_at(0)
+    ticker = Ticker(NS_PER_MS, lambda _due, missed: ticks.append(1 + missed))
+    ticker.start()
+    for t_ns in (NS_PER_S, 3 * NS_PER_S):
+        bridge_clock().stand_at(t_ns)
+        while sum(ticks) < t_ns // NS_PER_MS:
+            await asyncio.sleep(0.001)
+    assert sum(ticks) == 3000
+    ticker.stop()
+
+
 async def test_deliveries_wait_while_time_stands() -> None:
     got: list[int] = []
     bridge_clock().run(0.0)

@@ -135,6 +135,7 @@ Subject = BodyDescription | SkeletonDescription | AssetDescription
 
 
 _Named = TypeVar("_Named", SkeletonDescription, Subject)
+_Described = TypeVar("_Described", BodyDescription, SkeletonDescription, AssetDescription, MarkerSetDescription)
 
 
 def firsts(items: Iterable[_Named]) -> tuple[_Named, ...]:
@@ -159,17 +160,17 @@ class Models:
     @property
     def bodies(self) -> tuple[BodyDescription, ...]:
         """Return the rigid bodies."""
-        return tuple(item for item in self.items if isinstance(item, BodyDescription))
+        return self._of(BodyDescription)
 
     @property
     def skeletons(self) -> tuple[SkeletonDescription, ...]:
         """Return the skeletons."""
-        return tuple(item for item in self.items if isinstance(item, SkeletonDescription))
+        return self._of(SkeletonDescription)
 
     @property
     def assets(self) -> tuple[AssetDescription, ...]:
         """Return the trained marker sets."""
-        return tuple(item for item in self.items if isinstance(item, AssetDescription))
+        return self._of(AssetDescription)
 
     @property
     def shared_names(self) -> tuple[str, ...]:
@@ -196,10 +197,13 @@ class Models:
     @property
     def marker_sets(self) -> dict[str, MarkerSetDescription]:
         """Return the marker sets by their names."""
-        return {item.name: item for item in self.items if isinstance(item, MarkerSetDescription)}
+        return {item.name: item for item in self._of(MarkerSetDescription)}
 
     @property
     def by_name(self) -> dict[str, Subject]:
         """Return the bodies, skeletons and trained marker sets by their names; the first of several with one name."""
-        subjects: list[Subject] = [*self.bodies, *self.skeletons, *self.assets]
+        subjects: tuple[Subject, ...] = (*self.bodies, *self.skeletons, *self.assets)
         return {item.name: item for item in firsts(subjects)}
+
+    def _of(self, kind: type[_Described]) -> tuple[_Described, ...]:
+        return tuple(item for item in self.items if isinstance(item, kind))
