@@ -146,6 +146,31 @@ def test_a_state_of_another_size_is_a_violation(size: int) -> None:
         peer().stand_in.on_state(bytes(size), 1.0)
 
 
+def test_a_probe_of_the_port_is_dropped() -> None:
+    stand_in = peer().stand_in
+    stand_in.on_state(b"\0", 1.0)
+    assert (stand_in.probes, stand_in.states) == (1, 0)
+
+
+def test_a_place_may_be_late_but_not_elsewhere() -> None:
+    flown = armed_peer()
+    right, held = flown.packet, {"place": (0.0, 0.0, 0.0), "offset_deg": 0.0}
+
+    def late(motion: Motion) -> bytes:
+        values = list(struct.unpack("<18d", right(motion)))
+        if flown.stand_in.states % 100 == 0:
+            held["place"] = tuple(values[14:17])  # type: ignore[assignment]
+        longitude, latitude, altitude = held["place"]  # type: ignore[misc]
+        values[14:17] = longitude + 8.0, latitude + 0.0 + held["offset_deg"], altitude
+        return struct.pack("<18d", *values)
+
+    flown.packet = late  # type: ignore[method-assign]
+    flown.hold_height(4.0, 1.5)
+    held["offset_deg"] = 3e-5
+    with pytest.raises(WireViolation, match="the position does not move by the velocity"):
+        flown.hold_height(0.1, 1.5)
+
+
 def test_sticks_of_another_size_are_a_violation() -> None:
     with pytest.raises(WireViolation, match="an RC packet has 32 bytes, not 40"):
         peer().stand_in.on_rc(bytes(32), 1.0)
@@ -185,7 +210,9 @@ def test_a_position_before_the_velocity_is_a_violation() -> None:
         return struct.pack("<18d", *values[:11], *values[14:17], *values[11:14], values[17])
 
     flown.packet = swapped  # type: ignore[method-assign]
-    with pytest.raises(WireViolation, match="the position does not move by the velocity"):
+    with pytest.raises(
+        WireViolation, match=r"the (position|velocity) does not (move|change) by"
+    ):
         flown.hold_height(3.0, 1.5)
 
 

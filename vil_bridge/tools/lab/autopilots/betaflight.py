@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from math import cos, pi, radians
+from math import cos, dist, pi, radians
 from struct import Struct
 from typing import Any, Final
 
@@ -33,6 +33,10 @@ _LOW_US, _HIGH_US = 1050, 1700
 _LARGEST_ANGLE_RAD: Final = pi / 3.0
 _FASTEST_YAW_RADPS: Final = 3.5
 _M_PER_DEG: Final = 111_319.5
+_PLACE_TOLERANCE_M: Final = 1.5
+"""Of a receiver's reading, which is late and stays until there is another."""
+_PROBE_BYTES: Final = 1
+"""Of a datagram by which a peer finds out whether the port is open; Betaflight drops it."""
 _OWN_ORDER: Final = (3, 0, 1, 2)
 """Betaflight's motors 1 to 4 (rear right, front right, rear left, front left) in the order of the motor packet."""
 
@@ -43,11 +47,12 @@ class BetaflightStandIn:
     Sticks in ANGLE mode always; AUX1 above 1700 arms. The attitude is that of the states.
 
     Attributes:
-        states: taken. swallowed: of them, after a silence. answers: motor packets. t_s: its clock. armed: motors turn.
+        states: taken. swallowed: of them, after a silence. probes: of the port. answers: motor packets. t_s: its
+            clock. armed: motors turn.
     """
 
     def __init__(self) -> None:
-        self.states = self.swallowed = self.answers = 0
+        self.states = self.swallowed = self.probes = self.answers = 0
         self.t_s = 0.0
         self.armed = False
         self._rate = 0.0
@@ -57,7 +62,8 @@ class BetaflightStandIn:
         self._stamp_s = self._arrival_s = 0.0
         self._now_s: float | None = None
         self._line: PhysicsLine | None = None
-        self._origin: tuple[float, float, float] | None = None
+        self._p_ned_m: vectors.Vector = vectors.ZERO
+        self._origin: tuple[tuple[float, float, float], vectors.Vector] | None = None
         self._sticks: tuple[int, ...] = ()
         self._sticks_s = self._tick_s = 0.0
         self._was_low = False
@@ -72,6 +78,9 @@ class BetaflightStandIn:
         Raises:
             WireViolation: a rule is broken.
         """
+        if len(data) == _PROBE_BYTES:
+            self.probes += 1
+            return
         require(len(data) == _STATE.size, f"a state has {len(data)} bytes, not {_STATE.size}: Betaflight drops it.")
         self._run_clock(now_s)
         values = _STATE.unpack(data)
@@ -131,7 +140,12 @@ class BetaflightStandIn:
 
     def counters(self) -> dict[str, Any]:
         """Return the counters and the flight for the line at the end."""
-        counts = {"states": self.states, "swallowed": self.swallowed, "answers": self.answers}
+        counts = {
+            "states": self.states,
+            "swallowed": self.swallowed,
+            "probes": self.probes,
+            "answers": self.answers,
+        }
         return {**counts, "clock_s": round(self.t_s, 3), **self._history.values()}
 
     def _run_clock(self, now_s: float) -> None:
@@ -145,20 +159,35 @@ class BetaflightStandIn:
         """Return the state in NED and FRD; the acceleration on the wire is minus the specific force, FLU."""
         x, y, z = values[4:7]
         east, north, up = values[11:14]
-        longitude, latitude, altitude = values[14:17]
-        if self._origin is None:
-            self._origin = longitude, latitude, altitude
-        wide = _M_PER_DEG * cos(radians(self._origin[1]))
-        position = (
-            (latitude - self._origin[1]) * _M_PER_DEG,
-            (longitude - self._origin[0]) * wide,
-            self._origin[2] - altitude,
-        )
+        velocity = north, east, -up
+        if self._line is not None:
+            way = vectors.scaled(vectors.add(self._line.v_ned_mps, velocity), 0.5)
+            self._p_ned_m = vectors.add(self._p_ned_m, way, values[0] - self._line.timestamp_s)
+        self._check_place(values[14], values[15], values[16])
         w, i, j, k = values[7:11]
         size = (w * w + i * i + j * j + k * k) ** 0.5
         require(abs(size - 1.0) < 1e-3, f"the quaternion has the length {size:.4f}.")
         gyro = values[1], values[2], values[3]
-        return PhysicsLine(values[0], gyro, (-x, y, z), position, (north, east, -up), (w, i, j, k))
+        return PhysicsLine(values[0], gyro, (-x, y, z), self._p_ned_m, velocity, (w, i, j, k))
+
+    def _check_place(self, longitude: float, latitude: float, altitude: float) -> None:
+        """Check a place against the way by the velocity; 0, 0 is none."""
+        if not longitude and not latitude:
+            return
+        if self._origin is None:
+            self._origin = (longitude, latitude, altitude), self._p_ned_m
+        (first_longitude, first_latitude, first_altitude), p_0 = self._origin
+        wide = _M_PER_DEG * cos(radians(first_latitude))
+        place = (
+            (latitude - first_latitude) * _M_PER_DEG,
+            (longitude - first_longitude) * wide,
+            first_altitude - altitude,
+        )
+        away_m = dist(place, vectors.minus(self._p_ned_m, p_0))
+        require(
+            away_m < _PLACE_TOLERANCE_M,
+            f"the position does not move by the velocity: it is {away_m:.1f} m from where that leads.",
+        )
 
     def _control(self) -> Motors:
         line, sticks = self._line, self._sticks
