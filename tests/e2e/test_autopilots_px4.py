@@ -94,6 +94,18 @@ def test_a_program_that_stands_still_is_silent_and_the_others_fly_on(tmp_path: P
             assert counters(second)["violation"] == ""
 
 
+def test_a_rotor_that_breaks_in_flight_brings_the_vehicle_down(tmp_path: Path) -> None:
+    with sitl_bridge(tmp_path, INDOORS) as bridge, stand_in("px4", bridge.port, "--flight", "hover") as program:
+        wait_until(lambda: flies(bridge))
+        path = "/api/v1/vehicles/px4/disturbance"
+        refused = bridge.web.patch(path, json={"lost_shares": [1.0]})
+        assert refused.status_code == 422
+        assert "each of the 4 rotors" in refused.text
+        bridge.web.patch(path, json={"lost_shares": [0.0, 0.0, 1.0, 0.0]}).raise_for_status()
+        wait_until(lambda: bridge.height("px4") < 0.3)
+        program.kill()
+
+
 def test_the_program_is_started_and_started_again(tmp_path: Path) -> None:
     words = [*STAND_IN, "px4", "--flight", "hover", "--onboard-port", "0", "--gcs-port", "0", "--port"]
     noted = "import os, sys; open('pid', 'w').write(str(os.getpid())); os.execv(sys.executable, sys.argv[1:])"

@@ -25,7 +25,7 @@ from vil_bridge.web.live.codec import LivePoses, LivePreview
 from vil_bridge.web.openapi import EXAMPLES
 from vil_bridge.web.schemas.controls import MountView, PropBody
 from vil_bridge.web.schemas.lighting import LightingBody, LightingPatch
-from vil_bridge.web.schemas.vehicles import CommandBody
+from vil_bridge.web.schemas.vehicles import CommandBody, DisturbanceBody
 
 pytestmark = pytest.mark.wire
 
@@ -174,6 +174,8 @@ def _refusals(api: BridgeApi) -> None:
         api.start_replay("nothing")
     with pytest.raises(NoSuchThing, match="no simulated vehicle"):
         api.command_vehicle("drone", CommandBody(action="arm"))
+    with pytest.raises(NoSuchThing, match="no simulated vehicle"):
+        api.disturb_vehicle("drone", DisturbanceBody(wind_world_mps=(5.0, 0.0, 0.0)))
     with pytest.raises(RequestRejected, match="loss") as wrong:
         api.put_faults("mocap", "los=5%")
     assert wrong.value.status == 422

@@ -22,6 +22,7 @@ from vil_bridge.core.vehicle_moves import (
     RotorOutput,
     StickPositions,
     VehicleCollision,
+    VehicleDisturbance,
     VehiclePlacement,
 )
 
@@ -122,12 +123,8 @@ class VehicleSimulator(Protocol):
         """Put one of its vehicles somewhere."""
         ...
 
-    def set_wind(self, subject: str, wind_world_mps: Point) -> None:
-        """Set the mean wind around one of its vehicles."""
-        ...
-
-    def set_force(self, subject: str, force_world_n: Point) -> None:
-        """Set the external force on one of its vehicles."""
+    def disturb(self, subject: str, disturbance: VehicleDisturbance) -> None:
+        """Set the wind, the force and the broken rotors of one of its vehicles."""
         ...
 
     def set_gains(self, subject: str, loop: Loop, gains: LoopGains) -> None:
@@ -273,23 +270,15 @@ class VehicleCommandBus:
         """
         self._simulators[placement.subject][1].place(placement)
 
-    def set_wind(self, subject: str, wind_world_mps: Point) -> None:
-        """Let the air around a vehicle move at a mean velocity, room frame, instead of the configured one.
-
-        Gusts go on. A reset of the vehicle leaves the wind.
+    def disturb(self, subject: str, disturbance: VehicleDisturbance) -> None:
+        """Let wind, a force and broken rotors act on a vehicle, until others do; a reset leaves them.
 
         Raises:
-            KeyError: no such vehicle. ValueRefused: a number is not finite or absurd. ValueError: not now.
+            KeyError: no such vehicle.
+            ValueRefused: a number is not finite or absurd, or the model's rotors are not known.
+            ValueError: not now.
         """
-        self._simulators[subject][1].set_wind(subject, wind_world_mps)
-
-    def set_force(self, subject: str, force_world_n: Point) -> None:
-        """Let a force act on a vehicle's centre of gravity, room frame, until another one does.
-
-        Raises:
-            KeyError: no such vehicle. ValueRefused: a number is not finite or absurd. ValueError: not now.
-        """
-        self._simulators[subject][1].set_force(subject, force_world_n)
+        self._simulators[subject][1].disturb(subject, disturbance)
 
     def set_gains(self, subject: str, loop: Loop, gains: LoopGains) -> None:
         """Give a loop of a vehicle's flight controller other gains, for good: a reset leaves them.

@@ -219,6 +219,20 @@ class VehiclePlacement:
     sweep: bool = False
 
 
+class VehicleDisturbance(msgspec.Struct, frozen=True, array_like=True):
+    """Air, force and broken rotors of a simulated vehicle from now on, a reset included; None = unchanged.
+
+    Attributes:
+        wind_world_mps: mean velocity of the air, room frame, instead of the configured one; gusts go on.
+        force_world_n: on the centre of gravity, room frame.
+        lost_shares: of thrust and torque that each rotor loses at once, 0 to 1, in the model's order.
+    """
+
+    wind_world_mps: Point | None = None
+    force_world_n: Point | None = None
+    lost_shares: tuple[float, ...] | None = None
+
+
 class VehicleCollision(msgspec.Struct, frozen=True, array_like=True):
     """Newest contact of a vehicle with the world or another vehicle, room frame ENU.
 

@@ -147,6 +147,10 @@ class Model(ABC):
         unknown = np.full(speeds.shape, np.nan)
         return np.stack((unknown, unknown, speeds), axis=2)
 
+    def rotor_places(self) -> tuple[FloatArray, FloatArray]:
+        """Return hubs and unit axes of thrust of the rotors, body FLU, (rotors, 3) each; (0, 3) = unknown."""
+        return np.zeros((0, 3)), np.zeros((0, 3))
+
     def truth(self, t_ns: int, x: FloatArray, u: FloatArray, around: FloatArray) -> TrueState:
         """Return what sensors measure."""
         rates = self.derivative(x, u, around)

@@ -16,6 +16,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     "step_simulation": {"seconds": 0.5},
     "make_login_link": {"role": "view"},
     "command_vehicle": {"action": "fly", "mode": "velocity", "values": [1.0, 0.0, 0.0, 0.0]},
+    "disturb_vehicle": {"lost_shares": [0.0, 0.0, 0.3, 0.0]},
     "start_recording": {"name": "flight-1"},
     "start_replay": {"name": "flight-1.mcap", "rate": 1.0, "loop": False},
     "put_mount": {"p_m": [0.12, 0.0, 0.03], "q_xyzw": [0.0, 0.0, 0.0, 1.0]},

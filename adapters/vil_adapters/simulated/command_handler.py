@@ -18,9 +18,9 @@ from vil_adapters.simulated.ipc import (
     BodiesUpdate,
     CancelOrder,
     ContactReport,
+    DisturbOrder,
     EditOrder,
     FlyCommand,
-    ForceOrder,
     GainsOrder,
     MoveOrder,
     Order,
@@ -29,10 +29,15 @@ from vil_adapters.simulated.ipc import (
     StatusUpdate,
     SticksOrder,
     VehicleBatch,
-    WindOrder,
 )
 from vil_adapters.simulated.model_factory import ModelFactory
-from vil_adapters.simulated.move_limits import check_gains, check_move, check_placement, check_sticks, check_vector
+from vil_adapters.simulated.move_limits import (
+    check_disturbance,
+    check_gains,
+    check_move,
+    check_placement,
+    check_sticks,
+)
 from vil_adapters.simulated.newest_readings import NewestReadings
 from vil_adapters.simulated.pending_moves import Ended, PendingMoves
 from vil_adapters.simulated.sensor_parts import fitted_sensors
@@ -50,11 +55,11 @@ from vil_bridge.core.vehicle_moves import (
     Loop,
     LoopGains,
     Move,
-    Point,
     Quaternion,
     RotorOutput,
     StickPositions,
     VehicleCollision,
+    VehicleDisturbance,
     VehiclePlacement,
 )
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
@@ -185,23 +190,15 @@ class CommandHandler:
         pose = placement.p_world_m, placement.q_world_body
         self._pass_on(PlaceOrder(vehicle, *pose, placement.v_world_mps, placement.w_body_radps, placement.sweep))
 
-    def set_wind(self, subject: str, wind_world_mps: Point) -> None:
-        """Check a mean wind and pass it on.
+    def disturb(self, subject: str, disturbance: VehicleDisturbance) -> None:
+        """Check wind, force and broken rotors, and pass them on.
 
         Raises:
-            ValueRefused: a number is not finite or absurd. ValueError: not now.
+            ValueRefused: a number is not finite or absurd, or the model's rotors are not known. ValueError: not now.
         """
-        check_vector("wind_world_mps", wind_world_mps)
-        self._pass_on(WindOrder(self._flying(subject), wind_world_mps))
-
-    def set_force(self, subject: str, force_world_n: Point) -> None:
-        """Check an external force and pass it on.
-
-        Raises:
-            ValueRefused: a number is not finite or absurd. ValueError: not now.
-        """
-        check_vector("force_world_n", force_world_n)
-        self._pass_on(ForceOrder(self._flying(subject), force_world_n))
+        vehicle = self._flying(subject)
+        check_disturbance(disturbance, len(self._factories[vehicle].model.rotor_places()[0]))
+        self._pass_on(DisturbOrder(vehicle, disturbance))
 
     def set_gains(self, subject: str, loop: Loop, gains: LoopGains) -> None:
         """Check gains of a flight controller and pass them on.

@@ -12,7 +12,16 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.solid_world import MovingBody, SceneEdit
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_moves import Loop, LoopGains, Move, Point, Quaternion, StickPositions, VehicleCollision
+from vil_bridge.core.vehicle_moves import (
+    Loop,
+    LoopGains,
+    Move,
+    Point,
+    Quaternion,
+    StickPositions,
+    VehicleCollision,
+    VehicleDisturbance,
+)
 
 BODY_COLUMNS: Final = 13
 """Position, velocity, attitude, rates: columns sent of every vehicle."""
@@ -65,18 +74,11 @@ class PlaceOrder(msgspec.Struct, tag="place", frozen=True):
     sweep: bool = False
 
 
-class WindOrder(msgspec.Struct, tag="wind", frozen=True):
-    """Let the air around a vehicle move at this mean velocity, room frame, instead of the configured one."""
+class DisturbOrder(msgspec.Struct, tag="disturb", frozen=True):
+    """Let wind, a force and broken rotors act on a vehicle, until others do."""
 
     vehicle: int
-    wind_mps: Point
-
-
-class ForceOrder(msgspec.Struct, tag="force", frozen=True):
-    """Let this force act on a vehicle's centre of gravity, room frame, until another one does."""
-
-    vehicle: int
-    force_n: Point
+    disturbance: VehicleDisturbance
 
 
 class GainsOrder(msgspec.Struct, tag="gains", frozen=True):
@@ -164,8 +166,7 @@ VehicleOrder = (
     | MoveOrder
     | CancelOrder
     | PlaceOrder
-    | WindOrder
-    | ForceOrder
+    | DisturbOrder
     | GainsOrder
     | SticksOrder
     | ContactReport

@@ -8,20 +8,23 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.simulated.airsim_state import DYNAMICS_COLUMNS, dynamics
 from vil_adapters.simulated.disturbances import ImposedAir, disturbances_of
-from vil_adapters.simulated.ipc import BODY_COLUMNS, ForceOrder, GainsOrder, WindOrder
+from vil_adapters.simulated.ipc import BODY_COLUMNS, GainsOrder
 from vil_adapters.simulated.model_factory import ModelFactory
 from vil_adapters.simulated.vehicle_config import Vehicle
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.core.vehicle_moves import VehicleDisturbance
 from vil_bridge.vehicles.airsim.simple_flight import SimpleFlight
+from vil_bridge.vehicles.broken_rotors import BrokenRotors
 from vil_bridge.vehicles.disturbances import Disturbance
 from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.layout import RIGID_BODY
-from vil_bridge.vehicles.model import TrueState
+from vil_bridge.vehicles.model import Model, TrueState
 
 
 class ModeFleet:
@@ -52,18 +55,20 @@ class ModeFleets:
         self._fleets: dict[tuple[str, SimpleFlight | None], ModeFleet] = {}
         self._flights: dict[int, SimpleFlight] = {}
         self._imposed: ImposedAir | None = None
+        self._lost_shares = np.zeros((len(vehicles), factory.rotors))
 
     def of(self, mode: str, row: int | None = None) -> ModeFleet:
         """Return the fleet of a mode; that of a row's own gains, where it has such."""
         own = None if row is None else self._flights.get(row)
         if (mode, own) not in self._fleets:
             config = self._vehicles[0].config
+            model = self._factory.make(mode, own)
             fleet = Fleet(
-                self._factory.make(mode, own),
+                model,
                 len(self._vehicles),
                 dt_s=self._dt_s,
                 delay_s=config.command_delay_ms / 1e3,
-                disturbances=self._disturbances(),
+                disturbances=self._disturbances(model),
             )
             fleet.steps = self.step
             half = [math.radians(vehicle.config.yaw_deg) / 2.0 for vehicle in self._vehicles]
@@ -92,25 +97,25 @@ class ModeFleets:
                 del self._fleets[mode, own]
         return flight
 
-    def imposed(self) -> ImposedAir:
-        """Return wind and forces set at run time, which act from the first call on."""
-        if self._imposed is None:
+    def disturb(self, row: int, disturbance: VehicleDisturbance) -> None:
+        """Let wind, a force and broken rotors act on a vehicle from now on."""
+        wind, force, lost = msgspec.structs.astuple(disturbance)
+        if self._imposed is None and (wind is not None or force is not None):
             self._imposed = ImposedAir(self._vehicles[0].config.wind.mean_mps, len(self._vehicles))
-            for mode_fleet in self._fleets.values():
-                mode_fleet.fleet.disturbances[:] = self._disturbances()
-        return self._imposed
+        if self._imposed is not None:
+            self._imposed.wind_mps[row] = self._imposed.wind_mps[row] if wind is None else wind
+            self._imposed.force_n[row] = self._imposed.force_n[row] if force is None else force
+        if lost is not None:
+            self._lost_shares[row] = lost
+        for mode_fleet in self._fleets.values():
+            fleet = mode_fleet.fleet
+            fleet.disturbances[:] = self._disturbances(fleet.model)
+            fleet.around[:] = fleet.model.calm(fleet.n)  # where none is left
 
-    def impose(self, row: int, order: WindOrder | ForceOrder) -> None:
-        """Let wind or a force act on a vehicle from now on."""
-        imposed = self.imposed()
-        if isinstance(order, WindOrder):
-            imposed.wind_mps[row] = order.wind_mps
-        else:
-            imposed.force_n[row] = order.force_n
-
-    def _disturbances(self) -> list[Disturbance]:
+    def _disturbances(self, model: Model) -> list[Disturbance]:
         numbers = np.array([vehicle.index for vehicle in self._vehicles])
-        return disturbances_of(self._vehicles[0].config, numbers, self._seed, self._imposed)
+        found = disturbances_of(self._vehicles[0].config, numbers, self._seed, self._imposed)
+        return [*found, BrokenRotors(model, self._lost_shares)] if self._lost_shares.any() else found
 
     def flown(self) -> Iterator[ModeFleet]:
         """Yield the fleets in which a vehicle flies."""
@@ -180,12 +185,13 @@ class ModeFleets:
         return found
 
     def rotor_outputs(self) -> FloatArray:
-        """Return thrust, torque and speed of each rotor of every vehicle, (n, rotors, 3)."""
+        """Return thrust, torque and speed of each rotor of every vehicle, broken ones too, (n, rotors, 3)."""
         first, *others = self.flown()
         found = first.fleet.model.rotor_outputs(first.fleet.x, first.fleet.around)
         for mode_fleet in others:
             fleet = mode_fleet.fleet
             found[mode_fleet.active] = fleet.model.rotor_outputs(fleet.x, fleet.around)[mode_fleet.active]
+        found[:, :, :2] *= 1.0 - self._lost_shares[:, :, None]
         return found
 
     def commands(self) -> tuple[FloatArray, tuple[str, ...]]:

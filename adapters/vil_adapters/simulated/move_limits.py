@@ -14,9 +14,9 @@ from vil_bridge.core.vehicle_moves import (
     LoopGains,
     Move,
     PathMove,
-    Point,
     RotorsMove,
     StickPositions,
+    VehicleDisturbance,
     VehiclePlacement,
 )
 
@@ -65,9 +65,21 @@ def check_sticks(sticks: StickPositions | None) -> None:
         raise ValueRefused(f"sticks must be from -1 to 1, not {sticks}")
 
 
-def check_vector(name: str, value: Point) -> None:
-    """Check a vector. Raises ValueRefused: a number is not finite or too large."""
-    _check(name, value)
+def check_disturbance(disturbance: VehicleDisturbance, rotors: int) -> None:
+    """Check what acts on a vehicle with so many rotors whose places are known.
+
+    Raises:
+        ValueRefused: a number is not finite or too large, or the shares are not one of each rotor from 0 to 1.
+    """
+    for name in disturbance.__struct_fields__:
+        _check(name, getattr(disturbance, name))
+    shares = disturbance.lost_shares
+    if shares is None:
+        return
+    if not rotors:
+        raise ValueRefused("lost_shares: the places of this model's rotors are not known; leave it out")
+    if len(shares) != rotors or not all(0.0 <= share <= 1.0 for share in shares):
+        raise ValueRefused(f"lost_shares takes one number from 0 to 1 for each of the {rotors} rotors, got {shares}")
 
 
 def _check(name: str, value: Any) -> None:

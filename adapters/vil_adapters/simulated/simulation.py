@@ -21,9 +21,9 @@ from vil_adapters.simulated.ipc import (
     BodiesUpdate,
     CancelOrder,
     ContactReport,
+    DisturbOrder,
     EditOrder,
     FlyCommand,
-    ForceOrder,
     GainsOrder,
     MoveOrder,
     PlaceOrder,
@@ -32,7 +32,6 @@ from vil_adapters.simulated.ipc import (
     SticksOrder,
     VehicleBatch,
     VehicleOrder,
-    WindOrder,
 )
 from vil_adapters.simulated.move_runner import NEVER
 from vil_adapters.simulated.scene_contacts import SceneContacts
@@ -233,8 +232,8 @@ class Simulation:
             case PlaceOrder():
                 group.place(row, order)
                 self._between.forget()
-            case WindOrder() | ForceOrder():
-                group.fleets.impose(row, order)
+            case DisturbOrder():
+                group.fleets.disturb(row, order.disturbance)
             case GainsOrder():
                 group.moves.set_flight(row, group.fleets.set_gains(row, order))
             case SticksOrder():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import EditOrder, FlyCommand, ForceOrder, PlaceOrder
+from vil_adapters.simulated.ipc import DisturbOrder, EditOrder, FlyCommand, PlaceOrder
 from vil_adapters.simulated.scene_contacts import SceneContacts
 from vil_adapters.simulated.simulation import Simulation
 from vil_adapters.simulated.sphere_row import SphereRow
@@ -18,7 +18,7 @@ from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.solid_world import SceneEdit, SweptContact
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_moves import VehicleCollision
+from vil_bridge.core.vehicle_moves import VehicleCollision, VehicleDisturbance
 
 SCENE = """
 scene: walls
@@ -155,7 +155,8 @@ def test_a_vehicle_that_is_pushed_against_an_edge_slides_off_it(tmp_path: Path) 
     column = "{name: column, box: {size_m: [1.0, 1.0, 60.0]}, p_m: [5.0, 0.0, -30.0], ypr_deg: [45.0, 0.0, 0.0]}"
     path.write_text(f"scene: column\nobjects:\n  - {column}\n")
     made = simulation(str(path), {"step_hz": 320, "control_hz": 10}, p_m=(4.0, 0.02, 3.0), contact={"floor_m": None})
-    made.order(ForceOrder(0, (8.0, 0.0, 9.81 * made.groups[0].contacts.body.mass_kg)))
+    force = 8.0, 0.0, 9.81 * made.groups[0].contacts.body.mass_kg
+    made.order(DisturbOrder(0, VehicleDisturbance(force_world_n=force)))
     hits = flown(made, 320)
     assert hits[0].other == "column"
     assert body(made)[1] > 0.3

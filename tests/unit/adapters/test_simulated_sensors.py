@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from vil_adapters.simulated.command_handler import CommandHandler
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import FlyCommand, ForceOrder, Order, SensorValues, WindOrder, decode_report, encode
+from vil_adapters.simulated.ipc import DisturbOrder, FlyCommand, Order, SensorValues, decode_report, encode
 from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.errors import ValueRefused
@@ -25,6 +25,7 @@ from vil_bridge.core.sensor_readings import (
     RotorsReading,
 )
 from vil_bridge.core.types import FloatArray
+from vil_bridge.core.vehicle_moves import VehicleDisturbance
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 
 SECOND = 960
@@ -223,7 +224,7 @@ def test_noise_of_beacons_has_its_size_and_repeats() -> None:
     assert np.array_equal(ranges, rows(flown(of, 100, chunk=7), 0, 20)[:, :, 3])
 
 
-def test_wind_and_forces_are_checked_and_passed_on() -> None:
+def test_wind_forces_and_broken_rotors_are_checked_and_passed_on() -> None:
     sent: list[Order] = []
     of = config()
 
@@ -232,16 +233,25 @@ def test_wind_and_forces_are_checked_and_passed_on() -> None:
         return True
 
     handler = CommandHandler("sim", of, send)
+    wind = VehicleDisturbance((1.0, 0.0, 0.0), lost_shares=(0.0, 0.0, 0.5, 1.0))
     with pytest.raises(ValueError, match="does not fly yet"):
-        handler.set_wind("drone", (1.0, 0.0, 0.0))
+        handler.disturb("drone", wind)
     handler.begin(START_NS)
     handler.update(Simulation(of).batch(), np.zeros((1, 13)))
-    handler.set_wind("drone", (1.0, 0.0, 0.0))
-    handler.set_force("drone", (0.0, 2.0, 0.0))
-    assert sent == [WindOrder(0, (1.0, 0.0, 0.0)), ForceOrder(0, (0.0, 2.0, 0.0))]
+    handler.disturb("drone", wind)
+    assert sent == [DisturbOrder(0, wind)]
     for wrong in (math.nan, 1e9):
         with pytest.raises(ValueRefused, match="force_world_n must be finite and at most 1e"):
-            handler.set_force("drone", (wrong, 0.0, 0.0))
+            handler.disturb("drone", VehicleDisturbance(force_world_n=(wrong, 0.0, 0.0)))
+    for shares in ((0.5,), (0.0, 0.0, 0.0, 1.1), (0.0, 0.0, 0.0, -0.1)):
+        with pytest.raises(ValueRefused, match="one number from 0 to 1 for each of the 4 rotors"):
+            handler.disturb("drone", VehicleDisturbance(lost_shares=shares))
+    car = config(model="kinematic")
+    handler = CommandHandler("sim", car, send)
+    handler.begin(START_NS)
+    handler.update(Simulation(car).batch(), np.zeros((1, 13)))
+    with pytest.raises(ValueRefused, match="the places of this model's rotors are not known"):
+        handler.disturb("drone", VehicleDisturbance(lost_shares=(0.5,)))
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,12 @@ from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.ipc import (
     ArmCommand,
     ContactReport,
+    DisturbOrder,
     FlyCommand,
-    ForceOrder,
     PlaceOrder,
     Reset,
     StatusUpdate,
     VehicleBatch,
-    WindOrder,
     decode_order,
     decode_report,
     encode,
@@ -27,6 +26,7 @@ from vil_adapters.simulated.simulation import Simulation
 from vil_adapters.simulated.vehicle_sensors import is_due, next_due
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import FloatArray
+from vil_bridge.core.vehicle_moves import VehicleDisturbance
 from vil_bridge.vehicles.airsim.airframes import FRAMES
 from vil_bridge.vehicles.flightmare.parameters import PRESETS
 
@@ -334,7 +334,7 @@ def test_wind_set_at_run_time_takes_the_place_of_the_configured_one() -> None:
     ):
         made = simulation(wind={"mean_mps": mean}, **windy)
         if late is not None:
-            made.order(WindOrder(0, late))
+            made.order(DisturbOrder(0, VehicleDisturbance(wind_world_mps=late)))
         made.advance(SECOND)
         ends.append(body(made).copy())
     assert ends[0][0] > 0.05
@@ -344,11 +344,11 @@ def test_wind_set_at_run_time_takes_the_place_of_the_configured_one() -> None:
 
 def test_a_force_acts_on_its_own_vehicle_until_it_is_taken_away() -> None:
     made = simulation(count=2, armed=False, autopilot={"kind": "none"}, contact={"floor_m": None})
-    made.order(ForceOrder(1, (0.0, 2.0, 0.0)))
+    made.order(DisturbOrder(1, VehicleDisturbance(force_world_n=(0.0, 2.0, 0.0))))
     made.advance(SECOND // 10)
     pushed = body(made, 1)[4]
     assert pushed == pytest.approx(0.2, rel=0.05)  # 1 kg, with a little drag
     assert body(made, 0)[4] == 0.0
-    made.order(ForceOrder(1, (0.0, 0.0, 0.0)))
+    made.order(DisturbOrder(1, VehicleDisturbance(force_world_n=(0.0, 0.0, 0.0))))
     made.advance(SECOND // 5)
     assert 0.8 * pushed < body(made, 1)[4] < pushed

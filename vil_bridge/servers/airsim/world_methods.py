@@ -6,7 +6,7 @@ import logging
 from typing import Final
 
 from vil_bridge.core.text import printable_lines
-from vil_bridge.core.vehicle_moves import Point
+from vil_bridge.core.vehicle_moves import Point, VehicleDisturbance
 from vil_bridge.servers.airsim.frames import world_of
 from vil_bridge.servers.airsim.methods import method
 from vil_bridge.servers.airsim.values import Vector3r
@@ -30,13 +30,15 @@ class WorldMethods:
     def set_wind(self, wind: Vector3r) -> None:
         """Set the mean wind around every simulated vehicle, m/s."""
         for vehicle in self._vehicles.simulated:
-            self._vehicles.bus.set_wind(vehicle.subject or "", self._in_room(vehicle, wind))
+            blown = VehicleDisturbance(wind_world_mps=self._in_room(vehicle, wind))
+            self._vehicles.bus.disturb(vehicle.subject or "", blown)
 
     @method("simSetExtForce")
     def set_force(self, ext_force: Vector3r) -> None:
         """Push every simulated vehicle with a force until the next call, N; a name of Cosys-AirSim."""
         for vehicle in self._vehicles.simulated:
-            self._vehicles.bus.set_force(vehicle.subject or "", self._in_room(vehicle, ext_force))
+            pushed = VehicleDisturbance(force_world_n=self._in_room(vehicle, ext_force))
+            self._vehicles.bus.disturb(vehicle.subject or "", pushed)
 
     @method("simPrintLogMessage")
     def print_log_message(self, message: str, message_param: str = "", severity: int = 0) -> None:

@@ -213,6 +213,11 @@ class AirsimMultirotor(Model):
         found[..., 2] = np.sqrt(controls) * self.table.max_radps
         return found
 
+    def rotor_places(self) -> tuple[FloatArray, FloatArray]:
+        """Return hubs and axes of the rotors, (rotors, 3) each; none where servos turn them."""
+        fixed = slice(0 if self.airframe.tilts else None)
+        return self.table.positions_m[fixed, 0], self.table.axes[fixed, 0]
+
     def collide(self, x: FloatArray, contact: WorldContact, dt_s: float | None = None) -> FloatArray:
         """Return states after a contact, (n, dx); landings lock to the ground. See :func:`contact.collide`."""
         frame = self.airframe

@@ -159,6 +159,10 @@ class FlightGogglesMulticopter(Model):
         signs = np.array([rotor.direction for rotor in self.parameters.rotors])
         return np.stack((self._kf * air["thrust_factor"] * squares, self._kt * signs * squares, speeds), axis=2)
 
+    def rotor_places(self) -> tuple[FloatArray, FloatArray]:
+        """Return hubs and axes of the rotors, (rotors, 3) each."""
+        return np.array([rotor.p_body_m for rotor in self.parameters.rotors]), self._axes
+
     def constrain(self, x: FloatArray) -> FloatArray:
         """Return rotor speeds within their limits and attitudes of unit length; changes x."""
         speeds = x[:, self.state["rotors_radps"]]

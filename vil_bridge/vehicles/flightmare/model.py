@@ -157,6 +157,11 @@ class FlightmareQuadrotor(Model):
         thrusts = pushed * self._effects[0] * around[:, _FACTOR]
         return np.stack((thrusts, pushed * self._effects[3], omega), axis=2)
 
+    def rotor_places(self) -> tuple[FloatArray, FloatArray]:
+        """Return hubs and axes of the rotors, (4, 3) each."""
+        p = self.parameters
+        return np.column_stack((p.rotor_x_m, p.rotor_y_m, np.zeros(4))), np.tile((0.0, 0.0, 1.0), (4, 1))
+
     def _thrusts(self, omega_radps: FloatArray) -> FloatArray:
         """Return thrusts of intact rotors at sea level, (n, 4), N."""
         return np.clip(self.parameters.thrust_n(omega_radps), *self.thrust_limits_n)

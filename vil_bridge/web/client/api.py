@@ -34,7 +34,7 @@ from vil_bridge.web.schemas.login import LinkOut, WhoOut
 from vil_bridge.web.schemas.recordings import RecordingView, ReplayView, StoredView
 from vil_bridge.web.schemas.scene import SceneView
 from vil_bridge.web.schemas.status import HealthOut, ReadyOut
-from vil_bridge.web.schemas.vehicles import CommandBody, VehicleSensorsOut
+from vil_bridge.web.schemas.vehicles import CommandBody, DisturbanceBody, VehicleSensorsOut
 
 _REPORT_TIMEOUT_S: Final = 620.0
 _EVENTS: Final[dict[str, TypeAdapter[Any]]] = {
@@ -250,6 +250,10 @@ class BridgeApi:
     def command_vehicle(self, name: str, command: CommandBody) -> VehicleState:
         """Command a simulated vehicle."""
         return self._bridge.put(VehicleState, path_of("vehicles", name, "command"), command, "POST")
+
+    def disturb_vehicle(self, name: str, disturbance: DisturbanceBody) -> VehicleState:
+        """Let wind, a force and broken rotors act on a simulated vehicle."""
+        return self._bridge.put(VehicleState, path_of("vehicles", name, "disturbance"), disturbance, "PATCH")
 
     def get_mount(self, name: str) -> MountView:
         """Return the pose of a camera in its carrier."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from fastapi import APIRouter, HTTPException, Request
 
 from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleCommandBus, VehicleState
+from vil_bridge.core.vehicle_moves import VehicleDisturbance
 from vil_bridge.web.request_body import NOT_NOW, explained_refusals, read_body, takes
 from vil_bridge.web.schemas.status import ErrorOut
-from vil_bridge.web.schemas.vehicles import CommandBody, VehicleSensorsOut
+from vil_bridge.web.schemas.vehicles import CommandBody, DisturbanceBody, VehicleSensorsOut
 
 _UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {
     404: {"model": ErrorOut, "description": "No such vehicle; the answer names some."}
@@ -18,7 +21,7 @@ _REFUSED: Final = {**_UNKNOWN, **NOT_NOW}
 
 
 def vehicles_router(commands: VehicleCommandBus) -> APIRouter:
-    """Return the routes ``/api/v1/vehicles``: GET reads states and sensors, POST ``NAME/command`` commands one."""
+    """Return the routes ``/api/v1/vehicles``: GET reads states and sensors, POST and PATCH act on one."""
     router = APIRouter(prefix="/api/v1/vehicles", tags=["vehicles"])
 
     @router.get("", operation_id="get_vehicles")
@@ -29,15 +32,14 @@ def vehicles_router(commands: VehicleCommandBus) -> APIRouter:
     @router.get("/{name}", operation_id="get_vehicle", responses=_UNKNOWN)
     async def get_vehicle(name: str) -> VehicleState:
         """Return the state of one vehicle."""
-        return _state(commands, name)
+        with _known(commands, name):
+            return commands.state(name)
 
     @router.get("/{name}/sensors", operation_id="get_vehicle_sensors", responses=_UNKNOWN)
     async def get_vehicle_sensors(name: str) -> VehicleSensorsOut:
         """Return the newest reading of each sensor of one vehicle, by kind and name."""
-        try:
+        with _known(commands, name):
             return VehicleSensorsOut.of(commands.readings(name))
-        except KeyError:
-            raise _unknown(commands, name) from None
 
     @router.post(
         "/{name}/command", operation_id="command_vehicle", responses=_REFUSED, openapi_extra=takes(CommandBody)
@@ -45,24 +47,31 @@ def vehicles_router(commands: VehicleCommandBus) -> APIRouter:
     async def command_vehicle(name: str, request: Request) -> VehicleState:
         """Command a vehicle; return its state before the command."""
         body = await read_body(request, CommandBody)
-        state = _state(commands, name)
-        try:
-            with explained_refusals():
-                commands.command(VehicleCommand(name, body.action, body.mode, body.values, body.t_ns))
-        except KeyError:
-            raise _unknown(commands, name) from None
-        return state
+        with _known(commands, name), explained_refusals():
+            state = commands.state(name)
+            commands.command(VehicleCommand(name, body.action, body.mode, body.values, body.t_ns))
+            return state
+
+    @router.patch(
+        "/{name}/disturbance", operation_id="disturb_vehicle", responses=_REFUSED, openapi_extra=takes(DisturbanceBody)
+    )
+    async def disturb_vehicle(name: str, request: Request) -> VehicleState:
+        """Let wind, a force and broken rotors act on a vehicle; return its state before them."""
+        body = await read_body(request, DisturbanceBody)
+        lost = None if body.lost_shares is None else tuple(body.lost_shares)
+        with _known(commands, name), explained_refusals():
+            state = commands.state(name)
+            commands.disturb(name, VehicleDisturbance(body.wind_world_mps, body.force_world_n, lost))
+            return state
 
     return router
 
 
-def _state(commands: VehicleCommandBus, name: str) -> VehicleState:
+@contextmanager
+def _known(commands: VehicleCommandBus, name: str) -> Iterator[None]:
+    """Answer 404 where no vehicle has that name."""
     try:
-        return commands.state(name)
+        yield
     except KeyError:
-        raise _unknown(commands, name) from None
-
-
-def _unknown(commands: VehicleCommandBus, name: str) -> HTTPException:
-    known = ", ".join(commands.names()[:20]) or "none"
-    return HTTPException(404, f"no simulated vehicle is named {name!r}; known: {known}")
+        known = ", ".join(commands.names()[:20]) or "none"
+        raise HTTPException(404, f"no simulated vehicle is named {name!r}; known: {known}") from None

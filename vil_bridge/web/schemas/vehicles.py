@@ -43,6 +43,18 @@ class CommandBody(Body):
     t_ns: int | None = Field(default=None, description="Bridge time from which it holds, nanoseconds; null = now.")
 
 
+class DisturbanceBody(Body):
+    """What acts on a vehicle from now on, a reset included; null = unchanged."""
+
+    wind_world_mps: Vector | None = Field(
+        default=None, description="Mean velocity of the air, room frame, instead of the configured one; gusts go on."
+    )
+    force_world_n: Vector | None = Field(default=None, description="On the centre of gravity, room frame.")
+    lost_shares: _Numbers | None = Field(
+        default=None, description="Of thrust and torque that each rotor loses at once, 0 to 1, in the model's order."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class LidarOut:
     """One turn of a lidar.

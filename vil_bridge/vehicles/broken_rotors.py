@@ -1,0 +1,41 @@
+"""Rotors that have lost a part of their blades."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.geometry import cross, q_rotate
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.disturbances import ENVIRONMENT
+from vil_bridge.vehicles.layout import RIGID_BODY, StateLayout
+from vil_bridge.vehicles.model import Model
+
+_Q: Final = StateLayout(*RIGID_BODY)["q_world_body"]
+_FORCE, _TORQUE = ENVIRONMENT["force_world_n"], ENVIRONMENT["torque_body_nm"]
+
+
+class BrokenRotors:
+    """Rotors that lose a share of thrust and torque at any speed; the last of a fleet's disturbances.
+
+    What is lost in a step is that at the step's beginning.
+
+    Args:
+        model: of the vehicles; states the places of its rotors.
+        lost_shares: (n, rotors), 0 to 1, read at every step.
+    """
+
+    def __init__(self, model: Model, lost_shares: FloatArray) -> None:
+        self._model = model
+        self._lost_shares = lost_shares
+        self._hubs_m, self._axes = model.rotor_places()
+
+    def apply(self, step: int, dt_s: float, x: FloatArray, around: FloatArray) -> None:  # noqa: ARG002 - the port
+        """Add the opposite of what is lost."""
+        outputs = self._model.rotor_outputs(x, around)
+        forces = -(self._lost_shares * outputs[:, :, 0])[:, :, None] * self._axes
+        torques = -(self._lost_shares * outputs[:, :, 1])[:, :, None] * self._axes
+        torques += cross(np.broadcast_to(self._hubs_m, forces.shape), forces)
+        around[:, _FORCE] += q_rotate(x[:, _Q], forces.sum(axis=1))
+        around[:, _TORQUE] += torques.sum(axis=1)
