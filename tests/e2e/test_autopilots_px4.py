@@ -40,7 +40,8 @@ def simulated(bridge: SitlBridge, seconds: float) -> None:
 
 
 def test_a_box_is_flown_on_motion_capture(tmp_path: Path) -> None:
-    with sitl_bridge(tmp_path, INDOORS) as bridge:
+    parts: dict[str, object] = {name: {} for name in ("battery", "airspeed", "range_finder", "optical_flow")}
+    with sitl_bridge(tmp_path, INDOORS, **parts) as bridge:
         assert "waits for px4 of px4" in bridge.problem(), "time stands until the program has connected"
         with stand_in("px4", bridge.port, "--flight", "box", "--seconds", 34) as program:
             found = counters(program)

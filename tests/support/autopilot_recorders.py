@@ -94,12 +94,14 @@ def _connected(port: int) -> socket.socket:
 
 
 @contextmanager
-def recorded(kind: str, autopilot: dict[str, Any], **vehicle: Any) -> Iterator[tuple[Simulation, RecordingPeer]]:
+def recorded(
+    kind: str, autopilot: dict[str, Any], source: dict[str, Any] | None = None
+) -> Iterator[tuple[Simulation, RecordingPeer]]:
     """Fly one vehicle at 10 m by a recording peer; its link is open and no step is made."""
     (port,) = free_ports(1, socket.SOCK_STREAM if kind == "px4" else socket.SOCK_DGRAM)
     flown = LEVEL_IMU | {"kind": kind, "port": port, "rate_hz": 1000, "timeout_ms": 60_000} | autopilot
     quad = {"model": "flightgoggles", "preset": "autopilot_quad_x", "p_m": [0.0, 0.0, 10.0], "autopilot": flown}
-    config = {"type": "simulated", "step_hz": 1000, "vehicles": {"quad": quad | vehicle}}
+    config = {"type": "simulated", "step_hz": 1000, "vehicles": {"quad": quad}} | (source or {})
     simulation = ready_simulation(SimulatedConfig.model_validate(config))
     simulation.programs.open(holds=True)
     peer = RecordingPeer(kind, port)

@@ -6,6 +6,7 @@ import select
 from collections.abc import Sequence
 from typing import Final
 
+from vil_adapters.simulated.program_parts import parts_of
 from vil_adapters.simulated.program_ports import commands_of, port_of, rate_of
 from vil_adapters.simulated.program_process import ProgramProcess
 from vil_adapters.simulated.program_sensors import ProgramSensors
@@ -146,6 +147,7 @@ class _ProgramGroup:
         self._rc_us = group.program.rc_us
         self._vehicles = tuple(vehicles)
         self._sensors = ProgramSensors(config, rate_of(config), vehicles, origin, seed)
+        self._parts = parts_of(config, group, vehicles, seed)
         self._open = False
         self._processes = [
             ProgramProcess(vehicle.name, command, folder)
@@ -186,7 +188,10 @@ class _ProgramGroup:
         if self._open and not any(taking):
             self.apply()
             return
-        samples = self._sensors.samples(self._group.truth(), self._rc_us)
+        truth = self._group.truth()
+        samples = self._sensors.samples(truth, self._rc_us)
+        if self._parts is not None:
+            samples = self._parts.added(samples, truth)
         if not self._open:
             return  # a first run, which compiles
         for link, sample in zip(self.links, samples, strict=True):

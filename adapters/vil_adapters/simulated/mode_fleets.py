@@ -194,6 +194,14 @@ class ModeFleets:
         found[:, :, :2] *= 1.0 - self._lost_shares[:, :, None]
         return found
 
+    def around(self) -> FloatArray:
+        """Return the environment of every vehicle in the newest step, (n, 12)."""
+        first, *others = self.flown()
+        found = first.fleet.around.copy()
+        for mode_fleet in others:
+            found[mode_fleet.active] = mode_fleet.fleet.around[mode_fleet.active]
+        return found
+
     def commands(self) -> tuple[FloatArray, tuple[str, ...]]:
         """Return the commands in effect, (n, most fields), NaN after the last one of a vehicle, and their modes."""
         flown = list(self.flown())

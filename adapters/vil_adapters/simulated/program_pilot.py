@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from vil_adapters.simulated.autopilot_parts import AutopilotMotors
 from vil_adapters.simulated.mode_fleets import ModeFleets
 from vil_adapters.simulated.model_factory import ModelFactory
 from vil_adapters.simulated.vehicle_config import AutopilotProgramConfig, Vehicle
@@ -17,15 +18,21 @@ class ProgramPilot:
 
     Attributes:
         mode: of the model, that the motors' commands are for. rc_us: remote control of each vehicle, None = no pilot.
-        states: of the links, in words.
+        states: of the links, in words. supply: share of the highest rotor speeds that each battery gives, (n,).
     """
 
-    def __init__(self, factory: ModelFactory, fleets: ModeFleets, vehicles: int, program: str) -> None:
+    def __init__(
+        self, factory: ModelFactory, fleets: ModeFleets, vehicles: int, config: AutopilotProgramConfig
+    ) -> None:
         self.mode: Final = factory.motor_mode
         self.rc_us: Final[list[tuple[int, ...] | None]] = [None] * vehicles
-        self.states: Final = [f"{program} absent"] * vehicles
+        self.states: Final = [f"{config.kind} absent"] * vehicles
         self._fleets = fleets
         self._full = factory.full_motors
+        self._curve = config.motors
+        self._is_linear = config.motors == AutopilotMotors()
+        self.supply: Final = np.ones(vehicles)
+        self._power = 1 if factory.airsim is None else 2  # its commands are squares of speeds
 
     def steer(self, row: int, values: Sequence[float]) -> None:
         """Set the remote control's channels."""
@@ -33,8 +40,10 @@ class ProgramPilot:
 
     def drive(self, row: int, motors: Sequence[float], *, armed: bool) -> None:
         """Command the motors, each 0 to 1; those of a disarmed vehicle stand."""
-        share = np.array(motors[: len(self._full)]) if armed else np.zeros(len(self._full))
-        self._fleets.of(self.mode, row).fleet.command(share * self._full, row)
+        outputs = motors[: len(self._full)] if armed else (0.0,) * len(self._full)
+        shares = outputs if self._is_linear else [self._curve.share(output) for output in outputs]
+        top = self._full * self.supply[row] ** self._power
+        self._fleets.of(self.mode, row).fleet.command(np.array(shares) * top, row)
 
 
 def program_pilot_of(factory: ModelFactory, fleets: ModeFleets, vehicles: Sequence[Vehicle]) -> ProgramPilot | None:
@@ -42,4 +51,4 @@ def program_pilot_of(factory: ModelFactory, fleets: ModeFleets, vehicles: Sequen
     config = vehicles[0].config.autopilot
     if not isinstance(config, AutopilotProgramConfig):
         return None
-    return ProgramPilot(factory, fleets, len(vehicles), config.kind)
+    return ProgramPilot(factory, fleets, len(vehicles), config)

@@ -13,6 +13,8 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.solid_world import SceneEdit, SolidWorld, SweptContact
 from vil_bridge.core.types import BoolArray, FloatArray
 
+_RAY_M: Final = 1e-3
+"""Radius of a sphere that is as thin as a ray."""
 HARDEST_MPS2: Final = 200.0
 """Acceleration of a vehicle in flight, at most. One that exceeds it is stopped too, but later in its way."""
 
@@ -98,6 +100,12 @@ class SceneContacts:
             return None
         _, k, hit = min(found, key=lambda entry: entry[:2])
         return k, self._in_room(hit)
+
+    def ranges_m(self, starts_m: FloatArray, directions: FloatArray, reach_m: float) -> FloatArray:
+        """Return distances along unit vectors to the first surface, (n,), room frame; inf = none within reach."""
+        ends = self._T_scene_room.apply(starts_m), self._T_scene_room.apply(starts_m + reach_m * directions)
+        hits = [self._world.first_contact(start, end, _RAY_M) for start, end in zip(*ends, strict=True)]
+        return np.array([math.inf if hit is None else hit.share * reach_m + _RAY_M for hit in hits])
 
     def _in_room(self, hit: SweptContact) -> SweptContact:
         T = self._T_room_scene

@@ -7,6 +7,13 @@ from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
+from vil_adapters.simulated.autopilot_parts import (
+    AutopilotAirspeed,
+    AutopilotBattery,
+    AutopilotFlow,
+    AutopilotMotors,
+    AutopilotRange,
+)
 from vil_bridge.config.base import StrictModel, custom
 from vil_bridge.core.sensor_readings import SensorKind
 
@@ -148,6 +155,11 @@ class AutopilotProgramConfig(StrictModel):
         description="Satellite receiver; null = indoors.",
     )
     gps_hz: float = Field(default=10.0, gt=0, le=100, description="Readings of the receiver per second.")
+    motors: AutopilotMotors = Field(default=AutopilotMotors(), description="From its outputs to rotor speeds.")
+    battery: AutopilotBattery | None = Field(default=None, description="null = rotors have all the power they ask for.")
+    airspeed: AutopilotAirspeed | None = Field(default=None, description="px4, ardupilot: pitot tube; null = none.")
+    range_finder: AutopilotRange | None = Field(default=None, description="px4, ardupilot: downwards; null = none.")
+    optical_flow: AutopilotFlow | None = Field(default=None, description="px4: of a camera downwards; null = none.")
     pose: AutopilotPose | None = Field(
         default=None, description="PX4: motion capture's pose as ODOMETRY on the same link; null = none."
     )
@@ -164,6 +176,10 @@ class AutopilotProgramConfig(StrictModel):
     def _of_px4_alone(self) -> Self:
         if self.device is not None and (self.kind != "px4" or self.command):
             raise custom("device is for kind: px4 on a flight controller, without a command that starts a program")
+        if self.kind == "betaflight" and (self.airspeed or self.range_finder):
+            raise custom("airspeed and range_finder: Betaflight's simulator takes neither; remove them")
+        if self.optical_flow is not None and self.kind != "px4":
+            raise custom(f"optical_flow is for kind: px4; {self.kind}'s simulator takes none, remove it")
         if self.pose is not None and self.kind != "px4":
             raise custom(
                 f"pose is for kind: px4; remove it. {self.kind} takes poses as a real one does: ardupilot by an output "

@@ -48,7 +48,7 @@ class VehicleGroup:
 
     Args:
         vehicles: the vehicles. dt_s: a step. seed: of all noise. control_every: steps between two of the autopilot's.
-        scene: surfaces around them; None = renderers report them.
+        scene: surfaces around them, also an attribute; None = renderers report them.
 
     Attributes:
         members: the vehicles' numbers in the source, (n,). config: what they share.
@@ -74,6 +74,7 @@ class VehicleGroup:
         self._row = {vehicle.index: row for row, vehicle in enumerate(vehicles)}
         self._dt_s = dt_s
         self.config: Final = vehicles[0].config
+        self.scene: Final = scene
         self.factory: Final = ModelFactory(self.config)
         self.fleets: Final = ModeFleets(vehicles, self.factory, dt_s, seed)
         self._autopilot: Autopilot | None = autopilot_of(self.factory, vehicles, float(dt_s) * control_every)

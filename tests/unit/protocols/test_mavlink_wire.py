@@ -109,6 +109,12 @@ PAIRS: list[tuple[Body, Any]] = [
         ),
     ),
     (
+        hil.HilOpticalFlow(2**40, 50_000, 0.5, -1.25, 0.125, -2.5, 3.0, 7, -1.0, -40, 3, 255),
+        reference.MAVLink_hil_optical_flow_message(
+            *(2**40, 3, 50_000, 0.5, -1.25, 0.125, -2.5, 3.0, -40, 255, 7, -1.0)
+        ),
+    ),
+    (
         hil.HilActuatorControls(2**40, 1, tuple(i / 16 for i in range(16)), 129),
         reference.MAVLink_hil_actuator_controls_message(2**40, [i / 16 for i in range(16)], 129, 1),
     ),

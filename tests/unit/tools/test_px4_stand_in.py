@@ -116,6 +116,33 @@ def test_the_packets_before_the_first_answer_need_not_wait() -> None:
     assert answer.body.time_usec == flown.time_us
 
 
+def test_flow_follows_the_gyroscope_and_the_range_looks_down() -> None:
+    flown = peer()
+    flown.run(0.1)
+    level = (0.0,) * 4
+    down = hil.DistanceSensor(0, 10, 1200, 150, 0, 0, 25, 255, 0.0, 0.0, level, 100)
+    flow = hil.HilOpticalFlow(flown.time_us, 50_000, 0.0, 0.0, 0.0, 0.0, 0.0, 0, -1.0, 0, 0, 255)
+
+    def take(body: mavlink.Body) -> None:
+        flown.stand_in.receive(flown.frame(body))
+
+    take(down)
+    take(flow)
+    flown.run(0.052)
+    later = flow._replace(time_usec=flown.time_us, integration_time_us=52_000)
+    for wrong, sentence in (
+        (down._replace(orientation=0), "orientation is 0, not 25"),
+        (down._replace(min_distance_cm=1300), "bounded by 1300 and 1200 cm"),
+        (down._replace(current_distance_cm=1300), "reads 1300 cm"),
+        (later._replace(integration_time_us=50_000), "lasts 50000, not 52000 us"),
+    ):
+        with pytest.raises(WireViolation, match=sentence):
+            take(wrong)
+    flown.run(0.052)
+    with pytest.raises(WireViolation, match=r"turns by \(0.000, 0.100, 0.000\)"):
+        take(later._replace(time_usec=flown.time_us, integrated_ygyro_rad=0.1))
+
+
 # --- violations ------------------------------------------------------------------------------------
 
 

@@ -134,6 +134,15 @@ def state_line(sample: AutopilotSample) -> bytes:
         f'"quaternion":{_list(q_wxyz)}',
         f'"velocity":{_list((north, east, -up))}',
     ]
+    if sample.distance is not None:
+        parts.append(f'"rng_1":{sample.distance.ranges_m[0]:.9g}')
+    if sample.air is not None:
+        wind_east, wind_north, wind_up = sample.air.wind_world_mps
+        parts.append(f'"velocity_wind":{_list((wind_north, wind_east, -wind_up))}')
+        parts.append(f'"airspeed":{sample.air.airspeed_mps:.9g}')
+    if sample.battery is not None:
+        battery = sample.battery
+        parts.append(f'"battery":{{"voltage":{battery.voltage_v:.9g},"current":{battery.current_a:.9g}}}')
     if sample.rc_us is not None:
         channels = ",".join(f'"rc_{i + 1}":{us}' for i, us in enumerate(sample.rc_us[:12]))
         parts.append(f'"rc":{{{channels}}}')

@@ -8,6 +8,7 @@ from typing import ClassVar, Final, Literal, NamedTuple
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
 from vil_bridge.core.sensor_readings import (
     BarometerReading,
+    DistanceReading,
     GpsReading,
     ImuReading,
     MagnetometerReading,
@@ -44,6 +45,37 @@ class SeenPose(NamedTuple):
     motion: TrueMotion
 
 
+class AirData(NamedTuple):
+    """Reading of a pitot tube, and the true wind in the room."""
+
+    pressure_pa: float
+    airspeed_mps: float
+    wind_world_mps: Vector
+
+
+class BatteryState(NamedTuple):
+    """State of a battery; ``charge``: share of its capacity."""
+
+    voltage_v: float
+    current_a: float
+    charge: float
+
+
+class FlowReading(NamedTuple):
+    """Optical flow of a camera that looks down, and the turn of the body in the same time; body FLU.
+
+    Attributes:
+        t_ns: end of the time. span_s: its length. flow_rad: about x and y, positive as a turn of the body about them.
+        seen: there was a surface all the time.
+    """
+
+    t_ns: int
+    span_s: float
+    flow_rad: tuple[float, float]
+    turn_rad: Vector
+    seen: bool
+
+
 class AutopilotSample(NamedTuple):
     """Sensors of one vehicle at one instant.
 
@@ -51,6 +83,7 @@ class AutopilotSample(NamedTuple):
         t_ns: simulation time. motion: true. pose: that arrives now; None = no new one.
         gps: new reading; None = there is none. rc_us: pulse widths of the remote control's channels, roll, pitch,
             throttle, yaw first; None = no pilot.
+        air, battery: None = none is fitted. distance, flow: new readings; None = there is none.
     """
 
     t_ns: int
@@ -61,6 +94,10 @@ class AutopilotSample(NamedTuple):
     gps: GpsReading | None = None
     pose: SeenPose | None = None
     rc_us: tuple[int, ...] | None = None
+    air: AirData | None = None
+    battery: BatteryState | None = None
+    distance: DistanceReading | None = None
+    flow: FlowReading | None = None
 
 
 class AutopilotLink(ABC):

@@ -14,12 +14,12 @@ import numpy as np
 
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.geometry import Transform, q_conj, q_rotate
-from vil_bridge.protocols.autopilots.link import READS_AT_ONCE, AutopilotLink, AutopilotSample, SeenPose
+from vil_bridge.protocols.autopilots.link import READS_AT_ONCE, AutopilotLink, AutopilotSample, FlowReading, SeenPose
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.frames import in_frame, to_frd
 from vil_bridge.protocols.mavlink.framing import MavlinkParser, encode
-from vil_bridge.protocols.mavlink.hil_messages import HilActuatorControls
-from vil_bridge.protocols.mavlink.sensor_messages import hil_gps, hil_sensor
+from vil_bridge.protocols.mavlink.hil_messages import HilActuatorControls, HilOpticalFlow
+from vil_bridge.protocols.mavlink.sensor_messages import distance_sensors, hil_gps, hil_sensor
 
 _READ_BYTES: Final = 4096
 _UNANSWERED: Final = 11
@@ -29,6 +29,8 @@ _START_NS: Final = 5 * NS_PER_MS
 _ARMED: Final = 128
 _SYSTEM, _COMPONENT = 1, 200
 _ESTIMATOR_VIO: Final = 3
+_GOOD_FLOW: Final = 255
+_UNKNOWN_DISTANCE_M: Final = -1.0
 _VARIANCE: Final = 1e-4
 _COVARIANCE: Final = tuple(_VARIANCE if i in {0, 6, 11, 15, 18, 20} else 0.0 for i in range(21))
 """Upper triangle, row by row, of a diagonal."""
@@ -150,7 +152,12 @@ class SampleFrames:
             bodies.append(hil_gps(sample.gps))
         if sample.pose is not None:
             bodies.append(odometry(sample.pose))
-        bodies.append(hil_sensor(sample.imu, sample.magnetometer, sample.barometer, 0))
+        if sample.distance is not None:
+            bodies += distance_sensors(sample.distance, 0)
+        if sample.flow is not None:
+            bodies.append(optical_flow(sample.flow))
+        pressure_pa = None if sample.air is None else sample.air.pressure_pa
+        bodies.append(hil_sensor(sample.imu, sample.magnetometer, sample.barometer, 0, pressure_pa))
         return b"".join(self._frame(body) for body in bodies)
 
     def _frame(self, body: mavlink.Body) -> bytes:
@@ -162,6 +169,14 @@ def motors_of(controls: HilActuatorControls) -> tuple[float, ...]:
     """Return outputs from 0 to 1, zeros of a disarmed autopilot."""
     armed = bool(controls.mode & _ARMED)
     return tuple(min(max(u, 0.0), 1.0) if armed and u == u else 0.0 for u in controls.controls)
+
+
+def optical_flow(flow: FlowReading) -> HilOpticalFlow:
+    """Return HIL_OPTICAL_FLOW of a camera that looks down; the distance is another sensor's."""
+    (x, y), (p, q, r) = flow.flow_rad, flow.turn_rad
+    turns = x, -y, p, -q, -r
+    quality = _GOOD_FLOW if flow.seen else 0
+    return HilOpticalFlow(flow.t_ns // 1000, round(flow.span_s * 1e6), *turns, 0, _UNKNOWN_DISTANCE_M, 0, 0, quality)
 
 
 def odometry(pose: SeenPose) -> mavlink.Odometry:

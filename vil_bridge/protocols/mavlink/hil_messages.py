@@ -9,6 +9,7 @@ HIL_INERTIAL: Final = 0x3F
 HIL_MAGNETOMETER: Final = 0x1C0
 HIL_BAROMETER: Final = 0x1A00
 """Absolute pressure, pressure altitude and temperature, which PX4 takes together only."""
+HIL_DIFF_PRESSURE: Final = 0x400
 UNKNOWN_SATELLITES: Final = 255
 UNKNOWN_COURSE_CDEG: Final = 65535
 ORIENTATION_CUSTOM: Final = 100
@@ -64,6 +65,23 @@ class HilActuatorControls(NamedTuple):
     flags: int
     controls: tuple[float, ...]
     mode: int
+
+
+class HilOpticalFlow(NamedTuple):
+    """HIL_OPTICAL_FLOW: integrals over a time; flow and gyroscope turn about the sensor's axes, x ahead and y right."""
+
+    time_usec: int
+    integration_time_us: int
+    integrated_x_rad: float
+    integrated_y_rad: float
+    integrated_xgyro_rad: float
+    integrated_ygyro_rad: float
+    integrated_zgyro_rad: float
+    time_delta_distance_us: int
+    distance_m: float
+    temperature_cdegc: int
+    sensor_id: int
+    quality: int
 
 
 class DistanceSensor(NamedTuple):

@@ -13,7 +13,13 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from vil_bridge.protocols.mavlink import flight_messages as flight
-from vil_bridge.protocols.mavlink.hil_messages import DistanceSensor, HilActuatorControls, HilGps, HilSensor
+from vil_bridge.protocols.mavlink.hil_messages import (
+    DistanceSensor,
+    HilActuatorControls,
+    HilGps,
+    HilOpticalFlow,
+    HilSensor,
+)
 
 TYPE_ONBOARD_CONTROLLER: Final = 18
 AUTOPILOT_INVALID: Final = 8
@@ -283,6 +289,7 @@ Body = (
     | HilSensor
     | HilGps
     | HilActuatorControls
+    | HilOpticalFlow
     | DistanceSensor
     | flight.SysStatus
     | flight.SetMode
@@ -366,6 +373,7 @@ KINDS: Final[dict[type[Any], MavlinkKind]] = {
         (HilSensor, 107, 108, Struct("<Q13fIB"), {}),
         (TimeSync, 111, 34, Struct("<qq"), {}),
         (HilGps, 113, 124, Struct("<Q3i3H3hH2BBH"), {}),
+        (HilOpticalFlow, 114, 237, Struct("<QI5fIfhBB"), {}),
         (ScaledImu2, 116, 76, _SCALED, {}),
         (ScaledImu3, 129, 46, _SCALED, {}),
         (DistanceSensor, 132, 85, Struct("<I3H4B6fB"), {10: 4}),

@@ -36,7 +36,11 @@ _GOOD, _INVALID = 100, 1
 
 
 def hil_sensor(
-    imu: ImuReading, magnetometer: MagnetometerReading | None, barometer: BarometerReading | None, number: int
+    imu: ImuReading,
+    magnetometer: MagnetometerReading | None,
+    barometer: BarometerReading | None,
+    number: int,
+    diff_pressure_pa: float | None = None,
 ) -> hil.HilSensor:
     """Return HIL_SENSOR of an inertial sample, with the readings that are new since the one before.
 
@@ -45,6 +49,7 @@ def hil_sensor(
         magnetometer: new reading; None = there is none.
         barometer: likewise. The temperature is that of a standard day at its altitude.
         number: of the inertial sensor on the vehicle, 0 first.
+        diff_pressure_pa: of a pitot tube, new; None = there is none.
     """
     fields, mag, air = hil.HIL_INERTIAL, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
     if magnetometer is not None:
@@ -56,6 +61,9 @@ def hil_sensor(
         altitude_m = barometer.altitude_m
         temperature_degc = max(_SEA_LEVEL_DEGC - _LAPSE_DEGC_PER_M * altitude_m, _COLDEST_DEGC)
         air = barometer.pressure_pa / 100.0, 0.0, altitude_m, temperature_degc
+    if diff_pressure_pa is not None:
+        fields |= hil.HIL_DIFF_PRESSURE
+        air = air[0], diff_pressure_pa / 100.0, *air[2:]
     motion = *to_frd(imu.f_body_mps2), *to_frd(imu.w_body_radps)
     return hil.HilSensor(imu.t_ns // _US, *motion, *mag, *air, fields, number)
 

@@ -44,7 +44,7 @@ class CommandBody(Body):
 
 
 class DisturbanceBody(Body):
-    """What acts on a vehicle from now on, a reset included; null = unchanged."""
+    """Wind, force and broken rotors of a vehicle from now on, a reset included; null = unchanged."""
 
     wind_world_mps: Vector | None = Field(
         default=None, description="Mean velocity of the air, room frame, instead of the configured one; gusts go on."

@@ -17,6 +17,7 @@ _VECTORS: Final = {"gyro": 3, "accel_body": 3, "position": 3, "velocity": 3, "qu
 _PARTS: Final = frozenset({"imu", "windvane", "direction", "speed", "rc", *(f"rc_{n}" for n in range(1, 13))})
 _KNOWN: Final = _SCALARS | _VECTORS.keys() | _PARTS | {"attitude", "battery", "voltage", "current"}
 _NEEDED: Final = ("timestamp", "gyro", "accel_body", "position", "velocity", "quaternion")
+_OPTIONAL: Final = ("rng_1", "velocity_wind", "airspeed", "voltage", "current")
 _UNIT_TOLERANCE: Final = 1e-3
 
 
@@ -51,6 +52,8 @@ def parse(data: bytes) -> PhysicsLine:
         require(name in _KNOWN, f"ArduPilot knows no key {name!r}.")
         require(not (before or after), f'a blank stands next to the colon of "{name}": ArduPilot does not parse that.')
     found = [_numbers(text, name) for name in _NEEDED]
+    for name in (n for n in _OPTIONAL if f'"{n}"' in text):
+        _numbers(text, name)
     (timestamp,), gyro, force, position, velocity, q = found
     size = hypot(*q)
     require(abs(size - 1.0) <= _UNIT_TOLERANCE, f"the quaternion has the length {size:.4f}.")

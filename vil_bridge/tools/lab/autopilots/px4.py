@@ -12,6 +12,7 @@ from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.tools.lab.autopilots.command_link import CommandLink, Origin
 from vil_bridge.tools.lab.autopilots.dialects import Px4Dialect
 from vil_bridge.tools.lab.autopilots.estimator import FlightEstimator
+from vil_bridge.tools.lab.autopilots.flow_rules import FlowRules, check_distance
 from vil_bridge.tools.lab.autopilots.pilot import Flight, OnboardPilot
 from vil_bridge.tools.lab.autopilots.sensor_rules import OdometryRules, SensorRules
 from vil_bridge.tools.lab.autopilots.vectors import Vector
@@ -23,7 +24,10 @@ SILENT_PACKETS: Final = 11
 _MAGIC: Final = 0xFD
 _HEAD: Final = 10
 _TAIL: Final = 2
-_ACCEPTED: Final = {mavlink.message_id(kind): kind for kind in (hil.HilSensor, hil.HilGps, mavlink.Odometry)}
+_ACCEPTED: Final = {
+    mavlink.message_id(kind): kind
+    for kind in (hil.HilSensor, hil.HilGps, mavlink.Odometry, hil.DistanceSensor, hil.HilOpticalFlow)
+}
 _GROUND_TRUTH_ID: Final = 115.0
 _GROUND_TRUTH_US: Final = 5000.0
 _LOCKSTEP: Final = 1
@@ -56,6 +60,7 @@ class Px4StandIn:
         self._sequence = 0
         self._sensors = SensorRules()
         self._odometry = OdometryRules()
+        self._flow = FlowRules()
         self._estimator = FlightEstimator()
         self._due: hil.HilSensor | None = None
         self._first_us = self._newest_us = 0
@@ -124,6 +129,10 @@ class Px4StandIn:
             self._on_gps(body)
         elif isinstance(body, mavlink.Odometry):
             self._on_odometry(body)
+        elif isinstance(body, hil.DistanceSensor):
+            check_distance(body)
+        elif isinstance(body, hil.HilOpticalFlow):
+            self._flow.check(body)
 
     def _on_sensor(self, m: hil.HilSensor) -> None:
         require(
@@ -143,6 +152,7 @@ class Px4StandIn:
 
     def _sense(self, m: hil.HilSensor) -> None:
         gyro, force = (m.xgyro_radps, m.ygyro_radps, m.zgyro_radps), (m.xacc_mps2, m.yacc_mps2, m.zacc_mps2)
+        self._flow.predict(gyro, 1e-6 * STEP_US)
         self._odometry.predict(gyro, force, 1e-6 * STEP_US)
         self._estimator.predict(gyro, force, 1e-6 * STEP_US)
         state = self._estimator.state()
@@ -192,7 +202,7 @@ def _frame_size(data: bytes) -> int:
         return len(data) + 1
     require(data[2] == 0, f"a frame has incompatibility flags 0x{data[2]:02X}: it must not be signed.")
     number = int.from_bytes(data[7:10], "little")
-    require(number in _ACCEPTED, f"message {number} is not for this link: PX4 takes 107, 113 and 331 here.")
+    require(number in _ACCEPTED, f"message {number} is not for this link: PX4 takes 107, 113, 114, 132 and 331 here.")
     return _HEAD + data[1] + _TAIL
 
 
