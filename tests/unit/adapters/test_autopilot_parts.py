@@ -29,7 +29,7 @@ SPAN_S = 0.05
 def power_w(force_mps2: float) -> float:
     """Return what the rotors and the rest take for a specific force upwards."""
     thrust_n = DRONE.mass_kg * force_mps2 / 4.0
-    return 4.0 * thrust_n**1.5 / math.sqrt(2.0 * 1.225 * DISC_M2) / 0.5 + 5.0
+    return 4.0 * math.pow(thrust_n, 1.5) / math.sqrt(2.0 * 1.225 * DISC_M2) / 0.5 + 5.0
 
 
 @pytest.mark.parametrize("output", [HOVER, 0.8])
