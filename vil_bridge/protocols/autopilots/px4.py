@@ -118,9 +118,9 @@ class Px4Link(AutopilotLink):
 
     def _accept(self) -> None:
         assert self._server is not None
-        with contextlib.suppress(OSError):  # nobody waits, or has gone again
+        with contextlib.suppress(OSError):  # no program waits, or it has gone again
             peer, _ = self._server.accept()
-            if self._peer is not None:  # its computer is gone, or it is no autopilot
+            if self._peer is not None:  # its computer is gone, or it is not an autopilot
                 self._peer.close()
             self._peer = peer
             self._peer.setblocking(False)
