@@ -210,9 +210,7 @@ def test_a_position_before_the_velocity_is_a_violation() -> None:
         return struct.pack("<18d", *values[:11], *values[14:17], *values[11:14], values[17])
 
     flown.packet = swapped  # type: ignore[method-assign]
-    with pytest.raises(
-        WireViolation, match=r"the (position|velocity) does not (move|change) by"
-    ):
+    with pytest.raises(WireViolation, match=r"the (position|velocity) does not (move|change) by"):
         flown.hold_height(3.0, 1.5)
 
 

@@ -149,9 +149,9 @@ class BetaflightStandIn:
         return {**counts, "clock_s": round(self.t_s, 3), **self._history.values()}
 
     def _run_clock(self, now_s: float) -> None:
-        if self._now_s is not None:
-            self.t_s += self._rate * max(0.0, now_s - self._now_s)
-        self._now_s = now_s
+        before_s = now_s if self._now_s is None else self._now_s
+        self._now_s = max(now_s, before_s)  # a state's arrival may be before the newest turn of the loop
+        self.t_s += self._rate * (self._now_s - before_s)
         if self.armed and self.t_s - self._sticks_s > _RC_LOST_S:
             self._set_armed(False)
 

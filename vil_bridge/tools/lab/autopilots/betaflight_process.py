@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import selectors
+import socket
 from contextlib import suppress
 from dataclasses import dataclass
-from time import monotonic, sleep
+from struct import Struct
+from time import monotonic, sleep, time
 from typing import Any, Final
 
 from vil_bridge.tools.lab.autopilots.betaflight import BetaflightStandIn
@@ -17,6 +19,10 @@ MOTOR_PORT: Final = 9002
 RAW_PORT: Final = 9001
 _LOOP_S: Final = 1e-4
 _IDLE_S: Final = 0.05
+_LARGEST: Final = 2048
+_STAMPS: Final = 35
+"""SO_TIMESTAMPNS of Linux."""
+_STAMP: Final = Struct("qq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,7 @@ class BetaflightProcess(StandInProcess):
         self._options = options
         self._core = BetaflightStandIn()
         self._states = udp_socket(options.state_port)
+        self._states.setsockopt(socket.SOL_SOCKET, _STAMPS, 1)
         self._rc = udp_socket(options.rc_port)
         self.selector.register(self._states, selectors.EVENT_READ, self._on_states)
         self.selector.register(self._rc, selectors.EVENT_READ, self._on_rc)
@@ -67,10 +74,21 @@ class BetaflightProcess(StandInProcess):
         return {"autopilot": "betaflight", **self._core.counters()}
 
     def _on_states(self) -> None:
-        for data, _ in waiting(self._states):
+        for data, arrival_s in _arrived(self._states):
             self.heard()
-            self._core.on_state(data, monotonic())
+            self._core.on_state(data, arrival_s)
 
     def _on_rc(self) -> None:
         for data, _ in waiting(self._rc):
             self._core.on_rc(data, monotonic())
+
+
+def _arrived(opened: socket.socket) -> list[tuple[bytes, float]]:
+    """Return the datagrams that wait, each with its arrival, monotonic seconds: that this process slept is no burst."""
+    found = []
+    with suppress(BlockingIOError, ConnectionRefusedError):
+        while True:
+            data, ((_, _, stamp),), *_ = opened.recvmsg(_LARGEST, socket.CMSG_SPACE(_STAMP.size))
+            s, ns = _STAMP.unpack(stamp)
+            found.append((data, monotonic() - (time() - s - 1e-9 * ns)))
+    return found
