@@ -19,6 +19,7 @@ from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.hil_messages import HilActuatorControls, HilSensor
 from vil_bridge.tools.child_processes import free_ports
+from vil_bridge.tools.lab.autopilots.ardupilot_lines import parse
 from vil_bridge.vehicles.multicopter import MulticopterParameters
 
 HOVER = MulticopterParameters().hover_radps / 2200.0
@@ -79,9 +80,11 @@ class RecordingPeer:
                 pulses = [round(1000 + 1000 * motor) for motor in self.motors]
                 try:
                     link.send(struct.pack("<HHI16H", 18458, 1000, len(self.sent), *pulses, *[1000] * 12))
-                    self.sent.append(json.loads(link.recv(65536)))
+                    line = link.recv(65536)
                 except OSError:
                     continue
+                parse(line)  # as strictly as ArduPilot does
+                self.sent.append(json.loads(line))
 
 
 def _connected(port: int) -> socket.socket:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from vil_bridge.core.geometry import cross, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.disturbances import ENVIRONMENT
@@ -29,13 +27,12 @@ class BrokenRotors:
     def __init__(self, model: Model, lost_shares: FloatArray) -> None:
         self._model = model
         self._lost_shares = lost_shares
-        self._hubs_m, self._axes = model.rotor_places()
+        hubs_m, self._axes = model.rotor_places()
+        self._levers_m = cross(hubs_m, self._axes)
 
     def apply(self, step: int, dt_s: float, x: FloatArray, around: FloatArray) -> None:  # noqa: ARG002 - the port
         """Add the opposite of what is lost."""
         outputs = self._model.rotor_outputs(x, around)
-        forces = -(self._lost_shares * outputs[:, :, 0])[:, :, None] * self._axes
-        torques = -(self._lost_shares * outputs[:, :, 1])[:, :, None] * self._axes
-        torques += cross(np.broadcast_to(self._hubs_m, forces.shape), forces)
-        around[:, _FORCE] += q_rotate(x[:, _Q], forces.sum(axis=1))
-        around[:, _TORQUE] += torques.sum(axis=1)
+        thrusts, torques = self._lost_shares * outputs[:, :, 0], self._lost_shares * outputs[:, :, 1]
+        around[:, _FORCE] -= q_rotate(x[:, _Q], thrusts @ self._axes)
+        around[:, _TORQUE] -= thrusts @ self._levers_m + torques @ self._axes

@@ -56,6 +56,7 @@ class AutopilotBattery(StrictModel):
 class AutopilotAirspeed(StrictModel):
     """Pitot tube that looks ahead."""
 
+    rate_hz: float = Field(default=50.0, gt=0, le=1000, description="Readings per second, at most one per sample.")
     noise_pa: float = Field(default=0.5, ge=0, le=1000, description="Standard deviation of its pressure, pascal.")
     offset_pa: float = Field(default=0.0, ge=-1000, le=1000, description="Constant error of its pressure, pascal.")
 

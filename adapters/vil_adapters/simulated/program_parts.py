@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.simulated.autopilot_parts import AutopilotAirspeed, AutopilotFlow, AutopilotRange
+from vil_adapters.simulated.mode_fleets import ModeFleets
 from vil_adapters.simulated.program_power import Batteries
 from vil_adapters.simulated.vehicle_config import AutopilotProgramConfig, Vehicle
 from vil_adapters.simulated.vehicle_group import VehicleGroup
@@ -51,15 +52,13 @@ class ProgramParts:
     def added(self, samples: Sequence[AutopilotSample], truth: TrueState) -> list[AutopilotSample]:
         """Return the samples with what these parts measure now; the motors' supply follows the batteries."""
         nothing = [None] * len(samples)
-        around = self._group.fleets.around()
-        air: Sequence[AirData | None] = nothing if self._pitots is None else self._pitots.readings(truth, around)
+        fleets = self._group.fleets
+        air: Sequence[AirData | None] = nothing if self._pitots is None else self._pitots.readings(truth, fleets)
         batteries: Sequence[BatteryState | None] = nothing
         if self._batteries is not None:
-            thrusts_n = self._group.fleets.rotor_outputs()[:, :, 0]
-            self._batteries.update(truth.t_ns, thrusts_n, around[:, _DENSITY][:, 0])
+            batteries = self._batteries.states(truth.t_ns, fleets)
             assert self._group.program is not None
             self._group.program.supply[:] = self._batteries.supply
-            batteries = self._batteries.states()
         ranges: Sequence[DistanceReading | None] = nothing
         flows: Sequence[FlowReading | None] = nothing
         if self._ranges is not None or self._flows is not None:
@@ -95,18 +94,24 @@ class _Pitots:
         self._config = config
         self._numbers = numbers
         self._noise = NoiseStream(seed, _AIR_STREAM)
+        self._schedule = SampleSchedule(config.rate_hz)
         self._count = 0
+        self._newest: list[AirData] = []
 
-    def readings(self, truth: TrueState, around: FloatArray) -> list[AirData]:
-        """Return the reading of each vehicle."""
+    def readings(self, truth: TrueState, fleets: ModeFleets) -> list[AirData]:
+        """Return the newest reading of each vehicle."""
+        if not self._schedule.due(truth.t_ns) and self._newest:
+            return self._newest
         self._count += 1
+        around = fleets.around()
         wind, density = around[:, _WIND], around[:, _DENSITY][:, 0]
         ahead = q_rotate(q_conj(truth.q_world_body), truth.v_world_mps - wind)[:, 0]
         errors = self._config.offset_pa + self._config.noise_pa * self._noise.normals(self._count, self._numbers, 1)
         pressure_pa = 0.5 * density * ahead * np.abs(ahead) + errors[:, 0]
         speed_mps = np.sqrt(2.0 * np.maximum(pressure_pa, 0.0) / density)
         rows = zip(pressure_pa.tolist(), speed_mps.tolist(), wind.tolist(), strict=True)
-        return [AirData(pressure, speed, (east, north, up)) for pressure, speed, (east, north, up) in rows]
+        self._newest = [AirData(truth.t_ns, pa, mps, (east, north, up)) for pa, mps, (east, north, up) in rows]
+        return self._newest
 
 
 class _Ranges:

@@ -8,11 +8,15 @@ from typing import Final
 import numpy as np
 
 from vil_adapters.simulated.autopilot_parts import AutopilotBattery
+from vil_adapters.simulated.mode_fleets import ModeFleets
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import FloatArray
 from vil_bridge.protocols.autopilots.link import BatteryState
+from vil_bridge.vehicles.disturbances import ENVIRONMENT
+from vil_bridge.vehicles.sensors.components import SampleSchedule
 
 _S_PER_H: Final = 3600.0
+_RATE_HZ: Final = 100.0
 
 
 class Batteries:
@@ -25,7 +29,8 @@ class Batteries:
         config: theirs. vehicles: how many. rotor_radius_m: of each rotor.
 
     Attributes:
-        voltage_v, current_a, charge: now, (n,).
+        voltage_v, current_a, charge: now, (n,). supply: share of the highest rotor speeds that the voltage gives, (n,);
+            0 once a battery is empty.
     """
 
     def __init__(self, config: AutopilotBattery, vehicles: int, rotor_radius_m: float) -> None:
@@ -35,14 +40,19 @@ class Batteries:
         self.charge = np.full(vehicles, config.charge)
         self.current_a = np.zeros(vehicles)
         self.voltage_v = self._open_v()
+        self._full_v = config.cells * config.cell_full_v
+        self.supply = self.voltage_v / self._full_v
+        self._schedule = SampleSchedule(_RATE_HZ)
+        self._states: list[BatteryState] = []
 
-    @property
-    def supply(self) -> FloatArray:
-        """Share of the highest rotor speeds that the voltage gives, (n,); 0 once a battery is empty."""
-        full_v = self._config.cells * self._config.cell_full_v
-        return np.where(self.charge > 0.0, self.voltage_v / full_v, 0.0)
+    def states(self, t_ns: int, fleets: ModeFleets) -> list[BatteryState]:
+        """Return the state of each at a time, a hundredth of a second old at most."""
+        if self._schedule.due(t_ns):
+            density_kgpm3 = fleets.around()[:, ENVIRONMENT["density_kgpm3"]][:, 0]
+            self._update(t_ns, fleets.rotor_outputs()[:, :, 0], density_kgpm3)
+        return self._states
 
-    def update(self, t_ns: int, thrusts_n: FloatArray, density_kgpm3: FloatArray) -> None:
+    def _update(self, t_ns: int, thrusts_n: FloatArray, density_kgpm3: FloatArray) -> None:
         """Go on to a time, with the thrusts (n, rotors) in air of a density (n,)."""
         config = self._config
         self.charge -= self.current_a * (t_ns - self._t_ns) / (NS_PER_S * _S_PER_H * config.capacity_ah)
@@ -53,11 +63,9 @@ class Batteries:
         # V (V_open - V) / R = P; more power than it can give halves the voltage.
         self.voltage_v = 0.5 * (open_v + np.sqrt(np.maximum(open_v**2 - 4.0 * config.resistance_ohm * power_w, 0.0)))
         self.current_a = np.minimum(power_w / self.voltage_v, _most_a(open_v, config.resistance_ohm))
-
-    def states(self) -> list[BatteryState]:
-        """Return the state of each."""
+        self.supply = np.where(self.charge > 0.0, self.voltage_v / self._full_v, 0.0)
         columns = zip(self.voltage_v.tolist(), self.current_a.tolist(), self.charge.tolist(), strict=True)
-        return [BatteryState(*row) for row in columns]
+        self._states = [BatteryState(*row) for row in columns]
 
     def _open_v(self) -> FloatArray:
         config = self._config

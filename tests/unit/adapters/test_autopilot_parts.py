@@ -72,6 +72,7 @@ def test_airspeed_is_that_of_the_wind_ahead() -> None:
     for kind in ("px4", "ardupilot"):
         with recorded(kind, {"airspeed": {"noise_pa": 0.0}}) as (simulation, peer):
             settle(simulation)
+            advance(simulation, 18)
             simulation.order(DisturbOrder(0, ahead))
             advance(simulation, 1)
             newest = peer.sent[-1]

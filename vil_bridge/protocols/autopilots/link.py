@@ -46,8 +46,9 @@ class SeenPose(NamedTuple):
 
 
 class AirData(NamedTuple):
-    """Reading of a pitot tube, and the true wind in the room."""
+    """Reading of a pitot tube at a simulation time, and the true wind in the room."""
 
+    t_ns: int
     pressure_pa: float
     airspeed_mps: float
     wind_world_mps: Vector
@@ -83,7 +84,7 @@ class AutopilotSample(NamedTuple):
         t_ns: simulation time. motion: true. pose: that arrives now; None = no new one.
         gps: new reading; None = there is none. rc_us: pulse widths of the remote control's channels, roll, pitch,
             throttle, yaw first; None = no pilot.
-        air, battery: None = none is fitted. distance, flow: new readings; None = there is none.
+        air, battery: newest; None = none is fitted. distance, flow: new readings; None = there is none.
     """
 
     t_ns: int

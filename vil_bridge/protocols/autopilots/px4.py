@@ -156,7 +156,7 @@ class SampleFrames:
             bodies += distance_sensors(sample.distance, 0)
         if sample.flow is not None:
             bodies.append(optical_flow(sample.flow))
-        pressure_pa = None if sample.air is None else sample.air.pressure_pa
+        pressure_pa = None if sample.air is None or sample.air.t_ns < sample.t_ns else sample.air.pressure_pa
         bodies.append(hil_sensor(sample.imu, sample.magnetometer, sample.barometer, 0, pressure_pa))
         return b"".join(self._frame(body) for body in bodies)
 
