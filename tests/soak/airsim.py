@@ -215,7 +215,8 @@ def soak(folder: Path, seconds: float, seed: int, largest_mb: float) -> dict[str
                 time.sleep(_TURN_S)
         except (AssertionError, OSError) as exc:
             servers[0].problems.append(f"after {t_s:.0f} s: {exc!r}")
-        summary = {server.kind: server.judged(seconds, largest_mb) for server in servers}
+            print(servers[0].problems[-1], file=sys.stderr, flush=True)
+        summary = {server.kind: server.judged(min(t_s, seconds), largest_mb) for server in servers}
     return summary | {"problems": [problem for server in servers for problem in server.problems]}
 
 

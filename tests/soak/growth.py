@@ -35,7 +35,7 @@ class Sample:
 def sampled(pid: int, t_s: float, tasks: int = 0) -> Sample | None:
     """What a process holds now; None when it is gone."""
     with contextlib.suppress(OSError, ValueError):
-        links = [str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()]
+        links = list(_links(Path(f"/proc/{pid}/fd")))
         stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         sockets = sum(link.startswith("socket:") for link in links)
         return Sample(
@@ -48,6 +48,13 @@ def sampled(pid: int, t_s: float, tasks: int = 0) -> Sample | None:
             tasks,
         )
     return None
+
+
+def _links(folder: Path) -> Iterator[str]:
+    """Yield what the descriptors of a process lead to; one that is closed on the way is left out."""
+    for entry in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            yield str(entry.readlink())
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import threading
 import tracemalloc
 from collections import Counter
 from pathlib import Path
@@ -40,6 +41,24 @@ def test_a_process_is_sampled_while_it_is_there() -> None:
     own = sampled(os.getpid(), 1.0, tasks=3)
     assert own is not None and own.rss_mb > 10.0 and own.descriptors >= 3 and own.threads >= 1 and own.tasks == 3
     assert sampled(2**22 + 1, 1.0) is None
+
+
+def test_a_process_that_closes_descriptors_is_still_there() -> None:
+    """Those that are listed may be closed before they are read."""
+    over = threading.Event()
+
+    def open_and_close() -> None:
+        while not over.is_set():
+            for fd in [os.open(os.devnull, os.O_RDONLY) for _ in range(20)]:
+                os.close(fd)
+
+    busy = threading.Thread(target=open_and_close)
+    busy.start()
+    try:
+        assert all(sampled(os.getpid(), 1.0) for _ in range(500))
+    finally:
+        over.set()
+        busy.join()
 
 
 def test_the_lines_that_hold_more_are_read_from_the_log() -> None:
