@@ -114,6 +114,12 @@ YAW: Final = Argument(
     (*NO_STRUCT, {"is_rate": "perhaps"}),
 )
 NEVER_RATE: Final = Argument(lambda r: {"is_rate": False, "yaw_or_rate": r.uniform(-180.0, 180.0)}, YAW.refused)
+TRACKER_GAINS: Final = Argument(
+    lambda r: [
+        g * r.uniform(0.5, 2.0) for g in (7.5, 0.0, 5.0, 0.0, 0.4, 0.0, 0.04, 0.0, 2.0, 0.0, 0.4, 0.0, 3.0, 0.1)
+    ],
+    (5, None, [], [1.0] * 13, [1.0] * 15),
+)
 GAINS: Final = Argument(
     lambda r: [r.choice((0.0, 0.2, r.uniform(0.0, 1.0))) for _ in range(3)],
     (5, None, [], [1.0, 1.0], [NAN] * 3, [1e9] * 3),

@@ -33,6 +33,7 @@ from tests.soak.airsim_arguments import (
     STICKS,
     TEXT,
     TIMEOUT,
+    TRACKER_GAINS,
     TYPE,
     YAW,
     Argument,
@@ -230,9 +231,24 @@ def _flights(vehicle: Argument) -> dict[str, Method]:
         (TIMEOUT, vehicle), bool, 1, vehicle="multirotor", open_error="already moving with velocity"
     )
     gains = {name: Method((GAINS, GAINS, GAINS, vehicle), None, 1, vehicle="multirotor", weight=0.3) for name in _GAINS}
+    look = (
+        FLAG,
+        FLAG,
+        FLAG,
+        number(3.0, 15.0, 0.0, NAN),
+        number(1.0, 7.5, -1.0, NAN),
+        FLAG,
+        COLOUR,
+        FLAG,
+        number(0.0, 1.0),
+    )
+    still = Argument(lambda _: [], (5, None, [7]))
     return {
         **moves,
         **gains,
+        "moveOnSpline": Method((path, *look, vehicle), bool, 11, vehicle="multirotor", weight=0.7),
+        "moveOnSplineVelConstraints": Method((path, still, *look, vehicle), bool, 11, vehicle="multirotor", weight=0.3),
+        "setTrajectoryTrackerGains": Method((TRACKER_GAINS, vehicle), None, 1),
         "moveByRC": Method((STICKS, vehicle), None, 1, vehicle="multirotor"),
         "cancelLastTask": Method((vehicle,), None, 1),
         "waitOnLastTask": Method((TIMEOUT, vehicle), bool, 2),

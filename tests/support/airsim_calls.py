@@ -83,6 +83,7 @@ _WRONG: Final[Mapping[str, tuple[Any, ...]]] = {
     "poses": _NO_LIST,
     "colour": (7, None, "far", {}, ["far"], [[]]),
     "gains": (7, None, "far", {}, ["far"], [1.0], [1.0] * 4),
+    "tracker": (7, None, "far", {}, ["far"], [1.0] * 13, [1.0] * 15),
     "texts": (7, None, "far", {}, [7], [[]]),
     "pictures": (*_NO_LIST, [{"camera_name": "0", "image_type": "far"}], [{"image_type": 0}]),
 }
@@ -105,9 +106,16 @@ def _absurd(kind: str, value: Any) -> Iterator[Any]:
         yield from (-(2**63), 2**64 - 1, -1, 1 << 31)
     elif kind in ("text", "vehicle", "camera", "sensor", "asset"):
         yield from ("", "missing", "(" * 300, "a" * 100_000, "\0\n\x1b[31m")
-    elif kind in ("vectors", "poses", "colour", "gains", "texts", "pictures"):
+    elif kind in ("vectors", "poses", "colour", "gains", "tracker", "texts", "pictures"):
         yield []
-        inner = {"vectors": "vector", "poses": "pose", "colour": "number", "gains": "number", "texts": "text"}
+        inner = {
+            "vectors": "vector",
+            "poses": "pose",
+            "colour": "number",
+            "gains": "number",
+            "tracker": "number",
+            "texts": "text",
+        }
         yield from ([odd, *value[1:]] for odd in _absurd(inner.get(kind, "picture"), value[0]))
     elif isinstance(value, Mapping):
         for key, part in value.items():
@@ -234,7 +242,7 @@ def _vehicles() -> Iterator[Call]:
     yield _of_vehicle("getCarControls", CONTROLS, mode="Car")
     yield _of_vehicle("getCarState", CAR, mode="Car")
     added = ("Drone9", "SimpleFlight", pose(8), "")
-    yield _call("simAddVehicle", "text text pose text", added, None, refused="does not have it yet")
+    yield _call("simAddVehicle", "text text pose text", added, None, refused="name this one under Vehicles in settings.json")
 
 
 def _cameras() -> Iterator[Call]:
@@ -352,9 +360,10 @@ def _racing_lab() -> Iterator[Call]:
     look = (True, True, True, 15.0, 7.5, False, _RED, False, 1.0)
     kinds = "flag flag flag number number flag colour flag number"
     points = [vector(3.0, 0.0, -3.0), vector(6.0, 3.0, -3.0)]
-    yield _of_vehicle("moveOnSpline", None, f"vectors {kinds}", points, *look, refused="splines are not flown")
-    spline = (points, points, *look)
+    yield _of_vehicle("moveOnSpline", bool, f"vectors {kinds}", points, *look, optional=11)
+    speeds = [vector(1.0, 0.0, 0.0), vector(0.0, 0.0, 0.0)]
+    kinds = f"vectors vectors {kinds}"
+    yield _of_vehicle("moveOnSplineVelConstraints", bool, kinds, points, speeds, *look, optional=11)
     yield _of_vehicle(
-        "moveOnSplineVelConstraints", None, f"vectors vectors {kinds}", *spline, refused="splines are not"
+        "setTrajectoryTrackerGains", None, "tracker", [7.5, 0, 5, 0, 0.4, 0, 0.04, 0, 2, 0, 0.4, 0, 3, 0.1]
     )
-    yield _of_vehicle("setTrajectoryTrackerGains", None, "colour", [1.0] * 14, refused="splines are not flown")

@@ -16,6 +16,8 @@ Quaternion = tuple[float, float, float, float]
 
 MOST_POINTS: Final = 10_000
 """Corners of a path, at most."""
+MOST_SPLINE_POINTS: Final = 200
+"""Points of a spline, at most: they are solved for together."""
 
 
 Loop = Literal["rate", "angle", "velocity", "position"]
@@ -64,6 +66,37 @@ class PathMove(msgspec.Struct, frozen=True, tag="path"):
     yaw: YawGoal = YawGoal()
     lookahead_m: float = -1.0
     adaptive: float = 1.0
+
+
+class TrackerGains(msgspec.Struct, frozen=True):
+    """Factors on the gains with which a vehicle follows a spline.
+
+    Attributes:
+        cross, along: of the distance from the curve's point, across the way and along it. cross_speed, along_speed: of
+            the difference of the velocities. height: of the vertical distance.
+    """
+
+    cross: float = 1.0
+    cross_speed: float = 1.0
+    along: float = 1.0
+    along_speed: float = 1.0
+    height: float = 1.0
+
+
+class SplineMove(msgspec.Struct, frozen=True, tag="spline"):
+    """Fly along a smooth curve from the present motion through points, looking ahead; it ends at rest.
+
+    Attributes:
+        points_m: room frame, at most :data:`MOST_SPLINE_POINTS`.
+        v_mps: velocity at each point; empty = free, and at rest at the end.
+        speed_mps, acceleration_mps2: of the curve, at most.
+    """
+
+    points_m: tuple[Point, ...]
+    speed_mps: float
+    acceleration_mps2: float
+    v_mps: tuple[Point, ...] = ()
+    gains: TrackerGains = TrackerGains()
 
 
 class VelocityMove(msgspec.Struct, frozen=True, tag="velocity"):
@@ -176,6 +209,7 @@ class HoverMove(msgspec.Struct, frozen=True, tag="hover"):
 
 Move = (
     PathMove
+    | SplineMove
     | VelocityMove
     | AttitudeMove
     | RatesMove

@@ -11,10 +11,12 @@ import msgspec
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.vehicle_moves import (
     MOST_POINTS,
+    MOST_SPLINE_POINTS,
     LoopGains,
     Move,
     PathMove,
     RotorsMove,
+    SplineMove,
     StickPositions,
     VehicleDisturbance,
     VehiclePlacement,
@@ -22,6 +24,8 @@ from vil_bridge.core.vehicle_moves import (
 
 _LARGEST: Final = 1e6
 _LEAST: Final = 1e-6
+_SLOWEST: Final = 0.05
+"""Speed and acceleration of a spline."""
 _TIMES: Final = ("timeout_s", "duration_s")
 
 
@@ -35,10 +39,24 @@ def check_move(move: Move, rotors: int) -> None:
         raise ValueRefused(f"a path has at most {MOST_POINTS} points, not {len(move.points_m)}; fly it in parts")
     if isinstance(move, PathMove) and move.speed_mps < 0.0:
         raise ValueRefused(f"speed_mps must not be negative, got {move.speed_mps}")
+    if isinstance(move, SplineMove):
+        _check_spline(move)
     if isinstance(move, RotorsMove) and len(move.controls) != rotors:
         raise ValueRefused(f"the vehicle has {rotors} rotors, not {len(move.controls)}: give one control for each")
     for name in move.__struct_fields__:
         _check(name, getattr(move, name))
+
+
+def _check_spline(move: SplineMove) -> None:
+    if len(move.points_m) > MOST_SPLINE_POINTS:
+        raise ValueRefused(
+            f"a spline has at most {MOST_SPLINE_POINTS} points, not {len(move.points_m)}; fly it in parts"
+        )
+    if move.v_mps and len(move.v_mps) != len(move.points_m):
+        raise ValueRefused(f"{len(move.v_mps)} velocities for {len(move.points_m)} points: give one for each")
+    for name in ("speed_mps", "acceleration_mps2"):
+        if not getattr(move, name) >= _SLOWEST:
+            raise ValueRefused(f"{name} must be at least {_SLOWEST}, got {getattr(move, name)}")
 
 
 def check_placement(placement: VehiclePlacement) -> None:

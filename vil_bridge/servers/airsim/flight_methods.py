@@ -127,7 +127,7 @@ class FlightMethods:
     ) -> bool:  # fmt: skip
         """Fly at a velocity of the world."""
         vehicle = self._vehicles.find(vehicle_name)
-        v_mps = self._in_room(vehicle, Vector3r(vx, vy, vz))
+        v_mps = self.in_room(vehicle, Vector3r(vx, vy, vz))
         return await self.fly(vehicle_name, VelocityMove(v_mps, duration, yaw_goal(yaw_mode, drivetrain)))
 
     @method("moveByVelocityBodyFrame")
@@ -147,7 +147,7 @@ class FlightMethods:
     ) -> bool:  # fmt: skip
         """Fly at a horizontal velocity and a height."""
         vehicle = self._vehicles.find(vehicle_name)
-        v_mps, z_m = self._in_room(vehicle, Vector3r(vx, vy, 0.0)), self._height(vehicle, z)
+        v_mps, z_m = self.in_room(vehicle, Vector3r(vx, vy, 0.0)), self._height(vehicle, z)
         return await self.fly(vehicle_name, VelocityMove(v_mps, duration, yaw_goal(yaw_mode, drivetrain), z_m=z_m))
 
     @method("moveByVelocityZBodyFrame")
@@ -168,7 +168,7 @@ class FlightMethods:
     ) -> bool:  # fmt: skip
         """Fly along a path."""
         vehicle = self._vehicles.find(vehicle_name)
-        points_m = tuple(self._point(vehicle, p) for p in path)
+        points_m = tuple(self.point(vehicle, p) for p in path)
         yaw = yaw_goal(yaw_mode, drivetrain)
         return await self.fly(
             vehicle_name, PathMove(points_m, velocity, timeout_sec, yaw, lookahead, adaptive_lookahead)
@@ -295,14 +295,16 @@ class FlightMethods:
             raise ValueError(result.problem)
         return result.reached
 
-    def _in_room(self, vehicle: ServedVehicle, v_ned: Vector3r) -> Point:
+    def in_room(self, vehicle: ServedVehicle, v_ned: Vector3r) -> Point:
+        """Return a vector in the frame of a vehicle's simulation. Raises ValueError: it is not finite."""
         return _three(self._vehicles.in_room(vehicle, world_of(v_ned)))
 
-    def _point(self, vehicle: ServedVehicle, p_ned: Vector3r) -> Point:
+    def point(self, vehicle: ServedVehicle, p_ned: Vector3r) -> Point:
+        """Return a point, relative to a vehicle's start, in the frame of its simulation."""
         return _three(self._vehicles.point_in_room(vehicle, world_of(p_ned) + vehicle.origin_m))
 
     def _height(self, vehicle: ServedVehicle, z: float) -> float:
-        return self._point(vehicle, Vector3r(0.0, 0.0, z))[2]
+        return self.point(vehicle, Vector3r(0.0, 0.0, z))[2]
 
 
 def _three(v: FloatArray) -> Point:

@@ -26,6 +26,7 @@ from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.sensor_methods import SensorMethods
 from vil_bridge.servers.airsim.settings import AirsimSettings
 from vil_bridge.servers.airsim.sky_methods import SkyMethods
+from vil_bridge.servers.airsim.spline_methods import SplineMethods
 from vil_bridge.servers.airsim.state_methods import StateMethods
 from vil_bridge.servers.airsim.unserved import MISSING
 from vil_bridge.servers.airsim.vehicles import ServedVehicles
@@ -72,6 +73,7 @@ class AirsimServer:
             states,
             flight,
             RemoteMethods(vehicles, flight),
+            SplineMethods(vehicles, flight),
             ControllerMethods(vehicles),
             CarMethods(vehicles),
             ClockMethods(vehicles, clock),

@@ -7,11 +7,9 @@ from typing import Final
 
 _UNREAL: Final = "it belongs to the Unreal Engine"
 _LENS: Final = "lenses of the Unreal Engine's cameras are not simulated"
-_SPLINE: Final = "splines are not flown here: fly their points with moveOnPath"
-_LATER: Final = "this server does not have it yet"
+_FIXED: Final = "a world has the vehicles that it started with: name this one under Vehicles in settings.json"
 
 MISSING: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("moveOnSpline", "moveOnSplineVelConstraints", "setTrajectoryTrackerGains"), _SPLINE),
     **dict.fromkeys(("simRunConsoleCommand", "simSetLightIntensity"), _UNREAL),
     **dict.fromkeys(
         (
@@ -34,5 +32,5 @@ MISSING: Final[Mapping[str, str]] = {
         ),
         _LENS,
     ),
-    "simAddVehicle": _LATER,
+    "simAddVehicle": _FIXED,
 }

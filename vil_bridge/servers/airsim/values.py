@@ -19,6 +19,10 @@ AxisGains = tuple[float, float, float]
 """Gains of a loop along its three axes."""
 
 
+TrackerGainList = Annotated[list[float], msgspec.Meta(min_length=14, max_length=14)]
+"""Gains of the racing lab's tracker."""
+
+
 class Vector2r(msgspec.Struct):
     """Two numbers."""
 

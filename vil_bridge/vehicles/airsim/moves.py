@@ -24,6 +24,7 @@ from vil_bridge.core.vehicle_moves import (
     Point,
     RatesMove,
     RotorsMove,
+    SplineMove,
     StickPositions,
     TakeoffMove,
     TurnMove,
@@ -33,6 +34,7 @@ from vil_bridge.core.vehicle_moves import (
 )
 from vil_bridge.vehicles.airsim.path_following import ACCURACY_M, PathFollower, lookahead_of
 from vil_bridge.vehicles.airsim.simple_flight import Mode, SimpleFlight, climb, climb_rate_to
+from vil_bridge.vehicles.airsim.spline_flight import NEAR_M, Spline
 
 _STILL_MPS: Final = 0.05
 _STILL_RADPS: Final = 0.01
@@ -46,6 +48,9 @@ _QUICKER: Final = 2.0
 _TURN_RAD: Final = math.radians(0.01)
 """Of the yaw stick, each 20 ms: of the heading, or per second of its rate."""
 _NO_TURN: Final = YawGoal()
+_AHEAD: Final = YawGoal(by_rate=False, ahead=True)
+_LATE_S: Final = 3.0
+"""A vehicle that is not at the end of its spline so long after the time has missed it."""
 
 
 class FlightState(NamedTuple):
@@ -106,6 +111,8 @@ def flight_of(
     match move:
         case PathMove():
             return _path_of(move, flight, state)
+        case SplineMove():
+            return _spline_of(move, flight, state)
         case TakeoffMove():
             return _takeoff_of(move, flight, state)
         case HomeMove():
@@ -137,7 +144,6 @@ class _Path(MoveFlight):
         super().__init__(flight)
         self._move = move
         self._path = path
-        self._accelerates = GRAVITY_MPS2 * flight.max_angle_rad * flight.velocity.p[0]
 
     def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:
         if t_s > 0.0:
@@ -146,11 +152,34 @@ class _Path(MoveFlight):
             return _end_at(self._path.end_m, state)
         wanted, slowing = self._path.velocity(state.p_m, state.v_mps)
         vx, vy = (
-            v + _QUICKER * (goal - v) + (change / self._accelerates if self._accelerates > 0.0 else 0.0)
+            v + _QUICKER * (goal - v) + _speed_for(change, self.flight)
             for v, goal, change in zip(state.v_mps[:2], wanted[:2], slowing[:2], strict=True)
         )
         course = (self._path.target_m[0] - state.p_m[0], self._path.target_m[1] - state.p_m[1])
         return FlightCommand("velocity", (vx, vy, wanted[2], *_heading(self._move.yaw, course)))
+
+
+class _Spline(MoveFlight):
+    def __init__(self, move: SplineMove, flight: SimpleFlight, state: FlightState) -> None:
+        super().__init__(flight)
+        most_mps2 = GRAVITY_MPS2 * math.tan(flight.max_angle_rad)
+        self._spline = Spline(move, state.p_m, state.v_mps, most_mps2)
+
+    def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:
+        late_s = t_s - self._spline.duration_s
+        if late_s >= 0.0:
+            end = _end_at(self._spline.end_m, state)
+            if end.reached or late_s > _LATE_S:
+                return end
+        (ax, ay, climb_mps), course = self._spline.command(t_s, state.p_m, state.v_mps)
+        vx, vy = (v + _speed_for(a, self.flight) for v, a in zip(state.v_mps[:2], (ax, ay), strict=True))
+        return FlightCommand("velocity", (vx, vy, climb_mps, *_heading(_AHEAD, course[:2])))
+
+
+def _speed_for(acceleration_mps2: float, flight: SimpleFlight) -> float:
+    """Return how much faster than now the velocity loop must be commanded to accelerate so."""
+    gain_ps = GRAVITY_MPS2 * flight.max_angle_rad * flight.velocity.p[0]
+    return acceleration_mps2 / gain_ps if gain_ps > 0.0 else 0.0
 
 
 class _Landing(MoveFlight):
@@ -291,6 +320,15 @@ def _path_of(move: PathMove, flight: SimpleFlight, state: FlightState) -> MoveFl
         return MoveEnd(reached=False, problem=str(exc))
     path = PathFollower((state.p_m, *move.points_m), move.speed_mps, lookahead_m, move.adaptive)
     return _end_at(path.end_m, state) if path.ended else _Path(move, flight, path)
+
+
+def _spline_of(move: SplineMove, flight: SimpleFlight, state: FlightState) -> MoveFlight | MoveEnd:
+    if all(math.dist(point, state.p_m) < NEAR_M for point in move.points_m):
+        return MoveEnd(reached=True)
+    try:
+        return _Spline(move, flight, state)
+    except ValueError as exc:
+        return MoveEnd(reached=False, problem=str(exc))
 
 
 def _takeoff_of(move: TakeoffMove, flight: SimpleFlight, state: FlightState) -> MoveFlight | MoveEnd:

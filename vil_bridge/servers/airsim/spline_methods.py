@@ -1,0 +1,59 @@
+"""Methods of AirSim's drone racing lab that fly splines (AirSim-Drone-Racing-Lab, client 1.0)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vil_bridge.core.vehicle_moves import Point, SplineMove, TrackerGains
+from vil_bridge.servers.airsim.flight_methods import FlightMethods
+from vil_bridge.servers.airsim.methods import method
+from vil_bridge.servers.airsim.values import TrackerGainList, Vector3r
+from vil_bridge.servers.airsim.vehicles import ServedVehicles
+
+_DEFAULTS: Final = (7.5, 5.0, 0.4, 0.04, 2.0)
+"""The lab's gains of: cross track, its speed, along track, its speed, height."""
+
+
+class SplineMethods:
+    """Splines through points; each begins with the vehicle's own motion, whatever constraints a call asks for."""
+
+    def __init__(self, vehicles: ServedVehicles, flight: FlightMethods) -> None:
+        self._vehicles = vehicles
+        self._flight = flight
+        self._gains: dict[str, TrackerGains] = {}
+
+    @method("moveOnSpline")
+    async def move_on_spline(
+        self, waypoints: list[Vector3r], add_position_constraint: bool = True, add_velocity_constraint: bool = True,  # noqa: ARG002
+        add_acceleration_constraint: bool = True, vel_max: float = 15.0, acc_max: float = 7.5, viz_traj: bool = True,  # noqa: ARG002
+        viz_traj_color_rgba: list[float] = [], replan_from_lookahead: bool = True,  # noqa: ARG002, B006
+        replan_lookahead_sec: float = 1.0, vehicle_name: str = "",  # noqa: ARG002
+    ) -> bool:  # fmt: skip
+        """Fly a smooth curve through points and stop at the last one."""
+        return await self._fly(vehicle_name, waypoints, [], vel_max, acc_max)
+
+    @method("moveOnSplineVelConstraints")
+    async def move_on_spline_with_velocities(
+        self, waypoints: list[Vector3r], velocities: list[Vector3r], add_position_constraint: bool = True,  # noqa: ARG002
+        add_velocity_constraint: bool = True, add_acceleration_constraint: bool = True, vel_max: float = 15.0,  # noqa: ARG002
+        acc_max: float = 7.5, viz_traj: bool = True, viz_traj_color_rgba: list[float] = [],  # noqa: ARG002, B006
+        replan_from_lookahead: bool = True, replan_lookahead_sec: float = 1.0, vehicle_name: str = "",  # noqa: ARG002
+    ) -> bool:  # fmt: skip
+        """Fly a smooth curve through points, with a velocity at each."""
+        return await self._fly(vehicle_name, waypoints, velocities, vel_max, acc_max)
+
+    @method("setTrajectoryTrackerGains")
+    def set_tracker_gains(self, gains: TrackerGainList, vehicle_name: str = "") -> None:
+        """Change how later splines are followed: the lab's gains count relative to its defaults."""
+        _, subject = self._vehicles.commanded(vehicle_name)
+        factors = (gain / default for gain, default in zip(gains[::2], _DEFAULTS, strict=False))
+        self._gains[subject] = TrackerGains(*factors)
+
+    async def _fly(
+        self, name: str, waypoints: list[Vector3r], velocities: list[Vector3r], speed_mps: float, most_mps2: float
+    ) -> bool:
+        vehicle, subject = self._vehicles.commanded(name)
+        points_m: tuple[Point, ...] = tuple(self._flight.point(vehicle, p) for p in waypoints)
+        v_mps = tuple(self._flight.in_room(vehicle, v) for v in velocities)
+        gains = self._gains.get(subject, TrackerGains())
+        return await self._flight.fly(name, SplineMove(points_m, speed_mps, most_mps2, v_mps, gains))
