@@ -82,7 +82,8 @@ def _weighted(error: FloatArray, along: FloatArray, by_along: float, by_cross: f
 
 def _without_repeats(p_m: Point, move: SplineMove) -> tuple[list[Point], list[Point]]:
     """Return points from the vehicle's own on, and the velocities at the others; none where they are free."""
-    points, velocities = [p_m], []
+    points = [p_m]
+    velocities: list[Point] = []
     for index, point in enumerate(move.points_m):
         if math.dist(point, points[-1]) >= NEAR_M:
             points.append(point)
