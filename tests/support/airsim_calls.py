@@ -242,9 +242,7 @@ def _vehicles() -> Iterator[Call]:
     yield _of_vehicle("getCarControls", CONTROLS, mode="Car")
     yield _of_vehicle("getCarState", CAR, mode="Car")
     added = ("Drone9", "SimpleFlight", pose(8), "")
-    yield _call(
-        "simAddVehicle", "text text pose text", added, None, refused="name this one under Vehicles in settings.json"
-    )
+    yield _call("simAddVehicle", "text text pose text", added, None, refused="name this one under Vehicles")
 
 
 def _cameras() -> Iterator[Call]:

@@ -49,6 +49,11 @@ def test_a_curve_keeps_its_limits_and_begins_with_the_motion_of_the_vehicle() ->
     assert speeds.max() > 0.8 * speed or np.linalg.norm(np.diff(velocities, axis=0), axis=1).max() > 0.9 * most
 
 
+def test_a_vehicle_that_is_faster_than_the_limit_slows_down_on_its_way() -> None:
+    curve = Spline(SplineMove(COURSE, 2.0, 3.0), (0.0, 0.0, 3.0), (8.0, 0.0, 0.0), TILTED_MPS2)
+    assert 8.0 < curve.duration_s < 60.0
+
+
 def test_velocities_at_the_points_are_flown() -> None:
     points, velocities = ((8.0, 0.0, 3.0), (16.0, 4.0, 3.0)), ((4.0, 1.0, 0.0), (3.0, 2.0, 0.0))
     flown = in_air(3.0).fly(SplineMove(points, 15.0, 7.5, velocities))

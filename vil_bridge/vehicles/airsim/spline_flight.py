@@ -92,13 +92,16 @@ def _without_repeats(p_m: Point, move: SplineMove) -> tuple[list[Point], list[Po
 
 
 def _within_limits(points: FloatArray, given: dict[int, Point], speed_mps: float, most_mps2: float) -> Polynomials:
-    """Return the curve through points (m, 3) that is as fast as limits of its speed and acceleration allow."""
+    """Return the curve through points (m, 3) that is as fast as limits of its speed and acceleration allow.
+
+    Velocities that are given may exceed the limit: then the fastest of them is the limit.
+    """
+    speed_mps = max(speed_mps, *(math.hypot(*v) for v in given.values()))
     chords = np.linalg.norm(np.diff(points, axis=0), axis=1)
     lengths = np.maximum(chords / speed_mps, np.sqrt(chords / most_mps2))
+    curve = _timed(points, lengths, given)
     for _ in range(_ROUNDS):
-        times = np.concatenate(([0.0], np.cumsum(lengths)))
-        curve = minimum_jerk(points, times_s=times, velocities_mps=given)
-        rows = curve.at(np.linspace(0.0, times[-1], _SAMPLES_PER_PIECE * len(chords) + 1))
+        rows = curve.at(np.linspace(0.0, curve.duration_s, _SAMPLES_PER_PIECE * len(chords) + 1))
         speed = float(np.linalg.norm(rows.v_world_mps, axis=1).max())
         acceleration = float(np.linalg.norm(rows.a_world_mps2, axis=1).max())
         factor = max(speed / speed_mps, math.sqrt(acceleration / most_mps2))
@@ -107,4 +110,10 @@ def _within_limits(points: FloatArray, given: dict[int, Point], speed_mps: float
         if not math.isfinite(factor):
             raise ValueError("no smooth curve goes through the points: give ones that are more alike")
         lengths = lengths * (factor / math.sqrt(_FASTER))
+        curve = _timed(points, lengths, given)
     return curve
+
+
+def _timed(points: FloatArray, lengths: FloatArray, given: dict[int, Point]) -> Polynomials:
+    """Return the curve with the least jerk whose pieces last so many seconds (m - 1,)."""
+    return minimum_jerk(points, times_s=np.concatenate(([0.0], np.cumsum(lengths))), velocities_mps=given)
