@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
+from vil_bridge.core.clock import machine_ns
 from vil_bridge.core.geometry import q_from_euler_zyx
 from vil_bridge.core.sensor_readings import BarometerReading, GpsReading, ImuReading, MagnetometerReading
 from vil_bridge.protocols.autopilots.ardupilot import ArduPilotLink, state_line
@@ -239,6 +240,38 @@ def test_a_peer_that_floods_does_not_hold_up_the_steps(px4: tuple[Px4Link, socke
             peer.send(bytes(65536))
     link.receive()
     assert select.select(link.descriptors(), (), (), 0)[0], "the rest waits for the next step"
+
+
+def test_garbage_from_a_peer_changes_nothing(px4: tuple[Px4Link, socket.socket]) -> None:
+    link, peer = px4
+    link.send(sample(4 * MS))
+    peer.sendall(bytes(range(256)) * 40)
+    for _ in range(4):  # the end of the garbage claims a frame of 263 bytes
+        answer(peer, 4000, (0.5,) * 4)
+    until(link, lambda: not link.waiting)
+    assert link.motors[:4] == pytest.approx((0.5,) * 4)
+
+
+def test_the_wait_for_an_answer_ends_when_it_is_due() -> None:
+    link = Px4Link("127.0.0.1", free_port(socket.SOCK_STREAM), timeout_s=0.05)
+    link.open()
+    try:
+        with socket.create_connection(link.address) as peer:
+            until(link, lambda: has_state(link, "starting"))
+            link.send(sample(4 * MS))
+            answer(peer, 4000, (0.5,) * 4)
+            until(link, lambda: has_state(link, "running"))
+            begun_ns = machine_ns()
+            link.send(sample(8 * MS))
+            due_ns = link.due_ns
+            assert due_ns is not None
+            assert due_ns - begun_ns >= 50 * MS
+            while machine_ns() < due_ns:
+                time.sleep(0.001)
+            link.check()
+            assert not link.waiting
+    finally:
+        link.close()
 
 
 # --- PX4 on its own hardware ---------------------------------------------------------------------
@@ -535,5 +568,22 @@ def test_betaflight_is_never_waited_for_and_gets_no_late_state() -> None:
             assert link.motors == pytest.approx((0.1, 0.2, 0.0, 1.0))
             until(link, lambda: has_state(link, "silent"))
             assert not any(link.motors)
+    finally:
+        link.close()
+
+
+def test_a_betaflight_that_starts_again_gets_no_state_before_it_is_up() -> None:
+    pid = os.getpid()
+    host = f"127.24.{pid >> 8 & 255}.{pid & 255}"
+    link = BetaflightLink(host, timeout_s=UNLIMITED_S)
+    link.open()
+    try:
+        for _ in range(2):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as states:
+                states.bind((host, STATE_PORT))
+                assert first_state(link, states) == 144
+            for _ in range(3):
+                link.send(sample(0))  # refused
+                time.sleep(0.01)
     finally:
         link.close()

@@ -82,6 +82,5 @@ class Px4SerialLink(RealTimeLink):
             self._tried_ns = now_ns
             with contextlib.suppress(OSError):  # it is not there yet
                 self.open()
-                self._parser = MavlinkParser()
                 self.state = "starting"
         return self._line

@@ -84,7 +84,7 @@ class BetaflightProcess(StandInProcess):
 
 
 def _arrived(opened: socket.socket) -> list[tuple[bytes, float]]:
-    """Return the datagrams that wait, each with its arrival, monotonic seconds: that this process slept is no burst."""
+    """Return the datagrams that wait, each with its arrival in monotonic seconds, however long this process slept."""
     found = []
     with suppress(BlockingIOError, ConnectionRefusedError):
         while True:
