@@ -69,6 +69,23 @@ async def test_every_picture_comes_in_simulated_time(tmp_path: Path) -> None:
     assert bridge.context.simulation.clock.mapping == REAL_TIME
 
 
+async def test_a_picture_waits_for_the_poses_of_its_instant(tmp_path: Path) -> None:
+    pencil = SlowPencil()
+    pencil.duration_s = 0.0
+    async with drawn_bridge(write(tmp_path), pencil) as bridge:
+        await until(lambda: len(pencil.t_pose_ns) > 8)
+        clock, vehicles = bridge.context.simulation.clock, object()
+        reported_ns = now_ns() + 5 * NOMINAL_NS
+        clock.report(vehicles, reported_ns)
+        await until(lambda: now_ns() >= reported_ns and bridge.context.simulation.state().reached == 0.0)
+        assert now_ns() < reported_ns + NOMINAL_NS, "time stands at the first picture that cannot be drawn"
+        assert max(pencil.t_pose_ns) < reported_ns
+        clock.report(vehicles, reported_ns + 3 * NOMINAL_NS)
+        await until(lambda: max(pencil.t_pose_ns) >= reported_ns)
+        clock.unbound(vehicles)
+        await until(lambda: max(pencil.t_pose_ns) > reported_ns + 6 * NOMINAL_NS)
+
+
 async def test_time_goes_on_when_the_renderer_is_gone(tmp_path: Path) -> None:
     pencil = SlowPencil()
     async with drawn_bridge(write(tmp_path), pencil) as bridge:

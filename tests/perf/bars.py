@@ -66,6 +66,7 @@ BARS: Final = (
     Bar("sitl", "rtf_px4_no_camera", AT_LEAST, 10.0),
     Bar("sitl", "rtf_ardupilot_no_camera", AT_LEAST, 5.0),
     Bar("sitl", "rtf_four_ardupilot", AT_LEAST, 1.0),
+    Bar("sitl", "rtf_px4_camera_320x240", AT_LEAST, 1.0),
     Bar("sitl", "late_steps_share", AT_MOST, 0.01, "share"),
     Bar("sitl", "px4_exchange_cpu_us", AT_MOST, 250.0, "us"),
     *(Bar("sitl", row, unit="us") for row in ("peer_us_p50", "step_us_p50")),

@@ -64,6 +64,7 @@ class BridgeTime:
         self._rate = 1.0
         self._until_ns: int | None = None
         self._bounds: dict[object, int] = {}
+        self._reported: dict[object, int] = {}
         self._lock = threading.Lock()
         self._watchers: set[Callable[[], object]] = set()
 
@@ -102,9 +103,20 @@ class BridgeTime:
             self._change()
         self._notify()
 
-    def unbound(self, holder: object) -> None:
-        """Forget the holder's bound, if it has one."""
+    def report(self, holder: object, before_ns: int) -> None:
+        """Note that the holder has reported all that happens before an instant."""
         with self._lock:
+            self._reported[holder] = before_ns
+
+    def is_reported(self, t_ns: int) -> bool:
+        """Return whether all who report have done so for an instant."""
+        with self._lock:
+            return all(before_ns > t_ns for before_ns in self._reported.values())
+
+    def unbound(self, holder: object) -> None:
+        """Forget the holder's bound and reports, if it has any."""
+        with self._lock:
+            self._reported.pop(holder, None)
             if self._bounds.pop(holder, None) is None:
                 return
             self._change()
@@ -115,6 +127,7 @@ class BridgeTime:
         with self._lock:
             self._rate, self._until_ns = 1.0, None
             self._bounds.clear()
+            self._reported.clear()
             self.mapping = REAL_TIME
         self._notify()
 
@@ -123,6 +136,7 @@ class BridgeTime:
         with self._lock:
             self._rate, self._until_ns = 0.0, None
             self._bounds.clear()
+            self._reported.clear()
             self.mapping = TimeMapping(0, t_ns, 0.0)
         self._notify()
 

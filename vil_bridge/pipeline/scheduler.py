@@ -25,7 +25,8 @@ class Scheduler:
     Args:
         mine: True while this renderer draws the camera of that name.
         on_blank: asks for a black picture of a lost carrier's camera.
-        waits: bridge time stands while a picture is due and the renderer is busy (simulations only).
+        waits: bridge time stands while a picture is due and the renderer is busy, or poses of that instant are still to
+            come (simulations only).
 
     Attributes:
         skipped: ticks without a request by (camera, reason).
@@ -52,6 +53,7 @@ class Scheduler:
         self._overdue = False
         self._clock = bridge_clock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._unwatch: Callable[[], None] = lambda: None
         rate_hz = max(c.rate_hz for c in cameras)
         self._share = [c.rate_hz / rate_hz for c in cameras]
         self._due = [mine(camera.name) for camera in cameras]
@@ -68,12 +70,20 @@ class Scheduler:
         self._clock = bridge_clock()
         self._ticker.start()
         self._keep_alive.start()
+        if self._waits:
+            self._unwatch = self._world.watch(self._on_poses)
 
     def stop(self) -> None:
         """No request goes out after this."""
         self._ticker.stop()
         self._keep_alive.stop()
         self._clock.unbound(self)
+        self._unwatch()
+
+    def _on_poses(self, _t_ns: int) -> None:
+        """Handle poses that time may stand for; they are in the world by the next turn of the loop."""
+        if self._overdue and self._loop is not None:
+            self._loop.call_soon(self._ask_again)
 
     def on_answer(self) -> None:
         """Handle an answer: the renderer may be free again; any thread."""
@@ -120,7 +130,9 @@ class Scheduler:
         usable = [self._usable(i, due_ns) for i in range(len(self._cameras))]
         wanted = any(usable)
         # A renderer that draws the newest of what waits skips the other: a world that waits asks one by one.
-        may_ask = self._client.ready() and not (self._waits and self._client.in_flight)
+        may_ask = self._client.ready()
+        if self._waits:
+            may_ask = may_ask and not self._client.in_flight and self._clock.is_reported(now_ns())
         if (wanted or self._asks_for_life()) and may_ask:
             self._client.request(self.build(now_ns(), usable))
             self._drawing = wanted

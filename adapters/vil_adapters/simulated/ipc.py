@@ -278,6 +278,7 @@ class VehicleBatch(msgspec.Struct):
         self.ends = older.ends + self.ends
         self.placed = older.placed + self.placed
         self.collisions = older.collisions + self.collisions
+        self.pose = self.pose or older.pose
 
 
 _encoder = msgspec.msgpack.Encoder()

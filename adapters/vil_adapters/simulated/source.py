@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import replace
 from typing import Final
 
@@ -28,6 +29,7 @@ _FIRST_EXCHANGES: Final = 3
 """Emitted before the first pose, so that its stamp is taken at its word."""
 _MARGIN_S: Final = 0.25
 """Simulated time passes the newest pose by no more than this, and by no more than two poses."""
+_ROUNDING_NS: Final = 1000
 _SILENT_NS: Final = 2 * NS_PER_S
 _OWN_PROCESS_FROM: Final = 9
 """Vehicles from which on the steps get a process of their own; docs/guides/simulated.md has the measurement."""
@@ -70,6 +72,8 @@ class SimulatedSource:
             self.name, self.handler, emit, status, mocap if config.mocap else None, margin_ns, clock
         )
         emitter.ranging = self._ranging(emit, status, context)
+        if config.programs() and not config.mocap:
+            emitter.pose_period_ns = math.ceil(config.step_hz / config.rate_hz) * NS_PER_S // config.step_hz
         host: Host = (ProcessHost if self._own_process else ThreadHost)(self.name, config, emitter.emit_batch)
 
         def send_clock() -> None:
@@ -125,6 +129,7 @@ class _BatchEmitter:
 
     Attributes:
         ranging: takes the poses of distance sensors and lidars; None = they are left out.
+        pose_period_ns: within it a pose comes in any case, and pictures in simulated time wait for it; 0 = they do not.
         start_ns: bridge time of step 0. sources: names under which events were emitted.
     """
 
@@ -139,6 +144,7 @@ class _BatchEmitter:
         clock: BridgeTime,
     ) -> None:
         self.ranging: RangingSensors | None = None
+        self.pose_period_ns = 0
         self.start_ns = 0
         self.sources: dict[str, None] = {name: None}
         self._name = name
@@ -263,6 +269,8 @@ class _BatchEmitter:
         self._frames += 1
         self._emitted_t_ns = batch.t_ns
         t_ns = self.start_ns + batch.t_ns
+        if self.pose_period_ns and self._clock.mapping != REAL_TIME:
+            self._clock.report(self, t_ns + self.pose_period_ns + _ROUNDING_NS)
         frame = SourceFrame(
             source=self._name,
             frame_number=self._frames,

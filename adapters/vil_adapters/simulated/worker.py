@@ -25,7 +25,9 @@ class _SourceSocket:
         self._unsent: VehicleBatch | None = None
 
     def orders(self) -> Iterator[Order]:
-        """Yield waiting orders; a Stop once the source is gone."""
+        """Yield waiting orders; a Stop once the source is gone. Send what was not read in time."""
+        if self._unsent is not None:
+            self._send(self._unsent)
         while True:
             try:
                 data = self.socket.recv(MESSAGE_BYTES, socket.MSG_DONTWAIT)
@@ -43,14 +45,18 @@ class _SourceSocket:
         batch.dropped = self.dropped
         if self._unsent is not None:
             batch.carry(self._unsent)
+        self.dropped += not self._send(batch)
+
+    def _send(self, batch: VehicleBatch) -> bool:
+        """Return False where the source does not read."""
+        self._unsent = None
         try:
             self.socket.send(encode(batch), socket.MSG_DONTWAIT)
-            self._unsent = None
         except BlockingIOError:
-            self.dropped += 1
             self._unsent = batch
         except OSError:
-            return
+            pass
+        return self._unsent is None
 
 
 def main(fd: int) -> None:

@@ -159,7 +159,7 @@ def _phase(client: PoseClient, ports: PosePorts, lab: Connection, seconds: float
         time.sleep(seconds)
         filmed = _ask(lab)
         time.sleep(_ARRIVE_S)
-        lag_s = _status(ports.http)["loop_lag_s"]
+        lag_s = status(ports.http)["loop_lag_s"]
         twins, clients = (dict(stop_and_report(conn)) for conn in (direct, served))
     return PosePhase(frozenset(filmed), twins, clients, None if lag_s is None else 1e3 * lag_s)
 
@@ -197,7 +197,8 @@ def _ask(conn: Connection) -> Any:
     return conn.recv()
 
 
-def _status(port: int) -> dict[str, Any]:
+def status(port: int) -> dict[str, Any]:
+    """Return the status of the bridge at a port of this computer."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/status", timeout=10.0) as answer:
         found: dict[str, Any] = json.load(answer)
         return found

@@ -22,6 +22,7 @@ from vil_bridge.core.bridge_time import TimeMapping
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.errors import ConfigError, VilBridgeError
 from vil_bridge.tools.bench.report import Row, percentile_row
+from vil_bridge.tools.bench.sitl_camera import camera_rows
 from vil_bridge.tools.bench.sitl_peers import ardupilot_peer, px4_peer
 from vil_bridge.tools.child_processes import child, free_ports, stop_and_report
 from vil_bridge.vehicles.compile import has_numba
@@ -34,10 +35,16 @@ _FASTEST: Final = 1000.0
 _LEAST_HEIGHT_M: Final = 0.3
 _POSES_HZ: Final = 100
 _BETWEEN_PORTS: Final = 10
+_SECONDS: Final = 10.0
 
 
-def bench_sitl(seconds: float = 10.0, start_s: float = 1.0) -> list[Row]:
-    """Return the rows; about half a minute.
+def bench_sitl() -> list[Row]:
+    """Return all rows; about a minute. Raises as :func:`flight_rows` and :func:`camera_rows` do."""
+    return [*flight_rows(), *camera_rows(_SECONDS)]
+
+
+def flight_rows(seconds: float = _SECONDS, start_s: float = 1.0) -> list[Row]:
+    """Return the rows of vehicles without cameras.
 
     Args:
         seconds: simulated time of each flight that counts, one of them in real time.
