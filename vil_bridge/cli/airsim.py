@@ -33,8 +33,12 @@ def airsim(
     import logging
 
     from vil_bridge.monitoring.logging_setup import setup_logging
+    from vil_bridge.servers.airsim.settings import load_settings
 
     setup_logging(level=logging.DEBUG if verbose else logging.INFO)
+    read = load_settings(settings)
+    for line in read.ignored:
+        print(f"settings: {line}", flush=True)
     if scene_server is not None:
         from vil_bridge.tools.airsim_scenes import serve_scenes
         from vil_bridge.tools.airsim_world_process import WorldOptions
@@ -43,11 +47,9 @@ def airsim(
         return
     from vil_bridge.tools.airsim_world import airsim_bridge
 
-    config, read = airsim_bridge(
-        settings, scene=scene, profile=profile, port=port, bind=bind, insecure=insecure, http_port=http_port
+    config = airsim_bridge(
+        read, scene=scene, profile=profile, port=port, bind=bind, insecure=insecure, http_port=http_port
     )
-    for line in read.ignored:
-        print(f"settings: {line}", flush=True)
     from vil_bridge.daemon.bridge import run_daemon
 
     run_daemon(config)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -19,7 +18,6 @@ from vil_bridge.servers.airsim.settings import (
     AirsimSettings,
     SensorSettings,
     VehicleSettings,
-    load_settings,
     sensor_key,
 )
 
@@ -41,12 +39,12 @@ _STATE_HZ: Final = 50.0
 
 
 def airsim_bridge(
-    settings_path: Path | None, *, scene: str, profile: str, port: int | None, bind: str, insecure: bool, http_port: int
-) -> tuple[BridgeConfig, AirsimSettings]:
-    """Return the configuration of a bridge that stands in for AirSim, and the settings that it follows.
+    settings: AirsimSettings, *, scene: str, profile: str, port: int | None, bind: str, insecure: bool, http_port: int
+) -> BridgeConfig:
+    """Return the configuration of a bridge that stands in for AirSim.
 
     Args:
-        settings_path: AirSim's settings.json; None = its defaults.
+        settings: those of AirSim's settings.json.
         scene: a scene's name or file.
         profile: quality of the pictures.
         port: of the RPC; None = as the settings say.
@@ -55,9 +53,8 @@ def airsim_bridge(
         http_port: of the status page; 0 = any free one.
 
     Raises:
-        ConfigError: the settings cannot be read, or the address needs ``insecure``; names the key.
+        ConfigError: a setting has no meaning, or the address needs ``insecure``; names the key.
     """
-    settings = load_settings(settings_path)
     names = _unique_names(vehicle.name for vehicle in settings.vehicles)
     data: dict[str, Any] = {
         "version": 1,
@@ -80,7 +77,7 @@ def airsim_bridge(
         },
     }
     try:
-        return BridgeConfig.model_validate(data, context={"resolve": resolve}), settings
+        return BridgeConfig.model_validate(data, context={"resolve": resolve})
     except ValidationError as exc:
         raise ConfigError([f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors()]) from None
 

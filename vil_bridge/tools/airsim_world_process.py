@@ -58,13 +58,14 @@ def _serve(options: WorldOptions, port: int) -> None:
 
     from vil_bridge.daemon.bridge import run_daemon
     from vil_bridge.monitoring.logging_setup import setup_logging
+    from vil_bridge.servers.airsim.settings import load_settings
     from vil_bridge.tools.airsim_world import airsim_bridge
 
     setup_logging(level=logging.INFO)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        config, _ = airsim_bridge(
-            options.settings,
+        config = airsim_bridge(
+            load_settings(options.settings),
             scene=options.scene,
             profile=options.profile,
             port=port,

@@ -17,6 +17,7 @@ from vil_adapters.simulated.simulation import Simulation, grouped, vehicles_of
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray
+from vil_bridge.servers.airsim.settings import load_settings
 from vil_bridge.tools.airsim_world import airsim_bridge
 
 
@@ -24,7 +25,7 @@ def bridge(folder: Path, port: int | None = None, **root: Any) -> BridgeConfig:
     path = folder / "settings.json"
     path.write_text(json.dumps(root))
     options: dict[str, Any] = {"bind": "127.0.0.1", "insecure": False, "http_port": 0}
-    return airsim_bridge(path, scene="empty", profile="low", port=port, **options)[0]
+    return airsim_bridge(load_settings(path), scene="empty", profile="low", port=port, **options)
 
 
 def test_vehicles_stand_on_the_floor_at_their_starts_in_enu(tmp_path: Path) -> None:
@@ -120,8 +121,8 @@ def test_an_error_names_file_and_key(tmp_path: Path) -> None:
 def test_an_open_address_is_refused_in_words() -> None:
     options: dict[str, Any] = {"scene": "empty", "profile": "low", "port": 0, "http_port": 0}
     with pytest.raises(ConfigError, match=r"^airsim\.bind: 0\.0\.0\.0 can be reached from the network"):
-        airsim_bridge(None, bind="0.0.0.0", insecure=False, **options)
-    config, _ = airsim_bridge(None, bind="0.0.0.0", insecure=True, **options)
+        airsim_bridge(load_settings(None), bind="0.0.0.0", insecure=False, **options)
+    config = airsim_bridge(load_settings(None), bind="0.0.0.0", insecure=True, **options)
     assert config.airsim is not None and config.airsim.bind == "0.0.0.0"
 
 
@@ -130,8 +131,9 @@ def test_the_configuration_of_a_world_needs_no_compiler() -> None:
     """Numba's import takes a fifth of the start of the bridge's process, which has no use for it."""
     program = """
 import sys
+from vil_bridge.servers.airsim.settings import load_settings
 from vil_bridge.tools.airsim_world import airsim_bridge
-airsim_bridge(None, scene="empty", profile="low", port=0, bind="127.0.0.1", insecure=False, http_port=0)
+airsim_bridge(load_settings(None), scene="empty", profile="low", port=0, bind="127.0.0.1", insecure=False, http_port=0)
 assert "numba" not in sys.modules
 """
     output(sys.executable, "-c", program)
