@@ -113,9 +113,10 @@ PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q --dist loadfile --no-loadscope-
 pytest: setup foreign
 	$(PYTEST) -n $(WORKERS) -m "not long"
 
-# What runs once more without the compiled kernel, in one process: the types are checked by another.
+# What runs once more without the compiled kernel, in one process: the types are checked by another. Simulations have none.
 WITHOUT_KERNEL = tests/unit/world tests/unit/adapters \
-    tests/unit/tools/test_doctor_checks.py tests/unit/daemon/test_realtime.py
+    tests/unit/tools/test_doctor_checks.py tests/unit/daemon/test_realtime.py \
+    --ignore-glob='*/adapters/test_simulated_*' --ignore-glob='*/adapters/test_autopilot_*'
 
 without-kernel: setup foreign
 	VIL_KERNEL=off $(PYTEST) -n 0 -m "not long" $(WITHOUT_KERNEL)
