@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -25,12 +24,6 @@ def flies(bridge: SitlBridge, subject: str = "px4") -> bool:
 
 def lies(bridge: SitlBridge, subject: str = "px4") -> bool:
     return bridge.height(subject) < 0.01
-
-
-def stands(bridge: SitlBridge) -> bool:
-    before = bridge.steps()
-    time.sleep(0.3)  # longer than a pose takes to be reported
-    return bridge.steps() == before
 
 
 def simulated(bridge: SitlBridge, seconds: float) -> None:
@@ -57,10 +50,10 @@ def test_pauses_steps_and_the_end_of_the_program(tmp_path: Path) -> None:
             wait_until(lambda: flies(bridge))
             simulated(bridge, 5.0)
             bridge.web.patch("/api/v1/simulation", json={"paused": True}).raise_for_status()
-            wait_until(lambda: stands(bridge))
+            wait_until(bridge.stands)
             paused_m, paused = bridge.height("px4"), bridge.steps()
             bridge.web.post("/api/v1/simulation/step", json={"seconds": 0.5}).raise_for_status()
-            wait_until(lambda: bridge.steps() >= paused + 400 and stands(bridge))
+            wait_until(lambda: bridge.steps() >= paused + 400 and bridge.stands())
             assert abs(bridge.steps() - paused - 500) <= 10
             assert abs(bridge.height("px4") - paused_m) < 0.05
             bridge.web.patch("/api/v1/simulation", json={"paused": False}).raise_for_status()

@@ -64,6 +64,16 @@ def needs_program(name: str, package: str) -> str:
     return found
 
 
+def free_port(kind: socket.SocketKind, *above: int) -> int:
+    """Return a free port of loopback, with which those so much above it are free."""
+    while True:
+        (port,) = free_ports(1, kind)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as probes:
+            for more in above:
+                probes.enter_context(socket.socket(socket.AF_INET, kind)).bind(("127.0.0.1", port + more))
+            return port
+
+
 def wait_until(
     condition: Callable[[], object],
     timeout_s: float = PATIENCE_S,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,10 +26,11 @@ class SitlBridge:
 
     Attributes:
         web: client of its REST interface. port: of the first link. subjects: names of the vehicles.
+        pid: of its process.
     """
 
-    def __init__(self, web: httpx.Client, port: int, subjects: list[str]) -> None:
-        self.web, self.port, self.subjects = web, port, subjects
+    def __init__(self, web: httpx.Client, port: int, subjects: list[str], pid: int) -> None:
+        self.web, self.port, self.subjects, self.pid = web, port, subjects, pid
 
     def link(self, subject: str) -> str:
         """Return the state of a vehicle's link, in words; empty before the first."""
@@ -38,6 +40,17 @@ class SitlBridge:
     def steps(self) -> int:
         """Return the steps that were made."""
         return int(self._reports()[0]["counters"].get("steps", 0))
+
+    def stands(self) -> bool:
+        """Return True if no step is made for longer than a pose takes to be reported."""
+        before = self.steps()
+        time.sleep(0.3)
+        return self.steps() == before
+
+    def processes(self) -> tuple[int, ...]:
+        """Return its process and those that it started."""
+        children = Path(f"/proc/{self.pid}/task").glob("*/children")
+        return self.pid, *(int(pid) for found in children for pid in found.read_text().split())
 
     def problem(self) -> str:
         """Return what the source waits for."""
@@ -70,7 +83,7 @@ def sitl_bridge(folder: Path, options: SitlOptions, **autopilot: object) -> Iter
         Program(*VIL_BRIDGE, "run", file, cwd=folder) as bridge,
         httpx.Client(base_url=f"http://127.0.0.1:{http_port}", timeout=30.0) as web,
     ):
-        running = SitlBridge(web, port, subjects)
+        running = SitlBridge(web, port, subjects, bridge.pid)
 
         def ready() -> bool:
             assert bridge.poll() is None, bridge.text()
@@ -92,5 +105,7 @@ def stand_in(kind: str, port: int, *options: object) -> Program:
 def counters(program: Program) -> dict[str, Any]:
     """Return what a stand-in counted, once it has ended."""
     assert program.wait(300) in (0, 3), program.text()
-    found: dict[str, Any] = json.loads(program.text().strip().splitlines()[-1])
+    lines = [line for line in program.text().splitlines() if line.startswith("{")]  # a violation's sentence follows
+    assert lines, program.text()
+    found: dict[str, Any] = json.loads(lines[-1])
     return found

@@ -19,7 +19,7 @@ def sitl(
         str, typer.Option(help="Folder in which the program runs; {vehicle} is filled in.")
     ] = "autopilots/{vehicle}",
     indoors: Annotated[
-        bool, typer.Option("--indoors", help="Motion capture instead of a satellite receiver (px4).")
+        bool, typer.Option("--indoors", help="Motion capture instead of a satellite receiver (px4, ardupilot).")
     ] = False,
     scene: Annotated[str, typer.Option(help="Walls: a scene's name or file; empty = a floor only.")] = "",
     rate_hz: Annotated[

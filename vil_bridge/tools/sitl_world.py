@@ -63,7 +63,8 @@ def connections(options: SitlOptions) -> list[str]:
                 reach = f"ground station UDP 14550, programs UDP {14540 + i}, system {i + 1}"
             case "ardupilot":
                 start = f"arducopter --model JSON:127.0.0.1 -I {i} --defaults copter.parm"
-                reach = f"MAVLink TCP {5760 + 10 * i}, {5762 + 10 * i} and {5763 + 10 * i}; it waits for the first"
+                ports = (5760, 5763) if options.indoors else (5760, 5762, 5763)  # motion capture takes the second
+                reach = f"MAVLink TCP {', '.join(str(port + 10 * i) for port in ports)}; it waits for the first"
             case "betaflight":
                 start = "betaflight_SITL.elf"
                 reach = "configurator TCP 5761" + (", in its network namespace" if options.count > 1 else "")
@@ -73,13 +74,8 @@ def connections(options: SitlOptions) -> list[str]:
 
 
 def _check(options: SitlOptions) -> None:
-    if options.indoors and options.program != "px4":
-        raise ConfigError(
-            [
-                f"--indoors is for px4: {options.program} takes no pose on its link. Let ArduPilot have motion capture "
-                "by an output of type mavlink-pose (docs/guides/autopilots.md)"
-            ]
-        )
+    if options.indoors and options.program == "betaflight":
+        raise ConfigError(["--indoors is for px4 and ardupilot: Betaflight takes no poses. Remove it"])
     if options.speed != 1.0 and options.program == "betaflight":
         raise ConfigError(["--speed is for px4 and ardupilot: Betaflight runs in real time. Remove it"])
     try:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from vil_adapters.simulated.program_parts import parts_of
-from vil_adapters.simulated.program_ports import commands_of, port_of, rate_of
+from vil_adapters.simulated.program_ports import commands_of, port_of, pose_port_of, rate_of
 from vil_adapters.simulated.program_process import ProgramProcess
 from vil_adapters.simulated.program_sensors import ProgramSensors
 from vil_adapters.simulated.vehicle_config import AutopilotProgramConfig, Vehicle
@@ -15,6 +15,7 @@ from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.protocols.autopilots.ardupilot import ArduPilotLink
+from vil_bridge.protocols.autopilots.ardupilot_port import ArduPilotPort
 from vil_bridge.protocols.autopilots.betaflight import BetaflightLink
 from vil_bridge.protocols.autopilots.link import AutopilotLink
 from vil_bridge.protocols.autopilots.px4 import Px4Link
@@ -22,15 +23,18 @@ from vil_bridge.protocols.autopilots.px4_serial import Px4SerialLink
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 
 
-def link_of(config: AutopilotProgramConfig, instance: int) -> AutopilotLink:
+def link_of(config: AutopilotProgramConfig, instance: int, origin: GeoOrigin) -> AutopilotLink:
     """Return the link to one program, closed."""
     timeout_s, port = config.timeout_ms / 1e3, port_of(config, instance)
     if config.device is not None:
         return Px4SerialLink(config.device, config.baud, timeout_s)
     if port is None:
         return BetaflightLink(config.bind, timeout_s)
-    make = Px4Link if config.kind == "px4" else ArduPilotLink
-    return make(config.bind, port, timeout_s)
+    if config.kind == "px4":
+        return Px4Link(config.bind, port, timeout_s)
+    pose_port, zero = pose_port_of(config, instance), (origin.lat_deg, origin.lon_deg, origin.h_m)
+    poses = None if pose_port is None else ArduPilotPort(pose_port, zero)
+    return ArduPilotLink(config.bind, port, timeout_s, poses)
 
 
 class AutopilotPrograms:
@@ -138,7 +142,7 @@ class _ProgramGroup:
     ) -> None:
         config = vehicles[0].config.autopilot
         assert isinstance(config, AutopilotProgramConfig)
-        self.links: Final = [link_of(config, config.instance + i) for i in range(len(vehicles))]
+        self.links: Final = [link_of(config, config.instance + i, origin) for i in range(len(vehicles))]
         self.every: Final = step_hz // rate_of(config)
         self._lockstep = all(link.lockstep for link in self.links)
         self._config = config
@@ -154,7 +158,7 @@ class _ProgramGroup:
             for i, vehicle in enumerate(vehicles)
             for command, folder in commands_of(config, vehicle.name, config.instance + i)
         ]
-        self._seen = [(link.answers, link.state) for link in self.links]
+        self._seen = [(link.answers, link.state, "") for link in self.links]
 
     def open(self) -> None:
         """Open the links. Raises SourceUnavailable: a port is taken."""
@@ -206,9 +210,9 @@ class _ProgramGroup:
     def apply(self) -> None:
         """Let the motors follow the newest outputs; note what state the links are in."""
         for row, link in enumerate(self.links):
-            seen = link.answers, link.state
+            seen = link.answers, link.state, link.note
             if seen != self._seen[row]:
-                self._group.drive(row, link.motors, f"{self._config.kind} {link.state}")
+                self._group.drive(row, link.motors, f"{self._config.kind} {link.state}{link.note}")
                 self._seen[row] = seen
 
 

@@ -9,6 +9,7 @@ from vil_adapters.simulated.vehicle_config import AutopilotProgramConfig
 
 _FIRST_PORTS: Final = {"px4": 4560, "ardupilot": 9002}
 _ARDUPILOT_STEP: Final = 10
+_ARDUPILOT_SERIAL1: Final = 5762
 RATES_HZ: Final = {"px4": 250, "ardupilot": 1200, "betaflight": 1000}
 
 
@@ -28,6 +29,13 @@ def port_of(config: AutopilotProgramConfig, instance: int) -> int | None:
             return (config.port or _FIRST_PORTS["ardupilot"]) + _ARDUPILOT_STEP * instance
         case "betaflight":
             return None
+
+
+def pose_port_of(config: AutopilotProgramConfig, instance: int) -> int | None:
+    """Return ArduPilot's port for poses; None = it takes none, or it is another program."""
+    if config.pose is None or config.kind != "ardupilot":
+        return None
+    return (config.pose.port or _ARDUPILOT_SERIAL1) + _ARDUPILOT_STEP * instance
 
 
 def commands_of(config: AutopilotProgramConfig, vehicle: str, instance: int) -> list[tuple[tuple[str, ...], Path]]:

@@ -16,6 +16,7 @@ from vil_adapters.simulated.autopilot_parts import (
 )
 from vil_bridge.config.base import StrictModel, custom
 from vil_bridge.core.sensor_readings import SensorKind
+from vil_bridge.protocols.autopilots.poses import PoseKind
 
 IDEAL: Final = "ideal"
 
@@ -78,10 +79,22 @@ class AutopilotPart(StrictModel):
 class AutopilotPose(StrictModel):
     """Pose that motion capture gives to an autopilot's program."""
 
+    kind: PoseKind = Field(
+        default="ODOMETRY",
+        description="Message: ODOMETRY in a room that is not aligned with north; VISION_POSITION_ESTIMATE and "
+        "GPS_INPUT (ardupilot) with north along the room's y.",
+    )
     rate_hz: float = Field(default=50.0, gt=0, le=1000, description="Poses per second, at most one per sample.")
     delay_ms: float = Field(default=0.0, ge=0, le=1000, description="From the pose to its message, milliseconds.")
     position_m: float = Field(default=0.0005, ge=0, le=10, description="Standard deviation of each axis, metres.")
     attitude_rad: float = Field(default=0.001, ge=0, le=1, description="Standard deviation of each axis, radians.")
+    velocity_mps: float = Field(default=0.01, ge=0, le=10, description="Standard deviation of each axis, m/s.")
+    port: int | None = Field(
+        default=None,
+        ge=1024,
+        le=65_535,
+        description="ArduPilot: its MAVLink TCP port, for instance 0; null = 5762, SERIAL1.",
+    )
 
 
 class AutopilotProgramConfig(StrictModel):
@@ -161,7 +174,8 @@ class AutopilotProgramConfig(StrictModel):
     range_finder: AutopilotRange | None = Field(default=None, description="px4, ardupilot: downwards; null = none.")
     optical_flow: AutopilotFlow | None = Field(default=None, description="px4: of a camera downwards; null = none.")
     pose: AutopilotPose | None = Field(
-        default=None, description="PX4: motion capture's pose as ODOMETRY on the same link; null = none."
+        default=None,
+        description="Motion capture's pose, to PX4 on the same link, to ArduPilot on its MAVLink port; null = none.",
     )
 
     @model_validator(mode="after")
@@ -173,17 +187,20 @@ class AutopilotProgramConfig(StrictModel):
         return self
 
     @model_validator(mode="after")
-    def _of_px4_alone(self) -> Self:
+    def _fits_the_program(self) -> Self:
         if self.device is not None and (self.kind != "px4" or self.command):
             raise custom("device is for kind: px4 on a flight controller, without a command that starts a program")
         if self.kind == "betaflight" and (self.airspeed or self.range_finder):
             raise custom("airspeed and range_finder: Betaflight's simulator takes neither; remove them")
         if self.optical_flow is not None and self.kind != "px4":
             raise custom(f"optical_flow is for kind: px4; {self.kind}'s simulator takes none, remove it")
-        if self.pose is not None and self.kind != "px4":
+        pose = self.pose
+        if pose is not None and self.kind == "betaflight":
+            raise custom("pose is for kind: px4 or ardupilot; remove it. betaflight takes no poses")
+        if pose is not None and self.kind == "px4" and (pose.kind == "GPS_INPUT" or pose.port is not None):
             raise custom(
-                f"pose is for kind: px4; remove it. {self.kind} takes poses as a real one does: ardupilot by an output "
-                "of type mavlink-pose"
+                "pose.kind: GPS_INPUT and pose.port are for kind: ardupilot; remove them. px4 takes poses on its "
+                "simulator's link, and fixes by gps"
             )
         return self
 

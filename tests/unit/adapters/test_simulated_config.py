@@ -63,7 +63,15 @@ def test_cameras_may_ride_on_one_of_several(tmp_path: Path) -> None:
         ),
         ("{model: flightgoggles, preset: big}", "has no preset 'big'; known: flightgoggles, autopilot_quad_x"),
         ("{model: flightmare, autopilot: {kind: px4}}", "no motors for autopilot.kind px4; take flightgoggles, airsim"),
-        ("{model: flightgoggles, autopilot: {kind: ardupilot, pose: {}}}", "pose is for kind: px4; remove it"),
+        (
+            "{model: flightgoggles, autopilot: {kind: betaflight, pose: {}}}",
+            "pose is for kind: px4 or ardupilot; remove",
+        ),
+        (
+            "{model: flightgoggles, autopilot: {kind: px4, pose: {kind: GPS_INPUT}}}",
+            "pose.kind: GPS_INPUT and pose.port are for kind: ardupilot; remove them",
+        ),
+        ("{model: flightgoggles, autopilot: {kind: px4, pose: {port: 5762}}}", "are for kind: ardupilot; remove them"),
         ("{model: flightgoggles, autopilot: {kind: betaflight, device: x}}", "device is for kind: px4"),
         ("{model: flightgoggles, autopilot: {kind: px5}}", "kind 'px5' is not known; known: hover, circle, "),
         ("{model: flightgoggles, parameters: {mass: 1}}", "has no parameter 'mass'; known: mass_kg, inertia_kgm2"),

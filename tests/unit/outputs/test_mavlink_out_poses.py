@@ -13,10 +13,10 @@ from pymavlink.dialects.v20 import common as reference
 from vil_bridge.core.geometry import Transform, q_exp, q_from_euler_zyx, q_mul
 from vil_bridge.core.types import FloatArray
 from vil_bridge.outputs.mavlink.config import MavlinkPoseConfig
-from vil_bridge.outputs.mavlink.messages import FRAME_IDS, Measured, Spread, message_of
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.frames import euler_rad, in_frame
+from vil_bridge.protocols.mavlink.pose_messages import FRAME_IDS, Measured, Spread, message_of
 
 S = math.sqrt(0.5)
 COS15, SIN15 = math.cos(math.radians(15)), math.sin(math.radians(15))

@@ -24,19 +24,14 @@ from vil_bridge.core.geometry import q_from_euler_zyx
 from vil_bridge.core.sensor_readings import BarometerReading, GpsReading, ImuReading, MagnetometerReading
 from vil_bridge.protocols.autopilots.ardupilot import ArduPilotLink, state_line
 from vil_bridge.protocols.autopilots.betaflight import RC_PORT, STATE_PORT, BetaflightLink, rc_packet, state_packet
-from vil_bridge.protocols.autopilots.link import (
-    READS_AT_ONCE,
-    AutopilotLink,
-    AutopilotSample,
-    LinkState,
-    SeenPose,
-    TrueMotion,
-)
-from vil_bridge.protocols.autopilots.px4 import Px4Link, odometry
+from vil_bridge.protocols.autopilots.link import READS_AT_ONCE, AutopilotLink, AutopilotSample, LinkState
+from vil_bridge.protocols.autopilots.poses import PoseSample, TrueMotion, pose_message
+from vil_bridge.protocols.autopilots.px4 import Px4Link
 from vil_bridge.protocols.autopilots.px4_serial import Px4SerialLink
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.framing import MavlinkParser, encode
 from vil_bridge.protocols.mavlink.hil_messages import HilActuatorControls, HilGps, HilSensor
+from vil_bridge.protocols.mavlink.pose_messages import Spread
 
 pytestmark = pytest.mark.wire
 
@@ -44,6 +39,7 @@ MS = 1_000_000
 LEVEL = (0.0, 0.0, 0.0, 1.0)
 STILL = TrueMotion((1.0, 2.0, 3.0), (0.1, 0.2, 0.3), LEVEL, (0.0, 0.0, 0.0))
 GPS = GpsReading(4 * MS, 47.5, 8.5, 430.0, 0.3, 0.4, (1.0, 2.0, 3.0), 3, True, 0)
+POSE = PoseSample("ODOMETRY", 3 * MS, STILL, (47.1, 8.2, 456.5), Spread(0.002, 0.003, 0.05))
 UNLIMITED_S = 60.0
 
 
@@ -106,7 +102,7 @@ def answer(peer: socket.socket, time_usec: int, controls: tuple[float, ...], mod
 
 def test_px4_gets_its_sensors_in_its_axes_and_all_groups_at_once(px4: tuple[Px4Link, socket.socket]) -> None:
     link, peer = px4
-    link.send(sample(4 * MS, gps=GPS, pose=SeenPose(3 * MS, STILL)))
+    link.send(sample(4 * MS, gps=GPS, pose=POSE))
     bodies = [m.body for m in MavlinkParser().feed(peer.recv(4096))]
     gps, odometry, sensor = bodies
     assert isinstance(gps, HilGps)
@@ -125,17 +121,18 @@ def test_px4_gets_its_sensors_in_its_axes_and_all_groups_at_once(px4: tuple[Px4L
 
 def test_px4s_odometry_turns_with_the_body() -> None:
     yawed = TrueMotion((0.0, 0.0, 0.0), (1.0, 0.0, 0.5), tuple(q_from_euler_zyx(math.pi / 2, 0, 0)), (0.1, 0.2, 0.3))
-    found = odometry(SeenPose(7_999, yawed))
+    found = pose_message(POSE._replace(t_ns=7_999, motion=yawed))
+    assert isinstance(found, mavlink.Odometry)
     assert (found.vx_mps, found.vy_mps, found.vz_mps) == pytest.approx((0.0, 1.0, -0.5)), "east is to the right"
     rates = found.rollspeed_radps, found.pitchspeed_radps, found.yawspeed_radps
     assert rates == pytest.approx((0.1, -0.2, -0.3))
     w, *axis = found.q_wxyz
     assert np.sign(w) * np.array(axis) == pytest.approx((0.0, 0.0, -math.sqrt(0.5)), abs=1e-12)
     assert (found.time_usec, found.quality) == (7, 100)
-    for covariance in (found.pose_covariance, found.velocity_covariance):
+    for covariance, first, second in ((found.pose_covariance, 4e-6, 9e-6), (found.velocity_covariance, 25e-4, 25e-4)):
         triangle = np.zeros((6, 6))
         triangle[np.triu_indices(6)] = covariance
-        np.testing.assert_array_equal(triangle, np.diag([1e-4] * 6))
+        np.testing.assert_allclose(triangle, np.diag([first] * 3 + [second] * 3))
 
 
 def test_px4s_frames_are_numbered(px4: tuple[Px4Link, socket.socket]) -> None:

@@ -17,8 +17,7 @@ pytestmark = pytest.mark.pure
     ("choices", "words"),
     [
         ({"program": "px4", "command": "px4 'x"}, r"--command \"px4 'x\": No closing quotation\. Close the quote"),
-        ({"program": "ardupilot", "indoors": True}, "--indoors is for px4: .*an output of type mavlink-pose"),
-        ({"program": "betaflight", "indoors": True}, "--indoors is for px4"),
+        ({"program": "betaflight", "indoors": True}, "--indoors is for px4 and ardupilot"),
         ({"program": "betaflight", "speed": 2.0}, "--speed is for px4 and ardupilot"),
         ({"program": "betaflight", "count": 2}, r"set command \(`vil-bridge sitl`: --command\)"),
         ({"program": "px4", "count": 2, "command": "px4", "folder": "x"}, "px4_1 runs in x already.*write {vehicle}"),
@@ -44,7 +43,14 @@ def test_several_vehicles_have_ports_places_and_folders_each() -> None:
     vehicles = sitl_data(options)["sources"]["sitl"]["vehicles"]
     assert [vehicle["p_m"][0] for vehicle in vehicles.values()] == [0.0, 2.0, 4.0]
     assert [vehicle["autopilot"]["instance"] for vehicle in vehicles.values()] == [0, 1, 2]
-    assert "5770, 5772 and 5773" in connections(options)[1]
+    assert "TCP 5770, 5772, 5773;" in connections(options)[1]
+    sitl_bridge(options)
+
+
+def test_indoors_motion_capture_takes_one_of_ardupilots_ports() -> None:
+    options = SitlOptions(program="ardupilot", indoors=True)
+    assert sitl_data(options)["sources"]["sitl"]["vehicles"]["ardupilot"]["autopilot"]["pose"] == {}
+    assert "TCP 5760, 5763;" in connections(options)[0]
     sitl_bridge(options)
 
 

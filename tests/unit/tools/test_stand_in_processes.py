@@ -15,7 +15,7 @@ import pytest
 from pymavlink.dialects.v20 import common as reference
 
 from tests.support.autopilot_peers import ArduPilotPeer, BetaflightPeer, Px4Peer
-from tests.support.common import ROOT, free_ports
+from tests.support.common import ROOT, free_port, free_ports
 from tests.support.sitl import STAND_IN
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import hil_messages as hil
@@ -42,25 +42,6 @@ def stand_in(*words: str) -> Iterator[subprocess.Popen[str]]:
 def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
     out, err = process.communicate(timeout=_DEADLINE_S)
     return process.returncode, json.loads(out), err.strip()
-
-
-def free_port(kind: socket.SocketKind, *above: int) -> int:
-    """A port that is free, with those above it."""
-    while True:
-        with closing(socket.socket(type=kind)) as probe:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
-        if port < 65_000 and all(_is_free(kind, port + more) for more in above):
-            return port
-
-
-def _is_free(kind: socket.SocketKind, port: int) -> bool:
-    with closing(socket.socket(type=kind)) as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 class Simulator:

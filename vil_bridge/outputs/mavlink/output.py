@@ -21,10 +21,10 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import TrackingState
 from vil_bridge.outputs.base import OutputBase
 from vil_bridge.outputs.mavlink.config import MavlinkPoseConfig
-from vil_bridge.outputs.mavlink.messages import FRAME_IDS, Measured, Spread, message_of
 from vil_bridge.outputs.mavlink.session import AutopilotSession
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
+from vil_bridge.protocols.mavlink.pose_messages import FRAME_IDS, Measured, Spread, message_of
 from vil_bridge.protocols.transports import Transport, open_transport
 
 _SILENT_NS: Final = NS_PER_S

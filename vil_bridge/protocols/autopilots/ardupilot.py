@@ -16,6 +16,7 @@ import numpy as np
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform
+from vil_bridge.protocols.autopilots.ardupilot_port import ArduPilotPort
 from vil_bridge.protocols.autopilots.link import MOTORS, READS_AT_ONCE, AutopilotLink, AutopilotSample
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.frames import in_frame, to_frd
@@ -32,7 +33,7 @@ class ArduPilotLink(AutopilotLink):
     """Socket to which one ArduPilot sends its servo outputs.
 
     Args:
-        host, port: bound to. timeout_s: see :class:`AutopilotLink`.
+        host, port: bound to. timeout_s: see :class:`AutopilotLink`. poses: port that takes them; None = none does.
 
     Attributes:
         address: bound to.
@@ -40,15 +41,22 @@ class ArduPilotLink(AutopilotLink):
             that one is silent.
     """
 
-    def __init__(self, host: str, port: int, timeout_s: float) -> None:
+    def __init__(self, host: str, port: int, timeout_s: float, poses: ArduPilotPort | None = None) -> None:
         super().__init__(timeout_s)
         self.address = host, port
+        self._poses = poses
         self._socket: socket.socket | None = None
         self._peer: tuple[str, int] | None = None
         self._frame = -1
         self._owes = False
         self._line = b""
         self.strangers = 0
+
+    @property
+    def note(self) -> str:
+        """Return words for poses that wait for their port."""
+        poses = self._poses
+        return "" if poses is None or poses.connected else f", poses wait for its TCP port {poses.port}"
 
     def open(self) -> None:
         """Bind the port."""
@@ -77,6 +85,8 @@ class ArduPilotLink(AutopilotLink):
         """Answer the newest frame, if it has none."""
         if not self._owes:
             return
+        if self._poses is not None and self._peer is not None:
+            self._poses.exchange(self._peer[0], sample.t_ns, sample.pose)
         self._line = state_line(sample)
         self._owes = False
         self.sent += 1
@@ -84,7 +94,9 @@ class ArduPilotLink(AutopilotLink):
         self._await_answer()
 
     def close(self) -> None:
-        """Close the socket."""
+        """Close the sockets."""
+        if self._poses is not None:
+            self._poses.close()
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -14,6 +14,7 @@ from vil_bridge.core.sensor_readings import (
     MagnetometerReading,
     Vector,
 )
+from vil_bridge.protocols.autopilots.poses import PoseSample, TrueMotion
 
 LinkState = Literal["absent", "starting", "running", "silent", "ended"]
 """State of a link.
@@ -27,22 +28,6 @@ READS_AT_ONCE: Final = 64
 """Reads of one call, so that a peer that floods the link does not hold up the steps."""
 _LONGEST_GAP_NS: Final = 10 * NS_PER_MS
 """Between two samples in real time, of a computer that is too slow for all of them."""
-
-
-class TrueMotion(NamedTuple):
-    """True motion of a vehicle in its room: world ENU, body FLU, x y z w."""
-
-    p_world_m: Vector
-    v_world_mps: Vector
-    q_world_body: tuple[float, float, float, float]
-    w_body_radps: Vector
-
-
-class SeenPose(NamedTuple):
-    """Pose of a vehicle as motion capture sees it; ``t_ns``: simulation time at which it was captured."""
-
-    t_ns: int
-    motion: TrueMotion
 
 
 class AirData(NamedTuple):
@@ -81,7 +66,7 @@ class AutopilotSample(NamedTuple):
     """Sensors of one vehicle at one instant.
 
     Attributes:
-        t_ns: simulation time. motion: true. pose: that arrives now; None = no new one.
+        t_ns: simulation time. motion: true. pose: of motion capture that arrives now; None = none does.
         gps: new reading; None = there is none. rc_us: pulse widths of the remote control's channels, roll, pitch,
             throttle, yaw first; None = no pilot.
         air, battery: newest; None = none is fitted. distance, flow: new readings; None = there is none.
@@ -93,7 +78,7 @@ class AutopilotSample(NamedTuple):
     magnetometer: MagnetometerReading
     barometer: BarometerReading
     gps: GpsReading | None = None
-    pose: SeenPose | None = None
+    pose: PoseSample | None = None
     rc_us: tuple[int, ...] | None = None
     air: AirData | None = None
     battery: BatteryState | None = None
@@ -126,6 +111,11 @@ class AutopilotLink(ABC):
     def waiting(self) -> bool:
         """True while the next step belongs to an answer that has not come."""
         return self._due_ns is not None
+
+    @property
+    def note(self) -> str:
+        """Return words for what its state does not say; usually empty."""
+        return ""
 
     @property
     def due_ns(self) -> int | None:

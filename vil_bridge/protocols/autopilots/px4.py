@@ -10,13 +10,10 @@ import contextlib
 import socket
 from typing import Final
 
-import numpy as np
-
 from vil_bridge.core.clock import NS_PER_MS
-from vil_bridge.core.geometry import Transform, q_conj, q_rotate
-from vil_bridge.protocols.autopilots.link import READS_AT_ONCE, AutopilotLink, AutopilotSample, FlowReading, SeenPose
+from vil_bridge.protocols.autopilots.link import READS_AT_ONCE, AutopilotLink, AutopilotSample, FlowReading
+from vil_bridge.protocols.autopilots.poses import pose_message
 from vil_bridge.protocols.mavlink import messages as mavlink
-from vil_bridge.protocols.mavlink.frames import in_frame, to_frd
 from vil_bridge.protocols.mavlink.framing import MavlinkParser, encode
 from vil_bridge.protocols.mavlink.hil_messages import HilActuatorControls, HilOpticalFlow
 from vil_bridge.protocols.mavlink.sensor_messages import distance_sensors, hil_gps, hil_sensor
@@ -28,12 +25,8 @@ _START_NS: Final = 5 * NS_PER_MS
 """Waited for an answer to one of those, so that they do not come in a burst."""
 _ARMED: Final = 128
 _SYSTEM, _COMPONENT = 1, 200
-_ESTIMATOR_VIO: Final = 3
 _GOOD_FLOW: Final = 255
 _UNKNOWN_DISTANCE_M: Final = -1.0
-_VARIANCE: Final = 1e-4
-_COVARIANCE: Final = tuple(_VARIANCE if i in {0, 6, 11, 15, 18, 20} else 0.0 for i in range(21))
-"""Upper triangle, row by row, of a diagonal."""
 
 
 class Px4Link(AutopilotLink):
@@ -88,7 +81,7 @@ class Px4Link(AutopilotLink):
             self._lose()
 
     def send(self, sample: AutopilotSample) -> None:
-        """Send HIL_SENSOR, and HIL_GPS and ODOMETRY before it where they are new."""
+        """Send HIL_SENSOR, and HIL_GPS and the pose before it where they are new."""
         if self._peer is None or self.state == "silent":
             return
         data = self._frames.of(sample)
@@ -140,7 +133,7 @@ class Px4Link(AutopilotLink):
 
 
 class SampleFrames:
-    """Samples as frames of one sender: HIL_GPS and ODOMETRY where they are new, then HIL_SENSOR."""
+    """Samples as frames of one sender: HIL_GPS and the pose where they are new, then HIL_SENSOR."""
 
     def __init__(self) -> None:
         self._sequence = 0
@@ -151,7 +144,7 @@ class SampleFrames:
         if sample.gps is not None:
             bodies.append(hil_gps(sample.gps))
         if sample.pose is not None:
-            bodies.append(odometry(sample.pose))
+            bodies.append(pose_message(sample.pose))
         if sample.distance is not None:
             bodies += distance_sensors(sample.distance, 0)
         if sample.flow is not None:
@@ -177,24 +170,3 @@ def optical_flow(flow: FlowReading) -> HilOpticalFlow:
     turns = x, -y, p, -q, -r
     quality = _GOOD_FLOW if flow.seen else 0
     return HilOpticalFlow(flow.t_ns // 1000, round(flow.span_s * 1e6), *turns, 0, _UNKNOWN_DISTANCE_M, 0, 0, quality)
-
-
-def odometry(pose: SeenPose) -> mavlink.Odometry:
-    """Return ODOMETRY of a pose in the room: forward, right, down there and in the body, velocities in the body."""
-    motion = pose.motion
-    q_world_body = np.array(motion.q_world_body)
-    p_m, q_wxyz = in_frame(mavlink.FRAME_LOCAL_FRD, Transform(np.array(motion.p_world_m), q_world_body))
-    vx, vy, vz = q_rotate(q_conj(q_world_body), np.array(motion.v_world_mps)).tolist()
-    return mavlink.Odometry(
-        pose.t_ns // 1000,
-        *p_m,
-        q_wxyz,
-        *to_frd((vx, vy, vz)),
-        *to_frd(motion.w_body_radps),
-        pose_covariance=_COVARIANCE,
-        velocity_covariance=_COVARIANCE,
-        frame_id=mavlink.FRAME_LOCAL_FRD,
-        child_frame_id=mavlink.FRAME_BODY_FRD,
-        estimator_type=_ESTIMATOR_VIO,
-        quality=100,
-    )

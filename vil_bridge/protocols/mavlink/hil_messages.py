@@ -58,6 +58,30 @@ class HilGps(NamedTuple):
     yaw_cdeg: int = 0
 
 
+class GpsInput(NamedTuple):
+    """GPS_INPUT: a fix from elsewhere; velocities north, east, down; yaw of the body, 36000 = north, 0 = none."""
+
+    time_usec: int
+    time_week_ms: int
+    lat_e7: int
+    lon_e7: int
+    alt_m: float
+    hdop: float
+    vdop: float
+    vn_mps: float
+    ve_mps: float
+    vd_mps: float
+    speed_accuracy_mps: float
+    horiz_accuracy_m: float
+    vert_accuracy_m: float
+    ignore_flags: int
+    time_week: int
+    gps_id: int
+    fix_type: int
+    satellites_visible: int
+    yaw_cdeg: int = 0
+
+
 class HilActuatorControls(NamedTuple):
     """HIL_ACTUATOR_CONTROLS: ``controls`` 0 to 1 of motors; bit 0 of ``flags``: lockstep; bit 7 of ``mode``: armed."""
 

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from vil_bridge.protocols.mavlink import flight_messages as flight
 from vil_bridge.protocols.mavlink.hil_messages import (
     DistanceSensor,
+    GpsInput,
     HilActuatorControls,
     HilGps,
     HilOpticalFlow,
@@ -282,6 +283,7 @@ Body = (
     | LocalPositionNed
     | Odometry
     | EstimatorStatus
+    | GpsInput
     | VisionPositionEstimate
     | AttPosMocap
     | SetGpsGlobalOrigin
@@ -380,6 +382,7 @@ KINDS: Final[dict[type[Any], MavlinkKind]] = {
         (AttPosMocap, 138, 109, Struct("<Q28f"), {1: 4, 5: 21}),
         (flight.AutopilotVersion, 148, 178, Struct("<2Q4I2H8s8s8s"), {}),
         (EstimatorStatus, 230, 163, Struct("<Q8fH"), {}),
+        (GpsInput, 232, 151, Struct("<QI2i9f2H3BH"), {}),
         (flight.HomePosition, 242, 104, Struct("<3i3f4f3fQ"), {6: 4}),
         (flight.ExtendedSysState, 245, 130, Struct("<2B"), {}),
         (Odometry, 331, 91, Struct("<Q13f42f4Bb"), {4: 4, 11: 21, 12: 21}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from math import dist
 from struct import Struct
 from typing import Any, Final
@@ -13,6 +14,7 @@ from vil_bridge.tools.lab.autopilots.dialects import ArduPilotDialect
 from vil_bridge.tools.lab.autopilots.flight_control import NedState
 from vil_bridge.tools.lab.autopilots.motion_rules import MotionRules
 from vil_bridge.tools.lab.autopilots.pilot import Flight, OnboardPilot
+from vil_bridge.tools.lab.autopilots.pose_rules import PoseRules
 from vil_bridge.tools.lab.autopilots.vectors import Vector
 from vil_bridge.tools.lab.autopilots.violations import WireViolation, require
 
@@ -28,6 +30,8 @@ _OUTPUTS_S: Final = 0.5
 """Simulated time until outputs are set up; they are 0 before."""
 _BOOT_S: Final = 4.0
 """Simulated time until there is a position and the vehicle can be armed."""
+_BEGIN_S: Final = 0.1
+"""Simulated time before which a timestamp that goes back is that of a physics that has begun again."""
 _CREEP_M: Final = 0.05
 _DISARMED_US, _LEAST_US = 1000, 1150
 
@@ -40,6 +44,7 @@ class ArduPilotDay:
         rate_hz: frames of simulated time, which the answers' timestamps follow. channels: 16 or 32.
         restart_at_s, burst_at_s, pause_at_s: simulated times at which it restarts with count 0, sends a frame 13 times
             more, or is silent; 0 = never. pause_s: wall time of the silence.
+        reconnect: boot again where the physics begins again at time 0, instead of judging it.
     """
 
     rate_hz: int = RATE_HZ
@@ -48,6 +53,7 @@ class ArduPilotDay:
     burst_at_s: float = 0.0
     pause_at_s: float = 0.0
     pause_s: float = 3.0
+    reconnect: bool = False
 
 
 class ArduPilotStandIn:
@@ -71,8 +77,10 @@ class ArduPilotStandIn:
         self._day = day or ArduPilotDay()
         self._dialect = ArduPilotDialect()
         self._links: list[CommandLink] = []
+        self._digest = sha256()
         self._layout = Struct(f"<HHI{self._day.channels}H")
         self._rules = MotionRules()
+        self._poses = PoseRules()
         self._events = {
             "restart": self._day.restart_at_s,
             "burst": self._day.burst_at_s,
@@ -91,7 +99,7 @@ class ArduPilotStandIn:
 
     def open_link(self) -> CommandLink:
         """Return a new link to a ground station or an onboard computer."""
-        link = CommandLink(self.pilot, self._dialect, self._system)
+        link = CommandLink(self.pilot, self._dialect, self._system, self._poses)
         self._links.append(link)
         return link
 
@@ -119,8 +127,12 @@ class ArduPilotStandIn:
         """
         line = parse(data)
         self.answers += 1
+        if self._day.reconnect and self._awaiting and line.timestamp_s < min(_BEGIN_S, self._stamp_s or 0.0):
+            self._waiting_repeats = 0
+            self._happen("restart", now_s)
         if self._stamp_s is None:
             require(self._awaiting, "an answer came before the first servo packet.")
+            self._digest.update(data)
             self._advance(line, 0.0, now_s)
             return
         rise_s = line.timestamp_s - self._stamp_s
@@ -138,15 +150,15 @@ class ArduPilotStandIn:
             any(abs(rise_s - step_s) <= _STAMP_TOLERANCE_S for step_s in steps_s),
             f"timestamp rises by {1e6 * rise_s:.1f} us, not by {1e6 * steps_s[0]:.1f} us (1/{self._day.rate_hz}).",
         )
+        self._digest.update(data)
         self._advance(line, rise_s, now_s)
 
     def counters(self) -> dict[str, Any]:
         """Return the counters and the flight for the line at the end."""
         counts = {"frames": self.frames, "answers": self.answers, "duplicates": self.duplicates}
-        links = {
-            name: sum(getattr(link, name) for link in self._links) for name in ("commands", "poses", "dropped_poses")
-        }
-        return {**counts, **links, "simulated_s": round(self.t_s, 3), **self.pilot.history.values()}
+        links = {"commands": sum(link.commands for link in self._links), "poses": self._poses.poses}
+        digests = {"received_sha256": self._digest.hexdigest(), "poses_sha256": self._poses.digest()}
+        return {**counts, **links, "simulated_s": round(self.t_s, 3), **digests, **self.pilot.history.values()}
 
     def _packet(self, count: int | None = None) -> bytes:
         unused = [0] * (self._day.channels - len(self._pwm))
@@ -169,6 +181,7 @@ class ArduPilotStandIn:
         if rise_s > 0.0:
             self._rate_hz = int(1.0 / rise_s)
         self._rules.check(line, off=not self.pilot.armed)
+        self._poses.check(line)
         self._check_outputs(line.p_ned_m)
         self._control(line)
         for name, at_s in self._events.items():
@@ -206,4 +219,5 @@ class ArduPilotStandIn:
             self._count, self._stamp_s, self._start_m = 0, None, None
             self._boot_s, self._pwm, self._rate_hz = self.t_s, [0] * 4, self._day.rate_hz
             self._rules.restart()
+            self._poses.restart()
             self.pilot.reboot()

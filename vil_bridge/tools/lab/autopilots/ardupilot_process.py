@@ -5,6 +5,7 @@ from __future__ import annotations
 import selectors
 from contextlib import suppress
 from dataclasses import dataclass
+from random import Random
 from time import monotonic
 from typing import Any, Final
 
@@ -31,7 +32,7 @@ class ArduPilotOptions:
         host, port: of the physics. instance: MAVLink system - 1. flight: to make without commands.
         seconds: of simulation until it ends, 0 = none. command_port: of SERIAL0, whose first client it waits for; 0 =
             none, and no wait. speedup: simulated seconds a second at most, 0 = as fast as the physics answers.
-        day: course of the run.
+        day: course of the run. loss: share of the datagrams, both ways, that are lost. seed: of which.
     """
 
     host: str
@@ -42,6 +43,8 @@ class ArduPilotOptions:
     command_port: int
     speedup: float
     day: ArduPilotDay
+    loss: float = 0.0
+    seed: int = 0
 
 
 class ArduPilotProcess(StandInProcess):
@@ -58,6 +61,8 @@ class ArduPilotProcess(StandInProcess):
         self._servers = [TcpCommandServer(port, self._core.open_link, self.selector) for port in ports]
         self._booted = not self._servers
         self._t_boot_s: float | None = None
+        self._random = Random(options.seed)  # noqa: S311 - no secret
+        self._lost = 0
 
     def turn(self) -> float:
         """Send what is due, once somebody has connected to SERIAL0."""
@@ -69,7 +74,7 @@ class ArduPilotProcess(StandInProcess):
 
     def counters(self) -> dict[str, Any]:
         """Return the counters."""
-        return {"autopilot": "ardupilot", **self._core.counters()}
+        return {"autopilot": "ardupilot", "lost": self._lost, **self._core.counters()}
 
     def _ahead_s(self) -> float:
         """Return how far the simulation is ahead of the wall clock, 0 where the next frame may go."""
@@ -82,14 +87,23 @@ class ArduPilotProcess(StandInProcess):
         if self._ahead_s():
             return
         for packet in self._core.poll(monotonic()):
+            if self._loses():
+                continue
             with suppress(OSError):  # the physics is absent: the frame is sent again
                 self._socket.sendto(packet, self._physics)
 
     def _on_physics(self) -> None:
         for line, _ in waiting(self._socket):
+            if self._loses():
+                continue
             self.heard()
             self._core.receive(line, monotonic())
             self._send()
         for server in self._servers:
             server.telemetry(self._core.t_s)
         self.ended |= 0.0 < self._options.seconds <= self._core.t_s
+
+    def _loses(self) -> bool:
+        lost = self._options.loss > 0.0 and self._random.random() < self._options.loss
+        self._lost += lost
+        return lost

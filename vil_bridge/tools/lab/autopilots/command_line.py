@@ -73,6 +73,9 @@ def _add_ardupilot(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--burst-at", type=float, default=0.0, help="simulated time at which it sends 13 duplicates")
     parser.add_argument("--pause-at", type=float, default=0.0, help="simulated time at which it falls silent")
     parser.add_argument("--pause", type=float, default=3.0, help="wall time of the silence, seconds")
+    parser.add_argument("--reconnect", action="store_true", help="boot again when the physics begins again at time 0")
+    parser.add_argument("--loss", type=float, default=0.0, help="share of the datagrams that are lost, both ways")
+    parser.add_argument("--seed", type=int, default=0, help="of which are lost")
 
 
 def _ardupilot(options: argparse.Namespace) -> StandInProcess:
@@ -80,8 +83,8 @@ def _ardupilot(options: argparse.Namespace) -> StandInProcess:
     port = ardupilot.PHYSICS_PORT + above if options.port is None else options.port
     commands = ardupilot.COMMAND_PORT + above if options.command_port is None else options.command_port
     events = options.restart_at, options.burst_at, options.pause_at, options.pause
-    day = ArduPilotDay(options.rate, options.channels, *events)
-    flight = options.flight, options.seconds, commands, options.speedup, day
+    day = ArduPilotDay(options.rate, options.channels, *events, options.reconnect)
+    flight = options.flight, options.seconds, commands, options.speedup, day, options.loss, options.seed
     return ardupilot.ArduPilotProcess(ardupilot.ArduPilotOptions(options.host, port, options.instance, *flight))
 
 

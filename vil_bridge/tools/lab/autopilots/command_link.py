@@ -13,6 +13,8 @@ from vil_bridge.tools.lab.autopilots import vectors
 from vil_bridge.tools.lab.autopilots.dialects import MavlinkDialect
 from vil_bridge.tools.lab.autopilots.flight_control import FlightTarget, NedState
 from vil_bridge.tools.lab.autopilots.pilot import OnboardPilot
+from vil_bridge.tools.lab.autopilots.places import Origin, place_of
+from vil_bridge.tools.lab.autopilots.pose_rules import PoseBody, PoseRules
 from vil_bridge.tools.lab.autopilots.vectors import ZERO
 
 _COMPONENT: Final = 1
@@ -32,11 +34,7 @@ _SENSORS: Final = 0x2F
 _CAPABILITIES: Final = 0x2000 | 0x80 | 0x2
 """MAVLink 2, set-points in the local frame, parameters as floats."""
 _AIRBORNE_M: Final = 0.15
-_M_PER_DEG: Final = 111_319.5
 _UNKNOWN_U16: Final = 65535
-
-Origin = tuple[float, float, float]
-"""Latitude and longitude (degrees) and altitude (metres) of the local frame."""
 
 
 class CommandLink:
@@ -44,15 +42,18 @@ class CommandLink:
 
     Args:
         pilot: that obeys. dialect: of the autopilot. system: MAVLink's number of the vehicle.
+        poses: judge of poses from outside; None = they are ignored.
 
     Attributes:
-        origin: of the local frame, None = unknown. commands: obeyed or refused. poses, dropped_poses: ODOMETRY in the
-            frames that ArduPilot takes, and in others, which it drops without a word.
+        origin: of the local frame, None = unknown. commands: obeyed or refused.
     """
 
-    def __init__(self, pilot: OnboardPilot, dialect: MavlinkDialect, system: int) -> None:
+    def __init__(
+        self, pilot: OnboardPilot, dialect: MavlinkDialect, system: int, poses: PoseRules | None = None
+    ) -> None:
         self.origin: Origin | None = None
-        self.commands = self.poses = self.dropped_poses = 0
+        self.commands = 0
+        self._poses = poses
         self._pilot = pilot
         self._dialect = dialect
         self._system = system
@@ -105,11 +106,12 @@ class CommandLink:
             self._dialect.set_mode(self._pilot, *_modes(body.custom_mode))
         elif isinstance(body, flight.SetPositionTargetLocalNed):
             self._on_target(body)
-        elif isinstance(body, mavlink.Odometry):
-            right = (body.frame_id, body.child_frame_id) == (mavlink.FRAME_LOCAL_FRD, mavlink.FRAME_BODY_FRD)
-            self.poses, self.dropped_poses = self.poses + right, self.dropped_poses + (not right)
+        elif isinstance(body, PoseBody):
+            if self._poses is not None:
+                self._poses.take(body)
         elif isinstance(body, mavlink.SetGpsGlobalOrigin):
             self.origin = body.latitude_e7 * 1e-7, body.longitude_e7 * 1e-7, body.altitude_mm * 1e-3
+            return self.frame(mavlink.GpsGlobalOrigin(body.latitude_e7, body.longitude_e7, body.altitude_mm))
         elif isinstance(body, mavlink.TimeSync) and body.tc1_ns == 0:
             return self.frame(mavlink.TimeSync(round(self._t_s * 1e9), body.ts1_ns))
         elif isinstance(body, flight.ParamRequestList):
@@ -219,10 +221,7 @@ class CommandLink:
 
     def _place(self, p_ned_m: vectors.Vector) -> tuple[int, int, int]:
         assert self.origin is not None
-        latitude, longitude, altitude = self.origin
-        north, east, down = p_ned_m
-        wide = _M_PER_DEG * max(0.01, vectors.cosine_deg(latitude))
-        place = latitude + north / _M_PER_DEG, longitude + east / wide, altitude - down
+        place = place_of(self.origin, p_ned_m)
         return round(place[0] * 1e7), round(place[1] * 1e7), round(place[2] * 1e3)
 
     def _attitude(self) -> mavlink.Body:

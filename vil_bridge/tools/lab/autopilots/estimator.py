@@ -121,7 +121,7 @@ class FlightEstimator:
         up = vectors.scaled(self._force, -1.0)
         roll = atan2(up[1], up[2])
         pitch = atan2(-up[0], (up[1] ** 2 + up[2] ** 2) ** 0.5)
-        tilt = vectors.product(vectors.exponential((0.0, pitch, 0.0)), vectors.exponential((roll, 0.0, 0.0)))
+        tilt = vectors.attitude(roll, pitch, 0.0)
         north, east, _ = vectors.rotate(tilt, self._field) if self._field is not None else (1.0, 0.0, 0.0)
         self._q = vectors.product(vectors.heading(-atan2(east, north)), tilt)
         self.aligned = True

@@ -12,8 +12,9 @@ from vil_bridge.tools.lab.autopilots import vectors
 from vil_bridge.tools.lab.autopilots.flight_control import STOPPED, FlightController, FlightTarget, Motors, NedState
 from vil_bridge.tools.lab.autopilots.vectors import ZERO, Vector
 
-Flight = Literal["none", "hover", "box"]
-"""Flights without commands: ``none`` waits for them, ``hover`` takes off, ``box`` flies a square of 2 m and lands."""
+Flight = Literal["none", "hover", "box", "boxes"]
+"""Flights without commands: ``none`` waits for them, ``hover`` takes off, ``box`` flies a square of 2 m and lands,
+``boxes`` does so again and again."""
 
 TAKE_OFF_HEIGHT_M: Final = 1.5
 _FASTEST_MPS: Final = 1.0
@@ -87,7 +88,7 @@ class OnboardPilot:
         self._goal_m = ZERO
         self._followed = FlightTarget(ZERO)
         self._followed_s = -_LOST_TARGET_S
-        self._plan = flight
+        self._plan: Flight = flight
         self._flight: Iterator[None] | None = None
         self.reboot()
 
@@ -105,7 +106,7 @@ class OnboardPilot:
         """Begin again: disarmed, without a position, with the own flight before it."""
         self._set_armed(False)
         self._state = None
-        self._flight = None if self._plan == "none" else self._fly(self._plan == "box")
+        self._flight = None if self._plan == "none" else self._fly(self._plan)
 
     def command_arm(self, armed: bool) -> bool:
         """Obey a command to arm or disarm, and give up the own flight; returns whether it is accepted."""
@@ -220,14 +221,25 @@ class OnboardPilot:
         self._goal_m = state.p_ned_m
         self._reference = FlightTarget(state.p_ned_m, ZERO, yaw_rad)
 
-    def _fly(self, box: bool) -> Iterator[None]:
+    def _fly(self, plan: Flight) -> Iterator[None]:
         """Make the own flight, one step at each turn."""
+        yield from self._start()
+        if plan == "hover":
+            return
+        yield from self._box()
+        while plan == "boxes":
+            while self.armed:
+                yield
+            yield from self._start()
+            yield from self._box()
+
+    def _start(self) -> Iterator[None]:
         while not self._set_armed(True):
             yield
         self._take_off(TAKE_OFF_HEIGHT_M)
         yield from self._settle(self._goal_m)
-        if not box:
-            return
+
+    def _box(self) -> Iterator[None]:
         for north, east in _BOX_M:
             home = self.home_m
             self._goal_m = corner = home[0] + north, home[1] + east, home[2] - TAKE_OFF_HEIGHT_M

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from math import cos, radians
+from hashlib import sha256
 from typing import Any, Final
 
 from vil_bridge.protocols.mavlink import flight_messages as flight
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import hil_messages as hil
 from vil_bridge.protocols.mavlink import messages as mavlink
-from vil_bridge.tools.lab.autopilots.command_link import CommandLink, Origin
+from vil_bridge.tools.lab.autopilots.command_link import CommandLink
 from vil_bridge.tools.lab.autopilots.dialects import Px4Dialect
 from vil_bridge.tools.lab.autopilots.estimator import FlightEstimator
 from vil_bridge.tools.lab.autopilots.flow_rules import FlowRules, check_distance
 from vil_bridge.tools.lab.autopilots.pilot import Flight, OnboardPilot
+from vil_bridge.tools.lab.autopilots.places import Origin, local_ned
 from vil_bridge.tools.lab.autopilots.sensor_rules import OdometryRules, SensorRules
-from vil_bridge.tools.lab.autopilots.vectors import Vector
+from vil_bridge.tools.lab.autopilots.vectors import Quaternion, Vector
 from vil_bridge.tools.lab.autopilots.violations import WireViolation, require
 
 STEP_US: Final = 4_000
@@ -24,10 +25,9 @@ SILENT_PACKETS: Final = 11
 _MAGIC: Final = 0xFD
 _HEAD: Final = 10
 _TAIL: Final = 2
-_ACCEPTED: Final = {
-    mavlink.message_id(kind): kind
-    for kind in (hil.HilSensor, hil.HilGps, mavlink.Odometry, hil.DistanceSensor, hil.HilOpticalFlow)
-}
+_BODIES: Final = hil.HilSensor, hil.HilGps, hil.DistanceSensor, hil.HilOpticalFlow
+_POSES: Final = mavlink.Odometry, mavlink.VisionPositionEstimate
+_ACCEPTED: Final = {mavlink.message_id(kind) for kind in (*_BODIES, *_POSES)}
 _GROUND_TRUTH_ID: Final = 115.0
 _GROUND_TRUTH_US: Final = 5000.0
 _LOCKSTEP: Final = 1
@@ -35,7 +35,6 @@ _ARMED, _DISARMED = 129, 1
 _CHANNELS: Final = 16
 _BOOT_S: Final = 4.0
 """Simulated time until PX4 has a position and can be armed."""
-_M_PER_DEG: Final = 111_319.5
 _FIX_3D: Final = 3
 
 
@@ -56,6 +55,7 @@ class Px4StandIn:
         self._system = instance + 1
         self._dialect = Px4Dialect()
         self._links: list[CommandLink] = []
+        self._digest = sha256()
         self._pending = b""
         self._sequence = 0
         self._sensors = SensorRules()
@@ -65,6 +65,7 @@ class Px4StandIn:
         self._due: hil.HilSensor | None = None
         self._first_us = self._newest_us = 0
         self._gps_us = self._pose_us = 0
+        self._is_north = False
         self._origin: Origin | None = None
 
     @property
@@ -91,6 +92,7 @@ class Px4StandIn:
         Raises:
             WireViolation: a rule is broken.
         """
+        self._digest.update(data)
         self._pending += data
         while (size := _frame_size(self._pending)) <= len(self._pending):
             frame, self._pending = self._pending[:size], self._pending[size:]
@@ -116,7 +118,8 @@ class Px4StandIn:
         """Return the counters and the flight for the line at the end."""
         commands = sum(link.commands for link in self._links)
         counts = {"packets": self.packets, "answers": self.answers, "commands": commands}
-        return {**counts, "simulated_s": round(self.t_s, 3), **self.pilot.history.values()}
+        received = {"simulated_s": round(self.t_s, 3), "received_sha256": self._digest.hexdigest()}
+        return {**counts, **received, **self.pilot.history.values()}
 
     def _frame(self, body: mavlink.Body) -> bytes:
         self._sequence += 1
@@ -128,7 +131,10 @@ class Px4StandIn:
         elif isinstance(body, hil.HilGps):
             self._on_gps(body)
         elif isinstance(body, mavlink.Odometry):
-            self._on_odometry(body)
+            self._on_pose(self._odometry.check(body))
+        elif isinstance(body, mavlink.VisionPositionEstimate):
+            self._is_north = True
+            self._on_pose(self._odometry.check_vision(body))
         elif isinstance(body, hil.DistanceSensor):
             check_distance(body)
         elif isinstance(body, hil.HilOpticalFlow):
@@ -161,6 +167,8 @@ class Px4StandIn:
             self._estimator.on_field(field)
             if self._estimator.aligned:
                 self._sensors.check_field(field, self._estimator.attitude)
+                if self._is_north:
+                    self._sensors.check_north(field, self._estimator.attitude)
         if m.fields_updated & hil.HIL_BAROMETER:
             self._estimator.on_height(m.pressure_alt_m)
             if state is not None:
@@ -178,19 +186,15 @@ class Px4StandIn:
         )
         self._gps_us = self._newest_us
 
-    def _on_odometry(self, m: mavlink.Odometry) -> None:
-        pose = self._odometry.check(m)
+    def _on_pose(self, pose: tuple[Vector, Quaternion, Vector]) -> None:
         interval_us = self._newest_us - self._pose_us if self._pose_us else 0
         self._pose_us = self._newest_us
         self._estimator.on_pose(*pose, 1e-6 * interval_us)
 
     def _local(self, m: hil.HilGps) -> Vector:
-        latitude, longitude, altitude = m.lat_e7 * 1e-7, m.lon_e7 * 1e-7, m.alt_mm * 1e-3
-        if self._origin is None:
-            self._origin = latitude, longitude, altitude
-        north, east = latitude - self._origin[0], longitude - self._origin[1]
-        wide = _M_PER_DEG * cos(radians(self._origin[0]))
-        return north * _M_PER_DEG, east * wide, self._origin[2] - altitude
+        place = m.lat_e7 * 1e-7, m.lon_e7 * 1e-7, m.alt_mm * 1e-3
+        self._origin = self._origin or place
+        return local_ned(self._origin, place)
 
 
 def _frame_size(data: bytes) -> int:
@@ -202,7 +206,9 @@ def _frame_size(data: bytes) -> int:
         return len(data) + 1
     require(data[2] == 0, f"a frame has incompatibility flags 0x{data[2]:02X}: it must not be signed.")
     number = int.from_bytes(data[7:10], "little")
-    require(number in _ACCEPTED, f"message {number} is not for this link: PX4 takes 107, 113, 114, 132 and 331 here.")
+    require(
+        number in _ACCEPTED, f"message {number} is not for this link: PX4 takes 102, 107, 113, 114, 132 and 331 here."
+    )
     return _HEAD + data[1] + _TAIL
 
 

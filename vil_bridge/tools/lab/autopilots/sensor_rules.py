@@ -26,6 +26,8 @@ _REST_TOLERANCE_MPS2: Final = 0.5
 _FIELD_GAUSS: Final = (0.1, 0.8)
 _FIELD_SAMPLES: Final = 50
 _FIELD_TURN_DEG: Final = 25.0
+_NORTH_DEG: Final = 45.0
+"""More than declination and noise make, less than a frame with other axes."""
 _PRESSURE_TOLERANCE_M: Final = 3.0
 _WINDOW_S: Final = 2.0
 _HEIGHT_SHARE: Final = 0.02
@@ -84,6 +86,19 @@ class SensorRules:
         require(
             turned < _FIELD_TURN_DEG,
             f"the magnetic field does not agree with the attitude: in the local frame it turned {turned:.0f} degrees.",
+        )
+
+    def check_north(self, field: Vector, q: Quaternion) -> None:
+        """Check that the field (body FRD) points north in the frame of VISION_POSITION_ESTIMATE.
+
+        Raises:
+            WireViolation: it points elsewhere: the frame is not north, east, down.
+        """
+        north, east, _ = vectors.rotate(q, field)
+        away = degrees(atan2(east, north))
+        require(
+            abs(away) < _NORTH_DEG,
+            f"VISION_POSITION_ESTIMATE is not north, east, down: magnetic north is at {away:.0f} degrees in its frame.",
         )
 
     def check_height(self, m: hil.HilSensor, t_s: float, p_ned_m: Vector) -> None:
@@ -161,7 +176,7 @@ _MOST_IMPACTS: Final = 3
 
 
 class OdometryRules:
-    """Checks of ODOMETRY: constants, and its pose against its velocity, the gyroscope and the accelerometer."""
+    """Checks of poses: constants, and the pose against its velocity, the gyroscope and the accelerometer."""
 
     def __init__(self) -> None:
         self._turn: Quaternion = LEVEL
@@ -171,6 +186,7 @@ class OdometryRules:
         self._last: tuple[float, Vector] | None = None
         self._q: Quaternion = LEVEL
         self._disagreements = 0
+        self._seen: tuple[int, Vector] | None = None
 
     def predict(self, gyro: Vector, force: Vector, dt_s: float) -> None:
         """Take rates and specific force of a step, body FRD."""
@@ -195,10 +211,24 @@ class OdometryRules:
         require(abs(size - 1.0) < 1e-3, f"ODOMETRY q has the length {size:.4f}.")
         position, velocity, q = (m.x_m, m.y_m, m.z_m), (m.vx_mps, m.vy_mps, m.vz_mps), (w, x, y, z)
         require(all(abs(v) < 1e6 for v in (*position, *velocity)), "ODOMETRY has a value that is not a number.")
-        self._check_motion(1e-6 * m.time_usec, position, q, vectors.rotate(q, velocity))
+        self._check_motion("ODOMETRY", 1e-6 * m.time_usec, position, q, vectors.rotate(q, velocity))
         return position, q, velocity
 
-    def _check_motion(self, t_s: float, position: Vector, q: Quaternion, velocity: Vector) -> None:
+    def check_vision(self, m: mavlink.VisionPositionEstimate) -> tuple[Vector, Quaternion, Vector]:
+        """Check a message; return position, attitude and body velocity, which is the change of the position.
+
+        Raises:
+            WireViolation: the values contradict the motion.
+        """
+        position, q = (m.x_m, m.y_m, m.z_m), vectors.attitude(m.roll_rad, m.pitch_rad, m.yaw_rad)
+        require(all(abs(v) < 1e6 for v in m[1:7]), "VISION_POSITION_ESTIMATE has a value that is not a number.")
+        last_us, last = self._seen or (m.usec, position)
+        self._seen = m.usec, position
+        velocity = vectors.scaled(vectors.minus(position, last), 1e6 / max(1, m.usec - last_us))
+        self._check_motion("VISION_POSITION_ESTIMATE", 1e-6 * m.usec, position, q, velocity)
+        return position, q, vectors.rotate(vectors.inverse(q), velocity)
+
+    def _check_motion(self, name: str, t_s: float, position: Vector, q: Quaternion, velocity: Vector) -> None:
         if self._start is None or self._last is None or t_s <= self._last[0]:
             self._begin(t_s, position, q, velocity)
             return
@@ -210,7 +240,7 @@ class OdometryRules:
             return
         moved = vectors.minus(position, p_0)
         _within(
-            "ODOMETRY's velocity (body axes) does not agree with its position",
+            f"{name}'s velocity (body axes) does not agree with its position",
             "m",
             moved,
             self._shift,
@@ -218,14 +248,14 @@ class OdometryRules:
         )
         turn = vectors.rotation_vector(vectors.product(vectors.inverse(q_0), q))
         by_gyro = vectors.rotation_vector(self._turn)
-        _within("the gyroscope does not agree with ODOMETRY's attitude", "rad", turn, by_gyro, _TURN_TOLERANCE)
+        _within(f"the gyroscope does not agree with {name}'s attitude", "rad", turn, by_gyro, _TURN_TOLERANCE)
         faster = vectors.minus(velocity, v_0)
         # An impact changes the velocity between two samples of the accelerometer: one window may disagree.
         agrees = dist(faster, self._pushed) < _SPEED_TOLERANCE[0] + _SPEED_TOLERANCE[1] * hypot(*faster)
         self._disagreements = 0 if agrees else self._disagreements + 1
         if self._disagreements >= _MOST_IMPACTS:
             _within(
-                "the accelerometer does not agree with ODOMETRY's velocity",
+                f"the accelerometer does not agree with {name}'s velocity",
                 "m/s",
                 faster,
                 self._pushed,

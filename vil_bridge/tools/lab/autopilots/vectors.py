@@ -102,6 +102,11 @@ def heading(yaw_rad: float) -> Quaternion:
     return cos(0.5 * yaw_rad), 0.0, 0.0, sin(0.5 * yaw_rad)
 
 
+def attitude(roll_rad: float, pitch_rad: float, yaw_rad: float) -> Quaternion:
+    """Return the attitude of a roll, a pitch and a yaw (intrinsic Z-Y-X)."""
+    return product(heading(yaw_rad), product(exponential((0.0, pitch_rad, 0.0)), exponential((roll_rad, 0.0, 0.0))))
+
+
 def roll_pitch_yaw(q: Quaternion) -> Vector:
     """Return roll, pitch and yaw, radians."""
     w, x, y, z = q
