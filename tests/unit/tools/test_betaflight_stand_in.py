@@ -154,19 +154,19 @@ def test_a_probe_of_the_port_is_dropped() -> None:
 
 def test_a_place_may_be_late_but_not_elsewhere() -> None:
     flown = armed_peer()
-    right, held = flown.packet, {"place": (0.0, 0.0, 0.0), "offset_deg": 0.0}
+    right, place, offset_deg = flown.packet, [0.0, 0.0, 0.0], 0.0
 
     def late(motion: Motion) -> bytes:
         values = list(struct.unpack("<18d", right(motion)))
         if flown.stand_in.states % 100 == 0:
-            held["place"] = tuple(values[14:17])  # type: ignore[assignment]
-        longitude, latitude, altitude = held["place"]  # type: ignore[misc]
-        values[14:17] = longitude + 8.0, latitude + 0.0 + held["offset_deg"], altitude
+            place[:] = values[14:17]
+        longitude, latitude, altitude = place
+        values[14:17] = longitude + 8.0, latitude + offset_deg, altitude
         return struct.pack("<18d", *values)
 
     flown.packet = late  # type: ignore[method-assign]
     flown.hold_height(4.0, 1.5)
-    held["offset_deg"] = 3e-5
+    offset_deg = 3e-5
     with pytest.raises(WireViolation, match="the position does not move by the velocity"):
         flown.hold_height(0.1, 1.5)
 
