@@ -148,6 +148,18 @@ def test_ranges_end_at_objects_of_the_scene(tmp_path: Path) -> None:
     assert found[-1] == pytest.approx(6.0, abs=0.01)
 
 
+def test_the_same_seed_gives_the_same_messages() -> None:
+    parts: dict[str, Any] = {name: {} for name in ("battery", "airspeed", "range_finder", "optical_flow")}
+    flown = []
+    for seed in (3, 3, 4):
+        with recorded("px4", parts, source={"seed": seed}) as (simulation, peer):
+            simulation.order(DisturbOrder(0, VehicleDisturbance((3.0, 0.0, 0.0), lost_shares=(0.1, 0.0, 0.0, 0.0))))
+            settle(simulation)
+            flown.append(list(peer.sent))
+    assert flown[0] == flown[1]
+    assert flown[0] != flown[2]
+
+
 @pytest.mark.parametrize(
     ("autopilot", "problem"),
     [

@@ -303,7 +303,9 @@ def test_orders_and_batches_survive_the_pipe() -> None:
     made = simulation(count=2, imu={})
     for batch in made.advance(20):
         assert decode_report(encode(batch)) == batch
-    assert decode_order(encode(WALL)) == WALL
+    broken = DisturbOrder(0, VehicleDisturbance(lost_shares=(0.5, 0.0)))
+    for order in (WALL, broken):
+        assert decode_order(encode(order)) == order
     for decode in (decode_order, decode_report):
         with pytest.raises(ProtocolError):
             decode(b"\xc1garbage")
