@@ -65,21 +65,35 @@ class SitlFlight:
         self.program: Program | None = None
         self.start_ns = 0
 
-    def fly(self, *words: object, orders: Callable[[], Iterable[Order]] = tuple) -> dict[str, Any]:
+    def fly(
+        self, *words: object, orders: Callable[[], Iterable[Order]] = tuple, speed: float = _FASTEST
+    ) -> dict[str, Any]:
         """Fly until the stand-in ends; return what it counted.
 
         Args:
             words: further options of the stand-in. orders: yields orders of each turn of the stepper.
+            speed: simulated seconds per second, at most.
         """
         with self.started(*words) as program, closing(WakeupTimer()) as timer:
             self.start_ns = machine_ns()
-            mapping = TimeMapping(self.start_ns, self.start_ns, _FASTEST)
+            mapping = TimeMapping(self.start_ns, self.start_ns, speed)
 
             def due() -> Iterable[Order]:
                 return orders() if program.poll() is None else [Stop()]
 
             Stepper(self.simulation, self.start_ns, mapping, due, lambda _batch: None, timer).run()
             return counters(program)
+
+    @contextmanager
+    def stepped(self, *words: object) -> Iterator[tuple[Callable[[], object], Program]]:
+        """Start the stand-in; yield what makes the steps of one sample, and the stand-in."""
+        steps = STEP_HZ[self._kind] // RATES_HZ[self._kind]
+        with self.started(*words) as program:
+            self.simulation.programs.open(holds=True)
+            try:
+                yield lambda: self.simulation.advance(self.simulation.steps + steps), program
+            finally:
+                self.simulation.programs.close()
 
     @contextmanager
     def started(self, *words: object) -> Iterator[Program]:
