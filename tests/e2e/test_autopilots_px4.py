@@ -71,7 +71,7 @@ def test_pauses_steps_and_the_end_of_the_program(tmp_path: Path) -> None:
 
 def test_a_program_that_stands_still_is_silent_and_the_others_fly_on(tmp_path: Path) -> None:
     two = SitlOptions(program="px4", indoors=True, speed=50.0, count=2)
-    with sitl_bridge(tmp_path, two, timeout_ms=500) as bridge:
+    with sitl_bridge(tmp_path, two, timeout_ms=5000) as bridge:  # beyond what a loaded computer takes
         flight = "--flight", "hover"
         with (
             stand_in("px4", bridge.port, *flight) as first,
