@@ -246,8 +246,8 @@ def _flights(vehicle: Argument) -> dict[str, Method]:
     return {
         **moves,
         **gains,
-        "moveOnSpline": Method((path, *look, vehicle), bool, 11, vehicle="multirotor", weight=0.7),
-        "moveOnSplineVelConstraints": Method((path, still, *look, vehicle), bool, 11, vehicle="multirotor", weight=0.3),
+        "moveOnSpline": Method((path, *look, vehicle), bool, 10, vehicle="multirotor", weight=0.7),
+        "moveOnSplineVelConstraints": Method((path, still, *look, vehicle), bool, 10, vehicle="multirotor", weight=0.3),
         "setTrajectoryTrackerGains": Method((TRACKER_GAINS, vehicle), None, 1),
         "moveByRC": Method((STICKS, vehicle), None, 1, vehicle="multirotor"),
         "cancelLastTask": Method((vehicle,), None, 1),

@@ -360,10 +360,10 @@ def _racing_lab() -> Iterator[Call]:
     look = (True, True, True, 15.0, 7.5, False, _RED, False, 1.0)
     kinds = "flag flag flag number number flag colour flag number"
     points = [vector(3.0, 0.0, -3.0), vector(6.0, 3.0, -3.0)]
-    yield _of_vehicle("moveOnSpline", bool, f"vectors {kinds}", points, *look, optional=11)
+    yield _of_vehicle("moveOnSpline", bool, f"vectors {kinds}", points, *look, optional=10)
     speeds = [vector(1.0, 0.0, 0.0), vector(0.0, 0.0, 0.0)]
     kinds = f"vectors vectors {kinds}"
-    yield _of_vehicle("moveOnSplineVelConstraints", bool, kinds, points, speeds, *look, optional=11)
+    yield _of_vehicle("moveOnSplineVelConstraints", bool, kinds, points, speeds, *look, optional=10)
     yield _of_vehicle(
         "setTrajectoryTrackerGains", None, "tracker", [7.5, 0, 5, 0, 0.4, 0, 0.04, 0, 2, 0, 0.4, 0, 3, 0.1]
     )
