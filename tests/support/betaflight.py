@@ -131,10 +131,17 @@ def _paths() -> str:
 
 @cache
 def _template() -> bytes:
-    """Return the memory of a configured program."""
-    with tempfile.TemporaryDirectory() as folder:
-        prepare_by_cli(Path(folder))
-        return (Path(folder) / "eeprom.bin").read_bytes()
+    """Return the memory of a configured program; some of its starts never answer the first connection."""
+    for attempt in range(_ATTEMPTS):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                prepare_by_cli(Path(folder))
+            except TimeoutError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                continue
+            return (Path(folder) / "eeprom.bin").read_bytes()
+    raise AssertionError
 
 
 def prepare(folder: Path) -> None:

@@ -39,7 +39,12 @@ class SitlBridge:
 
     def steps(self) -> int:
         """Return the steps that were made."""
-        return int(self._reports()[0]["counters"].get("steps", 0))
+        return self.counted()["steps"]
+
+    def counted(self) -> dict[str, int]:
+        """Return the steps that were made, and how many of them were late."""
+        counters = self._reports()[0]["counters"]
+        return {name: int(counters.get(name, 0)) for name in ("steps", "late")}
 
     def stands(self) -> bool:
         """Return True if no step is made for longer than a pose takes to be reported."""

@@ -6,12 +6,16 @@ Pure functions of states, for every model whose state begins as a rigid body's.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from types import ModuleType
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
 from vil_bridge.core.geometry import cross, q_conj, q_rotate, q_to_matrix
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.layout import StateLayout
 from vil_bridge.vehicles.model import TrueState
 
@@ -33,6 +37,10 @@ class Collider(NamedTuple):
     inertia_kgm2: FloatArray
     restitution: float = 0.55
     friction: float = 0.5
+
+    def packed(self) -> FloatArray:
+        """Return the same as the kernel takes it."""
+        return np.array((self.mass_kg, *self.inertia_kgm2, self.restitution, self.friction), dtype=np.float64)
 
 
 class WorldContact(NamedTuple):
@@ -57,6 +65,7 @@ def collide(
     ground_lock: bool = False,
     compat: Literal["airsim"] | None = None,
     dt_s: float = 0.0,
+    compiled: bool = True,
 ) -> FloatArray:
     """Return states after a collision, a new array (n, dx); vehicles that do not touch, or leave, are unchanged.
 
@@ -75,10 +84,17 @@ def collide(
             tangential impulses, friction without Coulomb's bound, the lever arm in world axes, spin reduced by a
             tenth.
         dt_s: for compat, its step: the original looks one step ahead.
+        compiled: with numba where it is installed, except with compat; False = the reference of NumPy.
 
     Raises:
         KeyError: the state is not a rigid body's; with compat also without acceleration columns.
     """
+    kernel = contact_kernel(layout) if compiled and compat is None else None
+    if kernel is not None:
+        moved = np.array(x, dtype=np.float64, order="C")
+        where = (np.array(values, dtype=np.float64) for values in (contact.normal_world, contact.point_world_m))
+        kernel.collide(moved, grounded_column(layout), body.packed(), *where, np.array(contact.depth_m), ground_lock)
+        return moved
     s = layout.split(x)
     if compat == "airsim":
         after, hit = _bounce_as_airsim(s, body, contact, ground_lock, dt_s)
@@ -88,6 +104,43 @@ def collide(
     for name, values in after.items():
         out[:, layout[name]] = np.where(hit, values, s[name])
     return out
+
+
+@cache
+def _compiled() -> ModuleType | None:
+    return import_module("vil_bridge.vehicles.contact_kernel") if has_numba() else None
+
+
+def contact_kernel(layout: StateLayout) -> ModuleType | None:
+    """Return the compiled collisions of states with a layout; None = there is no numba, or they begin otherwise."""
+    return _compiled() if layout.begins_rigid else None
+
+
+def load_kernel(layout: StateLayout) -> None:
+    """Compile what states with a layout need before time counts: a vehicle that touches nothing is enough."""
+    kernel = contact_kernel(layout)
+    if kernel is not None:
+        x, three = np.zeros((1, layout.size)), np.zeros((1, 3))
+        collide(x, layout, Collider(1.0, np.ones(3)), WorldContact(three, three, np.full(1, -1.0)))
+        velocity_changes(x, x, layout, np.zeros(1, np.bool_), np.zeros((1, 6)))
+        kernel.add_pushes(np.zeros((1, 6)), 1.0, np.zeros((1, 4)), three, three, three)
+
+
+def grounded_column(layout: StateLayout) -> int:
+    """Return the column that says that a vehicle stands on the ground; -1 = there is none."""
+    return layout["grounded"].start if "grounded" in layout else -1
+
+
+def velocity_changes(
+    before: FloatArray, x: FloatArray, layout: StateLayout, which: BoolArray, out: FloatArray, *, compiled: bool = True
+) -> None:
+    """Write changes of velocities and body rates of some vehicles into their rows of ``out`` (n, 6)."""
+    kernel = contact_kernel(layout) if compiled else None
+    if kernel is not None:
+        kernel.changes(before, x, which, out)
+        return
+    for columns, name in ((slice(0, 3), "v_world_mps"), (slice(3, 6), "w_body_radps")):
+        out[which, columns] = x[which, layout[name]] - before[which, layout[name]]
 
 
 class CollidingBody(NamedTuple):
@@ -161,15 +214,22 @@ def _push_apart(first: CollidingBody, second: CollidingBody, impulse_ns: FloatAr
         x[:, rates] = w
 
 
-def with_contacts(truth: TrueState, change: FloatArray, dt_s: float) -> TrueState:
+def with_contacts(truth: TrueState, change: FloatArray, dt_s: float, *, compiled: bool = True) -> TrueState:
     """Return the truth after a step in which contacts changed velocities too: sensors measure support forces.
 
     Args:
-        truth: of n vehicles, from forces without contacts.
+        truth: of n vehicles, from forces without contacts; its arrays may be changed.
         change: of v_world_mps and w_body_radps by contacts in that step, (n, 6).
         dt_s: the step, over which an impact is spread.
+        compiled: with numba where it is installed; False = the reference of NumPy.
     """
     if not change.any():
+        return truth
+    kernel = _compiled() if compiled else None
+    if kernel is not None:
+        kernel.add_pushes(
+            change, dt_s, truth.q_world_body, truth.a_world_mps2, truth.alpha_body_radps2, truth.f_body_mps2
+        )
         return truth
     pushed, turned = change[:, :3] / dt_s, change[:, 3:] / dt_s
     return truth._replace(

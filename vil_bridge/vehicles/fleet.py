@@ -67,9 +67,11 @@ class Fleet:
         if not self.dt_s > 0:
             raise ValueError(f"dt_s must be positive, got {self.dt_s}")
         self._ns_per_step: Final = (self.dt_s * NS_PER_S).as_integer_ratio()
+        self._step_s: Final = float(self.dt_s)
         self.x = model.initial(n)
         self.u = model.neutral(n)
         self.around = model.calm(n)
+        self._known: tuple[FloatArray | None, ...] = (None, None, None)
         self.steps = 0
         self._calm = self.around.copy()
         self.disturbances: Final = list(disturbances)
@@ -162,10 +164,10 @@ class Fleet:
             if self.disturbances:
                 self._update_environment()
             if self._native is not None:
-                self._native(self.x, self.u, self.around, float(self.dt_s), many)
+                self._native(self.x, self.u, self.around, self._step_s, many)
             else:
                 for _ in range(many):
-                    self.x = self.model.step(self.x, self.u, self.around, float(self.dt_s))
+                    self.x = self.model.step(self.x, self.u, self.around, self._step_s)
             self.steps += many
 
     def truth(self) -> TrueState:
@@ -188,10 +190,14 @@ class Fleet:
         return index.astype(np.int64)
 
     def _check(self) -> None:
-        """Let x, u and around be such that kernels can take them."""
+        """Let x, u and around be such that kernels can take them; those that were there before are."""
+        x, u, around = self._known
+        if self.x is x and self.u is u and self.around is around:
+            return
         self.x = self._checked("x", self.x, self.model.state.size)
         self.u = self._checked("u", self.u, self.model.command.size)
         self.around = self._checked("around", self.around, ENVIRONMENT.size)
+        self._known = self.x, self.u, self.around
 
     def _checked(self, name: str, rows: FloatArray, columns: int) -> FloatArray:
         """Return rows that kernels can take: kernels check neither type nor bounds."""
@@ -207,7 +213,7 @@ class Fleet:
     def _update_environment(self) -> None:
         self.around[:] = self._calm
         for disturbance in self.disturbances:
-            disturbance.apply(self.steps, float(self.dt_s), self.x, self.around)
+            disturbance.apply(self.steps, self._step_s, self.x, self.around)
 
 
 def _native_of(model: Model, engine: Engine) -> NativeStep | None:

@@ -26,8 +26,21 @@ class Field:
     meaning: str
 
 
+RIGID_BODY: Final = (
+    Field("p_world_m", 3, "m", "position, ENU"),
+    Field("v_world_mps", 3, "m/s", "velocity, ENU"),
+    Field("q_world_body", 4, "1", "attitude, x y z w"),
+    Field("w_body_radps", 3, "rad/s", "angular rate, body FLU"),
+)
+"""The first 13 columns of every vehicle that is a rigid body."""
+_RIGID: Final = [(field.name, field.size) for field in RIGID_BODY]
+
+
 class StateLayout:
     """Columns of arrays of shape (n, size), one row a vehicle.
+
+    Attributes:
+        begins_rigid: the first 13 columns are those of a rigid body, as kernels want them.
 
     Raises:
         ValueError: two fields have the same name.
@@ -43,6 +56,7 @@ class StateLayout:
             self._slices[field.name] = slice(start, start + field.size)
             start += field.size
         self.size: Final = start
+        self.begins_rigid: Final = [(field.name, field.size) for field in fields[: len(_RIGID)]] == _RIGID
 
     def __getitem__(self, name: str) -> slice:
         """Return the columns of a field. Raises KeyError: no such field."""
@@ -83,12 +97,3 @@ def flush(x: FloatArray) -> FloatArray:
     """Set numbers of states smaller than :data:`LEAST` to 0, in place, and return the states."""
     x *= np.abs(x) >= LEAST
     return x
-
-
-RIGID_BODY: Final = (
-    Field("p_world_m", 3, "m", "position, ENU"),
-    Field("v_world_mps", 3, "m/s", "velocity, ENU"),
-    Field("q_world_body", 4, "1", "attitude, x y z w"),
-    Field("w_body_radps", 3, "rad/s", "angular rate, body FLU"),
-)
-"""The first 13 columns of every vehicle that is a rigid body."""

@@ -21,7 +21,9 @@ from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.solid_world import SceneEdit, SweptContact
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.core.vehicle_moves import VehicleCollision
-from vil_bridge.vehicles.contact import Collider, WorldContact, collide
+from vil_bridge.vehicles.contact import Collider, WorldContact, collide, load_kernel, velocity_changes
+from vil_bridge.vehicles.contact_kernel import note
+from vil_bridge.vehicles.ground import Ground
 from vil_bridge.vehicles.layout import StateLayout
 from vil_bridge.vehicles.model import Model
 
@@ -37,13 +39,10 @@ _MOST_NAMES: Final = 256
 """Things touched of which the times are remembered."""
 _SKIN_M: Final = 2e-6
 """A sphere leaves a surface by this much: more than where it counts as touching, or its way would lead in again."""
-_ROUNDING_M: Final = 1e-12
 _HOLD_M: Final = 1e-3
 """A surface bears a vehicle that moved less than this along it since it was found there."""
 _LEVEL: Final = 0.97
 """Upward part of a surface's normal from which a vehicle may land on it."""
-_SPIN_FACTOR: Final = 0.9
-"""Share of the body rates that a step on the floor leaves, as AirSim has it."""
 
 _UP: Final = np.array((0.0, 0.0, 1.0))
 _AHEAD: Final = np.array((1.0, 0.0, 0.0))
@@ -87,17 +86,22 @@ class ContactModel:
         self.resting_body: Final = self.body._replace(restitution=0.0)
         self.collisions = np.zeros(rows, dtype=np.int64)
         self._config = config
+        floor_m = config.floor_m
+        self._ground: Final = None if floor_m is None else Ground(floor_m, self.resting_body, model.state)
         self._scene = scene
         self.to_reset: list[int] = []
         self.shape: Final = SphereRow(config)
         self._bounces = config.response == "bounce"
         self._around: dict[int, _Around] = {}
         self._supports: dict[int, _Support] = {}
+        self._standing = False
+        self._ups: Final = np.tile(_UP, (rows, 1))
         self._reset_at = np.zeros(rows, dtype=np.int64)
         self._never: Final = np.full(rows, -(1 << 60), dtype=np.int64)
         self._touched_at = self._never.copy()
         self._times: dict[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = {}
         self.newest: dict[int, VehicleCollision] = {}
+        load_kernel(model.state)
 
     @property
     def watches(self) -> bool:
@@ -112,12 +116,12 @@ class ContactModel:
         """
         if not self.watches:
             return None
-        if self._around or self._supports:
+        if self._around or self._supports or self._standing:
             return 1
         steps = [] if self._scene is None else [self._scene.next_due - step]
-        floor_m = self._config.floor_m
-        if floor_m is not None:
-            steps += [math.floor(_fall_s(fleet, floor_m) / dt_s) for fleet in flown]
+        if self._ground is not None:
+            falls_s = (self._ground.fall_s(one.fleet.x, one.active, HARDEST_MPS2) for one in flown)
+            steps += [math.floor(fall_s / dt_s) for fall_s in falls_s]
         return max(1, min(steps))
 
     def reset(self, row: int, step: int) -> None:
@@ -127,11 +131,6 @@ class ContactModel:
         self._reset_at[row] = step
         if self._scene is not None:
             self._scene.forget(row)
-
-    def touched(self, step: int) -> BoolArray:
-        """Return which vehicles touched something at a step, (n,)."""
-        touched: BoolArray = self._touched_at == step
-        return touched
 
     def on_contact(self, row: int, report: ContactReport, step_of_picture: int, dt_s: Fraction) -> bool:
         """Apply what a renderer reports; return True if the vehicle returns to its start, disarmed."""
@@ -145,19 +144,23 @@ class ContactModel:
             return False
         return report.hit
 
-    def respond(self, x: FloatArray, state: StateLayout, active: BoolArray, step: int, dt_s: float) -> int:
-        """Keep vehicles out of what is solid; changes x (n, dx). Returns how many collisions began."""
-        place = state["p_world_m"]
-        floor_m = self._config.floor_m
-        on_floor = _NONE
-        if floor_m is not None:
-            on_floor = np.flatnonzero(active & (x[:, place.start + 2] < floor_m - _ROUNDING_M))
-        near = len(on_floor) or self._around or self._supports
+    def respond(
+        self, x: FloatArray, state: StateLayout, active: BoolArray, step: int, dt_s: float, struck: FloatArray
+    ) -> int:
+        """Keep vehicles out of what is solid; changes x (n, dx). Returns how many collisions began.
+
+        ``struck`` (n, 6): set to the changes of velocities and body rates of those that touched something.
+        """
+        before = x.copy()
+        lifted: npt.NDArray[np.int64] = _NONE if self._ground is None else self._ground.lift(x, active)
+        self._standing = len(lifted) > 0
+        near = self._standing or self._around or self._supports
         if not near and (self._scene is None or step < self._scene.next_due):
             return 0
-        before = int(self.collisions.sum())
-        if floor_m is not None and len(on_floor):
-            self._on_floor(x, state, on_floor, floor_m, step, dt_s)
+        counted = int(self.collisions.sum())
+        if self._ground is not None and self._standing:
+            p = before[lifted, state["p_world_m"]]
+            self.record(lifted, p, WorldContact(p, self._ups[: len(p)], self._ground.height_m - p[:, 2]), step, dt_s)
         for row, around in list(self._around.items()):
             if step > around.until:
                 del self._around[row]
@@ -168,8 +171,10 @@ class ContactModel:
                 self._rest(row, x, state, step, dt_s)
             for row in self._scene.due(step, active):
                 self._in_scene(row, self._scene, x, state, step, dt_s)
-        self.roll(x, state, active & self.touched(step))
-        return int(self.collisions.sum()) - before
+        touched = active & (self._touched_at == step)
+        self.roll(x, state, touched)
+        velocity_changes(before, x, state, touched, struck)
+        return int(self.collisions.sum()) - counted
 
     def roll(self, x: FloatArray, state: StateLayout, rows: BoolArray) -> None:
         """Let cars that touched something roll on with the part of their velocity that their wheels allow."""
@@ -177,16 +182,6 @@ class ContactModel:
             ahead = q_rotate(x[rows, state["q_world_body"]], np.broadcast_to(_AHEAD, (int(rows.sum()), 3)))
             x[rows, state["speed_mps"]] = (x[rows, state["v_world_mps"]] * ahead).sum(axis=1, keepdims=True)
             x[rows] = self._model.constrain(x[rows])
-
-    def _on_floor(
-        self, x: FloatArray, state: StateLayout, rows: npt.NDArray[np.int64], floor_m: float, step: int, dt_s: float
-    ) -> None:
-        """Lift vehicles whose origins are below the floor: upright ones land, others bounce and come to rest."""
-        p = x[rows, state["p_world_m"]]
-        contact = WorldContact(p, np.broadcast_to(_UP, p.shape), floor_m - p[:, 2])
-        self.record(rows, p, contact, step, dt_s)
-        x[rows] = collide(x[rows], state, self.resting_body, contact, ground_lock=True)
-        x[rows, state["w_body_radps"]] *= _SPIN_FACTOR
 
     def _among(self, row: int, around: _Around, x: FloatArray, state: StateLayout, step: int, dt_s: float) -> None:
         """Collide one vehicle with the surfaces near it."""
@@ -258,7 +253,7 @@ class ContactModel:
                 sphere, hit = found
                 self._off_surface(row, _Support(hit, sphere), middles_m[sphere], x, state, step, dt_s)
                 self._scene.forget(row)
-        self.roll(x, state, active & self.touched(step))
+        self.roll(x, state, active & (self._touched_at == step))
         return int(self.collisions.sum()) - before
 
     def _middles(self, x: FloatArray, state: StateLayout, row: int) -> FloatArray:
@@ -350,31 +345,25 @@ class ContactModel:
         other: str = "",
     ) -> None:
         """Record contacts of vehicles at (n, 3); those that do not continue one with the same thing are collisions."""
-        if other not in self._times:
-            if len(self._times) >= _MOST_NAMES:
-                self._times.clear()
-            self._times[other] = self._never.copy(), self._never.copy()
-        touched_at, recorded_at = self._times[other]
-        begins = (step - touched_at[rows]) * dt_s > _APART_S
-        self.collisions[rows] += begins
-        touched_at[rows] = self._touched_at[rows] = step
-        for i in np.flatnonzero(begins | ((step - recorded_at[rows]) * dt_s >= _APART_S)).tolist():
+        for i in self._note(rows, step, dt_s, other):
             row = int(rows[i])
-            recorded_at[row] = step
             where = (contact.normal_world[i].tolist(), contact.point_world_m[i].tolist(), p_m[i].tolist())
             normal, point_m, vehicle_m = ((x, y, z) for x, y, z in where)
             depth_m = float(contact.depth_m[i])
             t_ns = round(step * dt_s * NS_PER_S)
             self.newest[row] = VehicleCollision(t_ns, normal, point_m, vehicle_m, depth_m, other)
 
-
-def _fall_s(flown: ModeFleet, floor_m: float) -> float:
-    """Return the time for which no vehicle of a fleet reaches the floor."""
-    state = flown.fleet.model.state
-    p, v = state["p_world_m"].start + 2, state["v_world_mps"].start + 2
-    rows = flown.fleet.x[flown.active]
-    height_m, climb = np.maximum(rows[:, p] - floor_m, 0.0), rows[:, v]
-    return float((climb + np.sqrt(climb * climb + 2.0 * HARDEST_MPS2 * height_m)).min()) / HARDEST_MPS2
+    def _note(self, rows: npt.NDArray[np.int64], step: int, dt_s: float, other: str = "") -> list[int]:
+        """Count contacts of vehicles with something; return the places in ``rows`` of those to be recorded."""
+        if other not in self._times:
+            if len(self._times) >= _MOST_NAMES:
+                self._times.clear()
+            self._times[other] = self._never.copy(), self._never.copy()
+        self._touched_at[rows] = step
+        places = np.empty(len(rows), np.int64)
+        count = note(rows, step, dt_s, _APART_S, *self._times[other], self.collisions, places)
+        found: list[int] = places[:count].tolist()
+        return found
 
 
 def _collider(model: Model, config: ContactConfig) -> Collider:

@@ -14,10 +14,7 @@ from typing import Final
 
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.ipc import (
-    BodiesUpdate,
     ClockUpdate,
-    ContactReport,
-    FlyCommand,
     Order,
     Start,
     Stop,
@@ -86,8 +83,7 @@ class ThreadHost:
         if len(self._orders) >= _MOST_ORDERS - 1:
             return False
         self._orders.append(order)
-        if not isinstance(order, FlyCommand | ContactReport | BodiesUpdate):  # often; they wait for the next step
-            self._timer.wake()
+        self._timer.wake()
         return True
 
     def check(self) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -28,12 +28,30 @@ from vil_bridge.vehicles.model import Model, TrueState
 
 
 class ModeFleet:
-    """The fleet of one mode, and which rows of it are flown."""
+    """The fleet of one mode.
+
+    Attributes:
+        parked: states of rows that are not flown, (n, dx). active: which rows are, (n,). flying: how many are.
+    """
 
     def __init__(self, fleet: Fleet, parked: FloatArray) -> None:
-        self.fleet = fleet
-        self.parked = parked
-        self.active = np.zeros(fleet.n, dtype=np.bool_)
+        self.fleet: Final = fleet
+        self.parked: Final = parked
+        self.active: Final = np.zeros(fleet.n, dtype=np.bool_)
+        self.flying = 0
+        columns = np.concatenate([np.r_[fleet.model.state[f.name]] for f in RIGID_BODY])
+        self._columns: Final = slice(0, BODY_COLUMNS) if fleet.model.state.begins_rigid else columns
+
+    @property
+    def bodies(self) -> FloatArray:
+        """First 13 columns of all rows, (n, 13)."""
+        bodies: FloatArray = self.fleet.x[:, self._columns]
+        return bodies
+
+    def fly(self, row: int, *, flown: bool) -> None:
+        """Let a row be flown, or parked."""
+        self.active[row] = flown
+        self.flying = int(np.count_nonzero(self.active))
 
 
 class ModeFleets:
@@ -119,7 +137,7 @@ class ModeFleets:
 
     def flown(self) -> Iterator[ModeFleet]:
         """Yield the fleets in which a vehicle flies."""
-        return (mode_fleet for mode_fleet in self._fleets.values() if mode_fleet.active.any())
+        return (mode_fleet for mode_fleet in self._fleets.values() if mode_fleet.flying)
 
     def in_mode(self, mode: str, wanted: BoolArray) -> Iterator[tuple[Fleet, npt.NDArray[np.int64]]]:
         """Yield the fleets of a mode, and which of the wanted rows fly in each."""
@@ -149,17 +167,17 @@ class ModeFleets:
                 for name in there:
                     if name in here and here[name].stop - here[name].start == there[name].stop - there[name].start:
                         mode_fleet.fleet.x[row, there[name]] = other.fleet.x[row, here[name]]
-                other.active[row] = False
+                other.fly(row, flown=False)
                 other.fleet.x[row] = other.parked[row]
-        mode_fleet.active[row] = True
+        mode_fleet.fly(row, flown=True)
 
     def advance(self, steps: int) -> None:
         """Make steps."""
         for mode_fleet in self._fleets.values():
             fleet, active = mode_fleet.fleet, mode_fleet.active
-            if not active.any():
+            if not mode_fleet.flying:
                 fleet.steps += steps
-            elif active.all():
+            elif mode_fleet.flying == fleet.n:
                 fleet.advance(steps)
             else:
                 at_once = 1 if fleet.disturbances else steps  # gusts follow where a parked vehicle is, too
@@ -172,9 +190,10 @@ class ModeFleets:
         """Return first 13 columns of every vehicle, (n, 13)."""
         found = np.empty((len(self._vehicles), BODY_COLUMNS))
         for mode_fleet in self.flown():
-            state = mode_fleet.fleet.model.state
-            rows = mode_fleet.fleet.x[mode_fleet.active]
-            found[mode_fleet.active] = np.concatenate([rows[:, state[f.name]] for f in RIGID_BODY], axis=1)
+            if mode_fleet.flying == len(found):
+                found[:] = mode_fleet.bodies
+            else:
+                found[mode_fleet.active] = mode_fleet.bodies[mode_fleet.active]
         return found
 
     def dynamics(self, rotors: int) -> FloatArray:

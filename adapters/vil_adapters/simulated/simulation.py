@@ -184,21 +184,34 @@ class Simulation:
         notes = {int(i): note for g in self.groups for i, note in zip(g.members, g.notes(), strict=True)}
         return [notes[i] for i in range(len(self.subjects))]
 
-    def _quiet(self, until: int, due: int) -> int:
-        """Return how many steps can be made at once: until something samples or commands."""
+    def next_event(self, due: int = 0) -> int:
+        """Return the next step after which something is sampled, commanded or reported.
+
+        Programs in real time leave samples before ``due`` out.
+        """
         now = self.steps
-        clear = [self._between.clear_steps(now), *(group.clear_steps() for group in self.groups)]
-        ends = [until, next_due(now, self._poses), *(now + steps for steps in clear if steps is not None)]
-        ends += [now + self._every - now % self._every, *self.programs.next_exchanges(now, due)]
-        ends += [group.moves.due for group in self.groups]
+        event = min(next_due(now, self._poses), now + self._every - now % self._every)
+        for exchange in self.programs.next_exchanges(now, due):
+            event = min(event, exchange)
+        for group in self.groups:
+            event = min(event, group.moves.due)
         measured, release_ns = self._sensors.next_due(now), self._sensors.release_ns
         if measured is not None:
-            ends.append(measured)
+            event = min(event, measured)
         if release_ns is not None:
-            ends.append(self._step_from(release_ns))
+            event = min(event, self._step_from(release_ns))
         if self._waiting:
-            ends.append(self._waiting[0][0])
-        return max(min(ends) - now, 1)
+            event = min(event, self._waiting[0][0])
+        return max(event, now + 1)
+
+    def _quiet(self, until: int, due: int) -> int:
+        """Return how many steps can be made at once: to the next event, and while nothing meets anything."""
+        now = self.steps
+        steps = min(until, self.next_event(due)) - now
+        for clear in (self._between.clear_steps(now), *(group.clear_steps() for group in self.groups)):
+            if clear is not None:
+                steps = min(steps, clear)
+        return max(steps, 1)
 
     def _step_from(self, t_ns: int) -> int:
         """Return the first step that ends at or after a simulation time."""

@@ -1,4 +1,4 @@
-"""Steps in bridge time: at each step's instant, with missed steps caught up and all of them reported."""
+"""Steps in bridge time: at each instant at which something happens, with missed steps caught up."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from vil_adapters.simulated.ipc import ClockUpdate, Order, Start, Stop, VehicleBatch
+from vil_adapters.simulated.move_runner import NEVER
 from vil_adapters.simulated.simulation import PATIENCE_NS, Simulation
 from vil_bridge.core.bridge_time import REAL_TIME, TimeMapping
 from vil_bridge.core.clock import NS_PER_S, arm_timerfd, machine_ns, open_timerfd
@@ -58,12 +59,15 @@ class WakeupTimer:
 class Stepper:
     """Driver that advances a simulation as bridge time passes; runs in a thread or a process of its own.
 
+    It wakes when a step is due after which something is measured, commanded or reported, with all steps before, and
+    when an order comes: that takes effect in the first step that begins after it.
+
     Args:
         simulation: at step 0. start_ns: bridge time of step 0. mapping: how bridge time follows the machine's.
         orders: yields orders since the last call. on_batch: called with every batch.
 
     Attributes:
-        late: steps begun more than a period after their own tick, caught up with the next.
+        late: steps begun more than a period after the instant at which they were to be made, caught up with the next.
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class Stepper:
         self._on_batch = on_batch
         self._timer = timer
         self._end: int | None = None
+        self._planned = 1
 
     def run(self) -> None:
         """Report the start, and step until stopped; the last batch reports the last step.
@@ -100,42 +105,65 @@ class Stepper:
         simulation = self._simulation
         self._report([simulation.batch(pose=False)], 0)
         while True:
-            for order in self._orders():
-                if isinstance(order, Stop) and order.t_ns is None:
-                    return
+            orders = list(self._orders())
+            if any(isinstance(order, Stop) and order.t_ns is None for order in orders):
+                return
+            if orders:
+                self._step(min((self._begins_ns(order) for order in orders), default=NEVER))
+            for order in orders:
                 self._apply(order)
             simulation.programs.listen()
-            due_ns, due = self._due()
-            if due > simulation.steps:
-                self._step()
-            elif simulation.has_news or (simulation.has_changed and self._wakes_at() is None):
+            due_ns, due = self._step(NEVER)
+            if simulation.has_news or (simulation.has_changed and self._wakes_at(due) is None):
                 self._report([simulation.batch(pose=False)], due_ns)  # time may stand still
             if self._end is not None and simulation.steps >= self._end:
                 self._report([simulation.batch()], due_ns)
                 return
-            self._timer.sleep(self._wakes_at())
+            self._timer.sleep(self._wakes_at(due))
 
-    def _wakes_at(self) -> int | None:
-        """Return when the next step is due on the machine's clock; None while time stands still."""
-        return self._mapping.when(self._start_ns + self._simulation.t_of(self._simulation.steps + 1))
+    def _wakes_at(self, due: int) -> int | None:
+        """Return when to go on by the machine's clock: at the next step that matters; None while time stands still."""
+        made, until_ns = self._simulation.steps, self._mapping.until_ns
+        self._planned = made + 1 if due > made else self._simulation.next_event()
+        if self._end is not None:
+            self._planned = min(self._planned, self._end)
+        if until_ns is not None:  # where it comes to stand, all steps before are made
+            self._planned = max(min(self._planned, self._simulation.step_at(until_ns - self._start_ns)), made + 1)
+        return self._mapping.when(self._start_ns + self._simulation.t_of(self._planned))
 
-    def _due(self) -> tuple[int, int]:
-        """Return bridge time since step 0, and the step that is due now."""
-        due_ns = self._mapping.at(machine_ns()) - self._start_ns
+    def _begins_ns(self, order: Order) -> int:
+        """Return the simulation time up to which steps may be made before an order is applied."""
+        match order:
+            case ClockUpdate():
+                return order.bridge_ns - self._start_ns
+            case Stop(t_ns=int(t_ns)):
+                return t_ns
+            case _:
+                return NEVER
+
+    def _due(self, until_ns: int) -> tuple[int, int]:
+        """Return bridge time since step 0, and the step that is due now, at ``until_ns`` at most."""
+        due_ns = min(self._mapping.at(machine_ns()) - self._start_ns, until_ns)
         due = self._simulation.step_at(due_ns)
         return due_ns, due if self._end is None else min(due, self._end)
 
-    def _step(self) -> None:
-        if not self._simulation.programs.ready(PATIENCE_NS):
-            return
-        due_ns, due = self._due()  # now that the steps begin
-        until = min(due, self._simulation.steps + _CHUNK)
-        before, waits = self._simulation.steps, self._simulation.programs.waits
-        batches = self._simulation.advance(until, due)
-        made = self._simulation.steps
-        in_time = made == due and waits == self._simulation.programs.waits  # the last one; what follows a wait is late
-        self.late += made - before - in_time
+    def _step(self, until_ns: int) -> tuple[int, int]:
+        """Make the steps that are due, report them, and return what :meth:`_due` said."""
+        simulation = self._simulation
+        due_ns, due = self._due(until_ns)
+        if due <= simulation.steps:
+            return due_ns, due
+        if not simulation.programs.ready(PATIENCE_NS):
+            return due_ns, due
+        due_ns, due = self._due(until_ns)  # now that the steps begin
+        until = min(due, simulation.steps + _CHUNK)
+        before, waits = simulation.steps, simulation.programs.waits
+        batches = simulation.advance(until, due)
+        made, waited = simulation.steps, simulation.programs.waits > waits
+        if due > self._planned or waited:
+            self.late += made - before - (made == due and not waited)  # what follows a wait is late
         self._report(batches, due_ns)
+        return due_ns, due
 
     def _report(self, batches: list[VehicleBatch], due_ns: int) -> None:
         for batch in batches:

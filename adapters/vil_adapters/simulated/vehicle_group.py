@@ -39,7 +39,6 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.airsim.moves import FlightCommand, FlightState, flight_of
 from vil_bridge.vehicles.contact import with_contacts
-from vil_bridge.vehicles.layout import StateLayout
 from vil_bridge.vehicles.model import TrueState
 
 
@@ -73,6 +72,7 @@ class VehicleGroup:
         self._vehicles = tuple(vehicles)
         self._row = {vehicle.index: row for row, vehicle in enumerate(vehicles)}
         self._dt_s = dt_s
+        self._step_s: Final = float(dt_s)
         self.config: Final = vehicles[0].config
         self.scene: Final = scene
         self.factory: Final = ModelFactory(self.config)
@@ -144,7 +144,7 @@ class VehicleGroup:
             p_m[2] = self.config.contact.floor_m  # cars stand
         if order.sweep:
             start_m, q_xyzw = fleet.x[row, state["p_world_m"]], q_normalize(np.array(order.q_xyzw))
-            p_m = self.contacts.sweep(row, start_m, p_m, q_xyzw, self.step, float(self._dt_s))
+            p_m = self.contacts.sweep(row, start_m, p_m, q_xyzw, self.step, self._step_s)
         fields: dict[str, object] = dict.fromkeys(
             ("a_world_mps2", "alpha_body_radps2", "grounded", "steering_rad"), 0.0
         )
@@ -216,7 +216,7 @@ class VehicleGroup:
 
     def clear_steps(self) -> int | None:
         """Return how many steps may be made at once, as no vehicle meets anything before the last; None = any."""
-        return self.contacts.clear_steps(self.fleets.flown(), self.step, float(self._dt_s))
+        return self.contacts.clear_steps(self.fleets.flown(), self.step, self._step_s)
 
     def control(self) -> None:
         """Time out silent pilots, and fly the autopilot's vehicles; called every few steps."""
@@ -227,22 +227,19 @@ class VehicleGroup:
         if self._autopilot is None:
             return
         for fleet, rows in self.fleets.in_mode(self._autopilot.mode, self._autopilot.steers & self._armed):
-            t_s: FloatArray = (self.step - self._since_reset[rows]).astype(np.float64) * float(self._dt_s)
+            t_s: FloatArray = (self.step - self._since_reset[rows]).astype(np.float64) * self._step_s
             u = self._autopilot.commands(rows, fleet.x[rows], t_s)
             fleet.command(u, rows.tolist())
 
     def advance(self, steps: int) -> None:
         """Make steps."""
         self.fleets.advance(steps)
-        self.struck[:] = 0.0
+        self.struck.fill(0.0)
         if self.contacts.watches:
             for mode_fleet in self.fleets.flown():
                 x, state = mode_fleet.fleet.x, mode_fleet.fleet.model.state
-                before = x.copy()
-                self.revision += self.contacts.respond(x, state, mode_fleet.active, self.step, float(self._dt_s))
-                touched = mode_fleet.active & self.contacts.touched(self.step)
-                if touched.any():
-                    self.struck[touched] = _motion(x[touched], state) - _motion(before[touched], state)
+                active, step = mode_fleet.active, self.step
+                self.revision += self.contacts.respond(x, state, active, step, self._step_s, self.struck)
             self.send_back()
 
     def edit_scene(self, edit: SceneEdit) -> None:
@@ -250,7 +247,7 @@ class VehicleGroup:
         self.contacts.edit_scene(edit)
         for mode_fleet in self.fleets.flown():
             x, state = mode_fleet.fleet.x, mode_fleet.fleet.model.state
-            self.revision += self.contacts.push_out(x, state, mode_fleet.active, self.step, float(self._dt_s))
+            self.revision += self.contacts.push_out(x, state, mode_fleet.active, self.step, self._step_s)
         self.send_back()
 
     def send_back(self) -> None:
@@ -287,7 +284,7 @@ class VehicleGroup:
         if airsim is None:
             return None
         found = self.fleets.dynamics(len(airsim.airframe.rotors))
-        found[:, :6] += self.struck / float(self._dt_s)
+        found[:, :6] += self.struck / self._step_s
         return found
 
     def pop_collisions(self) -> list[CollisionReport]:
@@ -298,7 +295,7 @@ class VehicleGroup:
 
     def truth(self) -> TrueState:
         """Return what sensors measure on every vehicle."""
-        return with_contacts(self.fleets.truth(), self.struck, float(self._dt_s))
+        return with_contacts(self.fleets.truth(), self.struck, self._step_s)
 
     # --- within ---------------------------------------------------------------------------------
 
@@ -384,8 +381,3 @@ class VehicleGroup:
         else:
             self._release(row)
             self._command(row, self.fleets.of_row(row).model.neutral(1)[0])
-
-
-def _motion(x: FloatArray, state: StateLayout) -> FloatArray:
-    """Return velocities and body rates, (n, 6)."""
-    return np.hstack((x[:, state["v_world_mps"]], x[:, state["w_body_radps"]]))

@@ -12,14 +12,11 @@ import socket
 from struct import Struct
 from typing import Final
 
-import numpy as np
-
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.geometry import Transform
 from vil_bridge.protocols.autopilots.ardupilot_port import ArduPilotPort
-from vil_bridge.protocols.autopilots.link import MOTORS, READS_AT_ONCE, AutopilotLink, AutopilotSample
+from vil_bridge.protocols.autopilots.link import MOTORS, READS_AT_ONCE, AutopilotLink, AutopilotSample, shares
 from vil_bridge.protocols.mavlink import messages as mavlink
-from vil_bridge.protocols.mavlink.frames import in_frame, to_frd
+from vil_bridge.protocols.mavlink.frames import coordinates, to_frd
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +119,7 @@ class ArduPilotLink(AutopilotLink):
             self.strangers += 1
             return
         self._peer, self._frame, self._owes = peer, frame, True
-        self._answered(tuple(min(max((us - _OFF_US) / _RANGE_US, 0.0), 1.0) for us in pulses[:MOTORS]))
+        self._answered(shares([(us - _OFF_US) / _RANGE_US for us in pulses[:MOTORS]]))
 
     def _reply(self) -> None:
         assert self._socket is not None
@@ -136,8 +133,7 @@ class ArduPilotLink(AutopilotLink):
 def state_line(sample: AutopilotSample) -> bytes:
     """Return a vehicle's state: body forward, right, down, world north, east, down."""
     motion = sample.motion
-    where = Transform(np.array(motion.p_world_m), np.array(motion.q_world_body))
-    p_m, q_wxyz = in_frame(mavlink.FRAME_LOCAL_NED, where)
+    p_m, q_wxyz = coordinates(mavlink.FRAME_LOCAL_NED, motion.p_world_m, motion.q_world_body)
     east, north, up = motion.v_world_mps
     parts = [
         f'"timestamp":{sample.t_ns / NS_PER_S:.9f}',

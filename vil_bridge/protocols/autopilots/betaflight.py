@@ -13,14 +13,11 @@ import socket
 from struct import Struct
 from typing import Final
 
-import numpy as np
-
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
-from vil_bridge.core.geometry import Transform
 from vil_bridge.core.sensor_readings import GpsReading
-from vil_bridge.protocols.autopilots.link import READS_AT_ONCE, AutopilotSample, RealTimeLink
+from vil_bridge.protocols.autopilots.link import READS_AT_ONCE, AutopilotSample, RealTimeLink, shares
 from vil_bridge.protocols.mavlink import messages as mavlink
-from vil_bridge.protocols.mavlink.frames import in_frame, to_frd
+from vil_bridge.protocols.mavlink.frames import coordinates, to_frd
 
 MOTORS_PORT, STATE_PORT, RC_PORT = 9002, 9003, 9004
 _STATE: Final = Struct("<18d")
@@ -75,7 +72,7 @@ class BetaflightLink(RealTimeLink):
             except OSError:  # a state was refused: nothing listens there
                 continue
             if len(data) == _MOTORS.size:
-                self._heard(tuple(min(max(u, 0.0), 1.0) if u == u else 0.0 for u in _MOTORS.unpack(data)))
+                self._heard(shares(_MOTORS.unpack(data)))
         self._check_silence()
 
     def send(self, sample: AutopilotSample) -> None:
@@ -128,8 +125,7 @@ def state_packet(sample: AutopilotSample) -> bytes:
     left, up, since the firmware turns all three signs; velocities are east, north, up.
     """
     motion, imu = sample.motion, sample.imu
-    where = Transform(np.array(motion.p_world_m), np.array(motion.q_world_body))
-    _, q_wxyz = in_frame(mavlink.FRAME_LOCAL_NED, where)
+    _, q_wxyz = coordinates(mavlink.FRAME_LOCAL_NED, motion.p_world_m, motion.q_world_body)
     fx, fy, fz = imu.f_body_mps2
     gps = sample.gps
     place = (0.0, 0.0, motion.p_world_m[2]) if gps is None else (gps.longitude_deg, gps.latitude_deg, gps.altitude_m)

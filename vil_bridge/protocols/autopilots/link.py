@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import ClassVar, Final, Literal, NamedTuple
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
@@ -28,6 +29,11 @@ READS_AT_ONCE: Final = 64
 """Reads of one call, so that a peer that floods the link does not hold up the steps."""
 _LONGEST_GAP_NS: Final = 10 * NS_PER_MS
 """Between two samples in real time, of a computer that is too slow for all of them."""
+
+
+def shares(outputs: Iterable[float]) -> tuple[float, ...]:
+    """Return outputs of motors within 0 and 1; not a number counts as 0."""
+    return tuple([0.0 if not u > 0.0 else 1.0 if u > 1.0 else u for u in outputs])  # a list: half a generator's time
 
 
 class AirData(NamedTuple):

@@ -11,7 +11,14 @@ import socket
 from typing import Final
 
 from vil_bridge.core.clock import NS_PER_MS
-from vil_bridge.protocols.autopilots.link import READS_AT_ONCE, AutopilotLink, AutopilotSample, FlowReading
+from vil_bridge.protocols.autopilots.link import (
+    MOTORS,
+    READS_AT_ONCE,
+    AutopilotLink,
+    AutopilotSample,
+    FlowReading,
+    shares,
+)
 from vil_bridge.protocols.autopilots.poses import pose_message
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.framing import MavlinkParser, encode
@@ -160,8 +167,7 @@ class SampleFrames:
 
 def motors_of(controls: HilActuatorControls) -> tuple[float, ...]:
     """Return outputs from 0 to 1, zeros of a disarmed autopilot."""
-    armed = bool(controls.mode & _ARMED)
-    return tuple(min(max(u, 0.0), 1.0) if armed and u == u else 0.0 for u in controls.controls)
+    return shares(controls.controls if controls.mode & _ARMED else (0.0,) * MOTORS)
 
 
 def optical_flow(flow: FlowReading) -> HilOpticalFlow:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.geometry import Transform, q_conj, q_mul, q_to_matrix
+from vil_bridge.core.geometry import Transform, q_conj, q_to_matrix
 from vil_bridge.core.sensor_readings import Vector
 from vil_bridge.core.types import FloatArray
 from vil_bridge.protocols.mavlink import messages as mavlink
@@ -39,18 +39,37 @@ def parallel_axes(q_frame_xyzw: FloatArray) -> FloatArray:
     return matrix
 
 
-def in_frame(
-    frame_id: int, T_room_body: Transform
-) -> tuple[tuple[float, float, float], tuple[float, float, float, float]]:
+def in_frame(frame_id: int, T_room_body: Transform) -> tuple[Vector, tuple[float, float, float, float]]:
     """Return the position (metres) and attitude (w, x, y, z) of a body, forward-right-down, in a local frame.
 
     Raises:
         KeyError: the frame is not local.
     """
-    q_frame_room = q_conj(FRAMES[frame_id])
-    px, py, pz = (parallel_axes(q_frame_room) @ T_room_body.p_m).tolist()
-    qx, qy, qz, qw = q_mul(q_mul(q_frame_room, T_room_body.q_xyzw), q_conj(Q_FRD_FLU)).tolist()
-    return (px, py, pz), (qw, qx, qy, qz)
+    return coordinates(frame_id, T_room_body.p_m.tolist(), T_room_body.q_xyzw.tolist())
+
+
+def coordinates(
+    frame_id: int, p_room_m: Sequence[float], q_room_body: Sequence[float]
+) -> tuple[Vector, tuple[float, float, float, float]]:
+    """Return the same as :func:`in_frame` in plain numbers, which takes a tenth of the time of array functions."""
+    axes, (a, b, c, d) = _AXES[frame_id]
+    p = [0.0 + sign * p_room_m[i] for i, sign in axes]  # no negative zeros
+    x, y, z, w = q_room_body
+    qx, qy = d * x + a * w + b * z - c * y, d * y - a * z + b * w + c * x
+    qz, qw = d * z + a * y - b * x + c * w, d * w - a * x - b * y - c * z
+    # Behind it the half turn about x from the body's axes to forward, right, down.
+    return (p[0], p[1], p[2]), (0.0 + qx, 0.0 - qw, 0.0 - qz, 0.0 + qy)
+
+
+def _axes(q_room_frame: FloatArray) -> tuple[list[tuple[int, int]], tuple[float, float, float, float]]:
+    """Return which axis of the room each of a frame's is, with its sign, and the attitude of the room in the frame."""
+    q_frame_room = q_conj(q_room_frame)
+    matrix = parallel_axes(q_frame_room)
+    a, b, c, d = q_frame_room.tolist()
+    return [(int(abs(row).argmax()), int(row.sum())) for row in matrix], (a, b, c, d)
+
+
+_AXES: Final = {frame: _axes(q_room_frame) for frame, q_room_frame in FRAMES.items()}
 
 
 def euler_slopes(q_wxyz: tuple[float, float, float, float]) -> FloatArray:
