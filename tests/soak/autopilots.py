@@ -41,9 +41,11 @@ _RATE_HZ: Final = {"px4": 250, "ardupilot": 400}
 _STEP_HZ: Final = {"px4": 1000, "ardupilot": 1200}
 _EVENTS: Final = {"pause": 6, "steps": 6, "slow": 3, "halt": 6, "kill": 6, "hang": 1, "restart": 1}
 """How often each happens, relative to the others."""
-_GAP_S: Final = 2.0, 40.0
+_LONGEST_GAP_S: Final = 40.0
+_LEAST_EVENTS: Final = 5
 _SHORTEST_LIFE: Final = 60
 """Tens of simulated seconds after which a bridge's memory is judged."""
+_SETTLED_MS: Final = 20.0
 _SETTLED: Final = 10
 """Steps within which a count of them is reported."""
 
@@ -214,7 +216,8 @@ class AutopilotSoak:
         self._bridge.web.patch("/api/v1/simulation", json=values).raise_for_status()
 
     def _stand(self) -> None:
-        wait_until(lambda: self._bridge.stands(), _PATIENCE_S)
+        """Wait until the steps that were due when the world paused are made, and reported."""
+        wait_until(lambda: self._bridge.stands() and self._bridge.behind_ms() < _SETTLED_MS, _PATIENCE_S)
 
     # --- memory ------------------------------------------------------------------------------------
 
@@ -237,7 +240,7 @@ class AutopilotSoak:
 
 def soak(kind: Kind, folder: Path, seconds: float, seed: int) -> dict[str, Any]:
     """Run and judge; returns the summary with its ``problems``."""
-    rng = random.Random(seed)
+    rng, longest_s = random.Random(seed), min(_LONGEST_GAP_S, seconds / _LEAST_EVENTS)
     begun_s, reported_s, now_s = time.monotonic(), 0.0, 0.0
     with contextlib.ExitStack() as stack:
         run = AutopilotSoak(kind, folder, rng, stack)
@@ -246,7 +249,7 @@ def soak(kind: Kind, folder: Path, seconds: float, seed: int) -> dict[str, Any]:
                 if now_s >= reported_s:
                     reported_s = now_s + 100.0
                     print(f"{now_s:.0f} s in {time.monotonic() - begun_s:.0f} s {dict(run.events)}", flush=True)
-                run.go_on(min(now_s + rng.uniform(*_GAP_S), seconds))
+                run.go_on(min(now_s + rng.uniform(1.0, longest_s), seconds))
                 if run.seconds() < seconds:
                     run.happen()
         except (AssertionError, OSError, httpx.HTTPError) as exc:

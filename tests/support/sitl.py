@@ -52,6 +52,10 @@ class SitlBridge:
         time.sleep(0.3)
         return self.steps() == before
 
+    def behind_ms(self) -> float:
+        """Return the simulated time that was due, and not made, at the newest report."""
+        return float(self._reports()[0]["facts"].get("behind_ms", 0.0))
+
     def processes(self) -> tuple[int, ...]:
         """Return its process and those that it started."""
         children = Path(f"/proc/{self.pid}/task").glob("*/children")
