@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -67,17 +67,30 @@ class SitlBridge:
 
     def height(self, subject: str) -> float:
         """Return a vehicle's height in the world."""
-        state = self.web.get(f"/api/v1/vehicles/{subject}").raise_for_status().json()
-        return float(state["p_world_m"][2])
+        return float(self.vehicle(subject)["p_world_m"][2])
+
+    def vehicle(self, subject: str) -> dict[str, Any]:
+        """Return the state of a vehicle, as REST has it."""
+        state: dict[str, Any] = self.web.get(f"/api/v1/vehicles/{subject}").raise_for_status().json()
+        return state
 
     def _reports(self) -> list[dict[str, Any]]:
         sources = self.web.get("/api/v1/status").raise_for_status().json()["sources"]
-        return [source["report"] for source in sources.values()]
+        return [source["report"] for source in sources.values() if source["type"] == "simulated"]
 
 
 @contextmanager
-def sitl_bridge(folder: Path, options: SitlOptions, **autopilot: object) -> Iterator[SitlBridge]:
-    """Run a bridge of ``vil-bridge sitl``; ``autopilot``: further keys of every vehicle's autopilot."""
+def sitl_bridge(
+    folder: Path,
+    options: SitlOptions,
+    change: Callable[[dict[str, Any]], None] = lambda _: None,
+    /,
+    **autopilot: object,
+) -> Iterator[SitlBridge]:
+    """Run a bridge of ``vil-bridge sitl``.
+
+    ``change``: of its configuration. ``autopilot``: further keys of every vehicle's autopilot.
+    """
     http_port, port = free_ports(2, socket.SOCK_STREAM)
     data = sitl_data(options) | {"http": {"port": http_port}, "stream": {"bind": "tcp://127.0.0.1:0"}}
     if options.program != "betaflight":  # which a step that is late disturbs
@@ -85,9 +98,10 @@ def sitl_bridge(folder: Path, options: SitlOptions, **autopilot: object) -> Iter
     vehicles = [v for source in data["sources"].values() for v in source["vehicles"].values()]
     for vehicle in vehicles:
         vehicle["autopilot"] |= ({} if options.program == "betaflight" else {"port": port}) | autopilot
+    change(data)
     file = folder / "sitl.yaml"
     file.write_text(yaml.safe_dump(data), encoding="utf-8")
-    subjects = [name for source in data["sources"].values() for name in source["vehicles"]]
+    subjects = [name for source in data["sources"].values() for name in source.get("vehicles", ())]
     with (
         Program(*VIL_BRIDGE, "run", file, cwd=folder) as bridge,
         httpx.Client(base_url=f"http://127.0.0.1:{http_port}", timeout=30.0) as web,

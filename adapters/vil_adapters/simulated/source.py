@@ -51,6 +51,8 @@ class SimulatedSource:
             self.handler = CommandHandler(name, config, self._send)
         except ValueError as exc:
             raise ConfigError(f"sources.{name}.{exc}") from None
+        waits = bool(config.programs()) and not config.mocap
+        self._pose_period_ns = waits * math.ceil(config.step_hz / config.rate_hz) * NS_PER_S // config.step_hz
         own = len(self.handler.subjects) >= _OWN_PROCESS_FROM or bool(config.programs())
         self._own_process = own if config.process is None else config.process
 
@@ -64,16 +66,13 @@ class SimulatedSource:
         status.facts.update(
             subjects=list(self.handler.subjects), process=self._own_process, step_hz=self._config.step_hz
         )
-        config = self._config
-        mocap = MocapModel(len(self.handler.subjects), {"rate_hz": config.rate_hz, **config.mocap}, config.seed)
+        config, count = self._config, len(self.handler.subjects)
+        mocap = MocapModel(count, {"rate_hz": config.rate_hz, **config.mocap}, config.seed) if config.mocap else None
         margin_ns = round(max(_MARGIN_S, 2.0 / config.rate_hz) * NS_PER_S)
         clock = context.clock
-        emitter = _BatchEmitter(
-            self.name, self.handler, emit, status, mocap if config.mocap else None, margin_ns, clock
-        )
+        emitter = _BatchEmitter(self.name, self.handler, emit, status, mocap, margin_ns, clock)
         emitter.ranging = self._ranging(emit, status, context)
-        if config.programs() and not config.mocap:
-            emitter.pose_period_ns = math.ceil(config.step_hz / config.rate_hz) * NS_PER_S // config.step_hz
+        emitter.pose_period_ns = self._pose_period_ns
         host: Host = (ProcessHost if self._own_process else ThreadHost)(self.name, config, emitter.emit_batch)
 
         def send_clock() -> None:
