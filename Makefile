@@ -163,7 +163,7 @@ soak: setup
 	$(BIN)/python -m tests.soak.airsim --seconds $${VIL_SOAK_AIRSIM_S:-60} --largest-mb 100 --out out/soak/airsim
 	$(BIN)/python -m tests.soak.autopilots px4 --simulated $${VIL_SOAK_AUTOPILOT_S:-15} --out out/soak/px4
 	$(BIN)/python -m tests.soak.autopilots ardupilot --simulated $${VIL_SOAK_AUTOPILOT_S:-15} --out out/soak/ardupilot
-	if sh scripts/betaflight.sh > /dev/null; then \
+	if [ $${VIL_SOAK_BETAFLIGHT_S:-600} != 0 ] && sh scripts/betaflight.sh > /dev/null; then \
 	    $(BIN)/python -m tests.soak.betaflight --seconds $${VIL_SOAK_BETAFLIGHT_S:-600} --out out/soak/betaflight; fi
 
 # Published vulnerabilities of the pinned dependencies; says so where the advisories cannot be reached.
