@@ -38,8 +38,8 @@ enter_own_network()
 os.execv(sys.argv[1], sys.argv[1:])
 """
 _STATUS_EX: Final = 150
-_UNANSWERED: Final = 3
-"""States at the start that come at once: the clock stands after the second, and a pause that begins then is long."""
+_SECOND_S: Final = 0.025
+"""From the first state, whose arrival the program forgets, to the second: less than 20 ms would let its clock stand."""
 _STALLED_S: Final = 20.0
 _LONGEST_WAIT_S: Final = 0.2
 _ATTEMPTS: Final = 5
@@ -258,14 +258,13 @@ def flown(folder: Path) -> Iterator[Link]:
 
 
 class Hover:
-    """A vehicle that Betaflight flies: states a thousand times a second, sticks by a pilot of height.
+    """A vehicle that Betaflight flies: states a thousand times a second at most, sticks by a pilot of height.
 
     Args:
-        link: to the program. vehicle: its physics, of a thousand steps a second. locked: see :meth:`run`.
+        link: to the program. vehicle: its physics, of a thousand steps a second.
     """
 
-    def __init__(self, link: Link, vehicle: FloorVehicle, *, locked: bool = False) -> None:
-        self.locked = locked
+    def __init__(self, link: Link, vehicle: FloorVehicle) -> None:
         self.link = link
         self.vehicle = vehicle
         self.t_s = 0.0
@@ -292,9 +291,8 @@ class Hover:
     def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
         """Send states for a simulated time.
 
-        Locked, each waits for the answer to the one before, whatever the time: a busy computer makes it slow, but the
-        program's clock right. Else they come at real time: one that was missed is left out, so that none come in a
-        burst.
+        Each waits for the answer to the one before, whatever the time: a busy computer makes it slow, but the program's
+        clock right.
         """
         end_s = self.t_s + seconds
         while self.t_s < end_s and not until():
@@ -316,11 +314,11 @@ class Hover:
             assert self.link.running.poll() is None, self.link.running.text()
 
     def _due_steps(self) -> int:
-        if self._states < _UNANSWERED:
+        if not self._states:
             return 1
         since_s = time.monotonic() - self._sent_s
-        if not self.locked:
-            return round(since_s * 1e3)
+        if self._states == 1:
+            return round(since_s * 1e3) if since_s > _SECOND_S else 0
         answered = self.link.answered or since_s > _LONGEST_WAIT_S
         return int(answered and since_s >= 1e-3)
 

@@ -569,6 +569,47 @@ def test_betaflight_is_never_waited_for_and_gets_no_late_state() -> None:
         link.close()
 
 
+def taken_ns(link: BetaflightLink) -> int:
+    """Return the machine time at which the link takes a sample."""
+    while not link.takes(late=False):
+        pass
+    return machine_ns()
+
+
+def test_no_state_spoils_the_rate_of_betaflights_clock() -> None:
+    pid = os.getpid()
+    host = f"127.25.{pid >> 8 & 255}.{pid & 255}"
+    link = BetaflightLink(host, timeout_s=UNLIMITED_S)
+    link.open()
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as states:
+            states.bind((host, STATE_PORT))
+
+            def sent_ns(t_ms: int) -> tuple[int, int]:
+                before_ns = machine_ns()
+                link.send(sample(t_ms * MS))
+                return before_ns, machine_ns()
+
+            begun_ns = machine_ns()
+            first_state(link, states)
+            assert taken_ns(link) - begun_ns > 1020 * MS, "the one after a state that it drops is no pair with it"
+            sent_ns(21)
+            assert link.takes(late=False), "without answers, as while it starts, the next one goes out"
+            states.sendto(struct.pack("<4f", *[0.1] * 4), (host, 9002))
+            until(link, lambda: has_state(link, "running"))
+            before_ns, _ = sent_ns(22)
+            assert taken_ns(link) - before_ns > 20 * MS, "nothing says that it has read the state before"
+            _, after_ns = sent_ns(43)
+            time.sleep(0.008)
+            answers, answered_ns = link.answers, machine_ns()
+            states.sendto(struct.pack("<4f", *[0.2] * 4), (host, 9002))
+            until(link, lambda: link.answers > answers)
+            now_ns = taken_ns(link)
+            assert 4 * (now_ns - answered_ns) >= now_ns - after_ns, "it may have read the state just now"
+    finally:
+        link.close()
+
+
 def test_a_betaflight_that_starts_again_gets_no_state_before_it_is_up() -> None:
     pid = os.getpid()
     host = f"127.24.{pid >> 8 & 255}.{pid & 255}"

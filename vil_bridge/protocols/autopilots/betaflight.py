@@ -1,9 +1,15 @@
 """Betaflight's SITL: UDP with fixed ports, on the wall's clock.
 
-Betaflight runs its loop in real time, at the pace that the last two states' times and arrivals give. So states go out
-as time passes, the newest motors are in effect, and what is late is left out: a burst of states would let its clock
-run ahead. A state that comes while it starts up ends it (SIGSEGV): the first ones wait until its port has been open for
-a while, which datagrams of another size find out; it drops those.
+Betaflight runs its loop in real time, at the rate that two states give: the difference of their times over that of
+their arrivals, where the first is less than 20 ms. So states go out as time passes, the newest motors are in effect,
+and what is late is left out. Three traps (platform/SIMULATOR/sitl.c, 4.6.0):
+
+- Two states that it reads one right after the other, because it had no core, let its clock run ahead by seconds, and it
+  disarms in flight. The next state waits until the one before has been answered for a while.
+- It drops a state that comes after half a second of silence but for its arrival, which the next one misses: its clock
+  would stand. The next one follows 20 ms later.
+- A state that comes while it starts up ends it (SIGSEGV): the first ones wait until its port has been open for a while,
+  which datagrams of another size find out; it drops those.
 """
 
 from __future__ import annotations
@@ -28,6 +34,11 @@ _START_UP_NS: Final = NS_PER_S
 """From its port's opening to the first state; it takes half of that."""
 _PROBE_NS: Final = 50 * NS_PER_MS
 _PROBE: Final = b"\0"
+_RATED_NS: Final = 20 * NS_PER_MS
+"""Two states that are further apart leave the rate of its clock as it is."""
+_SILENCE_NS: Final = 400 * NS_PER_MS
+_FASTEST: Final = 4
+"""Highest rate of its clock that the time from an answer to the next state may give."""
 _LOW_US: Final = 1000
 _CHANNELS: Final = 16
 
@@ -50,6 +61,7 @@ class BetaflightLink(RealTimeLink):
         self._rc_ns = 0
         self._rc_us: tuple[int, ...] | None = None
         self._gps: GpsReading | None = None
+        self._drops_state = False
 
     def open(self) -> None:
         """Bind the port of its motor outputs."""
@@ -75,10 +87,21 @@ class BetaflightLink(RealTimeLink):
                 self._heard(shares(_MOTORS.unpack(data)))
         self._check_silence()
 
+    def takes(self, *, late: bool) -> bool:
+        """Return True for a sample in time that leaves the rate of its clock near 1."""
+        if not super().takes(late=late):
+            return False
+        now_ns, runs = machine_ns(), self.state == "running"
+        since_ns = now_ns - self._sent_ns
+        if self._drops_state or (runs and self._heard_ns < self._sent_ns):
+            return since_ns > _RATED_NS
+        return not runs or _FASTEST * (now_ns - self._heard_ns) >= since_ns
+
     def send(self, sample: AutopilotSample) -> None:
         """Send a state, and the remote control's channels a hundred times a second."""
         if not self._is_up():
             return
+        self._drops_state = machine_ns() - self._sent_ns > _SILENCE_NS
         self._gps = sample.gps or self._gps  # every state has a place, and most samples no new reading
         self._send_state(state_packet(sample._replace(gps=self._gps)))
         self._count_sent()
