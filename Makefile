@@ -102,7 +102,7 @@ test: setup foreign
 test-all: setup foreign
 	$(MAKE) -j2 --output-sync=target $(CHECKS) without-kernel
 	$(MAKE) pytest
-	$(PYTEST) -n 3 -m "long and not alone"
+	$(PYTEST) -n 2 -m "long and not alone"
 	$(BIN)/pytest -q -m alone $(ALONE)
 
 # More workers than cores, since many cases wait for sockets; threads of OpenBLAS would only spin. The order is that of

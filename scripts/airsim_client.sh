@@ -1,11 +1,22 @@
 #!/bin/sh
-# Creates an environment with AirSim's own Python client, which the tests let call our server. Its packages are from 2022:
-# their setups import what they install, so that build isolation is off and the order matters.
+# Creates environments with the Python clients of AirSim and of Cosys-AirSim, which the tests let call our server. The
+# packages of the first are from 2022: their setups import what they install, so that build isolation is off and the order
+# matters.
 set -eu
 cd "$(dirname "$0")/.."
 venv=.venv/airsim-client
 
 . scripts/packages.sh
+
+cosys=.venv/cosys-client
+if [ ! -e "$cosys/.installed" ]; then
+    .venv/bin/python -m venv --clear "$cosys"
+    if "$cosys/bin/python" -m pip install -qq --disable-pip-version-check cosysairsim==3.5.0; then
+        touch "$cosys/.installed"
+    else
+        say "going on without Cosys-AirSim's client: tests that need it are skipped" >&2
+    fi
+fi
 
 [ ! -e "$venv/.installed" ] || exit 0
 .venv/bin/python -m venv --clear "$venv"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.airsim_server import RANGING_DRONE, run_program, serving_programs
+from tests.support.airsim_server import RANGING_DRONE, run_cosys_program, run_program, serving_programs
 
 pytestmark = pytest.mark.process
 
@@ -50,3 +50,10 @@ def multirotor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 )
 def test_a_program_flies_a_multirotor(program: str, multirotor: int, tmp_path: Path) -> None:
     run_program("multirotor", program, multirotor, tmp_path)
+
+
+@pytest.mark.parametrize("program", ["hello_drone", "box", "state"])
+def test_a_program_with_the_client_of_cosys_airsim_flies_a_multirotor(
+    program: str, multirotor: int, tmp_path: Path
+) -> None:
+    run_cosys_program("multirotor", program, multirotor, tmp_path)

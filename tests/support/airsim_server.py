@@ -17,6 +17,15 @@ from tests.support.programs import VIL_BRIDGE, Program, run
 
 CLIENT: Final = ROOT / ".venv" / "airsim-client"
 """Environment of AirSim's own client."""
+COSYS_CLIENT: Final = ROOT / ".venv" / "cosys-client"
+"""Environment of Cosys-AirSim's client."""
+_AS_COSYS: Final = """
+import runpy, sys
+import cosysairsim
+sys.modules["airsim"] = cosysairsim
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 PROGRAMS: Final = ROOT / "tests" / "support" / "airsim_programs"
 RANGING_DRONE: Final[dict[str, Any]] = {
     "VehicleType": "SimpleFlight",
@@ -54,7 +63,18 @@ def serving_programs(settings: dict[str, Any], folder: Path) -> Iterator[int]:
 
 def run_program(kind: str, program: object, port: int, folder: Path, *more: object) -> None:
     """Run a program with AirSim's client to its end."""
-    done = run(CLIENT / "bin" / "python", PROGRAMS / f"{kind}.py", program, port, folder, *more, limit_s=_LIMIT_S)
+    _run([CLIENT / "bin" / "python"], kind, program, port, folder, *more)
+
+
+def run_cosys_program(kind: str, program: object, port: int, folder: Path) -> None:
+    """Run a program with Cosys-AirSim's client in place of AirSim's; skips without it."""
+    if not (COSYS_CLIENT / ".installed").exists():
+        pytest.skip("Cosys-AirSim's client is missing: sh scripts/airsim_client.sh")
+    _run([COSYS_CLIENT / "bin" / "python", "-c", _AS_COSYS], kind, program, port, folder)
+
+
+def _run(python: list[object], kind: str, *arguments: object) -> None:
+    done = run(*python, PROGRAMS / f"{kind}.py", *arguments, limit_s=_LIMIT_S)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
