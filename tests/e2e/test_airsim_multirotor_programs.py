@@ -52,7 +52,7 @@ def test_a_program_flies_a_multirotor(program: str, multirotor: int, tmp_path: P
     run_program("multirotor", program, multirotor, tmp_path)
 
 
-@pytest.mark.parametrize("program", ["hello_drone", "box", "state"])
+@pytest.mark.parametrize("program", ["hello_drone", "path", "state"])
 def test_a_program_with_the_client_of_cosys_airsim_flies_a_multirotor(
     program: str, multirotor: int, tmp_path: Path
 ) -> None:
