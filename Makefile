@@ -162,8 +162,8 @@ soak: setup
 	$(BIN)/python -m tests.soak.hour --seconds 90 --noise --largest-mb 10 --out out/soak $(SOAK_FLAGS)
 	$(BIN)/python -m tests.attacks.run --rounds 2 --seconds 1 --json out/soak/attacks.json
 	$(BIN)/python -m tests.soak.airsim --seconds $${VIL_SOAK_AIRSIM_S:-60} --largest-mb 100 --out out/soak/airsim
-	$(BIN)/python -m tests.soak.autopilots px4 --simulated $${VIL_SOAK_AUTOPILOT_S:-15} --out out/soak/px4
-	$(BIN)/python -m tests.soak.autopilots ardupilot --simulated $${VIL_SOAK_AUTOPILOT_S:-15} --out out/soak/ardupilot
+	$(BIN)/python -m tests.soak.autopilots px4 --simulated $${VIL_SOAK_AUTOPILOT_S:-15} --out out/soak/px4 $(SOAK_FLAGS)
+	$(BIN)/python -m tests.soak.autopilots ardupilot --simulated $${VIL_SOAK_AUTOPILOT_S:-15} --out out/soak/ardupilot $(SOAK_FLAGS)
 	if [ $${VIL_SOAK_BETAFLIGHT_S:-600} != 0 ] && sh scripts/betaflight.sh > /dev/null; then \
 	    $(BIN)/python -m tests.soak.betaflight --seconds $${VIL_SOAK_BETAFLIGHT_S:-600} --out out/soak/betaflight; fi
 

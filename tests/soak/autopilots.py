@@ -281,7 +281,7 @@ def main() -> int:
     shutil.rmtree(options.out, ignore_errors=True)
     options.out.mkdir(parents=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was flown is judged
-    summary = soak(options.kind, options.out, options.simulated, seed)
+    summary = soak(options.kind, options.out.resolve(), options.simulated, seed)
     (options.out / "summary.json").write_text(json.dumps(summary, indent=1))
     print(json.dumps({key: value for key, value in summary.items() if key != "problems"}))
     for problem in summary["problems"]:

@@ -35,7 +35,7 @@ _START_UP_NS: Final = NS_PER_S
 _PROBE_NS: Final = 50 * NS_PER_MS
 _PROBE: Final = b"\0"
 _RATED_NS: Final = 20 * NS_PER_MS
-"""Two states that are further apart leave the rate of its clock as it is."""
+"""Two states that are further apart do not change the rate of its clock."""
 _SILENCE_NS: Final = 400 * NS_PER_MS
 _FASTEST: Final = 4
 """Highest rate of its clock that the time from an answer to the next state may give."""
