@@ -36,7 +36,7 @@ def main() -> int:
                 hover = pilot.hover(options.seconds)
             if not hover.problem(_DEVIATION_M) or not hover.excuse():
                 break
-        figures = _figures(hover, watch, pilot.link)
+        figures = _figures(hover, watch.figures(options.seconds), pilot.link)
     (options.out / "summary.json").write_text(json.dumps(figures, indent=1), encoding="utf-8")
     print(json.dumps(figures))
     problems = _problems(hover, figures)
@@ -45,9 +45,9 @@ def main() -> int:
     return int(bool(problems))
 
 
-def _figures(hover: Hover, watch: StateWatch, link: str) -> dict[str, Any]:
+def _figures(hover: Hover, states: dict[str, float], link: str) -> dict[str, Any]:
     own = {"deviation_m": hover.deviation_m, "late_steps_share": hover.late_share, "wait_share": hover.wait_share}
-    return own | watch.figures() | {"link": link, "load": os.getloadavg()[0], "cores": os.cpu_count()}
+    return own | states | {"link": link, "load": os.getloadavg()[0], "cores": os.cpu_count()}
 
 
 def _problems(hover: Hover, figures: dict[str, Any]) -> list[str]:

@@ -235,9 +235,13 @@ class StateWatch:
         self._thread.join()
         self._socket.close()
 
-    def figures(self) -> dict[str, float]:
-        """Return how late states came, 95th percentile, and the largest gap between two, both in ms; their number."""
-        arrived_s, sent_s = np.array(self._states).T
+    def figures(self, seconds: float) -> dict[str, float]:
+        """Return how late states came, 95th percentile, and the largest gap between two, both in ms; their number.
+
+        Those of the end count: before the flight a state waits 20 ms for an answer.
+        """
+        states = np.array(self._states)
+        arrived_s, sent_s = states[states[:, 0] > states[-1, 0] - seconds].T
         delay_s = arrived_s - sent_s
         parts = [delay_s[i : i + _WINDOW] for i in range(0, len(delay_s), _WINDOW)]
         late_s = np.concatenate([part - part.min() for part in parts])
