@@ -27,7 +27,7 @@ def indoors(kind: Kind, seed: int = 5) -> SitlFlight:
 
 
 class SlowComputer:
-    """What disturbs a flight: the stand-in and the steps stop for moments, and the world pauses once, in flight.
+    """Disturbances of a flight: the stand-in and the steps stop for moments, and the world pauses once, in flight.
 
     Attributes:
         steps: of the simulation at its begin and at its end.

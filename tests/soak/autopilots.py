@@ -40,7 +40,7 @@ _TIMEOUT_MS: Final = 5000.0
 _RATE_HZ: Final = {"px4": 250, "ardupilot": 400}
 _STEP_HZ: Final = {"px4": 1000, "ardupilot": 1200}
 _EVENTS: Final = {"pause": 6, "steps": 6, "slow": 3, "halt": 6, "kill": 6, "hang": 1, "restart": 1}
-"""How often each happens, relative to the others."""
+"""Relative frequency of each."""
 _LONGEST_GAP_S: Final = 40.0
 _LEAST_EVENTS: Final = 5
 _SHORTEST_LIFE: Final = 60
