@@ -12,31 +12,16 @@ from typing import Any
 import numpy as np
 
 from vil_bridge.vehicles.compile import compiled
+from vil_bridge.vehicles.vector_kernel import cross, dot, plus
 
 _UPRIGHT = 0.25
 
 
 @compiled(inline=True)
-def _dot(a: Any, b: Any) -> Any:
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-@compiled(inline=True)
-def _cross(a: Any, b: Any) -> Any:
-    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
-
-
-@compiled(inline=True)
-def _plus(a: Any, s: Any, b: Any) -> Any:
-    """Return a + s b."""
-    return (a[0] + s * b[0], a[1] + s * b[1], a[2] + s * b[2])
-
-
-@compiled(inline=True)
 def _turned(r: Any, w: Any, v: Any) -> Any:
     """Return v rotated by the quaternion with the vector part r and the scalar w."""
-    t = _cross(r, v)
-    return _plus(_plus(v, 2.0 * w, t), 2.0, _cross(r, t))
+    t = cross(r, v)
+    return plus(plus(v, 2.0 * w, t), 2.0, cross(r, t))
 
 
 @compiled(inline=True)
@@ -47,7 +32,7 @@ def _over(a: Any, body: Any) -> Any:
 
 @compiled(inline=True)
 def _mobility(body: Any, arm: Any, along: Any) -> Any:
-    return 1.0 / body[0] + _dot(_cross(_over(_cross(arm, along), body), arm), along)
+    return 1.0 / body[0] + dot(cross(_over(cross(arm, along), body), arm), along)
 
 
 @compiled()
@@ -70,7 +55,7 @@ def _strike(x: Any, i: Any, grounded: Any, body: Any, normal: Any, point: Any, d
     n, v = _turned(back, s, normal), _turned(back, s, v_world)
     arm = _turned(back, s, (point[0] - x[i, 0], point[1] - x[i, 1], point[2] - x[i, 2]))
     w = (x[i, 10], x[i, 11], x[i, 12])
-    u_n = _dot(_plus(v, 1.0, _cross(w, arm)), n)
+    u_n = dot(plus(v, 1.0, cross(w, arm)), n)
     if not (depth >= 0.0 and u_n < 0.0):
         return
     for k in range(3):
@@ -80,14 +65,14 @@ def _strike(x: Any, i: Any, grounded: Any, body: Any, normal: Any, point: Any, d
         _level(x, i, grounded)
         return
     push = -(1.0 + body[4]) * u_n / _mobility(body, arm, n)
-    v, w = _plus(v, push / body[0], n), _plus(w, push, _over(_cross(arm, n), body))
-    sliding = _plus(v, 1.0, _cross(w, arm))
-    sliding = _plus(sliding, -_dot(sliding, n), n)
-    speed = math.sqrt(_dot(sliding, sliding))
+    v, w = plus(v, push / body[0], n), plus(w, push, _over(cross(arm, n), body))
+    sliding = plus(v, 1.0, cross(w, arm))
+    sliding = plus(sliding, -dot(sliding, n), n)
+    speed = math.sqrt(dot(sliding, sliding))
     if speed > 0.0:
-        along = _plus((0.0, 0.0, 0.0), 1.0 / speed, sliding)
+        along = plus((0.0, 0.0, 0.0), 1.0 / speed, sliding)
         drag = min(speed / _mobility(body, arm, along), body[5] * push)
-        v, w = _plus(v, -drag / body[0], along), _plus(w, -drag, _over(_cross(arm, along), body))
+        v, w = plus(v, -drag / body[0], along), plus(w, -drag, _over(cross(arm, along), body))
     x[i, 3], x[i, 4], x[i, 5] = _turned(r, s, v)
     x[i, 10], x[i, 11], x[i, 12] = w
 

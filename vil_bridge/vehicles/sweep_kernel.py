@@ -11,29 +11,9 @@ from typing import Any
 import numpy as np
 
 from vil_bridge.vehicles.compile import compiled
+from vil_bridge.vehicles.vector_kernel import cross, dot, less, plus
 
 _TIE = 1e-9
-
-
-@compiled(inline=True)
-def _dot(a: Any, b: Any) -> Any:
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-@compiled(inline=True)
-def _cross(a: Any, b: Any) -> Any:
-    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
-
-
-@compiled(inline=True)
-def _less(a: Any, b: Any) -> Any:
-    return (a[0] - b[0], a[1] - b[1], a[2] - b[2])
-
-
-@compiled(inline=True)
-def _plus(a: Any, s: Any, b: Any) -> Any:
-    """Return a + s b."""
-    return (a[0] + s * b[0], a[1] + s * b[1], a[2] + s * b[2])
 
 
 @compiled(inline=True)
@@ -45,9 +25,9 @@ def _corner(corners: Any, i: Any, k: Any) -> Any:
 def _face(corners: Any, i: Any) -> Any:
     """Return the unit normal of a triangle, zeros where it has no area."""
     a = _corner(corners, i, 0)
-    n = _cross(_less(_corner(corners, i, 1), a), _less(_corner(corners, i, 2), a))
-    length = math.sqrt(_dot(n, n))
-    return _plus((0.0, 0.0, 0.0), 1.0 / length if length > 0.0 else 0.0, n)
+    n = cross(less(_corner(corners, i, 1), a), less(_corner(corners, i, 2), a))
+    length = math.sqrt(dot(n, n))
+    return plus((0.0, 0.0, 0.0), 1.0 / length if length > 0.0 else 0.0, n)
 
 
 @compiled()
@@ -55,26 +35,26 @@ def _within(p: Any, corners: Any, i: Any, face: Any) -> Any:
     """Return True if a point of a triangle's plane is within its edges."""
     for k in range(3):
         a = _corner(corners, i, k)
-        if _dot(_cross(_less(_corner(corners, i, (k + 1) % 3), a), _less(p, a)), face) < 0.0:
+        if dot(cross(less(_corner(corners, i, (k + 1) % 3), a), less(p, a)), face) < 0.0:
             return False
-    return _dot(face, face) > 0.0
+    return dot(face, face) > 0.0
 
 
 @compiled()
 def _closest(p: Any, corners: Any, i: Any, face: Any) -> Any:
     """Return the nearest point of a triangle."""
-    foot = _plus(p, -_dot(_less(p, _corner(corners, i, 0)), face), face)
+    foot = plus(p, -dot(less(p, _corner(corners, i, 0)), face), face)
     if _within(foot, corners, i, face):
         return foot
     best, least = foot, math.inf
     for k in range(3):
         a = _corner(corners, i, k)
-        edge = _less(_corner(corners, i, (k + 1) % 3), a)
-        share = _dot(_less(p, a), edge) / max(_dot(edge, edge), 1e-30)
-        q = _plus(a, min(max(share, 0.0), 1.0), edge)
-        away = _less(p, q)
-        if _dot(away, away) < least:
-            best, least = q, _dot(away, away)
+        edge = less(_corner(corners, i, (k + 1) % 3), a)
+        share = dot(less(p, a), edge) / max(dot(edge, edge), 1e-30)
+        q = plus(a, min(max(share, 0.0), 1.0), edge)
+        away = less(p, q)
+        if dot(away, away) < least:
+            best, least = q, dot(away, away)
     return best
 
 
@@ -91,23 +71,23 @@ def _entry(a: Any, b: Any, c: Any) -> Any:
 def _share(start: Any, way: Any, radius: Any, corners: Any, i: Any, face: Any) -> Any:
     """Return the share of the way at which the sphere meets a triangle that it does not touch yet."""
     best = math.inf
-    height, rate = _dot(_less(start, _corner(corners, i, 0)), face), _dot(way, face)
+    height, rate = dot(less(start, _corner(corners, i, 0)), face), dot(way, face)
     side = 1.0 if height >= 0.0 else -1.0
     height, rate = side * height, side * rate
     if rate < 0.0 and height >= radius:
         share = (height - radius) / -rate
-        if _within(_plus(_plus(start, share, way), -side * radius, face), corners, i, face):
+        if _within(plus(plus(start, share, way), -side * radius, face), corners, i, face):
             best = share
     for k in range(3):
         a = _corner(corners, i, k)
-        edge, from_a = _less(_corner(corners, i, (k + 1) % 3), a), _less(start, a)
-        length2 = max(_dot(edge, edge), 1e-30)
-        along, step = _dot(from_a, edge) / length2, _dot(edge, way) / length2
-        across, motion = _plus(from_a, -along, edge), _plus(way, -step, edge)
-        share = _entry(_dot(motion, motion), _dot(across, motion), _dot(across, across) - radius * radius)
+        edge, from_a = less(_corner(corners, i, (k + 1) % 3), a), less(start, a)
+        length2 = max(dot(edge, edge), 1e-30)
+        along, step = dot(from_a, edge) / length2, dot(edge, way) / length2
+        across, motion = plus(from_a, -along, edge), plus(way, -step, edge)
+        share = _entry(dot(motion, motion), dot(across, motion), dot(across, across) - radius * radius)
         if share < best and 0.0 <= along + share * step <= 1.0:
             best = share
-        corner = _entry(_dot(way, way), _dot(from_a, way), _dot(from_a, from_a) - radius * radius)
+        corner = _entry(dot(way, way), dot(from_a, way), dot(from_a, from_a) - radius * radius)
         best = min(best, corner)
     return best
 
@@ -115,11 +95,11 @@ def _share(start: Any, way: Any, radius: Any, corners: Any, i: Any, face: Any) -
 @compiled()
 def _contact_normal(start: Any, way: Any, corners: Any, i: Any, face: Any, touching: Any) -> Any:
     """Return the normal to the centre of a sphere that touches a triangle."""
-    away = _less(start, _closest(start, corners, i, face))
-    distance = math.sqrt(_dot(away, away))
+    away = less(start, _closest(start, corners, i, face))
+    distance = math.sqrt(dot(away, away))
     if distance > touching:
-        return _plus((0.0, 0.0, 0.0), 1.0 / distance, away)
-    return _plus((0.0, 0.0, 0.0), -1.0 if _dot(face, way) >= 0.0 else 1.0, face)
+        return plus((0.0, 0.0, 0.0), 1.0 / distance, away)
+    return plus((0.0, 0.0, 0.0), -1.0 if dot(face, way) >= 0.0 else 1.0, face)
 
 
 @compiled()
@@ -139,26 +119,26 @@ def sweep(
         out: (7,): the triangle, the point on it, the normal.
     """
     start, way = (start_m[0], start_m[1], start_m[2]), (way_m[0], way_m[1], way_m[2])
-    slope = -parallel * math.sqrt(_dot(way, way))
+    slope = -parallel * math.sqrt(dot(way, way))
     first = math.inf
     for i in range(len(corners)):
         face = _face(corners, i)
-        away = _less(start, _closest(start, corners, i, face))
-        if _dot(away, away) <= (radius + touching) ** 2:
+        away = less(start, _closest(start, corners, i, face))
+        if dot(away, away) <= (radius + touching) ** 2:
             normal = _contact_normal(start, way, corners, i, face, touching)
-            shares[i] = 0.0 if _dot(normal, way) < slope else math.inf
+            shares[i] = 0.0 if dot(normal, way) < slope else math.inf
         else:
             shares[i] = _share(start, way, radius, corners, i, face)
         first = min(first, shares[i])
     if not first <= 1.0:
         return math.inf
-    centre, least = _plus(start, first, way), math.inf
+    centre, least = plus(start, first, way), math.inf
     for i in range(len(corners)):
         if shares[i] <= first + _TIE:
             face = _face(corners, i)
             p = _closest(centre, corners, i, face)
-            away = _less(centre, p)
-            gap = _dot(away, away)
+            away = less(centre, p)
+            gap = dot(away, away)
             if gap < least:
                 least = gap
                 normal = _contact_normal(centre, way, corners, i, face, touching)

@@ -1,0 +1,31 @@
+"""Vectors in kernels: tuples of three numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vil_bridge.vehicles.compile import compiled
+
+
+@compiled(inline=True)
+def dot(a: Any, b: Any) -> Any:
+    """Return the dot product of a and b."""
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+@compiled(inline=True)
+def cross(a: Any, b: Any) -> Any:
+    """Return the cross product of a and b."""
+    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+@compiled(inline=True)
+def less(a: Any, b: Any) -> Any:
+    """Return a - b."""
+    return (a[0] - b[0], a[1] - b[1], a[2] - b[2])
+
+
+@compiled(inline=True)
+def plus(a: Any, s: Any, b: Any) -> Any:
+    """Return a + s b."""
+    return (a[0] + s * b[0], a[1] + s * b[1], a[2] + s * b[2])
