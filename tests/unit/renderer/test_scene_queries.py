@@ -244,10 +244,12 @@ async def test_a_crash_fails_those_that_wait_and_the_next_question_starts_it_aga
     scene: EmbeddedSceneQueries,
 ) -> None:
     snapshot = WorldSnapshot(0, ())
-    waiting = [asyncio.create_task(scene.images([view()], snapshot)) for _ in range(3)]
-    await asyncio.sleep(0)
+    await scene.objects()
     pid, starts = scene.process.pid, scene.process.starts
     assert pid is not None
+    os.kill(pid, signal.SIGSTOP)  # else it may answer before it ends
+    waiting = [asyncio.create_task(scene.images([view()], snapshot)) for _ in range(3)]
+    await asyncio.sleep(0)
     os.kill(pid, signal.SIGKILL)
     for result in await asyncio.gather(*waiting, return_exceptions=True):
         assert isinstance(result, RendererError)
