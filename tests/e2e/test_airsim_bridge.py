@@ -145,7 +145,11 @@ sources:
   sim:
     type: simulated
     room: lab
-    vehicles: {helper: {model: airsim, autopilot: {kind: none}, sensors: {Gps: {type: gps, preset: airsim}}}}
+    vehicles:
+      helper:
+        model: airsim
+        autopilot: {kind: none}
+        sensors: {Gps: {type: gps, preset: airsim}, Baro: {type: barometer, parameters: {startup_s: 0.5}}}
 actors: {helper: {kind: vehicle, source: sim, subject: helper}}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
@@ -173,4 +177,21 @@ def test_a_receiver_before_its_first_report_is_invalid_and_garbage_is_counted(tm
             status = json.load(answer)
         assert status["faults"]["airsim"] == {"malformed": 1, "refused": 0}
         assert [row["reason"] for row in status["peer_faults"] if row["port"] == "airsim"] == ["malformed"]
+        assert bridge.end() == 0
+
+
+def test_a_sensor_that_starts_is_waited_for_unless_the_world_is_paused(tmp_path: Path) -> None:
+    needs_gl()
+    config = tmp_path / "bridge.yaml"
+    config.write_text(PAUSED)
+    with Program(*VIL_BRIDGE, "run", config, log=tmp_path / "log") as bridge:
+        port = int(bridge.await_text(r"AirSim programs connect to .* port (\d+)")[1])
+        with program(port) as call, program(port) as other, ThreadPoolExecutor(1) as pool:
+            with pytest.raises(CallRefused, match="'' has not measured yet, and the world is paused. Let it go on"):
+                call("getBarometerData", "", "")
+            began_ns = call("getMultirotorState", "")["timestamp"]
+            call("simPause", False)
+            asked = pool.submit(other, "getBarometerData", "", "")
+            assert asked.result(60.0)["time_stamp"] - began_ns >= 450_000_000
+            assert abs(call("getBarometerData", "Baro", "")["altitude"] - 123.0) < 30.0
         assert bridge.end() == 0

@@ -16,6 +16,7 @@ from vil_bridge.core.sensor_readings import (
     SensorReading,
 )
 from vil_bridge.core.types import FloatArray
+from vil_bridge.servers.airsim.clock_methods import ClockControl
 from vil_bridge.servers.airsim.frames import frd_of, mounted_quaternion_of, ned_of, pose_of, quaternion_of
 from vil_bridge.servers.airsim.methods import NoSuchVehicle, method, shown
 from vil_bridge.servers.airsim.pictures import packed_floats
@@ -33,7 +34,7 @@ from vil_bridge.servers.airsim.values import (
     Pose,
     Vector3r,
 )
-from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles, pose_in
+from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles, poll, pose_in
 from vil_bridge.vehicles.sensors.beams import MOST_POINTS, turn_directions
 
 _GAUSS_PER_T: Final = 1e4
@@ -43,16 +44,17 @@ _Reading = TypeVar("_Reading", bound=SensorReading)
 
 
 class SensorMethods:
-    """Sensors of vehicles."""
+    """Sensors of vehicles. A sensor that has not measured yet, since its vehicle has just started, is waited for."""
 
-    def __init__(self, vehicles: ServedVehicles, scene: ServedScene) -> None:
+    def __init__(self, vehicles: ServedVehicles, scene: ServedScene, clock: ClockControl) -> None:
         self._vehicles = vehicles
         self._scene = scene
+        self._clock = clock
 
     @method("getImuData")
-    def imu(self, imu_name: str = "", vehicle_name: str = "") -> ImuData:
+    async def imu(self, imu_name: str = "", vehicle_name: str = "") -> ImuData:
         """Return the newest inertial sample."""
-        r = self._newest(vehicle_name, imu_name, "imu", "IMU", ImuReading)
+        r = await self._newest(vehicle_name, imu_name, "imu", "IMU", ImuReading)
         vehicle = self._vehicles.find(vehicle_name)
         q = vehicle.T_world_room @ Transform.of((0.0, 0.0, 0.0), r.q_world_body)
         return ImuData(
@@ -60,15 +62,15 @@ class SensorMethods:
         )
 
     @method("getBarometerData")
-    def barometer(self, barometer_name: str = "", vehicle_name: str = "") -> BarometerData:
+    async def barometer(self, barometer_name: str = "", vehicle_name: str = "") -> BarometerData:
         """Return the newest sample of a barometer."""
-        r = self._newest(vehicle_name, barometer_name, "barometer", "barometer", BarometerReading)
+        r = await self._newest(vehicle_name, barometer_name, "barometer", "barometer", BarometerReading)
         return BarometerData(self._vehicles.utc_ns(r.t_ns), r.altitude_m, r.pressure_pa, r.qnh_hpa)
 
     @method("getMagnetometerData")
-    def magnetometer(self, magnetometer_name: str = "", vehicle_name: str = "") -> MagnetometerData:
+    async def magnetometer(self, magnetometer_name: str = "", vehicle_name: str = "") -> MagnetometerData:
         """Return the newest sample of a magnetometer."""
-        r = self._newest(vehicle_name, magnetometer_name, "magnetometer", "magnetometer", MagnetometerReading)
+        r = await self._newest(vehicle_name, magnetometer_name, "magnetometer", "magnetometer", MagnetometerReading)
         return MagnetometerData(self._vehicles.utc_ns(r.t_ns), frd_of(_GAUSS_PER_T * np.array(r.b_body_t)))
 
     @method("getGpsData")
@@ -131,12 +133,25 @@ class SensorMethods:
         """Return the objects of the points of a scan, now; a name of the drone racing lab."""
         return (await self.lidar(lidar_name, vehicle_name)).segmentation
 
-    def _newest(self, vehicle_name: str, name: str, kind: str, title: str, cls: type[_Reading]) -> _Reading:
-        """Return the newest reading of a sensor; the empty name is the first of its kind."""
-        found = self._last(vehicle_name, name, kind, title, cls)
-        if found is None:
-            raise ValueError(f"the {title} {name!r} has not measured yet")
-        return found
+    async def _newest(self, vehicle_name: str, name: str, kind: str, title: str, cls: type[_Reading]) -> _Reading:
+        """Return the newest reading of a sensor, once there is one; the empty name is the first of its kind.
+
+        Raises:
+            ValueError: it does not measure, or the world is paused before it has.
+        """
+        problem = f"the {title} {name!r} has not measured yet"
+        found: list[_Reading] = []
+
+        def has_measured() -> bool:
+            newest = self._last(vehicle_name, name, kind, title, cls)
+            if newest is not None:
+                found.append(newest)
+            elif self._clock.state().paused:
+                raise ValueError(f"{problem}, and the world is paused. Let it go on first")
+            return newest is not None
+
+        await poll(has_measured, problem)
+        return found[-1]
 
     def _last(self, vehicle_name: str, name: str, kind: str, title: str, cls: type[_Reading]) -> _Reading | None:
         """Return the newest reading of a sensor; None = it has not measured yet."""

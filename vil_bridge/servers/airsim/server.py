@@ -81,7 +81,7 @@ class AirsimServer:
             DetectionMethods(vehicles, cameras, served, states),
             SkyMethods(vehicles),
             self._recording,
-            SensorMethods(vehicles, served),
+            SensorMethods(vehicles, served, clock),
             GeometryMethods(served, states),
             MarkerMethods(vehicles, served),
             ObjectMethods(vehicles, served, states, origin),
