@@ -8,14 +8,15 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.motion import BodyMotion, ImuWindow
 from vil_bridge.core.ports import WorldView
 from vil_bridge.core.sensor_readings import ActorReading
-from vil_bridge.core.types import ActorKind, SkeletonFrame
+from vil_bridge.core.types import ActorKind, SkeletonFrame, TrackingState
 
 
 class WorldNews:
     """Measured poses, inertial samples and readings of some actors, each yielded once and stamped with its capture.
 
-    A body that is lost has no news: its last pose is never yielded again. Stamps of an actor's poses, and of each of
-    its sensors, strictly increase, also when its source's clock turns out to run differently.
+    A body that is lost or frozen has no news: its last pose is never yielded again, whatever stamps the source gives
+    it. Stamps of an actor's poses, and of each of its sensors, strictly increase, also when its source's clock turns
+    out to run differently.
 
     Attributes:
         rigid: names of those that have a single pose. humans: names of those that have a skeleton.
@@ -37,7 +38,7 @@ class WorldNews:
         """Yield the newest measured poses with their twists, of those actors that have a newer one."""
         for actor, last_ns in self._pose_ns.items():
             newest = self._world.newest(actor)
-            if newest is not None and newest[1] > last_ns:
+            if newest is not None and newest[1] > last_ns and not self._is_frozen(actor):
                 self._pose_ns[actor] = newest[1]
                 yield actor, self._world.motion_at(actor, newest[1])
 
@@ -45,7 +46,7 @@ class WorldNews:
         """Yield the newest skeletons, each with its capture, of those humans that have a newer one; world poses."""
         for actor, last_ns in self._skeleton_ns.items():
             newest = self._world.newest_skeleton(actor)
-            if newest is not None and newest[1] > last_ns:
+            if newest is not None and newest[1] > last_ns and not self._is_frozen(actor):
                 self._skeleton_ns[actor] = newest[1]
                 yield actor, newest[1], newest[0]
 
@@ -65,3 +66,6 @@ class WorldNews:
             if one.reading.t_ns > self._reading_ns.get(sensor, 0):
                 self._reading_ns[sensor] = one.reading.t_ns
                 yield one
+
+    def _is_frozen(self, actor: str) -> bool:
+        return self._world.state_of(actor) is TrackingState.FROZEN

@@ -76,10 +76,10 @@ class PilotCommands:
         """Return why a command of this pilot is not passed on; empty = it is."""
         if actor not in self._actors:
             return f"{actor} is not among the actors of this output"
-        if self._limit.wait_s(actor):
-            return f"more than {_COMMANDS_PER_S:g} commands a second to {actor}; send fewer"
-        self._limit.take(actor)
         owner, last_s = self._owners.get(actor, (pilot, 0.0))
         if owner != pilot and self._clock() - last_s <= _OWNED_S:
             return f"another pilot flies {actor}; stop it, and send again {_OWNED_S:g} s later"
+        if self._limit.wait_s(actor):  # behind the owner's right: a stranger's flood takes none of its commands
+            return f"more than {_COMMANDS_PER_S:g} commands a second to {actor}; send fewer"
+        self._limit.take(actor)
         return ""

@@ -75,3 +75,15 @@ def test_other_actors_are_refused() -> None:
     pilots.commands.command("tower", b"first", AHEAD)
     assert pilots.flown == []
     assert pilots.status.facts["refused"] == "tower is not among the actors of this output"
+
+
+def test_a_strangers_flood_takes_none_of_the_owners_commands() -> None:
+    pilots = Pilots()
+    pilots.commands.command("drone", b"first", AHEAD)
+    for _ in range(1000):
+        pilots.commands.command("drone", b"second", AHEAD)
+    pilots.commands.command("drone", b"first", AHEAD)
+    assert pilots.counts() == (2, 1000)
+    pilots.now_s += 0.9
+    pilots.commands.command("drone", b"second", AHEAD)
+    assert pilots.counts() == (2, 1001), "the owner is still the first"
