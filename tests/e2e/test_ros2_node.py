@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import simplejpeg
@@ -31,7 +32,7 @@ from tests.support.outputs import (
 )
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
-from vil_bridge.core.geometry import Transform
+from vil_bridge.core.geometry import Transform, q_rotate
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.supervisor import ComponentState
 
@@ -49,6 +50,10 @@ pytestmark = pytest.mark.wire
 
 def has(seen: list[object], count: int) -> bool:
     return len(seen) >= count
+
+
+def has_sent(output: Ros2Output, count: int) -> bool:
+    return output.status.counters["sent"] >= count
 
 
 def output_at(place: str, **more: Any) -> tuple[Ros2Output, FrameSink]:
@@ -220,6 +225,31 @@ async def test_who_comes_late_gets_the_static_frames() -> None:
         assert link.transform.rotation.xyzw == INFO.T_body_optical.q_xyzw.tolist()
         assert (inertial.header.frame_id, inertial.child_frame_id) == ("sim/drone/base_link", "sim/drone/imu_link")
         assert inertial.transform.translation.xyz == T_BODY_IMU.p_m.tolist()
+
+
+async def test_the_static_frame_of_a_camera_follows_its_mount() -> None:
+    mount = {"p_m": (0.3, -0.1, 0.2), "ypr_deg": (90.0, 0.0, 0.0)}
+    with router() as place, reader(place) as read:
+        output, sink = output_at(place)
+
+        def camera_frames() -> list[Any]:
+            links = [link for m in read.of("tf_static", ros_types.TFMessage) for link in m.transforms]
+            found = [link for link in links if link.child_frame_id == "front_optical"]
+            return [link for link in found if np.allclose(link.transform.translation.xyz, mount["p_m"], atol=1e-12)]
+
+        async with Flight().flying(output):
+            await until(lambda: sink.wanted("rgb", "compensated"))
+            for frame in (1, 2):
+                moved = msgspec.structs.replace(header(frame, now_ns()), T_body_camera=mount)
+                sink.offer(moved, picture(frame))
+                await until(functools.partial(has_sent, output, frame))
+                await until(camera_frames)
+            newest = read.of("tf_static", ros_types.TFMessage)[-1]
+        assert [link.child_frame_id for link in newest.transforms] == ["front_optical", "drone/imu_link"]
+        (camera,) = camera_frames()  # one message for one change
+        assert camera.header.frame_id == "drone/base_link"
+        ahead = q_rotate(np.array(camera.transform.rotation.xyzw), np.array([0.0, 0.0, 1.0]))
+        np.testing.assert_allclose(ahead, [0.0, 1.0, 0.0], atol=1e-12)  # it looks to the left now
 
 
 async def test_no_router_yet_none_for_a_while_and_back() -> None:

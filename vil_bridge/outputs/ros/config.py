@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from vil_bridge.config.base import custom
 from vil_bridge.config.bind_address import refuse_unguarded, require_guard
 from vil_bridge.outputs.base import RobotSenderConfig
+from vil_bridge.protocols.ros_names import ros_name
 
 _NAMESPACE: Final = r"^([a-z][a-z0-9_]*(/[a-z][a-z0-9_]*)*)?$"
 _FRAME: Final = r"^[A-Za-z0-9_/]*$"
@@ -39,8 +40,7 @@ class RosConfigBase(RobotSenderConfig):
     @model_validator(mode="after")
     def _distinct_in_ros(self) -> Self:
         for names in (self.cameras, self.actors):
-            ros = [name.replace("-", "_") for name in names]
-            if len(set(ros)) != len(ros):
+            if len({ros_name(name) for name in names}) != len(names):
                 raise custom("each name once; ROS writes - as _, and two names must not become one")
         return self
 

@@ -8,10 +8,14 @@ Topics: ``/NAMESPACE/ACTOR/odom``, ``.../imu/data_raw``, ``.../sensors/NAME``, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
+from msgspec import UNSET, UnsetType
+
+from vil_bridge.config.base import TransformConfig
 from vil_bridge.core.clock import WallClock, now_ns
+from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import CameraInfo, WorldView
@@ -25,10 +29,13 @@ from vil_bridge.outputs.ros.config import RosConfigBase
 from vil_bridge.protocols.image_codecs import encode_jpeg
 from vil_bridge.protocols.ros_commands import COMMANDS, CommandReader
 from vil_bridge.protocols.ros_messages import Distro, TransformLink
+from vil_bridge.protocols.ros_names import ros_name, same_in_ros
 from vil_bridge.protocols.ros_sensor_messages import TOPIC_TYPES, SensorMessages
 from vil_bridge.protocols.ros_topics import Topic
 
 _WORLD: Final = "world"
+_BODY: Final = "base"
+"""Names the frame of a body (REP-105), with ``_link`` as frames of sensors."""
 _RIGHT: Final = "_right"
 """Ends the name of a pair's right camera, which comes after the left one."""
 
@@ -96,9 +103,15 @@ class RosFeed:
         self.emit(_TF_STATIC, self.messages.transforms(self.wall_clock.utc_ns(t_ns), links))
 
     def watch(self, world: WorldView) -> Callable[[], None]:
-        """Return the function to be called periodically, which emits the actors' new measurements."""
+        """Return the function to be called periodically, which emits the actors' new measurements.
+
+        Raises:
+            SinkError: two sensors of an actor have one topic, or a sensor has the frame of its body.
+        """
         news = WorldNews(world, self.config.actors)
         self._rigid, self._humans = news.rigid, news.humans
+        for actor in news.rigid:
+            _check_names(actor, world.sensors.descriptions(actor))
         self._sensors = {
             (actor, sensor): self._sensor_feed(actor, sensor, description)
             for actor in news.rigid
@@ -108,6 +121,7 @@ class RosFeed:
 
         def step() -> None:
             self._emit_clock()
+            self._emit_moved_cameras()
             self._emit_motions(news)
             self._emit_skeletons(news)
             self._emit_inertial(news)
@@ -125,19 +139,19 @@ class RosFeed:
 
     def name(self, actor_or_camera: str, leaf: str) -> str:
         """Return a topic's name."""
-        parts = (self.config.namespace, actor_or_camera.replace("-", "_"), leaf)
+        parts = (self.config.namespace, ros_name(actor_or_camera), leaf)
         return "".join(f"/{part}" for part in parts if part)
 
     def body_frame(self, actor: str) -> str:
         """Return the frame of an actor, or the world's."""
-        return self.config.world_frame if actor == _WORLD else f"{self.config.frame_prefix}{actor}/base_link"
+        return self.config.world_frame if actor == _WORLD else f"{self.config.frame_prefix}{actor}/{_BODY}_link"
 
     def imu_frame(self, actor: str) -> str:
         """Return the frame of an actor's IMU."""
         return f"{self.config.frame_prefix}{actor}/imu_link"
 
     def _sensor_feed(self, actor: str, sensor: str, description: SensorDescription) -> _SensorFeed:
-        topic = Topic(self.name(actor, f"sensors/{sensor.replace('-', '_')}"), TOPIC_TYPES[description.kind])
+        topic = Topic(self.name(actor, f"sensors/{ros_name(sensor)}"), TOPIC_TYPES[description.kind])
         return _SensorFeed(topic, f"{self.config.frame_prefix}{actor}/{sensor}_link", description)
 
     def _odometry(self, actor: str) -> Topic:
@@ -155,6 +169,14 @@ class RosFeed:
         if self.config.clock and stamp_ns > self._clock_ns:
             self._clock_ns = stamp_ns
             self.emit(_CLOCK, self.messages.clock(stamp_ns))
+
+    def _emit_moved_cameras(self) -> None:
+        """Emit the static frames again once a camera's mount has changed."""
+        moved = {feed.link.child: feed.link for feed in self._cameras}
+        if any(self._static.get(child) is not link for child, link in moved.items()):
+            self._static |= moved
+            stamp_ns = self.wall_clock.utc_ns(now_ns())
+            self.emit(_TF_STATIC, self.messages.transforms(stamp_ns, list(self._static.values())))
 
     def _emit_skeletons(self, news: WorldNews) -> None:
         """Emit all bones in the world, and each as a frame in its parent's."""
@@ -210,6 +232,15 @@ class RosFeed:
             self.emit(sensor.topic, self.messages.range(stamp_ns, frame, reading, range_m, sensor.description))
 
 
+def _check_names(actor: str, sensors: Iterable[str]) -> None:
+    """Check the names of an actor's sensors. Raises SinkError: ROS cannot tell them apart."""
+    names = list(sensors)
+    if (same := same_in_ros(names)) is not None:
+        raise SinkError(f"sensors {same[0]} and {same[1]} of {actor} become one topic in ROS. Rename one of them")
+    if _BODY in names:
+        raise SinkError(f"sensor {_BODY} of {actor} has the frame of its body in ROS. Rename it")
+
+
 class _SensorFeed(NamedTuple):
     """A sensor's topic and frame."""
 
@@ -226,7 +257,7 @@ class CameraFeed:
 
     Attributes:
         topics: of each kind of pictures, (modality, variant): its forms, and the camera's geometry.
-        link: where its optical axes sit. camera: as given.
+        link: where its optical axes sit, as of the newest picture. camera: as given.
     """
 
     def __init__(self, camera: CameraInfo, feed: RosFeed, left: CameraFeed | None) -> None:
@@ -235,7 +266,8 @@ class CameraFeed:
         self.camera: Final = camera
         self._feed = feed
         self._frame = f"{config.frame_prefix}{name}_optical"
-        self.link: Final = TransformLink(feed.body_frame(camera.actor), self._frame, camera.T_body_optical)
+        self.link = TransformLink(feed.body_frame(camera.actor), self._frame, camera.T_body_optical)
+        self._mount: dict[str, Any] | UnsetType = UNSET
         self._raw = Topic(feed.name(name, "image_raw"), "sensor_msgs/msg/Image")
         self._jpeg = Topic(feed.name(name, "image_raw/compressed"), "sensor_msgs/msg/CompressedImage")
         self._info = Topic(feed.name(name, "camera_info"), "sensor_msgs/msg/CameraInfo")
@@ -258,6 +290,7 @@ class CameraFeed:
             feed.status.counters["not_newer"] += 1
             return
         self._shown_ns[kind] = t_ns
+        self._follow_mount(header.T_body_camera)
         stamp_ns, config, messages = feed.wall_clock.utc_ns(t_ns), feed.config, feed.messages
         info = messages.camera_info(stamp_ns, self._frame, self.camera.model, self._baseline_m)
         if kind == self._depth_kind:
@@ -270,3 +303,12 @@ class CameraFeed:
         if "raw" in config.images:
             feed.emit(self._raw, messages.image(stamp_ns, self._frame, upright(pixels, config.color)))
         feed.emit(self._info, info)
+
+    def _follow_mount(self, mount: dict[str, Any] | UnsetType) -> None:
+        """Take the mount that a picture states, once its camera has been moved."""
+        if mount is UNSET or mount == self._mount:
+            return
+        self._mount = mount
+        T_camera_optical = self.camera.T_body_camera.inverse() @ self.camera.T_body_optical
+        T_body_camera = TransformConfig.model_validate(mount).transform()
+        self.link = self.link._replace(T_parent_child=T_body_camera @ T_camera_optical)

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vil_bridge.config.references import RIGHT
-from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.errors import ConfigError, RecordingError
 from vil_bridge.core.sensor_readings import DistanceReading, SensorDescription, beam_pose
+from vil_bridge.protocols.ros_names import ros_name, same_in_ros
 from vil_bridge.recording.export.images import shown
 from vil_bridge.recording.export.measurements import motions, readings, samples
 from vil_bridge.recording.metadata import RecordingFacts
@@ -32,7 +33,9 @@ def to_ros2(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[s
 
     Raises:
         ConfigError: the extra ``ros`` is not installed.
+        RecordingError: two names become one in ROS.
     """
+    _check_names(facts)
     try:
         from rosbags.rosbag2 import StoragePlugin
         from rosbags.rosbag2 import Writer as Ros2Writer
@@ -50,6 +53,15 @@ def to_ros2(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[s
         if bag.written:
             _write_places(bag, recording, facts)
     return bag.written
+
+
+def _check_names(facts: RecordingFacts) -> None:
+    """Check that what is written apart stays apart. Raises RecordingError: two names become one in ROS."""
+    groups = [("actors", [a.name for a in facts.actors]), ("cameras", [c.model.name for c in facts.cameras])]
+    groups += [(f"sensors of {actor.name}", list(actor.sensors)) for actor in facts.actors]
+    for what, names in groups:
+        if (same := same_in_ros(names)) is not None:
+            raise RecordingError(f"{what}: {same[0]} and {same[1]} become one topic in ROS. Export to csv instead")
 
 
 class _Bag:
@@ -86,7 +98,7 @@ def _write_motions(bag: _Bag, recording: Recording, facts: RecordingFacts) -> No
     for actor, motion in motions(recording, facts):
         body = _body(actor)
         odometry = bag.messages.odometry(motion.t_ns, _WORLD, body, motion)
-        bag.write(f"/{_topic(actor)}/odom", "nav_msgs/msg/Odometry", motion.t_ns, odometry)
+        bag.write(f"/{ros_name(actor)}/odom", "nav_msgs/msg/Odometry", motion.t_ns, odometry)
         moved = bag.messages.transforms(motion.t_ns, [TransformLink(_WORLD, body, motion.T_world_body)])
         bag.write("/tf", "tf2_msgs/msg/TFMessage", motion.t_ns, moved)
 
@@ -98,7 +110,7 @@ def _write_samples(bag: _Bag, recording: Recording, facts: RecordingFacts) -> No
     for source, felt in samples(recording):
         for name in carriers[source]:
             message = bag.messages.imu(felt.t_utc_ns, _imu(name), felt.w_radps, felt.f_mps2)
-            bag.write(f"/{_topic(name)}/imu/data_raw", "sensor_msgs/msg/Imu", felt.t_utc_ns, message)
+            bag.write(f"/{ros_name(name)}/imu/data_raw", "sensor_msgs/msg/Imu", felt.t_utc_ns, message)
 
 
 def _write_readings(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
@@ -107,7 +119,7 @@ def _write_readings(bag: _Bag, recording: Recording, facts: RecordingFacts) -> N
     from vil_bridge.protocols.ros_sensor_messages import RANGE_TYPE, SENSOR_TYPES
 
     for t_utc_ns, actor, sensor, kind, reading in readings(recording, facts):
-        topic, frame = f"/{_topic(actor.name)}/sensors/{_topic(sensor)}", f"{actor.name}/{sensor}_link"
+        topic, frame = f"/{ros_name(actor.name)}/sensors/{ros_name(sensor)}", f"{actor.name}/{sensor}_link"
         described = actor.sensors.get(sensor, SensorDescription(kind))
         if isinstance(reading, DistanceReading):
             for number, range_m in enumerate(reading.ranges_m, 1):
@@ -126,7 +138,7 @@ def _write_pictures(bag: _Bag, recording: Recording, facts: RecordingFacts) -> N
     models = {camera.model.name: camera.model for camera in facts.cameras}
     baselines_m = _baselines_m(facts)
     for camera, variants in recording.cameras().items():
-        frame, topic = _optical(camera), f"/{_topic(camera)}"
+        frame, topic = _optical(camera), f"/{ros_name(camera)}"
         for header, jpeg in shown(recording, camera, variants[0]):
             t_utc_ns = header["t_display_ns"] + recording.utc_offset_ns
             message = bag.messages.jpeg(t_utc_ns, frame, jpeg)
@@ -167,7 +179,3 @@ def _imu(actor: str) -> str:
 
 def _optical(camera: str) -> str:
     return f"{camera}_optical"
-
-
-def _topic(name: str) -> str:
-    return name.replace("-", "_")
