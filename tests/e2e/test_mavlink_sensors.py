@@ -64,7 +64,7 @@ async def test_every_reading_goes_out_with_its_time_and_each_value_once() -> Non
     assert (inertial[1].abs_pressure, inertial[1].zmag) == pytest.approx((998.0, 0.5))
     for message, row in zip(autopilot.of("HIL_GPS"), flight.rows["gps"].values(), strict=True):
         assert message.lat == round(row[0] * 1e7)
-        assert (message.vn, message.ve, message.vd) == (100, -200, -300)  # the room is turned in the world
+        assert (message.vn, message.ve, message.vd) == (200, 100, -300)  # along the room's axes, as its place moves
     assert [m.current_distance for m in autopilot.of("DISTANCE_SENSOR")] == [200, 300, 400, 500, 600]
     (answer,) = autopilot.of("TIMESYNC")
     assert (answer.ts1, answer.tc1 > 0) == (987654321, True)

@@ -250,6 +250,10 @@ class SensorsView(Protocol):
         """Sensors of an actor by name, as configured."""
         ...
 
+    def room_of(self, actor: str) -> Transform:
+        """T_world_room of the source that an actor comes from; the room's axes are east, north and up of its GPS."""
+        ...
+
     def since(self, number: int, actors: Collection[str]) -> tuple[int, list[ActorReading]]:
         """Return the number of the newest event, and the readings of some actors since an event, oldest first."""
         ...

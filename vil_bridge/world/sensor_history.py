@@ -35,6 +35,7 @@ class SensorHistory:
         self._actor_of = {(a.source, a.subject): a.name for a in actors}
         self._descriptions = {a.name: a.sensors for a in actors}
         self._rooms = dict(T_world_room_of)
+        self._source_of = {a.name: a.source for a in actors}
         self._lock = threading.Lock()
         self._bytes = 0
         self._events: deque[SensorReadings] = deque(maxlen=_MOST_EVENTS)
@@ -53,6 +54,10 @@ class SensorHistory:
     def descriptions(self, actor: str) -> Mapping[str, SensorDescription]:
         """Return an actor's sensors by name, as configured."""
         return self._descriptions[actor]
+
+    def room_of(self, actor: str) -> Transform:
+        """Return T_world_room of the source that an actor comes from; the identity where it has no room."""
+        return self._rooms.get(self._source_of[actor], Transform.identity())
 
     def since(self, number: int, actors: Collection[str]) -> tuple[int, list[ActorReading]]:
         """Return the number of the newest event, and the readings of some actors since an event, oldest first.

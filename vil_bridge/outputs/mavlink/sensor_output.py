@@ -7,7 +7,10 @@ Times are those of the measurements, in the clock that answers TIMESYNC.
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from typing import Final
+
+import numpy as np
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import SinkError
@@ -74,6 +77,7 @@ class _SensorSession(AutopilotSession):
         super().__init__(name, transport, (config.system, config.component), _LOOKS_HZ, status)
         (self._actor,) = config.actors
         self._news = WorldNews(world, config.actors)
+        self._R_room_world = world.sensors.room_of(self._actor).rotation().T
         self._numbers: dict[str, dict[str, int]] = {}
         for sensor, described in world.sensors.descriptions(self._actor).items():
             of_kind = self._numbers.setdefault(described.kind, {})
@@ -102,7 +106,7 @@ class _SensorSession(AutopilotSession):
             case ImuReading():
                 bodies = [self._hil_sensor(reading, self._number("imu", sensor))]
             case GpsReading():
-                bodies = [hil_gps(reading)._replace(id=self._number("gps", sensor))]
+                bodies = [hil_gps(self._on_earth(reading))._replace(id=self._number("gps", sensor))]
             case DistanceReading():
                 bodies = [*distance_sensors(reading, _BEAMS * self._number("distance", sensor))]
             case _:
@@ -113,6 +117,11 @@ class _SensorSession(AutopilotSession):
         if bodies:
             self._t_sent_ns = now_ns()
             self.status.running()
+
+    def _on_earth(self, reading: GpsReading) -> GpsReading:
+        """Return a reading whose velocity is east, north, up, as its latitude and longitude and the field are."""
+        x, y, z = (self._R_room_world @ np.array(reading.v_world_mps)).tolist()
+        return replace(reading, v_world_mps=(x, y, z))
 
     def _hil_sensor(self, reading: ImuReading, number: int) -> hil.HilSensor:
         """Return the message; the first inertial sensor takes the other sensors' readings along, each once."""
