@@ -59,6 +59,13 @@ async def test_poses_and_inertial_samples(types: ModuleType) -> None:
         assert sample.f_mps2 == tuple(felt[np.array(sample.w_radps).tobytes()])
 
 
+async def test_inertial_samples_do_not_wait_for_slow_poses(types: ModuleType) -> None:
+    with hearing(types) as heard:
+        async with Flight().flying(output_at(heard.url, rate_hz=1e-3)):
+            await until(lambda: len(heard.messages["vil/drone/imu"]) >= 100)
+    assert len(heard.messages["vil/drone/pose"]) <= 1
+
+
 @pytest.mark.parametrize(("images", "color"), [("jpeg", "rgb"), ("raw", "rgb"), ("raw", "gray")])
 async def test_pictures(types: ModuleType, images: str, color: str) -> None:
     with hearing(types) as heard:

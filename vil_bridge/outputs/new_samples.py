@@ -3,12 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.motion import BodyMotion, ImuWindow
+from vil_bridge.core.pacing import SlotTimer
 from vil_bridge.core.ports import WorldView
 from vil_bridge.core.sensor_readings import ActorReading
 from vil_bridge.core.types import ActorKind, SkeletonFrame, TrackingState
+
+LOOKS_HZ: Final = 100.0
+"""Least looks a second at what is new: inertial samples and readings wait 10 ms, and none is lost from memory."""
+
+
+class PosePacing:
+    """Decision at which looks poses are sent, for rates below that of the looks.
+
+    Attributes:
+        looks_hz: looks per second.
+    """
+
+    def __init__(self, rate_hz: float) -> None:
+        self.looks_hz: Final = max(rate_hz, LOOKS_HZ)
+        self._timer = SlotTimer(rate_hz) if rate_hz < LOOKS_HZ else None
+
+    def due(self) -> bool:
+        """Return True when poses are sent at this look."""
+        if self._timer is None:
+            return True
+        if not self._timer.due():
+            return False
+        self._timer.passed()
+        return True
 
 
 class WorldNews:

@@ -25,7 +25,7 @@ from vil_bridge.outputs.lcm.commands import COMMANDS, CommandReader
 from vil_bridge.outputs.lcm.config import CHANNEL_CHARACTERS, LcmConfig
 from vil_bridge.outputs.lcm.messages import encode_image, encode_imu, encode_pose
 from vil_bridge.outputs.lcm.sensor_messages import encode_reading, encode_skeleton
-from vil_bridge.outputs.new_samples import WorldNews
+from vil_bridge.outputs.new_samples import PosePacing, WorldNews
 from vil_bridge.outputs.pilot_commands import PilotCommands
 from vil_bridge.protocols.image_codecs import encode_jpeg
 
@@ -86,7 +86,14 @@ class LcmOutput(OutputBase):
             raise SinkError(f"LCM cannot open {self._config.url}: {reason}") from exc
         self.status.running()
         try:
-            sending = call_periodically(self.name, self._config.rate_hz, lambda: self._publish_news(news, world))
+            pacing = PosePacing(self._config.rate_hz)
+
+            def step() -> None:
+                if pacing.due():
+                    self._publish_poses(news)
+                self._publish_samples(news, world)
+
+            sending = call_periodically(self.name, pacing.looks_hz, step)
             tasks = [asyncio.create_task(sending, name=self.name)]
             if self._pilots is not None:
                 receiving = self._receive(self._pilots, news.rigid)
@@ -117,7 +124,7 @@ class LcmOutput(OutputBase):
 
         await call_periodically(f"{self.name}-commands", _LOOKS_HZ, look)
 
-    def _publish_news(self, news: WorldNews, world: WorldView) -> None:
+    def _publish_poses(self, news: WorldNews) -> None:
         utc_ns = self._wall_clock.utc_ns
         for actor, motion in news.motions():
             self._publish(actor, "pose", encode_pose(utc_ns(motion.t_ns), actor, motion))
@@ -125,6 +132,9 @@ class LcmOutput(OutputBase):
         for actor, t_ns, skeleton in news.skeletons():
             self._publish(actor, "skeleton", encode_skeleton(utc_ns(t_ns), actor, skeleton))
             self.status.counters["skeletons"] += 1
+
+    def _publish_samples(self, news: WorldNews, world: WorldView) -> None:
+        utc_ns = self._wall_clock.utc_ns
         for actor, window in news.inertial():
             for t_ns, w_radps, f_mps2 in zip(window.t_ns.tolist(), window.w_radps, window.f_mps2, strict=True):
                 self._publish(actor, "imu", encode_imu(utc_ns(t_ns), actor, w_radps, f_mps2))

@@ -73,7 +73,7 @@ class RosBagOutput(OutputBase):
                 raise RuntimeError(f"writing {path} failed") from bag.failed
             step()
 
-        await call_periodically(self.name, self._config.rate_hz, watched)
+        await call_periodically(self.name, feed.pacing.looks_hz, watched)
 
     def close(self) -> None:
         """End the threads and finish the file."""

@@ -71,7 +71,7 @@ class Ros2Output(OutputBase):
                 self._subscribed(),
             )
             self._feed.emit_static(now_ns(), world)
-            await call_periodically(self.name, config.rate_hz, self._watched(node, step))
+            await call_periodically(self.name, self._feed.pacing.looks_hz, self._watched(node, step))
         finally:
             self._node = None
             await asyncio.to_thread(session.close)

@@ -24,7 +24,7 @@ from vil_bridge.core.skeleton import global_to_local
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray
 from vil_bridge.outputs.base import depth_m, kinds_of, upright
-from vil_bridge.outputs.new_samples import WorldNews
+from vil_bridge.outputs.new_samples import PosePacing, WorldNews
 from vil_bridge.outputs.ros.config import RosConfigBase
 from vil_bridge.protocols.image_codecs import encode_jpeg
 from vil_bridge.protocols.ros_commands import COMMANDS, CommandReader
@@ -63,6 +63,7 @@ class RosFeed:
         self.emit = emit
         self.status = status
         self.wall_clock = WallClock.of_run()
+        self.pacing: Final = PosePacing(config.rate_hz)
         self._cameras: list[CameraFeed] = []
         self._sensors: dict[tuple[str, str], _SensorFeed] = {}
         self._static: dict[str, TransformLink] = {}
@@ -103,7 +104,7 @@ class RosFeed:
         self.emit(_TF_STATIC, self.messages.transforms(self.wall_clock.utc_ns(t_ns), links))
 
     def watch(self, world: WorldView) -> Callable[[], None]:
-        """Return the function to be called periodically, which emits the actors' new measurements.
+        """Return the function to be called at each look of ``pacing``, which emits the actors' new measurements.
 
         Raises:
             SinkError: two sensors of an actor have one topic, or a sensor has the frame of its body.
@@ -120,10 +121,11 @@ class RosFeed:
         }
 
         def step() -> None:
-            self._emit_clock()
             self._emit_moved_cameras()
-            self._emit_motions(news)
-            self._emit_skeletons(news)
+            if self.pacing.due():
+                self._emit_clock()
+                self._emit_motions(news)
+                self._emit_skeletons(news)
             self._emit_inertial(news)
             self._emit_readings(news)
 

@@ -1,0 +1,41 @@
+"""Poses at their rate, all else at every look, over ROS."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rosbags")
+
+from tests.support.outputs import Flight
+from vil_bridge.core.supervisor import Status
+from vil_bridge.outputs.ros.config import RosBagConfig
+from vil_bridge.outputs.ros.topics import RosFeed
+
+
+def emitted(path: Path, rate_hz: float) -> tuple[float, Counter[str]]:
+    """Looks a second, and messages of five looks by topic; at each there is a new pose and a new sample."""
+    flight, found = Flight(), Counter[str]()
+    config = RosBagConfig(path=path, actors=("drone",), rate_hz=rate_hz, clock=True)
+    feed = RosFeed(config, "jazzy", lambda topic, _message: found.update([topic.name]), Status("ros"))
+    look = feed.watch(flight.world)
+    for _ in range(5):
+        flight.film()
+        flight.feel()
+        look()
+    return feed.pacing.looks_hz, found
+
+
+def test_inertial_samples_do_not_wait_for_slow_poses(tmp_path: Path) -> None:
+    looks_hz, found = emitted(tmp_path / "bag", 1e-3)
+    assert looks_hz == 100.0
+    assert found == {"/vil/drone/imu/data_raw": 5, "/vil/drone/odom": 1, "/tf": 1, "/clock": 1}
+
+
+@pytest.mark.parametrize("rate_hz", [100.0, 250.0])
+def test_poses_go_out_at_every_look_at_its_rate_and_above(tmp_path: Path, rate_hz: float) -> None:
+    looks_hz, found = emitted(tmp_path / "bag", rate_hz)
+    assert looks_hz == rate_hz
+    assert found["/vil/drone/odom"] == found["/vil/drone/imu/data_raw"] == 5
