@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.course import Course
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import (
     ActorKind,
@@ -20,7 +20,6 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
-from vil_bridge.vehicles.envs.course import Course
 
 if TYPE_CHECKING:
     from vil_renderer.embedded import EmbeddedRenderer, Scene
@@ -31,7 +30,6 @@ _BACK_M: Final = (-2.5, 0.0, 1.0)
 _BEHIND: Final = CameraModel("behind", 640, 480, math.radians(70.0))
 _MODALITIES: Final = {"gray": Modality.GRAY, "rgb": Modality.RGB, "depth": Modality.DEPTH32}
 _MOST_VIEWS: Final = 64
-_BAR_M: Final = 0.15
 
 
 class Eyes:
@@ -92,17 +90,6 @@ class Eyes:
 def field_with(course: Course) -> Scene:
     """Return the empty scene with the gates of a course."""
     from vil_renderer.embedded import load_scene
-    from vil_renderer.embedded.scenes.builder import SceneBuilder
-    from vil_renderer.embedded.scenes.gates import add_gate
+    from vil_renderer.embedded.scenes.race import with_course
 
-    field = load_scene("empty")
-    builder = SceneBuilder("learning")
-    builder.objects.extend(field.objects)
-    for number, (centre, yaw, opening) in enumerate(
-        zip(course.centres_m, course.yaws_rad, course.openings_m, strict=True)
-    ):
-        x, y, z = (float(value) for value in centre)
-        surface = "race_gate_blue" if number % 2 else "race_gate"
-        bar, size = (course.frame_m, _BAR_M), (float(opening[0]), float(opening[1]))
-        add_gate(builder, (x, y, z), float(yaw), opening_m=size, bar_m=bar, surface=surface)
-    return replace(builder.scene(field.environment), classes=field.classes)
+    return with_course(load_scene("empty"), course)

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.course import Course
 from vil_bridge.vehicles.envs.base import VehicleTask
-from vil_bridge.vehicles.envs.course import Course
 from vil_bridge.vehicles.envs.hover import GOAL_WORLD_M, HoverTask, distance_m
 from vil_bridge.vehicles.envs.race import RaceTask
 from vil_bridge.vehicles.envs.stabilise import SettleTask, ThreeRotorsTask
@@ -66,7 +66,7 @@ def _around_goal(task: VehicleTask) -> Course:  # noqa: ARG001 - as every kind's
     """Return four gates that face the goal: something to see in every direction."""
     yaws = np.radians([0.0, 90.0, 180.0, 270.0])
     sides = 4.0 * np.stack((np.cos(yaws), np.sin(yaws), np.zeros(4)), axis=1)
-    return Course(np.array(GOAL_WORLD_M) + sides, yaws, np.full((4, 2), 1.5), np.array(GOAL_WORLD_M))
+    return Course.upright(np.array(GOAL_WORLD_M) + sides, yaws, np.full((4, 2), 1.5), np.array(GOAL_WORLD_M))
 
 
 def _of_race(task: RaceTask) -> Course:

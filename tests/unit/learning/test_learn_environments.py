@@ -13,10 +13,10 @@ from gymnasium.vector import SyncVectorEnv
 
 from tests.support.common import needs_gl
 from tests.support.programs import output, run
+from vil_bridge.config.course import load_course
 from vil_bridge.learning import IDS, TaskEnv, TaskVectorEnv
 from vil_bridge.learning.evaluate import fly_once
 from vil_bridge.learning.pictures import field_with
-from vil_bridge.vehicles.envs.course import COURSES
 
 
 def made(id_: str, **settings: Any) -> gymnasium.Env[Any, Any]:
@@ -111,12 +111,12 @@ def test_gray_and_colours_and_the_view_from_behind() -> None:
 
 
 def test_the_courses_gates_stand_in_the_field() -> None:
-    course = COURSES["oval"]()
+    course = load_course("oval")
     gates = field_with(course).gates
     assert len(gates) == 8
-    for gate, centre, yaw, opening in zip(gates, course.centres_m, course.yaws_rad, course.openings_m, strict=True):
+    for gate, centre, axes, opening in zip(gates, course.centres_m, course.axes, course.openings_m, strict=True):
         assert gate.T_world_gate.p_m == pytest.approx(centre)
-        assert gate.T_world_gate.rotation()[:2, 0] == pytest.approx([np.cos(yaw), np.sin(yaw)])
+        assert gate.T_world_gate.rotation() == pytest.approx(axes)
         assert (gate.width_m, gate.height_m) == pytest.approx(tuple(opening))
 
 

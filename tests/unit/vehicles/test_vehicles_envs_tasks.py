@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from vil_bridge.core.course import Course
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.envs.base import VehicleTask
-from vil_bridge.vehicles.envs.course import Course
 from vil_bridge.vehicles.envs.hover import distance_m
 from vil_bridge.vehicles.envs.race import RaceTask
 from vil_bridge.vehicles.envs.stabilise import SettleTask, ThreeRotorsTask
@@ -21,7 +21,7 @@ LEVEL = (0.0, 0.0, 0.0, 1.0)
 def alley(gates: int = 2) -> Course:
     """Gates of 1 m, 4 m apart along x at a height of 2 m."""
     centres = np.array([(4.0 * (k + 1), 0.0, 2.0) for k in range(gates)])
-    return Course(centres, np.zeros(gates), np.ones((gates, 2)), np.array([0.0, 0.0, 2.0]))
+    return Course.upright(centres, np.zeros(gates), np.ones((gates, 2)), np.array([0.0, 0.0, 2.0]))
 
 
 def put(
@@ -95,7 +95,7 @@ def test_what_a_racer_sees() -> None:
 def test_starts_are_where_they_should_be() -> None:
     race = RaceTask(2000, course="oval", autoreset="disabled")
     race.reset()
-    away = race.x[:, 0:3] - race.course.start_m
+    away = race.x[:, 0:3] - race.course.start.p_m
     assert 0.29 < np.abs(away).max() < 0.3
     assert np.abs(away.mean(axis=0)).max() < 0.02
     assert (1.0 - 2.0 * (race.x[:, 6] ** 2 + race.x[:, 7] ** 2)).min() > math.cos(0.3)

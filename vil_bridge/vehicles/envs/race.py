@@ -8,10 +8,11 @@ from typing import Final
 import numpy as np
 from numpy.linalg import norm
 
-from vil_bridge.core.geometry import q_mul, q_normalize, q_to_matrix
+from vil_bridge.config.course import load_course
+from vil_bridge.core.course import Course
+from vil_bridge.core.geometry import q_mul, q_normalize, q_to_euler_zyx, q_to_matrix
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.envs.base import AutoReset, Indices, VehicleTask
-from vil_bridge.vehicles.envs.course import COURSES, Course
 from vil_bridge.vehicles.fleet import Engine
 from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
 from vil_bridge.vehicles.flightmare.parameters import QUADROTOR_ENV, QuadrotorParameters
@@ -33,8 +34,8 @@ class RaceTask(VehicleTask):
     course's room, body rates beyond 50 rad/s.
 
     Args:
-        n: vehicles. laps: how often the course is flown. course: gates, or a name of
-            :data:`~vil_bridge.vehicles.envs.course.COURSES`.
+        n: vehicles. laps: how often the course is flown. course: a course, or the name or
+            file of one (docs/guides/racing.md).
         seed, time_limit_s, autoreset, first_vehicle, engine: see
             :class:`~vil_bridge.vehicles.envs.base.VehicleTask`.
 
@@ -42,7 +43,8 @@ class RaceTask(VehicleTask):
         passed: gates passed in this episode, (n,). last_s: when the last of them was, from the episode's start, (n,).
 
     Raises:
-        ValueError: no such course, or no lap.
+        ValueError: no lap.
+        ConfigError: no such course, or a wrong file.
     """
 
     def __init__(
@@ -73,17 +75,19 @@ class RaceTask(VehicleTask):
             first_vehicle=first_vehicle,
             engine=engine,
         )
-        self.course: Final = _course(course)
+        self.course: Final = course if isinstance(course, Course) else load_course(course)
         self.laps: Final = laps
         self.passed: Final = np.zeros(n, np.int64)
         self.last_s: Final = np.zeros(n)
         self._weight_n: Final = parameters.mass_kg * self.model.gravity_mps2
         self._before_m = np.zeros((n, 3))
-        self._gates: Final = laps * len(self.course.yaws_rad)
+        order = np.array(self.course.order)
+        self._order: Final = np.append(np.tile(order, laps), order[-1])
+        self._gates: Final = laps * len(order)
         self._low_m, self._high_m = self.course.room_m
-        directions = self.course.axes[:, :, 0]
-        beyond = self.course.centres_m[-1:] + _BEYOND_M * directions[-1:]
-        self._targets_m: Final = np.vstack((np.tile(self.course.centres_m, (laps, 1)), beyond, beyond))
+        directions = self.course.axes[order, :, 0]
+        beyond = self.course.centres_m[order[-1:]] + _BEYOND_M * directions[-1:]
+        self._targets_m: Final = np.vstack((np.tile(self.course.centres_m[order], (laps, 1)), beyond, beyond))
         self._directions: Final = np.vstack((np.tile(directions, (laps, 1)), directions[-1:]))
 
     def commands(self, actions: FloatArray) -> FloatArray:
@@ -95,8 +99,8 @@ class RaceTask(VehicleTask):
         """Return first states, (m, 17)."""
         x = self.model.initial(len(which))
         spread = 2.0 * uniforms - 1.0
-        x[:, 0:3] = self.course.start_m + 0.3 * spread[:, 0:3]
-        half = 0.5 * (self.course.start_yaw_rad + 0.2 * spread[:, 5])
+        x[:, 0:3] = self.course.start.p_m + 0.3 * spread[:, 0:3]
+        half = 0.5 * (q_to_euler_zyx(self.course.start.q_xyzw)[0] + 0.2 * spread[:, 5])
         heading, tilt = self.model.initial(len(which))[:, 6:10], x[:, 6:10].copy()
         heading[:, 2], heading[:, 3] = np.sin(half), np.cos(half)
         tilt[:, 0:2] = 0.1 * spread[:, 3:5]
@@ -122,7 +126,7 @@ class RaceTask(VehicleTask):
         nearer = norm(before - target, axis=1) - norm(after - target, axis=1)
         through, hit, fraction = self.course.crossings(before, after)
         every = np.arange(self.n)
-        due = np.minimum(self.passed, self._gates - 1) % len(self.course.yaws_rad)
+        due = self._order[self.passed]
         passed = through[every, due] & (self.passed < self._gates)
         self.last_s[passed] = (self.age - 1 + fraction[every, due])[passed] * float(self.dt_s)
         self.passed[passed] += 1
@@ -130,14 +134,3 @@ class RaceTask(VehicleTask):
         crashed = hit.any(axis=1) | outside | (norm(w, axis=1) > _FASTEST_RADPS)
         reward = nearer + passed - 0.02 - 1e-4 * (w * w).sum(axis=1) - 5.0 * crashed
         return reward, crashed | (self.passed == self._gates)
-
-
-def _course(course: str | Course) -> Course:
-    if isinstance(course, Course):
-        return course
-    from vil_bridge.vehicles.envs.alphapilot_race import FLIGHTGOGGLES_COURSES
-
-    known = COURSES | FLIGHTGOGGLES_COURSES
-    if course not in known:
-        raise ValueError(f"no course named {course!r}; known: {', '.join(known)}")
-    return known[course]()

@@ -101,5 +101,5 @@ def _draw_numpy(key: _Words, step: np.uint64, who: _Words, k: int, *, normal: bo
     blocks = np.arange((k + 1) // 2, dtype=np.uint64)
     a, b, c, d = philox.philox4x32(blocks, who[:, None], step & _MASK, step >> _HALF, key[0], key[1])
     pairs = np.stack((philox.unit_interval(a, b), philox.unit_interval(c, d)), axis=-1)
-    u = pairs.reshape(len(who), -1)[:, :k]
+    u = pairs.reshape(len(who), 2 * len(blocks))[:, :k]
     return normal_quantile(u) if normal else np.ascontiguousarray(u)

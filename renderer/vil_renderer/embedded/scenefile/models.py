@@ -10,22 +10,18 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from vil_bridge.config.base import StrictModel
+from vil_bridge.config.pose import Angle, Label, Length, Point, PoseConfig
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.scenefile.basics import (
     Amount,
-    Angle,
     ClassId,
     ClassName,
     Colour,
     Direction,
     Factor,
-    Label,
-    Length,
     Light,
     PathConfig,
-    Point,
-    PoseConfig,
     Unit,
     wrong,
 )

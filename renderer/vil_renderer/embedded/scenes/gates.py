@@ -27,6 +27,7 @@ def add_gate(
     bar_m: tuple[float, float],
     surface: str = "gate",
     tint: Tint = WHITE,
+    outset_m: float | None = None,
 ) -> None:
     """Add a gate with its opening along +x.
 
@@ -38,10 +39,12 @@ def add_gate(
         bar_m: width and depth of the frame around it.
         surface: what covers it.
         tint: factor on that.
+        outset_m: of the beacons from the corners of the opening; None = to the middle of the frame.
     """
     thing = _frame(opening_m, bar_m, surface, tint)
     _legs(thing, opening_m, bar_m, centre_m[2])
-    reach_y, reach_z = (0.5 * (opening + min(bar_m[0], 0.2)) for opening in opening_m)
+    outset = 0.5 * min(bar_m[0], 0.2) if outset_m is None else outset_m
+    reach_y, reach_z = (0.5 * opening + outset for opening in opening_m)
     front = -0.5 * bar_m[1]
     marks = [(front - _BEACON_M, sy * reach_y, sz * reach_z) for sy, sz in _CORNERS]
     for x, y, z in marks:

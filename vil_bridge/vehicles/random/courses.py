@@ -1,0 +1,48 @@
+"""Random variants of race courses: the same seed gives the same course on every machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from vil_bridge.core.course import Course, PoseSpread, moved
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.random.noise import NoiseStream
+
+_GATES: Final = 0x6A7E
+_OBSTACLES: Final = 0x6A7F
+_START: Final = 0x6A80
+
+
+def perturbed(course: Course, seed: int) -> Course:
+    """Return the course with gates, obstacles and start moved by uniform numbers within their spreads.
+
+    Args:
+        course: nominal course; the result has no spreads left.
+        seed: of the numbers, not negative.
+
+    Raises:
+        ValueError: a negative seed.
+    """
+    gates = _uniforms(seed, _GATES, len(course.gates))
+    obstacles = _uniforms(seed, _OBSTACLES, len(course.obstacles))
+    start = _uniforms(seed, _START, 1)[0]
+    none = PoseSpread()
+    return replace(
+        course,
+        gates=tuple(
+            replace(gate, T_world_gate=moved(gate.T_world_gate, gate.spread, numbers), spread=none)
+            for gate, numbers in zip(course.gates, gates, strict=True)
+        ),
+        obstacles=tuple(
+            replace(one, top_m=moved(Transform.of(one.top_m), one.spread, numbers).p_m, spread=none)
+            for one, numbers in zip(course.obstacles, obstacles, strict=True)
+        ),
+        start=moved(course.start, course.spread, start),
+        spread=none,
+    )
+
+
+def _uniforms(seed: int, stream: int, count: int) -> FloatArray:
+    return NoiseStream(seed, stream).uniforms(0, count, 6, compiled=False)
