@@ -106,6 +106,9 @@ class SceneSolids:
         """
         state = ObjectState(edit.name, edit.asset, edit.p_m, edit.q_xyzw, edit.scale, 0, edit.gone)
         thing = self._objects.thing(state)
+        if edit.gone and edit.name not in self._objects.own:
+            self._edited.pop(edit.name, None)
+            return
         self._edited[edit.name] = _Surfaces([] if edit.gone else [thing], self._floor_m)
         own = frozenset(self._edited) & frozenset(self._objects.own)
         self._rest = _unedited(self._scene, self._floor_m, own)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import math
 
+import msgspec
 import numpy as np
 import pytest
 
 from tests.support.geometry_scenes import box, floor, scene_of
+from vil_bridge.core.solid_world import SceneEdit
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.geometry.separation import closest_on_triangles
 from vil_renderer.embedded.geometry.sweep import Impact, first_impact, reference_impact
@@ -115,3 +118,21 @@ def test_the_solids_of_a_scene_answer_how_far_and_where() -> None:
     assert without_floor.first_contact(place, np.array([3.79, 0.0, 1.0]), 0.2) is None
     assert SceneSolids(scene_of(floor()), 0.0).clearance_m(place) == math.inf
     assert SceneSolids(scene_of(floor()), 0.0).first_contact(place, -place, 0.2) is None
+
+
+def test_a_spawned_object_that_is_gone_leaves_nothing_behind() -> None:
+    solids = SceneSolids(scene_of(floor()), None)
+    place, free_m = np.array([0.0, 0.0, 5.0]), 5.0
+
+    def searched() -> int:
+        gc.collect()
+        return sum(type(found).__name__ == "_Surfaces" for found in gc.get_objects())
+
+    before = searched()
+    for number in range(20):
+        there = SceneEdit(f"box{number}", "Cube", (0.0, 0.0, 3.0), (0.0, 0.0, 0.0, 1.0), (1.0, 1.0, 1.0))
+        solids.edit(there)
+        assert solids.clearance_m(place) < 2.0
+        solids.edit(msgspec.structs.replace(there, gone=True))
+        assert solids.clearance_m(place) == pytest.approx(free_m, abs=1e-3)
+    assert searched() == before
