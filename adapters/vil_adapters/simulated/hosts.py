@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import subprocess
 import sys
@@ -33,6 +34,9 @@ BUFFER_BYTES: Final = 4 << 20
 _MOST_ORDERS: Final = 10_000
 _JOIN_S: Final = 1.0
 _LOAD_S: Final = 120.0
+_LARGEST_HEAP_BLOCK_BYTES: Final = 1 << 17
+_HEAP: Final = dict.fromkeys(("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), str(_LARGEST_HEAP_BLOCK_BYTES))
+"""Meshes of edited scenes leave the process when they are dropped: glibc raises its own threshold until they stay."""
 
 _COMPILING: Final = threading.Lock()
 """Imports and compiles for one source at a time: the compiler is not made for several threads."""
@@ -188,7 +192,10 @@ class ProcessHost:
     def _spawn(self) -> subprocess.Popen[bytes]:
         fd = self._theirs.fileno()
         return subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", "vil_adapters.simulated.worker", str(fd)], stdin=subprocess.DEVNULL, pass_fds=(fd,)
+            [sys.executable, "-m", "vil_adapters.simulated.worker", str(fd)],
+            stdin=subprocess.DEVNULL,
+            pass_fds=(fd,),
+            env=os.environ | _HEAP,
         )
 
     def _on_readable(self) -> None:
