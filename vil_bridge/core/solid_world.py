@@ -43,12 +43,30 @@ class SceneEdit(msgspec.Struct, array_like=True, frozen=True):
     gone: bool = False
 
 
+class BodyMass(msgspec.Struct, array_like=True, frozen=True):
+    """Mass and motion of a body that another simulation moves, as a collision with it needs them.
+
+    Attributes:
+        p_m: its centre of mass in the vehicles' room. q_xyzw: attitude there. w_radps: body rates, its own axes.
+        mass_kg: mass. inertia_kgm2: principal moments. restitution, friction: of its surface.
+    """
+
+    p_m: tuple[float, float, float]
+    q_xyzw: tuple[float, float, float, float]
+    w_radps: tuple[float, float, float]
+    mass_kg: float
+    inertia_kgm2: tuple[float, float, float]
+    restitution: float
+    friction: float
+
+
 class MovingBody(msgspec.Struct, array_like=True, frozen=True):
-    """Body that no simulation moves, such as a tracked vehicle: spheres that simulated vehicles bounce off.
+    """Body that the simulation of some vehicles does not move: spheres that these vehicles bounce off.
 
     Attributes:
         t_ns: bridge time of its place. middles_m: of its spheres, in the vehicles' room.
         v_mps: in that room, until it is seen again.
+        mass: of a vehicle of another simulation; None = nothing moves the body, such as a tracked vehicle.
     """
 
     name: str
@@ -56,6 +74,43 @@ class MovingBody(msgspec.Struct, array_like=True, frozen=True):
     radius_m: float
     middles_m: tuple[tuple[float, float, float], ...]
     v_mps: tuple[float, float, float]
+    mass: BodyMass | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BodyShape:
+    """Shape, mass and surface of a vehicle for contacts.
+
+    Attributes:
+        radius_m: of its spheres. offsets_m: their middles, body axes, (k, 3).
+        mass_kg: mass. inertia_kgm2: principal moments. restitution, friction: of its surface.
+    """
+
+    radius_m: float
+    offsets_m: Place
+    mass_kg: float
+    inertia_kgm2: tuple[float, float, float]
+    restitution: float
+    friction: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VehicleBodies:
+    """Vehicles of one source that collide, at one instant, in its room.
+
+    Attributes:
+        t_ns: bridge time. names, shapes: of the vehicles. reach_m: from the origin to the farthest point, (n,).
+        p_m: (n, 3). v_mps: (n, 3). q_xyzw: (n, 4). w_radps: body axes, (n, 3).
+    """
+
+    t_ns: int
+    names: tuple[str, ...]
+    shapes: tuple[BodyShape, ...]
+    reach_m: Place
+    p_m: Place
+    v_mps: Place
+    q_xyzw: Place
+    w_radps: Place
 
 
 class SolidWorld(Protocol):

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.near_surface import NearSurface
 from vil_bridge.core.sensor_readings import GeoPlace, SensorKind, SensorReading
-from vil_bridge.core.solid_world import MovingBody, SceneEdit
+from vil_bridge.core.solid_world import MovingBody, SceneEdit, VehicleBodies
 from vil_bridge.core.vehicle_moves import (
     Loop,
     LoopGains,
@@ -160,7 +160,11 @@ class VehicleSimulator(Protocol):
         ...
 
     def set_bodies(self, bodies: Sequence[MovingBody]) -> None:
-        """Learn where the bodies are that no simulation moves, all of them."""
+        """Learn where the bodies are that others move, all of them."""
+        ...
+
+    def bodies(self) -> VehicleBodies | None:
+        """Return its vehicles that collide, as they are now; None = none of them flies."""
         ...
 
     def on_contact(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool) -> None:
@@ -218,6 +222,13 @@ class VehicleCommandBus:
             simulator = dict(self._simulators.values()).get(source)
         if simulator is not None:
             simulator.set_bodies(bodies)
+
+    def bodies(self) -> dict[str, VehicleBodies]:
+        """Return the vehicles that collide and fly now, by source."""
+        with self._lock:
+            simulators = dict(self._simulators.values())
+        found = {source: simulator.bodies() for source, simulator in simulators.items()}
+        return {source: bodies for source, bodies in found.items() if bodies is not None}
 
     def scene_edits(self) -> list[tuple[str, SceneEdit]]:
         """Return the scenes with objects that programs have changed, and how those are now."""

@@ -25,11 +25,11 @@ from vil_bridge.core.ports import Emit
 from vil_bridge.daemon.context import Judgement, build
 from vil_bridge.daemon.controls import BridgeControls
 from vil_bridge.daemon.http_access import make_tls, show_login_link
+from vil_bridge.daemon.moving_bodies import BodySender
 from vil_bridge.daemon.readiness import Readiness
 from vil_bridge.daemon.realtime import exempt_from_collector, exempt_from_scheduler, freeze_heap, prepare_process
 from vil_bridge.daemon.recording_service import RecordingService
 from vil_bridge.daemon.snapshots import PAGE_COUNTS, StatusReporter, camera_points, dropped_frames
-from vil_bridge.daemon.tracked_bodies import TrackedBodies
 from vil_bridge.monitoring.event_log import EventLog
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.recording.packet_capture import capturing
@@ -128,7 +128,7 @@ class Bridge:
                     tasks = self._start_sources(group)
                     context.outputs.start(group, context.world)
                     tasks.append(group.create_task(self._check(), name="watch"))
-                    bodies = TrackedBodies(context.config, context.world, context.for_sources.vehicles)
+                    bodies = BodySender(context.config, context.world, context.for_sources.vehicles)
                     if bodies.needed:
                         tasks.append(group.create_task(bodies.run(), name="bodies"))
                     if context.publisher is not None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from vil_adapters.simulated.colliding_vehicles import CollidingVehicles
 from vil_adapters.simulated.command_values import command_values
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.ipc import (
@@ -48,7 +49,7 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
 from vil_bridge.core.sensor_readings import GeoPlace, SensorReading
-from vil_bridge.core.solid_world import MovingBody, SceneEdit
+from vil_bridge.core.solid_world import MovingBody, SceneEdit, VehicleBodies
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleState
 from vil_bridge.core.vehicle_moves import (
@@ -102,6 +103,7 @@ class CommandHandler:
         self._placements: Counter[int] = Counter()
         self._moves: Final = PendingMoves()
         self.newest_readings: Final = NewestReadings(fitted_sensors(grouped(vehicles)))
+        self._colliding: Final = CollidingVehicles(vehicles, self._factories)
         self._unchanging: Final = [self._unchanging_of(number) for number in range(len(vehicles))]
         self._step_hz: Final = config.step_hz
         self._poses: Final = share_of(config.rate_hz, config.step_hz)
@@ -283,9 +285,14 @@ class CommandHandler:
         return self._origin
 
     def set_bodies(self, bodies: Sequence[MovingBody]) -> None:
-        """Pass on where the bodies are that no simulation moves; one that is lost is followed by the next."""
+        """Pass on where the bodies are that others move; one that is lost is followed by the next."""
         start_ns = self._start_ns
         self._send(BodiesUpdate(tuple(msgspec.structs.replace(body, t_ns=body.t_ns - start_ns) for body in bodies)))
+
+    def bodies(self) -> VehicleBodies | None:
+        """Return the vehicles that collide, as they are now; None = none of them flies."""
+        with self._lock:
+            return None if self._states is None else self._colliding.at(self._start_ns + self._t_ns, self._states)
 
     def edit_scenes(self, edits: Iterable[tuple[str, SceneEdit]]) -> None:
         """Pass on what was edited before the vehicles flew."""

@@ -82,7 +82,7 @@ class ContactModel:
 
     def __init__(self, config: ContactConfig, model: Model, rows: int, scene: SceneContacts | None = None) -> None:
         self._model: Final = model if "speed_mps" in model.state else None
-        self.body: Final = _collider(model, config)
+        self.body: Final = collider_of(model, config)
         self.resting_body: Final = self.body._replace(restitution=0.0)
         self.collisions = np.zeros(rows, dtype=np.int64)
         self._config = config
@@ -366,7 +366,7 @@ class ContactModel:
         return found
 
 
-def _collider(model: Model, config: ContactConfig) -> Collider:
+def collider_of(model: Model, config: ContactConfig) -> Collider:
     """Return mass and surface of a model's vehicles; a solid ball of 1 kg where the model does not say.
 
     Wheels that never slip hold a car's heading.

@@ -109,7 +109,7 @@ class Simulation:
     def order(self, order: VehicleOrder | BodiesUpdate | EditOrder) -> bool:
         """Take an order: now, or at its own time. False = too many wait for theirs."""
         if isinstance(order, BodiesUpdate):
-            self._between.set_bodies(order.bodies)
+            self._between.set_bodies(order.bodies, self.t_of(self.steps))
             return True
         if isinstance(order, EditOrder):
             self._edit_scene(order.edit)

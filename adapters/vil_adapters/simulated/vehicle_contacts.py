@@ -9,19 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.simulated.contacts import RESTING_MPS
+from vil_adapters.simulated.moving_bodies import MovingBodies
 from vil_adapters.simulated.scene_contacts import HARDEST_MPS2
 from vil_adapters.simulated.vehicle_group import VehicleGroup
-from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.solid_world import MovingBody
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.contact import Collider, CollidingBody, WorldContact, exchange
-from vil_bridge.vehicles.layout import RIGID_BODY, StateLayout
+from vil_bridge.vehicles.contact import CollidingBody, WorldContact, exchange
 
 _HORIZON_S: Final = 0.05
 """Pairs are looked for this often, among all that can meet in this time."""
-_VALID_NS: Final = NS_PER_S // 2
-"""A body is forgotten this long after it was last seen."""
-_LAYOUT: Final = StateLayout(*RIGID_BODY)
+_DRIFT: Final = 0.9
+"""Part of the depth in a body of others that stays at a bounce: places from two simulations drift into each other."""
 
 _Indices = npt.NDArray[np.intp]
 
@@ -38,9 +36,12 @@ class _Spheres(NamedTuple):
     """Spheres of all vehicles, then of all bodies, at one step.
 
     Attributes:
+        step, t_ns: number and end of the step.
         middle_m: (s, 3). speed: at most, (s,). radius_m: (s,). owner: vehicle or body, (s,).
     """
 
+    step: int
+    t_ns: int
     middle_m: FloatArray
     speed: FloatArray
     radius_m: FloatArray
@@ -76,52 +77,61 @@ class VehicleContacts:
             _Member(names[int(i)], g, row) for g in self._groups for row, i in enumerate(g.members.tolist())
         ]
         self._dt_s: Final = dt_s
-        self._bodies: tuple[MovingBody, ...] = ()
+        self._bodies: Final = MovingBodies()
+        self._other_bodies = False
         self._pairs: tuple[_Indices, _Indices] = (np.zeros(0, np.intp), np.zeros(0, np.intp))
         self._last_m: FloatArray | None = None
+        self._last = 0, 0
+        self._vehicle_spheres: Final = sum(len(g.members) * len(g.contacts.shape.offsets_m) for g in self._groups)
         self._due = 0
 
     def forget(self) -> None:
         """Begin again where the vehicles are next: one of them was put elsewhere."""
         self._last_m, self._due = None, 0
 
-    def set_bodies(self, bodies: Sequence[MovingBody]) -> None:
-        """Set the bodies that others move, all of them."""
-        shapes = [(body.name, len(body.middles_m)) for body in bodies]
-        if shapes != [(body.name, len(body.middles_m)) for body in self._bodies]:
-            self._last_m = None
-        self._bodies, self._due = tuple(bodies), 0
+    def set_bodies(self, bodies: Sequence[MovingBody], t_ns: int) -> None:
+        """Set the bodies that others move, all of them, at an instant."""
+        self._other_bodies |= self._bodies.set(bodies, t_ns)
 
     @property
     def watches(self) -> bool:
         """True if :meth:`respond` has anything to do."""
-        return bool(self._members) and len(self._members) + len(self._bodies) > 1
+        return bool(self._members) and (len(self._members) + len(self._bodies.now) > 1 or self._bodies.waits)
 
     def clear_steps(self, step: int) -> int | None:
         """Return how many steps may be made before :meth:`respond` is next called, at least 1; None = any number."""
         if not self.watches:
             return None
-        return 1 if len(self._pairs[0]) else max(1, self._due - step)
+        return 1 if len(self._pairs[0]) or self._other_bodies or self._bodies.waits else max(1, self._due - step)
 
     def respond(self, step: int, t_ns: int) -> None:
         """Let all that met in a step bounce; called after each one in which something may have met."""
-        if step < self._due and not len(self._pairs[0]):
-            return
-        if any(t_ns - body.t_ns > _VALID_NS for body in self._bodies):
-            self.set_bodies([body for body in self._bodies if t_ns - body.t_ns <= _VALID_NS])
-        spheres = self._spheres(t_ns)
-        if self._last_m is not None and len(self._pairs[0]):
-            self._sweep(self._last_m, spheres, step)
-        if step >= self._due:
-            self._pairs = self._near(spheres)
-            self._due = step + max(1, int(_HORIZON_S / self._dt_s))
-        self._last_m = spheres.middle_m
+        if self._other_bodies or len(self._pairs[0]) or step >= self._due:
+            spheres = self._spheres(step, t_ns)
+            if self._other_bodies:
+                self._look(spheres)
+            if self._last_m is not None and self._last[0] == step - 1 and len(self._pairs[0]):
+                self._sweep(self._before(self._last_m), spheres)
+            if step >= self._due:
+                self._look(spheres)
+            self._last_m, self._last = spheres.middle_m[: self._vehicle_spheres], (step, t_ns)
+        self._other_bodies = self._bodies.reach(t_ns)
         for group in self._groups:
             if group.contacts.to_reset:
                 group.send_back()
                 self.forget()
 
-    def _spheres(self, t_ns: int) -> _Spheres:
+    def _look(self, spheres: _Spheres) -> None:
+        """Look for the pairs that can meet within the horizon."""
+        self._pairs = self._near(spheres)
+        self._due = spheres.step + max(1, int(_HORIZON_S / self._dt_s))
+
+    def _before(self, last_m: FloatArray) -> FloatArray:
+        """Return where all spheres were after the step before; a body that is seen elsewhere has not flown there."""
+        bodies = [self._bodies.middles_m(k, self._last[1]) for k in range(len(self._bodies.now))]
+        return np.concatenate((last_m, *bodies))
+
+    def _spheres(self, step: int, t_ns: int) -> _Spheres:
         middles, speeds, radii, counts = [], [], [], []
         for group in self._groups:
             rows, shape = group.bodies(), group.contacts.shape
@@ -130,14 +140,14 @@ class VehicleContacts:
             speeds.append(speed)
             radii += [shape.radius_m] * len(rows)
             counts += [len(shape.offsets_m)] * len(rows)
-        for body in self._bodies:
-            v_mps = np.array(body.v_mps)
-            middles.append(np.array(body.middles_m) + (t_ns - body.t_ns) / NS_PER_S * v_mps)
-            speeds.append(np.linalg.norm(v_mps[None], axis=1))
+        for k, body in enumerate(self._bodies.now):
+            middles.append(self._bodies.middles_m(k, t_ns))
+            speeds.append(np.array([self._bodies.speed_mps(k)]))
             radii.append(body.radius_m)
             counts.append(len(body.middles_m))
         owner = np.repeat(np.arange(len(counts)), counts)
-        return _Spheres(np.concatenate(middles), np.concatenate(speeds)[owner], np.array(radii)[owner], owner)
+        where = np.concatenate(middles), np.concatenate(speeds)[owner]
+        return _Spheres(step, t_ns, *where, np.array(radii)[owner], owner)
 
     def _near(self, spheres: _Spheres) -> tuple[_Indices, _Indices]:
         """Return the pairs of spheres of different owners that can meet within the horizon; one is a vehicle's."""
@@ -149,7 +159,7 @@ class VehicleContacts:
         apart = (spheres.owner[first] != spheres.owner[second]) & (spheres.owner[first] < len(self._members))
         return first[apart], second[apart]
 
-    def _sweep(self, last_m: FloatArray, spheres: _Spheres, step: int) -> None:
+    def _sweep(self, last_m: FloatArray, spheres: _Spheres) -> None:
         """Let the pairs that met on their ways since the last step bounce, the earliest first."""
         i, j = self._pairs
         gap = last_m[i] - last_m[j]
@@ -167,9 +177,9 @@ class VehicleContacts:
             inside_m = max(float(reach[k]) - length, 0.0)
             middle_m = last_m[j[k]] + share[k] * (spheres.middle_m[j[k]] - last_m[j[k]])
             point_m = middle_m + spheres.radius_m[j[k]] * normal
-            self._bounce(_Meeting(int(i[k]), int(j[k]), point_m, normal, inside_m), spheres, step)
+            self._bounce(_Meeting(int(i[k]), int(j[k]), point_m, normal, inside_m), spheres)
 
-    def _bounce(self, met: _Meeting, spheres: _Spheres, step: int) -> None:
+    def _bounce(self, met: _Meeting, spheres: _Spheres) -> None:
         """Let two spheres bounce."""
         middles, radii, normal = spheres.middle_m, spheres.radius_m, met.normal
         i, j = met.first, met.second
@@ -181,7 +191,7 @@ class VehicleContacts:
         other = (
             self._colliding(owners[1], at_m)
             if owners[1] < len(self._members)
-            else self._immovable(owners[1], at_m, one.body)
+            else self._bodies.colliding(owners[1] - len(self._members), at_m, one.body, spheres.t_ns)
         )
         approach = float((one.x[0, one.layout["v_world_mps"]] - other.x[0, other.layout["v_world_mps"]]) @ normal)
         if -approach < RESTING_MPS:
@@ -189,13 +199,19 @@ class VehicleContacts:
         before = one.x.copy(), other.x.copy()
         exchange(one, other, normal)
         per_kg = 1.0 / one.body.mass_kg + 1.0 / other.body.mass_kg
-        out_m = max(depth_m - met.inside_m, 0.0) / per_kg * normal
+        stays = 1.0 if owners[1] < len(self._members) else _DRIFT
+        out_m = max(depth_m - stays * met.inside_m, 0.0) / per_kg * normal
         for k, (part, sign) in enumerate(((one, 1.0), (other, -1.0))):
             part.x[0, part.layout["p_world_m"]] += sign / part.body.mass_kg * out_m
+            moved_m = (part.x - before[k])[0, part.layout["p_world_m"]]
+            middles[spheres.owner == owners[k]] += moved_m
             if owners[k] < len(self._members):
                 contact = WorldContact(met.point_m[None], sign * normal[None], np.array([depth_m]))
-                self._struck(self._members[owners[k]], part, before[k], contact, self._name(owners[1 - k]), step)
-                middles[spheres.owner == owners[k]] += (part.x - before[k])[0, part.layout["p_world_m"]]
+                self._struck(
+                    self._members[owners[k]], part, before[k], contact, self._name(owners[1 - k]), spheres.step
+                )
+            else:
+                self._bodies.struck(owners[k] - len(self._members), part.x, moved_m, spheres.t_ns)
 
     def _struck(
         self, who: _Member, part: CollidingBody, was: FloatArray, contact: WorldContact, other: str, step: int
@@ -221,12 +237,6 @@ class VehicleContacts:
         fleet = group.fleets.of_row(row)
         return CollidingBody(fleet.x[row : row + 1].copy(), fleet.model.state, group.contacts.body, point_m)
 
-    def _immovable(self, owner: int, point_m: FloatArray, like: Collider) -> CollidingBody:
-        """Return a body that nothing moves, with the surface of the vehicle that meets it."""
-        body = self._bodies[owner - len(self._members)]
-        x = _LAYOUT.pack({"p_world_m": body.middles_m[0], "v_world_mps": body.v_mps, "q_world_body": (0, 0, 0, 1)})
-        return CollidingBody(x, _LAYOUT, like._replace(mass_kg=np.inf, inertia_kgm2=np.full(3, np.inf)), point_m)
-
     def _name(self, owner: int) -> str:
         count = len(self._members)
-        return self._members[owner].name if owner < count else self._bodies[owner - count].name
+        return self._members[owner].name if owner < count else self._bodies.now[owner - count].name

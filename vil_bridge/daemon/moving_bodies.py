@@ -1,4 +1,4 @@
-"""Tracked vehicles as bodies that simulated ones bounce off."""
+"""Bodies that simulated vehicles bounce off: tracked vehicles, and the vehicles of other simulated sources."""
 
 from __future__ import annotations
 
@@ -15,37 +15,39 @@ from vil_bridge.core.ports import WorldView
 from vil_bridge.core.solid_world import MovingBody
 from vil_bridge.core.types import ActorKind, FloatArray, TrackingState
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.daemon.near_vehicles import bodies_near
 
 _PERIOD_S: Final = 0.01
 
 
-class TrackedBodies:
-    """Sender that reports to the simulations of a bridge a hundred times a second where its tracked vehicles are.
+class BodySender:
+    """Sender that reports to each simulation of a bridge, a hundred times a second, where the bodies of others are.
 
     Args:
         config: of the bridge. world: where the actors are. bus: leads to the simulations.
     """
 
     def __init__(self, config: BridgeConfig, world: WorldView, bus: VehicleCommandBus) -> None:
-        rooms = {name: room.T_world_room.transform().inverse() for name, room in config.rooms.items()}
-        self._T_room_world: Final = {
-            name: rooms.get(getattr(source, "room", ""), Transform.identity())
+        places = {name: room.T_world_room.transform() for name, room in config.rooms.items()}
+        self._T_world_room: Final = {
+            name: places.get(getattr(source, "room", ""), Transform.identity())
             for name, source in config.sources.items()
             if hasattr(source, "starts")  # it simulates vehicles
         }
+        self._T_room_world: Final = {name: T.inverse() for name, T in self._T_world_room.items()}
         self._spheres: Final = {
             name: _spheres_of(actor.size_m)
             for name, actor in config.actors.items()
-            if actor.kind is ActorKind.VEHICLE and actor.source not in self._T_room_world
+            if actor.kind is ActorKind.VEHICLE and actor.source not in self._T_world_room
         }
         self._world = world
         self._bus = bus
-        self._sent = False
+        self._sent: set[str] = set()
 
     @property
     def needed(self) -> bool:
-        """True if there are both simulated and tracked vehicles."""
-        return bool(self._T_room_world and self._spheres)
+        """True if simulated vehicles can meet tracked ones or those of another source."""
+        return bool(self._T_world_room and self._spheres) or len(self._T_world_room) > 1
 
     async def run(self) -> None:
         """Go on until cancelled."""
@@ -54,20 +56,20 @@ class TrackedBodies:
             await asyncio.sleep(_PERIOD_S)
 
     def send(self, t_ns: int) -> None:
-        """Send where the tracked vehicles are at an instant, unless there are none, as before."""
+        """Send where the bodies are at an instant, unless there are none, as before."""
         seen = [name for name in self._spheres if self._world.state_of(name) is TrackingState.TRACKED]
-        if not seen and not self._sent:
-            return
         motions = {name: self._world.motion_at(name, t_ns) for name in seen}
+        near = bodies_near(self._bus.bodies(), self._T_world_room) if len(self._T_world_room) > 1 else {}
         for source, T in self._T_room_world.items():
-            bodies = []
+            bodies = near.get(source, [])
             for name, motion in motions.items():
                 radius_m, offsets_m = self._spheres[name]
                 middles = T.apply(motion.T_world_body.apply(offsets_m)).tolist()
                 vx, vy, vz = (T.rotation() @ motion.v_world_mps).tolist()
                 bodies.append(MovingBody(name, t_ns, radius_m, tuple((x, y, z) for x, y, z in middles), (vx, vy, vz)))
-            self._bus.set_bodies(source, bodies)
-        self._sent = bool(seen)
+            if bodies or source in self._sent:
+                self._bus.set_bodies(source, bodies)
+                (self._sent.add if bodies else self._sent.discard)(source)
 
 
 def _spheres_of(size_m: tuple[float, float, float]) -> tuple[float, FloatArray]:
