@@ -481,7 +481,8 @@ class Receiver:
         color: ``gray`` or ``rgb``.
         variant: ``compensated`` or ``raw`` (as rendered, for a VIO that fuses delayed pictures).
         encoding: ``jpeg`` or ``raw``; None picks what can be decoded here. ``events`` = those of an event camera
-            between the pictures, as a structured array instead of pixels; needs ``variant="raw"``.
+            between the pictures, ``points`` = those that a depth picture shows, as a structured array instead of
+            pixels; both need ``variant="raw"``.
         quality: of JPEG, 1 to 100.
         adaptive: let the bridge lower the quality while the link is too slow for it.
         rate_hz: pictures per second at most, evenly; None = all.
@@ -1445,18 +1446,25 @@ _EVENT = np.dtype(
 """Of encoding ``events``: time from the picture's instant (not positive), pixel from the top left, 1 or -1."""
 
 
+_POINT = np.dtype([("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("u", "<u2"), ("v", "<u2")])
+"""Of encoding ``points``: metres in the camera's optical axes, and the pixel from the top left."""
+
+_LISTS = {"events": (_EVENT, "x", "y"), "points": (_POINT, "u", "v")}
+"""Of encodings without pixels: what the payload lists, and its fields with column and row."""
+
+
 def _decode(header: dict[str, Any], payload: Any) -> np.ndarray[Any, Any]:
-    """Return a picture's pixels, top row first, or its events. Raises ValueError: the bytes do not fit the header."""
+    """Return a picture's pixels, top row first, or its list. Raises ValueError: the bytes do not fit the header."""
     width, height = _int64(header["width"]), _int64(header["height"])
-    events = header["encoding"] == "events"
-    dtype, channels = (_EVENT, 1) if events else _FORMATS[header["format"]]
     if not (0 < width <= _MAX_SIDE_PX and 0 < height <= _MAX_SIDE_PX):
         raise ValueError("size out of range")
-    if events:
-        found: np.ndarray[Any, Any] = np.frombuffer(payload, _EVENT)
-        if len(found) and not (found["x"].max() < width and found["y"].max() < height):
-            raise ValueError("an event outside the picture")
+    if header["encoding"] in _LISTS:
+        kind, column, row = _LISTS[header["encoding"]]
+        found: np.ndarray[Any, Any] = np.frombuffer(payload, kind)
+        if len(found) and not (found[column].max() < width and found[row].max() < height):
+            raise ValueError("an event or a point outside the picture")
         return found
+    dtype, channels = _FORMATS[header["format"]]
     shape = (height, width) if channels == 1 else (height, width, channels)
     if header["encoding"] == "jpeg":
         if _jpeg_size(payload) != (height, width):

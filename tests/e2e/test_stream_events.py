@@ -89,7 +89,7 @@ def test_compensated_pictures_and_other_modalities_have_no_events() -> None:
         answer = raw.ask(type="register", v=1, camera="front", encoding="events")
         assert "ask for variant 'raw'" in answer["reason"]
         answer = raw.ask(type="register", v=1, camera="front", modality="depth", variant="raw", encoding="events")
-        assert "'raw' only" in answer["reason"]
+        assert "depth is sent as encoding 'raw' or 'points' only" in answer["reason"]
 
 
 def test_each_reader_has_an_event_camera_of_its_own() -> None:

@@ -19,6 +19,7 @@ import zmq
 from tests.support.common import PATIENCE_S, wait_until
 from tests.support.frame_headers import frame_header
 from vil_bridge.client import Frame, Receiver
+from vil_bridge.core.camera_model import Distortion
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader
@@ -93,7 +94,9 @@ class StreamRig:
         refuses_command: RefusesCommand = lambda *_: None,
         problem: Callable[[str], tuple[str, bool]] = lambda _: ("", False),
         max_age_ns: int = 10 * PATIENCE_NS,
+        lens: Distortion | None = None,
     ) -> None:
+        self._lens = lens
         self._max_age_ns = max_age_ns
         self._problem = problem
         self.inertial: list[tuple[str, ImuWindow]] = []
@@ -150,6 +153,7 @@ class StreamRig:
             guard=self._guard,
             max_age_ns=self._max_age_ns,
             on_sent=lambda frame_id, stamps: self.sent.append((frame_id, msgspec.to_builtins(stamps))),
+            lens=self._lens,
         )
         relay = self._relays[name] = _Relay(sink)
         self.hub.add_camera(sink, INFO, lambda: relay.jobs.put(relay.flush))

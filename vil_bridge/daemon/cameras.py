@@ -60,6 +60,7 @@ class CameraRunner:
             guard=guard,
             max_age_ns=self.camera.max_age_ns,
             on_sent=self.ledger.record_send,
+            lens=self.camera.model.distortion,
         )
         self.fan = FanOut((self.sink,))
         outputs.connect(lambda: camera_info(self.camera), self.fan)

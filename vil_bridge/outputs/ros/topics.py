@@ -235,7 +235,7 @@ class RosFeed:
 
 
 def _check_names(actor: str, sensors: Iterable[str]) -> None:
-    """Check the names of an actor's sensors. Raises SinkError: ROS cannot tell them apart."""
+    """Check the names of an actor's sensors. Raises SinkError: two become one in ROS."""
     names = list(sensors)
     if (same := same_in_ros(names)) is not None:
         raise SinkError(f"sensors {same[0]} and {same[1]} of {actor} become one topic in ROS. Rename one of them")

@@ -15,6 +15,7 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.outputs.stream.event_encoder import EventCameraEncoder
+from vil_bridge.outputs.stream.point_encoder import PixelRays, RayTable, encode_points
 from vil_bridge.protocols.image_codecs import Encoded, EncodingOptions, encode
 from vil_bridge.protocols.shared_memory import RingWriter
 
@@ -45,13 +46,16 @@ class EncodedPicture:
         header: the frame's metadata.
         pixels: not copied.
         max_age_ns: since ``t_oldest_ns`` (the request, where absent); beyond it no reader gets the picture.
+        rays: of the camera's pixels; None = it is not sent as points.
 
     Attributes:
         nbytes: size of the pixels.
     """
 
-    def __init__(self, header: FrameHeader, pixels: ImageArray, max_age_ns: int) -> None:
+    def __init__(self, header: FrameHeader, pixels: ImageArray, max_age_ns: int, rays: RayTable | None = None) -> None:
         self._header = header
+        self._table = rays
+        self._rays: PixelRays | None = None
         t_oldest_ns = header.t_oldest_ns or header.stamps_ns.request
         self._t_expires_ns = UNSET if t_oldest_ns is None else t_oldest_ns + max_age_ns
         self.frame_id = header.frame_id
@@ -69,16 +73,33 @@ class EncodedPicture:
         """Return True when it is too old after so long a way."""
         return self._t_expires_ns is not UNSET and now_ns() + transit_ns > self._t_expires_ns
 
+    def can_encode(self, options: EncodingOptions) -> bool:
+        """Return False while the rays that points need are computed."""
+        if options.encoding == "points" and self._rays is None and self._table is not None:
+            fx, fy, cx, cy = self._header.K
+            height_px, width_px = self._pixels.shape[:2]
+            self._rays = self._table.rays(height_px, width_px, (fx, fy, cx, cy))
+        return options.encoding != "points" or self._rays is not None
+
     def message(self, options: EncodingOptions, events: EventCameraEncoder | None = None) -> ReaderMessage:
-        """Return the encoded picture, to be sent now; ``events`` = as the events since that reader's last one."""
+        """Return the encoded picture, to be sent now; ``events`` = as the events since that reader's last one.
+
+        Only of options for which :meth:`can_encode` is true.
+        """
         if events is not None:
             return self._stamped(events.encode(self._pixels, self._header.t_display_ns), now_ns())
         with self._lock:
             found = self._encoded.get(options)
             if found is None:
-                encoded = encode(self._pixels, options, Modality(self._header.modality))
+                encoded = self._encode(options)
                 found = self._encoded[options] = (encoded, now_ns())
         return self._stamped(*found)
+
+    def _encode(self, options: EncodingOptions) -> Encoded:
+        if options.encoding == "points":
+            assert self._rays is not None, "the caller has asked"
+            return encode_points(self._pixels, self._rays)
+        return encode(self._pixels, options, Modality(self._header.modality))
 
     def _stamped(self, encoded: Encoded, t_encode_ns: int) -> ReaderMessage:
         stamps_ns = replace(self._header.stamps_ns, encode=t_encode_ns, send=now_ns())

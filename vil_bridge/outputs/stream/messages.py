@@ -17,6 +17,7 @@ from vil_bridge.core.motion import ImuWindow
 PROTOCOL_VERSION: Final = 1
 MAX_IMU_SAMPLES: Final = 512
 _SHOWN: Final = ("rgb", "gray")
+_DEPTHS: Final = ("depth", "depth32")
 
 _Name = Annotated[str, msgspec.Meta(max_length=64)]
 _Vector = tuple[float, float, float]
@@ -29,7 +30,8 @@ class Register(msgspec.Struct, tag="register", frozen=True):
 
     Attributes:
         color: matters to RGB images only.
-        encoding: ``events`` = what an event camera makes of the pictures as rendered.
+        encoding: ``events`` = what an event camera makes of the pictures as rendered; ``points`` = those that depth as
+            rendered shows.
         quality: of JPEG; ``adaptive`` lowers it while the link is too slow.
         rate_hz: pictures per second at most, evenly; None = all.
     """
@@ -38,7 +40,7 @@ class Register(msgspec.Struct, tag="register", frozen=True):
     camera: _Name
     modality: _Name = "rgb"
     variant: Literal["compensated", "raw"] = "compensated"
-    encoding: Literal["raw", "jpeg", "events"] = "jpeg"
+    encoding: Literal["raw", "jpeg", "events", "points"] = "jpeg"
     color: Literal["gray", "rgb"] = "gray"
     quality: Annotated[int, msgspec.Meta(ge=1, le=100)] = 90
     adaptive: bool = False
@@ -48,10 +50,13 @@ class Register(msgspec.Struct, tag="register", frozen=True):
 
     def encoding_problem(self) -> str | None:
         """Return why its pictures cannot have this encoding; None = they can."""
-        if self.encoding != "raw" and self.modality not in _SHOWN:
-            return f"{self.modality} is sent as encoding 'raw' only: JPEG would change its values"
-        if self.encoding == "events" and self.variant != "raw":
-            return "events come from pictures as they were rendered: ask for variant 'raw'"
+        if self.encoding == "points" and self.modality not in _DEPTHS:
+            return f"points come from depth: ask for modality {' or '.join(map(repr, _DEPTHS))}"
+        if self.encoding not in ("raw", "points") and self.modality not in _SHOWN:
+            also = " or 'points'" if self.modality in _DEPTHS else ""
+            return f"{self.modality} is sent as encoding 'raw'{also} only: JPEG would change its values"
+        if self.encoding in ("events", "points") and self.variant != "raw":
+            return f"{self.encoding} come from pictures as they were rendered: ask for variant 'raw'"
         return None
 
 

@@ -234,7 +234,11 @@ class UdpSubscriberThread:
         if address is None:
             self._subscriber.drop(picture.frame_id, "not_connected")
             return
-        message = picture.message(self._subscriber.encoding_options, self._subscriber.events)
+        options = self._subscriber.encoding_options
+        if not picture.can_encode(options):
+            self._subscriber.drop(picture.frame_id, "preparing")
+            return
+        message = picture.message(options, self._subscriber.events)
         header = message.header.to_json()
         try:
             datagrams = packets(self._stream, self._frames + 1, self._packets + 1, header, message.payload)

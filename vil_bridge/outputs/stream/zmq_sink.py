@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import zmq
 
+from vil_bridge.core.camera_model import Distortion
 from vil_bridge.core.clock import NS_PER_MS, machine_ns, sooner
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.frame_header import FrameHeader, FrameStamps
@@ -18,6 +19,7 @@ from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator, context_of
 from vil_bridge.outputs.stream.encoded_picture import EncodedPicture, PictureRings
+from vil_bridge.outputs.stream.point_encoder import RayTable
 from vil_bridge.outputs.stream.subscriber import CREDIT, Subscriber
 from vil_bridge.protocols.zmq.connection_watch import SILENT_BUDGET, ConnectionWatch
 from vil_bridge.protocols.zmq.peer_socket import PeerCounter
@@ -58,6 +60,7 @@ class ZmqStreamSink:
         guard: CurveAuthenticator | None = None,
         max_age_ns: int = 500_000_000,
         on_sent: Callable[[int, FrameStamps], None] = lambda *_: None,
+        lens: Distortion | None = None,
     ) -> None:
         """Bind.
 
@@ -71,6 +74,7 @@ class ZmqStreamSink:
                 reach their reader are not sent.
             on_sent: called with (frame_id, stamps up to ``send``) in the sending thread, just before the
                 send, since a reader's acknowledgement must not overtake it.
+            lens: of the camera; None = free of distortion.
 
         Raises:
             SinkError: the address cannot be bound.
@@ -80,6 +84,7 @@ class ZmqStreamSink:
         self.unwanted = 0
         self.max_age_ns = max_age_ns
         self.on_sent = on_sent
+        self._rays = RayTable(lens)
         self._sent_to_gone = 0
         self._dropped_for_gone: Counter[str] = Counter()
         self._serve(())
@@ -145,7 +150,7 @@ class ZmqStreamSink:
                 upside down: must not be modified afterwards. RGB may have become gray, (h, w): a reader that
                 has come since and wants colour waits for the next one.
         """
-        picture = EncodedPicture(header, pixels, self.max_age_ns)
+        picture = EncodedPicture(header, pixels, self.max_age_ns, self._rays)
         colourless = header.modality == Modality.RGB and pixels.ndim == 2
         for subscriber in self._subscribers:
             if colourless and subscriber.encoding_options.color != "gray":
@@ -202,6 +207,9 @@ class ZmqStreamSink:
             subscriber.drop(picture.frame_id, "too_old")
             return
         options = subscriber.encoding_options
+        if not picture.can_encode(options):
+            subscriber.drop(picture.frame_id, "preparing")
+            return
         message = picture.message(options, subscriber.events)
         payload = message.encoded.payload
         in_memory = subscriber.transport == "shm" and subscriber.events is None  # which each reader has of its own
