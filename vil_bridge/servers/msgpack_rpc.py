@@ -309,7 +309,7 @@ class _Connection(asyncio.BufferedProtocol):
         server.pending_bytes += size
         call = self._loop.create_task(self._finish(answer, method, result), name=f"rpc {method[:60]}")
         self._calls.add(call)
-        call.add_done_callback(partial(self._ended, size))
+        call.add_done_callback(partial(self._ended, size, result))
         return True
 
     async def _finish(self, number: int | None, method: str, result: Coroutine[object, object, object]) -> None:
@@ -318,7 +318,8 @@ class _Connection(asyncio.BufferedProtocol):
         except Exception as exc:
             self._fail(number, method, exc)
 
-    def _ended(self, size: int, call: asyncio.Task[None]) -> None:
+    def _ended(self, size: int, result: Coroutine[object, object, object], call: asyncio.Task[None]) -> None:
+        result.close()  # a call that ended before its first step has not begun it
         self._server.pending_bytes -= size
         self._calls.discard(call)
         self._go_on()

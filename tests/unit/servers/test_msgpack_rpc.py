@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from vil_bridge.servers import msgpack_rpc
+from vil_bridge.servers.airsim.methods import MethodTable, method
 from vil_bridge.servers.msgpack_rpc import Caller, RpcError, RpcServer
 
 pytestmark = pytest.mark.wire
@@ -291,6 +292,33 @@ async def test_a_result_that_cannot_be_written_is_an_error_of_its_call() -> None
             assert "failed inside the server" in (await client.answer())[2]
         client.send(0, 3, "good", [])
         assert await client.answer() == [1, 3, None, 1]
+
+
+async def test_a_call_of_a_client_that_went_before_it_began_leaves_no_warning(recwarn: pytest.WarningsRecorder) -> None:
+    """The answer before it cannot be written: the connection ends in the turn in which the call would begin."""
+    table = MethodTable([_Waiting()], {})
+
+    async with served(table.call) as (server, connect):
+        for count in range(1, 6):
+            client = await connect()
+            calls = [msgpack.packb((0, number, "ping", [])) for number in range(4)]
+            client.writer.write(b"".join([*calls, msgpack.packb((0, 4, "hover", []))]))
+            client.writer.close()
+            while server.counters["requests"] < 5 * count or server.connected:
+                await asyncio.sleep(0.001)
+        gc.collect()
+    assert server.pending_bytes == 0
+    assert [str(warning.message) for warning in recwarn] == []
+
+
+class _Waiting:
+    @method("ping")
+    def ping(self) -> bool:
+        return True
+
+    @method("hover")
+    async def hover(self) -> None:
+        await asyncio.Event().wait()
 
 
 async def test_calls_of_a_client_that_went_are_cancelled() -> None:

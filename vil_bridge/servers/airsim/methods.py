@@ -6,7 +6,7 @@ import inspect
 import logging
 import typing
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -52,13 +52,18 @@ def method(name: str, *, effect: bool = True) -> Callable[[_Method], _Method]:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """A method: its function, its arguments' names and types, and the values of those that may be left out."""
+    """A method: its function, its arguments' names and types, and the values of those that may be left out.
+
+    Attributes:
+        waits: it is a coroutine function.
+    """
 
     function: Callable[..., object]
     names: tuple[str, ...]
     types: tuple[Any, ...]
     defaults: tuple[object, ...]
     effect: bool
+    waits: bool
 
     @property
     def required(self) -> int:
@@ -118,10 +123,10 @@ class MethodTable:
             self._note(name, "it has no effect here")
         try:
             given = found.converted(arguments)
-            result = found.function(*given, *found.defaults[len(given) - found.required :])
+            given += found.defaults[len(given) - found.required :]
+            return _finished(name, len(arguments), found.function, given) if found.waits else found.function(*given)
         except _FAILURES as exc:
             raise RpcError(_failure(name, len(arguments), _text(exc))) from exc
-        return _finished(name, len(arguments), result) if isinstance(result, Coroutine) else result
 
     def _note(self, name: str, reason: str) -> None:
         """Count a call that does not do what AirSim does, and log the first one."""
@@ -136,10 +141,10 @@ class MethodTable:
         return f"rpclib: server could not find function '{name[:200]}' with argument count {count}."
 
 
-async def _finished(name: str, count: int, result: Coroutine[object, object, object]) -> object:
-    """Return what a method that waits returns. Raises RpcError: it failed."""
+async def _finished(name: str, count: int, function: Callable[..., Any], given: Sequence[Any]) -> object:
+    """Run a method that waits and return its result. Raises RpcError: it failed."""
     try:
-        return await result
+        return await function(*given)
     except _FAILURES as exc:
         raise RpcError(_failure(name, count, _text(exc))) from exc
 
@@ -165,7 +170,8 @@ def _bound(function: Callable[..., Any]) -> _Bound:
     hints = typing.get_type_hints(function, include_extras=True)
     defaults = tuple(p.default for p in parameters if p.default is not inspect.Parameter.empty)
     names = tuple(p.name for p in parameters)
-    return _Bound(function, names, tuple(hints[name] for name in names), defaults, getattr(function, _EFFECT))
+    types, waits = tuple(hints[name] for name in names), inspect.iscoroutinefunction(function)
+    return _Bound(function, names, types, defaults, getattr(function, _EFFECT), waits)
 
 
 def _text(exc: Exception) -> str:
