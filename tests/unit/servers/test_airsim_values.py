@@ -93,6 +93,13 @@ def test_the_palette_begins_and_ends_as_airsims() -> None:
     assert len({tuple(colour) for colour in PALETTE.tolist()}) == 256
 
 
+@pytest.mark.parametrize("hides", [-1, -2, -(1 << 40), -(1 << 63)])
+def test_any_negative_id_hides(hides: int) -> None:
+    ids = ObjectIds()
+    assert ids.set(["Floor"], "Floor", hides, is_expression=False)
+    assert ids.of("Floor") == -1 and ids.table({"Floor": 1}).tolist() == [0, -1]
+
+
 def test_ids_are_given_by_name_and_by_expression() -> None:
     ids, names = ObjectIds(), ["Wall_1", "Wall_2", "Floor"]
     assert ids.set(names, "wall_[0-9]", 7, is_expression=True) and ids.of("Wall_2") == 7

@@ -11,6 +11,8 @@ import numpy.typing as npt
 import regex
 
 MOST_IDS: Final = 256
+_HIDDEN: Final = -1
+"""Id of an object that segmentation pictures do not show, whatever negative number hides it."""
 _LONGEST_EXPRESSION: Final = 256
 _MOST_CPU_S: Final = 0.5
 """For all names of a call: some short expressions take time that grows exponentially with a name's length."""
@@ -73,7 +75,7 @@ class ObjectIds:
             found = matching(names, pattern, ignore_case=True)
         else:
             found = [name for name in names if name == pattern]
-        self._given |= dict.fromkeys(found, object_id)
+        self._given |= dict.fromkeys(found, max(object_id, _HIDDEN))
         return bool(found)
 
     def table(self, instances: Mapping[str, int]) -> npt.NDArray[np.int16]:
