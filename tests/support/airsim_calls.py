@@ -254,12 +254,12 @@ def _cameras() -> Iterator[Call]:
         ("simSetCameraFov", "camera number vehicle flag", ("0", 90.0), None),
         ("simGetDistortionParams", "camera vehicle flag", ("0",), [float]),
         ("simSetDistortionParam", "camera text number vehicle flag", ("0", "K1", 0.0), None),
+        ("simAddDetectionFilterMeshName", "camera whole text vehicle flag", ("0", 0, "Cone*"), None),
+        ("simSetDetectionFilterRadius", "camera whole number vehicle flag", ("0", 0, 1e4), None),
+        ("simGetDetections", "camera whole vehicle flag", ("0", 0), [DETECTION]),
+        ("simClearDetectionMeshNames", "camera whole vehicle flag", ("0", 0), None),
     ):
         yield _call(name, kinds, (*arguments, "", False), result, optional=2)
-    yield _of_vehicle("simAddDetectionFilterMeshName", None, "camera whole text", "0", 0, "Cone*")
-    yield _of_vehicle("simSetDetectionFilterRadius", None, "camera whole number", "0", 0, 1e4)
-    yield _of_vehicle("simGetDetections", [DETECTION], "camera whole", "0", 0)
-    yield _of_vehicle("simClearDetectionMeshNames", None, "camera whole", "0", 0)
 
 
 def _moves() -> Iterator[Call]:

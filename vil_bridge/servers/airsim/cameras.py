@@ -70,8 +70,8 @@ class ServedCameras:
         """Return the pose of what cameras are mounted on. Raises ValueError: it was never seen."""
         return _T_world_ned if owner is self._world else pose_in(snapshot, owner)
 
-    def find(self, vehicle: ServedVehicle, name: str) -> _Camera:
-        """Return a camera by its name or by its number of older versions.
+    def key(self, vehicle: ServedVehicle, name: str) -> tuple[str, str]:
+        """Return actor and name of a camera by its name or by its number of older versions.
 
         Raises:
             NoSuchVehicle: the vehicle has none of that name.
@@ -85,9 +85,13 @@ class ServedCameras:
                     f"Camera '{shown(name)}' does not exist on '{vehicle.name or 'the world'}'; "
                     f"known: {', '.join(vehicle.cameras) or 'none, add ExternalCameras to the settings'}"
                 )
-        key = vehicle.actor, known
+        return vehicle.actor, known
+
+    def find(self, vehicle: ServedVehicle, name: str) -> _Camera:
+        """Return a camera as programs have left it. Raises NoSuchVehicle: the vehicle has none of that name."""
+        key = self.key(vehicle, name)
         if key not in self._cameras:
-            settings = vehicle.cameras[known]
+            settings = vehicle.cameras[key[1]]
             self._cameras[key] = _Camera(settings, settings.T_body_camera, dict.fromkeys(DISTORTION_KEYS, 0.0))
         return self._cameras[key]
 

@@ -19,7 +19,7 @@ from vil_bridge.servers.airsim.pictures import modality_of
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.state_methods import StateMethods
 from vil_bridge.servers.airsim.values import Box2D, Box3D, DetectionInfo, Pose, Vector2r
-from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles, pose_in
+from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
 
 _MOST_FILTERS: Final = 100
 _LONGEST: Final = 255
@@ -51,33 +51,41 @@ class DetectionMethods:
         self._filters: dict[tuple[str, str, int], _Filter] = {}
 
     @method("simAddDetectionFilterMeshName")
-    def add_filter(self, camera_name: str, image_type: int, mesh_name: str, vehicle_name: str = "") -> None:
-        """Detect the objects of a name, in which * and ? stand for others."""
-        found = self._filter(camera_name, image_type, vehicle_name)
+    def add_filter(
+        self, camera_name: str, image_type: int, mesh_name: str, vehicle_name: str = "", external: bool = False
+    ) -> None:
+        """Detect the objects of a name, in which * and ? stand for others; case does not matter."""
+        found = self._filter(self._owner(vehicle_name, external=external), camera_name, image_type)
         if len(mesh_name) > _LONGEST or len(found.names) >= _MOST_FILTERS:
             raise ValueError(f"at most {_MOST_FILTERS} names of {_LONGEST} characters a camera")
-        found.names.append(re.compile(fnmatch.translate(mesh_name)))
+        found.names.append(re.compile(fnmatch.translate(mesh_name.replace("[", "[[]")), re.IGNORECASE))
 
     @method("simSetDetectionFilterRadius")
-    def set_radius(self, camera_name: str, image_type: int, radius_cm: float, vehicle_name: str = "") -> None:
+    def set_radius(
+        self, camera_name: str, image_type: int, radius_cm: float, vehicle_name: str = "", external: bool = False
+    ) -> None:
         """Detect the objects within a distance of the camera, centimetres."""
         if not radius_cm >= 0.0:
             raise ValueError(f"a radius must not be negative, got {radius_cm}")
-        self._filter(camera_name, image_type, vehicle_name).radius_m = _M_PER_CM * radius_cm
+        owner = self._owner(vehicle_name, external=external)
+        self._filter(owner, camera_name, image_type).radius_m = _M_PER_CM * radius_cm
 
     @method("simClearDetectionMeshNames")
-    def clear(self, camera_name: str, image_type: int, vehicle_name: str = "") -> None:
+    def clear(self, camera_name: str, image_type: int, vehicle_name: str = "", external: bool = False) -> None:
         """Detect nothing."""
-        self._filter(camera_name, image_type, vehicle_name).names.clear()
+        self._filter(self._owner(vehicle_name, external=external), camera_name, image_type).names.clear()
 
     @method("simGetDetections")
-    async def detections(self, camera_name: str, image_type: int, vehicle_name: str = "") -> list[DetectionInfo]:
+    async def detections(
+        self, camera_name: str, image_type: int, vehicle_name: str = "", external: bool = False
+    ) -> list[DetectionInfo]:
         """Return the objects that pass a camera's filter and are seen now."""
-        vehicle = self._vehicles.find(vehicle_name)
-        wanted = self._filter(camera_name, image_type, vehicle_name)
+        owner = self._owner(vehicle_name, external=external)
+        wanted = self._filter(owner, camera_name, image_type)
         snapshot = self._vehicles.snapshot()
-        T_world_body = pose_in(snapshot, vehicle)
-        T = self._cameras.transform(vehicle, camera_name, T_world_body)
+        T_world_body = self._cameras.pose_of_owner(owner, snapshot)
+        T = self._cameras.transform(owner, camera_name, T_world_body)
+        view = self._cameras.view(owner, camera_name, image_type, Modality.INSTANCE, T_world_body, snapshot.t_ns)
         near = {
             name: found
             for name, found in (await self._scene.objects(snapshot.t_ns)).items()
@@ -85,21 +93,22 @@ class DetectionMethods:
         }
         if not near:
             return []
-        view = self._cameras.view(vehicle, camera_name, image_type, Modality.INSTANCE, T_world_body, snapshot.t_ns)
         (image,) = await self._scene.images([view], snapshot)
         found = ((name, o, _box(image.pixels, o.instance)) for name, o in near.items())
         return [self._info(name, o, box, T) for name, o, box in found if box is not None]
 
-    def _filter(self, camera_name: str, image_type: int, vehicle_name: str) -> _Filter:
+    def _owner(self, vehicle_name: str, *, external: bool) -> ServedVehicle:
+        return self._cameras.owner(self._vehicles, vehicle_name, external=external)
+
+    def _filter(self, owner: ServedVehicle, camera_name: str, image_type: int) -> _Filter:
         """Return the filter of a camera's pictures of one kind. Raises ValueError: there is no such kind."""
-        vehicle: ServedVehicle = self._vehicles.find(vehicle_name)
-        self._cameras.find(vehicle, camera_name)
+        camera = self._cameras.key(owner, camera_name)
         modality_of(image_type)
-        return self._filters.setdefault((vehicle.name, camera_name, image_type), _Filter())
+        return self._filters.setdefault((*camera, image_type), _Filter())
 
     def _info(self, name: str, found: QueriedObject, box: Box2D, T_world_camera: Transform) -> DetectionInfo:
         T = T_world_camera.inverse() @ found.T_world_object
-        corners = T.apply(np.array(found.size_m) * (_CORNERS - 0.5))
+        corners = T.apply(found.centre_m + np.array(found.size_m) * (_CORNERS - 0.5))
         low, high = corners.min(axis=0), corners.max(axis=0)
         box3d = Box3D(frd_of((low[0], high[1], high[2])), frd_of((high[0], low[1], low[2])))
         place = self._states.geo_point(found.T_world_object.p_m)

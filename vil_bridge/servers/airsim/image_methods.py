@@ -46,16 +46,15 @@ class ImageMethods:
         snapshot = self._vehicles.snapshot()
         T_world_body = self._cameras.pose_of_owner(vehicle, snapshot)
         views = [self._view(vehicle, r, T_world_body, snapshot.t_ns) for r in requests]
+        answers = [self._answer(vehicle, r, T_world_body, snapshot.t_ns) for r in requests]
         total_px = sum(view.camera.width_px * view.camera.height_px for view in views)
         if total_px > _MOST_PX:
             raise ValueError(f"at most {_MOST_PX} pixels a call, not {total_px}")
         try:
             images = await self._scene.images(views, snapshot)
         except RendererError as exc:
-            answers = [self._answer(vehicle, r, T_world_body, snapshot.t_ns) for r in requests]
             return [msgspec.structs.replace(answer, message=str(exc)) for answer in answers]
         ids = await self._scene.id_table() if any(r.image_type in (5, 7) for r in requests) else np.zeros(1, np.int16)
-        answers = [self._answer(vehicle, r, T_world_body, snapshot.t_ns) for r in requests]
         if total_px <= _INLINE_PX:
             return [_filled(a, i, ids) for a, i in zip(answers, images, strict=True)]
         return await asyncio.to_thread(lambda: [_filled(a, i, ids) for a, i in zip(answers, images, strict=True)])

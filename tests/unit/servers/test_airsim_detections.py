@@ -1,0 +1,105 @@
+"""Detections and pictures of an external camera; drawn by a real process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+import pytest_asyncio
+
+from tests.support.common import needs_gl
+from vil_bridge.core.clock import WallClock
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.servers.airsim.cameras import ServedCameras
+from vil_bridge.servers.airsim.detection_methods import DetectionMethods
+from vil_bridge.servers.airsim.image_methods import ImageMethods
+from vil_bridge.servers.airsim.methods import NoSuchVehicle
+from vil_bridge.servers.airsim.scene import ServedScene
+from vil_bridge.servers.airsim.settings import CameraSettings
+from vil_bridge.servers.airsim.state_methods import StateMethods
+from vil_bridge.servers.airsim.values import AirsimImageRequest, Pose, Vector3r
+from vil_bridge.servers.airsim.vehicles import ServedVehicles
+from vil_bridge.vehicles.environment.geodesy import GeoOrigin
+from vil_bridge.world.world import World
+from vil_renderer.queries.client import EmbeddedSceneQueries
+from vil_renderer.queries.config import EmbeddedQueriesConfig
+
+pytestmark = [pytest.mark.gl, pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+
+TOWER = CameraSettings(Transform.of((0.0, 0.0, 1.0)))
+"""It looks north, one metre above the origin."""
+
+
+@dataclass
+class Served:
+    detections: DetectionMethods
+    images: ImageMethods
+    scene: ServedScene
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served() -> AsyncIterator[Served]:
+    """A crate, 2 m high, that stands 5 m north of a camera, and nothing else."""
+    needs_gl()
+    queries = EmbeddedSceneQueries("test", EmbeddedQueriesConfig(scene="empty"))
+    await queries.open()
+    world = World({"mocap": Transform.identity()}, [])
+    vehicles = ServedVehicles([], VehicleCommandBus(), world, WallClock.of_run())
+    scene, cameras = ServedScene(queries, {}), ServedCameras({"tower": TOWER, "front_center": TOWER})
+    states = StateMethods(vehicles, "{}", GeoOrigin(47.6, -122.1, 122.0), ())
+    await scene.spawn("Crate1", "crate", Transform.of((0.0, 5.0, 0.0)), (1.0, 1.0, 2.0))
+    yield Served(DetectionMethods(vehicles, cameras, scene, states), ImageMethods(vehicles, cameras, scene), scene)
+    await queries.close()
+
+
+def box(low: Vector3r, high: Vector3r) -> list[float]:
+    return [low.x_val, low.y_val, low.z_val, high.x_val, high.y_val, high.z_val]
+
+
+async def test_an_external_camera_detects_an_object_with_its_box_in_the_cameras_axes(served: Served) -> None:
+    served.detections.add_filter("tower", 0, "crate*", external=True)
+    (found,) = await served.detections.detections("tower", 0, external=True)
+    assert found.name == "Crate1"
+    assert box(found.box3D.min, found.box3D.max) == pytest.approx([4.5, -0.5, -1.0, 5.5, 0.5, 1.0])
+    place = found.relative_pose.position
+    assert (place.x_val, place.y_val, place.z_val) == pytest.approx((5.0, 0.0, 1.0))
+    assert found.box2D.min.x_val < 128 < found.box2D.max.x_val and found.box2D.min.y_val < 72 < found.box2D.max.y_val
+    served.detections.set_radius("tower", 0, 499.0, external=True)
+    assert await served.detections.detections("tower", 0, external=True) == []
+    served.detections.set_radius("tower", 0, 600.0, external=True)
+    served.detections.clear("tower", 0, external=True)
+    assert await served.detections.detections("tower", 0, external=True) == []
+
+
+@pytest.mark.parametrize(("name", "seen"), [("CRATE1", True), ("c?ate1", True), ("Crate", False), ("[C]rate1", False)])
+async def test_only_stars_and_question_marks_stand_for_others(served: Served, name: str, seen: bool) -> None:
+    served.detections.add_filter("0", 5, name, external=True)
+    assert len(await served.detections.detections("0", 5, external=True)) == seen
+    served.detections.clear("0", 5, external=True)
+
+
+@pytest.mark.parametrize("name", ["", "0", "front_center"])
+async def test_a_filter_belongs_to_the_camera_whatever_its_name_is(served: Served, name: str) -> None:
+    served.detections.add_filter("0", 3, "Crate?", external=True)
+    assert len(await served.detections.detections(name, 3, external=True)) == 1
+    assert await served.detections.detections("tower", 3, external=True) == []
+    served.detections.clear("front_center", 3, external=True)
+
+
+async def test_a_camera_that_does_not_exist_is_named(served: Served) -> None:
+    with pytest.raises(NoSuchVehicle, match="'back' does not exist on 'the world'; known: tower, front_center"):
+        served.detections.clear("back", 3, external=True)
+
+
+async def test_a_picture_states_the_pose_that_it_was_drawn_from(served: Served) -> None:
+    """Another program moves the camera while the picture is drawn."""
+    pictures = asyncio.create_task(served.images.images([AirsimImageRequest("tower", 0)], external=True))
+    await asyncio.sleep(0)
+    served.images.set_camera_pose("tower", Pose(Vector3r(0.0, 7.0, -1.0)), external=True)
+    (picture,) = await pictures
+    assert picture.width == 256
+    assert (picture.camera_position.y_val, picture.camera_position.z_val) == (0.0, -1.0)
+    served.images.set_camera_pose("tower", Pose(Vector3r(0.0, 0.0, -1.0)), external=True)
