@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import numpy as np
 
-from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.errors import ConfigError, VilBridgeError
 from vil_bridge.servers.airsim.image_methods import ImageMethods
 from vil_bridge.servers.airsim.methods import method
+from vil_bridge.servers.airsim.settings import number_of
 from vil_bridge.servers.airsim.values import AirsimImageRequest, ImageResponse
 from vil_bridge.servers.airsim.vehicles import ServedMotion, ServedVehicles, kinematics_of
 
@@ -24,6 +25,7 @@ logger = logging.getLogger(__name__)
 _COLUMNS: Final = (
     "VehicleName", "TimeStamp", "POS_X", "POS_Y", "POS_Z", "Q_W", "Q_X", "Q_Y", "Q_Z", "ImageFile",
 )  # fmt: skip
+_ROWS: Final = "airsim_rec.txt"
 _NS_PER_MS: Final = 1_000_000
 _DEFAULT_FOLDER: Final = Path("~/Documents/AirSim")
 
@@ -33,9 +35,12 @@ class RecordingOptions:
     """Options of the section ``Recording``.
 
     Attributes:
-        requests: pictures of each vehicle; None = the scene of its default camera, empty = the state alone.
+        from_start: record as soon as the server listens.
+        requests: vehicle (empty = the first one) and picture of each; None = the scene of the default camera of every
+            vehicle, empty = the states alone.
     """
 
+    from_start: bool
     interval_s: float
     folder: Path
     only_moving: bool
@@ -44,15 +49,30 @@ class RecordingOptions:
     @classmethod
     def of(cls, section: Mapping[str, Any]) -> RecordingOptions:
         """Read the section. Raises ConfigError: a value has no meaning; names the key."""
-        interval_s = section.get("RecordInterval", 0.05)
-        if not isinstance(interval_s, int | float) or not 0.001 <= interval_s <= 3600:
-            raise ConfigError(f"Recording.RecordInterval: must be from 0.001 to 3600 s, not {interval_s!r:.40}")
+        interval_s = number_of(section, "RecordInterval", 0.05, "Recording.", least=0.001, most=3600)
         cameras = section.get("Cameras")
         if not isinstance(cameras, list | None):
             raise ConfigError(f"Recording.Cameras: must be a list of objects, not {cameras!r:.40}")
         requests = None if cameras is None else [_request(entry) for entry in cameras]
-        folder = Path(section.get("Folder") or _DEFAULT_FOLDER).expanduser()
-        return cls(float(interval_s), folder, bool(section.get("RecordOnMove", False)), requests)
+        from_start, only_moving = _flag(section, "Enabled"), _flag(section, "RecordOnMove")
+        return cls(from_start, interval_s, _folder(section), only_moving, requests)
+
+
+def _folder(section: Mapping[str, Any]) -> Path:
+    """Return the folder of all recordings. Raises ConfigError: it is not the name of one."""
+    found = section.get("Folder") or str(_DEFAULT_FOLDER)
+    try:
+        return Path(found).expanduser()
+    except (TypeError, RuntimeError):  # RuntimeError: ~ of a user that does not exist
+        raise ConfigError(f"Recording.Folder: must be the name of a folder, not {found!r:.40}") from None
+
+
+def _flag(section: Mapping[str, Any], key: str) -> bool:
+    """Return a truth value; absent = False. Raises ConfigError: it is another value."""
+    found = section.get(key, False)
+    if not isinstance(found, bool):
+        raise ConfigError(f"Recording.{key}: must be true or false, not {found!r:.40}")
+    return found
 
 
 def _request(entry: object) -> tuple[str, AirsimImageRequest]:
@@ -81,52 +101,82 @@ class RecordingMethods:
         self._images = images
         self._options = options
         self._now_ns = now_ns
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[str] | None = None
+        self._changes = asyncio.Lock()
+        for owner, _ in options.requests or ():
+            if owner and owner not in vehicles.names:
+                logger.warning("Recording.Cameras: no vehicle is named %r: its pictures are not recorded", owner[:80])
+
+    async def start_as_configured(self) -> None:
+        """Record from now on where the settings say so."""
+        if self._options.from_start:
+            try:
+                await self.start()
+            except ValueError as exc:
+                logger.error("does not record: %s", exc)
 
     @method("startRecording")
     async def start(self) -> None:
         """Record from now on."""
-        if self._task is None or self._task.done():
-            folder = self._options.folder / time.strftime("%Y-%m-%d-%H-%M-%S")
+        async with self._changes:  # another program may start it at the same time
+            if self.is_recording():
+                return
             try:
-                await asyncio.to_thread((folder / "images").mkdir, parents=True, exist_ok=True)
+                folder = await asyncio.to_thread(_new_folder, self._options.folder)
             except OSError as exc:
-                raise ValueError(f"cannot record into {folder}: {exc}") from None
+                raise ValueError(f"cannot record: {exc}. Change Recording.Folder in settings.json") from None
             logger.info("records into %s", folder)
             self._task = asyncio.create_task(self._record(folder), name="airsim recording")
 
     @method("stopRecording")
     async def stop(self) -> None:
-        """End the recording."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        """End the recording. Raises ValueError: it ended before, since it could not be written."""
+        async with self._changes:
+            if problem := await self.end():
+                raise ValueError(problem)
+
+    async def end(self) -> str:
+        """End the recording; returns the reason for which it ended before, empty = it ran."""
+        task, self._task = self._task, None
+        if task is None:
+            return ""
+        task.cancel()
+        await asyncio.wait([task])
+        return "" if task.cancelled() else task.result()
 
     @method("isRecording")
     def is_recording(self) -> bool:
         """Return True while a recording runs."""
         return self._task is not None and not self._task.done()
 
-    async def _record(self, folder: Path) -> None:
+    async def _record(self, folder: Path) -> str:
+        """Write rows until it is cancelled; returns the reason for which they cannot be written any more."""
+        try:
+            with (folder / _ROWS).open("a") as rows:
+                await self._write_rows(folder, rows)
+        except OSError as exc:
+            logger.error("the recording into %s has ended: %s", folder, exc)
+            return f"the recording into {folder} has ended: {exc}"
+        return ""
+
+    async def _write_rows(self, folder: Path, rows: TextIO) -> None:
         """Write a row per vehicle and interval of bridge time; a row whose vehicle or picture is absent is left out."""
         interval_ns = round(self._options.interval_s * 1e9)
-        due_ns, before = self._now_ns(), dict[str, ServedMotion]()
-        with (folder / "airsim_rec.txt").open("w") as rows:
-            rows.write("\t".join(_COLUMNS) + "\n")
-            while True:
-                if self._now_ns() < due_ns:
-                    await asyncio.sleep(min(0.002, self._options.interval_s))
-                    continue
-                due_ns = max(due_ns + interval_ns, self._now_ns())
-                for name in self._vehicles.names:
-                    try:
-                        await self._row(name, folder, rows.write, before)
-                    except ValueError as exc:
-                        logger.debug("no row of %s: %s", name, exc)
-                rows.flush()
-                await asyncio.sleep(0)  # rows without pictures that are late shall not hold up the calls
+        due_ns, before, absent = self._now_ns(), dict[str, ServedMotion](), set[str]()
+        while True:
+            if self._now_ns() < due_ns:
+                await asyncio.sleep(min(0.002, self._options.interval_s))
+                continue
+            due_ns = max(due_ns + interval_ns, self._now_ns())
+            for name in self._vehicles.names:
+                try:
+                    await self._row(name, folder, rows.write, before)
+                except (VilBridgeError, LookupError, ValueError) as exc:
+                    if name not in absent:
+                        absent.add(name)
+                        logger.warning("the recording lacks rows of %s (further ones are not logged): %s", name, exc)
+            rows.flush()
+            await asyncio.sleep(0)  # rows without pictures that are late shall not hold up the calls
 
     async def _row(
         self, name: str, folder: Path, write: Callable[[str], object], before: dict[str, ServedMotion]
@@ -138,8 +188,8 @@ class RecordingMethods:
             return
         before[name] = motion
         responses = await self._pictures(name)
-        if any(not response.width for response in responses):
-            return
+        if missing := [response.message for response in responses if not response.width]:
+            raise ValueError(f"a picture is missing: {missing[0]}")
         files = ";".join([await asyncio.to_thread(save_picture, folder, name, r) for r in responses])
         state = kinematics_of(motion, vehicle.origin_m)
         p, q = state.position, state.orientation
@@ -148,9 +198,24 @@ class RecordingMethods:
         write("\t".join([name, str(stamp), *(f"{value:.6g}" for value in numbers), files]) + "\n")
 
     async def _pictures(self, name: str) -> list[ImageResponse]:
-        listed = self._options.requests
-        requests = [AirsimImageRequest("0", 0)] if listed is None else [r for v, r in listed if v in ("", name)]
+        listed, first = self._options.requests, self._vehicles.names[0]
+        requests = [AirsimImageRequest("0", 0)] if listed is None else [r for v, r in listed if (v or first) == name]
         return await self._images.images(requests, name)
+
+
+def _new_folder(parent: Path) -> Path:
+    """Make the folder of a recording with the head of its rows, where no other one is. Raises OSError."""
+    stamp = time.strftime("%Y-%m-%d-%H-%M-%S")
+    for number in itertools.count(1):
+        folder = parent / (stamp if number == 1 else f"{stamp}-{number}")
+        try:
+            folder.mkdir(parents=True)
+            break
+        except FileExistsError:
+            continue
+    (folder / "images").mkdir()
+    (folder / _ROWS).write_text("\t".join(_COLUMNS) + "\n")
+    return folder
 
 
 def _moved(a: ServedMotion, b: ServedMotion) -> bool:

@@ -106,10 +106,14 @@ class AirsimServer:
 
     async def start(self, bind: str, port: int) -> int:
         """Listen; returns the port. Raises OSError: it cannot be had."""
-        return await self.rpc.start(bind, port)
+        bound = await self.rpc.start(bind, port)
+        await self._recording.start_as_configured()
+        return bound
 
     async def close(self) -> None:
         """Close every connection, the recording and the scene."""
-        await self.rpc.close()
-        await self._recording.stop()
-        await self._scene.close()
+        try:
+            await self.rpc.close()
+            await self._recording.end()
+        finally:
+            await self._scene.close()
