@@ -34,6 +34,10 @@ class CarMethods:
         self._vehicles = vehicles
         self._controls: dict[str, CarControls] = {}
 
+    def release_controls(self) -> None:
+        """Drop the controls of every car, as ``reset`` does."""
+        self._controls.clear()
+
     @method("setCarControls")
     def set_controls(self, controls: CarControls, vehicle_name: str = "") -> None:
         """Drive a car until the next call."""

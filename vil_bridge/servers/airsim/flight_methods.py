@@ -290,7 +290,7 @@ class FlightMethods:
 
         self._vehicles.bus.move(subject, move, end)
         self._newest[subject] = ended
-        result = await ended
+        result = await asyncio.shield(ended)  # other programs may wait for the move of one that is gone
         if result.problem:
             raise ValueError(result.problem)
         return result.reached

@@ -29,6 +29,13 @@ class RemoteMethods:
     def __init__(self, vehicles: ServedVehicles, flight: FlightMethods) -> None:
         self._vehicles = vehicles
         self._flight = flight
+        self._held: set[str] = set()
+
+    def release_sticks(self) -> None:
+        """Turn every remote control off, as ``reset`` does."""
+        for subject in self._held:
+            self._vehicles.bus.set_sticks(subject, None, None)
+        self._held.clear()
 
     @method("moveByRC")
     async def move_by_rc(self, rcdata: RCData, vehicle_name: str = "") -> None:
@@ -40,6 +47,7 @@ class RemoteMethods:
         if until_ns is not None and not 0 <= until_ns <= _LATEST_NS:
             raise ValueError(f"the time stamp {rcdata.timestamp} is not one of the simulation's clock; 0 = now")
         bus.set_sticks(subject, sticks, until_ns)
+        self._held.add(subject)
         if sticks is not None and not self._flight.commands(vehicle.name):
             bus.move(subject, _angles(sticks), _ignore)
 

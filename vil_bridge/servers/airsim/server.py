@@ -64,7 +64,9 @@ class AirsimServer:
         served = ServedScene(scene, {name: vehicles.find(name).actor for name in vehicles.names})
         cameras = ServedCameras(settings.external_cameras)
         flight = FlightMethods(vehicles, origin)
-        states = StateMethods(vehicles, settings.text, origin, flight.release_control)
+        remote, cars = RemoteMethods(vehicles, flight), CarMethods(vehicles)
+        on_reset = flight.release_control, remote.release_sticks, cars.release_controls
+        states = StateMethods(vehicles, settings.text, origin, on_reset)
         images = ImageMethods(vehicles, cameras, served)
         self._recording = RecordingMethods(
             vehicles, images, RecordingOptions.of(settings.recording), clock.clock.now_ns
@@ -72,10 +74,10 @@ class AirsimServer:
         groups: Sequence[object] = (
             states,
             flight,
-            RemoteMethods(vehicles, flight),
+            remote,
             SplineMethods(vehicles, flight),
             ControllerMethods(vehicles),
-            CarMethods(vehicles),
+            cars,
             ClockMethods(vehicles, clock),
             images,
             DetectionMethods(vehicles, cameras, served, states),

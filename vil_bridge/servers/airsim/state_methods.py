@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -36,11 +36,11 @@ class StateMethods:
     """Vehicles as AirSim's programs read them.
 
     Args:
-        settings: text of the settings. origin: the world on the Earth. on_reset: called at ``reset``.
+        settings: text of the settings. origin: the world on the Earth. on_reset: are called at ``reset``.
     """
 
     def __init__(
-        self, vehicles: ServedVehicles, settings: str, origin: GeoOrigin, on_reset: Callable[[], object]
+        self, vehicles: ServedVehicles, settings: str, origin: GeoOrigin, on_reset: Sequence[Callable[[], object]]
     ) -> None:
         self._vehicles = vehicles
         self._settings = settings
@@ -75,7 +75,8 @@ class StateMethods:
     @method("reset")
     async def reset(self) -> None:
         """Put every simulated vehicle back to its start."""
-        self._on_reset()
+        for forget in self._on_reset:
+            forget()
         subjects = [vehicle.subject for vehicle in self._vehicles.simulated if vehicle.subject is not None]
         placements = {subject: self._vehicles.bus.state(subject).placements for subject in subjects}
         for subject in subjects:

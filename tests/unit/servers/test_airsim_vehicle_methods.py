@@ -1,0 +1,122 @@
+"""Methods of simulated vehicles over the simulation itself: what a reset drops, and moves of programs that are gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from vil_adapters.simulated.command_handler import CommandHandler
+from vil_adapters.simulated.config import SimulatedConfig
+from vil_adapters.simulated.ipc import Order
+from vil_adapters.simulated.simulation import Simulation
+from vil_bridge.core.clock import WallClock, now_ns
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.servers.airsim.car_methods import CarMethods
+from vil_bridge.servers.airsim.flight_methods import FlightMethods
+from vil_bridge.servers.airsim.remote_methods import RemoteMethods
+from vil_bridge.servers.airsim.state_methods import StateMethods
+from vil_bridge.servers.airsim.values import CarControls, RCData, YawMode
+from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
+from vil_bridge.vehicles.environment.geodesy import GeoOrigin
+from vil_bridge.world.world import World
+
+ORIGIN = GeoOrigin(47.6, -122.1, 122.0)
+STEPS = 24
+
+
+@dataclass
+class Flown:
+    """A simulation that steps in the test's own loop."""
+
+    vehicles: ServedVehicles
+    handler: CommandHandler
+    simulation: Simulation
+    orders: list[Order]
+    step: int = 0
+
+    async def advance(self, done: Callable[[], bool], limit: int = 400) -> None:
+        """Step until something is so."""
+        for _ in range(limit):
+            await asyncio.sleep(0)
+            if done():
+                return
+            self.step += STEPS
+            for batch in self.simulation.advance(self.step):
+                self.handler.update(batch, batch.states())
+        raise AssertionError("it does not come")
+
+
+@pytest_asyncio.fixture(params=["airsim"])
+async def flown(request: pytest.FixtureRequest) -> AsyncIterator[Flown]:
+    """A multirotor in the air, 10 m east and 20 m north of the origin, or a car."""
+    model = {"model": request.param, "p_m": (10.0, 20.0, 30.0)}
+    if request.param == "airsim":
+        model |= {"autopilot": {"kind": "none"}, "armed": True}
+    config = SimulatedConfig.model_validate({"type": "simulated", "vehicles": {"d": model}})
+    simulation = Simulation(config)
+    orders: list[Order] = []
+
+    def send(order: Order) -> bool:
+        orders.append(order)
+        simulation.order(order)  # type: ignore[arg-type]
+        return True
+
+    handler, bus = CommandHandler("sim", config, send), VehicleCommandBus()
+    handler.begin(now_ns())
+    kind = "multirotor" if request.param == "airsim" else "car"
+    served = ServedVehicle("D", "d", "d", kind, Transform.identity(), np.array([10.0, 20.0, 30.0]), {}, {})
+    vehicles = ServedVehicles([served], bus, World({"sim": Transform.identity()}, []), WallClock.of_run())
+    with bus.serving("sim", handler.subjects, handler):
+        made = Flown(vehicles, handler, simulation, orders)
+        await made.advance(lambda: bool(bus.state("d").mode))
+        yield made
+        handler.end()
+
+
+def position(flown: Flown) -> tuple[float, float, float]:
+    return flown.vehicles.bus.state("d").p_world_m
+
+
+async def test_other_programs_wait_for_the_move_of_a_program_that_is_gone(flown: Flown) -> None:
+    flight = FlightMethods(flown.vehicles, ORIGIN)
+    owner = asyncio.create_task(flight.move_by_velocity(0.0, 0.0, 0.0, 2.0, 0, YawMode()))
+    await asyncio.sleep(0)
+    owner.cancel()
+    waiting = asyncio.create_task(flight.wait_on_last_task())
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+    assert owner.cancelled() and not waiting.done()
+    await flown.advance(waiting.done)
+    assert waiting.result() is True
+
+
+async def test_a_reset_turns_the_remote_control_off(flown: Flown) -> None:
+    flight = FlightMethods(flown.vehicles, ORIGIN)
+    remote = RemoteMethods(flown.vehicles, flight)
+    states = StateMethods(flown.vehicles, "{}", ORIGIN, (flight.release_control, remote.release_sticks))
+    flight.enable_api_control(True)
+    await remote.move_by_rc(RCData(pitch=1.0, is_valid=True))
+    reset = asyncio.create_task(states.reset())
+    await flown.advance(reset.done)
+    await reset
+    manual = asyncio.create_task(remote.move_by_manual(5e4, 5e4, 0.0, 2.0, 0, YawMode()))
+    await flown.advance(manual.done)
+    assert position(flown)[:2] == pytest.approx((10.0, 20.0), abs=0.01)
+
+
+@pytest.mark.parametrize("flown", ["bicycle"], indirect=True)
+async def test_a_reset_drops_the_controls_of_cars(flown: Flown) -> None:
+    cars = CarMethods(flown.vehicles)
+    states = StateMethods(flown.vehicles, "{}", ORIGIN, [cars.release_controls])
+    cars.set_controls(CarControls(throttle=1.0, handbrake=False))
+    await flown.advance(lambda: cars.state().speed > 1.0)
+    reset = asyncio.create_task(states.reset())
+    await flown.advance(reset.done)
+    await reset
+    assert cars.controls() == CarControls() and cars.state().speed == 0.0
