@@ -12,7 +12,7 @@ from vil_adapters.simulated.program_process import ProgramProcess
 from vil_adapters.simulated.program_sensors import ProgramSensors
 from vil_adapters.simulated.vehicle_config import AutopilotProgramConfig, Vehicle
 from vil_adapters.simulated.vehicle_group import VehicleGroup
-from vil_bridge.core.clock import NS_PER_S, machine_ns
+from vil_bridge.core.clock import NS_PER_MS, machine_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.protocols.autopilots.ardupilot import ArduPilotLink
 from vil_bridge.protocols.autopilots.ardupilot_port import ArduPilotPort
@@ -117,8 +117,11 @@ class AutopilotPrograms:
             self.waits += 1
             now_ns = machine_ns()
             ends_ns = min([until_ns, *(link.due_ns for link in waiting if link.due_ns is not None)])
-            descriptors = [fd for link in waiting for fd in link.descriptors()]
-            select.select(descriptors, (), (), max(0, ends_ns - now_ns) / NS_PER_S)
+            poll = select.poll()
+            for link in waiting:
+                for fd in link.descriptors():
+                    poll.register(fd, select.POLLIN)
+            poll.poll(max(0, ends_ns - now_ns) / NS_PER_MS)
             for link in waiting:
                 link.receive()
                 link.check()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import resource
+import subprocess
+import sys
+
 import pytest
 
 from vil_adapters.simulated.config import SimulatedConfig
@@ -54,3 +58,37 @@ def test_remote_control_is_whole_microseconds_until_its_pilot_is_silent() -> Non
     assert group.program.rc_us[0] is not None
     made.advance(30)  # the next time that commands are applied
     assert group.program.rc_us == [None]
+
+
+MANY_DESCRIPTORS = """
+import os, resource, socket, sys
+from vil_adapters.simulated.config import SimulatedConfig
+from vil_adapters.simulated.simulation import Simulation
+
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+probe = socket.create_server(("127.0.0.1", 0))
+port = probe.getsockname()[1]
+probe.close()
+vehicle = {"model": "flightgoggles", "autopilot": {"kind": "px4", "port": port}}
+made = Simulation(SimulatedConfig.model_validate({"type": "simulated", "step_hz": 1000, "vehicles": {"quad": vehicle}}))
+while os.dup(0) < 1100:
+    pass
+made.programs.open(holds=True)
+assert not made.programs.ready(1_000_000)
+peer = socket.create_connection(("127.0.0.1", port))
+assert peer.fileno() > 1023
+while not made.programs.ready(1_000_000_000):
+    pass
+made.programs.close()
+print("ready")
+"""
+
+
+@pytest.mark.process
+def test_programs_are_waited_for_on_descriptors_above_1023() -> None:
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 1200:
+        pytest.skip("the hard limit of open files is below 1200")
+    command = [sys.executable, "-c", MANY_DESCRIPTORS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "ready\n"), done.stderr
