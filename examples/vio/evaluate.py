@@ -21,8 +21,8 @@ from evo.core.trajectory import PoseTrajectory3D
 from evo.tools import file_interface
 
 from vil_bridge.core.geometry import Transform, yaw_matrix
-from vil_bridge.core.types import FloatArray
 from vil_bridge.protocols.euroc import find_mocap
+from vil_bridge.world.twin.metrics import heading_alignment
 
 LONGEST_STEP_S = 0.020
 
@@ -49,7 +49,8 @@ def evaluate(truth: PoseTrajectory3D, estimate: PoseTrajectory3D) -> Accuracy:
         ValueError: no pose of the estimate lies between two of the truth.
     """
     truth, estimate = associated(truth, estimate)
-    aligned_by_heading(estimate, truth.positions_xyz)
+    found = heading_alignment(truth.positions_xyz, estimate.positions_xyz)
+    estimate.transform(lie_algebra.se3(yaw_matrix(found.yaw_rad), found.offset_m))
     ape = metrics.APE(metrics.PoseRelation.translation_part)
     ape.process_data((truth, estimate))
     ate_m = float(ape.get_statistic(metrics.StatisticsType.rmse))
@@ -68,18 +69,6 @@ def associated(truth: PoseTrajectory3D, estimate: PoseTrajectory3D) -> tuple[Pos
     p_m = np.column_stack([np.interp(t_s[inside], truth.timestamps, axis) for axis in truth.positions_xyz.T])
     estimate.reduce_to_ids(np.flatnonzero(inside))
     return PoseTrajectory3D(p_m, truth.orientations_quat_wxyz[after[inside]], t_s[inside]), estimate
-
-
-def aligned_by_heading(estimate: PoseTrajectory3D, truth_m: FloatArray) -> None:
-    """Turn about z and shift so that the squared distances to ``truth_m`` (n, 3) are least.
-
-    With both sets about their means, the best yaw has the tangent sum(a_y b_x - a_x b_y) / sum(a_x b_x + a_y b_y).
-    """
-    mean_a, mean_b = truth_m.mean(0), estimate.positions_xyz.mean(0)
-    a, b = truth_m - mean_a, estimate.positions_xyz - mean_b
-    sine = np.sum(a[:, 1] * b[:, 0] - a[:, 0] * b[:, 1])
-    R = yaw_matrix(math.atan2(sine, np.sum(a[:, :2] * b[:, :2])))
-    estimate.transform(lie_algebra.se3(R, mean_a - R @ mean_b))
 
 
 def read(path: Path) -> PoseTrajectory3D:
