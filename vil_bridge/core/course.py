@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.geometry import Transform, q_from_euler_zyx, q_from_matrix, q_to_euler_zyx
+from vil_bridge.core.geometry import Transform, cross, q_from_euler_zyx, q_from_matrix, q_to_euler_zyx
 from vil_bridge.core.types import BoolArray, FloatArray
 
 _BORDER_M: Final = 8.0
@@ -76,7 +76,7 @@ class CourseGate:
         corners = np.asarray(corners_m, np.float64)
         left = 0.5 * (corners[0] + corners[3] - corners[1] - corners[2])
         up = 0.5 * (corners[0] + corners[1] - corners[3] - corners[2])
-        forward = np.cross(left, up)
+        forward = cross(left, up)
         size = float(np.linalg.norm(forward))
         width, height = float(np.linalg.norm(left)), float(np.linalg.norm(up))
         if not (min(width, height) > _LEAST_SIDE_M and size > 0.5 * width * height):
@@ -84,7 +84,7 @@ class CourseGate:
                 f"corners of {name!r} span no opening. Give top left, top right, bottom right, bottom left"
             )
         x, y = forward / size, left / width
-        R = np.column_stack((x, y, np.cross(x, y)))
+        R = np.column_stack((x, y, cross(x, y)))
         return cls(name, Transform(corners.mean(axis=0), q_from_matrix(R)), width, height)
 
     @property
