@@ -117,7 +117,8 @@ class Rig:
 
 @asynccontextmanager
 async def commanded() -> AsyncIterator[Rig]:
-    with router() as place, reader(place) as read, opened(mode="peer", connect__endpoints=[place]) as session:
+    foreign = {"mode": "peer", "transport__shared_memory__enabled": False}  # as a node on another machine
+    with router() as place, reader(place) as read, opened(**foreign, connect__endpoints=[place]) as session:
         async with running(build(_CONFIG % (free_ports(1, socket.SOCK_STREAM)[0], place))) as bridge:
             rig = Rig(bridge, session, read)
             await until(lambda: "quad" in rig.vehicles.names() and rig.state().steps > 0)
@@ -198,6 +199,26 @@ async def test_one_pilot_at_a_time_and_nothing_but_commands() -> None:
                 lambda: refused("not a stamped message"),
             )
         assert str(rig.status.state) == "running"
+
+
+async def test_a_huge_message_is_dropped_before_it_is_whole() -> None:
+    async with commanded() as rig:
+        node, kind = Node(rig.session, b"a" * 16), "geometry_msgs::msg::dds_::TwistStamped_"
+        hash_ = hash_of("geometry_msgs/msg/TwistStamped")
+        large = 0
+
+        def send_large() -> None:
+            nonlocal large
+            large += 1
+            node.put("cmd_vel", bytes(5000), "drone", kind, hash_)
+
+        async with asyncio.timeout(PATIENCE_S):
+            await rig.repeat(send_large, lambda: "a command of 5000 bytes" in str(rig.status.facts.get("refused")))
+            for _ in range(20):
+                node.put("cmd_vel", bytes(1 << 20), "drone", kind, hash_)
+            ahead = twist("world", (0.0, 0.5, 0.0))
+            await rig.repeat(lambda: node.send("cmd_vel", ahead), lambda: rig.status.counters["commands"] > 5)
+        assert rig.status.counters["commands_refused"] <= large
 
 
 async def test_subscribers_are_announced_as_rmw_zenoh_does() -> None:

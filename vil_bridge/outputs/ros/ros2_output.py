@@ -23,6 +23,8 @@ from vil_bridge.protocols.ros_commands import CommandReader, register_commands
 from vil_bridge.protocols.ros_topics import Topic
 
 _LOOK_NS: Final = NS_PER_S // 2
+_MAX_RECEIVED_BYTES: Final = 1 << 16
+"""Of a message that comes in: commands are small, and zenoh else allocates a gibibyte for a peer."""
 
 
 class Ros2Output(OutputBase):
@@ -146,6 +148,7 @@ def _open(config: Ros2Config) -> zenoh.Session:
         "listen/endpoints": list(config.listen),
         "scouting/multicast/enabled": config.multicast,
         "timestamping/enabled": True,  # what a latched topic keeps is ordered by time
+        "transport/link/rx/max_message_size": _MAX_RECEIVED_BYTES,
     }
     zenoh_config = zenoh.Config()
     for key, value in settings.items():
