@@ -80,6 +80,24 @@ def rotors_are_those_of_the_bridge(call: Any, port: int, http_port: int) -> None
         assert moved.result(20.0) is False
 
 
+def an_added_vehicle_joins_the_simulated_one(call: Any) -> None:
+    """Two at one place: the second one stands further east, and each has its own name in the bridge."""
+    north = {"x_val": 30.0, "y_val": 5.0, "z_val": 0.0}
+    level = {"w_val": 1.0, "x_val": 0.0, "y_val": 0.0, "z_val": 0.0}
+    for name in ("Helper", "helper!"):
+        assert call("simAddVehicle", name, "SimpleFlight", {"position": north, "orientation": level}) is True
+    assert call("listVehicles") == ["tracked", "helper", "Helper", "helper!"]
+    places = [call("simGetObjectPose", name)["position"] for name in ("Helper", "helper!")]
+    assert [place["x_val"] for place in places] == pytest.approx([30.0, 30.0], abs=0.01)
+    assert [place["y_val"] for place in places] == pytest.approx([5.0, 7.0], abs=0.01)
+    call("enableApiControl", True, "helper!")
+    assert call("armDisarm", True, "helper!") is True
+    call("takeoff", 20.0, "helper!")
+    up = call("getMultirotorState", "helper!")["kinematics_estimated"]["position"]["z_val"]
+    assert up < -1.3
+    assert abs(call("getMultirotorState", "Helper")["kinematics_estimated"]["position"]["z_val"]) < 0.05
+
+
 def speeds(call: Any) -> list[float]:
     return [rotor["speed"] for rotor in call("getRotorStates", "helper")["rotors"]]
 
@@ -133,6 +151,7 @@ def test_a_program_sees_the_tracked_vehicle_and_flies_the_other(tmp_path: Path) 
             wait_until(falls_onto_the_tracked_vehicle)
             assert hit is not None and hit["normal"]["z_val"] < -0.2
             rotors_are_those_of_the_bridge(call, port, int(bridge.await_text(r"http://127.0.0.1:(\d+)")[1]))
+            an_added_vehicle_joins_the_simulated_one(call)
         assert bridge.end() == 0
 
 
@@ -187,7 +206,7 @@ def test_a_sensor_that_starts_is_waited_for_unless_the_world_is_paused(tmp_path:
     with Program(*VIL_BRIDGE, "run", config, log=tmp_path / "log") as bridge:
         port = int(bridge.await_text(r"AirSim programs connect to .* port (\d+)")[1])
         with program(port) as call, program(port) as other, ThreadPoolExecutor(1) as pool:
-            with pytest.raises(CallRefused, match="'' has not measured yet, and the world is paused. Let it go on"):
+            with pytest.raises(CallRefused, match="'' has not measured yet, and the world is paused"):
                 call("getBarometerData", "", "")
             began_ns = call("getMultirotorState", "")["timestamp"]
             call("simPause", False)

@@ -46,6 +46,7 @@ def multirotor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         "wall",
         "obstacles",
         "two_vehicles",
+        "add_drone",
     ],
 )
 def test_a_program_flies_a_multirotor(program: str, multirotor: int, tmp_path: Path) -> None:

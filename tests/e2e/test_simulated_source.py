@@ -150,16 +150,37 @@ async def test_vehicles_stand_go_on_and_hurry_with_the_bridges_time(process: boo
             await received.more_frames(100)
 
 
+@BOTH
+async def test_an_added_vehicle_flies_while_time_stands_and_passes(process: bool) -> None:
+    with simulated_time(1.0):
+        async with receiving(source(process)) as received:
+            await received.more_frames(5, LOAD_S)
+            bridge_clock().run(0.0)
+            bus = received.context.vehicles
+            bus.add("sim", "second", {"model": "flightgoggles", "p_m": [3.0, 0.0, 1.0]})
+            await until(lambda: bus.state("second").mode)
+            assert received.frames[-1].subjects[-1] == "second"
+            assert received.resets[-1].subjects == ("second",)
+            bridge_clock().run(1.0)
+            frames = (await received.more_frames(10))[-10:]
+            assert [frame.subjects for frame in frames] == [("drone", "second")] * 10
+            np.testing.assert_allclose(frames[-1].p_m[1], (3.0, 0.0, 1.0), atol=0.02)
+            await until(lambda: received.status.facts["subjects"] == ["drone", "second"])
+
+
 async def test_a_process_that_is_killed_is_started_again_and_histories_start_over() -> None:
     async with receiving(source(process=True), supervised=True) as received:
         await received.more_frames(5, LOAD_S)
+        received.context.vehicles.add("sim", "second", {"model": "flightgoggles", "p_m": [3.0, 0.0, 1.0]})
+        await received.until(lambda: len(received.frames[-1].subjects) == 2)
         (child,) = _children()
         os.kill(child, signal.SIGKILL)
         await until(lambda: received.resets)
         await received.more_frames(5, LOAD_S)
         assert received.status.report().retries == 1
         assert "process that steps the vehicles of sim is gone" in str(received.status.report().last_error)
-        assert received.context.vehicles.names() == ["drone"]
+        assert received.context.vehicles.names() == ["drone", "second"]
+        await received.until(lambda: received.frames[-1].subjects == ("drone", "second"))
     assert _children() == []
 
 

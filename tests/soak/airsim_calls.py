@@ -343,7 +343,9 @@ def _world(vehicle: Argument, things: Argument, folder: str) -> dict[str, Method
 def _objects(things: Argument, assets: Sequence[str]) -> dict[str, Method]:
     asset = one_of(*assets, refused=("no such asset", "", 5, None))
     name = one_of(*_OBJECTS, refused=("", "x" * 300, 5, None))
+    added, kind = one_of("Added", refused=("", "x" * 300, 5, None)), one_of("SimpleFlight", "PhysXCar", "Submarine")
     return {
+        "simAddVehicle": Method((added, kind, POSE, TEXT), bool, 1, open_error="a vehicle is named Added already"),
         "simGetObjectPose": Method((things,), dict),
         "simGetObjectScale": Method((things,), dict),
         "simGetObjectScaleInternal": Method((things,), dict),

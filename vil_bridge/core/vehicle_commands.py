@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
-from vil_bridge.core.errors import SourceUnavailable
+from vil_bridge.core.errors import SourceUnavailable, ValueRefused
 from vil_bridge.core.near_surface import NearSurface
 from vil_bridge.core.sensor_readings import GeoPlace, SensorKind, SensorReading
 from vil_bridge.core.solid_world import MovingBody, SceneEdit, VehicleBodies
@@ -101,6 +101,10 @@ class VehicleState:
 
 class VehicleSimulator(Protocol):
     """The source that simulates some vehicles; any thread may call it."""
+
+    def add(self, subject: str, described: Mapping[str, Any]) -> None:
+        """Add a vehicle; see :meth:`VehicleCommandBus.add`."""
+        ...
 
     def command(self, command: VehicleCommand) -> None:
         """Take a command for one of its vehicles.
@@ -203,8 +207,33 @@ class VehicleCommandBus:
             yield
         finally:
             with self._lock:
-                for name in mine:
+                for name in [name for name, (owner, _) in self._simulators.items() if owner == source]:
                     del self._simulators[name]
+
+    def add(self, source: str, subject: str, described: Mapping[str, Any]) -> None:
+        """Add a vehicle to those that a source simulates, for as long as the bridge runs.
+
+        It stands at its start, and takes commands, as soon as its state has a mode.
+
+        Args:
+            source: its name.
+            subject: name of the vehicle.
+            described: an entry of the source's configuration.
+
+        Raises:
+            ValueRefused: the name is taken, the entry is wrong, or the source cannot add such a vehicle.
+            ValueError: the source does not simulate now.
+        """
+        with self._lock:
+            simulator = dict(self._simulators.values()).get(source)
+            if subject in self._simulators:
+                raise ValueRefused(f"a vehicle is named {subject!r} already: take another name")
+        if simulator is None:
+            raise ValueError(f"source {source!r} does not simulate now: wait until it runs")
+        simulator.add(subject, described)
+        with self._lock:
+            if source in dict(self._simulators.values()):
+                self._simulators[subject] = source, simulator
 
     def edit_scene(self, scene: str, edit: SceneEdit) -> None:
         """Let vehicles that fly in a scene meet an object where a program put it, those of later sources too."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +10,6 @@ from typing import Any, Final
 
 import msgspec
 
-from vil_adapters.simulated.colliding_vehicles import CollidingVehicles
 from vil_adapters.simulated.command_values import command_values
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.ipc import (
@@ -31,7 +29,6 @@ from vil_adapters.simulated.ipc import (
     SticksOrder,
     VehicleBatch,
 )
-from vil_adapters.simulated.model_factory import ModelFactory
 from vil_adapters.simulated.move_limits import (
     check_disturbance,
     check_gains,
@@ -39,12 +36,9 @@ from vil_adapters.simulated.move_limits import (
     check_placement,
     check_sticks,
 )
-from vil_adapters.simulated.newest_readings import NewestReadings
 from vil_adapters.simulated.pending_moves import Ended, PendingMoves
-from vil_adapters.simulated.sensor_parts import fitted_sensors
-from vil_adapters.simulated.simulation import grouped, vehicles_of
-from vil_adapters.simulated.vehicle_config import Vehicle
 from vil_adapters.simulated.vehicle_sensors import share_of
+from vil_adapters.simulated.vehicle_table import VehicleTable
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
@@ -56,7 +50,6 @@ from vil_bridge.core.vehicle_moves import (
     Loop,
     LoopGains,
     Move,
-    Quaternion,
     RotorOutput,
     StickPositions,
     VehicleCollision,
@@ -82,16 +75,9 @@ class CommandHandler:
     """
 
     def __init__(self, source: str, config: SimulatedConfig, send: Callable[[Order], bool]) -> None:
-        factories = {name: _factory_of(name, config) for name in config.vehicles}
-        vehicles = vehicles_of(config)
-        by_config = {id(config.vehicles[name]): factory for name, factory in factories.items()}
-        self.subjects: Final = tuple(vehicle.name for vehicle in vehicles)
-        self._source = source
+        self._table: Final = VehicleTable(source, config)
         self._scene = None if config.contact is None else config.contact.scene
         self._send = send
-        self._vehicles: Final = vehicles
-        self._factories = [by_config[id(vehicle.config)] for vehicle in vehicles]
-        self._number = {name: i for i, name in enumerate(self.subjects)}
         self._lock = threading.Lock()
         self._start_ns = 0
         self._steps = 0
@@ -102,9 +88,9 @@ class CommandHandler:
         self._collisions: dict[int, VehicleCollision] = {}
         self._placements: Counter[int] = Counter()
         self._moves: Final = PendingMoves()
-        self.newest_readings: Final = NewestReadings(fitted_sensors(grouped(vehicles)))
-        self._colliding: Final = CollidingVehicles(vehicles, self._factories)
-        self._unchanging: Final = [self._unchanging_of(number) for number in range(len(vehicles))]
+        self.newest_readings: Final = self._table.readings
+        self._adding: Final = threading.Lock()
+        self._sent = 0
         self._step_hz: Final = config.step_hz
         self._poses: Final = share_of(config.rate_hz, config.step_hz)
         at = config.origin
@@ -114,6 +100,7 @@ class CommandHandler:
         """Count steps from this bridge time on; in the loop's thread."""
         self._moves.begin()
         self.newest_readings.begin(start_ns)
+        self._sent = 0
         with self._lock:
             self._start_ns = start_ns
             self._states = None
@@ -139,7 +126,30 @@ class CommandHandler:
         self.newest_readings.update(batch.sensors)
         self._moves.report(batch.ends)
 
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """Names of the vehicles by number, added ones last."""
+        return self._table.subjects
+
+    def send_added(self) -> None:
+        """Pass on the added vehicles that the steps lack; what does not fit into the queue waits for the next call."""
+        with self._adding:
+            self._send_added()
+
     # --- asked from outside ---------------------------------------------------------------------
+
+    def add(self, subject: str, described: Mapping[str, Any]) -> None:
+        """Add a vehicle and pass it on.
+
+        Raises:
+            ValueRefused: the entry is wrong, or vehicles cannot be added as it describes.
+            ValueError: the source is starting.
+        """
+        with self._adding:
+            if self._states is None:
+                raise ValueError(f"{subject} cannot be added yet: its source is starting")
+            self._table.add(subject, described)
+            self._send_added()
 
     def command(self, command: VehicleCommand) -> None:
         """Check a command and pass it on.
@@ -199,7 +209,7 @@ class CommandHandler:
             ValueRefused: a number is not finite or absurd, or the model's rotors are not known. ValueError: not now.
         """
         vehicle = self._flying(subject)
-        check_disturbance(disturbance, len(self._factories[vehicle].model.rotor_places()[0]))
+        check_disturbance(disturbance, len(self._table.factories[vehicle].model.rotor_places()[0]))
         self._pass_on(DisturbOrder(vehicle, disturbance))
 
     def set_gains(self, subject: str, loop: Loop, gains: LoopGains) -> None:
@@ -227,20 +237,20 @@ class CommandHandler:
     def collision(self, subject: str, *, clear: bool) -> VehicleCollision | None:
         """Return a vehicle's newest contact since the last call with ``clear``."""
         with self._lock:
-            found = self._collisions.get(self._number[subject])
+            found = self._collisions.get(self._table.number(subject))
             if clear:
-                self._collisions.pop(self._number[subject], None)
+                self._collisions.pop(self._table.number(subject), None)
         return found
 
     def state(self, subject: str) -> VehicleState:
         """Return the current state of a vehicle."""
-        number = self._number[subject]
+        number = self._table.number(subject)
         with self._lock:
             steps, t_ns, states, notes = self._steps, self._start_ns + self._t_ns, self._states, self._notes
             batch, before, placements = self._batch, self._before, self._placements[number]
-        factory = self._factories[number]
-        if states is None or not notes:
-            return self._start_of(number, t_ns)
+        factory = self._table.factories[number]
+        if states is None or number >= min(len(states), len(notes)):
+            return self._table.start_of(number, t_ns)
         row, note = states[number].tolist(), notes[number]
         rotors: tuple[RotorOutput, ...] = ()
         if factory.airsim is None:
@@ -250,7 +260,7 @@ class CommandHandler:
             rotors = tuple(RotorOutput(*rotor) for rotor in factory.airsim.rotor_states(controls, *air).tolist())
         ax, ay, az, bx, by, bz = accelerations.tolist()
         return VehicleState(
-            **self._unchanging[number],
+            **self._table.unchanging(number),
             t_ns=t_ns,
             steps=steps,
             mode=note.mode,
@@ -292,7 +302,10 @@ class CommandHandler:
     def bodies(self) -> VehicleBodies | None:
         """Return the vehicles that collide, as they are now; None = none of them flies."""
         with self._lock:
-            return None if self._states is None else self._colliding.at(self._start_ns + self._t_ns, self._states)
+            states = self._states
+            if states is None:
+                return None
+            return self._table.colliding(len(states)).at(self._start_ns + self._t_ns, states)
 
     def edit_scenes(self, edits: Iterable[tuple[str, SceneEdit]]) -> None:
         """Pass on what was edited before the vehicles flew."""
@@ -311,7 +324,7 @@ class CommandHandler:
         near = (surfaces or ())[:MOST_SURFACES]
         self._send(
             ContactReport(
-                self._number[subject],
+                self._table.number(subject),
                 t_pose_ns - self._start_ns,
                 tuple((float(s.p_world_m[0]), float(s.p_world_m[1]), float(s.p_world_m[2])) for s in near),
                 tuple((float(s.normal_world[0]), float(s.normal_world[1]), float(s.normal_world[2])) for s in near),
@@ -322,48 +335,25 @@ class CommandHandler:
 
     # --- within ---------------------------------------------------------------------------------
 
-    def _start_of(self, number: int, t_ns: int) -> VehicleState:
-        """Return the state of a vehicle that has not flown yet."""
-        unchanging = self._unchanging[number]
-        return VehicleState(
-            **unchanging,
-            t_ns=t_ns,
-            steps=0,
-            mode="",
-            pilot="autopilot",
-            armed=False,
-            p_world_m=unchanging["start_p_world_m"],
-            v_world_mps=(0.0, 0.0, 0.0),
-            q_world_body=unchanging["start_q_world_body"],
-            w_body_radps=(0.0, 0.0, 0.0),
-            landed=self._factories[number].airsim is not None,
-        )
-
-    def _unchanging_of(self, number: int) -> dict[str, Any]:
-        """Return the fields of a vehicle's states that are always the same."""
-        vehicle = self._vehicles[number]
-        return {
-            "subject": vehicle.name,
-            "source": self._source,
-            "model": vehicle.config.model,
-            "modes": self._factories[number].modes,
-            "sensors": self.newest_readings.kinds_of(vehicle.name),
-            "start_p_world_m": vehicle.p_m,
-            "start_q_world_body": _heading_of(vehicle),
-        }
+    def _send_added(self) -> None:
+        for order in self._table.added[self._sent :]:
+            if not self._send(order):
+                return
+            self._sent += 1
 
     def _flying(self, subject: str) -> int:
         """Return the number of a vehicle that flies. Raises ValueError: not yet."""
-        number = self._number[subject]
-        if self._states is None:
+        number = self._table.number(subject)
+        states = self._states
+        if states is None or number >= len(states):
             raise ValueError(f"{subject} does not fly yet: its source is starting")
         return number
 
     def _airsim_of(self, number: int, refusal: str) -> AirsimMultirotor:
         """Return the model of a vehicle with AirSim's flight controller. Raises ValueRefused: it has another one."""
-        airsim = self._factories[number].airsim
+        airsim = self._table.factories[number].airsim
         if airsim is None:
-            name, model = self.subjects[number], self._vehicles[number].config.model
+            name, model = self.subjects[number], self._table.model_of(number)
             raise ValueRefused(f"{name} {refusal}: model {model!r} lacks AirSim's modes. Use model airsim")
         return airsim
 
@@ -372,7 +362,7 @@ class CommandHandler:
             raise ValueError("too many commands wait already")
 
     def _fly(self, number: int, command: VehicleCommand) -> FlyCommand:
-        modes = self._factories[number].modes
+        modes = self._table.factories[number].modes
         mode = command.mode or self._mode(number)
         if mode not in modes:
             raise ValueRefused(f"{command.subject} has no mode {mode!r}; known: {', '.join(modes)}")
@@ -384,17 +374,4 @@ class CommandHandler:
 
     def _mode(self, number: int) -> str:
         with self._lock:
-            return self._notes[number].mode if self._notes else ""
-
-
-def _heading_of(vehicle: Vehicle) -> Quaternion:
-    """Return the attitude at the start."""
-    half = math.radians(vehicle.config.yaw_deg) / 2.0
-    return 0.0, 0.0, math.sin(half), math.cos(half)
-
-
-def _factory_of(name: str, config: SimulatedConfig) -> ModelFactory:
-    try:
-        return ModelFactory(config.vehicles[name])
-    except ValueError as exc:
-        raise ValueError(f"vehicles.{name}: {exc}") from None
+            return self._notes[number].mode if number < len(self._notes) else ""

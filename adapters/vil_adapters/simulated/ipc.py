@@ -49,6 +49,13 @@ class Reset(msgspec.Struct, tag="reset", frozen=True):
     vehicle: int
 
 
+class AddOrder(msgspec.Struct, tag="add", frozen=True):
+    """Add a vehicle at its start, with the next number; ``config``: its entry of the configuration, JSON."""
+
+    name: str
+    config: str
+
+
 class MoveOrder(msgspec.Struct, tag="move", frozen=True):
     """Start a move of a vehicle; ``number`` names it in its :class:`MoveReport`."""
 
@@ -173,7 +180,7 @@ VehicleOrder = (
 )
 """Orders to one vehicle."""
 
-Order = VehicleOrder | BodiesUpdate | EditOrder | ClockUpdate | Start | Stop
+Order = VehicleOrder | AddOrder | BodiesUpdate | EditOrder | ClockUpdate | Start | Stop
 
 
 class StatusUpdate(msgspec.Struct, array_like=True):
@@ -266,9 +273,10 @@ class VehicleBatch(msgspec.Struct):
 
     def change_per_second(self, before: VehicleBatch, vehicle: int) -> FloatArray:
         """Return mean accelerations of a vehicle since a batch, linear and angular, (6,)."""
-        if not before.t_ns < self.t_ns or not before.bodies:
+        states, earlier = self.states(), before.states()
+        if not before.t_ns < self.t_ns or vehicle >= len(earlier):
             return np.zeros(6)
-        change = self.states()[vehicle] - before.states()[vehicle]
+        change = states[vehicle] - earlier[vehicle]
         rates: FloatArray = change[[3, 4, 5, 10, 11, 12]] * (NS_PER_S / (self.t_ns - before.t_ns))
         return rates
 

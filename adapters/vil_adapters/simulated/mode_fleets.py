@@ -59,13 +59,16 @@ class ModeFleets:
 
     Args:
         vehicles: the vehicles. factory: of their models. dt_s: a step. seed: of all noise.
+        step: at which they begin.
 
     Attributes:
         step: made so far.
     """
 
-    def __init__(self, vehicles: Sequence[Vehicle], factory: ModelFactory, dt_s: Fraction, seed: int) -> None:
-        self.step = 0
+    def __init__(
+        self, vehicles: Sequence[Vehicle], factory: ModelFactory, dt_s: Fraction, seed: int, step: int = 0
+    ) -> None:
+        self.step = step
         self._vehicles = tuple(vehicles)
         self._factory = factory
         self._dt_s = dt_s

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from vil_adapters.simulated.ipc import SensorValues
 from vil_adapters.simulated.sensor_parts import RANGING_KINDS, FittedSensor
@@ -19,19 +18,24 @@ class NewestReadings:
         sensors: of all vehicles, by their numbers in messages.
 
     Attributes:
-        sensors: as given.
+        sensors: as given, then those that were added.
     """
 
     def __init__(self, sensors: Sequence[FittedSensor]) -> None:
-        self.sensors: Final = tuple(sensors)
+        self.sensors: tuple[FittedSensor, ...] = ()
         self._places: dict[str, dict[str, tuple[int, int]]] = {}
-        for number, sensor in enumerate(sensors):
-            for row, vehicle in enumerate(sensor.vehicles):
-                self._places.setdefault(vehicle.name, {})[sensor.name] = number, row
+        self.add(sensors)
         self._lock = threading.Lock()
         self._start_ns = 0
         self._newest: dict[int, SensorValues] = {}
         self._made: dict[tuple[int, int], SensorReading] = {}
+
+    def add(self, sensors: Sequence[FittedSensor]) -> None:
+        """Add sensors of further vehicles, with the next numbers."""
+        for number, sensor in enumerate(sensors, len(self.sensors)):
+            for row, vehicle in enumerate(sensor.vehicles):
+                self._places.setdefault(vehicle.name, {})[sensor.name] = number, row
+        self.sensors += tuple(sensors)
 
     def begin(self, start_ns: int) -> None:
         """Forget all readings; simulation time 0 is at this bridge time."""

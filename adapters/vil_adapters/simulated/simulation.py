@@ -17,6 +17,7 @@ from vil_adapters.simulated.autopilot_programs import AutopilotPrograms
 from vil_adapters.simulated.config import SimulatedConfig, names_of
 from vil_adapters.simulated.ipc import (
     BODY_COLUMNS,
+    AddOrder,
     ArmCommand,
     BodiesUpdate,
     CancelOrder,
@@ -58,7 +59,7 @@ class Simulation:
     """Vehicles of one configuration, advanced together.
 
     Attributes:
-        subjects: the vehicles by number. steps: made so far, by every vehicle.
+        subjects: the vehicles by number, added ones last. steps: made so far, by every vehicle.
 
     Raises:
         ValueError: an entry's model or parameters are wrong; names the entry.
@@ -66,8 +67,9 @@ class Simulation:
 
     def __init__(self, config: SimulatedConfig) -> None:
         vehicles = vehicles_of(config)
-        self.subjects: Final = tuple(vehicle.name for vehicle in vehicles)
+        self.subjects = tuple(vehicle.name for vehicle in vehicles)
         self.steps = 0
+        self._config: Final = config
         self.dt_s: Final = Fraction(1, config.step_hz)
         self._ns_per_step = (self.dt_s * NS_PER_S).as_integer_ratio()
         self._every = math.ceil(config.step_hz / config.control_hz)
@@ -81,6 +83,7 @@ class Simulation:
         self.programs: Final = AutopilotPrograms(self.groups, parts, config.step_hz, origin, config.seed)
         self._waiting: list[tuple[int, int, VehicleOrder]] = []
         self._number = count()
+        self._edits: dict[str, SceneEdit] = {}
         self._revision = -1
         known = [group.dynamics() for group in self.groups]
         self._dynamics = max(0 if rows is None else rows.shape[1] for rows in known)
@@ -106,8 +109,11 @@ class Simulation:
         """Return how many steps are due at a simulation time."""
         return max(0, t_ns * self._ns_per_step[1] // self._ns_per_step[0])
 
-    def order(self, order: VehicleOrder | BodiesUpdate | EditOrder) -> bool:
+    def order(self, order: VehicleOrder | AddOrder | BodiesUpdate | EditOrder) -> bool:
         """Take an order: now, or at its own time. False = too many wait for theirs."""
+        if isinstance(order, AddOrder):
+            self._add(order)
+            return True
         if isinstance(order, BodiesUpdate):
             self._between.set_bodies(order.bodies, self.t_of(self.steps))
             return True
@@ -220,12 +226,34 @@ class Simulation:
             step += 1
         return step
 
+    def _add(self, order: AddOrder) -> None:
+        """Add a vehicle: a group of its own, which begins at this step in the edited scene."""
+        own = VehicleConfig.model_validate_json(order.config)
+        vehicle, seed = Vehicle(len(self.subjects), order.name, own, own.p_m), self._config.seed
+        scene = scene_of(self._config, [vehicle])
+        group = VehicleGroup([vehicle], self.dt_s, seed, self._every, scene, self.steps)
+        self.subjects += (order.name,)
+        self.groups.append(group)
+        self._group_of[vehicle.index] = group
+        for edit in self._edits.values():
+            self._edit_around(group, edit)
+        self._sensors.add([group], fitted_sensors([[vehicle]]))
+        self._between.add(group, self.subjects)
+        known = group.dynamics()
+        self._dynamics = max(self._dynamics, 0 if known is None else known.shape[1])
+
     def _edit_scene(self, edit: SceneEdit) -> None:
+        self._edits[edit.name] = edit
+        if edit.gone and edit.asset:
+            del self._edits[edit.name]
         for group in self.groups:
-            try:
-                group.edit_scene(edit)
-            except RendererError as exc:  # the scene has changed since it was drawn
-                logger.warning("vehicles do not meet an edited object name=%r problem=%s", edit.name, exc)
+            self._edit_around(group, edit)
+
+    def _edit_around(self, group: VehicleGroup, edit: SceneEdit) -> None:
+        try:
+            group.edit_scene(edit)
+        except RendererError as exc:  # the scene has changed since it was drawn
+            logger.warning("vehicles do not meet an edited object name=%r problem=%s", edit.name, exc)
 
     def _apply(self, order: VehicleOrder) -> None:
         group = self._group_of[order.vehicle]

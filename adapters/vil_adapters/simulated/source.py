@@ -88,6 +88,7 @@ class SimulatedSource:
                 for _ in range(_FIRST_EXCHANGES):
                     emitter.emit_clock()
                 host.start(emitter.start_ns)
+                self.handler.send_added()
                 self.handler.edit_scenes(context.vehicles.scene_edits())
                 emitter.start_ranging()
                 while True:
@@ -159,7 +160,6 @@ class _BatchEmitter:
         self._frames = 0
         self._emitted_t_ns = -1
         self._links: dict[str, str] = {}
-        self._tracked = np.ones(len(handler.subjects), dtype=np.bool_)
 
     def begin(self, start_ns: int) -> None:
         """Step 0 is at this bridge time."""
@@ -185,7 +185,7 @@ class _BatchEmitter:
         counters = self._status.counters
         counters["steps"], counters["late"], counters["dropped"] = batch.steps, batch.late, batch.dropped
         if batch.notes is not None:
-            pairs = zip(self._handler.subjects, batch.notes, strict=True)
+            pairs = zip(self._handler.subjects[: len(batch.notes)], batch.notes, strict=True)
             self._links = {subject: note.link for subject, note in pairs if note.link}
             if self._links:
                 self._status.facts["autopilots"] = self._links
@@ -210,10 +210,12 @@ class _BatchEmitter:
             self.ranging.start()
 
     def check(self) -> None:
-        """Emit the clock, and check that steps and rays go on; raises what ended the rays."""
+        """Emit the clock, send vehicles that wait, and check that steps and rays go on; raises what ended the rays."""
         if self.ranging is not None:
             self.ranging.check()
         self.emit_clock()
+        self._handler.send_added()
+        self._status.facts["subjects"] = list(self._handler.subjects)
         self._check_progress()
 
     def close(self) -> None:
@@ -258,13 +260,13 @@ class _BatchEmitter:
 
     def _emit_poses(self, batch: VehicleBatch, states: FloatArray, t_arrival_ns: int) -> None:
         """Emit all poses, or those of vehicles that were put elsewhere while time stood still."""
-        subjects, rows, tracked = self._handler.subjects, states, self._tracked
+        subjects, rows = self._handler.subjects[: len(states)], states
         if batch.placed:
             moved = sorted(set(batch.placed))
             names = tuple(subjects[i] for i in moved)
             self._emit(SourceReset(self._name, "vehicles were put elsewhere", clock=False, subjects=names))
             if batch.t_ns <= self._emitted_t_ns:
-                subjects, rows, tracked = names, states[moved], self._tracked[moved]
+                subjects, rows = names, states[moved]
         self._frames += 1
         self._emitted_t_ns = batch.t_ns
         t_ns = self.start_ns + batch.t_ns
@@ -278,6 +280,6 @@ class _BatchEmitter:
             subjects=subjects,
             p_m=rows[:, 0:3],
             q_xyzw=rows[:, 6:10],
-            tracked=tracked,
+            tracked=np.ones(len(rows), dtype=np.bool_),
         )
         self._emit(frame)

@@ -72,18 +72,26 @@ class VehicleContacts:
     """
 
     def __init__(self, groups: Sequence[VehicleGroup], names: Sequence[str], dt_s: float) -> None:
-        self._groups: Final = [g for g in groups if g.config.contact.response != "none"]
-        self._members: Final = [
-            _Member(names[int(i)], g, row) for g in self._groups for row, i in enumerate(g.members.tolist())
-        ]
+        self._groups: Final[list[VehicleGroup]] = []
+        self._members: Final[list[_Member]] = []
         self._dt_s: Final = dt_s
         self._bodies: Final = MovingBodies()
         self._other_bodies = False
         self._pairs: tuple[_Indices, _Indices] = (np.zeros(0, np.intp), np.zeros(0, np.intp))
         self._last_m: FloatArray | None = None
         self._last = 0, 0
-        self._vehicle_spheres: Final = sum(len(g.members) * len(g.contacts.shape.offsets_m) for g in self._groups)
+        self._vehicle_spheres = 0
         self._due = 0
+        for group in groups:
+            self.add(group, names)
+
+    def add(self, group: VehicleGroup, names: Sequence[str]) -> None:
+        """Let the vehicles of a further group meet the others; ``names``: of all vehicles, by number."""
+        if group.config.contact.response != "none":
+            self._groups.append(group)
+            self._members.extend(_Member(names[int(i)], group, row) for row, i in enumerate(group.members.tolist()))
+            self._vehicle_spheres += len(group.members) * len(group.contacts.shape.offsets_m)
+            self.forget()
 
     def forget(self) -> None:
         """Begin again where the vehicles are next: one of them was put elsewhere."""

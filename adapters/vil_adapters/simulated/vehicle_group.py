@@ -47,7 +47,7 @@ class VehicleGroup:
 
     Args:
         vehicles: the vehicles. dt_s: a step. seed: of all noise. control_every: steps between two of the autopilot's.
-        scene: surfaces around them, also an attribute; None = renderers report them.
+        scene: surfaces around them, also an attribute; None = renderers report them. step: at which they begin.
 
     Attributes:
         members: the vehicles' numbers in the source, (n,). config: what they share.
@@ -66,6 +66,7 @@ class VehicleGroup:
         seed: int,
         control_every: int,
         scene: SceneContacts | None = None,
+        step: int = 0,
     ) -> None:
         self.members: Final = np.array([vehicle.index for vehicle in vehicles])
         self.revision = 0
@@ -76,7 +77,7 @@ class VehicleGroup:
         self.config: Final = vehicles[0].config
         self.scene: Final = scene
         self.factory: Final = ModelFactory(self.config)
-        self.fleets: Final = ModeFleets(vehicles, self.factory, dt_s, seed)
+        self.fleets: Final = ModeFleets(vehicles, self.factory, dt_s, seed, step)
         self._autopilot: Autopilot | None = autopilot_of(self.factory, vehicles, float(dt_s) * control_every)
         self.program: Final = program_pilot_of(self.factory, self.fleets, vehicles)
         self.contacts: Final = ContactModel(self.config.contact, self.factory.model, len(vehicles), scene)

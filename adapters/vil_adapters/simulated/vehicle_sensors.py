@@ -60,13 +60,17 @@ class VehicleSensors:
         origin: GeoOrigin,
         seed: int,
     ) -> None:
-        group_of = {int(group.members[0]): group for group in groups}
-        self._sensors = [
-            _running(number, group_of[one.vehicles[0].index], one, step_hz, origin, seed)
-            for number, one in enumerate(fitted)
-        ]
+        self._of_source: Final = step_hz, origin, seed
+        self._sensors: list[_RunningSensor | _StateReader] = []
+        self.add(groups, fitted)
         self._waiting: list[tuple[int, int, SensorValues]] = []
         self._order = 0
+
+    def add(self, groups: Sequence[VehicleGroup], fitted: Sequence[FittedSensor]) -> None:
+        """Add the sensors of groups, with the next numbers."""
+        group_of = {int(group.members[0]): group for group in groups}
+        for number, one in enumerate(fitted, len(self._sensors)):
+            self._sensors.append(_running(number, group_of[one.vehicles[0].index], one, *self._of_source))
 
     @property
     def release_ns(self) -> int | None:

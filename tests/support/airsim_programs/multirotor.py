@@ -199,6 +199,58 @@ def multi_agent(client, folder):
     assert client.simGetObjectPose("Drone2").position.x_val > 3
 
 
+def add_drone(client, folder):
+    """A drone is added: it is listed, measures, sees, is seen, flies next to the first; wrong ones are refused."""
+    added, flying = "Drone9", ("Drone1", "Drone9")
+    segments = [airsim.ImageRequest("0", airsim.ImageType.Segmentation, False, False)]
+    before = client.simGetImages(segments, "Drone1")[0].image_data_uint8
+    listed = client.listVehicles()
+    south = airsim.Pose(airsim.Vector3r(1.5, 0.2, 0), airsim.to_quaternion(0, 0, math.pi))
+    assert client.simAddVehicle(added, "simpleflight", south)
+    assert client.listVehicles() == [*listed, added] and added in client.simListSceneObjects()
+    after = client.simGetImages(segments, "Drone1")[0].image_data_uint8
+    changed = (np.frombuffer(before, np.uint8) != np.frombuffer(after, np.uint8)).reshape(-1, 3).any(axis=1)
+    assert changed.sum() > 50, changed.sum()
+    place = client.simGetObjectPose(added).position
+    assert math.dist((place.x_val, place.y_val), (1.5, 0.2)) < 0.1
+    near(client, 0, 0, 0, within=0.1, name=added)
+    heading = airsim.to_eularian_angles(client.simGetVehiclePose(added).orientation)[2]
+    assert abs(abs(heading) - math.pi) < 0.05
+    assert client.getMultirotorState(added).landed_state == airsim.LandedState.Landed
+    assert abs(client.getImuData(vehicle_name=added).linear_acceleration.z_val + 9.8) < 0.5
+    assert 0 < client.getBarometerData(vehicle_name=added).altitude < 300
+    assert abs(client.getMagnetometerData(vehicle_name=added).magnetic_field_body.z_val) > 0.1
+    assert client.getGpsData(vehicle_name=added).time_stamp > 0
+    wanted = [airsim.ImageRequest("front_center", 0, False, False), airsim.ImageRequest("3", 2, True)]
+    scene, depth = client.simGetImages(wanted, added)
+    assert np.frombuffer(scene.image_data_uint8, np.uint8).std() > 10 and len(depth.image_data_float) == 256 * 144
+    assert client.simAddVehicle("Drone10", "Submarine", south) is False
+    assert client.simAddVehicle("Drone10", "PhysXCar", south) is False
+    try:
+        client.simAddVehicle(added, "SimpleFlight", south)
+        raise SystemExit("a second vehicle of one name was added")
+    except Exception as exc:
+        assert "named Drone9 already" in str(exc), exc
+    assert not client.isApiControlEnabled(added)
+    for name in flying:
+        client.enableApiControl(True, name)
+        assert client.armDisarm(True, name)
+    for move in [client.takeoffAsync(vehicle_name=name) for name in flying]:
+        move.join()
+    flights = [
+        client.moveToPositionAsync(-5, 5, -8, 5, vehicle_name="Drone1"),
+        client.moveToPositionAsync(5, -5, -8, 5, vehicle_name=added),
+    ]
+    for flight in flights:
+        flight.join()
+    near(client, -5, 5, -8, name="Drone1")
+    near(client, 5, -5, -8, name=added)
+    assert abs(client.simGetObjectPose(added).position.x_val - 6.5) < 0.7
+    client.reset()
+    assert added in client.listVehicles() and not client.isApiControlEnabled(added)
+    near(client, 0, 0, 0, within=0.1, name=added)
+
+
 def manual_levels(client, folder):
     """Attitudes, rates, throttles and rotors."""
     client.armDisarm(True)
@@ -371,6 +423,7 @@ PROGRAMS = {
         wall,
         obstacles,
         two_vehicles,
+        add_drone,
     )
 }
 

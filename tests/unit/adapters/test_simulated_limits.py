@@ -10,6 +10,7 @@ import pytest
 from vil_adapters.simulated.command_handler import CommandHandler
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.ipc import (
+    AddOrder,
     BodiesUpdate,
     ClockUpdate,
     ContactReport,
@@ -40,7 +41,7 @@ def test_the_largest_commands_that_are_taken_leave_a_vehicle_somewhere(model: st
     taken: list[VehicleOrder] = []
 
     def take(order: Order) -> bool:
-        assert not isinstance(order, BodiesUpdate | ClockUpdate | EditOrder | Start | Stop)
+        assert not isinstance(order, AddOrder | BodiesUpdate | ClockUpdate | EditOrder | Start | Stop)
         taken.append(order)
         return True
 

@@ -22,7 +22,7 @@ class ServedScene:
 
     Args:
         queries: answers the questions.
-        vehicles: actors of the vehicles by their names in AirSim.
+        vehicles: actors of the vehicles by their names in AirSim; vehicles may be added.
     """
 
     def __init__(self, queries: SceneQueries, vehicles: Mapping[str, str]) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 
 from vil_bridge.core.scene_queries import SceneQueries
 from vil_bridge.servers.airsim.accepted_methods import AcceptedMethods
+from vil_bridge.servers.airsim.added_vehicles import AddVehicleMethods
 from vil_bridge.servers.airsim.cameras import ServedCameras
 from vil_bridge.servers.airsim.car_methods import CarMethods
 from vil_bridge.servers.airsim.clock_methods import ClockControl, ClockMethods
@@ -61,7 +62,7 @@ class AirsimServer:
         scene_name: str,
     ) -> None:
         origin = GeoOrigin(*settings.origin_deg_m)
-        served = ServedScene(scene, {name: vehicles.find(name).actor for name in vehicles.names})
+        served = ServedScene(scene, vehicles.actors)
         cameras = ServedCameras(settings.external_cameras)
         flight = FlightMethods(vehicles, origin)
         remote, cars = RemoteMethods(vehicles, flight), CarMethods(vehicles)
@@ -71,6 +72,7 @@ class AirsimServer:
         self._recording = RecordingMethods(
             vehicles, images, RecordingOptions.of(settings.recording), clock.clock.now_ns
         )
+        world = WorldMethods(vehicles, scene_name)
         groups: Sequence[object] = (
             states,
             flight,
@@ -87,7 +89,8 @@ class AirsimServer:
             GeometryMethods(served, states),
             MarkerMethods(vehicles, served),
             ObjectMethods(vehicles, served, states, origin),
-            WorldMethods(vehicles, scene_name),
+            world,
+            AddVehicleMethods(vehicles, settings, world),
             AcceptedMethods(vehicles),
         )
         self.table = MethodTable(groups, MISSING)

@@ -203,6 +203,13 @@ def parse_settings(text: str) -> AirsimSettings:
     return _Reader(root, text).read()
 
 
+def added_vehicle(settings: AirsimSettings, name: str, kind: str) -> VehicleSettings | None:
+    """Return a vehicle of which the file says nothing but its type; None = the mode has no such type."""
+    if kind.lower() not in _TYPES[settings.mode]:
+        return None
+    return _Reader(json.loads(settings.text), settings.text).vehicle(name, {"VehicleType": kind}, settings.mode)
+
+
 def sensor_key(name: str) -> str:
     """Return the name of a sensor in the simulation: letters first, no other characters than A-Z, a-z, 0-9, _ and -."""
     plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:50]
@@ -263,9 +270,9 @@ class _Reader:
             given = {name: {"VehicleType": kind}}
         if len(given) > _MOST_VEHICLES:
             raise ConfigError(f"Vehicles: {len(given)} are more than {_MOST_VEHICLES}")
-        return tuple(self._vehicle(name, _section(given, name, "Vehicles."), mode) for name in sorted(given))
+        return tuple(self.vehicle(name, _section(given, name, "Vehicles."), mode) for name in sorted(given))
 
-    def _vehicle(self, name: str, section: Mapping[str, Any], mode: Mode) -> VehicleSettings:
+    def vehicle(self, name: str, section: Mapping[str, Any], mode: Mode) -> VehicleSettings:
         place = f"Vehicles.{name}."
         self._note(place, section, _VEHICLE_KEYS, _VEHICLE_UNREAL_KEYS)
         kind = str(section.get("VehicleType", DEFAULT_VEHICLE[mode][1])).lower()

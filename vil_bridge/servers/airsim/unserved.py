@@ -7,7 +7,6 @@ from typing import Final
 
 _UNREAL: Final = "it belongs to the Unreal Engine"
 _LENS: Final = "lenses of the Unreal Engine's cameras are not simulated"
-_FIXED: Final = "a world has the vehicles that it started with: name this one under Vehicles in settings.json"
 
 MISSING: Final[Mapping[str, str]] = {
     **dict.fromkeys(("simRunConsoleCommand", "simSetLightIntensity"), _UNREAL),
@@ -32,5 +31,4 @@ MISSING: Final[Mapping[str, str]] = {
         ),
         _LENS,
     ),
-    "simAddVehicle": _FIXED,
 }

@@ -13,7 +13,7 @@ import numpy as np
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.geometry import Transform, q_conj, q_rotate, turned
 from vil_bridge.core.ports import WorldView
-from vil_bridge.core.types import FloatArray, Lighting, WorldSnapshot
+from vil_bridge.core.types import ActorState, FloatArray, Lighting, WorldSnapshot
 from vil_bridge.core.vehicle_commands import VehicleCommandBus, VehicleState
 from vil_bridge.servers.airsim.frames import frd_of, ned_of, quaternion_of
 from vil_bridge.servers.airsim.methods import NoSuchVehicle, shown
@@ -66,6 +66,7 @@ class ServedVehicles:
 
     Attributes:
         lighting_at: light of the snapshots at an instant; None = the world's.
+        actors: of all vehicles, by their names in AirSim.
     """
 
     def __init__(
@@ -77,6 +78,8 @@ class ServedVehicles:
         self._wall_clock = wall_clock
         self._vehicles = {vehicle.name: vehicle for vehicle in vehicles}
         self._simulated = {v.actor: v for v in vehicles if v.subject is not None}
+        self._looks: dict[str, ActorState] = {}
+        self.actors: Final = {vehicle.name: vehicle.actor for vehicle in vehicles}
 
     @property
     def names(self) -> list[str]:
@@ -87,6 +90,12 @@ class ServedVehicles:
     def simulated(self) -> list[ServedVehicle]:
         """Vehicles that can be commanded."""
         return list(self._simulated.values())
+
+    def add(self, vehicle: ServedVehicle, look: ActorState) -> None:
+        """Add a simulated vehicle that the world has not: snapshots show its look where its simulation has it."""
+        self._vehicles[vehicle.name] = self._simulated[vehicle.actor] = vehicle
+        self._looks[vehicle.actor] = look
+        self.actors[vehicle.name] = vehicle.actor
 
     def name_of(self, other: str) -> str:
         """Return the name in AirSim of what a vehicle hit: a subject, an actor, or an object, whose name stays."""
@@ -184,7 +193,7 @@ class ServedVehicles:
         world = self.world.snapshot(t_ns)
         actors = tuple(
             replace(actor, T_world_body=_pose_in_world(*states[actor.name])) if actor.name in states else actor
-            for actor in world.actors
+            for actor in (*world.actors, *(look for name, look in self._looks.items() if name in states))
         )
         lighting = world.lighting if self.lighting_at is None else self.lighting_at(t_ns)
         return replace(world, actors=actors, lighting=lighting)

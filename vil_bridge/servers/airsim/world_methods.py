@@ -25,6 +25,8 @@ class WorldMethods:
         self._vehicles = vehicles
         self._scene = scene
         self._warned = False
+        self._wind: Vector3r | None = None
+        self._force: Vector3r | None = None
 
     @method("simSetWind")
     def set_wind(self, wind: Vector3r) -> None:
@@ -32,6 +34,7 @@ class WorldMethods:
         for vehicle in self._vehicles.simulated:
             blown = VehicleDisturbance(wind_world_mps=self._in_room(vehicle, wind))
             self._vehicles.bus.disturb(vehicle.subject or "", blown)
+        self._wind = wind
 
     @method("simSetExtForce")
     def set_force(self, ext_force: Vector3r) -> None:
@@ -39,6 +42,13 @@ class WorldMethods:
         for vehicle in self._vehicles.simulated:
             pushed = VehicleDisturbance(force_world_n=self._in_room(vehicle, ext_force))
             self._vehicles.bus.disturb(vehicle.subject or "", pushed)
+        self._force = ext_force
+
+    def disturb(self, vehicle: ServedVehicle) -> None:
+        """Let the wind and the force that programs have set act on a simulated vehicle that was added."""
+        wind, force = (None if v is None else self._in_room(vehicle, v) for v in (self._wind, self._force))
+        if wind is not None or force is not None:
+            self._vehicles.bus.disturb(vehicle.subject or "", VehicleDisturbance(wind, force))
 
     @method("simPrintLogMessage")
     def print_log_message(self, message: str, message_param: str = "", severity: int = 0) -> None:

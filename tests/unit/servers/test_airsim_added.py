@@ -1,0 +1,85 @@
+"""Vehicles that programs add: what they have, where they stand, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import numpy as np
+import pytest
+
+from vil_bridge.core.clock import WallClock
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import ActorKind
+from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.servers.airsim.added_vehicles import AddVehicleMethods
+from vil_bridge.servers.airsim.settings import added_vehicle, parse_settings
+from vil_bridge.servers.airsim.values import Pose
+from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
+from vil_bridge.servers.airsim.world_methods import WorldMethods
+from vil_bridge.world.actors import Actor
+from vil_bridge.world.world import World
+
+SETTINGS = """{
+    "CameraDefaults": {"CaptureSettings": [{"ImageType": 0, "Width": 64, "Height": 48}]},
+    "Vehicles": {"Drone1": {"Sensors": {"Far": {"SensorType": 5, "Enabled": true}}}},
+    "DefaultSensors": {"Baro": {"SensorType": 1, "Enabled": true}, "Off": {"SensorType": 2}}
+}"""
+
+
+def methods(settings: str = "{}") -> AddVehicleMethods:
+    """Return the methods of a bridge that tracks a vehicle and simulates none."""
+    world = World({"real": Transform.identity()}, [Actor("tracked", ActorKind.VEHICLE, "real", "body")])
+    still = Transform.identity()
+    tracked = ServedVehicle("tracked", "tracked", None, "multirotor", still, np.zeros(3), {}, {})
+    vehicles = ServedVehicles([tracked], VehicleCommandBus(), world, WallClock.of_run())
+    return AddVehicleMethods(vehicles, parse_settings(settings), WorldMethods(vehicles, "empty"))
+
+
+def test_it_has_what_the_settings_give_to_every_vehicle() -> None:
+    found = added_vehicle(parse_settings(SETTINGS), "Drone2", "SimpleFlight")
+    assert found is not None and (found.name, found.kind, found.start) == ("Drone2", "simpleflight", None)
+    assert {camera.capture(0).width_px for camera in found.cameras.values()} == {64}
+    assert "bottom_center" in found.cameras
+    assert [(name, sensor.kind) for name, sensor in found.sensors.items()] == [("Baro", "barometer")]
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "fits"),
+    [
+        ("Multirotor", "simpleflight", True),
+        ("Multirotor", "PX4Multirotor", True),
+        ("Multirotor", "PhysXCar", False),
+        ("Car", "PhysXCar", True),
+        ("Car", "SimpleFlight", False),
+        ("ComputerVision", "ComputerVision", True),
+        ("Multirotor", "", False),
+    ],
+)
+def test_a_mode_has_its_types(mode: str, kind: str, fits: bool) -> None:
+    assert (added_vehicle(parse_settings(f'{{"SimMode": "{mode}"}}'), "x", kind) is not None) is fits
+
+
+def test_an_unknown_type_is_false_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    made = methods()
+    with caplog.at_level(logging.WARNING):
+        for kind in ("Submarine", "Balloon"):
+            assert asyncio.run(made.add_vehicle("x", kind, Pose())) is False
+    assert [record.getMessage() for record in caplog.records] == [
+        "a program called simAddVehicle: SimMode Multirotor lacks its type: Submarine"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("", "1 to 255 printable characters"),
+        ("x" * 256, "1 to 255 printable characters"),
+        ("a\nb", "1 to 255 printable characters"),
+        ("tracked", "a vehicle is named tracked already"),
+        ("Drone2", "this bridge simulates no vehicle: configure a source of type simulated with one"),
+    ],
+)
+def test_what_cannot_be_added_is_an_error(name: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        asyncio.run(methods().add_vehicle(name, "SimpleFlight", Pose()))
