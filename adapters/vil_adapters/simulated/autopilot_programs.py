@@ -8,7 +8,7 @@ from typing import Final
 
 from vil_adapters.simulated.program_parts import parts_of
 from vil_adapters.simulated.program_ports import commands_of, port_of, pose_port_of, rate_of
-from vil_adapters.simulated.program_process import ProgramProcess
+from vil_adapters.simulated.program_process import ProgramProcess, end_programs
 from vil_adapters.simulated.program_sensors import ProgramSensors
 from vil_adapters.simulated.vehicle_config import AutopilotProgramConfig, Vehicle
 from vil_adapters.simulated.vehicle_group import VehicleGroup
@@ -82,7 +82,8 @@ class AutopilotPrograms:
         self._open = bool(self._flown)
 
     def close(self) -> None:
-        """Close the links."""
+        """End the programs, all at the same time, and close the links."""
+        end_programs(process for flown in self._flown for process in flown.processes)
         for flown in self._flown:
             flown.close()
         self._open = False
@@ -156,7 +157,7 @@ class _ProgramGroup:
         self._sensors = ProgramSensors(config, rate_of(config), vehicles, origin, seed)
         self._parts = parts_of(config, group, vehicles, seed)
         self._open = False
-        self._processes = [
+        self.processes: Final = [
             ProgramProcess(vehicle.name, command, folder)
             for i, vehicle in enumerate(vehicles)
             for command, folder in commands_of(config, vehicle.name, config.instance + i)
@@ -174,18 +175,16 @@ class _ProgramGroup:
                     f"{vehicle.name}: {_unopened(self._config, self._config.instance + i, exc)}"
                 ) from None
 
-        for process in self._processes:
+        for process in self.processes:
             process.start()
 
     def check(self) -> None:
         """Start programs again that have ended."""
-        for process in self._processes:
+        for process in self.processes:
             process.check()
 
     def close(self) -> None:
-        """End the programs, and close the links."""
-        for process in self._processes:
-            process.close()
+        """Close the links."""
         for link in self.links:
             link.close()
 

@@ -26,13 +26,15 @@ from vil_adapters.simulated.ipc import (
 from vil_adapters.simulated.simulation import Simulation
 from vil_adapters.simulated.stepper import Stepper, WakeupTimer
 from vil_bridge.core.bridge_time import bridge_clock
+from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.threads import ContextThread
 
 MESSAGE_BYTES: Final = 1 << 20
 BUFFER_BYTES: Final = 4 << 20
 _MOST_ORDERS: Final = 10_000
-_JOIN_S: Final = 1.0
+_JOIN_NS: Final = NS_PER_S
+_POLL_S: Final = 0.01
 _LOAD_S: Final = 120.0
 _LARGEST_HEAP_BLOCK_BYTES: Final = 1 << 17
 _HEAP: Final = dict.fromkeys(("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), str(_LARGEST_HEAP_BLOCK_BYTES))
@@ -95,17 +97,19 @@ class ThreadHost:
         if self._failure is not None:
             raise self._failure
 
-    def close(self) -> None:
-        """End the thread at once; may be called twice."""
-        if self._closed:
-            return
+    def stop(self) -> None:
+        """Let the thread end, and take no more batches."""
         self._closed = True
         self._orders.clear()
         self.send(Stop())
-        if self._thread is not None:
-            self._thread.join(_JOIN_S)
-            if self._thread.is_alive():
+
+    async def ended(self) -> None:
+        """Wait until the stopped thread has ended."""
+        until_ns = machine_ns() + _JOIN_NS
+        while self._thread is not None and self._thread.is_alive():
+            if machine_ns() >= until_ns:
                 return  # in a long step: it still needs the timer
+            await asyncio.sleep(_POLL_S)
         self._timer.close()
 
     def _deliver(self, batch: VehicleBatch) -> None:
@@ -175,19 +179,28 @@ class ProcessHost:
         if self._failure is not None:
             raise self._failure
 
-    def close(self) -> None:
-        """End the child at once; may be called twice."""
+    def stop(self) -> None:
+        """Let the child end, and take no more batches."""
         if self._ours.fileno() >= 0:
             self._loop.remove_reader(self._ours)
         self._ours.close()
         self._theirs.close()
-        if self._child is not None:
-            try:
-                self._child.wait(_JOIN_S)
-            except subprocess.TimeoutExpired:
-                self._child.kill()
-                self._child.wait()
-            self._child = None
+
+    async def ended(self) -> None:
+        """Wait until the stopped child has ended; it is killed if it takes long."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        until_ns = machine_ns() + _JOIN_NS
+        try:
+            while child.poll() is None:
+                if machine_ns() >= until_ns:
+                    break
+                await asyncio.sleep(_POLL_S)
+        finally:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         fd = self._theirs.fileno()

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,8 @@ _LONGEST_PAUSE_NS: Final = 10 * NS_PER_S
 _LONG_RUN_NS: Final = 30 * NS_PER_S
 """A program that ran for longer is started again soon."""
 _CHECK_NS: Final = NS_PER_S // 10
-_END_NS: Final = 2 * NS_PER_S
+_PATIENCE_NS: Final = 7 * NS_PER_S // 10
+"""With programs that are asked to end: their source is given a second."""
 _POLL_S: Final = 0.01
 _MOST_LOG_BYTES: Final = 1 << 24
 """Of one output.log when the program starts; it then becomes output.log.1."""
@@ -75,21 +77,16 @@ class ProgramProcess:
                 os.killpg(self._child.pid, signal.SIGKILL)
             self._start_later(f"ended code={self._child.returncode}")
 
-    def close(self) -> None:
-        """End the program and what it started."""
-        child, self._child = self._child, None
-        if child is None:
-            return
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            until_ns = machine_ns() + _END_NS
-            try:
-                os.killpg(child.pid, number)
-                while machine_ns() < until_ns:
-                    child.poll()  # one that has ended counts until then
-                    os.killpg(child.pid, 0)
-                    time.sleep(_POLL_S)
-            except OSError:  # all of them have ended, or are another user's
-                return
+    def signal(self, number: int) -> bool:
+        """Send a signal to the program and what it started; 0 only looks. Return True while any of them is there."""
+        if self._child is None:
+            return False
+        self._child.poll()  # one that has ended counts until then
+        try:
+            os.killpg(self._child.pid, number)
+        except OSError:  # all of them have ended, or are another user's
+            self._child = None
+        return self._child is not None
 
     def _spawn(self) -> None:
         self._begun_ns, self._again_ns = machine_ns(), None
@@ -122,6 +119,17 @@ class ProgramProcess:
         self._again_ns = now_ns + self._pause_ns
         pause_s, output = self._pause_ns / NS_PER_S, self._folder / "output.log"
         logger.warning("program of %s %s again_in_s=%.1f output=%s", self._name, what, pause_s, output)
+
+
+def end_programs(programs: Iterable[ProgramProcess]) -> None:
+    """End programs and what they started, all at the same time: those that do not end when asked are killed."""
+    left = list(programs)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        until_ns = machine_ns() + _PATIENCE_NS
+        left = [program for program in left if program.signal(number)]
+        while left and machine_ns() < until_ns:
+            time.sleep(_POLL_S)
+            left = [program for program in left if program.signal(0)]
 
 
 def _prepare_child() -> None:

@@ -100,12 +100,13 @@ class SimulatedSource:
         finally:
             unwatch()
             self._host = None
-            host.close()
+            host.stop()
             emitter.close()
             self.handler.end()
             clock.unbound(emitter)
             for source in emitter.sources:
                 emit(SourceReset(source, "the simulation ended"))
+            await host.ended()
 
     def _ranging(self, emit: Emit, status: Status, context: SourceContext) -> RangingSensors | None:
         """Return what casts the rays of distance sensors and lidars; None = nothing has such sensors here."""

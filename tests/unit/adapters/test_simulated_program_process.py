@@ -15,7 +15,8 @@ import pytest
 
 from tests.support.common import wait_until
 from vil_adapters.simulated import program_process
-from vil_adapters.simulated.program_process import ProgramProcess
+from vil_adapters.simulated.program_process import ProgramProcess, end_programs
+from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.errors import SourceUnavailable
 
 pytestmark = pytest.mark.process
@@ -45,7 +46,7 @@ def program(folder: Path, command: tuple[str, ...]) -> Iterator[ProgramProcess]:
     try:
         yield made
     finally:
-        made.close()
+        end_programs([made])
 
 
 def lines(file: Path) -> list[str]:
@@ -73,6 +74,21 @@ def test_what_a_program_started_ends_with_it(tmp_path: Path) -> None:
         wait_until(lambda: "up" in lines(tmp_path / "output.log"))
     (child,) = lines(tmp_path / "child")
     wait_until(lambda: is_gone(child))
+
+
+def test_programs_that_ignore_the_request_to_end_share_one_patience(tmp_path: Path) -> None:
+    made = [
+        ProgramProcess(f"quad_{i}", python(f"import os; print(os.getpid()); {STUBBORN}"), tmp_path / str(i))
+        for i in range(6)
+    ]
+    outputs = [tmp_path / str(i) / "output.log" for i in range(6)]
+    for one in made:
+        one.start()
+    wait_until(lambda: all("up" in lines(output) for output in outputs))
+    begun_ns = machine_ns()
+    end_programs(made)
+    assert (machine_ns() - begun_ns) / NS_PER_S < 2.0  # one after another they take 4.2 s
+    assert all(is_gone(lines(output)[0]) for output in outputs)
 
 
 def test_what_a_program_left_behind_ends_before_it_starts_again(tmp_path: Path) -> None:
