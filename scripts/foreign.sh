@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs the foreign programs that the tests let read our streams or fly our vehicles: GStreamer, FFmpeg, ROS 1's bags,
 # a C compiler with the headers of ZeroMQ, the browser that opens our pages, programs that capture packets, a library that
-# sets the wall time of one process, AirSim's client and Betaflight. Where that is not possible, those tests are skipped
-# and say so.
+# sets the wall time of one process, OctoMap's tools, AirSim's client and Betaflight. Where that is not possible, those
+# tests are skipped and say so.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -14,6 +14,7 @@ need gst-launch-1.0 gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-pl
 need ffmpeg ffmpeg
 need gcc gcc libc6-dev
 need faketime faketime
+need compare_octrees octomap-tools
 need chromium chromium
 need tcpdump tcpdump
 need dumpcap wireshark-common

@@ -146,6 +146,7 @@ EXTRA_OF_MODULE: Final = {
     "rosbags": "ros",
     "foxglove": "foxglove",
     "lcm": "lcm",
+    "ompl": "plan",
     "numba": "sim",
     "pygeomag": "sim",
     "gymnasium": "learn",
