@@ -31,7 +31,7 @@ def make_airsim(context: BridgeContext, config: AirsimConfig) -> AirsimServer:
     vehicles = [_served(name, actor, context.config, settings) for name, actor in named.items()]
     bus, scene = context.for_sources.vehicles, context.scenes.of(config.scene)
     scene.watch_edits(lambda edit: bus.edit_scene(config.scene, edit))
-    served = ServedVehicles(vehicles, bus, context.world, WallClock.of_run())
+    served = ServedVehicles(vehicles, bus, context.world, WallClock.of_run(), settings.default)
     return AirsimServer(settings, served, context.simulation, scene, config.scene)
 
 

@@ -5,24 +5,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 import pytest_asyncio
 
 from tests.support.common import needs_gl
-from vil_bridge.core.clock import WallClock
+from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import ActorKind, SourceFrame
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.servers.airsim.cameras import ServedCameras
 from vil_bridge.servers.airsim.detection_methods import DetectionMethods
 from vil_bridge.servers.airsim.image_methods import ImageMethods
 from vil_bridge.servers.airsim.methods import NoSuchVehicle
 from vil_bridge.servers.airsim.scene import ServedScene
-from vil_bridge.servers.airsim.settings import CameraSettings
+from vil_bridge.servers.airsim.sensor_methods import SensorMethods
+from vil_bridge.servers.airsim.settings import CameraSettings, SensorSettings
 from vil_bridge.servers.airsim.state_methods import StateMethods
 from vil_bridge.servers.airsim.values import AirsimImageRequest, Pose, Vector3r
-from vil_bridge.servers.airsim.vehicles import ServedVehicles
+from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
+from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 from vil_renderer.queries.client import EmbeddedSceneQueries
 from vil_renderer.queries.config import EmbeddedQueriesConfig
@@ -38,6 +44,7 @@ class Served:
     detections: DetectionMethods
     images: ImageMethods
     scene: ServedScene
+    world: World
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -46,12 +53,14 @@ async def served() -> AsyncIterator[Served]:
     needs_gl()
     queries = EmbeddedSceneQueries("test", EmbeddedQueriesConfig(scene="empty"))
     await queries.open()
-    world = World({"mocap": Transform.identity()}, [])
+    world = World({"sim": Transform.identity()}, [Actor("crate_seer", ActorKind.VEHICLE, "sim", "crate_seer")])
     vehicles = ServedVehicles([], VehicleCommandBus(), world, WallClock.of_run())
     scene, cameras = ServedScene(queries, {}), ServedCameras({"tower": TOWER, "front_center": TOWER})
     states = StateMethods(vehicles, "{}", GeoOrigin(47.6, -122.1, 122.0), ())
     await scene.spawn("Crate1", "crate", Transform.of((0.0, 5.0, 0.0)), (1.0, 1.0, 2.0))
-    yield Served(DetectionMethods(vehicles, cameras, scene, states), ImageMethods(vehicles, cameras, scene), scene)
+    yield Served(
+        DetectionMethods(vehicles, cameras, scene, states), ImageMethods(vehicles, cameras, scene), scene, world
+    )
     await queries.close()
 
 
@@ -92,6 +101,26 @@ async def test_a_filter_belongs_to_the_camera_whatever_its_name_is(served: Serve
 async def test_a_camera_that_does_not_exist_is_named(served: Served) -> None:
     with pytest.raises(NoSuchVehicle, match="'back' does not exist on 'the world'; known: tower, front_center"):
         served.detections.clear("back", 3, external=True)
+
+
+@pytest.mark.parametrize(("kind", "highest_m"), [("computervision", 0.793), ("car", 0.793), ("multirotor", -1.0)])
+async def test_a_lidar_looks_ahead_on_all_but_multirotors(served: Served, kind: str, highest_m: float) -> None:
+    """Each beam that finds something within the range; the crate is a metre higher than the sensor."""
+    lidar = SensorSettings("lidar", Transform.of((0.0, 0.0, 1.0)), {"PointsPerSecond": 4000, "Range": 7})
+    vehicle = ServedVehicle("V", "crate_seer", None, kind, Transform.identity(), np.zeros(3), {}, {"L": lidar})
+    north = np.array([[0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5)]])
+    served.world.ingest(
+        SourceFrame("sim", 0, None, now_ns(), ("crate_seer",), np.zeros((1, 3)), north, np.ones(1, np.bool_))
+    )
+    vehicles = ServedVehicles([vehicle], VehicleCommandBus(), served.world, WallClock.of_run())
+    no_clock: Any = None
+    scan = await SensorMethods(vehicles, served.scene, no_clock).lidar()
+    points = np.array(msgspec.msgpack.decode(scan.point_cloud)).reshape(-1, 3)
+    assert len(points) == len(scan.segmentation) > 0 and scan.pose.position.z_val == -1.0
+    straight = points[np.abs(points[:, 1]) < 1e-3]
+    first_m = 4.5 if highest_m > 0.0 else 1.0 / np.tan(np.radians(15.0))
+    assert (straight[:, 0].max(), straight[:, 0].min() > 0.0) == (pytest.approx(first_m, abs=0.01), True)
+    assert (-points[:, 2]).max() - 1.0 == pytest.approx(highest_m, abs=0.01)
 
 
 async def test_a_picture_states_the_pose_that_it_was_drawn_from(served: Served) -> None:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
+import numpy as np
 import pytest
 import pytest_asyncio
 
 from tests.support.common import needs_gl
+from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.servers.airsim.geometry_methods import GeometryMethods
 from vil_bridge.servers.airsim.scene import ServedScene
+from vil_bridge.servers.airsim.state_methods import StateMethods
+from vil_bridge.servers.airsim.vehicles import ServedVehicles
+from vil_bridge.vehicles.environment.geodesy import GeoOrigin
+from vil_bridge.world.world import World
 from vil_renderer.queries.client import EmbeddedSceneQueries
 from vil_renderer.queries.config import EmbeddedQueriesConfig
 
@@ -40,6 +49,24 @@ async def test_a_list_that_was_asked_for_during_an_edit_is_not_the_next_ones(sce
     assert set(await scene.names()) == {*before, "cube"}
     _, before = await asyncio.gather(scene.destroy("cube"), scene.names())
     assert "cube" not in await scene.names()
+
+
+async def test_the_mesh_of_an_object_that_moves_is_where_it_is_now(tmp_path: Path) -> None:
+    """It goes east by a millimetre a second from the start of the clock on, up to 100 m."""
+    needs_gl()
+    path = "{poses: [{t_s: 0, p_m: [0, 0, 0]}, {t_s: 100000, p_m: [100, 0, 0]}]}"
+    described = f"scene: moving\nobjects:\n  - {{name: cart, box: {{size_m: [1, 1, 1]}}, path: {path}}}\n"
+    (tmp_path / "scene.yaml").write_text(described)
+    queries = EmbeddedSceneQueries("test", EmbeddedQueriesConfig(scene=str(tmp_path / "scene.yaml")))
+    vehicles = ServedVehicles([], VehicleCommandBus(), World({"sim": Transform.identity()}, []), WallClock.of_run())
+    scene, origin = ServedScene(queries, {}), GeoOrigin(47.6, -122.1, 122.0)
+    begun_ns = now_ns()
+    (mesh,) = await GeometryMethods(vehicles, scene, StateMethods(vehicles, "{}", origin, ())).meshes()
+    took_s = (now_ns() - begun_ns) / NS_PER_S
+    await queries.close()
+    east_m = mesh.position.y_val
+    assert -1e-6 <= east_m - 1e-3 * (begun_ns / NS_PER_S % 1e5) <= 1e-3 * took_s + 1e-6
+    assert np.mean(mesh.vertices[1::3]) == pytest.approx(east_m, abs=1e-4)
 
 
 async def test_the_id_of_an_object_goes_with_it(scene: ServedScene) -> None:

@@ -98,6 +98,103 @@ def test_what_is_ignored_is_listed_with_its_place() -> None:
     )
 
 
+def test_keys_without_an_effect_are_listed_in_every_section() -> None:
+    capture = {"ImageType": 0, "Width": 64, "ProjectionMode": "Orthographic", "FOVDegrees": 60}
+    camera = {"CaptureSettings": [capture], "Gimbal": {}, "Pich": 10}
+    lidar = {"SensorType": 6, "Enabled": True, "DrawDebugPoints": True, "NumberOfChanels": 4}
+    gps = {"SensorType": 3, "Enabled": True, "EpvInitial": 3, "EphTimeConstant": 2}
+    drone = {
+        "VehicleType": "SimpleFlight",
+        "DefaultVehicleState": "Disarmed",
+        "Pitch": 10,
+        "Roll": 0,
+        "Model": "Generic",
+        "Cameras": {"c": camera},
+        "Sensors": {"Lidar": lidar, "Gps": gps},
+    }
+    settings = read(
+        ClockType="ScalableClock",
+        LocalHostIp="0.0.0.0",
+        Wind={"X": 1, "Gusts": 3},
+        OriginGeopoint={"Latitude": 40, "Height": 3},
+        Recording={"RecordOnMove": False, "Interval": 1, "Cameras": [{"CameraName": "0", "Pixels": 1}]},
+        CameraDefaults={"CaptureSettings": [{"MotionBlurAmount": 1}], "NoiseSettings": []},
+        ExternalCameras={"tower": {"Gimbal": {}}},
+        Vehicles={"A": drone, "B": {"VehicleType": "SimpleFlight", "DefaultVehicleState": "Armed", "Pitch": 0}},
+    )
+    unknown, unused = "AirSim does not know it either", "has no meaning here"
+    assert sorted(settings.ignored) == sorted(
+        [
+            f"ClockType: {unused}",
+            f"LocalHostIp: {unused}",
+            f"Wind.Gusts: {unknown}",
+            f"OriginGeopoint.Height: {unknown}",
+            f"Recording.Interval: {unknown}",
+            f"Recording.Cameras[0].Pixels: {unknown}",
+            f"CameraDefaults.NoiseSettings: {unused}",
+            f"CameraDefaults.CaptureSettings[0].MotionBlurAmount: {unused}",
+            f"ExternalCameras.tower.Gimbal: {unused}",
+            "Vehicles.A.DefaultVehicleState: vehicles start armed here",
+            "Vehicles.A.Pitch: vehicles start level here",
+            f"Vehicles.A.Model: {unused}",
+            f"Vehicles.A.Cameras.c.Gimbal: {unused}",
+            f"Vehicles.A.Cameras.c.Pich: {unknown}",
+            f"Vehicles.A.Cameras.c.CaptureSettings[0].ProjectionMode: {unused}",
+            f"Vehicles.A.Cameras.c.CaptureSettings[0].FOVDegrees: {unknown}",
+            f"Vehicles.A.Sensors.Lidar.DrawDebugPoints: {unused}",
+            f"Vehicles.A.Sensors.Lidar.NumberOfChanels: {unknown}",
+            f"Vehicles.A.Sensors.Gps.EpvInitial: {unused}",
+            f"Vehicles.A.Sensors.Gps.EphTimeConstant: {unknown}",
+        ]
+    )
+
+
+def test_every_key_that_sets_noise_has_an_effect() -> None:
+    noise = {
+        "PressureFactorSigma": 0.1, "PressureFactorTau": 1, "UncorrelatedNoiseSigma": 1, "UpdateFrequency": 10,
+        "UpdateLatency": 0.1, "StartupDelay": 0.1,
+    }  # fmt: skip
+    imu = ("AngularRandomWalk", "GyroBiasStability", "GyroBiasStabilityTau", "VelocityRandomWalk", "AccelBiasStability")
+    sensors = {
+        "Barometer": {"SensorType": 1, **noise},
+        "Imu": {"SensorType": 2, **dict.fromkeys(imu, 1), "AccelBiasStabilityTau": 1},
+        "Magnetometer": {"SensorType": 4, "NoiseSigma": 1, "NoiseBias": 1, "ScaleFactor": 1, "UpdateFrequency": 1},
+    }
+    assert read(Vehicles={"D": {"VehicleType": "SimpleFlight", "Sensors": sensors}}).ignored == ()
+
+
+def test_calls_without_a_vehicle_go_to_the_one_of_the_first_person_view() -> None:
+    plain, shown = {"VehicleType": "SimpleFlight"}, {"VehicleType": "SimpleFlight", "IsFpvVehicle": True}
+    assert read().default == "SimpleFlight"
+    assert read(Vehicles={"B": plain, "A": plain}).default == "A"
+    settings = read(Vehicles={"A": plain, "B": shown, "C": shown, "D": plain})
+    assert settings.default == "C" and [v.name for v in settings.vehicles] == ["A", "B", "C", "D"]
+    assert settings.ignored == ()
+
+
+@pytest.mark.parametrize(("mode", "height_m"), [("Multirotor", 0.0), ("Car", 1.0), ("ComputerVision", 1.0)])
+def test_a_sensor_without_a_place_is_above_what_is_not_a_multirotor(mode: str, height_m: float) -> None:
+    sensors = {
+        "b": {"SensorType": 5, "Enabled": True, "X": 2},
+        "a": {"SensorType": 6, "Enabled": True},
+        "c": {"SensorType": 6, "Enabled": True, "Z": -3},
+    }
+    (vehicle,) = read(SimMode=mode, Vehicles={"V": {"Sensors": sensors}}).vehicles
+    mounts = {
+        name: s.T_body_sensor.p_m.tolist() for name, s in vehicle.sensors.items() if s.kind in ("distance", "lidar")
+    }
+    assert mounts == {"a": [0, 0, height_m], "b": [2, 0, height_m], "c": [0, 0, 3]}
+    assert list(mounts) == ["a", "b", "c"]  # AirSim's order: the first of a kind is the one without a name
+
+
+def test_sensors_that_are_the_same_in_the_simulation_are_refused() -> None:
+    entry = {"SensorType": 2, "Enabled": True}
+    off = {"SensorType": 2, "Enabled": False}
+    with pytest.raises(ConfigError, match=r"Vehicles\.D\.Sensors\.a_b: is the same as 'a b' here.*Rename one"):
+        read(Vehicles={"D": {"Sensors": {"a b": entry, "a_b": entry}}})
+    assert "a b" in read(Vehicles={"D": {"Sensors": {"a b": entry, "a_b": off}}}).vehicles[0].sensors
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -112,6 +209,10 @@ def test_what_is_ignored_is_listed_with_its_place() -> None:
         ('{"Vehicles": {"D": {"X": 1e9}}}', "Vehicles.D.X: must be a number"),
         ('{"CameraDefaults": {"CaptureSettings": [{"Width": 1e9}]}}', "CaptureSettings[0].Width: must be a number"),
         ('{"CameraDefaults": {"CaptureSettings": [3]}}', "CaptureSettings: must be a list of objects"),
+        (
+            '{"Vehicles": {"D": {"Sensors": {"L": {"SensorType": 6, "DataFrame": "World"}}}}}',
+            "Vehicles.D.Sensors.L.DataFrame: must be VehicleInertialFrame or SensorLocalFrame, not 'World'",
+        ),
     ],
 )
 def test_an_error_names_the_key(text: str, problem: str) -> None:

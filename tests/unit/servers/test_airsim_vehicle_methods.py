@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -120,3 +120,10 @@ async def test_a_reset_drops_the_controls_of_cars(flown: Flown) -> None:
     await flown.advance(reset.done)
     await reset
     assert cars.controls() == CarControls() and cars.state().speed == 0.0
+
+
+def test_calls_that_name_no_vehicle_go_to_the_default_one(flown: Flown) -> None:
+    vehicles = [replace(flown.vehicles.find("D"), name=name) for name in ("A", "B")]
+    for default, found in (("B", "B"), ("missing", "A"), ("", "A")):
+        served = ServedVehicles(vehicles, flown.vehicles.bus, flown.vehicles.world, WallClock.of_run(), default)
+        assert served.find("").name == found and served.names == ["A", "B"]

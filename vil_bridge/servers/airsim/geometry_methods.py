@@ -15,6 +15,7 @@ from vil_bridge.servers.airsim.methods import method
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.state_methods import StateMethods
 from vil_bridge.servers.airsim.values import AirsimGeoPoint, MeshPositionVertexBuffersResponse, Vector3r
+from vil_bridge.servers.airsim.vehicles import ServedVehicles
 
 _LONGEST_RUN: Final = 255
 _SUFFIX: Final = ".binvox"
@@ -24,7 +25,8 @@ _MOST_ALONG: Final = 1 << 20
 class GeometryMethods:
     """Geometry of the scene, without vehicles."""
 
-    def __init__(self, scene: ServedScene, states: StateMethods) -> None:
+    def __init__(self, vehicles: ServedVehicles, scene: ServedScene, states: StateMethods) -> None:
+        self._vehicles = vehicles
         self._scene = scene
         self._states = states
 
@@ -36,9 +38,9 @@ class GeometryMethods:
 
     @method("simGetMeshPositionVertexBuffers")
     async def meshes(self) -> list[MeshPositionVertexBuffersResponse]:
-        """Return the objects as triangles: vertices in the world, NED, metres."""
+        """Return the objects as triangles where they are now: vertices in the world, NED, metres."""
         found = await self._scene.meshes()
-        objects = await self._scene.objects(0)
+        objects = await self._scene.objects(self._vehicles.snapshot().t_ns)
         answers = []
         for mesh in found:
             if mesh.name not in objects:

@@ -110,7 +110,7 @@ class SensorMethods:
         vehicle, sensor = self._sensor(vehicle_name, lidar_name, "lidar", "lidar")
         snapshot = self._vehicles.snapshot()
         T = pose_in(snapshot, vehicle) @ sensor.T_body_sensor
-        beams = _beams(sensor, car=vehicle.kind == "car")
+        beams = _beams(sensor, downwards=vehicle.kind == "multirotor")
         world = beams @ T.rotation().T
         origins = np.broadcast_to(T.p_m, world.shape)
         reach_m = _value(sensor, "Range", 100.0)
@@ -176,12 +176,12 @@ class SensorMethods:
         return vehicle, found[name]
 
 
-def _beams(sensor: SensorSettings, *, car: bool) -> FloatArray:
+def _beams(sensor: SensorSettings, *, downwards: bool) -> FloatArray:
     """Return the unit directions of a turn (FLU), (points, 3): channels from the upper to the lower one."""
     channels = int(min(max(_value(sensor, "NumberOfChannels", 16), 1), _MOST_CHANNELS))
     per_turn = _value(sensor, "PointsPerSecond", 100_000) / max(_value(sensor, "RotationsPerSecond", 10), 0.1)
     columns = int(min(max(per_turn, channels), MOST_POINTS)) // channels
-    upper, lower = (10.0, -10.0) if car else (-15.0, -45.0)
+    upper, lower = (-15.0, -45.0) if downwards else (10.0, -10.0)
     upper, lower = _value(sensor, "VerticalFOVUpper", upper), _value(sensor, "VerticalFOVLower", lower)
     start, end = _value(sensor, "HorizontalFOVStart", 0.0), _value(sensor, "HorizontalFOVEnd", 359.0)
     return turn_directions((channels, upper, lower), (columns, start, end))

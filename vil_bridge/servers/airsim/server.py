@@ -86,7 +86,7 @@ class AirsimServer:
             SkyMethods(vehicles),
             self._recording,
             SensorMethods(vehicles, served, clock),
-            GeometryMethods(served, states),
+            GeometryMethods(vehicles, served, states),
             MarkerMethods(vehicles, served),
             ObjectMethods(vehicles, served, states, origin),
             world,

@@ -15,7 +15,9 @@ from typing import Any, Final, Literal
 
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+from vil_bridge.servers.airsim import settings_keys
 from vil_bridge.servers.airsim.default_cameras import default_cameras
+from vil_bridge.servers.airsim.settings_keys import SectionKeys
 
 Mode = Literal["Multirotor", "Car", "ComputerVision"]
 
@@ -36,72 +38,9 @@ _DEFAULT_SENSORS: Final[Mapping[str, tuple[str, ...]]] = {
     "Car": ("gps",),
     "ComputerVision": (),
 }
-_ROOT_KEYS: Final = frozenset(
-    [
-        "SettingsVersion",
-        "SettingdVersion",
-        "SimMode",
-        "Vehicles",
-        "CameraDefaults",
-        "DefaultSensors",
-        "ClockType",
-        "ClockSpeed",
-        "OriginGeopoint",
-        "ExternalCameras",
-        "ApiServerPort",
-        "LocalHostIp",
-        "Wind",
-        "Recording",
-    ]
-)
-_UNREAL_KEYS: Final = frozenset(
-    [
-        "PhysicsEngineName",
-        "SubWindows",
-        "SegmentationSettings",
-        "TimeOfDay",
-        "ViewMode",
-        "PawnPaths",
-        "CameraDirector",
-        "UnrealEngine",
-        "EngineSound",
-        "RecordUIVisible",
-        "LogMessagesVisible",
-        "SpeedUnitFactor",
-        "SpeedUnitLabel",
-        "RC",
-        "RpcEnabled",
-        "EnableRpc",
-        "InitMessageVisible",
-        "ShowLosDebugLines",
-        "Speed",
-        "AllowAPIAlways",
-    ]
-)
-_VEHICLE_KEYS: Final = frozenset(
-    ["VehicleType", "X", "Y", "Z", "Yaw", "Pitch", "Roll", "Cameras", "Sensors", "DefaultVehicleState"]
-)
-_VEHICLE_UNREAL_KEYS: Final = frozenset(
-    [
-        "AutoCreate",
-        "EnableCollisions",
-        "EnableCollisionPassthrogh",
-        "EnableTrace",
-        "IsFpvVehicle",
-        "AllowAPIAlways",
-        "RC",
-        "PawnPath",
-        "UseSerial",
-        "LockStep",
-        "UseTcp",
-        "TcpPort",
-        "ControlPort",
-        "ControlIp",
-        "ControlPortLocal",
-        "ControlPortRemote",
-        "LocalHostIp",
-    ]
-)
+_DATA_FRAMES: Final = ("VehicleInertialFrame", "SensorLocalFrame")
+_CAR_SENSOR_DOWN_M: Final = -1.0
+"""Place of a sensor without a ``Z`` on what is not a multirotor: above the body."""
 _MOST_VEHICLES: Final = 200
 _MOST_CAMERAS: Final = 64
 
@@ -157,13 +96,15 @@ class AirsimSettings:
     """A settings file, with its defaults filled in.
 
     Attributes:
-        vehicles: in alphabetical order; the first is the default one.
+        vehicles: in alphabetical order.
+        default: name of the vehicle of calls that name none.
         external_cameras: that stand in the world; their mounts are poses in NED, as on a body that looks north.
         ignored: keys without a meaning here, each with its place.
     """
 
     mode: Mode
     vehicles: tuple[VehicleSettings, ...]
+    default: str
     clock_speed: float
     origin_deg_m: tuple[float, float, float]
     port: int
@@ -227,12 +168,16 @@ class _Reader:
     def read(self) -> AirsimSettings:
         root = self._root
         mode = self._mode()
-        self._note("", root, _ROOT_KEYS, _UNREAL_KEYS)
+        self._note("", root, settings_keys.ROOT)
         origin = _section(root, "OriginGeopoint", "")
-        recording = _section(root, "Recording", "")
+        self._note("OriginGeopoint.", origin, settings_keys.ORIGIN)
+        wind = _section(root, "Wind", "")
+        self._note("Wind.", wind, settings_keys.WIND)
+        vehicles = self._vehicles(mode)
         return AirsimSettings(
             mode=mode,
-            vehicles=self._vehicles(mode),
+            vehicles=vehicles,
+            default=self._default(vehicles),
             clock_speed=number_of(root, "ClockSpeed", 1.0, "", least=0.01, most=100.0),
             origin_deg_m=(
                 number_of(origin, "Latitude", 47.641468, "OriginGeopoint.", least=-90.0, most=90.0),
@@ -240,11 +185,11 @@ class _Reader:
                 number_of(origin, "Altitude", 122.0, "OriginGeopoint.", least=-1e4, most=1e6),
             ),
             port=int(number_of(root, "ApiServerPort", 41451, "", least=0, most=65535)),
-            wind_world_mps=_vector(_section(root, "Wind", ""), "Wind."),
-            recording=recording,
+            wind_world_mps=_vector(wind, "Wind."),
+            recording=self._recording(),
             external_cameras=self._listed_cameras(_section(root, "ExternalCameras", ""), "ExternalCameras.", {}),
             text=self._text,
-            ignored=tuple(self._ignored),
+            ignored=tuple(dict.fromkeys(self._ignored)),
         )
 
     def _mode(self) -> Mode:
@@ -255,12 +200,21 @@ class _Reader:
             raise ConfigError(f"SimMode: {given!r} is unknown; write Multirotor, Car or ComputerVision")
         return modes[given]
 
-    def _note(self, place: str, section: Mapping[str, Any], known: frozenset[str], unreal: frozenset[str]) -> None:
+    def _recording(self) -> Mapping[str, Any]:
+        recording = _section(self._root, "Recording", "")
+        self._note("Recording.", recording, settings_keys.RECORDING)
+        cameras = recording.get("Cameras")
+        for index, entry in enumerate(cameras if isinstance(cameras, list) else ()):
+            if isinstance(entry, dict):
+                self._note(f"Recording.Cameras[{index}].", entry, settings_keys.RECORDED_CAMERA)
+        return recording
+
+    def _note(self, place: str, section: Mapping[str, Any], keys: SectionKeys) -> None:
         """Collect the keys that have no meaning here."""
         for key in section:
-            if key in unreal:
+            if key in keys.unused:
                 self._ignored.append(f"{place}{key}: has no meaning here")
-            elif key not in known:
+            elif key not in keys.used:
                 self._ignored.append(f"{place}{key}: AirSim does not know it either")
 
     def _vehicles(self, mode: Mode) -> tuple[VehicleSettings, ...]:
@@ -274,7 +228,10 @@ class _Reader:
 
     def vehicle(self, name: str, section: Mapping[str, Any], mode: Mode) -> VehicleSettings:
         place = f"Vehicles.{name}."
-        self._note(place, section, _VEHICLE_KEYS, _VEHICLE_UNREAL_KEYS)
+        self._note(place, section, settings_keys.VEHICLE)
+        if str(section.get("DefaultVehicleState") or "Armed").lower() != "armed":
+            self._ignored.append(f"{place}DefaultVehicleState: vehicles start armed here")
+        self._ignored += [f"{place}{key}: vehicles start level here" for key in ("Pitch", "Roll") if section.get(key)]
         kind = str(section.get("VehicleType", DEFAULT_VEHICLE[mode][1])).lower()
         if kind not in _TYPES[mode]:
             raise ConfigError(f"{place}VehicleType: {kind!r} does not fit SimMode {mode}; write {_TYPES[mode][0]}")
@@ -285,13 +242,19 @@ class _Reader:
             name, kind, start, self._cameras(section, place, mode), self._sensors(section, place, mode)
         )
 
+    def _default(self, vehicles: tuple[VehicleSettings, ...]) -> str:
+        """Return the default vehicle: the last one that shows the first-person view, else the first one."""
+        given = _section(self._root, "Vehicles", "")
+        shown = [v.name for v in vehicles if _section(given, v.name, "Vehicles.").get("IsFpvVehicle") is True]
+        return shown[-1] if shown else vehicles[0].name
+
     def _start(self, section: Mapping[str, Any], place: str) -> Transform:
         north, east, down = (number_of(section, key, 0.0, place) for key in "XYZ")
         yaw_rad = math.radians(90.0 - number_of(section, "Yaw", 0.0, place))
         return Transform.of((east, north, -down), (0.0, 0.0, math.sin(yaw_rad / 2.0), math.cos(yaw_rad / 2.0)))
 
     def _cameras(self, section: Mapping[str, Any], place: str, mode: Mode) -> dict[str, CameraSettings]:
-        defaults = self._captures(_section(self._root, "CameraDefaults", ""), "CameraDefaults.")
+        defaults = self._default_captures()
         built_in = {name: CameraSettings(mount, defaults) for name, mount in default_cameras(mode == "Car").items()}
         return self._listed_cameras(_section(section, "Cameras", place), f"{place}Cameras.", built_in)
 
@@ -299,19 +262,25 @@ class _Reader:
         self, given: Mapping[str, Any], place: str, built_in: Mapping[str, CameraSettings]
     ) -> dict[str, CameraSettings]:
         """Return the built-in cameras and those of a section."""
-        defaults = self._captures(_section(self._root, "CameraDefaults", ""), "CameraDefaults.")
+        defaults = self._default_captures()
         cameras = dict(built_in)
         if len(given) > _MOST_CAMERAS:
             raise ConfigError(f"{place[:-1]}: {len(given)} are more than {_MOST_CAMERAS}")
         for name in given:
             inside = f"{place}{name}."
             camera = _section(given, name, place)
+            self._note(inside, camera, settings_keys.CAMERA)
             own = self._captures(camera, inside)
             before = cameras.get(name, CameraSettings(Transform.identity(), defaults))
             moved = any(key in camera for key in ("X", "Y", "Z", "Yaw", "Pitch", "Roll"))
             mount = _mount(camera, inside) if moved else before.T_body_camera
             cameras[name] = CameraSettings(mount, {**before.captures, **own})
         return cameras
+
+    def _default_captures(self) -> dict[int, CaptureSettings]:
+        given = _section(self._root, "CameraDefaults", "")
+        self._note("CameraDefaults.", given, settings_keys.CAMERA_DEFAULTS)
+        return self._captures(given, "CameraDefaults.")
 
     def _captures(self, camera: Mapping[str, Any], place: str) -> dict[int, CaptureSettings]:
         given = camera.get("CaptureSettings", [])
@@ -320,6 +289,7 @@ class _Reader:
         captures = {}
         for index, entry in enumerate(given):
             inside = f"{place}CaptureSettings[{index}]."
+            self._note(inside, entry, settings_keys.CAPTURE)
             image_type = int(number_of(entry, "ImageType", SCENE, inside, least=-1, most=11))
             built_in = CaptureSettings()
             captures[image_type] = replace(
@@ -333,30 +303,50 @@ class _Reader:
     def _sensors(self, section: Mapping[str, Any], place: str, mode: Mode) -> dict[str, SensorSettings]:
         default_section = _section(self._root, "DefaultSensors", "")
         given = _section(section, "Sensors", place)
-        sensors = self._listed(given, f"{place}Sensors.")
+        sensors = self._listed(given, f"{place}Sensors.", mode)
         types = {entry.kind for entry in sensors.values()}
         if default_section:
-            listed = self._listed(default_section, "DefaultSensors.")
-            return {n: s for n, s in listed.items() if s.kind not in types and s.values.get("Enabled")} | _enabled(
-                sensors
-            )
-        built_in = {
-            kind: SensorSettings(kind, Transform.identity(), {"Enabled": True})
-            for kind in _DEFAULT_SENSORS[mode]
-            if kind not in types
-        }
-        return built_in | _enabled(sensors)
+            listed = self._listed(default_section, "DefaultSensors.", mode)
+            added = {n: s for n, s in listed.items() if s.kind not in types and s.values.get("Enabled")}
+        else:
+            added = {
+                kind: SensorSettings(kind, Transform.identity(), {"Enabled": True})
+                for kind in _DEFAULT_SENSORS[mode]
+                if kind not in types
+            }
+        found = added | _enabled(sensors)
+        _check_names(found, f"{place}Sensors.")
+        return found
 
-    def _listed(self, given: Mapping[str, Any], place: str) -> dict[str, SensorSettings]:
-        sensors = {}
-        for name in given:
+    def _listed(self, given: Mapping[str, Any], place: str, mode: Mode) -> dict[str, SensorSettings]:
+        """Return the sensors of a section in alphabetical order, as AirSim has them."""
+        sensors: dict[str, SensorSettings] = {}
+        for name in sorted(given):
             entry = _section(given, name, place)
             number = int(number_of(entry, "SensorType", 0, f"{place}{name}."))
             if number not in _SENSOR_TYPES:
                 self._ignored.append(f"{place}{name}.SensorType: {number} is a sensor that is missing here")
                 continue
-            sensors[name] = SensorSettings(_SENSOR_TYPES[number], _mount(entry, f"{place}{name}."), entry)
+            kind, inside = _SENSOR_TYPES[number], f"{place}{name}."
+            self._note(inside, entry, settings_keys.SENSORS[kind])
+            if entry.get("DataFrame") not in (None, *_DATA_FRAMES):
+                raise ConfigError(
+                    f"{inside}DataFrame: must be {' or '.join(_DATA_FRAMES)}, not {entry['DataFrame']!r:.40}"
+                )
+            down = 0.0 if mode == "Multirotor" else _CAR_SENSOR_DOWN_M
+            sensors[name] = SensorSettings(kind, _mount(entry, inside, down), entry)
         return sensors
+
+
+def _check_names(sensors: Mapping[str, SensorSettings], place: str) -> None:
+    """Raise ConfigError where two sensors have one name in the simulation."""
+    known: dict[str, str] = {}
+    for name in sensors:
+        other = known.setdefault(sensor_key(name), name)
+        if other != name:
+            raise ConfigError(
+                f"{place}{name}: is the same as {other!r} here: 50 characters A-Z, a-z, 0-9, _ and - count. Rename one"
+            )
 
 
 def _enabled(sensors: Mapping[str, SensorSettings]) -> dict[str, SensorSettings]:
@@ -390,8 +380,9 @@ def _vector(section: Mapping[str, Any], place: str) -> tuple[float, float, float
     return (east, north, -down)
 
 
-def _mount(section: Mapping[str, Any], place: str) -> Transform:
+def _mount(section: Mapping[str, Any], place: str, default_down_m: float = 0.0) -> Transform:
     """Return a pose on the body (FRD, degrees; positive pitch up, yaw right) in FLU."""
-    ahead, right, down = (number_of(section, key, 0.0, place) for key in "XYZ")
+    ahead, right = (number_of(section, key, 0.0, place) for key in "XY")
+    down = number_of(section, "Z", default_down_m, place)
     yaw, pitch, roll = (math.radians(number_of(section, key, 0.0, place)) for key in ("Yaw", "Pitch", "Roll"))
     return Transform.of((ahead, -right, -down), q_from_euler_zyx(-yaw, -pitch, roll))

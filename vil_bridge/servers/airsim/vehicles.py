@@ -62,7 +62,8 @@ class ServedVehicles:
     """Vehicles by name, their motion, and the world with the simulated ones where they are now.
 
     Args:
-        vehicles: in the order in which AirSim lists them; the first is the default one.
+        vehicles: in the order in which AirSim lists them.
+        default: name of the vehicle of calls that name none; the first one where there is none of that name.
 
     Attributes:
         lighting_at: light of the snapshots at an instant; None = the world's.
@@ -70,12 +71,18 @@ class ServedVehicles:
     """
 
     def __init__(
-        self, vehicles: Sequence[ServedVehicle], bus: VehicleCommandBus, world: WorldView, wall_clock: WallClock
+        self,
+        vehicles: Sequence[ServedVehicle],
+        bus: VehicleCommandBus,
+        world: WorldView,
+        wall_clock: WallClock,
+        default: str = "",
     ) -> None:
         self.bus: Final = bus
         self.world: Final = world
         self.lighting_at: Callable[[int], Lighting] | None = None
         self._wall_clock = wall_clock
+        self._default = default
         self._vehicles = {vehicle.name: vehicle for vehicle in vehicles}
         self._simulated = {v.actor: v for v in vehicles if v.subject is not None}
         self._looks: dict[str, ActorState] = {}
@@ -103,13 +110,13 @@ class ServedVehicles:
         return next(named, other)
 
     def find(self, name: str) -> ServedVehicle:
-        """Return a vehicle; the empty name is the first one.
+        """Return a vehicle; the empty name is the default one.
 
         Raises:
             NoSuchVehicle: there is none of that name.
         """
         if not name and self._vehicles:
-            return next(iter(self._vehicles.values()))
+            return self._vehicles.get(self._default) or next(iter(self._vehicles.values()))
         if name not in self._vehicles:
             raise NoSuchVehicle(
                 f"Vehicle API for '{shown(name)}' is not available. This could either because this is simulation-only "
