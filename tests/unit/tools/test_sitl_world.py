@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from vil_bridge.cli.main import app
+from vil_bridge.config.load import load
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.registry import resolve
 from vil_bridge.tools.sitl_options import SitlOptions
 from vil_bridge.tools.sitl_world import connections, sitl_bridge, sitl_data
 
@@ -59,3 +64,22 @@ def test_worlds_live_next_to_one_another() -> None:
     options = SitlOptions(program="px4")
     assert sitl_bridge(options).stream.bind.endswith(":0")
     assert "stream" not in sitl_data(options)
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        (["px4", "--speed", "4", "--rate-hz", "333"], SitlOptions("px4", speed=4.0, rate_hz=333)),
+        (["ardupilot", "--count", "3", "--indoors"], SitlOptions("ardupilot", count=3, indoors=True)),
+        (["betaflight", "--command", "bf -x 'a b'"], SitlOptions("betaflight", command="bf -x 'a b'")),
+    ],
+)
+def test_what_is_printed_is_what_the_command_runs(tmp_path: Path, words: list[str], options: SitlOptions) -> None:
+    """Apart from the stream's port, see above."""
+    printed = CliRunner().invoke(app, ["sitl", *words, "--print-config"])
+    assert printed.exit_code == 0
+    file = tmp_path / "sitl.yaml"
+    file.write_text(printed.stdout, encoding="utf-8")
+    runs = sitl_bridge(options)
+    read = load(file, env={}, resolve=resolve)
+    assert read.model_copy(update={"stream": runs.stream}) == runs
