@@ -128,7 +128,7 @@ class FlightMethods:
         """Fly at a velocity of the world."""
         vehicle = self._vehicles.find(vehicle_name)
         v_mps = self.in_room(vehicle, Vector3r(vx, vy, vz))
-        return await self.fly(vehicle_name, VelocityMove(v_mps, duration, yaw_goal(yaw_mode, drivetrain)))
+        return await self.fly(vehicle_name, VelocityMove(v_mps, duration, yaw_goal(vehicle, yaw_mode, drivetrain)))
 
     @method("moveByVelocityBodyFrame")
     async def move_by_velocity_body(
@@ -136,8 +136,8 @@ class FlightMethods:
         vehicle_name: str = "",
     ) -> bool:  # fmt: skip
         """Fly at a velocity of the heading at the call; z stays down."""
-        v_mps = _three(body_of(Vector3r(vx, vy, vz)))
-        move = VelocityMove(v_mps, duration, yaw_goal(yaw_mode, drivetrain), in_heading=True)
+        vehicle, v_mps = self._vehicles.find(vehicle_name), _three(body_of(Vector3r(vx, vy, vz)))
+        move = VelocityMove(v_mps, duration, yaw_goal(vehicle, yaw_mode, drivetrain), in_heading=True)
         return await self.fly(vehicle_name, move)
 
     @method("moveByVelocityZ")
@@ -148,7 +148,9 @@ class FlightMethods:
         """Fly at a horizontal velocity and a height."""
         vehicle = self._vehicles.find(vehicle_name)
         v_mps, z_m = self.in_room(vehicle, Vector3r(vx, vy, 0.0)), self._height(vehicle, z)
-        return await self.fly(vehicle_name, VelocityMove(v_mps, duration, yaw_goal(yaw_mode, drivetrain), z_m=z_m))
+        return await self.fly(
+            vehicle_name, VelocityMove(v_mps, duration, yaw_goal(vehicle, yaw_mode, drivetrain), z_m=z_m)
+        )
 
     @method("moveByVelocityZBodyFrame")
     async def move_by_velocity_z_body(
@@ -158,7 +160,7 @@ class FlightMethods:
         """Fly at a velocity of the heading at the call, and a height."""
         vehicle = self._vehicles.find(vehicle_name)
         v_mps, z_m = _three(body_of(Vector3r(vx, vy, 0.0))), self._height(vehicle, z)
-        move = VelocityMove(v_mps, duration, yaw_goal(yaw_mode, drivetrain), in_heading=True, z_m=z_m)
+        move = VelocityMove(v_mps, duration, yaw_goal(vehicle, yaw_mode, drivetrain), in_heading=True, z_m=z_m)
         return await self.fly(vehicle_name, move)
 
     @method("moveOnPath")
@@ -169,7 +171,7 @@ class FlightMethods:
         """Fly along a path."""
         vehicle = self._vehicles.find(vehicle_name)
         points_m = tuple(self.point(vehicle, p) for p in path)
-        yaw = yaw_goal(yaw_mode, drivetrain)
+        yaw = yaw_goal(vehicle, yaw_mode, drivetrain)
         return await self.fly(
             vehicle_name, PathMove(points_m, velocity, timeout_sec, yaw, lookahead, adaptive_lookahead)
         )
@@ -215,7 +217,8 @@ class FlightMethods:
     @method("rotateToYaw")
     async def rotate_to_yaw(self, yaw: float, timeout_sec: float, margin: float = 5.0, vehicle_name: str = "") -> bool:
         """Turn to a heading in place, degrees."""
-        return await self.fly(vehicle_name, TurnMove(heading_of(yaw), math.radians(margin), timeout_sec))
+        heading_rad = self._vehicles.find(vehicle_name).yaw_in_room(heading_of(yaw))
+        return await self.fly(vehicle_name, TurnMove(heading_rad, math.radians(margin), timeout_sec))
 
     @method("rotateByYawRate")
     async def rotate_by_yaw_rate(self, yaw_rate: float, duration: float, vehicle_name: str = "") -> bool:
@@ -227,15 +230,17 @@ class FlightMethods:
         self, roll: float, pitch: float, yaw: float, z: float, duration: float, vehicle_name: str = ""
     ) -> bool:
         """Hold an attitude and a height."""
-        z_m = self._height(self._vehicles.find(vehicle_name), z)
-        return await self.fly(vehicle_name, AttitudeMove(roll, -pitch, _heading(yaw), duration, z_m=z_m))
+        vehicle = self._vehicles.find(vehicle_name)
+        z_m = self._height(vehicle, z)
+        return await self.fly(vehicle_name, AttitudeMove(roll, -pitch, _heading(vehicle, yaw), duration, z_m=z_m))
 
     @method("moveByRollPitchYawThrottle")
     async def move_by_roll_pitch_yaw_throttle(
         self, roll: float, pitch: float, yaw: float, throttle: float, duration: float, vehicle_name: str = ""
     ) -> bool:
         """Hold an attitude and a throttle."""
-        return await self.fly(vehicle_name, AttitudeMove(roll, -pitch, _heading(yaw), duration, throttle=throttle))
+        heading = _heading(self._vehicles.find(vehicle_name), yaw)
+        return await self.fly(vehicle_name, AttitudeMove(roll, -pitch, heading, duration, throttle=throttle))
 
     @method("moveByRollPitchYawrateThrottle")
     async def move_by_roll_pitch_yawrate_throttle(
@@ -312,15 +317,15 @@ def _three(v: FloatArray) -> Point:
     return x, y, z
 
 
-def _heading(yaw_rad: float) -> YawGoal:
+def _heading(vehicle: ServedVehicle, yaw_rad: float) -> YawGoal:
     """Return a heading clockwise from north, radians, as a goal."""
-    return YawGoal(0.5 * math.pi - yaw_rad, by_rate=False)
+    return YawGoal(vehicle.yaw_in_room(0.5 * math.pi - yaw_rad), by_rate=False)
 
 
-def yaw_goal(mode: YawMode, drivetrain: int) -> YawGoal:
+def yaw_goal(vehicle: ServedVehicle, mode: YawMode, drivetrain: int) -> YawGoal:
     """Return the heading of a move; relative to the course where the drivetrain flies forward only."""
     if mode.is_rate:
         return YawGoal(-math.radians(mode.yaw_or_rate), by_rate=True, ahead=drivetrain == _FORWARD_ONLY)
     if drivetrain == _FORWARD_ONLY:
         return YawGoal(-math.radians(mode.yaw_or_rate), by_rate=False, ahead=True)
-    return YawGoal(heading_of(mode.yaw_or_rate), by_rate=False)
+    return YawGoal(vehicle.yaw_in_room(heading_of(mode.yaw_or_rate)), by_rate=False)

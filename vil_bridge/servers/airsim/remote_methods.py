@@ -57,7 +57,8 @@ class RemoteMethods:
         vehicle_name: str = "",
     ) -> bool:  # fmt: skip
         """Fly as the sticks say: a share of the largest velocities, and of the height above the vehicle."""
-        move = ManualMove(vy_max / _FULL, vx_max / _FULL, -z_min / _FULL, duration, yaw_goal(yaw_mode, drivetrain))
+        yaw = yaw_goal(self._vehicles.find(vehicle_name), yaw_mode, drivetrain)
+        move = ManualMove(vy_max / _FULL, vx_max / _FULL, -z_min / _FULL, duration, yaw)
         return await self._flight.fly(vehicle_name, move)
 
 

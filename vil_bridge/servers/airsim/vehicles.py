@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.clock import WallClock, now_ns
-from vil_bridge.core.geometry import Transform, q_conj, q_rotate, turned
+from vil_bridge.core.geometry import Transform, q_conj, q_rotate, q_to_euler_zyx, turned
 from vil_bridge.core.ports import WorldView
 from vil_bridge.core.types import ActorState, FloatArray, Lighting, WorldSnapshot
 from vil_bridge.core.vehicle_commands import VehicleCommandBus, VehicleState
@@ -44,6 +44,10 @@ class ServedVehicle:
     origin_m: FloatArray
     cameras: Mapping[str, CameraSettings]
     sensors: Mapping[str, SensorSettings]
+
+    def yaw_in_room(self, yaw_world_rad: float) -> float:
+        """Return a heading of the world in the frame of the simulation, counter-clockwise from the x axis of each."""
+        return yaw_world_rad - float(q_to_euler_zyx(self.T_world_room.q_xyzw)[0])
 
 
 @dataclass(frozen=True, slots=True)
