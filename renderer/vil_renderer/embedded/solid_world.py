@@ -10,8 +10,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.solid_world import SceneEdit, SweptContact
-from vil_bridge.core.types import FloatArray
+from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.edited_objects import EditedObjects
 from vil_renderer.embedded.geometry.separation import closest_on_triangles
 from vil_renderer.embedded.geometry.sweep import first_impact
@@ -29,21 +30,24 @@ _AT_ONCE: Final = 256
 
 
 class _Surfaces:
-    """Triangles of some objects, searched by fcl.
+    """Triangles of some objects, searched by fcl; they can be moved as a whole.
 
     Attributes:
-        corners_m: (k, 3, 3), world. middle_m, reach_m: of a ball around them.
+        corners_m: (k, 3, 3), world, before they are moved. middle_m, reach_m: of a ball around them, where they are.
     """
 
     def __init__(self, things: Sequence[SceneObject], floor_m: float | None) -> None:
         self._fcl = load_native("fcl", "python-fcl", "collisions")
         self._names: Final = tuple(thing.name for thing in things)
+        self._floor_m = floor_m
         self.corners_m, self._owner = _solid_triangles(things)
-        if floor_m is not None:
-            above = ~(np.abs(self.corners_m[:, :, 2] - floor_m) <= _FLOOR_M).all(axis=1)
-            self.corners_m, self._owner = self.corners_m[above], self._owner[above]
+        in_floor = self._in_floor(self.corners_m)
+        self._has_floor = bool(in_floor.any())
+        self.corners_m, self._owner = self.corners_m[~in_floor], self._owner[~in_floor]
         points = self.corners_m.reshape(-1, 3)
         self.middle_m: FloatArray = 0.5 * (points.min(axis=0) + points.max(axis=0)) if len(points) else np.zeros(3)
+        self._built_middle_m: Final = self.middle_m
+        self._motion = Transform.identity()
         self.reach_m = float(np.linalg.norm(points - self.middle_m, axis=1).max(initial=0.0))
         if not len(points):
             return  # never searched: at_least_m
@@ -52,6 +56,25 @@ class _Surfaces:
         model.addSubModel(points, np.arange(len(points)).reshape(-1, 3))
         model.endModel()
         self._model = self._fcl.CollisionObject(model, self._fcl.Transform())
+
+    def _in_floor(self, corners_m: FloatArray) -> BoolArray:
+        """Return which triangles (k, 3, 3), world, lie in the floor, which is not part of this."""
+        if self._floor_m is None:
+            return np.zeros(len(corners_m), np.bool_)
+        return np.asarray((np.abs(corners_m[:, :, 2] - self._floor_m) <= _FLOOR_M).all(axis=1))
+
+    def move(self, motion: Transform) -> bool:
+        """Put everything elsewhere, from where it was built; False = it must be built again, for a part is in the floor.
+
+        Building takes a hundred times as long for a mesh of thousands of triangles.
+        """
+        if self._has_floor or self._in_floor(motion.apply(self.corners_m.reshape(-1, 3)).reshape(-1, 3, 3)).any():
+            return False
+        self._motion = motion
+        self.middle_m = motion.apply(self._built_middle_m)
+        if len(self.corners_m):
+            self._model.setTransform(self._fcl.Transform(motion.rotation(), motion.p_m))
+        return True
 
     def at_least_m(self, p_m: FloatArray) -> float:
         """Return a distance that no surface is nearer than; infinity where there is none."""
@@ -71,7 +94,8 @@ class _Surfaces:
             self._fcl.collide(self._model, self._ball(p_m, reach_m), request, result)
             if len(result.contacts) < most:
                 found = np.array([contact.b1 for contact in result.contacts], np.intp)
-                return self.corners_m[found], [self._names[k] for k in self._owner[found].tolist()]
+                corners_m = self._motion.apply(self.corners_m[found].reshape(-1, 3)).reshape(-1, 3, 3)
+                return corners_m, [self._names[k] for k in self._owner[found].tolist()]
             most *= 8
 
     def _ball(self, p_world_m: FloatArray, radius_m: float) -> Any:
@@ -95,6 +119,7 @@ class SceneSolids:
         self._objects: Final = EditedObjects(scene)
         self._rest = _unedited(scene, floor_m, frozenset())
         self._edited: dict[str, _Surfaces] = {}
+        self._built: dict[str, SceneEdit] = {}
         if len(self._rest.corners_m):  # compiles what a flight must not wait for
             first_impact(self._rest.corners_m[0, 0], np.ones(3), 1.0, self._rest.corners_m[:1])
 
@@ -106,12 +131,25 @@ class SceneSolids:
         """
         state = ObjectState(edit.name, edit.asset, edit.p_m, edit.q_xyzw, edit.scale, 0, edit.gone)
         thing = self._objects.thing(state)
+        if self._moved(edit):
+            return
+        self._built.pop(edit.name, None)
         if edit.gone and edit.name not in self._objects.own:
             self._edited.pop(edit.name, None)
             return
         self._edited[edit.name] = _Surfaces([] if edit.gone else [thing], self._floor_m)
+        if not edit.gone:
+            self._built[edit.name] = edit
         own = frozenset(self._edited) & frozenset(self._objects.own)
         self._rest = _unedited(self._scene, self._floor_m, own)
+
+    def _moved(self, edit: SceneEdit) -> bool:
+        """Move an object that is there already; False = it must be built."""
+        built = self._built.get(edit.name)
+        if built is None or edit.gone or (edit.asset, edit.scale) != (built.asset, built.scale):
+            return False
+        before, now = (Transform.of(e.p_m, e.q_xyzw) for e in (built, edit))
+        return self._edited[edit.name].move(now @ before.inverse())
 
     def clearance_m(self, p_world_m: FloatArray) -> float:
         """Return the distance from a point (3,) to the nearest surface; infinity where there is none."""

@@ -136,3 +136,26 @@ def test_a_spawned_object_that_is_gone_leaves_nothing_behind() -> None:
         solids.edit(msgspec.structs.replace(there, gone=True))
         assert solids.clearance_m(place) == pytest.approx(free_m, abs=1e-3)
     assert searched() == before
+
+
+@pytest.mark.parametrize("floor_m", [None, 0.0])
+def test_a_moved_object_is_where_one_that_was_built_there_is(floor_m: float | None) -> None:
+    rng = np.random.default_rng(3)
+    moved, scene = SceneSolids(scene_of(floor()), floor_m), scene_of(floor())
+    heights = [3.0, 4.0, 0.5, 0.5, 2.0]  # a cube at 0.5 stands on the floor
+    for height in heights:
+        q = rng.normal(size=4)
+        q = np.array([0.0, 0.0, 0.0, 1.0]) if height == 0.5 else q / np.linalg.norm(q)
+        place = (float(rng.uniform(-1, 1)), float(rng.uniform(-1, 1)), height)
+        edit = SceneEdit("thing", "Cube", place, (q[0], q[1], q[2], q[3]), (1.0, 1.0, 1.0))
+        moved.edit(edit)
+        built = SceneSolids(scene, floor_m)
+        built.edit(edit)
+        for p_m in rng.uniform((-2.0, -2.0, 0.1), (2.0, 2.0, 5.0), (40, 3)):
+            goal = rng.uniform(-2.0, 2.0, 3)
+            assert moved.clearance_m(p_m) == pytest.approx(built.clearance_m(p_m), abs=1e-9)
+            found, wanted = (solids.first_contact(p_m, goal, 0.1) for solids in (moved, built))
+            assert (found is None) == (wanted is None)
+            if found is not None and wanted is not None:
+                assert found.share == pytest.approx(wanted.share, abs=1e-9)
+                assert found.normal_world == pytest.approx(wanted.normal_world, abs=1e-6)
