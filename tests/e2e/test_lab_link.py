@@ -272,7 +272,7 @@ async def test_a_refusing_target_ends_the_clients_connection() -> None:
         assert road.counters["up_refused"] == 1
 
 
-async def test_closing_with_open_connections_leaves_nothing() -> None:
+async def test_closing_with_open_connections_leaves_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async with tcp_echo() as port:
         async with link(port, "delay=10s", "tcp") as road:
             _, writer = await asyncio.open_connection(*road.address)
@@ -283,6 +283,7 @@ async def test_closing_with_open_connections_leaves_nothing() -> None:
         async with link(port, "", "tcp") as again:  # the port of a closed link is free at once
             assert again.port
         await until(lambda: len(asyncio.all_tasks()) == 1)
+    assert not caplog.records
 
 
 # --- the text -----------------------------------------------------------------------------------

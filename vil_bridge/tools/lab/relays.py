@@ -274,6 +274,8 @@ class TcpRelay:
                 await self._joined(reader, writer)
         except OSError:
             self._up.counters["refused"] += 1
+        except asyncio.CancelledError:
+            pass  # by close; asyncio 3.11 logs it as an error of a callback
         finally:
             self._tasks.discard(task)
 
