@@ -152,6 +152,7 @@ def render_dataset(
         ConfigError: the plan cannot be flown, ``out`` holds something else, or a file that is read has changed.
         RecordingError: its recording cannot be read.
         RendererError: this machine cannot draw, or a worker dies again and again.
+        VilBridgeError: Ray is not installed or does not start.
         OSError: the disk is full; the same call goes on once there is room.
     """
     started_ns = machine_ns()

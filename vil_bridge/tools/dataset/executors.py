@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import signal
@@ -20,6 +19,7 @@ from vil_bridge.tools.dataset.frames import Shard
 from vil_bridge.tools.dataset.plan import DatasetPlan
 from vil_bridge.tools.dataset.shard_renderer import ShardRenderer, ShardResult
 from vil_bridge.tools.offline.files import write_whole
+from vil_bridge.tools.ray_cluster import ray_cluster
 
 _MOST_DEATHS: Final = 3
 
@@ -141,15 +141,11 @@ class RayExecutor:
         """See :class:`Executor`.
 
         Raises:
-            RendererError: Ray is not installed or does not start, or actors die again and again.
+            VilBridgeError: Ray is not installed or does not start, or actors die again and again.
         """
-        try:
-            import ray
-        except ModuleNotFoundError as exc:
-            raise RendererError("workers over Ray need Ray: pip install 'vil-bridge[ray]'") from exc
         landmark = self._folder / ".work" / f"seen-{os.getpid()}"
-        write_whole(landmark, b"")
-        with self._connected(ray):
+        with ray_cluster(self._address, workers=self._workers) as ray:
+            write_whole(landmark, b"")
             again = {"num_cpus": 1, "max_restarts": _MOST_DEATHS, "max_task_retries": _MOST_DEATHS}
             worker = ray.remote(_RayWorker).options(**again)
             idle: deque[Any] = deque(
@@ -178,24 +174,6 @@ class RayExecutor:
         for path, data in drawn.files.items():
             write_whole(self._folder / shard.name / path, data)
         return drawn
-
-    @contextlib.contextmanager
-    def _connected(self, ray: Any) -> Iterator[None]:
-        """Use the Ray that runs already, else the one of the address until the block is left."""
-        if ray.is_initialized():
-            yield
-            return
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        here = {"num_cpus": self._workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-        options: dict[str, Any] = here if self._address == "local" else {"address": self._address}
-        try:
-            ray.init(**options, log_to_driver=False)
-        except Exception as exc:  # Ray's own has no name
-            raise RendererError(f"there is no Ray at {self._address!r}, or it did not start in time: {exc}") from exc
-        try:
-            yield
-        finally:
-            ray.shutdown()
 
 
 class _RayWorker:

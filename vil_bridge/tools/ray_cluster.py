@@ -1,0 +1,42 @@
+"""Connection with a Ray cluster (extra ``ray``)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from vil_bridge.core.errors import VilBridgeError
+
+
+@contextlib.contextmanager
+def ray_cluster(address: str, *, workers: int | None = None, log_to_driver: bool = False) -> Iterator[Any]:
+    """Yield the module ``ray``: connected already, or connected until the block is left.
+
+    Args:
+        address: of a running cluster, as Ray writes it (``auto``, ``host:port``); ``local`` = a Ray of our own here.
+        workers: processors of a Ray of our own; None = all of this machine.
+        log_to_driver: print what Ray's processes print.
+
+    Raises:
+        VilBridgeError: Ray is not installed, or no cluster answers at the address.
+    """
+    try:
+        import ray
+    except ModuleNotFoundError as exc:
+        raise VilBridgeError("Ray is not installed. Install it: pip install 'vil-bridge[ray]'") from exc
+    if ray.is_initialized():
+        yield ray
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    here = {"num_cpus": workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    options: dict[str, Any] = here if address == "local" else {"address": address}
+    try:
+        ray.init(**options, log_to_driver=log_to_driver)
+    except Exception as exc:  # Ray's own has no name
+        raise VilBridgeError(f"there is no Ray at {address!r}, or it did not start in time: {exc}") from exc
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
