@@ -2,50 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import msgpack
 import pytest
 
+from tests.support.airsim_scenes import HOST, client, listens, pid_of
 from tests.support.common import free_ports, needs_gl, wait_until
 from tests.support.network_namespaces import in_namespace, two_namespaces
 from tests.support.programs import VIL_BRIDGE, Program
 
 pytestmark = pytest.mark.process
 
-HOST = "127.0.0.1"
 REQUEST = {"camera_name": "0", "image_type": 0, "pixels_as_float": False, "compress": False}
-
-
-@contextlib.contextmanager
-def client(port: int, host: str = HOST) -> Iterator[Any]:
-    """Connect and yield a function that calls."""
-    with socket.create_connection((host, port), timeout=240.0) as peer:
-        unpacker = msgpack.Unpacker(raw=False)
-
-        def call(method: str, *arguments: Any) -> Any:
-            peer.sendall(msgpack.packb((0, 1, method, arguments)))
-            while True:
-                for _, _, error, result in unpacker:
-                    assert error is None, error
-                    return result
-                data = peer.recv(65536)
-                assert data
-                unpacker.feed(data)
-
-        yield call
-
-
-def listens(port: int, host: str = HOST) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=5.0):
-        return True
-    return False
 
 
 def test_worlds_open_are_used_and_end_with_their_owner(tmp_path: Path) -> None:
@@ -135,14 +106,3 @@ def use_from_two_hosts(there: str) -> None:
         with client(own, host) as call:
             assert call("listVehicles") == ["SimpleFlight"]
     wait_until(lambda: not listens(own, host))
-
-
-def pid_of(port: int) -> int:
-    """Return the process that listens on a port."""
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    (inode,) = (row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A")
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
-        with contextlib.suppress(OSError):
-            if str(link.readlink()) == f"socket:[{inode}]":
-                return int(link.parts[2])
-    raise AssertionError(f"no process serves port {port}")

@@ -7,6 +7,11 @@ from typing import Annotated
 
 import typer
 
+RayAddress = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Spread the worlds over the hosts of this Ray cluster: auto or HOST:PORT."),
+]
+
 
 def airsim(
     settings: Annotated[
@@ -26,15 +31,17 @@ def airsim(
         int | None,
         typer.Option(min=0, max=65535, metavar="PORT", help="Open worlds for programs of the AirVLN family instead."),
     ] = None,
+    ray: RayAddress = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also log details.")] = False,
 ) -> None:
     """Serve AirSim programs without AirSim: world, vehicles, pictures and the RPC in one command, until Ctrl-C."""
-    import asyncio
     import logging
 
     from vil_bridge.monitoring.logging_setup import setup_logging
     from vil_bridge.servers.airsim.settings import load_settings
 
+    if ray is not None and scene_server is None:
+        raise typer.BadParameter("--ray spreads the worlds of a scene server. Add --scene-server PORT")
     setup_logging(level=logging.DEBUG if verbose else logging.INFO)
     read = load_settings(settings)
     for line in read.ignored:
@@ -43,7 +50,7 @@ def airsim(
         from vil_bridge.tools.airsim_scenes import serve_scenes
         from vil_bridge.tools.airsim_world_process import WorldOptions
 
-        asyncio.run(serve_scenes(WorldOptions(settings, scene, profile, bind, insecure), scene_server))
+        serve_scenes(WorldOptions(read.text, scene, profile, bind, insecure), scene_server, ray)
         return
     from vil_bridge.tools.airsim_world import airsim_bridge
 

@@ -11,22 +11,21 @@ import contextlib
 import logging
 import signal
 import socket
-from collections.abc import Sequence
-from dataclasses import dataclass
-from multiprocessing.context import ForkServerProcess
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from vil_bridge.core.errors import SinkError
 from vil_bridge.servers.msgpack_rpc import Caller, RpcError, RpcServer
-from vil_bridge.tools.airsim_world_process import WorldOptions, prepare_worlds, start_world
+from vil_bridge.tools.airsim_ray import ray_worlds
+from vil_bridge.tools.airsim_world_process import LocalWorld, SceneWorld, WorldOptions, prepare_worlds
 
 logger = logging.getLogger(__name__)
 
 _MOST_WORLDS: Final = 32
 _START_S: Final = 120.0
-_STOP_S: Final = 5.0
 _GRACE_S: Final = 3.0
 """Time in which an owner that lost its connection may come back to its worlds."""
 _POLL_S: Final = 0.05
@@ -35,37 +34,36 @@ _PING: Final = msgspec.msgpack.encode((0, 0, "ping", ()))
 _PONG: Final = msgspec.msgpack.encode((1, 0, None, True))
 
 
-@dataclass(slots=True)
-class _World:
-    """A world: its port, and the process that serves it."""
-
-    port: int
-    process: ForkServerProcess
+OpenWorld = Callable[[int], Awaitable[SceneWorld]]
+"""Opens the world of a port; returns before the world answers."""
 
 
 class SceneServer:
     """Server that opens and closes worlds.
 
     Args:
-        options: of every world. port: of this server; worlds get the free ports above it.
+        bind: address of this server and of the worlds' ports.
+        port: of this server; worlds get the free ports above it.
+        open_world: opens each world.
     """
 
-    def __init__(self, options: WorldOptions, port: int) -> None:
-        self._options = options
+    def __init__(self, bind: str, port: int, open_world: OpenWorld) -> None:
+        self._bind = bind
+        self._open_world = open_world
         self._port = port
         self._rpc = RpcServer("scene server", self._call, on_gone=self._on_gone)
-        self._worlds: dict[str, list[_World]] = {}
+        self._worlds: dict[str, list[SceneWorld]] = {}
         self._owners: dict[str, Caller] = {}
         self._ends: dict[str, asyncio.Task[None]] = {}
         self._lock = asyncio.Lock()
 
-    async def start(self) -> int:
-        """Listen; returns the port. Raises SinkError: it is taken."""
+    async def start(self) -> None:
+        """Listen. Raises SinkError: the port is taken."""
         try:
-            self._port = await self._rpc.start(self._options.bind, self._port)
+            self._port = await self._rpc.start(self._bind, self._port)
         except OSError as exc:
-            raise SinkError(f"scene server: {self._options.bind}:{self._port}: {exc}") from None
-        return self._port
+            raise SinkError(f"scene server: {self._bind}:{self._port}: {exc}") from None
+        logger.info("scene server on %s port %d", self._bind, self._port)
 
     async def close(self) -> None:
         """End every world and close the port."""
@@ -103,7 +101,7 @@ class SceneServer:
             await self._end(caller.host)
             worlds = self._worlds[caller.host] = []
             while len(worlds) < len(scenes):
-                worlds.append(await self._spawn(self._free_port()))
+                worlds.append(await self._open_world(self._free_port()))
             if not all(await asyncio.gather(*(self._started(world) for world in worlds))):
                 await self._end(caller.host)
                 return [False, None]
@@ -114,8 +112,8 @@ class SceneServer:
         async with self._lock:
             for index, world in enumerate(self._worlds.get(caller.host, [])):
                 if world.port == port:
-                    await _stop(world)
-                    self._worlds[caller.host][index] = again = await self._spawn(port)
+                    await world.stop()
+                    self._worlds[caller.host][index] = again = await self._open_world(port)
                     return await self._started(again)
         return False
 
@@ -123,26 +121,23 @@ class SceneServer:
         """Return the lowest free port above the server's own; a port that anything listens on is left alone."""
         used = set(self.ports)
         for port in range(self._port + 1, 65536):
-            if port not in used and _is_free(self._options.bind, port):
+            if port not in used and _is_free(self._bind, port):
                 return port
         raise RpcError("no port above the scene server's is free")
 
-    async def _spawn(self, port: int) -> _World:
-        return _World(port, await asyncio.to_thread(start_world, self._options, port))
-
-    async def _started(self, world: _World) -> bool:
+    async def _started(self, world: SceneWorld) -> bool:
         """Wait until a world answers; False = its process ended."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_START_S):
-                while world.process.is_alive():
-                    if await _answers(self._options.bind, world.port):
+                while world.alive:
+                    if await _answers(self._bind, world.port):
                         return True
                     await asyncio.sleep(_POLL_S)
         logger.warning("the world of port %d did not start", world.port)
         return False
 
     async def _end(self, host: str) -> None:
-        await asyncio.gather(*(_stop(world) for world in self._worlds.pop(host, [])))
+        await asyncio.gather(*(world.stop() for world in self._worlds.pop(host, [])))
 
     def _retain(self, caller: Caller) -> None:
         """Let the worlds of a host live as long as the connection that called last."""
@@ -163,28 +158,37 @@ class SceneServer:
             await self._end(host)
 
 
-async def serve_scenes(options: WorldOptions, port: int) -> None:
-    """Serve until SIGINT or SIGTERM. Raises SinkError: the port is taken."""
-    server = SceneServer(options, port)
-    prepare_worlds()
+def serve_scenes(options: WorldOptions, port: int, ray: str | None = None) -> None:
+    """Serve until SIGINT or SIGTERM.
+
+    Args:
+        options: of every world.
+        port: of the scene server; 0 = any free one.
+        ray: address of a Ray cluster whose hosts run the worlds; None = this host runs them.
+
+    Raises:
+        SinkError: the port is taken.
+        VilBridgeError: see :func:`~vil_bridge.tools.airsim_ray.ray_worlds`.
+    """
+    if ray is None:
+        prepare_worlds()
+        asyncio.run(_serve(SceneServer(options.bind, port, partial(LocalWorld.open, options))))
+    else:
+        with ray_worlds(options, ray) as open_world:
+            asyncio.run(_serve(SceneServer(options.bind, port, open_world)))
+
+
+async def _serve(server: SceneServer) -> None:
+    """Serve until a signal. Raises SinkError."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    logger.info("scene server on %s port %d", options.bind, await server.start())
+    await server.start()
     try:
         await stop.wait()
     finally:
         await server.close()
-
-
-async def _stop(world: _World) -> None:
-    """End a process: SIGTERM, then SIGKILL."""
-    world.process.terminate()
-    await asyncio.to_thread(world.process.join, _STOP_S)
-    if world.process.is_alive():
-        world.process.kill()
-        await asyncio.to_thread(world.process.join)
 
 
 async def _answers(bind: str, port: int) -> bool:

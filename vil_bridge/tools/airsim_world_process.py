@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import signal
@@ -10,8 +11,7 @@ import threading
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerProcess
-from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from vil_bridge.core.errors import VilBridgeError
 
@@ -26,17 +26,59 @@ _PRELOADED: Final = (
     "vil_renderer.queries.client",
 )
 """Modules that every world imports: 1.5 s of a core, once for all worlds; what is not installed is left out."""
+_STOP_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class WorldOptions:
-    """Options of every world of a scene server: AirSim's settings, what is drawn, and the address of all ports."""
+    """Options of every world of a scene server: AirSim's settings, what is drawn, and the address of all ports.
 
-    settings: Path | None
+    Attributes:
+        settings: text of AirSim's settings.json; worlds on other hosts cannot read the file.
+    """
+
+    settings: str
     scene: str
     profile: str
     bind: str
     insecure: bool = False
+
+
+class SceneWorld(Protocol):
+    """A world that a scene server has opened. ``port``: where programs dial it."""
+
+    port: int
+
+    @property
+    def alive(self) -> bool:
+        """Return True until the world has ended."""
+        ...
+
+    async def stop(self) -> None:
+        """End the world and wait for its end."""
+        ...
+
+
+class LocalWorld:
+    """A world in a process of this host."""
+
+    def __init__(self, port: int, process: ForkServerProcess) -> None:
+        self.port = port
+        self._process = process
+
+    @classmethod
+    async def open(cls, options: WorldOptions, port: int) -> LocalWorld:
+        """Start the process of a world. Raises OSError."""
+        return cls(port, await asyncio.to_thread(start_world, options, port))
+
+    @property
+    def alive(self) -> bool:
+        """Return True until the process has ended."""
+        return self._process.is_alive()
+
+    async def stop(self) -> None:
+        """See :class:`SceneWorld`."""
+        await asyncio.to_thread(stop_world, self._process)
 
 
 def prepare_worlds() -> None:
@@ -52,20 +94,29 @@ def start_world(options: WorldOptions, port: int) -> ForkServerProcess:
     return process
 
 
+def stop_world(process: ForkServerProcess) -> None:
+    """End the process of a world: SIGTERM, then SIGKILL."""
+    process.terminate()
+    process.join(_STOP_S)
+    if process.is_alive():
+        process.kill()
+        process.join()
+
+
 def _serve(options: WorldOptions, port: int) -> None:
     """Run a world in this process."""
     import logging
 
     from vil_bridge.daemon.bridge import run_daemon
     from vil_bridge.monitoring.logging_setup import setup_logging
-    from vil_bridge.servers.airsim.settings import load_settings
+    from vil_bridge.servers.airsim.settings import parse_settings
     from vil_bridge.tools.airsim_world import airsim_bridge
 
     setup_logging(level=logging.INFO)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         config = airsim_bridge(
-            load_settings(options.settings),
+            parse_settings(options.settings),
             scene=options.scene,
             profile=options.profile,
             port=port,
