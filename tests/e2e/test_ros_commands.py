@@ -18,6 +18,8 @@ from tests.support.bridge_rig import build, running
 from tests.support.common import PATIENCE_S, free_ports
 from tests.support.events import until
 from vil_bridge.core.errors import CommandFormatError
+from vil_bridge.core.geometry import q_from_euler_zyx
+from vil_bridge.core.setpoints import PositionSetpoint
 from vil_bridge.core.vehicle_commands import VehicleState
 from vil_bridge.daemon.bridge import Bridge
 
@@ -245,3 +247,21 @@ def test_messages_of_both_byte_orders_and_all_paddings(order: str, frame: str) -
     with pytest.raises(CommandFormatError, match="unit length"):
         frameless = struct.pack("<iII", 1, 2, 1) + b"\0" * 4 + struct.pack("<7d", *[0.0] * 7)
         position_of(b"\0\1\0\0" + frameless, "world")
+
+
+def test_a_position_takes_the_heading_of_its_attitude_and_no_other_frame() -> None:
+    numbers = (1.0, 2.0, 3.0, *q_from_euler_zyx(0.5, -0.4, 0.9).tolist())
+    for frame in ("", "world", "map"):
+        head = b"\0\1\0\0" + struct.pack("<iII", 1, 2, len(frame) + 1) + frame.encode() + b"\0"
+        data = head + b"\0" * (-(len(head) - 4) % 8) + struct.pack("<7d", *numbers)
+        if frame == "map":
+            with pytest.raises(CommandFormatError, match="must be in the frame 'world'"):
+                position_of(data, "world")
+        else:
+            found = position_of(data, "world")
+            assert isinstance(found, PositionSetpoint) and found.p_world_m == (1.0, 2.0, 3.0)
+            assert found.yaw_rad == pytest.approx(0.5, abs=1e-12)
+    for length in (0.98, 1.02):
+        scaled = (*numbers[:3], *(length * part for part in numbers[3:]))
+        with pytest.raises(CommandFormatError, match="unit length"):
+            position_of(b"\0\1\0\0" + struct.pack("<iII", 1, 2, 1) + b"\0" * 4 + struct.pack("<7d", *scaled), "world")

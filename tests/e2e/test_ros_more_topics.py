@@ -12,6 +12,7 @@ import pytest
 from msgspec import structs
 
 from tests.support import ros_types
+from tests.support.common import free_ports
 from tests.support.events import until
 from tests.support.outputs import CAMERA, INFO, LENS, Flight, fed, header, picture, wall_offset_ns
 from tests.support.people import PersonFlight
@@ -20,17 +21,19 @@ from vil_bridge.core.bridge_time import BridgeTime
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ImageArray
 
 pytest.importorskip("zenoh")
 pytest.importorskip("rosbags")
 
 import itertools
+import socket
 
 from rosbags.rosbag1 import Reader as Ros1Reader
 from rosbags.typesys import Stores, get_typestore
 
-from tests.support.ros_reader import HASHES, Reader, reader, router
+from tests.support.ros_reader import HASHES, Reader, opened, reader, router
 from vil_bridge.outputs.ros.bag import RosBagOutput
 from vil_bridge.outputs.ros.config import Ros2Config, RosBagConfig
 from vil_bridge.outputs.ros.ros2_output import Ros2Output
@@ -127,6 +130,19 @@ async def test_the_clock_is_bridge_time_and_stands_while_it_stands() -> None:
     assert stamps[20] < paused_ns < stamps[-1]
     (key,) = [k for k in read.samples if "/clock/" in k]
     assert key == f"0/clock/rosgraph_msgs::msg::dds_::Clock_/RIHS01_{HASHES['rosgraph_msgs::msg::dds_::Clock_']}"
+
+
+async def test_a_router_is_noticed_while_bridge_time_stands() -> None:
+    place = f"tcp/127.0.0.1:{free_ports(1, socket.SOCK_STREAM)[0]}"
+    time = BridgeTime()
+    with time.in_force():
+        time.run(0.0)
+        output = Ros2Output("ros", Ros2Config(connect=(place,), actors=("drone",)))
+        async with Flight().flying(output):
+            await until(lambda: output.status.state is ComponentState.WAITING)
+            with opened(mode="router", listen__endpoints=[place]):
+                await until(lambda: output.status.state is ComponentState.RUNNING)
+            await until(lambda: output.status.state is ComponentState.WAITING)
 
 
 async def test_a_human_is_a_tree_of_frames_and_an_array_of_poses() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from vil_adapters.simulated.model_factory import ModelFactory
 from vil_adapters.simulated.vehicle_config import VehicleConfig
 from vil_bridge.core.errors import ValueRefused
-from vil_bridge.core.geometry import Transform
+from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.setpoints import PositionSetpoint, RatesSetpoint, Setpoint, VelocitySetpoint, command_of
 from vil_bridge.core.vehicle_commands import VehicleState
 
@@ -42,6 +43,14 @@ def test_velocities_of_the_world_and_of_the_heading(model: str) -> None:
     assert values_of(model, IN_WORLD) == ("velocity", {"v_world_mps": (2.0, 0.0, 0.5), "yaw_radps": 0.3})
     turned = values_of(model, AHEAD, yaw_room_rad=math.pi / 2)
     assert turned == ("velocity", {"v_world_mps": (-1.0, 2.0, 0.5), "yaw_radps": 0.3})
+
+
+def test_the_heading_of_a_tilted_vehicle_is_that_of_its_nose() -> None:
+    tilted = replace(state("flightgoggles"), q_world_body=tuple(q_from_euler_zyx(0.5, -0.4, 0.9).tolist()))
+    command = command_of(tilted, VelocitySetpoint((2.0, 0.0, 0.0), 0.0, in_heading=True), T_WORLD_ROOM)
+    assert isinstance(command.values, dict)
+    expected = (2.0 * math.cos(0.5), 2.0 * math.sin(0.5), 0.0)
+    assert command.values["v_world_mps"] == pytest.approx(expected, abs=1e-12)
 
 
 def test_velocities_of_other_models() -> None:

@@ -40,7 +40,7 @@ def test_the_first_pilot_owns_a_vehicle_until_silent_for_a_second() -> None:
     pilots.now_s += 0.9
     pilots.commands.command("drone", b"second", AHEAD)
     assert pilots.counts() == (3, 2)
-    pilots.now_s += 0.2
+    pilots.now_s += 0.11
     pilots.commands.command("drone", b"second", AHEAD)
     pilots.commands.command("drone", b"first", AHEAD)
     assert pilots.counts() == (4, 3)

@@ -99,6 +99,22 @@ def test_readings_of_sensors_come_back_and_are_shown_by_vehicle(tmp_path: Path) 
     assert (shown["t_ns"], shown["altitude_m"], shown["pressure_pa"], shown["qnh_hpa"]) == (t_ns, 3.0, 4.0, 1013.25)
 
 
+def test_samples_and_poses_are_published_at_their_capture_and_logged_at_their_arrival(tmp_path: Path) -> None:
+    recording = Recorder(tmp_path / "a.mcap", FACTS, lambda event: getattr(event, "t_arrival_ns", 0) - 5_000_000)
+    t_ns = now_ns()
+    recording.queue.enqueue_event(frame_at(1, t_ns))
+    recording.queue.enqueue_event(ImuSample("imu", None, t_ns, np.ones(3), np.ones(3)))
+    recording.stop(30.0)
+    topics = ("/imu/imu", "/actors/drone/pose", "/actors/human/skeleton", "/tf")
+    with (tmp_path / "a.mcap").open("rb") as file:
+        found = {channel.topic: message for _, channel, message in make_reader(file).iter_messages(topics=topics)}
+    assert set(found) == set(topics)
+    for message in found.values():
+        assert message.publish_time == t_ns - 5_000_000 + FACTS.utc_offset_ns
+        assert message.log_time >= t_ns + FACTS.utc_offset_ns
+    assert msgspec.json.decode(found["/imu/imu"].data)["timestamp"] == found["/imu/imu"].publish_time / 1e9
+
+
 def test_controls_of_different_modes_come_back_with_their_modes(tmp_path: Path) -> None:
     t_ns = now_ns()
     values = np.array([[1.0, 2.0, 3.0], [4.0, np.nan, np.nan]])

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import zenoh
 
-from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.clock import NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import CommandFormatError, SinkError
 from vil_bridge.core.pacing import call_periodically
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
@@ -89,8 +89,8 @@ class Ros2Output(OutputBase):
 
         def watched() -> None:
             nonlocal looked_ns
-            if now_ns() - looked_ns >= _LOOK_NS:
-                looked_ns = now_ns()
+            if machine_ns() - looked_ns >= _LOOK_NS:
+                looked_ns = machine_ns()
                 peers = self.status.facts["connected"] = node.peers
                 if peers:
                     self.status.running()
