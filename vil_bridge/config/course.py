@@ -23,6 +23,7 @@ from vil_bridge.core.course import (
     Course,
     CourseGate,
     CourseObstacle,
+    Layout,
     PoseSpread,
     RaceRules,
 )
@@ -176,6 +177,15 @@ class CourseFile(StrictModel):
     obstacles: tuple[CourseObstacleConfig, ...] = Field(default=(), description="Poles on the course.")
     bounds: CourseBoundsConfig | None = Field(default=None, description="Space that vehicles may use; none = all.")
     rules: RaceRulesConfig = Field(default=RaceRulesConfig(), description="Rules of the race.")
+    layout: Layout = Field(
+        default="fixed", description="random = a seed places gates, obstacles and start anywhere within the bounds."
+    )
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        if self.layout == "random" and self.bounds is None:
+            raise custom("a random layout needs bounds: give the space in which gates may stand")
+        return self
 
     def value(self) -> Course:
         """Return the course as a value."""
@@ -194,6 +204,7 @@ class CourseFile(StrictModel):
             bounds,
             self.rules.value(),
             self.start.spread.value(),
+            self.layout,
         )
 
 
@@ -255,6 +266,8 @@ def _names(data: dict[str, Any]) -> Iterator[tuple[Path, str]]:
 def write_course(course: Course) -> str:
     """Return the text of a course file; lengths to a micrometre, angles to a millionth of a degree."""
     data: dict[str, Any] = {"course": course.name, "laps": course.laps}
+    if course.layout != "fixed":
+        data["layout"] = course.layout
     data["start"] = {**_pose(course.start), **_spread(course.spread)}
     if course.bounds_m is not None:
         data["bounds"] = {"low_m": _numbers(course.bounds_m[0]), "high_m": _numbers(course.bounds_m[1])}

@@ -25,6 +25,7 @@ _CORNERS: Final = np.array([(1.0, 1.0), (-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0)])
 
 Three = tuple[float, float, float]
 Consequence = Literal["stop", "penalise", "ignore"]
+Layout = Literal["fixed", "random"]
 ClockStart = Literal["signal", "motion", "first_gate"]
 
 
@@ -148,10 +149,11 @@ class Course:
     Attributes:
         gates: all that stand there. order: indices of those to fly through in one lap; () = all, as listed.
         start: pose of the vehicle at the start; spread: its random offsets.
+        layout: ``random`` = a seed places gates, obstacles and start anywhere within the bounds.
         bounds_m: lower and upper corner of the space that vehicles may use, (3,) each; None = unlimited.
 
     Raises:
-        ValueError: no gate, no lap, or an order that names gates that do not exist.
+        ValueError: no gate, no lap, an order of gates that do not exist, or a random layout without bounds.
     """
 
     name: str
@@ -163,8 +165,11 @@ class Course:
     bounds_m: tuple[FloatArray, FloatArray] | None = None
     rules: RaceRules = RaceRules()
     spread: PoseSpread = PoseSpread()
+    layout: Layout = "fixed"
 
     def __post_init__(self) -> None:
+        if self.layout == "random" and self.bounds_m is None:
+            raise ValueError("a random layout needs bounds. Give the space in which gates may stand")
         if not self.gates or self.laps < 1:
             raise ValueError(f"a course has at least one gate and one lap, not {len(self.gates)} and {self.laps}")
         if not all(0 <= index < len(self.gates) for index in self.order):

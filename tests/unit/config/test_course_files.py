@@ -93,6 +93,7 @@ def test_everything_that_a_course_holds_is_written(tmp_path: Path) -> None:
         ("high_m: [5, 5, 4]", "high_m: [5, 5, -4]", "10:1: bounds", "swap them"),
         ("laps: 2", "laps: 0", "2:1: laps", "greater than or equal to 1"),
         ("missed: penalise", "missed: penalize", "11:28: rules.missed", "did you mean 'penalise'?"),
+        ("bounds: {low_m: [-5, -5, 0], high_m: [5, 5, 4]}", "layout: random", "1:1", "random layout needs bounds"),
         ("width_m: 1.2, ", "", "6:5: gates.0", "give width_m and height_m, or corners_m"),
         ("{name: B, ", "{name: B, width_m: 2, ", "7:5: gates.1", "leave width_m out"),
     ],

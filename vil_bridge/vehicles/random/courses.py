@@ -8,23 +8,27 @@ from typing import Final
 from vil_bridge.core.course import Course, PoseSpread, moved
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.random.layouts import laid_out
 from vil_bridge.vehicles.random.noise import NoiseStream
 
 _GATES: Final = 0x6A7E
 _OBSTACLES: Final = 0x6A7F
 _START: Final = 0x6A80
+_LAYOUT: Final = 0x6A81
 
 
 def perturbed(course: Course, seed: int) -> Course:
     """Return the course with gates, obstacles and start moved by uniform numbers within their spreads.
 
     Args:
-        course: nominal course; the result has no spreads left.
+        course: nominal course; a random layout is drawn first. The result has no spreads left.
         seed: of the numbers, not negative.
 
     Raises:
         ValueError: a negative seed.
     """
+    if course.layout == "random":
+        course = laid_out(course, _uniforms(seed, _LAYOUT, len(course.gates) + 1))
     gates = _uniforms(seed, _GATES, len(course.gates))
     obstacles = _uniforms(seed, _OBSTACLES, len(course.obstacles))
     start = _uniforms(seed, _START, 1)[0]
