@@ -64,7 +64,7 @@ class _Surfaces:
         return np.asarray((np.abs(corners_m[:, :, 2] - self._floor_m) <= _FLOOR_M).all(axis=1))
 
     def move(self, motion: Transform) -> bool:
-        """Put everything elsewhere, from where it was built; False = it must be built again, for a part is in the floor.
+        """Put everything elsewhere, from where it was built; False = a part is in the floor: build it again.
 
         Building takes a hundred times as long for a mesh of thousands of triangles.
         """
