@@ -55,6 +55,7 @@ class SceneServer:
         self._worlds: dict[str, list[SceneWorld]] = {}
         self._owners: dict[str, Caller] = {}
         self._ends: dict[str, asyncio.Task[None]] = {}
+        self._late: set[asyncio.Task[None]] = set()
         self._lock = asyncio.Lock()
 
     async def start(self) -> None:
@@ -72,6 +73,7 @@ class SceneServer:
             end.cancel()
         for host in tuple(self._worlds):
             await self._end(host)
+        await asyncio.gather(*self._late)
 
     @property
     def ports(self) -> list[int]:
@@ -101,7 +103,7 @@ class SceneServer:
             await self._end(caller.host)
             worlds = self._worlds[caller.host] = []
             while len(worlds) < len(scenes):
-                worlds.append(await self._open_world(self._free_port()))
+                worlds.append(await self._opened(self._free_port()))
             if not all(await asyncio.gather(*(self._started(world) for world in worlds))):
                 await self._end(caller.host)
                 return [False, None]
@@ -113,9 +115,20 @@ class SceneServer:
             for index, world in enumerate(self._worlds.get(caller.host, [])):
                 if world.port == port:
                     await world.stop()
-                    self._worlds[caller.host][index] = again = await self._open_world(port)
+                    self._worlds[caller.host][index] = again = await self._opened(port)
                     return await self._started(again)
         return False
+
+    async def _opened(self, port: int) -> SceneWorld:
+        """Open a world; where the call ends before that is done, end the world as soon as it is open."""
+        opening = asyncio.ensure_future(self._open_world(port))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            late = asyncio.create_task(_end_when_open(opening))
+            self._late.add(late)
+            late.add_done_callback(self._late.discard)
+            raise
 
     def _free_port(self) -> int:
         """Return the lowest free port above the server's own; a port that anything listens on is left alone."""
@@ -189,6 +202,15 @@ async def _serve(server: SceneServer) -> None:
         await stop.wait()
     finally:
         await server.close()
+
+
+async def _end_when_open(opening: asyncio.Future[SceneWorld]) -> None:
+    try:
+        world = await opening
+    except Exception as exc:
+        logger.warning("a world that no program waits for any more did not open: %s", exc)
+    else:
+        await world.stop()
 
 
 async def _answers(bind: str, port: int) -> bool:
