@@ -12,7 +12,7 @@ from vil_bridge.core.clock import WallClock
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
-from vil_bridge.servers.airsim.added_vehicles import AddVehicleMethods
+from vil_bridge.servers.airsim.added_vehicles import AddVehicleMethods, clear_start
 from vil_bridge.servers.airsim.settings import added_vehicle, parse_settings
 from vil_bridge.servers.airsim.values import Pose
 from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
@@ -68,6 +68,23 @@ def test_an_unknown_type_is_false_and_logged_once(caplog: pytest.LogCaptureFixtu
     assert [record.getMessage() for record in caplog.records] == [
         "a program called simAddVehicle: SimMode Multirotor lacks its type: Submarine"
     ]
+
+
+@pytest.mark.parametrize(
+    ("north_m", "east_m", "up_m", "found_m"),
+    [
+        (0.0, 0.0, 0.0, 6.0),  # not on the first, and not on the second, which stands 3 m east of it
+        (4.0, 0.0, 0.0, 6.0),  # its tail in the nose of the first: cars are 4.3 m long and 2 m wide
+        (5.0, 0.0, 0.0, 0.0),
+        (0.0, -2.1, 0.0, -2.1),
+        (0.0, 0.0, 3.0, 0.0),
+    ],
+)
+def test_a_car_stands_where_no_other_does(north_m: float, east_m: float, up_m: float, found_m: float) -> None:
+    north = Transform.of((east_m, north_m, up_m), (0.0, 0.0, 0.5**0.5, 0.5**0.5))
+    others = [np.array((0.0, 0.0, 0.1)), np.array((3.0, 0.0, 0.1))]
+    start = clear_start(north, (4.3, 2.0, 1.5), others)
+    assert start.p_m.tolist() == pytest.approx([found_m, north_m, up_m])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -86,7 +86,7 @@ class AddVehicleMethods:
             name, ActorKind.VEHICLE, TrackingState.TRACKED, 0, T_world_start, **look_of(self._settings.mode)
         )
         others = [a.T_world_body.p_m for a in snapshot.actors if a.kind is ActorKind.VEHICLE and a.age_ns is not None]
-        start = replace(T_world_start, p_m=_clear_of(others, T_world_start.p_m, max(look.size_m)))
+        start = clear_start(T_world_start, look.size_m, others)
         entry = entry_of(described, first.T_world_room.inverse() @ start, self._settings)
         vehicles.bus.add(state.source, name, entry)
         await poll(lambda: bool(vehicles.bus.state(name).mode), "the simulation stands")
@@ -97,8 +97,12 @@ class AddVehicleMethods:
         vehicles.add(added, look)
 
 
-def _clear_of(others: list[FloatArray], p_m: FloatArray, reach_m: float) -> FloatArray:
-    """Return a place, or the next one further east that is as far from all others, (3,)."""
-    while any(np.linalg.norm(other - p_m) < reach_m for other in others):
+def clear_start(
+    T_world_start: Transform, size_m: tuple[float, float, float], others_m: Sequence[FloatArray]
+) -> Transform:
+    """Return a start of a vehicle, or the next one further east at which it overlaps no other of its size."""
+    length_m, width_m, _ = size_m
+    box_m, p_m, turn = np.array((length_m, width_m, width_m)), T_world_start.p_m, T_world_start.rotation()
+    while any((np.abs((other_m - p_m) @ turn) < box_m).all() for other_m in others_m):
         p_m = p_m + np.array((SPACING_M, 0.0, 0.0))
-    return p_m
+    return replace(T_world_start, p_m=p_m)
