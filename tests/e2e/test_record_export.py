@@ -14,6 +14,7 @@ from evo.core import sync
 from evo.tools import file_interface
 from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
+from msgspec import structs
 from rosbags.highlevel import AnyReader
 from rosbags.interfaces import QosDurability
 from rosbags.typesys import Stores, get_typestore
@@ -25,7 +26,7 @@ from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.errors import ConfigError, RecordingError
 from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.types import ImuSample, SkeletonFrame, SkeletonModel, SourceFrame
-from vil_bridge.daemon.recorded_bridge import recording_metadata
+from vil_bridge.daemon.recorded_bridge import recorded_config, recording_metadata
 from vil_bridge.recording.export import FORMATS
 from vil_bridge.recording.export.images import decoded
 from vil_bridge.recording.reader import Recording
@@ -155,6 +156,49 @@ def test_the_bag_tells_where_cameras_and_imu_sit_to_those_who_come_late(flight: 
     assert (front.translation.x, front.translation.y, imu.translation.x) == pytest.approx((0.2, 0.1, 0.1))
     turned = front.rotation.x, front.rotation.y, front.rotation.z, front.rotation.w
     np.testing.assert_allclose(q_rotate(np.array(turned), np.array([0.0, 0.0, 1.0])), (1.0, 0.0, 0.0), atol=1e-12)
+
+
+def test_the_bag_follows_a_camera_that_was_moved(flight: Path, tmp_path: Path) -> None:
+    with Recording(flight) as recording:
+        facts = recording_metadata(recorded_config(recording), recording.utc_offset_ns)
+    path = tmp_path / "moved.mcap"
+    recorder = Recorder(path, facts, lambda _event: None)
+    begin_ns = now_ns() + 1
+    for i in range(6):
+        waiting = picture(i, "raw")
+        header = structs.replace(waiting.header, width=32, height=24, t_display_ns=begin_ns + i)
+        if i >= 3:
+            header.T_body_camera = {"p_m": [0.0, 0.0, 0.5 + i // 5], "ypr_deg": [90.0, 0.0, 0.0]}
+        recorder.queue.enqueue_picture(waiting._replace(header=header))
+    recorder.stop(30.0)
+    written = export(path, "ros2", tmp_path / "bag")
+    with AnyReader([tmp_path / "bag"], default_typestore=get_typestore(Stores.ROS2_JAZZY)) as bag:
+        read = [
+            (t_ns, bag.deserialize(data, connection.msgtype))
+            for connection, t_ns, data in bag.messages([c for c in bag.connections if c.topic == "/tf_static"])
+        ]
+    assert written["/tf_static"] == len(read) == 3
+    places: list[Any] = []
+    for _, message in read:
+        (front,) = [link.transform for link in message.transforms if link.child_frame_id == "front_optical"]
+        places.append(front)
+        assert len(message.transforms) == 4
+    assert [place.translation.z for place in places] == [0.0, 0.5, 1.5]
+    assert [t_ns - facts.utc_offset_ns - begin_ns for t_ns, _ in read[1:]] == [3, 5]
+    turned = [getattr(places[-1].rotation, axis) for axis in "xyzw"]
+    np.testing.assert_allclose(q_rotate(np.array(turned), np.array([0.0, 0.0, 1.0])), (0.0, 1.0, 0.0), atol=1e-12)
+
+
+def test_a_mount_that_is_none_is_refused(flight: Path, tmp_path: Path) -> None:
+    with Recording(flight) as recording:
+        facts = recording_metadata(recorded_config(recording), recording.utc_offset_ns)
+    recorder = Recorder(tmp_path / "broken.mcap", facts, lambda _event: None)
+    waiting = picture(1, "raw")
+    header = structs.replace(waiting.header, width=32, height=24, T_body_camera={"p_m": [1.0]})
+    recorder.queue.enqueue_picture(waiting._replace(header=header))
+    recorder.stop(30.0)
+    with pytest.raises(RecordingError, match="a picture of front has a damaged mount"):
+        export(tmp_path / "broken.mcap", "ros2", tmp_path / "bag")
 
 
 def test_tables_and_pictures(flight: Path, tmp_path: Path) -> None:

@@ -237,6 +237,10 @@ class CameraInfo:
     rate_hz: float
     offers: Mapping[str, tuple[str, ...]]
 
+    def T_body_optical_at(self, T_body_camera: Transform) -> Transform:  # noqa: N802 - named as the attribute
+        """Return its optical axes in its carrier once it has been moved there."""
+        return T_body_camera @ self.T_body_camera.inverse() @ self.T_body_optical
+
 
 class SensorsView(Protocol):
     """Readings of the actors' sensors as outputs read them; any thread."""

@@ -311,6 +311,5 @@ class CameraFeed:
         if mount is UNSET or mount == self._mount:
             return
         self._mount = mount
-        T_camera_optical = self.camera.T_body_camera.inverse() @ self.camera.T_body_optical
         T_body_camera = TransformConfig.model_validate(mount).transform()
-        self.link = self.link._replace(T_parent_child=T_body_camera @ T_camera_optical)
+        self.link = self.link._replace(T_parent_child=self.camera.T_body_optical_at(T_body_camera))

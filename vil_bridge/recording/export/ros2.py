@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
+from vil_bridge.config.base import TransformConfig
 from vil_bridge.config.references import RIGHT
 from vil_bridge.core.errors import ConfigError, RecordingError
+from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.sensor_readings import DistanceReading, SensorDescription, beam_pose
 from vil_bridge.protocols.ros_names import ros_name, same_in_ros
 from vil_bridge.recording.export.images import shown
@@ -69,12 +74,14 @@ class _Bag:
 
     Attributes:
         written: messages by topic. places: of the sensors that were written, by frame.
+        moves: Unix time and place of each camera that was moved in flight.
     """
 
     def __init__(self, writer: Writer, messages: SensorMessages) -> None:
         self.messages = messages
         self.written: Counter[str] = Counter()
         self.places: dict[str, TransformLink] = {}
+        self.moves: list[tuple[int, TransformLink]] = []
         self._writer = writer
         self._connections: dict[str, Connection] = {}
 
@@ -135,19 +142,36 @@ def _write_readings(bag: _Bag, recording: Recording, facts: RecordingFacts) -> N
 
 
 def _write_pictures(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
-    models = {camera.model.name: camera.model for camera in facts.cameras}
+    cameras = {camera.model.name: camera for camera in facts.cameras}
     baselines_m = _baselines_m(facts)
-    for camera, variants in recording.cameras().items():
-        frame, topic = _optical(camera), f"/{ros_name(camera)}"
-        for header, jpeg in shown(recording, camera, variants[0]):
+    for name, variants in recording.cameras().items():
+        frame, topic, camera = _optical(name), f"/{ros_name(name)}", cameras[name]
+        mount: Any = None
+        for header, jpeg in shown(recording, name, variants[0]):
             t_utc_ns = header["t_display_ns"] + recording.utc_offset_ns
+            if header.get("T_body_camera", mount) != mount:
+                mount = header["T_body_camera"]
+                bag.moves.append((t_utc_ns, _moved(recording, camera, mount)))
             message = bag.messages.jpeg(t_utc_ns, frame, jpeg)
             bag.write(f"{topic}/image_raw/compressed", "sensor_msgs/msg/CompressedImage", t_utc_ns, message)
-            info = bag.messages.camera_info(t_utc_ns, frame, models[camera], baselines_m.get(camera, 0.0))
+            info = bag.messages.camera_info(t_utc_ns, frame, camera.model, baselines_m.get(name, 0.0))
             bag.write(f"{topic}/camera_info", "sensor_msgs/msg/CameraInfo", t_utc_ns, info)
 
 
+def _moved(recording: Recording, camera: CameraInfo, mount: Any) -> TransformLink:
+    """Return where a camera is from a picture on. Raises RecordingError: the picture does not state it."""
+    from vil_bridge.protocols.ros_messages import TransformLink
+
+    name = camera.model.name
+    try:
+        T_body_camera = TransformConfig.model_validate(mount).transform()
+    except ValidationError as exc:
+        raise RecordingError(f"{recording.path}: a picture of {name} has a damaged mount; get a fresh copy") from exc
+    return TransformLink(_body(camera.actor), _optical(name), camera.T_body_optical_at(T_body_camera))
+
+
 def _write_places(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
+    """Write all places at the start, and again each time a camera was moved."""
     from vil_bridge.protocols.ros_messages import TransformLink
 
     links = [TransformLink(_body(c.actor), _optical(c.model.name), c.T_body_optical) for c in facts.cameras]
@@ -155,10 +179,17 @@ def _write_places(bag: _Bag, recording: Recording, facts: RecordingFacts) -> Non
         TransformLink(_body(a.name), _imu(a.name), a.T_body_imu) for a in facts.actors if a.T_body_imu is not None
     ]
     links += bag.places.values()
-    if links:
-        t_utc_ns = recording.started_utc_ns
-        places = bag.messages.transforms(t_utc_ns, links)
-        bag.write("/tf_static", "tf2_msgs/msg/TFMessage", t_utc_ns, places, latched=True)
+    places = {link.child: link for link in links}
+    if places:
+        _write_static(bag, recording.started_utc_ns, places.values())
+    for t_utc_ns, link in sorted(bag.moves, key=lambda move: move[0]):
+        places[link.child] = link
+        _write_static(bag, max(t_utc_ns, recording.started_utc_ns + 1), places.values())
+
+
+def _write_static(bag: _Bag, t_utc_ns: int, links: Iterable[TransformLink]) -> None:
+    message = bag.messages.transforms(t_utc_ns, list(links))
+    bag.write("/tf_static", "tf2_msgs/msg/TFMessage", t_utc_ns, message, latched=True)
 
 
 def _baselines_m(facts: RecordingFacts) -> dict[str, float]:
