@@ -173,9 +173,9 @@ async def test_a_process_that_is_killed_is_started_again_and_histories_start_ove
         await received.more_frames(5, LOAD_S)
         received.context.vehicles.add("sim", "second", {"model": "flightgoggles", "p_m": [3.0, 0.0, 1.0]})
         await received.until(lambda: len(received.frames[-1].subjects) == 2)
-        (child,) = _children()
+        (child,), before = _children(), len(received.resets)
         os.kill(child, signal.SIGKILL)
-        await until(lambda: received.resets)
+        await until(lambda: len(received.resets) > before)
         await received.more_frames(5, LOAD_S)
         assert received.status.report().retries == 1
         assert "process that steps the vehicles of sim is gone" in str(received.status.report().last_error)

@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -19,6 +20,21 @@ def setup_logging(*, level: int = logging.INFO, json_lines: bool = False) -> Non
         _JsonFormatter() if json_lines else _TextFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     )
     logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def logging_words() -> tuple[str, ...]:
+    """Return how this process logs, as a child of it takes that on its command line; none = as Python does."""
+    root = logging.getLogger()
+    formatter = next((handler.formatter for handler in root.handlers), None)
+    if not isinstance(formatter, _TextFormatter | _JsonFormatter):
+        return ()
+    return str(root.level), "json" if isinstance(formatter, _JsonFormatter) else "text"
+
+
+def setup_logging_as(words: Sequence[str]) -> None:
+    """Log as the parent of this process does, which handed over its :func:`logging_words`."""
+    if words:
+        setup_logging(level=int(words[0]), json_lines=words[1] == "json")
 
 
 class _TextFormatter(logging.Formatter):

@@ -29,6 +29,7 @@ from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.threads import ContextThread
+from vil_bridge.monitoring.logging_setup import logging_words
 
 MESSAGE_BYTES: Final = 1 << 20
 BUFFER_BYTES: Final = 4 << 20
@@ -205,7 +206,7 @@ class ProcessHost:
     def _spawn(self) -> subprocess.Popen[bytes]:
         fd = self._theirs.fileno()
         return subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", "vil_adapters.simulated.worker", str(fd)],
+            [sys.executable, "-m", "vil_adapters.simulated.worker", str(fd), *logging_words()],
             stdin=subprocess.DEVNULL,
             pass_fds=(fd,),
             env=os.environ | _HEAP,

@@ -74,11 +74,7 @@ class SimulatedSource:
         emitter.ranging = self._ranging(emit, status, context)
         emitter.pose_period_ns = self._pose_period_ns
         host: Host = (ProcessHost if self._own_process else ThreadHost)(self.name, config, emitter.emit_batch)
-
-        def send_clock() -> None:
-            self._send_clock(clock)
-
-        unwatch = clock.watch(send_clock)
+        unwatch = clock.watch(lambda: self._send_clock(clock))
         try:
             await host.load()
             with context.vehicles.serving(self.name, self.handler.subjects, self.handler):
@@ -95,7 +91,7 @@ class SimulatedSource:
                     host.check()
                     emitter.check()
                     if not self._clock_sent:
-                        send_clock()
+                        self._send_clock(clock)
                     await asyncio.sleep(_HOUSEKEEPING_S)
         finally:
             unwatch()

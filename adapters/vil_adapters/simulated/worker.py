@@ -1,4 +1,4 @@
-"""The process that makes the steps: ``python -m vil_adapters.simulated.worker FD``, started by its source."""
+"""The process that makes the steps: ``python -m vil_adapters.simulated.worker FD [LOGGING]``, started by its source."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from vil_adapters.simulated.hosts import BUFFER_BYTES, MESSAGE_BYTES, ready_simu
 from vil_adapters.simulated.ipc import Order, Start, Stop, VehicleBatch, decode_order, encode
 from vil_adapters.simulated.stepper import Stepper, WakeupTimer
 from vil_bridge.core.errors import VilBridgeError
+from vil_bridge.monitoring.logging_setup import setup_logging_as
 
 
 class _SourceSocket:
@@ -87,4 +88,5 @@ def _run(source: _SourceSocket) -> None:
 
 
 if __name__ == "__main__":
+    setup_logging_as(sys.argv[2:])
     main(int(sys.argv[1]))
