@@ -9,12 +9,16 @@ import msgpack
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import astuple
 
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.servers.airsim.frames import (
     attitude_of,
+    body_of,
+    frd_of,
     heading_of,
+    mount_of,
     mounted_attitude_of,
     mounted_quaternion_of,
     ned_of,
@@ -67,6 +71,40 @@ def test_nan_leaves_a_component_unchanged() -> None:
     assert T.p_m.tolist() == [5.0, 2.0, 3.0] and np.array_equal(T.q_xyzw, before.q_xyzw)
     moved = pose_of(T, np.array([1.0, 1.0, 1.0])).position
     assert (moved.x_val, moved.y_val, moved.z_val) == (1.0, 4.0, -2.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "north_east_down"),
+    [((NAN, NAN, NAN), (5.0, 6.0, 7.0)), ((1.0, NAN, NAN), (1.0, 6.0, 7.0)), ((NAN, NAN, 3.0), (5.0, 6.0, 3.0))],
+)
+def test_each_component_that_is_nan_is_that_of_before_relative_to_the_start(
+    given: tuple[float, ...], north_east_down: tuple[float, ...]
+) -> None:
+    start_m = np.array([100.0, 200.0, 300.0])
+    before = Transform.of((106.0, 205.0, 293.0))
+    T = transform_of(Pose(Vector3r(*given), Quaternionr()), start_m, before)
+    assert astuple(pose_of(T, start_m).position) == north_east_down
+    assert astuple(ned_of(T.p_m)) == tuple(np.add(north_east_down, (200.0, 100.0, -300.0)))
+
+
+def test_a_mount_is_ahead_right_and_down_of_the_body() -> None:
+    before = Transform.of((1.0, 2.0, 3.0), (0.0, 0.0, 0.6, 0.8))
+    T = mount_of(Pose(Vector3r(NAN, 5.0, NAN), Quaternionr(NAN)), before)
+    assert T.p_m.tolist() == [1.0, -5.0, 3.0] and np.array_equal(T.q_xyzw, before.q_xyzw)
+    assert mount_of(Pose(Vector3r(4.0, NAN, 6.0)), before).p_m.tolist() == [4.0, 2.0, -6.0]
+    assert astuple(frd_of((1.0, 2.0, 3.0))) == (1.0, -2.0, -3.0)
+    assert body_of(Vector3r(1.0, 2.0, 3.0)).tolist() == [1.0, -2.0, -3.0]
+
+
+@pytest.mark.parametrize("absurd", [math.inf, -math.inf, 2e9, -2e9])
+def test_numbers_that_are_infinite_or_absurd_are_refused(absurd: float) -> None:
+    for vector in (Vector3r(absurd), Vector3r(0.0, absurd), Vector3r(0.0, 0.0, absurd)):
+        for convert in (world_of, body_of):
+            with pytest.raises(ValueError, match="finite and at most 1e"):
+                convert(vector)
+    for convert_q in (attitude_of, mounted_attitude_of):
+        with pytest.raises(ValueError, match="finite and at most 1e"):
+            convert_q(Quaternionr(1.0, 0.0, absurd, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -162,6 +200,11 @@ def test_normals_and_flow_are_coded() -> None:
     assert coded[0, 0].tolist() == [255, 128, 0] and coded[1, 0].tolist() == [128, 128, 0]
     shown = np.frombuffer(bgr_of(9, flow, CAMERA, NO_IDS), np.uint8).reshape(2, 4, 3)[:, :, ::-1]
     assert shown[0, 0].tolist() == [255, 0, 0] and not shown[1].any()
+    flow[0, 0] = (-2.0, 0.0)
+    flow[0, 1] = (0.0, 4.0)
+    shown = np.frombuffer(bgr_of(9, flow, CAMERA, NO_IDS), np.uint8).reshape(2, 4, 3)[:, :, ::-1]
+    assert shown[0, 0].tolist() == [0, 127, 127]  # half a turn further, half as long
+    assert shown[0, 1].tolist() == pytest.approx([128, 255, 0], abs=3)
 
 
 def test_an_unknown_kind_of_picture_is_refused() -> None:

@@ -1,11 +1,11 @@
-"""Methods of simulated vehicles over the simulation itself: what a reset drops, and moves of programs that are gone."""
+"""Moves of simulated vehicles over the simulation itself: frames, control, sticks, programs that are gone."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -13,88 +13,49 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from vil_adapters.simulated.command_handler import CommandHandler
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import MoveOrder, Order
-from vil_adapters.simulated.simulation import Simulation
-from vil_bridge.core.clock import WallClock, now_ns
-from vil_bridge.core.geometry import Transform
-from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from tests.support.flown_vehicle import ORIGIN, PLACE, Flown, flying, in_turned_room, only
+from vil_adapters.simulated.ipc import (
+    ArmCommand,
+    GainsOrder,
+    MoveOrder,
+    SticksOrder,
+)
+from vil_bridge.core.clock import WallClock
 from vil_bridge.core.vehicle_moves import (
     AttitudeMove,
     HomeMove,
     HoverMove,
     LandMove,
+    LoopGains,
+    ManualMove,
     Move,
     PathMove,
     RatesMove,
     RotorsMove,
+    StickPositions,
     TakeoffMove,
     TurnMove,
     TurnRateMove,
     VelocityMove,
     YawGoal,
 )
-from vil_bridge.servers.airsim.car_methods import CarMethods
+from vil_bridge.servers.airsim.controller_methods import ControllerMethods
 from vil_bridge.servers.airsim.flight_methods import FlightMethods
 from vil_bridge.servers.airsim.remote_methods import RemoteMethods
 from vil_bridge.servers.airsim.state_methods import StateMethods
-from vil_bridge.servers.airsim.values import CarControls, RCData, Vector3r, YawMode
-from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
-from vil_bridge.vehicles.environment.geodesy import GeoOrigin
-from vil_bridge.world.world import World
-
-ORIGIN = GeoOrigin(47.6, -122.1, 122.0)
-STEPS = 24
-
-
-@dataclass
-class Flown:
-    """A simulation that steps in the test's own loop."""
-
-    vehicles: ServedVehicles
-    handler: CommandHandler
-    simulation: Simulation
-    orders: list[Order]
-    step: int = 0
-
-    async def advance(self, done: Callable[[], bool], limit: int = 400) -> None:
-        """Step until something is so."""
-        for _ in range(limit):
-            await asyncio.sleep(0)
-            if done():
-                return
-            self.step += STEPS
-            for batch in self.simulation.advance(self.step):
-                self.handler.update(batch, batch.states())
-        raise AssertionError("it does not come")
+from vil_bridge.servers.airsim.values import (
+    RCData,
+    Vector3r,
+    YawMode,
+)
+from vil_bridge.servers.airsim.vehicles import ServedVehicles
+from vil_bridge.vehicles.airsim.simple_flight import SimpleFlight
 
 
 @pytest_asyncio.fixture(params=["airsim"])
 async def flown(request: pytest.FixtureRequest) -> AsyncIterator[Flown]:
-    """A multirotor in the air, 10 m east and 20 m north of the origin, or a car."""
-    model = {"model": request.param, "p_m": (10.0, 20.0, 30.0)}
-    if request.param == "airsim":
-        model |= {"autopilot": {"kind": "none"}, "armed": True}
-    config = SimulatedConfig.model_validate({"type": "simulated", "vehicles": {"d": model}})
-    simulation = Simulation(config)
-    orders: list[Order] = []
-
-    def send(order: Order) -> bool:
-        orders.append(order)
-        simulation.order(order)  # type: ignore[arg-type]
-        return True
-
-    handler, bus = CommandHandler("sim", config, send), VehicleCommandBus()
-    handler.begin(now_ns())
-    kind = "multirotor" if request.param == "airsim" else "car"
-    served = ServedVehicle("D", "d", "d", kind, Transform.identity(), np.array([10.0, 20.0, 30.0]), {}, {})
-    vehicles = ServedVehicles([served], bus, World({"sim": Transform.identity()}, []), WallClock.of_run())
-    with bus.serving("sim", handler.subjects, handler):
-        made = Flown(vehicles, handler, simulation, orders)
-        await made.advance(lambda: bool(bus.state("d").mode))
-        yield made
-        handler.end()
+    async with flying(request.param) as vehicle:
+        yield vehicle
 
 
 def position(flown: Flown) -> tuple[float, float, float]:
@@ -128,18 +89,6 @@ async def test_a_reset_turns_the_remote_control_off(flown: Flown) -> None:
     assert position(flown)[:2] == pytest.approx((10.0, 20.0), abs=0.01)
 
 
-@pytest.mark.parametrize("flown", ["bicycle"], indirect=True)
-async def test_a_reset_drops_the_controls_of_cars(flown: Flown) -> None:
-    cars = CarMethods(flown.vehicles)
-    states = StateMethods(flown.vehicles, "{}", ORIGIN, [cars.release_controls])
-    cars.set_controls(CarControls(throttle=1.0, handbrake=False))
-    await flown.advance(lambda: cars.state().speed > 1.0)
-    reset = asyncio.create_task(states.reset())
-    await flown.advance(reset.done)
-    await reset
-    assert cars.controls() == CarControls() and cars.state().speed == 0.0
-
-
 def test_calls_that_name_no_vehicle_go_to_the_default_one(flown: Flown) -> None:
     vehicles = [replace(flown.vehicles.find("D"), name=name) for name in ("A", "B")]
     for default, found in (("B", "B"), ("missing", "A"), ("", "A")):
@@ -151,8 +100,6 @@ AHEAD = 1
 HEADING = YawGoal(math.radians(-30.0), by_rate=False)
 """30 degrees east of north: the room's x axis points north."""
 TURNING = YawGoal(math.radians(-30.0))
-PLACE = (19.0, -11.0, 30.0)
-"""North 1, east 2, down -3 from the start."""
 HEIGHT_M = 30.0
 LEFT = math.radians(-90.0)
 
@@ -224,14 +171,11 @@ LEFT = math.radians(-90.0)
 async def test_a_move_is_turned_into_the_frame_of_a_room_that_looks_north(
     flown: Flown, name: str, arguments: tuple[Any, ...], move: Move
 ) -> None:
-    """The room's origin is at 1 m east, 2 m north, 3 m up; its x axis points north, its y axis west."""
-    room = Transform.of((1.0, 2.0, 3.0), (0.0, 0.0, math.sqrt(0.5), math.sqrt(0.5)))
-    served = replace(flown.vehicles.find("D"), T_world_room=room, origin_m=np.array([10.0, 20.0, 30.0]))
-    vehicles = ServedVehicles([served], flown.vehicles.bus, flown.vehicles.world, WallClock.of_run())
+    vehicles = in_turned_room(flown)
     flight = FlightMethods(vehicles, ORIGIN)
     call = asyncio.create_task(getattr(flight, name)(*arguments))
     await asyncio.sleep(0)
-    (order,) = [order for order in flown.orders if isinstance(order, MoveOrder)]
+    order = only(flown, MoveOrder)
     call.cancel()
     assert type(order.move) is type(move)
     assert flat(order.move) == pytest.approx(flat(move))
@@ -244,3 +188,54 @@ def flat(value: Any) -> list[float]:
     if isinstance(value, tuple):
         return [number for part in value for number in flat(part)]
     return [-1e9 if value is None else float(value)]
+
+
+async def test_a_place_on_the_earth_is_a_point_of_the_room(flown: Flown) -> None:
+    place = ORIGIN.to_geodetic(np.array([12.0, 21.0, 33.0]))
+    flight = FlightMethods(in_turned_room(flown), ORIGIN)
+    call = asyncio.create_task(flight.move_to_gps(*map(float, place), 5.0, 6.0, 0, YawMode()))
+    await asyncio.sleep(0)
+    call.cancel()
+    assert only(flown, MoveOrder).move.points_m[0] == pytest.approx(PLACE, abs=1e-3)
+
+
+async def test_gains_of_positions_are_north_east_and_down(flown: Flown) -> None:
+    await ControllerMethods(flown.vehicles).set_position_gains((1.0, 2.0, 3.0), (4.0, 5.0, 6.0), (7.0, 8.0, 9.0))
+    order = only(flown, GainsOrder)
+    assert (order.loop, order.gains) == ("position", LoopGains((2.0, 1.0, 3.0), (5.0, 4.0, 6.0), (8.0, 7.0, 9.0)))
+
+
+async def test_only_programs_with_control_arm_and_a_disarmed_vehicle_is_not_disarmed_again(flown: Flown) -> None:
+    flight = FlightMethods(flown.vehicles, ORIGIN)
+    assert not flight.arm_disarm(True) and not flight.arm_disarm(False)
+    flight.enable_api_control(True)
+    assert flight.is_api_control_enabled() and flight.arm_disarm(True) and flight.arm_disarm(False)
+    await flown.advance(lambda: not flown.vehicles.bus.state("d").armed)
+    assert not flight.arm_disarm(False)
+    assert [order.armed for order in flown.orders if isinstance(order, ArmCommand)] == [True, False]
+    flight.enable_api_control(False)
+    assert not flight.arm_disarm(True) and not flight.is_api_control_enabled()
+
+
+async def test_sticks_hold_for_a_tenth_of_a_second_after_their_stamp(flown: Flown) -> None:
+    remote = RemoteMethods(flown.vehicles, FlightMethods(flown.vehicles, ORIGIN))
+    stamp_ns = flown.vehicles.utc_ns(flown.vehicles.bus.state("d").t_ns)
+    await remote.move_by_rc(RCData(timestamp=stamp_ns, roll=0.1, pitch=0.2, throttle=0.3, yaw=0.4, is_valid=True))
+    order = only(flown, SticksOrder)
+    assert order.sticks == StickPositions(0.1, 0.2, 0.3, 0.4)
+    assert order.until_ns == flown.simulation.t_of(flown.step) + 100_000_000
+    move = only(flown, MoveOrder).move
+    limits = SimpleFlight()
+    angles = (0.1 * limits.max_angle_rad, 0.2 * limits.max_angle_rad, 0.3, -0.4 * limits.max_rate_radps)
+    assert (move.roll_rad, move.pitch_rad, move.throttle, move.yaw.value) == pytest.approx(angles)
+    for absurd in (1, 1 << 63):
+        with pytest.raises(ValueError, match="is not one of the simulation's clock"):
+            await remote.move_by_rc(RCData(timestamp=absurd, is_valid=True))
+
+
+async def test_a_manual_move_has_shares_of_its_limits(flown: Flown) -> None:
+    remote = RemoteMethods(in_turned_room(flown), FlightMethods(flown.vehicles, ORIGIN))
+    call = asyncio.create_task(remote.move_by_manual(1e4, 2e4, -3e4, 5.0, 0, YawMode(False, 30.0)))
+    await asyncio.sleep(0)
+    call.cancel()
+    assert flat(only(flown, MoveOrder).move) == pytest.approx(flat(ManualMove(2.0, 1.0, 3.0, 5.0, HEADING)))

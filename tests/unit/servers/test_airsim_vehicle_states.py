@@ -1,0 +1,123 @@
+"""Motions, collisions and cars of AirSim's RPC over the simulation itself, and what a reset drops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import msgspec
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from tests.support.flown_vehicle import ORIGIN, PLACE, Flown, flying, in_turned_room, only
+from vil_adapters.simulated.ipc import (
+    CollisionReport,
+    FlyCommand,
+    PlaceOrder,
+)
+from vil_bridge.core.vehicle_moves import (
+    VehicleCollision,
+)
+from vil_bridge.servers.airsim.car_methods import CarMethods
+from vil_bridge.servers.airsim.flight_methods import FlightMethods
+from vil_bridge.servers.airsim.state_methods import StateMethods
+from vil_bridge.servers.airsim.values import (
+    CarControls,
+    CollisionInfo,
+    KinematicsState,
+    Pose,
+    Quaternionr,
+    Vector3r,
+    YawMode,
+)
+
+
+@pytest_asyncio.fixture(params=["airsim"])
+async def flown(request: pytest.FixtureRequest) -> AsyncIterator[Flown]:
+    async with flying(request.param) as vehicle:
+        yield vehicle
+
+
+@pytest.mark.parametrize("flown", ["bicycle"], indirect=True)
+async def test_a_reset_drops_the_controls_of_cars(flown: Flown) -> None:
+    cars = CarMethods(flown.vehicles)
+    states = StateMethods(flown.vehicles, "{}", ORIGIN, [cars.release_controls])
+    cars.set_controls(CarControls(throttle=1.0, handbrake=False))
+    await flown.advance(lambda: cars.state().speed > 1.0)
+    reset = asyncio.create_task(states.reset())
+    await flown.advance(reset.done)
+    await reset
+    assert cars.controls() == CarControls() and cars.state().speed == 0.0
+
+
+@pytest.mark.parametrize("ignores", [False, True])
+async def test_a_motion_is_set_in_the_room_up_to_a_hit_unless_hits_are_ignored(flown: Flown, ignores: bool) -> None:
+    states = StateMethods(in_turned_room(flown), "{}", ORIGIN, ())
+    motion = KinematicsState(
+        Vector3r(1.0, 2.0, -3.0),
+        Quaternionr(),
+        linear_velocity=Vector3r(4.0, 5.0, 6.0),
+        angular_velocity=Vector3r(7.0, 8.0, 9.0),
+    )
+    for call in (states.set_kinematics(motion, ignores), states.set_vehicle_pose(Pose(), ignores)):
+        task = asyncio.create_task(call)
+        await flown.advance(task.done)
+        await task
+    moved, rested = (order for order in flown.orders if isinstance(order, PlaceOrder))
+    assert moved.p_m == pytest.approx(PLACE) and np.abs(moved.q_xyzw) == pytest.approx((0.0, 0.0, 0.0, 1.0))
+    assert moved.v_mps == pytest.approx((4.0, -5.0, -6.0)) and moved.w_radps == pytest.approx((7.0, -8.0, -9.0))
+    assert (rested.v_mps, rested.w_radps) == ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+    assert moved.sweep is rested.sweep is not ignores
+
+
+async def test_a_collision_is_latched_until_it_is_read_or_the_vehicle_is_reset(flown: Flown) -> None:
+    states = StateMethods(in_turned_room(flown), "{}", ORIGIN, ())
+    hit = VehicleCollision(5_000, (0.0, 1.0, 0.0), PLACE, (18.0, -9.0, 27.0), 0.25, "wall")
+
+    def collide() -> None:
+        batch = flown.simulation.batch()
+        batch.collisions = [CollisionReport(0, hit)]
+        flown.handler.update(batch, batch.states())
+
+    assert states.collision_info() == CollisionInfo()
+    collide()
+    shown = states.multirotor_state().collision
+    assert shown == states.collision_info() and shown.has_collided
+    assert (shown.penetration_depth, shown.object_name, shown.object_id) == (0.25, "wall", -1)
+    assert msgspec.structs.astuple(shown.normal) == pytest.approx((0.0, -1.0, 0.0))  # west
+    assert msgspec.structs.astuple(shown.impact_point) == pytest.approx((1.0, 2.0, -3.0))
+    assert msgspec.structs.astuple(shown.position) == pytest.approx((0.0, 0.0, 0.0), abs=1e-9)
+    assert states.collision_info() == states.multirotor_state().collision == CollisionInfo()
+    collide()
+    reset = asyncio.create_task(states.reset())
+    await flown.advance(reset.done)
+    await reset
+    assert states.collision_info() == CollisionInfo()
+
+
+async def test_a_vehicle_has_landed_until_it_climbs(flown: Flown) -> None:
+    states, flight = StateMethods(flown.vehicles, "{}", ORIGIN, ()), FlightMethods(flown.vehicles, ORIGIN)
+    assert states.multirotor_state().landed_state == 0
+    climb = asyncio.create_task(flight.move_by_velocity(0.0, 0.0, -2.0, 2.0, 0, YawMode()))
+    await flown.advance(climb.done)
+    assert states.multirotor_state().landed_state == 1
+
+
+@pytest.mark.parametrize("flown", ["bicycle"], indirect=True)
+@pytest.mark.parametrize(
+    ("controls", "speed_mps", "steering_rad"),
+    [
+        (CarControls(throttle=0.5, steering=0.5), 10.0, -0.3),
+        (CarControls(throttle=2.0, steering=-2.0), 20.0, 0.6),
+        (CarControls(throttle=-0.5), -1.5, 0.0),
+        (CarControls(throttle=0.5, is_manual_gear=True, manual_gear=-1), -1.5, 0.0),
+        (CarControls(throttle=0.5, is_manual_gear=True, manual_gear=1), 10.0, 0.0),
+        (CarControls(throttle=0.5, manual_gear=-1), 10.0, 0.0),
+        (CarControls(throttle=0.5, brake=0.1), 0.0, 0.0),
+        (CarControls(throttle=0.5, handbrake=True), 0.0, 0.0),
+    ],
+)
+def test_a_car_follows_its_controls(flown: Flown, controls: CarControls, speed_mps: float, steering_rad: float) -> None:
+    CarMethods(flown.vehicles).set_controls(controls)
+    assert only(flown, FlyCommand).values == pytest.approx((speed_mps, steering_rad))
