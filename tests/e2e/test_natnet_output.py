@@ -17,6 +17,7 @@ from tests.support.natnet_client import read_by_natnet
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.errors import SinkError
+from vil_bridge.outputs.natnet import output as natnet_output
 from vil_bridge.outputs.natnet.config import NatNetOutputConfig
 from vil_bridge.outputs.natnet.output import NatNetOutput
 from vil_bridge.protocols.natnet.codec import (
@@ -56,10 +57,10 @@ def source_of(port: int, **keys: Any) -> OptitrackSource:
 class Client:
     """A client of one socket that asks for what the test wants."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, host: str = LOOPBACK) -> None:
         self._sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._sock.setblocking(False)
-        self._sock.bind((LOOPBACK, 0))
+        self._sock.bind((host, 0))
         self._server = LOOPBACK, port
 
     def send(self, datagram: bytes) -> None:
@@ -208,6 +209,26 @@ async def test_careless_clients_are_refused_and_counted_while_others_go_on() -> 
         for client in clients:
             client.close()
     assert not got.resets
+
+
+async def test_a_host_that_asks_from_many_ports_is_bounded_and_another_one_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(natnet_output, "_HOST_REQUESTS_PER_S", 1.0)  # so that a slow computer reaches the bound too
+    made = output()
+    async with serving(FilmedRoom(1), made):
+        port, clients = await port_of(made), list[Client]()
+        for i in range(2400):
+            if i % 100 == 0:  # one port may ask 200 times at once
+                clients.append(Client(port))
+            clients[-1].send(encode_echo_request(i))
+            if i < 2000:
+                await clients[-1].next(MessageId.ECHORESPONSE)
+        await until(lambda: made.status.counters["flooding"] > 300)
+        other = Client(port, "127.0.0.2")
+        await other.ask(encode_echo_request(7), MessageId.ECHORESPONSE)
+        for client in (*clients, other):
+            client.close()
 
 
 async def test_a_port_that_is_taken_is_reported_with_its_cure() -> None:

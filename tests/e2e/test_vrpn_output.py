@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
 from collections import Counter
 from functools import partial
 from typing import Any
@@ -168,3 +170,45 @@ async def test_the_official_library_reads_twenty_actors_and_a_person(scheme: str
     first_m = np.array([1.0, 0.0, 1.0])
     assert np.linalg.norm(np.array(bodies["cf1"][:3]) - first_m) < 0.4 * len(room.filmed)
     assert made.status.counters["malformed"] == made.status.counters["refused"] == 0
+
+
+EXHAUSTED = """
+import asyncio, logging, os, resource, socket, sys, time
+from vil_bridge.protocols.vrpn.codec import COOKIE
+from vil_bridge.protocols.vrpn.server import VrpnHooks, VrpnServer
+
+async def main():
+    logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stdout)
+    server = VrpnServer(["drone"], VrpnHooks(clock=time.time_ns, count=print), 4)
+    port = server.listen("127.0.0.1", 0)
+    clients = [socket.socket() for _ in range(2)]
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (clients[-1].fileno() + 1, limits[1]))
+    for client in clients:
+        client.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", port))
+    before_s = time.process_time()
+    await asyncio.sleep(2.5)  # the pause passes twice
+    assert server.connected == 0
+    print("busy" if time.process_time() - before_s > 1.0 else "idle")
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    for client in clients:
+        greeting = await asyncio.get_running_loop().sock_recv(client, len(COOKIE))
+        assert greeting == COOKIE
+    print("accepted")
+    server.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.process
+def test_a_server_without_descriptors_pauses_and_says_so_once() -> None:
+    done = subprocess.run([sys.executable, "-c", EXHAUSTED], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    warning, *rest = done.stdout.splitlines()
+    assert warning == (
+        "WARNING VRPN clients wait to be accepted: Too many open files. Raise the limit of open files (ulimit -n), or "
+        "close some"
+    )
+    assert rest == ["idle", "accepted"]

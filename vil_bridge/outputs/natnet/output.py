@@ -30,7 +30,10 @@ from vil_bridge.protocols.sockets import send_multicast_from, udp_socket, waitin
 
 _REQUESTS_PER_S: Final = 100.0
 _REQUESTS_AT_ONCE: Final = 200
-"""Of each address: clients send four echoes a second, and repeat a command every 20 ms."""
+"""Of each client: they send four echoes a second, and repeat a command every 20 ms."""
+_HOST_REQUESTS_PER_S: Final = 1000.0
+_HOST_REQUESTS_AT_ONCE: Final = 2000
+"""Of all clients of a host, whatever ports they take."""
 _PERIOD_SHARE: Final = 0.05
 """Of the newest period in the measured one."""
 _EVERYTHING: Final = Subscriptions()
@@ -100,6 +103,7 @@ class _Session:
         )
         self._responder = NatNetResponder(self._version, self._clients, hooks, multicast=self._multicast)
         self._limit = RateLimiter(_REQUESTS_PER_S, _REQUESTS_AT_ONCE)
+        self._host_limit = RateLimiter(_HOST_REQUESTS_PER_S, _HOST_REQUESTS_AT_ONCE)
         self._number = 0
         self._start_ns = self._before_ns = now_ns()
         self._period_ns = 0.0
@@ -144,10 +148,11 @@ class _Session:
 
     def _receive(self) -> None:
         for datagram, address, t_arrival_ns in waiting_datagrams(self._command):
-            if self._limit.wait_s(address):
+            if self._limit.wait_s(address) or self._host_limit.wait_s(address[0]):
                 self._status.counters["flooding"] += 1
                 continue
             self._limit.take(address)
+            self._host_limit.take(address[0])
             try:
                 reply = self._responder.reply(datagram, address, t_arrival_ns)
             except ProtocolError:

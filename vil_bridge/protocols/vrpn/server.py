@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import logging
 import socket
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +19,8 @@ from vil_bridge.protocols.vrpn.codec import COOKIE, PING, PONG, POSE, VELOCITY, 
 from vil_bridge.protocols.vrpn.connection import VrpnConnection
 from vil_bridge.protocols.vrpn.id_mapping import CONTROL, Incoming, Outgoing
 
+logger = logging.getLogger(__name__)
+
 _CONNECT_TIMEOUT_S: Final = 1.0
 _COOKIE_WITHIN_NS: Final = 5 * NS_PER_S
 _PORT_ATTEMPTS: Final = 16
@@ -24,6 +28,8 @@ _BYTES_PER_S: Final = 65_536.0
 _BYTES_AT_ONCE: Final = 262_144
 """Clients send descriptions at the start and then pings."""
 _DEAD_AFTER_S: Final = 10
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_PAUSE_S: Final = 1.0
 _PROBES: Final = ((socket.TCP_KEEPIDLE, 4), (socket.TCP_KEEPINTVL, 2), (socket.TCP_KEEPCNT, 3))
 
 
@@ -76,6 +82,8 @@ class VrpnServer:
         self._hooks = hooks
         self._max_clients = max_clients
         self._sockets: tuple[socket.socket, ...] = ()
+        self._resume: asyncio.TimerHandle | None = None
+        self._paused = False
         self._clients: dict[VrpnConnection, _VrpnClient] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._limit = RateLimiter(_BYTES_PER_S, _BYTES_AT_ONCE)
@@ -108,12 +116,14 @@ class VrpnServer:
         """
         tcp, udp = self._sockets = _bind(host, port)
         loop = asyncio.get_running_loop()
-        loop.add_reader(tcp, self._hooks.guard(lambda: self._accept(tcp)))
+        self._accept_from(tcp)
         loop.add_reader(udp, self._hooks.guard(lambda: self._on_request(udp)))
         return int(tcp.getsockname()[1])
 
     def close(self) -> None:
         """Release all sockets at once; may be called twice."""
+        if self._resume is not None:
+            self._resume.cancel()
         for sock in self._sockets:
             asyncio.get_running_loop().remove_reader(sock)
             sock.close()
@@ -132,10 +142,27 @@ class VrpnServer:
 
     # --- connections -------------------------------------------------------------------------------
 
+    def _accept_from(self, tcp: socket.socket) -> None:
+        asyncio.get_running_loop().add_reader(tcp, self._hooks.guard(lambda: self._accept(tcp)))
+
+    def _pause(self, tcp: socket.socket, exc: OSError) -> None:
+        """Accept no connections for a second; the first time, say so."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(tcp)
+        self._resume = loop.call_later(_PAUSE_S, self._accept_from, tcp)
+        if not self._paused:
+            self._paused = True
+            logger.warning(
+                "VRPN clients wait to be accepted: %s. Raise the limit of open files (ulimit -n), or close some",
+                exc.strerror,
+            )
+
     def _accept(self, tcp: socket.socket) -> None:
         try:
             sock, _ = tcp.accept()
-        except OSError:
+        except OSError as exc:
+            if exc.errno in _EXHAUSTED:  # the connection stays readable
+                self._pause(tcp, exc)
             return
         self._spawn(asyncio.get_running_loop().connect_accepted_socket(self._link, sock))
 
