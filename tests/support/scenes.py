@@ -17,7 +17,7 @@ from vil_renderer.embedded.assets.model import Primitive
 from vil_renderer.embedded.scene import Scene
 from vil_renderer.embedded.scenes import SCENES
 
-INDOORS = ("hall", "lab", "course")
+INDOORS = ("hall", "lab", "course", "alphapilot")
 
 FREE: dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]] = {
     "hall": ((-3.0, -2.5, 0.8), (1.0, 2.5, 2.5)),

@@ -39,7 +39,7 @@ obstacle_perturbation: none.txt
 prefabs:
   quad: {file: home.glb, class: vehicel, spin: {a: fast}}
 splats: {file: scan.splat, up: x}
-colour: red
+width: red
 """
 
 TOLD = """\
@@ -84,8 +84,8 @@ test.yaml:23:26: prefabs.quad.class: no class is named 'vehicel' (did you mean '
 test.yaml:23:49: prefabs.quad.spin.a: should be a valid number, got 'fast'
 test.yaml:24:10: splats.file: 'scan.splat' is of no kind that is read here; known: .ply
 test.yaml:24:28: splats.up: should be 'y' or 'z', got 'x'
-test.yaml:25:1: colour: unknown key; known: scene, base, environment, classes, objects, lights, beacons, gates, \
-obstacle_perturbation, prefabs, splats
+test.yaml:25:1: width: unknown key; known: scene, base, environment, classes, objects, lights, beacons, gates, \
+course, course_seed, obstacle_perturbation, prefabs, splats
 """
 
 

@@ -10,14 +10,22 @@ from vil_renderer.embedded.scene import CLASSES, Scene
 from vil_renderer.embedded.scenes import SCENES
 from vil_renderer.embedded.scenes.surfaces import SURFACES, material
 
-TRIANGLES = {"blocks": 10_000, "empty": 5_000, "lab": 20_000, "hall": 50_000, "course": 50_000, "yard": 50_000}
-OBJECTS = {"blocks": 350, "empty": 100, "lab": 150, "hall": 250, "course": 350, "yard": 350}
+TRIANGLES = {
+    "alphapilot": 50_000,
+    "blocks": 10_000,
+    "empty": 5_000,
+    "lab": 20_000,
+    "hall": 50_000,
+    "course": 50_000,
+    "yard": 50_000,
+}
+OBJECTS = {"alphapilot": 500, "blocks": 350, "empty": 100, "lab": 150, "hall": 250, "course": 350, "yard": 350}
 
 everywhere = pytest.mark.parametrize("name", sorted(SCENES))
 
 
 def test_these_scenes_are_shipped() -> None:
-    assert set(SCENES) == set(TRIANGLES) == {"blocks", "course", "empty", "hall", "lab", "yard"}
+    assert set(SCENES) == set(TRIANGLES) == {"alphapilot", "blocks", "course", "empty", "hall", "lab", "yard"}
     assert all(built(name).name == name for name in SCENES)
 
 

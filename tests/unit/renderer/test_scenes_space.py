@@ -69,6 +69,7 @@ def test_what_one_sees_from_the_flight_volume_faces_one(name: str) -> None:
         ("lab", (3.9, 2.9)),
         ("yard", (150.0, 150.0)),
         ("course", (29.9, 17.9)),
+        ("alphapilot", (47.9, 27.9)),
         ("empty", (99, 99)),
     ],
 )
@@ -79,7 +80,7 @@ def test_there_is_ground_everywhere(name: str, reach: tuple[float, float]) -> No
     assert (below >= 0).all()
 
 
-@pytest.mark.parametrize("name", ["hall", "lab", "course", "yard"])
+@pytest.mark.parametrize("name", ["hall", "lab", "course", "yard", "alphapilot"])
 def test_what_stands_stands_on_something(name: str) -> None:
     """Crates, furniture, machines and props: below the middle of each is a surface that they touch."""
     standing = [CLASSES[c] for c in ("box", "furniture", "prop", "container")]

@@ -9,11 +9,13 @@ from typing import Final, TypeVar
 
 import numpy as np
 
+from vil_bridge.config.course import load_course
 from vil_bridge.config.references import similar
 from vil_bridge.config.yaml_positions import Path
-from vil_bridge.core.errors import RendererError
+from vil_bridge.core.errors import ConfigError, RendererError
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.random.courses import perturbed as perturbed_course
 from vil_renderer.embedded.assets.gltf.read import Y_UP
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.lighting.daylight import daylight, to_sun
@@ -31,6 +33,7 @@ from vil_renderer.embedded.scenefile.models import (
 from vil_renderer.embedded.scenefile.parts import PartFactory, gate_frame
 from vil_renderer.embedded.scenefile.perturbation import perturbed, read_moves
 from vil_renderer.embedded.scenefile.references import PROXY, known_classes
+from vil_renderer.embedded.scenes.race import with_course
 
 _LAST_INSTANCE: Final = 32767
 _MORNING_H: Final = 10.0
@@ -83,7 +86,7 @@ class Builder:
             self._classes,
             splats or base.splats,
         )
-        return _on_carriers(self._perturbed(scene))
+        return _on_carriers(self._perturbed(self._raced(scene)))
 
     # --- objects -------------------------------------------------------------------------------
 
@@ -197,6 +200,20 @@ class Builder:
             return replace(made, sun=_sun(far[0]))
         chosen = self.base is not None or written.time_of_day_h is not None or "sun" in written.model_fields_set
         return replace(made, sun=suns[0]) if suns and not chosen else made
+
+    def _raced(self, scene: Scene) -> Scene:
+        """Return the scene with the gates and poles of the file's course."""
+        name = self.config.course
+        if name is None:
+            return scene
+        try:
+            course = load_course(self.folder / name if "/" in name or FilePath(name).suffix else name)
+        except ConfigError as exc:
+            self.problems += [(("course",), problem) for problem in exc.problems]
+            return scene
+        if self.config.course_seed is not None:
+            course = perturbed_course(course, self.config.course_seed)
+        return with_course(scene, course)
 
     def _perturbed(self, scene: Scene) -> Scene:
         path = self.config.obstacle_perturbation

@@ -293,8 +293,23 @@ class SceneFile(StrictModel):
     lights: tuple[LightConfig, ...] = Field(default=(), description="Lamps; at most one directional light.")
     beacons: tuple[BeaconConfig, ...] = Field(default=(), description="IR beacons.")
     gates: tuple[GateConfig, ...] = Field(default=(), description="Openings to fly through, in the order of the race.")
+    course: str | None = Field(
+        default=None,
+        description="Race course, shipped or a file relative to the scene file; its gates replace those of the base.",
+    )
+    course_seed: int | None = Field(
+        default=None, ge=0, description="Seed of the course's random offsets; none = as the course lists them."
+    )
     obstacle_perturbation: Path | None = Field(
         default=None, description="File of `Name: dx,dy,dyaw` that moves gates and objects."
     )
     prefabs: dict[Label, PrefabConfig] = Field(default={}, description="Models for actors by the name they use.")
     splats: SplatConfig | None = Field(default=None, description="Gaussian splats around everything.")
+
+    @model_validator(mode="after")
+    def _one_course(self) -> Self:
+        if self.course is not None and self.gates:
+            raise wrong("give gates or course, not both")
+        if self.course is None and self.course_seed is not None:
+            raise wrong("course_seed belongs to a course; name one")
+        return self

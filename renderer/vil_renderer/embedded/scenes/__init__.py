@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from vil_renderer.embedded.scene import Scene
+from vil_renderer.embedded.scenes.alphapilot import build_alphapilot
 from vil_renderer.embedded.scenes.blocks import build_blocks
 from vil_renderer.embedded.scenes.course import build_course
 from vil_renderer.embedded.scenes.empty import build_empty
@@ -16,6 +17,7 @@ from vil_renderer.embedded.scenes.yard import build_yard
 __all__ = ["SCENES"]
 
 SCENES: Final[Mapping[str, Callable[[], Scene]]] = {
+    "alphapilot": build_alphapilot,
     "blocks": build_blocks,
     "course": build_course,
     "empty": build_empty,
