@@ -31,6 +31,7 @@ from vil_bridge.cli.run import run
 from vil_bridge.cli.scene import scene
 from vil_bridge.cli.sitl import sitl
 from vil_bridge.cli.top import top
+from vil_bridge.cli.twin import twin
 from vil_bridge.cli.version import print_version, version
 from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.core.text import printable_lines
@@ -59,6 +60,7 @@ for verb in (
     replay,
     export,
     report,
+    twin,
     dataset,
     check,
     init,

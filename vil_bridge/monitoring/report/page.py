@@ -34,6 +34,8 @@ h1 { font-size: 24px; margin: 0; } h2 { font-size: 20px; margin: 40px 0 4px; bor
 .tick { font-size: 11px; } .name { font-size: 13px; fill: var(--text); } .axis { stroke: var(--soft); }
 .grid { stroke: var(--line); } .dots { stroke: var(--dot); stroke-width: 2.6; stroke-linecap: round; fill: none; }
 .few { stroke-width: 5; } .gap { fill: var(--gap); } .drop { fill: var(--drop); }
+.curve { fill: none; stroke-width: 1.6; stroke-linejoin: round; } .l0 { stroke: var(--s0); } .l1 { stroke: var(--s2); }
+.l2 { stroke: var(--s3); } .box { fill: var(--s0); fill-opacity: .35; stroke: var(--s0); stroke-width: 1.5; }
 .mark { stroke: var(--mark); stroke-dasharray: 3 3; }
 .s0 { fill: var(--s0); background: var(--s0); } .s1 { fill: var(--s1); background: var(--s1); }
 .s2 { fill: var(--s2); background: var(--s2); } .s3 { fill: var(--s3); background: var(--s3); }
@@ -62,10 +64,15 @@ def report_page(ledgers: Sequence[CameraLedger], errors: Mapping[str, Prediction
     """
     bridge = escape(ledgers[0].head.bridge) if ledgers else "no camera"
     cameras = "".join(_camera(ledger) + _errors(errors.get(ledger.head.camera)) for ledger in ledgers)
+    return html_page(f"Frames of {bridge}", f"{_scope(ledgers)}{cameras}")
+
+
+def html_page(title: str, content: str) -> str:
+    """Return a whole page in the reports' style; both texts are HTML."""
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Frames of {bridge}</title>'
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE}</style></head>\n<body><h1>Frames of {bridge}</h1>{_scope(ledgers)}{cameras}</body></html>\n"
+        f"<style>{_STYLE}</style></head>\n<body><h1>{title}</h1>{content}</body></html>\n"
     )
 
 

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-_WIDTH: Final = 940
+WIDTH: Final = 940
 _LEFT: Final = 52
 _RIGHT: Final = 12
 _TOP: Final = 14
@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class _Axes:
+class ChartAxes:
     """A plot area and the values at its edges."""
 
     width: float
@@ -32,24 +32,39 @@ class _Axes:
     x_max: float
     y_max: float
     y_min: float = 0.0
+    x_min: float = 0.0
 
     def x(self, value: float) -> float:
-        return round(_LEFT + (self.width - _LEFT - _RIGHT) * value / self.x_max, 2)
+        """Return the abscissa of a value."""
+        share = (value - self.x_min) / (self.x_max - self.x_min)
+        return round(_LEFT + (self.width - _LEFT - _RIGHT) * share, 2)
 
     def y(self, value: float) -> float:
+        """Return the ordinate of a value."""
         share = (value - self.y_min) / (self.y_max - self.y_min)
         return round(self.height - _BOTTOM - (self.height - _TOP - _BOTTOM) * share, 2)
+
+    @classmethod
+    def equal(cls, x: tuple[float, float], y: tuple[float, float], highest: float) -> ChartAxes:
+        """Return axes of one scale that hold both ranges; the chart is as high as it needs, up to ``highest``."""
+        spans = [max(1.06 * (high - low), 1e-3) for low, high in (x, y)]
+        inner = WIDTH - _LEFT - _RIGHT
+        scale = min(inner / spans[0], (highest - _TOP - _BOTTOM) / spans[1])
+        middle_x, middle_y = 0.5 * sum(x), 0.5 * sum(y)
+        half_x, half_y = 0.5 * inner / scale, 0.5 * spans[1]
+        height = spans[1] * scale + _TOP + _BOTTOM
+        return cls(WIDTH, height, middle_x + half_x, middle_y + half_y, middle_y - half_y, middle_x - half_x)
 
     def drawn(self, x_unit: str, y_unit: str, *, y_ticks: int = 4) -> str:
         """Grid, tick labels and units."""
         parts = []
-        for value in _ticks(self.y_min, self.y_max, y_ticks):
+        for value in _ticks(self.y_min, self.y_max, y_ticks) if y_ticks else ():
             y = self.y(value)
             parts.append(f'<path class="grid" d="M{_LEFT} {y}H{self.width - _RIGHT}"/>')
             parts.append(f'<text class="tick" x="{_LEFT - 6}" y="{y + 4}" text-anchor="end">{value:g}</text>')
         low = self.height - _BOTTOM
         parts.append(f'<path class="axis" d="M{_LEFT} {low}H{self.width - _RIGHT}"/>')
-        for value in _ticks(0.0, self.x_max, max(2, int(self.width / 75))):
+        for value in _ticks(self.x_min, self.x_max, max(2, int(self.width / 75))):
             label = f"{value:g}"
             parts.append(f'<text class="tick" x="{self.x(value)}" y="{low + 16}" text-anchor="middle">{label}</text>')
         parts.append(f'<text class="tick" x="{self.width - _RIGHT}" y="{low + 25}" text-anchor="end">{x_unit}</text>')
@@ -78,7 +93,7 @@ def timeline(
     """
     known = values[np.isfinite(values)]
     low = min(0.0, float(known.min(initial=0.0)))
-    axes = _Axes(_WIDTH, height, _span(t_s), _top(known), low)
+    axes = ChartAxes(WIDTH, height, time_span(t_s), headroom(known), low)
     bands = "".join(
         f'<rect class="gap" x="{axes.x(begin)}" y="{_TOP}" width="{max(1.5, axes.x(end) - axes.x(begin)):.2f}"'
         f' height="{height - _TOP - _BOTTOM}"><title>{escape(text)}</title></rect>'
@@ -88,17 +103,17 @@ def timeline(
         f"M{axes.x(t)} {axes.y(v)}h0" for t, v in zip(t_s.tolist(), values.tolist(), strict=True) if math.isfinite(v)
     )
     kind = "dots few" if len(known) < _FEW else "dots"
-    return _svg(_WIDTH, height, label, axes.drawn("s", unit) + bands + f'<path class="{kind}" d="{dots}"/>')
+    return svg(WIDTH, height, label, axes.drawn("s", unit) + bands + f'<path class="{kind}" d="{dots}"/>')
 
 
 def stack(t_s: Floats, parts: Mapping[str, Floats], unit: str, label: str, *, height: float = 230) -> str:
     """Means of parts over time, one on the other: their sum is the mean of the total."""
-    x_max = _span(t_s)
+    x_max = time_span(t_s)
     columns = min(_COLUMNS, max(1, len(t_s) // 4))
     of_frame = np.minimum((t_s / x_max * columns).astype(int), columns - 1)
     counts = np.bincount(of_frame, minlength=columns)
     means = [np.bincount(of_frame, values, minlength=columns) / np.maximum(counts, 1) for values in parts.values()]
-    axes = _Axes(_WIDTH, height, x_max, _top(np.sum(means, axis=0)))
+    axes = ChartAxes(WIDTH, height, x_max, headroom(np.sum(means, axis=0)))
     width = (axes.x(x_max) - axes.x(0.0)) / columns
     drawn = []
     for column in np.flatnonzero(counts):
@@ -111,36 +126,37 @@ def stack(t_s: Floats, parts: Mapping[str, Floats], unit: str, label: str, *, he
                 f' height="{low - high:.2f}"><title>{escape(name)}: {value:.2f} {unit}</title></rect>'
             )
             base += value
-    return _svg(_WIDTH, height, label, axes.drawn("s", unit) + "".join(drawn))
+    return svg(WIDTH, height, label, axes.drawn("s", unit) + "".join(drawn))
 
 
-def histogram(values: Floats, kind: str, label: str, marks: Sequence[tuple[str, float]]) -> str:
+def histogram(values: Floats, kind: str, label: str, marks: Sequence[tuple[str, float]], *, unit: str = "ms") -> str:
     """Draw a histogram of the values, up to a little beyond the last mark.
 
     Args:
-        values: shape (n,), milliseconds, at least one.
+        values: shape (n,), at least one.
         kind: class of the bars.
         label: what it shows.
         marks: name and value of what is marked, in rising order.
+        unit: of the values.
     """
     width, height = 300, 150
-    top_ms = max(1.25 * marks[-1][1], 1e-3)
-    counts, edges = np.histogram(np.clip(values, 0.0, top_ms), bins=_BINS, range=(0.0, top_ms))
-    axes = _Axes(width, height, top_ms, float(counts.max()) * 1.1)
+    top = max(1.25 * marks[-1][1], 1e-3)
+    counts, edges = np.histogram(np.clip(values, 0.0, top), bins=_BINS, range=(0.0, top))
+    axes = ChartAxes(width, height, top, float(counts.max()) * 1.1)
     column = axes.x(edges[1]) - axes.x(0.0)
     drawn = [
         f'<rect class="{kind}" x="{axes.x(begin)}" y="{axes.y(count)}" width="{column * 0.9:.2f}"'
-        f' height="{axes.y(0.0) - axes.y(count):.2f}"><title>{begin:.2f} to {begin + edges[1]:.2f} ms: {count}</title>'
-        "</rect>"
+        f' height="{axes.y(0.0) - axes.y(count):.2f}">'
+        f"<title>{begin:.4g} to {begin + edges[1]:.4g} {unit}: {count}</title></rect>"
         for begin, count in zip(edges[:-1].tolist(), counts.tolist(), strict=True)
         if count
     ]
     for name, value in marks:
-        x = axes.x(min(value, top_ms))
+        x = axes.x(min(value, top))
         drawn.append(
-            f'<path class="mark" d="M{x} {_TOP}V{height - _BOTTOM}"><title>{name} {value:.2f} ms</title></path>'
+            f'<path class="mark" d="M{x} {_TOP}V{height - _BOTTOM}"><title>{name} {value:.4g} {unit}</title></path>'
         )
-    return _svg(width, height, label, axes.drawn("ms", "", y_ticks=2) + "".join(drawn))
+    return svg(width, height, label, axes.drawn(unit, "", y_ticks=2) + "".join(drawn))
 
 
 def bars(counts: Sequence[tuple[str, int]], label: str) -> str:
@@ -153,21 +169,24 @@ def bars(counts: Sequence[tuple[str, int]], label: str) -> str:
         drawn.append(f'<text class="name" x="330" y="{y + 16}" text-anchor="end">{escape(name)}</text>')
         drawn.append(f'<rect class="drop" x="340" y="{y + 4}" width="{width:.1f}" height="16" rx="2"/>')
         drawn.append(f'<text class="name" x="{346 + width:.1f}" y="{y + 16}">{count}</text>')
-    return _svg(_WIDTH, 24 * len(counts) + 6, label, "".join(drawn))
+    return svg(WIDTH, 24 * len(counts) + 6, label, "".join(drawn))
 
 
-def _svg(width: float, height: float, label: str, content: str) -> str:
+def svg(width: float, height: float, label: str, content: str) -> str:
+    """Return the element; ``label`` says what it shows to those who do not see it."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img"'
         f' aria-label="{escape(label)}">{content}</svg>'
     )
 
 
-def _span(t_s: Floats) -> float:
+def time_span(t_s: Floats) -> float:
+    """Return the last time, at least a millisecond."""
     return max(float(t_s[-1]) if len(t_s) else 0.0, 1e-3)
 
 
-def _top(values: Floats) -> float:
+def headroom(values: Floats) -> float:
+    """Return a little more than the largest value."""
     return max(float(values.max(initial=0.0)) * 1.05, 1e-3)
 
 

@@ -11,10 +11,13 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from vil_bridge.core.geometry import q_exp, q_mul, yaw_matrix
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.world.twin.pose_series import PoseSeries
+
+_Indices = npt.NDArray[np.int64]
 
 _ROWS: Final = 32
 _GRID_S: Final = 0.01
@@ -38,8 +41,9 @@ def hausdorff_m(a_m: FloatArray, b_m: FloatArray) -> float:
 def directed_hausdorff_m(a_m: FloatArray, b_m: FloatArray) -> float:
     """Return the largest distance from a point of ``a`` (n, d) to its nearest of ``b`` (m, d).
 
-    Exact. Each point gets an upper bound from about sqrt(m) samples of ``b`` and the neighbours of the nearest one. The
-    points are examined in falling order of their bounds, until no bound is above the largest distance found.
+    Exact. Each point gets an upper bound from candidates for its nearest: samples of ``b``, their neighbours, and the
+    neighbours of what the points before and after it have found, since paths run along each other. The points are
+    examined in falling order of their bounds, until no bound is above the largest distance found.
 
     Raises:
         ValueError: a set is empty.
@@ -59,15 +63,31 @@ def directed_hausdorff_m(a_m: FloatArray, b_m: FloatArray) -> float:
 
 def _bounds_m(a_m: FloatArray, b_m: FloatArray) -> FloatArray:
     """Return upper bounds (n,) of the distances to the nearest point of ``b``."""
-    stride = max(1, math.isqrt(len(b_m)))
-    samples = np.arange(0, len(b_m), stride)
-    coarse = np.concatenate(
-        [_distances_m(part[:, None], b_m[samples]).argmin(axis=1) for part in np.array_split(a_m, len(a_m) // 4096 + 1)]
+    n, m = len(a_m), len(b_m)
+    stride = max(1, math.isqrt(m))
+    samples = np.arange(0, m, stride)
+    nearest = np.concatenate(
+        [samples[_distances_m(p[:, None], b_m[samples]).argmin(axis=1)] for p in np.array_split(a_m, n // 4096 + 1)]
     )
-    bounds = np.full(len(a_m), np.inf)
+    bounds = _distances_m(a_m, b_m[nearest])
+
+    def propose(candidates: _Indices) -> None:
+        clipped = np.clip(candidates, 0, m - 1)
+        distances = _distances_m(a_m, b_m[clipped])
+        better = distances < bounds
+        bounds[better], nearest[better] = distances[better], clipped[better]
+
+    around = nearest.copy()
     for step in range(-stride, stride + 1):
-        near = np.clip(samples[coarse] + step, 0, len(b_m) - 1)
-        np.minimum(bounds, _distances_m(a_m, b_m[near]), out=bounds)
+        propose(around + step)
+    propose(np.arange(n) * m // n)
+    rows = np.arange(n)
+    for apart in [2**k for k in range(max(1, n.bit_length() // 2 + 2))][::-1] * 2:
+        for shift in (-apart, apart):
+            neighbour = np.clip(rows + shift, 0, n - 1)
+            found = nearest[neighbour] + (rows - neighbour)
+            for step in (-2, -1, 0, 1, 2):
+                propose(found + step)
     return bounds
 
 
