@@ -3,21 +3,45 @@
 from __future__ import annotations
 
 import math
-from typing import Self
+from collections.abc import Mapping
+from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from vil_bridge.config.base import StrictModel, custom
 
+CURVES: Final[Mapping[str, Mapping[str, float]]] = {
+    "linear": {},
+    "gazebo_iris": {"idle": 100.0 / 1100.0},
+    "airsim": {"exponent": 0.5},
+}
+"""Published motor curves, from output to rotor speed, as shares of the highest.
+
+linear: rotor speed follows the output, as FlightGoggles and Flightmare take commands.
+gazebo_iris: 100 rad/s + 1000 rad/s * output; ``zero_position_armed`` and ``input_scaling`` in models/iris of PX4's
+Gazebo Classic (PX4-SITL_gazebo-classic).
+airsim: thrust follows the output, so the rotor speed its root; ``RotorActuator::setOutput`` of AirSim.
+"""
+
 
 class AutopilotMotors(StrictModel):
     """Curve from a motor's output, 0 to 1, to the model's command: rotor speed, for model airsim thrust."""
 
+    preset: Literal["linear", "gazebo_iris", "airsim"] = Field(
+        default="linear", description="A published curve of rotor speeds; the other keys change single values of it."
+    )
     dead_band: float = Field(default=0.0, ge=0, lt=1, description="Up to this output the motor stands.")
     idle: float = Field(default=0.0, ge=0, lt=1, description="Share of the highest command just above the dead band.")
     exponent: float = Field(
         default=1.0, ge=0.2, le=5, description="From there to the highest command: idle + (1 - idle) * rest^exponent."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_preset(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        return {**CURVES.get(str(value.get("preset", "linear")), {}), **value}
 
     def share(self, output: float) -> float:
         """Return the share of the highest command."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vil_adapters.simulated.autopilot import trajectory_of
 from vil_adapters.simulated.model_factory import ModelFactory
 from vil_adapters.simulated.sensor_parts import fitted_sensors, part_of, sensor_of
-from vil_adapters.simulated.vehicle_config import PROGRAMS, Vehicle, VehicleConfig
+from vil_adapters.simulated.vehicle_config import PROGRAMS, AutopilotProgramConfig, Vehicle, VehicleConfig
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 
 
@@ -16,6 +16,13 @@ def problem_of(config: VehicleConfig) -> str:
         factory = ModelFactory(config)
         if not factory.steered_mode and kind not in ("hover", "none", *PROGRAMS):
             return f"model {config.model!r} has no autopilot that flies {kind!r}: command it, or take a multirotor"
+        if factory.airsim is not None and isinstance(config.autopilot, AutopilotProgramConfig):
+            preset = config.autopilot.motors.preset
+            if preset != "linear":
+                return (
+                    f"autopilot.motors.preset {preset!r} is a curve of rotor speeds, and model {config.model!r} takes "
+                    "thrusts; set dead_band, idle and exponent instead"
+                )
         trajectory_of(config, config.p_m)
         for fitted in fitted_sensors([[Vehicle(0, "", config, config.p_m)]]):
             sensor_of(fitted, part_of(fitted.config), GeoOrigin(0.0, 0.0), 0)

@@ -67,6 +67,29 @@ def test_motors_follow_their_curve() -> None:
             assert up_mps2 == pytest.approx(G * (share / HOVER) ** 2, rel=2e-3, abs=0.01)
 
 
+@pytest.mark.parametrize(
+    ("motors", "shares"),
+    [
+        ({"preset": "gazebo_iris"}, {0.01: 110 / 1100, 0.2: 300 / 1100, 1.0: 1.0}),
+        ({"preset": "airsim"}, {0.25: 0.5, 0.5: math.sqrt(0.5), 1.0: 1.0}),
+        ({"preset": "airsim", "dead_band": 0.1}, {0.1: 0.0, 0.55: math.sqrt(0.5)}),
+    ],
+)
+def test_motors_follow_a_published_curve(motors: dict[str, Any], shares: dict[float, float]) -> None:
+    with recorded("px4", {"motors": motors}) as (simulation, peer):
+        for output, share in shares.items():
+            peer.motors = [output] * 4
+            settle(simulation)
+            up_mps2 = -peer.of(HilSensor)[-1].zacc_mps2
+            assert up_mps2 == pytest.approx(G * (share / HOVER) ** 2, rel=2e-3, abs=0.01)
+
+
+def test_a_curve_of_rotor_speeds_is_refused_where_commands_are_thrusts() -> None:
+    vehicle = {"model": "airsim", "autopilot": {"kind": "px4", "motors": {"preset": "gazebo_iris"}}}
+    with pytest.raises(ValidationError, match="model 'airsim' takes thrusts; set dead_band, idle and exponent instead"):
+        SimulatedConfig.model_validate({"type": "simulated", "step_hz": 1000, "vehicles": {"quad": vehicle}})
+
+
 def test_airspeed_is_that_of_the_wind_ahead() -> None:
     ahead = VehicleDisturbance(wind_world_mps=(-5.0, 2.0, 1.0))
     for kind in ("px4", "ardupilot"):
