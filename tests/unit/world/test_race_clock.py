@@ -10,6 +10,8 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
+from vil_bridge.config.course import load_course
+from vil_bridge.config.courses import course_names
 from vil_bridge.core.course import Course, CourseObstacle, RaceRules
 from vil_bridge.core.types import FloatArray
 from vil_bridge.world.race.clock import RaceClock
@@ -235,3 +237,31 @@ def test_events_do_not_depend_on_when_they_are_asked_for_and_poses_come_in_order
     clock.feed(10, np.zeros(3))
     with pytest.raises(ValueError, match="poses come in time order: 10 ns follows 10 ns"):
         clock.feed(10, np.zeros(3))
+
+
+@pytest.mark.parametrize("name", course_names())
+def test_every_shipped_course_can_be_raced(name: str) -> None:
+    """Straight from gate to gate at 6 m/s, 0.8 m before and behind each: all gates, no frame, in bounds and in time."""
+    course = load_course(name)
+    flying = course.rules.clock == "first_gate"
+    places = [course.start.p_m]
+    for index in course.order * course.laps + (course.order[:1] if flying else ()):
+        places += [course.gates[index].T_world_gate.apply(np.array([x, 0.0, 0.0])) for x in (-0.8, 0.8)]
+    times = np.cumsum([0.0, *(np.linalg.norm(np.diff(places, axis=0), axis=1) / 6.0)])
+    stops = [(float(t), *place.tolist()) for t, place in zip(times, places, strict=True)]
+    events = race(course, stops, radius_m=0.15)
+    (end,) = of(RaceEnded, events)
+    assert (end.outcome, end.penalty_s) == ("finished", 0.0)
+    assert end.passed == len(course.order) * course.laps + flying
+    assert len(of(LapDone, events)) == course.laps
+
+
+@pytest.mark.parametrize(("kind", "count"), [("arcade_ground", 5), ("arcade_basement", 2)])
+def test_arcades_courses_lie_within_their_bounds_and_differ(kind: str, count: int) -> None:
+    courses = [load_course(name) for name in course_names() if name.startswith(kind)]
+    assert len(courses) == count
+    for course in courses:
+        low, high = course.room_m
+        outer = np.array([gate.corners_m for gate in course.gates]).reshape(-1, 3)
+        assert ((outer > low + 0.2) & (outer < high - 0.2)).all()
+    assert len({course.centres_m.tobytes() for course in courses}) == count
