@@ -131,6 +131,7 @@ def test_it_takes_commands_and_measures_once_the_steps_have_it() -> None:
         made.bus.add("sim", "second", entry(3.0, yaw_deg=90.0, sensors={"Baro": {"type": "barometer"}}))
         made.bus.add("sim", "third", entry(6.0))
         assert made.bus.names() == ["first", "second", "third"]
+        assert made.bus.bodies()["sim"].names == ("first",)
         assert made.bus.state("second").mode == "" and made.bus.state("second").p_world_m == (3.0, 0.0, 0.15)
         with pytest.raises(ValueError, match="second does not fly yet"):
             made.bus.command(VehicleCommand("second", "reset"))
@@ -140,6 +141,7 @@ def test_it_takes_commands_and_measures_once_the_steps_have_it() -> None:
         made.report(made.simulation.batch(pose=False))
         assert made.simulation.subjects == made.handler.subjects == ("first", "second", "third")
         assert made.bus.state("second").mode == "rotors" and made.bus.state("second").placements == 1
+        assert made.bus.bodies()["sim"].names == ("first", "second", "third"), "other sources meet them"
         made.advance(64)
         reading = made.bus.readings("second")["Baro"]
         assert isinstance(reading, BarometerReading) and 100.0 < reading.altitude_m < 150.0

@@ -8,13 +8,18 @@ import logging
 import numpy as np
 import pytest
 
+from vil_adapters.simulated.command_handler import CommandHandler
+from vil_adapters.simulated.config import SimulatedConfig
+from vil_adapters.simulated.ipc import DisturbOrder, Order
+from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.core.vehicle_moves import VehicleDisturbance
 from vil_bridge.servers.airsim.added_vehicles import AddVehicleMethods, clear_start
 from vil_bridge.servers.airsim.settings import added_vehicle, parse_settings
-from vil_bridge.servers.airsim.values import Pose
+from vil_bridge.servers.airsim.values import Pose, Vector3r
 from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
 from vil_bridge.servers.airsim.world_methods import WorldMethods
 from vil_bridge.world.actors import Actor
@@ -100,3 +105,34 @@ def test_a_car_stands_where_no_other_does(north_m: float, east_m: float, up_m: f
 def test_what_cannot_be_added_is_an_error(name: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         asyncio.run(methods().add_vehicle(name, "SimpleFlight", Pose()))
+
+
+async def test_the_wind_of_the_world_blows_on_it_too() -> None:
+    vehicles = {"first": {"model": "airsim", "autopilot": {"kind": "none"}}}
+    config = SimulatedConfig.model_validate({"type": "simulated", "vehicles": vehicles})
+    simulation, orders, bus = Simulation(config), list[Order](), VehicleCommandBus()
+
+    def send(order: Order) -> bool:
+        orders.append(order)
+        taken = simulation.order(order)  # type: ignore[arg-type]
+        handler.update(batch := simulation.batch(), batch.states())
+        return taken
+
+    handler = CommandHandler("sim", config, send)
+    handler.update(first := simulation.batch(), first.states())
+    room, origin_m = Transform.of((0.0, 0.0, 7.0)), np.array((0.0, 0.0, 8.0))
+    served = ServedVehicle("first", "first", "first", "multirotor", room, origin_m, {}, {})
+    world = World({"sim": room}, [Actor("first", ActorKind.VEHICLE, "sim", "first")])
+    with bus.serving("sim", handler.subjects, handler):
+        served_vehicles = ServedVehicles([served], bus, world, WallClock.of_run())
+        methods = WorldMethods(served_vehicles, "empty")
+        adding = AddVehicleMethods(served_vehicles, parse_settings("{}"), methods)
+        assert await adding.add_vehicle("calm", "SimpleFlight", Pose(Vector3r(4.0, 0.0, -7.0))) is True
+        assert not any(isinstance(order, DisturbOrder) for order in orders)
+        methods.set_wind(Vector3r(0.0, 5.0, 0.0))
+        assert await adding.add_vehicle("Blown", "SimpleFlight", Pose(Vector3r(8.0, 0.0, -7.0))) is True
+        assert orders[-1] == DisturbOrder(2, VehicleDisturbance(wind_world_mps=(5.0, 0.0, 0.0)))
+        assert served_vehicles.names == ["first", "calm", "Blown"]
+        assert served_vehicles.find("Blown").origin_m.tolist() == pytest.approx([0.0, 8.0, 7.15])
+        added = {actor.name: actor for actor in served_vehicles.snapshot().actors}["blown"]
+        assert added.T_world_body.p_m.tolist() == pytest.approx([0.0, 8.0, 7.15])
