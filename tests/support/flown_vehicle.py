@@ -55,7 +55,8 @@ async def flying(model: str) -> AsyncIterator[Flown]:
     """Yield a vehicle in the air, 10 m east and 20 m north of the origin: a multirotor, or a car (bicycle)."""
     described: dict[str, Any] = {"model": model, "p_m": (10.0, 20.0, 30.0)}
     if model == "airsim":
-        described |= {"autopilot": {"kind": "none"}, "armed": True}
+        sensors = {kind: {"type": kind} for kind in ("imu", "magnetometer")}
+        described |= {"autopilot": {"kind": "none"}, "armed": True, "sensors": sensors}
     config = SimulatedConfig.model_validate({"type": "simulated", "vehicles": {"d": described}})
     simulation = Simulation(config)
     orders: list[Order] = []

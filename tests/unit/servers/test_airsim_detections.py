@@ -37,6 +37,8 @@ pytestmark = [pytest.mark.gl, pytest.mark.process, pytest.mark.asyncio(loop_scop
 
 TOWER = CameraSettings(Transform.of((0.0, 0.0, 1.0)))
 """It looks north, one metre above the origin."""
+RAISED = Transform.of((0.0, 0.0, 1.0))
+NORTH = np.pi / 2
 
 
 @dataclass
@@ -44,7 +46,6 @@ class Served:
     detections: DetectionMethods
     images: ImageMethods
     scene: ServedScene
-    world: World
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -53,14 +54,12 @@ async def served() -> AsyncIterator[Served]:
     needs_gl()
     queries = EmbeddedSceneQueries("test", EmbeddedQueriesConfig(scene="empty"))
     await queries.open()
-    world = World({"sim": Transform.identity()}, [Actor("crate_seer", ActorKind.VEHICLE, "sim", "crate_seer")])
+    world = World({"sim": Transform.identity()}, [])
     vehicles = ServedVehicles([], VehicleCommandBus(), world, WallClock.of_run())
     scene, cameras = ServedScene(queries, {}), ServedCameras({"tower": TOWER, "front_center": TOWER})
     states = StateMethods(vehicles, "{}", GeoOrigin(47.6, -122.1, 122.0), ())
     await scene.spawn("Crate1", "crate", Transform.of((0.0, 5.0, 0.0)), (1.0, 1.0, 2.0))
-    yield Served(
-        DetectionMethods(vehicles, cameras, scene, states), ImageMethods(vehicles, cameras, scene), scene, world
-    )
+    yield Served(DetectionMethods(vehicles, cameras, scene, states), ImageMethods(vehicles, cameras, scene), scene)
     await queries.close()
 
 
@@ -103,24 +102,60 @@ async def test_a_camera_that_does_not_exist_is_named(served: Served) -> None:
         served.detections.clear("back", 3, external=True)
 
 
+def sensors_of(served: Served, kind: str, yaw_rad: float, **sensors: SensorSettings) -> SensorMethods:
+    """Return the sensors of a vehicle at the origin; yaw counter-clockwise from east."""
+    vehicle = ServedVehicle("V", "seer", None, kind, Transform.identity(), np.zeros(3), {}, sensors)
+    q = np.array([[0.0, 0.0, np.sin(yaw_rad / 2), np.cos(yaw_rad / 2)]])
+    world = World({"sim": Transform.identity()}, [Actor("seer", ActorKind.VEHICLE, "sim", "seer")])
+    world.ingest(SourceFrame("sim", 0, None, now_ns(), ("seer",), np.zeros((1, 3)), q, np.ones(1, np.bool_)))
+    vehicles = ServedVehicles([vehicle], VehicleCommandBus(), world, WallClock.of_run())
+    no_clock: Any = None
+    return SensorMethods(vehicles, served.scene, no_clock)
+
+
+def lidar(**values: Any) -> SensorSettings:
+    return SensorSettings("lidar", RAISED, {"PointsPerSecond": 4000, "Range": 7, **values})
+
+
 @pytest.mark.parametrize(("kind", "highest_m"), [("computervision", 0.793), ("car", 0.793), ("multirotor", -1.0)])
 async def test_a_lidar_looks_ahead_on_all_but_multirotors(served: Served, kind: str, highest_m: float) -> None:
     """Each beam that finds something within the range; the crate is a metre higher than the sensor."""
-    lidar = SensorSettings("lidar", Transform.of((0.0, 0.0, 1.0)), {"PointsPerSecond": 4000, "Range": 7})
-    vehicle = ServedVehicle("V", "crate_seer", None, kind, Transform.identity(), np.zeros(3), {}, {"L": lidar})
-    north = np.array([[0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5)]])
-    served.world.ingest(
-        SourceFrame("sim", 0, None, now_ns(), ("crate_seer",), np.zeros((1, 3)), north, np.ones(1, np.bool_))
-    )
-    vehicles = ServedVehicles([vehicle], VehicleCommandBus(), served.world, WallClock.of_run())
-    no_clock: Any = None
-    scan = await SensorMethods(vehicles, served.scene, no_clock).lidar()
+    scan = await sensors_of(served, kind, NORTH, L=lidar()).lidar()
     points = np.array(msgspec.msgpack.decode(scan.point_cloud)).reshape(-1, 3)
     assert len(points) == len(scan.segmentation) > 0 and scan.pose.position.z_val == -1.0
+    assert (-points[:, 2]).max() - 1.0 == pytest.approx(highest_m, abs=0.01)
     straight = points[np.abs(points[:, 1]) < 1e-3]
     first_m = 4.5 if highest_m > 0.0 else 1.0 / np.tan(np.radians(15.0))
     assert (straight[:, 0].max(), straight[:, 0].min() > 0.0) == (pytest.approx(first_m, abs=0.01), True)
-    assert (-points[:, 2]).max() - 1.0 == pytest.approx(highest_m, abs=0.01)
+
+
+async def test_points_in_the_sensors_own_frame_are_ahead_right_and_down(served: Served) -> None:
+    """The vehicle looks east: the crate is on its left."""
+    own = await sensors_of(served, "car", 0.0, L=lidar(DataFrame="SensorLocalFrame")).lidar()
+    world = await sensors_of(served, "car", 0.0, L=lidar()).lidar()
+    local, north_east_down = (
+        np.array(msgspec.msgpack.decode(scan.point_cloud)).reshape(-1, 3) for scan in (own, world)
+    )
+    crate = np.array(own.segmentation) == served.scene.ids.of("Crate1")
+    assert crate.any() and (local[crate, 1] < -4.0).all() and (north_east_down[crate, 0] > 4.0).all()
+    np.testing.assert_allclose(local[:, 0], north_east_down[:, 1], atol=1e-5)
+    np.testing.assert_allclose(local[:, 1], -north_east_down[:, 0], atol=1e-5)
+    np.testing.assert_allclose(local[:, 2] - 1.0, north_east_down[:, 2], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("yaw_rad", "most_m", "range_m"), [(NORTH, 40.0, 4.5), (NORTH, 3.0, 3.0), (-NORTH, 40.0, 40.0)]
+)
+async def test_a_range_is_at_most_the_largest_one(
+    served: Served, yaw_rad: float, most_m: float, range_m: float
+) -> None:
+    sensor = SensorSettings("distance", RAISED, {"MaxDistance": most_m})
+    found = await sensors_of(served, "multirotor", yaw_rad, S=sensor).distance()
+    assert found.distance == pytest.approx(range_m, abs=0.01) and (found.min_distance, found.max_distance) == (
+        0.2,
+        most_m,
+    )
+    assert found.relative_pose.position.z_val == -1.0
 
 
 async def test_a_picture_states_the_pose_that_it_was_drawn_from(served: Served) -> None:

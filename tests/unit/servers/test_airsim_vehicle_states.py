@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,11 +18,13 @@ from vil_adapters.simulated.ipc import (
     FlyCommand,
     PlaceOrder,
 )
+from vil_bridge.core.sensor_readings import MagnetometerReading
 from vil_bridge.core.vehicle_moves import (
     VehicleCollision,
 )
 from vil_bridge.servers.airsim.car_methods import CarMethods
 from vil_bridge.servers.airsim.flight_methods import FlightMethods
+from vil_bridge.servers.airsim.sensor_methods import SensorMethods
 from vil_bridge.servers.airsim.state_methods import StateMethods
 from vil_bridge.servers.airsim.values import (
     CarControls,
@@ -121,3 +125,19 @@ async def test_a_vehicle_has_landed_until_it_climbs(flown: Flown) -> None:
 def test_a_car_follows_its_controls(flown: Flown, controls: CarControls, speed_mps: float, steering_rad: float) -> None:
     CarMethods(flown.vehicles).set_controls(controls)
     assert only(flown, FlyCommand).values == pytest.approx((speed_mps, steering_rad))
+
+
+async def test_a_resting_vehicle_feels_the_floor_push_up_and_the_earths_field(flown: Flown) -> None:
+    """Its nose points north, as the room's x axis does."""
+    nothing: Any = None
+    sensors = SensorMethods(in_turned_room(flown), nothing, nothing)
+    await flown.advance(lambda: len(flown.vehicles.bus.readings("d")) == 2)
+    imu = await sensors.imu()
+    assert msgspec.structs.astuple(imu.orientation) == pytest.approx((1.0, 0.0, 0.0, 0.0), abs=0.01)
+    assert imu.time_stamp == flown.vehicles.utc_ns(flown.vehicles.bus.readings("d")["imu"].t_ns)
+    field = msgspec.structs.astuple((await sensors.magnetometer()).magnetic_field_body)
+    tesla = flown.vehicles.bus.readings("d")["magnetometer"]
+    assert isinstance(tesla, MagnetometerReading)
+    forward, left, up = tesla.b_body_t
+    assert field == pytest.approx((1e4 * forward, -1e4 * left, -1e4 * up))
+    assert 0.3 < math.hypot(*field) < 0.7  # Gauss
