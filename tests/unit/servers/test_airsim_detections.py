@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,13 +22,16 @@ from vil_bridge.core.types import ActorKind, SourceFrame
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.servers.airsim.cameras import ServedCameras
 from vil_bridge.servers.airsim.detection_methods import DetectionMethods
+from vil_bridge.servers.airsim.geometry_methods import GeometryMethods
 from vil_bridge.servers.airsim.image_methods import ImageMethods
 from vil_bridge.servers.airsim.methods import NoSuchVehicle
+from vil_bridge.servers.airsim.object_methods import ObjectMethods
+from vil_bridge.servers.airsim.recorder import RecordingMethods, RecordingOptions
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.sensor_methods import SensorMethods
-from vil_bridge.servers.airsim.settings import CameraSettings, SensorSettings
+from vil_bridge.servers.airsim.settings import CameraSettings, CaptureSettings, SensorSettings
 from vil_bridge.servers.airsim.state_methods import StateMethods
-from vil_bridge.servers.airsim.values import AirsimImageRequest, Pose, Vector3r
+from vil_bridge.servers.airsim.values import AirsimGeoPoint, AirsimImageRequest, Pose, Vector3r
 from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.world.actors import Actor
@@ -46,6 +52,8 @@ class Served:
     detections: DetectionMethods
     images: ImageMethods
     scene: ServedScene
+    geometry: GeometryMethods
+    objects: ObjectMethods
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -57,9 +65,16 @@ async def served() -> AsyncIterator[Served]:
     world = World({"sim": Transform.identity()}, [])
     vehicles = ServedVehicles([], VehicleCommandBus(), world, WallClock.of_run())
     scene, cameras = ServedScene(queries, {}), ServedCameras({"tower": TOWER, "front_center": TOWER})
-    states = StateMethods(vehicles, "{}", GeoOrigin(47.6, -122.1, 122.0), ())
+    origin = GeoOrigin(47.6, -122.1, 122.0)
+    states = StateMethods(vehicles, "{}", origin, ())
     await scene.spawn("Crate1", "crate", Transform.of((0.0, 5.0, 0.0)), (1.0, 1.0, 2.0))
-    yield Served(DetectionMethods(vehicles, cameras, scene, states), ImageMethods(vehicles, cameras, scene), scene)
+    yield Served(
+        DetectionMethods(vehicles, cameras, scene, states),
+        ImageMethods(vehicles, cameras, scene),
+        scene,
+        GeometryMethods(vehicles, scene, states),
+        ObjectMethods(vehicles, scene, states, origin),
+    )
     await queries.close()
 
 
@@ -167,3 +182,87 @@ async def test_a_picture_states_the_pose_that_it_was_drawn_from(served: Served) 
     assert picture.width == 256
     assert (picture.camera_position.y_val, picture.camera_position.z_val) == (0.0, -1.0)
     served.images.set_camera_pose("tower", Pose(Vector3r(0.0, 0.0, -1.0)), external=True)
+
+
+async def test_a_grid_of_voxels_has_north_fastest_then_up_then_east(served: Served, tmp_path: Path) -> None:
+    """Cells of half a metre: 4 m north by 2 m east by 3 m up; the crate's walls are in it, and the floor is not."""
+    path = tmp_path / "grid.binvox"
+    middle = Vector3r(5.0, 0.25, -1.85)
+    assert await served.geometry.create_voxel_grid(middle, 4, 2, 3, 0.5, str(path)) is True
+    header, data = path.read_bytes().split(b"\ndata\n", 1)
+    assert header.decode().splitlines() == [
+        "#binvox 1",
+        "dim 8 6 4",
+        "translate -4 -2 -3",
+        "scale 4",
+    ]
+    runs = np.frombuffer(data, np.uint8).reshape(-1, 2)
+    cells = np.repeat(runs[:, 0], runs[:, 1]).reshape(4, 6, 8)  # east, up, north
+    expected = await served.scene.occupied(np.array([-0.75, 3.0, 0.35]), 0.5, (4, 8, 6))
+    assert np.array_equal(cells, expected.transpose(0, 2, 1)) and 0 < cells.sum() < cells.size
+    assert not cells[:, :, [0, 1, 6, 7]].any() and not cells[:, 5].any()
+
+
+@pytest.mark.parametrize(
+    ("size", "res", "path", "problem"),
+    [
+        ((0, 1, 1), 0.5, "a.binvox", "must be positive"),
+        ((1, 1, -1), 0.5, "a.binvox", "must be positive"),
+        ((1, 1, 1), 0.0, "a.binvox", "must be positive"),
+        ((1, 1, 1), math.nan, "a.binvox", "must be positive"),
+        ((1, 1, 1), 2.0, "a.binvox", "cells smaller than the box"),
+        ((1 << 40, 1, 1), 0.5, "a.binvox", "at most 1048576 cells"),
+        ((1, 1, 1), 0.5, "a.txt", "must end with .binvox"),
+        ((1, 1, 1), 0.5, "missing/a.binvox", "No such file"),
+    ],
+)
+async def test_a_grid_without_a_meaning_is_refused(
+    served: Served, tmp_path: Path, size: tuple[int, int, int], res: float, path: str, problem: str
+) -> None:
+    with pytest.raises(ValueError, match=problem):
+        await served.geometry.create_voxel_grid(Vector3r(), *size, res, str(tmp_path / path))
+
+
+async def test_an_object_between_two_places_blocks_their_line_of_sight(served: Served) -> None:
+    def place(north_m: float, height_m: float) -> AirsimGeoPoint:
+        return AirsimGeoPoint(47.6 + math.degrees(north_m / 6.37e6), -122.1, 122.0 + height_m)
+
+    assert not await served.objects.sees_between(place(3.0, 1.0), place(7.0, 1.0))
+    assert await served.objects.sees_between(place(3.0, 1.0), place(4.0, 1.0))
+    assert await served.objects.sees_between(place(3.0, 3.0), place(7.0, 3.0))
+    assert await served.objects.sees_between(place(3.0, 1.0), place(3.0, 1.0))
+
+
+def recordings(folder: Path) -> list[Path]:
+    return list(folder.glob("*/airsim_rec.txt"))
+
+
+async def test_a_row_of_a_recording_names_its_pictures(served: Served, tmp_path: Path) -> None:
+    cameras = {"front": CameraSettings(RAISED, {0: CaptureSettings(8, 4)})}
+    world = World({"sim": Transform.identity()}, [Actor("seer", ActorKind.VEHICLE, "sim", "seer")])
+    q = np.array([[0.0, 0.0, np.sin(0.25 * np.pi), np.cos(0.25 * np.pi)]])
+    p_m = np.array([[2.0, 1.0, 3.0]])
+    world.ingest(SourceFrame("sim", 0, None, now_ns(), ("seer",), p_m, q, np.ones(1, np.bool_)))
+    vehicle = ServedVehicle("V", "seer", None, "multirotor", Transform.identity(), np.zeros(3), cameras, {})
+    vehicles = ServedVehicles([vehicle], VehicleCommandBus(), world, WallClock.of_run())
+    images = ImageMethods(vehicles, ServedCameras({}), served.scene)
+    entries = [{"CameraName": "front"}, {"ImageType": 1, "PixelsAsFloat": True}, {"Compress": False}]
+    options = RecordingOptions.of({"Folder": str(tmp_path), "Cameras": entries})
+    recording = RecordingMethods(vehicles, images, options, now_ns)
+    await recording.start()
+    found: list[Path] = []
+    async with asyncio.timeout(60.0):
+        while not found or len(found[0].read_text().splitlines()) < 2:
+            await asyncio.sleep(0.01)
+            found = recordings(tmp_path)
+    assert await recording.end() == ""
+    name, stamp, *numbers, files = found[0].read_text().splitlines()[1].split("\t")
+    assert name == "V" and abs(int(stamp) - time.time() * 1e3) < 1e5
+    assert [float(number) for number in numbers] == pytest.approx([1.0, 2.0, -3.0, 1.0, 0.0, 0.0, 0.0], abs=1e-5)
+    assert [file.split("_")[:4] for file in files.split(";")] == [
+        ["img", "V", "front", "0"],
+        ["img", "V", "0", "1"],
+        ["img", "V", "0", "0"],
+    ]
+    assert [file.rpartition(".")[2] for file in files.split(";")] == ["png", "pfm", "ppm"]
+    assert all((found[0].parent / "images" / file).stat().st_size > 0 for file in files.split(";"))

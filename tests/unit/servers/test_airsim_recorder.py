@@ -245,3 +245,15 @@ async def test_a_recording_that_cannot_be_written_ends_and_says_so(
         await recording.start()
         assert recording.is_recording()
         assert await recording.end() == ""
+
+
+async def test_a_vehicle_that_rests_is_recorded_once_where_only_motion_is(tmp_path: Path) -> None:
+    section = {"Folder": str(tmp_path), "Cameras": [], "RecordOnMove": True}
+    seen = itertools.count()
+    recording, flying = recorder(section, flying=True)
+    with flying:
+        await recording.start()
+        while next(seen) < 50:
+            await asyncio.sleep(0.001)
+        await recording.stop()
+    assert len(rows(folders_in(tmp_path)[0])) == 2

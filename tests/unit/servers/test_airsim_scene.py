@@ -67,6 +67,10 @@ async def test_the_mesh_of_an_object_that_moves_is_where_it_is_now(tmp_path: Pat
     east_m = mesh.position.y_val
     assert -1e-6 <= east_m - 1e-3 * (begun_ns / NS_PER_S % 1e5) <= 1e-3 * took_s + 1e-6
     assert np.mean(mesh.vertices[1::3]) == pytest.approx(east_m, abs=1e-4)
+    corners = np.array(mesh.vertices).reshape(-1, 3)[np.array(mesh.indices).reshape(-1, 3)]
+    a, b, c = np.moveaxis(corners, 1, 0)
+    outwards = corners.mean(axis=1) - corners.mean(axis=(0, 1))
+    assert (np.sum(np.cross(b - a, c - a) * outwards, axis=1) > 0.0).all()
 
 
 async def test_the_id_of_an_object_goes_with_it(scene: ServedScene) -> None:

@@ -164,6 +164,7 @@ async def test_a_notification_is_run_and_not_answered() -> None:
         b"\xc1",
         msgpack.packb([0, 1, "ping"]),
         msgpack.packb([0, -1, "ping", []]),
+        msgpack.packb([0, 1 << 32, "ping", []]),
         msgpack.packb([1, 1, None, True]),
         b"\x94\x00\x01\xa4ping\xdd\xff\xff\xff\xff",
         b"\x94\x00\x01\xa4ping\x91\xc6\xff\xff\xff\xff" + bytes(9 << 20),
@@ -172,7 +173,7 @@ async def test_a_notification_is_run_and_not_answered() -> None:
         b"\x94\x00\x01\xa4ping\x91\xdd\x00\x08\x00\x00" + b"\x80" * (1 << 19),
     ],
     ids=[
-        *("http", "reserved", "short", "negative", "answer", "long array", "long bytes", "nested"),
+        *("http", "reserved", "short", "negative", "beyond 32 bits", "answer", "long array", "long bytes", "nested"),
         *("many arrays", "many maps"),
     ],
 )

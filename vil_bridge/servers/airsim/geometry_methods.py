@@ -47,7 +47,7 @@ class GeometryMethods:
                 continue  # another program has just removed it
             T = objects[mesh.name].T_world_object
             ned = T.apply(mesh.p_m.astype(float))[:, [1, 0, 2]] * (1.0, 1.0, -1.0)
-            indices = mesh.triangles[:, ::-1].reshape(-1)  # NED turns the order of the corners
+            indices = mesh.triangles.reshape(-1)  # ENU and NED are right-handed: normals still point outwards
             answers.append(
                 MeshPositionVertexBuffersResponse(
                     ned_of(T.p_m), quaternion_of(T.q_xyzw), ned.reshape(-1).tolist(), indices.tolist(), mesh.name

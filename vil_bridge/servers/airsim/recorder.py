@@ -81,7 +81,7 @@ def _request(entry: object) -> tuple[str, AirsimImageRequest]:
         raise ConfigError(
             f"Recording.Cameras: an entry must be an object with a number as ImageType, not {entry!r:.60}"
         )
-    camera = str(entry.get("CameraName", entry.get("CameraID", "")))
+    camera = str(entry.get("CameraName", entry.get("CameraID", 0)))
     as_float, compress = bool(entry.get("PixelsAsFloat", False)), bool(entry.get("Compress", True))
     request = AirsimImageRequest(camera, int(entry.get("ImageType", 0)), as_float, compress)
     return str(entry.get("VehicleName", "")), request
@@ -199,7 +199,7 @@ class RecordingMethods:
 
     async def _pictures(self, name: str) -> list[ImageResponse]:
         listed, first = self._options.requests, self._vehicles.names[0]
-        requests = [AirsimImageRequest("0", 0)] if listed is None else [r for v, r in listed if (v or first) == name]
+        requests = [AirsimImageRequest("", 0)] if listed is None else [r for v, r in listed if (v or first) == name]
         return await self._images.images(requests, name)
 
 
