@@ -23,13 +23,14 @@ def oval(clock: ClockStart = "first_gate", laps: int = 3) -> Course:
     return replace(load_course("oval"), laps=laps, rules=RaceRules(clock))
 
 
-def lap_path(seed: int) -> Path:
-    """Laps of the oval at 4 to 12 m/s, through its gates up to 0.5 m off their centres."""
+def lap_path(seed: int, pace: float = 1.0) -> Path:
+    """Laps of the oval at 4 to 11 m/s times ``pace``, with up to 10 m/s^2 times its square, off the gates' centres."""
     rng = np.random.default_rng(seed)
     rate = rng.uniform(0.6, 0.8)
     swing, phase = rng.uniform(0.1, 0.25), rng.uniform(0.0, 6.0, 4)
 
     def path(t_s: FloatArray) -> FloatArray:
+        t_s = pace * t_s
         angle = -2.0 + rate * t_s + swing * np.sin(0.9 * t_s + phase[0])
         x, y, z = 12.0 * np.cos(angle), 6.0 * np.sin(angle), 2.0 + 0.5 * np.sin(2.0 * angle)
         off = 0.25 * np.sin(np.array([1.7, 2.3, 3.1])[:, None] * t_s + phase[1:, None])

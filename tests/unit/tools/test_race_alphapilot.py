@@ -108,6 +108,13 @@ def test_a_written_challenge_reads_back(seed: int | None, tmp_path: Path) -> Non
         (GATES.replace("location: [[18.151", "place: [[18.151"), CHALLENGE, "Gate10.place: unknown key"),
         (GATES.replace("[18.151, 3.631, 7.229], ", ""), CHALLENGE, "Gate10.location"),
         (GATES, CHALLENGE.replace("timeout: 300", "timeout: soon"), r"challenge.yaml:2:1: timeout: .*number"),
+        (
+            GATES.replace("1.134", "3.072")
+            .replace("[15.154, 37.634, 5.149]", "[15.154, 37.634, 8.376]")
+            .replace("[18.430, 41.250, 5.149]", "[18.430, 41.250, 8.376]"),
+            CHALLENGE,
+            "Gate21: .*not the corners of one opening",
+        ),
         ("", CHALLENGE, "the file is empty"),
     ],
 )

@@ -199,6 +199,7 @@ def test_what_a_level_cannot_express_is_refused(change: dict[str, Any], problem:
         ("pos = [0.5, 0.25, 0.7]", "pos = [0.5, 0.25]", r"env.track.gates.0.pos: has 2 of 3 values"),
         ("rpy = [0.0, 0.0, -0.78]\n", "", r"env.track.gates.0.rpy: required key is missing"),
         ('fn = "uniform"', 'fn = "normal"', r"env.randomizations.drone_pos.fn: should be 'uniform', got 'normal'"),
+        ("[controller]", f"deep = {20_000 * '['}", r"is not TOML: .*Correct that place"),
         ("[controller]", "[controller", r"is not TOML: .*line 2.*Correct that place"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,6 +55,16 @@ def test_a_race_is_timed_between_its_steps() -> None:
     assert task.passed.tolist() == [4, 4]
     assert last.terminated.all()
     assert not last.truncated.any()
+
+
+def test_a_race_follows_the_order_of_its_course() -> None:
+    task = RaceTask(1, course=replace(alley(3), order=(2, 0)), laps=2, autoreset="disabled")
+    task.reset()
+    for start_m, passed in ((2.0, 0), (10.0, 1), (10.0, 1), (2.0, 2), (10.0, 3)):
+        put(task, (start_m, 0.0, 2.0), (200.0, 0.0, 0.0))
+        task.step(hover(task))
+        assert task.passed.tolist() == [passed]
+    assert task.observe(slice(None))[0, 0:3] == pytest.approx([4.0 - task.x[0, 0], 0.0, 2.0 - task.x[0, 2]], abs=1e-6)
 
 
 def test_the_races_reward_is_progress_gates_time_and_crashes() -> None:

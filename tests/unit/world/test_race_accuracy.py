@@ -28,13 +28,13 @@ def flown(clock: RaceClock, feed: Iterable[tuple[int, FloatArray, FloatArray | N
 @pytest.mark.parametrize("gaps", ["none", "random", "on every gate"])
 def test_lap_times_are_those_of_the_continuous_truth(rate_hz: float, gaps: str, v_noise_mps: float | None) -> None:
     worst = 0.0
-    for seed in range(3):
-        path, course = lap_path(seed), oval()
-        truth = [crossing_times(path, course, gate, DURATION_S)[0] for gate in range(8)]
+    for seed, pace in enumerate((1.0, 1.5, 2.0)):  # up to 21 m/s and 38 m/s^2
+        path, course, duration_s = lap_path(seed, pace), oval(), DURATION_S / pace
+        truth = [crossing_times(path, course, gate, duration_s)[0] for gate in range(8)]
         clock = RaceClock(course, radius_m=0.1)
         on_gates = np.sort(np.concatenate(truth)) if gaps == "on every gate" else None
         rate = 1.0 if gaps == "random" else 0.0
-        feed = poses(path, DURATION_S, rate_hz, seed, gaps_per_s=rate, gaps_at_s=on_gates, v_noise_mps=v_noise_mps)
+        feed = poses(path, duration_s, rate_hz, seed, gaps_per_s=rate, gaps_at_s=on_gates, v_noise_mps=v_noise_mps)
         events = flown(clock, feed)
         passed = [event for event in events if isinstance(event, GatePassed)]
         assert len(passed) == 25  # three laps of eight gates, and the first one again

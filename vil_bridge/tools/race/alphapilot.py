@@ -32,6 +32,8 @@ HIDDEN_SEEDS: Final = range(25, 50)
 """Seeds of those that take the place of the 25 hidden ones."""
 
 _POINTS_PER_GATE: Final = 10.0
+_LEAST_SIDE_M: Final = 0.05
+_FLAT_M: Final = 0.1
 _NWU_TO_ENU: Final = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 _Q_ENU_NWU: Final = np.array([0.0, 0.0, math.sqrt(0.5), math.sqrt(0.5)])
 
@@ -48,6 +50,10 @@ class _GateEntry(StrictModel):
     def _one_location(self) -> Self:
         if (self.location is None) == (self.nominal_location is None):
             raise custom("give either location or nominal_location: four markers [x, y, z]")
+        markers = self.markers()
+        _, shorter, thickness = np.linalg.svd(markers - markers.mean(axis=0))[1]
+        if shorter < _LEAST_SIDE_M or thickness > _FLAT_M:
+            raise custom("the four markers are not the corners of one opening; give its corners, in any order")
         return self
 
     def markers(self) -> FloatArray:

@@ -151,7 +151,7 @@ def _document(path: Path) -> dict[str, Any]:
         return tomllib.loads(raw.decode("utf-8"))
     except OSError as exc:
         raise ConfigError(f"{path}: cannot be read: {exc.strerror}. Check the path") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise ConfigError(f"{path}: is not TOML: {exc}. Correct that place") from None
 
 
