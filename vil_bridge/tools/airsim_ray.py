@@ -48,14 +48,15 @@ def ray_worlds(options: WorldOptions, address: str) -> Iterator[Callable[[int], 
             f"--scene {options.scene}: other hosts lack this file. Name a shipped scene, or omit --ray"
         )
     with ray_cluster(address, log_to_driver=True) as ray:
-        hosts = sorted({str(node["NodeManagerAddress"]) for node in ray.nodes() if node["Alive"]})
-        if not options.insecure and not all(map(is_loopback, hosts)):
+        home = ray.get_runtime_context().get_node_id()
+        nodes = {node["NodeID"]: str(node["NodeManagerAddress"]) for node in ray.nodes() if node["Alive"]}
+        others = sorted(host for node, host in nodes.items() if node != home)
+        if not options.insecure and not all(map(is_loopback, others)):
             raise VilBridgeError(
-                f"worlds on {', '.join(hosts)} can be reached from the network and need no keys. Add --insecure on a "
+                f"worlds on {', '.join(others)} can be reached from the network and need no keys. Add --insecure on a "
                 "private network, or omit --ray"
             )
-        logger.info("worlds run on the Ray hosts %s", ", ".join(hosts))
-        home = ray.get_runtime_context().get_node_id()
+        logger.info("worlds run on the Ray hosts %s", ", ".join(sorted(nodes.values())))
 
         async def open_world(port: int) -> ClusterWorld:
             return ClusterWorld(ray, await asyncio.to_thread(_place, ray, options, port, home), options.bind, port)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from vil_bridge.core.errors import VilBridgeError
+
+_ATTEMPTS: Final = "2"
+"""Of Ray to reach a cluster, 41 s each where none answers; its default is 20."""
 
 
 @contextlib.contextmanager
@@ -22,6 +25,9 @@ def ray_cluster(address: str, *, workers: int | None = None, log_to_driver: bool
     Raises:
         VilBridgeError: Ray is not installed, or no cluster answers at the address.
     """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if address != "local":
+        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", _ATTEMPTS)  # Ray reads it when it is imported
     try:
         import ray
     except ModuleNotFoundError as exc:
@@ -29,7 +35,6 @@ def ray_cluster(address: str, *, workers: int | None = None, log_to_driver: bool
     if ray.is_initialized():
         yield ray
         return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     here = {"num_cpus": workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     options: dict[str, Any] = here if address == "local" else {"address": address}
     try:
