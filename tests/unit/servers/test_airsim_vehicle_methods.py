@@ -21,6 +21,7 @@ from vil_adapters.simulated.ipc import (
     SticksOrder,
 )
 from vil_bridge.core.clock import WallClock
+from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.core.vehicle_moves import (
     AttitudeMove,
     HomeMove,
@@ -239,3 +240,12 @@ async def test_a_manual_move_has_shares_of_its_limits(flown: Flown) -> None:
     await asyncio.sleep(0)
     call.cancel()
     assert flat(only(flown, MoveOrder).move) == pytest.approx(flat(ManualMove(2.0, 1.0, 3.0, 5.0, HEADING)))
+
+
+async def test_a_command_to_a_simulation_that_does_not_run_says_so(flown: Flown) -> None:
+    vehicles = ServedVehicles([flown.vehicles.find("D")], VehicleCommandBus(), flown.vehicles.world, WallClock.of_run())
+    flight = FlightMethods(vehicles, ORIGIN)
+    with pytest.raises(ValueError, match="the simulation of D is starting: try again"):
+        await flight.hover()
+    with pytest.raises(ValueError, match="the simulation of D is starting: try again"):
+        flight.enable_api_control(True)

@@ -13,15 +13,9 @@ import pytest
 import pytest_asyncio
 
 from tests.support.flown_vehicle import ORIGIN, PLACE, Flown, flying, in_turned_room, only
-from vil_adapters.simulated.ipc import (
-    CollisionReport,
-    FlyCommand,
-    PlaceOrder,
-)
+from vil_adapters.simulated.ipc import CollisionReport, DisturbOrder, FlyCommand, PlaceOrder
 from vil_bridge.core.sensor_readings import MagnetometerReading
-from vil_bridge.core.vehicle_moves import (
-    VehicleCollision,
-)
+from vil_bridge.core.vehicle_moves import VehicleCollision
 from vil_bridge.servers.airsim.car_methods import CarMethods
 from vil_bridge.servers.airsim.flight_methods import FlightMethods
 from vil_bridge.servers.airsim.sensor_methods import SensorMethods
@@ -35,6 +29,7 @@ from vil_bridge.servers.airsim.values import (
     Vector3r,
     YawMode,
 )
+from vil_bridge.servers.airsim.world_methods import WorldMethods
 
 
 @pytest_asyncio.fixture(params=["airsim"])
@@ -141,3 +136,21 @@ async def test_a_resting_vehicle_feels_the_floor_push_up_and_the_earths_field(fl
     forward, left, up = tesla.b_body_t
     assert field == pytest.approx((1e4 * forward, -1e4 * left, -1e4 * up))
     assert 0.3 < math.hypot(*field) < 0.7  # Gauss
+
+
+def test_wind_and_forces_act_in_the_room_of_multirotors(flown: Flown) -> None:
+    world = WorldMethods(in_turned_room(flown), "blocks")
+    world.set_wind(Vector3r(1.0, 2.0, 3.0))
+    world.set_force(Vector3r(4.0, 5.0, 6.0))
+    winds, forces = (order.disturbance for order in flown.orders if isinstance(order, DisturbOrder))
+    assert winds.wind_world_mps == pytest.approx((1.0, -2.0, -3.0)) and winds.force_world_n is None
+    assert forces.force_world_n == pytest.approx((4.0, -5.0, -6.0)) and forces.wind_world_mps is None
+
+
+@pytest.mark.parametrize("flown", ["bicycle"], indirect=True)
+def test_wind_and_forces_that_move_nothing_are_refused(flown: Flown) -> None:
+    world = WorldMethods(flown.vehicles, "blocks")
+    for act in (world.set_wind, world.set_force):
+        with pytest.raises(ValueError, match="no multirotor is simulated here"):
+            act(Vector3r(1.0, 2.0, 3.0))
+    assert flown.orders == []

@@ -132,13 +132,16 @@ class ServedVehicles:
         """Return a simulated vehicle and its subject.
 
         Raises:
-            NoSuchVehicle: there is none of that name. ValueError: a motion-capture system tracks it.
+            NoSuchVehicle: there is none of that name.
+            ValueError: a motion-capture system tracks it, or its simulation does not run yet.
         """
         vehicle = self.find(name)
         if vehicle.subject is None:
             raise ValueError(
                 f"{vehicle.name} is a real vehicle that a motion-capture system tracks: it can be read, not commanded"
             )
+        if not self._flies(vehicle):
+            raise ValueError(_starting(vehicle))
         return vehicle, vehicle.subject
 
     def state(self, vehicle: ServedVehicle) -> VehicleState | None:
@@ -152,7 +155,7 @@ class ServedVehicles:
         try:
             return self.bus.state(vehicle.subject)
         except KeyError:
-            raise ValueError(f"the simulation of {vehicle.name} is starting") from None
+            raise ValueError(_starting(vehicle)) from None
 
     def ready(self) -> bool:
         """Return True once every simulated vehicle flies."""
@@ -226,6 +229,10 @@ class ServedVehicles:
 
     def _flies(self, vehicle: ServedVehicle) -> bool:
         return vehicle.subject in self.bus.names()
+
+
+def _starting(vehicle: ServedVehicle) -> str:
+    return f"the simulation of {vehicle.name} is starting: try again in a second"
 
 
 def _pose_in_world(vehicle: ServedVehicle, state: VehicleState) -> Transform:

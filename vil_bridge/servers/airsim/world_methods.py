@@ -30,16 +30,16 @@ class WorldMethods:
 
     @method("simSetWind")
     def set_wind(self, wind: Vector3r) -> None:
-        """Set the mean wind around every simulated vehicle, m/s."""
-        for vehicle in self._vehicles.simulated:
+        """Set the mean wind around every simulated multirotor, m/s."""
+        for vehicle in self._flying():
             blown = VehicleDisturbance(wind_world_mps=self._in_room(vehicle, wind))
             self._vehicles.bus.disturb(vehicle.subject or "", blown)
         self._wind = wind
 
     @method("simSetExtForce")
     def set_force(self, ext_force: Vector3r) -> None:
-        """Push every simulated vehicle with a force until the next call, N; a name of Cosys-AirSim."""
-        for vehicle in self._vehicles.simulated:
+        """Push every simulated multirotor with a force until the next call, N; a name of Cosys-AirSim."""
+        for vehicle in self._flying():
             pushed = VehicleDisturbance(force_world_n=self._in_room(vehicle, ext_force))
             self._vehicles.bus.disturb(vehicle.subject or "", pushed)
         self._force = ext_force
@@ -55,6 +55,13 @@ class WorldMethods:
         """Write a line into the log."""
         level = _LEVELS[min(max(severity, 0), len(_LEVELS) - 1)]
         logger.log(level, "program: %s", printable_lines(f"{message}{message_param}"[:_LONGEST]))
+
+    def _flying(self) -> list[ServedVehicle]:
+        """Return the vehicles that air and forces move. Raises ValueError: there is none."""
+        found = [vehicle for vehicle in self._vehicles.simulated if vehicle.kind == "multirotor"]
+        if not found:
+            raise ValueError("no multirotor is simulated here, and nothing else is moved by air and forces")
+        return found
 
     def _in_room(self, vehicle: ServedVehicle, v_ned: Vector3r) -> Point:
         x, y, z = self._vehicles.in_room(vehicle, world_of(v_ned)).tolist()
