@@ -132,3 +132,7 @@ def test_messages_that_are_cut_short_are_refused(types: ModuleType) -> None:
         velocity_of(data + b"\0")
     with pytest.raises(CommandFormatError):
         velocity_of(data[:16] + b"\xff" * 4 + data[20:])
+    named = velocity(types, (1.0, 2.0, 3.0), in_heading=True)
+    named.pilot = "a" * 5000
+    with pytest.raises(CommandFormatError, match="not a message of this channel"):
+        velocity_of(named.encode())

@@ -20,6 +20,7 @@ from vil_bridge.core.sensor_readings import (
     ActorReading,
     BeaconsReading,
     ControlsReading,
+    GpsReading,
     RotorsReading,
     SensorDescription,
 )
@@ -130,6 +131,13 @@ def test_controls_and_rotors_that_state_speeds_only(types: ModuleType) -> None:
     found = types.rotors_t.decode(encode_reading(7, ActorReading("drone", "r", rotors), sensor))
     assert found.speeds_radps == (10.0, 20.0)
     assert all(map(math.isnan, (*found.thrusts_n, *found.torques_nm)))
+
+
+@pytest.mark.parametrize(("valid", "fix"), [(True, 3), (False, 0)])
+def test_a_receiver_that_has_not_started_has_no_fix(types: ModuleType, valid: bool, fix: int) -> None:
+    reading = GpsReading(5, 47.0, 8.0, 500.0, 1.0, 2.0, (1.0, 2.0, 3.0), 3, valid, 0)
+    found = types.gps_t.decode(encode_reading(7, ActorReading("drone", "gps", reading), SensorDescription("gps")))
+    assert (found.fix, found.epv_m, found.v_world_mps) == (fix, 2.0, (1.0, 2.0, 3.0))
 
 
 async def test_distances_and_lidars(types: ModuleType) -> None:

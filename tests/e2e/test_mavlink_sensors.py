@@ -14,11 +14,15 @@ from tests.support.mavlink_out import UdpAutopilot
 from tests.support.sensor_flight import SensorFlight
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import Output
-from vil_bridge.core.sensor_readings import SensorReadings
+from vil_bridge.core.sensor_readings import SensorDescription, SensorReadings
 from vil_bridge.core.supervisor import ComponentState
+from vil_bridge.core.types import ActorKind
 from vil_bridge.outputs.mavlink.config import MavlinkSensorsConfig
 from vil_bridge.registry import create
+from vil_bridge.world.actors import Actor
+from vil_bridge.world.world import World
 
 pytestmark = pytest.mark.wire
 
@@ -69,6 +73,34 @@ async def test_every_reading_goes_out_with_its_time_and_each_value_once() -> Non
     (answer,) = autopilot.of("TIMESYNC")
     assert (answer.ts1, answer.tc1 > 0) == (987654321, True)
     assert output.status.counters["unsent_readings"] == 5  # rotors
+
+
+async def test_values_go_out_once_and_beams_of_two_sensors_have_ids_of_their_own() -> None:
+    sensors = {"imu": SensorDescription("imu"), "baro": SensorDescription("barometer")}
+    sensors |= {name: SensorDescription("distance") for name in ("down", "ahead")}
+    world = World({"sim": Transform.identity()}, [Actor("drone", ActorKind.VEHICLE, "sim", "quad", sensors=sensors)])
+
+    def measure(name: str, *row: float) -> None:
+        t_ns = now_ns()
+        world.ingest(SensorReadings("sim", name, sensors[name].kind, t_ns, t_ns, ("quad",), np.array([row])))
+
+    with UdpAutopilot() as autopilot:
+        output = sensors_output("drone", autopilot.port)
+        task = asyncio.create_task(output.run(world))
+        try:
+            await until(lambda: autopilot.of("HEARTBEAT"))
+            measure("baro", 100.0, 98_000.0, 1013.25)
+            for _ in range(3):
+                measure("imu", 0.0, 0.0, 0.0, 1.0, *[0.0] * 5, 9.81)
+            for name in ("down", "ahead"):
+                measure(name, 0.2, 30.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1.0, 2.0, 1.0, 0.0, 0.0, 3.0)
+            await until(lambda: len(autopilot.of("DISTANCE_SENSOR")) == 4 and len(autopilot.of("HIL_SENSOR")) == 3)
+        finally:
+            task.cancel()
+            await asyncio.wait((task,))
+            output.close()
+    assert [m.fields_updated for m in autopilot.of("HIL_SENSOR")] == [0x3F | 0x1A00, 0x3F, 0x3F]
+    assert [m.id for m in autopilot.of("DISTANCE_SENSOR")] == [0, 1, 64, 65]
 
 
 async def test_a_vehicle_without_an_inertial_sensor_is_refused() -> None:

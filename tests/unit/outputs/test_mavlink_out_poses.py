@@ -10,13 +10,19 @@ import pytest
 from pydantic import ValidationError
 from pymavlink.dialects.v20 import common as reference
 
+from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform, q_exp, q_from_euler_zyx, q_mul
-from vil_bridge.core.types import FloatArray
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import ActorKind, FloatArray, SourceFrame
 from vil_bridge.outputs.mavlink.config import MavlinkPoseConfig
+from vil_bridge.outputs.mavlink.output import _Poses
 from vil_bridge.protocols.mavlink import framing
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.frames import euler_rad, in_frame
 from vil_bridge.protocols.mavlink.pose_messages import FRAME_IDS, Measured, Spread, message_of
+from vil_bridge.world import world as world_module
+from vil_bridge.world.actors import Actor, TrackingLimits
+from vil_bridge.world.world import World
 
 S = math.sqrt(0.5)
 COS15, SIN15 = math.cos(math.radians(15)), math.sin(math.radians(15))
@@ -133,3 +139,35 @@ def test_an_estimated_covariance_is_that_of_the_numbers_sent(frame: str, ypr_deg
 def test_one_autopilot_one_actor_no_camera(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="one actor"):
         MavlinkPoseConfig(**wrong)
+
+
+def test_two_poses_of_one_microsecond_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wire counts microseconds: a second pose of the same one would have the time of the first."""
+    t_ns = 10 * NS_PER_S
+    monkeypatch.setattr(world_module, "now_ns", lambda: t_ns + 1000)
+    world = World({"mocap": Transform.identity()}, [Actor("drone", ActorKind.VEHICLE, "mocap", "cf1")])
+    status = Status("fc")
+    poses = _Poses("drone", status)
+    sent = []
+    for after_ns in (100, 900, 1100):
+        p_m, q_xyzw = np.array([[1.0, 2.0, 3.0 + 1e-9 * after_ns]]), np.array([[0.0, 0.0, 0.0, 1.0]])
+        world.ingest(SourceFrame("mocap", 0, None, t_ns + after_ns, ("cf1",), p_m, q_xyzw, np.array([True])))
+        found = poses.next(world)
+        sent.append(None if found is None else found.t_ns - t_ns)
+    assert sent == [100, None, 1100]
+    assert status.counters["out_of_order"] == 1
+
+
+def test_a_frozen_pose_is_not_sent_whatever_its_stamp(monkeypatch: pytest.MonkeyPatch) -> None:
+    t_ns = 10 * NS_PER_S
+    monkeypatch.setattr(world_module, "now_ns", lambda: t_ns)
+    limits = TrackingLimits(frozen_after_ns=NS_PER_S // 5)
+    world = World({"mocap": Transform.identity()}, [Actor("drone", ActorKind.VEHICLE, "mocap", "cf1", limits=limits)])
+    poses, sent = _Poses("drone", Status("fc")), []
+    for step in range(100):
+        t_ns += NS_PER_S // 100
+        p_m = np.array([[1.0, 2.0, 3.0 + 1e-4 * min(step, 50)]])  # from half a second on it repeats to the bit
+        q_xyzw, seen = np.array([[0.0, 0.0, 0.0, 1.0]]), np.array([True])
+        world.ingest(SourceFrame("mocap", step, None, t_ns, ("cf1",), p_m, q_xyzw, seen))
+        sent.append(poses.next(world) is not None)
+    assert all(sent[:60]) and not any(sent[80:])

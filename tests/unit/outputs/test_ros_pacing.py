@@ -11,6 +11,7 @@ pytest.importorskip("rosbags")
 
 from tests.support.outputs import Flight
 from vil_bridge.core import pacing
+from vil_bridge.core.bridge_time import BridgeTime
 from vil_bridge.core.supervisor import Status
 from vil_bridge.outputs.ros.config import RosBagConfig
 from vil_bridge.outputs.ros.topics import RosFeed
@@ -43,3 +44,11 @@ def test_poses_go_out_at_every_look_at_its_rate_and_above(
     looks_hz, found = emitted(tmp_path / "bag", rate_hz)
     assert looks_hz == rate_hz
     assert found["/vil/drone/odom"] == found["/vil/drone/imu/data_raw"] == 5
+
+
+def test_a_clock_that_stands_is_not_repeated(tmp_path: Path) -> None:
+    time = BridgeTime()
+    with time.in_force():
+        time.run(0.0)
+        found = emitted(tmp_path / "bag", 1000.0)[1]
+    assert found["/clock"] == 1
