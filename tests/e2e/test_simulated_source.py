@@ -191,7 +191,7 @@ async def test_a_scene_that_does_not_exist_is_named(process: bool) -> None:
     made = SimulatedSource("sim", SimulatedConfig.model_validate(config | {"vehicles": vehicles}))
     async with receiving(made, supervised=True) as received:
         await until(lambda: received.status.report().last_error is not None)
-        assert "no scene is named 'nowhere'; known: blocks" in str(received.status.report().last_error)
+        assert "no scene is named 'nowhere'; known: alphapilot, blocks" in str(received.status.report().last_error)
 
 
 def _children() -> list[int]:
