@@ -177,6 +177,10 @@ def test_the_bag_follows_a_camera_that_was_moved(flight: Path, tmp_path: Path) -
             (t_ns, bag.deserialize(data, connection.msgtype))
             for connection, t_ns, data in bag.messages([c for c in bag.connections if c.topic == "/tf_static"])
         ]
+        pictures = bag.messages([c for c in bag.connections if c.topic == "/front/image_raw/compressed"])
+        shown = [bag.deserialize(data, connection.msgtype).header.stamp for connection, _, data in pictures]
+    stamps = [stamp.sec * 10**9 + stamp.nanosec - facts.utc_offset_ns - begin_ns for stamp in shown]
+    assert stamps == list(range(6)), "Unix time of the instant that each shows"
     assert written["/tf_static"] == len(read) == 3
     places: list[Any] = []
     for _, message in read:

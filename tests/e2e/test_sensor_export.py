@@ -150,13 +150,15 @@ def test_ros_readers_find_the_sensors_in_the_bag(read: Any, flight: tuple[Path, 
     assert (ring.width, ring.point_step, [f.name for f in ring.fields]) == (2, 16, ["x", "y", "z", "instance"])
     down, left = found[f"{SENSORS}around"][:2]
     assert (down.range, left.range, down.max_range) == (1.75, math.inf, 30.0)
-    check_frames(found["/tf_static"][0], down.header.frame_id, ring.header.frame_id)
+    check_frames(found["/tf_static"][0], (down.header.frame_id, left.header.frame_id), ring.header.frame_id)
 
 
-def check_frames(places: Any, beam: str, ring: str) -> None:
+def check_frames(places: Any, beams: tuple[str, str], ring: str) -> None:
     links = {link.child_frame_id: link for link in places.transforms}
-    q = links[beam].transform.rotation
-    assert q_rotate(np.array([q.x, q.y, q.z, q.w]), np.array([1.0, 0.0, 0.0])) == pytest.approx((0, 0, -1), abs=1e-12)
-    assert links[beam].transform.translation.z == pytest.approx(0.05)
+    for beam, direction in zip(beams, ((0, 0, -1), (0, 1, 0)), strict=True):
+        q = links[beam].transform.rotation
+        ahead = q_rotate(np.array([q.x, q.y, q.z, q.w]), np.array([1.0, 0.0, 0.0]))
+        assert ahead == pytest.approx(direction, abs=1e-12)
+        assert links[beam].transform.translation.z == pytest.approx(0.05)
     assert (links[ring].header.frame_id, links[ring].transform.translation.z) == ("drone/base_link", -0.1)
     assert links["drone/imu2_link"].transform.translation.x == 0.1
