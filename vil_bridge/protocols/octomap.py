@@ -26,7 +26,7 @@ CLAMPED_LOG_ODDS: Final = (np.float32(math.log(0.1192 / 0.8808)), np.float32(mat
 
 _FULL: Final = b"# Octomap OcTree file"
 _BINARY: Final = b"# Octomap OcTree binary file"
-_COMMENT: Final = b"\n# (feel free to add / change comments, but leave the first line as it is!)\n#\n"
+_COMMENT: Final = b"\n# (feel free to add / change comments, but leave the first line as %s!)\n#\n" % b"it is"
 _MOST_HEADER: Final = 65_536
 _RECORD: Final = np.dtype([("log_odds", "<f4"), ("children", "u1")])
 _NODE: Final = np.dtype([("code", "i8"), ("depth", "i8"), ("log_odds", "f4"), ("children", "i8"), ("pairs", "i8")])
