@@ -42,6 +42,7 @@ def test_the_first_pilot_owns_a_vehicle_until_silent_for_a_second() -> None:
     assert pilots.counts() == (3, 2)
     pilots.now_s += 0.11
     pilots.commands.command("drone", b"second", AHEAD)
+    assert pilots.counts() == (4, 2), "it is the second's now"
     pilots.commands.command("drone", b"first", AHEAD)
     assert pilots.counts() == (4, 3)
 
