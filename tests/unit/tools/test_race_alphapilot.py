@@ -17,10 +17,10 @@ from vil_bridge.tools.race.alphapilot import (
     HIDDEN_SEEDS,
     PUBLIC_SEEDS,
     AlphaPilotChallenge,
-    alphapilot_score,
     read_challenge,
     write_challenge,
 )
+from vil_bridge.tools.race.alphapilot_score import alphapilot_score, read_results, write_results
 from vil_bridge.vehicles.random.courses import perturbed
 
 TO_ENU = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
@@ -174,7 +174,7 @@ def test_the_challenges_defects_are_its_rules() -> None:
     assert alphapilot_score(*flown([(1.0, 0.5), (2.0, 0.0), (3.0, -0.5)]), gate).passed[0]
     assert alphapilot_score(*flown([(1.0, -0.09)]), gate).passed[0]
     assert not alphapilot_score(*flown([(1.0, -0.11)]), gate).passed[0]  # the box is strict: 0.1 m
-    assert not alphapilot_score(*flown([(1.0, -0.31)]), gate, inflation_m=1.0).passed[0]  # and the plane 0.3 m
+    assert not alphapilot_score(*flown([(1.0, -0.31)]), replace(gate, inflation_m=1.0)).passed[0]  # and the plane 0.3 m
 
 
 def test_the_diagonal_gates_box_is_wider_than_its_opening(tmp_path: Path) -> None:
@@ -238,3 +238,52 @@ def test_flights_of_every_perturbed_course_have_the_challenges_score(seed: int) 
 def test_samples_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="samples are"):
         alphapilot_score([1.0], np.zeros((2, 3)), row_of(0.0))
+
+
+# --- logs and the files that the project ships ----------------------------------------------------
+
+
+def test_the_projects_own_forms_are_read(tmp_path: Path) -> None:
+    """The pose inside the dynamics' section, ``perturbation`` next to ``location``, and a gate that lies flat."""
+    flat = (
+        "Gate12:\n  location: [[18.408, 13.606, 9.143], [16.334, 14.092, 9.144], [18.907, 15.733, 9.143], "
+        "[16.833, 16.219, 9.143]]\n  perturbation: [2.0, 1.0, 5.0]\n"
+    )
+    pose = "init_pose: [18.0, -23.0, 5.3, 0, 0, 0.7071068, 0.7071068]"
+    nested = CHALLENGE.replace(pose, f"flightgoggles_uav_dynamics:\n  {pose}") + 'results_location: "results.yaml"\n'
+    course = read_challenge(*files(tmp_path, GATES + flat, nested)).course
+    assert course.start.p_m == pytest.approx([23.0, 18.0, 5.3])
+    gate = course.gates[3]
+    assert gate.spread.high_m == (1.0, 2.0, 0.0)
+    assert (gate.width_m, gate.height_m) == pytest.approx((2.18, 2.13), abs=0.06)
+    assert abs(gate.T_world_gate.rotation()[2, 0]) == pytest.approx(1.0, abs=1e-3)
+    with pytest.raises(ConfigError, match="give init_pose"):
+        read_challenge(*files(tmp_path, GATES, CHALLENGE.replace(pose, "")))
+
+
+LOG = """\
+Gate0: {Location: [17.2, 3.6, 6.3], Name: Gate10, Success: 'True', Time: 4.25}
+Gate1: {Name: Gate21, Success: 'False'}
+Gate2: {Location: [2.1, 27.9, 2.5], Name: Gate2, Success: 'True', Time: 11.5}
+Result: Challenge Completed
+"""
+
+
+def test_a_log_has_the_challenges_score(tmp_path: Path) -> None:
+    path = tmp_path / "results.yaml"
+    path.write_text(LOG, encoding="utf-8")
+    score = read_results(path, 3)
+    assert (score.times_s, score.outcome, score.score) == ((4.25, None, 11.5), "Challenge Completed", 8.5)
+    path.write_text(LOG.replace("Challenge Completed", "Collision"), encoding="utf-8")
+    assert read_results(path, 3).score == 0.0
+    path.write_text(LOG.replace(", Time: 4.25", ""), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"Gate0.*has a Time"):
+        read_results(path, 3)
+
+
+@pytest.mark.parametrize("flight", [[(1.0, 0.0), (2.0, 10.0)], [(1.0, 0.0), (2.0, 5.0)], [(1.0, -9.0)]])
+def test_a_written_log_reads_back(flight: list[tuple[float, float]], tmp_path: Path) -> None:
+    challenge = row_of(0.0, 5.0, 10.0)
+    score = alphapilot_score(*flown(flight), challenge)
+    write_results(score, challenge, tmp_path / "results.yaml")
+    assert read_results(tmp_path / "results.yaml", 3) == score

@@ -1,17 +1,16 @@
-"""AlphaPilot challenge files of FlightGoggles, and the challenge's own score.
+"""AlphaPilot challenge files of FlightGoggles.
 
-A challenge is two YAML files: the gates (``Gate21: {location: [[x, y, z] x 4]}``, or ``nominal_location`` with
-``perturbation_bound: [dx, dy, dyaw]``) and the challenge (``gate_names``, ``init_pose``, ``timeout``, ``gate_width``).
-Files are north-west-up; courses are ENU.
+A challenge is two YAML files: the gates (``Gate21: {location: [[x, y, z] x 4]}``, with ``perturbation``, or
+``nominal_location`` with ``perturbation_bound``: ``[dx, dy, dyaw]``) and the challenge (``gate_names``, ``timeout``,
+``gate_width``, ``flightgoggles_uav_dynamics: {init_pose}``). Files are north-west-up; courses are ENU.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar
 
 import numpy as np
 import yaml
@@ -21,30 +20,32 @@ from vil_bridge.config.base import StrictModel, custom
 from vil_bridge.config.error_report import explain, read_tree, written
 from vil_bridge.config.pose import Point
 from vil_bridge.config.references import similar
+from vil_bridge.config.yaml_positions import Tree
 from vil_bridge.core.course import Course, CourseGate, PoseSpread, RaceRules
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_conj, q_mul
-from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.core.types import FloatArray
 
 PUBLIC_SEEDS: Final = range(25)
 """Seeds of the perturbed courses that take the place of the 25 public ones."""
 HIDDEN_SEEDS: Final = range(25, 50)
 """Seeds of those that take the place of the 25 hidden ones."""
 
-_POINTS_PER_GATE: Final = 10.0
+POINTS_PER_GATE: Final = 10.0
+"""In the score, and as seconds of penalty."""
 _LEAST_SIDE_M: Final = 0.05
 _FLAT_M: Final = 0.1
 _NWU_TO_ENU: Final = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 _Q_ENU_NWU: Final = np.array([0.0, 0.0, math.sqrt(0.5), math.sqrt(0.5)])
 
-Outcome = Literal["Challenge Completed", "Timed out", "Collision", "Interrupted"]
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class _GateEntry(StrictModel):
     location: tuple[Point, Point, Point, Point] | None = None
     nominal_location: tuple[Point, Point, Point, Point] | None = None
-    perturbation_bound: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    perturbation: Point | None = None
+    perturbation_bound: Point | None = None
 
     @model_validator(mode="after")
     def _one_location(self) -> Self:
@@ -61,7 +62,7 @@ class _GateEntry(StrictModel):
         return markers
 
     def spread(self) -> PoseSpread:
-        north, west, yaw = (abs(value) for value in self.perturbation_bound)
+        north, west, yaw = (abs(value) for value in self.perturbation_bound or self.perturbation or (0.0, 0.0, 0.0))
         high, turn = (west, north, 0.0), (0.0, 0.0, math.radians(yaw))
         return PoseSpread(_negative(high), high, _negative(turn), turn)
 
@@ -70,13 +71,34 @@ class _GatesFile(RootModel[dict[str, _GateEntry]]):
     pass
 
 
+_Pose = tuple[float, float, float, float, float, float, float]
+
+
+class _Dynamics(StrictModel):
+    init_pose: _Pose
+
+
 class _ChallengeFile(StrictModel):
     challenge_name: str = "challenge"
     timeout: Annotated[float, Field(gt=0)] = 300.0
     gate_names: Annotated[tuple[str, ...], Field(min_length=1)]
     gate_width: Annotated[float, Field(gt=0)] = 0.3
+    inflation: Annotated[float, Field(ge=0)] = 0.1
     results_location: str | None = None
-    init_pose: tuple[float, float, float, float, float, float, float]
+    flightgoggles_uav_dynamics: _Dynamics | None = None
+    init_pose: _Pose | None = None
+
+    @model_validator(mode="after")
+    def _one_pose(self) -> Self:
+        if (self.init_pose is None) == (self.flightgoggles_uav_dynamics is None):
+            raise custom("give init_pose: [x, y, z, qx, qy, qz, qw], in flightgoggles_uav_dynamics or outside it")
+        return self
+
+    def pose(self) -> _Pose:
+        nested = self.flightgoggles_uav_dynamics
+        given = self.init_pose if nested is None else nested.init_pose
+        assert given is not None
+        return given
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,17 +108,18 @@ class AlphaPilotChallenge:
     Attributes:
         course: in our format; a gate left out costs the ten points that it is worth, as seconds.
         markers_m: of the gates in flight order, (g, 4, 3), ENU, each in the order of the file.
-        gate_width_m: distance to a gate's plane that counts as in the gate.
+        gate_width_m: distance to a gate's plane that counts as in the gate. inflation_m: by which its box grows.
     """
 
     course: Course
     markers_m: FloatArray
     gate_width_m: float = 0.3
+    inflation_m: float = 0.1
 
     @classmethod
-    def of(cls, course: Course, gate_width_m: float = 0.3) -> AlphaPilotChallenge:
+    def of(cls, course: Course) -> AlphaPilotChallenge:
         """Return the challenge that flies one lap of a course."""
-        return cls(course, np.array([course.gates[index].corners_m for index in course.order]), gate_width_m)
+        return cls(course, np.array([course.gates[index].corners_m for index in course.order]))
 
 
 def read_challenge(gates: Path, challenge: Path) -> AlphaPilotChallenge:
@@ -109,8 +132,8 @@ def read_challenge(gates: Path, challenge: Path) -> AlphaPilotChallenge:
     Raises:
         ConfigError: one line for every problem, with file, line and cure.
     """
-    entries = _read(gates, _GatesFile, "`Gate1: {location: ...}` for each gate makes one")[0].root
-    asked, places = _read(challenge, _ChallengeFile, "`gate_names: [...]` and `init_pose: [...]` make one")
+    entries = read_model(gates, _GatesFile, "`Gate1: {location: ...}` for each gate makes one")[0].root
+    asked, places = read_model(challenge, _ChallengeFile, "`gate_names: [...]` and `init_pose: [...]` make one")
     unknown = [
         ((("gate_names", index)), f"no gate of {gates} is named {name!r}{similar(name, entries)}")
         for index, name in enumerate(asked.gate_names)
@@ -118,9 +141,7 @@ def read_challenge(gates: Path, challenge: Path) -> AlphaPilotChallenge:
     ]
     if unknown:
         raise ConfigError(written(explain(None, places, _ChallengeFile, unknown)))
-    start = Transform.of(
-        np.array(asked.init_pose[:3]) @ _NWU_TO_ENU.T, q_mul(_Q_ENU_NWU, np.array(asked.init_pose[3:]))
-    )
+    start = Transform.of(np.array(asked.pose()[:3]) @ _NWU_TO_ENU.T, q_mul(_Q_ENU_NWU, np.array(asked.pose()[3:])))
     before = {name: asked.gate_names[max(number - 1, 0)] for number, name in enumerate(asked.gate_names)}
     made = []
     for name, entry in entries.items():
@@ -128,14 +149,24 @@ def read_challenge(gates: Path, challenge: Path) -> AlphaPilotChallenge:
         come = entries[before[name]].markers().mean(axis=0) if before.get(name, name) != name else start.p_m
         made.append(replace(_gate(name, here, here.mean(axis=0) - come), spread=entry.spread()))
     index = {name: number for number, name in enumerate(entries)}
-    rules = RaceRules("signal", "penalise", "stop", _POINTS_PER_GATE, asked.timeout)
+    rules = RaceRules("signal", "penalise", "stop", POINTS_PER_GATE, asked.timeout)
     order = tuple(index[name] for name in asked.gate_names)
     course = Course(asked.challenge_name, tuple(made), start, order, rules=rules)
     markers = np.array([entries[name].markers() for name in asked.gate_names])
-    return AlphaPilotChallenge(course, markers, asked.gate_width)
+    return AlphaPilotChallenge(course, markers, asked.gate_width, asked.inflation)
 
 
-def _read(path: Path, model: type[_Model], cure: str) -> tuple[_Model, Any]:
+def read_model(path: Path, model: type[_Model], cure: str) -> tuple[_Model, Tree]:
+    """Return a YAML file as a value, and with its places.
+
+    Args:
+        path: file.
+        model: of the file.
+        cure: what to do about a file without keys.
+
+    Raises:
+        ConfigError: one line for every problem.
+    """
     tree = read_tree(path, cure)
     problems = list(tree.problems)
     if isinstance(tree.data, dict):
@@ -179,12 +210,13 @@ def write_challenge(made: AlphaPilotChallenge, gates: Path, challenge: Path) -> 
         entries[gate.name] = {"nominal_location": location, "perturbation_bound": bound}
     q_xyzw = q_mul(q_conj(_Q_ENU_NWU), course.start.q_xyzw)
     pose = [*(course.start.p_m @ _NWU_TO_ENU), *q_xyzw]
-    asked = {
+    asked: dict[str, Any] = {
+        "flightgoggles_uav_dynamics": {"init_pose": [round(float(value), 6) + 0.0 for value in pose]},
         "challenge_name": course.name,
         "timeout": course.rules.timeout_s or 300.0,
         "gate_names": [course.gates[index].name for index in course.order],
         "gate_width": made.gate_width_m,
-        "init_pose": [round(float(value), 6) + 0.0 for value in pose],
+        "inflation": made.inflation_m,
     }
     for path, data in ((gates, entries), (challenge, asked)):
         path.write_text(yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=200), encoding="utf-8")
@@ -192,84 +224,3 @@ def write_challenge(made: AlphaPilotChallenge, gates: Path, challenge: Path) -> 
 
 def _negative(values: tuple[float, float, float]) -> tuple[float, float, float]:
     return 0.0 - values[0], 0.0 - values[1], 0.0 - values[2]
-
-
-# --- the challenge's score ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class AlphaPilotScore:
-    """Score of a flight as FlightGoggles judges it.
-
-    Attributes:
-        times_s: of each gate in flight order, None = missed or not reached.
-        last_s: time of the last gate passed, 0 = none. outcome: as the challenge's results name it.
-        score: 10 points a gate minus ``last_s``; 0 unless completed.
-    """
-
-    times_s: tuple[float | None, ...]
-    last_s: float
-    outcome: Outcome
-    score: float
-
-    @property
-    def passed(self) -> tuple[bool, ...]:
-        """Return whether each gate was passed, in flight order."""
-        return tuple(time is not None for time in self.times_s)
-
-
-def alphapilot_score(
-    t_s: Sequence[float] | FloatArray,
-    p_world_m: FloatArray,
-    challenge: AlphaPilotChallenge,
-    *,
-    collision_s: float | None = None,
-    inflation_m: float = 0.1,
-) -> AlphaPilotScore:
-    """Return the score of FlightGoggles' race reporter (1000 Hz samples in version 3, 150 Hz in version 2).
-
-    A sample is in a gate when it is strictly inside the axis-aligned box of the markers, grown by ``inflation_m``,
-    and closer than the gate width to the plane through the first three. No direction and no sweep. A later gate makes
-    those before it missed for good; the last one ends the race.
-
-    Args:
-        t_s: times of the samples from the start of the race, (k,).
-        p_world_m: positions, (k, 3), ENU.
-        challenge: gates in flight order, width, time-out.
-        collision_s: time of the first collision, which ends the race; None = none.
-        inflation_m: by which boxes grow on every side.
-
-    Raises:
-        ValueError: shapes that do not fit.
-    """
-    times, points = np.asarray(t_s, np.float64), np.asarray(p_world_m, np.float64)
-    if points.shape != (len(times), 3):
-        raise ValueError("samples are t_s (k,) and p_world_m (k, 3)")
-    timeout_s = challenge.course.rules.timeout_s or math.inf
-    end_s = min(timeout_s, math.inf if collision_s is None else collision_s)
-    inside = _in_gates(points, challenge.markers_m, challenge.gate_width_m, inflation_m)
-    inside &= (times <= end_s)[:, None]
-    passed: list[float | None] = [None] * len(challenge.markers_m)
-    due, last_s = 0, 0.0
-    for row in np.flatnonzero(inside.any(axis=1)):
-        for gate in np.flatnonzero(inside[row, due:]) + due:
-            passed[gate], due, last_s = float(times[row]), int(gate) + 1, float(times[row])
-        if due == len(passed):
-            break
-    count = sum(time is not None for time in passed)
-    if due == len(passed):
-        return AlphaPilotScore(tuple(passed), last_s, "Challenge Completed", _POINTS_PER_GATE * count - last_s)
-    crashed = collision_s is not None and collision_s <= timeout_s
-    late = bool(len(times)) and times[-1] > timeout_s
-    outcome: Outcome = "Collision" if crashed else "Timed out" if late else "Interrupted"
-    return AlphaPilotScore(tuple(passed), last_s, outcome, 0.0)
-
-
-def _in_gates(points: FloatArray, markers_m: FloatArray, width_m: float, inflation_m: float) -> BoolArray:
-    low, high = markers_m.min(axis=1) - inflation_m, markers_m.max(axis=1) + inflation_m
-    first, second, third = markers_m[:, 0], markers_m[:, 1], markers_m[:, 2]
-    normals = np.cross(second - first, third - first)
-    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
-    in_box = ((points[:, None] > low) & (points[:, None] < high)).all(axis=2)
-    inside: BoolArray = in_box & (np.abs(np.einsum("kgi,gi->kg", points[:, None] - first, normals)) < width_m)
-    return inside
