@@ -120,7 +120,7 @@ class SceneServer:
         return False
 
     async def _opened(self, port: int) -> SceneWorld:
-        """Open a world; where the call ends before that is done, end the world as soon as it is open."""
+        """Open a world; where the call ends before that is done, end the world once it opens."""
         opening = asyncio.ensure_future(self._open_world(port))
         try:
             return await asyncio.shield(opening)
