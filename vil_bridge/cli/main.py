@@ -20,6 +20,7 @@ from vil_bridge.cli.doctor import doctor
 from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.export import export
 from vil_bridge.cli.fly import fly
+from vil_bridge.cli.identify import identify
 from vil_bridge.cli.keys import keys
 from vil_bridge.cli.lab import lab
 from vil_bridge.cli.record import record
@@ -61,6 +62,7 @@ for verb in (
     export,
     report,
     twin,
+    identify,
     dataset,
     check,
     init,

@@ -1,0 +1,118 @@
+"""Identification: a vehicle with another mass, drag, motors and delay is found again, and its twin converges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.support.twin_flights import STEPS_PER_S, TrackedFlight, brisk_path, fly
+from vil_bridge.core.geometry import q_exp
+from vil_bridge.tools.twins.identification import divergence_m, identify
+from vil_bridge.tools.twins.rollouts import CommandLog, value_of, with_values
+from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
+from vil_bridge.vehicles.flightmare.parameters import KINGFISHER
+from vil_bridge.vehicles.multicopter import MulticopterParameters
+from vil_bridge.world.twin.metrics import hausdorff_m, rms
+from vil_bridge.world.twin.pose_series import PoseSeries
+
+pytest.importorskip("numba", reason="without compiled models it takes minutes: pip install 'vil-bridge[sim]'")
+
+DELAY_STEPS = 24
+TRUTH = {
+    "mass_kg": 1.22,
+    "drag_ns2pm2": 0.16,
+    "thrust_ns2": 1.75e-6,
+    "torque_nms2": 2.3e-7,
+    "motor_time_constant_s": 0.028,
+    "delay_s": DELAY_STEPS / STEPS_PER_S,
+}
+KNOWN = FlightGogglesMulticopter()
+REAL = FlightGogglesMulticopter(replace(MulticopterParameters(), **{k: v for k, v in TRUTH.items() if k != "delay_s"}))
+FITTED_S = 18.0
+
+
+@pytest.fixture(scope="module")
+def flight() -> TrackedFlight:
+    return fly(REAL, KNOWN, DELAY_STEPS, brisk_path(1, 24.0), 24.0, 1)
+
+
+def test_each_parameter_is_found_within_5_percent_and_its_uncertainty(flight: TrackedFlight) -> None:
+    fitted, held_out = flight.cut(0.0, FITTED_S), flight.cut(FITTED_S, 24.0)
+    found = identify(KNOWN, *fitted)
+    assert set(found.parameters) == set(TRUTH)
+    for name, true in TRUTH.items():
+        value = found.parameters[name]
+        assert value.value == pytest.approx(true, rel=0.05), name
+        assert abs(value.value - true) < 3.0 * value.sd, name
+        assert value.sd < 0.05 * true, name
+    assert found.position_m == pytest.approx(5e-4, rel=0.2)
+    assert found.rotation_rad == pytest.approx(1e-3, rel=0.2)
+    before_m = divergence_m(KNOWN, *held_out, 0.0, window_s=1.0)
+    after_m = divergence_m(found.model, *held_out, found.delay_s, window_s=1.0)
+    assert after_m < before_m / 5.0
+
+    path = brisk_path(7, 12.0)  # the same reference, flown by the vehicle and by both twins
+    real, naive, twin = (
+        fly(model, KNOWN, steps, path, 12.0, 2).poses.p_m
+        for model, steps in ((REAL, DELAY_STEPS), (KNOWN, 0), (found.model, round(found.delay_s * STEPS_PER_S)))
+    )
+    assert rms(twin - real) < rms(naive - real) / 5.0
+    assert hausdorff_m(twin, real) < hausdorff_m(naive, real) / 5.0
+
+
+def test_the_stated_uncertainty_covers_the_errors_of_several_flights() -> None:
+    truth = {name: TRUTH[name] for name in ("mass_kg", "drag_ns2pm2")}
+    known = FlightGogglesMulticopter(replace(REAL.parameters, mass_kg=1.0, drag_ns2pm2=0.1))
+    exact = fly(REAL, KNOWN, DELAY_STEPS, brisk_path(2, 6.0), 6.0, 0)
+    scores = []
+    for seed in range(8):
+        noise_m = np.random.default_rng(seed).normal(scale=1e-3, size=exact.poses.p_m.shape)
+        noisy = PoseSeries(exact.poses.t_s, exact.poses.p_m + noise_m, exact.poses.q_xyzw)
+        found = identify(known, noisy, exact.commands, (*truth, "delay_s"), window_s=0.5)
+        for name, true in (truth | {"delay_s": TRUTH["delay_s"]}).items():
+            scores.append((found.parameters[name].value - true) / found.parameters[name].sd)
+    assert np.abs(scores).max() < 3.5
+    assert 0.4 < rms(np.array(scores)) < 1.4  # neither too small nor stated far too large
+
+
+def test_flightmares_quadrotor_is_found_too() -> None:
+    truth = {"mass_kg": 0.9, "drag_linear_nspm[0]": 0.36, "thrust_scale": 0.93, "motor_time_s": 0.045}
+    known = FlightmareQuadrotor(KINGFISHER, "thrusts")
+    real = FlightmareQuadrotor(with_values(KINGFISHER, truth), "thrusts")
+    flown = fly(real, known, 29, brisk_path(3, 12.0), 12.0, 3)
+    found = identify(known, *flown, (*truth, "delay_s"))
+    for name, true in (truth | {"delay_s": 29 / STEPS_PER_S}).items():
+        value = found.parameters[name]
+        assert value.value == pytest.approx(true, rel=0.05), name
+        assert abs(value.value - true) < 3.0 * value.sd, name
+
+
+def test_the_mean_of_commands_is_exact_and_continuous_in_the_delay() -> None:
+    commands = CommandLog(np.array([0.0, 0.1, 0.2]), np.array([[1.0], [3.0], [-1.0]]))
+    t_s = np.array([[-1.0, 0.0, 0.05, 0.09, 0.15, 5.0]])
+    assert commands.means(t_s, 0.02, 0.0)[0, :, 0] == pytest.approx([1.0, 1.0, 1.0, 2.0, 3.0, -1.0])
+    assert commands.means(t_s, 0.02, 0.1)[0, :, 0] == pytest.approx([1.0, 1.0, 1.0, 1.0, 1.0, -1.0])
+    assert commands.means(np.array([0.1]), 0.02, 0.005)[0, 0] == pytest.approx(2.5)
+
+
+def test_what_does_not_show_or_is_unknown_is_refused() -> None:
+    t_s = np.arange(0.0, 4.0, 0.01)
+    still = PoseSeries(t_s, np.tile((0.0, 0.0, 1.0), (400, 1)), np.tile(q_exp(np.zeros(3)), (400, 1)))
+    hover = CommandLog(t_s, np.full((400, 4), KNOWN.parameters.hover_radps))
+    with pytest.raises(ValueError, match="not every parameter shows"):
+        identify(KNOWN, still, hover)
+    with pytest.raises(ValueError, match="no parameter 'wings'"):
+        identify(KNOWN, still, hover, ("wings",))
+    with pytest.raises(ValueError, match="at least three are wanted"):
+        identify(KNOWN, still, CommandLog(t_s[:90], hover.values[:90]))
+    with pytest.raises(ValueError, match=r"starts at 0\.0"):
+        identify(FlightmareQuadrotor(mode="thrusts"), still, hover, ("drag_linear_nspm[1]",))
+    with pytest.raises(ValueError, match="of one number"):
+        value_of(KNOWN.parameters, "inertia_kgm2")
+    with pytest.raises(ValueError, match="strictly increase"):
+        CommandLog(t_s[::-1], hover.values)
+    with pytest.raises(ValueError, match="commands have shapes"):
+        CommandLog(t_s, hover.values[:3])
