@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from tests.support.twin_flights import STEPS_PER_S, TrackedFlight, brisk_path, fly
+from vil_bridge.cli.main import app
+from vil_bridge.config.load import load_text
+from vil_bridge.core.bridge_time import bridge_clock
+from vil_bridge.core.clock import WallClock, now_ns
+from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import q_exp
+from vil_bridge.core.sensor_readings import SensorReadings
+from vil_bridge.core.types import SourceEvent, SourceFrame
+from vil_bridge.daemon.recorded_bridge import recording_metadata
+from vil_bridge.recording.recorder import Recorder
+from vil_bridge.registry import resolve
+from vil_bridge.tools.offline.playback import Timeline
 from vil_bridge.tools.twins.identification import divergence_m, identify
 from vil_bridge.tools.twins.rollouts import CommandLog, value_of, with_values
 from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
@@ -116,3 +131,56 @@ def test_what_does_not_show_or_is_unknown_is_refused() -> None:
         CommandLog(t_s[::-1], hover.values)
     with pytest.raises(ValueError, match="commands have shapes"):
         CommandLog(t_s, hover.values[:3])
+
+
+CONFIG = """
+version: 1
+rooms: {hall: {}}
+sources:
+  mocap: {type: simulated, room: hall, vehicles: {real: {model: flightgoggles}}}
+  sim:
+    type: simulated
+    room: hall
+    vehicles: {twin: {model: flightgoggles, mode: motor_speeds, sensors: {controls: {type: controls, rate_hz: 240}}}}
+actors:
+  drone: {kind: vehicle, source: mocap, subject: real}
+  drone_sim: {kind: vehicle, source: sim, subject: twin}
+"""
+
+
+def recorded(path: Path, flown: TrackedFlight) -> Path:
+    """A recording of the flight, as a bridge with the vehicle and its twin writes it."""
+    config = load_text(CONFIG, "test", resolve=resolve)
+    begin_ns = now_ns()
+    stamps = [begin_ns + round(t * 1e9) for t in flown.poses.t_s.tolist()]
+    events: list[tuple[int, SourceEvent]] = [
+        (t_ns, SourceFrame("mocap", i, None, t_ns, ("real",), p[None], q[None], np.array([True])))
+        for i, (t_ns, p, q) in enumerate(zip(stamps, flown.poses.p_m, flown.poses.q_xyzw, strict=True))
+    ]
+    for t_s, values in zip(flown.commands.t_s.tolist(), flown.commands.values, strict=True):
+        t_ns = begin_ns + round(t_s * 1e9)
+        event = SensorReadings("sim", "controls", "controls", t_ns, t_ns, ("twin",), values[None], ("motor_speeds",))
+        events.append((t_ns, event))
+    facts = recording_metadata(config, WallClock.of_run().offset_ns)
+    recorder = Recorder(path, facts, lambda event: getattr(event, "t_ns", None) or getattr(event, "t_arrival_ns", None))
+    with Timeline().running():
+        for number, (t_ns, event) in enumerate(sorted(events, key=lambda pair: pair[0])):
+            bridge_clock().stand_at(t_ns)
+            recorder.queue.enqueue_event(event)
+            if number % 100 == 0:
+                time.sleep(0.02)  # the queue is bounded
+    recorder.stop(30.0)
+    return path
+
+
+def test_the_verb_reads_commands_and_model_of_the_twin_from_a_recording(flight: TrackedFlight, tmp_path: Path) -> None:
+    file = recorded(tmp_path / "flight.mcap", flight.cut(0.0, 6.0))
+    names = [option for name in TRUTH for option in ("--fit", name)]
+    done = CliRunner().invoke(app, ["identify", str(file), "--actor", "drone", "--twin", "drone_sim", *names, "--json"])
+    assert done.exit_code == 0, done.exception
+    found = json.loads(done.stdout)["parameters"]
+    for name, true in TRUTH.items():
+        assert found[name]["value"] == pytest.approx(true, rel=0.05), name
+    done = CliRunner().invoke(app, ["identify", str(file), "--actor", "drone", "--twin", "drone"])
+    assert isinstance(done.exception, ConfigError)
+    assert "has no commands of 'drone'" in str(done.exception)
