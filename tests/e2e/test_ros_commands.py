@@ -203,6 +203,14 @@ async def test_one_pilot_at_a_time_and_nothing_but_commands() -> None:
         assert str(rig.status.state) == "running"
 
 
+async def test_all_messages_of_a_publisher_are_of_one_pilot() -> None:
+    async with commanded() as rig:
+        node, ahead = Node(rig.session, b"a" * 16), twist("world", (0.0, 0.5, 0.0))
+        async with asyncio.timeout(PATIENCE_S):
+            await rig.repeat(lambda: node.send("cmd_vel", ahead), lambda: rig.status.counters["commands"] >= 20)
+        assert rig.status.counters["commands_refused"] == 0
+
+
 async def test_a_huge_message_is_dropped_before_it_is_whole() -> None:
     async with commanded() as rig:
         node, kind = Node(rig.session, b"a" * 16), "geometry_msgs::msg::dds_::TwistStamped_"
