@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -213,6 +214,7 @@ async def test_recordings_of_one_second_have_folders_of_their_own(tmp_path: Path
             await recording.stop()
     folders = folders_in(tmp_path)
     assert len(folders) == 3
+    time.strptime(folders[0].name, "%Y-%m-%d-%H-%M-%S")  # AirSim's own name
     assert all(rows(folder)[0][0] == "VehicleName" for folder in folders)
 
 

@@ -219,3 +219,7 @@ def test_an_error_names_the_key(text: str, problem: str) -> None:
     with pytest.raises(ConfigError) as raised:
         parse_settings(text)
     assert problem in str(raised.value)
+
+
+def test_wind_is_given_in_ned() -> None:
+    assert read(Wind={"X": 1, "Y": 2, "Z": 3}).wind_world_mps == (2.0, 1.0, -3.0)

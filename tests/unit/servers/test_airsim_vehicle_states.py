@@ -14,11 +14,15 @@ import pytest_asyncio
 
 from tests.support.flown_vehicle import ORIGIN, PLACE, Flown, flying, in_turned_room, only
 from vil_adapters.simulated.ipc import CollisionReport, DisturbOrder, FlyCommand, PlaceOrder
+from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.sensor_readings import MagnetometerReading
 from vil_bridge.core.vehicle_moves import VehicleCollision
+from vil_bridge.daemon.simulation_clock import SimulationClock
 from vil_bridge.servers.airsim.car_methods import CarMethods
 from vil_bridge.servers.airsim.flight_methods import FlightMethods
 from vil_bridge.servers.airsim.sensor_methods import SensorMethods
+from vil_bridge.servers.airsim.server import AirsimServer
+from vil_bridge.servers.airsim.settings import parse_settings
 from vil_bridge.servers.airsim.state_methods import StateMethods
 from vil_bridge.servers.airsim.values import (
     CarControls,
@@ -154,3 +158,23 @@ def test_wind_and_forces_that_move_nothing_are_refused(flown: Flown) -> None:
         with pytest.raises(ValueError, match="no multirotor is simulated here"):
             act(Vector3r(1.0, 2.0, 3.0))
     assert flown.orders == []
+
+
+class Caller:
+    host = "127.0.0.1"
+
+
+@pytest.mark.parametrize("flown", ["bicycle"], indirect=True)
+async def test_the_servers_reset_drops_controls_and_api_control(flown: Flown) -> None:
+    nothing: Any = None
+    clock = SimulationClock(SimulationConfig(clock="simulated"))
+    call = AirsimServer(parse_settings("{}"), flown.vehicles, clock, nothing, "blocks").table.call
+    call(Caller(), "enableApiControl", [True])
+    call(Caller(), "setCarControls", [{"throttle": 0.5}])
+    assert call(Caller(), "getCarControls", []) == CarControls(throttle=0.5)
+    waits: Any = call(Caller(), "reset", [])
+    reset = asyncio.create_task(waits)
+    await flown.advance(reset.done)
+    await reset
+    assert call(Caller(), "getCarControls", []) == CarControls()
+    assert call(Caller(), "isApiControlEnabled", []) is False
