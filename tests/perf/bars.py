@@ -70,6 +70,8 @@ BARS: Final = (
     Bar("sitl", "late_steps_share", AT_MOST, 0.01, "share"),
     Bar("sitl", "px4_exchange_cpu_us", AT_MOST, 250.0, "us"),
     *(Bar("sitl", row, unit="us") for row in ("peer_us_p50", "step_us_p50")),
+    Bar("plan", "forest_query_s_p95", AT_MOST, 1.0, "s"),
+    Bar("plan", "forest_flown_free", AT_LEAST, 100.0, "flights"),
     Bar("ingest", "ratio_to_motioncapture_20_bodies", AT_MOST, 0.8, quick=True),
     Bar("ingest", "core_share_100_bodies_2_skeletons_1khz", AT_MOST, 0.12, "cores"),
     Bar("ingest", "passed_on_share", AT_LEAST, 0.995),

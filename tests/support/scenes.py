@@ -23,6 +23,7 @@ FREE: dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]] =
     "hall": ((-3.0, -2.5, 0.8), (1.0, 2.5, 2.5)),
     "lab": ((-2.2, -1.6, 0.3), (2.2, 1.6, 2.4)),
     "yard": ((-8.0, -8.0, 0.6), (8.0, 8.0, 10.0)),
+    "forest": ((-48.0, -48.0, 17.0), (48.0, 48.0, 29.0)),
     "empty": ((-90.0, -90.0, 0.1), (90.0, 90.0, 90.0)),
 }
 """Lowest and highest corner of the volumes that are free to fly in."""

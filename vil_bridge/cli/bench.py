@@ -23,7 +23,7 @@ def bench(
         typer.Argument(
             metavar="NAME",
             help="path, poses, fleet, ingest, stream, prediction, compensate, clocks, render, klt, vehicles, "
-            "dashboard, start, airsim, sitl.",
+            "dashboard, start, airsim, sitl, plan.",
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
@@ -69,6 +69,7 @@ def _benches(data: Path | None, *, quick: bool) -> dict[str, Callable[[], list[R
     from vil_bridge.tools.bench.ingest import bench_ingest, reference_rows
     from vil_bridge.tools.bench.klt import bench_klt
     from vil_bridge.tools.bench.path import bench_path
+    from vil_bridge.tools.bench.plan import bench_plan
     from vil_bridge.tools.bench.poses import bench_poses
     from vil_bridge.tools.bench.prediction import bench_prediction
     from vil_bridge.tools.bench.render.table import bench_render
@@ -100,4 +101,5 @@ def _benches(data: Path | None, *, quick: bool) -> dict[str, Callable[[], list[R
         "start": bench_start,
         "airsim": bench_airsim,
         "sitl": bench_sitl,
+        "plan": bench_plan,
     }

@@ -23,6 +23,7 @@ from vil_bridge.cli.fly import fly
 from vil_bridge.cli.identify import identify
 from vil_bridge.cli.keys import keys
 from vil_bridge.cli.lab import lab
+from vil_bridge.cli.plan import plan
 from vil_bridge.cli.record import record
 from vil_bridge.cli.renderer import renderer
 from vil_bridge.cli.replay import replay
@@ -61,6 +62,7 @@ for verb in (
     replay,
     export,
     report,
+    plan,
     twin,
     identify,
     dataset,

@@ -87,6 +87,12 @@ def keys_of(codes: Codes) -> Keys:
     return packed.astype(np.uint16)
 
 
+def distinct(codes: Codes) -> Codes:
+    """Return codes ascending, each once; by sorting, which suits them better than NumPy's tables of hashes."""
+    ordered = np.sort(codes)
+    return np.asarray(ordered[np.diff(ordered, prepend=-1) != 0], np.int64)
+
+
 def keys_at(p_m: npt.NDArray[np.floating], resolution_m: float) -> npt.NDArray[np.int64]:
     """Return the keys (n, 3) of the voxels that hold points (n, 3); outside 0..65535 = outside the tree."""
     return np.asarray(np.floor(p_m.astype(np.float64) * (1.0 / resolution_m)), np.int64) + MIDDLE

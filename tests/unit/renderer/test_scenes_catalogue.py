@@ -17,15 +17,25 @@ TRIANGLES = {
     "lab": 20_000,
     "hall": 50_000,
     "course": 50_000,
+    "forest": 150_000,
     "yard": 50_000,
 }
-OBJECTS = {"alphapilot": 500, "blocks": 350, "empty": 100, "lab": 150, "hall": 250, "course": 350, "yard": 350}
+OBJECTS = {
+    "alphapilot": 500,
+    "blocks": 350,
+    "empty": 100,
+    "lab": 150,
+    "hall": 250,
+    "course": 350,
+    "forest": 350,
+    "yard": 350,
+}
 
 everywhere = pytest.mark.parametrize("name", sorted(SCENES))
 
 
 def test_these_scenes_are_shipped() -> None:
-    assert set(SCENES) == set(TRIANGLES) == {"alphapilot", "blocks", "course", "empty", "hall", "lab", "yard"}
+    assert set(SCENES) == set(TRIANGLES) == {"alphapilot", "blocks", "course", "empty", "forest", "hall", "lab", "yard"}
     assert all(built(name).name == name for name in SCENES)
 
 
@@ -114,9 +124,11 @@ def test_every_object_is_placed_without_scaling(name: str) -> None:
 @everywhere
 def test_textures_are_dense_enough_for_a_camera_that_flies_by(name: str) -> None:
     """Median over the area of floors and walls: pixels of the texture per metre."""
+    classes = ("terrain",) if name == "forest" else ("floor", "wall", "road")
+    grounds = [CLASSES[c] for c in classes]
     densities, areas = [], []
     for index, _, part in primitives(built(name)):
-        if built(name).objects[index].semantic not in (CLASSES["floor"], CLASSES["wall"], CLASSES["road"]):
+        if built(name).objects[index].semantic not in grounds:
             continue
         a, b, c = (part.p_m[part.triangles[:, k]].astype(np.float64) for k in range(3))
         u, v, w = (part.uv[part.triangles[:, k]].astype(np.float64) for k in range(3))
@@ -140,6 +152,7 @@ def test_textures_are_dense_enough_for_a_camera_that_flies_by(name: str) -> None
         *(("course", kind, n) for kind, n in (("Floor", 1), ("Ceiling", 1), ("Wall", 4))),
         *(("yard", kind, n) for kind, n in (("Asphalt", 1), ("Ground", 1), ("Country", 1), ("Facade", 4))),
         *(("yard", kind, n) for kind, n in (("Fence", 3), ("Wall", 1))),
+        ("forest", "Ground", 1),
         ("empty", "Floor", 1),
     ],
 )

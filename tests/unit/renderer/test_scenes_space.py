@@ -71,11 +71,12 @@ def test_what_one_sees_from_the_flight_volume_faces_one(name: str) -> None:
         ("course", (29.9, 17.9)),
         ("alphapilot", (47.9, 27.9)),
         ("empty", (99, 99)),
+        ("forest", (49.9, 49.9)),
     ],
 )
 def test_there_is_ground_everywhere(name: str, reach: tuple[float, float]) -> None:
     xy = np.random.default_rng(4).uniform(-1.0, 1.0, (30_000, 2)) * reach
-    origin = np.column_stack((xy, np.full(len(xy), 40.0 if name == "yard" else 1e-3)))
+    origin = np.column_stack((xy, np.full(len(xy), 40.0 if name in ("yard", "forest") else 1e-3)))
     below, _ = first_hits(name, origin, np.tile((0.0, 0.0, -1.0), (len(xy), 1)))
     assert (below >= 0).all()
 

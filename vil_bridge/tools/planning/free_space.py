@@ -54,7 +54,7 @@ class FreeSpace:
 
     def free(self, p_world_m: FloatArray) -> BoolArray:
         """Return whether the vehicle has room (n,) with its centre at points (n, 3); outside the box it has none."""
-        inside = ((p_world_m >= self.low_m) & (p_world_m <= self.high_m)).all(axis=1)
+        inside: BoolArray = np.all((p_world_m >= self.low_m) & (p_world_m <= self.high_m), axis=1)
         x, y, z = (keys_at(np.where(inside[:, None], p_world_m, self.low_m), self.resolution_m) - self._first).T
         return np.asarray(inside & ((self._blocked[x, y, z >> 3] >> (z & 7).astype(np.uint8)) & 1 == 0))
 
@@ -66,7 +66,7 @@ class FreeSpace:
 
     def _inflated(self, found: OccupancyMap, through_unknown: bool) -> npt.NDArray[np.uint8]:
         """Return blocked cells (x, y, z / 8), one bit each, lowest z in the lowest bit."""
-        marked: BoolArray = np.equal(found.log_odds >= 0.0, through_unknown)
+        marked = np.flatnonzero((found.log_odds >= 0.0) == through_unknown)
         keys = keys_of(found.codes[marked]).astype(np.int64) - self._first
         keys = keys[((keys >= 0) & (keys < self._shape)).all(axis=1)].astype(np.int32)
         keys = keys[np.argsort(keys[:, 0], kind="stable")]

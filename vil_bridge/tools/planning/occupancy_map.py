@@ -19,6 +19,7 @@ from vil_bridge.protocols.octomap import (
     Octree,
     centres_of,
     codes_of,
+    distinct,
     keys_at,
     keys_of,
     octree,
@@ -84,8 +85,8 @@ class OccupancyMap:
         keys = keys_at(p_world_m, self.resolution_m)
         inside = _inside(keys)
         code = codes_of(np.where(inside[:, None], keys, 0))
+        known = inside & _found_in(code, self.codes)
         place = np.minimum(np.searchsorted(self.codes, code), len(self.codes) - 1)
-        known = inside & (self.codes[place] == code)
         state = np.where(self.log_odds[place] >= 0.0, Occupancy.OCCUPIED, Occupancy.FREE)
         return np.where(known, state, Occupancy.UNKNOWN).astype(np.uint8)
 
@@ -119,8 +120,9 @@ class OccupancyMap:
         if far.any():
             ends[far] = sensor + way[far] / distance[far, None] * np.float32(range_m)
         inside = _inside(keys_at(ends, self.resolution_m))
-        hit = np.unique(codes_of(keys_at(points[inside & ~far], self.resolution_m)))
-        crossed = np.setdiff1d(crossed_cells(sensor, ends[inside], self.resolution_m), hit, assume_unique=True)
+        hit = distinct(codes_of(keys_at(points[inside & ~far], self.resolution_m)))
+        crossed = crossed_cells(sensor, ends[inside], self.resolution_m)
+        crossed = crossed[~_found_in(crossed, hit)]
         self._add(np.concatenate((hit, crossed)), np.repeat((HIT, MISS), (len(hit), len(crossed))))
 
     def insert_depth(
@@ -147,7 +149,7 @@ class OccupancyMap:
 
     def _add(self, codes: Codes, log_odds: npt.NDArray[np.float32]) -> None:
         """Add log-odds to voxels, each given once, within OctoMap's limits."""
-        every = np.union1d(self.codes, codes)
+        every = distinct(np.concatenate((self.codes, codes)))
         if len(every) > MOST_VOXELS:
             raise ConfigError(f"the map would have {len(every):,} voxels, at most {MOST_VOXELS:,}: go coarser")
         found = np.zeros(len(every), np.float32)
@@ -171,6 +173,16 @@ def read_map(path: Path) -> OccupancyMap:
         raise ConfigError(f"{path}: {exc}") from exc
 
 
+def check_map_file(path: Path) -> None:
+    """Check the suffix of a file before the work begins.
+
+    Raises:
+        ConfigError: a map is not written so.
+    """
+    if path.suffix not in (".ot", ".bt", ".ply"):
+        raise ConfigError(f"{path}: a map is written as .ot, .bt or .ply, choose one of these suffixes")
+
+
 def write_map(path: Path, found: OccupancyMap) -> None:
     """Write a map: ``.ot``, ``.bt``, or the centres of its occupied voxels as ``.ply``.
 
@@ -178,14 +190,21 @@ def write_map(path: Path, found: OccupancyMap) -> None:
         ConfigError: another suffix.
         OSError: it cannot be written.
     """
+    check_map_file(path)
     if path.suffix == ".ply":
         points = found.occupied_m().astype(np.float32)
         ids = np.zeros(len(points), np.uint16)
         write_ply(path, Cloud(points, np.zeros_like(points), ids, ids))
-    elif path.suffix in (".ot", ".bt"):
-        path.write_bytes((write_full if path.suffix == ".ot" else write_binary)(found.tree()))
-    else:
-        raise ConfigError(f"{path}: a map is written as .ot, .bt or .ply, choose one of these suffixes")
+        return
+    path.write_bytes((write_full if path.suffix == ".ot" else write_binary)(found.tree()))
+
+
+def _found_in(codes: Codes, ordered: Codes) -> npt.NDArray[np.bool_]:
+    """Return which codes (n,) are among ascending ones."""
+    if not len(ordered):
+        return np.zeros(len(codes), bool)
+    place = np.minimum(np.searchsorted(ordered, codes), len(ordered) - 1)
+    return np.asarray(ordered[place] == codes)
 
 
 def _inside(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

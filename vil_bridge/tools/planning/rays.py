@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray
-from vil_bridge.protocols.octomap import Codes, codes_of, keys_at
+from vil_bridge.protocols.octomap import Codes, codes_of, distinct, keys_at
 
 _Float32 = npt.NDArray[np.float32]
 
@@ -45,8 +45,8 @@ def crossed_cells(sensor_m: _Float32, ends_m: _Float32, resolution_m: float) -> 
         going = (key != last).any(axis=1) & ~(reach.min(axis=1) > length)
         key, last, step, reach, stride, length = (a[going] for a in (key, last, step, reach, stride, length))
         rows = np.arange(len(last))
-        found.append(np.unique(codes_of(key)))
-    return np.unique(np.concatenate(found))
+        found.append(distinct(codes_of(key)))
+    return distinct(np.concatenate(found))
 
 
 def _nearest_border(reach: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

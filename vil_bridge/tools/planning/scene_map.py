@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vil_bridge.protocols.octomap import MIDDLE, codes_of, keys_at
+from vil_bridge.protocols.octomap import MIDDLE, codes_of, distinct, keys_at
 from vil_bridge.tools.planning.occupancy_map import OccupancyMap
 from vil_bridge.tools.planning.surface_cells import surface_cells
 from vil_renderer.embedded.geometry.voxels import Box, all_triangles
@@ -28,6 +28,6 @@ def map_of_scene(scene: Scene, resolution_m: float, box: Box | None = None) -> O
     corners_m = np.stack((whole.centre_m - 0.5 * whole.size_m, whole.centre_m + 0.5 * whole.size_m))
     low, high = np.clip(keys_at(corners_m, resolution_m), 0, 2 * MIDDLE - 1) - MIDDLE
     corners = triangles.p_m[triangles.triangles].astype(np.float64) / resolution_m
-    found = [np.unique(codes_of(cells + MIDDLE)) for cells in surface_cells(corners, low, high)]
-    made.insert_hits(np.unique(np.concatenate([np.zeros(0, np.int64), *found])))
+    found = [distinct(codes_of(cells + MIDDLE)) for cells in surface_cells(corners, low, high)]
+    made.insert_hits(distinct(np.concatenate([np.zeros(0, np.int64), *found])))
     return made

@@ -10,6 +10,7 @@ from vil_renderer.embedded.scenes.alphapilot import build_alphapilot
 from vil_renderer.embedded.scenes.blocks import build_blocks
 from vil_renderer.embedded.scenes.course import build_course
 from vil_renderer.embedded.scenes.empty import build_empty
+from vil_renderer.embedded.scenes.forest import build_forest
 from vil_renderer.embedded.scenes.hall import build_hall
 from vil_renderer.embedded.scenes.lab import build_lab
 from vil_renderer.embedded.scenes.yard import build_yard
@@ -21,6 +22,7 @@ SCENES: Final[Mapping[str, Callable[[], Scene]]] = {
     "blocks": build_blocks,
     "course": build_course,
     "empty": build_empty,
+    "forest": build_forest,
     "hall": build_hall,
     "lab": build_lab,
     "yard": build_yard,

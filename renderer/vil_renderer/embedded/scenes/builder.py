@@ -92,6 +92,16 @@ class SceneBuilder:
         self.objects.append(placed)
         return placed
 
+    def put_again(self, placed: SceneObject, at: tuple[float, float, float], yaw_rad: float = 0.0) -> SceneObject:
+        """Place the asset of an object once more, under the next name of its kind; they share their meshes."""
+        kind = placed.name.rstrip("0123456789")
+        self._instances += 1
+        self._count[kind] += 1
+        name = f"{kind}{self._count[kind]}"
+        another = replace(placed, name=name, world_from_asset=pose_matrix(at, yaw_rad), instance=self._instances)
+        self.objects.append(another)
+        return another
+
     def add_lamp(
         self,
         panel: Thing,

@@ -1,0 +1,132 @@
+"""``vil-bridge plan``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vil_bridge.cli.exit_codes import Exit, explained_disk_errors
+
+if TYPE_CHECKING:
+    from vil_bridge.core.types import FloatArray
+    from vil_bridge.tools.planning.occupancy_map import OccupancyMap
+    from vil_bridge.tools.planning.smoothing import PlannedFlight
+
+_ELSEWHERE = "choose another place with --out or --map-out"
+_Scene = Annotated[str | None, typer.Option(help="Shipped scene, or a scene file (YAML).")]
+_MapFile = Annotated[
+    Path | None,
+    typer.Option("--map", exists=True, dir_okay=False, help="OctoMap file (.ot, .bt) instead of a scene."),
+]
+_Fly = Annotated[
+    bool, typer.Option("--fly", help="Fly it with a simulated quadcopter, and check the scene's surfaces.")
+]
+
+
+def plan(
+    start: Annotated[str, typer.Option("--from", metavar="X,Y,Z", help="Start, world ENU, metres.")],
+    goal: Annotated[str, typer.Option("--to", metavar="X,Y,Z", help="Goal, world ENU, metres.")],
+    scene: _Scene = None,
+    map_file: _MapFile = None,
+    through_unknown: Annotated[
+        bool, typer.Option("--through-unknown", help="Fly through space that the file does not know.")
+    ] = False,
+    resolution_m: Annotated[
+        float, typer.Option("--resolution", min=0.01, max=10.0, help="Voxel of the scene's map, metres.")
+    ] = 0.1,
+    radius_m: Annotated[float, typer.Option("--radius", min=0.01, max=10.0, help="Of the vehicle, metres.")] = 0.3,
+    speed_mps: Annotated[float, typer.Option("--speed", min=0.1, max=30.0, help="Largest speed, m/s.")] = 5.0,
+    seed: Annotated[int, typer.Option(min=1, help="The same seed gives the same flight.")] = 1,
+    fly: _Fly = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Flight to write: .csv or .json.")] = None,
+    map_out: Annotated[Path | None, typer.Option("--map-out", help="Map to write: .ot, .bt or .ply.")] = None,
+) -> None:
+    """Plan a flight through a scene or a map: a free path, made smooth and checked.
+
+    Ends with 0 when there is a flight, and it flew free; with 2 for a query that cannot be answered; else with 3.
+    """
+    from vil_bridge.tools.planning.query import FlightQuery, answer
+
+    place = _place(scene, map_file)
+    _check_files(out, map_out)
+    if fly and scene is None:
+        raise typer.BadParameter("--fly checks the surfaces of a scene: give --scene", param_hint="--fly")
+    ends = _point(start, "--from"), _point(goal, "--to")
+    found, flight = answer(FlightQuery(*ends, place, resolution_m, radius_m, speed_mps, seed, through_unknown))
+    _write(found, flight, out, map_out)
+    if flight is None:
+        typer.echo("no free flight was found: try another --seed, a smaller --radius, or move the goal", err=True)
+        raise typer.Exit(Exit.CHECK_FAILED)
+    if fly and scene is not None:
+        _fly(flight, scene, radius_m)
+
+
+def _place(scene: str | None, map_file: Path | None) -> str | Path:
+    """Return the one place that is given."""
+    given = [place for place in (scene, map_file) if place is not None]
+    if len(given) != 1:
+        raise typer.BadParameter("give one of --scene and --map", param_hint="--scene")
+    return given[0]
+
+
+def _check_files(out: Path | None, map_out: Path | None) -> None:
+    from vil_bridge.tools.planning.flight_file import check_flight_file
+    from vil_bridge.tools.planning.occupancy_map import check_map_file
+
+    if out is not None:
+        check_flight_file(out)
+    if map_out is not None:
+        check_map_file(map_out)
+
+
+def _write(found: OccupancyMap, flight: PlannedFlight | None, out: Path | None, map_out: Path | None) -> None:
+    """Print the flight and write the files that are asked for."""
+    from vil_bridge.tools.planning.flight_file import write_flight
+    from vil_bridge.tools.planning.occupancy_map import write_map
+
+    with explained_disk_errors(Path(), _ELSEWHERE):
+        if map_out is not None:
+            write_map(map_out, found)
+            typer.echo(f"wrote {len(found.codes)} voxels to {map_out}")
+        if flight is not None:
+            typer.echo(_summary(flight))
+            if out is not None:
+                write_flight(out, flight)
+                typer.echo(f"wrote the flight to {out}")
+
+
+def _fly(flight: PlannedFlight, scene: str, radius_m: float) -> None:
+    from vil_bridge.registry import solid_world
+    from vil_bridge.tools.planning.simulated_flight import contact_on, fly_along
+
+    contact = contact_on(fly_along([flight.trajectory])[0], solid_world(scene, None), radius_m)
+    if contact is not None:
+        place = ", ".join(f"{value:.2f}" for value in contact.point_world_m)
+        typer.echo(f"the flight touched {contact.other} at ({place})", err=True)
+        raise typer.Exit(Exit.CHECK_FAILED)
+    typer.echo("the simulated flight touched nothing")
+
+
+def _summary(flight: PlannedFlight) -> str:
+    import numpy as np
+
+    kind = "minimum snap" if flight.smooth else "straight legs with stops"
+    length_m = float(np.linalg.norm(np.diff(flight.path_m, axis=0), axis=1).sum())
+    lines = [f"{kind}: {flight.trajectory.duration_s:.2f} s, path {length_m:.2f} m, waypoints (m):"]
+    return "\n".join([*lines, *("  {:.2f}, {:.2f}, {:.2f}".format(*point) for point in flight.waypoints_m.tolist())])
+
+
+def _point(text: str, option: str) -> FloatArray:
+    import math
+
+    import numpy as np
+
+    try:
+        numbers = [float(word) for word in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != 3 or not all(math.isfinite(number) for number in numbers):
+        raise typer.BadParameter(f"{text!r} is not a place: write X,Y,Z in metres, such as 1,2.5,1", param_hint=option)
+    return np.array(numbers)
