@@ -55,6 +55,7 @@ _GROUPS: Final = {
     "recordings": ("euroc", "tum", "bvh", "c3d", "trc", "nexus-csv", "motive-csv"),
     "scenes": ("gltf-text", "glb", "scene-file", "perturbation", "splats", "obj", "ply", "stl", "collada"),
     "ours": ("recording-file", "recording-chunk", "recording-events", "capture", "live-subscription", "live-messages"),
+    "races": ("course", "lsy-level", "alphapilot-gates", "alphapilot-challenge", "alphapilot-log"),
     "texts": ("configuration", "marker-template", "faults", "link", "curve-keys"),
 }
 

@@ -115,6 +115,7 @@ def test_a_written_challenge_reads_back(seed: int | None, tmp_path: Path) -> Non
             CHALLENGE,
             "Gate21: .*not the corners of one opening",
         ),
+        (GATES, CHALLENGE.replace("0.7071068, 0.7", "7, 0.7"), "quaternion of init_pose has length 7.04"),
         ("", CHALLENGE, "the file is empty"),
     ],
 )

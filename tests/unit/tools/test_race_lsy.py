@@ -200,11 +200,12 @@ def test_what_a_level_cannot_express_is_refused(change: dict[str, Any], problem:
         ("rpy = [0.0, 0.0, -0.78]\n", "", r"env.track.gates.0.rpy: required key is missing"),
         ('fn = "uniform"', 'fn = "normal"', r"env.randomizations.drone_pos.fn: should be 'uniform', got 'normal'"),
         ("[controller]", f"deep = {20_000 * '['}", r"is not TOML: .*Correct that place"),
+        ("[env.track.safety_limits]", "[env.limits]", r"env.track: randomize = true needs safety_limits"),
         ("[controller]", "[controller", r"is not TOML: .*line 2.*Correct that place"),
     ],
 )
 def test_mistakes_in_levels_are_named(old: str, new: str, problem: str, tmp_path: Path) -> None:
-    path = level_file(tmp_path, 2, old, new)
+    path = level_file(tmp_path, 3, old, new)
     with pytest.raises(ConfigError, match=problem):
         read_lsy(path)
     with pytest.raises(ConfigError, match=r"none\.toml: cannot be read"):

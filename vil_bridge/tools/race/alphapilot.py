@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, RootModel, ValidationError, model_validat
 
 from vil_bridge.config.base import StrictModel, custom
 from vil_bridge.config.error_report import explain, read_tree, written
-from vil_bridge.config.pose import Point
+from vil_bridge.config.pose import Coordinate, Point
 from vil_bridge.config.references import similar
 from vil_bridge.config.yaml_positions import Tree
 from vil_bridge.core.course import Course, CourseGate, PoseSpread, RaceRules
@@ -33,7 +33,7 @@ HIDDEN_SEEDS: Final = range(25, 50)
 
 POINTS_PER_GATE: Final = 10.0
 """In the score, and as seconds of penalty."""
-_LEAST_SIDE_M: Final = 0.05
+_UNIT_ERROR: Final = 0.01
 _FLAT_M: Final = 0.1
 _NWU_TO_ENU: Final = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 _Q_ENU_NWU: Final = np.array([0.0, 0.0, math.sqrt(0.5), math.sqrt(0.5)])
@@ -52,9 +52,13 @@ class _GateEntry(StrictModel):
         if (self.location is None) == (self.nominal_location is None):
             raise custom("give either location or nominal_location: four markers [x, y, z]")
         markers = self.markers()
-        _, shorter, thickness = np.linalg.svd(markers - markers.mean(axis=0))[1]
-        if shorter < _LEAST_SIDE_M or thickness > _FLAT_M:
-            raise custom("the four markers are not the corners of one opening; give its corners, in any order")
+        problem = "the four markers are not the corners of one opening; give its corners, in any order"
+        if np.linalg.svd(markers - markers.mean(axis=0))[1][2] > _FLAT_M:
+            raise custom(problem)
+        try:
+            _gate("", markers, np.ones(3))
+        except ValueError:
+            raise custom(problem) from None
         return self
 
     def markers(self) -> FloatArray:
@@ -71,7 +75,7 @@ class _GatesFile(RootModel[dict[str, _GateEntry]]):
     pass
 
 
-_Pose = tuple[float, float, float, float, float, float, float]
+_Pose = tuple[Coordinate, Coordinate, Coordinate, Coordinate, Coordinate, Coordinate, Coordinate]
 
 
 class _Dynamics(StrictModel):
@@ -92,6 +96,9 @@ class _ChallengeFile(StrictModel):
     def _one_pose(self) -> Self:
         if (self.init_pose is None) == (self.flightgoggles_uav_dynamics is None):
             raise custom("give init_pose: [x, y, z, qx, qy, qz, qw], in flightgoggles_uav_dynamics or outside it")
+        length = math.hypot(*self.pose()[3:])
+        if abs(length - 1.0) > _UNIT_ERROR:
+            raise custom(f"the quaternion of init_pose has length {length:.3g}; a rotation has length 1")
         return self
 
     def pose(self) -> _Pose:

@@ -11,12 +11,12 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 import numpy as np
-from pydantic import AliasChoices, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, ConfigDict, Field, ValidationError, model_validator
 
-from vil_bridge.config.base import StrictModel
+from vil_bridge.config.base import StrictModel, custom
 from vil_bridge.config.error_report import explain, written
 from vil_bridge.config.pose import Point
 from vil_bridge.config.yaml_positions import Path as KeyPath
@@ -82,6 +82,12 @@ class _Track(_LsySection):
     obstacles: tuple[_Placed, ...]
     drones: Annotated[tuple[_Posed, ...], Field(min_length=1)]
     safety_limits: _Limits | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        if self.randomize and self.safety_limits is None:
+            raise custom("randomize = true needs safety_limits: the space in which gates may stand")
+        return self
 
 
 class _Env(_LsySection):
