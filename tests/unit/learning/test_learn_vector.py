@@ -127,7 +127,7 @@ def test_bad_input_is_named() -> None:
         TaskVectorEnv(1, observed="gray", size_px=4)
     with pytest.raises(ValueError, match="no reward named 'far'; known: near, flightmare"):
         TaskVectorEnv(1, reward="far")
-    with pytest.raises(ValueError, match="no course named 'maze'; known: slalom, oval, alphapilot"):
+    with pytest.raises(ValueError, match="no course is named 'maze'; known: alphapilot, "):
         TaskVectorEnv(1, "race", course="maze")
     env = TaskVectorEnv(2)
     with pytest.raises(ValueError, match="reset"):

@@ -10,6 +10,7 @@ from numpy.linalg import norm
 
 from vil_bridge.config.course import load_course
 from vil_bridge.core.course import Course
+from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import q_mul, q_normalize, q_to_euler_zyx, q_to_matrix
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.envs.base import AutoReset, Indices, VehicleTask
@@ -43,8 +44,7 @@ class RaceTask(VehicleTask):
         passed: gates passed in this episode, (n,). last_s: when the last of them was, from the episode's start, (n,).
 
     Raises:
-        ValueError: no lap.
-        ConfigError: no such course, or a wrong file.
+        ValueError: no such course, a wrong file, or no lap.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class RaceTask(VehicleTask):
             first_vehicle=first_vehicle,
             engine=engine,
         )
-        self.course: Final = course if isinstance(course, Course) else load_course(course)
+        self.course: Final = course if isinstance(course, Course) else _loaded(course)
         self.laps: Final = laps
         self.passed: Final = np.zeros(n, np.int64)
         self.last_s: Final = np.zeros(n)
@@ -134,3 +134,10 @@ class RaceTask(VehicleTask):
         crashed = hit.any(axis=1) | outside | (norm(w, axis=1) > _FASTEST_RADPS)
         reward = nearer + passed - 0.02 - 1e-4 * (w * w).sum(axis=1) - 5.0 * crashed
         return reward, crashed | (self.passed == self._gates)
+
+
+def _loaded(course: str) -> Course:
+    try:
+        return load_course(course)
+    except ConfigError as exc:
+        raise ValueError(str(exc)) from None
