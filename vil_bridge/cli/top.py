@@ -150,6 +150,10 @@ def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
     for warning in status.get("warnings", ()):
         row = _row("warning", " and ".join(warning["actors"]), warning["kind"], None, None, note=warning["text"])
         rows.append(row)
+    for name, twin in status.get("twins", {}).items():
+        distance_m = twin["position_rms_m"]
+        note = "not seen together" if distance_m is None else f"{distance_m:.3f} m over {twin['compared_s']:.0f} s"
+        rows.append(_row("twin", name, "alarm" if twin["alarm"] else "", None, None, note=note))
     return rows
 
 

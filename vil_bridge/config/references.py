@@ -66,7 +66,7 @@ def _is_several(actor: Any) -> bool:
 def reference_problems(config: Mapping[str, Any]) -> list[ReferenceProblem]:
     """Return all references in ``config`` (plain data, possibly wrong in other ways) that lead nowhere."""
     config = with_every_actor(config)
-    checks = (_rooms, _actors, _renderers, _cameras, _federated, _outputs)
+    checks = (_rooms, _actors, _twins, _renderers, _cameras, _federated, _outputs)
     return [problem for check in checks for problem in check(config)]
 
 
@@ -113,6 +113,14 @@ def _actors(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
         other = bound.setdefault((source, subject), name)
         if other != name:
             yield ReferenceProblem((*path, "subject"), f"{subject!r} of {source!r} is already the actor {other!r}")
+
+
+def _twins(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
+    for name, pair in _sections(config, "twins").items():
+        for key in ("vehicle", "twin"):
+            yield from _unknown(config, "actors", pair.get(key), ("twins", name, key))
+        if pair.get("vehicle") == pair.get("twin"):
+            yield ReferenceProblem(("twins", name, "twin"), "a twin is another actor than its vehicle")
 
 
 def _source_of_imu(imu: Any) -> Any:

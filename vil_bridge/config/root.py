@@ -32,6 +32,7 @@ from vil_bridge.config.lighting import LightingConfig
 from vil_bridge.config.references import MOST_ACTORS, RIGHT, reference_problems, similar, with_every_actor
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.config.stream import StreamConfig
+from vil_bridge.config.twin import TwinConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import ActorKind
 
@@ -238,6 +239,7 @@ class BridgeConfig(StrictModel):
     rooms: dict[Name, RoomConfig] = Field(default={}, description="Tracked rooms by name.")
     sources: dict[Name, Plugin] = Field(default={}, description="Mocap systems and IMUs by name.")
     actors: dict[Name, ActorConfig] = Field(default={}, description="Bodies of the shared world by name.")
+    twins: dict[Name, TwinConfig] = Field(default={}, max_length=16, description="Vehicles and their twins by name.")
     renderers: dict[Name, Plugin] = Field(default={}, description="Renderer connections by name.")
     cameras: dict[Name, CameraConfig] = Field(default={}, description="Virtual cameras by name.")
     require_cameras: bool = Field(

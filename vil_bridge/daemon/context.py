@@ -35,6 +35,7 @@ from vil_bridge.outputs.stream.hub import StreamHub
 from vil_bridge.pipeline.renderer_pool import RendererPool
 from vil_bridge.protocols import opencv as cv2
 from vil_bridge.web.auth.access import Access
+from vil_bridge.world.twin.live import TwinMonitor, TwinPair
 from vil_bridge.world.world import World
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class BridgeContext:
     for_sources: SourceContext
     scenes: SceneLibrary
     geofence: GeofenceMonitor
+    twins: TwinMonitor
     subject_check: SubjectCheck
     watchdog: Watchdog
     history: HistoryRing
@@ -116,7 +118,6 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
     outputs = OutputManager(config.outputs, ActorCommands(config, for_sources.vehicles).fly)
     access, guard = make_access(config.http), make_guard(config.stream)
     cameras = _cameras(config, world, for_sources, guard, outputs)
-    hub = _hub(config, cameras, for_sources, access, guard, judgement)
     pool = RendererPool(
         renderers,
         {name: camera.relay for name, camera in cameras.items()},
@@ -133,18 +134,23 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         cameras=cameras,
         outputs=outputs,
         publisher=publisher,
-        hub=hub,
+        hub=_hub(config, cameras, for_sources, access, guard, judgement),
         pool=pool,
         stream_guard=guard,
         simulation=simulation,
         for_sources=for_sources,
         scenes=scenes,
         geofence=make_geofence(config, world),
+        twins=_twins(config, world),
         subject_check=_subject_check(config),
         watchdog=Watchdog(pool.busy_s, judgement.status_line),
         history=HistoryRing(tuple(cameras), WallClock.of_run()),
         startup=startup,
     )
+
+
+def _twins(config: BridgeConfig, world: World) -> TwinMonitor:
+    return TwinMonitor(world, [TwinPair(name, **twin.model_dump()) for name, twin in config.twins.items()])
 
 
 def _subject_check(config: BridgeConfig) -> SubjectCheck:

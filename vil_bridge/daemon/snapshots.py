@@ -35,6 +35,7 @@ from vil_bridge.monitoring.snapshot import (
     RendererView,
     SourceView,
     StreamView,
+    TwinView,
     WarningView,
 )
 from vil_bridge.web.schemas.recordings import Recordings
@@ -98,6 +99,7 @@ class StatusReporter:
                 WarningView(w.kind, w.actors, w.rooms, w.distance_m, w.in_s, warning_text(w))
                 for w in context.geofence.warnings
             ),
+            twins=_twins(context),
             publish=None if context.publisher is None else context.publisher.report(),
             loop_lag_s=lag_s,
             overload=(*_late(lag_s), *context.overload.words, *self._warned(), *context.descriptors.words),
@@ -335,3 +337,13 @@ def _shortfall(info: Mapping[str, Any]) -> str:
 def _stream(name: str, runner: CameraRunner) -> StreamView:
     reports = tuple(s.report() for s in runner.sink.subscribers)
     return StreamView(camera=name, frames=runner.sink.sent, dropped=dict(runner.sink.dropped), subscribers=reports)
+
+
+def _twins(context: BridgeContext) -> dict[str, TwinView]:
+    monitor, found = context.twins, {}
+    for pair in monitor.pairs:
+        distances = monitor.distances[pair.name]
+        known = {} if distances is None else distances._asdict()
+        alarm, episodes = pair.name in monitor.alarms, monitor.episodes[pair.name]
+        found[pair.name] = TwinView(pair.vehicle, pair.twin, pair.window_s, pair.alarm_m, alarm, episodes, **known)
+    return found

@@ -47,6 +47,7 @@ class _SnapshotCollector(Collector):
         yield _latency(now)
         yield from _streams(now)
         yield from _joined_rooms(now)
+        yield from _twins(now)
 
 
 def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Iterable[_Sample]) -> Metric:
@@ -172,6 +173,21 @@ def _joined_rooms(now: BridgeSnapshot) -> Iterator[Metric]:
     events: list[_Sample] = [((event,), count) for event, count in sorted(publish.get("counters", {}).items())]
     yield _counter("publish_events", "Frames to other bridges and refusals, by kind.", ("event",), events)
     yield _gauge("publish_subscribers", "Bridges that listen.", (), [((), publish.get("subscribers"))])
+
+
+def _twins(now: BridgeSnapshot) -> Iterator[Metric]:
+    label, views = ("twin",), now.twins.items()
+    yield _gauge(
+        "twin_alarm", "1 while the distance exceeds the threshold.", label, [((n,), v.alarm) for n, v in views]
+    )
+    yield _counter("twin_alarms", "Alarms since the start.", label, [((n,), v.episodes) for n, v in views])
+    distances: list[_Sample] = [((n,), v.position_rms_m) for n, v in views]
+    yield _gauge("twin_distance_metres", "Root mean square distance over the window.", label, distances)
+    angles: list[_Sample] = [((n,), v.attitude_rms_rad) for n, v in views]
+    yield _gauge("twin_angle_radians", "Root mean square angle over the window.", label, angles)
+    farthest: list[_Sample] = [((n,), v.hausdorff_m) for n, v in views]
+    yield _gauge("twin_hausdorff_metres", "Symmetric Hausdorff distance over the window.", label, farthest)
+    yield _gauge("twin_delay_seconds", "Delay of the twin.", label, [((n,), v.delay_s) for n, v in views])
 
 
 def _running(state: ComponentState) -> bool:

@@ -284,6 +284,30 @@ class WarningView:
 
 
 @dataclass(frozen=True, slots=True)
+class TwinView:
+    """Distances of a vehicle's twin over its window; None = the two were not seen together, or too little moved.
+
+    Attributes:
+        alarm: the root mean square distance is above ``alarm_m``. episodes: alarms so far.
+        compared_s: time in which both were seen. now_m: distance at the newest instant.
+        delay_s: of the twin.
+    """
+
+    vehicle: str
+    twin: str
+    window_s: float
+    alarm_m: float
+    alarm: bool
+    episodes: int
+    compared_s: float = 0.0
+    now_m: float | None = None
+    position_rms_m: float | None = None
+    attitude_rms_rad: float | None = None
+    hausdorff_m: float | None = None
+    delay_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SimulationView:
     """State of the bridge's time.
 
@@ -340,6 +364,7 @@ class BridgeSnapshot:
     faults: dict[str, dict[str, int]] = field(default_factory=dict)
     peer_faults: tuple[PeerFault, ...] = ()
     warnings: tuple[WarningView, ...] = ()
+    twins: dict[str, TwinView] = field(default_factory=dict)
     publish: dict[str, Any] | None = None
     loop_lag_s: float | None = None
     overload: tuple[str, ...] = ()
