@@ -141,7 +141,8 @@ class OccupancyMap:
         z = np.where(z >= _FAR_M, 1000.0, z)
         seen = z > 0.0
         rays = np.stack(((u - cx) / fx, (v - cy) / fy, np.ones(z.shape)), axis=-1)[seen]
-        self.insert_points(T_world_camera.apply(z[seen][:, None] * rays), T_world_camera.p_m, range_m)
+        places_m = np.asarray(z[seen][:, None] * rays, np.float64)
+        self.insert_points(T_world_camera.apply(places_m), T_world_camera.p_m, min(range_m, _FAR_M))
 
     def insert_hits(self, codes: Codes) -> None:
         """Count one hit for voxels, each given once; the way to them stays unknown."""

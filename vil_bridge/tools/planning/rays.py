@@ -43,7 +43,8 @@ def crossed_cells(sensor_m: _Float32, ends_m: _Float32, resolution_m: float) -> 
         key[rows, axis] += step[rows, axis]
         reach[rows, axis] += stride[rows, axis]
         going = (key != last).any(axis=1) & ~(reach.min(axis=1) > length)
-        key, last, step, reach, stride, length = (a[going] for a in (key, last, step, reach, stride, length))
+        key, last, step = key[going], last[going], step[going]
+        reach, stride, length = reach[going], stride[going], length[going]
         rows = np.arange(len(last))
         found.append(distinct(codes_of(key)))
     return distinct(np.concatenate(found))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -16,6 +17,9 @@ from vil_bridge.vehicles.trajectories.lines import polyline
 from vil_bridge.vehicles.trajectories.trajectory import Polynomials, Trajectory
 
 _ROUNDS: Final = 8
+_PACES: Final = 8
+_LEG_M: Final = 6.0
+_SAMPLES: Final = 12
 _JERK_MPS3: Final = 20.0
 _CORNER: Final = 0.2
 """Least share of the speed at a corner, that of turning back."""
@@ -48,18 +52,53 @@ def smooth_flight(path_m: FloatArray, space: FreeSpace, limits: Limits) -> Plann
         space: where the vehicle has room.
         limits: with finite speed and acceleration.
     """
-    points = path_m
+    points = _divided(path_m)
     for _ in range(_ROUNDS):
-        curve = minimum_snap(points, times_s=_times(points, limits))
+        times = _times(points, limits)
+        curve = minimum_snap(points, times_s=times)
         blocked = _blocked_legs(curve, space)
         if not blocked.any():
-            return PlannedFlight(path_m, points, fastest(curve, limits), smooth=True)
+            return PlannedFlight(path_m, points, _paced(points, times, space, limits), smooth=True)
         middles = 0.5 * (points[:-1] + points[1:])[blocked]
         points = np.insert(points, np.flatnonzero(blocked) + 1, middles, axis=0)
     straight = polyline(path_m, limits.speed_mps, limits.acceleration_mps2, _JERK_MPS3)
     if _blocked_legs(straight, space).any():
         return None
     return PlannedFlight(path_m, path_m, straight, smooth=False)
+
+
+def _divided(path_m: FloatArray) -> FloatArray:
+    """Return a path with waypoints on its long legs, so that a speed can be held there."""
+    counts = np.ceil(np.linalg.norm(np.diff(path_m, axis=0), axis=1) / _LEG_M).astype(np.int64)
+    legs = [np.linspace(a, b, n, endpoint=False) for (a, b), n in zip(pairwise(path_m), counts.tolist(), strict=True)]
+    return np.concatenate((*legs, path_m[-1:]))
+
+
+def _paced(points: FloatArray, times_s: FloatArray, space: FreeSpace, limits: Limits) -> Trajectory:
+    """Return the fastest of some curves through waypoints: legs that leave room within the limits get less time.
+
+    The curve of the first times is free; a later one that leaves free space is passed over.
+    """
+    lengths = np.diff(times_s)
+    best, best_s = None, math.inf
+    for _ in range(_PACES):
+        times = np.concatenate((np.zeros(1), np.cumsum(lengths)))
+        curve = minimum_snap(points, times_s=times)
+        shares = _shares(curve, limits)
+        if times[-1] * shares.max() < best_s and not _blocked_legs(curve, space).any():
+            best, best_s = curve, times[-1] * shares.max()
+        lengths = lengths * np.clip(shares, 0.7, 1.4)
+    assert best is not None
+    return fastest(best, limits)
+
+
+def _shares(curve: Polynomials, limits: Limits) -> FloatArray:
+    """Return by how much each piece (n,) of a curve should last longer to reach a limit; below 1 = it has room."""
+    inside = np.linspace(0.0, 1.0 - 1e-9, _SAMPLES)
+    times = (curve.knots_s[:-1, None] + curve.lengths_s[:, None] * inside).ravel()
+    rows = np.linalg.norm(curve.derivatives(times)[:, 1:3, :3], axis=2)
+    speed, acceleration = rows.reshape(-1, _SAMPLES, 2).max(axis=1).T
+    return np.asarray(np.maximum(speed / limits.speed_mps, np.sqrt(acceleration / limits.acceleration_mps2)))
 
 
 def _times(points: FloatArray, limits: Limits) -> FloatArray:
