@@ -9,6 +9,9 @@ import pytest
 
 from tests.support.bridge_rig import running
 from tests.support.events import until
+from vil_bridge.core.errors import ValueRefused
+from vil_bridge.core.setpoints import PositionSetpoint
+from vil_bridge.daemon.actor_commands import ActorCommands
 
 pytestmark = pytest.mark.process
 
@@ -42,3 +45,17 @@ async def test_status_metrics_and_log_have_the_alarm(caplog: pytest.LogCaptureFi
     assert pair["delay_s"] is None  # both hover
     assert 'vil_twin_alarm{twin="pair"} 1.0' in metrics
     assert sum("twin pair: drone_sim is" in record.getMessage() for record in caplog.records) == 1
+
+
+async def test_a_set_point_for_the_vehicle_flies_the_twin_too() -> None:
+    async with running(CONFIG) as bridge:
+        vehicles = bridge.context.for_sources.vehicles
+        await until(lambda: vehicles.names() == ["drone", "twin"], 100.0)
+        await until(lambda: all(vehicles.state(name).steps > 10 for name in vehicles.names()), 100.0)
+        commands = ActorCommands(bridge.context.config, vehicles)
+        commands.fly("drone", PositionSetpoint((0.0, 0.0, 2.0), 0.0))
+        await until(lambda: [vehicles.state(name).commands for name in vehicles.names()] == [1, 1], 100.0)
+        commands.fly("drone_sim", PositionSetpoint((0.0, 0.0, 2.0), 0.0))
+        await until(lambda: [vehicles.state(name).commands for name in vehicles.names()] == [1, 2], 100.0)
+        with pytest.raises(ValueRefused, match="not a simulated vehicle"):
+            commands.fly("wand", PositionSetpoint((0.0, 0.0, 2.0), 0.0))

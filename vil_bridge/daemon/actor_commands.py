@@ -1,4 +1,4 @@
-"""Set-points for actors, given to the simulated vehicles that they are."""
+"""Set-points for actors, given to the simulated vehicles that they are, and to their twins."""
 
 from __future__ import annotations
 
@@ -23,22 +23,32 @@ class ActorCommands:
             for name, actor in config.actors.items()
             if actor.source in room_of
         }
+        self._twins: dict[str, list[str]] = {}
+        for pair in config.twins.values():
+            self._twins.setdefault(pair.vehicle, []).append(pair.twin)
         self._vehicles = vehicles
 
     def fly(self, actor: str, setpoint: Setpoint) -> None:
-        """Give a set-point to the vehicle that an actor is.
+        """Give a set-point to the vehicle that an actor is, and to its twins.
 
         Raises:
-            ValueRefused: the actor is not a simulated vehicle, or its model cannot hold the set-point.
+            ValueRefused: neither the actor nor a twin is a simulated vehicle, or a model cannot hold the set-point.
             ValueError: it cannot do that now.
         """
+        flown = [self._flown(name, setpoint) for name in (actor, *self._twins.get(actor, ()))]
+        if not any(flown):
+            raise ValueRefused(
+                f"{actor} is not a simulated vehicle that flies now; name an actor of a source of type simulated"
+            )
+
+    def _flown(self, actor: str, setpoint: Setpoint) -> bool:
+        """Return False if the actor is not a simulated vehicle that flies now."""
         source, subject, T_world_room = self._actors.get(actor, ("", "", None))
         try:
             state = self._vehicles.state(subject)
             if state.source != source or T_world_room is None:
-                raise KeyError(subject)
+                return False
             self._vehicles.command(command_of(state, setpoint, T_world_room))
         except KeyError:
-            raise ValueRefused(
-                f"{actor} is not a simulated vehicle that flies now; name an actor of a source of type simulated"
-            ) from None
+            return False
+        return True
