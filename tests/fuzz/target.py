@@ -56,6 +56,7 @@ _GROUPS: Final = {
     "scenes": ("gltf-text", "glb", "scene-file", "perturbation", "splats", "obj", "ply", "stl", "collada"),
     "ours": ("recording-file", "recording-chunk", "recording-events", "capture", "live-subscription", "live-messages"),
     "races": ("course", "lsy-level", "alphapilot-gates", "alphapilot-challenge", "alphapilot-log"),
+    "maps": ("octomap",),
     "texts": ("configuration", "marker-template", "faults", "link", "curve-keys"),
 }
 

@@ -32,7 +32,8 @@ from vil_renderer.embedded.geometry.point_cloud import Cloud, write_ply
 
 HIT: Final = np.float32(math.log(0.7 / 0.3))
 MISS: Final = np.float32(math.log(0.4 / 0.6))
-MOST_VOXELS: Final = 100_000_000
+MOST_VOXELS: Final = 30_000_000
+"""Voxels of a map; while it grows it takes about 2 GB."""
 _FAR_M: Final = 99.9
 """Depths from here on say that nothing was hit."""
 
