@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.scenes import built, directions, first_hits, of_faces
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, FloatArray
 from vil_bridge.protocols.octomap import codes_of, keys_at, write_full
 from vil_bridge.tools.planning.free_space import FreeSpace
 from vil_bridge.tools.planning.occupancy_map import Occupancy, OccupancyMap, read_map, write_map
+from vil_bridge.tools.planning.scene_map import map_of_scene
 from vil_bridge.tools.planning.surface_cells import surface_cells
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "octomap" / "wall.ot"
@@ -161,3 +163,17 @@ def test_maps_are_written_and_read(tmp_path: Path) -> None:
     (tmp_path / "bad.bt").write_bytes(b"# Octomap")
     with pytest.raises(ConfigError, match=r"bad\.bt: not an OctoMap file"):
         read_map(tmp_path / "bad.bt")
+
+
+def test_what_rays_hit_in_a_scene_is_occupied_in_its_map() -> None:
+    """Rays by Embree, which share no code with the voxels."""
+    hall = map_of_scene(built("hall"), 0.1)
+    way, sensor = directions(20_000), np.array([-2.0, 0.0, 1.5])
+    triangle, distance = first_hits("hall", np.tile(sensor, (len(way), 1)), way)
+    solid = np.array([thing.solid for thing in built("hall").objects])[of_faces("hall", "owner")[triangle]]
+    solid &= triangle >= 0
+    seen = OccupancyMap(0.1)
+    seen.insert_points(sensor + distance[solid, None] * way[solid], sensor)
+    occupied = seen.occupied_m()
+    assert len(occupied) > 5000
+    assert (hall.state(occupied) == Occupancy.OCCUPIED).mean() > 0.995, "less what rounds to the other side of a face"
