@@ -7,8 +7,9 @@ import pytest
 
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray
-from vil_bridge.protocols.octomap import codes_of, keys_at
-from vil_bridge.tools.planning.occupancy_map import OccupancyMap
+from vil_bridge.protocols.octomap import MIDDLE, codes_of, distinct, keys_at
+from vil_bridge.tools.planning.free_space import FreeSpace
+from vil_bridge.tools.planning.occupancy_map import MISS, OccupancyMap
 from vil_bridge.tools.planning.planner import TRACKING_M, FlightPlanner
 from vil_bridge.tools.planning.simulated_flight import contact_on, fly_along
 from vil_bridge.tools.planning.smoothing import smooth_flight
@@ -18,6 +19,8 @@ pytest.importorskip("ompl", reason="the package is not installed (extra plan)")
 
 LOW, HIGH = np.array([-6.0, -4.0, 0.0]), np.array([6.0, 4.0, 3.0])
 LIMITS = Limits(speed_mps=3.0, acceleration_mps2=5.0)
+BETWEEN_SAMPLES = 1e-4
+"""`fastest` holds the limits at 2000 instants; between them a curve may exceed them by this share."""
 START, GOAL = np.array([-4.0, -2.0, 1.5]), np.array([4.0, -2.0, 1.5])
 
 
@@ -51,7 +54,7 @@ def test_a_flight_goes_through_the_gap_with_room(gap_y: tuple[float, float]) -> 
     reference = flight.trajectory.at(np.linspace(0.0, flight.trajectory.duration_s, 1500))
     assert np.allclose(reference.p_world_m[[0, -1]], [START, GOAL], atol=1e-6)
     assert np.allclose(reference.v_world_mps[[0, -1]], 0.0, atol=1e-6)
-    assert usage(reference, LIMITS).max() <= 1.0 + 1e-6
+    assert usage(reference, LIMITS).max() <= 1.0 + BETWEEN_SAMPLES
     assert distance_m(walls(gap_y), reference.p_world_m[::10]) >= 0.3 + TRACKING_M
     crossing = reference.p_world_m[np.abs(reference.p_world_m[:, 0]).argmin()]
     assert gap_y[0] < crossing[1] < gap_y[1]
@@ -90,16 +93,35 @@ def test_what_is_unknown_is_not_flown_through_by_default() -> None:
         FlightPlanner(walls((1.0, 3.0)), 0.3, LOW, HIGH, LIMITS).plan(START, GOAL)
 
 
-def test_a_sharp_corner_without_room_is_flown_in_straight_legs_with_stops() -> None:
-    """Around the end of a thin wall, on a path that touches the limit of free space."""
-    ready = planner((1.0, 3.0))
-    y = 1.0 + 0.4 + 0.26
-    path = np.array([[-0.65, -2.0, 1.5], [-0.65, y, 1.5], [0.75, y, 1.5], [0.75, -2.0, 1.5]])
-    flight = smooth_flight(path, ready.space, LIMITS)
-    assert flight is not None
-    places = flight.trajectory.at(np.linspace(0.0, flight.trajectory.duration_s, 3000)).p_world_m
-    assert ready.space.free(places).all()
-    assert smooth_flight(np.array([START, GOAL]), ready.space, LIMITS) is None
+def tunnel() -> FreeSpace:
+    """Two tunnels that meet at (4.05, 0.05, 0.05), with one cell of room for the vehicle's centre."""
+    across, along = np.arange(-4, 5), np.arange(-4, 45)
+    first = np.stack(np.meshgrid(along, across, across), axis=-1).reshape(-1, 3)
+    second = np.stack(np.meshgrid(40 + across, along, across), axis=-1).reshape(-1, 3)
+    found = OccupancyMap(0.1)
+    found.codes = distinct(codes_of(np.concatenate((first, second)) + MIDDLE))
+    found.log_odds = np.full(len(found.codes), MISS)
+    return FreeSpace(found, 0.3, np.full(3, -1.0), np.array([5.0, 5.0, 1.0]), through_unknown=False)
+
+
+@pytest.mark.parametrize(
+    ("corner_m", "smooth"),
+    [
+        pytest.param((4.05, 0.05), True, id="in the middle of the cell: waypoints are inserted"),
+        pytest.param((4.0 + 1e-7, 0.1 - 1e-7), False, id="at its edge: straight legs with stops"),
+    ],
+)
+def test_a_corner_is_flown_within_its_tunnel(corner_m: tuple[float, float], smooth: bool) -> None:
+    space = tunnel()
+    x, y = corner_m
+    path = np.array([[0.05, y, 0.05], [x, y, 0.05], [x, 4.05, 0.05]])
+    flight = smooth_flight(path, space, LIMITS)
+    assert flight is not None and flight.smooth == smooth
+    assert (len(flight.waypoints_m) > len(path)) == smooth
+    reference = flight.trajectory.at(np.linspace(0.0, flight.trajectory.duration_s, 3000))
+    assert space.free(reference.p_world_m).all()
+    assert usage(reference, LIMITS).max() <= 1.0 + BETWEEN_SAMPLES
+    assert smooth_flight(path[[0, 2]], space, LIMITS) is None
 
 
 def test_contacts_are_those_of_the_meshes() -> None:
