@@ -24,6 +24,7 @@ from vil_bridge.cli.identify import identify
 from vil_bridge.cli.keys import keys
 from vil_bridge.cli.lab import lab
 from vil_bridge.cli.plan import plan
+from vil_bridge.cli.race import race
 from vil_bridge.cli.record import record
 from vil_bridge.cli.renderer import renderer
 from vil_bridge.cli.replay import replay
@@ -63,6 +64,7 @@ for verb in (
     export,
     report,
     plan,
+    race,
     twin,
     identify,
     dataset,

@@ -127,6 +127,8 @@ def test_hopeless_limits_are_named() -> None:
         fastest(circle(3.0, 2.0, turns=2.0), Limits(airframe=weak))
     with pytest.raises(ValueError, match="nothing limits"):
         fastest(circle(3.0, 2.0, turns=2.0), Limits())
+    with pytest.raises(ValueError, match="drag_1pm must be finite"):
+        Limits(drag_1pm=-0.1)
     with pytest.raises(ValueError, match="hovering"):
         Limits(thrust_mps2=(0.0, 9.0))
     with pytest.raises(ValueError, match="need an airframe"):
@@ -167,11 +169,26 @@ def test_time_optimal_climb_brakes_by_its_weight_and_not_upside_down() -> None:
     assert climb.duration_s == pytest.approx(math.sqrt(2.0 * 8.0 * (1.0 / up + 1.0 / down)), rel=1e-3)
 
 
+def test_time_optimal_flight_with_drag_takes_the_time_of_the_closed_form() -> None:
+    # v' = a - d v^2 from rest over 8 m, then -a - d v^2 to rest; a = horizontal part of the thrust.
+    a, d = math.sqrt(20.0**2 - 9.81**2), 0.1
+    flown = time_optimal(
+        line((0, 0, 1), (8, 0, 1), 1.0, 1.0, 3.0), Limits(thrust_mps2=(0.0, 20.0), drag_1pm=d), intervals=400
+    )
+    # Distances ln(a / (a - d v^2)) / 2d and ln((a + d v^2) / a) / 2d of both parts give the top speed.
+    grown = math.exp(2.0 * d * 8.0)
+    top = math.sqrt(a / d * (grown - 1.0) / (grown + 1.0))
+    root = math.sqrt(d / a) * top
+    wanted = (math.atanh(root) + math.atan(root)) / math.sqrt(a * d)
+    assert flown.duration_s == pytest.approx(wanted, rel=2e-3)
+
+
 @pytest.mark.parametrize(
     ("flown", "limits", "at_limit"),
     [
         (minimum_snap(GATES, speed_mps=3.0), Limits(speed_mps=6.0, acceleration_mps2=8.0), 0.95),
         (minimum_snap(GATES, speed_mps=3.0), Limits(thrust_mps2=(0.0, 20.0)), 0.9),
+        (minimum_snap(GATES, speed_mps=3.0), Limits(thrust_mps2=(0.0, 20.0), drag_1pm=0.1), 0.9),
         (circle(3.0, 2.0, turns=2.0), Limits(speed_mps=4.0, acceleration_mps2=8.0), 0.95),
         (polyline(GATES, 2.0, 3.0), Limits(speed_mps=4.0, acceleration_mps2=8.0), 0.99),
     ],

@@ -25,7 +25,8 @@ class Limits:
 
     Attributes:
         speed_mps, acceleration_mps2: lengths of the vectors.
-        thrust_mps2: least and most collective thrust over mass, drag not regarded.
+        thrust_mps2: least and most collective thrust over mass.
+        drag_1pm: quadratic drag over mass, which ``thrust_mps2`` works against.
         rates_radps: about body x, y, z; needs ``airframe``.
         airframe: rotors' limits and drag; None = not regarded.
         gravity_mps2: of ``thrust_mps2``.
@@ -40,10 +41,13 @@ class Limits:
     rates_radps: tuple[float, float, float] = (math.inf, math.inf, math.inf)
     airframe: RotorAirframe | None = None
     gravity_mps2: float = 9.81
+    drag_1pm: float = 0.0
 
     def __post_init__(self) -> None:
         if not (self.speed_mps > 0.0 and self.acceleration_mps2 > 0.0 and min(self.rates_radps) > 0.0):
             raise ValueError("limits of speed, acceleration and rates must be positive")
+        if not 0.0 <= self.drag_1pm < math.inf:
+            raise ValueError(f"drag_1pm must be finite and not negative, got {self.drag_1pm}")
         if not 0.0 <= self.thrust_mps2[0] < self.gravity_mps2 < self.thrust_mps2[1]:
             raise ValueError(f"thrust_mps2 {self.thrust_mps2} does not include hovering at {self.gravity_mps2}")
         if self.airframe is None and math.isfinite(min(self.rates_radps)):
@@ -58,7 +62,8 @@ def usage(reference: Reference, limits: Limits) -> FloatArray:
     speed = np.linalg.norm(reference.v_world_mps, axis=1)
     shares = [speed / limits.speed_mps, np.linalg.norm(reference.a_world_mps2, axis=1) / limits.acceleration_mps2]
     least, most = limits.thrust_mps2
-    thrust = np.linalg.norm(reference.a_world_mps2 + np.array([0.0, 0.0, limits.gravity_mps2]), axis=1)
+    drag = limits.drag_1pm * speed[:, None] * reference.v_world_mps
+    thrust = np.linalg.norm(reference.a_world_mps2 + drag + np.array([0.0, 0.0, limits.gravity_mps2]), axis=1)
     shares += [thrust / most, least / np.maximum(thrust, 1e-12)]
     if limits.airframe is not None:
         wanted = flat(limits.airframe, reference)

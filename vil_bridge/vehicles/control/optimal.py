@@ -28,13 +28,14 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 def time_optimal(trajectory: Trajectory, limits: Limits, intervals: int = 500) -> Trajectory:
     """Return the fastest flight from rest to rest along the curve of a trajectory.
 
-    Speed, acceleration and collective thrust are regarded, drag is not. Where the trajectory comes to rest, so does
-    this. The acceleration jumps, so no vehicle follows it exactly: leave some of the limits for control. The least
+    Speed, acceleration, and collective thrust with quadratic drag are regarded. Where the trajectory comes to rest, so
+    does this. The acceleration jumps, so no vehicle follows it exactly: leave some of the limits for control. The least
     thrust is that of its vertical part, which is on the safe side: nothing is flown upside down.
 
     Args:
         trajectory: the curve, and its heading at every point.
-        limits: ``speed_mps``, ``acceleration_mps2``, ``thrust_mps2``; one of the latter two is needed.
+        limits: ``speed_mps``, ``acceleration_mps2``, ``thrust_mps2`` with ``drag_1pm``; acceleration or thrust is
+            needed.
         intervals: of the grid, between two rests.
 
     Raises:
@@ -135,13 +136,17 @@ class _Bounds(NamedTuple):
         if math.isfinite(limits.acceleration_mps2):
             low, high = _between(a, b, c - limits.acceleration_mps2**2)
         least, most = limits.thrust_mps2
+        # Along the tangent, thrust is u with drag: push u + drag.
+        push, drag = 1.0 + limits.drag_1pm * growth, limits.drag_1pm * x
+        slope, lift = self.rise * push + self.lift * growth, self.rise * drag + self.lift * x
         if math.isfinite(most):
+            square = push * push + self.square * growth * growth
             below, above = _between(
-                a, b + g * (self.rise + self.lift * growth), c + 2.0 * g * self.lift * x + g * g - most * most
+                square, push * drag + b + g * slope, c + drag * drag + 2.0 * g * lift + g * g - most * most
             )
             low, high = max(low, below), min(high, above)
         if math.isfinite(most) or least > 0.0:
-            slope, left = self.rise + self.lift * growth, least - g - self.lift * x
+            left = least - g - lift
             if slope > 0.0:
                 low = max(low, left / slope)
             elif slope < 0.0:
@@ -171,6 +176,7 @@ def _pace(path: _Path, limits: Limits) -> tuple[FloatArray, FloatArray]:
     double = 2.0 * path.step_m
     top = limits.speed_mps**2
     strongest = min(limits.acceleration_mps2, limits.thrust_mps2[1] + limits.gravity_mps2)
+    slowing = max(1.0 - double * limits.drag_1pm, _AT_REST)  # drag brakes, too
 
     def window(i: int, x: float, reach: float) -> tuple[float, float]:
         """Return accelerations from grid point i with x that keep the limits at both its ends and end within reach."""
@@ -181,7 +187,7 @@ def _pace(path: _Path, limits: Limits) -> tuple[FloatArray, FloatArray]:
     count = len(bounds)
     reachable = [0.0] * count
     for i in range(count - 2, -1, -1):
-        low, high = 0.0, min(top, reachable[i + 1] + double * strongest)
+        low, high = 0.0, min(top, (reachable[i + 1] + double * strongest) / slowing)
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
             first, last = window(i, middle, reachable[i + 1])
