@@ -40,7 +40,7 @@ Trajectory = Annotated[
 Scenes = Annotated[str, typer.Option(metavar="SCENE[,SCENE]", help="Names or files of scenes.")]
 Cameras = Annotated[list[str], typer.Option(help=f"Of {', '.join(_CAMERAS)}; may be repeated.")]
 Modalities = Annotated[str, typer.Option(help="rgb, gray, depth, depth32, normals, semantic, instance, flow.")]
-Measure = Annotated[str, typer.Option(help="Further sensors: lidar, range, beacons.")]
+Measure = Annotated[str, typer.Option(help="Further sensors: lidar, range, beacons; gates = labels of gates.")]
 Size = Annotated[tuple[int, int], typer.Option(help="Width and height, pixels.")]
 FovY = Annotated[float, typer.Option("--fov", help="Vertical field of view, degrees.")]
 Imu = Annotated[str, typer.Option(metavar="PRESET", help="Such as mpu6000 or bmi088; empty = none.")]

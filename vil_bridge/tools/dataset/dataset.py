@@ -28,10 +28,20 @@ from vil_bridge.core.output_folder import begin_folder
 from vil_bridge.protocols.euroc import FILE_COLUMNS, TABLE, find_mocap
 from vil_bridge.tools.dataset.executors import Executor, ProcessExecutor, RayExecutor, SerialExecutor
 from vil_bridge.tools.dataset.frames import FrameSequence, Shard, sequences_of
+from vil_bridge.tools.dataset.gate_annotations import write_annotations
 from vil_bridge.tools.dataset.inertial import calibration, write_inertial
 from vil_bridge.tools.dataset.plan import DatasetPlan, scene_name
 from vil_bridge.tools.dataset.recorded_trajectory import RecordedFlight
-from vil_bridge.tools.dataset.shard_renderer import FRAMES, LIDAR, RANGE, ShardResult, columns_of, set_cameras
+from vil_bridge.tools.dataset.shard_renderer import (
+    FRAMES,
+    GATE_COLUMNS,
+    GATES,
+    LIDAR,
+    RANGE,
+    ShardResult,
+    columns_of,
+    set_cameras,
+)
 from vil_bridge.tools.offline.files import SUMS, digest, folder_digest, write_sums, write_whole
 
 
@@ -245,7 +255,7 @@ def _assemble(
     """Join the entries to tables, which completes the data set."""
     decode = msgspec.json.Decoder(_Entry).decode
     heads = {f"{camera.folder}/{TABLE}": FILE_COLUMNS for camera in set_cameras(plan)}
-    heads |= _HEADS | {FRAMES: ",".join(columns_of(plan))}
+    heads |= _HEADS | {FRAMES: ",".join(columns_of(plan)), GATES: ",".join(GATE_COLUMNS)}
     drawn_by: set[str] = set()
     for sequence in sequences:
         entries = [decode(_entry(out, shard).read_bytes()) for shard in shards if shard.name == sequence.name]
@@ -263,6 +273,8 @@ def _assemble(
         "plan": begun["plan"],
         "inputs": begun["inputs"],
     }
+    if "gates" in plan.measure:
+        write_annotations(out, [sequence.name for sequence in sequences], set_cameras(plan))
     write_whole(out / "calibration.json", json.dumps(calibration(plan), indent=2).encode() + b"\n")
     write_whole(out / "dataset.json", json.dumps(about, indent=2).encode() + b"\n")
     for left in list(out.rglob(".*.part")):  # of a process that was killed while it wrote

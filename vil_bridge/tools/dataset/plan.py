@@ -18,7 +18,7 @@ from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
 
 Point = tuple[float, float, float]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
-Measurement = Literal["lidar", "range", "beacons"]
+Measurement = Literal["lidar", "range", "beacons", "gates"]
 """Measured in addition to the pictures."""
 
 _MOST_FRAMES: Final = 1_000_000
@@ -158,7 +158,8 @@ class DatasetPlan(StrictModel):
     imu: ImuPlan | None = Field(default=None, description="An IMU; none = none.")
     measure: tuple[Measurement, ...] = Field(
         default=(),
-        description="In addition to the pictures: lidar (16 rings), range (downwards, and collisions), beacons.",
+        description="In addition to the pictures: lidar (16 rings), range (downwards, and collisions), beacons, "
+        "gates (labels of the corners of race gates).",
     )
 
     @model_validator(mode="after")

@@ -20,6 +20,7 @@ from vil_bridge.core.types import Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.protocols.euroc import ROOT, TABLE, camera_folder
 from vil_bridge.tools.dataset.frames import DatasetFrame, Shard
+from vil_bridge.tools.dataset.gate_labels import CORNERS, gate_labels
 from vil_bridge.tools.dataset.plan import DatasetPlan
 from vil_bridge.tools.offline.files import encoded, suffix_of
 from vil_bridge.tools.offline.renderer import open_renderer
@@ -33,6 +34,12 @@ Write = Callable[[str, bytes], None]
 FRAMES: Final = "frames.csv"
 LIDAR: Final = f"{ROOT}/lidar0"
 RANGE: Final = f"{ROOT}/range0"
+GATES: Final = "gates.csv"
+GATE_COLUMNS: Final = (
+    "t_ns", "camera", "gate", "left_px", "top_px", "width_px", "height_px", "area_px2",
+    *(f"{corner}_{value}" for corner in CORNERS for value in ("u_px", "v_px", "visibility")),
+)  # fmt: skip
+"""Head of the table of gates: a row is a gate in a picture; see :class:`GateLabel`."""
 _DOWN: Final = Transform.of((0.0, 0.0, 0.0), q_from_euler_zyx(0.0, math.pi / 2, 0.0))
 _LIDAR_RINGS_DEG: Final = np.linspace(-15.0, 15.0, 16)
 _LIDAR_POINTS: Final = 900
@@ -98,7 +105,7 @@ def columns_of(plan: DatasetPlan) -> list[str]:
 def _kinds(plan: DatasetPlan, cameras: Sequence[SetCamera]) -> list[str]:
     """Return the columns with files."""
     drawn = [str(m) for m in Modality if any(m in camera.modalities for camera in cameras)]
-    return drawn + ["beacons"] * ("beacons" in plan.measure)
+    return drawn + [kind for kind in ("beacons", "gates") if kind in plan.measure]
 
 
 class ShardRenderer:
@@ -133,6 +140,8 @@ class ShardRenderer:
         begun_s = time.process_time()
         stage = self._on_stage(shard)
         rows = _Rows(write)
+        if "gates" in self._plan.measure:
+            rows.tables[GATES] = []
         if shard.before is not None and self._looks_back:
             stage.renderer.render(self._views(shard.before, shard.hidden), shard.before.snapshot)
         for frame in shard.frames:
@@ -166,6 +175,8 @@ class ShardRenderer:
                 view = View(camera.model, camera.main, T, frame.t_ns, hide=hidden)
                 files["beacons"] = f"{camera.folder}/beacons/{frame.t_ns}.json"
                 rows.write(files["beacons"], stage.beacons(view, frame.snapshot))
+            if "gates" in self._plan.measure:
+                files["gates"] = self._label_gates(stage, frame, hidden, camera, rows)
             pose = map(repr, (*T.p_m.tolist(), *T.q_xyzw.tolist()))
             named = (files.get(kind, "") for kind in self._kinds)
             rows.add(FRAMES, frame.number, frame.t_ns, camera.model.name, *pose, *named)
@@ -179,6 +190,22 @@ class ShardRenderer:
             path = camera.path(modality, image.view.t_pose_ns, suffix_of(image.pixels))
             write(path, encoded(image.pixels, image.valid))
             yield str(modality), path
+
+    def _label_gates(
+        self, stage: _Stage, frame: DatasetFrame, hidden: tuple[str, ...], camera: SetCamera, rows: _Rows
+    ) -> str:
+        """Write the labels of the gates in a picture; their path. Motion blur is symmetric about the frame's pose."""
+        T = frame.T_world_body @ camera.T_body_optical
+        world, model = stage.world(frame.snapshot), camera.model
+        labels = gate_labels(stage.renderer.scene.gates, model, T, world, frozenset(hidden))
+        for label in labels:
+            corners = zip(label.corners_px.tolist(), label.visibility, strict=True)
+            cells = [cell for (u, v), seen in corners for cell in (repr(u), repr(v), seen)]
+            rows.add(GATES, frame.t_ns, model.name, label.name, *map(repr, (*label.box_px, label.area_px2)), *cells)
+        path = f"{camera.folder}/labels/{frame.t_ns}.txt"
+        lines = (label.line(model.width_px, model.height_px) + "\n" for label in labels)
+        rows.write(path, "".join(lines).encode())
+        return path
 
     def _measure(self, stage: _Stage, frame: DatasetFrame, hidden: tuple[str, ...], rows: _Rows) -> None:
         if "lidar" in self._plan.measure:
