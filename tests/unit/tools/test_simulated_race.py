@@ -69,6 +69,12 @@ def test_time_optimal_is_faster_on_the_same_curve() -> None:
     assert fast.episodes[0].time_s < 0.95 * slow.episodes[0].time_s
 
 
+def test_time_optimal_takes_less_of_the_thrust_where_its_flight_cannot_be_followed() -> None:
+    (one,) = race(load_course("slalom"), "time-optimal", PILOTS["time-optimal"], [0]).episodes
+    assert (one.ended, one.passed) == ("finished", 5)
+    assert one.time_s == pytest.approx(4.2, abs=0.1)
+
+
 def test_a_pole_ends_a_race() -> None:
     pole = CourseObstacle("pole", np.array([6.5, 0.5, 4.0]), 0.3)
     (one,) = race(replace(short_course(), obstacles=(pole,)), "m", minimum_snap_pilot, [0]).episodes

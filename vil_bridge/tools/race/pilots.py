@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
 from vil_bridge.core.course import Course
 from vil_bridge.core.geometry import q_to_euler_zyx
 from vil_bridge.core.types import FloatArray
+from vil_bridge.tools.race.simulated_race import PilotFactory, fly
 from vil_bridge.vehicles.control.limits import Limits, fastest
 from vil_bridge.vehicles.control.models import pilot_of, tracking
 from vil_bridge.vehicles.control.optimal import time_optimal
@@ -20,28 +21,14 @@ from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.trajectories import minimum_snap
 from vil_bridge.vehicles.trajectories.trajectory import Polynomials, Trajectory
 
-_SHARE: Final = 0.8
-"""Of the rotors' thrust; the rest is for control."""
+_SHARES: Final = (0.8, 0.65, 0.5, 0.4, 0.3)
+"""Of the rotors' thrust, the largest first; the rest is for control."""
 _RATES_RADPS: Final = (8.0, 8.0, 3.0)
 _LEAST_THRUST: Final = 0.1
 """Of the largest thrust: the attitude needs some."""
 _RUN_OUT_M: Final = 4.0
 _SPEED_MPS: Final = 8.0
 _AFTER_S: Final = 1.0
-
-
-class RacePilot(Protocol):
-    """Pilot of n vehicles, each on a course of its own.
-
-    Attributes:
-        until_s: time of the race after which each gives up, (n,).
-    """
-
-    until_s: FloatArray
-
-    def __call__(self, t_s: float, x: FloatArray) -> FloatArray:
-        """Return commands of the model, (n, du), at a time of the race from the vehicles' states (n, dx)."""
-        ...
 
 
 class TrajectoryPilot:
@@ -68,30 +55,47 @@ def minimum_snap_pilot(courses: Sequence[Course], model: Model) -> TrajectoryPil
         ValueError: a course that no curve goes through.
     """
     airframe = pilot_of(model).airframe
-    limits = Limits(airframe=replace(airframe, most=_SHARE * airframe.most), rates_radps=_RATES_RADPS)
+    limits = Limits(airframe=replace(airframe, most=_SHARES[0] * airframe.most), rates_radps=_RATES_RADPS)
     return TrajectoryPilot(model, [fastest(through_gates(course), limits) for course in courses])
 
 
 def time_optimal_pilot(courses: Sequence[Course], model: Model) -> TrajectoryPilot:
     """Return a pilot along the same curves in the least time that thrust and drag allow.
 
+    The acceleration of such a flight jumps, which no vehicle follows exactly. So each flight is rehearsed in
+    simulation: one that does not finish gets a smaller share of the thrust, down to the last share.
+
     Raises:
         ValueError: a course that no curve goes through.
     """
+    curves = [through_gates(course) for course in courses]
+    flights: dict[int, Trajectory] = {}
+    failed = list(range(len(courses)))
+    for share in _SHARES:
+        limits = _thrust_limits(model, share)
+        flights |= {index: time_optimal(curves[index], limits) for index in failed}
+        rehearsed = TrajectoryPilot(model, [flights[index] for index in failed])
+        ends = [record.ended for record in fly([courses[index] for index in failed], model, rehearsed)]
+        failed = [index for index, ended in zip(failed, ends, strict=True) if ended != "finished"]
+        if not failed:
+            break
+    return TrajectoryPilot(model, [flights[index] for index in range(len(courses))])
+
+
+def _thrust_limits(model: Model, share: float) -> Limits:
     airframe = pilot_of(model).airframe
-    most = _SHARE * float(airframe.effects[0].sum()) * airframe.most / airframe.mass_kg
-    limits = Limits(
+    most = share * float(airframe.effects[0].sum()) * airframe.most / airframe.mass_kg
+    return Limits(
         thrust_mps2=(_LEAST_THRUST * most, most),
         drag_1pm=airframe.drag_quadratic_ns2pm2 / airframe.mass_kg,
         gravity_mps2=airframe.gravity_mps2,
     )
-    return TrajectoryPilot(model, [time_optimal(through_gates(course), limits) for course in courses])
 
 
-PILOTS: Final[Mapping[str, Callable[[Sequence[Course], Model], RacePilot]]] = MappingProxyType(
+PILOTS: Final[Mapping[str, PilotFactory]] = MappingProxyType(
     {"minimum-snap": minimum_snap_pilot, "time-optimal": time_optimal_pilot}
 )
-"""Pilots by name: from courses, one a vehicle, and the vehicles' model."""
+"""Pilots by name."""
 
 
 def through_gates(course: Course) -> Polynomials:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 import numpy as np
 
 from vil_bridge.core.course import Course
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.race.alphapilot import POINTS_PER_GATE
-from vil_bridge.tools.race.pilots import RacePilot
 from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
 from vil_bridge.vehicles.model import Model
@@ -26,6 +25,24 @@ _STEPS: Final = 4
 
 EpisodeEnd = Literal[Outcome, "incomplete"]
 """``incomplete``: the pilot gave up with gates left, although nothing ended the race."""
+
+
+class RacePilot(Protocol):
+    """Pilot of n vehicles, each on a course of its own.
+
+    Attributes:
+        until_s: time of the race after which each gives up, (n,).
+    """
+
+    until_s: FloatArray
+
+    def __call__(self, t_s: float, x: FloatArray) -> FloatArray:
+        """Return commands of the model, (n, du), at a time of the race from the vehicles' states (n, dx)."""
+        ...
+
+
+PilotFactory = Callable[[Sequence[Course], Model], RacePilot]
+"""Makes a pilot from courses, one a vehicle, and the vehicles' model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,56 +100,64 @@ class RaceResult:
         }
 
 
-def race(
-    course: Course,
-    pilot: str,
-    make_pilot: Callable[[Sequence[Course], Model], RacePilot],
-    seeds: Sequence[int],
-) -> RaceResult:
-    """Fly one race for each seed with FlightGoggles' vehicle, commanded by thrust and rates at 240 Hz.
-
-    The signal is given at once, with the vehicle at rest at the start. The race clock gets every pose at which the
-    vehicle is commanded. Below z = 0 is the floor.
+def race(course: Course, pilot: str, make_pilot: PilotFactory, seeds: Sequence[int]) -> RaceResult:
+    """Fly one race for each seed with FlightGoggles' vehicle, commanded by rotor speeds.
 
     Args:
         course: nominal course.
         pilot: its name, for the result.
-        make_pilot: gets the moved courses and the vehicles' model.
+        make_pilot: gets the moved courses.
         seeds: of the courses, one an episode.
 
     Raises:
         ValueError: no episode, or a course that the pilot cannot fly.
     """
     if not seeds:
-        raise ValueError("a race needs at least one episode")
+        raise ValueError("a race needs at least one episode: give a seed")
     courses = [perturbed(course, seed) for seed in seeds]
-    model = FlightGogglesMulticopter(mode="rates")
-    radius_m = float(np.linalg.norm(model.rotor_places()[0], axis=1).max())
+    model = FlightGogglesMulticopter()
+    records = fly(courses, model, make_pilot(courses, model))
+    episodes = (record.episode(seed) for record, seed in zip(records, seeds, strict=True))
+    return RaceResult(course.name, pilot, tuple(episodes))
+
+
+def fly(courses: Sequence[Course], model: Model, pilot: RacePilot) -> list[RaceRecord]:
+    """Fly vehicles over courses, one each, at 240 commands a second, and return their records.
+
+    The signal is given at once, with the vehicle at rest at the start. The race clock gets every pose at which the
+    vehicle is commanded. Below z = 0 is the floor.
+    """
+    radius_m = float(np.linalg.norm(model.rotor_places()[0], axis=1).max(initial=0.0))
     fleet = Fleet(model, len(courses))
     fleet.place(
         p_world_m=np.array([one.start.p_m for one in courses]),
         q_world_body=np.array([one.start.q_xyzw for one in courses]),
     )
-    fly = make_pilot(courses, model)
-    entries = [_Entry(*one, radius_m) for one in zip(courses, seeds, fly.until_s.tolist(), strict=True)]
-    while racing := [index for index, entry in enumerate(entries) if entry.ended is None]:
+    records = [
+        RaceRecord(course, until_s, radius_m) for course, until_s in zip(courses, pilot.until_s.tolist(), strict=True)
+    ]
+    while racing := [index for index, record in enumerate(records) if record.ended is None]:
         for index in racing:
-            entries[index].feed(fleet.t_ns, fleet.x[index])
-        fleet.command(fly(1e-9 * fleet.t_ns, fleet.x))
+            records[index].feed(fleet.t_ns, fleet.x[index])
+        fleet.command(pilot(1e-9 * fleet.t_ns, fleet.x))
         fleet.advance(_STEPS)
-    return RaceResult(course.name, pilot, tuple(entry.result() for entry in entries))
+    return records
 
 
-class _Entry:
-    """One vehicle in its race.
+class RaceRecord:
+    """Race of one vehicle, judged by the race clock.
+
+    Args:
+        course: where it flies.
+        until_s: when its pilot gives up.
+        radius_m: of the ball that collides.
 
     Attributes:
         ended: None = it flies.
     """
 
-    def __init__(self, course: Course, seed: int, until_s: float, radius_m: float) -> None:
+    def __init__(self, course: Course, until_s: float, radius_m: float) -> None:
         self._course: Final = course
-        self._seed: Final = seed
         self._until_ns: Final = round(1e9 * until_s)
         self._clock: Final = RaceClock(course, radius_m=radius_m)
         self._clock.signal(0)
@@ -152,8 +177,8 @@ class _Entry:
                 self.ended = event.outcome
         self._events += events
 
-    def result(self) -> RaceEpisode:
-        """Return the result of a race that has ended."""
+    def episode(self, seed: int) -> RaceEpisode:
+        """Return the result of a race that has ended, on the course of a seed."""
         assert self.ended is not None
         gates = [event for event in self._events if isinstance(event, GatePassed)]
         collisions = [event for event in self._events if isinstance(event, RaceCollision)]
@@ -162,7 +187,7 @@ class _Entry:
         score = POINTS_PER_GATE * len(gates) - time_s - sum(event.penalty_s for event in collisions)
         return RaceEpisode(
             self._course.name,
-            self._seed,
+            seed,
             len(gates),
             time_s,
             self._clock.progress.penalty_s,
