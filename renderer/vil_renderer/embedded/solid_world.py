@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,8 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.solid_world import SceneEdit, SweptContact
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.edited_objects import EditedObjects
-from vil_renderer.embedded.geometry.separation import closest_on_triangles
+from vil_renderer.embedded.geometry.fcl_shapes import ReusedShapes
+from vil_renderer.embedded.geometry.separation import Sphere, closest_on_triangles
 from vil_renderer.embedded.geometry.sweep import first_impact
 from vil_renderer.embedded.optional_imports import load_native
 from vil_renderer.embedded.scene import Scene, SceneObject, collider_parts
@@ -38,6 +39,7 @@ class _Surfaces:
 
     def __init__(self, things: Sequence[SceneObject], floor_m: float | None) -> None:
         self._fcl = load_native("fcl", "python-fcl", "collisions")
+        self._ball = ReusedShapes()
         self._names: Final = tuple(thing.name for thing in things)
         self._floor_m = floor_m
         self.corners_m, self._owner = _solid_triangles(things)
@@ -83,7 +85,7 @@ class _Surfaces:
     def clearance_m(self, p_m: FloatArray) -> float:
         """Return the distance from a point (3,) to the nearest surface."""
         request, result = self._fcl.DistanceRequest(), self._fcl.DistanceResult()
-        return float(self._fcl.distance(self._model, self._ball(p_m, _POINT_M), request, result)) + _POINT_M
+        return float(self._fcl.distance(self._model, self._ball.of(Sphere(p_m, _POINT_M)), request, result)) + _POINT_M
 
     def near(self, p_m: FloatArray, reach_m: float) -> tuple[FloatArray, list[str]]:
         """Return the triangles (k, 3, 3) that a ball overlaps, and whose each is."""
@@ -91,15 +93,12 @@ class _Surfaces:
         while True:
             request = self._fcl.CollisionRequest(num_max_contacts=most, enable_contact=True)
             result = self._fcl.CollisionResult()
-            self._fcl.collide(self._model, self._ball(p_m, reach_m), request, result)
+            self._fcl.collide(self._model, self._ball.of(Sphere(p_m, reach_m)), request, result)
             if len(result.contacts) < most:
                 found = np.array([contact.b1 for contact in result.contacts], np.intp)
                 corners_m = self._motion.apply(self.corners_m[found].reshape(-1, 3)).reshape(-1, 3, 3)
                 return corners_m, [self._names[k] for k in self._owner[found].tolist()]
             most *= 8
-
-    def _ball(self, p_world_m: FloatArray, radius_m: float) -> Any:
-        return self._fcl.CollisionObject(self._fcl.Sphere(radius_m), self._fcl.Transform(p_world_m))
 
 
 class SceneSolids:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 
 import msgspec
 import numpy as np
 import pytest
 
 from tests.support.geometry_scenes import box, floor, scene_of
+from tests.support.harness import rss_mb
 from vil_bridge.core.solid_world import SceneEdit
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.geometry.separation import closest_on_triangles
@@ -159,3 +161,14 @@ def test_a_moved_object_is_where_one_that_was_built_there_is(floor_m: float | No
             if found is not None and wanted is not None:
                 assert found.share == pytest.approx(wanted.share, abs=1e-9)
                 assert found.normal_world == pytest.approx(wanted.normal_world, abs=1e-6)
+
+
+def test_questions_leave_no_memory_behind() -> None:
+    solids = SceneSolids(scene_of(box("wall", (0.0, 0.0, 1.0), (1.0, 1.0, 1.0))), None)
+    places = np.random.default_rng(5).uniform(-3.0, 3.0, (60_000, 3))
+    for p_m in places[:2000]:
+        solids.clearance_m(p_m)
+    before_mb = rss_mb(os.getpid())
+    for p_m in places:
+        solids.clearance_m(p_m)
+    assert rss_mb(os.getpid()) - before_mb < 1.0

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.geometry.fcl_shapes import ReusedShapes
 from vil_renderer.embedded.geometry.ray_world import NOTHING
 from vil_renderer.embedded.geometry.separation import OrientedBox, Sphere, patches
 from vil_renderer.embedded.geometry.surfaces import solid_mesh, unit_rows
@@ -81,6 +82,7 @@ class CollisionWorld:
 
     def __init__(self, scene: Scene) -> None:
         self._fcl = load_native("fcl", "python-fcl", "collisions")
+        self._vehicle, self._other = ReusedShapes(), ReusedShapes()
         still, owner = solid_mesh(scene)
         names = tuple(thing.name for thing in scene.objects)
         self._still = [self._obstacle(names, still.p_m[still.triangles], owner=owner)] if len(owner) else []
@@ -171,14 +173,8 @@ class CollisionWorld:
         """Return triangles of an obstacle that a vehicle overlaps."""
         request = self._fcl.CollisionRequest(num_max_contacts=most, enable_contact=True)
         result = self._fcl.CollisionResult()
-        self._fcl.collide(obstacle.model, self._solid(vehicle), request, result)
+        self._fcl.collide(obstacle.model, self._vehicle.of(vehicle), request, result)
         return np.array([contact.b1 for contact in result.contacts], np.intp)
-
-    def _solid(self, shape: Sphere | OrientedBox) -> Any:
-        fcl = self._fcl
-        if isinstance(shape, Sphere):
-            return fcl.CollisionObject(fcl.Sphere(shape.radius), fcl.Transform(shape.centre))
-        return fcl.CollisionObject(fcl.Box(*(2.0 * shape.half)), fcl.Transform(shape.axes.T, shape.centre))
 
     def _with_actor(self, name: str, vehicle: Sphere | OrientedBox, actor: Posed) -> list[Overlap]:
         if len(actor.capsules):
@@ -193,7 +189,7 @@ class CollisionWorld:
     def _box_in_box(self, name: str, vehicle: OrientedBox, other: str, box: OrientedBox) -> list[Overlap]:
         request = self._fcl.CollisionRequest(num_max_contacts=8, enable_contact=True)
         result = self._fcl.CollisionResult()
-        if not self._fcl.collide(self._solid(box), self._solid(vehicle), request, result):
+        if not self._fcl.collide(self._other.of(box), self._vehicle.of(vehicle), request, result):
             return []
         depth = max(contact.penetration_depth for contact in result.contacts)
         normal = result.contacts[0].normal
