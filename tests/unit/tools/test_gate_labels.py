@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -10,10 +11,11 @@ import cv2
 import numpy as np
 import pytest
 
+from tests.support.render import NOBODY, Renderers, shot
 from tests.support.scenefile import read
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-from vil_bridge.core.types import FloatArray
+from vil_bridge.core.types import BoolArray, FloatArray, Modality
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.tools.dataset.gate_labels import GateLabel, gate_labels
 from vil_renderer.embedded import RayWorld
@@ -159,3 +161,78 @@ def test_the_pose_of_a_gate_comes_back_from_its_line(
     axes = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])  # right, down, ahead in the gate's axes
     between = cv2.Rodrigues(turn)[0].T @ expected.rotation() @ axes
     assert math.degrees(np.linalg.norm(cv2.Rodrigues(between)[0])) < 0.5
+
+
+def shown_px(xy: FloatArray, lens: Distortion | None) -> FloatArray:
+    """Pixels of normalised coordinates by OpenCV."""
+    points, still = np.column_stack((xy, np.ones(len(xy)))).reshape(-1, 1, 3), np.zeros(3)
+    if lens is not None and lens.model is LensModel.EQUIDISTANT:
+        seen = cv2.fisheye.projectPoints(points, still, still, camera().K, np.array(lens.coefficients))[0]
+    else:
+        coefficients = np.zeros(5) if lens is None else np.array(lens.coefficients)
+        seen = cv2.projectPoints(points, still, still, camera().K, coefficients)[0]
+    return np.asarray(seen, np.float64).reshape(-1, 2)
+
+
+def drawn_corners(front: BoolArray, inner_px: tuple[int, int], lens: Distortion | None) -> FloatArray:
+    """Corners of the inner edge of a front face, in the labels' order.
+
+    They are where straight lines meet, through the middle of each side: beacons stand in the corners.
+    """
+    u0, v0 = inner_px
+    half = 30
+    across, along = range(v0 - half, v0 + half), range(u0 - half, u0 + half)
+    left = [(np.flatnonzero(front[v, :u0])[-1] + 0.5, v) for v in across]
+    right = [(u0 + np.flatnonzero(front[v, u0:])[0] - 0.5, v) for v in across]
+    top = [(u, np.flatnonzero(front[:v0, u])[-1] + 0.5) for u in along]
+    bottom = [(u, v0 + np.flatnonzero(front[v0:, u])[0] - 0.5) for u in along]
+    lines = []
+    for points in (left, top, right, bottom):
+        xy = undistorted(np.array(points, np.float64), lens)
+        middle = xy.mean(axis=0)
+        normal = np.linalg.svd(xy - middle)[2][1]
+        lines.append((*normal, -normal @ middle))
+    met = [np.cross(lines[k], lines[(k + 1) % 4]) for k in range(4)]
+    return shown_px(np.array([m[:2] / m[2] for m in met]), lens) + 0.5
+
+
+def flush_bars() -> str:
+    """Four bars whose front is in the plane of the golden gate."""
+    place = Transform.of((4.0, 0.5, 1.7), q_from_euler_zyx(math.radians(20.0), 0.0, 0.0))
+    bars = []
+    for side in (1.0, -1.0):
+        bars += [((0.005, side * 0.9, -1.05), (0.01, 0.3, 2.1)), ((0.005, 0.0, side * 0.9 - 0.15), (0.01, 1.5, 0.3))]
+    written = [
+        f"{{name: bar{k}, box: {{size_m: {list(size_m)}}}, p_m: {place.apply(np.array(base_m)).tolist()}, yaw_deg: 20}}"
+        for k, (base_m, size_m) in enumerate(bars)
+    ]
+    return f"[{', '.join(written)}]"
+
+
+@pytest.mark.gl
+@pytest.mark.parametrize("lens", LENSES, ids=["ideal", "plumb_bob", "equidistant"])
+@pytest.mark.parametrize(("flush", "distance_m"), [(True, 4.0), (False, 5.0)])
+def test_corners_are_where_the_picture_shows_them(
+    tmp_path: Path, lens: Distortion | None, flush: bool, distance_m: float
+) -> None:
+    """The front of the frame of a course's gate stands 6.5 cm behind its plane."""
+    if flush:
+        gate = "{name: Gate1, p_m: [4, 0.5, 1.7], yaw_deg: 20, width_m: 1.5, height_m: 1.5}"
+        scene = read(tmp_path, f"scene: flush\ngates: [{gate}]\nobjects: {flush_bars()}\n")
+    else:
+        scene = course_scene(tmp_path)
+    roll = Transform.of((0.0, 0.0, 0.0), q_from_euler_zyx(math.radians(7.0), 0.0, 0.0))  # edges cross pixel rows
+    eye = at_gate(scene, -distance_m, 0.1, 0.1, yaw_deg=9.0) @ roll
+    behind = Transform.of((0.0 if flush else 0.065, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+    front = replace(scene.gates[0], T_world_gate=scene.gates[0].T_world_gate @ behind)
+    (label,) = labels(replace(scene, gates=(front,)), eye, lens)
+    renderers = Renderers()
+    try:
+        normals = shot(renderers.of(scene), camera(lens), Modality.NORMALS, eye, NOBODY)
+    finally:
+        renderers.close()
+    forward = (eye.inverse() @ scene.gates[0].T_world_gate).rotation()[:, 0]
+    middle_px = np.rint(label.corners_px.mean(axis=0)).astype(int).tolist()
+    drawn = drawn_corners(normals @ -forward > 0.9, (middle_px[0], middle_px[1]), lens)
+    off_px = np.linalg.norm(label.corners_px - drawn, axis=1)
+    assert off_px.max() <= 1.0, off_px
