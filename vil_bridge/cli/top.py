@@ -154,6 +154,9 @@ def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
         distance_m = twin["position_rms_m"]
         note = "not seen together" if distance_m is None else f"{distance_m:.3f} m over {twin['compared_s']:.0f} s"
         rows.append(_row("twin", name, "alarm" if twin["alarm"] else "", None, None, note=note))
+    for name, racer in ((status.get("race") or {}).get("racers") or {}).items():
+        note = f"{racer['race_s']:.1f} s, {racer['passed']} gates, next {racer['next_gate'] or 'none'}"
+        rows.append(_row("racer", name, racer["state"], None, None, note=note))
     return rows
 
 

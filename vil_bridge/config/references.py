@@ -66,7 +66,7 @@ def _is_several(actor: Any) -> bool:
 def reference_problems(config: Mapping[str, Any]) -> list[ReferenceProblem]:
     """Return all references in ``config`` (plain data, possibly wrong in other ways) that lead nowhere."""
     config = with_every_actor(config)
-    checks = (_rooms, _actors, _twins, _renderers, _cameras, _federated, _outputs)
+    checks = (_rooms, _actors, _twins, _race, _renderers, _cameras, _federated, _outputs)
     return [problem for check in checks for problem in check(config)]
 
 
@@ -121,6 +121,21 @@ def _twins(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
             yield from _unknown(config, "actors", pair.get(key), ("twins", name, key))
         if pair.get("vehicle") == pair.get("twin"):
             yield ReferenceProblem(("twins", name, "twin"), "a twin is another actor than its vehicle")
+
+
+def _race(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
+    race = config.get("race")
+    racers = race.get("racers") if isinstance(race, Mapping) else None
+    if not isinstance(racers, list | tuple):
+        return
+    actors = _sections(config, "actors")
+    for i, name in enumerate(racers):
+        yield from _unknown(config, "actors", name, ("race", "racers", i))
+        if name in racers[:i]:
+            yield ReferenceProblem(("race", "racers", i), f"{name!r} is named twice; leave one out")
+        if isinstance(name, str) and actors.get(name, {}).get("kind") == "human":
+            reason = f"{name!r} is a human, who has no single pose; name a vehicle or a prop"
+            yield ReferenceProblem(("race", "racers", i), reason)
 
 
 def _source_of_imu(imu: Any) -> Any:

@@ -29,6 +29,7 @@ from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.federation import FederationConfig
 from vil_bridge.config.http import HttpConfig
 from vil_bridge.config.lighting import LightingConfig
+from vil_bridge.config.race import RaceConfig
 from vil_bridge.config.references import MOST_ACTORS, RIGHT, reference_problems, similar, with_every_actor
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.config.stream import StreamConfig
@@ -240,6 +241,7 @@ class BridgeConfig(StrictModel):
     sources: dict[Name, Plugin] = Field(default={}, description="Mocap systems and IMUs by name.")
     actors: dict[Name, ActorConfig] = Field(default={}, description="Bodies of the shared world by name.")
     twins: dict[Name, TwinConfig] = Field(default={}, max_length=16, description="Vehicles and their twins by name.")
+    race: RaceConfig | None = Field(default=None, description="The race that the bridge judges; none = no race.")
     renderers: dict[Name, Plugin] = Field(default={}, description="Renderer connections by name.")
     cameras: dict[Name, CameraConfig] = Field(default={}, description="Virtual cameras by name.")
     require_cameras: bool = Field(

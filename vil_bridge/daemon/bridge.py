@@ -228,6 +228,8 @@ class Bridge:
             await asyncio.sleep(_CHECK_PERIOD_S)
             await asyncio.to_thread(context.geofence.check)
             await asyncio.to_thread(context.twins.check)
+            if context.race is not None:
+                await asyncio.to_thread(context.race.check)
             await asyncio.to_thread(context.history.add, machine_ns(), lambda: camera_points(context))
             context.subject_check.check({name: runner.status for name, runner in context.sources.items()})
             context.overload.check(now_ns(), *dropped_frames(context))

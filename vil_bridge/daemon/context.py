@@ -19,6 +19,7 @@ from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.factories import build_world, make_guard, make_publisher
 from vil_bridge.daemon.http_access import make_access
 from vil_bridge.daemon.output_manager import OutputManager
+from vil_bridge.daemon.race_service import make_race
 from vil_bridge.daemon.room_monitor import GeofenceMonitor, make_geofence
 from vil_bridge.daemon.scene_rays import SceneLibrary, SceneRays
 from vil_bridge.daemon.simulation_clock import SimulationClock
@@ -35,6 +36,7 @@ from vil_bridge.outputs.stream.hub import StreamHub
 from vil_bridge.pipeline.renderer_pool import RendererPool
 from vil_bridge.protocols import opencv as cv2
 from vil_bridge.web.auth.access import Access
+from vil_bridge.world.race.live import RaceMonitor
 from vil_bridge.world.twin.live import TwinMonitor, TwinPair
 from vil_bridge.world.world import World
 
@@ -84,6 +86,7 @@ class BridgeContext:
     scenes: SceneLibrary
     geofence: GeofenceMonitor
     twins: TwinMonitor
+    race: RaceMonitor | None
     subject_check: SubjectCheck
     watchdog: Watchdog
     history: HistoryRing
@@ -113,7 +116,6 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
     sources = {name: SourceRunner(name, source) for name, source in config.sources.items()}
     world, scenes = build_world(config), SceneLibrary(config)
     for_sources = SourceContext(clock=simulation.clock, rays=SceneRays(scenes, world, config))
-    publisher = make_publisher(config, world, simulation.clock)
     renderers = {name: _renderer(name, renderer) for name, renderer in config.renderers.items()}
     outputs = OutputManager(config.outputs, ActorCommands(config, for_sources.vehicles).fly)
     access, guard = make_access(config.http), make_guard(config.stream)
@@ -133,7 +135,7 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         renderers=renderers,
         cameras=cameras,
         outputs=outputs,
-        publisher=publisher,
+        publisher=make_publisher(config, world, simulation.clock),
         hub=_hub(config, cameras, for_sources, access, guard, judgement),
         pool=pool,
         stream_guard=guard,
@@ -142,6 +144,7 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         scenes=scenes,
         geofence=make_geofence(config, world),
         twins=_twins(config, world),
+        race=make_race(config, world, for_sources.vehicles),
         subject_check=_subject_check(config),
         watchdog=Watchdog(pool.busy_s, judgement.status_line),
         history=HistoryRing(tuple(cameras), WallClock.of_run()),

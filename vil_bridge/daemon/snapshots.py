@@ -17,6 +17,7 @@ from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorKind, ActorState, FloatArray
 from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.context import BridgeContext
+from vil_bridge.daemon.race_service import race_view
 from vil_bridge.daemon.readiness import Readiness, dropped_pictures
 from vil_bridge.daemon.room_monitor import warning_text
 from vil_bridge.daemon.sources import SourceRunner
@@ -100,6 +101,7 @@ class StatusReporter:
                 for w in context.geofence.warnings
             ),
             twins=_twins(context),
+            race=race_view(context.race, t_ns),
             publish=None if context.publisher is None else context.publisher.report(),
             loop_lag_s=lag_s,
             overload=(*_late(lag_s), *context.overload.words, *self._warned(), *context.descriptors.words),

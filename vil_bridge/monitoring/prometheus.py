@@ -48,6 +48,7 @@ class _SnapshotCollector(Collector):
         yield from _streams(now)
         yield from _joined_rooms(now)
         yield from _twins(now)
+        yield from _race(now)
 
 
 def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Iterable[_Sample]) -> Metric:
@@ -188,6 +189,20 @@ def _twins(now: BridgeSnapshot) -> Iterator[Metric]:
     farthest: list[_Sample] = [((n,), v.hausdorff_m) for n, v in views]
     yield _gauge("twin_hausdorff_metres", "Symmetric Hausdorff distance over the window.", label, farthest)
     yield _gauge("twin_delay_seconds", "Delay of the twin.", label, [((n,), v.delay_s) for n, v in views])
+
+
+def _race(now: BridgeSnapshot) -> Iterator[Metric]:
+    label, views = ("racer",), {} if now.race is None else now.race.racers
+    racers = views.items()
+    yield _gauge("race_seconds", "Clock of the racer, without penalties.", label, [((n,), v.race_s) for n, v in racers])
+    yield _gauge("race_penalty_seconds", "Penalties so far.", label, [((n,), v.penalty_s) for n, v in racers])
+    yield _gauge("race_gap_seconds", "Behind the leader at the last gate.", label, [((n,), v.gap_s) for n, v in racers])
+    yield _gauge("race_place", "1 for the leader.", label, [((n,), v.place) for n, v in racers])
+    yield _gauge("race_gates_passed", "Gates passed in this race.", label, [((n,), v.passed) for n, v in racers])
+    yield _gauge("race_gates_missed", "Gates missed in this race.", label, [((n,), v.missed) for n, v in racers])
+    yield _gauge("race_collisions", "Collisions in this race.", label, [((n,), v.collisions) for n, v in racers])
+    finished: list[_Sample] = [((n,), v.state == "finished") for n, v in racers]
+    yield _gauge("race_finished", "1 once the racer has finished.", label, finished)
 
 
 def _running(state: ComponentState) -> bool:

@@ -16,6 +16,7 @@ from vil_bridge.core.peer_faults import PeerFault
 from vil_bridge.core.supervisor import StatusReport
 from vil_bridge.core.types import ActorKind, TrackingState
 from vil_bridge.monitoring.process_stats import ProcessView
+from vil_bridge.monitoring.race_view import RaceView
 
 __all__ = [
     "ActorView",
@@ -365,6 +366,7 @@ class BridgeSnapshot:
     peer_faults: tuple[PeerFault, ...] = ()
     warnings: tuple[WarningView, ...] = ()
     twins: dict[str, TwinView] = field(default_factory=dict)
+    race: RaceView | None = None
     publish: dict[str, Any] | None = None
     loop_lag_s: float | None = None
     overload: tuple[str, ...] = ()

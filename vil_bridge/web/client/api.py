@@ -14,6 +14,7 @@ from vil_bridge.core.vehicle_commands import VehicleState
 from vil_bridge.monitoring.camera_history import CameraHistory
 from vil_bridge.monitoring.event_log import EventLevel, EventView
 from vil_bridge.monitoring.frame_records import CameraLedger, read_ledger
+from vil_bridge.monitoring.race_view import RaceView
 from vil_bridge.monitoring.snapshot import (
     ActorView,
     BridgeSnapshot,
@@ -254,6 +255,14 @@ class BridgeApi:
     def disturb_vehicle(self, name: str, disturbance: DisturbanceBody) -> VehicleState:
         """Let wind, a force and broken rotors act on a simulated vehicle."""
         return self._bridge.put(VehicleState, path_of("vehicles", name, "disturbance"), disturbance, "PATCH")
+
+    def get_race(self) -> RaceView:
+        """Return the race; raises NoSuchThing where there is none."""
+        return self._bridge.get(RaceView, path_of("race"))
+
+    def reset_race(self) -> RaceView:
+        """Start the race again."""
+        return self._bridge.put(RaceView, path_of("race", "reset"), None, "POST")
 
     def get_mount(self, name: str) -> MountView:
         """Return the pose of a camera in its carrier."""

@@ -80,6 +80,21 @@ class RaceClock:
         """Return the events that are left when no pose follows."""
         return self._judge(self._detector.flush())
 
+    def expire(self, t_ns: int) -> list[RaceEvent]:
+        """Return what is left of a race that ran out of time before ``t_ns``; for racers whose poses stay away."""
+        started_ns, timeout_s = self.progress.started_ns, self._course.rules.timeout_s
+        if started_ns is None and self._course.rules.clock == "signal":
+            started_ns = self._signal_ns
+        if (
+            self.progress.ended
+            or started_ns is None
+            or timeout_s is None
+            or t_ns <= started_ns + round(1e9 * timeout_s)
+        ):
+            return []
+        events = self.flush()
+        return events if self.progress.ended else events + self._settle(t_ns)
+
     def _judge(self, intervals: list[Interval]) -> list[RaceEvent]:
         events: list[RaceEvent] = []
         for interval in intervals:

@@ -25,6 +25,7 @@ class RaceProgress:
 
     Attributes:
         started_ns: start of its time; None = not yet. ended: nothing changes it any more.
+        targets: gates of the whole race in their order, indices into the course's.
         due: number of the next gate in the race, from 0. penalty_s: so far.
     """
 
@@ -33,7 +34,7 @@ class RaceProgress:
         self._rules: Final = course.rules
         self._flying: Final = course.rules.clock == "first_gate"
         self._lap_gates: Final = len(course.order)
-        self._targets: Final = course.order * course.laps + (course.order[:1] if self._flying else ())
+        self.targets: Final = course.order * course.laps + (course.order[:1] if self._flying else ())
         self.started_ns: int | None = None
         self.ended = False
         self.due = 0
@@ -76,20 +77,20 @@ class RaceProgress:
 
         The first gate of the next lap leaves out the last one of this lap, and no more.
         """
-        if self._targets[self.due] == gate:
+        if self.targets[self.due] == gate:
             return self.due
         if self._rules.missed == "ignore" or self.started_ns is None:
             return None
         lap_end = self.due - self.due % self._lap_gates + self._lap_gates
-        last = min(max(lap_end - 1, self.due + 1), len(self._targets) - 1)
+        last = min(max(lap_end - 1, self.due + 1), len(self.targets) - 1)
         later = range(self.due + 1, last + 1)
-        return next((number for number in later if self._targets[number] == gate), None)
+        return next((number for number in later if self.targets[number] == gate), None)
 
     def _missed(self, number: int, t_ns: int) -> GateMissed:
         penalty_s = self._penalty(self._rules.missed)
         if self._is_lap_end(number):
             self._lap_ns = None
-        return GateMissed(t_ns, self._course.gates[self._targets[number]].name, number, penalty_s)
+        return GateMissed(t_ns, self._course.gates[self.targets[number]].name, number, penalty_s)
 
     def _pass(self, number: int, crossing: PlaneCrossing) -> list[RaceEvent]:
         t_ns = crossing.t_ns
@@ -106,7 +107,7 @@ class RaceProgress:
                 done = (number if self._flying else number + 1) // self._lap_gates
                 events.append(LapDone(t_ns, done, 1e-9 * (t_ns - self._lap_ns)))
             self._lap_ns = t_ns
-        if self.due == len(self._targets):
+        if self.due == len(self.targets):
             events.append(self.end(t_ns, "finished"))
         return events
 

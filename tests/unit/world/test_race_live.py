@@ -1,0 +1,190 @@
+"""Live races: racers in their own capture times, contacts, time-out without poses, reset, and what the log says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vil_bridge.config.load import load_text
+from vil_bridge.core.bridge_time import bridge_clock
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
+from vil_bridge.core.course import Course, CourseGate, RaceRules
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import ActorKind, SourceFrame
+from vil_bridge.monitoring.prometheus import metrics_registry
+from vil_bridge.monitoring.race_view import RacerView, RaceView
+from vil_bridge.monitoring.snapshot import BridgeSnapshot
+from vil_bridge.registry import resolve
+from vil_bridge.tools.offline.playback import Timeline
+from vil_bridge.world.actors import Actor
+from vil_bridge.world.race.live import Contacts, RaceMonitor
+from vil_bridge.world.race.standing import RacerStanding
+from vil_bridge.world.world import World
+
+LATE_NS = 60 * NS_PER_MS
+STEP_NS = 10 * NS_PER_MS
+
+
+def course(rules: RaceRules) -> Course:
+    """Two gates of 1 m on the x axis, 2 m and 4 m from the origin."""
+    gates = tuple(CourseGate(n, Transform.of((x, 0, 1), (0, 0, 0, 1)), 1.0, 1.0) for n, x in (("A", 2.0), ("B", 4.0)))
+    return Course("line", gates, Transform.identity(), rules=rules)
+
+
+class Track:
+    """A world with a racer that arrives at once and one that arrives 60 ms late, both filmed at 100 Hz."""
+
+    def __init__(self, rules: RaceRules) -> None:
+        here = Transform.identity()
+        actors = [Actor(n, ActorKind.VEHICLE, s, n) for n, s in (("drone", "mocap"), ("ghost", "far"))]
+        self.world = World({"mocap": here, "far": here}, actors)
+        self.contacts: dict[str, Contacts] = {}
+        self.race = RaceMonitor(self.world, course(rules), {"drone": 0.1, "ghost": 0.1}, self.contacts.get)
+        self.t_ns = 1000 * NS_PER_S
+        self.number = 0
+        self.late: list[tuple[int, SourceFrame]] = []
+
+    def frame(self, source: str, name: str, x_m: float, latency_ns: int) -> SourceFrame:
+        p_m, q = np.array([[x_m, 0.0, 1.0]]), np.array([[0.0, 0.0, 0.0, 1.0]])
+        stamps = self.t_ns, self.t_ns + latency_ns
+        return SourceFrame(source, self.number, *stamps, (name,), p_m, q, np.array([True]), latency_ns=latency_ns)
+
+    def fly(self, seconds: float, x_m: dict[str, float], speed_mps: float = 0.0) -> None:
+        """Fly racers from places on the x axis; those without a place are not seen."""
+        for step in range(round(seconds * NS_PER_S / STEP_NS)):
+            self.t_ns += STEP_NS
+            self.number += 1
+            away_m = speed_mps * step * STEP_NS / NS_PER_S
+            if "ghost" in x_m:
+                self.late.append((self.t_ns + LATE_NS, self.frame("far", "ghost", x_m["ghost"] + away_m, LATE_NS)))
+            bridge_clock().stand_at(self.t_ns)
+            while self.late and self.late[0][0] <= self.t_ns:
+                self.world.ingest(self.late.pop(0)[1])
+            if "drone" in x_m:
+                self.world.ingest(self.frame("mocap", "drone", x_m["drone"] + away_m, 0))
+            if self.number % 20 == 0:
+                self.race.check()
+
+    def standing(self, name: str) -> RacerStanding:
+        return next(one for one in self.race.standings() if one.name == name)
+
+
+@pytest.fixture
+def _time() -> Iterator[None]:
+    with Timeline().running():
+        yield
+
+
+@pytest.mark.usefixtures("_time")
+def test_each_racer_is_judged_in_its_own_capture_time(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        track = Track(RaceRules("signal"))
+        track.fly(3.0, {"drone": 0.0})
+        assert track.standing("drone").phase == "waiting"  # for the other one
+        track.fly(3.0, {"drone": 0.0, "ghost": 0.0})
+        assert {one.phase for one in track.race.standings()} == {"racing"}
+        track.fly(3.0, {"drone": 0.5, "ghost": 0.0}, 2.0)
+    drone, ghost = track.race.standings()
+    assert (drone.name, drone.phase, ghost.phase) == ("drone", "finished", "finished")
+    assert list(drone.splits_s) == list(ghost.splits_s) == [0, 1]
+    assert ghost.gap_s(drone) == pytest.approx(0.25, abs=1e-3)  # not 0.31: latency does not count
+    assert drone.gap_s(drone) == 0.0
+    assert drone.next_gate == ""
+    texts = [record.getMessage() for record in caplog.records if record.getMessage().startswith("race: drone")]
+    assert [text.split(" after")[0] for text in texts] == [
+        "race: drone starts",
+        "race: drone passes A (gate 1, lap 1)",
+        "race: drone passes B (gate 2, lap 1)",
+        texts[3],
+        "race: drone finishes",
+    ]
+    assert texts[3].startswith("race: drone completes lap 1 in ")
+
+
+@pytest.mark.usefixtures("_time")
+def test_a_race_runs_out_of_time_without_poses_and_starts_again() -> None:
+    track = Track(RaceRules("signal", timeout_s=4.0))
+    track.fly(3.0, {"drone": 0.0, "ghost": 0.0})
+    track.fly(2.0, {})
+    assert track.standing("drone").phase == "racing"
+    track.fly(4.0, {})
+    ended = track.standing("drone").ended
+    assert ended is not None
+    assert (ended.outcome, ended.race_s) == ("timed_out", 4.0)
+    track.race.reset()
+    track.fly(1.0, {})
+    assert {one.phase for one in track.race.standings()} == {"waiting"}  # poses of before do not start it
+    track.fly(1.0, {"drone": 0.0, "ghost": 0.0})
+    assert {one.phase for one in track.race.standings()} == {"racing"}
+    assert track.standing("drone").race_s(track.t_ns) < 1.0
+
+
+@pytest.mark.usefixtures("_time")
+@pytest.mark.parametrize(
+    ("rules", "phase", "penalty_s"),
+    [
+        (RaceRules("signal", collision="stop"), "collision", 0.0),
+        (RaceRules("signal", collision="penalise"), "racing", 3.0),
+    ],
+)
+def test_contacts_of_a_simulated_vehicle_count_as_the_rules_say(
+    rules: RaceRules, phase: str, penalty_s: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    track = Track(rules)
+    track.contacts["ghost"] = Contacts(5, 0, "")  # of before the race
+    with caplog.at_level(logging.INFO):
+        track.fly(3.0, {"drone": 0.0, "ghost": 0.0})
+        track.contacts["ghost"] = Contacts(6, track.t_ns, "wall")
+        track.fly(1.0, {"drone": 0.0, "ghost": 0.0})
+    ghost = track.standing("ghost")
+    assert (ghost.phase, ghost.collisions, ghost.clock.progress.penalty_s) == (phase, 1, penalty_s)
+    assert track.standing("drone").collisions == 0
+    assert sum("ghost collides with wall" in record.getMessage() for record in caplog.records) == 1
+
+
+def test_metrics_of_a_race() -> None:
+    lead = RacerView("racing", 1, 3.5, 0.0, "B", 1, 0, 0, (), {0: 2.0}, 0.0)
+    idle = RacerView("ready", 2, 0.0, 3.0, "A", 0, 0, 1)
+    race = RaceView("line", 1, 2, None, {"drone": lead, "ghost": idle})
+    now = BridgeSnapshot(t_ns=1, name="lab", version="1", uptime_s=1.0, ready=True, race=race)
+    value = metrics_registry(lambda: now).get_sample_value
+    assert value("vil_race_seconds", {"racer": "drone"}) == 3.5
+    assert value("vil_race_gates_passed", {"racer": "drone"}) == 1.0
+    assert value("vil_race_gap_seconds", {"racer": "drone"}) == 0.0
+    assert value("vil_race_gap_seconds", {"racer": "ghost"}) is None
+    assert value("vil_race_penalty_seconds", {"racer": "ghost"}) == 3.0
+    assert value("vil_race_place", {"racer": "ghost"}) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("race", "problem"),
+    [
+        ("{course: oval, racers: [dron]}", "no actor is named 'dron'"),
+        ("{course: oval, racers: [drone, drone]}", "named twice"),
+        ("{course: oval, racers: [person]}", "is a human"),
+        ("{course: ovall, racers: [drone]}", "no course is named 'ovall'"),
+        ("{course: oval, racers: []}", "racers"),
+    ],
+)
+def test_races_that_cannot_be_judged_are_refused(race: str, problem: str) -> None:
+    text = f"""
+version: 1
+rooms: {{hall: {{}}}}
+sources: {{sim: {{type: simulated, room: hall, vehicles: {{drone: {{model: flightgoggles}}}}}}}}
+actors:
+  drone: {{kind: vehicle, source: sim, subject: drone}}
+  person: {{kind: human, source: sim, subject: person}}
+race: {race}
+"""
+    with pytest.raises(ConfigError, match=problem):
+        load_text(text, "test", resolve=resolve)
+
+
+def test_a_course_file_that_is_missing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml"):
+        load_text(f"version: 1\nrace: {{course: {tmp_path / 'none.yaml'}, racers: [a]}}\n", "test", resolve=resolve)

@@ -1,0 +1,32 @@
+"""Configuration of a race."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, field_validator
+
+from vil_bridge.config.base import StrictModel, custom
+from vil_bridge.config.course import Seconds, load_course
+from vil_bridge.core.errors import ConfigError
+
+
+class RaceConfig(StrictModel):
+    """A race on a course, and who takes part."""
+
+    course: str = Field(max_length=4096, description="Name of a shipped course, or the path of a course file.")
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = Field(
+        default=None, description="Moves gates, obstacles and start within their spreads; none = the nominal course."
+    )
+    racers: tuple[str, ...] = Field(min_length=1, max_length=64, description="Actors that race.")
+    laps: Annotated[int, Field(ge=1, le=1000)] | None = Field(default=None, description="Laps; none = the course's.")
+    timeout_s: Seconds | None = Field(default=None, description="Longest time, seconds; none = the course's.")
+
+    @field_validator("course")
+    @classmethod
+    def _readable(cls, course: str) -> str:
+        try:
+            load_course(course)
+        except (ConfigError, OSError) as exc:
+            raise custom(str(exc).partition("\n")[0]) from None
+        return course
