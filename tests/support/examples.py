@@ -5,8 +5,8 @@ loaded as configuration. A comment before a block names another check:
 
 - ``<!-- check: parse -->``: the commands parse with the real command line, the imports of Python resolve, and the
   files exist. For blocks that run for ever, or need hardware, a network, root or minutes.
-- ``<!-- check: scene -->``, ``dataset``, ``markers``: the YAML is a scene, the description of a data set, or a
-  template.
+- ``<!-- check: scene -->``, ``course``, ``dataset``, ``markers``: the YAML is a scene, a race course, the description
+  of a data set, or a template.
 - ``<!-- check: tests/PATH.py -->``: that test runs it.
 - ``<!-- exit: 3 -->``: the commands end with this exit code.
 """
@@ -220,6 +220,10 @@ def load_yaml(example: Example, folder: Path) -> None:
         from vil_renderer.embedded.scenefile import load_scene
 
         load_scene(path)
+    elif example.check == "course":
+        from vil_bridge.config.course import load_course
+
+        load_course(path)
     elif example.check == "markers":
         from vil_bridge.config.marker_template import read_template
 

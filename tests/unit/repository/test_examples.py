@@ -77,7 +77,7 @@ def test_what_another_test_runs_is_run(example: Example) -> None:
 
 
 def test_every_example_says_what_it_is() -> None:
-    known = {"run", "parse", "scene", "dataset", "markers"}
+    known = {"run", "parse", "scene", "course", "dataset", "markers"}
     for example in EXAMPLES:
         assert example.kind in CODE | ANYTHING | {""}, example
         assert example.check in known or example.check.startswith("tests/"), example
