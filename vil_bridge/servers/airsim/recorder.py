@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import time
@@ -208,14 +209,12 @@ def _new_folder(parent: Path) -> Path:
     stamp = time.strftime("%Y-%m-%d-%H-%M-%S")
     for number in itertools.count(1):
         folder = parent / (stamp if number == 1 else f"{stamp}-{number}")
-        try:
+        with contextlib.suppress(FileExistsError):
             folder.mkdir(parents=True)
-            break
-        except FileExistsError:
-            continue
-    (folder / "images").mkdir()
-    (folder / _ROWS).write_text("\t".join(_COLUMNS) + "\n")
-    return folder
+            (folder / "images").mkdir()
+            (folder / _ROWS).write_text("\t".join(_COLUMNS) + "\n")
+            return folder
+    raise AssertionError("numbers never end")
 
 
 def _moved(a: ServedMotion, b: ServedMotion) -> bool:
