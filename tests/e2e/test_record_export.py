@@ -173,12 +173,13 @@ def test_the_bag_follows_a_camera_that_was_moved(flight: Path, tmp_path: Path) -
     recorder.stop(30.0)
     written = export(path, "ros2", tmp_path / "bag")
     with AnyReader([tmp_path / "bag"], default_typestore=get_typestore(Stores.ROS2_JAZZY)) as bag:
-        read = [
+        read: list[tuple[int, Any]] = [
             (t_ns, bag.deserialize(data, connection.msgtype))
             for connection, t_ns, data in bag.messages([c for c in bag.connections if c.topic == "/tf_static"])
         ]
         pictures = bag.messages([c for c in bag.connections if c.topic == "/front/image_raw/compressed"])
-        shown = [bag.deserialize(data, connection.msgtype).header.stamp for connection, _, data in pictures]
+        messages: list[Any] = [bag.deserialize(data, connection.msgtype) for connection, _, data in pictures]
+    shown = [message.header.stamp for message in messages]
     stamps = [stamp.sec * 10**9 + stamp.nanosec - facts.utc_offset_ns - begin_ns for stamp in shown]
     assert stamps == list(range(6)), "Unix time of the instant that each shows"
     assert written["/tf_static"] == len(read) == 3

@@ -34,7 +34,11 @@ def attitude(step: int) -> FloatArray:
 @pytest.fixture
 def turning(tmp_path: Path) -> Path:
     """A recording of 40 poses, each of which came twice, as did a reading."""
-    recorder = Recorder(tmp_path / "flight.mcap", FLIGHT, lambda event: getattr(event, "t_ns", event.t_arrival_ns))
+    recorder = Recorder(
+        tmp_path / "flight.mcap",
+        FLIGHT,
+        lambda event: getattr(event, "t_ns", None) or getattr(event, "t_arrival_ns", None),
+    )
     begin_ns = now_ns()
     for step in range(40):
         t_ns, p_m, q_xyzw = begin_ns + step * PERIOD_NS, np.array([[1.0, 2.0, 3.0]]), attitude(step)[None]

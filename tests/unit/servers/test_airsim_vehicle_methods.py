@@ -192,9 +192,9 @@ def flat(value: Any) -> list[float]:
 
 
 async def test_a_place_on_the_earth_is_a_point_of_the_room(flown: Flown) -> None:
-    place = ORIGIN.to_geodetic(np.array([12.0, 21.0, 33.0]))
+    latitude, longitude, altitude = map(float, ORIGIN.to_geodetic(np.array([12.0, 21.0, 33.0])))
     flight = FlightMethods(in_turned_room(flown), ORIGIN)
-    call = asyncio.create_task(flight.move_to_gps(*map(float, place), 5.0, 6.0, 0, YawMode()))
+    call = asyncio.create_task(flight.move_to_gps(latitude, longitude, altitude, 5.0, 6.0, 0, YawMode()))
     await asyncio.sleep(0)
     call.cancel()
     assert only(flown, MoveOrder).move.points_m[0] == pytest.approx(PLACE, abs=1e-3)

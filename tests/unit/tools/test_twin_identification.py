@@ -6,6 +6,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,7 +46,8 @@ TRUTH = {
     "delay_s": DELAY_STEPS / STEPS_PER_S,
 }
 KNOWN = FlightGogglesMulticopter()
-REAL = FlightGogglesMulticopter(replace(MulticopterParameters(), **{k: v for k, v in TRUTH.items() if k != "delay_s"}))
+_CHANGED: dict[str, Any] = {name: value for name, value in TRUTH.items() if name != "delay_s"}
+REAL = FlightGogglesMulticopter(replace(MulticopterParameters(), **_CHANGED))
 FITTED_S = 18.0
 
 
@@ -159,8 +161,8 @@ def recorded(path: Path, flown: TrackedFlight) -> Path:
     ]
     for t_s, values in zip(flown.commands.t_s.tolist(), flown.commands.values, strict=True):
         t_ns = begin_ns + round(t_s * 1e9)
-        event = SensorReadings("sim", "controls", "controls", t_ns, t_ns, ("twin",), values[None], ("motor_speeds",))
-        events.append((t_ns, event))
+        names = ("motor_speeds",)
+        events.append((t_ns, SensorReadings("sim", "controls", "controls", t_ns, t_ns, ("twin",), values[None], names)))
     facts = recording_metadata(config, WallClock.of_run().offset_ns)
     recorder = Recorder(path, facts, lambda event: getattr(event, "t_ns", None) or getattr(event, "t_arrival_ns", None))
     with Timeline().running():
