@@ -12,7 +12,7 @@ from tests.support.record import FACTS, HERE
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform, q_exp, q_from_euler_zyx, q_mul
 from vil_bridge.core.sensor_readings import SensorReadings
-from vil_bridge.core.types import FloatArray, SourceFrame
+from vil_bridge.core.types import FloatArray, SourceEvent, SourceFrame
 from vil_bridge.recording.export.euroc import to_euroc
 from vil_bridge.recording.export.measurements import motions, readings, sightings
 from vil_bridge.recording.metadata import RecordedActor
@@ -29,6 +29,11 @@ FLIGHT = replace(FACTS, actors=(DRONE,), cameras=())
 def attitude(step: int) -> FloatArray:
     """Attitude of a tilted body that turns on the spot about an axis of its own."""
     return q_mul(q_from_euler_zyx(1.0, 0.4, -0.2), q_exp(W_BODY_RADPS * step * PERIOD_NS * 1e-9))
+
+
+def capture_ns(event: SourceEvent) -> int | None:
+    """Time of a reading, or of a frame."""
+    return getattr(event, "t_ns", None) or getattr(event, "t_arrival_ns", None)
 
 
 @pytest.fixture
