@@ -23,7 +23,7 @@ from mcap.reader import make_reader
 
 from tests.support.common import wait_until
 from tests.support.record import FACTS, frame_at, picture, record, recorder, same, some_events
-from vil_bridge.core.clock import now_ns
+from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample, SourceEvent, SourceFrame, SourceReset
@@ -112,7 +112,7 @@ def test_samples_and_poses_are_published_at_their_capture_and_logged_at_their_ar
     for message in found.values():
         assert message.publish_time == t_ns - 5_000_000 + FACTS.utc_offset_ns
         assert message.log_time >= t_ns + FACTS.utc_offset_ns
-    assert msgspec.json.decode(found["/imu/imu"].data)["timestamp"] == found["/imu/imu"].publish_time / 1e9
+    assert msgspec.json.decode(found["/imu/imu"].data)["timestamp"] == found["/imu/imu"].publish_time / NS_PER_S
 
 
 def test_controls_of_different_modes_come_back_with_their_modes(tmp_path: Path) -> None:
