@@ -168,7 +168,7 @@ def test_octomap_writes_the_same_bytes() -> None:
 
 
 def output_of(*command: object) -> str:
-    """What a program prints."""
+    """Return the output of a program."""
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True, timeout=60)
     return done.stdout + done.stderr
 
