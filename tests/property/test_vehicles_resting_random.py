@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.adapters.test_simulated_simulation import simulation
@@ -62,6 +62,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(model="flightgoggles", step_hz=960, on_table=True, share=0.61, drop_m=0.0, tilt=(0.0, 0.25, 0.0))
 @given(
     model=st.sampled_from(sorted(_MODES)),
     step_hz=st.sampled_from((960, 1000, 2000)),
@@ -84,9 +85,6 @@ def test_a_vehicle_at_rest_feels_its_weight_and_does_not_move(
     made.advance(step_hz)
     forces, places, rates = _forces(made, step_hz // 5)
     weight = np.array((0.0, 0.0, flown.around[0, 10]))
-    if np.abs(flown.x[0, 6:8]).max() > 1e-6:  # a vehicle that fell onto its side feels its weight there
-        weight = forces[0]
-        assert np.linalg.norm(weight) == pytest.approx(flown.around[0, 10], abs=0.05)
     for window in np.split(forces, 2):
         np.testing.assert_allclose(window.mean(axis=0), weight, atol=0.05)
     np.testing.assert_allclose(forces, np.broadcast_to(weight, forces.shape), atol=0.3)

@@ -22,6 +22,7 @@ from vil_bridge.vehicles.model import TrueState
 UPRIGHT_TOLERANCE: Final = 0.25
 SPIN_FACTOR: Final = 0.9
 
+_UP: Final = np.array([0.0, 0.0, 1.0])
 _NORTH_AHEAD: Final = np.array([1.0, -1.0, 1.0])
 
 
@@ -104,6 +105,12 @@ def collide(
     for name, values in after.items():
         out[:, layout[name]] = np.where(hit, values, s[name])
     return out
+
+
+def lies_flat(q_xyzw: FloatArray, normal_world: FloatArray) -> bool:
+    """Return True if a surface is under a vehicle's own upper or lower side: normal within 0.25 of the body's z."""
+    up = q_rotate(q_xyzw[None], _UP[None])[0]
+    return bool(abs(abs(float(up @ normal_world)) - 1.0) <= UPRIGHT_TOLERANCE)
 
 
 @cache

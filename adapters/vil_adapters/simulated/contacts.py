@@ -21,7 +21,7 @@ from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.solid_world import SceneEdit, SweptContact
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.core.vehicle_moves import VehicleCollision
-from vil_bridge.vehicles.contact import Collider, WorldContact, collide, load_kernel, velocity_changes
+from vil_bridge.vehicles.contact import Collider, WorldContact, collide, lies_flat, load_kernel, velocity_changes
 from vil_bridge.vehicles.contact_kernel import note
 from vil_bridge.vehicles.ground import Ground
 from vil_bridge.vehicles.layout import StateLayout
@@ -289,13 +289,28 @@ class ContactModel:
             self.to_reset.append(row)
         slow = -float(x[row, state["v_world_mps"]] @ normal) < RESTING_MPS
         body, level = self.resting_body if slow else self.body, bool(normal[2] > _LEVEL)
-        # The impulse acts below the centre, whatever way the vehicle went along the surface in the rest of the step.
-        below = contact._replace(point_world_m=(middle_m - (self._config.radius_m - depth_m) * normal)[None])
+        below = contact._replace(
+            point_world_m=self._foot(middle_m, p, x[row, state["q_world_body"]], normal, depth_m)[None]
+        )
         x[row] = collide(x[row : row + 1], state, body, below, ground_lock=level)[0]
         # A point that spins away from the surface gets no impulse; the sphere must not stay inside either.
         x[row, place] += max(max(inside_m, -_SKIN_M) + _SKIN_M - float((x[row, place] - p) @ normal), 0.0) * normal
         if slow:
             self._supports[row] = support
+
+    def _foot(
+        self, middle_m: FloatArray, p_m: FloatArray, q_xyzw: FloatArray, normal: FloatArray, depth_m: float
+    ) -> FloatArray:
+        """Return where a surface's impulse acts on a vehicle's sphere, (3,).
+
+        That is below the sphere's middle, whatever way the vehicle went along the surface in the rest of the step.
+        An upright vehicle on a level surface stands on feet: friction does not roll it, so it acts at the height of
+        the vehicle's origin.
+        """
+        if normal[2] > _LEVEL and lies_flat(q_xyzw, normal):
+            foot: FloatArray = middle_m - float((middle_m - p_m) @ normal) * normal
+            return foot
+        return middle_m - (self._config.radius_m - depth_m) * normal
 
     def sweep(
         self, row: int, start_m: FloatArray, goal_m: FloatArray, q_xyzw: FloatArray, step: int, dt_s: float
