@@ -48,7 +48,7 @@ import zmq
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["ClockSync", "Frame", "MeasuredBody", "Motion", "Pose", "Receiver", "write_png"]
+__all__ = ["ClockSync", "Frame", "MeasuredBody", "Motion", "Pose", "Race", "Receiver", "write_png"]
 
 _PROTOCOL = 1
 _MAX_SIDE_PX = 8192
@@ -139,6 +139,30 @@ class Motion:
 
 
 @dataclass(frozen=True)
+class Race:
+    """Race of the camera's carrier as the bridge knows it: a gate counts once it is surely passed, about 0.3 s later.
+
+    Attributes:
+        state: ``waiting``, ``ready``, ``racing``, or the outcome: ``finished``, ``missed``, ``collision``,
+            ``out_of_bounds``, ``timed_out``.
+        next_gate: name of the gate that is due; empty once the race has ended.
+        passed: gates so far.
+        lap: that is flown, from 1.
+        laps: of the race.
+        race_s: time of the race at the instant that the bridge's picture shows, without penalties.
+        penalty_s: so far.
+    """
+
+    state: str
+    next_gate: str
+    passed: int
+    lap: int
+    laps: int
+    race_s: float
+    penalty_s: float
+
+
+@dataclass(frozen=True)
 class Frame:
     """One picture and what is known about it.
 
@@ -165,6 +189,7 @@ class Frame:
         latency_s: received minus requested by the bridge; None = unknown.
         tracking_state: of the camera's carrier: tracked, coasting, stale, lost, frozen, fixed or unknown.
         clock_uncertainty_ns: of ``t_ns``.
+        race: of the carrier; None = it does not race.
     """
 
     image: np.ndarray[Any, Any]
@@ -182,6 +207,7 @@ class Frame:
     latency_s: float | None
     tracking_state: str
     clock_uncertainty_ns: int
+    race: Race | None = None
 
 
 class OffsetFilter:
@@ -750,6 +776,7 @@ class Receiver:
             latency_s=None if request_ns is None else (stamps["received"] - request_ns) * 1e-9,
             tracking_state=str(header.get("tracking") or "unknown"),
             clock_uncertainty_ns=arrival.uncertainty_ns,
+            race=_race(header.get("race")),
         )
 
     def _moved(self, frame: Frame, warper: Any) -> Frame:
@@ -1388,6 +1415,20 @@ def _measured(value: Any, offset_ns: int) -> MeasuredBody:
     pose = Pose(_vector(value["p_m"]), np.array(value["q_xyzw"], dtype=float).reshape(4))
     velocity, rate = _vector(value["v_world_mps"]), _vector(value["w_body_radps"])
     return MeasuredBody(_int64(value["t_ns"]) + offset_ns, pose, velocity, rate)
+
+
+def _race(value: Any) -> Race | None:
+    if value is None:
+        return None
+    return Race(
+        state=str(value["state"]),
+        next_gate=str(value["next_gate"]),
+        passed=int(value["passed"]),
+        lap=int(value["lap"]),
+        laps=int(value["laps"]),
+        race_s=float(value["race_s"]),
+        penalty_s=float(value["penalty_s"]),
+    )
 
 
 def _covariance(upper: Any) -> np.ndarray[Any, Any] | None:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 from mcap.reader import make_reader
 
 from tests.support.bridge_rig import build, running
 from tests.support.events import until
+from tests.support.flightgoggles import ports, server
+from vil_bridge.client import Frame, Receiver
+from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_bridge.core.vehicle_commands import VehicleCommand
+from vil_bridge.daemon.bridge import Bridge
+from vil_renderer.flightgoggles.client import FlightGogglesClient
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.process
 
@@ -45,6 +54,19 @@ realtime: {fifo_priority: 0}
 """
 
 
+CAMERAS = """
+renderers: {drawn: {type: flightgoggles, pose_port: 0, image_port: 0}}
+cameras:
+  eye: {actor: one, renderer: drawn, width_px: 32, height_px: 24, rate_hz: 20, max_age_ms: 60000}
+  wall: {renderer: drawn, width_px: 32, height_px: 24, rate_hz: 20, max_age_ms: 60000}
+"""
+
+
+def black(views: tuple[View, ...], _world: WorldSnapshot) -> RenderedRequest:
+    pixels = np.random.default_rng().integers(0, 9, (24, 32, 3), np.uint8)
+    return RenderedRequest(tuple(RenderedImage(view, pixels) for view in views if view.due))
+
+
 async def test_two_simulated_vehicles_race_and_start_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     course, recorded = tmp_path / "line.yaml", tmp_path / "race.mcap"
     course.write_text(COURSE)
@@ -76,6 +98,59 @@ async def test_two_simulated_vehicles_race_and_start_again(tmp_path: Path, caplo
     with recorded.open("rb") as file:
         lines = [message.data for _, _, message in make_reader(file).iter_messages(topics="/log")]
     assert sum(b"race: one finishes after " in line for line in lines) == 1
+
+
+async def test_headers_have_the_race_of_the_cameras_carrier(tmp_path: Path) -> None:
+    course = tmp_path / "line.yaml"
+    course.write_text(COURSE + "laps: 2\norder: [A]\n")
+    bridge = build((CONFIG % course).replace("cameras: {}\nrequire_cameras: false\n", CAMERAS))
+    (renderer,) = bridge.context.renderers.values()
+    assert isinstance(renderer, FlightGogglesClient)
+    with server(ports(renderer), black):
+        async with running(bridge):
+            endpoint, race = bridge.context.hub.endpoint, bridge.context.race
+            with Receiver(endpoint, "eye") as eye, Receiver(endpoint, "wall") as wall:
+                seen: list[Frame] = []
+
+                def watch(state: str = "", beyond_m: float = -9.0, sign: float = 1.0) -> bool:
+                    seen.extend(filter(None, [eye.next(0.0)]))
+                    known = bool(seen) and seen[-1].race is not None and seen[-1].race.state == state
+                    return (known or not state) and sign * (x_of(bridge) - beyond_m) > 0.0
+
+                await until(lambda: watch("ready"), 100.0)
+                for speed_mps in (2.0, -2.0, 2.0):  # through A, back over it, and through it again
+                    values = [speed_mps, 0.0, 0.0, 0.0, 0.0, 0.0]
+                    bridge.context.for_sources.vehicles.command(VehicleCommand("one", "fly", "twist", values))
+                    await until(partial(watch, "", 3.0 if speed_mps > 0.0 else 1.0, speed_mps))
+                await until(lambda: watch("finished"), 100.0)
+                fixed: list[Frame] = []
+                await until(lambda: fixed.append(newest) if (newest := wall.next(0.0)) else fixed)
+                assert race is not None
+                splits_s = race.standing("one").splits_s
+                check_races(seen, splits_s)
+    assert fixed[0].race is None and "race" not in fixed[0].metadata
+
+
+def x_of(bridge: Bridge) -> float:
+    return float(bridge.context.for_sources.vehicles.state("one").p_world_m[0])
+
+
+def check_races(seen: list[Frame], splits_s: dict[int, float]) -> None:
+    """Compare what headers said with the splits, frame by frame."""
+    races = [frame.race for frame in seen if frame.race is not None]
+    assert [one.passed for one in races] == sorted(one.passed for one in races)
+    assert {one.laps for one in races} == {2} and {one.penalty_s for one in races} == {0.0}
+    for passed, lap, gate in ((0, 1, "A"), (1, 2, "A"), (2, 2, "")):
+        some = {(one.lap, one.next_gate) for one in races if one.passed == passed}
+        assert some == {(lap, gate)}
+    flying = [frame for frame in seen if frame.race is not None and frame.race.state == "racing"]
+    assert len(flying) > 10
+    for one, other in pairwise(flying):
+        assert one.race is not None and other.race is not None
+        elapsed_s = 1e-9 * (other.t_bridge_ns - one.t_bridge_ns)
+        if one.race.race_s > 0.0:  # the motion that started the time is known a little later
+            assert other.race.race_s - one.race.race_s == pytest.approx(elapsed_s, abs=1e-6)
+    assert races[-1].race_s == pytest.approx(splits_s[1], abs=1e-6)
 
 
 async def test_a_bridge_without_a_race_says_so() -> None:

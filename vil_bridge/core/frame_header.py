@@ -38,6 +38,24 @@ class HeaderPose(msgspec.Struct, gc=False, frozen=True):
         return cls(pose.p_m.tolist(), pose.q_xyzw.tolist())
 
 
+class HeaderRace(msgspec.Struct, gc=False, frozen=True):
+    """Race of a camera's carrier as its bridge knows it, plain numbers.
+
+    Attributes:
+        state: waiting, ready, racing, or the outcome. next_gate: name of the gate that is due; empty after the end.
+        passed: gates so far. lap: from 1. laps: of the race.
+        race_s: time of the race at the instant that the picture shows, without penalties. penalty_s: so far.
+    """
+
+    state: str
+    next_gate: str
+    passed: int
+    lap: int
+    laps: int
+    race_s: float
+    penalty_s: float
+
+
 class FrameHeader(msgspec.Struct, kw_only=True, gc=False):
     """Metadata of one picture of one camera; the order of the fields is that of the keys on the wire.
 
@@ -50,6 +68,7 @@ class FrameHeader(msgspec.Struct, kw_only=True, gc=False):
         compensation: how the picture was warped, at least ``method``.
         motion: twist of the carrier at ``t_display_ns``, what is known of its IMU, the covariance of its pose, and the
             newest state that was measured; None = fixed, or not asked for.
+        race: of the carrier; absent where it does not race.
         t_use_ns: when the picture is expected to be used. t_oldest_ns: instant from which its age counts.
         t_expires_ns: when it is older than its camera's ``max_age_ms``; in what a reader of the stream gets.
         blank: True for a black picture of a lost carrier; absent otherwise. Such a picture has no poses, no
@@ -75,6 +94,7 @@ class FrameHeader(msgspec.Struct, kw_only=True, gc=False):
     tracking: str
     compensation: dict[str, Any]
     motion: dict[str, Any] | None = None
+    race: HeaderRace | UnsetType = UNSET
     modality: str
     t_use_ns: int | None = None
     t_oldest_ns: int | None = None
@@ -111,7 +131,7 @@ class FrameHeader(msgspec.Struct, kw_only=True, gc=False):
 
 _BLANK_FIELDS: Final = (
     *("camera", "width", "height", "K", "T_body_camera", "compensated", "frame_id", "t_display_ns", "tracking"),
-    *("compensation", "motion", "modality", "variant", "blank", "t_use_ns", "t_oldest_ns", "stamps_ns"),
+    *("compensation", "motion", "race", "modality", "variant", "blank", "t_use_ns", "t_oldest_ns", "stamps_ns"),
     *("encoding", "format", "rows", "memory", "t_expires_ns"),
 )
 """Keys of a blank picture's header, which has fewer and in another order."""

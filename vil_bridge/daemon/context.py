@@ -117,9 +117,9 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
     world, scenes = build_world(config), SceneLibrary(config)
     for_sources = SourceContext(clock=simulation.clock, rays=SceneRays(scenes, world, config))
     renderers = {name: _renderer(name, renderer) for name, renderer in config.renderers.items()}
-    outputs = OutputManager(config.outputs, ActorCommands(config, for_sources.vehicles).fly)
+    outputs, race = _outputs(config, for_sources), make_race(config, world, for_sources.vehicles)
     access, guard = make_access(config.http), make_guard(config.stream)
-    cameras = _cameras(config, world, for_sources, guard, outputs)
+    cameras = _cameras(config, world, for_sources, guard, outputs, race)
     pool = RendererPool(
         renderers,
         {name: camera.relay for name, camera in cameras.items()},
@@ -144,12 +144,16 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         scenes=scenes,
         geofence=make_geofence(config, world),
         twins=_twins(config, world),
-        race=make_race(config, world, for_sources.vehicles),
+        race=race,
         subject_check=_subject_check(config),
         watchdog=Watchdog(pool.busy_s, judgement.status_line),
         history=HistoryRing(tuple(cameras), WallClock.of_run()),
         startup=startup,
     )
+
+
+def _outputs(config: BridgeConfig, for_sources: SourceContext) -> OutputManager:
+    return OutputManager(config.outputs, ActorCommands(config, for_sources.vehicles).fly)
 
 
 def _twins(config: BridgeConfig, world: World) -> TwinMonitor:
@@ -176,6 +180,7 @@ def _cameras(
     for_sources: SourceContext,
     guard: CurveAuthenticator | None,
     outputs: OutputManager,
+    race: RaceMonitor | None,
 ) -> dict[str, CameraRunner]:
     first = config.stream.data_port
     cameras: dict[str, CameraRunner] = {}
@@ -186,7 +191,7 @@ def _cameras(
     for i, (name, camera) in enumerate(config.every_camera().items()):
         left = cameras.get(config.left_of(name))
         port = first + i if first else 0
-        cameras[name] = CameraRunner(name, camera, config, world, for_sources, port, guard, outputs, left)
+        cameras[name] = CameraRunner(name, camera, config, world, for_sources, port, guard, outputs, race, left)
     return cameras
 
 

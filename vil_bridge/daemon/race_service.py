@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -9,6 +10,7 @@ from vil_bridge.config.course import load_course
 from vil_bridge.config.race import RaceConfig
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.course import Course
+from vil_bridge.core.frame_header import HeaderRace
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.monitoring.race_view import RacerView, RaceView
 from vil_bridge.vehicles.random.courses import perturbed
@@ -52,6 +54,27 @@ def _course(race: RaceConfig) -> Course:
         course = perturbed(course, race.seed)
     timeout_s = course.rules.timeout_s if race.timeout_s is None else race.timeout_s
     return replace(course, laps=race.laps or course.laps, rules=replace(course.rules, timeout_s=timeout_s))
+
+
+def header_race(race: RaceMonitor | None, actor: str) -> Callable[[int], HeaderRace] | None:
+    """Return the function that gives an actor's race at an instant, for headers; None = it does not race."""
+    if race is None or actor not in race.racers:
+        return None
+
+    def now(t_ns: int) -> HeaderRace:
+        one = race.standing(actor)
+        progress = one.clock.progress
+        return HeaderRace(
+            state=one.phase,
+            next_gate=one.next_gate,
+            passed=len(one.splits_s),
+            lap=progress.lap,
+            laps=race.course.laps,
+            race_s=one.race_s(t_ns),
+            penalty_s=progress.penalty_s,
+        )
+
+    return now
 
 
 def race_view(race: RaceMonitor | None, t_ns: int) -> RaceView | None:

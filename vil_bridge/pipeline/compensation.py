@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -10,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from vil_bridge.core.frame_header import FrameHeader, FrameStamps, HeaderPose
+from vil_bridge.core.frame_header import FrameHeader, FrameStamps, HeaderPose, HeaderRace
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.motion import BodyMotion, pose_covariance_upper
 from vil_bridge.core.types import (
@@ -232,10 +233,12 @@ class HeaderWriter:
 
     Attributes:
         T_body_camera: mount of the camera, in every header once it has been moved; set by any thread.
+        race: returns the carrier's race at an instant (bridge time); None = it does not race.
     """
 
     def __init__(self, camera: BridgeCamera, world: World) -> None:
         self.T_body_camera: dict[str, Any] | UnsetType = UNSET
+        self.race: Callable[[int], HeaderRace] | None = None
         self._camera = camera
         self._world = world
         self._K = camera.model.intrinsics_px
@@ -272,12 +275,14 @@ class HeaderWriter:
         return header
 
     def complete(self, header: FrameHeader, stamps: Stamps) -> None:
-        """Add what only readers of the picture need: the carrier's motion at the instant shown, and the stamps."""
+        """Add what only readers of the picture need: motion and race of the carrier, and the stamps."""
         if not self._camera.fixed:
             t_ns = header.t_display_ns
             if self._moved is None or self._moved[0] != t_ns:  # a frame's pictures say the same
                 self._moved = t_ns, self._motion(t_ns)
             header.motion = self._moved[1]
+        if self.race is not None:
+            header.race = self.race(header.t_display_ns)
         header.stamps_ns = FrameStamps(stamps.capture, stamps.arrival, stamps.request, stamps.image, stamps.warp)
 
     def oldest_ns(self, request: RenderRequest) -> int:

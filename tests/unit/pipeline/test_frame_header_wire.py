@@ -202,7 +202,7 @@ def test_headers_are_byte_for_byte_those_of_the_table() -> None:
         assert made == stored
 
 
-@pytest.mark.parametrize("key", ["blank", "T_body_camera", "encoding", "memory"])
+@pytest.mark.parametrize("key", ["blank", "T_body_camera", "encoding", "memory", "race"])
 def test_optional_keys_are_left_out(key: str) -> None:
     keys = {line.partition(b" ")[0]: msgspec.json.decode(line.partition(b" ")[2]) for line in _lines()}
     assert key not in keys[b"homography/0"]

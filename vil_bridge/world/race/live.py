@@ -67,13 +67,14 @@ class RaceMonitor:
         contacts: returns the contacts of an actor that is a simulated vehicle, None for others.
 
     Attributes:
-        course: as given.
+        course: as given. racers: names of all.
     """
 
     def __init__(
         self, world: World, course: Course, racers: Mapping[str, float], contacts: Callable[[str], Contacts | None]
     ) -> None:
         self.course: Final = course
+        self.racers: Final = frozenset(racers)
         self._world = world
         self._radii_m: Final = dict(racers)
         self._contacts = contacts
@@ -107,6 +108,14 @@ class RaceMonitor:
         """Return the racers, the leader first. Any thread."""
         with self._lock:
             return tuple(sorted(self._standings.values(), key=lambda one: one.place))
+
+    def standing(self, racer: str) -> RacerStanding:
+        """Return a racer. Any thread.
+
+        Raises:
+            KeyError: it does not race.
+        """
+        return self._standings[racer]
 
     def check(self) -> None:
         """Judge what came since the last time, and who ran out of time without poses. Any thread, one at a time."""

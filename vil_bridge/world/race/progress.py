@@ -51,6 +51,12 @@ class RaceProgress:
             return None
         return self.started_ns + round(1e9 * self._rules.timeout_s)
 
+    @property
+    def lap(self) -> int:
+        """Return the lap that is flown, from 1; at the end the last one."""
+        number = max(self.due - 1, 0) if self._flying else self.due
+        return min(number // self._lap_gates + 1, self._course.laps)
+
     def start(self, t_ns: int) -> list[RaceEvent]:
         """Start the time of the race, once."""
         if self.started_ns is not None:
