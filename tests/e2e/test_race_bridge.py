@@ -1,7 +1,13 @@
-"""A race in a whole bridge: two simulated vehicles on a small course, in the status, REST, metrics, log, recording."""
+"""A race in a whole bridge: two simulated vehicles on a small course, in the status, REST, metrics, log, recording.
+
+And an arcade: courses to choose, the vehicle at the start, gates in the world, results with flights.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import csv
+import io
 import logging
 from functools import partial
 from itertools import pairwise
@@ -13,12 +19,16 @@ import pytest
 from mcap.reader import make_reader
 
 from tests.support.bridge_rig import build, running
+from tests.support.common import wait_until
 from tests.support.events import until
 from tests.support.flightgoggles import ports, server
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_bridge.core.vehicle_commands import VehicleCommand
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.web.client.api import BridgeApi
+from vil_bridge.web.client.errors import RestError
+from vil_bridge.web.schemas.race import RaceSetupBody
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import RenderedRequest
 
@@ -159,3 +169,61 @@ async def test_a_bridge_without_a_race_says_so() -> None:
         for answer in (await web.get("/api/v1/race"), await web.post("/api/v1/race/reset")):
             assert answer.status_code == 404
             assert "add the section `race`" in answer.json()["detail"]
+
+
+ARCADE = (
+    CONFIG.replace("rooms: {hall: {}}", "rooms: {hall: {T_world_room: {p_m: [10, 0, 0], ypr_deg: [90, 0, 0]}}}")
+    .replace("racers: [one, other]", "racers: [one], arcade: true")
+    .replace("model: kinematic", "model: flightgoggles")
+)
+
+
+async def test_an_arcade_puts_the_vehicle_to_the_start_and_the_gates_into_the_world(tmp_path: Path) -> None:
+    (course := tmp_path / "line.yaml").write_text(COURSE)
+    async with running(ARCADE % course) as bridge:
+        await until(lambda: bridge.context.for_sources.vehicles.names(), 100.0)
+        assert len(bridge.context.world.scene(0).actors) == 2 + 2  # vehicles, gates
+        await asyncio.to_thread(_choose_and_fly, bridge)
+
+
+def _choose_and_fly(bridge: Bridge) -> None:
+    api, vehicles = BridgeApi(bridge.http.url, timeout_s=60.0), bridge.context.for_sources.vehicles
+    courses = {one.name: one for one in api.get_race_courses()}
+    assert next(iter(courses)) == "line" and len(courses) > 8
+    assert courses["line"].gates == 2 and courses["line"].length_m == pytest.approx(4.0)
+    race = api.put_race(RaceSetupBody(course="arcade_ground_1", laps=1))
+    assert (race.course, race.laps, race.gates, race.arcade) == ("arcade_ground_1", 1, 6, True)
+    scene = api.get_scene()
+    assert scene.course is not None and (scene.course.name, scene.course.flying) == ("arcade_ground_1", True)
+    assert scene.course.bounds_m is not None and len(scene.gates) == 6
+    in_room = vehicles.state("one")
+    assert in_room.p_world_m == pytest.approx((-9.0, 14.0, 1.5), abs=0.05)  # (-4, -9, 1.5) in the world
+    things = {one.name: one for one in bridge.context.world.scene(0).actors}
+    assert things["race 0"].prefab == "gate" and 0.76 * things["race 0"].size_m[1] == pytest.approx(2.4)
+    race = api.put_race(RaceSetupBody(course="line", pilots={"one": "Ada"}))
+    assert (race.racers["one"].pilot, race.racers["one"].due) == ("Ada", 0)
+    wait_until(lambda: api.get_race().racers["one"].state != "waiting", 100.0)
+    vehicles.command(VehicleCommand("one", "fly", "velocity", [0.0, -2.0, 0.0, 0.0]))  # along the world's x
+    wait_until(api.get_race_results, 100.0)
+    (result,) = api.get_race_results()
+    assert (result.pilot, result.course, result.outcome, result.laps) == ("Ada", "line", "finished", (1,))
+    assert result.total_s == result.race_s == pytest.approx(result.laps_s[0])
+    rows = list(csv.DictReader(io.StringIO(api.get_race_lap(1, 1).decode())))
+    assert float(rows[-1]["drone_x"]) == pytest.approx(4.0, abs=0.1)
+    for setup, status, words in (
+        (RaceSetupBody(course="nowhere"), 422, "no course is named 'nowhere'"),
+        (RaceSetupBody(pilots={"other": "Bob"}), 422, "'other' does not race"),
+    ):
+        with pytest.raises(RestError, match=words) as refused:
+            api.put_race(setup)
+        assert refused.value.status == status
+    with pytest.raises(RestError, match="no lap 2"):
+        api.get_race_lap(1, 2)
+
+
+async def test_a_race_with_a_fixed_course_is_not_set_up(tmp_path: Path) -> None:
+    (course := tmp_path / "line.yaml").write_text(COURSE)
+    async with running(CONFIG % course) as bridge, httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
+        refused = await web.put("/api/v1/race", json={"course": "oval"})
+        assert (refused.status_code, (await web.get("/api/v1/race/courses")).json()) == (409, [])
+        assert "arcade: true" in refused.json()["detail"]

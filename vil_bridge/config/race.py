@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from vil_bridge.config.base import StrictModel, custom
 from vil_bridge.config.course import Seconds, load_course
 from vil_bridge.core.errors import ConfigError
+
+MOST_GATES: Final = 64
+"""And poles, of a course that an arcade can show."""
 
 
 class RaceConfig(StrictModel):
@@ -22,6 +25,11 @@ class RaceConfig(StrictModel):
     laps: Annotated[int, Field(ge=1, le=1000)] | None = Field(default=None, description="Laps; none = the course's.")
     timeout_s: Seconds | None = Field(default=None, description="Longest time, seconds; none = the course's.")
 
+    arcade: bool = Field(
+        default=False,
+        description="Let pages choose the course: its gates stand in the world, simulated racers begin at its start.",
+    )
+
     @field_validator("course")
     @classmethod
     def _readable(cls, course: str) -> str:
@@ -30,3 +38,14 @@ class RaceConfig(StrictModel):
         except (ConfigError, OSError) as exc:
             raise custom(str(exc).partition("\n")[0]) from None
         return course
+
+    @model_validator(mode="after")
+    def _shown(self) -> Self:
+        if self.arcade:
+            course = load_course(self.course)
+            things = len(course.gates) + len(course.obstacles)
+            if things > MOST_GATES:
+                raise custom(
+                    f"an arcade shows {MOST_GATES} gates and poles, this course has {things}; take a smaller one"
+                )
+        return self

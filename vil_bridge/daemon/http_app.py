@@ -12,7 +12,7 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.pacing import CachedValue
 from vil_bridge.daemon.context import BridgeContext
 from vil_bridge.daemon.controls import BridgeControls
-from vil_bridge.daemon.race_service import race_view
+from vil_bridge.daemon.race_setup import RaceSetup
 from vil_bridge.daemon.recording_service import RecordingService
 from vil_bridge.daemon.scene_geometry import SceneGeometryCache, scene_lamps, shipped_scene
 from vil_bridge.daemon.scene_snapshot import scene_of
@@ -75,7 +75,7 @@ class HttpApp:
         recordings: RecordingService,
         reporter: StatusReporter,
     ) -> FastAPI:
-        cameras, race = context.cameras, context.race
+        cameras = context.cameras
         app = create_app(
             reporter.snapshot,
             metrics_registry(reporter.snapshot),
@@ -88,9 +88,7 @@ class HttpApp:
         app.include_router(ledger_router(cameras, functools.partial(ledger_of, context)))
         app.include_router(history_router(context.history.view))
         app.include_router(vehicles_router(context.for_sources.vehicles))
-        app.include_router(
-            race_router(lambda: race_view(race, now_ns()), lambda: None if race is None else race.reset())
-        )
+        app.include_router(race_router(RaceSetup(context)))
         app.include_router(live_router(self.live))
         app.include_router(events_router(self.updates))
         app.include_router(scene_router(self.scene, self.models.glb))

@@ -6,11 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from vil_bridge.config.course import load_course
-from vil_bridge.config.race import RaceConfig
+from vil_bridge.config.race import MOST_GATES
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.course import Course
+from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.frame_header import HeaderRace
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import ActorKind, ActorState, TrackingState
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.monitoring.race_view import RacerView, RaceView
 from vil_bridge.vehicles.random.courses import perturbed
@@ -18,6 +23,9 @@ from vil_bridge.world.race.live import Contacts, RaceMonitor
 from vil_bridge.world.race.standing import RacerStanding
 from vil_bridge.world.world import World
 
+_GATE_DEPTH_M: Final = 0.2
+_GATE_BAR: Final = 0.12
+"""Of the renderers' model ``gate``: share of a bar in its side."""
 _NEWEST: Final = 64
 """Splits and laps of a racer that a view has."""
 
@@ -32,11 +40,11 @@ def make_race(config: BridgeConfig, world: World, vehicles: VehicleCommandBus) -
         return None
 
     def contacts(actor: str) -> Contacts | None:
-        source, subject = config.actors[actor].source, config.actors[actor].subject
+        subject = simulated_racer(config, vehicles, actor)
+        if subject is None:
+            return None
         try:
             state = vehicles.state(subject)
-            if state.source != source:
-                return None
             newest = vehicles.collision(subject, clear=False)
         except KeyError:
             return None
@@ -45,15 +53,20 @@ def make_race(config: BridgeConfig, world: World, vehicles: VehicleCommandBus) -
         return Contacts(state.collisions, newest.t_ns, newest.other or "something")
 
     radii_m = {name: 0.5 * min(config.actors[name].size_m) for name in config.race.racers}
-    return RaceMonitor(world, _course(config.race), radii_m, contacts)
+    race = config.race
+    course = ruled(load_course(race.course), race.seed, race.laps, race.timeout_s)
+    if race.arcade:
+        world.gates = gate_props(course)
+    return RaceMonitor(world, course, radii_m, contacts)
 
 
-def _course(race: RaceConfig) -> Course:
-    course = load_course(race.course)
-    if race.seed is not None:
-        course = perturbed(course, race.seed)
-    timeout_s = course.rules.timeout_s if race.timeout_s is None else race.timeout_s
-    return replace(course, laps=race.laps or course.laps, rules=replace(course.rules, timeout_s=timeout_s))
+def simulated_racer(config: BridgeConfig, vehicles: VehicleCommandBus, actor: str) -> str | None:
+    """Return the name of the simulated vehicle that is an actor; None = another body is."""
+    source, subject = config.actors[actor].source, config.actors[actor].subject
+    try:
+        return subject if vehicles.state(subject).source == source else None
+    except KeyError:
+        return None
 
 
 def header_race(race: RaceMonitor | None, actor: str) -> Callable[[int], HeaderRace] | None:
@@ -77,13 +90,44 @@ def header_race(race: RaceMonitor | None, actor: str) -> Callable[[int], HeaderR
     return now
 
 
-def race_view(race: RaceMonitor | None, t_ns: int) -> RaceView | None:
-    """Return a race as people read it."""
+def ruled(course: Course, seed: int | None, laps: int | None, timeout_s: float | None) -> Course:
+    """Return a course with gates moved by a seed, and with other laps and another longest time; None = its own."""
+    moved = course if seed is None else perturbed(course, seed)
+    longest_s = moved.rules.timeout_s if timeout_s is None else timeout_s
+    return replace(moved, laps=laps or moved.laps, rules=replace(moved.rules, timeout_s=longest_s))
+
+
+def gate_props(course: Course) -> tuple[ActorState, ...]:
+    """Return the gates and poles of a course as renderers draw them: models ``gate`` whose openings are the gates'.
+
+    Raises:
+        ValueRefused: there are more than 64.
+    """
+    if len(course.gates) + len(course.obstacles) > MOST_GATES:
+        raise ValueRefused(f"course {course.name!r} has more than {MOST_GATES} gates and poles: choose another one")
+    inner = 1.0 - 2.0 * _GATE_BAR
+    gates = [
+        ("gate", gate.T_world_gate, (_GATE_DEPTH_M, gate.width_m / inner, gate.height_m / inner))
+        for gate in course.gates
+    ]
+    for pole in course.obstacles:
+        height_m = max(float(pole.top_m[2]), 2.0 * pole.radius_m)
+        middle = Transform(pole.top_m - np.array((0.0, 0.0, 0.5 * height_m)), np.array((0.0, 0.0, 0.0, 1.0)))
+        gates.append(("", middle, (2.0 * pole.radius_m, 2.0 * pole.radius_m, height_m)))
+    return tuple(
+        # Renderers remember every name, so each race uses the same ones; no actor's name has a space.
+        ActorState(f"race {i}", ActorKind.PROP, TrackingState.TRACKED, 0, place, prefab=prefab, size_m=size_m)
+        for i, (prefab, place, size_m) in enumerate(gates)
+    )
+
+
+def race_view(race: RaceMonitor | None, t_ns: int, *, arcade: bool = False) -> RaceView | None:
+    """Return a race as people read it; ``arcade`` = they may choose its course."""
     if race is None:
         return None
     standings, course = race.standings(), race.course
     racers = {one.name: _racer(one, standings[0], place, t_ns) for place, one in enumerate(standings, 1)}
-    return RaceView(course.name, course.laps, len(course.order), course.rules.timeout_s, racers)
+    return RaceView(course.name, course.laps, len(course.order), course.rules.timeout_s, racers, arcade)
 
 
 def _racer(one: RacerStanding, leader: RacerStanding, place: int, t_ns: int) -> RacerView:
@@ -100,4 +144,6 @@ def _racer(one: RacerStanding, leader: RacerStanding, place: int, t_ns: int) -> 
         laps_s=tuple(one.laps_s[-_NEWEST:]),
         splits_s=dict(list(one.splits_s.items())[-_NEWEST:]),
         gap_s=one.gap_s(leader),
+        due=progress.due,
+        pilot=one.pilot,
     )

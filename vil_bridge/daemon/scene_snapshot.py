@@ -6,20 +6,24 @@ import math
 from collections.abc import Mapping
 
 from vil_bridge.config.root import RoomConfig
+from vil_bridge.core.course import Course
 from vil_bridge.core.skeleton import body_parents
-from vil_bridge.core.types import ActorKind
+from vil_bridge.core.types import ActorKind, FloatArray
 from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.context import BridgeContext
 from vil_bridge.daemon.scene_geometry import SceneModel
 from vil_bridge.web.schemas.controls import PropView
 from vil_bridge.web.schemas.scene import (
     MODEL_PATH,
+    CourseView,
+    GateView,
     SceneActor,
     SceneCamera,
     SceneProp,
     SceneRoom,
     SceneView,
     SkeletonView,
+    Vector,
     WallsView,
     quaternion,
     three,
@@ -35,16 +39,37 @@ def scene_of(context: BridgeContext, props: Mapping[str, PropView], model: Scene
         props: obstacles by name.
         model: of the scene that its renderer draws, None = unknown.
     """
-    config = context.config
+    config, course = context.config, None if context.race is None else context.race.course
+    drawn = () if model is None else model.gates
     return SceneView(
         name=config.name,
         rooms={name: _room(room) for name, room in config.rooms.items()},
         actors=tuple(_actor(context, actor) for actor in context.world.actors),
         cameras=tuple(_camera(name, runner) for name, runner in context.cameras.items()),
-        gates=() if model is None else model.gates,
+        gates=drawn if course is None else _gates(course),
         props=tuple(SceneProp.of(name, prop) for name, prop in props.items()),
         model=None if model is None else f"{MODEL_PATH}?{model.name}",  # another scene, another address
+        course=None if course is None else _course(course),
     )
+
+
+def _gates(course: Course) -> tuple[GateView, ...]:
+    return tuple(
+        GateView(one.name, three(one.T_world_gate), quaternion(one.T_world_gate), one.width_m, one.height_m)
+        for one in course.gates
+    )
+
+
+def _course(course: Course) -> CourseView:
+    order = tuple(course.gates[index].name for index in course.order)
+    bounds_m = course.bounds_m
+    corners = None if bounds_m is None else (_vector(bounds_m[0]), _vector(bounds_m[1]))
+    return CourseView(course.name, course.laps, order, course.rules.clock == "first_gate", corners)
+
+
+def _vector(values: FloatArray) -> Vector:
+    x, y, z = values.tolist()
+    return x, y, z
 
 
 def _room(room: RoomConfig) -> SceneRoom:

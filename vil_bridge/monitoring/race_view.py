@@ -16,6 +16,7 @@ class RacerView:
         next_gate: that is due; empty once the race has ended.
         laps_s, splits_s: the newest 64: times of laps, and race time at gates by their number in the race, from 0.
         gap_s: behind the leader at the last gate, penalties included; None = there is none to compare.
+        due: number of the next gate in the race, from 0. pilot: who flies; empty = unknown.
     """
 
     state: str
@@ -29,6 +30,8 @@ class RacerView:
     laps_s: tuple[float, ...] = ()
     splits_s: dict[int, float] = field(default_factory=dict)
     gap_s: float | None = None
+    due: int = 0
+    pilot: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class RaceView:
 
     Attributes:
         gates: of one lap. timeout_s: longest time; None = unlimited. racers: by actor, the leader first.
+        arcade: pages may choose the course.
     """
 
     course: str
@@ -44,3 +48,4 @@ class RaceView:
     gates: int
     timeout_s: float | None
     racers: dict[str, RacerView]
+    arcade: bool = False

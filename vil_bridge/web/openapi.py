@@ -19,6 +19,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     "disturb_vehicle": {"lost_shares": [0.0, 0.0, 0.3, 0.0]},
     "start_recording": {"name": "flight-1"},
     "start_replay": {"name": "flight-1.mcap", "rate": 1.0, "loop": False},
+    "put_race": {"course": "arcade_ground_1", "laps": 3, "pilots": {"drone": "Ada"}},
     "put_mount": {"p_m": [0.12, 0.0, 0.03], "q_xyzw": [0.0, 0.0, 0.0, 1.0]},
     "put_faults": {"faults": "loss=5%,delay=20ms±5"},
     "put_prop": {"p_m": [1.0, 0.0, 0.5], "size_m": [0.4, 0.4, 1.0]},
@@ -33,6 +34,8 @@ _PARAMETERS: Final[dict[tuple[str, str], Any]] = {
     ("outputs", "name"): "video",
     ("props", "name"): "box",
     ("recordings", "name"): "flight-1.mcap",
+    ("race", "result"): 1,
+    ("race", "lap"): 1,
 }
 """Values of a parameter by its section; a camera's name elsewhere."""
 

@@ -59,7 +59,7 @@ class World:
 
     Attributes:
         lighting: goes with every snapshot, None = the scene's own; any thread may replace it.
-        props: obstacles, which are not tracked; any thread may replace them. sensors: readings of the actors.
+        props, gates: obstacles and a race's gates, not tracked; any thread may replace them. sensors: of the actors.
     """
 
     def __init__(self, T_world_room_of: Mapping[str, Transform], actors: Sequence[Actor]) -> None:
@@ -67,6 +67,7 @@ class World:
         self.sensors = SensorHistory(actors, T_world_room_of)
         self.lighting: Lighting | None = None
         self.props: tuple[ActorState, ...] = ()
+        self.gates: tuple[ActorState, ...] = ()
         self.clocks: dict[str, ClockModel] = defaultdict(clock_model)
         self._lines: dict[str, tuple[int, ClockLine]] = {}
         self.transitions: dict[str, Counter[TrackingState]] = {a.name: Counter() for a in actors}
@@ -221,7 +222,7 @@ class World:
     def scene(self, t_ns: int) -> WorldSnapshot:
         """Return the actors and the obstacles, which renderers draw."""
         snapshot = self.snapshot(t_ns)
-        return replace(snapshot, actors=snapshot.actors + self.props) if self.props else snapshot
+        return replace(snapshot, actors=snapshot.actors + things) if (things := self.props + self.gates) else snapshot
 
     def pose_at(self, actor: str, t_ns: int) -> PredictedPose:
         """Return one rigid actor's pose at an instant, by mocap and IMU. Raises KeyError: no such actor."""

@@ -32,6 +32,7 @@ from vil_bridge.web.schemas.controls import FaultsOut, MountView, PropBody, Prop
 from vil_bridge.web.schemas.lighting import LampsView, LightingBody, LightingPatch
 from vil_bridge.web.schemas.live import PreviewRequest
 from vil_bridge.web.schemas.login import LinkOut, WhoOut
+from vil_bridge.web.schemas.race import CourseOut, RaceResultOut, RaceSetupBody
 from vil_bridge.web.schemas.recordings import RecordingView, ReplayView, StoredView
 from vil_bridge.web.schemas.scene import SceneView
 from vil_bridge.web.schemas.status import HealthOut, ReadyOut
@@ -263,6 +264,22 @@ class BridgeApi:
     def reset_race(self) -> RaceView:
         """Start the race again."""
         return self._bridge.put(RaceView, path_of("race", "reset"), None, "POST")
+
+    def put_race(self, setup: RaceSetupBody) -> RaceView:
+        """Set up a race of an arcade."""
+        return self._bridge.put(RaceView, path_of("race"), setup)
+
+    def get_race_courses(self) -> list[CourseOut]:
+        """Return the courses of the arcade."""
+        return self._bridge.get(list[CourseOut], path_of("race", "courses"))
+
+    def get_race_results(self) -> list[RaceResultOut]:
+        """Return the races that have ended, the oldest first."""
+        return self._bridge.get(list[RaceResultOut], path_of("race", "results"))
+
+    def get_race_lap(self, result: int, lap: int) -> bytes:
+        """Return the flight of a lap as CSV; raises NoSuchThing where it is not stored."""
+        return self._bridge.ask("GET", path_of("race", "results", str(result), "laps", str(lap)))
 
     def get_mount(self, name: str) -> MountView:
         """Return the pose of a camera in its carrier."""

@@ -81,7 +81,8 @@ class LivePreview:
     """A camera's picture as JPEG.
 
     Attributes:
-        header: ``camera, variant, frame_id, blank, t_capture_ns, t_image_ns, age_s, angle_rad, width, height, K``.
+        header: ``camera, variant, frame_id, blank, t_capture_ns, t_image_ns, age_s, angle_rad, width, height, K``,
+            and ``pose`` of the optical axes in the world.
     """
 
     header: dict[str, Any]

@@ -78,6 +78,7 @@ def picture_message(header: FrameHeader, pixels: ImageArray) -> bytes:
     scale = min(1.0, _WIDEST_PX / width_px)
     capture_ns = header.stamps_ns.capture
     fx, fy, cx, cy = header.K
+    pose = None if header.blank else header.pose_display
     fields = {
         "camera": header.camera,
         "variant": header.variant,
@@ -91,6 +92,7 @@ def picture_message(header: FrameHeader, pixels: ImageArray) -> bytes:
         "height": round(height_px * scale),
         # Integer coordinates are pixel centres.
         "K": [fx * scale, fy * scale, (cx + 0.5) * scale - 0.5, (cy + 0.5) * scale - 0.5],
+        "pose": None if pose is None else {"p_m": pose.p_m, "q_xyzw": pose.q_xyzw},
     }
     return encode_preview(fields, shown_jpeg(pixels))
 

@@ -1,44 +1,78 @@
-"""Routes of the race: its state, and its reset."""
+"""Routes of the race: its state, its reset, courses to choose, and results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, HTTPException
+from fastapi import APIRouter, HTTPException, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from vil_bridge.monitoring.race_view import RaceView
+from vil_bridge.web.request_body import NOT_NOW, explained_refusals, read_body, takes
+from vil_bridge.web.schemas.race import CourseOut, RaceResultOut, Races, RaceSetupBody
 from vil_bridge.web.schemas.status import ErrorOut
 
 _NO_RACE: Final[dict[int | str, dict[str, Any]]] = {404: {"model": ErrorOut, "description": "There is no race."}}
+_NO_LAP: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"content": {"text/csv": {"schema": {"type": "string"}}}},
+    404: {"model": ErrorOut, "description": "There is no such lap, or its flight is not stored any more."},
+}
+_Number = Annotated[int, Path(ge=1, lt=2**31)]
 
 
-def race_router(view: Callable[[], RaceView | None], reset: Callable[[], None]) -> APIRouter:
-    """Return the routes ``/api/v1/race``: GET reads, POST ``reset`` starts again.
-
-    Args:
-        view: returns the race now; None = the bridge has none.
-        reset: sets it up again.
-    """
+def race_router(races: Races) -> APIRouter:
+    """Return the routes ``/api/v1/race``: GET reads, POST ``reset`` starts again, PUT sets up another race."""
     router = APIRouter(prefix="/api/v1/race", tags=["race"])
 
-    def known() -> RaceView:
-        race = view()
-        if race is None:
-            raise HTTPException(404, "this bridge has no race: add the section `race` to its configuration")
-        return race
+    async def known() -> RaceView:
+        return await _known(races)
 
     @router.get("", operation_id="get_race", responses=_NO_RACE)
     async def get_race() -> RaceView:
         """Return the race: clocks, splits, gaps to the leader, next gates."""
-        return known()
+        return await known()
 
     @router.post("/reset", operation_id="reset_race", responses=_NO_RACE)
     async def reset_race() -> RaceView:
         """Start the race again: clocks at zero, and a starting signal once each racer is seen."""
-        known()
-        await run_in_threadpool(reset)
-        return known()
+        await known()
+        await run_in_threadpool(races.reset)
+        return await known()
+
+    @router.put("", operation_id="put_race", responses={**_NO_RACE, **NOT_NOW}, openapi_extra=takes(RaceSetupBody))
+    async def put_race(request: Request) -> RaceView:
+        """Set up a race of an arcade: the course, its gates in the world, simulated racers at the start."""
+        body = await read_body(request, RaceSetupBody)
+        await known()
+        with explained_refusals():
+            await run_in_threadpool(races.set_up, body.course, body.laps, body.pilots)
+        return await known()
+
+    @router.get("/courses", operation_id="get_race_courses")
+    async def get_race_courses() -> list[CourseOut]:
+        """Return the courses of the arcade."""
+        return list(await run_in_threadpool(races.courses))
+
+    @router.get("/results", operation_id="get_race_results")
+    async def get_race_results() -> list[RaceResultOut]:
+        """Return the races that have ended since the bridge started, the oldest first: the newest 1000."""
+        return list(await run_in_threadpool(races.results))
+
+    @router.get("/results/{result}/laps/{lap}", operation_id="get_race_lap", response_class=Response, responses=_NO_LAP)
+    async def get_race_lap(result: _Number, lap: _Number) -> Response:
+        """Return the flight of a lap as CSV, with the columns of TII's data set."""
+        text = await run_in_threadpool(races.lap_csv, result, lap)
+        if text is None:
+            raise HTTPException(404, f"result {result} has no lap {lap}: api/v1/race/results lists those there are")
+        name = f'attachment; filename="race_{result}_lap_{lap}.csv"'
+        return Response(text, media_type="text/csv", headers={"Content-Disposition": name})
 
     return router
+
+
+async def _known(races: Races) -> RaceView:
+    """Return the race; answer 404 where there is none."""
+    race = await run_in_threadpool(races.view)
+    if race is None:
+        raise HTTPException(404, "this bridge has no race: add the section `race` to its configuration")
+    return race

@@ -82,6 +82,22 @@ class GateView:
 
 
 @dataclass(frozen=True, slots=True)
+class CourseView:
+    """Course of the race.
+
+    Attributes:
+        order: names of the gates of one lap. flying: a lap ends at its first gate again.
+        bounds_m: lower and upper corner of the space that vehicles may use; None = unlimited.
+    """
+
+    name: str
+    laps: int
+    order: tuple[str, ...]
+    flying: bool
+    bounds_m: tuple[Vector, Vector] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SceneProp:
     """An obstacle that renderers draw."""
 
@@ -104,7 +120,9 @@ class SceneView:
     Attributes:
         revision: rises with every change; the live feed's poses carry it.
         actors: in the order in which the live feed counts them.
+        gates: of the race, else of the scene that the renderer draws.
         model: relative address of the geometry that the renderer draws; None = it is not available.
+        course: of the race; None = there is none.
     """
 
     name: str
@@ -115,6 +133,7 @@ class SceneView:
     gates: tuple[GateView, ...] = ()
     props: tuple[SceneProp, ...] = ()
     model: str | None = None
+    course: CourseView | None = None
 
 
 def three(T_a_b: Transform) -> Vector:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.core.course import Course
-from vil_bridge.core.types import FloatArray
+from vil_bridge.core.geometry import Transform
 from vil_bridge.world.race.events import (
     GateMissed,
     GatePassed,
@@ -20,6 +20,7 @@ from vil_bridge.world.race.events import (
     RaceEvent,
     RaceStarted,
 )
+from vil_bridge.world.race.flown import FlownRace, RaceResults
 from vil_bridge.world.race.standing import RacerStanding
 from vil_bridge.world.world import World
 
@@ -43,16 +44,17 @@ class _Poses:
     """Measured poses of one racer that are not judged yet; one thread adds, another one takes."""
 
     def __init__(self) -> None:
-        self._rows: deque[tuple[int, FloatArray]] = deque(maxlen=_MOST_POSES)
+        self._rows: deque[tuple[int, Transform]] = deque(maxlen=_MOST_POSES)
         self._newest_ns = (-1, -1)
 
-    def add(self, p_m: FloatArray, t_ns: int, t_arrival_ns: int) -> None:
+    def add(self, pose: Transform, t_ns: int, t_arrival_ns: int) -> None:
         if t_ns > self._newest_ns[0] and t_arrival_ns != self._newest_ns[1]:
             self._newest_ns = t_ns, t_arrival_ns
-            self._rows.append((t_ns, p_m))
+            self._rows.append((t_ns, pose))
 
-    def taken(self) -> list[tuple[int, FloatArray]]:
-        return [self._rows.popleft() for _ in range(len(self._rows))]
+    def taken(self, after_ns: int) -> list[tuple[int, Transform]]:
+        rows = (self._rows.popleft() for _ in range(len(self._rows)))
+        return [row for row in rows if row[0] > after_ns]
 
 
 class RaceMonitor:
@@ -67,41 +69,49 @@ class RaceMonitor:
         contacts: returns the contacts of an actor that is a simulated vehicle, None for others.
 
     Attributes:
-        course: as given. racers: names of all.
+        course: as given, or as set up last. racers: names of all.
     """
 
     def __init__(
         self, world: World, course: Course, racers: Mapping[str, float], contacts: Callable[[str], Contacts | None]
     ) -> None:
-        self.course: Final = course
         self.racers: Final = frozenset(racers)
+        self.course = course
         self._world = world
         self._radii_m: Final = dict(racers)
         self._contacts = contacts
         self._lock = threading.Lock()
         self._poses: Final = {name: _Poses() for name in racers}
         self._begun: dict[str, int] = {}
-        self._standings: dict[str, RacerStanding] = {}
+        self._results: Final = RaceResults()
+        self._standings = self._new_standings({})
         self._signal_ns: int | None = None
-        self._set_up()
+        self._after_ns = -1
         world.watch(self._on_frame)
 
-    def _set_up(self) -> None:
-        self._standings = {name: RacerStanding(name, self.course, m) for name, m in self._radii_m.items()}
-        self._signal_ns = None
+    def _new_standings(self, pilots: Mapping[str, str]) -> dict[str, RacerStanding]:
+        radii_m = self._radii_m.items()
+        return {name: RacerStanding(name, self.course, m, pilots.get(name, "")) for name, m in radii_m}
 
     def _on_frame(self, _t_ns: int) -> None:
         for name, poses in self._poses.items():
             newest = self._world.newest(name)
             if newest is not None:
-                poses.add(newest[0].p_m, newest[1], newest[2])
+                poses.add(*newest)
 
-    def reset(self) -> None:
-        """Set the race up again; the signal comes once each racer is seen after this. Any thread."""
+    def reset(self, course: Course | None = None, pilots: Mapping[str, str] | None = None, after_ns: int = -1) -> None:
+        """Set the race up again; the signal comes once each racer is seen after this. Any thread.
+
+        Args:
+            course: None = the same.
+            pilots: names of who flies, by racer.
+            after_ns: poses that were measured until then do not count.
+        """
         with self._lock:
             for poses in self._poses.values():
-                poses.taken()
-            self._set_up()
+                poses.taken(after_ns)
+            self.course, self._after_ns = course or self.course, after_ns
+            self._standings, self._signal_ns = self._new_standings(pilots or {}), None
         logger.info("race: set up again on %s", self.course.name)
 
     def standings(self) -> tuple[RacerStanding, ...]:
@@ -117,16 +127,21 @@ class RaceMonitor:
         """
         return self._standings[racer]
 
+    def results(self) -> tuple[FlownRace, ...]:
+        """Return the races that have ended, the oldest first. Any thread."""
+        with self._lock:
+            return self._results.races()
+
     def check(self) -> None:
         """Judge what came since the last time, and who ran out of time without poses. Any thread, one at a time."""
         with self._lock:
-            rows = {name: poses.taken() for name, poses in self._poses.items()}
+            rows = {name: poses.taken(self._after_ns) for name, poses in self._poses.items()}
             self._give_signal(rows)
             events = [(event, name) for name in rows for event in self._judged(self._standings[name], rows[name])]
         for event, name in sorted(events, key=lambda one: one[0].t_ns):
             logger.info("race: %s %s", name, event_text(event))
 
-    def _give_signal(self, rows: Mapping[str, list[tuple[int, FloatArray]]]) -> None:
+    def _give_signal(self, rows: Mapping[str, list[tuple[int, Transform]]]) -> None:
         if self._signal_ns is not None:
             return
         for name, poses in rows.items():
@@ -139,14 +154,17 @@ class RaceMonitor:
             one.signalled = True
         logger.info("race: starting signal on %s for %s", self.course.name, ", ".join(self._standings))
 
-    def _judged(self, one: RacerStanding, poses: list[tuple[int, FloatArray]]) -> list[RaceEvent]:
+    def _judged(self, one: RacerStanding, poses: list[tuple[int, Transform]]) -> list[RaceEvent]:
         self._report_contacts(one)
         events: list[RaceEvent] = []
-        for t_ns, p_m in poses:
-            events += one.clock.feed(t_ns, p_m)
+        for t_ns, pose in poses:
+            events += one.feed(t_ns, pose)
         events += one.clock.expire(now_ns() - _PATIENCE_NS)
         for event in events:
             one.take(event)
+        flown = one.flown(self._results.next_number) if any(isinstance(event, RaceEnded) for event in events) else None
+        if flown is not None:
+            self._results.add(flown)
         return events
 
     def _report_contacts(self, one: RacerStanding) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from vil_bridge.core.course import Course
+from vil_bridge.core.geometry import Transform
 from vil_bridge.world.race.clock import RaceClock
 from vil_bridge.world.race.events import (
     GateMissed,
@@ -14,7 +15,9 @@ from vil_bridge.world.race.events import (
     RaceCollision,
     RaceEnded,
     RaceEvent,
+    RaceStarted,
 )
+from vil_bridge.world.race.flown import FlightTrack, FlownLap, FlownRace
 
 RacerPhase = Literal["waiting", "ready", "racing"] | Outcome
 
@@ -27,10 +30,12 @@ class RacerStanding:
         splits_s: race time at each gate, by its number in the race.
         laps_s: times of complete laps. missed, collisions: how many.
         ended: the last event; None = the race goes on.
+        pilot: who flies it, for the results.
     """
 
-    def __init__(self, name: str, course: Course, radius_m: float) -> None:
+    def __init__(self, name: str, course: Course, radius_m: float, pilot: str = "") -> None:
         self.name: Final = name
+        self.pilot: Final = pilot
         self.clock: Final = RaceClock(course, radius_m=radius_m)
         self.seen = False
         self.signalled = False
@@ -40,20 +45,52 @@ class RacerStanding:
         self.collisions = 0
         self.ended: RaceEnded | None = None
         self._course: Final = course
+        self._track: Final = FlightTrack()
+        self._laps: Final[list[FlownLap]] = []
+        self._lap_ns = 0
+
+    def feed(self, t_ns: int, pose: Transform) -> list[RaceEvent]:
+        """Take a measured pose, later than those before, and return the events that are certain now."""
+        if self.ended is None:
+            self._track.add(t_ns, pose, flying=self.clock.progress.started_ns is not None)
+        return self.clock.feed(t_ns, pose.p_m)
 
     def take(self, event: RaceEvent) -> None:
         """Add an event."""
         match event:
+            case RaceStarted():
+                self._lap_ns = event.t_ns
             case GatePassed():
                 self.splits_s = {**self.splits_s, event.number: event.race_s}  # other threads read it
             case GateMissed():
                 self.missed += 1
             case LapDone():
                 self.laps_s.append(event.lap_s)
+                self._laps.append(FlownLap(event.lap, event.t_ns - round(1e9 * event.lap_s), event.t_ns))
+                self._lap_ns = event.t_ns
             case RaceCollision():
                 self.collisions += 1
             case RaceEnded():
+                if self.clock.progress.started_ns is not None and event.t_ns > self._lap_ns:
+                    number = 1 + (self._laps[-1].number if self._laps else 0)
+                    self._laps.append(FlownLap(number, self._lap_ns, event.t_ns, complete=False))
                 self.ended = event
+
+    def flown(self, number: int) -> FlownRace | None:
+        """Return the race for the results, under a number; None = it has not ended, or its time never started."""
+        started_ns = self.clock.progress.started_ns
+        if self.ended is None or started_ns is None:
+            return None
+        return FlownRace(
+            number=number,
+            course=self._course,
+            racer=self.name,
+            pilot=self.pilot,
+            end=self.ended,
+            splits_s=self.splits_s,
+            laps=tuple(self._laps),
+            track=self._track.rows(started_ns, self.ended.t_ns),
+        )
 
     @property
     def phase(self) -> RacerPhase:
