@@ -16,35 +16,41 @@ if TYPE_CHECKING:
 def race(
     course: Annotated[str, typer.Argument(metavar="COURSE", help="Shipped course, or a course file (YAML).")],
     pilot: Annotated[
-        Literal["minimum-snap", "time-optimal"],
-        typer.Option(help="minimum-snap = one pace for the whole curve; time-optimal = the same curve, fastest."),
+        Literal["minimum-snap", "time-optimal", "keyboard", "gamepad"],
+        typer.Option(
+            help="minimum-snap = one pace for the whole curve; time-optimal = the same curve, fastest; "
+            "keyboard, gamepad = you, on a page, in real time."
+        ),
     ] = "minimum-snap",
     episodes: Annotated[int, typer.Option(min=1, max=1000, help="Races, each with its own gates.")] = 25,
     seed: Annotated[
-        int, typer.Option(min=0, help="Of the first race's gates; each further race takes the next number.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            min=0,
+            help="Of the first race's gates; each further race takes the next number. "
+            "None = 0, and the nominal course for you.",
+        ),
+    ] = None,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", metavar="FILE", help="Results to write; - = print them in place of a table."),
     ] = None,
+    http_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the page on which you fly; 0 = any free one.")
+    ] = 8080,
 ) -> None:
     """Race simulated vehicles over a course, faster than real time, and rank them as FlightGoggles does.
 
     The pilot knows the gates, which each seed moves within their spreads:
     `vil-bridge race alphapilot --pilot time-optimal --json results.json`. The code is 0 however the races end.
+    With `--pilot keyboard` or `gamepad` a bridge and its renderer run until Ctrl-C, and you fly on a page.
     """
+    if pilot in ("keyboard", "gamepad"):
+        _fly_on_page(course, pilot, seed, http_port)
+        return
     import json
 
-    from vil_bridge.config.course import load_course
-    from vil_bridge.core.errors import ConfigError
-    from vil_bridge.tools.race.pilots import PILOTS
-    from vil_bridge.tools.race.simulated_race import race as fly_races
-
-    loaded = load_course(course)
-    try:
-        result = fly_races(loaded, pilot, PILOTS[pilot], range(seed, seed + episodes))
-    except ValueError as exc:
-        raise ConfigError(f"{course}: {exc}") from None
+    result = _simulated(course, pilot, range(seed or 0, (seed or 0) + episodes))
     text = json.dumps(result.figures(), indent=2)
     if json_file == Path("-"):
         typer.echo(text)
@@ -53,6 +59,41 @@ def race(
         with explained_disk_errors(json_file, "free some space, or choose another file with --json"):
             json_file.write_text(text + "\n", encoding="utf-8")
     typer.echo(_table(result))
+
+
+def _simulated(course: str, pilot: str, seeds: range) -> RaceResult:
+    from vil_bridge.config.course import load_course
+    from vil_bridge.core.errors import ConfigError
+    from vil_bridge.tools.race.pilots import PILOTS
+    from vil_bridge.tools.race.simulated_race import race as fly_races
+
+    loaded = load_course(course)
+    try:
+        return fly_races(loaded, pilot, PILOTS[pilot], seeds)
+    except ValueError as exc:
+        raise ConfigError(f"{course}: {exc}") from None
+
+
+def _fly_on_page(course: str, pilot: str, seed: int | None, http_port: int) -> None:
+    import socket
+    import tempfile
+
+    from vil_bridge.monitoring.logging_setup import setup_logging
+    from vil_bridge.tools.child_processes import ProcessGroup, free_ports
+    from vil_bridge.tools.race.arcade import SCENE, arcade_bridge
+
+    pose, image, http = free_ports(3, socket.SOCK_STREAM)
+    config = arcade_bridge(course, seed, (pose, image), http_port or http)
+    setup_logging()
+    address = f"http://127.0.0.1:{config.http.port}/arcade"
+    with tempfile.TemporaryDirectory() as folder, ProcessGroup(Path(folder)) as processes:
+        ports = ("--input-port", str(pose), "--output-port", str(image))
+        processes.start("renderer", "renderer", "--scene", SCENE, *ports)
+        controls = "a gamepad" if pilot == "gamepad" else "the keyboard"
+        typer.echo(f"fly with {controls} on  {address}   (Ctrl-C ends)")
+        from vil_bridge.daemon.bridge import run_daemon  # slow to import
+
+        run_daemon(config)
 
 
 def _table(result: RaceResult) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 READS: Final = frozenset({"GET", "HEAD"})
 _PUBLIC: Final = re.compile(
-    r"/|/vr|/docs|/login|/healthz|/readyz|/api/v1/whoami"  # these show nothing of the lab but that it works
+    r"/|/vr|/arcade|/docs|/login|/healthz|/readyz|/api/v1/whoami"  # these show nothing of the lab but that it works
     r"|/(page/|static/)?[a-z_-]+\.(html|js|css|svg|txt)"  # the page itself, which is the same everywhere
 )
 _READING_COMMANDS: Final = frozenset({"vehicles", "vehicle_state"})

@@ -6,13 +6,13 @@ import { fileURLToPath } from "node:url";
 
 const web = path.dirname(fileURLToPath(import.meta.url));
 const out = path.join(web, "..", "static");
-const COPIED = ["index.html", "vr.html", "docs.html", "icon.svg"];
+const COPIED = ["index.html", "vr.html", "arcade.html", "docs.html", "icon.svg"];
 
 await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });
 const result = await build({
   absWorkingDir: web,
-  entryPoints: { app: "src/main.ts", vr: "src/vr.ts", docs: "src/docs/main.ts" },
+  entryPoints: { app: "src/main.ts", vr: "src/vr.ts", arcade: "src/race/arcade.ts", docs: "src/docs/main.ts" },
   bundle: true,
   minify: true,
   format: "esm",

@@ -51,6 +51,8 @@ export interface PreviewHeader {
   width: number;
   height: number;
   K: number[];
+  /** Of the optical axes (x right, y down, z ahead) in the world; a bridge of another version may not say. */
+  pose?: { p_m: Vec3; q_xyzw: Quat } | null;
 }
 
 export interface Preview {

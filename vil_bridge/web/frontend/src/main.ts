@@ -14,6 +14,8 @@ import { HistoryPanel } from "./panels/history";
 import { Latency } from "./panels/latency";
 import { Log } from "./panels/log";
 import { Pictures } from "./panels/pictures";
+import { RaceBoard } from "./race/board";
+import { gatesAhead } from "./race/course";
 import type { Status, Whoami } from "./status";
 import { startTheme } from "./theme";
 import { Updates } from "./updates";
@@ -30,6 +32,7 @@ const pictures = new Pictures(byId("pictures"), feed, (camera) => {
 });
 const latency = new Latency(byId("latency-panel"));
 const log = new Log(byId("log-panel"));
+const board = new RaceBoard();
 const controls = new Controls(byId("control-groups"), byId("role"));
 
 let greeting = 0;
@@ -53,7 +56,18 @@ function show(now: Status): void {
   latency.show(now);
   controls.show(now);
   pictures.explain(now.cameras);
+  showRace(now);
   world?.warn(now.warnings);
+}
+
+/** The gates before each racer in its pictures, and those before the flown or the leading one in the world. */
+function showRace(now: Status): void {
+  board.show(now);
+  const racers = now.race?.racers ?? {};
+  pictures.markGates((actor) => gatesAhead(scene.facts, racers[actor]));
+  const carrier = now.cameras[flownCamera(now) ?? ""]?.actor ?? "";
+  const { next, after } = gatesAhead(scene.facts, racers[carrier] ?? Object.values(racers)[0]);
+  world?.markGates(next?.name ?? null, after?.name ?? null);
 }
 
 /** The rest of the page works without it, in a browser that cannot draw in 3D. */
@@ -72,7 +86,9 @@ async function greet(): Promise<void> {
   clearTimeout(greeting);
   let again_ms = 600_000;
   try {
-    controls.setRole(await ask<Whoami>("GET", "whoami"));
+    const who = await ask<Whoami>("GET", "whoami");
+    controls.setRole(who);
+    board.lock(who.role !== "control");
   } catch (error) {
     console.warn((error as Error).message);
     again_ms = 5_000;

@@ -99,6 +99,33 @@ export interface Simulation {
   t_ns: number;
 }
 
+/** A racer now; `splits_s` by the number of the gate in the race, from 0. */
+export interface Racer {
+  /** waiting, ready, racing, or the outcome: finished, missed, collision, out_of_bounds, timed_out. */
+  state: string;
+  place: number;
+  race_s: number;
+  penalty_s: number;
+  next_gate: string;
+  passed: number;
+  missed: number;
+  collisions: number;
+  laps_s: number[];
+  splits_s: Record<string, number>;
+  gap_s: number | null;
+  due: number;
+  pilot: string;
+}
+
+export interface Race {
+  course: string;
+  laps: number;
+  gates: number;
+  timeout_s: number | null;
+  racers: Record<string, Racer>;
+  arcade: boolean;
+}
+
 export interface Status {
   t_ns: number;
   name: string;
@@ -122,6 +149,7 @@ export interface Status {
   overload: string[];
   process: { cpu_s: number; threads: number; rss_mb: number } | null;
   simulation: Simulation | null;
+  race: Race | null;
 }
 
 /** Ten minutes of a camera, a row a second, as columns; null = unknown. */

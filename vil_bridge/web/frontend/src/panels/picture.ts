@@ -3,6 +3,8 @@
 import { element, setFacts, setText } from "../dom";
 import type { LiveFeed, Preview, PreviewHeader, Release, Variant } from "../feed";
 import { degrees, duration, number } from "../format";
+import { NO_GATES } from "../race/course";
+import { GateOverlay } from "../race/overlay";
 
 const RATE_HZ = 10;
 const LOOK_MS = 500;
@@ -11,6 +13,7 @@ const TITLES: Record<Variant, string> = { raw: "raw", compensated: "compensated"
 export class Picture {
   readonly node = element("figure", "picture");
   private readonly canvas = element("canvas");
+  private readonly gateOverlay = new GateOverlay();
   private readonly overlay = element("dl", "overlay");
   private readonly note = element("p", "picture-note", "no picture yet");
   private release: Release | null = null;
@@ -20,6 +23,8 @@ export class Picture {
   private header: PreviewHeader | null = null;
   /** Why the bridge sends no pictures of this camera, "" = it does. */
   problem = "";
+  /** Gates of a race to mark; the vehicle's own pictures stay clean. */
+  gates = NO_GATES;
 
   /** `patienceMs` says for how long a picture is new. */
   constructor(private readonly feed: LiveFeed, readonly camera: string, readonly variant: Variant, public patienceMs: number) {
@@ -28,7 +33,7 @@ export class Picture {
     this.canvas.setAttribute("aria-label", `newest picture of ${camera}, ${TITLES[variant]}`);
     this.node.dataset.variant = variant;
     this.node.dataset.camera = camera;
-    this.node.append(this.canvas, this.note, this.overlay, caption);
+    this.node.append(this.canvas, this.gateOverlay.node, this.note, this.overlay, caption);
   }
 
   /** Ask for pictures, or no longer: what was shown last stays, with its age. */
@@ -52,6 +57,7 @@ export class Picture {
       if (this.canvas.height !== bitmap.height) this.canvas.height = bitmap.height;
       this.canvas.getContext("2d")?.drawImage(bitmap, 0, 0);
       bitmap.close();
+      this.gateOverlay.draw(header, this.gates);
       this.seenMs = performance.now();
       this.tell(header);
     } catch {

@@ -2,6 +2,7 @@
 
 import { byId, element, setText } from "../dom";
 import type { LiveFeed, Variant } from "../feed";
+import type { GatesAhead } from "../race/course";
 import type { Camera } from "../status";
 import { type CameraFact, patienceMs } from "../world/facts";
 import { Picture } from "./picture";
@@ -30,6 +31,12 @@ export class Pictures {
   /** Say why a camera's pictures stopped. */
   explain(cameras: Record<string, Camera>): void {
     for (const picture of this.pictures.values()) picture.problem = cameras[picture.camera]?.problem ?? "";
+  }
+
+  /** Mark the gates of a race in the pictures of each racer's cameras: those before an actor. */
+  markGates(ahead: (actor: string) => GatesAhead): void {
+    const actors = new Map(this.cameras.map((camera) => [camera.name, camera.actor]));
+    for (const picture of this.pictures.values()) picture.gates = ahead(actors.get(picture.camera) ?? "");
   }
 
   /** Offer these; `first` is shown until somebody chooses. */

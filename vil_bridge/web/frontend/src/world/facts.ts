@@ -45,6 +45,15 @@ export interface GateFact extends PoseFact {
   height_m: number;
 }
 
+/** Course of the race: names of the gates of one lap; `flying` = a lap ends at its first gate again. */
+export interface CourseFact {
+  name: string;
+  laps: number;
+  order: string[];
+  flying: boolean;
+  bounds_m: [Vec3, Vec3] | null;
+}
+
 export interface PropFact extends PoseFact {
   name: string;
   size_m: Vec3;
@@ -60,6 +69,7 @@ export interface SceneFacts {
   gates: GateFact[];
   props: PropFact[];
   model: string | null;
+  course: CourseFact | null;
 }
 
 const RETRY_MS = 2_000;

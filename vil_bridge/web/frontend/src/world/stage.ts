@@ -7,8 +7,6 @@ import {
   Group,
   HemisphereLight,
   LineBasicMaterial,
-  Mesh,
-  MeshLambertMaterial,
   Object3D,
   Scene,
   Vector3,
@@ -20,7 +18,8 @@ import { Frustum } from "./cameras";
 import { remove } from "./dispose";
 import type { PoseFact, SceneFacts } from "./facts";
 import { corners } from "./fit";
-import { crate, gateShape } from "./figures";
+import { crate } from "./figures";
+import { Gates } from "./gates";
 import { loadModel } from "./model";
 import type { Palette } from "./palette";
 import { Room } from "./rooms";
@@ -49,6 +48,8 @@ export class Stage {
   private readonly scenery = new Group();
   private readonly cut = new Cut();
   private facts: SceneFacts | null = null;
+  private gates: Gates | null = null;
+  private marked: [next: string | null, after: string | null] = [null, null];
   private modelUrl: string | null = null;
 
   constructor() {
@@ -73,9 +74,9 @@ export class Stage {
       this.actors.set(fact.name, figure);
       figure.addTo(this.scene);
     }
-    for (const gate of facts.gates) {
-      this.place(new Mesh(gateShape(gate), new MeshLambertMaterial({ color: palette.gate })), gate);
-    }
+    this.gates = new Gates(facts, palette);
+    this.gates.mark(...this.marked);
+    this.fixed.add(this.gates);
     for (const prop of facts.props) this.place(crate(prop.size_m, palette.thing, palette.camera), prop);
     for (const camera of facts.cameras) {
       const frustum = new Frustum(camera, palette);
@@ -93,6 +94,14 @@ export class Stage {
       const fact = this.facts.actors[pose.index];
       if (fact !== undefined) this.actors.get(fact.name)?.update(pose, skeletons.get(pose.index));
     }
+  }
+
+  /** Show which gate comes next and which one after it; true if that is new. */
+  markGates(next: string | null, after: string | null): boolean {
+    if (this.marked[0] === next && this.marked[1] === after) return false;
+    this.marked = [next, after];
+    this.gates?.mark(next, after);
+    return true;
   }
 
   /** Light the walls that the warnings are about. */

@@ -80,6 +80,11 @@ export class WorldView {
     this.invalidate();
   }
 
+  /** Show which gate of a race comes next, and which one after it; null = none. */
+  markGates(next: string | null, after: string | null): void {
+    if (this.stage.markGates(next, after)) this.invalidate();
+  }
+
   /** Keep an actor in the middle; "" = none. */
   follow(name: string): void {
     this.followed = name;
