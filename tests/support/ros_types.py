@@ -256,3 +256,12 @@ class PointCloud2(IdlStruct):
     row_step: uint32
     data: sequence[uint8]
     is_dense: bool
+
+
+@dataclass
+class Octomap(IdlStruct):
+    header: Header
+    binary: bool
+    id: str
+    resolution: float64
+    data: sequence[int8]

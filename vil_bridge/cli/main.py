@@ -23,6 +23,7 @@ from vil_bridge.cli.fly import fly
 from vil_bridge.cli.identify import identify
 from vil_bridge.cli.keys import keys
 from vil_bridge.cli.lab import lab
+from vil_bridge.cli.map import map_
 from vil_bridge.cli.plan import plan
 from vil_bridge.cli.race import race
 from vil_bridge.cli.record import record
@@ -63,6 +64,7 @@ for verb in (
     replay,
     export,
     report,
+    map_,
     plan,
     race,
     twin,
@@ -78,7 +80,7 @@ for verb in (
     schema,
     version,
 ):
-    app.command()(verb)
+    app.command(verb.__name__.rstrip("_"))(verb)
 app.add_typer(keys, name="keys")
 app.add_typer(lab, name="lab")
 app.add_typer(room, name="room")

@@ -11,8 +11,8 @@ from vil_bridge.cli.exit_codes import Exit, explained_disk_errors
 
 if TYPE_CHECKING:
     from vil_bridge.core.types import FloatArray
-    from vil_bridge.tools.planning.occupancy_map import OccupancyMap
     from vil_bridge.tools.planning.smoothing import PlannedFlight
+    from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
 
 _ELSEWHERE = "choose another place with --out or --map-out"
 _Scene = Annotated[str | None, typer.Option(help="Shipped scene, or a scene file (YAML).")]
@@ -73,7 +73,7 @@ def _place(scene: str | None, map_file: Path | None) -> str | Path:
 
 def _check_files(out: Path | None, map_out: Path | None) -> None:
     from vil_bridge.tools.planning.flight_file import check_flight_file
-    from vil_bridge.tools.planning.occupancy_map import check_map_file
+    from vil_bridge.world.occupancy.map_file import check_map_file
 
     if out is not None:
         check_flight_file(out)
@@ -84,7 +84,7 @@ def _check_files(out: Path | None, map_out: Path | None) -> None:
 def _write(found: OccupancyMap, flight: PlannedFlight | None, out: Path | None, map_out: Path | None) -> None:
     """Print the flight and write the files that are asked for."""
     from vil_bridge.tools.planning.flight_file import write_flight
-    from vil_bridge.tools.planning.occupancy_map import write_map
+    from vil_bridge.world.occupancy.map_file import write_map
 
     with explained_disk_errors(Path(), _ELSEWHERE):
         if map_out is not None:

@@ -157,6 +157,9 @@ def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
     for name, racer in ((status.get("race") or {}).get("racers") or {}).items():
         note = f"{racer['race_s']:.1f} s, {racer['passed']} gates, next {racer['next_gate'] or 'none'}"
         rows.append(_row("racer", name, racer["state"], None, None, note=note))
+    for name, found in (status.get("maps") or {}).items():
+        note = found["problem"] or f"{found['occupied']:,} occupied, {found['free']:,} free voxels"
+        rows.append(_row("map", name, "", None, None, note=note))
     return rows
 
 

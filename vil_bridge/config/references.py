@@ -66,7 +66,7 @@ def _is_several(actor: Any) -> bool:
 def reference_problems(config: Mapping[str, Any]) -> list[ReferenceProblem]:
     """Return all references in ``config`` (plain data, possibly wrong in other ways) that lead nowhere."""
     config = with_every_actor(config)
-    checks = (_rooms, _actors, _twins, _race, _renderers, _cameras, _federated, _outputs)
+    checks = (_rooms, _actors, _twins, _race, _renderers, _cameras, _maps, _federated, _outputs)
     return [problem for check in checks for problem in check(config)]
 
 
@@ -177,6 +177,25 @@ def _drawn_by(config: Mapping[str, Any], renderer: Any, path: tuple[str, ...]) -
             yield from _unknown(config, "renderers", name, path)
 
 
+def _every_camera(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the cameras by name, those at the right of a pair too."""
+    cameras = _sections(config, "cameras")
+    pairs = {f"{n}{RIGHT}": camera for n, camera in cameras.items() if camera.get("stereo_baseline_m") is not None}
+    return {**cameras, **pairs}
+
+
+def _maps(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
+    cameras = _every_camera(config)
+    for name, section in _sections(config, "maps").items():
+        names = section.get("cameras")
+        for i, camera in enumerate(names if isinstance(names, list | tuple) else ()):
+            path = ("maps", name, "cameras", i)
+            yield from _unknown({"cameras": cameras}, "cameras", camera, path)
+            offered = cameras[camera].get("modalities") if isinstance(camera, str) and camera in cameras else None
+            if isinstance(offered, list | tuple) and not {"depth", "depth32"} & set(map(str, offered)):
+                yield ReferenceProblem(path, f"{camera!r} has no depth pictures; add depth32 to its modalities")
+
+
 def _federated(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
     federation = config.get("federation")
     names = federation.get("actors") if isinstance(federation, Mapping) else None
@@ -190,10 +209,8 @@ def _federated(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
 
 
 def _outputs(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
-    """Yield unknown cameras (a pair's right one is known) and actors that outputs name."""
-    cameras = _sections(config, "cameras")
-    pairs = [f"{name}{RIGHT}" for name, camera in cameras.items() if camera.get("stereo_baseline_m") is not None]
-    known = {"cameras": dict.fromkeys([*cameras, *pairs]), "actors": config.get("actors")}
+    """Yield unknown cameras (a pair's right one is known), actors and maps that outputs name."""
+    known = {"cameras": _every_camera(config), "actors": config.get("actors"), "maps": config.get("maps")}
     for name, output in _sections(config, "outputs").items():
         for kind in known:
             names = output.get(kind)

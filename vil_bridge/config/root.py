@@ -29,6 +29,7 @@ from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.federation import FederationConfig
 from vil_bridge.config.http import HttpConfig
 from vil_bridge.config.lighting import LightingConfig
+from vil_bridge.config.occupancy import OccupancyConfig
 from vil_bridge.config.race import RaceConfig
 from vil_bridge.config.references import MOST_ACTORS, RIGHT, reference_problems, similar, with_every_actor
 from vil_bridge.config.simulation import SimulationConfig
@@ -244,6 +245,9 @@ class BridgeConfig(StrictModel):
     race: RaceConfig | None = Field(default=None, description="The race that the bridge judges; none = no race.")
     renderers: dict[Name, Plugin] = Field(default={}, description="Renderer connections by name.")
     cameras: dict[Name, CameraConfig] = Field(default={}, description="Virtual cameras by name.")
+    maps: dict[Name, OccupancyConfig] = Field(
+        default={}, max_length=8, description="Occupancy maps by name, which grow from depth pictures."
+    )
     require_cameras: bool = Field(
         default=True, description="false = this bridge is meant to have no camera, and is ready without one."
     )

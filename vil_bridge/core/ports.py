@@ -31,6 +31,7 @@ from vil_bridge.core.types import (
     TrackingState,
 )
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
+from vil_bridge.core.voxels import VoxelMap
 
 Emit = Callable[[SourceEvent], None]
 
@@ -351,4 +352,13 @@ class CommandedOutput(Protocol):
 
     def accept_commands(self, fly: FlyActor) -> None:
         """Take the function that commands go to. Called once, before :meth:`Output.run`."""
+        ...
+
+
+@runtime_checkable
+class MappedOutput(Protocol):
+    """An output that sends occupancy maps."""
+
+    def accept_maps(self, maps: Mapping[str, VoxelMap]) -> None:
+        """Take the bridge's maps by name. Called once, before :meth:`Output.run`."""
         ...

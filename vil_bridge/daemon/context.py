@@ -18,6 +18,7 @@ from vil_bridge.daemon.actor_commands import ActorCommands
 from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.factories import build_world, make_guard, make_publisher
 from vil_bridge.daemon.http_access import make_access
+from vil_bridge.daemon.map_service import MapRunner, make_maps
 from vil_bridge.daemon.output_manager import OutputManager
 from vil_bridge.daemon.race_service import make_race
 from vil_bridge.daemon.room_monitor import GeofenceMonitor, make_geofence
@@ -87,6 +88,7 @@ class BridgeContext:
     geofence: GeofenceMonitor
     twins: TwinMonitor
     race: RaceMonitor | None
+    maps: dict[str, MapRunner]
     subject_check: SubjectCheck
     watchdog: Watchdog
     history: HistoryRing
@@ -113,7 +115,6 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         SinkError: a stream's port cannot be bound.
     """
     simulation = SimulationClock(config.simulation)
-    sources = {name: SourceRunner(name, source) for name, source in config.sources.items()}
     world, scenes = build_world(config), SceneLibrary(config)
     for_sources = SourceContext(clock=simulation.clock, rays=SceneRays(scenes, world, config))
     renderers = {name: _renderer(name, renderer) for name, renderer in config.renderers.items()}
@@ -131,7 +132,7 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         config=config,
         access=access,
         world=world,
-        sources=sources,
+        sources={name: SourceRunner(name, source) for name, source in config.sources.items()},
         renderers=renderers,
         cameras=cameras,
         outputs=outputs,
@@ -145,6 +146,7 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         geofence=make_geofence(config, world),
         twins=_twins(config, world),
         race=race,
+        maps=make_maps(config, cameras, outputs),
         subject_check=_subject_check(config),
         watchdog=Watchdog(pool.busy_s, judgement.status_line),
         history=HistoryRing(tuple(cameras), WallClock.of_run()),

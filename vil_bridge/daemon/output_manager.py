@@ -14,9 +14,10 @@ from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.core.bulkhead import Bulkhead, describe
 from vil_bridge.core.errors import SinkError, VilBridgeError
-from vil_bridge.core.ports import CameraInfo, CommandedOutput, FrameSink, Output, WorldView
+from vil_bridge.core.ports import CameraInfo, CommandedOutput, FrameSink, MappedOutput, Output, WorldView
 from vil_bridge.core.setpoints import FlyActor
 from vil_bridge.core.supervisor import Status, supervise
+from vil_bridge.core.voxels import VoxelMap
 from vil_bridge.pipeline.camera_relay import FanOut
 
 logger = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ class OutputManager:
 
     def __init__(self, configs: Mapping[str, PluginConfig], fly: FlyActor) -> None:
         self._fly = fly
+        self._maps: Mapping[str, VoxelMap] = {}
         self._outputs = {name: _made(name, config, fly) for name, config in configs.items()}
         self._cameras: list[tuple[Callable[[], CameraInfo], FanOut]] = []
         self._run: tuple[asyncio.TaskGroup, WorldView] | None = None
@@ -68,6 +70,12 @@ class OutputManager:
         self._cameras.append((camera, fan))
         for running in self._outputs.values():
             _connect(running, camera(), fan)
+
+    def offer_maps(self, maps: Mapping[str, VoxelMap]) -> None:
+        """Give the bridge's occupancy maps to those that send them, now and later."""
+        self._maps = maps
+        for running in self._outputs.values():
+            _offer(running, maps)
 
     def start(self, group: asyncio.TaskGroup, world: WorldView) -> None:
         """Run all of them, each started again when it fails, until :meth:`stop`."""
@@ -149,6 +157,7 @@ class OutputManager:
         self._check_open()
         # In threads: imports, encoders and a relay in the middle of a picture take their time.
         self._outputs[name] = running = await asyncio.to_thread(_made, name, config, self._fly)
+        _offer(running, self._maps)
         for camera, fan in self._cameras:
             self._check_open()
             now = camera()
@@ -190,6 +199,11 @@ def _made(name: str, config: PluginConfig, fly: FlyActor) -> _RunningOutput:
     except BaseException as exc:  # a library's panic is not an Exception
         raise _bug(name, exc) from exc
     return _RunningOutput(config, output, Bulkhead(f"output {name}"))
+
+
+def _offer(running: _RunningOutput, maps: Mapping[str, VoxelMap]) -> None:
+    if isinstance(running.output, MappedOutput):
+        running.output.accept_maps(maps)
 
 
 def _connect(running: _RunningOutput, camera: CameraInfo, fan: FanOut) -> None:

@@ -102,6 +102,7 @@ class StatusReporter:
             ),
             twins=_twins(context),
             race=race_view(context.race, t_ns, arcade=context.config.race is not None and context.config.race.arcade),
+            maps={name: runner.view() for name, runner in context.maps.items()},
             publish=None if context.publisher is None else context.publisher.report(),
             loop_lag_s=lag_s,
             overload=(*_late(lag_s), *context.overload.words, *self._warned(), *context.descriptors.words),

@@ -49,6 +49,7 @@ class _SnapshotCollector(Collector):
         yield from _joined_rooms(now)
         yield from _twins(now)
         yield from _race(now)
+        yield from _maps(now)
 
 
 def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Iterable[_Sample]) -> Metric:
@@ -203,6 +204,17 @@ def _race(now: BridgeSnapshot) -> Iterator[Metric]:
     yield _gauge("race_collisions", "Collisions in this race.", label, [((n,), v.collisions) for n, v in racers])
     finished: list[_Sample] = [((n,), v.state == "finished") for n, v in racers]
     yield _gauge("race_finished", "1 once the racer has finished.", label, finished)
+
+
+def _maps(now: BridgeSnapshot) -> Iterator[Metric]:
+    voxels: list[_Sample] = [
+        ((name, state), count)
+        for name, view in now.maps.items()
+        for state, count in (("free", view.free), ("occupied", view.occupied))
+    ]
+    yield _gauge("map_voxels", "Known voxels of the occupancy map.", ("map", "state"), voxels)
+    taken: list[_Sample] = [((name,), view.pictures) for name, view in now.maps.items()]
+    yield _counter("map_pictures", "Depth pictures that the map took.", ("map",), taken)
 
 
 def _running(state: ComponentState) -> bool:

@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, PlainSerializer
 from vil_bridge.core.peer_faults import PeerFault
 from vil_bridge.core.supervisor import StatusReport
 from vil_bridge.core.types import ActorKind, TrackingState
+from vil_bridge.monitoring.map_view import MapView
 from vil_bridge.monitoring.process_stats import ProcessView
 from vil_bridge.monitoring.race_view import RaceView
 
@@ -367,6 +368,7 @@ class BridgeSnapshot:
     warnings: tuple[WarningView, ...] = ()
     twins: dict[str, TwinView] = field(default_factory=dict)
     race: RaceView | None = None
+    maps: dict[str, MapView] = field(default_factory=dict)
     publish: dict[str, Any] | None = None
     loop_lag_s: float | None = None
     overload: tuple[str, ...] = ()

@@ -15,10 +15,8 @@ import numpy.typing as npt
 
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import FloatArray
+from vil_bridge.core.voxel_box import DEPTH, MIDDLE
 
-DEPTH: Final = 16
-MIDDLE: Final = 1 << (DEPTH - 1)
-"""Key of the voxel whose lower corner is the origin."""
 MOST_NODES: Final = 20_000_000
 """Largest tree that is read: about 1 GB of memory."""
 CLAMPED_LOG_ODDS: Final = (np.float32(math.log(0.1192 / 0.8808)), np.float32(math.log(0.971 / 0.029)))
@@ -91,11 +89,6 @@ def distinct(codes: Codes) -> Codes:
     """Return codes ascending, each once; by sorting, which suits them better than NumPy's tables of hashes."""
     ordered = np.sort(codes)
     return np.asarray(ordered[np.diff(ordered, prepend=-1) != 0], np.int64)
-
-
-def keys_at(p_m: npt.NDArray[np.floating], resolution_m: float) -> npt.NDArray[np.int64]:
-    """Return the keys (n, 3) of the voxels that hold points (n, 3); outside 0..65535 = outside the tree."""
-    return np.asarray(np.floor(p_m.astype(np.float64) * (1.0 / resolution_m)), np.int64) + MIDDLE
 
 
 def centres_of(keys: npt.NDArray[np.integer], resolution_m: float) -> FloatArray:

@@ -29,6 +29,12 @@ _STORES: Final = {
     "lyrical": Stores.ROS2_LYRICAL,
 }
 _TF_DEFINITION: Final = "geometry_msgs/TransformStamped[] transforms"
+_OCTOMAP: Final = "octomap_msgs/msg/Octomap"
+_OCTOMAP_DEFINITION: Final = """std_msgs/Header header
+bool binary
+string id
+float64 resolution
+int8[] data"""
 _UNKNOWN: Final = np.zeros(36)
 """A covariance of which nothing is known (geometry_msgs and sensor_msgs both say: all zeros)."""
 _UNKNOWN_3: Final = np.zeros(9)
@@ -54,6 +60,7 @@ class Messages:
     def __init__(self, distro: Distro) -> None:
         self.ros1: Final = distro == "noetic"
         self.store: Final[Typestore] = get_typestore(_STORES[distro])
+        self.store.register(get_types_from_msg(_OCTOMAP_DEFINITION, _OCTOMAP))
         if self.ros1:
             self.store.register(get_types_from_msg(_TF_DEFINITION, "tf2_msgs/msg/TFMessage"))
 
@@ -139,6 +146,18 @@ class Messages:
         rows = zip(p_m, q_xyzw, strict=True)
         poses = [self._pose(p_m_i, q_xyzw_i) for p_m_i, q_xyzw_i in rows]
         return self._bytes("geometry_msgs/msg/PoseArray", header=self._header(stamp_ns, frame), poses=poses)
+
+    def octomap(self, stamp_ns: int, frame: str, tree: bytes) -> memoryview:
+        """Serialise an octomap_msgs/Octomap of a binary tree file: its data without the header."""
+        head, _, data = tree.partition(b"\ndata\n")
+        return self._bytes(
+            _OCTOMAP,
+            header=self._header(stamp_ns, frame),
+            binary=True,
+            id="OcTree",
+            resolution=float(head.rpartition(b"res ")[2]),
+            data=np.frombuffer(data, np.int8),
+        )
 
     def clock(self, stamp_ns: int) -> memoryview:
         """Serialise a rosgraph_msgs/Clock."""

@@ -12,11 +12,14 @@ from tests.support.scenes import built, directions, first_hits, of_faces
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, FloatArray
-from vil_bridge.protocols.octomap import codes_of, keys_at, write_full
+from vil_bridge.core.voxel_box import keys_at
+from vil_bridge.core.voxels import Occupancy
+from vil_bridge.protocols.octomap import codes_of, write_full
 from vil_bridge.tools.planning.free_space import FreeSpace
-from vil_bridge.tools.planning.occupancy_map import Occupancy, OccupancyMap, read_map, write_map
 from vil_bridge.tools.planning.scene_map import map_of_scene
 from vil_bridge.tools.planning.surface_cells import surface_cells
+from vil_bridge.world.occupancy.map_file import read_map, write_map
+from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "octomap" / "wall.ot"
 SENSOR = np.array([0.05, 0.05, 0.55])
@@ -100,7 +103,7 @@ def test_a_depth_picture_is_a_measurement() -> None:
     assert (np.abs(occupied[:, 0] - 3.0) <= 0.05 + 1e-6).all() and (occupied[:, 1] > -0.1).all()
     states = found.state(np.array([[2.5, 0.5, 1.0], [4.0, -0.5, 1.0], [3.5, 0.5, 1.0]]))
     assert states.tolist() == [Occupancy.FREE, Occupancy.FREE, Occupancy.UNKNOWN]
-    with pytest.raises(ValueError, match="not one of the ideal camera front"):
+    with pytest.raises(ValueError, match="not one of the camera front"):
         found.insert_depth(depth[1:], camera, along_x)
 
 

@@ -62,6 +62,9 @@ class Ros2Config(RosConfigBase):
         description="Where peers that a router informs of this node may connect; port 0 = any free one.",
     )
     multicast: bool = Field(default=False, description="Search for peers without a router, by multicast.")
+    maps: tuple[str, ...] = Field(
+        default=(), max_length=8, description="Occupancy maps to send whole, once a second at most, when they changed."
+    )
     commands: bool = Field(
         default=False,
         description="Take commands of other nodes to the actors that are simulated vehicles. ROS knows no keys.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 import zenoh
@@ -14,9 +14,11 @@ from vil_bridge.core.errors import CommandFormatError, SinkError
 from vil_bridge.core.pacing import call_periodically
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.setpoints import FlyActor
+from vil_bridge.core.voxels import VoxelMap
 from vil_bridge.outputs.base import OutputBase
 from vil_bridge.outputs.pilot_commands import PilotCommands
 from vil_bridge.outputs.ros.config import Ros2Config
+from vil_bridge.outputs.ros.map_topics import MAPS_HZ, MapTopics
 from vil_bridge.outputs.ros.topics import RosFeed
 from vil_bridge.outputs.ros.zenoh_node import RosNode, type_hash
 from vil_bridge.protocols.ros_commands import CommandReader, register_commands
@@ -28,7 +30,7 @@ _MAX_RECEIVED_BYTES: Final = 1 << 16
 
 
 class Ros2Output(OutputBase):
-    """A ROS 2 node without ROS (implements ``Output`` and ``CommandedOutput``).
+    """A ROS 2 node without ROS (implements ``Output``, ``CommandedOutput`` and ``MappedOutput``).
 
     The session stays when the router goes, and connects again when it comes back. A picture that no node
     reads is neither encoded nor sent.
@@ -38,6 +40,7 @@ class Ros2Output(OutputBase):
         super().__init__(name)
         self._config = config
         self._feed = RosFeed(config, config.distro, self._emit, self.status)
+        self._maps = MapTopics(self._feed, config.maps)
         self._node: RosNode | None = None
         self._pilots: PilotCommands | None = None
         self._bug: Exception | None = None
@@ -47,6 +50,10 @@ class Ros2Output(OutputBase):
         if self._config.commands:
             register_commands(self._feed.messages.store)
             self._pilots = PilotCommands(self._config.actors, fly, self.status)
+
+    def accept_maps(self, maps: Mapping[str, VoxelMap]) -> None:
+        """Send the maps that the configuration names."""
+        self._maps.accept_maps(maps)
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
         """Return a thread of its own for each camera."""
@@ -68,12 +75,16 @@ class Ros2Output(OutputBase):
                 session,
                 config.domain,
                 config.node,
-                self._feed.topics(),
+                [*self._feed.topics(), *self._maps.topics()],
                 lambda message: type_hash(store, message, config.distro),
                 self._subscribed(),
             )
             self._feed.emit_static(now_ns(), world)
-            await call_periodically(self.name, self._feed.pacing.looks_hz, self._watched(node, step))
+            self._maps.restart()
+            await _together(
+                call_periodically(self.name, self._feed.pacing.looks_hz, self._watched(node, step)),
+                call_periodically(f"{self.name}-maps", MAPS_HZ, self._maps.step),
+            )
         finally:
             self._node = None
             await asyncio.to_thread(session.close)
@@ -134,6 +145,17 @@ class Ros2Output(OutputBase):
     def _read(self, topics: Sequence[Topic]) -> bool:
         node = self._node
         return node is not None and node.read(topics)
+
+
+async def _together(*works: Coroutine[Any, Any, None]) -> None:
+    """Run until one of them fails, which is raised, or until cancelled; all of them have ended then."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
 def _open(config: Ros2Config) -> zenoh.Session:

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_bridge.protocols.octomap import keys_at, keys_of
-from vil_bridge.tools.planning.occupancy_map import OccupancyMap
+from vil_bridge.core.voxel_box import keys_at
+from vil_bridge.protocols.octomap import keys_of
+from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
 
 MOST_CELLS: Final = 4_000_000_000
 """Cells of a free space, one bit each."""

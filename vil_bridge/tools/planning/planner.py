@@ -9,10 +9,10 @@ import numpy as np
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.planning.free_space import FreeSpace
-from vil_bridge.tools.planning.occupancy_map import OccupancyMap
 from vil_bridge.tools.planning.path_search import find_path
 from vil_bridge.tools.planning.smoothing import PlannedFlight, smooth_flight
 from vil_bridge.vehicles.control.limits import Limits
+from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
 
 TRACKING_M: Final = 0.1
 """Room for the errors with which a vehicle follows its trajectory."""

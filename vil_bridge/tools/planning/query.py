@@ -9,10 +9,11 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.planning.occupancy_map import OccupancyMap, read_map
 from vil_bridge.tools.planning.planner import FlightPlanner
 from vil_bridge.tools.planning.smoothing import PlannedFlight
 from vil_bridge.vehicles.control.limits import Limits
+from vil_bridge.world.occupancy.map_file import read_map
+from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
 
 _AROUND_M: Final = 20.0
 """Room for a way around, on all sides of the start and the goal."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from vil_bridge.protocols.octomap import MIDDLE, codes_of, distinct, keys_at
-from vil_bridge.tools.planning.occupancy_map import OccupancyMap
+from vil_bridge.core.voxel_box import MIDDLE, keys_at
+from vil_bridge.protocols.octomap import codes_of, distinct
 from vil_bridge.tools.planning.surface_cells import surface_cells
+from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
 from vil_renderer.embedded.geometry.voxels import Box, all_triangles
 from vil_renderer.embedded.scene import Scene
 

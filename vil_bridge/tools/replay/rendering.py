@@ -93,10 +93,6 @@ class Rendering:
         for relay in self._relays.values():
             relay.close()
 
-    def delivered(self) -> dict[str, int]:
-        """Return the number of pictures by camera."""
-        return {name: sum(relay.delivered.values()) for name, relay in self._relays.items()}
-
     def dropped(self) -> dict[str, dict[str, int]]:
         """Return the dropped pictures, by camera and reason."""
         lost = {name: Counter(relay.dropped) for name, relay in self._relays.items()}

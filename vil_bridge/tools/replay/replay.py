@@ -25,11 +25,13 @@ from vil_bridge.core.types import SourceFrame
 from vil_bridge.daemon.factories import build_world
 from vil_bridge.monitoring.frame_records import CameraHead, FrameRow
 from vil_bridge.pipeline.camera import BridgeCamera
+from vil_bridge.pipeline.camera_relay import FanOut
 from vil_bridge.recording.ledger import ledger_values
 from vil_bridge.recording.reader import Recording
 from vil_bridge.tools.offline.files import folder_digest, write_sums, write_whole
 from vil_bridge.tools.offline.playback import Timeline, arrivals, config_of
 from vil_bridge.tools.offline.renderer import open_renderer
+from vil_bridge.tools.replay.maps import MapWriter
 from vil_bridge.tools.replay.rendering import Rendering, chosen_cameras
 from vil_bridge.tools.replay.writers import PictureWriter, TrackWriter, write_ledger
 from vil_bridge.world.world import World
@@ -81,7 +83,7 @@ def replay_offline(
     Args:
         file: the recording.
         out: new folder: the configuration, ``trajectories/ACTOR.txt`` (TUM), ``states.csv``, ``cameras/NAME`` with
-            pictures and their headers, ``ledger.jsonl``, ``replay.json``, ``SHA256SUMS``.
+            pictures and their headers, ``maps/NAME.ot``, ``ledger.jsonl``, ``replay.json``, ``SHA256SUMS``.
         scene: of the embedded renderer, name or file; None = no pictures.
         cameras: those that look; None = all.
         rate_hz: of pictures at most; None = as configured.
@@ -149,7 +151,7 @@ def _play(
 ) -> _Played:
     world, timeline = build_world(config), Timeline()
     writers: dict[str, PictureWriter] = {}
-    rendering = None
+    rendering, maps = None, MapWriter(config, cameras)
     with contextlib.ExitStack() as stack:
         stack.enter_context(timeline.running())
         tracks = stack.enter_context(TrackWriter(out, world))
@@ -159,11 +161,13 @@ def _play(
                 writers[camera.name] = stack.enter_context(
                     contextlib.closing(PictureWriter(out / "cameras" / camera.name, camera))
                 )
-            rendering = Rendering(world, cameras, renderer.render, delay_ns, writers, timeline)
+            sinks = {name: FanOut((writer, *maps.sinks[name])) for name, writer in writers.items()}
+            rendering = Rendering(world, cameras, renderer.render, delay_ns, sinks, timeline)
             stack.callback(rendering.close)
         events, recorded_ns = _ingest(recording, world, timeline, tracks, rendering, on_progress)
         end_ns = now_ns()
-    pictures = {} if rendering is None else rendering.delivered()
+    maps.write(out)
+    pictures = {name: writer.written for name, writer in writers.items()}
     dropped = {} if rendering is None else rendering.dropped()
     heads = [
         CameraHead(config.name, __version__, c.name, end_ns, recording.utc_offset_ns, c.rate_hz, dropped[c.name], {})

@@ -29,6 +29,9 @@ class PictureWriter:
     Colours are JPEG of quality 90 as the stream has them by default, all else is without loss. ``pictures.jsonl``
     holds each picture's header and file.
 
+    Attributes:
+        written: pictures so far. rows: file of the frames' stamps.
+
     Raises:
         OSError: the folder cannot be written.
     """
@@ -42,6 +45,7 @@ class PictureWriter:
         self.rows = folder / ".rows"
         self._rows: IO[bytes] = self.rows.open("wb")
         self._last_id = 0
+        self.written = 0
 
     def wanted(self, modality: str, variant: str) -> bool:
         """Return True for what the camera has, compensated where it compensates; ids that the warp needs are not."""
@@ -56,6 +60,7 @@ class PictureWriter:
         shown = pixels.dtype == np.uint8 and pixels.shape[2:] != (4,)
         name = f"{header.modality}/{header.frame_id}{'.jpg' if shown else suffix_of(pixels)}"
         (self._folder / name).write_bytes(jpeg(pixels) if shown else encoded(pixels))
+        self.written += 1
         self._headers.write(msgspec.json.encode({"file": name, **header.fields()}) + b"\n")
         if header.frame_id != self._last_id:
             self._last_id = header.frame_id

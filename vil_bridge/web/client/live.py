@@ -1,4 +1,4 @@
-"""Reader of the live feed: poses and previews as they arrive."""
+"""Readers of the live feeds: poses, previews and changes of maps as they arrive."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Final
+from typing import Final, Self
 
 from pydantic import ValidationError
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.sync.client import connect
 
+from vil_bridge.core.voxels import MapSnapshot, VoxelChanges
 from vil_bridge.web.client.connection import reason_of
 from vil_bridge.web.client.errors import BridgeUnreachable, RequestRejected, RestError, refusal
 from vil_bridge.web.live.codec import LivePoses, LivePreview, decode_live
+from vil_bridge.web.live.map_codec import decode_map
 from vil_bridge.web.schemas.body import problems_of
 from vil_bridge.web.schemas.live import PreviewRequest, Subscription
 
@@ -24,8 +26,8 @@ _WRONG: Final = 1008
 _UNPROCESSABLE: Final = 422
 
 
-class LiveReader:
-    """One subscription; made by :meth:`~vil_bridge.web.client.BridgeApi.live`. Iterates over what comes until closed.
+class FeedReader:
+    """Connection to a feed of the bridge, as a context manager.
 
     Raises:
         RestError: the bridge does not answer, or refuses.
@@ -56,6 +58,40 @@ class LiveReader:
         except (OSError, WebSocketException) as exc:
             raise BridgeUnreachable(0, f"no live feed: {exc} ({url})") from exc
 
+    def close(self) -> None:
+        """Close the connection."""
+        self._open.close()
+
+    def _receive(self, timeout_s: float | None) -> bytes:
+        """Return the next message.
+
+        Raises:
+            TimeoutError: none came in time.
+            RequestRejected: the bridge does not accept what was asked for.
+            BridgeUnreachable: the bridge has gone.
+        """
+        try:
+            message = self._socket.recv(timeout_s)
+        except ConnectionClosed as exc:
+            raise _ended(exc) from None
+        return message if isinstance(message, bytes) else message.encode()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _exc: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class LiveReader(FeedReader):
+    """One subscription; made by :meth:`~vil_bridge.web.client.BridgeApi.live`. Iterates over what comes until closed.
+
+    Raises:
+        RestError: the bridge does not answer, or refuses.
+    """
+
     def subscribe(self, poses_hz: float = 0.0, previews: Sequence[PreviewRequest] = ()) -> None:
         """Replace what is sent: poses at most 30, previews at most 15 a second.
 
@@ -80,27 +116,36 @@ class LiveReader:
             BridgeUnreachable: the bridge has gone.
             ProtocolError: the message is malformed.
         """
-        try:
-            message = self._socket.recv(timeout_s)
-        except ConnectionClosed as exc:
-            raise _ended(exc) from None
-        return decode_live(message if isinstance(message, bytes) else message.encode())
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._open.close()
+        return decode_live(self._receive(timeout_s))
 
     def __iter__(self) -> Iterator[LivePoses | LivePreview]:
         while True:
             yield self.next()
 
-    def __enter__(self) -> LiveReader:
-        return self
 
-    def __exit__(
-        self, _kind: type[BaseException] | None, _exc: BaseException | None, _at: TracebackType | None
-    ) -> None:
-        self.close()
+class MapReader(FeedReader):
+    """Feed of an occupancy map; made by :meth:`~vil_bridge.web.client.BridgeApi.map_changes`.
+
+    The first message is the whole map. Each later one holds what changed since the one before, or the whole map again.
+
+    Raises:
+        RestError: the bridge does not answer, or refuses.
+    """
+
+    def next(self, timeout_s: float | None = None) -> MapSnapshot | VoxelChanges:
+        """Return the next message.
+
+        Raises:
+            TimeoutError: none came in time.
+            RequestRejected: the bridge has no such map.
+            BridgeUnreachable: the bridge has gone.
+            ProtocolError: the message is malformed.
+        """
+        return decode_map(self._receive(timeout_s))
+
+    def __iter__(self) -> Iterator[MapSnapshot | VoxelChanges]:
+        while True:
+            yield self.next()
 
 
 def _ended(exc: ConnectionClosed) -> RestError:

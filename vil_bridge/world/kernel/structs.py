@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from vil_bridge.world.kernel.library import KERNEL
+from vil_bridge.world.kernel.library import KERNEL, PATH
 
 
 def double_bits(*values: float) -> list[int]:
@@ -44,4 +44,13 @@ def function(name: str, *arguments: Any, returns: Any = None) -> Any:
     """Return a function of the kernel, which must be there, with the types of its arguments."""
     found = getattr(cast("Any", KERNEL), name)
     found.argtypes, found.restype = arguments, returns
+    return found
+
+
+def long_function(name: str, *arguments: Any) -> Any | None:
+    """Return a function of the kernel whose calls release the interpreter's lock; None where the kernel lacks it."""
+    if KERNEL is None or not hasattr(KERNEL, name):
+        return None
+    found = getattr(ctypes.CDLL(str(PATH)), name)
+    found.argtypes, found.restype = arguments, None
     return found

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import FloatArray
+from vil_bridge.protocols.ply import ply_bytes
 from vil_renderer.embedded.assets.model import Float32Array
 from vil_renderer.embedded.geometry.voxels import Box, Grid, all_triangles, near_cells
 from vil_renderer.embedded.scene import Scene, Triangles
@@ -23,7 +24,6 @@ from vil_renderer.embedded.scene import Scene, Triangles
 __all__ = ["Box", "Cloud", "sample_cloud", "voxel_cloud", "write_ply"]
 
 MOST_POINTS: Final = 20_000_000
-_PLY_TYPES: Final = {"<f4": "float", "<u2": "ushort"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,14 +110,9 @@ def write_ply(path: Path, cloud: Cloud, *, labels: bool = False) -> None:
     if labels:
         fields += [("nx", "<f4"), ("ny", "<f4"), ("nz", "<f4"), ("semantic", "<u2"), ("instance", "<u2")]
         columns += [*cloud.normal.T, cloud.semantic, cloud.instance]
-    rows = np.empty(len(cloud.p_m), fields)
-    for (name, _), column in zip(fields, columns, strict=True):
-        rows[name] = column
-    properties = [f"property {_PLY_TYPES[kind]} {name}" for name, kind in fields]
-    header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(rows)}", *properties, "end_header", ""]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write_whole(path, "\n".join(header).encode() + rows.tobytes())
+        _write_whole(path, ply_bytes(fields, columns))
     except OSError as exc:
         raise RendererError(f"cannot write the point cloud {path}: {exc}") from exc
 

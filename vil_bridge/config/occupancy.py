@@ -1,0 +1,40 @@
+"""Configuration of occupancy maps."""
+
+from __future__ import annotations
+
+from typing import Final, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from vil_bridge.config.base import StrictModel, custom
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.voxel_box import check_box
+
+_MOST_CELLS: Final = 500
+_Corner = tuple[float, float, float]
+
+
+class OccupancyConfig(StrictModel):
+    """A map of occupied and free voxels, which grows from depth pictures while the bridge runs."""
+
+    cameras: tuple[str, ...] = Field(
+        min_length=1, max_length=16, description="Cameras whose depth or depth32 pictures it takes."
+    )
+    min_m: _Corner = Field(description="Lowest corner of its box, world, metres.")
+    max_m: _Corner = Field(description="Highest corner of its box, world, metres; at most 30 million voxels.")
+    resolution_m: float = Field(default=0.1, ge=0.01, le=10, description="Side of a voxel, metres.")
+    range_m: float = Field(
+        default=10.0, gt=0, le=99, description="Longest trusted depth; longer ones clear the way up to it, metres."
+    )
+    rate_hz: float = Field(default=10.0, gt=0, le=200, description="Pictures of each camera per second at most, hertz.")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        try:
+            check_box(self.resolution_m, np.array(self.min_m), np.array(self.max_m))
+        except ConfigError as exc:
+            raise custom(str(exc)) from None
+        if self.range_m / self.resolution_m > _MOST_CELLS:
+            raise custom(f"a range of {self.range_m:g} m has more than {_MOST_CELLS} voxels: go coarser or nearer")
+        return self

@@ -1,0 +1,1 @@
+"""Occupancy of space: voxels from points, depth pictures and surfaces, as OctoMap counts them."""
