@@ -32,6 +32,7 @@ from typer.testing import CliRunner
 
 from tests.support.common import ROOT
 from vil_bridge import registry
+from vil_bridge.cli.default_verb import DefaultVerbGroup
 from vil_bridge.cli.main import app
 from vil_bridge.config.load import load
 
@@ -49,7 +50,7 @@ TOUR: Final = "docs/start/tour.md"
 _BLOCK: Final = re.compile(r"(?P<notes>(?:<!-- [^>]* -->\n)*)^```(?P<kind>\w*)\n(?P<text>.*?)^```", re.M | re.S)
 _NOTE: Final = re.compile(r"<!-- (check|exit): (.*?) -->")
 _FILE: Final = re.compile(r"^(?:configs|scripts|examples|vil_bridge|deploy|tests)/[\w/.-]+$")
-_INPUT: Final = re.compile(r"[\w/.:-]+\.(?:ya?ml|mcap|pcap|bvh|jsonl|tokens|key|csv)$")
+_INPUT: Final = re.compile(r"[\w/.:-]+\.(?:ya?ml|mcap|pcap|bvh|jsonl?|tokens|key|csv)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ def _parse_verb(example: Example, words: list[str]) -> None:
                 break
             assert any(words[0] in param.opts for param in command.params), f"{example}: no option {words[0]}"
             return
-        name, *words = words
+        name, *words = command.named(words, []) if isinstance(command, DefaultVerbGroup) else words
         assert name in command.commands, f"{example}: no verb {name}"
         command = command.commands[name]
     command.make_context(name, list(words))

@@ -66,7 +66,6 @@ for verb in (
     report,
     map_,
     plan,
-    race,
     twin,
     identify,
     dataset,
@@ -83,9 +82,10 @@ for verb in (
     app.command(verb.__name__.rstrip("_"))(verb)
 app.add_typer(keys, name="keys")
 app.add_typer(lab, name="lab")
+app.add_typer(race, name="race")
 app.add_typer(room, name="room")
 app.add_typer(scene, name="scene")
-for group in (app, keys, lab, room, scene):
+for group in (app, keys, lab, race, room, scene):
     for command in group.registered_commands:
         command.short_help = (command.callback.__doc__ or "").partition("\n")[0]  # whole lines, which plain text cuts
 

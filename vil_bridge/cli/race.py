@@ -1,4 +1,4 @@
-"""``vil-bridge race``."""
+"""``vil-bridge race``: fly, report."""
 
 from __future__ import annotations
 
@@ -7,21 +7,42 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from vil_bridge.cli.default_verb import DefaultVerbGroup
 from vil_bridge.cli.exit_codes import explained_disk_errors
+from vil_bridge.cli.race_report import report
 
 if TYPE_CHECKING:
-    from vil_bridge.tools.race.simulated_race import RaceResult
+    from vil_bridge.core.course import Course
+    from vil_bridge.tools.race.results import RaceResult
+
+PilotName = Annotated[
+    Literal["minimum-snap", "time-optimal", "keyboard", "gamepad"],
+    typer.Option(
+        help="minimum-snap = one pace for the whole curve; time-optimal = the same curve, fastest; "
+        "keyboard, gamepad = you, on a page, in real time."
+    ),
+]
+JsonFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--json",
+        metavar="FILE",
+        help="Results to write, with tracks in an .npz file next to it; - = print results in place of a table.",
+    ),
+]
+
+race = typer.Typer(cls=DefaultVerbGroup, no_args_is_help=True)
 
 
-def race(
+@race.callback()
+def _races() -> None:
+    """Race simulated vehicles, and draw reports of races. `race COURSE` is short for `race fly COURSE`."""
+
+
+@race.command()
+def fly(
     course: Annotated[str, typer.Argument(metavar="COURSE", help="Shipped course, or a course file (YAML).")],
-    pilot: Annotated[
-        Literal["minimum-snap", "time-optimal", "keyboard", "gamepad"],
-        typer.Option(
-            help="minimum-snap = one pace for the whole curve; time-optimal = the same curve, fastest; "
-            "keyboard, gamepad = you, on a page, in real time."
-        ),
-    ] = "minimum-snap",
+    pilot: PilotName = "minimum-snap",
     episodes: Annotated[int, typer.Option(min=1, max=1000, help="Races, each with its own gates.")] = 25,
     seed: Annotated[
         int | None,
@@ -31,10 +52,7 @@ def race(
             "None = 0, and the nominal course for you.",
         ),
     ] = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Results to write; - = print them in place of a table."),
-    ] = None,
+    json_file: JsonFile = None,
     http_port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of the page on which you fly; 0 = any free one.")
     ] = 8080,
@@ -48,26 +66,28 @@ def race(
     if pilot in ("keyboard", "gamepad"):
         _fly_on_page(course, pilot, seed, http_port)
         return
-    import json
+    from vil_bridge.config.course import load_course
+    from vil_bridge.tools.race.results import results_text, write_results_file
 
-    result = _simulated(course, pilot, range(seed or 0, (seed or 0) + episodes))
-    text = json.dumps(result.figures(), indent=2)
+    loaded = load_course(course)
+    result = _simulated(loaded, course, pilot, range(seed or 0, (seed or 0) + episodes))
     if json_file == Path("-"):
-        typer.echo(text)
+        typer.echo(results_text(result, loaded))
         return
     if json_file is not None:
         with explained_disk_errors(json_file, "free some space, or choose another file with --json"):
-            json_file.write_text(text + "\n", encoding="utf-8")
+            write_results_file(result, loaded, json_file)
     typer.echo(_table(result))
 
 
-def _simulated(course: str, pilot: str, seeds: range) -> RaceResult:
-    from vil_bridge.config.course import load_course
+race.command()(report)
+
+
+def _simulated(loaded: Course, course: str, pilot: str, seeds: range) -> RaceResult:
     from vil_bridge.core.errors import ConfigError
     from vil_bridge.tools.race.pilots import PILOTS
     from vil_bridge.tools.race.simulated_race import race as fly_races
 
-    loaded = load_course(course)
     try:
         return fly_races(loaded, pilot, PILOTS[pilot], seeds)
     except ValueError as exc:
@@ -97,7 +117,7 @@ def _fly_on_page(course: str, pilot: str, seed: int | None, http_port: int) -> N
 
 
 def _table(result: RaceResult) -> str:
-    from vil_bridge.tools.race.simulated_race import BEST
+    from vil_bridge.tools.race.results import BEST
 
     lines = [f"{'seed':>6} {'passed':>6} {'time (s)':>9} {'score':>8}  ended"]
     for one in result.episodes:

@@ -223,7 +223,20 @@ def load_course(name_or_path: str | FilePath) -> Course:
     if text not in course_names():
         hint = similar(text, course_names()) or "; a course file is named with its suffix (.yaml)"
         raise ConfigError(f"no course is named {text!r}; known: {', '.join(course_names())}{hint}")
-    return _understood(parse(course_text(text), f"{text}.yaml"))
+    return read_course(course_text(text), f"{text}.yaml")
+
+
+def read_course(text: str, name: str) -> Course:
+    """Return the course that the text of a course file describes.
+
+    Args:
+        text: YAML.
+        name: of the file, for messages.
+
+    Raises:
+        ConfigError: one line for every problem.
+    """
+    return _understood(parse(text, name))
 
 
 def _understood(tree: Tree) -> Course:

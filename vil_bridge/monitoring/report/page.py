@@ -22,10 +22,12 @@ _NO_ERRORS: Final[Mapping[str, PredictionErrors]] = {}
 _STYLE: Final = """
 :root { color-scheme: light dark; --page: #fff; --text: #1d2330; --soft: #667085; --line: #e3e7ee; --dot: #3b6fd4;
   --gap: #d9480f55; --mark: #1d233099; --drop: #c2571a; --s0: #3b6fd4; --s1: #e0a100; --s2: #c2571a; --s3: #2a9d8f;
-  --s4: #7b52c4; --s5: #d1618f; --s6: #5f8f2f; }
-@media (prefers-color-scheme: dark) { :root { --page: #12151c; --text: #e6e9f0; --soft: #98a2b3; --line: #2a303c;
-  --dot: #7ea6ff; --gap: #ff8a4c66; --mark: #e6e9f0aa; --drop: #f0945c; --s0: #7ea6ff; --s1: #f2c14e; --s2: #f0945c;
-  --s3: #5cc8ba; --s4: #b196f0; --s5: #f08fb8; --s6: #9ccb66; } }
+  --s4: #7b52c4; --s5: #d1618f; --s6: #5f8f2f; --v0: #24509e; --v1: #4c4fb3; --v2: #7a46b4; --v3: #a33ca6;
+  --v4: #c5388a; --v5: #df4462; --v6: #e95f38; --v7: #ea7a0c; }
+@media screen and (prefers-color-scheme: dark) { :root { --page: #12151c; --text: #e6e9f0; --soft: #98a2b3;
+  --line: #2a303c; --dot: #7ea6ff; --gap: #ff8a4c66; --mark: #e6e9f0aa; --drop: #f0945c; --s0: #7ea6ff;
+  --s1: #f2c14e; --s2: #f0945c; --s3: #5cc8ba; --s4: #b196f0; --s5: #f08fb8; --s6: #9ccb66; --v0: #5b8cff;
+  --v1: #8f86ff; --v2: #b87df6; --v3: #dc76da; --v4: #f274a6; --v5: #ff8a70; --v6: #ffae50; --v7: #ffd84a; } }
 body { margin: 0 auto; max-width: 960px; padding: 24px 16px 64px; background: var(--page); color: var(--text);
   font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 24px; margin: 0; } h2 { font-size: 20px; margin: 40px 0 4px; border-top: 1px solid var(--line);
@@ -36,7 +38,8 @@ h1 { font-size: 24px; margin: 0; } h2 { font-size: 20px; margin: 40px 0 4px; bor
 .few { stroke-width: 5; } .gap { fill: var(--gap); } .drop { fill: var(--drop); }
 .curve { fill: none; stroke-width: 1.6; stroke-linejoin: round; } .l0 { stroke: var(--s0); } .l1 { stroke: var(--s2); }
 .l2 { stroke: var(--s3); } .box { fill: var(--s0); fill-opacity: .35; stroke: var(--s0); stroke-width: 1.5; }
-.mark { stroke: var(--mark); stroke-dasharray: 3 3; }
+.l3 { stroke: var(--s4); } .l4 { stroke: var(--s1); } .l5 { stroke: var(--s5); } .l6 { stroke: var(--s6); }
+.mark { stroke: var(--mark); stroke-dasharray: 3 3; } .bare, .edge, .gate { fill: none; }
 .s0 { fill: var(--s0); background: var(--s0); } .s1 { fill: var(--s1); background: var(--s1); }
 .s2 { fill: var(--s2); background: var(--s2); } .s3 { fill: var(--s3); background: var(--s3); }
 .s4 { fill: var(--s4); background: var(--s4); } .s5 { fill: var(--s5); background: var(--s5); }
@@ -46,7 +49,33 @@ th, td { text-align: right; padding: 3px 8px; border-bottom: 1px solid var(--lin
 th:first-child, td:first-child { text-align: left; } tr.sum td { font-weight: 600; }
 .swatch { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin-right: 7px; }
 .grid3 { display: grid; grid-template-columns: repeat(auto-fill, minmax(260px, 1fr)); gap: 4px 16px; }
-.grid3 h4 { font-size: 13px; font-weight: 600; margin: 8px 0 0; }
+.grid3 h4, .charts h4, .planes h4 { font-size: 13px; font-weight: 600; margin: 8px 0 0; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 4px 16px; }
+.planes { display: grid; grid-template-columns: repeat(auto-fill, minmax(160px, 1fr)); gap: 4px 12px; }
+.charts path, .planes path { vector-effect: non-scaling-stroke; } .charts .tick { font-size: 12px; }
+.edge { stroke: var(--text); stroke-width: 1.5; } .bar { fill: var(--line); } .faint { stroke-opacity: .45; }
+.gate { stroke: var(--text); stroke-width: 2.4; stroke-linecap: round; } .back { stroke: var(--soft); stroke-width: 1;
+  stroke-opacity: .5; } .tag { font-size: 12px; font-weight: 600; fill: var(--text); stroke: var(--page);
+  stroke-width: 3px; paint-order: stroke; } .pole { fill: var(--soft); } .start { fill: var(--text); }
+.cross { stroke: var(--drop); stroke-width: 2; } .spread { stroke: var(--text); stroke-width: 2; fill: none; }
+.rest { fill: var(--line); } .thin .curve { stroke-width: 1; stroke-opacity: .5; }
+.v0 { --v: var(--v0); } .v1 { --v: var(--v1); } .v2 { --v: var(--v2); } .v3 { --v: var(--v3); }
+.v4 { --v: var(--v4); } .v5 { --v: var(--v5); } .v6 { --v: var(--v6); } .v7 { --v: var(--v7); }
+.charts .curve[class*=" v"] { stroke: var(--v); stroke-width: 2.4; } .charts .thin .curve { stroke-width: 1; }
+.shade { display: inline-block; width: 22px; height: 10px; background: var(--v); }
+.shade, .swatch { print-color-adjust: exact; }
+.scroll { overflow-x: auto; } .scroll table { font-size: 13px; } .scroll th, .scroll td { padding: 2px 5px;
+  white-space: nowrap; } .scroll :first-child:is(th, td) { position: sticky; left: 0; background: var(--page); }
+.best { font-weight: 700; }
+@media (min-width: 900px) { .charts > :only-child text { font-size: 6.5px; } }
+.planes .dots { stroke-width: 3.4; stroke-opacity: .8; } .plain .curve { stroke: var(--s0); stroke-width: 1; }
+.planes h4 span { font-weight: 400; }
+@media print { :root { color-scheme: light; } body { max-width: none; padding: 0; font-size: 12px; }
+  h2, h3, h4, h3 + p { break-after: avoid; } svg, tr { break-inside: avoid; }
+  .charts { grid-template-columns: 1fr 1fr; } .charts > :only-child { grid-column: 1 / -1; }
+  .charts > :only-child text { font-size: 8px; } .scroll { overflow: visible; } .scroll table { font-size: 9px; }
+  .scroll th, .scroll td { padding: 1px 3px; } .planes { grid-template-columns: repeat(5, 1fr); }
+  .scroll :first-child:is(th, td) { position: static; } }
 """
 REPORT_POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{b64encode(sha256(_STYLE.encode()).digest()).decode()}';"

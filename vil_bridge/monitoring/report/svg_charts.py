@@ -19,13 +19,19 @@ _BOTTOM: Final = 26
 _BINS: Final = 48
 _COLUMNS: Final = 94
 _FEW: Final = 400
+_DIGIT: Final = 7.0
+"""Width of a digit."""
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class ChartAxes:
-    """A plot area and the values at its edges."""
+    """A plot area and the values at its edges.
+
+    Attributes:
+        left, bottom: borders that the labels of the axes need.
+    """
 
     width: float
     height: float
@@ -33,42 +39,63 @@ class ChartAxes:
     y_max: float
     y_min: float = 0.0
     x_min: float = 0.0
+    left: float = _LEFT
+    bottom: float = _BOTTOM
 
     def x(self, value: float) -> float:
         """Return the abscissa of a value."""
         share = (value - self.x_min) / (self.x_max - self.x_min)
-        return round(_LEFT + (self.width - _LEFT - _RIGHT) * share, 2)
+        return round(self.left + (self.width - self.left - _RIGHT) * share, 2)
 
     def y(self, value: float) -> float:
         """Return the ordinate of a value."""
         share = (value - self.y_min) / (self.y_max - self.y_min)
-        return round(self.height - _BOTTOM - (self.height - _TOP - _BOTTOM) * share, 2)
+        return round(self.height - self.bottom - (self.height - _TOP - self.bottom) * share, 2)
 
     @classmethod
-    def equal(cls, x: tuple[float, float], y: tuple[float, float], highest: float) -> ChartAxes:
-        """Return axes of one scale that hold both ranges; the chart is as high as it needs, up to ``highest``."""
+    def equal(
+        cls,
+        x: tuple[float, float],
+        y: tuple[float, float],
+        highest: float,
+        width: float = WIDTH,
+        borders: tuple[float, float] = (_LEFT, _BOTTOM),
+    ) -> ChartAxes:
+        """Return axes of one scale that hold both ranges; the chart is as high as it needs, up to ``highest``.
+
+        Args:
+            x: range of the abscissae.
+            y: range of the ordinates.
+            highest: height at most.
+            width: of the chart.
+            borders: left and bottom, for the labels of the axes.
+        """
+        left, bottom = borders
         spans = [max(1.06 * (high - low), 1e-3) for low, high in (x, y)]
-        inner = WIDTH - _LEFT - _RIGHT
-        scale = min(inner / spans[0], (highest - _TOP - _BOTTOM) / spans[1])
+        inner = width - left - _RIGHT
+        scale = min(inner / spans[0], (highest - _TOP - bottom) / spans[1])
         middle_x, middle_y = 0.5 * sum(x), 0.5 * sum(y)
         half_x, half_y = 0.5 * inner / scale, 0.5 * spans[1]
-        height = spans[1] * scale + _TOP + _BOTTOM
-        return cls(WIDTH, height, middle_x + half_x, middle_y + half_y, middle_y - half_y, middle_x - half_x)
+        height = spans[1] * scale + _TOP + bottom
+        x_ends, y_ends = (middle_x - half_x, middle_x + half_x), (middle_y - half_y, middle_y + half_y)
+        return cls(width, height, x_ends[1], y_ends[1], y_ends[0], x_ends[0], left, bottom)
 
     def drawn(self, x_unit: str, y_unit: str, *, y_ticks: int = 4) -> str:
-        """Grid, tick labels and units."""
+        """Grid, tick labels and units; a label that would lie on a unit is left out."""
         parts = []
         for value in _ticks(self.y_min, self.y_max, y_ticks) if y_ticks else ():
             y = self.y(value)
-            parts.append(f'<path class="grid" d="M{_LEFT} {y}H{self.width - _RIGHT}"/>')
-            parts.append(f'<text class="tick" x="{_LEFT - 6}" y="{y + 4}" text-anchor="end">{value:g}</text>')
-        low = self.height - _BOTTOM
-        parts.append(f'<path class="axis" d="M{_LEFT} {low}H{self.width - _RIGHT}"/>')
+            parts.append(f'<path class="grid" d="M{self.left} {y}H{self.width - _RIGHT}"/>')
+            if not y_unit or y > _TOP + 6:
+                parts.append(f'<text class="tick" x="{self.left - 6}" y="{y + 4}" text-anchor="end">{value:g}</text>')
+        low, end = self.height - self.bottom, self.width - _RIGHT
+        parts.append(f'<path class="axis" d="M{self.left} {low}H{end}"/>')
         for value in _ticks(self.x_min, self.x_max, max(2, int(self.width / 75))):
-            label = f"{value:g}"
-            parts.append(f'<text class="tick" x="{self.x(value)}" y="{low + 16}" text-anchor="middle">{label}</text>')
-        parts.append(f'<text class="tick" x="{self.width - _RIGHT}" y="{low + 25}" text-anchor="end">{x_unit}</text>')
-        parts.append(f'<text class="tick" x="{_LEFT - 6}" y="10" text-anchor="end">{y_unit}</text>')
+            x, label = self.x(value), f"{value:g}"
+            if not x_unit or x + _DIGIT * (0.5 * len(label) + len(x_unit) + 1) < end:
+                parts.append(f'<text class="tick" x="{x}" y="{low + 16}" text-anchor="middle">{label}</text>')
+        parts.append(f'<text class="tick" x="{end}" y="{low + 16}" text-anchor="end">{x_unit}</text>')
+        parts.append(f'<text class="tick" x="{self.left - 6}" y="10" text-anchor="end">{y_unit}</text>')
         return "".join(parts)
 
 

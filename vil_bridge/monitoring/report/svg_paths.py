@@ -13,13 +13,25 @@ from vil_bridge.monitoring.report.svg_charts import WIDTH, ChartAxes, Floats, he
 _HIGHEST: Final = 560.0
 _LEAST_PX: Final = 1.5
 _COLUMNS: Final = 900
+_APART_PX: Final = 18.0
+_KINDS: Final = ("s0", "s2", "s3", "s4", "s1", "s5", "s6")
+"""Colours of curves, in their order; further ones begin again."""
 
 
 def legend(names: Sequence[str]) -> str:
     """Return the names of curves with their colours, in the order of the chart."""
-    kinds = ("s0", "s2", "s3")
-    spans = (f'<span class="swatch {kind}"></span>{escape(n)}' for kind, n in zip(kinds, names, strict=False))
+    spans = (f'<span class="swatch {kind_of(k)}"></span>{escape(name)}' for k, name in enumerate(names))
     return f"<p>{' &#160; '.join(spans)}</p>"
+
+
+def kind_of(index: int) -> str:
+    """Return the class of what belongs to a curve and is filled with its colour."""
+    return _KINDS[index % len(_KINDS)]
+
+
+def stroke_of(index: int) -> str:
+    """Return the class of what is stroked with the colour of a curve."""
+    return f"l{index % len(_KINDS)}"
 
 
 def overlay(paths: Mapping[str, Sequence[Floats]], units: tuple[str, str], label: str) -> str:
@@ -35,34 +47,59 @@ def overlay(paths: Mapping[str, Sequence[Floats]], units: tuple[str, str], label
     axes = ChartAxes.equal((low[0], high[0]), (low[1], high[1]), _HIGHEST)
     drawn = []
     for k, (name, pieces) in enumerate(paths.items()):
-        d = "".join(_line(axes, _thinned(axes, piece)) for piece in pieces)
-        drawn.append(f'<path class="curve l{k}" d="{d}"><title>{escape(name)}</title></path>')
+        d = "".join(curve_of(axes, thinned(axes, piece)) for piece in pieces)
+        drawn.append(f'<path class="curve {stroke_of(k)}" d="{d}"><title>{escape(name)}</title></path>')
     return svg(axes.width, axes.height, label, axes.drawn(*units) + "".join(drawn))
 
 
 def curves(
-    t_s: Floats, values: Mapping[str, Floats], unit: str, label: str, *, longest_step_s: float, height: float = 190
+    x: Floats,
+    values: Mapping[str, Floats],
+    unit: str,
+    label: str,
+    *,
+    longest_step: float,
+    x_unit: str = "s",
+    marks: Sequence[tuple[str, float]] = (),
+    width: float = WIDTH,
+    height: float = 190,
 ) -> str:
-    """Values over time, interrupted where times are farther apart than ``longest_step_s``.
+    """Values over time or way, interrupted where two neighbours are farther apart than ``longest_step``.
 
     Args:
-        t_s: shape (n,), from 0.
-        values: by name, shape (n,), finite.
+        x: shape (n,), from 0.
+        values: by name, shape (n,); what is not finite is not drawn.
         unit: of the values.
         label: what it shows, for those who do not see it.
-        longest_step_s: a longer one is a gap.
-        height: of the chart.
+        longest_step: a longer one is a gap.
+        x_unit: of ``x``.
+        marks: name and place of upright lines.
+        width: of the chart.
+        height: likewise.
     """
-    together = np.concatenate(list(values.values()))
+    together = np.concatenate([of_name[np.isfinite(of_name)] for of_name in values.values()])
     low = min(0.0, 1.05 * float(together.min(initial=0.0)))
-    axes = ChartAxes(WIDTH, height, time_span(t_s), headroom(together), low)
-    cuts = np.flatnonzero(np.diff(t_s) > longest_step_s) + 1
-    drawn = []
+    axes = ChartAxes(width, height, time_span(x), headroom(together), low)
+    drawn = [_mark_lines(axes, marks)]
     for k, (name, of_name) in enumerate(values.items()):
-        rows = np.column_stack((t_s, of_name))
-        d = "".join(_line(axes, _envelope(piece, axes.x_max)) for piece in np.split(rows, cuts))
-        drawn.append(f'<path class="curve l{k}" d="{d}"><title>{escape(name)}</title></path>')
-    return svg(WIDTH, height, label, axes.drawn("s", unit, y_ticks=6) + "".join(drawn))
+        rows = np.column_stack((x, of_name))[np.isfinite(of_name)]
+        cuts = np.flatnonzero(np.diff(rows[:, 0]) > longest_step) + 1
+        d = "".join(curve_of(axes, _envelope(piece, axes.x_max)) for piece in np.split(rows, cuts))
+        drawn.append(f'<path class="curve {stroke_of(k)}" d="{d}"><title>{escape(name)}</title></path>')
+    return svg(width, height, label, axes.drawn(x_unit, unit, y_ticks=6) + "".join(drawn))
+
+
+def _mark_lines(axes: ChartAxes, marks: Sequence[tuple[str, float]]) -> str:
+    """Return upright lines over the whole chart, with their names above where there is room."""
+    low, high = axes.y(axes.y_min), axes.y(axes.y_max)
+    drawn, shown = [], -_APART_PX
+    for name, at in marks:
+        x = axes.x(at)
+        drawn.append(f'<path class="mark" d="M{x} {high}V{low}"><title>{escape(name)}</title></path>')
+        if x - shown >= _APART_PX:
+            drawn.append(f'<text class="tick" x="{x}" y="{high - 3}" text-anchor="middle">{escape(name)}</text>')
+            shown = x
+    return "".join(drawn)
 
 
 def boxes(rows: Sequence[tuple[str, Floats]], unit: str, label: str) -> str:
@@ -90,12 +127,12 @@ def boxes(rows: Sequence[tuple[str, Floats]], unit: str, label: str) -> str:
     return svg(WIDTH, height, label, axes.drawn(unit, "", y_ticks=0) + "".join(drawn))
 
 
-def _thinned(axes: ChartAxes, piece: Floats) -> Floats:
+def thinned(axes: ChartAxes, piece: Floats, apart: float = _LEAST_PX) -> Floats:
     """Return the points (k, 2) that are visibly apart, the last one included."""
     held, at = [], (np.inf, np.inf)
     for row in piece.tolist():
         here = axes.x(row[0]), axes.y(row[1])
-        if abs(here[0] - at[0]) + abs(here[1] - at[1]) >= _LEAST_PX:
+        if abs(here[0] - at[0]) + abs(here[1] - at[1]) >= apart:
             held.append(row)
             at = here
     return np.array([*held, piece[-1].tolist()]) if len(piece) else piece
@@ -113,5 +150,6 @@ def _envelope(piece: Floats, span_s: float) -> Floats:
     return piece[rows]
 
 
-def _line(axes: ChartAxes, piece: Floats) -> str:
+def curve_of(axes: ChartAxes, piece: Floats) -> str:
+    """Return the path data of points (k, 2)."""
     return "M" + "L".join(f"{axes.x(x)} {axes.y(y)}" for x, y in piece.tolist()) if len(piece) else ""

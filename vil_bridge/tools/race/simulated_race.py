@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
 from vil_bridge.core.course import Course
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.race.alphapilot import POINTS_PER_GATE
+from vil_bridge.tools.race.flown_tracks import TrackRecorder
+from vil_bridge.tools.race.results import EpisodeEnd, RaceEpisode, RaceResult
 from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
 from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.random.courses import perturbed
 from vil_bridge.world.race.clock import RaceClock
-from vil_bridge.world.race.events import GatePassed, Outcome, RaceCollision, RaceEnded, RaceEvent
+from vil_bridge.world.race.events import RaceEnded, RaceEvent
 
-BEST: Final = 5
-"""Episodes that count in the ranking of FlightGoggles."""
 _STEPS: Final = 4
 """Of the model between two commands: 240 Hz."""
-
-EpisodeEnd = Literal[Outcome, "incomplete"]
-"""``incomplete``: the pilot gave up with gates left, although nothing ended the race."""
 
 
 class RacePilot(Protocol):
@@ -44,60 +39,8 @@ class RacePilot(Protocol):
 PilotFactory = Callable[[Sequence[Course], Model], RacePilot]
 """Makes a pilot from courses, one a vehicle, and the vehicles' model."""
 
-
-@dataclass(frozen=True, slots=True)
-class RaceEpisode:
-    """Result of one race.
-
-    Attributes:
-        course: name. seed: that moved its gates.
-        passed: gates. time_s: of the last gate passed, or of the end without one; without penalties.
-        penalty_s: for gates left out and collisions.
-        score: 10 points a gate passed, minus the time and penalties of collisions; 0 unless ``ended`` is finished.
-        what: with which it collided first, else empty.
-    """
-
-    course: str
-    seed: int
-    passed: int
-    time_s: float
-    penalty_s: float
-    score: float
-    ended: EpisodeEnd
-    what: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RaceResult:
-    """Results of all episodes.
-
-    Attributes:
-        pilot: name.
-    """
-
-    course: str
-    pilot: str
-    episodes: tuple[RaceEpisode, ...]
-
-    @property
-    def completed(self) -> int:
-        """Return the number of episodes that finished."""
-        return sum(episode.ended == "finished" for episode in self.episodes)
-
-    @property
-    def best_mean(self) -> float:
-        """Return the mean of the best five scores, as FlightGoggles ranks; of all where there are fewer."""
-        return float(np.mean(sorted((episode.score for episode in self.episodes), reverse=True)[:BEST]))
-
-    def figures(self) -> dict[str, Any]:
-        """Return values for JSON."""
-        return {
-            "course": self.course,
-            "pilot": self.pilot,
-            "completed": self.completed,
-            f"mean_of_best_{BEST}": self.best_mean,
-            "episodes": [{name: getattr(episode, name) for name in RaceEpisode.__slots__} for episode in self.episodes],
-        }
+Watch = Callable[[Fleet, Sequence[int]], None]
+"""Sees the fleet before each command, with the indices of the vehicles that race."""
 
 
 def race(course: Course, pilot: str, make_pilot: PilotFactory, seeds: Sequence[int]) -> RaceResult:
@@ -116,12 +59,16 @@ def race(course: Course, pilot: str, make_pilot: PilotFactory, seeds: Sequence[i
         raise ValueError("a race needs at least one episode: give a seed")
     courses = [perturbed(course, seed) for seed in seeds]
     model = FlightGogglesMulticopter()
-    records = fly(courses, model, make_pilot(courses, model))
-    episodes = (record.episode(seed) for record, seed in zip(records, seeds, strict=True))
-    return RaceResult(course.name, pilot, tuple(episodes))
+    recorder = TrackRecorder(len(courses))
+    records = fly(courses, model, make_pilot(courses, model), recorder.record)
+    episodes = tuple(record.episode(seed) for record, seed in zip(records, seeds, strict=True))
+    tracks = recorder.tracks([1e-9 * episode.started_ns for episode in episodes])
+    return RaceResult(course.name, pilot, episodes, tuple(tracks))
 
 
-def fly(courses: Sequence[Course], model: Model, pilot: RacePilot) -> list[RaceRecord]:
+def fly(
+    courses: Sequence[Course], model: Model, pilot: RacePilot, watch: Watch = lambda _fleet, _racing: None
+) -> list[RaceRecord]:
     """Fly vehicles over courses, one each, at 240 commands a second, and return their records.
 
     The signal is given at once, with the vehicle at rest at the start. The race clock gets every pose at which the
@@ -139,6 +86,7 @@ def fly(courses: Sequence[Course], model: Model, pilot: RacePilot) -> list[RaceR
     while racing := [index for index, record in enumerate(records) if record.ended is None]:
         for index in racing:
             records[index].feed(fleet.t_ns, fleet.x[index])
+        watch(fleet, racing)
         fleet.command(pilot(1e-9 * fleet.t_ns, fleet.x))
         fleet.advance(_STEPS)
     return records
@@ -180,18 +128,4 @@ class RaceRecord:
     def episode(self, seed: int) -> RaceEpisode:
         """Return the result of a race that has ended, on the course of a seed."""
         assert self.ended is not None
-        gates = [event for event in self._events if isinstance(event, GatePassed)]
-        collisions = [event for event in self._events if isinstance(event, RaceCollision)]
-        end = next((event for event in self._events if isinstance(event, RaceEnded)), None)
-        time_s = gates[-1].race_s if gates else 0.0 if end is None else end.race_s
-        score = POINTS_PER_GATE * len(gates) - time_s - sum(event.penalty_s for event in collisions)
-        return RaceEpisode(
-            self._course.name,
-            seed,
-            len(gates),
-            time_s,
-            self._clock.progress.penalty_s,
-            score if self.ended == "finished" else 0.0,
-            self.ended,
-            collisions[0].what if collisions else "",
-        )
+        return RaceEpisode.of(self._course.name, seed, self.ended, self._events)

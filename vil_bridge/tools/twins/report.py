@@ -93,7 +93,7 @@ def _over_time(found: TwinComparison) -> str:
     begin_s, gap_s = equal.t_s[0], 1.5 * equal.step_s
     distance = {"equal instants": equal.distance_m}
     drawn = "<h2>Over time</h2><h3>Distance at equal instants</h3>"
-    drawn += curves(equal.t_s - begin_s, distance, "m", "distance at equal instants", longest_step_s=gap_s)
+    drawn += curves(equal.t_s - begin_s, distance, "m", "distance at equal instants", longest_step=gap_s)
     t_s = undelayed.t_s - undelayed.t_s[0]
     offsets = dict(zip("xyz", (undelayed.b_m - undelayed.a_m).T, strict=True))
     for title, values, unit in (
@@ -102,7 +102,7 @@ def _over_time(found: TwinComparison) -> str:
         ("Angle between the attitudes, delay removed", {"angle": np.degrees(undelayed.angle_rad)}, "deg"),
     ):
         names = legend(list(values)) if len(values) > 1 else ""
-        drawn += f"<h3>{title}</h3>{names}{curves(t_s, values, unit, title, longest_step_s=gap_s)}"
+        drawn += f"<h3>{title}</h3>{names}{curves(t_s, values, unit, title, longest_step=gap_s)}"
     return drawn
 
 
