@@ -81,6 +81,7 @@ BARS: Final = (
         for load in ("1_bodies", "20_bodies", "100_bodies", "100_bodies_2_skeletons")
     ),
     Bar("render", "ratio_rgb", AT_MOST, 1.3, quick=True),
+    Bar("render", "ratio_rgb_baked", AT_MOST, 1.4),
     Bar("render", "ratio_five_modalities", AT_MOST, 1.7, quick=True),
     Bar("render", "ratio_medium", AT_MOST, 2.6, quick=True),
     Bar("render", "ratio_pbr_sun", AT_MOST, 4.2, quick=True),

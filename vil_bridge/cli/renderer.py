@@ -25,8 +25,7 @@ def renderer(
         str, typer.Option("--client-ip", "-client-ip", help="Numeric address of the bridge.")
     ] = "127.0.0.1",
     input_port: Annotated[
-        int,
-        typer.Option("--input-port", "-input-port", min=1, max=65535, help="TCP port where the bridge sends poses."),
+        int, typer.Option("--input-port", "-input-port", min=1, max=65535, help="TCP port of the bridge's poses.")
     ] = 10253,
     output_port: Annotated[
         int,
@@ -47,10 +46,11 @@ def renderer(
     fifo: Annotated[
         bool, typer.Option("--fifo", "-fifo", help="FlightGoggles: draw every pose in order, not the newest one.")
     ] = False,
+    baked: Annotated[bool, typer.Option("--baked", "-baked", help="Light of all bounces; minutes at first.")] = False,
 ) -> None:
     """Run the embedded renderer, which dials the bridge: 0 = ended well, 3 = this machine cannot draw.
 
-    Options may be written with one dash, as the original renderer has them.
+    Options may have one dash, as the original renderer's.
     """
     from vil_bridge.monitoring.logging_setup import setup_logging
 
@@ -67,5 +67,6 @@ def renderer(
             device=device,
             protocol=protocol,
             fifo=fifo,
+            baked=baked,
         )
     )

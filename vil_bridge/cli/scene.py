@@ -1,4 +1,4 @@
-"""``vil-bridge scene``: check, list, sheet, cloud."""
+"""``vil-bridge scene``: check, list, sheet, cloud, bake."""
 
 from __future__ import annotations
 
@@ -70,3 +70,23 @@ def cloud(
     made = (voxel_cloud if voxels else sample_cloud)(load_scene(scene), resolution_m, box)
     write_ply(out, made, labels=labels)
     typer.echo(f"wrote {len(made.p_m)} points to {out}")
+
+
+@scene.command()
+def bake(
+    scene: Annotated[str, typer.Argument(metavar="SCENE", help="Scene file (YAML), or a shipped scene.")],
+) -> None:
+    """Work out the light of a scene over all bounces and store it, for renderers with --baked."""
+    from vil_renderer.embedded.engine.vertices import static_mesh
+    from vil_renderer.embedded.lighting.baked.store import stored_light
+    from vil_renderer.embedded.scenefile import load_scene
+
+    loaded = load_scene(scene)
+
+    def show(step: str, share: float) -> None:
+        typer.echo(f"\r{step} {100.0 * share:3.0f} %   ", nl=False, err=True)
+
+    made = stored_light(loaded, static_mesh(loaded), show)
+    typer.echo(err=True)
+    lights = ", ".join(source.name for source in made.sources)
+    typer.echo(f"{loaded.name}: {len(made.light)} places, exposure x {made.gain:.2f}, lights: {lights}")

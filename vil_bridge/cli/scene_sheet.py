@@ -35,6 +35,7 @@ def sheet(
     yaw_deg: Annotated[float, typer.Option("--yaw", help="Where it looks: degrees from east to north.")] = 0.0,
     pitch_deg: Annotated[float, typer.Option("--pitch", help="Degrees downwards.")] = 5.0,
     profile: Profile = "high",
+    baked: Annotated[bool, typer.Option("--baked", help="Light of all bounces; minutes, once.")] = False,
 ) -> None:
     """Draw a scene with a drone and a walking human in every modality, side by side."""
     import cv2
@@ -43,7 +44,7 @@ def sheet(
 
     if out.suffix.lower() not in _FORMATS:
         raise typer.BadParameter(f"{out} is not a supported picture: give it the suffix .jpg or .png")
-    with EmbeddedRenderer(scene, profile) as renderer:
+    with EmbeddedRenderer(scene, profile, baked=baked) as renderer:
         picture = _contact_sheet(renderer, at, yaw_deg, pitch_deg)
     out.parent.mkdir(parents=True, exist_ok=True)
     if not cv2.imwrite(str(out), picture[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, _QUALITY]):

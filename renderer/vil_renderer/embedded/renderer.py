@@ -91,6 +91,7 @@ class EmbeddedRenderer:
             more. None = whatever it takes.
         device: which GPU, in CUDA's order; None = the first one, else the CPU unless CUDA_VISIBLE_DEVICES names a GPU.
         depth_reach_m: value of DEPTH32 pictures where nothing is hit; surfaces are drawn as far, at least 1000 m.
+        baked: static surfaces have the light of all bounces, from the cache or worked out now (minutes).
 
     Attributes:
         scene: what is drawn.
@@ -110,12 +111,13 @@ class EmbeddedRenderer:
         budget_s: float | None = None,
         device: int | None = None,
         depth_reach_m: float = FULL_SCALE_M,
+        baked: bool = False,
     ) -> None:
         requested = profile if isinstance(profile, Profile) else profile_named(profile)
         self._depth_reach_m = depth_reach_m
         self._profiles = {requested.name: requested} if isinstance(profile, Profile) else PROFILES
         self.scene = scene if isinstance(scene, Scene) else load_scene(scene)
-        self._static = StaticScene(self.scene)
+        self._static = StaticScene(self.scene, baked=baked)
         self._actors, self._moving = _models(self.scene)
         self._quality = QualityController(tuple(self._profiles), requested.name, budget_s)
         self._ctx = open_context(device)

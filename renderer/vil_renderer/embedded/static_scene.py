@@ -14,6 +14,9 @@ from vil_renderer.embedded.engine.light import StaticLight
 from vil_renderer.embedded.engine.vertices import static_mesh
 from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.lighting.ambient_occlusion import REACH_M, bake_ao
+from vil_renderer.embedded.lighting.baked.baked_light import split
+from vil_renderer.embedded.lighting.baked.static_light import BakedStaticLight
+from vil_renderer.embedded.lighting.baked.store import stored_light
 from vil_renderer.embedded.scene import Scene
 
 logger = logging.getLogger(__name__)
@@ -26,15 +29,21 @@ class StaticScene:
 
     Args:
         scene: the scene.
+        baked: light over all bounces, from the cache or worked out now.
 
     Attributes:
         scene: without what was taken out. mesh: of all objects, those that were taken out included.
         light: on the mesh. rays: the scene to cast rays into, None without Embree.
     """
 
-    def __init__(self, scene: Scene) -> None:
+    light: StaticLight | BakedStaticLight
+
+    def __init__(self, scene: Scene, *, baked: bool = False) -> None:
         self.scene = scene
         self.mesh = static_mesh(scene)
+        self._baked = stored_light(scene, self.mesh) if baked else None
+        if self._baked is not None:
+            self.mesh = split(self.mesh, self._baked)
         self._ambient_share = np.ones(len(self.mesh.vertices), np.float32)
         self._build(np.full(len(self.mesh.vertices), _EVERYWHERE))
 
@@ -49,6 +58,9 @@ class StaticScene:
     def _build(self, changed: BoolArray) -> None:
         """Build rays and light; ambient occlusion by all solid objects where it has changed, (n,)."""
         self.rays = _ray_world(self.scene)
+        if self._baked is not None:
+            self.light = BakedStaticLight(self._baked, self.mesh)
+            return
         occluded = None
         if self.rays is not None:
             vertices = self.mesh.vertices[changed]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 
 import cv2
 import moderngl
@@ -32,9 +33,18 @@ from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.engine.context import open_context
 from vil_renderer.embedded.engine.profiles import Profile, Shading
+from vil_renderer.embedded.lighting.baked import store
 
 RATIOS = (
-    *("ratio_rgb", "ratio_rgb_depth", "ratio_five_modalities", "ratio_medium", "ratio_pbr_sun", "ratio_high"),
+    *(
+        "ratio_rgb",
+        "ratio_rgb_baked",
+        "ratio_rgb_depth",
+        "ratio_five_modalities",
+        "ratio_medium",
+        "ratio_pbr_sun",
+        "ratio_high",
+    ),
     *("ratio_cameras_8", "ratio_cameras_8_160x120", "ratio_skinned_human", "ratio_1000_nodes"),
 )
 
@@ -83,8 +93,11 @@ def test_ratios_are_of_medians_and_differences_of_pairs() -> None:
 
 @pytest.mark.gl
 @pytest.mark.long
-def test_every_row_of_what_is_drawn_is_there() -> None:
+def test_every_row_of_what_is_drawn_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs_gl()
+    monkeypatch.setenv("VIL_BRIDGE_CACHE", str(tmp_path))
+    monkeypatch.setattr(store, "RECEIVERS", 10_000)
+    monkeypatch.setattr(store, "RAYS", 8)
     rows = {row.name: row for row in drawing_rows(1)}
     assert set(rows) == {"cpu_ms_minimal", "wall_ms_minimal", *RATIOS, *(f"wall_{name}" for name in RATIOS)}
     for name, row in rows.items():

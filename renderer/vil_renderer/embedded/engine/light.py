@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,30 @@ from vil_renderer.embedded.scene import Environment, Lamp
 _LIFT_M: Final = 0.02
 _FAINT: Final = 0.004
 _SUN_FAR_M: Final = 200.0
+
+
+class StoredLight(NamedTuple):
+    """Light of static surfaces as the shaders read it.
+
+    Attributes:
+        vertices: uint8 (n, 4). atlas: that of charts, uint8 (h, w, 4), which is added; None = there are none.
+    """
+
+    vertices: npt.NDArray[np.uint8]
+    atlas: npt.NDArray[np.uint8] | None = None
+
+
+class SurfaceLight(Protocol):
+    """Light on static surfaces."""
+
+    def bake(self, environment: Environment, lamps: Sequence[Lamp], *, display: bool) -> StoredLight:
+        """Return the light as display values with the sun, or linear without it."""
+        ...
+
+    def on_models(self, environment: Environment) -> Environment:
+        """Return the light on models that move."""
+        ...
+
 
 Occluded = Callable[[FloatArray, FloatArray], BoolArray]
 """Function that returns whether something stands between points (n, 3) and points (n, 3)."""
@@ -51,8 +75,8 @@ class StaticLight:
         self._occluded = occluded
         self.ambient_share = ambient_share
 
-    def bake(self, environment: Environment, lamps: Sequence[Lamp], *, display: bool) -> npt.NDArray[np.uint8]:
-        """Return the light of each vertex as the shaders read it, uint8 (n, 4).
+    def bake(self, environment: Environment, lamps: Sequence[Lamp], *, display: bool) -> StoredLight:
+        """Return the light of each vertex.
 
         Args:
             environment: its light, exposure included.
@@ -75,9 +99,11 @@ class StaticLight:
             light += strength[:, None] * sun.light
         light *= environment.exposure
         stored = (light * self._colour) ** (1.0 / GAMMA) if display else np.sqrt(light)
-        rgba = np.full((len(stored), 4), 255, np.uint8)
-        rgba[:, :3] = np.clip(LIGHT_ONE * stored + 0.5, 0, 255)
-        return rgba
+        return StoredLight(as_levels(stored))
+
+    def on_models(self, environment: Environment) -> Environment:
+        """Return the light on models that move: that of the whole scene."""
+        return environment
 
     def _seen(self, which: BoolArray, light_m: FloatArray) -> FloatArray:
         """Return 1 for vertices in sight of a light at (3,) or (n, 3), else 0."""
@@ -85,3 +111,10 @@ class StaticLight:
         if self._occluded is None or not len(p):
             return np.ones(len(p))
         return 1.0 - self._occluded(p, np.broadcast_to(light_m, p.shape)).astype(np.float64)
+
+
+def as_levels(stored: FloatArray | npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
+    """Return light (..., 3), already a root or a display value, as the shaders read it, uint8 (..., 4)."""
+    rgba = np.full((*stored.shape[:-1], 4), 255, np.uint8)
+    rgba[..., :3] = np.clip(LIGHT_ONE * stored + 0.5, 0, 255)
+    return rgba

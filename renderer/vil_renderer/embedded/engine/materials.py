@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 MAP_SLOTS: Final = {"base_map": 0, "normal_map": 1, "metal_rough_map": 2, "emissive_map": 3, "occlusion_map": 4}
 SHADOW_SLOT: Final = 5
 JOINTS_SLOT: Final = 6
+LIGHT_SLOT: Final = 7
 SURFACE_SLOT: Final = 1
 GAMMA: Final = 2.2
 

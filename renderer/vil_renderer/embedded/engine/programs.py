@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from vil_renderer.embedded.engine.materials import JOINTS_SLOT, MAP_SLOTS, SHADOW_SLOT, SURFACE_SLOT
+from vil_renderer.embedded.engine.materials import JOINTS_SLOT, LIGHT_SLOT, MAP_SLOTS, SHADOW_SLOT, SURFACE_SLOT
 from vil_renderer.embedded.engine.shader_fragment import DEPTH_FRAGMENT, SURFACE_FRAGMENT
 from vil_renderer.embedded.engine.shader_sky import BLOB_FRAGMENT, BLOB_VERTEX, SKY_FRAGMENT, SKY_VERTEX
 from vil_renderer.embedded.engine.shader_vertex import SURFACE_VERTEX, shader
@@ -105,7 +105,12 @@ def _bind_slots(program: moderngl.Program) -> None:
     for name, slot in _BLOCKS.items():
         if name in program:
             cast("Any", program[name]).binding = slot
-    for name, slot in (*MAP_SLOTS.items(), ("shadow_map", SHADOW_SLOT), ("joint_map", JOINTS_SLOT)):
+    for name, slot in (
+        *MAP_SLOTS.items(),
+        ("shadow_map", SHADOW_SLOT),
+        ("joint_map", JOINTS_SLOT),
+        ("light_map", LIGHT_SLOT),
+    ):
         if name in program:
             cast("Any", program[name]).value = slot
 

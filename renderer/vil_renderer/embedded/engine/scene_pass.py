@@ -13,7 +13,7 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import BoolArray, CameraModel
 from vil_renderer.embedded.engine.detail import ViewPoints
 from vil_renderer.embedded.engine.frame import FRAME_BYTES, LightState, Shot, frames_of
-from vil_renderer.embedded.engine.light import StaticLight
+from vil_renderer.embedded.engine.light import SurfaceLight
 from vil_renderer.embedded.engine.materials import GAMMA, MaterialCache
 from vil_renderer.embedded.engine.model_draws import ModelDraws
 from vil_renderer.embedded.engine.models import ModelBatch
@@ -87,7 +87,7 @@ class ScenePass:
         self,
         ctx: moderngl.Context,
         mesh: StaticMesh,
-        light: StaticLight,
+        light: SurfaceLight,
         profile: Profile,
         readback: Readback,
         splats: SplatLayer | None = None,
@@ -117,6 +117,7 @@ class ScenePass:
     def set_light(self, environment: Environment, lamps: Sequence[Lamp]) -> None:
         """Change the light; static vertices are baked again."""
         self._static.set_light(self.static_light.bake(environment, lamps, display=not self._linear))
+        environment = self.static_light.on_models(environment)
         state = LightState(environment, lamps, np.eye(4))
         if self._shadow is not None and environment.sun is not None:
             self._shadow.aim(environment.sun.to_sun)

@@ -44,6 +44,20 @@ in vec2 v_uv;
 #endif
 #ifdef OUT_COLOUR
 in vec3 v_light;
+#ifdef LIGHTMAP
+uniform sampler2D light_map;
+in vec2 v_atlas;
+vec3 received() {
+    vec3 stored = LIGHT_STEPS * texture(light_map, v_atlas).rgb;
+#if SHADING == 0
+    return v_light + stored;
+#else
+    return v_light + stored * stored;
+#endif
+}
+#else
+vec3 received() { return v_light; }
+#endif
 #ifdef UNTRACKED
 in float v_known;
 #endif
@@ -148,10 +162,11 @@ void main() {
 #ifdef UNLIT
     vec3 colour = albedo;
 #elif SHADING == 0
-    vec3 colour = albedo * v_light;
+    vec3 colour = albedo * received();
 #else
     vec3 m = n;
-    vec3 diffuse = v_light;
+    vec3 light = received();
+    vec3 diffuse = light;
 #if SHADING > 1 && defined(NORMAL_MAP)
     m = bumped(n);
     // Ambient light came to n; slopes that face up get more of the sky, and lamps hang above, too.
@@ -171,7 +186,7 @@ void main() {
     rough *= mr.g;
 #endif
     vec3 total = diffuse + sunlight;
-    float open = min(1.0, dot(v_light, vec3(1.0)) / (dot(around(n), vec3(1.0)) + 1e-4));
+    float open = min(1.0, dot(light, vec3(1.0)) / (dot(around(n), vec3(1.0)) + 1e-4));
     vec3 shine = mirrored(m, albedo, metal, rough, sunlight, open, total);
     vec3 colour = albedo * total + shine;
 #else

@@ -3,10 +3,10 @@
 Clip space keeps the optical axes (y down), so that the first row read back is the top row, and its w is
 the z-depth: ``1 / gl_FragCoord.w`` gives that back, exact on planes.
 
-Defines of the surface shader: one of STATIC (vertices in the world, light baked), INSTANCED (rows of
-matrices) and SKINNED (with UNTRACKED where some joints are); SHADING 0, 1 or 2 (:class:`~.profiles.Shading`);
-SHADOW; LAMPS; ALPHA_MASK, VERTEX_COLOUR, NORMAL_MAP, METAL_ROUGH, EMISSIVE, OCCLUSION, MIRROR_U, MIRROR_V, SHINY,
-UNLIT of materials; OUT_COLOUR, OUT_Z, OUT_NORMAL, OUT_IDS, OUT_FLOW with their locations.
+Defines of the surface shader: one of STATIC (vertices in the world, light baked; LIGHTMAP: most of it in an atlas),
+INSTANCED (rows of matrices) and SKINNED (with UNTRACKED where some joints are); SHADING 0, 1 or 2
+(:class:`~.profiles.Shading`); SHADOW; LAMPS; ALPHA_MASK, VERTEX_COLOUR, NORMAL_MAP, METAL_ROUGH, EMISSIVE, OCCLUSION,
+MIRROR_U, MIRROR_V, SHINY, UNLIT of materials; OUT_COLOUR, OUT_Z, OUT_NORMAL, OUT_IDS, OUT_FLOW with their locations.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FRAME: Final = f"""
 #if SHADING > 1 && (defined(SHINY) || defined(NORMAL_MAP))
 #define PLACED 1
 #endif
-#if defined(STATIC) && SHADING == 0
+#if defined(STATIC) && SHADING == 0 && !defined(LIGHTMAP)
 #undef VERTEX_COLOUR  // it is baked into the light
 #endif
 layout(std140) uniform Frame {{
@@ -141,6 +141,10 @@ in vec2 in_uv;
 #ifdef STATIC
 in vec4 in_light;
 #endif
+#if defined(LIGHTMAP) && defined(OUT_COLOUR)
+in vec2 in_atlas;
+out vec2 v_atlas;
+#endif
 #if defined(VERTEX_COLOUR)
 in vec4 in_colour;
 out vec3 v_colour;
@@ -210,6 +214,9 @@ void main() {
     v_normal = mat3(camera_from_world) * n;
 #endif
 #ifdef OUT_COLOUR
+#ifdef LIGHTMAP
+    v_atlas = in_atlas;
+#endif
 #if defined(STATIC)
 #if SHADING == 0
     v_light = LIGHT_STEPS * in_light.rgb;

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.engine.detail import ViewPoints
-from vil_renderer.embedded.engine.materials import GpuMaterial, MaterialCache
+from vil_renderer.embedded.engine.light import StoredLight
+from vil_renderer.embedded.engine.materials import LIGHT_SLOT, GpuMaterial, MaterialCache
 from vil_renderer.embedded.engine.programs import PassOptions, Programs, vertex_format
 from vil_renderer.embedded.engine.vertices import STATIC_VERTEX, StaticMesh
 from vil_renderer.embedded.optics.camera import in_view
@@ -54,12 +55,15 @@ class StaticBatch:
         self._ctx, self._mesh, self._programs = ctx, mesh, programs
         self._vertices = ctx.buffer(mesh.vertices.tobytes() or b"\0" * STATIC_VERTEX.itemsize)
         self._indices = ctx.buffer(mesh.triangles.tobytes() or b"\0" * 12)
+        self._atlas: moderngl.Texture | None = None
+        self._atlas_uv = None if mesh.atlas_uv is None else ctx.buffer(mesh.atlas_uv.tobytes())
+        lit = () if mesh.atlas_uv is None else ("LIGHTMAP",)
         self._materials: list[GpuMaterial] = []
         self._defines: list[tuple[str, ...]] = []
         for material, coloured in mesh.materials:
             gpu = materials.get(material)
             self._materials.append(gpu)
-            self._defines.append((*gpu.defines, *(("VERTEX_COLOUR",) if coloured else ())))
+            self._defines.append((*gpu.defines, *(("VERTEX_COLOUR",) if coloured else ()), *lit))
         self._arrays: dict[moderngl.Program, moderngl.VertexArray] = {}
         self._layers = {name: np.array([n == name for n in mesh.chunks.layer]) for name in set(mesh.chunks.layer)}
         blend = np.array(["BLEND" in m.defines for m in self._materials], np.bool_)
@@ -67,12 +71,18 @@ class StaticBatch:
         self._commands: dict[str, moderngl.Buffer] = {}
         self._casting: StaticDraws | None = None
 
-    def set_light(self, rgba: npt.NDArray[np.uint8]) -> None:
-        """Replace the baked light of all vertices, uint8 (n, 4); objects may be gone since the last call."""
+    def set_light(self, light: StoredLight) -> None:
+        """Replace the light of everything; objects may be gone since the last call."""
         self._casting = None
-        if len(rgba):
-            self._mesh.vertices["light"] = rgba
+        if len(light.vertices):
+            self._mesh.vertices["light"] = light.vertices
             self._vertices.write(self._mesh.vertices.tobytes())
+        if light.atlas is not None:
+            if self._atlas is None:
+                self._atlas = self._ctx.texture((light.atlas.shape[1], light.atlas.shape[0]), 4)
+                self._atlas.filter = (self._ctx.LINEAR, self._ctx.LINEAR)
+                self._atlas.repeat_x = self._atlas.repeat_y = False
+            self._atlas.write(np.ascontiguousarray(light.atlas))
 
     def draws(
         self, views: ViewPoints, layers: Sequence[str], *, blended: bool = False, proxy: bool = True
@@ -132,14 +142,16 @@ class StaticBatch:
 
     def draw(self, draws: StaticDraws, view: int, options: PassOptions) -> None:
         """Draw what one view shows."""
+        if self._atlas is not None:
+            self._atlas.use(LIGHT_SLOT)
         for material, start, stop in draws.runs[view]:
             self._materials[material].bind()
             draws.render(self._array(options, material), start, stop)
 
     def draw_depth(self, options: PassOptions) -> None:
-        """Draw everything that casts a shadow, for the shadow map."""
+        """Draw everything that casts a shadow, for the shadow map: all of it where light is baked, since walls do."""
         if self._casting is None:
-            casting = self._mesh.chunks.casts_shadow & ~self._mesh.chunks.gone
+            casting = (self._mesh.chunks.casts_shadow | (self._atlas_uv is not None)) & ~self._mesh.chunks.gone
             self._casting = self._sorted("shadow", casting[None], np.zeros((1, 3)), far_first=False)
         self.draw(self._casting, 0, options)
 
@@ -148,7 +160,10 @@ class StaticBatch:
         array = self._arrays.get(program)
         if array is None:
             code, names = vertex_format(program, STATIC_VERTEX)
-            array = self._ctx.vertex_array(program, [(self._vertices, code, *names)], index_buffer=self._indices)
+            buffers: list[Any] = [(self._vertices, code, *names)]
+            if "in_atlas" in program:
+                buffers.append((self._atlas_uv, "2f", "in_atlas"))
+            array = self._ctx.vertex_array(program, buffers, index_buffer=self._indices)
             self._arrays[program] = array
         return array
 

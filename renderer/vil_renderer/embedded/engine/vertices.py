@@ -49,12 +49,14 @@ class StaticMesh:
     Attributes:
         vertices: :data:`STATIC_VERTEX` (n,), light not yet baked. triangles: uint32 (m, 3).
         materials: with whether their vertices have colours.
+        atlas_uv: place of each vertex in the atlas of baked light, 0..1, float32 (n, 2); None = it has none.
     """
 
     vertices: npt.NDArray[np.void]
     triangles: npt.NDArray[np.uint32]
     materials: tuple[tuple[Material, bool], ...]
     chunks: MeshChunks
+    atlas_uv: npt.NDArray[np.float32] | None = None
 
 
 def transformed_uv(part: Primitive) -> npt.NDArray[np.float32]:

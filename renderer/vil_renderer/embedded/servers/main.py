@@ -43,19 +43,19 @@ def run(
     device: int | None = None,
     protocol: str = FLIGHTGOGGLES,
     fifo: bool = False,
+    baked: bool = False,
 ) -> int:
     """Serve until SIGINT or SIGTERM; call it in the main thread of a process of its own.
 
     Args:
-        client_ip: where the bridge listens, numeric.
-        input_port: its port of poses.
-        output_port: its port of pictures.
+        client_ip: where the bridge listens, numeric. input_port: its port of poses. output_port: of pictures.
         scene: name of the scene to draw, or a scene file; ``client`` = a Flightmare client's choice.
         profile: quality: low, medium, high or ultra.
         budget_ms: time for the pictures of one request before a plainer profile is used; 0 = no limit.
         device: which GPU, in CUDA's order; None = the first one, else the CPU.
         protocol: ``flightgoggles`` or ``flightmare``.
         fifo: draw every pose in order, as FlightGoggles 2.0.5 does; else the newest that waits.
+        baked: static surfaces have the light of all bounces, worked out at the first start (minutes).
 
     Returns:
         The exit code: 0 after a signal, 3 if this machine cannot draw or the address is invalid.
@@ -64,7 +64,7 @@ def run(
     _on_signal(lambda: sys.exit(_EXIT_OK))  # while it loads
 
     def make(name: str) -> EmbeddedRenderer:
-        renderer = EmbeddedRenderer(name, profile, budget_s=1e-3 * budget_ms or None, device=device)
+        renderer = EmbeddedRenderer(name, profile, budget_s=1e-3 * budget_ms or None, device=device, baked=baked)
         logger.info("drawing %s with %s for %s", name, renderer.info["gl_renderer"], client_ip)
         return renderer
 
@@ -140,6 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         *("-protocol", "--protocol"), default=FLIGHTGOGGLES, choices=(FLIGHTGOGGLES, FLIGHTMARE), help="of the wire"
     )
     parser.add_argument("-fifo", "--fifo", action="store_true", help="draw every pose in order, not the newest")
+    parser.add_argument("-baked", "--baked", action="store_true", help="light of all bounces; minutes at first")
     options = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     return run(
@@ -152,6 +153,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         device=options.device,
         protocol=options.protocol,
         fifo=options.fifo,
+        baked=options.baked,
     )
 
 

@@ -51,7 +51,7 @@ def drawing_rows(repetitions: int) -> list[Row]:
         percentile_row("cpu_ms_minimal", reference.cpu_ms, 50, "ms"),
         percentile_row("wall_ms_minimal", reference.wall_ms, 50, "ms"),
     ]
-    for name in ("rgb", "rgb_depth", "five_modalities", "medium", "pbr_sun", "high"):
+    for name in ("rgb", "rgb_baked", "rgb_depth", "five_modalities", "medium", "pbr_sun", "high"):
         rows += ratio_rows(f"ratio_{name}", costs[name], reference)
     for size in ("", _SMALL):
         rows += ratio_rows(f"ratio_cameras_8{size}", costs[f"cameras_together{size}"], costs[f"cameras_apart{size}"])
@@ -67,14 +67,16 @@ def _added(costs: dict[str, Costs], what: str) -> Costs:
 def _cases(stack: contextlib.ExitStack, repetitions: int) -> Iterator[tuple[str, _Case]]:
     scene = stage_scene()
 
-    def renderer(profile: str | Profile, *, gloss: bool = False) -> EmbeddedRenderer:
-        return stack.enter_context(EmbeddedRenderer(stage_scene(gloss=True) if gloss else scene, profile))
+    def renderer(profile: str | Profile, *, gloss: bool = False, baked: bool = False) -> EmbeddedRenderer:
+        shown = stage_scene(gloss=True) if gloss else scene
+        return stack.enter_context(EmbeddedRenderer(shown, profile, baked=baked))
 
     minimal = MinimalLoop(scene, CAMERA)
     stack.callback(minimal.close)
     low = renderer("low")
     yield "minimal", lambda n: minimal.render(camera_pose(n))
     yield "rgb", _pictures(low, "rgb", _RGB)
+    yield "rgb_baked", _pictures(renderer("low", baked=True), "rgb_baked", _RGB)
     yield "rgb_depth", _pictures(low, "rgb_depth", _RGB_DEPTH)
     yield "five_modalities", _pictures(low, "five", FIVE)
     yield "medium", _pictures(renderer("medium"), "medium", FIVE)

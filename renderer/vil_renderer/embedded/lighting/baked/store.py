@@ -1,0 +1,176 @@
+"""Baked light on disk, under a hash of all that it depends on."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from vil_renderer.embedded.engine.vertices import StaticMesh
+from vil_renderer.embedded.lighting.baked.bake import RAYS, RECEIVERS, Progress, bake, mean_colour, sources_of
+from vil_renderer.embedded.lighting.baked.baked_light import BakedLight
+from vil_renderer.embedded.lighting.baked.charts import ChartLayout
+from vil_renderer.embedded.lighting.baked.receivers import Index32, Receivers
+from vil_renderer.embedded.scene import Scene
+
+logger = logging.getLogger(__name__)
+
+FOLDER_VARIABLE: Final = "VIL_BRIDGE_CACHE"
+_VERSION: Final = b"1"
+_LAYOUT: Final = ("vertex", "triangles", "place", "chart")
+_RECEIVERS: Final = ("p_m", "normal", "triangle", "texel", "of_texel", "of_vertex")
+_REPORT_S: Final = 5.0
+
+
+def cache_folder() -> Path:
+    """Return the folder of what takes long to work out: $VIL_BRIDGE_CACHE, or vil-bridge in the user's cache."""
+    given = os.environ.get(FOLDER_VARIABLE)
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vil-bridge"
+
+
+def stored_light(scene: Scene, mesh: StaticMesh, progress: Progress | None = None) -> BakedLight:
+    """Return the baked light of a scene from the cache, or work it out and store it.
+
+    Args:
+        scene: the scene.
+        mesh: its static mesh.
+        progress: is called from time to time; None = the log says how far it is.
+
+    Raises:
+        RendererError: embreex is not installed.
+    """
+    path = cache_folder() / "baked_light" / f"{_hash(scene, mesh)}.npz"
+    found = _loaded(path, scene)
+    if found is not None:
+        return found
+    logger.info("baking the light of %s: this takes minutes, once", scene.name)
+    rows = _RowFile(path.with_suffix(".rows"))
+    made = bake(scene, mesh, progress or _Reporter(scene.name), receivers=RECEIVERS, rays=RAYS, rows=rows)
+    try:
+        _save(path, made)
+    except OSError as exc:
+        logger.warning("the baked light of %s is not stored, and is baked again next time: %s", scene.name, exc)
+    rows.remove()
+    return made
+
+
+class _RowFile:
+    """Rows on disk, for the time of a bake: whole ones are read by the run after one that was ended.
+
+    A disk that takes none costs the rows, not the bake.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._rows = np.zeros((0, 0), np.int32)
+        self._stored = 0
+
+    def open(self, count: int, width: int) -> tuple[Index32, int]:
+        """Return int32 (count, width) and how many rows an earlier run has finished."""
+        self._rows = np.empty((count, width), np.int32)
+        try:
+            found = np.fromfile(self._path, np.int32)
+            self._stored = min(len(found) // width, count)
+            self._rows[: self._stored] = found[: self._stored * width].reshape(-1, width)
+            os.truncate(self._path, self._stored * width * 4)
+        except OSError:
+            self._stored = 0
+        return self._rows, self._stored
+
+    def keep(self, done: int) -> None:
+        """Store that so many rows are finished."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab" if self._stored else "wb") as file:
+                file.write(self._rows[self._stored : done].tobytes())
+            self._stored = done
+        except OSError as exc:
+            logger.debug("%s: %s", self._path, exc)
+
+    def remove(self) -> None:
+        """Delete the file."""
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+
+
+class _Reporter:
+    """Progress as lines of the log, one each few seconds."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._last_s = time.monotonic()
+
+    def __call__(self, step: str, share: float) -> None:
+        if time.monotonic() - self._last_s > _REPORT_S:
+            self._last_s = time.monotonic()
+            logger.info("baking the light of %s: %s %.0f %%", self._name, step, 100.0 * share)
+
+
+def _hash(scene: Scene, mesh: StaticMesh) -> str:
+    made = hashlib.sha256(_VERSION)
+    for part in _parts(scene, mesh):
+        made.update(len(part).to_bytes(8, "little"))
+        made.update(part)
+    return made.hexdigest()[:32]
+
+
+def _parts(scene: Scene, mesh: StaticMesh) -> Iterator[bytes]:
+    yield repr((RECEIVERS, RAYS)).encode()
+    for name in ("p", "normal", "colour"):
+        yield np.ascontiguousarray(mesh.vertices[name]).tobytes()
+    yield mesh.triangles.tobytes()
+    for values in (mesh.chunks.material, mesh.chunks.start, mesh.chunks.stop):
+        yield values.tobytes()
+    for material, coloured in mesh.materials:
+        yield mean_colour(material).tobytes()
+        yield repr((coloured, material.alpha, material.double_sided)).encode()
+    environment = scene.environment
+    yield repr((environment.sky.tolist(), environment.ground.tolist(), environment.exposure)).encode()
+    for source in sources_of(scene):
+        yield repr((source.name, source.to_sun if source.to_sun is None else source.to_sun.tolist())).encode()
+    for lamp in scene.lamps:
+        direction = lamp.direction if lamp.direction is None else lamp.direction.tolist()
+        yield repr((lamp.p_m.tolist(), lamp.light.tolist(), direction, lamp.cone_rad, lamp.range_m)).encode()
+
+
+def _loaded(path: Path, scene: Scene) -> BakedLight | None:
+    """Return the light of a file; None = there is none, or it cannot be read."""
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            width, height = file["size"].tolist()
+            layout = ChartLayout(size=(width, height), **{name: file[name] for name in _LAYOUT})
+            receivers = Receivers(*(file[name] for name in _RECEIVERS))
+            return BakedLight(
+                sources_of(scene), layout, receivers, file["light"], file["straight"], float(file["gain"])
+            )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as exc:
+        logger.warning("%s is damaged, and the light is baked again: %s", path, exc)
+        return None
+
+
+def _save(path: Path, made: BakedLight) -> None:
+    """Write a file whole or not at all. Raises OSError: it cannot be written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    arrays = {name: getattr(made.layout, name) for name in _LAYOUT}
+    arrays |= {name: getattr(made.receivers, name) for name in _RECEIVERS}
+    arrays |= {"size": np.array(made.layout.size), "gain": np.array(made.gain)}
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
+        try:
+            np.savez_compressed(file, light=made.light, straight=made.straight, **arrays)
+        except BaseException:
+            Path(file.name).unlink()
+            raise
+    Path(file.name).replace(path)
