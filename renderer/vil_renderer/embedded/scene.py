@@ -192,7 +192,7 @@ class SplatSet:
     """Gaussian splats as environment, of the layer :data:`SCENE_LAYER`.
 
     Attributes:
-        path: PLY file. T_world_splats: (4, 4), place, rotation and a uniform scale.
+        path: of the file. T_world_splats: (4, 4), place, rotation and a uniform scale.
         proxy: names of the objects that replace the splats in depth, ids, rays and collisions, never in colour.
     """
 

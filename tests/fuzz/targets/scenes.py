@@ -10,6 +10,7 @@ from typing import Final
 
 from tests.fuzz.target import Target, scratch
 from tests.property.test_gltf_bytes import check_usable
+from tests.support import splat_formats as formats
 from tests.support.gltf import textured_square
 from tests.support.scenefile import BASES, write_obj, write_png, write_stl
 from tests.support.splat import Splat
@@ -112,6 +113,14 @@ def _stls() -> Iterator[bytes]:
 def _splats() -> Iterator[bytes]:
     yield splats_file([Splat((0, 0, 1)), Splat((1, 0, 2))])
     yield splats_file([Splat((0, 0, 1), rest=[0.1] * 9)])
+    yield formats.compressed_ply(formats.golden())
+
+
+def _spz() -> Iterator[bytes]:
+    yield from (formats.spz(formats.golden(), version) for version in (1, 2, 3, 4))
+
+
+_ROWS: Final = formats.splat_rows(formats.golden())
 
 
 TARGETS: Final = (
@@ -126,6 +135,10 @@ TARGETS: Final = (
     ),
     Target("perturbation", _file(read_moves, "moves.txt"), (), lambda: [_MOVES.encode()], 1024),
     Target("splats", _file(read_splats, "splats.ply"), (AssetError,), _splats, 2048),
+    Target("splats-spz", _file(read_splats, "a.spz"), (AssetError,), _spz, 2048),
+    Target("splats-sog", _file(read_splats, "a.sog"), (AssetError,), lambda: [formats.sog(formats.golden())], 4096),
+    Target("splats-glb", _file(read_splats, "a.glb"), (AssetError,), lambda: [formats.glb(formats.golden())], 8192),
+    Target("splats-rows", _file(read_splats, "a.splat"), (AssetError,), lambda: [_ROWS], 2048),
     Target("obj", _file(load_asset, "model.obj"), (AssetError,), lambda: [_OBJ], 1024),
     Target("ply", _file(load_asset, "model.ply"), (AssetError,), _plys, 1024),
     Target("stl", _file(load_asset, "model.stl"), (AssetError,), _stls, 1024),

@@ -325,6 +325,30 @@ splats: {file: hall.ply, proxy: mesh.obj, up: y, scale: 2, p_m: [1, 0, 0], yaw_d
     np.testing.assert_allclose(points(scene, "splats")[2], corner[:3], atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("file", "up", "ahead", "above"),
+    [
+        ("hall.spz", "-y", (0, 0, 1), (0, -1, 0)),
+        ("hall.spz", "y", (0, 0, 1), (0, 1, 0)),
+        ("hall.spz", None, (1, 0, 0), (0, 0, 1)),
+        ("hall.glb", None, (0, 0, 1), (0, 1, 0)),
+        ("hall.glb", "z", (1, 0, 0), (0, 0, 1)),
+    ],
+)
+def test_splats_have_the_axes_that_the_file_or_its_format_names(
+    tmp_path: Path, file: str, up: str | None, ahead: tuple[int, ...], above: tuple[int, ...]
+) -> None:
+    (tmp_path / file).write_bytes(b"")
+    write_obj(tmp_path / "mesh.obj")
+    scene = read(tmp_path, f"scene: s\nsplats: {{file: {file}, proxy: mesh.obj{f', up: {up}' if up else ''}}}\n")
+    assert scene.splats is not None
+    turn = scene.splats.T_world_splats[:3, :3]
+    np.testing.assert_allclose(turn @ ahead, [1, 0, 0], atol=1e-12)
+    np.testing.assert_allclose(turn @ above, [0, 0, 1], atol=1e-12)
+    if up:
+        np.testing.assert_allclose(points(scene, "splats")[2], turn @ [0, 1, 0], atol=1e-6)
+
+
 def test_names_and_paths_are_told_apart(tmp_path: Path) -> None:
     made = bare()
     assert load_scene("bare", {"bare": lambda: made}) is made

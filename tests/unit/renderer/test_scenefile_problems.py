@@ -38,7 +38,7 @@ gates:
 obstacle_perturbation: none.txt
 prefabs:
   quad: {file: home.glb, class: vehicel, spin: {a: fast}}
-splats: {file: scan.splat, up: x}
+splats: {file: scan.ksplat, up: x}
 width: red
 """
 
@@ -82,8 +82,9 @@ test.yaml:20:6: gates.1.name: another object is named 'floor' already, in object
 test.yaml:21:1: obstacle_perturbation: there is no file 'none.txt'
 test.yaml:23:26: prefabs.quad.class: no class is named 'vehicel' (did you mean 'vehicle'?)
 test.yaml:23:49: prefabs.quad.spin.a: should be a valid number, got 'fast'
-test.yaml:24:10: splats.file: 'scan.splat' is of no kind that is read here; known: .ply
-test.yaml:24:28: splats.up: should be 'y' or 'z', got 'x'
+test.yaml:24:10: splats.file: 'scan.ksplat' is of no kind that is read here; known: .ply .spz .sog .json .glb .gltf \
+.splat
+test.yaml:24:29: splats.up: should be 'y', 'z' or '-y', got 'x'
 test.yaml:25:1: width: unknown key; known: scene, base, environment, classes, objects, lights, beacons, gates, \
 course, course_seed, obstacle_perturbation, prefabs, splats
 """

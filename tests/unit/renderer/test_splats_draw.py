@@ -14,7 +14,7 @@ from tests.support.embedded import looking, rotation
 from tests.support.splat import Splat, dense, turned, write
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, FloatArray
-from vil_renderer.embedded.splats import kernels, project, rasterise, read_splats
+from vil_renderer.embedded.splats import arranged, kernels, project, rasterise, read_splats, tile_kernels
 
 pytest.importorskip("numba", reason="numba (extra splat) is not installed")
 
@@ -39,7 +39,7 @@ def drawn(
     T_world_splats: FloatArray | None = None,
     z_m: npt.NDArray[np.float32] | None = None,
 ) -> npt.NDArray[np.float32]:
-    cloud = read_splats(write(folder / "scan.ply", list(splats)))
+    cloud = arranged(read_splats(write(folder / "scan.ply", list(splats))))
     depth = np.full((camera.height_px, camera.width_px), FAR, np.float32) if z_m is None else z_m
     m = np.eye(4) if T_world_splats is None else T_world_splats
     return rasterise(project(cloud, camera, T_world_camera, m), depth)
@@ -95,7 +95,7 @@ def test_many_splats_agree_with_the_second_implementation(tmp_path: Path) -> Non
     expected = dense(splats, CAMERA, AHEAD, faintest=kernels.FAINTEST, bounded=True)
     difference = np.abs(picture - expected)
     assert np.median(difference) < 1e-5
-    assert difference.max() < kernels.OPAQUE + kernels.FAINTEST
+    assert difference.max() < tile_kernels.OPAQUE + kernels.FAINTEST
     assert np.median(expected[..., 3]) > 0.5
 
 
@@ -124,7 +124,7 @@ def test_what_is_behind_beside_or_too_near_is_not_drawn(tmp_path: Path) -> None:
         Splat((4.0, 0.0, -4.0)),
         Splat((4.0, 0.0, 1.0), opacity=kernels.FAINTEST / 2.0),
     )
-    cloud = read_splats(write(tmp_path / "away.ply", list(away)))
+    cloud = arranged(read_splats(write(tmp_path / "away.ply", list(away))))
     assert len(project(cloud, CAMERA, AHEAD, np.eye(4)).rows) == 0
     assert not drawn(tmp_path, away).any()
 
@@ -212,7 +212,7 @@ def harmonics(d: FloatArray) -> FloatArray:
 
 
 def test_exposure_scales_what_is_shown(tmp_path: Path) -> None:
-    cloud = read_splats(write(tmp_path / "scan.ply", list(THREE)))
+    cloud = arranged(read_splats(write(tmp_path / "scan.ply", list(THREE))))
     z_m = np.full((70, 90), FAR, np.float32)
     half = rasterise(project(cloud, CAMERA, AHEAD, np.eye(4), 0.5), z_m)
     full = rasterise(project(cloud, CAMERA, AHEAD, np.eye(4)), z_m)

@@ -113,7 +113,7 @@ def test_every_cut_is_noticed(tmp_path: Path) -> None:
         (b"ply\nformat binary_little_endian 1.0\nend_header\n", "nothing where element vertex is expected"),
         (
             b"ply\nformat binary_little_endian 1.0\nelement chunk 4\nproperty float min_x\nend_header\n",
-            "chunk where element vertex is expected: export as plain 3DGS PLY",
+            "compressed PLY: elements chunk, expected chunk, vertex, sh. Export it again",
         ),
     ],
 )

@@ -34,18 +34,20 @@ FORMATS: Final = (".glb", ".gltf", ".obj", ".ply", ".stl", ".dae")
 
 _LARGEST: Final = 1e12
 _LOADERS: Final = {".obj": "load_obj", ".ply": "load_ply", ".stl": "load_stl", ".dae": "load_collada"}
-_AXES: Final[Mapping[str, FloatArray]] = {
+AXES: Final[Mapping[str, FloatArray]] = {
     # COLLADA's table of axes; its "in", towards the viewer, is forward.
     "x": np.array([[0.0, 0.0, 1.0, 0.0], [0.0, -1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]),
     "y": Y_UP,
     "z": np.eye(4),
+    "-y": np.array([[0.0, 0.0, 1.0, 0.0], [-1.0, 0.0, 0.0, 0.0], [0.0, -1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]),
 }
+"""Rotations to our axes by the axis that points up."""
 
 
 def load_asset(
     path: Path,
     unit_m: float | None = None,
-    up: Literal["y", "z"] = "z",
+    up: Literal["y", "z", "-y"] = "z",
     texture_limit_px: int | None = None,
     budget: PictureBudget | None = None,
 ) -> Asset:
@@ -57,7 +59,8 @@ def load_asset(
     Args:
         path: .glb, .gltf, .obj, .ply, .stl or .dae.
         unit_m: length of the file's unit; None = that of the .dae, else one metre.
-        up: the axis of an .obj, .ply or .stl that points up: z = its axes are ours; y = as glTF (z forward).
+        up: the axis of an .obj, .ply or .stl that points up: z = its axes are ours; y = as glTF (z forward);
+            -y = as a camera (y down, z forward).
             The other formats say it themselves.
         texture_limit_px: longest side of a texture, None = 4096.
         budget: of the scene, for its decoded pictures; None = the file has one of its own.
@@ -83,7 +86,7 @@ def load_asset(
     nodes = _nodes(
         loaded, path, suffix == ".ply", MaterialConverter(path.name, texture_limit_px, budget or PictureBudget())
     )
-    return Asset(path.stem, nodes, _scaled(1.0 if unit_m is None else unit_m) @ _AXES[axis], origin=path.name)
+    return Asset(path.stem, nodes, _scaled(1.0 if unit_m is None else unit_m) @ AXES[axis], origin=path.name)
 
 
 def _scaled(unit_m: float) -> FloatArray:

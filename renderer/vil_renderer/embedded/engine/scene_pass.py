@@ -27,6 +27,7 @@ from vil_renderer.embedded.engine.vertices import StaticMesh
 from vil_renderer.embedded.optics.camera import FAR_M
 from vil_renderer.embedded.posed_models import PosedModels
 from vil_renderer.embedded.scene import SCENE_LAYER, Environment, Lamp
+from vil_renderer.embedded.splats.field import DETAIL_PX
 from vil_renderer.embedded.splats.layer import SplatLayer
 
 if TYPE_CHECKING:
@@ -198,7 +199,9 @@ class ScenePass:
         if self._samples > 1:
             target, outputs = self._smooth_colour(size, batch, index, proxy=False), PassOutput.COLOUR
         _write_only_colour(target, len(places_of(target, outputs)))
-        splats.draw(target, request.camera, request.T_world_camera, z_m, request.gain ** (1.0 / GAMMA))
+        detail_px = DETAIL_PX if self.profile.lod_px else 0.0
+        gain = request.gain ** (1.0 / GAMMA)
+        splats.draw(target, request.camera, request.T_world_camera, z_m, gain, detail_px=detail_px)
         _write_all(target, len(places_of(target, outputs)))
         return target
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
@@ -16,7 +17,7 @@ from vil_bridge.core.errors import ConfigError, RendererError
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.random.courses import perturbed as perturbed_course
-from vil_renderer.embedded.assets.gltf.read import Y_UP
+from vil_renderer.embedded.assets.importers import AXES
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.lighting.daylight import daylight, to_sun
 from vil_renderer.embedded.scene import Beacon, Clip, Environment, Gate, Lamp, Prefab, Scene, SceneObject, SplatSet, Sun
@@ -34,6 +35,8 @@ from vil_renderer.embedded.scenefile.parts import PartFactory, gate_frame
 from vil_renderer.embedded.scenefile.perturbation import perturbed, read_moves
 from vil_renderer.embedded.scenefile.references import PROXY, known_classes
 from vil_renderer.embedded.scenes.race import with_course
+
+logger = logging.getLogger(__name__)
 
 _LAST_INSTANCE: Final = 32767
 _MORNING_H: Final = 10.0
@@ -164,11 +167,13 @@ class Builder:
     def _splats(self, config: SplatConfig) -> tuple[tuple[SceneObject, ...], SplatSet]:
         matrix = config.transform().matrix() @ np.diag([config.scale, config.scale, config.scale, 1.0])
         # The loader of the proxy turns it in the same way.
-        splats = SplatSet((self.folder / config.file).resolve(), matrix @ Y_UP if config.up == "y" else matrix)
+        up = config.up or ("y" if config.file.suffix.lower() in (".glb", ".gltf") else "z")
+        logger.info("splats: file=%s up=%s", config.file.name, up)
+        splats = SplatSet((self.folder / config.file).resolve(), matrix @ AXES[up])
         proxy = config.proxy
         if proxy is None:
             return (), splats
-        asset = self._made(("splats", "proxy"), lambda: self._factory.file(proxy, None, config.up))
+        asset = self._made(("splats", "proxy"), lambda: self._factory.file(proxy, None, config.up or "z"))
         if asset is None:
             return (), splats
         semantic = self._classes[config.semantic] if config.semantic else 0

@@ -271,13 +271,15 @@ class PrefabConfig(ModelConfig):
 class SplatConfig(PoseConfig):
     """Gaussian splats as environment."""
 
-    file: Path = Field(description="3DGS PLY, relative to the scene file.")
+    file: Path = Field(description="PLY, SPZ, SOG, GLB or .splat, relative to the scene file.")
     proxy: Path | None = Field(
         default=None, description="Model in the splats' axes that gives depth, ids, rays and collisions."
     )
     scale: Factor = Field(default=1.0, description="Metres in one unit of the splats.")
-    up: Literal["y", "z"] = Field(
-        default="z", description="Axis of the splats that points up; of the proxy too, unless its format says it."
+    up: Literal["y", "z", "-y"] | None = Field(
+        default=None,
+        description="Axis of the splats that points up; of the proxy too, unless its format says it. "
+        "None = y of a GLB or .gltf, z of the others.",
     )
     semantic: str | None = Field(default=None, alias="class", description="Semantic class of the proxy; none = id 0.")
 

@@ -56,7 +56,7 @@ class PartFactory:
         primitive = _mesh(config, material.tile_m).primitive(self._material(material))
         return Asset.of(name, [primitive], origin="scene file")
 
-    def file(self, path: Path, unit_m: float | None, up: Literal["y", "z"]) -> Asset:
+    def file(self, path: Path, unit_m: float | None, up: Literal["y", "z", "-y"]) -> Asset:
         """Return a model of a file.
 
         Raises:

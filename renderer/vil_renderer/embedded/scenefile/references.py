@@ -15,6 +15,7 @@ from vil_bridge.config.yaml_positions import Path
 from vil_renderer.embedded.assets.importers import FORMATS
 from vil_renderer.embedded.scene import CLASSES, Scene
 from vil_renderer.embedded.scenes.surfaces import SURFACES
+from vil_renderer.embedded.splats.read import FORMATS as SPLAT_FORMATS
 
 Reference = tuple[Path, str]
 PROXY: Final = "splats"
@@ -144,7 +145,7 @@ def _files(data: Mapping[str, Any], folder: FilePath) -> Iterator[Reference]:
             hint = similar(surface, SURFACES) or f"; known: {', '.join(sorted(SURFACES))}"
             yield (*path, "material", "surface"), f"no surface is named {surface!r}{hint}"
     splats = data.get("splats")
-    yield from _file(("splats", "file"), entry(splats, "file"), folder, (".ply",))
+    yield from _file(("splats", "file"), entry(splats, "file"), folder, SPLAT_FORMATS)
     yield from _file(("splats", "proxy"), entry(splats, "proxy"), folder, FORMATS)
     yield from _file(("obstacle_perturbation",), data.get("obstacle_perturbation"), folder, ())
 

@@ -1,4 +1,4 @@
-"""The inner loops of splatting, compiled by numba when they are first needed.
+"""Inner loops that project splats, compiled by numba when they are first needed.
 
 Plain functions of which none calls another: numba compiles each alone, and this module imports without it. Pixels
 are OpenCV's (integers on their centres), camera axes optical. A row of ``rows`` is one splat in a picture, float32:
@@ -25,59 +25,50 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_renderer.embedded.optional_imports import load_native
+from vil_renderer.embedded.splats.harmonics import SH_FACTORS
 
 _Float32 = npt.NDArray[np.float32]
 _Index = npt.NDArray[np.int32]
-_Flags = npt.NDArray[np.bool_]
 
 COLUMNS: Final = 10
-FLAT: Final = 7
-TILE: Final = 16
-"""Width and height in pixels of a tile."""
-LINE: Final = 5 * TILE
+FLAT: Final = 8
 NEAR_M: Final = 0.2
 """Nearer splats are not drawn: the projection's derivative describes them no more."""
 FAINTEST: Final = 1.0 / 2048.0
 """Less opacity than this is none."""
-OPAQUE: Final = 1.0 / 1024.0
-"""A tile is finished when all of its pixels let less than this through."""
 
 _LOW_PASS_PX2: Final = 0.3
 _ASIDE: Final = 1.3
-_LOWEST: Final = -0.28
-_SH: Final = (
-    0.28209479, 0.48860251, 1.0925484, 0.31539157, 0.54627422,
-    0.59004359, 2.8906114, 0.45704579, 0.37317633, 1.4453057,
-)  # fmt: skip
-"""Factors of the real spherical harmonics up to degree 3."""
+_SH: Final = SH_FACTORS
 
 
 def project_splats(
-    p: _Float32, axes: _Float32, turn: _Float32, shift: _Float32, pinhole: _Float32,
-    width: int, height: int, flat: _Float32,
+    p: _Float32, axes: _Float32, members: _Index, turn: _Float32, shift: _Float32, pinhole: _Float32,
+    width: int, height: int, antialiased: bool, flat: _Float32,
 ) -> None:  # fmt: skip
     """Put splats into the plane of a picture: Sigma2 = J W Sigma W^T J^T + 0.3 I.
 
     Args:
         p: (n, 3).
         axes: (n, 3, 3), columns are the half axes of the one-sigma ellipsoids.
+        members: (m,) into the cloud.
         turn: (3, 3), from the cloud's axes to optical ones, its scale included.
         shift: (3,), the cloud's origin in optical axes, metres.
         pinhole: fx, fy, cx, cy.
         width: of the picture.
         height: of the picture.
-        flat: (n, FLAT), filled: u, v in pixels, z in metres, the covariance uu, uv, vv and the root of its
-            determinant; z alone where it is less than NEAR_M.
+        antialiased: the low-pass filter preserves a splat's opacity times its area, as in its training.
+        flat: (m, FLAT), filled: u, v in pixels, z in metres, the covariance uu, uv, vv, the root of its
+            determinant, and a factor on the opacity; z alone where it is less than NEAR_M.
     """
     fx, fy, cx, cy = pinhole
     half_x, half_y = np.float32(0.5 * width) / fx, np.float32(0.5 * height) / fy
     mid_x, mid_y = half_x - cx / fx, half_y - cy / fy
-    low_pass, aside = np.float32(_LOW_PASS_PX2), np.float32(_ASIDE)
-    b = np.empty((2, 3), np.float32)
-    for i in range(len(p)):
+    low_pass, aside, b = np.float32(_LOW_PASS_PX2), np.float32(_ASIDE), np.empty((2, 3), np.float64)
+    for n in range(len(members)):
+        i = members[n]
         px, py, pz = p[i]
-        z = turn[2, 0] * px + turn[2, 1] * py + turn[2, 2] * pz + shift[2]
-        flat[i, 2] = z
+        flat[n, 2] = z = turn[2, 0] * px + turn[2, 1] * py + turn[2, 2] * pz + shift[2]
         if z < NEAR_M:
             continue
         x = (turn[0, 0] * px + turn[0, 1] * py + turn[0, 2] * pz + shift[0]) / z
@@ -93,51 +84,57 @@ def project_splats(
         uu = b[0, 0] * b[0, 0] + b[0, 1] * b[0, 1] + b[0, 2] * b[0, 2]
         vv = b[1, 0] * b[1, 0] + b[1, 1] * b[1, 1] + b[1, 2] * b[1, 2]
         uv = b[0, 0] * b[1, 0] + b[0, 1] * b[1, 1] + b[0, 2] * b[1, 2]
-        c0 = np.float64(b[0, 1]) * b[1, 2] - np.float64(b[0, 2]) * b[1, 1]
-        c1 = np.float64(b[0, 2]) * b[1, 0] - np.float64(b[0, 0]) * b[1, 2]
-        c2 = np.float64(b[0, 0]) * b[1, 1] - np.float64(b[0, 1]) * b[1, 0]
-        flat[i, 0], flat[i, 1] = fx * x + cx, fy * y + cy
-        flat[i, 3], flat[i, 4], flat[i, 5] = uu + low_pass, uv, vv + low_pass
+        c0, c1 = b[0, 1] * b[1, 2] - b[0, 2] * b[1, 1], b[0, 2] * b[1, 0] - b[0, 0] * b[1, 2]
+        c2 = b[0, 0] * b[1, 1] - b[0, 1] * b[1, 0]
+        flat[n, 0], flat[n, 1] = fx * x + cx, fy * y + cy
+        flat[n, 3], flat[n, 4], flat[n, 5] = uu + low_pass, uv, vv + low_pass
         # The determinant as a sum of squares (Lagrange's identity): positive, however thin the splat is.
-        flat[i, 6] = math.sqrt(c0 * c0 + c1 * c1 + c2 * c2 + low_pass * (np.float64(uu) + vv + low_pass))
+        own = c0 * c0 + c1 * c1 + c2 * c2
+        root = math.sqrt(own + low_pass * (uu + vv + low_pass))
+        flat[n, 6], flat[n, 7] = root, math.sqrt(own) / root if antialiased else 1.0
 
 
 def select_splats(
-    flat: _Float32, opacity: _Float32, width: int, height: int, rows: _Float32, bounds: _Index, index: _Index
-) -> int:
+    flat: _Float32, opacity: _Float32, members: _Index, width: int, height: int, rows: _Float32, bounds: _Index,
+    index: _Index,
+) -> int:  # fmt: skip
     """Pick the splats that a picture shows.
 
     Args:
-        flat: (n, FLAT) of :func:`project_splats`.
+        flat: (m, FLAT) of :func:`project_splats`.
         opacity: (n,).
+        members: (m,) into the cloud.
         width: of the picture.
         height: of the picture.
-        rows: (n, COLUMNS), filled from the first on, except colours.
-        bounds: (n, 4), filled like them.
-        index: (n,) into the cloud, filled like them.
+        rows: (m, COLUMNS), filled from the first on, except colours.
+        bounds: (m, 4), filled like them.
+        index: (m,) into the cloud, filled like them.
 
     Returns:
         How many there are.
     """
     right, below = np.float32(width) - np.float32(0.5), np.float32(height) - np.float32(0.5)
     count = 0
-    for i in range(len(flat)):
-        u, v, z, uu, uv, vv, root = flat[i]
-        if z < NEAR_M or opacity[i] <= FAINTEST:
+    for n in range(len(flat)):
+        u, v, z, uu, uv, vv, root, factor = flat[n]
+        if z < NEAR_M:
             continue
-        reach2 = np.float32(2.0) * math.log(opacity[i] / np.float32(FAINTEST))
+        strength = opacity[members[n]] * factor
+        if strength <= FAINTEST:
+            continue
+        reach2 = np.float32(2.0) * math.log(strength / np.float32(FAINTEST))
         reach_u, reach_v = math.sqrt(reach2 * uu), math.sqrt(reach2 * vv)
         u0, u1 = max(u - reach_u, np.float32(-0.5)), min(u + reach_u, right)
         v0, v1 = max(v - reach_v, np.float32(-0.5)), min(v + reach_v, below)
         if u0 >= u1 or v0 >= v1:
             continue
         row = rows[count]
-        row[0], row[1], row[5], row[6] = u, v, opacity[i], z
+        row[0], row[1], row[5], row[6] = u, v, strength, z
         down = math.sqrt(vv)
         row[2], row[3], row[4] = down / root, -uv / root / down, np.float32(1.0) / down
         bounds[count, 0], bounds[count, 1] = math.ceil(u0), math.floor(u1)
         bounds[count, 2], bounds[count, 3] = math.ceil(v0), math.floor(v1)
-        index[count] = i
+        index[count] = members[n]
         count += 1
     return count
 
@@ -171,103 +168,14 @@ def shade_splats(p: _Float32, sh: _Float32, eye: _Float32, exposure: float, inde
                 basis[10], basis[14] = _SH[6] * x * y * z, _SH[9] * z * (x * x - y * y)
                 basis[11], basis[13] = -_SH[7] * y * (5.0 * z * z - 1.0), -_SH[7] * x * (5.0 * z * z - 1.0)
                 basis[12] = _SH[8] * z * (5.0 * z * z - 3.0)
-        for c in range(3):
-            colour = np.float32(0.5)
-            for k in range(terms):
-                colour += basis[k] * sh[i, k, c]
-            rows[j, 7 + c] = min(max(float(colour) * exposure, 0.0), 1.0)
-
-
-def bin_splats(bounds: _Index, first: int, across: int, unfinished: _Flags, starts: _Index, members: _Index) -> int:
-    """List the splats of each tile, from ``first`` on, as far as there is room.
-
-    Args:
-        bounds: (n, 4), the nearest splat first.
-        first: which splat to begin with.
-        across: tiles in a line.
-        unfinished: (t,): only these tiles get any.
-        starts: (t + 1,), filled: where the members of each tile begin.
-        members: room for at least t of them, filled: indices of splats, the nearest first.
-
-    Returns:
-        The splat to go on with.
-    """
-    starts[:] = 0
-    total, stop = 0, first
-    for i in range(first, len(bounds)):
-        x0, x1 = bounds[i, 0] // TILE, bounds[i, 1] // TILE + 1
-        y0, y1 = bounds[i, 2] // TILE, bounds[i, 3] // TILE + 1
-        total += (x1 - x0) * (y1 - y0)
-        if total > len(members):
-            break
-        for ty in range(y0, y1):
-            for tile in range(ty * across + x0, ty * across + x1):
-                if unfinished[tile]:
-                    starts[tile + 1] += 1
-        stop = i + 1
-    for tile in range(len(starts) - 1):
-        starts[tile + 1] += starts[tile]
-    ends = starts[:-1].copy()
-    for i in range(first, stop):
-        x0, x1 = bounds[i, 0] // TILE, bounds[i, 1] // TILE + 1
-        for ty in range(bounds[i, 2] // TILE, bounds[i, 3] // TILE + 1):
-            for tile in range(ty * across + x0, ty * across + x1):
-                if unfinished[tile]:
-                    members[ends[tile]] = i
-                    ends[tile] += 1
-    return stop
-
-
-def blend_tiles(
-    rows: _Float32, bounds: _Index, starts: _Index, members: _Index, across: int, unfinished: _Flags, tiles: _Float32
-) -> None:
-    """Lay splats over each other, from the nearest on.
-
-    Args:
-        rows: (n, COLUMNS), the nearest splat first.
-        bounds: (n, 4).
-        starts: (t + 1,), where the members of each tile begin.
-        members: indices of splats.
-        across: tiles in a line.
-        unfinished: (t,), updated.
-        tiles: (t, TILE * LINE), updated; lines of TILE reds, greens, blues, shares let through and hiding z-depths.
-    """
-    lane, faint, lowest = np.uint64(TILE), np.float32(FAINTEST), np.float32(_LOWEST)
-    for tile in range(len(starts) - 1):
-        top, left, t = tile // across * TILE, tile % across * TILE, tiles[tile]
-        for n in range(starts[tile], starts[tile + 1]):
-            i = members[n]
-            u, v, wa, wb, wc, opacity, z, red, green, blue = rows[i]
-            for y in range(max(bounds[i, 2] - top, 0), min(bounds[i, 3] + 1 - top, TILE)):
-                dv = np.float32(top + y) - v
-                across_2, start = (wc * dv) ** 2, wa * (np.float32(left) - u) + wb * dv
-                for x in range(lane):  # unsigned and without branches: becomes vector instructions
-                    along = start + wa * np.float32(x)
-                    s = (along * along + across_2) * np.float32(-1.0 / 64.0)
-                    s = s if s > lowest else lowest
-                    # exp(-(...) / 2) as the series of its 32nd root, squared five times: 6e-6 off at most.
-                    e = np.float32(1.0) + s * (np.float32(1.0) + s * (np.float32(0.5) + s * np.float32(1.0 / 6.0)))
-                    e *= e
-                    e *= e
-                    e *= e
-                    e *= e
-                    e *= e
-                    alpha = opacity * e
-                    alpha = alpha if alpha >= faint else np.float32(0.0)
-                    k = np.uint64(LINE * y) + x
-                    share = (alpha if z <= t[k + np.uint64(4 * TILE)] else np.float32(0.0)) * t[k + np.uint64(3 * TILE)]
-                    t[k] += share * red
-                    t[k + np.uint64(TILE)] += share * green
-                    t[k + np.uint64(2 * TILE)] += share * blue
-                    t[k + np.uint64(3 * TILE)] -= share
-            if (n - starts[tile]) % 8 == 7:
-                clear = 0
-                for y in range(TILE):
-                    for x in range(LINE * y + 3 * TILE, LINE * y + 4 * TILE):
-                        clear += t[x] >= OPAQUE
-                if not clear:
-                    unfinished[tile] = False
-                    break
+        red, green, blue = np.float32(0.5), np.float32(0.5), np.float32(0.5)
+        for k in range(terms):
+            red += basis[k] * sh[i, k, 0]
+            green += basis[k] * sh[i, k, 1]
+            blue += basis[k] * sh[i, k, 2]
+        rows[j, 7] = min(max(float(red) * exposure, 0.0), 1.0)
+        rows[j, 8] = min(max(float(green) * exposure, 0.0), 1.0)
+        rows[j, 9] = min(max(float(blue) * exposure, 0.0), 1.0)
 
 
 @cache

@@ -12,6 +12,7 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel
 from vil_renderer.embedded.lru_cache import LruByteCache
 from vil_renderer.embedded.scene import Scene
+from vil_renderer.embedded.splats.field import arranged
 from vil_renderer.embedded.splats.raster import project, rasterise
 from vil_renderer.embedded.splats.read import read_splats
 
@@ -48,7 +49,7 @@ class SplatLayer:
         assert scene.splats is not None
         _check_proxy(scene)
         self._ctx = ctx
-        self._cloud, self._T_world_splats = read_splats(scene.splats.path), scene.splats.T_world_splats
+        self._field, self._T_world_splats = arranged(read_splats(scene.splats.path)), scene.splats.T_world_splats
         self._program = ctx.program(vertex_shader=_VERTEX, fragment_shader=_FRAGMENT)
         corners = ctx.buffer(np.array([[-1, -1], [3, -1], [-1, 3]], np.float32).tobytes())
         self._triangle = ctx.vertex_array(self._program, [(corners, "2f", "in_p")])
@@ -63,6 +64,8 @@ class SplatLayer:
         T_world_camera: Transform,
         z_m: npt.NDArray[np.float32],
         exposure: float,
+        *,
+        detail_px: float,
     ) -> None:
         """Blend the splats over a framebuffer's first attachment, which holds display values.
 
@@ -72,8 +75,9 @@ class SplatLayer:
             T_world_camera: optical axes.
             z_m: (h, w), depth of the meshes that hide splats.
             exposure: factor on display colours.
+            detail_px: size of the largest splats that a coarser level may have; 0 = none.
         """
-        splats = project(self._cloud, camera, T_world_camera, self._T_world_splats, exposure)
+        splats = project(self._field, camera, T_world_camera, self._T_world_splats, exposure, detail_px=detail_px)
         size = splats.size_px
         texture = self._textures.get(size, lambda: self._ctx.texture(size, 4, dtype="f4"))
         texture.write(rasterise(splats, z_m))

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.types import CameraModel, FloatArray
-from vil_renderer.embedded.splats import kernels
-from vil_renderer.embedded.splats.read import SplatCloud
+from vil_bridge.core.types import BoolArray, CameraModel, FloatArray
+from vil_renderer.embedded.splats import kernels, tile_kernels
+from vil_renderer.embedded.splats.cloud import SplatCloud, float32
+from vil_renderer.embedded.splats.field import SplatField, seen
+from vil_renderer.embedded.splats.threads import cores, dealt, on_all_cores
 
 _Float32 = npt.NDArray[np.float32]
+_Index = npt.NDArray[np.int32]
 
+_BLOCK: Final = 4096
+"""Splats that a thread projects at a time."""
 _LIST_LENGTH: Final = 1 << 20
-_TILE: Final = kernels.TILE
+_TILE: Final = tile_kernels.TILE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,24 +33,33 @@ class Projected:
     Attributes:
         size_px: width and height of the picture.
         rows: float32 (n, 10), bounds: int32 (n, 4), as :mod:`~.kernels` describes them.
+        index: (n,), which splats of the field they are.
     """
 
     size_px: tuple[int, int]
     rows: _Float32
-    bounds: npt.NDArray[np.int32]
+    bounds: _Index
+    index: _Index
 
 
 def project(
-    cloud: SplatCloud, camera: CameraModel, T_world_camera: Transform, T_world_splats: FloatArray, exposure: float = 1.0
+    field: SplatField,
+    camera: CameraModel,
+    T_world_camera: Transform,
+    T_world_splats: FloatArray,
+    exposure: float = 1.0,
+    *,
+    detail_px: float = 0.0,
 ) -> Projected:
     """Project splats as renderer pages of 3DGS do: Sigma2 = J W Sigma W^T J^T + 0.3 I.
 
     Args:
-        cloud: the splats.
+        field: the splats.
         camera: an ideal pinhole; its lens is not applied here.
         T_world_camera: optical axes (x right, y down, z forward).
         T_world_splats: (4, 4), rotation, place and uniform scale.
         exposure: factor on display colours.
+        detail_px: coarser levels are used where their splats are smaller than this; 0 = never.
 
     Raises:
         RendererError: numba is not installed.
@@ -51,28 +67,43 @@ def project(
     R_camera_world = T_world_camera.rotation().T
     turn = R_camera_world @ T_world_splats[:3, :3]
     shift = R_camera_world @ (T_world_splats[:3, 3] - T_world_camera.p_m)
+    members = seen(field, camera, turn, shift, detail_px)
     eye = np.linalg.solve(turn, -shift)
-    width, height, n = camera.width_px, camera.height_px, len(cloud.p)
-    flat = np.empty((n, kernels.FLAT), np.float32)
     pinhole = np.array(camera.intrinsics_px, np.float32)
-    place = (np.float32(turn), np.float32(shift), pinhole, width, height)
-    kernels.compiled(kernels.project_splats)(cloud.p, cloud.axes, *place, flat)
-    rows = np.empty((n, kernels.COLUMNS), np.float32)
-    bounds, index = np.empty((n, 4), np.int32), np.empty(n, np.int32)
-    count = kernels.compiled(kernels.select_splats)(flat, cloud.opacity, width, height, rows, bounds, index)
-    kernels.compiled(kernels.shade_splats)(
-        cloud.p, cloud.sh, np.float32(eye), np.float32(exposure), index[:count], rows
-    )
-    order = _nearest_first(rows[:count, 6])
-    return Projected((width, height), rows[order], bounds[order])
+    place = (float32(turn), float32(shift), pinhole, camera.width_px, camera.height_px)
+    rows = np.empty((len(members), kernels.COLUMNS), np.float32)
+    bounds, index = np.empty((len(members), 4), np.int32), np.empty(len(members), np.int32)
+    work = partial(_project_block, field.splats, place, float32(eye), np.float32(exposure))
+    parts = [slice(start, start + _BLOCK) for start in range(0, len(members), _BLOCK)]
+    counts = on_all_cores(work, [(members[part], rows[part], bounds[part], index[part]) for part in parts])
+    shown = [np.arange(part.start, part.start + n, dtype=np.int32) for part, n in zip(parts, counts, strict=True)]
+    order = np.concatenate(shown) if shown else np.empty(0, np.int32)
+    kernels.compiled(tile_kernels.order_by_bits)(rows.view(np.uint32)[:, 6].copy(), order, np.empty_like(order))
+    arrays = rows, bounds, index
+    nearest = np.empty((len(order), kernels.COLUMNS), np.float32), np.empty((len(order), 4), np.int32), order.copy()
+    parts = [slice(start, start + _BLOCK) for start in range(0, len(order), _BLOCK)]
+    taken = [(order[part], *arrays, *(a[part] for a in nearest)) for part in parts]
+    on_all_cores(kernels.compiled(tile_kernels.take_rows), taken)
+    return Projected((camera.width_px, camera.height_px), *nearest)
 
 
-def _nearest_first(z_m: _Float32) -> npt.NDArray[np.intp]:
-    """Return the order of positive depths, by radix: their bits sort as they do; NumPy sorts 16 bits in linear time."""
-    bits = np.ascontiguousarray(z_m).view(np.uint32)
-    order = np.argsort(bits.astype(np.uint16), kind="stable")
-    upper = (bits >> np.uint32(16)).astype(np.uint16)
-    return order[np.argsort(upper[order], kind="stable")]
+def _project_block(
+    splats: SplatCloud,
+    place: tuple[Any, ...],
+    eye: _Float32,
+    exposure: np.float32,
+    members: _Index,
+    rows: _Float32,
+    bounds: _Index,
+    index: _Index,
+) -> int:
+    """Fill the first rows with those of some splats that the picture shows, and return their number."""
+    flat = np.empty((len(members), kernels.FLAT), np.float32)
+    kernels.compiled(kernels.project_splats)(splats.p, splats.axes, members, *place, splats.antialiased, flat)
+    arrays = (flat, splats.opacity, members, *place[3:], rows, bounds, index)
+    count: int = kernels.compiled(kernels.select_splats)(*arrays)
+    kernels.compiled(kernels.shade_splats)(splats.p, splats.sh, eye, exposure, index[:count], rows)
+    return count
 
 
 def rasterise(projected: Projected, z_m: _Float32) -> _Float32:
@@ -93,24 +124,38 @@ def rasterise(projected: Projected, z_m: _Float32) -> _Float32:
     """
     width, height = projected.size_px
     across, down = -(-width // _TILE), -(-height // _TILE)
-    tiles = np.zeros((down, across, _TILE, 5, _TILE), np.float32)
-    tiles[:, :, :, 4] = _tiled(z_m, across, down)
-    tiles[:, :, :, 3] = tiles[:, :, :, 4] > 0.0
-    lists = np.empty(across * down + 1, np.int32), np.empty(max(_LIST_LENGTH, across * down), np.int32)
+    tiles = np.empty((across * down, _TILE * tile_kernels.LINE), np.float32)
     unfinished = np.ones(across * down, np.bool_)
-    flat = tiles.reshape(across * down, -1)
+    bands = _bands(down)
+    on_all_cores(kernels.compiled(tile_kernels.open_tiles), [(z_m, across, *band, tiles) for band in bands])
+    members = np.empty(max(_LIST_LENGTH, across * down), np.int32)
     done, count = 0, len(projected.rows)
     while done < count and unfinished.any():
-        done = kernels.compiled(kernels.bin_splats)(projected.bounds, done, across, unfinished, *lists)
-        kernels.compiled(kernels.blend_tiles)(projected.rows, projected.bounds, *lists, across, unfinished, flat)
-    picture = tiles[:, :, :, :4].transpose(0, 2, 1, 4, 3).reshape(down * _TILE, across * _TILE, 4)[:height, :width]
-    np.subtract(1.0, picture[..., 3], out=picture[..., 3])
-    return np.ascontiguousarray(picture)
+        stop = kernels.compiled(tile_kernels.portion_end)(projected.bounds, done, len(members))
+        starts = _listed(projected.bounds, (done, stop, across), bands, unfinished, members)
+        arrays = projected.rows, projected.bounds, starts, members, across
+        blend = kernels.compiled(tile_kernels.blend_tiles)
+        on_all_cores(blend, [(*arrays, hand, kernels.FAINTEST, unfinished, tiles) for hand in dealt(np.diff(starts))])
+        done = stop
+    picture = np.empty((height, width, 4), np.float32)
+    on_all_cores(kernels.compiled(tile_kernels.close_tiles), [(tiles, across, *band, picture) for band in bands])
+    return picture
 
 
-def _tiled(z_m: _Float32, across: int, down: int) -> _Float32:
-    """Return depth by tiles, (down, across, 16, 16); -1 beyond the picture."""
-    height, width = z_m.shape
-    padded = np.full((down * _TILE, across * _TILE), -1.0, np.float32)
-    padded[:height, :width] = z_m
-    return padded.reshape(down, _TILE, across, _TILE).transpose(0, 2, 1, 3)
+def _bands(down: int) -> list[tuple[int, int]]:
+    """Divide lines of tiles among the cores."""
+    edges = np.linspace(0, down, min(cores(), down) + 1).astype(int).tolist()
+    return list(pairwise(edges))
+
+
+def _listed(
+    bounds: _Index, portion: tuple[int, int, int], bands: list[tuple[int, int]], unfinished: BoolArray, members: _Index
+) -> _Index:
+    """List the splats of each tile, and return where those of each begin, (t + 1,)."""
+    starts = np.zeros(len(unfinished) + 1, np.int32)
+    count, fill = (kernels.compiled(kernel) for kernel in (tile_kernels.count_members, tile_kernels.list_members))
+    on_all_cores(count, [(bounds, *portion, *band, unfinished, starts[1:]) for band in bands])
+    np.cumsum(starts, out=starts)
+    ends = starts[:-1].copy()
+    on_all_cores(fill, [(bounds, *portion, *band, unfinished, ends, members) for band in bands])
+    return starts

@@ -46,6 +46,10 @@ _CURES: Final = {
     "MSFT_texture_dds": "convert its DDS textures to PNG or JPEG",
     "KHR_materials_pbrSpecularGlossiness": "convert its materials to metallic-roughness",
     "EXT_mesh_gpu_instancing": "export the instances as nodes",
+    "KHR_gaussian_splatting": "these are Gaussian splats, not a mesh: name the file under `splats` of the scene file",
+    "KHR_gaussian_splatting_compression_spz_2": "export the splats without compression, or as .spz",
+    "KHR_spz_gaussian_splats_compression": "export the splats without compression, or as .spz",
+    "KHR_spz_compression": "export the splats without compression, or as .spz",
 }
 
 
@@ -161,8 +165,12 @@ def read_file(path: Path, label: str) -> bytes:
         raise AssetError(f"{label}: {getattr(exc, 'strerror', None) or exc}") from None
 
 
-def open_document(path: Path) -> Document:
+def open_document(path: Path, also: frozenset[str] = frozenset()) -> Document:
     """Read a GLB or a .gltf; its other files are read when they are used.
+
+    Args:
+        path: the file.
+        also: extensions that its reader supports in addition to those of models.
 
     Raises:
         AssetError: it is not glTF 2.0, is cut short, or requires an extension that we do not read.
@@ -170,7 +178,7 @@ def open_document(path: Path) -> Document:
     data = read_file(path, path.name)
     text, binary = _split_glb(data, path.name) if data[:4] == b"glTF" else (data, None)
     document = Document(path.name, path.parent, _decode(text, path.name), binary)
-    _check_claims(document)
+    _check_claims(document, also)
     return document
 
 
@@ -208,11 +216,11 @@ def _decode(text: bytes, name: str) -> Gltf:
         raise AssetError(f"{name}: JSON: nested too deeply") from None
 
 
-def _check_claims(document: Document) -> None:
+def _check_claims(document: Document, also: frozenset[str]) -> None:
     version = document.gltf.asset.version
     if not version.startswith("2."):
         raise document.error("asset", f"glTF {version[:16]}, only 2.x is read")
     for extension in document.gltf.extensions_required:
-        if extension not in _SUPPORTED:
+        if extension not in _SUPPORTED | also:
             cure = _CURES.get(extension, "export it without that extension")
             raise document.error("extensionsRequired", f"{extension[:80]} is not supported: {cure}")

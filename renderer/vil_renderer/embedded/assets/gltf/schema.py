@@ -174,6 +174,20 @@ class GltfMaterial(_Object, frozen=True):
     extensions: MaterialExtensions = MaterialExtensions()
 
 
+class GaussianSplatting(_Object, frozen=True):
+    """KHR_gaussian_splatting, with the extensions that compress its attributes."""
+
+    kernel: str
+    color_space: str
+    extensions: dict[str, msgspec.Raw] = {}
+
+
+class PrimitiveExtensions(_Object, frozen=True):
+    """Extensions of a primitive."""
+
+    splats: GaussianSplatting | None = msgspec.field(default=None, name="KHR_gaussian_splatting")
+
+
 class MeshPrimitive(_Object, frozen=True):
     """Primitive: its attributes by name, each an accessor."""
 
@@ -182,6 +196,7 @@ class MeshPrimitive(_Object, frozen=True):
     material: Index | None = None
     mode: Annotated[int, Meta(ge=0, le=6)] = 4
     targets: list[dict[str, Index]] = []
+    extensions: PrimitiveExtensions = PrimitiveExtensions()
 
 
 class GltfMesh(_Object, frozen=True):
