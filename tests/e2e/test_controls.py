@@ -199,7 +199,7 @@ async def test_what_was_changed_by_hand_is_in_force_until_the_file_is_read_again
         await asyncio.to_thread(controls.set_mount, "front", MountView((1.0, 0.0, 0.0), UPRIGHT))
         assert bridge.context.world.lighting == lit, "nobody asked for another light"
         lamps = {"desk": {"power": 0.5, "colour": [1.0, 0.5, 0.25]}}
-        assert controls.effective()["lighting"] == {"time_of_day_h": 6.5, "lamps": lamps}
+        assert controls.effective()["lighting"] == {"time_of_day_h": 6.5, "lamps": lamps, "weather": None}
         told = await asyncio.to_thread(controls.reload)
         assert set(told.applied) == {
             "sources.lab.faults",
@@ -208,7 +208,7 @@ async def test_what_was_changed_by_hand_is_in_force_until_the_file_is_read_again
             "lighting.lamps.desk",
         }
         assert controls.faults("lab") == "" and bridge.snapshot().sources["lab"].report.facts.get("injected") is None
-        assert controls.effective()["lighting"] == {"time_of_day_h": None, "lamps": {}}
+        assert controls.effective()["lighting"] == {"time_of_day_h": None, "lamps": {}, "weather": None}
         assert (await asyncio.to_thread(controls.reload)).applied == ()
 
 

@@ -15,6 +15,7 @@ import pytest
 from tests.support.bridge_rig import bridge_with_camera
 from tests.support.events import until
 from vil_bridge.core.types import LampState, Lighting, RenderedImage, View, WorldSnapshot
+from vil_bridge.core.weather import Weather
 from vil_renderer.embedded.lighting.daylight import lamps_text
 from vil_renderer.embedded.scenes import SCENES
 from vil_renderer.flightgoggles.server import RenderedRequest
@@ -23,7 +24,8 @@ pytestmark = pytest.mark.wire
 
 
 URL = "/api/v1/lighting"
-DUSK = {"time_of_day_h": 19.5, "lamps": {"north": {"power": 0.25, "colour": [1.0, 0.5, 0.25]}}}
+DUSK = {"time_of_day_h": 19.5, "lamps": {"north": {"power": 0.25, "colour": [1.0, 0.5, 0.25]}}, "weather": None}
+DEFAULT: Any = {"time_of_day_h": None, "lamps": {}, "weather": None}
 
 
 class Recorder:
@@ -63,7 +65,7 @@ async def told(answer: httpx.Response) -> Any:
 async def test_the_light_follows_put_and_patch() -> None:
     async with studio() as (renderer, web):
         await renderer.sees(None)
-        assert await told(await web.get(URL)) == {"time_of_day_h": None, "lamps": {}}
+        assert await told(await web.get(URL)) == DEFAULT
 
         assert await told(await web.put(URL, json=DUSK)) == DUSK
         north = LampState(0.25, (1.0, 0.5, 0.25))
@@ -79,7 +81,25 @@ async def test_the_light_follows_put_and_patch() -> None:
         await told(await web.patch(URL, json={"time_of_day_h": 6}))
         await renderer.sees(Lighting(6.0, {"south": LampState(0.0)}))
 
-        assert await told(await web.put(URL, json={})) == {"time_of_day_h": None, "lamps": {}}
+        assert await told(await web.put(URL, json={})) == DEFAULT
+        await renderer.sees(None)
+
+
+async def test_the_weather_follows_put_and_patch() -> None:
+    async with studio() as (renderer, web):
+        foggy = await told(await web.put(URL, json={"weather": {"fog": 0.5}}))
+        assert foggy["weather"] | {"fog": 0.5, "rain": 0.0, "wind_mps": [0.0, 0.0, 0.0]} == foggy["weather"]
+        await renderer.sees(Lighting(weather=Weather(fog=0.5)))
+        both = await told(
+            await web.patch(URL, json={"weather": {"rain": 1, "wind_mps": [3, 0, 0]}, "time_of_day_h": 9})
+        )
+        assert both == await told(await web.get(URL))
+        await renderer.sees(Lighting(9.0, weather=Weather(fog=0.5, rain=1.0, wind_mps=(3.0, 0.0, 0.0))))
+        await told(await web.patch(URL, json={"weather": {"fog": 0}}))
+        await renderer.sees(Lighting(9.0, weather=Weather(rain=1.0, wind_mps=(3.0, 0.0, 0.0))))
+        await told(await web.patch(URL, json={"weather": None}))
+        await renderer.sees(Lighting(9.0))
+        assert (await told(await web.put(URL, json=DEFAULT))) == DEFAULT
         await renderer.sees(None)
 
 
@@ -107,7 +127,10 @@ NONSENSE: Any = [
     ({"lamps": {"north": {"color": [1, 1, 1]}}}, "lamps.north.color: Extra inputs are not permitted"),
     ({"lamps": {"": {}}}, "lamps"),
     ({"lamps": {str(i): {} for i in range(257)}}, "lamps: "),
-    ({"weather": "rain"}, "weather: Extra inputs are not permitted"),
+    ({"moon": 1}, "moon: Extra inputs are not permitted"),
+    ({"weather": {"fog": 1.1}}, "weather.fog: Input should be less than or equal to 1"),
+    ({"weather": {"hail": 1}}, "weather.hail: Extra inputs are not permitted"),
+    ({"weather": {"wind_mps": [0, 0]}}, "weather.wind_mps"),
     ([], "body: "),
 ]
 
@@ -135,6 +158,7 @@ async def test_bodies_are_bounded_and_json() -> None:
         assert await told(await web.get(URL)) == {
             "time_of_day_h": None,
             "lamps": {name: {"power": 1.0, "colour": [1.0, 1.0, 1.0]} for name in many["lamps"]},
+            "weather": None,
         }
 
 

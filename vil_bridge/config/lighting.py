@@ -1,15 +1,39 @@
-"""Configuration of the virtual world's light."""
+"""Configuration of the virtual world's light and weather."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Self
 
 from pydantic import Field, StringConstraints
 
 from vil_bridge.config.base import StrictModel
 from vil_bridge.core.types import LampState, Lighting
+from vil_bridge.core.weather import Weather
 
 _Light = Annotated[float, Field(ge=0, le=10_000)]
+_Amount = Annotated[float, Field(ge=0, le=1)]
+_Speed = Annotated[float, Field(ge=-100, le=100)]
+
+
+class WeatherConfig(StrictModel):
+    """Amounts from 0 = none to 1; our embedded renderer follows them."""
+
+    rain: _Amount = Field(default=0.0, description="1 = 50 mm per hour.")
+    snow: _Amount = Field(default=0.0, description="1 = 5 mm per hour as water.")
+    leaves: _Amount = Field(default=0.0, description="Falling leaves.")
+    dust: _Amount = Field(default=0.0, description="Visibility 50 m / dust squared.")
+    fog: _Amount = Field(default=0.0, description="Visibility 30 m / fog squared.")
+    ground_wetness: _Amount = Field(default=0.0, description="Water on what faces up.")
+    ground_snow: _Amount = Field(default=0.0, description="Snow on what faces up.")
+    ground_leaves: _Amount = Field(default=0.0, description="Leaves on what faces up.")
+    wind_mps: tuple[_Speed, _Speed, _Speed] = Field(
+        default=(0.0, 0.0, 0.0), description="Wind in the world (east, north, up): moves what falls, and trees."
+    )
+
+    def weather(self) -> Weather:
+        """Return the same as a value."""
+        return Weather(**self.model_dump())
 
 
 class LampConfig(StrictModel):
@@ -22,7 +46,7 @@ class LampConfig(StrictModel):
 
 
 class LightingConfig(StrictModel):
-    """Light that differs from the scene's default; our renderers follow it."""
+    """Light and weather that differ from the scene's default; our renderers follow them."""
 
     time_of_day_h: Annotated[float, Field(ge=0, le=24)] | None = Field(
         default=None, description="Local solar time in hours, which places the sun; none = the scene's default."
@@ -30,6 +54,7 @@ class LightingConfig(StrictModel):
     lamps: dict[Annotated[str, StringConstraints(min_length=1, max_length=256)], LampConfig] = Field(
         default={}, max_length=256, description="Lamps by the name that the scene gives them."
     )
+    weather: WeatherConfig | None = Field(default=None, description="Weather; none = the scene's default.")
 
     @classmethod
     def of(cls, lighting: Lighting | None) -> Self:
@@ -37,10 +62,12 @@ class LightingConfig(StrictModel):
         if lighting is None:
             return cls()
         lamps = {name: LampConfig(power=lamp.power, colour=lamp.colour) for name, lamp in lighting.lamps.items()}
-        return cls(time_of_day_h=lighting.time_of_day_h, lamps=lamps)
+        weather = None if lighting.weather is None else WeatherConfig(**asdict(lighting.weather))
+        return cls(time_of_day_h=lighting.time_of_day_h, lamps=lamps, weather=weather)
 
     def lighting(self) -> Lighting | None:
         """Return the same as a value; None = the scene's default."""
-        if self.time_of_day_h is None and not self.lamps:
+        if self.time_of_day_h is None and not self.lamps and self.weather is None:
             return None
-        return Lighting(self.time_of_day_h, {n: LampState(lamp.power, lamp.colour) for n, lamp in self.lamps.items()})
+        lamps = {n: LampState(lamp.power, lamp.colour) for n, lamp in self.lamps.items()}
+        return Lighting(self.time_of_day_h, lamps, None if self.weather is None else self.weather.weather())

@@ -21,6 +21,7 @@ from vil_bridge.core.geometry import Transform, q_mul
 from vil_bridge.core.near_surface import NearSurface
 from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.tracking import ActorKind, TrackingState
+from vil_bridge.core.weather import Weather
 
 __all__ = [
     "DEPTH_NO_HIT",
@@ -260,15 +261,17 @@ class LampState:
 
 @dataclass(frozen=True, slots=True)
 class Lighting:
-    """Light that differs from the scene's own.
+    """Light and weather that differ from the scene's own.
 
     Attributes:
         time_of_day_h: local solar time, hours 0..24, moves the sun; None = the scene's sun.
         lamps: by the name that the scene gives them; those not named stay as they are.
+        weather: None = the scene's.
     """
 
     time_of_day_h: float | None = None
     lamps: Mapping[str, LampState] = field(default_factory=dict)
+    weather: Weather | None = None
 
 
 @dataclass(frozen=True, slots=True)

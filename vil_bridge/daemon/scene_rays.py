@@ -13,6 +13,7 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import WorldView
 from vil_bridge.core.scene_queries import RayHits, SceneQueries
 from vil_bridge.core.types import FloatArray
+from vil_bridge.core.weather_returns import hits_in, weather_at
 
 _KIND: Final = "embedded"
 _RAYS_PROFILE: Final = "low"
@@ -67,7 +68,7 @@ class SceneRays:
         directions: FloatArray,
         reach_m: float,
     ) -> RayHits:
-        """Return the first hits of rays from a vehicle in its source's room; other actors are hit too.
+        """Return the first hits of rays from a vehicle in its source's room, in the weather; actors are hit too.
 
         Raises:
             RendererError: the scene cannot be had, or cannot answer.
@@ -82,5 +83,7 @@ class SceneRays:
         except ConfigError as exc:
             raise RendererError(str(exc)) from None
         origins, ahead = T.apply(origins_m), directions @ T.rotation().T
-        hits = await asked.cast(origins, ahead, reach_m, self._world.snapshot(t_ns), hide)
+        snapshot = self._world.snapshot(t_ns)
+        hits = await asked.cast(origins, ahead, reach_m, snapshot, hide)
+        hits = hits_in(weather_at(snapshot, asked.info), hits, reach_m, f"{source}/{subject}", t_ns)
         return RayHits(hits.range_m, hits.instance, np.asarray(hits.normal_world @ T.rotation()))

@@ -11,7 +11,7 @@ from vil_bridge.web.auth.access import cookie_name, needed_role
 
 EXAMPLES: Final[dict[str, Any]] = {
     "put_lighting": {"time_of_day_h": 18.5, "lamps": {"Lamp1": {"power": 0.2, "colour": [1.0, 0.8, 0.6]}}},
-    "patch_lighting": {"lamps": {"Lamp1": {"power": 0.0}}},
+    "patch_lighting": {"lamps": {"Lamp1": {"power": 0.0}}, "weather": {"fog": 0.3}},
     "patch_simulation": {"paused": False, "speed": 2.0},
     "step_simulation": {"seconds": 0.5},
     "make_login_link": {"role": "view"},

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -26,6 +25,7 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
+from vil_bridge.core.weather import FINE, Weather
 from vil_renderer.embedded.actors import ActorModels
 from vil_renderer.embedded.actors.moving_objects import MovingObjects
 from vil_renderer.embedded.engine.context import describe, open_context
@@ -41,7 +41,7 @@ from vil_renderer.embedded.lighting.daylight import lamps_text, lit
 from vil_renderer.embedded.lighting.ground_shade import GroundShade
 from vil_renderer.embedded.optics.camera import FAR_M
 from vil_renderer.embedded.posed_models import PosedGroup, PosedModels
-from vil_renderer.embedded.postprocess.camera_effects import AutoExposure
+from vil_renderer.embedded.postprocess.camera_effects import AutoExposure, open_time_s
 from vil_renderer.embedded.postprocess.images import (
     FULL_SCALE_M,
     drawn_camera,
@@ -55,6 +55,7 @@ from vil_renderer.embedded.sensors.beacons import visible_beacons
 from vil_renderer.embedded.sensors.rangefinder import range_below_m
 from vil_renderer.embedded.splats.layer import SplatLayer
 from vil_renderer.embedded.static_scene import StaticScene
+from vil_renderer.embedded.view_batches import view_batches
 
 logger = logging.getLogger(__name__)
 
@@ -62,11 +63,6 @@ NO_ACTORS: Final = WorldSnapshot(0, ())
 COLLISION_RADIUS_M: Final = 0.15
 _CAMERAS: Final = 256
 """Cameras whose previous picture is remembered."""
-_TOGETHER: Final = 8
-_TOGETHER_PX: Final = 1 << 23
-"""Bound on the pictures, and on their pixels, that are drawn before the first is read: each has its framebuffer."""
-_TOGETHER_EARLY: Final = 64
-"""Bound on the pictures where reading begins early, and they share a framebuffer."""
 _LEAP_M: Final = 3.0
 _LEAP_COS: Final = 0.5
 _PAUSE_NS: Final = 1_000_000_000
@@ -123,6 +119,7 @@ class EmbeddedRenderer:
         self._ctx = open_context(device)
         self._passes: dict[str, ScenePass] = {}
         self._lighting: Lighting | None = None
+        self._weather = self.scene.weather
         self._collisions: CollisionWorld | None = None
         self._previous: dict[str, _PreviousView] = {}
         self._exposures: dict[str, AutoExposure] = {}
@@ -133,6 +130,8 @@ class EmbeddedRenderer:
             self.info: dict[str, Any] = {**describe(self._ctx), "scene": self.scene.name, "rays": self.rays is not None}
             if scene in scene_names():
                 self.info["shipped_scene"] = scene
+            if self.scene.weather != FINE:
+                self.info["weather"] = asdict(self.scene.weather)
             if (lamps := lamps_text(self.scene.lamps)) is not None:
                 self.info["lamps"] = lamps
             self._warm_up()
@@ -193,7 +192,8 @@ class EmbeddedRenderer:
         made: dict[int, tuple[ImageArray, BoolArray | None]] = {}
         with self._ctx:  # several renderers may live in one process
             self._set_light(snapshot.lighting)
-            for batch in _batches(views, groups.values(), early=self._readback.early):
+            self._set_weather(self.weather(snapshot))
+            for batch in view_batches(views, groups.values(), early=self._readback.early):
                 pictures = self._draw([tuple(views[i] for i in members) for members in batch], posed, shade)
                 for pixels, members in zip(pictures, batch, strict=True):
                     made.update({i: pixels[views[i].modality] for i in members})
@@ -201,6 +201,11 @@ class EmbeddedRenderer:
         self._quality.record(time.perf_counter() - started_s, started_s)
         self._report_profile()
         return tuple(RenderedImage(views[i], *made[i]) for i in sorted(made))
+
+    def weather(self, snapshot: WorldSnapshot) -> Weather:
+        """Return the weather at a snapshot."""
+        found = None if snapshot.lighting is None else snapshot.lighting.weather
+        return self.scene.weather if found is None else found
 
     def pose(self, snapshot: WorldSnapshot) -> PosedModels:
         """Return all moving models at a snapshot, and update the ray world to it.
@@ -236,7 +241,8 @@ class EmbeddedRenderer:
         self.pose(snapshot)
         if self.rays is None:
             return None
-        return range_below_m(self.rays, view.T_world_camera, frozenset(view.hide))
+        weather, t_ns = self.weather(snapshot), view.t_pose_ns
+        return range_below_m(self.rays, view.T_world_camera, frozenset(view.hide), weather=weather, t_ns=t_ns)
 
     def landmarks(self, view: View, snapshot: WorldSnapshot = NO_ACTORS) -> tuple[Landmark, ...]:
         """Return the IR beacons that the camera sees; none without rays."""
@@ -270,6 +276,7 @@ class EmbeddedRenderer:
         camera = view.camera
         exposure = self._exposures.get(camera.name) or AutoExposure()
         shown = posed.shown(view.hide, view.layer)
+        interval_ns = None if seen is None else view.t_pose_ns - seen.t_ns
         return ViewRequest(
             camera=drawn_camera(camera),
             T_world_camera=view.T_world_camera,
@@ -281,6 +288,9 @@ class EmbeddedRenderer:
             alpha=any(view.modality is Modality.RGBA for view in views),
             gain=2.0**camera.effects.exposure_ev * (exposure.gain if camera.effects.auto_exposure else 1.0),
             blobs=shade.of(shown),
+            t_ns=view.t_pose_ns,
+            before_ns=view.t_pose_ns if seen is None else seen.t_ns,
+            open_s=open_time_s(camera.effects, interval_ns),
         )
 
     def _images(
@@ -315,13 +325,21 @@ class EmbeddedRenderer:
             mesh, light = self._static.mesh, self._static.light
             made = ScenePass(self._ctx, mesh, light, profile, self._readback, self._splats, far_m=far_m)
             self._passes[name] = made
+            made.set_weather(self._weather)
             made.set_light(*lit(self.scene.environment, self.scene.lamps, self._lighting))
         return self._passes[name]
 
     def _set_light(self, lighting: Lighting | None) -> None:
-        if lighting != self._lighting:
-            self._lighting = lighting
+        light = None if lighting is None else replace(lighting, weather=None)  # the light of both is the same
+        if light != self._lighting and (light, self._lighting) != (Lighting(), None):
+            self._lighting = light
             self._bake()
+
+    def _set_weather(self, weather: Weather) -> None:
+        if weather != self._weather:
+            self._weather = weather
+            for scene_pass in self._passes.values():
+                scene_pass.set_weather(weather)
 
     def _bake(self) -> None:
         for scene_pass in self._passes.values():
@@ -355,29 +373,6 @@ class EmbeddedRenderer:
             oldest = next(iter(self._previous))
             del self._previous[oldest]
             self._exposures.pop(oldest, None)
-
-
-def _batches(views: Sequence[View], groups: Iterable[list[int]], *, early: bool) -> Iterator[list[list[int]]]:
-    """Yield groups of views that are drawn together: one picture, or several within the bounds.
-
-    Args:
-        views: all of the request.
-        groups: numbers of the views that share a picture.
-        early: pictures are read from the moment when they are drawn.
-    """
-    most, most_px = (_TOGETHER_EARLY, math.inf) if early else (_TOGETHER, _TOGETHER_PX)
-    batch: list[list[int]] = []
-    total_px = 0
-    for members in groups:
-        camera = drawn_camera(views[members[0]].camera)
-        pixels = camera.width_px * camera.height_px
-        if batch and (len(batch) == most or total_px + pixels > most_px):
-            yield batch
-            batch, total_px = [], 0
-        batch.append(members)
-        total_px += pixels
-    if batch:
-        yield batch
 
 
 def _models(scene: Scene) -> tuple[ActorModels, MovingObjects | None]:

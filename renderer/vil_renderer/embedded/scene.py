@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
+from vil_bridge.core.weather import FINE, Weather
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.scene_motion import MotionPath
 
@@ -220,6 +221,7 @@ class Scene:
     prefabs: Mapping[str, Prefab] = field(default_factory=dict)
     classes: Mapping[str, int] = field(default_factory=lambda: CLASSES)
     splats: SplatSet | None = None
+    weather: Weather = FINE
 
 
 @dataclass(slots=True, eq=False)

@@ -303,6 +303,8 @@ def _extension_numbers(vil: PoseExtension) -> Iterator[float]:
         yield 0.0 if vil.lighting.time is UNSET else vil.lighting.time
         for lamp in vil.lighting.lamps.values():
             yield from (lamp.power, *lamp.colour)
+        if vil.lighting.weather is not UNSET:
+            yield from vil.lighting.weather.wind
     for actor in vil.actors:
         yield from (*actor.position, *actor.rotation, *actor.size)
     for skeleton in vil.skeletons:

@@ -33,6 +33,7 @@ from vil_bridge.core.types import (
     TrackingState,
     View,
 )
+from vil_bridge.core.weather import Weather
 from vil_bridge.protocols import opencv as cv2
 from vil_renderer.flightgoggles.codec import WireView, WrittenPose
 from vil_renderer.flightgoggles.messages import (
@@ -54,6 +55,7 @@ from vil_renderer.flightgoggles.messages import (
     Quat,
     SurfaceMessage,
     Vec3,
+    WeatherMessage,
 )
 
 _FARTHEST_M: Final = 1e6
@@ -285,7 +287,13 @@ def _write_lighting(lighting: Lighting | None) -> LightingMessage | UnsetType:
     return LightingMessage(
         time=UNSET if lighting.time_of_day_h is None else lighting.time_of_day_h,
         lamps={name: LampMessage(power=lamp.power, colour=lamp.colour) for name, lamp in lighting.lamps.items()},
+        weather=UNSET if lighting.weather is None else _write_weather(lighting.weather),
     )
+
+
+def _write_weather(weather: Weather) -> WeatherMessage:
+    values = asdict(weather)
+    return WeatherMessage(wind=values.pop("wind_mps"), **values)
 
 
 def read_answer(

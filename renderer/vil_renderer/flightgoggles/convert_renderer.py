@@ -42,6 +42,7 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
+from vil_bridge.core.weather import Weather
 from vil_renderer.colour_views import depth_to_grey, flow_to_colour, ids_to_colour, normals_to_colour
 from vil_renderer.flightgoggles.convert import SHADER_OF
 from vil_renderer.flightgoggles.messages import (
@@ -64,6 +65,7 @@ from vil_renderer.flightgoggles.messages import (
     Quat,
     SurfaceMessage,
     Vec3,
+    WeatherMessage,
 )
 from vil_renderer.flightgoggles.pictures import PixelImage
 
@@ -191,7 +193,14 @@ def _read_lighting(message: LightingMessage | UnsetType) -> Lighting | None:
     if message is UNSET:
         return None
     lamps = {name: LampState(lamp.power, lamp.colour) for name, lamp in message.lamps.items()}
-    return Lighting(None if message.time is UNSET else message.time, lamps)
+    return Lighting(None if message.time is UNSET else message.time, lamps, _read_weather(message.weather))
+
+
+def _read_weather(message: WeatherMessage | UnsetType) -> Weather | None:
+    if message is UNSET:
+        return None
+    values = msgspec.structs.asdict(message)
+    return Weather(wind_mps=values.pop("wind"), **values)
 
 
 def _camera_name(camera_id: str, modality: Modality | None) -> str:

@@ -38,6 +38,7 @@ _FocalPx: TypeAlias = Annotated[float, Meta(ge=1e-3, le=1e5)]
 _PlacePx: TypeAlias = Annotated[float, Meta(ge=-1e5, le=1e5)]
 _Coefficient: TypeAlias = Annotated[float, Meta(ge=-1e6, le=1e6)]
 _Light: TypeAlias = Annotated[float, Meta(ge=0.0, le=1e4)]
+_Amount: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0)]
 _Nonce: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
 
 
@@ -150,11 +151,26 @@ class LampMessage(Struct, kw_only=True):
     colour: tuple[_Light, _Light, _Light] = (1.0, 1.0, 1.0)
 
 
+class WeatherMessage(Struct, kw_only=True):
+    """Amounts of weather; ``wind`` in our world's axes, m/s."""
+
+    rain: _Amount = 0.0
+    snow: _Amount = 0.0
+    leaves: _Amount = 0.0
+    dust: _Amount = 0.0
+    fog: _Amount = 0.0
+    ground_wetness: _Amount = 0.0
+    ground_snow: _Amount = 0.0
+    ground_leaves: _Amount = 0.0
+    wind: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+
 class LightingMessage(Struct, kw_only=True):
-    """Light that differs from the scene's own; ``time`` is the local solar time in hours, absent = the scene's."""
+    """Light and weather that differ from the scene's own, which absent ones are; ``time``: local solar time, hours."""
 
     time: Annotated[float, Meta(ge=0.0, le=24.0)] | UnsetType = UNSET
     lamps: Annotated[dict[_Name, LampMessage], Meta(max_length=MAX_LAMPS)] = {}
+    weather: WeatherMessage | UnsetType = UNSET
 
 
 class PoseExtension(Struct, kw_only=True):

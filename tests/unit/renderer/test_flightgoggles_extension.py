@@ -23,6 +23,7 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
+from vil_bridge.core.weather import Weather
 from vil_renderer.flightgoggles.codec import (
     decode_header,
     decode_images,
@@ -38,6 +39,9 @@ WIDE = CameraModel(
     "wide", 10, 6, 1.2, None, Distortion(LensModel.PLUMB_BOB, (-0.28, 0.07, 0.0002, 1.8e-5, 0.0)), Effects(noise=1.0)
 )
 EVENING = Lighting(19.25, {"north": LampState(0.25, (1.0, 0.8, 0.6)), "south": LampState(0.0)})
+
+
+STORM = Lighting(weather=Weather(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, (9.0, -8.0, 0.5)))
 
 
 def received(request: RenderRequest) -> tuple[tuple[View, ...], WorldSnapshot]:
@@ -83,7 +87,10 @@ def test_an_ideal_camera_says_no_more_than_it_did() -> None:
     assert told.keys() == {"width", "height", "fov", "modality", "hide", "layer"}
 
 
-@pytest.mark.parametrize("lighting", [None, Lighting(), EVENING, Lighting(None, EVENING.lamps), Lighting(0.0)])
+@pytest.mark.parametrize(
+    "lighting",
+    [None, Lighting(), EVENING, Lighting(None, EVENING.lamps), Lighting(0.0), STORM, Lighting(weather=Weather())],
+)
 def test_the_light_arrives(lighting: Lighting | None) -> None:
     request = ask(1)
     request = replace(request, snapshot=replace(request.snapshot, lighting=lighting))
@@ -122,6 +129,8 @@ def test_a_camera_that_cannot_be_is_refused(changes: dict[str, Any]) -> None:
         {"lamps": {"a": {"power": -1.0}}},
         {"lamps": {"a": {"colour": [1.0, 1.0]}}},
         {"lamps": {str(i): {} for i in range(257)}},
+        {"weather": {"fog": 1.5}},
+        {"weather": {"wind": [1.0, 2.0]}},
     ],
 )
 def test_light_that_cannot_be_is_refused(lighting: dict[str, Any]) -> None:

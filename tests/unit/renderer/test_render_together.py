@@ -12,7 +12,7 @@ from tests.support.common import needs_gl
 from vil_bridge.core.types import CameraModel, Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.tools.bench.render.yardstick import CAMERA, FIVE, STEP_NS, camera_pose, crowd, stage_scene, walker
 from vil_renderer.embedded import EmbeddedRenderer
-from vil_renderer.embedded import renderer as together
+from vil_renderer.embedded import view_batches as together
 from vil_renderer.embedded.engine import static
 
 SMALL = replace(CAMERA, width_px=80, height_px=60)

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from tests.support.scenefile import bare, read, write_glb
+from vil_bridge.core.errors import RendererError
+from vil_bridge.core.weather import FINE, Weather
 from vil_renderer.embedded.lighting.daylight import daylight
 from vil_renderer.embedded.scene import Scene
 
@@ -104,3 +106,11 @@ def test_lights_in_a_file_become_lamps_in_their_place(tmp_path: Path) -> None:
     assert read(tmp_path, text.replace("scale: 2", "light_per_candela: 0")).lamps == ()
     given = read(tmp_path, text + "environment: {time_of_day_h: 0}\n")
     assert given.environment.sun is None
+
+
+def test_weather_is_that_of_the_file_else_that_of_the_base(tmp_path: Path) -> None:
+    assert read(tmp_path, "scene: s\n").weather == FINE
+    made = read(tmp_path, "scene: s\nweather: {fog: 0.3, ground_wetness: 1, wind_mps: [2, 0, 0]}\n")
+    assert made.weather == Weather(fog=0.3, ground_wetness=1.0, wind_mps=(2.0, 0.0, 0.0))
+    with pytest.raises(RendererError, match=r"weather\.fog: should be 1 or less|weather\.fog"):
+        read(tmp_path, "scene: s\nweather: {fog: 2}\n")

@@ -255,7 +255,9 @@ class _Stage:
             from vil_renderer.embedded import SpinningLidar
 
             self._lidar = SpinningLidar(np.radians(_LIDAR_RINGS_DEG), _LIDAR_POINTS)
-        points = self._lidar.sweep(self.world(frame.snapshot), [frame.T_world_body], frozenset(hidden))
+        weather = self.renderer.weather(frame.snapshot)
+        world = self.world(frame.snapshot)
+        points = self._lidar.sweep(world, [frame.T_world_body], frozenset(hidden), weather=weather)
         stream = io.BytesIO()
         np.save(stream, points, allow_pickle=False)
         return stream.getvalue()

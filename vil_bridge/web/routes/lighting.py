@@ -1,15 +1,25 @@
-"""Routes of the virtual world's light."""
+"""Routes of the virtual world's light and weather."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from typing import Protocol
 
 from fastapi import APIRouter, HTTPException, Request
 
 from vil_bridge.core.types import LampState, Lighting
+from vil_bridge.core.weather import Weather
 from vil_bridge.web.request_body import read_body, takes
-from vil_bridge.web.schemas.lighting import _MAX_LAMPS, LampBody, LampsView, LampView, LightingBody, LightingPatch
+from vil_bridge.web.schemas.lighting import (
+    _MAX_LAMPS,
+    LampBody,
+    LampsView,
+    LampView,
+    LightingBody,
+    LightingPatch,
+    WeatherBody,
+)
 
 
 class LightingTarget(Protocol):
@@ -58,10 +68,9 @@ def lighting_router(light: LightingTarget, lamps: SceneLamps) -> APIRouter:
         if len(changed) > _MAX_LAMPS:
             raise HTTPException(422, f"{len(changed)} lamps: at most {_MAX_LAMPS} can be changed")
         has_time = "time_of_day_h" in patch.model_fields_set
-        return _set(
-            light,
-            LightingBody(time_of_day_h=patch.time_of_day_h if has_time else before.time_of_day_h, lamps=changed),
-        )
+        time_of_day_h = patch.time_of_day_h if has_time else before.time_of_day_h
+        weather = _changed(before.weather, patch)
+        return _set(light, LightingBody(time_of_day_h=time_of_day_h, lamps=changed, weather=weather))
 
     return router
 
@@ -74,10 +83,20 @@ def _check_names(names: Iterable[str], known: dict[str, LampView] | None) -> Non
         raise HTTPException(422, f"lamps.{unknown[0]}: the scene has no such lamp; known: {listed}")
 
 
+def _changed(before: WeatherBody | None, patch: LightingPatch) -> WeatherBody | None:
+    """Return the weather after a patch: amounts that it does not name stay."""
+    if "weather" not in patch.model_fields_set:
+        return before
+    if patch.weather is None or before is None:
+        return patch.weather
+    return before.model_copy(update=patch.weather.model_dump(exclude_unset=True))
+
+
 def _set(light: LightingTarget, body: LightingBody) -> LightingBody:
     lamps = {name: LampState(lamp.power, lamp.colour) for name, lamp in body.lamps.items()}
-    changed = body.time_of_day_h is not None or bool(lamps)
-    light.lighting = Lighting(body.time_of_day_h, lamps) if changed else None
+    weather = None if body.weather is None else Weather(**body.weather.model_dump())
+    changed = body.time_of_day_h is not None or bool(lamps) or weather is not None
+    light.lighting = Lighting(body.time_of_day_h, lamps, weather) if changed else None
     return body
 
 
@@ -85,4 +104,5 @@ def _body_of(lighting: Lighting | None) -> LightingBody:
     if lighting is None:
         return LightingBody()
     lamps = {name: LampBody(power=lamp.power, colour=lamp.colour) for name, lamp in lighting.lamps.items()}
-    return LightingBody(time_of_day_h=lighting.time_of_day_h, lamps=lamps)
+    weather = None if lighting.weather is None else WeatherBody(**asdict(lighting.weather))
+    return LightingBody(time_of_day_h=lighting.time_of_day_h, lamps=lamps, weather=weather)

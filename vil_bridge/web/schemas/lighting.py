@@ -21,11 +21,29 @@ class LampBody(Body):
     colour: tuple[_Light, _Light, _Light] = Field(default=(1.0, 1.0, 1.0), description="Linear red, green, blue.")
 
 
+_Amount = Annotated[float, Field(ge=0, le=1)]
+_Speed = Annotated[float, Field(ge=-100, le=100)]
+
+
+class WeatherBody(Body):
+    """Amounts from 0 = none to 1."""
+
+    rain: _Amount = Field(default=0.0, description="1 = 50 mm per hour.")
+    snow: _Amount = Field(default=0.0, description="1 = 5 mm per hour as water.")
+    leaves: _Amount = Field(default=0.0, description="Falling leaves.")
+    dust: _Amount = Field(default=0.0, description="Visibility 50 m / dust squared.")
+    fog: _Amount = Field(default=0.0, description="Visibility 30 m / fog squared.")
+    ground_wetness: _Amount = Field(default=0.0, description="Water on what faces up.")
+    ground_snow: _Amount = Field(default=0.0, description="Snow on what faces up.")
+    ground_leaves: _Amount = Field(default=0.0, description="Leaves on what faces up.")
+    wind_mps: tuple[_Speed, _Speed, _Speed] = Field(default=(0.0, 0.0, 0.0), description="East, north, up.")
+
+
 _LampName = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class LightingBody(Body):
-    """Light that differs from the scene's own."""
+    """Light and weather that differ from the scene's own."""
 
     time_of_day_h: Annotated[float, Field(ge=0, le=24)] | None = Field(
         default=None, description="Local solar time in hours, which places the sun; null = the scene's."
@@ -33,6 +51,7 @@ class LightingBody(Body):
     lamps: dict[_LampName, LampBody] = Field(
         default={}, max_length=_MAX_LAMPS, description="Lamps by the name that the scene gives them."
     )
+    weather: WeatherBody | None = Field(default=None, description="Weather; null = the scene's.")
 
 
 class LightingPatch(Body):
@@ -42,6 +61,7 @@ class LightingPatch(Body):
     lamps: dict[_LampName, LampBody | None] = Field(
         default={}, max_length=_MAX_LAMPS, description="Changed lamps; null = the scene's default."
     )
+    weather: WeatherBody | None = Field(default=None, description="Changed amounts, the others stay.")
 
 
 @dataclass(frozen=True, slots=True)

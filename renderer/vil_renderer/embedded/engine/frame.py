@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform, q_to_matrix
 from vil_bridge.core.types import CameraModel, FloatArray
+from vil_bridge.core.weather import FINE, Weather
+from vil_renderer.embedded.engine.air import LAYER_M, air_of, airlight
 from vil_renderer.embedded.engine.detail import ViewPoints
 from vil_renderer.embedded.engine.shader_vertex import MAX_LAMPS
 from vil_renderer.embedded.optics.camera import FAR_M, clip_from_cameras, world_from_ndc_rays
@@ -22,6 +24,7 @@ _BLOCK: Final = np.dtype(
         *((name, "(4,4)f4") for name in ("clip", "clip_motion", "shadow", "camera", "ray")),
         *((name, "4f4") for name in ("sky", "ground", "to_sun", "to_sun_view", "up_view", "sun")),
         *((name, "4f4") for name in ("zenith", "horizon", "size_px", "exposure")),
+        *((name, "4f4") for name in ("air", "glow", "cover", "eye", "wind", "moment")),
         *((name, f"({MAX_LAMPS},4)f4") for name in ("lamp_place", "lamp_light", "lamp_axis")),
     ]
 )
@@ -29,6 +32,10 @@ _LAMP: Final = np.dtype([(name, "4f4") for name in ("lamp_place", "lamp_light", 
 _ALIGNMENT: Final = 256  # of a uniform block's place in a buffer, on all machines
 FRAME_BYTES: Final = -(-_BLOCK.itemsize // _ALIGNMENT) * _ALIGNMENT
 _BEHIND_M: Final = 1.0e4
+_SWAY_S: Final = 0.03
+_MOST_SWAY_M: Final = 0.6
+"""Way of the top of a tree of 10 m in a wind of 1 m/s, and its bound."""
+_SWAY_PERIOD_NS: Final = 2_300_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +52,7 @@ class LightState:
     shadow_from_world: FloatArray
     texel: float = 0.0
     lift_m: float = 0.0
+    weather: Weather = FINE
 
     @cached_property
     def block(self) -> npt.NDArray[np.void]:
@@ -57,6 +65,9 @@ class LightState:
             block["to_sun"] = *environment.sun.to_sun, self.lift_m
         block["shadow"] = self.shadow_from_world.T
         block["size_px"][:, 2] = self.texel
+        weather = self.weather
+        block["cover"] = weather.ground_wetness, weather.ground_snow, weather.ground_leaves, LAYER_M
+        block["wind"][:, :3] = np.clip(_SWAY_S * np.array(weather.wind_mps), -_MOST_SWAY_M, _MOST_SWAY_M)
         return block
 
     @cached_property
@@ -70,12 +81,19 @@ class LightState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shot:
-    """Camera, pose and gain of one picture; ``previous`` is the camera's pose in its previous picture."""
+    """Camera, pose and gain of one picture; ``previous`` is the camera's pose in its previous picture.
+
+    Attributes:
+        t_ns: of the picture. before_ns: of the previous one. open_s: time for which the shutter is open.
+    """
 
     camera: CameraModel
     T_world_camera: Transform
     previous: Transform
     gain: float
+    t_ns: int = 0
+    before_ns: int = 0
+    open_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,6 +139,8 @@ def frames_of(shots: Sequence[Shot], light: LightState, far_m: float = FAR_M) ->
     block["size_px"][:, 0] = [camera.width_px for camera in cameras]
     block["size_px"][:, 1] = [camera.height_px for camera in cameras]
     f_px = np.array([max(camera.intrinsics_px[:2]) for camera in cameras])
+    if light.weather != FINE:
+        _write_weather(block, light, eye_m, shots, f_px)
     return Frames(ViewPoints(eye_m, f_px, was_m - _BEHIND_M * R_was[:, :, 2], clip), _padded(block))
 
 
@@ -139,6 +159,18 @@ def _padded(block: npt.NDArray[np.void]) -> npt.NDArray[np.uint8]:
     padded = np.zeros((len(block), FRAME_BYTES), np.uint8)
     padded[:, : _BLOCK.itemsize] = block.view(np.uint8).reshape(len(block), -1)
     return padded
+
+
+def _write_weather(
+    block: npt.NDArray[np.void], light: LightState, eye_m: FloatArray, shots: Sequence[Shot], f_px: FloatArray
+) -> None:
+    extinction, scattered = air_of(light.weather)
+    glow = airlight(light.environment, light.lamps, eye_m)
+    block["air"][:, :3], block["air"][:, 3] = glow * scattered, extinction
+    block["glow"][:, :3], block["eye"][:, :3] = glow, eye_m
+    times = np.array([(shot.t_ns % _SWAY_PERIOD_NS, shot.before_ns % _SWAY_PERIOD_NS) for shot in shots])
+    block["moment"][:, :2] = 2.0 * np.pi / _SWAY_PERIOD_NS * times
+    block["moment"][:, 2], block["moment"][:, 3] = [shot.open_s for shot in shots], 1.0 / f_px
 
 
 def _write_lamps(block: npt.NDArray[np.void], light: LightState, eye_m: FloatArray) -> None:

@@ -17,6 +17,7 @@ from vil_renderer.embedded.scene import Environment, Lamp
 _LIFT_M: Final = 0.02
 _FAINT: Final = 0.004
 _SUN_FAR_M: Final = 200.0
+_LUMINANCE: Final = np.array([0.2126, 0.7152, 0.0722])
 
 
 class StoredLight(NamedTuple):
@@ -82,7 +83,8 @@ class StaticLight:
             environment: its light, exposure included.
             lamps: all of them; here their number is not bounded.
             display: sunlight and vertex colours included, as a factor on display values (profile low);
-                else linear light without the sun, which is added per pixel.
+                else linear light without the sun, which is added per pixel. The fourth number then is the luminance
+                of the vertex colour, also as a factor on display values; else 1.
         """
         up = 0.5 + 0.5 * self._normal[:, 2:3]
         light = (environment.ground + up * (environment.sky - environment.ground)) * self.ambient_share[:, None]
@@ -99,7 +101,10 @@ class StaticLight:
             light += strength[:, None] * sun.light
         light *= environment.exposure
         stored = (light * self._colour) ** (1.0 / GAMMA) if display else np.sqrt(light)
-        return StoredLight(as_levels(stored))
+        rgba = as_levels(stored)
+        if display:
+            rgba[:, 3] = 255.0 * (self._colour @ _LUMINANCE) ** (1.0 / GAMMA)
+        return StoredLight(rgba)
 
     def on_models(self, environment: Environment) -> Environment:
         """Return the light on models that move: that of the whole scene."""

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 
 from vil_renderer.embedded.engine.materials import JOINTS_SLOT, LIGHT_SLOT, MAP_SLOTS, SHADOW_SLOT, SURFACE_SLOT
+from vil_renderer.embedded.engine.particles import CUBES_M
 from vil_renderer.embedded.engine.shader_fragment import DEPTH_FRAGMENT, SURFACE_FRAGMENT
 from vil_renderer.embedded.engine.shader_sky import BLOB_FRAGMENT, BLOB_VERTEX, SKY_FRAGMENT, SKY_VERTEX
 from vil_renderer.embedded.engine.shader_vertex import SURFACE_VERTEX, shader
+from vil_renderer.embedded.engine.shader_weather import PARTICLE_FRAGMENT, PARTICLE_VERTEX
 from vil_renderer.embedded.engine.targets import PassOutput, defines_of
 
 if TYPE_CHECKING:
@@ -36,12 +38,16 @@ class PassOptions(NamedTuple):
 
     Attributes:
         outputs: bits of :class:`~.targets.PassOutput`; 0 = nothing but depth.
+        air: it takes light, and has its own. ground: defines of what lies on it. wind: trees move.
     """
 
     shading: int
     outputs: int
     shadow: bool = False
     lamps: bool = False
+    air: bool = False
+    ground: tuple[str, ...] = ()
+    wind: bool = False
 
     @property
     def flow(self) -> bool:
@@ -50,8 +56,10 @@ class PassOptions(NamedTuple):
 
     def defines(self) -> dict[str, object]:
         """Return the shaders' defines."""
-        lights = {name: 1 for name, there in (("SHADOW", self.shadow), ("LAMPS", self.lamps)) if there}
-        return {"SHADING": self.shading, **lights, **defines_of(PassOutput(self.outputs))}
+        given = {"SHADOW": self.shadow, "LAMPS": self.lamps, "AIR": self.air, "WIND": self.wind}
+        there = {name: 1 for name, wanted in given.items() if wanted}
+        there |= dict.fromkeys(("GROUND", *self.ground) if self.ground else (), 1)
+        return {"SHADING": self.shading, **there, **defines_of(PassOutput(self.outputs))}
 
 
 class Programs:
@@ -80,6 +88,8 @@ class Programs:
             masked = [name for name in material if name in ("ALPHA_MASK", "MIRROR_U", "MIRROR_V")]
             defines: dict[str, object] = {"SHADING": 0, vertices: 1, **dict.fromkeys(masked, 1)}
             return self._get("depth", SURFACE_VERTEX, DEPTH_FRAGMENT, defines)
+        if vertices != "STATIC":
+            options = options._replace(ground=(), wind=False)  # only what stands still is covered, or a tree
         defines = {**options.defines(), vertices: 1, **dict.fromkeys(material, 1)}
         return self._get("surface", SURFACE_VERTEX, SURFACE_FRAGMENT, defines)
 
@@ -90,6 +100,15 @@ class Programs:
     def blob(self) -> moderngl.Program:
         """Return the program of the soft dark discs below actors."""
         return self._get("blob", BLOB_VERTEX, BLOB_FRAGMENT, {"SHADING": 0})
+
+    def particles(self, shading: int) -> moderngl.Program:
+        """Return the program of what falls."""
+        return self._get(
+            "particles",
+            PARTICLE_VERTEX,
+            PARTICLE_FRAGMENT,
+            {"SHADING": shading, "CUBES_M": ", ".join(map(str, CUBES_M))},
+        )
 
     def _get(self, kind: str, vertex: str, fragment: str, defines: dict[str, object]) -> moderngl.Program:
         key = (kind, tuple(sorted(defines.items())))

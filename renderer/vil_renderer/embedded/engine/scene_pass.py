@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -11,12 +11,15 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import BoolArray, CameraModel
+from vil_bridge.core.weather import FINE, Weather
+from vil_renderer.embedded.engine.air import air_of
 from vil_renderer.embedded.engine.detail import ViewPoints
 from vil_renderer.embedded.engine.frame import FRAME_BYTES, LightState, Shot, frames_of
 from vil_renderer.embedded.engine.light import SurfaceLight
 from vil_renderer.embedded.engine.materials import GAMMA, MaterialCache
 from vil_renderer.embedded.engine.model_draws import ModelDraws
 from vil_renderer.embedded.engine.models import ModelBatch
+from vil_renderer.embedded.engine.particle_draws import ParticleDraws
 from vil_renderer.embedded.engine.profiles import Profile, Shading
 from vil_renderer.embedded.engine.programs import FRAME, PassOptions, Programs
 from vil_renderer.embedded.engine.readback import Readback
@@ -43,6 +46,7 @@ class ViewRequest:
         previous: the camera's pose in its previous picture; None = unknown.
         gain: the camera's factor on all light. alpha: colour is read with its alpha.
         blobs: (k, 5): x, y, z, radius and strength of dark patches on the ground.
+        t_ns: of the picture. before_ns: of the previous one. open_s: time for which the shutter is open.
     """
 
     camera: CameraModel
@@ -55,6 +59,9 @@ class ViewRequest:
     gain: float = 1.0
     alpha: bool = False
     blobs: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 5), np.float32))
+    t_ns: int = 0
+    before_ns: int = 0
+    open_s: float = 0.0
 
 
 class _Batch:
@@ -114,19 +121,32 @@ class ScenePass:
         self._sky: dict[moderngl.Program, moderngl.VertexArray] = {}
         self._corners = ctx.buffer(np.array([[-1, -1], [3, -1], [-1, 3]], np.float32).tobytes())
         self._patches = _Patches(ctx, self._programs.blob())
+        self._particles = ParticleDraws(ctx, self._programs, int(profile.shading))
+        self._weather = FINE
 
     def set_light(self, environment: Environment, lamps: Sequence[Lamp]) -> None:
         """Change the light; static vertices are baked again."""
         self._static.set_light(self.static_light.bake(environment, lamps, display=not self._linear))
         environment = self.static_light.on_models(environment)
-        state = LightState(environment, lamps, np.eye(4))
+        state = LightState(environment, lamps, np.eye(4), weather=self._weather)
         if self._shadow is not None and environment.sun is not None:
             self._shadow.aim(environment.sun.to_sun)
             self._shadow.draw(self._static, self._models)
             state = LightState(
-                environment, lamps, self._shadow.shadow_from_world, self._shadow.texel, self._shadow.lift_m
+                environment,
+                lamps,
+                self._shadow.shadow_from_world,
+                self._shadow.texel,
+                self._shadow.lift_m,
+                self._weather,
             )
         self._state = state
+
+    def set_weather(self, weather: Weather) -> None:
+        """Change the weather; nothing is baked again."""
+        self._weather = weather
+        if self._state is not None:
+            self._state = replace(self._state, weather=weather)
 
     def draw(self, requests: Sequence[ViewRequest], posed: PosedModels) -> list[RenderedView]:
         """Draw views of the same models; the pictures are valid until the next call.
@@ -145,7 +165,8 @@ class ScenePass:
 
     def _shot(self, request: ViewRequest) -> Shot:
         gain = request.gain if self._linear else request.gain ** (1.0 / GAMMA)
-        return Shot(request.camera, request.T_world_camera, request.previous or request.T_world_camera, gain)
+        times = request.t_ns, request.before_ns, request.open_s
+        return Shot(request.camera, request.T_world_camera, request.previous or request.T_world_camera, gain, *times)
 
     def _place(self, index: int) -> int:
         """Return the slot of a view's framebuffers: views that are read at once share theirs."""
@@ -209,7 +230,7 @@ class ScenePass:
         self, target: moderngl.Framebuffer, batch: _Batch, index: int, outputs: PassOutput, *, proxy: bool = True
     ) -> None:
         ctx, request = self._ctx, batch.requests[index]
-        options = self._options(outputs)
+        options = self._options(request, outputs)
         target.use()
         target.clear(depth=1.0)
         ctx.enable_only(ctx.DEPTH_TEST | ctx.CULL_FACE)  # backs that are seen are surfaces of their own
@@ -225,16 +246,27 @@ class ScenePass:
         if PassOutput.COLOUR in outputs:
             self._draw_over(target, batch, index, options, proxy=proxy)
 
-    def _options(self, outputs: PassOutput) -> PassOptions:
-        colour, state = PassOutput.COLOUR in outputs, self._state
+    def _options(self, request: ViewRequest, outputs: PassOutput) -> PassOptions:
+        colour, state, weather = PassOutput.COLOUR in outputs, self._state, self._weather
         assert state is not None
         shading = int(self.profile.shading) if colour else 0
-        return PassOptions(shading, int(outputs), colour and bool(state.texel), colour and bool(state.lamps))
+        shown = colour and not request.layer and weather is not FINE  # a layer alone is laid over other pictures
+        lying = {"WETNESS": weather.ground_wetness, "SNOW": weather.ground_snow, "LEAVES": weather.ground_leaves}
+        ground = tuple(f"GROUND_{name}" for name, amount in lying.items() if shown and amount > 0.0)
+        return PassOptions(
+            shading,
+            int(outputs),
+            colour and bool(state.texel),
+            colour and bool(state.lamps),
+            air=shown and air_of(weather)[0] > 0.0,
+            ground=ground,
+            wind=any(weather.wind_mps),
+        )
 
     def _draw_background(self, request: ViewRequest, options: PassOptions) -> None:
         """Draw the sky wherever nothing was drawn; nothing behind a single layer."""
         ctx = self._ctx
-        options = PassOptions(int(self.profile.shading), options.outputs)
+        options = PassOptions(int(self.profile.shading), options.outputs, air=options.air)
         program = self._programs.sky(options, nothing=bool(request.layer))
         if program not in self._sky:
             used = "in_p" if "in_p" in program else ""
@@ -261,6 +293,8 @@ class ScenePass:
         ctx.enable(ctx.CULL_FACE)
         self._static.draw(batch.static(blended=True, proxy=proxy), index, options)
         self._models.draw(batch.models, index, options, blended=True)
+        if not batch.requests[index].layer:
+            self._particles.draw(self._weather, batch.requests[index])
         target.depth_mask = True
         _write_all(target, count)
         ctx.disable(ctx.BLEND)

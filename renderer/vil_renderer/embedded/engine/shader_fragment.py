@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from vil_renderer.embedded.engine.shader_weather import AIR, GROUND
+
 _FOLDED: Final = """
 #if defined(MIRROR_U) || defined(MIRROR_V)
 // MIRRORED_REPEAT, which moderngl does not offer: every second copy is turned around. The gradients are those of the
@@ -42,6 +44,17 @@ in vec2 v_uv;
     + _FOLDED
     + """
 #endif
+#if defined(AIR) || defined(GROUND)
+in vec3 v_world;
+#endif
+#ifdef GROUND
+in float v_slope;
+in float v_shade;
+#endif
+"""
+    + AIR
+    + GROUND
+    + """
 #ifdef OUT_COLOUR
 in vec3 v_light;
 #ifdef LIGHTMAP
@@ -159,6 +172,10 @@ void main() {
 #ifdef UNTRACKED
     albedo = mix(vec3(dot(albedo, vec3(0.3, 0.6, 0.1))), albedo, v_known);  // untracked parts are grey
 #endif
+#if defined(GROUND) && !defined(UNLIT)
+    float wet;
+    albedo = covered(albedo, v_world, wet);
+#endif
 #ifdef UNLIT
     vec3 colour = albedo;
 #elif SHADING == 0
@@ -197,6 +214,23 @@ void main() {
     colour += emissive.rgb * to_linear(folded(emissive_map, v_uv).rgb);
 #endif
     colour *= exposure.x;
+#if defined(AIR) || (defined(GROUND_WETNESS) && !defined(UNLIT))
+#if SHADING == 0
+    float gain = pow(exposure.x, 2.2);
+    colour = pow(colour, vec3(2.2));
+#else
+    float gain = exposure.x;
+#endif
+#if defined(GROUND_WETNESS) && !defined(UNLIT)
+    colour = with_water(colour, v_world, wet, gain);
+#endif
+#ifdef AIR
+    colour = through_air(colour, gain, distance(v_world, eye.xyz));
+#endif
+#if SHADING == 0
+    colour = pow(colour, vec3(1.0 / 2.2));
+#endif
+#endif
 #ifdef BLEND
     out_colour = vec4(to_display(colour), texel.a);
 #else

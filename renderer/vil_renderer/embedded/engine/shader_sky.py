@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from vil_renderer.embedded.engine.shader_weather import AIR
+
 SKY_VERTEX: Final = """
 in vec2 in_p;
 out vec3 v_ray;
@@ -13,7 +15,9 @@ void main() {
 }
 """
 
-SKY_FRAGMENT: Final = """
+SKY_FRAGMENT: Final = (
+    AIR
+    + """
 in vec3 v_ray;
 #ifdef OUT_COLOUR
 layout(location = OUT_COLOUR) out vec4 out_colour;
@@ -40,6 +44,9 @@ void main() {
     vec3 colour = mix(horizon.rgb, zenith.rgb, clamp(1.8 * ray.z, 0.0, 1.0));
     colour = mix(colour, ground.rgb * 0.6, clamp(-6.0 * ray.z, 0.0, 1.0));
     colour += sun.rgb * smoothstep(0.9996, 0.9999, dot(ray, to_sun.xyz));
+#ifdef AIR
+    colour = through_air(colour, 1.0, cover.w / max(ray.z, 0.02));  // the way through the layer of air
+#endif
 #if SHADING == 0
     colour = pow(colour, vec3(1.0 / 2.2));
 #endif
@@ -59,6 +66,7 @@ void main() {
 #endif
 }
 """
+)
 
 BLOB_VERTEX: Final = """
 in vec2 in_p;

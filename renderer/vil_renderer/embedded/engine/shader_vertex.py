@@ -6,13 +6,16 @@ the z-depth: ``1 / gl_FragCoord.w`` gives that back, exact on planes.
 Defines of the surface shader: one of STATIC (vertices in the world, light baked; LIGHTMAP: most of it in an atlas),
 INSTANCED (rows of matrices) and SKINNED (with UNTRACKED where some joints are); SHADING 0, 1 or 2
 (:class:`~.profiles.Shading`); SHADOW; LAMPS; ALPHA_MASK, VERTEX_COLOUR, NORMAL_MAP, METAL_ROUGH, EMISSIVE, OCCLUSION,
-MIRROR_U, MIRROR_V, SHINY, UNLIT of materials; OUT_COLOUR, OUT_Z, OUT_NORMAL, OUT_IDS, OUT_FLOW with their locations.
+MIRROR_U, MIRROR_V, SHINY, UNLIT of materials; AIR, GROUND and WIND of the weather; OUT_COLOUR, OUT_Z, OUT_NORMAL,
+OUT_IDS, OUT_FLOW with their locations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
+
+from vil_renderer.embedded.scene import CLASSES
 
 MAX_LAMPS: Final = 8
 MAX_JOINTS: Final = 160
@@ -54,6 +57,12 @@ layout(std140) uniform Frame {{
     vec4 horizon;
     vec4 size_px;    // z: a texel of the shadow map, w: number of lamps
     vec4 exposure;   // x: the camera's own factor on all light
+    vec4 air;        // its light, and its extinction per metre
+    vec4 glow;       // light of white particles
+    vec4 cover;      // wetness, snow and leaves on the ground; w: height of the layer of air
+    vec4 eye;
+    vec4 wind;       // reach of the tops of trees
+    vec4 moment;     // phases of the trees now and in the previous picture, exposure time, a pixel at 1 m
     vec4 lamp_place[{MAX_LAMPS}];
     vec4 lamp_light[{MAX_LAMPS}];
     vec4 lamp_axis[{MAX_LAMPS}];
@@ -81,6 +90,7 @@ const int NOW = {NOW}, MOVED = {MOVED}, KNOWN = {KNOWN};
 const float NO_SURFACE = {NO_SURFACE_M};
 const float LIGHT_STEPS = {255.0 / LIGHT_ONE};
 const float NO_FLOW = {NO_FLOW};
+const uint VEGETATION = {CLASSES["vegetation"]}u;
 """
 
 _WORLD: Final = """
@@ -111,9 +121,20 @@ in vec3 in_p;
 vec3 rowed(vec4 a, vec4 b, vec4 c, vec3 p) {
     return vec3(dot(a.xyz, p) + a.w, dot(b.xyz, p) + b.w, dot(c.xyz, p) + c.w);
 }
+#if defined(WIND) && defined(STATIC)
+vec3 swayed(float phase) {
+    if (in_ids >> 16u != VEGETATION) return vec3(0.0);
+    float bend = clamp(0.1 * in_p.z, 0.0, 1.5), at = 0.35 * in_p.x + 0.23 * in_p.y;
+    return wind.xyz * (bend * sqrt(bend) * (0.6 + 0.3 * sin(phase + at) + 0.1 * sin(3.0 * phase + 2.0 * at)));
+}
+#endif
 vec3 world_p() {
 #if defined(STATIC)
+#ifdef WIND
+    return in_p + swayed(moment.x);
+#else
     return in_p;
+#endif
 #elif defined(INSTANCED)
     return rowed(in_m0, in_m1, in_m2, in_p);
 #else
@@ -123,7 +144,11 @@ vec3 world_p() {
 #ifdef OUT_FLOW
 vec3 world_motion() {
 #if defined(STATIC)
+#ifdef WIND
+    return swayed(moment.x) - swayed(moment.y);
+#else
     return vec3(0.0);
+#endif
 #elif defined(INSTANCED)
     return rowed(in_d0, in_d1, in_d2, in_p);
 #else
@@ -151,6 +176,13 @@ out vec3 v_colour;
 #endif
 #if defined(OUT_COLOUR) || defined(ALPHA_MASK)
 out vec2 v_uv;
+#endif
+#if defined(AIR) || defined(GROUND)
+out vec3 v_world;
+#endif
+#ifdef GROUND
+out float v_slope;
+out float v_shade;  // of the vertex colour in the light
 #endif
 #ifdef OUT_COLOUR
 out vec3 v_light;
@@ -204,6 +236,13 @@ vec3 lamps_at(vec3 p, vec3 n) {
 void main() {
     vec3 p = world_p();
     gl_Position = clip_from_world * vec4(p, 1.0);
+#if defined(AIR) || defined(GROUND)
+    v_world = p;
+#endif
+#ifdef GROUND
+    v_slope = world_normal().z;
+    v_shade = in_light.a;
+#endif
 #if defined(OUT_COLOUR) || defined(ALPHA_MASK)
     v_uv = in_uv;
 #endif

@@ -25,6 +25,8 @@ _FEWEST, _MOST = 4, 24
 _TILE_PX: Final = 509
 _STRIDE: Final = 8
 _GLASS_BYTES: Final = 64 << 20
+_OPEN_S: Final = 0.008
+"""Of a camera without a shutter of its own, for what falls."""
 
 
 @lru_cache(maxsize=1)
@@ -40,6 +42,12 @@ def _encode() -> _Picture:
     c = np.arange(4096) / 4095.0
     levels = np.where(c <= 0.0031308, 12.92 * c, 1.055 * np.maximum(c, 1e-9) ** (1 / 2.4) - 0.055)
     return np.rint(255.0 * levels).astype(np.uint8)
+
+
+def open_time_s(effects: Effects, interval_ns: int | None) -> float:
+    """Return the time for which the shutter is open; 8 ms without a shutter or a known interval."""
+    frame_ns = effects.frame_ns or interval_ns or 0
+    return 1e-9 * effects.shutter * frame_ns if effects.shutter > 0.0 and frame_ns else _OPEN_S
 
 
 def blurred(rgb: _Picture, flow_px: npt.NDArray[np.float32], valid: BoolArray, shutter: float) -> _Picture:

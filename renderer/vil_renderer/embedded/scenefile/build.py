@@ -88,6 +88,7 @@ class Builder:
             {**base.prefabs, **self._prefabs()},
             self._classes,
             splats or base.splats,
+            config.weather.weather() if config.weather else base.weather,
         )
         return _on_carriers(self._perturbed(self._raced(scene)))
 

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from vil_bridge.config.base import StrictModel
+from vil_bridge.config.lighting import WeatherConfig
 from vil_bridge.config.pose import Angle, Label, Length, Point, PoseConfig
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
@@ -307,6 +308,7 @@ class SceneFile(StrictModel):
     )
     prefabs: dict[Label, PrefabConfig] = Field(default={}, description="Models for actors by the name they use.")
     splats: SplatConfig | None = Field(default=None, description="Gaussian splats around everything.")
+    weather: WeatherConfig | None = Field(default=None, description="Weather; none = that of the base.")
 
     @model_validator(mode="after")
     def _one_course(self) -> Self:

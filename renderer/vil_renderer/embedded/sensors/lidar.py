@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
+from vil_bridge.core.weather import FINE, Weather
+from vil_bridge.core.weather_returns import returns_in
 from vil_renderer.embedded.geometry.ray_world import NOTHING, RayWorld
 from vil_renderer.embedded.sensors.rangefinder import RangeNoise, directions
 
@@ -25,7 +27,8 @@ POINT: Final = np.dtype(
     ]
 )
 """A lidar point: place in the sensor's axes at the instant of its own beam; range; cosine of the angle at which the
-beam met the surface; channel; ids of what was hit; time since the start of the turn."""
+beam met the surface, times the share of the light that the air leaves; channel; ids of what was hit; time since the
+start of the turn."""
 
 
 class SpinningLidar:
@@ -63,7 +66,12 @@ class SpinningLidar:
         self._rng = np.random.default_rng(seed)
 
     def sweep(
-        self, world: RayWorld, T_world_sensor: Sequence[Transform], hide: frozenset[str] = NOTHING
+        self,
+        world: RayWorld,
+        T_world_sensor: Sequence[Transform],
+        hide: frozenset[str] = NOTHING,
+        *,
+        weather: Weather = FINE,
     ) -> npt.NDArray[Any]:
         """Return the points of one turn.
 
@@ -72,6 +80,7 @@ class SpinningLidar:
             T_world_sensor: poses evenly spread over the turn, the first at its start and the last at its end, the
                 sensor moves with constant speed from one to the next; a single one = it stands still.
             hide: objects that the beams pass through.
+            weather: attenuates the beams, and returns some of them early, with the ids 0.
 
         Returns:
             Array of :data:`POINT`, firing by firing, without the beams that came to nothing.
@@ -79,14 +88,22 @@ class SpinningLidar:
         p, q = _poses_at(T_world_sensor, self._share)
         way = q_rotate(q, self._beams)
         hits = world.cast(p, way, self._max_m, hide)
-        noisy = self._noise.on(hits.distance_m.astype(np.float64), self._rng)
+        facing = -(hits.normal_world * way).sum(axis=1)
+        true_m = hits.distance_m.astype(np.float64)
+        surface = np.ones(len(true_m), np.bool_)
+        if weather != FINE:
+            back = returns_in(weather, true_m, self._max_m, self._rng)
+            true_m, surface = back.range_m, ~back.particle
+            facing = back.strength * np.where(surface, facing, 1.0)
+        noisy = self._noise.on(true_m, self._rng)
         valid = np.flatnonzero((noisy >= self._min_m) & (noisy <= self._max_m))
         points = np.zeros(len(valid), POINT)
         points["range_m"] = noisy[valid]
         points["p_m"] = noisy[valid, None] * self._beams[valid]
-        points["intensity"] = -(hits.normal_world[valid] * way[valid]).sum(axis=1)
+        points["intensity"] = facing[valid]
         points["ring"], points["t_ns"] = self._ring[valid], self._t_ns[valid]
-        points["semantic"], points["instance"] = hits.semantic[valid], hits.instance[valid]
+        points["semantic"] = np.where(surface, hits.semantic, 0)[valid]
+        points["instance"] = np.where(surface, hits.instance, 0)[valid]
         return points
 
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
+from vil_bridge.core.weather import FINE, Weather
+from vil_bridge.core.weather_returns import returns_in
 from vil_renderer.embedded.geometry.ray_world import NOTHING, RayWorld
 
 
@@ -67,12 +69,17 @@ class RangeFinder:
         self._noise = noise
         self._rng = np.random.default_rng(seed)
 
-    def measure(self, world: RayWorld, T_world_body: Transform, hide: frozenset[str] = NOTHING) -> FloatArray:
+    def measure(
+        self, world: RayWorld, T_world_body: Transform, hide: frozenset[str] = NOTHING, *, weather: Weather = FINE
+    ) -> FloatArray:
         """Return ranges (n,) of the beams, metres: infinity = nothing within reach or dropped, -infinity = too near."""
         T = T_world_body @ self._T_body_sensor
         origins = np.broadcast_to(T.p_m, self._beams.shape)
-        true_m = world.cast(origins, self._beams @ T.rotation().T, self._max_m, hide).distance_m
-        noisy = self._noise.on(true_m.astype(np.float64), self._rng)
+        hits = world.cast(origins, self._beams @ T.rotation().T, self._max_m, hide)
+        true_m = hits.distance_m.astype(np.float64)
+        if weather != FINE:
+            true_m = returns_in(weather, true_m, self._max_m, self._rng).range_m
+        noisy = self._noise.on(true_m, self._rng)
         return np.where(noisy < self._min_m, -np.inf, np.where(noisy > self._max_m, np.inf, noisy))
 
 
@@ -104,8 +111,19 @@ def directions(azimuth_rad: FloatArray, elevation_rad: FloatArray) -> FloatArray
     return np.stack((level * np.cos(azimuth_rad), level * np.sin(azimuth_rad), np.sin(elevation_rad)), axis=1)
 
 
-def range_below_m(world: RayWorld, T_world_camera: Transform, hide: frozenset[str] = NOTHING) -> float | None:
-    """Return FlightGoggles' range along the camera's down axis; None beyond 20 m."""
+def range_below_m(
+    world: RayWorld,
+    T_world_camera: Transform,
+    hide: frozenset[str] = NOTHING,
+    *,
+    weather: Weather = FINE,
+    t_ns: int = 0,
+) -> float | None:
+    """Return FlightGoggles' range along the camera's down axis; None beyond 20 m. The time seeds the weather."""
     hits = world.cast(T_world_camera.p_m[None], _DOWN @ T_world_camera.rotation().T, RANGE_LIMIT_M, hide)
-    distance = float(hits.distance_m[0])
+    rng = np.random.default_rng(t_ns & (2**63 - 1))
+    true_m = hits.distance_m.astype(np.float64)
+    distance = (
+        float(returns_in(weather, true_m, RANGE_LIMIT_M, rng).range_m[0]) if weather != FINE else float(true_m[0])
+    )
     return distance if distance <= RANGE_LIMIT_M else None
