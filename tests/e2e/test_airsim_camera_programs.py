@@ -58,6 +58,7 @@ def vision(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         "create_objects",
         "geometry",
         "markers",
+        "weather",
         "recording",
     ],
 )

@@ -186,6 +186,39 @@ def geometry(client, folder):
     assert np.allclose(cone.mean(axis=0)[:2], (30, -12), atol=0.5) and abs(cone[:, 2].min() + 5) < 0.01
 
 
+def weather(client, folder):
+    """Fog that is set shows in the picture, more of it more, and not in depth and segmentation; off is as before."""
+    pose = airsim.Pose(airsim.Vector3r(-5, 0, -2), airsim.to_quaternion(0, 0, 0))
+    client.simSetVehiclePose(pose, True)
+
+    def seen(*kinds):
+        requests = [airsim.ImageRequest("0", kind, kind == 1, False) for kind in kinds]
+        found = client.simGetImages(requests)
+        return [np.array(r.image_data_float) if r.pixels_as_float else r.image_data_uint8 for r in found]
+
+    def contrast():
+        (picture,) = seen(0)
+        return np.frombuffer(picture, np.uint8).astype(float).std()
+
+    before, truth = contrast(), seen(1, 5)
+    client.simSetWeatherParameter(airsim.WeatherParameter.Fog, 0.4)
+    assert abs(contrast() - before) < 1e-6, "weather is off until it is enabled"
+    client.simEnableWeather(True)
+    some = contrast()
+    client.simSetWeatherParameter(airsim.WeatherParameter.Fog, 0.9)
+    more = contrast()
+    assert more < 0.7 * some < 0.7 * before, (before, some, more)
+    fogged = seen(1, 5)
+    assert np.array_equal(truth[0], fogged[0]) and truth[1] == fogged[1]
+    client.simSetWeatherParameter(airsim.WeatherParameter.Fog, 0.0)
+    client.simSetWeatherParameter(airsim.WeatherParameter.RoadSnow, 1.0)
+    (snowy,) = seen(0)
+    client.simEnableWeather(False)
+    assert abs(contrast() - before) < 1e-6
+    (clear,) = seen(0)
+    assert np.frombuffer(snowy, np.uint8).mean() > np.frombuffer(clear, np.uint8).mean() + 10
+
+
 def recording(client, folder):
     """A recording in AirSim's format, and the time of day."""
     client.simSetTimeOfDay(True, "2018-02-12 15:20:00", True, 1, 60, True)
@@ -218,6 +251,7 @@ PROGRAMS = {
         geometry,
         markers,
         recording,
+        weather,
     )
 }
 

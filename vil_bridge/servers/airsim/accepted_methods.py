@@ -22,14 +22,6 @@ class AcceptedMethods:
         self._vehicles.find(vehicle_name)
         return True
 
-    @method("simEnableWeather", effect=False)
-    def enable_weather(self, enable: bool) -> None:
-        """Show the weather."""
-
-    @method("simSetWeatherParameter", effect=False)
-    def set_weather(self, param: int, val: float) -> None:
-        """Change the weather."""
-
     @method("simSetTraceLine", effect=False)
     def set_trace_line(self, color_rgba: list[float], thickness: float, vehicle_name: str = "") -> None:  # noqa: ARG002
         """Colour the trace of a vehicle."""

@@ -98,7 +98,7 @@ class SensorMethods:
         snapshot = self._vehicles.snapshot()
         T = pose_in(snapshot, vehicle) @ sensor.T_body_sensor
         ahead = T.rotation()[:, 0]
-        hits = await self._scene.cast(T.p_m[None], ahead[None], most, snapshot, (vehicle.actor,))
+        hits = await self._scene.measure(T.p_m[None], ahead[None], most, snapshot, vehicle.actor, "distance")
         mount = Pose(frd_of(sensor.T_body_sensor.p_m), mounted_quaternion_of(sensor.T_body_sensor.q_xyzw))
         return DistanceSensorData(
             self._vehicles.utc_ns(snapshot.t_ns), min(float(hits.range_m[0]), most), least, most, mount
@@ -114,7 +114,7 @@ class SensorMethods:
         world = beams @ T.rotation().T
         origins = np.broadcast_to(T.p_m, world.shape)
         reach_m = _value(sensor, "Range", 100.0)
-        hits = await self._scene.cast(origins, world, reach_m, snapshot, (vehicle.actor,))
+        hits = await self._scene.measure(origins, world, reach_m, snapshot, vehicle.actor, lidar_name)
         seen = np.isfinite(hits.range_m) & (hits.range_m <= reach_m)
         ranges = hits.range_m[seen, None]
         if sensor.values.get("DataFrame") == "SensorLocalFrame":

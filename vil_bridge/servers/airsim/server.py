@@ -31,6 +31,7 @@ from vil_bridge.servers.airsim.spline_methods import SplineMethods
 from vil_bridge.servers.airsim.state_methods import StateMethods
 from vil_bridge.servers.airsim.unserved import MISSING
 from vil_bridge.servers.airsim.vehicles import ServedVehicles
+from vil_bridge.servers.airsim.weather_methods import WeatherMethods
 from vil_bridge.servers.airsim.world_methods import WorldMethods
 from vil_bridge.servers.msgpack_rpc import RpcServer
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
@@ -84,6 +85,7 @@ class AirsimServer:
             images,
             DetectionMethods(vehicles, cameras, served, states),
             SkyMethods(vehicles),
+            WeatherMethods(vehicles),
             self._recording,
             SensorMethods(vehicles, served, clock),
             GeometryMethods(vehicles, served, states),

@@ -15,6 +15,7 @@ from vil_bridge.core.geometry import Transform, q_conj, q_rotate, q_to_euler_zyx
 from vil_bridge.core.ports import WorldView
 from vil_bridge.core.types import ActorState, FloatArray, Lighting, WorldSnapshot
 from vil_bridge.core.vehicle_commands import VehicleCommandBus, VehicleState
+from vil_bridge.core.weather import Weather
 from vil_bridge.servers.airsim.frames import frd_of, ned_of, quaternion_of
 from vil_bridge.servers.airsim.methods import NoSuchVehicle, shown
 from vil_bridge.servers.airsim.settings import CameraSettings, SensorSettings
@@ -70,7 +71,8 @@ class ServedVehicles:
         default: name of the vehicle of calls that name none; the first one where there is none of that name.
 
     Attributes:
-        lighting_at: light of the snapshots at an instant; None = the world's.
+        lighting_at: light of the snapshots at an instant; None = the world's. weather: of the snapshots, blown
+            by ``wind_mps`` (ENU); None = the world's.
         actors: of all vehicles, by their names in AirSim.
     """
 
@@ -85,6 +87,8 @@ class ServedVehicles:
         self.bus: Final = bus
         self.world: Final = world
         self.lighting_at: Callable[[int], Lighting] | None = None
+        self.weather: Weather | None = None
+        self.wind_mps: tuple[float, float, float] = (0.0, 0.0, 0.0)
         self._wall_clock = wall_clock
         self._default = default
         self._vehicles = {vehicle.name: vehicle for vehicle in vehicles}
@@ -210,6 +214,8 @@ class ServedVehicles:
             for actor in (*world.actors, *(look for name, look in self._looks.items() if name in states))
         )
         lighting = world.lighting if self.lighting_at is None else self.lighting_at(t_ns)
+        if self.weather is not None:
+            lighting = replace(lighting or Lighting(), weather=replace(self.weather, wind_mps=self.wind_mps))
         return replace(world, actors=actors, lighting=lighting)
 
     def utc_ns(self, t_ns: int) -> int:

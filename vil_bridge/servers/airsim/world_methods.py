@@ -35,6 +35,8 @@ class WorldMethods:
             blown = VehicleDisturbance(wind_world_mps=self._in_room(vehicle, wind))
             self._vehicles.bus.disturb(vehicle.subject or "", blown)
         self._wind = wind
+        east, north, up = world_of(wind).tolist()
+        self._vehicles.wind_mps = east, north, up
 
     @method("simSetExtForce")
     def set_force(self, ext_force: Vector3r) -> None:
