@@ -82,9 +82,9 @@ class StaticLight:
         Args:
             environment: its light, exposure included.
             lamps: all of them; here their number is not bounded.
-            display: sunlight and vertex colours included, as a factor on display values (profile low);
-                else linear light without the sun, which is added per pixel. The fourth number then is the luminance
-                of the vertex colour, also as a factor on display values; else 1.
+            display: sunlight and vertex colours included, as a factor on display values (profile low), with the
+                luminance of the vertex colour as the fourth number; else linear light without the sun, which is
+                added per pixel.
         """
         up = 0.5 + 0.5 * self._normal[:, 2:3]
         light = (environment.ground + up * (environment.sky - environment.ground)) * self.ambient_share[:, None]
