@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 Steer = Callable[[Reference, FloatArray], FloatArray]
 """References and states (k, dx) of some vehicles to their commands (k, du)."""
 
+_FOLLOWING_PER_S: Final = 6.0
+_MOST_MPS2: Final = 8.0
+"""Bandwidth and greatest acceleration with which the set-point takes on a pilot's velocity: a vehicle can follow."""
+_REACHED: Final = 1e-3
 _LEASH_M: Final = 1.0
 """Distance that the set-point runs ahead of a vehicle that cannot follow."""
 
@@ -56,6 +60,8 @@ class Autopilot:
         self._flies = [kind != "none" for kind in kinds]
         self._p = np.zeros((n, 3))
         self._v = np.zeros((n, 3))
+        self._a = np.zeros((n, 3))
+        self._wanted_mps = np.zeros((n, 3))
         self._yaw = np.zeros(n)
         self._yaw_rate = np.zeros(n)
 
@@ -81,9 +87,9 @@ class Autopilot:
         if mode == "position":
             self._aim(row, np.array(values[:3]), np.zeros(3), values[3], 0.0)
             return
-        moving = self.steers[row] and not self._on_path[row]
-        yaw = float(self._yaw[row]) if moving else yaw_of(body[6:10])
-        self._aim(row, self._p[row] if moving else body[:3], np.array(values[:3]), yaw, values[3])
+        if not self.steers[row] or self._on_path[row]:
+            self._aim(row, body[:3], body[3:6], yaw_of(body[6:10]), 0.0)
+        self._wanted_mps[row], self._yaw_rate[row] = values[:3], values[3]
 
     def commands(self, rows: npt.NDArray[np.int64], x: FloatArray, t_s: FloatArray) -> FloatArray:
         """Return commands (k, du) of the vehicles of some rows.
@@ -93,20 +99,33 @@ class Autopilot:
             x: their states, (k, dx).
             t_s: since each was put to its start, (k,).
         """
+        jerk = self._accelerate(rows)
         self._p[rows] += self._v[rows] * self._period_s
         self._yaw[rows] += self._yaw_rate[rows] * self._period_s
         away = self._p[rows] - x[:, :3]
         far = np.linalg.norm(away, axis=1)
         leash = np.where((far > _LEASH_M) & self._v[rows].any(axis=1), _LEASH_M / np.maximum(far, _LEASH_M), 1.0)
         self._p[rows] = x[:, :3] + away * leash[:, None]
-        return self._steer(self._reference(rows, t_s), x)
+        return self._steer(self._reference(rows, t_s, jerk), x)
 
-    def _reference(self, rows: npt.NDArray[np.int64], t_s: FloatArray) -> Reference:
+    def _accelerate(self, rows: npt.NDArray[np.int64]) -> FloatArray:
+        """Bring set-points smoothly to the velocities that are wanted; return their jerks, (k, 3)."""
+        a, off = self._a[rows], self._wanted_mps[rows] - self._v[rows]
+        after = a + self._period_s * _FOLLOWING_PER_S * (_FOLLOWING_PER_S * off - 2.0 * a)
+        size = np.linalg.norm(after, axis=1, keepdims=True)
+        after *= np.minimum(1.0, _MOST_MPS2 / np.maximum(size, _MOST_MPS2))
+        reached = (np.abs(off).max(axis=1) < _REACHED) & (size[:, 0] < 10.0 * _REACHED)
+        after[reached] = 0.0
+        self._v[rows] = np.where(reached[:, None], self._wanted_mps[rows], self._v[rows] + self._period_s * after)
+        self._a[rows] = after
+        return (after - a) / self._period_s
+
+    def _reference(self, rows: npt.NDArray[np.int64], t_s: FloatArray, jerk: FloatArray) -> Reference:
         on_path = self._on_path[rows]
         if not on_path.any():
             none = np.zeros((len(rows), 3))
             yaw = self._yaw[rows], self._yaw_rate[rows], none[:, 0]
-            return Reference(self._p[rows], self._v[rows], none, none, none, *yaw)
+            return Reference(self._p[rows], self._v[rows], self._a[rows], jerk, none, *yaw)
         times = np.zeros(self._table.n)
         times[rows] = t_s
         path = Reference(*(values[rows].copy() for values in self._table.at(times)))
@@ -116,12 +135,13 @@ class Autopilot:
                 values[off] = 0.0
             own = rows[off]
             path.p_world_m[off], path.v_world_mps[off] = self._p[own], self._v[own]
+            path.a_world_mps2[off], path.j_world_mps3[off] = self._a[own], jerk[off]
             path.yaw_rad[off], path.yaw_radps[off] = self._yaw[own], self._yaw_rate[own]
         return path
 
     def _aim(self, row: int, p_m: FloatArray, v_mps: FloatArray, yaw_rad: float, yaw_radps: float) -> None:
         self.steers[row], self._on_path[row] = True, False
-        self._p[row], self._v[row] = p_m, v_mps
+        self._p[row], self._v[row], self._a[row], self._wanted_mps[row] = p_m, v_mps, 0.0, v_mps
         self._yaw[row], self._yaw_rate[row] = yaw_rad, yaw_radps
 
 
