@@ -42,6 +42,12 @@ SEEN = """() => {
   for (let i = 0; i < drawn.length; i += 4) green += drawn[i + 3] > 200 && drawn[i + 1] > drawn[i] + 80 ? 1 : 0;
   return [colours.size, green];
 }"""
+# A gamepad of the test's, as browsers give it.
+GAMEPAD = """
+  const buttons = Array.from({length: 17}, () => ({pressed: false}));
+  window.pad = {id: "Test pad", connected: true, axes: [0, 0, 0, 0], buttons};
+  Object.defineProperty(navigator, "getGamepads", {value: () => [window.pad]});
+"""
 CLOCK = "() => parseFloat(document.querySelector('.hud-clock').textContent)"
 
 
@@ -89,7 +95,7 @@ def test_a_person_flies_a_race_by_keys(arcade: Watched, url: str, tmp_path: Path
     page.keyboard.down("w")
     expect(page.locator(".hud-place")).to_have_text(re.compile("gate [23] of 3"), timeout=LIMIT_MS)
     assert page.evaluate(CLOCK) > 0.0
-    expect(page.locator("#result")).to_have_text(re.compile(r"^Finished in \d+\.\d\d\.$"), timeout=LIMIT_MS)
+    expect(page.locator("#result")).to_have_text(re.compile(r"^Finished in \d+\.\d\d s\.$"), timeout=LIMIT_MS)
     page.keyboard.up("w")
     expect(page.locator("#leaders tbody")).to_have_text(re.compile("1.Ada ◂ you"))
     expect(page.locator("#leaders-of")).to_have_text("straight, 1 lap")
@@ -107,6 +113,22 @@ def test_a_person_flies_a_race_by_keys(arcade: Watched, url: str, tmp_path: Path
     assert max(float(row["drone_velocity_linear_y"]) for row in rows) > 1.0
 
 
+@pytest.mark.long
+def test_a_gamepad_starts_a_race_and_flies_it(url: str, browser: Browser) -> None:
+    with watched(browser, f"{url}arcade", lambda context: context.add_init_script(GAMEPAD)) as seen:
+        seen.until("() => !document.getElementById('start').disabled")
+        expect(seen.page.locator("#pad")).to_have_text("Test pad", timeout=LIMIT_MS)
+        seen.page.get_by_label("Course").select_option("straight")
+        expect(seen.page.locator("#leaders-of")).to_have_text("straight, 1 lap", timeout=LIMIT_MS)
+        seen.page.locator("#screen").focus()
+        seen.page.evaluate("pad.buttons[9].pressed = true")
+        expect(seen.page.locator(".hud-middle")).to_have_text("3", timeout=LIMIT_MS)
+        seen.page.evaluate("pad.buttons[9].pressed = false")
+        expect(seen.page.locator(".hud-middle")).to_have_text("", timeout=LIMIT_MS)
+        seen.page.evaluate("pad.axes = [0, 0, 0, -1]")  # the right stick ahead
+        expect(seen.page.locator("#result")).to_have_text(re.compile("^Finished in "), timeout=LIMIT_MS)
+
+
 def test_who_leaves_the_page_leaves_a_vehicle_that_hovers(arcade: Watched, url: str) -> None:
     page = arcade.page
     start(page)
@@ -118,11 +140,16 @@ def test_who_leaves_the_page_leaves_a_vehicle_that_hovers(arcade: Watched, url: 
     wait_until(lambda: max(map(abs, vehicle(url)["v_world_mps"])) < 0.05, PATIENCE_S)  # type: ignore[call-overload]
 
 
+@pytest.mark.long
 def test_another_course_is_chosen_and_its_gate_is_shown_by_an_arrow(arcade: Watched, url: str) -> None:
     page = arcade.page
     page.get_by_label("Course").select_option("arcade_basement_2")
     expect(page.locator("#leaders-of")).to_have_text("arcade_basement_2, 1 lap", timeout=LIMIT_MS)
-    expect(page.get_by_label("Laps")).to_have_value("1")
+    laps = page.get_by_label("Laps", exact=True)
+    expect(laps).to_have_value("1")
+    laps.fill("2")
+    laps.press("Tab")
+    expect(page.locator("#leaders-of")).to_have_text("arcade_basement_2, 2 laps", timeout=LIMIT_MS)
     scene = httpx.get(f"{url}api/v1/scene", timeout=PATIENCE_S).raise_for_status().json()
     assert (scene["course"]["name"], len(scene["gates"])) == ("arcade_basement_2", 10)
     assert vehicle(url)["p_world_m"] == pytest.approx([-8.0, -4.5, 1.0], abs=0.1)
@@ -133,8 +160,10 @@ def test_another_course_is_chosen_and_its_gate_is_shown_by_an_arrow(arcade: Watc
     arcade.until(f"() => (([, green]) => green > 200)(({SEEN})())")
 
 
-@pytest.mark.parametrize("theme", ["dark", "light"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(
+    ("theme", "width"),
+    [("dark", 390), *(pytest.param(*look, marks=pytest.mark.long) for look in (("light", 1280), ("light", 390)))],
+)
 def test_axe_finds_nothing_and_it_fits(url: str, browser: Browser, theme: str, width: int) -> None:
     screen = {"width": width, "height": 844}
     with watched(browser, f"{url}arcade", color_scheme=theme, viewport=screen) as seen:

@@ -97,11 +97,15 @@ def _simulated(loaded: Course, course: str, pilot: str, seeds: range) -> RaceRes
 def _fly_on_page(course: str, pilot: str, seed: int | None, http_port: int) -> None:
     import socket
     import tempfile
+    from importlib.util import find_spec
 
+    from vil_bridge.core.errors import ConfigError
     from vil_bridge.monitoring.logging_setup import setup_logging
     from vil_bridge.tools.child_processes import ProcessGroup, free_ports
     from vil_bridge.tools.race.arcade import SCENE, arcade_bridge
 
+    if find_spec("moderngl") is None:
+        raise ConfigError(f"--pilot {pilot} needs pictures: pip install 'vil-bridge[gl]'")
     pose, image, http = free_ports(3, socket.SOCK_STREAM)
     config = arcade_bridge(course, seed, (pose, image), http_port or http)
     setup_logging()

@@ -64,7 +64,10 @@ class Arcade {
       event.preventDefault();
       void this.fly();
     });
-    this.course.addEventListener("change", () => void this.choose());
+    this.course.addEventListener("change", () => {
+      this.laps.value = String(this.courses.find(({ name }) => name === this.course.value)?.laps ?? 1);
+      void this.choose();
+    });
     this.laps.addEventListener("change", () => this.laps.reportValidity() && void this.choose());
     this.vehicle.addEventListener("change", () => this.takeVehicle());
     this.speed.addEventListener("change", () => this.takeSpeed());
@@ -72,6 +75,7 @@ class Arcade {
       if (event.key === "Enter") void this.fly();
     });
     this.scene.onChange(() => this.takeVehicle());
+    this.feed.poses(1e3 / POLL_MS, () => undefined);
     window.setInterval(() => void this.poll(), POLL_MS);
     new Updates({
       status: (now) => this.takeStatus(now),
@@ -138,10 +142,9 @@ class Arcade {
     localStorage.setItem(SPEED_KEY, this.speed.value);
   }
 
-  /** Set up another course: the vehicle waits at its start. */
+  /** Set up another course, or other laps: the vehicle waits at the start. */
   private async choose(): Promise<void> {
     if (this.counting) return;
-    this.laps.value = String(document.activeElement === this.laps ? this.laps.valueAsNumber : (this.courses.find(({ name }) => name === this.course.value)?.laps ?? 1));
     this.begun = false;
     this.cockpit.say(HINT);
     await this.setUp(true);
@@ -212,8 +215,14 @@ class Arcade {
     const racer = race.racers[this.vehicle.value];
     if (racer === undefined) return;
     this.cockpit.gates = gatesAhead(this.scene.facts, racer);
-    this.cockpit.show(race, this.begun || !this.mayFly ? racer : { ...racer, state: "ready", race_s: 0 }, this.scene.facts?.course ?? null, this.pilot.flown_mps);
+    this.cockpit.show(race, this.begun || !this.mayFly ? racer : { ...racer, state: "ready", race_s: 0 }, this.scene.facts?.course ?? null, this.speedOf(this.vehicle.value));
     if (this.begun && hasEnded(racer) && !this.ended) await this.end(race, racer);
+  }
+
+  /** NaN while it is unknown. */
+  private speedOf(actor: string): number {
+    const index = this.scene.facts?.actors.findIndex(({ name }) => name === actor) ?? -1;
+    return this.feed.newest?.actors.find((pose) => pose.index === index)?.speed_mps ?? NaN;
   }
 
   private async end(race: Race, racer: Racer): Promise<void> {

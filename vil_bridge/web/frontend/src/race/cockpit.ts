@@ -109,7 +109,10 @@ export class Cockpit {
 
 /** What came of a race, in a sentence. */
 export function resultWords({ state, race_s, penalty_s, passed }: Racer): string {
-  const penalty = penalty_s > 0 ? ` and ${number(penalty_s, "s", 0)} of penalties: ${raceTime(race_s + penalty_s)} in all` : "";
-  if (state === "finished") return `Finished in ${raceTime(race_s)}${penalty}`;
-  return `${stateWords(state)[0]!.toUpperCase()}${stateWords(state).slice(1)} after ${raceTime(race_s)} and ${passed} gates`;
+  const penalty = penalty_s > 0 ? `, ${withUnit(race_s + penalty_s)} with penalties` : "";
+  if (state === "finished") return `Finished in ${withUnit(race_s)}${penalty}`;
+  const words = stateWords(state);
+  return `${words[0]!.toUpperCase()}${words.slice(1)} after ${withUnit(race_s)} and ${passed} ${passed === 1 ? "gate" : "gates"}`;
 }
+
+const withUnit = (seconds: number): string => `${raceTime(seconds)}${seconds < 60 ? " s" : ""}`;

@@ -3,20 +3,19 @@
 // Nothing is sent while the page is hidden or has no focus: the vehicle then hovers after its `command_timeout_ms`.
 
 import { ApiError, ask, part } from "../api";
-import type { Quat, Vec3 } from "../feed";
+import type { Quat } from "../feed";
 import { towards } from "./numbers";
 import { AXES, centred, HeldKeys, isCentred, Pad, type Sticks, stronger } from "./sticks";
 
 const PERIOD_MS = 40;
 const PATIENCE_MS = 1000;
-const ACCELERATION_MPS2 = 5;
+const ACCELERATION_MPS2 = 12; // the autopilot smooths velocities by itself
 const CLIMB_SHARE = 0.6;
 const TURN_RADPS = 1.6;
 const TURN_RADPS2 = 6;
 
 interface VehicleAnswer {
   q_world_body: Quat;
-  v_world_mps: Vec3;
   modes: Record<string, { name: string }[]>;
 }
 
@@ -27,8 +26,6 @@ export class Pilot {
   vehicle = "";
   /** Hands off: in a countdown, and for those who may only look. */
   locked = true;
-  /** Speed of the vehicle at the last answer, m/s. */
-  flown_mps = 0;
 
   readonly pad = new Pad();
   private readonly keys = new HeldKeys();
@@ -113,11 +110,10 @@ export class Pilot {
     }
   }
 
-  private take({ q_world_body: [x, y, z, w], v_world_mps, modes }: VehicleAnswer): void {
+  private take({ q_world_body: [x, y, z, w], modes }: VehicleAnswer): void {
     this.fields = (modes["velocity"] ?? []).map(({ name }) => name);
     if (this.fields.length === 0) throw new ApiError(409, "this vehicle takes no velocities: choose another one");
     this.yaw_rad = Math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z));
-    this.flown_mps = Math.hypot(...v_world_mps);
   }
 
   private path(whole = false, end = "/command"): string {
