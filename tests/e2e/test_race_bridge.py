@@ -12,6 +12,7 @@ import logging
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -23,9 +24,12 @@ from tests.support.common import wait_until
 from tests.support.events import until
 from tests.support.flightgoggles import ports, server
 from vil_bridge.client import Frame, Receiver
+from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_bridge.core.vehicle_commands import VehicleCommand
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.tools.race.report import race_page
+from vil_bridge.tools.race.run_files import read_runs
 from vil_bridge.web.client.api import BridgeApi
 from vil_bridge.web.client.errors import RestError
 from vil_bridge.web.schemas.race import RaceSetupBody
@@ -108,6 +112,65 @@ async def test_two_simulated_vehicles_race_and_start_again(tmp_path: Path, caplo
     with recorded.open("rb") as file:
         lines = [message.data for _, _, message in make_reader(file).iter_messages(topics="/log")]
     assert sum(b"race: one finishes after " in line for line in lines) == 1
+    check_report(recorded, one, other)
+
+
+def check_report(recorded: Path, one: dict[str, Any], other: dict[str, Any]) -> None:
+    """Check that a report judges the recorded race as the bridge did, and knows the second race that was set up."""
+    (group,) = read_runs([recorded])
+    runs = {run.label: run for run in group.runs}
+    assert set(runs) == {"race 1, one", "race 1, other", "race 2, one", "race 2, other"}
+    for name, live, speed_mps in (("one", one, 2.0), ("other", other, 1.0)):
+        run = runs[f"race 1, {name}"]
+        assert run.finished and run.track is not None
+        assert run.episode.time_s == pytest.approx(live["race_s"], abs=1e-6)
+        assert [gate.race_s for gate in run.episode.gates] == pytest.approx(list(live["splits_s"].values()), abs=1e-6)
+        assert run.track.t_s[-1] == pytest.approx(run.episode.time_s)
+        assert run.track.p_world_m[-1] == pytest.approx((4.0, 1.0 if name == "one" else -1.0, 1.5), abs=5e-3)
+        assert np.median(run.track.speed_mps) == pytest.approx(speed_mps, abs=0.02)
+        assert np.median(run.track.thrust_mps2) == pytest.approx(9.80665, abs=0.05)
+        assert runs[f"race 2, {name}"].episode.ended == "incomplete"
+    page = race_page([group])
+    assert "Time behind the best run" in page and "race 2, other" in page
+
+
+async def test_a_recorded_contact_ends_a_run_of_a_report_where_it_happened(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    course, recorded = tmp_path / "line.yaml", tmp_path / "fall.mcap"
+    course.write_text(COURSE.replace("clock: motion", "clock: signal"))
+    solid = (CONFIG % course).replace("one: {model: kinematic,", "one: {model: airsim, contact: {floor_m: 0},")
+    bridge = build(solid.replace("racers: [one, other]", "racers: [one]"), record=recorded)
+    async with running(bridge):
+        race, vehicles = bridge.context.race, bridge.context.for_sources.vehicles
+        assert race is not None
+        await until(lambda: race.standing("one").phase == "racing", 100.0)
+        vehicles.command(VehicleCommand("one", "fly", "velocity", [1.0, 0.0, 0.0, 0.0, 0.0, 1.0]))
+        await until(lambda: vehicles.state("one").p_world_m[0] > 2.3, 100.0)
+        vehicles.command(VehicleCommand("one", "fly", "velocity", [0.0, 0.0, -2.0, 0.0, 0.0, 1.0]))
+        await until(lambda: race.standing("one").phase == "collision", 100.0)
+        ended, splits_s = race.standing("one").ended, race.standing("one").splits_s
+    assert ended is not None
+    (group,) = read_runs([recorded])
+    (run,) = group.runs
+    assert (run.episode.ended, run.episode.what, run.episode.passed) == ("collision", "something", len(splits_s))
+    assert run.episode.end_s == pytest.approx(ended.race_s, abs=0.05)  # the signal is a pose near the log's line
+    assert run.episode.gates[0].race_s == pytest.approx(splits_s[0], abs=0.05)
+    assert run.end_m is not None and 2.0 < run.end_m[0] < 4.0
+    assert run.end_m[1:] == pytest.approx((1.0, 0.0), abs=0.1)
+    page = race_page([group])
+    assert "collision (something)" in page and page.count('class="cross"') == 1
+
+
+async def test_a_recording_without_a_race_is_refused(tmp_path: Path) -> None:
+    recorded = tmp_path / "calm.mcap"
+    without = "".join(line + "\n" for line in CONFIG.splitlines() if not line.startswith("race:"))
+    bridge = build(without, record=recorded)
+    async with running(bridge):
+        pass
+    with pytest.raises(ConfigError, match=r"calm\.mcap: its bridge judged no race\. Add race:"):
+        read_runs([recorded])
 
 
 async def test_headers_have_the_race_of_the_cameras_carrier(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def report(
             metavar="RUNS...",
             exists=True,
             dir_okay=False,
-            help="Results of `vil-bridge race --json`.",
+            help="Results of `vil-bridge race --json`, and recordings of bridges with `race`.",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Page of HTML to write; tables as CSV next to it.")] = Path(
@@ -27,12 +27,12 @@ def report(
     """Draw a report of races: tracks, laps and splits, crossings, speeds, crashes, and the difference to the best run.
 
     `vil-bridge race report results.json -o race.html` writes the page, and `race_laps.csv`, `race_crossings.csv` and
-    `race_summary.csv`. Several files are compared: `vil-bridge race report snap.json optimal.json`.
+    `race_summary.csv`. Several files are compared: `vil-bridge race report snap.json optimal.json flight.mcap`.
     """
     from vil_bridge.core.errors import ConfigError
-    from vil_bridge.tools.race.race_runs import read_runs
     from vil_bridge.tools.race.report import race_page
     from vil_bridge.tools.race.report_tables import table_files
+    from vil_bridge.tools.race.run_files import read_runs
 
     groups = read_runs(runs)
     tables = table_files(groups, out)
@@ -45,4 +45,4 @@ def report(
         for file, text in tables.items():
             file.write_text(text, encoding="utf-8")
     count = sum(len(group.runs) for group in groups)
-    typer.echo(f"{out}: {count} runs of {len(groups)} files; {', '.join(file.name for file in tables)}")
+    typer.echo(f"{out}: {count} runs of {len(runs)} files; {', '.join(file.name for file in tables)}")

@@ -9,6 +9,7 @@ from typing import IO, Any, Final
 
 import msgspec
 from foxglove_schemas_protobuf.CompressedImage_pb2 import CompressedImage
+from foxglove_schemas_protobuf.Log_pb2 import Log
 from google.protobuf.message import DecodeError
 
 from vil_bridge.core.clock import NS_PER_S
@@ -22,6 +23,7 @@ from vil_bridge.recording.topics import (
     FORMAT,
     HEADERS,
     LEDGER,
+    LOG,
     LOST,
     PICTURES,
     RECORDING_META,
@@ -165,6 +167,15 @@ class Recording:
         """Return camera and line of JSON of each frame, as ``GET /api/v1/ledger`` answers."""
         return ((self._camera(m.topic.removeprefix(LEDGER)), bytes(m.data)) for m in self._chunks.messages(LEDGER))
 
+    def log(self) -> Iterator[tuple[int, str]]:
+        """Return bridge time and text of each line of the log.
+
+        Raises:
+            RecordingError: the file is damaged.
+        """
+        lines = (message for message in self._chunks.messages(LOG) if message.topic == LOG)
+        return ((message.t_log_ns - self.utc_offset_ns, self._line(message)) for message in lines)
+
     def lost(self) -> dict[str, int]:
         """Messages that the recorder could not write, by topic."""
         last: dict[str, int] = {}
@@ -183,6 +194,13 @@ class Recording:
             return msgspec.json.decode(message.data, type=dict[str, Any])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
             raise RecordingError(f"{self.path}: a message of {message.topic} is not JSON ({exc})") from exc
+
+    def _line(self, message: StoredMessage) -> str:
+        try:
+            text: str = Log.FromString(bytes(message.data)).message
+        except DecodeError as exc:
+            raise RecordingError(f"{self.path}: a line of the log is damaged ({exc}); get a fresh copy") from exc
+        return text
 
     def _picture(self, message: StoredMessage) -> bytes:
         try:

@@ -20,10 +20,11 @@ from vil_bridge.core.course import RaceRules
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.tools.race.course_progress import CourseProgress
-from vil_bridge.tools.race.race_runs import RunGroup, read_runs
+from vil_bridge.tools.race.race_runs import RunGroup
 from vil_bridge.tools.race.report import race_page
 from vil_bridge.tools.race.report_maps import gate_planes
 from vil_bridge.tools.race.report_tables import lap_gates, lap_rows, summary_of, table_files
+from vil_bridge.tools.race.run_files import read_runs
 
 FILES = ("summary", "laps", "crossings")
 

@@ -196,7 +196,7 @@ def means(rows: Sequence[tuple[str, Floats]], unit: str, label: str) -> str:
     together = np.concatenate([*(values for _, values in rows), *ends])
     height = _ROW * len(rows) + 44.0
     low, high = (float(together.min()), float(together.max())) if len(together) else (0.0, 1.0)
-    span = max(high - low, 0.02 * abs(high), 1e-3)
+    span = max(high - low, 0.02 * abs(high), 1.0)
     least = min(low - 0.05 * span, 0.0) if low < 3.0 * span else low - 0.15 * span
     axes = ChartAxes(NARROW, height, high + 0.05 * span, float(len(rows)), x_min=least, left=12.0)
     drawn = [axes.drawn(unit, "", y_ticks=0)]

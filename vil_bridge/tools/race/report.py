@@ -98,7 +98,7 @@ def _laps(group: RunGroup) -> str:
     columns = zip(*((*row.splits_s, row.lap_s, row.total_s) for row in rows), strict=True)
     bests = [min((value for value in column if value is not None), default=None) for column in columns]
     laps = group.course.laps > 1
-    head = ["run", *(["lap"] if laps else []), *map(escape, lap_gates(group.course)), *(["lap"] if laps else [])]
+    head = ["run", *(["lap"] if laps else []), *map(escape, lap_gates(group.course)), *(["lap time"] if laps else [])]
     lines = "".join(_lap_line(row, bests, laps=laps) for row in rows)
     left = len(group.runs) - len(ranked)
     more = f'<p class="soft">{left} more runs are in the CSV file.</p>' if left else ""

@@ -1,0 +1,58 @@
+"""Files of runs that a report of races reads: results of simulated races, and recordings of bridges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from vil_bridge.core.course import Course
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.tools.race.race_runs import RaceRun, RunGroup
+from vil_bridge.tools.race.recorded_races import recorded_groups
+from vil_bridge.tools.race.results import RaceEpisode, read_results_file
+from vil_bridge.tools.report_input import is_recording
+from vil_bridge.vehicles.random.courses import perturbed
+
+
+def read_runs(files: Sequence[Path]) -> list[RunGroup]:
+    """Read results and recordings, one group a file and course.
+
+    Raises:
+        ConfigError: a file cannot be read or holds no race; the message says what to do.
+        RecordingError: a recording cannot be read.
+    """
+    groups = [
+        (file, group)
+        for file in files
+        for group in (recorded_groups(file) if is_recording(file) else [_simulated(file)])
+    ]
+    names = [(group.course.name, group.name) for _, group in groups]
+    return [
+        group if names.count(name) == 1 else RunGroup(f"{group.name} ({file.name})", group.course, group.runs)
+        for (file, group), name in zip(groups, names, strict=True)
+    ]
+
+
+def _simulated(file: Path) -> RunGroup:
+    result, course = read_results_file(file)
+    tracks = result.tracks or (None,) * len(result.episodes)
+    runs = []
+    for episode, track in zip(result.episodes, tracks, strict=True):
+        flown = course if episode.seed is None else perturbed(course, episode.seed)
+        _check(episode, flown, file)
+        raced = None if track is None else track.until(episode.end_s)
+        label = "nominal" if episode.seed is None else f"seed {episode.seed}"
+        runs.append(RaceRun(label, flown, episode, raced))
+    return RunGroup(result.pilot, course, tuple(runs))
+
+
+def _check(episode: RaceEpisode, course: Course, file: Path) -> None:
+    """Check that the gates passed are the course's.
+
+    Raises:
+        ConfigError: they are not.
+    """
+    names = {gate.name for gate in course.gates}
+    unknown = [event.gate for event in episode.gates if event.gate not in names]
+    if unknown:
+        raise ConfigError(f"{file}: course {course.name!r} has no gate {unknown[0]!r}. Write the results again")
