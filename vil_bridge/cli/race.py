@@ -41,7 +41,10 @@ def _races() -> None:
 
 @race.command()
 def fly(
-    course: Annotated[str, typer.Argument(metavar="COURSE", help="Shipped course, or a course file (YAML).")],
+    course: Annotated[
+        str,
+        typer.Argument(metavar="COURSE", help="Shipped course, or file (YAML; TOML of lsy_drone_racing)."),
+    ],
     pilot: PilotName = "minimum-snap",
     episodes: Annotated[int, typer.Option(min=1, max=1000, help="Races, each with its own gates.")] = 25,
     seed: Annotated[
@@ -66,10 +69,9 @@ def fly(
     if pilot in ("keyboard", "gamepad"):
         _fly_on_page(course, pilot, seed, http_port)
         return
-    from vil_bridge.config.course import load_course
     from vil_bridge.tools.race.results import results_text, write_results_file
 
-    loaded = load_course(course)
+    loaded = _course(course)
     result = _simulated(loaded, course, pilot, range(seed or 0, (seed or 0) + episodes))
     if json_file == Path("-"):
         typer.echo(results_text(result, loaded))
@@ -81,6 +83,14 @@ def fly(
 
 
 race.command()(report)
+
+
+def _course(name: str) -> Course:
+    """Return a shipped course or that of a file. Raises ConfigError."""
+    from vil_bridge.config.course import load_course
+    from vil_bridge.tools.race.lsy import read_lsy
+
+    return read_lsy(Path(name)).course if Path(name).suffix == ".toml" else load_course(name)
 
 
 def _simulated(loaded: Course, course: str, pilot: str, seeds: range) -> RaceResult:

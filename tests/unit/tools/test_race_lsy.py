@@ -11,70 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.lsy_levels import GATES, POLES, level_file, level_text
 from vil_bridge.config.course import load_course, write_course
 from vil_bridge.core.course import CourseObstacle, PoseSpread
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.tools.race.lsy import read_lsy, write_lsy
 from vil_bridge.tools.race.toml_text import toml_text
 from vil_bridge.vehicles.random.courses import perturbed
-
-GATES = [((0.5, 0.25, 0.7), -0.78), ((1.05, 0.75, 1.2), 2.35), ((-1.0, -0.25, 0.7), 3.14), ((0.0, -0.75, 1.2), 0.0)]
-POLES = [(0.0, 0.75, 1.55), (1.0, 0.25, 1.55), (-1.5, -0.25, 1.55), (-0.5, -0.75, 1.55)]
-
-HEAD = """\
-# a comment
-[controller]
-file = "state_controller.py" # another
-[deploy]
-check_race_track = true
-[[deploy.drones]]
-id = 91
-channel = 100
-drone_model = "cf21B_500"
-[sim]
-physics = "first_principles"
-camera_view = [5.0, 180.0, -25.0, 0.0, 0.0, 0.0]
-freq = 500
-render = false
-[env]
-id = "DroneRacing-v0"
-seed = "random"
-freq = 50
-sensor_range = 0.7
-control_mode = "state"
-"""
-
-
-def uniform(name: str, low: object, high: object) -> str:
-    table = f"env.randomizations.{name}"
-    return f'[{table}]\nfn = "uniform"\n[{table}.kwargs]\nminval = {low}\nmaxval = {high}\n'
-
-
-def level_text(level: int) -> str:
-    """Return a file as the project ships it, levels 0 to 3."""
-    text = f"{HEAD}[env.track]\nrandomize = {str(level == 3).lower()}\n"
-    for p_m, yaw in GATES:
-        text += f"[[env.track.gates]]\npos = {list(p_m)}\nrpy = [0.0, 0.0, {yaw}]\n"
-    text += "".join(f"[[env.track.obstacles]]\npos = {list(p_m)}\n" for p_m in POLES)
-    text += "[[env.track.drones]]\npos = [-1.5, 0.75, 0.01]\nrpy = [0, 0, 0]\nvel = [0, 0, 0]\nang_vel = [0, 0, 0]\n"
-    text += "[env.track.safety_limits]\npos_limit_low = [-2.5, -1.5, -1e-3]\npos_limit_high = [2.5, 1.5, 2.0]\n"
-    text += '[env.disturbances.action]\nfn = "normal"\nscale = 0.001\n'
-    if level >= 1:
-        text += uniform("drone_pos", [-0.1, -0.1, 0.0], [0.1, 0.1, 0.02])
-        text += uniform("drone_rpy", [-0.1, -0.1, -0.1], [0.1, 0.1, 0.1])
-        text += uniform("drone_mass", -0.005, 0.005)
-    if level >= 2:
-        text += uniform("gate_pos", [-0.15, -0.15, -0.1], [0.15, 0.15, 0.1])
-        text += uniform("gate_rpy", [-0.05, -0.1, -0.2], [0.05, 0.1, 0.2])
-        text += uniform("obstacle_pos", [-0.15, -0.15, -0.05], [0.15, 0.15, 0.05])
-    return text
-
-
-def level_file(tmp_path: Path, level: int = 2, old: str = "", new: str = "") -> Path:
-    path = tmp_path / f"level{level}.toml"
-    assert old in level_text(level)
-    path.write_text(level_text(level).replace(old, new, 1), encoding="utf-8")
-    return path
 
 
 def test_a_level_is_a_course(tmp_path: Path) -> None:
@@ -155,7 +98,10 @@ def load_track(path: Path) -> dict[str, Any]:
     track = env["track"]
     assert {"id", "seed", "freq", "sensor_range", "control_mode", "disturbances", "randomizations"} <= env.keys()
     assert {"pos_limit_low", "pos_limit_high"} == track["safety_limits"].keys()
+    order = np.asarray(track["gate_order"], np.int32)
+    assert order.ndim == 1 and order.size > 0 and (np.abs(order) <= len(track["gates"])).all() and (order != 0).all()
     return {
+        "gate_order": np.abs(order) - 1,
         "gate_pos": np.array([gate["pos"] for gate in track["gates"]], np.float32),
         "gate_rpy": np.array([gate["rpy"] for gate in track["gates"]], np.float32),
         "obstacle_pos": np.array([one["pos"] for one in track["obstacles"]], np.float32),
@@ -172,6 +118,7 @@ def test_a_course_of_ours_is_a_level_there(tmp_path: Path) -> None:
     write_lsy(course, path)
     track = load_track(path)
     assert track["gate_pos"][0].tolist() == [8.0, -1.0, 2.5]
+    assert track["gate_order"].tolist() == [0, 1, 2, 3, 4]
     assert track["gate_rpy"][0] == pytest.approx([0.0, 0.0, -0.3])
     assert track["drones"].keys() == {"pos", "rpy", "vel", "ang_vel"}
     again = read_lsy(path).course
@@ -179,11 +126,23 @@ def test_a_course_of_ours_is_a_level_there(tmp_path: Path) -> None:
     assert again.room_m[0] == pytest.approx(course.room_m[0])
 
 
+def test_an_order_of_gates_is_written_and_read(tmp_path: Path) -> None:
+    ours = load_course("slalom")
+    small = tuple(replace(gate, width_m=0.4, height_m=0.4, margin_m=-0.025) for gate in ours.gates)
+    path = tmp_path / "laps.toml"
+    write_lsy(replace(ours, gates=small, order=(2, 0, 2), laps=2), path)
+    track = load_track(path)
+    assert track["gate_order"].tolist() == [2, 0, 2, 2, 0, 2]
+    assert track["gate_pos"] == pytest.approx(ours.centres_m)
+    again = read_lsy(path).course
+    assert (again.order, again.laps) == ((2, 0, 2, 2, 0, 2), 1)
+    older = level_file(tmp_path, 2, "gate_order = [1, 2, 3, 4]\n", "")
+    assert read_lsy(older).course.order == (0, 1, 2, 3)
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"laps": 2}, "flies every gate once. Set laps to 1"),
-        ({"order": (0, 1)}, "list each gate once"),
         ({}, "gate 'Gate1' is 1.2 x 1.2 m, and there all are 0.4 m"),
     ],
 )
@@ -201,6 +160,8 @@ def test_what_a_level_cannot_express_is_refused(change: dict[str, Any], problem:
         ('fn = "uniform"', 'fn = "normal"', r"env.randomizations.drone_pos.fn: should be 'uniform', got 'normal'"),
         ("[controller]", f"deep = {20_000 * '['}", r"is not TOML: .*Correct that place"),
         ("[env.track.safety_limits]", "[env.limits]", r"env.track: randomize = true needs safety_limits"),
+        ("[1, 2, 3, 4]", "[1, -2]", r"env.track.gate_order: has -2: gates are flown forwards here. Turn that gate"),
+        ("[1, 2, 3, 4]", "[1, 5]", r"gate_order has 5: there are gates 1 to 4"),
         ("[controller]", "[controller", r"is not TOML: .*line 2.*Correct that place"),
     ],
 )

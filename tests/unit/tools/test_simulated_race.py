@@ -12,16 +12,20 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.support.lsy_levels import level_file
 from vil_bridge.cli.main import app
 from vil_bridge.config.course import load_course, write_course
 from vil_bridge.core.course import Course, CourseObstacle, PoseSpread, RaceRules
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.race.alphapilot import PUBLIC_SEEDS
-from vil_bridge.tools.race.pilots import PILOTS, TrajectoryPilot, minimum_snap_pilot, through_gates
+from vil_bridge.tools.race.lsy import read_lsy
+from vil_bridge.tools.race.pilots import PILOTS, TrajectoryPilot, minimum_snap_pilot
+from vil_bridge.tools.race.routes import through_gates
 from vil_bridge.tools.race.simulated_race import race
 from vil_bridge.vehicles.control.limits import Limits, fastest
 from vil_bridge.vehicles.model import Model
+from vil_bridge.vehicles.random.courses import perturbed
 
 STILL = PoseSpread()
 MOVED = PoseSpread((-0.3, -0.5, 0.0), (0.3, 0.5, 0.0))
@@ -75,9 +79,17 @@ def test_time_optimal_takes_less_of_the_thrust_where_its_flight_cannot_be_follow
     assert one.time_s == pytest.approx(4.2, abs=0.1)
 
 
-def test_a_pole_ends_a_race() -> None:
-    pole = CourseObstacle("pole", np.array([6.5, 0.5, 4.0]), 0.3)
-    (one,) = race(replace(short_course(), obstacles=(pole,)), "m", minimum_snap_pilot, [0]).episodes
+def blind_pilot(courses: Sequence[Course], model: Model) -> TrajectoryPilot:
+    """Return a pilot that knows of no obstacles."""
+    return minimum_snap_pilot([replace(course, obstacles=()) for course in courses], model)
+
+
+def test_pilots_fly_around_a_pole_that_ends_the_race_of_a_blind_one() -> None:
+    course = replace(short_course(), obstacles=(CourseObstacle("pole", np.array([6.5, 0.5, 4.0]), 0.3),))
+    for make_pilot in PILOTS.values():
+        (one,) = race(course, "m", make_pilot, [0]).episodes
+        assert (one.ended, one.passed) == ("finished", 3)
+    (one,) = race(course, "m", blind_pilot, [0]).episodes
     assert (one.ended, one.what, one.passed, one.score) == ("collision", "pole", 1, 0.0)
 
 
@@ -114,7 +126,7 @@ def test_a_pilot_that_gives_up_has_not_completed() -> None:
 def test_laps_are_flown_and_a_flying_start_passes_the_first_gate_again(*, first_gate: bool, flown: int) -> None:
     turn = load_course("oval")
     rules = RaceRules("first_gate" if first_gate else "signal")
-    course = replace(turn, order=(0, 2, 5), laps=2, rules=rules)
+    course = replace(turn, gates=(turn.gates[0], turn.gates[2], turn.gates[5]), order=(), laps=2, rules=rules)
     knots = through_gates(course).knots_s
     assert len(knots) == flown + 2
 
@@ -156,6 +168,29 @@ def write_short(folder: Path) -> Path:
     path = folder / "short.yaml"
     path.write_text(write_course(short_course()), encoding="utf-8")
     return path
+
+
+@pytest.mark.parametrize(("level", "seeds"), [(0, [0]), (2, [0, 3])])
+def test_levels_of_lsy_drone_racing_are_flown(level: int, seeds: list[int], tmp_path: Path) -> None:
+    path = level_file(tmp_path, level)
+    done = run(path, "--episodes", 1, "--seed", seeds[-1])
+    assert done.exit_code == 0 and f"level{level}, minimum-snap: completed 1 of 1" in done.output
+    result = race(read_lsy(path).course, "minimum-snap", minimum_snap_pilot, seeds)
+    assert [(one.ended, one.passed, one.what) for one in result.episodes] == [("finished", 4, "")] * len(seeds)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_curves_clear_poles_and_other_gates_of_a_level(seed: int, tmp_path: Path) -> None:
+    course = perturbed(read_lsy(level_file(tmp_path, 1)).course, seed)
+    curve = through_gates(course, 0.1)
+    p_m = curve.derivatives(np.linspace(0.0, curve.duration_s, 4000))[:, 0, :3]
+    for pole in course.obstacles:
+        low = p_m[p_m[:, 2] < pole.top_m[2]]
+        assert np.linalg.norm(low[:, :2] - pole.top_m[:2], axis=1).min() > pole.radius_m + 0.1
+    hits = course.crossings(p_m[:-1], p_m[1:]).hit
+    assert not hits.any()
+    assert course.bounds_m is not None
+    assert (p_m > course.bounds_m[0]).all() and (p_m < course.bounds_m[1]).all()
 
 
 @pytest.mark.long

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
 from vil_bridge.core.course import Course
-from vil_bridge.core.geometry import q_to_euler_zyx
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.race.simulated_race import PilotFactory, fly
+from vil_bridge.tools.race.routes import through_gates
+from vil_bridge.tools.race.simulated_race import PilotFactory, ball_radius_m, fly
 from vil_bridge.vehicles.control.limits import Limits, fastest
 from vil_bridge.vehicles.control.models import pilot_of, tracking
 from vil_bridge.vehicles.control.optimal import time_optimal
 from vil_bridge.vehicles.model import Model
-from vil_bridge.vehicles.trajectories import minimum_snap
 from vil_bridge.vehicles.trajectories.trajectory import Polynomials, Trajectory
 
 _SHARES: Final = (0.8, 0.65, 0.5, 0.4, 0.3)
 """Of the rotors' thrust, the largest first; the rest is for control."""
+_STRAIGHTS_M: Final = (0.0, 0.15)
+"""Before and behind gates; the first that finishes."""
 _RATES_RADPS: Final = (8.0, 8.0, 3.0)
 _LEAST_THRUST: Final = 0.1
 """Of the largest thrust: the attitude needs some."""
-_RUN_OUT_M: Final = 4.0
-_SPEED_MPS: Final = 8.0
 _AFTER_S: Final = 1.0
 
 
@@ -55,25 +54,41 @@ def minimum_snap_pilot(courses: Sequence[Course], model: Model) -> TrajectoryPil
         ValueError: a course that no curve goes through.
     """
     airframe = pilot_of(model).airframe
-    limits = Limits(airframe=replace(airframe, most=_SHARES[0] * airframe.most), rates_radps=_RATES_RADPS)
-    return TrajectoryPilot(model, [fastest(through_gates(course), limits) for course in courses])
+
+    def flight(curve: Polynomials, share: float) -> Trajectory:
+        most = replace(airframe, most=share * airframe.most)
+        return fastest(curve, Limits(airframe=most, rates_radps=_RATES_RADPS))
+
+    return _rehearsed(courses, model, flight)
 
 
 def time_optimal_pilot(courses: Sequence[Course], model: Model) -> TrajectoryPilot:
     """Return a pilot along the same curves in the least time that thrust and drag allow.
 
-    The acceleration of such a flight jumps, which no vehicle follows exactly. So each flight is rehearsed in
-    simulation: one that does not finish gets a smaller share of the thrust, down to the last share.
-
     Raises:
         ValueError: a course that no curve goes through.
     """
-    curves = [through_gates(course) for course in courses]
+    return _rehearsed(courses, model, lambda curve, share: time_optimal(curve, _thrust_limits(model, share)))
+
+
+def _rehearsed(
+    courses: Sequence[Course], model: Model, flight: Callable[[Polynomials, float], Trajectory]
+) -> TrajectoryPilot:
+    """Return a pilot whose flights were rehearsed in simulation.
+
+    No vehicle follows a curve exactly, least of all one whose acceleration jumps. A flight that does not finish gets a
+    smaller share of the thrust, down to the last share, and then a curve that is straight at the gates.
+
+    Args:
+        courses: one a vehicle.
+        model: of the vehicles.
+        flight: returns the flight along a curve with a share of the rotors' thrust.
+    """
     flights: dict[int, Trajectory] = {}
     failed = list(range(len(courses)))
-    for share in _SHARES:
-        limits = _thrust_limits(model, share)
-        flights |= {index: time_optimal(curves[index], limits) for index in failed}
+    for straight_m, share in product(_STRAIGHTS_M, _SHARES):
+        curves = {index: through_gates(courses[index], ball_radius_m(model), straight_m) for index in failed}
+        flights |= {index: flight(curve, share) for index, curve in curves.items()}
         rehearsed = TrajectoryPilot(model, [flights[index] for index in failed])
         ends = [record.ended for record in fly([courses[index] for index in failed], model, rehearsed)]
         failed = [index for index, ended in zip(failed, ends, strict=True) if ended != "finished"]
@@ -96,32 +111,3 @@ PILOTS: Final[Mapping[str, PilotFactory]] = MappingProxyType(
     {"minimum-snap": minimum_snap_pilot, "time-optimal": time_optimal_pilot}
 )
 """Pilots by name."""
-
-
-def through_gates(course: Course) -> Polynomials:
-    """Return the minimum-snap curve from the start through the centres of all gates of a race, to rest behind the last.
-
-    The heading is that of the start.
-
-    Raises:
-        ValueError: the same gate twice in a row.
-    """
-    order = course.order * course.laps + (course.order[:1] if course.rules.clock == "first_gate" else ())
-    last = course.gates[order[-1]].T_world_gate
-    forward = last.rotation()[:, 0]
-    points = np.vstack(
-        (course.start.p_m, course.centres_m[list(order)], last.p_m + _run_out_m(course, last.p_m, forward) * forward)
-    )
-    if (np.diff(points, axis=0) == 0.0).all(axis=1).any():
-        raise ValueError(f"course {course.name!r} has one gate twice in a row: put another gate between, in `order`")
-    return minimum_snap(points, speed_mps=_SPEED_MPS, yaw_rad=float(q_to_euler_zyx(course.start.q_xyzw)[0]))
-
-
-def _run_out_m(course: Course, p_m: FloatArray, forward: FloatArray) -> float:
-    """Return how far behind the last gate there is room to brake: half the way to the bounds at most."""
-    if course.bounds_m is None:
-        return _RUN_OUT_M
-    low, high = course.bounds_m
-    rooms = np.where(forward > 0.0, high - p_m, low - p_m)
-    ways = np.divide(rooms, forward, out=np.full(3, math.inf), where=np.abs(forward) > 1e-9)
-    return float(np.clip(0.5 * ways.min(), 0.1, _RUN_OUT_M))

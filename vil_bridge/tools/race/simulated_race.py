@@ -74,7 +74,7 @@ def fly(
     The signal is given at once, with the vehicle at rest at the start. The race clock gets every pose at which the
     vehicle is commanded. Below z = 0 is the floor.
     """
-    radius_m = float(np.linalg.norm(model.rotor_places()[0], axis=1).max(initial=0.0))
+    radius_m = ball_radius_m(model)
     fleet = Fleet(model, len(courses))
     fleet.place(
         p_world_m=np.array([one.start.p_m for one in courses]),
@@ -90,6 +90,11 @@ def fly(
         fleet.command(pilot(1e-9 * fleet.t_ns, fleet.x))
         fleet.advance(_STEPS)
     return records
+
+
+def ball_radius_m(model: Model) -> float:
+    """Return the radius of the ball around a vehicle's rotors that collides."""
+    return float(np.linalg.norm(model.rotor_places()[0], axis=1).max(initial=0.0))
 
 
 class RaceRecord:
