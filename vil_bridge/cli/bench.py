@@ -23,7 +23,7 @@ def bench(
         typer.Argument(
             metavar="NAME",
             help="path, poses, fleet, ingest, stream, prediction, compensate, clocks, render, klt, vehicles, "
-            "dashboard, start, airsim, sitl, plan.",
+            "dashboard, start, airsim, sitl, plan, splats.",
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
@@ -74,6 +74,7 @@ def _benches(data: Path | None, *, quick: bool) -> dict[str, Callable[[], list[R
     from vil_bridge.tools.bench.prediction import bench_prediction
     from vil_bridge.tools.bench.render.table import bench_render
     from vil_bridge.tools.bench.sitl import bench_sitl
+    from vil_bridge.tools.bench.splats import bench_splats
     from vil_bridge.tools.bench.start import bench_start
     from vil_bridge.tools.bench.stream import bench_stream, warp_rows
     from vil_bridge.tools.bench.vehicles import RATIO_AT, bench_vehicles
@@ -102,4 +103,5 @@ def _benches(data: Path | None, *, quick: bool) -> dict[str, Callable[[], list[R
         "airsim": bench_airsim,
         "sitl": bench_sitl,
         "plan": bench_plan,
+        "splats": bench_splats,
     }
