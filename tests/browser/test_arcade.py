@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.rig import LIMIT_MS, Watched, needs_page, watched
 from tests.browser.test_accessible import complaints
@@ -75,6 +75,10 @@ def arcade(url: str, browser: Browser) -> Iterator[Watched]:
         seen.assert_at_peace(url)
 
 
+def with_a_gamepad(context: BrowserContext) -> None:
+    context.add_init_script(GAMEPAD)
+
+
 def start(page: Page) -> None:
     page.get_by_role("button", name="Start", exact=True).click()
     expect(page.locator(".hud-middle")).to_have_text("3", timeout=LIMIT_MS)
@@ -115,7 +119,7 @@ def test_a_person_flies_a_race_by_keys(arcade: Watched, url: str, tmp_path: Path
 
 @pytest.mark.long
 def test_a_gamepad_starts_a_race_and_flies_it(url: str, browser: Browser) -> None:
-    with watched(browser, f"{url}arcade", lambda context: context.add_init_script(GAMEPAD)) as seen:
+    with watched(browser, f"{url}arcade", with_a_gamepad) as seen:
         seen.until("() => !document.getElementById('start').disabled")
         expect(seen.page.locator("#pad")).to_have_text("Test pad", timeout=LIMIT_MS)
         seen.page.get_by_label("Course").select_option("straight")

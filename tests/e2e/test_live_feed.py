@@ -96,8 +96,10 @@ async def test_both_variants_of_a_camera_beside_each_other(tmp_path: Path) -> No
         header = heard["compensated"][-1].header
         assert set(header) == {
             *("camera", "variant", "frame_id", "blank", "t_capture_ns", "t_image_ns"),
-            *("age_s", "angle_rad", "width", "height", "K"),
+            *("age_s", "angle_rad", "width", "height", "K", "pose"),
         }
+        assert len(header["pose"]["p_m"]) == 3
+        assert np.linalg.norm(header["pose"]["q_xyzw"]) == pytest.approx(1.0)
         assert header["K"] == list(bridge.context.cameras["front"].camera.model.intrinsics_px)
 
 

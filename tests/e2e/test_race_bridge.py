@@ -236,7 +236,7 @@ async def test_a_bridge_without_a_race_says_so() -> None:
 
 ARCADE = (
     CONFIG.replace("rooms: {hall: {}}", "rooms: {hall: {T_world_room: {p_m: [10, 0, 0], ypr_deg: [90, 0, 0]}}}")
-    .replace("racers: [one, other]", "racers: [one], arcade: true")
+    .replace("racers: [one, other]", "racers: [one, other], arcade: true")
     .replace("model: kinematic", "model: flightgoggles")
 )
 
@@ -259,8 +259,8 @@ def _choose_and_fly(bridge: Bridge) -> None:
     scene = api.get_scene()
     assert scene.course is not None and (scene.course.name, scene.course.flying) == ("arcade_ground_1", True)
     assert scene.course.bounds_m is not None and len(scene.gates) == 6
-    in_room = vehicles.state("one")
-    assert in_room.p_world_m == pytest.approx((-9.0, 14.0, 1.5), abs=0.05)  # (-4, -9, 1.5) in the world
+    for name, aside_m in (("one", 0.5), ("other", -0.5)):  # around (-4, -9, 1.5) in the world
+        assert vehicles.state(name).p_world_m == pytest.approx((-9.0 + aside_m, 14.0, 1.5), abs=0.05)
     things = {one.name: one for one in bridge.context.world.scene(0).actors}
     assert things["race 0"].prefab == "gate" and 0.76 * things["race 0"].size_m[1] == pytest.approx(2.4)
     race = api.put_race(RaceSetupBody(course="line", pilots={"one": "Ada"}))
@@ -275,7 +275,7 @@ def _choose_and_fly(bridge: Bridge) -> None:
     assert float(rows[-1]["drone_x"]) == pytest.approx(4.0, abs=0.1)
     for setup, status, words in (
         (RaceSetupBody(course="nowhere"), 422, "no course is named 'nowhere'"),
-        (RaceSetupBody(pilots={"other": "Bob"}), 422, "'other' does not race"),
+        (RaceSetupBody(pilots={"third": "Bob"}), 422, "'third' does not race"),
     ):
         with pytest.raises(RestError, match=words) as refused:
             api.put_race(setup)

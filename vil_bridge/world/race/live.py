@@ -133,7 +133,7 @@ class RaceMonitor:
             return self._results.races()
 
     def check(self) -> None:
-        """Judge what came since the last time, and who ran out of time without poses. Any thread, one at a time."""
+        """Judge what came since the last time, and who ran out of time without poses. Any thread."""
         with self._lock:
             rows = {name: poses.taken(self._after_ns) for name, poses in self._poses.items()}
             self._give_signal(rows)
