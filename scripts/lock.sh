@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 uv=uv
 [ ! -x .venv/bin/uv ] || uv=.venv/bin/uv
 # One version for all interpreters (3.11 to 3.13), so that everybody runs what was tested.
-"$uv" pip compile pyproject.toml --extra warp --extra align --extra gl --extra demo --extra airsim --extra plan --extra splat --extra sim --extra learn --extra ray --extra qualisys --extra federation --extra video --extra ros --extra lcm --extra c3d --extra optitrack-legacy --extra foxglove --extra docs --extra dev \
+"$uv" pip compile pyproject.toml --extra warp --extra align --extra gl --extra demo --extra airsim --extra plan --extra splat --extra draco --extra sim --extra learn --extra ray --extra qualisys --extra federation --extra video --extra ros --extra lcm --extra c3d --extra optitrack-legacy --extra foxglove --extra docs --extra dev \
     --universal --python-version 3.11 --fork-strategy fewest \
     --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet \
     --output-file requirements.lock "$@" > /dev/null

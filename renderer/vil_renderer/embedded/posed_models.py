@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, compress
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.model import Asset
-from vil_renderer.embedded.scene import Posed
+from vil_renderer.embedded.scene import AT_REST, Posed
 
 NO_CAPSULES: Final[FloatArray] = np.zeros((0, 8))
 
@@ -33,6 +33,7 @@ class PosedGroup:
 
     Attributes:
         names, bodies, layers, joint_light, capsules: of each, as in :class:`Posed`.
+        morphs: of each, as in :class:`Posed`; None = all are at rest.
         world_from_node: (k, n, 4, 4).
         ids: semantic id << 16 | instance id, uint32 (k,).
         p_m: origins of the bodies, (k, 3). half_size_m: half of the boxes around them, (k, 3).
@@ -48,6 +49,7 @@ class PosedGroup:
     layers: Sequence[str]
     joint_light: Sequence[FloatArray | None]
     capsules: Sequence[FloatArray]
+    morphs: Sequence[Mapping[int, FloatArray]] | None = None
 
     @cached_property
     def stretch(self) -> FloatArray:
@@ -69,6 +71,7 @@ class PosedGroup:
             (posed.layer,),
             (posed.joint_light,),
             (posed.capsules,),
+            (posed.morph,) if posed.morph else None,
         )
 
     @classmethod
@@ -76,15 +79,27 @@ class PosedGroup:
         """Return groups of one asset as one."""
         if len(groups) == 1:
             return groups[0]
+        layers, lights, capsules = (
+            list(chain.from_iterable(getattr(group, name) for group in groups))
+            for name in ("layers", "joint_light", "capsules")
+        )
         return cls(
             groups[0].asset,
             tuple(chain.from_iterable(g.names for g in groups)),
             np.concatenate([g.world_from_node for g in groups]),
             np.concatenate([g.ids for g in groups]),
-            *(list(chain.from_iterable(g.bodies for g in groups)), np.concatenate([g.p_m for g in groups])),
+            list(chain.from_iterable(g.bodies for g in groups)),
+            np.concatenate([g.p_m for g in groups]),
             np.concatenate([g.half_size_m for g in groups]),
-            *(list(chain.from_iterable(getattr(g, n) for g in groups)) for n in ("layers", "joint_light", "capsules")),
+            layers,
+            lights,
+            capsules,
+            list(chain.from_iterable(g.every_morph() for g in groups)) if any(g.morphs for g in groups) else None,
         )
+
+    def every_morph(self) -> Sequence[Mapping[int, FloatArray]]:
+        """Return the morphs of each model, those at rest included."""
+        return (AT_REST,) * len(self.names) if self.morphs is None else self.morphs
 
     def only(self, which: BoolArray) -> PosedGroup:
         """Return some of the models, chosen by a mask (k,)."""
@@ -101,14 +116,15 @@ class PosedGroup:
             list(compress(self.layers, which)),
             list(compress(self.joint_light, which)),
             list(compress(self.capsules, which)),
+            None if self.morphs is None else list(compress(self.morphs, which)),
         )
 
     def single(self) -> Iterator[Posed]:
         """Yield the models one by one."""
         columns = (self.names, self.world_from_node, self.ids.tolist(), self.bodies, self.half_size_m.tolist())
-        rest = (self.layers, self.joint_light, self.capsules)
-        for name, matrices, ids, body, (x, y, z), layer, light, capsules in zip(*columns, *rest, strict=True):
-            yield Posed(name, self.asset, matrices, ids >> 16, ids & 0xFFFF, body, (x, y, z), layer, light, capsules)
+        rest = (self.layers, self.joint_light, self.capsules, self.every_morph())
+        for name, matrices, ids, body, (x, y, z), *more in zip(*columns, *rest, strict=True):
+            yield Posed(name, self.asset, matrices, ids >> 16, ids & 0xFFFF, body, (x, y, z), *more)
 
 
 class PosedModels(Sequence[Posed]):
@@ -186,6 +202,11 @@ class PosedModels(Sequence[Posed]):
             if own_matrices is not None and len(own_matrices) == shape[1]:
                 found[i], known[i] = own_matrices, True
         return found, known
+
+    def morph_of(self, name: str) -> Mapping[int, FloatArray] | None:
+        """Return the morph of a model by its name; None if there is none of that name."""
+        row = self.rows.get(name)
+        return None if row is None else self[row].morph
 
     @cached_property
     def _matrices(self) -> dict[str, FloatArray]:

@@ -21,6 +21,8 @@ from vil_renderer.embedded.scene_motion import MotionPath
 
 ACTORS_LAYER: Final = "actors"
 SCENE_LAYER: Final = "scene"
+AT_REST: Final[Mapping[int, FloatArray]] = {}
+"""No morph target differs from rest."""
 
 CLASSES: Final[Mapping[str, int]] = {
     "floor": 1,
@@ -234,6 +236,7 @@ class Posed:
         joint_light: (n,), share of its own colour at each node when it is a joint (a limb that is not tracked is
             greyer); None = 1.
         capsules: (k, 8): two ends and two radii in the world, what rays hit instead of a skinned mesh.
+        morph: weights of morph targets beyond those at rest, (t,), by node.
         half_size_m: half of the box around it in body axes, T_world_body its pose: for collisions.
     """
 
@@ -247,6 +250,7 @@ class Posed:
     layer: str = ACTORS_LAYER
     joint_light: FloatArray | None = None
     capsules: FloatArray = field(default_factory=lambda: np.zeros((0, 8)))
+    morph: Mapping[int, FloatArray] = field(default_factory=lambda: AT_REST)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

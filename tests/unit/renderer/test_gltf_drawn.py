@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
-from tests.support.common import needs_gl
-from tests.support.embedded import NOBODY, looking
 from tests.support.gltf import SQUARE, SQUARE_INDICES, SQUARE_UV, GltfFile
-from vil_bridge.core.types import CameraModel, ImageArray, Modality, View
-from vil_renderer.embedded import EmbeddedRenderer
+from tests.support.gltf_pictures import AWAY, EVEN, PROFILES, SUNNY, drawn
 
 pytestmark = pytest.mark.gl
-
-CAMERA = CameraModel("cam", 64, 64, math.radians(40.0))
-AWAY_M = 1.0 / (2.0 * math.tan(math.radians(20.0)))
-"""From here a square of 1 m fills the picture."""
-PROFILES = ("low", "medium", "high")
-EVEN = {"sky": [0.5, 0.5, 0.5], "ground": [0.5, 0.5, 0.5], "sun": None}
-DIM = {"sky": [0.1, 0.1, 0.1], "ground": [0.1, 0.1, 0.1]}
-SUNNY, AWAY = (
-    {**DIM, "sun": {"azimuth_deg": azimuth, "elevation_deg": 10, "light": [0.6, 0.6, 0.6]}} for azimuth in (90, 270)
-)
 
 
 def square(material: dict[str, Any], uv: Any = SQUARE_UV, sampler: dict[str, int] | None = None) -> GltfFile:
@@ -43,21 +28,6 @@ def square(material: dict[str, Any], uv: Any = SQUARE_UV, sampler: dict[str, int
     mesh = file.mesh(corners, SQUARE_INDICES, TEXCOORD_0=file.accessor(np.asarray(uv, "f4")), material=look)
     file.add("scenes", {"nodes": [file.node(mesh=mesh)]})
     return file
-
-
-def drawn(
-    folder: Path, file: GltfFile, light: dict[str, Any], profile: str, *, back: bool = False, movable: bool = False
-) -> ImageArray:
-    """The square seen from in front of it, or from behind."""
-    needs_gl()
-    file.write(folder, "square.glb")
-    scene = folder / "scene.yaml"
-    thing = {"name": "square", "file": "square.glb", "movable": movable}
-    scene.write_text(yaml.safe_dump({"scene": "square", "environment": light, "objects": [thing]}))
-    place, yaw_deg = ((-AWAY_M, 0.0, 0.0), 0.0) if back else ((AWAY_M, 0.0, 0.0), 180.0)
-    view = View(CAMERA, Modality.RGB, looking(place, yaw_deg), 0)
-    with EmbeddedRenderer(str(scene), profile) as renderer:
-        return renderer.render((view,), NOBODY)[0].pixels
 
 
 @pytest.mark.parametrize("profile", PROFILES)

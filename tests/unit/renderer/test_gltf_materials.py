@@ -117,9 +117,9 @@ def test_transform_chooses_the_coordinates(tmp_path: Path) -> None:
 
 def test_what_we_cannot_apply_is_left_out_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = GltfFile()
-    webp = file.add("textures", {"extensions": {"EXT_texture_webp": {"source": 0}}})
+    dds = file.add("textures", {"extensions": {"MSFT_texture_dds": {"source": 0}}})
     far = file.add("textures", {"source": file.image(RAMP)})
-    described = {"emissiveTexture": {"index": webp}, "normalTexture": {"index": far, "texCoord": 2}}
+    described = {"emissiveTexture": {"index": dds}, "normalTexture": {"index": far, "texCoord": 2}}
     with caplog.at_level(logging.WARNING):
         found = read(file, tmp_path, described)
     assert found.emissive is None and found.normal is None

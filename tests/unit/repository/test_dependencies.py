@@ -21,8 +21,9 @@ ABSENT = {
     "stable_baselines3": "stable-baselines3",
     "panda3d": "panda3d",
     "pyrender": "pyrender",
+    "DracoPy": "dracopy",
 }
-"""Distributions of modules that the locked environment lacks."""
+"""Distributions of modules that the locked environment lacks, or an older one."""
 LOADERS = {"import_module", "load_native"}
 VENDORS = {"vicon_dssdk", "pyvicon_datastream"}
 """Come with a vendor's program and are on no index."""

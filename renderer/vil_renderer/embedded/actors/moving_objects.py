@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import numpy as np
@@ -11,10 +11,10 @@ from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.actors.capsules import NodeCapsules
-from vil_renderer.embedded.assets.animation import sample
+from vil_renderer.embedded.assets.animation import morph_weights, sample
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.posed_models import NO_CAPSULES
-from vil_renderer.embedded.scene import Clip, Posed, Scene, SceneObject, collider_parts
+from vil_renderer.embedded.scene import AT_REST, Clip, Posed, Scene, SceneObject, collider_parts
 from vil_renderer.embedded.scene_motion import seconds_into
 
 _NOWHERE: Final = np.zeros(3)
@@ -64,7 +64,9 @@ class _MovingObject:
             m = motion.rotation() @ m[:3]
             m[:, 3] += motion.p_m
             m = np.vstack((m, (0.0, 0.0, 0.0, 1.0)))
-        nodes = self._rest if thing.clip is None else _playing(thing.asset, thing.clip, t_ns)
+        nodes, morph = self._rest, AT_REST
+        if thing.clip is not None:
+            nodes, morph = _playing(thing.asset, thing.clip, t_ns)
         world_from_node: FloatArray = m @ nodes
         scale: FloatArray = np.linalg.norm(m[:3, :3], axis=0)
         middle = m[:3, :3] @ (0.5 * (self._low + self._high)) + m[:3, 3]
@@ -79,6 +81,7 @@ class _MovingObject:
             (x, y, z),
             layer=thing.layer,
             capsules=NO_CAPSULES if self._capsules is None else self._carried(self._capsules, world_from_node),
+            morph=morph,
         )
 
     def _carried(self, capsules: NodeCapsules, world_from_node: FloatArray) -> FloatArray:
@@ -100,12 +103,12 @@ def _bounds(thing: SceneObject) -> tuple[FloatArray, FloatArray]:
     return corners.min(axis=0), corners.max(axis=0)
 
 
-def _playing(asset: Asset, clip: Clip, t_ns: int) -> FloatArray:
-    """Return the nodes (n, 4, 4) in the asset's axes while a clip plays."""
+def _playing(asset: Asset, clip: Clip, t_ns: int) -> tuple[FloatArray, Mapping[int, FloatArray]]:
+    """Return the nodes (n, 4, 4) in the asset's axes while a clip plays, and its morph weights beyond rest by node."""
     animation = asset.animations[clip.animation]
     if clip.speed and animation.duration_s > 0.0:
         period_s = animation.duration_s / clip.speed
         into_s = clip.phase_s + abs(clip.speed) * seconds_into(period_s, t_ns)
     else:
         into_s = clip.phase_s
-    return asset.asset_from_node(sample(asset, animation, into_s))
+    return asset.asset_from_node(sample(asset, animation, into_s)), morph_weights(asset, animation, into_s)

@@ -25,20 +25,62 @@ def sample(asset: Asset, animation: Animation, t_s: float, loop: bool = True) ->
         t_s: time since the clip began.
         loop: begin again at its end, else hold it.
     """
-    duration_s = animation.duration_s
-    t_s = t_s % duration_s if loop and duration_s > 0.0 else min(max(t_s, 0.0), duration_s)
+    t_s = _within(animation, t_s, loop)
     p = np.array([node.p for node in asset.nodes]).reshape(-1, 3)
     q_xyzw = np.array([node.q_xyzw for node in asset.nodes]).reshape(-1, 4)
     scale = np.array([node.scale for node in asset.nodes]).reshape(-1, 3)
     targets = {"translation": p, "rotation": q_xyzw, "scale": scale}
     groups: dict[tuple[str, str], list[Channel]] = {}
     for channel in animation.channels:
+        if channel.path == "weights":
+            continue
         groups.setdefault((channel.path, channel.interpolation), []).append(channel)
     brackets: dict[int, tuple[int, float, float]] = {}
     for (path, interpolation), channels in groups.items():
         nodes = [channel.node for channel in channels]
         targets[path][nodes] = _blend(channels, interpolation, path == "rotation", t_s, brackets)
     return _matrices(p, q_xyzw, scale)
+
+
+def morph_weights(asset: Asset, animation: Animation, t_s: float, loop: bool = True) -> dict[int, FloatArray]:
+    """Return the weights of morph targets beyond those at rest, (t,), of the nodes whose weights a clip moves.
+
+    Args:
+        asset: the model.
+        animation: one of its clips.
+        t_s: time since the clip began.
+        loop: begin again at its end, else hold it.
+    """
+    t_s = _within(animation, t_s, loop)
+    return {
+        channel.node: _blend([channel], channel.interpolation, False, t_s, {})[0] - asset.nodes[channel.node].weights
+        for channel in animation.channels
+        if channel.path == "weights" and len(asset.nodes[channel.node].weights)
+    }
+
+
+def most_morphed(asset: Asset, node: int) -> FloatArray:
+    """Return how far the weights of a node's morph targets can be from rest in any clip, (t,); an upper bound."""
+    rest = asset.nodes[node].weights
+    most = np.zeros(len(rest))
+    for animation in asset.animations.values():
+        for channel in animation.channels:
+            if channel.path != "weights" or channel.node != node or not len(rest):
+                continue
+            values = channel.values
+            if channel.interpolation == "cubic":
+                # A Hermite cubic leaves its keys by at most 4 / 27 of each tangent.
+                spans_s = np.diff(channel.times_s).max(initial=0.0)
+                over = 4.0 / 27.0 * spans_s * (np.abs(values[:, 0]).max(axis=0) + np.abs(values[:, 2]).max(axis=0))
+                values = np.concatenate((values[:, 1] + over, values[:, 1] - over))
+            most = np.maximum(most, np.abs(values - rest).max(axis=0))
+    return most
+
+
+def _within(animation: Animation, t_s: float, loop: bool) -> float:
+    """Return the time in a clip."""
+    duration_s = animation.duration_s
+    return t_s % duration_s if loop and duration_s > 0.0 else min(max(t_s, 0.0), duration_s)
 
 
 def _blend(

@@ -15,7 +15,7 @@ _IndexArray = npt.NDArray[np.intp]
 # Seams lie on planes of symmetry, where rounding would put their two sides into different cells.
 _OFF_CENTRE: Final = np.float32(0.37)
 _APPEARANCE: Final = ("normal", "uv", "uv1", "tangent", "colour")
-_PLACES: Final = ("p_m", "joints", "weights")
+_PLACES: Final = ("p_m", "joints", "weights", "targets")
 
 
 def simplified(part: Primitive, cell_m: float) -> Primitive:

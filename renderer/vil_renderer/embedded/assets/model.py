@@ -28,11 +28,13 @@ class Texture:
 
     Attributes:
         pixels: uint8 (h, w, 3) or (h, w, 4), top row first; v = 0 is the top row.
+        nearest: enlarged pixels keep their edges.
     """
 
     pixels: npt.NDArray[np.uint8]
     wrap: tuple[Wrap, Wrap] = ("repeat", "repeat")
     name: str = ""
+    nearest: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +50,63 @@ class TextureUse:
     uv_set: int = 0
     transform: FloatArray = field(default_factory=lambda: _IDENTITY_UV)
     strength: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coat:
+    """Clear varnish over a surface.
+
+    Attributes:
+        use: its factor in R. rough_use: its roughness in G. normal: of its own.
+    """
+
+    factor: float
+    roughness: float = 0.0
+    use: TextureUse | None = None
+    rough_use: TextureUse | None = None
+    normal: TextureUse | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dielectric:
+    """Mirror of a surface that is not metal.
+
+    Attributes:
+        f0: share of light that it mirrors face on, linear RGB. weight: factor on the whole mirror.
+        use: the factor in A. colour_use: factor on ``f0``, sRGB.
+    """
+
+    f0: tuple[float, float, float]
+    weight: float = 1.0
+    use: TextureUse | None = None
+    colour_use: TextureUse | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sheen:
+    """Fibres that shine when they are seen from aside.
+
+    Attributes:
+        colour: linear RGB. use: factor on it, sRGB. rough_use: factor on the roughness in A.
+    """
+
+    colour: tuple[float, float, float]
+    roughness: float = 0.0
+    use: TextureUse | None = None
+    rough_use: TextureUse | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transmission:
+    """Share of light that passes through a thin surface without being scattered.
+
+    Attributes:
+        use: factor on it in R. tint: linear RGB factor on the light that passes, besides the base colour.
+    """
+
+    factor: float
+    use: TextureUse | None = None
+    tint: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,11 +133,40 @@ class Material:
     alpha_cutoff: float = 0.5
     double_sided: bool = False
     unlit: bool = False
+    coat: Coat | None = None
+    dielectric: Dielectric | None = None
+    sheen: Sheen | None = None
+    transmission: Transmission | None = None
 
 
-def first_use(material: Material) -> TextureUse | None:
-    """Return the colour map, or the first map there is: its coordinates, transform and wrapping are those of all."""
-    return material.base or material.normal or material.metal_rough or material.emissive or material.occlusion
+MAPS: Final = (
+    "base", "normal", "metal_rough", "emissive", "occlusion", "coat", "coat_rough", "coat_normal", "specular",
+    "specular_colour", "sheen", "sheen_rough", "transmission",
+)  # fmt: skip
+"""Names of all maps of a material, in the order of the shaders."""
+
+
+def uses_of(material: Material) -> dict[str, TextureUse]:
+    """Return the maps that a material has, by their names in :data:`MAPS`, in that order."""
+    found = {name: getattr(material, name) for name in MAPS[:5]}
+    if (coat := material.coat) is not None:
+        found |= {"coat": coat.use, "coat_rough": coat.rough_use, "coat_normal": coat.normal}
+    if (dielectric := material.dielectric) is not None:
+        found |= {"specular": dielectric.use, "specular_colour": dielectric.colour_use}
+    if (sheen := material.sheen) is not None:
+        found |= {"sheen": sheen.use, "sheen_rough": sheen.rough_use}
+    if material.transmission is not None:
+        found["transmission"] = material.transmission.use
+    return {name: use for name, use in found.items() if use is not None}
+
+
+def has_own_coordinates(material: Material) -> bool:
+    """Return whether its maps differ in their coordinates, transforms or mirrored copies."""
+    found = {
+        (use.uv_set, (use.transform + 0.0).tobytes(), *(wrap == "mirror" for wrap in use.texture.wrap))
+        for use in uses_of(material).values()
+    }
+    return len(found) > 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +177,9 @@ class Primitive:
         p_m: float32 (n, 3). normal: float32 (n, 3), unit length. uv: float32 (n, 2). uv1: the second set or None.
         tangent: float32 (n, 4), w = handedness, or None. colour: uint8 (n, 4), linear, or None.
         joints: uint16 (n, 4) into the skin's joints, weights: float32 (n, 4), or None.
-        triangles: uint32 (m, 3), counter-clockwise seen from outside.
+        targets: float32 (n, t, 2, 3), offsets of place and normal for each morph target that an animation moves, or
+            None; ``p_m`` and ``normal`` hold the weights at rest.
+        triangles: uint32 (m, 3), counter-clockwise seen from outside, once the node stands at rest in the asset.
     """
 
     p_m: Float32Array
@@ -102,6 +192,7 @@ class Primitive:
     colour: npt.NDArray[np.uint8] | None = None
     joints: npt.NDArray[np.uint16] | None = None
     weights: Float32Array | None = None
+    targets: Float32Array | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,6 +225,7 @@ class Node:
 
     Attributes:
         p: translation (3,). q_xyzw: (4,). scale: (3,). Relative to the parent, at rest.
+        weights: (t,), of the morph targets at rest.
     """
 
     name: str
@@ -144,6 +236,7 @@ class Node:
     primitives: tuple[Primitive, ...] = ()
     skin: Skin | None = None
     light: PunctualLight | None = None
+    weights: FloatArray = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,11 +244,12 @@ class Channel:
     """One animated property of one node.
 
     Attributes:
-        times_s: (k,). values: (k, 3) or (k, 4); for cubic splines (k, 3, c): in-tangent, value, out-tangent.
+        times_s: (k,). values: (k, c), c = 3, 4 or the number of morph targets; for cubic splines (k, 3, c):
+            in-tangent, value, out-tangent.
     """
 
     node: int
-    path: Literal["translation", "rotation", "scale"]
+    path: Literal["translation", "rotation", "scale", "weights"]
     interpolation: Literal["linear", "step", "cubic"]
     times_s: FloatArray
     values: FloatArray

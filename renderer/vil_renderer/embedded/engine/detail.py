@@ -38,6 +38,19 @@ class ViewPoints:
     behind_m: FloatArray
     clip_from_world: FloatArray | None = None
 
+    def only(self, view: int) -> ViewPoints:
+        """Return one of the viewpoints."""
+        clip = None if self.clip_from_world is None else self.clip_from_world[view : view + 1]
+        one = slice(view, view + 1)
+        return ViewPoints(self.eye_m[one], self.f_px[one], self.behind_m[one], clip)
+
+    def depths(self, view: int, p_m: FloatArray) -> FloatArray:
+        """Return the z-depth of points (n, 3) in a view, metres (n,)."""
+        assert self.clip_from_world is not None
+        # The fourth row of clip space is the depth along the optical axis.
+        row = self.clip_from_world[view, 3]
+        return np.asarray(p_m @ row[:3] + row[3])
+
     def sees(self, carried: FloatArray, centre: FloatArray, radius: FloatArray) -> BoolArray:
         """Return which of the places (k, 4, 4) carry a ball into each view, (c, k); its radii there are (k,)."""
         if self.clip_from_world is None:

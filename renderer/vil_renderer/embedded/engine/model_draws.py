@@ -20,9 +20,14 @@ _T = TypeVar("_T")
 
 
 class DrawnPart(Protocol):
-    """A part of a node, with the ball around its vertices: centre (3,) and radius."""
+    """A part of a node, with the ball around its vertices: centre (3,) and radius.
+
+    Attributes:
+        mirrored: its node mirrors at rest, and its triangles are turned around for that.
+    """
 
     node: int
+    mirrored: bool
     centre: FloatArray
     radius: float
 
@@ -77,8 +82,28 @@ class GroupDraws:
         return self._views.sees(self.group.world_from_node[:, part.node], part.centre, radius)
 
     def mirrored(self, part: DrawnPart) -> BoolArray | None:
-        """Return which models' matrices of a part mirror, (k,); None = none of them."""
-        return self._once(("mirrored", part), lambda: _mirrored(self.group.world_from_node[:, part.node]))
+        """Return which models' triangles of a part are inside out, (k,); None = none of them."""
+        places = self.group.world_from_node[:, part.node]
+        return self._once(("mirrored", part), lambda: _mirrored(places, part.mirrored))
+
+    def depths(self, part: DrawnPart, view: int) -> FloatArray:
+        """Return the z-depth of a rigid part's middle in a view, (k,)."""
+        m = self.group.world_from_node[:, part.node]
+        return self._views.depths(view, m[:, :3, :3] @ part.centre + m[:, :3, 3])
+
+    def depth_of_skinned(self, part: DrawnPart, model: int, skin: Skin, view: int) -> float:
+        """Return the z-depth of a skinned part's middle, as its joints carry it on average."""
+        joints = self.joints(model, skin)
+        middle = (joints[:, :3, :3] @ part.centre + joints[:, :3, 3]).mean(axis=0)
+        return float(self._views.depths(view, middle[None])[0])
+
+    def morph(self, model: int, node: int, targets: int, view: int) -> FloatArray:
+        """Return a model's weights beyond rest, and their change since the camera's previous picture, (t, 2)."""
+        rest = np.zeros(targets)
+        now = self.group.every_morph()[model].get(node, rest)
+        before = self._before[view]
+        was = None if before is None else before.morph_of(self.group.names[model])
+        return np.stack((now, now - (now if was is None else was.get(node, rest))), axis=1)
 
     def rows(self, part: DrawnPart, view: int, which: BoolArray, *, flow: bool) -> npt.NDArray[np.float32]:
         """Return the instances (m, 25) of a rigid part of some models, chosen by a mask (k,)."""
@@ -138,6 +163,6 @@ def mirrors(m: FloatArray) -> BoolArray:
     return np.asarray(np.einsum("ni,ni->n", cross(m[:, 0, :3], m[:, 1, :3]), m[:, 2, :3]) < 0.0)
 
 
-def _mirrored(m: FloatArray) -> BoolArray | None:
-    mirrored = mirrors(m)
+def _mirrored(m: FloatArray, at_rest: bool) -> BoolArray | None:
+    mirrored = mirrors(m) != at_rest
     return mirrored if mirrored.any() else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -11,32 +12,43 @@ import numpy.typing as npt
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_renderer.embedded.assets.animation import most_morphed
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
-from vil_renderer.embedded.engine.detail import Extent, can_simplify, centres_m, coarse, extent_of
-from vil_renderer.embedded.engine.materials import JOINTS_SLOT, GpuMaterial, MaterialCache
+from vil_renderer.embedded.engine.detail import Extent, can_simplify, coarse, extent_of
+from vil_renderer.embedded.engine.materials import JOINTS_SLOT, MORPH_SLOT, GpuMaterial, MaterialCache
 from vil_renderer.embedded.engine.model_draws import INSTANCE_FLOATS, GroupDraws, ModelDraws, mirrors
-from vil_renderer.embedded.engine.programs import PassOptions, Programs, vertex_format
+from vil_renderer.embedded.engine.programs import PassOptions, Programs, second_coordinates, vertex_format
 from vil_renderer.embedded.engine.shader_vertex import KNOWN, MAX_JOINTS, MOVED, NOW
+from vil_renderer.embedded.engine.translucent import TranslucentPart
 from vil_renderer.embedded.engine.vertices import (
     MODEL_VERTEX,
     SKIN_VERTEX,
     both_sides,
+    colour_defines,
     in_drawing_order,
     model_vertices,
+    second_uv,
 )
 
 if TYPE_CHECKING:
     import moderngl
 
 _MOST_ASSETS: Final = 256
+_MORPH_WIDTH: Final = 2048
+_MORPH_HEIGHT: Final = 4096
 _ROWS: Final = ("in_m0", "in_m1", "in_m2", "in_d0", "in_d1", "in_d2")
 
 
 @dataclass(slots=True, eq=False)
 class _Part:
-    """One primitive of one node; centre (3,) and radius of the ball around its vertices."""
+    """One primitive of one node; centre (3,) and radius of the ball around its vertices.
+
+    Attributes:
+        uv1: second texture coordinates, if its material reads them. morph: offsets of its morph targets, if any.
+    """
 
     node: int
+    mirrored: bool
     hung_on: Node
     material: GpuMaterial
     defines: tuple[str, ...]
@@ -45,12 +57,14 @@ class _Part:
     centre: FloatArray
     radius: float
     arrays: dict[moderngl.Program, moderngl.VertexArray]
+    uv1: moderngl.Buffer | None = None
+    morph: moderngl.Texture | None = None
     instances: moderngl.Buffer | None = None
     capacity: int = 0
 
     def release(self) -> None:
         """Release the memory."""
-        for held in (*self.arrays.values(), self.vertices, self.indices, self.instances):
+        for held in (*self.arrays.values(), self.vertices, self.indices, self.uv1, self.morph, self.instances):
             if held is not None:
                 held.release()
 
@@ -72,24 +86,45 @@ class ModelBatch:
         self._joints = ctx.texture((3 * MAX_JOINTS, 3), 4, dtype="f4")
         self._joints.filter = (ctx.NEAREST, ctx.NEAREST)
 
-    def draw(self, draws: ModelDraws, view: int, options: PassOptions, *, blended: bool = False) -> None:
-        """Draw models.
+    def draw(self, draws: ModelDraws, view: int, options: PassOptions) -> None:
+        """Draw the opaque parts of models.
 
         Args:
             draws: the models.
             view: the number of the view among those of ``draws``.
             options: outputs and light of the pass.
-            blended: draw the parts that let light through instead of the opaque ones.
         """
-        groups = self._translucent(draws, view) if blended else self._by_detail(draws, view)
-        for level, group, which in groups:
-            parts = [p for p in self._parts_of(group.group.asset, level) if ("BLEND" in p.defines) == blended]
+        for level, group, which in self._by_detail(draws, view):
+            parts = [p for p in self._parts_of(group.group.asset, level) if not p.material.translucent]
             for part in parts:
                 if part.hung_on.skin is None:
                     self._draw_rigid(part, group, view, which, options)
             skinned = [p for p in parts if p.hung_on.skin is not None]
             for model in np.flatnonzero(which).tolist() if skinned else ():
                 self._draw_skinned(skinned, group, model, view, options)
+
+    def translucent(self, draws: ModelDraws, view: int) -> Iterator[TranslucentPart]:
+        """Yield the translucent parts that one view shows, in no order."""
+        for group in draws.groups:
+            shown = group.shown[view]
+            for part in self._parts_of(group.group.asset, 0) if shown.any() else ():
+                if part.material.translucent:
+                    yield from self._each(part, group, np.flatnonzero(shown), view)
+
+    def _each(
+        self, part: _Part, group: GroupDraws, models: npt.NDArray[np.intp], view: int
+    ) -> Iterator[TranslucentPart]:
+        """Yield a part of models one by one."""
+        transmits, skin = part.material.transmits, part.hung_on.skin
+        depths = group.depths(part, view) if skin is None else np.zeros(0)
+        for model in models.tolist():
+            if skin is not None:
+                depth_m = group.depth_of_skinned(part, model, skin, view)
+                yield TranslucentPart(depth_m, transmits, partial(self._draw_skinned, [part], group, model, view))
+            elif group.seen(part)[view, model]:
+                only = np.arange(len(group.group.names)) == model
+                draw = partial(self._draw_rigid, part, group, view, only)
+                yield TranslucentPart(float(depths[model]), transmits, draw)
 
     def _by_detail(self, draws: ModelDraws, view: int) -> Iterator[tuple[int, GroupDraws, BoolArray]]:
         """Group the models that are drawn together: of one asset, and equally coarse."""
@@ -104,18 +139,6 @@ class ModelBatch:
             levels = group.levels(extent, self._lod_px)[view]
             for level in np.unique(levels[shown]).tolist():
                 yield level, group, shown & (levels == level)
-
-    def _translucent(self, draws: ModelDraws, view: int) -> Iterator[tuple[int, GroupDraws, BoolArray]]:
-        """Return models with translucent parts, each by itself, the far ones first."""
-        translucent: list[tuple[float, GroupDraws, int]] = []
-        for group in draws.groups:
-            asset, shown = group.group.asset, np.flatnonzero(group.shown[view])
-            if len(shown) and any("BLEND" in part.defines for part in self._parts_of(asset, 0)):
-                places = centres_m(group.group.world_from_node[shown], self._extent(asset))
-                away_m = np.linalg.norm(places - draws.views.eye_m[view], axis=1)
-                translucent += zip(away_m.tolist(), [group] * len(shown), shown.tolist(), strict=True)
-        for _, group, model in sorted(translucent, key=lambda entry: -entry[0]):
-            yield 0, group, np.arange(len(group.group.names)) == model
 
     def _extent(self, asset: Asset) -> Extent:
         found = self._extents.pop(id(asset), None)
@@ -134,20 +157,39 @@ class ModelBatch:
 
     # --- rigid parts ---------------------------------------------------------------------------
 
-    def _draw_rigid(self, part: _Part, group: GroupDraws, view: int, which: BoolArray, options: PassOptions) -> None:
+    def _draw_rigid(
+        self,
+        part: _Part,
+        group: GroupDraws,
+        view: int,
+        which: BoolArray,
+        options: PassOptions,
+        more: tuple[str, ...] = (),
+    ) -> None:
         seen = group.seen(part)[view] & which
         if not seen.any():
             return
-        program = self._programs.of(options, "INSTANCED", part.defines)
+        program = self._programs.of(options, "INSTANCED", (*part.defines, *more))
         part.material.bind()
+        if part.morph is None:
+            self._draw_places(part, program, group, view, seen, flow=options.flow)
+            return
+        for model in np.flatnonzero(seen).tolist():
+            self._send_morph(part, program, group, model, view)
+            self._draw_places(part, program, group, view, np.arange(len(seen)) == model, flow=options.flow)
+
+    def _draw_places(
+        self, part: _Part, program: moderngl.Program, group: GroupDraws, view: int, seen: BoolArray, *, flow: bool
+    ) -> None:
+        """Draw the instances of a part, those that are inside out apart."""
         inside_out = group.mirrored(part)
         if inside_out is None:
-            self._draw_instances(part, program, group.rows(part, view, seen, flow=options.flow))
+            self._draw_instances(part, program, group.rows(part, view, seen, flow=flow))
             return
         for face, instances in (("ccw", seen & inside_out), ("cw", seen & ~inside_out)):
             if instances.any():
                 self._ctx.front_face = face
-                self._draw_instances(part, program, group.rows(part, view, instances, flow=options.flow))
+                self._draw_instances(part, program, group.rows(part, view, instances, flow=flow))
         self._ctx.front_face = "cw"
 
     def _draw_instances(self, part: _Part, program: moderngl.Program, rows: npt.NDArray[np.float32]) -> None:
@@ -173,13 +215,21 @@ class ModelBatch:
             codes = ["4f" if name in program else "16x" for name in _ROWS]
             codes.append("1u" if "in_ids" in program else "4x")
             instance = cast("Any", (part.instances, " ".join(codes) + "/i", *used))
-            buffers = [(part.vertices, code, *names), instance]
+            buffers = [(part.vertices, code, *names), *second_coordinates(program, part.uv1), instance]
             part.arrays[program] = self._ctx.vertex_array(program, buffers, index_buffer=part.indices)
         return part.arrays[program]
 
     # --- skinned parts -------------------------------------------------------------------------
 
-    def _draw_skinned(self, parts: list[_Part], group: GroupDraws, model: int, view: int, options: PassOptions) -> None:
+    def _draw_skinned(
+        self,
+        parts: list[_Part],
+        group: GroupDraws,
+        model: int,
+        view: int,
+        options: PassOptions,
+        more: tuple[str, ...] = (),
+    ) -> None:
         sent = None
         for part in parts:
             skin = part.hung_on.skin
@@ -193,10 +243,12 @@ class ModelBatch:
                     self._send_joints(MOVED, joints[:, :3] - group.joints_before(model, skin, view)[:, :3])
                 sent = skin
             untracked = self._untracked(group.group.joint_light[model], skin)
-            program = self._programs.of(options, "SKINNED", (*part.defines, *untracked))
+            program = self._programs.of(options, "SKINNED", (*part.defines, *untracked, *more))
             if "ids" in program:
                 cast("Any", program["ids"]).value = int(group.group.ids[model])
             part.material.bind()
+            if part.morph is not None:
+                self._send_morph(part, program, group, model, view)
             self._ctx.front_face = "ccw" if mirrors(joints[:1])[0] else "cw"
             self._skinned_array(part, program).render()
         self._ctx.front_face = "cw"
@@ -217,7 +269,7 @@ class ModelBatch:
     def _skinned_array(self, part: _Part, program: moderngl.Program) -> moderngl.VertexArray:
         if program not in part.arrays:
             code, names = vertex_format(program, SKIN_VERTEX)
-            buffers = [(part.vertices, code, *names)]
+            buffers = [(part.vertices, code, *names), *second_coordinates(program, part.uv1)]
             part.arrays[program] = self._ctx.vertex_array(program, buffers, index_buffer=part.indices)
         return part.arrays[program]
 
@@ -227,37 +279,80 @@ class ModelBatch:
 
     # --- both ----------------------------------------------------------------------------------
 
+    def _send_morph(self, part: _Part, program: moderngl.Program, group: GroupDraws, model: int, view: int) -> None:
+        """Make a model's weights of a part's morph targets current."""
+        if part.morph is None or "morph_weights" not in program:
+            return
+        part.morph.use(MORPH_SLOT)
+        uniform = cast("Any", program["morph_weights"])
+        rows = np.zeros((uniform.array_length, 4), np.float32)
+        rows[:, :2] = group.morph(model, part.node, len(rows), view)
+        uniform.write(rows.tobytes())
+
     def _parts_of(self, asset: Asset, level: int) -> list[_Part]:
         found = self._parts.get((id(asset), level))
         if found is None:
             extent = self._extent(asset)
+            mirrored = mirrors(asset.asset_from_node()).tolist() if asset.nodes else []
             drawn = (
                 (index, node, coarse(primitive, index, extent, level, self._lod_px))
                 for index, node in enumerate(asset.nodes)
                 for primitive in node.primitives
             )
             # A part smaller than a pixel may have no triangle left.
-            found = [self._upload(*part) for part in drawn if len(part[2].triangles)]
+            found = [
+                self._upload(index, node, part, mirrored[index], most_morphed(asset, index))
+                for index, node, part in drawn
+                if len(part.triangles)
+            ]
             self._parts[id(asset), level] = found
         return found
 
-    def _upload(self, index: int, node: Node, primitive: Primitive) -> _Part:
+    def _upload(self, index: int, node: Node, primitive: Primitive, mirrored: bool, most: FloatArray) -> _Part:
+        """Upload a part; ``most`` = the largest weights of its morph targets, (t,)."""
         if node.skin is not None and len(node.skin.joints) > MAX_JOINTS:
             raise RendererError(f"node {node.name!r} hangs on {len(node.skin.joints)} joints; {MAX_JOINTS} are drawn")
         if node.skin is not None and primitive.joints is None:
             raise RendererError(f"node {node.name!r} has a skin, but a part of its mesh hangs on no joint")
         material = self._materials.get(primitive.material)
-        coloured = ("VERTEX_COLOUR",) if primitive.colour is not None else ()
         drawn = in_drawing_order(both_sides(primitive))
         centre = 0.5 * (drawn.p_m.min(axis=0) + drawn.p_m.max(axis=0)).astype(np.float64)
+        morph, reach = None, 0.0
+        more: tuple[str, ...] = ()
+        if drawn.targets is not None:
+            morph, more = send_targets(self._ctx, drawn.targets, node.name), (f"MORPH={drawn.targets.shape[1]}",)
+            reach = float((np.linalg.norm(drawn.targets[:, :, 0], axis=2) @ most).max())
         return _Part(
             index,
+            mirrored,
             node,
             material,
-            (*material.defines, *coloured),
+            (*material.defines, *colour_defines(primitive), *more),
             self._ctx.buffer(model_vertices(drawn, skinned=node.skin is not None).tobytes()),
             self._ctx.buffer(np.ascontiguousarray(drawn.triangles, np.uint32).tobytes()),
             centre,
-            float(np.linalg.norm(drawn.p_m - centre, axis=1).max()),
+            float(np.linalg.norm(drawn.p_m - centre, axis=1).max()) + reach,
             {},
+            self._ctx.buffer(second_uv(drawn).tobytes()) if "OWN_UV" in material.defines else None,
+            morph,
         )
+
+
+def send_targets(ctx: moderngl.Context, targets: npt.NDArray[np.float32], node: str) -> moderngl.Texture:
+    """Upload the offsets (n, t, 2, 3) of morph targets, two texels to each target of each vertex.
+
+    Raises:
+        RendererError: they are too many.
+    """
+    texels = targets.size // 3
+    if texels > _MORPH_WIDTH * _MORPH_HEIGHT:
+        most = _MORPH_WIDTH * _MORPH_HEIGHT // 2
+        raise RendererError(
+            f"node {node!r}: {len(targets):,} vertices with {targets.shape[1]} moving morph targets; {most:,} offsets "
+            "are drawn. Leave out targets that never move, or simplify the mesh"
+        )
+    rows = np.zeros((-(-texels // _MORPH_WIDTH) * _MORPH_WIDTH, 4), np.float32)
+    rows[:texels, :3] = targets.reshape(-1, 3)
+    sent = ctx.texture((_MORPH_WIDTH, len(rows) // _MORPH_WIDTH), 4, rows.tobytes(), dtype="f4")
+    sent.filter = (ctx.NEAREST, ctx.NEAREST)
+    return sent

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from vil_renderer.embedded.engine.materials import JOINTS_SLOT, LIGHT_SLOT, MAP_SLOTS, SHADOW_SLOT, SURFACE_SLOT
+from vil_renderer.embedded.engine.materials import (
+    JOINTS_SLOT,
+    LIGHT_SLOT,
+    MAP_SLOTS,
+    MORPH_SLOT,
+    SHADOW_SLOT,
+    SURFACE_SLOT,
+)
 from vil_renderer.embedded.engine.particles import CUBES_M
 from vil_renderer.embedded.engine.shader_fragment import DEPTH_FRAGMENT, SURFACE_FRAGMENT
 from vil_renderer.embedded.engine.shader_sky import BLOB_FRAGMENT, BLOB_VERTEX, SKY_FRAGMENT, SKY_VERTEX
@@ -19,6 +26,8 @@ if TYPE_CHECKING:
 
 FRAME: Final = 0
 _BLOCKS: Final = {"Frame": FRAME, "Surface": SURFACE_SLOT}
+_SLOTS: Final = {"shadow_map": SHADOW_SLOT, "joint_map": JOINTS_SLOT, "morph_map": MORPH_SLOT, "light_map": LIGHT_SLOT}
+_MASKING: Final = {"ALPHA_MASK", "MIRROR_U", "MIRROR_V", "OWN_UV", "VERTEX_ALPHA", "FINISHED"}
 _CODES: Final = {
     "3f4": ("3f", 12),
     "2f4": ("2f", 8),
@@ -76,7 +85,7 @@ class Programs:
         Args:
             options: outputs and light of the pass.
             vertices: ``STATIC``, ``INSTANCED`` or ``SKINNED``.
-            material: its defines.
+            material: its defines, as names or NAME=VALUE.
         """
         key = (options, vertices, material)
         if key not in self._surfaces:
@@ -84,13 +93,14 @@ class Programs:
         return self._surfaces[key]
 
     def _surface(self, options: PassOptions, vertices: str, material: tuple[str, ...]) -> moderngl.Program:
+        given: dict[str, object] = {name: value or 1 for name, _, value in (entry.partition("=") for entry in material)}
         if not options.outputs:
-            masked = [name for name in material if name in ("ALPHA_MASK", "MIRROR_U", "MIRROR_V")]
-            defines: dict[str, object] = {"SHADING": 0, vertices: 1, **dict.fromkeys(masked, 1)}
-            return self._get("depth", SURFACE_VERTEX, DEPTH_FRAGMENT, defines)
+            needed = _MASKING | {"MORPH"} if "ALPHA_MASK" in given else {"MORPH"}
+            given = {name: value for name, value in given.items() if name in needed}
+            return self._get("depth", SURFACE_VERTEX, DEPTH_FRAGMENT, {"SHADING": 0, vertices: 1, **given})
         if vertices != "STATIC":
             options = options._replace(ground=(), wind=False)  # only what stands still is covered, or a tree
-        defines = {**options.defines(), vertices: 1, **dict.fromkeys(material, 1)}
+        defines = {**options.defines(), vertices: 1, **given}
         return self._get("surface", SURFACE_VERTEX, SURFACE_FRAGMENT, defines)
 
     def sky(self, options: PassOptions, *, nothing: bool) -> moderngl.Program:
@@ -124,12 +134,7 @@ def _bind_slots(program: moderngl.Program) -> None:
     for name, slot in _BLOCKS.items():
         if name in program:
             cast("Any", program[name]).binding = slot
-    for name, slot in (
-        *MAP_SLOTS.items(),
-        ("shadow_map", SHADOW_SLOT),
-        ("joint_map", JOINTS_SLOT),
-        ("light_map", LIGHT_SLOT),
-    ):
+    for name, slot in (*MAP_SLOTS.items(), *_SLOTS.items()):
         if name in program:
             cast("Any", program[name]).value = slot
 
@@ -146,3 +151,8 @@ def vertex_format(program: moderngl.Program, dtype: np.dtype[np.void]) -> tuple[
         else:
             codes.append(f"{size}x")
     return " ".join(codes), names
+
+
+def second_coordinates(program: moderngl.Program, buffer: moderngl.Buffer | None) -> list[tuple[Any, ...]]:
+    """Return the entry of a vertex array for second texture coordinates; none if the program does not read them."""
+    return [(buffer, "2f", "in_uv1")] if "in_uv1" in program else []

@@ -26,6 +26,7 @@ from vil_renderer.embedded.engine.readback import Readback
 from vil_renderer.embedded.engine.shadow import ShadowMap
 from vil_renderer.embedded.engine.static import StaticBatch, StaticDraws
 from vil_renderer.embedded.engine.targets import PassOutput, RenderedView, TargetCache, places_of
+from vil_renderer.embedded.engine.translucent import TranslucentPart, draw_translucent
 from vil_renderer.embedded.engine.vertices import StaticMesh
 from vil_renderer.embedded.optics.camera import FAR_M
 from vil_renderer.embedded.posed_models import PosedModels
@@ -73,15 +74,18 @@ class _Batch:
         self.requests, self.posed, self._static, self._views = requests, posed, static, views
         shown = np.array([request.shown for request in requests]).reshape(len(requests), len(posed))
         self.models = ModelDraws(posed, shown, [request.before for request in requests], views)
-        self._draws: dict[tuple[bool, bool], StaticDraws] = {}
+        self._draws: dict[bool, StaticDraws] = {}
 
-    def static(self, *, blended: bool, proxy: bool) -> StaticDraws:
-        """Return the draws of the static mesh."""
-        key = (blended, proxy)
-        if key not in self._draws:
+    def static(self, *, proxy: bool) -> StaticDraws:
+        """Return the draws of the opaque part of the static mesh."""
+        if proxy not in self._draws:
             layers = [request.layer for request in self.requests]
-            self._draws[key] = self._static.draws(self._views, layers, blended=blended, proxy=proxy)
-        return self._draws[key]
+            self._draws[proxy] = self._static.draws(self._views, layers, proxy=proxy)
+        return self._draws[proxy]
+
+    def translucent(self, index: int, *, proxy: bool) -> list[TranslucentPart]:
+        """Return the translucent parts of the static mesh in a view."""
+        return self._static.translucent(self._views, index, self.requests[index].layer, proxy=proxy)
 
 
 class ScenePass:
@@ -241,7 +245,7 @@ class ScenePass:
             self._shadow.use()
         self._models.bind_joints()
         self._models.draw(batch.models, index, options)
-        self._static.draw(batch.static(blended=False, proxy=proxy), index, options)
+        self._static.draw(batch.static(proxy=proxy), index, options)
         self._draw_background(request, options)
         if PassOutput.COLOUR in outputs:
             self._draw_over(target, batch, index, options, proxy=proxy)
@@ -291,8 +295,8 @@ class ScenePass:
             self._patches.draw(blobs)
             ctx.polygon_offset = (0.0, 0.0)
         ctx.enable(ctx.CULL_FACE)
-        self._static.draw(batch.static(blended=True, proxy=proxy), index, options)
-        self._models.draw(batch.models, index, options, blended=True)
+        parts = [*batch.translucent(index, proxy=proxy), *self._models.translucent(batch.models, index)]
+        draw_translucent(ctx, parts, options)
         if not batch.requests[index].layer:
             self._particles.draw(self._weather, batch.requests[index])
         target.depth_mask = True

@@ -4,44 +4,77 @@ from __future__ import annotations
 
 from typing import Final
 
+from vil_renderer.embedded.assets.model import MAPS
+from vil_renderer.embedded.engine.shader_finishes import FINISHES
 from vil_renderer.embedded.engine.shader_weather import AIR, GROUND
 
-_FOLDED: Final = """
-#if defined(MIRROR_U) || defined(MIRROR_V)
-// MIRRORED_REPEAT, which moderngl does not offer: every second copy is turned around. The gradients are those of the
-// coordinates before they are folded, or the crease would take its colour from the smallest mipmap.
-vec4 folded(sampler2D map, vec2 uv) {
-    vec2 at = uv;
-#ifdef MIRROR_U
-    at.x = 1.0 - abs(mod(uv.x, 2.0) - 1.0);
-#endif
-#ifdef MIRROR_V
-    at.y = 1.0 - abs(mod(uv.y, 2.0) - 1.0);
-#endif
-    return textureGrad(map, at, dFdx(uv), dFdy(uv));
-}
-#else
-vec4 folded(sampler2D map, vec2 uv) { return texture(map, uv); }
-#endif
-"""
-
-SURFACE_FRAGMENT: Final = (
+_SURFACE: Final = (
     """
 layout(std140) uniform Surface {
     vec4 base;
     vec4 emissive;   // w: alpha cutoff
     vec4 gloss;      // metallic, roughness, normal scale, occlusion strength
+#ifdef FINISHED
+    vec4 coat;       // factor, roughness, normal scale
+    vec4 mirror;     // light that is mirrored face on, w: factor on the whole mirror
+    vec4 sheen;      // w: roughness
+    vec4 through;    // factor on the light that passes, w: its share
+#endif
+#ifdef OWN_UV
+"""
+    + f"    vec4 uv_u[{len(MAPS)}];  // factors on u and v, offset, w: which coordinates\n"
+    + f"    vec4 uv_v[{len(MAPS)}];  // w: 1 = copies along u are mirrored, 2 = along v, 3 = both\n"
+    + """
+#endif
 };
 uniform sampler2D base_map;
-uniform sampler2D normal_map;
-uniform sampler2D metal_rough_map;
-uniform sampler2D emissive_map;
-uniform sampler2D occlusion_map;
+"""
+    + "".join(f"const int AT_{name.upper()} = {index};\n" for index, name in enumerate(MAPS))
+)
+
+_SAMPLED: Final = """
+in vec2 v_uv;
+#ifdef OWN_UV
+in vec2 v_uv1;
+vec2 uv_at(int k) {
+    vec3 from = vec3(uv_u[k].w > 0.5 ? v_uv1 : v_uv, 1.0);
+    return vec2(dot(uv_u[k].xyz, from), dot(uv_v[k].xyz, from));
+}
+bvec2 mirrors_at(int k) { return bvec2(int(uv_v[k].w) % 2 == 1, uv_v[k].w > 1.5); }
+#define MIRRORS 1
+#else
+vec2 uv_at(int k) { return v_uv; }
+#if defined(MIRROR_U) && defined(MIRROR_V)
+bvec2 mirrors_at(int k) { return bvec2(true, true); }
+#define MIRRORS 1
+#elif defined(MIRROR_U)
+bvec2 mirrors_at(int k) { return bvec2(true, false); }
+#define MIRRORS 1
+#elif defined(MIRROR_V)
+bvec2 mirrors_at(int k) { return bvec2(false, true); }
+#define MIRRORS 1
+#endif
+#endif
+#ifdef MIRRORS
+// MIRRORED_REPEAT, which moderngl does not offer: every second copy is turned around. The gradients are those of the
+// coordinates before they are folded, or the crease would take its colour from the smallest mipmap.
+vec4 sampled(sampler2D map, int k) {
+    vec2 uv = uv_at(k);
+    return textureGrad(map, mix(uv, 1.0 - abs(mod(uv, 2.0) - 1.0), mirrors_at(k)), dFdx(uv), dFdy(uv));
+}
+#else
+vec4 sampled(sampler2D map, int k) { return texture(map, uv_at(k)); }
+#endif
+"""
+
+SURFACE_FRAGMENT: Final = (
+    _SURFACE
+    + "".join(f"uniform sampler2D {name}_map;\n" for name in MAPS[1:])
+    + """
 uniform sampler2DShadow shadow_map;
 #if defined(OUT_COLOUR) || defined(ALPHA_MASK)
-in vec2 v_uv;
 """
-    + _FOLDED
+    + _SAMPLED
     + """
 #endif
 #if defined(AIR) || defined(GROUND)
@@ -79,6 +112,9 @@ layout(location = OUT_COLOUR) out vec4 out_colour;
 #if defined(VERTEX_COLOUR)
 in vec3 v_colour;
 #endif
+#ifdef VERTEX_ALPHA
+in float v_alpha;
+#endif
 #if defined(OUT_NORMAL) || SHADING > 0
 in vec3 v_normal;
 #endif
@@ -111,52 +147,37 @@ layout(location = OUT_FLOW) out vec2 out_flow;
 #ifdef PLACED
 vec3 around(vec3 n) { return mix(ground.rgb, sky.rgb, 0.5 + 0.5 * dot(n, up_view.xyz)); }
 #endif
-#if SHADING > 1 && defined(NORMAL_MAP)
-vec3 bumped(vec3 n) {
+#if SHADING > 1 && (defined(NORMAL_MAP) || defined(COAT_NORMAL_MAP))
+vec3 bumped(sampler2D map, int k, float depth, vec3 n) {
     // Tangent frame from screen derivatives: no tangents to store.
+    vec2 uv = uv_at(k);
     vec3 dp1 = dFdx(v_p), dp2 = dFdy(v_p);
-    vec2 du1 = dFdx(v_uv), du2 = dFdy(v_uv);
+    vec2 du1 = dFdx(uv), du2 = dFdy(uv);
     vec3 a = cross(n, dp2), b = cross(dp1, n);  // n looks at us, and both axes of the picture are optical
     vec3 t = a * du1.x + b * du2.x;
     vec3 s = a * du1.y + b * du2.y;
     float scale = inversesqrt(max(max(dot(t, t), dot(s, s)), 1e-20));
-    vec3 m = folded(normal_map, v_uv).xyz * 2.0 - 1.0;
-#ifdef MIRROR_U
-    if (mod(v_uv.x, 2.0) > 1.0) m.x = -m.x;
+    vec3 m = sampled(map, k).xyz * 2.0 - 1.0;
+#ifdef MIRRORS
+    bvec2 turned = mirrors_at(k);
+    if (turned.x && mod(uv.x, 2.0) > 1.0) m.x = -m.x;
+    if (turned.y && mod(uv.y, 2.0) > 1.0) m.y = -m.y;
 #endif
-#ifdef MIRROR_V
-    if (mod(v_uv.y, 2.0) > 1.0) m.y = -m.y;
-#endif
-    m.xy *= gloss.z;
+    m.xy *= depth;
     // v grows downwards in the picture, the map's y upwards.
     return normalize(t * (scale * m.x) - s * (scale * m.y) + n * m.z);
 }
 #endif
-#if SHADING > 1 && defined(SHINY)
-vec3 mirrored(vec3 n, vec3 albedo, float metal, float rough, vec3 sunlight, float open, inout vec3 diffuse) {
-    // Cook-Torrance with GGX, height-correlated Smith and Schlick (Karis 2013); the sky, where open, as ambient mirror.
-    vec3 v = normalize(-v_p);
-    vec3 l = to_sun_view.xyz, h = normalize(v + l);
-    float nl = max(dot(n, l), 0.0), nv = max(dot(n, v), 1e-3), nh = max(dot(n, h), 0.0);
-    float a2 = pow(max(rough, 0.05), 4.0);
-    vec3 f0 = mix(vec3(0.04), albedo, metal);
-    float d = nh * nh * (a2 - 1.0) + 1.0;
-    float visible = 0.5 / (nl * sqrt(nv * nv * (1.0 - a2) + a2) + nv * sqrt(nl * nl * (1.0 - a2) + a2) + 1e-5);
-    float graze = 1.0 - clamp(dot(v, h), 0.0, 1.0);
-    vec3 fresnel = f0 + (1.0 - f0) * (graze * graze * graze * graze * graze);
-    vec3 direct = sunlight * fresnel * (a2 / (d * d) * visible);
-    vec3 r = reflect(-v, n);
-    vec3 beyond = mix(ground.rgb, sky.rgb, smoothstep(-0.5 - rough, 0.5 + rough, dot(r, up_view.xyz)));
-    float edge = exp2(-9.28 * nv) * (1.0 - rough);
-    vec3 ambient = beyond * open * (f0 * (1.0 - 0.5 * rough) + edge * (1.0 - f0));
-    diffuse *= 1.0 - metal;
-    return direct + ambient;
-}
-#endif
+"""
+    + FINISHES
+    + """
 void main() {
 #if defined(OUT_COLOUR) || defined(ALPHA_MASK)
-    vec4 texel = folded(base_map, v_uv);
+    vec4 texel = sampled(base_map, AT_BASE);
     texel = vec4(to_linear(texel.rgb), texel.a) * base;
+#ifdef VERTEX_ALPHA
+    texel.a *= v_alpha;
+#endif
 #ifdef ALPHA_MASK
     if (texel.a < emissive.w) discard;
 #endif
@@ -180,38 +201,68 @@ void main() {
     vec3 colour = albedo;
 #elif SHADING == 0
     vec3 colour = albedo * received();
+#ifdef TRANSMISSION
+    colour *= 1.0 - share_through(gloss.x);
+#endif
 #else
     vec3 m = n;
     vec3 light = received();
     vec3 diffuse = light;
 #if SHADING > 1 && defined(NORMAL_MAP)
-    m = bumped(n);
+    m = bumped(normal_map, AT_NORMAL, gloss.z, n);
     // Ambient light came to n; slopes that face up get more of the sky, and lamps hang above, too.
     diffuse *= (around(m) + 1e-4) / (around(n) + 1e-4);
 #endif
 #if SHADING > 1 && defined(OCCLUSION)
-    diffuse *= 1.0 - gloss.w * (1.0 - folded(occlusion_map, v_uv).r);
+    diffuse *= 1.0 - gloss.w * (1.0 - sampled(occlusion_map, AT_OCCLUSION).r);
 #endif
     float facing = dot(m, to_sun_view.xyz);
-    vec3 sunlight = vec3(0.0);
-    if (facing > 0.0) sunlight = sun.rgb * (facing * lit_by_sun());
+    float lit = facing > 0.0 ? lit_by_sun() : 0.0;
+    vec3 sunlight = sun.rgb * (max(facing, 0.0) * lit);
 #if SHADING > 1 && defined(SHINY)
     float metal = gloss.x, rough = gloss.y;
 #ifdef METAL_ROUGH
-    vec4 mr = folded(metal_rough_map, v_uv);
+    vec4 mr = sampled(metal_rough_map, AT_METAL_ROUGH);
     metal *= mr.b;
     rough *= mr.g;
 #endif
+    vec3 f0 = vec3(0.04), f90 = vec3(1.0);
+#ifdef SPECULAR
+    float weight = mirror.w;
+#ifdef SPECULAR_MAP
+    weight *= sampled(specular_map, AT_SPECULAR).a;
+#endif
+    f0 = mirror.rgb;
+#ifdef SPECULAR_COLOUR_MAP
+    f0 *= to_linear(sampled(specular_colour_map, AT_SPECULAR_COLOUR).rgb);
+#endif
+    f0 = min(f0, 1.0) * weight;
+    f90 = vec3(mix(weight, 1.0, metal));
+#endif
+    f0 = mix(f0, albedo, metal);
     vec3 total = diffuse + sunlight;
     float open = min(1.0, dot(light, vec3(1.0)) / (dot(around(n), vec3(1.0)) + 1e-4));
-    vec3 shine = mirrored(m, albedo, metal, rough, sunlight, open, total);
+    vec3 shine = mirrored(m, f0, f90, rough, sunlight, open);
+    total *= 1.0 - metal;
+#ifdef TRANSMISSION
+    total *= 1.0 - share_through(metal);
+#endif
     vec3 colour = albedo * total + shine;
+#ifdef SHEEN
+    colour = with_sheen(colour, m, sunlight, open);
+#endif
 #else
     vec3 colour = albedo * (diffuse + sunlight);
+#ifdef TRANSMISSION
+    colour *= 1.0 - share_through(gloss.x);
+#endif
 #endif
 #endif
 #ifdef EMISSIVE
-    colour += emissive.rgb * to_linear(folded(emissive_map, v_uv).rgb);
+    colour += emissive.rgb * to_linear(sampled(emissive_map, AT_EMISSIVE).rgb);
+#endif
+#if SHADING > 1 && defined(COAT)
+    colour = with_coat(colour, n, lit, open);
 #endif
     colour *= exposure.x;
 #if defined(AIR) || (defined(GROUND_WETNESS) && !defined(UNLIT))
@@ -224,7 +275,11 @@ void main() {
 #if defined(GROUND_WETNESS) && !defined(UNLIT)
     colour = with_water(colour, v_world, wet, gain);
 #endif
-#ifdef AIR
+#if defined(AIR) && defined(TRANSMISSION)
+    // The air before it is in what is behind it already.
+    float clear = exp(-air.w * distance(v_world, eye.xyz));
+    colour *= clear;
+#elif defined(AIR)
     colour = through_air(colour, gain, distance(v_world, eye.xyz));
 #endif
 #if SHADING == 0
@@ -232,9 +287,26 @@ void main() {
 #endif
 #endif
 #ifdef BLEND
-    out_colour = vec4(to_display(colour), texel.a);
+    float alpha = texel.a;
 #else
-    out_colour = vec4(to_display(colour), 1.0);
+    float alpha = 1.0;
+#endif
+#if !defined(TRANSMISSION)
+    out_colour = vec4(to_display(colour), alpha);
+#elif !defined(FILTER)
+    out_colour = vec4(alpha * to_display(colour), 0.0);
+#else
+    // The factor on what is behind; the light of the surface itself is added in a second pass.
+#if SHADING > 1 && defined(SHINY)
+    float share = share_through(metal);
+#else
+    float share = share_through(gloss.x);
+#endif
+#ifdef AIR
+    alpha *= clear;
+#endif
+    vec3 left = 1.0 - alpha * (1.0 - share * albedo * passing());
+    out_colour = vec4(to_display(left), 1.0 - max(left.r, max(left.g, left.b)));
 #endif
 #endif
 #ifdef OUT_Z
@@ -259,18 +331,22 @@ void main() {
 )
 
 DEPTH_FRAGMENT: Final = (
-    """
-uniform sampler2D base_map;
-#ifdef ALPHA_MASK
-in vec2 v_uv;
-"""
-    + _FOLDED
+    "#ifdef ALPHA_MASK\n"
+    + _SURFACE
+    + _SAMPLED
     + """
+#ifdef VERTEX_ALPHA
+in float v_alpha;
 #endif
 void main() {
-#ifdef ALPHA_MASK
-    if (folded(base_map, v_uv).a < 0.5) discard;
+    float alpha = sampled(base_map, AT_BASE).a * base.a;
+#ifdef VERTEX_ALPHA
+    alpha *= v_alpha;
 #endif
+    if (alpha < emissive.w) discard;
 }
+#else
+void main() {}
+#endif
 """
 )

@@ -5,9 +5,12 @@ the z-depth: ``1 / gl_FragCoord.w`` gives that back, exact on planes.
 
 Defines of the surface shader: one of STATIC (vertices in the world, light baked; LIGHTMAP: most of it in an atlas),
 INSTANCED (rows of matrices) and SKINNED (with UNTRACKED where some joints are); SHADING 0, 1 or 2
-(:class:`~.profiles.Shading`); SHADOW; LAMPS; ALPHA_MASK, VERTEX_COLOUR, NORMAL_MAP, METAL_ROUGH, EMISSIVE, OCCLUSION,
-MIRROR_U, MIRROR_V, SHINY, UNLIT of materials; AIR, GROUND and WIND of the weather; OUT_COLOUR, OUT_Z, OUT_NORMAL,
-OUT_IDS, OUT_FLOW with their locations.
+(:class:`~.profiles.Shading`);
+MORPH with the number of targets; SHADOW; LAMPS; of materials ALPHA_MASK, BLEND, VERTEX_COLOUR, VERTEX_ALPHA,
+NORMAL_MAP, METAL_ROUGH, EMISSIVE, OCCLUSION, MIRROR_U, MIRROR_V, OWN_UV, SHINY, UNLIT, COAT, SPECULAR, SHEEN and
+TRANSMISSION (FINISHED = one of the last four), with _MAP behind them their maps; FILTER in the first of a
+transmitting surface's two passes; AIR, GROUND and WIND of the weather; OUT_COLOUR, OUT_Z, OUT_NORMAL, OUT_IDS,
+OUT_FLOW with their locations.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ _FRAME: Final = f"""
 #if SHADING > 1 && (defined(SHINY) || defined(NORMAL_MAP))
 #define PLACED 1
 #endif
-#if defined(STATIC) && SHADING == 0 && !defined(LIGHTMAP)
+#if defined(STATIC) && SHADING == 0 && !defined(LIGHTMAP) && !defined(UNLIT)
 #undef VERTEX_COLOUR  // it is baked into the light
 #endif
 layout(std140) uniform Frame {{
@@ -118,6 +121,28 @@ vec4 joint_row(uint r, int when) {
 }
 #endif
 in vec3 in_p;
+#ifdef MORPH
+// Two texels to each target of each vertex: the offsets of its place and of its normal.
+uniform sampler2D morph_map;
+uniform vec4 morph_weights[MORPH];  // x: now beyond rest, y: the change since the previous picture
+vec3 morphed(int which, int when) {
+    vec3 sum = vec3(0.0);
+    int first = gl_VertexID * MORPH;
+    int width = textureSize(morph_map, 0).x;
+    for (int i = 0; i < MORPH; ++i) {
+        float weight = morph_weights[i][when];
+        if (weight == 0.0) continue;
+        int texel = 2 * (first + i) + which;
+        sum += weight * texelFetch(morph_map, ivec2(texel % width, texel / width), 0).xyz;
+    }
+    return sum;
+}
+vec3 local_p() { return in_p + morphed(0, 0); }
+vec3 local_normal(vec3 n) { return n + morphed(1, 0); }
+#else
+vec3 local_p() { return in_p; }
+vec3 local_normal(vec3 n) { return n; }
+#endif
 vec3 rowed(vec4 a, vec4 b, vec4 c, vec3 p) {
     return vec3(dot(a.xyz, p) + a.w, dot(b.xyz, p) + b.w, dot(c.xyz, p) + c.w);
 }
@@ -136,12 +161,24 @@ vec3 world_p() {
     return in_p;
 #endif
 #elif defined(INSTANCED)
-    return rowed(in_m0, in_m1, in_m2, in_p);
+    return rowed(in_m0, in_m1, in_m2, local_p());
 #else
-    return rowed(joint_row(0u, NOW), joint_row(1u, NOW), joint_row(2u, NOW), in_p);
+    return rowed(joint_row(0u, NOW), joint_row(1u, NOW), joint_row(2u, NOW), local_p());
 #endif
 }
 #ifdef OUT_FLOW
+#ifdef MORPH
+vec4 bare(vec4 row) { return vec4(row.xyz, 0.0); }
+// M p - (M - D) (p - moved) = D (p - moved) + M moved, all zero without motion.
+vec3 morph_motion(vec3 moved) {
+#ifdef INSTANCED
+    return rowed(in_d0, in_d1, in_d2, local_p() - moved) + rowed(bare(in_m0), bare(in_m1), bare(in_m2), moved);
+#else
+    return rowed(joint_row(0u, MOVED), joint_row(1u, MOVED), joint_row(2u, MOVED), local_p() - moved)
+         + rowed(bare(joint_row(0u, NOW)), bare(joint_row(1u, NOW)), bare(joint_row(2u, NOW)), moved);
+#endif
+}
+#endif
 vec3 world_motion() {
 #if defined(STATIC)
 #ifdef WIND
@@ -149,6 +186,8 @@ vec3 world_motion() {
 #else
     return vec3(0.0);
 #endif
+#elif defined(MORPH)
+    return morph_motion(morphed(0, 1));
 #elif defined(INSTANCED)
     return rowed(in_d0, in_d1, in_d2, in_p);
 #else
@@ -170,12 +209,21 @@ in vec4 in_light;
 in vec2 in_atlas;
 out vec2 v_atlas;
 #endif
-#if defined(VERTEX_COLOUR)
+#if defined(VERTEX_COLOUR) || defined(VERTEX_ALPHA)
 in vec4 in_colour;
+#endif
+#if defined(VERTEX_COLOUR)
 out vec3 v_colour;
+#endif
+#ifdef VERTEX_ALPHA
+out float v_alpha;
 #endif
 #if defined(OUT_COLOUR) || defined(ALPHA_MASK)
 out vec2 v_uv;
+#ifdef OWN_UV
+in vec2 in_uv1;
+out vec2 v_uv1;
+#endif
 #endif
 #if defined(AIR) || defined(GROUND)
 out vec3 v_world;
@@ -214,9 +262,9 @@ vec3 world_normal() {
 #if defined(STATIC)
     return in_normal;
 #elif defined(INSTANCED)
-    return cofactored(in_m0.xyz, in_m1.xyz, in_m2.xyz, in_normal);
+    return cofactored(in_m0.xyz, in_m1.xyz, in_m2.xyz, local_normal(in_normal));
 #else
-    return cofactored(joint_row(0u, NOW).xyz, joint_row(1u, NOW).xyz, joint_row(2u, NOW).xyz, in_normal);
+    return cofactored(joint_row(0u, NOW).xyz, joint_row(1u, NOW).xyz, joint_row(2u, NOW).xyz, local_normal(in_normal));
 #endif
 }
 #ifdef LAMPS
@@ -245,6 +293,12 @@ void main() {
 #endif
 #if defined(OUT_COLOUR) || defined(ALPHA_MASK)
     v_uv = in_uv;
+#ifdef OWN_UV
+    v_uv1 = in_uv1;
+#endif
+#endif
+#ifdef VERTEX_ALPHA
+    v_alpha = in_colour.a;
 #endif
 #if defined(OUT_NORMAL) || SHADING > 0 || (defined(OUT_COLOUR) && !defined(STATIC))
     vec3 n = world_normal();

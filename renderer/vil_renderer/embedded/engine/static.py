@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -13,7 +14,8 @@ from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.engine.detail import ViewPoints
 from vil_renderer.embedded.engine.light import StoredLight
 from vil_renderer.embedded.engine.materials import LIGHT_SLOT, GpuMaterial, MaterialCache
-from vil_renderer.embedded.engine.programs import PassOptions, Programs, vertex_format
+from vil_renderer.embedded.engine.programs import PassOptions, Programs, second_coordinates, vertex_format
+from vil_renderer.embedded.engine.translucent import TranslucentPart
 from vil_renderer.embedded.engine.vertices import STATIC_VERTEX, StaticMesh
 from vil_renderer.embedded.optics.camera import in_view
 
@@ -58,16 +60,17 @@ class StaticBatch:
         self._atlas: moderngl.Texture | None = None
         self._atlas_uv = None if mesh.atlas_uv is None else ctx.buffer(mesh.atlas_uv.tobytes())
         lit = () if mesh.atlas_uv is None else ("LIGHTMAP",)
+        self._uv1 = None if mesh.uv1 is None else ctx.buffer(mesh.uv1.tobytes())
         self._materials: list[GpuMaterial] = []
         self._defines: list[tuple[str, ...]] = []
-        for material, coloured in mesh.materials:
+        for material, colours in mesh.materials:
             gpu = materials.get(material)
             self._materials.append(gpu)
-            self._defines.append((*gpu.defines, *(("VERTEX_COLOUR",) if coloured else ()), *lit))
+            self._defines.append((*gpu.defines, *colours, *lit))
         self._arrays: dict[moderngl.Program, moderngl.VertexArray] = {}
         self._layers = {name: np.array([n == name for n in mesh.chunks.layer]) for name in set(mesh.chunks.layer)}
-        blend = np.array(["BLEND" in m.defines for m in self._materials], np.bool_)
-        self._blend = blend[mesh.chunks.material]
+        translucent = np.array([m.translucent for m in self._materials], np.bool_)
+        self._translucent = translucent[mesh.chunks.material]
         self._commands: dict[str, moderngl.Buffer] = {}
         self._casting: StaticDraws | None = None
 
@@ -84,36 +87,57 @@ class StaticBatch:
                 self._atlas.repeat_x = self._atlas.repeat_y = False
             self._atlas.write(np.ascontiguousarray(light.atlas))
 
-    def draws(
-        self, views: ViewPoints, layers: Sequence[str], *, blended: bool = False, proxy: bool = True
-    ) -> StaticDraws:
-        """Return what c views show, without what lies outside of them.
+    def draws(self, views: ViewPoints, layers: Sequence[str], *, proxy: bool = True) -> StaticDraws:
+        """Return the opaque parts that c views show, without what lies outside of them.
 
         Args:
             views: the viewpoints.
             layers: of each view the one that it shows; empty = all.
-            blended: the translucent parts instead of the opaque ones.
             proxy: with the objects that replace splats.
         """
+        seen = self._seen(~self._translucent, views, layers, proxy=proxy)
+        return self._sorted(f"{proxy}", seen, views.eye_m)
+
+    def _seen(self, wanted: BoolArray, views: ViewPoints, layers: Sequence[str], *, proxy: bool) -> BoolArray:
+        """Return which chunks of those wanted (k,) the views show, (c, k)."""
         chunks = self._mesh.chunks
-        wanted = (self._blend == blended) & ~chunks.gone
-        if not proxy:
-            wanted = wanted & ~chunks.proxy
+        wanted = wanted & ~chunks.gone if proxy else wanted & ~chunks.gone & ~chunks.proxy
         if not wanted.any():
-            return StaticDraws([[] for _ in layers], np.zeros((0, _COMMAND), np.uint32), None)
+            return np.zeros((len(layers), len(wanted)), np.bool_)
         assert views.clip_from_world is not None
-        seen = in_view(views.clip_from_world, chunks.centre_m, chunks.radius_m) & wanted
+        seen = np.asarray(in_view(views.clip_from_world, chunks.centre_m, chunks.radius_m) & wanted)
         for shown, layer in zip(seen, layers, strict=True):
             if layer:
                 shown &= self._layers.get(layer, np.False_)
-        return self._sorted(f"{blended} {proxy}", seen, views.eye_m, far_first=blended)
+        return seen
 
-    def _sorted(self, kind: str, seen: BoolArray, eye_m: FloatArray, *, far_first: bool) -> StaticDraws:
+    def translucent(self, views: ViewPoints, view: int, layer: str, *, proxy: bool) -> list[TranslucentPart]:
+        """Return the translucent parts that one view shows, in no order."""
+        if not self._translucent.any():
+            return []
+        seen = self._seen(self._translucent, views.only(view), [layer], proxy=proxy)[0]
+        chunks = np.flatnonzero(seen)
+        away_m = views.depths(view, self._mesh.chunks.centre_m[chunks])
+        materials = self._mesh.chunks.material[chunks]
+        return [
+            TranslucentPart(depth_m, self._materials[material].transmits, partial(self._draw_chunk, chunk, material))
+            for depth_m, chunk, material in zip(away_m.tolist(), chunks.tolist(), materials.tolist(), strict=True)
+        ]
+
+    def _draw_chunk(self, chunk: int, material: int, options: PassOptions, more: tuple[str, ...]) -> None:
+        chunks = self._mesh.chunks
+        start, stop = int(chunks.start[chunk]), int(chunks.stop[chunk])
+        if self._atlas is not None:
+            self._atlas.use(LIGHT_SLOT)
+        self._materials[material].bind()
+        self._array(options, material, more).render(vertices=3 * (stop - start), first=3 * start)
+
+    def _sorted(self, kind: str, seen: BoolArray, eye_m: FloatArray) -> StaticDraws:
         """Return the draws of the chunks (c, k) that views at (c, 3) see; they replace earlier ones of their kind."""
         chunks = self._mesh.chunks
         away = np.linalg.norm(chunks.centre_m - eye_m[:, None], axis=2)
         # Floors and walls are as near as their edge, but most of their pixels are hidden by what stands before them.
-        near = np.where(seen, chunks.radius_m - away if far_first else away, np.inf)
+        near = np.where(seen, away, np.inf)
         which = np.argsort(near, axis=1, kind="stable")
         count = seen.sum(axis=1)[:, None]
         rank = np.arange(len(chunks.radius_m))
@@ -152,15 +176,15 @@ class StaticBatch:
         """Draw everything that casts a shadow, for the shadow map: all of it where light is baked, since walls do."""
         if self._casting is None:
             casting = (self._mesh.chunks.casts_shadow | (self._atlas_uv is not None)) & ~self._mesh.chunks.gone
-            self._casting = self._sorted("shadow", casting[None], np.zeros((1, 3)), far_first=False)
+            self._casting = self._sorted("shadow", (casting & ~self._translucent)[None], np.zeros((1, 3)))
         self.draw(self._casting, 0, options)
 
-    def _array(self, options: PassOptions, material: int) -> moderngl.VertexArray:
-        program = self._programs.of(options, "STATIC", self._defines[material])
+    def _array(self, options: PassOptions, material: int, more: tuple[str, ...] = ()) -> moderngl.VertexArray:
+        program = self._programs.of(options, "STATIC", (*self._defines[material], *more))
         array = self._arrays.get(program)
         if array is None:
             code, names = vertex_format(program, STATIC_VERTEX)
-            buffers: list[Any] = [(self._vertices, code, *names)]
+            buffers: list[Any] = [(self._vertices, code, *names), *second_coordinates(program, self._uv1)]
             if "in_atlas" in program:
                 buffers.append((self._atlas_uv, "2f", "in_atlas"))
             array = self._ctx.vertex_array(program, buffers, index_buffer=self._indices)

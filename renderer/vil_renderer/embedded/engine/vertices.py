@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.assets.model import Material, Primitive, first_use
+from vil_renderer.embedded.assets.model import Material, Primitive, has_own_coordinates, uses_of
 from vil_renderer.embedded.scene import Scene, SceneObject
 
 STATIC_VERTEX: Final = np.dtype(
@@ -48,39 +48,63 @@ class StaticMesh:
 
     Attributes:
         vertices: :data:`STATIC_VERTEX` (n,), light not yet baked. triangles: uint32 (m, 3).
-        materials: with whether their vertices have colours.
+        materials: with the defines of their vertices, see :func:`colour_defines`.
         atlas_uv: place of each vertex in the atlas of baked light, 0..1, float32 (n, 2); None = it has none.
+        uv1: second texture coordinates, float32 (n, 2); None = no material reads them.
     """
 
     vertices: npt.NDArray[np.void]
     triangles: npt.NDArray[np.uint32]
-    materials: tuple[tuple[Material, bool], ...]
+    materials: tuple[tuple[Material, tuple[str, ...]], ...]
     chunks: MeshChunks
     atlas_uv: npt.NDArray[np.float32] | None = None
+    uv1: npt.NDArray[np.float32] | None = None
 
 
 def transformed_uv(part: Primitive) -> npt.NDArray[np.float32]:
-    """Return the texture coordinates of the colour map (else of the first map), transformed, float32 (n, 2)."""
+    """Return texture coordinates, float32 (n, 2): transformed if all maps of the material share them, else the first.
+
+    Maps that differ are transformed by the shader, which reads :func:`second_uv` besides.
+    """
     m = part.material
-    use = first_use(m)
-    if use is None:
+    uses = list(uses_of(m).values())
+    if not uses or has_own_coordinates(m):
         return part.uv
-    uv = part.uv1 if use.uv_set == 1 and part.uv1 is not None else part.uv
+    use = uses[0]
+    uv = second_uv(part) if use.uv_set == 1 else part.uv
     return (uv @ use.transform[:, :2].T + use.transform[:, 2]).astype(np.float32)
 
 
+def second_uv(part: Primitive) -> npt.NDArray[np.float32]:
+    """Return the second texture coordinates, float32 (n, 2); the first ones if there are no others."""
+    return part.uv if part.uv1 is None else part.uv1
+
+
+def colour_defines(part: Primitive) -> tuple[str, ...]:
+    """Return the shader's defines for the colours of vertices: their alpha counts unless the material is opaque."""
+    if part.colour is None:
+        return ()
+    clear = part.material.alpha != "opaque" and bool((part.colour[:, 3] < 255).any())
+    return ("VERTEX_COLOUR", "VERTEX_ALPHA") if clear else ("VERTEX_COLOUR",)
+
+
 def both_sides(part: Primitive) -> Primitive:
-    """Return a double-sided surface with its back as a surface of its own, which faces and is lit the other way."""
+    """Return a double-sided surface with its back as a surface of its own, which faces and is lit the other way.
+
+    The back comes first: seen through the front of something translucent, it lies behind.
+    """
     if not part.material.double_sided:
         return part
     twice: dict[str, Any] = {
         name: np.concatenate((values, values))
-        for name in ("p_m", "uv", "uv1", "colour", "joints", "weights")
+        for name in ("p_m", "uv", "uv1", "colour", "joints", "weights", "targets")
         if (values := getattr(part, name)) is not None
     }
     back = part.triangles[:, ::-1] + np.uint32(len(part.p_m))
     normal = np.concatenate((part.normal, -part.normal))
-    return replace(part, normal=normal, tangent=None, triangles=np.concatenate((part.triangles, back)), **twice)
+    if "targets" in twice:
+        twice["targets"][len(part.p_m) :, :, 1] *= -1.0
+    return replace(part, normal=normal, tangent=None, triangles=np.concatenate((back, part.triangles)), **twice)
 
 
 def _fill(rows: npt.NDArray[np.void], part: Primitive) -> None:
@@ -102,8 +126,9 @@ def static_mesh(scene: Scene) -> StaticMesh:
     """Gather all objects that never move."""
     vertices: list[npt.NDArray[np.void]] = []
     triangles: list[npt.NDArray[np.uint32]] = []
-    materials: dict[tuple[int, bool], int] = {}
-    listed: list[tuple[Material, bool]] = []
+    second: list[npt.NDArray[np.float32]] = []
+    materials: dict[tuple[int, tuple[str, ...]], int] = {}
+    listed: list[tuple[Material, tuple[str, ...]]] = []
     table: list[tuple[int, SceneObject]] = []
     count = 0
     for thing in scene.objects:
@@ -111,13 +136,15 @@ def static_mesh(scene: Scene) -> StaticMesh:
             continue
         for node, matrix in zip(thing.asset.nodes, thing.asset.asset_from_node(), strict=True):
             for part in node.primitives:
-                key = (id(part.material), part.colour is not None)
+                key = (id(part.material), colour_defines(part))
                 if key not in materials:
                     materials[key] = len(listed)
-                    listed.append((part.material, part.colour is not None))
-                rows, faces = _world_vertices(both_sides(part), thing.world_from_asset @ matrix)
+                    listed.append((part.material, key[1]))
+                drawn = both_sides(part)
+                rows, faces = _world_vertices(drawn, thing.world_from_asset, matrix)
                 rows["ids"] = thing.semantic << 16 | thing.instance
                 vertices.append(rows)
+                second.append(second_uv(drawn))
                 triangles.append(faces + np.uint32(count))
                 table.append((materials[key], thing))
                 count += len(rows)
@@ -126,11 +153,15 @@ def static_mesh(scene: Scene) -> StaticMesh:
         np.concatenate(triangles) if triangles else np.zeros((0, 3), np.uint32),
         tuple(listed),
         _chunks(vertices, triangles, table, scene.splats.proxy if scene.splats else ()),
+        uv1=np.concatenate(second) if any(has_own_coordinates(material) for material, _ in listed) else None,
     )
 
 
-def _world_vertices(part: Primitive, m: FloatArray) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint32]]:
+def _world_vertices(
+    part: Primitive, world_from_asset: FloatArray, asset_from_node: FloatArray
+) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint32]]:
     rows = np.zeros(len(part.p_m), STATIC_VERTEX)
+    m = world_from_asset @ asset_from_node
     rows["p"] = part.p_m @ m[:3, :3].T + m[:3, 3]
     # The cofactors carry normals through any scale; in a mirror they turn them inside out.
     a, b, c = m[:3, :3]
@@ -139,7 +170,8 @@ def _world_vertices(part: Primitive, m: FloatArray) -> tuple[npt.NDArray[np.void
     normal = part.normal @ (-cofactors if mirrored else cofactors).T
     rows["normal"] = normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-12)
     _fill(rows, part)
-    return rows, part.triangles[:, ::-1] if mirrored else part.triangles
+    # Triangles are counter-clockwise in the asset already, where its nodes mirror them.
+    return rows, part.triangles[:, ::-1] if np.linalg.det(world_from_asset[:3, :3]) < 0.0 else part.triangles
 
 
 def _chunks(
@@ -165,7 +197,7 @@ def _chunks(
     )
 
 
-_OF_VERTICES = ("p_m", "normal", "uv", "uv1", "tangent", "colour", "joints", "weights")
+_OF_VERTICES = ("p_m", "normal", "uv", "uv1", "tangent", "colour", "joints", "weights", "targets")
 
 
 def in_drawing_order(part: Primitive) -> Primitive:
@@ -185,6 +217,7 @@ def in_drawing_order(part: Primitive) -> Primitive:
     place = np.empty(count, np.uint32)
     place[order] = np.arange(count, dtype=np.uint32)
     triangles = place[part.triangles]
-    triangles = triangles[np.lexsort((triangles.max(axis=1), triangles.min(axis=1)))]
+    if part.material.alpha == "opaque":
+        triangles = triangles[np.lexsort((triangles.max(axis=1), triangles.min(axis=1)))]
     values = {name: getattr(part, name) for name in _OF_VERTICES}
     return replace(part, triangles=triangles, **{k: v[order] for k, v in values.items() if v is not None})

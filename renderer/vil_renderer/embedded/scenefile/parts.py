@@ -15,6 +15,7 @@ from vil_renderer.embedded.assets.gltf.images import PictureBudget, decode_image
 from vil_renderer.embedded.assets.importers import load_asset
 from vil_renderer.embedded.assets.model import Asset, Material, Texture, TextureUse
 from vil_renderer.embedded.assets.refine import refined
+from vil_renderer.embedded.assets.skins import resting
 from vil_renderer.embedded.scene import Beacon
 from vil_renderer.embedded.scenefile.models import FrameConfig, GateConfig, MaterialConfig, ShapeConfig
 from vil_renderer.embedded.scenes import shapes, surfaces
@@ -68,10 +69,13 @@ class PartFactory:
         return self._files[key]
 
     def cut(self, asset: Asset, scale: float | tuple[float, float, float]) -> Asset:
-        """Return a file's model with short edges at this scale: a static one has its light computed at vertices."""
+        """Return a file's model for an object that never moves: at rest, with short edges at this scale.
+
+        Its light is computed at vertices.
+        """
         key = id(asset), tuple(np.broadcast_to(scale, 3).tolist())
         if key not in self._cut:
-            self._cut[key] = asset, refined(asset, _LONGEST_EDGE_M, np.diag((*key[1], 1.0)))
+            self._cut[key] = asset, refined(resting(asset), _LONGEST_EDGE_M, np.diag((*key[1], 1.0)))
         return self._cut[key][1]
 
     def _material(self, config: MaterialConfig) -> Material:

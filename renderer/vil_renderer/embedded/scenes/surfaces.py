@@ -58,7 +58,7 @@ class _Painted(Texture):
     _paint: Callable[[str], npt.NDArray[np.uint8]]
 
     def __init__(self, name: str, paint: Callable[[str], npt.NDArray[np.uint8]]) -> None:
-        for field, value in (("wrap", ("repeat", "repeat")), ("name", name), ("_paint", paint)):
+        for field, value in (("wrap", ("repeat", "repeat")), ("name", name), ("nearest", False), ("_paint", paint)):
             object.__setattr__(self, field, value)
 
     @cached_property

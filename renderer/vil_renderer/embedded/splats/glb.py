@@ -13,6 +13,7 @@ from vil_bridge.core.errors import AssetError
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.gltf.accessors import Accessors
 from vil_renderer.embedded.assets.gltf.container import Document, open_document
+from vil_renderer.embedded.assets.gltf.extensions import check_claims
 from vil_renderer.embedded.assets.gltf.nodes import place, scene_order
 from vil_renderer.embedded.assets.gltf.schema import MeshPrimitive
 from vil_renderer.embedded.splats.cloud import (
@@ -38,7 +39,8 @@ def read_glb(path: Path) -> SplatCloud:
     Raises:
         AssetError: it cannot be read, holds no such splats, is compressed, or holds values that mean nothing.
     """
-    document = open_document(path, frozenset({_EXTENSION}))
+    document = open_document(path)
+    check_claims(document, frozenset({_EXTENSION}))
     accessors = Accessors(document)
     found = list(_primitives(document))
     if not found:

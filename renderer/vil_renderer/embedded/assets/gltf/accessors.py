@@ -11,7 +11,7 @@ import numpy.typing as npt
 from vil_renderer.embedded.assets.gltf.container import Document
 from vil_renderer.embedded.assets.gltf.schema import Accessor, Sparse
 
-_TYPES: Final[dict[int, np.dtype[Any]]] = {
+COMPONENTS: Final[dict[int, np.dtype[Any]]] = {
     5120: np.dtype("i1"),
     5121: np.dtype("u1"),
     5122: np.dtype("<i2"),
@@ -19,7 +19,7 @@ _TYPES: Final[dict[int, np.dtype[Any]]] = {
     5125: np.dtype("<u4"),
     5126: np.dtype("<f4"),
 }
-_WIDTHS: Final = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT4": 16}
+WIDTHS: Final = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT4": 16}
 _LARGEST: Final = 1e12
 """No length, weight or time is larger, and squares of it are still numbers."""
 
@@ -48,7 +48,15 @@ class Accessors:
         raw = self.integers(index, user, *types)
         if index in self._floats:
             return self._floats[index]
-        accessor = self.document.gltf.accessors[index]
+        self._floats[index] = self.scaled(raw, self.document.gltf.accessors[index], index, user)
+        return self._floats[index]
+
+    def scaled(self, raw: Array, accessor: Accessor, index: int, user: str) -> npt.NDArray[np.float32]:
+        """Return stored elements as float32, normalised integers as -1..1 or 0..1.
+
+        Raises:
+            AssetError: a value is not finite.
+        """
         if raw.dtype.kind == "f":
             values = raw
         else:
@@ -59,8 +67,19 @@ class Accessors:
         # Also false for NaN.
         if not (np.abs(values) <= _LARGEST).all():
             raise self.document.error(f"accessor {index}", f"({user}) holds values that are not finite")
-        self._floats[index] = values
         return values
+
+    def checked(self, index: int, user: str, *types: str) -> Accessor:
+        """Return the description of an accessor of one of these types.
+
+        Raises:
+            AssetError: it does not exist or does not fit.
+        """
+        accessor = self.document.item(self.document.gltf.accessors, "accessor", index, user)
+        if accessor.type not in types:
+            found = f"({user}) holds {accessor.type}, {' or '.join(types)} belongs there"
+            raise self.document.error(f"accessor {index}", found)
+        return accessor
 
     def integers(self, index: int, user: str, *types: str) -> Array:
         """Return elements (count, width) in the type in which the file holds them.
@@ -68,16 +87,13 @@ class Accessors:
         Raises:
             AssetError: as :meth:`floats`.
         """
-        accessor = self.document.item(self.document.gltf.accessors, "accessor", index, user)
-        if accessor.type not in types:
-            found = f"({user}) holds {accessor.type}, {' or '.join(types)} belongs there"
-            raise self.document.error(f"accessor {index}", found)
+        accessor = self.checked(index, user, *types)
         if index not in self._raw:
             self._raw[index] = self._read(accessor, f"accessor {index}")
         return self._raw[index]
 
     def _read(self, accessor: Accessor, element: str) -> Array:
-        dtype, width = _TYPES[accessor.component_type], _WIDTHS[accessor.type]
+        dtype, width = COMPONENTS[accessor.component_type], WIDTHS[accessor.type]
         if accessor.buffer_view is None:
             self.document.spend(accessor.count * dtype.itemsize * width, element)
             values = np.zeros((accessor.count, width), dtype)
@@ -95,7 +111,7 @@ class Accessors:
             return
         indices = (sparse.indices.buffer_view, sparse.indices.byte_offset, None)
         where = self._strided(
-            indices, sparse.count, _TYPES[sparse.indices.component_type], 1, f"{element} sparse indices"
+            indices, sparse.count, COMPONENTS[sparse.indices.component_type], 1, f"{element} sparse indices"
         )
         place = (sparse.values.buffer_view, sparse.values.byte_offset, None)
         new = self._strided(place, sparse.count, values.dtype, values.shape[1], f"{element} sparse values")

@@ -17,17 +17,30 @@ from vil_renderer.embedded.assets.model import Animation, Channel
 
 logger = logging.getLogger(__name__)
 
-Path = Literal["translation", "rotation", "scale"]
+Path = Literal["translation", "rotation", "scale", "weights"]
 _PATHS: Final[dict[str, tuple[Path, str]]] = {
     "translation": ("translation", "VEC3"),
     "rotation": ("rotation", "VEC4"),
     "scale": ("scale", "VEC3"),
+    "weights": ("weights", "SCALAR"),
 }
+MOST_TARGETS: Final = 64
+"""Morph targets of a mesh that animations may move: as many as the shader has weights for."""
 _INTERPOLATIONS: Final[dict[str, Literal["linear", "step", "cubic"]]] = {
     "LINEAR": "linear",
     "STEP": "step",
     "CUBICSPLINE": "cubic",
 }
+
+
+def morphing_nodes(document: Document) -> set[int]:
+    """Return the nodes whose morph weights an animation moves, by their index in the file."""
+    return {
+        channel.target.node
+        for animation in document.gltf.animations
+        for channel in animation.channels
+        if channel.target.path == "weights" and channel.target.node is not None
+    }
 
 
 def read_animations(document: Document, accessors: Accessors, positions: Mapping[int, int]) -> dict[str, Animation]:
@@ -67,7 +80,9 @@ class _Clip:
                 continue
             element = f"{self._me} channel {number}"
             self._document.item(self._document.gltf.nodes, "node", target.node, element)
-            if target.node in positions:
+            if target.path == "weights" and not self._targets(target.node, element):
+                left_out.add("weights without morph targets")
+            elif target.node in positions:
                 made.append(self._channel(channel, positions[target.node], element))
         if left_out:
             paths = ", ".join(sorted(left_out))
@@ -80,6 +95,8 @@ class _Clip:
         times = self._key_times(sampler.input, element)
         values = self._accessors.floats(sampler.output, f"{element} values", kind).astype(np.float64)
         cubic = sampler.interpolation == "CUBICSPLINE"
+        if path == "weights":
+            values = values.reshape(-1, max(self._targets(described.target.node, element), 1))
         if len(values) != len(times) * (3 if cubic else 1):
             raise self._document.error(element, f"{len(values):,} values do not fit {len(times):,} times")
         if path == "rotation" and not cubic:
@@ -87,6 +104,13 @@ class _Clip:
         if cubic:
             values = values.reshape(len(times), 3, -1)
         return Channel(node, path, _INTERPOLATIONS[sampler.interpolation], times, values)
+
+    def _targets(self, node: int | None, element: str) -> int:
+        """Return the number of a node's morph targets."""
+        gltf = self._document.gltf
+        mesh = None if node is None else gltf.nodes[node].mesh
+        parts = [] if mesh is None else self._document.item(gltf.meshes, "mesh", mesh, element).primitives
+        return len(parts[0].targets) if parts else 0
 
     def _key_times(self, index: int, element: str) -> FloatArray:
         """Return one array for all channels that share it, so that sampling can see that they do."""

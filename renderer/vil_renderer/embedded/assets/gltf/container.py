@@ -17,7 +17,8 @@ from urllib.parse import unquote
 import msgspec
 
 from vil_bridge.core.errors import AssetError
-from vil_renderer.embedded.assets.gltf.schema import Gltf
+from vil_renderer.embedded.assets.gltf.meshopt import decode_view
+from vil_renderer.embedded.assets.gltf.schema import BufferView, Gltf, Meshopt
 
 MAX_FILE_BYTES: Final = 1 << 30
 MAX_JSON_VALUES: Final = 2_000_000
@@ -28,29 +29,6 @@ _HEADER: Final = struct.Struct("<4sII")
 _CHUNK: Final = struct.Struct("<II")
 _JSON: Final = 0x4E4F534A
 _BIN: Final = 0x004E4942
-
-_SUPPORTED: Final = {
-    "KHR_lights_punctual",
-    "KHR_materials_emissive_strength",
-    "KHR_materials_unlit",
-    "KHR_mesh_quantization",
-    "KHR_texture_transform",
-}
-_CURES: Final = {
-    "KHR_draco_mesh_compression": "export it without mesh compression, or decompress it with a glTF tool",
-    "EXT_meshopt_compression": "write it without compression of buffers (gltfpack without -c)",
-    "KHR_meshopt_compression": "write it without compression of buffers (gltfpack without -c)",
-    "KHR_texture_basisu": "convert its KTX2 textures to PNG or JPEG",
-    "EXT_texture_webp": "convert its WebP textures to PNG or JPEG",
-    "EXT_texture_avif": "convert its AVIF textures to PNG or JPEG",
-    "MSFT_texture_dds": "convert its DDS textures to PNG or JPEG",
-    "KHR_materials_pbrSpecularGlossiness": "convert its materials to metallic-roughness",
-    "EXT_mesh_gpu_instancing": "export the instances as nodes",
-    "KHR_gaussian_splatting": "these are Gaussian splats, not a mesh: name the file under `splats` of the scene file",
-    "KHR_gaussian_splatting_compression_spz_2": "export the splats without compression, or as .spz",
-    "KHR_spz_gaussian_splats_compression": "export the splats without compression, or as .spz",
-    "KHR_spz_compression": "export the splats without compression, or as .spz",
-}
 
 
 @dataclass(slots=True)
@@ -67,6 +45,7 @@ class Document:
     gltf: Gltf
     binary: bytes | None = None
     _buffers: dict[int, bytes] = field(default_factory=dict)
+    _unpacked: dict[int, bytes] = field(default_factory=dict)
     _decoded_bytes: int = 0
 
     def error(self, element: str, problem: str) -> AssetError:
@@ -94,18 +73,33 @@ class Document:
             raise self.error(user, f"the file decodes to more than {MAX_DECODED_BYTES >> 20:,} MiB: divide it")
 
     def view(self, index: int, user: str) -> memoryview:
-        """Return the bytes of a buffer view.
+        """Return the bytes of a buffer view, unpacked if they are compressed.
 
         Raises:
-            AssetError: it or its buffer does not exist, or is shorter than it says.
+            AssetError: it or its buffer does not exist, is shorter than it says, or its compressed stream is broken.
         """
         view = self.item(self.gltf.buffer_views, "buffer view", index, user)
-        data = self._buffer(view.buffer, f"buffer view {index}")
+        if view.extensions.meshopt is None:
+            return self._part(view, f"buffer view {index}")
+        if index not in self._unpacked:
+            self._unpacked[index] = self._unpack(view.extensions.meshopt, f"buffer view {index}")
+        return memoryview(self._unpacked[index])
+
+    def _part(self, view: BufferView | Meshopt, element: str) -> memoryview:
+        data = self._buffer(view.buffer, element)
         end = view.byte_offset + view.byte_length
         if end > len(data):
             where = f"bytes {view.byte_offset:,} to {end:,} exceed the {len(data):,} bytes of buffer {view.buffer}"
-            raise self.error(f"buffer view {index}", where)
+            raise self.error(element, where)
         return memoryview(data)[view.byte_offset : end]
+
+    def _unpack(self, packed: Meshopt, element: str) -> bytes:
+        # The decoder also holds the deltas.
+        self.spend(2 * packed.count * packed.byte_stride, element)
+        try:
+            return decode_view(packed, bytes(self._part(packed, element)))
+        except ValueError as exc:
+            raise self.error(element, f"EXT_meshopt_compression: {exc}") from None
 
     def fetch(self, uri: str, user: str) -> bytes:
         """Return the bytes behind a URI: in the text itself, or of a file in this folder or below.
@@ -165,21 +159,15 @@ def read_file(path: Path, label: str) -> bytes:
         raise AssetError(f"{label}: {getattr(exc, 'strerror', None) or exc}") from None
 
 
-def open_document(path: Path, also: frozenset[str] = frozenset()) -> Document:
+def open_document(path: Path) -> Document:
     """Read a GLB or a .gltf; its other files are read when they are used.
 
-    Args:
-        path: the file.
-        also: extensions that its reader supports in addition to those of models.
-
     Raises:
-        AssetError: it is not glTF 2.0, is cut short, or requires an extension that we do not read.
+        AssetError: it is not glTF, or is cut short.
     """
     data = read_file(path, path.name)
     text, binary = _split_glb(data, path.name) if data[:4] == b"glTF" else (data, None)
-    document = Document(path.name, path.parent, _decode(text, path.name), binary)
-    _check_claims(document, also)
-    return document
+    return Document(path.name, path.parent, _decode(text, path.name), binary)
 
 
 def _split_glb(data: bytes, name: str) -> tuple[bytes, bytes | None]:
@@ -214,13 +202,3 @@ def _decode(text: bytes, name: str) -> Gltf:
         raise AssetError(f"{name}: JSON: {exc}") from None
     except RecursionError:
         raise AssetError(f"{name}: JSON: nested too deeply") from None
-
-
-def _check_claims(document: Document, also: frozenset[str]) -> None:
-    version = document.gltf.asset.version
-    if not version.startswith("2."):
-        raise document.error("asset", f"glTF {version[:16]}, only 2.x is read")
-    for extension in document.gltf.extensions_required:
-        if extension not in _SUPPORTED | also:
-            cure = _CURES.get(extension, "export it without that extension")
-            raise document.error("extensionsRequired", f"{extension[:80]} is not supported: {cure}")

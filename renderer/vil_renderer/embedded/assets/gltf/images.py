@@ -17,7 +17,10 @@ MAX_TEXTURE_PX: Final = 4096
 """Longest side of a texture in memory: no quality profile draws a larger one."""
 MAX_PICTURES_BYTES: Final = 1 << 30
 PICTURES: Final = ("PNG", "JPEG")
-"""Formats that Pillow may find in a glTF picture."""
+"""Formats that Pillow may find in a picture."""
+GLTF_PICTURES: Final = (*PICTURES, "WEBP", "AVIF")
+"""The same for a glTF file, with those of EXT_texture_webp and EXT_texture_avif."""
+_KTX2: Final = b"\xabKTX 20\xbb\r\n\x1a\n"
 
 
 class PictureBudget:
@@ -81,6 +84,8 @@ def open_image(data: bytes, label: str, formats: tuple[str, ...]) -> Image.Image
     # Decoders of broken pictures raise any exception.
     except Exception as exc:
         reason = "is empty" if not data else f"no {' or '.join(formats)}"
+        if data[: len(_KTX2)] == _KTX2:
+            reason = "a KTX2 texture is not read. Convert it to PNG or JPEG (gltf-transform ktxdecompress)"
         raise AssetError(f"{label}: {reason if isinstance(exc, UnidentifiedImageError) else exc}") from None
     if image.width * image.height > MAX_PIXELS:
         raise AssetError(f"{label}: {image.width} x {image.height} pixels, more than {MAX_PIXELS:,} are not read")

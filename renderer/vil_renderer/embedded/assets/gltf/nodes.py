@@ -81,6 +81,18 @@ def decompose(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray] |
     return matrix[:3, 3].copy(), q_from_matrix(rotation), scale
 
 
+def hidden_nodes(document: Document) -> set[int]:
+    """Return the nodes that KHR_node_visibility hides: those it names and all below them."""
+    nodes = document.gltf.nodes
+    hidden = [index for index, node in enumerate(nodes) if not node.extensions.visibility.visible]
+    found = set(hidden)
+    for index in hidden:
+        fresh = set(nodes[index].children) - found
+        found |= fresh
+        hidden += fresh
+    return found
+
+
 def light_of(document: Document, index: int) -> PunctualLight | None:
     """Return the light that a node carries.
 

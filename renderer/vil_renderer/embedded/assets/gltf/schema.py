@@ -1,7 +1,6 @@
 """The JSON of glTF 2.0 as types: msgspec checks them, and its errors name the element and what was found.
 
-Only what we read. Numbers are bounded where a wild one could make later arithmetic overflow.
-Source: the glTF 2.0 specification and the KHR extensions named in the types.
+Only what we read. Source: the glTF 2.0 specification and the extensions named in the types.
 """
 
 from __future__ import annotations
@@ -11,46 +10,63 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-Index = Annotated[int, Meta(ge=0, le=2**31)]
-Size = Annotated[int, Meta(ge=0, le=2**53)]
-Number = Annotated[float, Meta(ge=-1e12, le=1e12)]
-Factor = Annotated[float, Meta(ge=0.0, le=1e6)]
-Pair = tuple[Number, Number]
-Vector = tuple[Number, Number, Number]
-Quaternion = tuple[Number, Number, Number, Number]
-Colour = tuple[Factor, Factor, Factor]
-Matrix = Annotated[tuple[Number, ...], Meta(min_length=16, max_length=16)]
-ComponentType = Literal[5120, 5121, 5122, 5123, 5125, 5126]
+from vil_renderer.embedded.assets.gltf.schema_basics import (
+    Colour,
+    ComponentType,
+    GltfObject,
+    Index,
+    Matrix,
+    Number,
+    Quaternion,
+    Size,
+    Vector,
+)
+from vil_renderer.embedded.assets.gltf.schema_materials import GltfMaterial
 
 
-class _Object(msgspec.Struct, rename="camel", frozen=True):
-    """JSON object whose unknown members are ignored, as the specification requires."""
-
-
-class AssetInfo(_Object, frozen=True):
+class AssetInfo(GltfObject, frozen=True):
     """Version of glTF."""
 
     version: str
     min_version: str | None = None
 
 
-class Buffer(_Object, frozen=True):
+class Buffer(GltfObject, frozen=True):
     """Bytes in the GLB (no ``uri``), in the JSON or in a file next to it."""
 
     byte_length: Size
     uri: str | None = None
 
 
-class BufferView(_Object, frozen=True):
+class Meshopt(GltfObject, frozen=True):
+    """EXT_meshopt_compression of a buffer view: ``count`` elements of ``byte_stride`` bytes, packed elsewhere."""
+
+    buffer: Index
+    byte_length: Size
+    byte_stride: Annotated[int, Meta(ge=1, le=256)]
+    count: Annotated[int, Meta(ge=1, le=2**53)]
+    mode: Literal["ATTRIBUTES", "TRIANGLES", "INDICES"]
+    byte_offset: Size = 0
+    filter: Literal["NONE", "OCTAHEDRAL", "QUATERNION", "EXPONENTIAL"] = "NONE"
+
+
+class ViewExtensions(GltfObject, frozen=True):
+    """Extensions of a buffer view."""
+
+    meshopt: Meshopt | None = msgspec.field(default=None, name="EXT_meshopt_compression")
+
+
+class BufferView(GltfObject, frozen=True):
     """A part of a buffer."""
 
     buffer: Index
     byte_length: Size
     byte_offset: Size = 0
     byte_stride: Annotated[int, Meta(ge=4, le=252)] | None = None
+    extensions: ViewExtensions = ViewExtensions()
 
 
-class SparseIndices(_Object, frozen=True):
+class SparseIndices(GltfObject, frozen=True):
     """Indices of the elements that differ."""
 
     buffer_view: Index
@@ -58,14 +74,14 @@ class SparseIndices(_Object, frozen=True):
     byte_offset: Size = 0
 
 
-class SparseValues(_Object, frozen=True):
+class SparseValues(GltfObject, frozen=True):
     """The elements that differ."""
 
     buffer_view: Index
     byte_offset: Size = 0
 
 
-class Sparse(_Object, frozen=True):
+class Sparse(GltfObject, frozen=True):
     """Elements that differ from the accessor's own."""
 
     count: Size
@@ -73,7 +89,7 @@ class Sparse(_Object, frozen=True):
     values: SparseValues
 
 
-class Accessor(_Object, frozen=True):
+class Accessor(GltfObject, frozen=True):
     """Elements of one type in a buffer view; all zero without one."""
 
     component_type: ComponentType
@@ -85,7 +101,7 @@ class Accessor(_Object, frozen=True):
     sparse: Sparse | None = None
 
 
-class Image(_Object, frozen=True):
+class Image(GltfObject, frozen=True):
     """A PNG or JPEG."""
 
     uri: str | None = None
@@ -93,121 +109,77 @@ class Image(_Object, frozen=True):
     name: str = ""
 
 
-class Sampler(_Object, frozen=True):
-    """Continuation of a texture beyond its edges; we choose the filters ourselves."""
+class Sampler(GltfObject, frozen=True):
+    """Continuation of a texture beyond its edges; of the filters only 9728, the nearest pixel, when enlarged."""
 
+    mag_filter: int | None = None
     wrap_s: Literal[10497, 33071, 33648] = 10497
     wrap_t: Literal[10497, 33071, 33648] = 10497
 
 
-class GltfTexture(_Object, frozen=True):
+class OtherSource(GltfObject, frozen=True):
+    """Image of another format."""
+
+    source: Index | None = None
+
+
+class TextureSources(GltfObject, frozen=True):
+    """Images of other formats, which are taken before the texture's own."""
+
+    webp: OtherSource = msgspec.field(default=OtherSource(), name="EXT_texture_webp")
+    avif: OtherSource = msgspec.field(default=OtherSource(), name="EXT_texture_avif")
+
+
+class GltfTexture(GltfObject, frozen=True):
     """An image with a sampler."""
 
     source: Index | None = None
     sampler: Index | None = None
+    extensions: TextureSources = TextureSources()
 
 
-class UvTransform(_Object, frozen=True):
-    """KHR_texture_transform."""
+class Draco(GltfObject, frozen=True):
+    """KHR_draco_mesh_compression: numbers of the attributes in the compressed data, by name."""
 
-    offset: Pair = (0.0, 0.0)
-    rotation: Number = 0.0
-    scale: Pair = (1.0, 1.0)
-    tex_coord: Index | None = None
+    buffer_view: Index
+    attributes: dict[str, Index]
 
 
-class TextureExtensions(_Object, frozen=True):
-    """Extensions of a texture's use."""
-
-    transform: UvTransform | None = msgspec.field(default=None, name="KHR_texture_transform")
-
-
-class TextureInfo(_Object, frozen=True):
-    """A texture's use; ``scale`` belongs to normal maps, ``strength`` to occlusion."""
-
-    index: Index
-    tex_coord: Index = 0
-    scale: Number = 1.0
-    strength: Factor = 1.0
-    extensions: TextureExtensions = TextureExtensions()
-
-
-class MetallicRoughness(_Object, frozen=True):
-    """pbrMetallicRoughness."""
-
-    base_color_factor: tuple[Factor, Factor, Factor, Factor] = (1.0, 1.0, 1.0, 1.0)
-    base_color_texture: TextureInfo | None = None
-    metallic_factor: Factor = 1.0
-    roughness_factor: Factor = 1.0
-    metallic_roughness_texture: TextureInfo | None = None
-
-
-class EmissiveStrength(_Object, frozen=True):
-    """KHR_materials_emissive_strength."""
-
-    emissive_strength: Factor = 1.0
-
-
-class Unlit(_Object, frozen=True):
-    """KHR_materials_unlit, empty."""
-
-
-class MaterialExtensions(_Object, frozen=True):
-    """Extensions of a material."""
-
-    unlit: Unlit | None = msgspec.field(default=None, name="KHR_materials_unlit")
-    strength: EmissiveStrength = msgspec.field(default=EmissiveStrength(), name="KHR_materials_emissive_strength")
-
-
-class GltfMaterial(_Object, frozen=True):
-    """A metallic-roughness material."""
-
-    name: str = ""
-    pbr_metallic_roughness: MetallicRoughness = MetallicRoughness()
-    normal_texture: TextureInfo | None = None
-    occlusion_texture: TextureInfo | None = None
-    emissive_texture: TextureInfo | None = None
-    emissive_factor: Colour = (0.0, 0.0, 0.0)
-    alpha_mode: Literal["OPAQUE", "MASK", "BLEND"] = "OPAQUE"
-    alpha_cutoff: Factor = 0.5
-    double_sided: bool = False
-    extensions: MaterialExtensions = MaterialExtensions()
-
-
-class GaussianSplatting(_Object, frozen=True):
+class GaussianSplatting(GltfObject, frozen=True):
     """KHR_gaussian_splatting, with the extensions that compress its attributes."""
 
     kernel: str
     color_space: str
-    extensions: dict[str, msgspec.Raw] = {}
+    extensions: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
 
 
-class PrimitiveExtensions(_Object, frozen=True):
+class PrimitiveExtensions(GltfObject, frozen=True):
     """Extensions of a primitive."""
 
+    draco: Draco | None = msgspec.field(default=None, name="KHR_draco_mesh_compression")
     splats: GaussianSplatting | None = msgspec.field(default=None, name="KHR_gaussian_splatting")
 
 
-class MeshPrimitive(_Object, frozen=True):
+class MeshPrimitive(GltfObject, frozen=True):
     """Primitive: its attributes by name, each an accessor."""
 
     attributes: dict[str, Index]
     indices: Index | None = None
     material: Index | None = None
     mode: Annotated[int, Meta(ge=0, le=6)] = 4
-    targets: list[dict[str, Index]] = []
+    targets: tuple[dict[str, Index], ...] = ()
     extensions: PrimitiveExtensions = PrimitiveExtensions()
 
 
-class GltfMesh(_Object, frozen=True):
+class GltfMesh(GltfObject, frozen=True):
     """Mesh: its primitives."""
 
     primitives: list[MeshPrimitive]
-    weights: list[Number] = []
+    weights: tuple[Number, ...] = ()
     name: str = ""
 
 
-class GltfSkin(_Object, frozen=True):
+class GltfSkin(GltfObject, frozen=True):
     """Skin whose joints are nodes."""
 
     joints: Annotated[list[Index], Meta(min_length=1, max_length=65536)]
@@ -215,23 +187,37 @@ class GltfSkin(_Object, frozen=True):
     name: str = ""
 
 
-class LightUse(_Object, frozen=True):
+class LightUse(GltfObject, frozen=True):
     """Reference from a node to its light."""
 
     light: Index
 
 
-class NodeExtensions(_Object, frozen=True):
+class Instancing(GltfObject, frozen=True):
+    """EXT_mesh_gpu_instancing: accessors of TRANSLATION, ROTATION and SCALE, an element to each instance."""
+
+    attributes: dict[str, Index]
+
+
+class Visibility(GltfObject, frozen=True):
+    """KHR_node_visibility, of a node and all below it."""
+
+    visible: bool = True
+
+
+class NodeExtensions(GltfObject, frozen=True):
     """Extensions of a node."""
 
     lights: LightUse | None = msgspec.field(default=None, name="KHR_lights_punctual")
+    instancing: Instancing | None = msgspec.field(default=None, name="EXT_mesh_gpu_instancing")
+    visibility: Visibility = msgspec.field(default=Visibility(), name="KHR_node_visibility")
 
 
-class GltfNode(_Object, frozen=True):
+class GltfNode(GltfObject, frozen=True):
     """A node: a matrix, or translation, rotation (x, y, z, w) and scale."""
 
     name: str = ""
-    children: list[Index] = []
+    children: tuple[Index, ...] = ()
     matrix: Matrix | None = None
     translation: Vector = (0.0, 0.0, 0.0)
     rotation: Quaternion = (0.0, 0.0, 0.0, 1.0)
@@ -242,27 +228,27 @@ class GltfNode(_Object, frozen=True):
     extensions: NodeExtensions = NodeExtensions()
 
 
-class GltfScene(_Object, frozen=True):
+class GltfScene(GltfObject, frozen=True):
     """Scene: its root nodes."""
 
-    nodes: list[Index] = []
+    nodes: tuple[Index, ...] = ()
 
 
-class AnimationTarget(_Object, frozen=True):
+class AnimationTarget(GltfObject, frozen=True):
     """Node and property that a channel moves."""
 
     path: str
     node: Index | None = None
 
 
-class AnimationChannel(_Object, frozen=True):
+class AnimationChannel(GltfObject, frozen=True):
     """Connection of a sampler to a target."""
 
     sampler: Index
     target: AnimationTarget
 
 
-class AnimationSampler(_Object, frozen=True):
+class AnimationSampler(GltfObject, frozen=True):
     """Key times and values, both accessors."""
 
     input: Index
@@ -270,7 +256,7 @@ class AnimationSampler(_Object, frozen=True):
     interpolation: Literal["LINEAR", "STEP", "CUBICSPLINE"] = "LINEAR"
 
 
-class GltfAnimation(_Object, frozen=True):
+class GltfAnimation(GltfObject, frozen=True):
     """A clip."""
 
     channels: list[AnimationChannel]
@@ -278,14 +264,14 @@ class GltfAnimation(_Object, frozen=True):
     name: str = ""
 
 
-class Spot(_Object, frozen=True):
+class Spot(GltfObject, frozen=True):
     """Half angles of a spot's cone, radians."""
 
     inner_cone_angle: Annotated[float, Meta(ge=0.0, le=1.5708)] = 0.0
     outer_cone_angle: Annotated[float, Meta(ge=0.0, le=1.5708)] = 0.7853981633974483
 
 
-class Light(_Object, frozen=True):
+class Light(GltfObject, frozen=True):
     """A light of KHR_lights_punctual."""
 
     type: Literal["directional", "point", "spot"]
@@ -296,34 +282,35 @@ class Light(_Object, frozen=True):
     spot: Spot = Spot()
 
 
-class Lights(_Object, frozen=True):
+class Lights(GltfObject, frozen=True):
     """KHR_lights_punctual of the whole file."""
 
-    lights: list[Light] = []
+    lights: tuple[Light, ...] = ()
 
 
-class Extensions(_Object, frozen=True):
+class Extensions(GltfObject, frozen=True):
     """Extensions of the whole file."""
 
     lights: Lights = msgspec.field(default=Lights(), name="KHR_lights_punctual")
 
 
-class Gltf(_Object, frozen=True):
+class Gltf(GltfObject, frozen=True):
     """A whole file."""
 
     asset: AssetInfo
     scene: Index | None = None
-    extensions_required: list[str] = []
+    extensions_required: tuple[str, ...] = ()
+    extensions_used: tuple[str, ...] = ()
     extensions: Extensions = Extensions()
-    accessors: list[Accessor] = []
-    animations: list[GltfAnimation] = []
-    buffer_views: list[BufferView] = []
-    buffers: list[Buffer] = []
-    images: list[Image] = []
-    materials: list[GltfMaterial] = []
-    meshes: list[GltfMesh] = []
-    nodes: list[GltfNode] = []
-    samplers: list[Sampler] = []
-    scenes: list[GltfScene] = []
-    skins: list[GltfSkin] = []
-    textures: list[GltfTexture] = []
+    accessors: tuple[Accessor, ...] = ()
+    animations: tuple[GltfAnimation, ...] = ()
+    buffer_views: tuple[BufferView, ...] = ()
+    buffers: tuple[Buffer, ...] = ()
+    images: tuple[Image, ...] = ()
+    materials: tuple[GltfMaterial, ...] = ()
+    meshes: tuple[GltfMesh, ...] = ()
+    nodes: tuple[GltfNode, ...] = ()
+    samplers: tuple[Sampler, ...] = ()
+    scenes: tuple[GltfScene, ...] = ()
+    skins: tuple[GltfSkin, ...] = ()
+    textures: tuple[GltfTexture, ...] = ()

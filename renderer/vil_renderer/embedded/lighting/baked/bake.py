@@ -19,7 +19,7 @@ from vil_renderer.embedded.lighting.baked.charts import ChartLayout, lay_out
 from vil_renderer.embedded.lighting.baked.denoise import smoothed
 from vil_renderer.embedded.lighting.baked.receivers import Receivers, receivers_of
 from vil_renderer.embedded.lighting.baked.solid_sides import SolidSides
-from vil_renderer.embedded.lighting.baked.transport import LIFT_M, RowStore, LightTransport, look_around
+from vil_renderer.embedded.lighting.baked.transport import LIFT_M, LightTransport, RowStore, look_around
 from vil_renderer.embedded.lighting.daylight import sun_direction
 from vil_renderer.embedded.scene import Scene
 
@@ -143,7 +143,7 @@ def _albedo(mesh: StaticMesh, layout: ChartLayout, places: Receivers) -> Float32
     materials = [mean_colour(material) for material, _ in mesh.materials]
     colour = np.array(materials, np.float32).reshape(-1, 3)[mesh.chunks.material[chunk]]
     painted = mesh.vertices["colour"][layout.vertex[layout.triangles[places.triangle, 0]], :3]
-    coloured = np.array([with_colour for _, with_colour in mesh.materials])[mesh.chunks.material[chunk]]
+    coloured = np.array([bool(colours) for _, colours in mesh.materials])[mesh.chunks.material[chunk]]
     colour[coloured] *= painted[coloured].astype(np.float32) / np.float32(255.0)
     return colour
 

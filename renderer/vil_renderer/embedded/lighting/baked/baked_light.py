@@ -114,4 +114,5 @@ def split(mesh: StaticMesh, baked: BakedLight) -> StaticMesh:
         vertices=mesh.vertices[layout.vertex],
         triangles=layout.triangles.astype(np.uint32),
         atlas_uv=(place / (width, height + 1)).astype(np.float32),
+        uv1=None if mesh.uv1 is None else mesh.uv1[layout.vertex],
     )

@@ -30,7 +30,8 @@ class SolidSides:
         self._other: Final = np.full(count, -1, np.intp)
         for chunk, (start, stop) in enumerate(zip(chunks.start.tolist(), chunks.stop.tolist(), strict=True)):
             material = mesh.materials[chunks.material[chunk]][0]
-            if chunks.name[chunk] in without or chunks.gone[chunk] or material.alpha == "blend":
+            clear = material.alpha == "blend" or material.transmission is not None
+            if chunks.name[chunk] in without or chunks.gone[chunk] or clear:
                 solid[start:stop] = False
             elif material.double_sided:
                 middle = (start + stop) // 2

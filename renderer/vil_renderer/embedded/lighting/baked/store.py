@@ -134,7 +134,7 @@ def _parts(scene: Scene, mesh: StaticMesh) -> Iterator[bytes]:
         yield values.tobytes()
     for material, coloured in mesh.materials:
         yield mean_colour(material).tobytes()
-        yield repr((coloured, material.alpha, material.double_sided)).encode()
+        yield repr((coloured, material.alpha, material.double_sided, material.transmission is None)).encode()
     environment = scene.environment
     yield repr((environment.sky.tolist(), environment.ground.tolist(), environment.exposure)).encode()
     for source in sources_of(scene):
