@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,12 +14,13 @@ from vil_bridge.cli.race_report import report
 if TYPE_CHECKING:
     from vil_bridge.core.course import Course
     from vil_bridge.tools.race.results import RaceResult
+    from vil_bridge.tools.race.simulated_race import PilotFactory
 
 PilotName = Annotated[
-    Literal["minimum-snap", "time-optimal", "keyboard", "gamepad"],
+    str,
     typer.Option(
         help="minimum-snap = one pace for the whole curve; time-optimal = the same curve, fastest; "
-        "keyboard, gamepad = you, on a page, in real time."
+        "learned = the policy of --policy; keyboard, gamepad = you, on a page, in real time; or a plug-in's name."
     ),
 ]
 JsonFile = Annotated[
@@ -56,6 +57,9 @@ def fly(
         ),
     ] = None,
     json_file: JsonFile = None,
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Policy of the pilot `learned` (.npz of write_policy).")
+    ] = None,
     http_port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of the page on which you fly; 0 = any free one.")
     ] = 8080,
@@ -72,7 +76,7 @@ def fly(
     from vil_bridge.tools.race.results import results_text, write_results_file
 
     loaded = _course(course)
-    result = _simulated(loaded, course, pilot, range(seed or 0, (seed or 0) + episodes))
+    result = _simulated(loaded, course, pilot, policy, range(seed or 0, (seed or 0) + episodes))
     if json_file == Path("-"):
         typer.echo(results_text(result, loaded))
         return
@@ -93,13 +97,27 @@ def _course(name: str) -> Course:
     return read_lsy(Path(name)).course if Path(name).suffix == ".toml" else load_course(name)
 
 
-def _simulated(loaded: Course, course: str, pilot: str, seeds: range) -> RaceResult:
+def _pilot(name: str, policy: Path | None) -> PilotFactory:
+    from vil_bridge.tools.race.pilots import pilot_factory
+    from vil_bridge.tools.race.policies import LearnedPilots, read_policy
+
+    if (name == "learned") != (policy is not None):
+        raise typer.BadParameter("learned flies the policy of a file. Give both, `--pilot learned --policy FILE`")
+    if policy is not None:
+        return LearnedPilots(read_policy(policy))
+    try:
+        return pilot_factory(name)
+    except ValueError as exc:
+        raise typer.BadParameter(str(exc)) from None
+
+
+def _simulated(loaded: Course, course: str, pilot: str, policy: Path | None, seeds: range) -> RaceResult:
     from vil_bridge.core.errors import ConfigError
-    from vil_bridge.tools.race.pilots import PILOTS
     from vil_bridge.tools.race.simulated_race import race as fly_races
 
+    make_pilot = _pilot(pilot, policy)
     try:
-        return fly_races(loaded, pilot, PILOTS[pilot], seeds)
+        return fly_races(loaded, pilot, make_pilot, seeds)
     except ValueError as exc:
         raise ConfigError(f"{course}: {exc}") from None
 

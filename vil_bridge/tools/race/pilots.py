@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import entry_points
 from itertools import product
 from types import MappingProxyType
 from typing import Final
@@ -111,3 +112,31 @@ PILOTS: Final[Mapping[str, PilotFactory]] = MappingProxyType(
     {"minimum-snap": minimum_snap_pilot, "time-optimal": time_optimal_pilot}
 )
 """Pilots by name."""
+
+_GROUP: Final = "vil_bridge.pilots"
+
+
+def pilot_names() -> list[str]:
+    """Return the names of all pilots, those of installed plug-ins too."""
+    return sorted({*PILOTS, *(entry.name for entry in entry_points(group=_GROUP))})
+
+
+def pilot_factory(name: str) -> PilotFactory:
+    """Return what makes the pilots of a name: a built-in, or what an entry point of the group refers to.
+
+    Raises:
+        ValueError: no such pilot, or a plug-in that cannot be called.
+    """
+    if name in PILOTS:
+        return PILOTS[name]
+    found = [entry for entry in entry_points(group=_GROUP) if entry.name == name]
+    if not found:
+        raise ValueError(f"no pilot is named {name!r}; known: {', '.join(pilot_names())}")
+    try:
+        made = found[0].load()
+    except (ImportError, AttributeError) as exc:
+        raise ValueError(f"pilot {name!r}: {found[0].value} cannot be imported: {exc}. Install it again") from None
+    if not callable(made):
+        raise ValueError(f"pilot {name!r}: {found[0].value} is not a function of courses and model. Correct it")
+    factory: PilotFactory = made
+    return factory

@@ -18,8 +18,7 @@ from vil_bridge.vehicles.random.courses import perturbed
 from vil_bridge.world.race.clock import RaceClock
 from vil_bridge.world.race.events import RaceEnded, RaceEvent
 
-_STEPS: Final = 4
-"""Of the model between two commands: 240 Hz."""
+_COMMAND_S: Final = 1.0 / 240.0
 
 
 class RacePilot(Protocol):
@@ -37,14 +36,17 @@ class RacePilot(Protocol):
 
 
 PilotFactory = Callable[[Sequence[Course], Model], RacePilot]
-"""Makes a pilot from courses, one a vehicle, and the vehicles' model."""
+"""Makes a pilot from courses, one a vehicle, and the vehicles' model.
+
+It may have an attribute ``model``: the vehicle that it flies, in place of FlightGoggles'.
+"""
 
 Watch = Callable[[Fleet, Sequence[int]], None]
 """Sees the fleet before each command, with the indices of the vehicles that race."""
 
 
 def race(course: Course, pilot: str, make_pilot: PilotFactory, seeds: Sequence[int]) -> RaceResult:
-    """Fly one race for each seed with FlightGoggles' vehicle, commanded by rotor speeds.
+    """Fly one race for each seed with the pilot's vehicle, or FlightGoggles', commanded by rotor speeds.
 
     Args:
         course: nominal course.
@@ -58,7 +60,7 @@ def race(course: Course, pilot: str, make_pilot: PilotFactory, seeds: Sequence[i
     if not seeds:
         raise ValueError("a race needs at least one episode: give a seed")
     courses = [perturbed(course, seed) for seed in seeds]
-    model = FlightGogglesMulticopter()
+    model: Model = getattr(make_pilot, "model", None) or FlightGogglesMulticopter()
     recorder = TrackRecorder(len(courses))
     records = fly(courses, model, make_pilot(courses, model), recorder.record)
     episodes = tuple(record.episode(seed) for record, seed in zip(records, seeds, strict=True))
@@ -69,12 +71,12 @@ def race(course: Course, pilot: str, make_pilot: PilotFactory, seeds: Sequence[i
 def fly(
     courses: Sequence[Course], model: Model, pilot: RacePilot, watch: Watch = lambda _fleet, _racing: None
 ) -> list[RaceRecord]:
-    """Fly vehicles over courses, one each, at 240 commands a second, and return their records.
+    """Fly vehicles over courses, one each, at 240 commands a second or one a step, and return their records.
 
     The signal is given at once, with the vehicle at rest at the start. The race clock gets every pose at which the
     vehicle is commanded. Below z = 0 is the floor.
     """
-    radius_m = ball_radius_m(model)
+    radius_m, steps = ball_radius_m(model), max(1, round(_COMMAND_S / float(model.dt_s)))
     fleet = Fleet(model, len(courses))
     fleet.place(
         p_world_m=np.array([one.start.p_m for one in courses]),
@@ -88,7 +90,7 @@ def fly(
             records[index].feed(fleet.t_ns, fleet.x[index])
         watch(fleet, racing)
         fleet.command(pilot(1e-9 * fleet.t_ns, fleet.x))
-        fleet.advance(_STEPS)
+        fleet.advance(steps)
     return records
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -20,6 +21,8 @@ from vil_bridge.vehicles.flightmare.parameters import QUADROTOR_ENV, QuadrotorPa
 
 _FASTEST_RADPS: Final = 50.0
 _BEYOND_M: Final = 5.0
+RACE_STEP_S: Final = Fraction(1, 50)
+"""From action to action."""
 
 
 class RaceTask(VehicleTask):
@@ -62,14 +65,13 @@ class RaceTask(VehicleTask):
     ) -> None:
         if laps < 1:
             raise ValueError(f"a race has at least one lap, not {laps}")
-        dt_s = Fraction(1, 50)
         super().__init__(
-            FlightmareQuadrotor(parameters, longest_substep_s=float(dt_s)),
+            race_model(parameters),
             n,
             observation_size=18,
             action_size=4,
             seed=seed,
-            dt_s=dt_s,
+            dt_s=RACE_STEP_S,
             time_limit_s=time_limit_s,
             autoreset=autoreset,
             first_vehicle=first_vehicle,
@@ -81,19 +83,16 @@ class RaceTask(VehicleTask):
         self.last_s: Final = np.zeros(n)
         self._weight_n: Final = parameters.mass_kg * self.model.gravity_mps2
         self._before_m = np.zeros((n, 3))
-        order = np.array(self.course.order)
-        self._order: Final = np.append(np.tile(order, laps), order[-1])
-        self._gates: Final = laps * len(order)
+        order = self.course.order * laps
+        self._order: Final = np.array((*order, order[-1]))
+        self._gates: Final = len(order)
         self._low_m, self._high_m = self.course.room_m
-        directions = self.course.axes[order, :, 0]
-        beyond = self.course.centres_m[order[-1:]] + _BEYOND_M * directions[-1:]
-        self._targets_m: Final = np.vstack((np.tile(self.course.centres_m[order], (laps, 1)), beyond, beyond))
-        self._directions: Final = np.vstack((np.tile(directions, (laps, 1)), directions[-1:]))
+        self._targets_m, self._directions = race_targets(self.course, order)
 
     def commands(self, actions: FloatArray) -> FloatArray:
         """Return rotor thrusts, (n, 4), N; the model clips what rotors cannot give."""
         self._before_m = self.x[:, 0:3].copy()
-        return self._weight_n * (0.25 + 0.5 * actions)
+        return race_thrusts(self._weight_n, actions)
 
     def start(self, which: Indices, uniforms: FloatArray, normals: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return first states, (m, 17)."""
@@ -112,12 +111,7 @@ class RaceTask(VehicleTask):
     def observe(self, which: Indices | slice) -> FloatArray:
         """Return observations, (m, 18)."""
         x, due = self.x[which], self.passed[which]
-        R_world_body = q_to_matrix(x[:, 6:10])
-        up = np.broadcast_to((0.0, 0.0, 1.0), (len(x), 3))
-        p = x[:, 0:3]
-        world = (self._targets_m[due] - p, self._directions[due], self._targets_m[due + 1] - p, up, x[:, 3:6])
-        body = np.stack(world, axis=1) @ R_world_body
-        return np.concatenate((body.reshape(len(x), 15), x[:, 10:13]), axis=1)
+        return race_observation(x, self._targets_m[due], self._directions[due], self._targets_m[due + 1])
 
     def judge(self, actions: FloatArray) -> tuple[FloatArray, BoolArray]:  # noqa: ARG002
         """Return reward and end, (n,) each."""
@@ -134,6 +128,33 @@ class RaceTask(VehicleTask):
         crashed = hit.any(axis=1) | outside | (norm(w, axis=1) > _FASTEST_RADPS)
         reward = nearer + passed - 0.02 - 1e-4 * (w * w).sum(axis=1) - 5.0 * crashed
         return reward, crashed | (self.passed == self._gates)
+
+
+def race_model(parameters: QuadrotorParameters = QUADROTOR_ENV) -> FlightmareQuadrotor:
+    """Return the vehicle of the task."""
+    return FlightmareQuadrotor(parameters, longest_substep_s=float(RACE_STEP_S))
+
+
+def race_targets(course: Course, order: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+    """Return what is flown to, (k + 2, 3), and the directions there, (k + 1, 3), of k gates in their order."""
+    listed = list(order)
+    directions = course.axes[listed, :, 0]
+    beyond = course.centres_m[listed[-1:]] + _BEYOND_M * directions[-1:]
+    return np.vstack((course.centres_m[listed], beyond, beyond)), np.vstack((directions, directions[-1:]))
+
+
+def race_observation(x: FloatArray, target_m: FloatArray, direction: FloatArray, after_m: FloatArray) -> FloatArray:
+    """Return observations, (n, 18), of states (n, 17) with the next gate, its direction and the gate after it."""
+    up = np.broadcast_to((0.0, 0.0, 1.0), (len(x), 3))
+    p_m = x[:, 0:3]
+    world = (target_m - p_m, direction, after_m - p_m, up, x[:, 3:6])
+    body = np.stack(world, axis=1) @ q_to_matrix(x[:, 6:10])
+    return np.concatenate((body.reshape(len(x), 15), x[:, 10:13]), axis=1)
+
+
+def race_thrusts(weight_n: float, actions: FloatArray) -> FloatArray:
+    """Return rotor thrusts, (n, 4), N, of actions (n, 4)."""
+    return weight_n * (0.25 + 0.5 * actions)
 
 
 def _loaded(course: str) -> Course:
