@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vil_bridge.cli.connect import TokenFile
 from vil_bridge.cli.exit_codes import Exit, explained_disk_errors
+from vil_bridge.cli.plan_bridge import LiveMap, Send, Start, bridge_flight, fly_live, give, point_of, start_of
 
 if TYPE_CHECKING:
-    from vil_bridge.core.types import FloatArray
     from vil_bridge.tools.planning.smoothing import PlannedFlight
     from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
 
@@ -26,10 +27,13 @@ _Fly = Annotated[
 
 
 def plan(
-    start: Annotated[str, typer.Option("--from", metavar="X,Y,Z", help="Start, world ENU, metres.")],
     goal: Annotated[str, typer.Option("--to", metavar="X,Y,Z", help="Goal, world ENU, metres.")],
+    start: Start = None,
     scene: _Scene = None,
     map_file: _MapFile = None,
+    live_map: LiveMap = None,
+    send: Send = None,
+    token_file: TokenFile = None,
     through_unknown: Annotated[
         bool, typer.Option("--through-unknown", help="Fly through space that the file does not know.")
     ] = False,
@@ -49,11 +53,18 @@ def plan(
     """
     from vil_bridge.tools.planning.query import FlightQuery, answer
 
+    bridge = None if send is None else bridge_flight(send, token_file)
+    if live_map is not None:
+        if bridge is None or scene is not None or map_file is not None or start is not None or fly:
+            raise typer.BadParameter("it goes with --to and --send, and without another map", param_hint="--live-map")
+        fly_live(bridge, live_map, point_of(goal, "--to"), (radius_m, speed_mps, seed), through_unknown=through_unknown)
+        return
     place = _place(scene, map_file)
     _check_files(out, map_out)
     if fly and scene is None:
         raise typer.BadParameter("--fly checks the surfaces of a scene: give --scene", param_hint="--fly")
-    ends = _point(start, "--from"), _point(goal, "--to")
+    start_m, yaw_rad = start_of(start, bridge)
+    ends = start_m, point_of(goal, "--to")
     found, flight = answer(FlightQuery(*ends, place, resolution_m, radius_m, speed_mps, seed, through_unknown))
     _write(found, flight, out, map_out)
     if flight is None:
@@ -61,6 +72,8 @@ def plan(
         raise typer.Exit(Exit.CHECK_FAILED)
     if fly and scene is not None:
         _fly(flight, scene, radius_m)
+    if bridge is not None:
+        give(bridge, flight, yaw_rad)
 
 
 def _place(scene: str | None, map_file: Path | None) -> str | Path:
@@ -116,17 +129,3 @@ def _summary(flight: PlannedFlight) -> str:
     length_m = float(np.linalg.norm(np.diff(flight.path_m, axis=0), axis=1).sum())
     lines = [f"{kind}: {flight.trajectory.duration_s:.2f} s, path {length_m:.2f} m, waypoints (m):"]
     return "\n".join([*lines, *("  {:.2f}, {:.2f}, {:.2f}".format(*point) for point in flight.waypoints_m.tolist())])
-
-
-def _point(text: str, option: str) -> FloatArray:
-    import math
-
-    import numpy as np
-
-    try:
-        numbers = [float(word) for word in text.split(",")]
-    except ValueError:
-        numbers = []
-    if len(numbers) != 3 or not all(math.isfinite(number) for number in numbers):
-        raise typer.BadParameter(f"{text!r} is not a place: write X,Y,Z in metres, such as 1,2.5,1", param_hint=option)
-    return np.array(numbers)

@@ -16,6 +16,7 @@ Vector = tuple[float, float, float]
 
 _VELOCITY_MODES: Final = ("velocity", "twist", "speed")
 _POSITION_MODES: Final = ("position", "waypoint")
+_REFERENCE_MODES: Final = ("reference", *_POSITION_MODES)
 _RATES_MODES: Final = ("rates",)
 
 
@@ -38,6 +39,23 @@ class PositionSetpoint(NamedTuple):
     yaw_rad: float
 
 
+class ReferenceSetpoint(NamedTuple):
+    """Point of a trajectory in the world; it goes on from there until the next one comes.
+
+    Attributes:
+        yaw_radps: counter-clockwise. t_ns: bridge time at which it holds, at most a minute ahead.
+    """
+
+    p_world_m: Vector
+    v_world_mps: Vector
+    a_world_mps2: Vector
+    j_world_mps3: Vector
+    s_world_mps4: Vector
+    yaw_rad: float
+    yaw_radps: float
+    t_ns: int
+
+
 class RatesSetpoint(NamedTuple):
     """Body rates (FLU) and thrust.
 
@@ -49,7 +67,7 @@ class RatesSetpoint(NamedTuple):
     thrust: float
 
 
-Setpoint = VelocitySetpoint | PositionSetpoint | RatesSetpoint
+Setpoint = VelocitySetpoint | PositionSetpoint | ReferenceSetpoint | RatesSetpoint
 
 FlyActor = Callable[[str, Setpoint], None]
 """Gives a set-point to the vehicle that an actor is. Raises ValueError: it is none, or cannot do that."""
@@ -75,13 +93,16 @@ def command_of(state: VehicleState, setpoint: Setpoint, T_world_room: Transform)
             modes, values = _VELOCITY_MODES, _velocity(state, setpoint, T_world_room)
         case PositionSetpoint():
             modes, values = _POSITION_MODES, _position(setpoint, T_world_room)
+        case ReferenceSetpoint():
+            modes, values = _REFERENCE_MODES, _reference(setpoint, T_world_room)
         case RatesSetpoint(w_body_radps=w, thrust=thrust):
             names = ("thrust_n", "thrust_mps2", "throttle")
             modes, values = _RATES_MODES, {"w_body_radps": w, "rates_body_radps": w} | dict.fromkeys(names, thrust)
     for mode in modes:
         fields = [field.name for field in state.modes.get(mode, ())]
         if fields and all(name in values for name in fields):
-            return VehicleCommand(state.subject, "fly", mode, {name: values[name] for name in fields})
+            t_ns = setpoint.t_ns if isinstance(setpoint, ReferenceSetpoint) else None
+            return VehicleCommand(state.subject, "fly", mode, {name: values[name] for name in fields}, t_ns)
     known = ", ".join(state.modes) or "none"
     raise ValueRefused(
         f"{state.subject} has no mode {' or '.join(modes)} that holds this set-point; its modes: {known}"
@@ -121,3 +142,13 @@ def _position(setpoint: PositionSetpoint, T_world_room: Transform) -> Mapping[st
         "yaw_rate_radps": 0.0,
         "yaw_by_rate": 0.0,
     }
+
+
+def _reference(setpoint: ReferenceSetpoint, T_world_room: Transform) -> dict[str, float | Vector]:
+    turn = T_world_room.rotation().T
+    values: dict[str, float | Vector] = {"yaw_radps": setpoint.yaw_radps}
+    values |= _position(PositionSetpoint(setpoint.p_world_m, setpoint.yaw_rad), T_world_room)
+    for name in ("v_world_mps", "a_world_mps2", "j_world_mps3", "s_world_mps4"):
+        x, y, z = (turn @ np.array(getattr(setpoint, name))).tolist()
+        values[name] = x, y, z
+    return values

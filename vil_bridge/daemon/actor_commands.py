@@ -41,6 +41,14 @@ class ActorCommands:
                 f"{actor} is not a simulated vehicle that flies now; name an actor of a source of type simulated"
             )
 
+    def is_simulated(self, actor: str) -> bool:
+        """Return True if an actor is a simulated vehicle that flies now; its twins do not count."""
+        source, subject, _ = self._actors.get(actor, ("", "", None))
+        try:
+            return self._vehicles.state(subject).source == source
+        except KeyError:
+            return False
+
     def _flown(self, actor: str, setpoint: Setpoint) -> bool:
         """Return False if the actor is not a simulated vehicle that flies now."""
         source, subject, T_world_room = self._actors.get(actor, ("", "", None))

@@ -131,6 +131,7 @@ class Bridge:
                     bodies = BodySender(context.config, context.world, context.for_sources.vehicles)
                     if bodies.needed:
                         tasks.append(group.create_task(bodies.run(), name="bodies"))
+                    tasks.append(group.create_task(context.flights.run(), name="flights"))
                     if context.publisher is not None:
                         tasks.append(group.create_task(context.publisher.run(), name="publish"))
                     if context.config.airsim is not None:

@@ -17,6 +17,7 @@ from vil_bridge.core.ports import RendererClient, SourceContext
 from vil_bridge.daemon.actor_commands import ActorCommands
 from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.factories import build_world, make_guard, make_publisher
+from vil_bridge.daemon.flight_service import FlightService
 from vil_bridge.daemon.http_access import make_access
 from vil_bridge.daemon.map_service import MapRunner, make_maps
 from vil_bridge.daemon.output_manager import OutputManager
@@ -89,6 +90,7 @@ class BridgeContext:
     twins: TwinMonitor
     race: RaceMonitor | None
     maps: dict[str, MapRunner]
+    flights: FlightService
     subject_check: SubjectCheck
     watchdog: Watchdog
     history: HistoryRing
@@ -114,8 +116,7 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         ConfigError: a plug-in or an address cannot be had.
         SinkError: a stream's port cannot be bound.
     """
-    simulation = SimulationClock(config.simulation)
-    world, scenes = build_world(config), SceneLibrary(config)
+    simulation, world, scenes = SimulationClock(config.simulation), build_world(config), SceneLibrary(config)
     for_sources = SourceContext(clock=simulation.clock, rays=SceneRays(scenes, world, config))
     renderers = {name: _renderer(name, renderer) for name, renderer in config.renderers.items()}
     outputs, race = _outputs(config, for_sources), make_race(config, world, for_sources.vehicles)
@@ -147,11 +148,17 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         twins=_twins(config, world),
         race=race,
         maps=make_maps(config, cameras, outputs),
+        flights=_flights(config, world, for_sources),
         subject_check=_subject_check(config),
         watchdog=Watchdog(pool.busy_s, judgement.status_line),
         history=HistoryRing(tuple(cameras), WallClock.of_run()),
         startup=startup,
     )
+
+
+def _flights(config: BridgeConfig, world: World, for_sources: SourceContext) -> FlightService:
+    commands = ActorCommands(config, for_sources.vehicles)
+    return FlightService(world, commands.fly, commands.is_simulated)
 
 
 def _outputs(config: BridgeConfig, for_sources: SourceContext) -> OutputManager:

@@ -26,6 +26,7 @@ from vil_bridge.web.live.map_feed import map_feed_router
 from vil_bridge.web.live.plotjuggler import PlotFeed, plot_router
 from vil_bridge.web.routes.controls import control_router
 from vil_bridge.web.routes.events import Updates, events_router
+from vil_bridge.web.routes.flights import flight_router
 from vil_bridge.web.routes.maps import map_router
 from vil_bridge.web.routes.race import race_router
 from vil_bridge.web.routes.recordings import recording_router
@@ -101,6 +102,7 @@ class HttpApp:
             )
         )
         app.include_router(map_feed_router({name: runner.map for name, runner in maps.items()}))
+        app.include_router(flight_router(context.flights))
         app.include_router(live_router(self.live))
         app.include_router(events_router(self.updates))
         app.include_router(scene_router(self.scene, self.models.glb))

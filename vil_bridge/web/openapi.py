@@ -20,6 +20,12 @@ EXAMPLES: Final[dict[str, Any]] = {
     "start_recording": {"name": "flight-1"},
     "start_replay": {"name": "flight-1.mcap", "rate": 1.0, "loop": False},
     "put_race": {"course": "arcade_ground_1", "laps": 3, "pilots": {"drone": "Ada"}},
+    "put_flight": {
+        "rows": [
+            [0.0, 0.0, 0.0, 1.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.4],
+            [4.0, 2.0, 0.0, 1.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.4],
+        ]
+    },
     "put_mount": {"p_m": [0.12, 0.0, 0.03], "q_xyzw": [0.0, 0.0, 0.0, 1.0]},
     "put_faults": {"faults": "loss=5%,delay=20ms±5"},
     "put_prop": {"p_m": [1.0, 0.0, 0.5], "size_m": [0.4, 0.4, 1.0]},
@@ -34,6 +40,9 @@ _PARAMETERS: Final[dict[tuple[str, str], Any]] = {
     ("outputs", "name"): "video",
     ("props", "name"): "box",
     ("recordings", "name"): "flight-1.mcap",
+    ("maps", "name"): "hall",
+    ("maps", "form"): "bt",
+    ("flights", "actor"): "drone",
     ("race", "result"): 1,
     ("race", "lap"): 1,
 }

@@ -53,6 +53,8 @@ class Autopilot:
         self.steers = np.zeros(n, dtype=np.bool_)
         self._steer = steer
         self._period_s = period_s
+        powers = [[period_s ** (k - i) / math.factorial(k - i) if k >= i else 0.0 for k in range(5)] for i in range(5)]
+        self._ahead: Final = np.array(powers)
         self._table = Table([trajectory_of(vehicle.config, vehicle.p_m) for vehicle in vehicles])
         self._on_path = np.zeros(n, dtype=np.bool_)
         kinds = [vehicle.config.autopilot.kind for vehicle in vehicles]
@@ -62,6 +64,9 @@ class Autopilot:
         self._v = np.zeros((n, 3))
         self._a = np.zeros((n, 3))
         self._wanted_mps = np.zeros((n, 3))
+        self._led = np.zeros(n, dtype=np.bool_)
+        self._higher = np.zeros((n, 2, 3))
+        """Jerk and snap of set-points that are points of a trajectory."""
         self._yaw = np.zeros(n)
         self._yaw_rate = np.zeros(n)
 
@@ -83,13 +88,17 @@ class Autopilot:
             self.hold(row, body)
 
     def steer(self, row: int, mode: str, values: Sequence[float], body: FloatArray) -> None:
-        """Follow a pilot's set-point: a velocity and yaw rate, or a place and heading."""
+        """Follow a pilot's set-point: a velocity and yaw rate, a place and heading, or a point of a trajectory."""
+        if mode == "reference":
+            self._aim(row, np.array(values[:3]), np.array(values[3:6]), values[15], values[16])
+            self._a[row], self._higher[row], self._led[row] = values[6:9], np.reshape(values[9:15], (2, 3)), True
+            return
         if mode == "position":
             self._aim(row, np.array(values[:3]), np.zeros(3), values[3], 0.0)
             return
         if not self.steers[row] or self._on_path[row]:
             self._aim(row, body[:3], body[3:6], yaw_of(body[6:10]), 0.0)
-        self._wanted_mps[row], self._yaw_rate[row] = values[:3], values[3]
+        self._wanted_mps[row], self._yaw_rate[row], self._led[row] = values[:3], values[3], False
 
     def commands(self, rows: npt.NDArray[np.int64], x: FloatArray, t_s: FloatArray) -> FloatArray:
         """Return commands (k, du) of the vehicles of some rows.
@@ -99,14 +108,16 @@ class Autopilot:
             x: their states, (k, dx).
             t_s: since each was put to its start, (k,).
         """
-        jerk = self._accelerate(rows)
-        self._p[rows] += self._v[rows] * self._period_s
+        led = self._led[rows]
+        higher = np.zeros((len(rows), 2, 3))
+        higher[~led, 0] = self._accelerate(rows[~led])
+        higher[led] = self._go_on(rows[led])
         self._yaw[rows] += self._yaw_rate[rows] * self._period_s
         away = self._p[rows] - x[:, :3]
         far = np.linalg.norm(away, axis=1)
         leash = np.where((far > _LEASH_M) & self._v[rows].any(axis=1), _LEASH_M / np.maximum(far, _LEASH_M), 1.0)
         self._p[rows] = x[:, :3] + away * leash[:, None]
-        return self._steer(self._reference(rows, t_s, jerk), x)
+        return self._steer(self._reference(rows, t_s, higher), x)
 
     def _accelerate(self, rows: npt.NDArray[np.int64]) -> FloatArray:
         """Bring set-points smoothly to the velocities that are wanted; return their jerks, (k, 3)."""
@@ -118,14 +129,22 @@ class Autopilot:
         after[reached] = 0.0
         self._v[rows] = np.where(reached[:, None], self._wanted_mps[rows], self._v[rows] + self._period_s * after)
         self._a[rows] = after
+        self._p[rows] += self._v[rows] * self._period_s
         return (after - a) / self._period_s
 
-    def _reference(self, rows: npt.NDArray[np.int64], t_s: FloatArray, jerk: FloatArray) -> Reference:
+    def _go_on(self, rows: npt.NDArray[np.int64]) -> FloatArray:
+        """Move set-points along their trajectories; return their jerks and snaps, (k, 2, 3)."""
+        motion = np.stack((self._p[rows], self._v[rows], self._a[rows], *self._higher[rows].swapaxes(0, 1)), axis=1)
+        motion = np.einsum("ij,njk->nik", self._ahead, motion)
+        self._p[rows], self._v[rows], self._a[rows] = motion[:, 0], motion[:, 1], motion[:, 2]
+        self._higher[rows] = motion[:, 3:]
+        return np.asarray(motion[:, 3:])
+
+    def _reference(self, rows: npt.NDArray[np.int64], t_s: FloatArray, higher: FloatArray) -> Reference:
         on_path = self._on_path[rows]
         if not on_path.any():
-            none = np.zeros((len(rows), 3))
-            yaw = self._yaw[rows], self._yaw_rate[rows], none[:, 0]
-            return Reference(self._p[rows], self._v[rows], self._a[rows], jerk, none, *yaw)
+            yaw = self._yaw[rows], self._yaw_rate[rows], np.zeros(len(rows))
+            return Reference(self._p[rows], self._v[rows], self._a[rows], higher[:, 0], higher[:, 1], *yaw)
         times = np.zeros(self._table.n)
         times[rows] = t_s
         path = Reference(*(values[rows].copy() for values in self._table.at(times)))
@@ -135,12 +154,13 @@ class Autopilot:
                 values[off] = 0.0
             own = rows[off]
             path.p_world_m[off], path.v_world_mps[off] = self._p[own], self._v[own]
-            path.a_world_mps2[off], path.j_world_mps3[off] = self._a[own], jerk[off]
+            path.a_world_mps2[off], path.j_world_mps3[off] = self._a[own], higher[off, 0]
+            path.s_world_mps4[off] = higher[off, 1]
             path.yaw_rad[off], path.yaw_radps[off] = self._yaw[own], self._yaw_rate[own]
         return path
 
     def _aim(self, row: int, p_m: FloatArray, v_mps: FloatArray, yaw_rad: float, yaw_radps: float) -> None:
-        self.steers[row], self._on_path[row] = True, False
+        self.steers[row], self._on_path[row], self._led[row] = True, False, False
         self._p[row], self._v[row], self._a[row], self._wanted_mps[row] = p_m, v_mps, 0.0, v_mps
         self._yaw[row], self._yaw_rate[row] = yaw_rad, yaw_radps
 

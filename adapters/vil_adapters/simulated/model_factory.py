@@ -27,6 +27,15 @@ _GROUP: Final = "vil_bridge.vehicles"
 AUTOPILOT_MODES: Final[Mapping[str, tuple[CommandField, ...]]] = {
     "velocity": (CommandField("v_world_mps", 3, "m/s"), CommandField("yaw_radps", 1, "rad/s")),
     "position": (CommandField("p_world_m", 3, "m"), CommandField("yaw_rad", 1, "rad")),
+    "reference": (
+        CommandField("p_world_m", 3, "m"),
+        CommandField("v_world_mps", 3, "m/s"),
+        CommandField("a_world_mps2", 3, "m/s^2"),
+        CommandField("j_world_mps3", 3, "m/s^3"),
+        CommandField("s_world_mps4", 3, "m/s^4"),
+        CommandField("yaw_rad", 1, "rad"),
+        CommandField("yaw_radps", 1, "rad/s"),
+    ),
 }
 """Modes that the autopilot adds to those of a model that it can fly."""
 

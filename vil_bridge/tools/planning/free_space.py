@@ -24,6 +24,9 @@ class FreeSpace:
     A cell is blocked when the centre of a blocked voxel is within the radius plus a voxel's diagonal: then no
     surface comes nearer than the radius to any point of a free cell.
 
+    Attributes:
+        reach_m: distance from the centre of a blocked voxel within which a cell is blocked.
+
     Args:
         found: the map.
         radius_m: of the vehicle, margins included.
@@ -45,6 +48,7 @@ class FreeSpace:
         if not (self.low_m < self.high_m).all():
             raise ConfigError(f"the box from {low_m} to {high_m} is empty: give its lowest corner first")
         self._reach: Final = radius_m / self.resolution_m + math.sqrt(3.0)
+        self.reach_m: Final = self._reach * self.resolution_m
         border = int(self._reach)
         first, last = keys_at(np.stack((self.low_m, self.high_m)), self.resolution_m)
         self._first: Final = first - border

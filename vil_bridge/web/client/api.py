@@ -14,7 +14,6 @@ from vil_bridge.core.vehicle_commands import VehicleState
 from vil_bridge.monitoring.camera_history import CameraHistory
 from vil_bridge.monitoring.event_log import EventLevel, EventView
 from vil_bridge.monitoring.frame_records import CameraLedger, read_ledger
-from vil_bridge.monitoring.map_view import MapView
 from vil_bridge.monitoring.race_view import RaceView
 from vil_bridge.monitoring.snapshot import (
     ActorView,
@@ -28,7 +27,8 @@ from vil_bridge.monitoring.snapshot import (
     StreamView,
 )
 from vil_bridge.web.client.connection import HttpConnection, line_of, path_of, unexpected, value_of
-from vil_bridge.web.client.live import LiveReader, MapReader
+from vil_bridge.web.client.live import LiveReader
+from vil_bridge.web.client.planning_api import PlanningApi
 from vil_bridge.web.schemas.controls import FaultsOut, MountView, PropBody, PropView, ReloadView
 from vil_bridge.web.schemas.lighting import LampsView, LightingBody, LightingPatch
 from vil_bridge.web.schemas.live import PreviewRequest
@@ -47,7 +47,7 @@ _EVENTS: Final[dict[str, TypeAdapter[Any]]] = {
 }
 
 
-class BridgeApi:
+class BridgeApi(PlanningApi):
     """Client of one bridge.
 
     Args:
@@ -281,32 +281,6 @@ class BridgeApi:
     def get_race_lap(self, result: int, lap: int) -> bytes:
         """Return the flight of a lap as CSV; raises NoSuchThing where it is not stored."""
         return self._bridge.ask("GET", path_of("race", "results", str(result), "laps", str(lap)))
-
-    def get_maps(self) -> dict[str, MapView]:
-        """Return the occupancy maps by name."""
-        return self._bridge.get(dict[str, MapView], path_of("maps"))
-
-    def get_map(self, name: str) -> MapView:
-        """Return the state of one occupancy map."""
-        return self._bridge.get(MapView, path_of("maps", name))
-
-    def get_map_file(self, name: str, form: str = "bt") -> bytes:
-        """Return an occupancy map as OctoMap's ``bt`` or ``ot``, or its occupied voxels as ``ply``."""
-        return self._bridge.ask("GET", path_of("maps", name, f"map.{form}"))
-
-    def reset_map(self, name: str) -> MapView:
-        """Forget all voxels of an occupancy map."""
-        return self._bridge.put(MapView, path_of("maps", name, "reset"), None, "POST")
-
-    def map_changes(self, name: str) -> MapReader:
-        """Return a reader of an occupancy map: the whole of it, then changed voxels.
-
-        Raises:
-            RestError: the bridge refuses.
-        """
-        bridge = self._bridge
-        url = "ws" + bridge.url.removeprefix("http") + path_of("maps", name, "live")
-        return MapReader(url, bridge.headers, bridge.tls, bridge.timeout_s)
 
     def get_mount(self, name: str) -> MountView:
         """Return the pose of a camera in its carrier."""

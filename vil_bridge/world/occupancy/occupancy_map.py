@@ -118,16 +118,32 @@ class OccupancyMap:
         """Count one hit for voxels, each given once; the way to them stays unknown."""
         self._add(codes, np.full(len(codes), HIT))
 
+    def put(self, codes: Codes, log_odds: npt.NDArray[np.float32]) -> None:
+        """Set the log-odds of voxels, each given once.
+
+        Raises:
+            ConfigError: the map would have too many voxels.
+        """
+        found = self._grown(codes)
+        found[np.searchsorted(self.codes, codes)] = log_odds
+        self.log_odds = found
+
     def _add(self, codes: Codes, log_odds: npt.NDArray[np.float32]) -> None:
         """Add log-odds to voxels, each given once, within OctoMap's limits."""
+        found = self._grown(codes)
+        place = np.searchsorted(self.codes, codes)
+        found[place] = np.clip(found[place] + log_odds.astype(np.float32), *CLAMPED_LOG_ODDS)
+        self.log_odds = found
+
+    def _grown(self, codes: Codes) -> npt.NDArray[np.float32]:
+        """Take voxels in that are not known yet; return the log-odds of all, zero for new ones."""
         every = distinct(np.concatenate((self.codes, codes)))
         if len(every) > MOST_VOXELS:
             raise ConfigError(f"the map would have {len(every):,} voxels, at most {MOST_VOXELS:,}: go coarser")
         found = np.zeros(len(every), np.float32)
         found[np.searchsorted(every, self.codes)] = self.log_odds
-        place = np.searchsorted(every, codes)
-        found[place] = np.clip(found[place] + log_odds.astype(np.float32), *CLAMPED_LOG_ODDS)
-        self.codes, self.log_odds = every, found
+        self.codes = every
+        return found
 
 
 def _found_in(codes: Codes, ordered: Codes) -> npt.NDArray[np.bool_]:

@@ -1,0 +1,198 @@
+"""Planned flights of a running bridge: simulated vehicles fly them, for real ones they are shown to pilots."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.errors import ValueRefused
+from vil_bridge.core.geometry import q_to_euler_zyx
+from vil_bridge.core.setpoints import FlyActor, PositionSetpoint, ReferenceSetpoint, Vector
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.trajectories.trajectory import Polynomials, Reference, hermite, padded
+from vil_bridge.web.schemas.flights import FlightOut
+from vil_bridge.world.world import World
+
+_PERIOD_NS: Final = 20_000_000
+_AHEAD_NS: Final = 100_000_000
+"""Set-points are given so early, each with the instant at which it holds: their way to the vehicle costs nothing."""
+_NEAR_M: Final = 0.5
+"""A vehicle is this near to the point at which its flight begins."""
+_LATEST_NS: Final = 60 * NS_PER_S
+_LARGEST: Final = 1e5
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A flight of an actor.
+
+    Attributes:
+        before: the one that it flies until this one begins. holds_ns: when a cancelled one's vehicle is to stay.
+        sent_ns: instant of the newest set-point.
+    """
+
+    rows: Sequence[Sequence[float]]
+    curve: Polynomials
+    begins_ns: int
+    state: Literal["flying", "done", "cancelled", "failed", "offered"]
+    reason: str = ""
+    before: _Given | None = None
+    holds_ns: int | None = None
+    sent_ns: int = 0
+
+
+class FlightService:
+    """Flights by actor, in the world's frame; the newest takes the place of the one before. Any thread.
+
+    A simulated vehicle follows its flight in bridge time. A real one is never commanded: its flight stays ``offered``.
+
+    Args:
+        world: where the actors are.
+        fly: gives a set-point to the simulated vehicle that an actor is.
+        is_simulated: returns True for an actor that a simulation flies.
+    """
+
+    def __init__(self, world: World, fly: FlyActor, is_simulated: Callable[[str], bool]) -> None:
+        self._world = world
+        self._fly = fly
+        self._is_simulated = is_simulated
+        self._given: dict[str, _Given] = {}
+        self._lock = threading.Lock()
+
+    def give(self, actor: str, rows: Sequence[Sequence[float]], begins_ns: int | None) -> None:
+        """Let an actor's simulated vehicle fly, or offer the flight to the pilot of a real one.
+
+        Raises:
+            KeyError: there is no such actor.
+            ValueRefused: the rows are no trajectory.
+            ValueError: the vehicle is not where the flight begins, or it begins too late, or too early for one that is
+                flying.
+        """
+        if actor not in {one.name for one in self._world.actors}:
+            raise KeyError(actor)
+        curve, t_ns = curve_of(rows), now_ns()
+        begins_ns = t_ns + 2 * _AHEAD_NS if begins_ns is None else begins_ns
+        if not t_ns - _LATEST_NS <= begins_ns <= t_ns + _LATEST_NS:
+            raise ValueError("a flight begins within a minute from now: give another t_ns")
+        simulated = self._is_simulated(actor)
+        with self._lock:
+            before = self._given.get(actor)
+            flying = before if before is not None and before.state == "flying" else None
+            if flying is None and simulated:
+                self._check_near(actor, curve, (t_ns - begins_ns) / NS_PER_S)
+            if flying is not None and begins_ns < flying.sent_ns:
+                raise ValueError(f"{actor} is flying: let the next flight begin {_AHEAD_NS / NS_PER_S:g} s from now")
+            before, sent_ns = (None, 0) if flying is None else (replace(flying, before=None), flying.sent_ns)
+            state: Literal["flying", "offered"] = "flying" if simulated else "offered"
+            self._given[actor] = _Given(rows, curve, begins_ns, state, before=before, sent_ns=sent_ns)
+
+    def cancel(self, actor: str) -> None:
+        """End an actor's flight: its simulated vehicle holds its position. Raises KeyError: it has none."""
+        with self._lock:
+            given = self._given[actor]
+            holds_ns = now_ns() + _AHEAD_NS if given.state == "flying" else None
+            self._given[actor] = replace(given, state="cancelled", before=None, holds_ns=holds_ns)
+
+    def flights(self) -> Mapping[str, FlightOut]:
+        """Return the newest flight of each actor that has one."""
+        t_ns = now_ns()
+        return {actor: _shown(given, t_ns) for actor, given in tuple(self._given.items())}
+
+    async def run(self) -> None:
+        """Give set-points until cancelled."""
+        while True:
+            self.step(now_ns())
+            await asyncio.sleep(_PERIOD_NS / NS_PER_S)
+
+    def step(self, t_ns: int) -> None:
+        """Give the set-points that are due at an instant."""
+        with self._lock:
+            for actor, given in self._given.items():
+                try:
+                    if given.state == "flying":
+                        self._given[actor] = self._flown(actor, given, t_ns)
+                    elif given.holds_ns is not None and t_ns >= given.holds_ns:
+                        self._given[actor] = replace(given, holds_ns=None)
+                        self._hold(actor)
+                except ValueError as exc:
+                    self._given[actor] = replace(given, state="failed", reason=str(exc), holds_ns=None)
+
+    def _flown(self, actor: str, given: _Given, t_ns: int) -> _Given:
+        """Return a flight after its set-points up to a little ahead were given.
+
+        Raises:
+            ValueError: one was refused.
+        """
+        ends_ns = given.begins_ns + round(given.curve.duration_s * NS_PER_S)
+        if t_ns >= ends_ns + _AHEAD_NS:  # every set-point has been taken
+            end = given.curve.at(given.curve.duration_s)
+            self._fly(actor, PositionSetpoint(_vector(end.p_world_m), float(end.yaw_rad[0])))
+            return replace(given, state="done", before=None)
+        due_ns = max(given.sent_ns + _PERIOD_NS, t_ns)
+        while due_ns <= t_ns + _AHEAD_NS:
+            now = given if due_ns >= given.begins_ns or given.before is None else given.before
+            t_s = (due_ns - now.begins_ns) / NS_PER_S
+            if 0.0 <= t_s < now.curve.duration_s:
+                self._fly(actor, _setpoint(now.curve.at(t_s), due_ns))
+            given = replace(given, sent_ns=due_ns)
+            due_ns += _PERIOD_NS
+        return given
+
+    def _hold(self, actor: str) -> None:
+        """Let a vehicle stay where it is. Raises ValueError: it was refused."""
+        newest = self._world.newest(actor)
+        if newest is not None:
+            yaw_rad = float(q_to_euler_zyx(newest[0].q_xyzw)[0])
+            self._fly(actor, PositionSetpoint(_vector(newest[0].p_m[None]), yaw_rad))
+
+    def _check_near(self, actor: str, curve: Polynomials, t_s: float) -> None:
+        newest = self._world.newest(actor)
+        if newest is None:
+            raise ValueError(f"{actor} is not tracked now: wait until it is")
+        away_m = float(np.linalg.norm(newest[0].p_m - curve.at(t_s).p_world_m[0]))
+        if away_m > _NEAR_M:
+            raise ValueError(f"{actor} is {away_m:.2f} m from the begin of the flight: plan it from where it is")
+
+
+def curve_of(rows: Sequence[Sequence[float]]) -> Polynomials:
+    """Return the trajectory through rows of :data:`~vil_bridge.web.schemas.flights.COLUMNS`.
+
+    Raises:
+        ValueRefused: the times do not begin with 0 or do not increase, or a number is absurd.
+    """
+    values: FloatArray = np.array(rows, np.float64)
+    lengths_s = np.diff(values[:, 0])
+    if values[0, 0] != 0.0 or not (lengths_s > 1e-3).all():
+        raise ValueRefused("rows: the times must begin with 0 and increase by a millisecond at least")
+    if not (np.abs(values) < _LARGEST).all():
+        raise ValueRefused(f"rows: every number must be less than {_LARGEST:g}")
+    motion = values[:, 1:13].reshape(-1, 4, 3)
+    path = hermite(motion[:-1], motion[1:], lengths_s)
+    yaw = np.unwrap(values[:, 13])
+    rates = np.gradient(yaw, values[:, 0]) if len(yaw) > 2 else np.zeros(len(yaw))
+    turns = np.stack((yaw, rates), axis=1)[..., None]
+    heading = hermite(turns[:-1], turns[1:], lengths_s)
+    return Polynomials(values[:, 0], np.concatenate((path, padded(heading, path.shape[1])), axis=2))
+
+
+def _setpoint(found: Reference, t_ns: int) -> ReferenceSetpoint:
+    p, v, a, j, s = (_vector(derivative) for derivative in found[:5])
+    return ReferenceSetpoint(p, v, a, j, s, float(found.yaw_rad[0]), float(found.yaw_radps[0]), t_ns)
+
+
+def _vector(rows: FloatArray) -> Vector:
+    x, y, z = rows[0].tolist()
+    return x, y, z
+
+
+def _shown(given: _Given, t_ns: int) -> FlightOut:
+    duration_s = given.curve.duration_s
+    flown_s = min(max((t_ns - given.begins_ns) / NS_PER_S, 0.0), duration_s) if given.state != "offered" else 0.0
+    rows = [list(row) for row in given.rows]
+    return FlightOut(given.state, given.reason, given.begins_ns, duration_s, flown_s, rows)
