@@ -13,14 +13,14 @@ from vil_bridge.cli.race_report import report
 
 if TYPE_CHECKING:
     from vil_bridge.core.course import Course
-    from vil_bridge.tools.race.results import RaceResult
+    from vil_bridge.tools.race.results import RaceEpisode, RaceResult
     from vil_bridge.tools.race.simulated_race import PilotFactory
 
 PilotName = Annotated[
     str,
     typer.Option(
         help="minimum-snap = one pace for the whole curve; time-optimal = the same curve, fastest; "
-        "learned = the policy of --policy; keyboard, gamepad = you, on a page, in real time; or a plug-in's name."
+        "vision = by pictures, IMU and range, without the true gates; learned = the policy of --policy; keyboard, gamepad = you, on a page, in real time; or a plug-in's name."
     ),
 ]
 JsonFile = Annotated[
@@ -31,6 +31,8 @@ JsonFile = Annotated[
         help="Results to write, with tracks in an .npz file next to it; - = print results in place of a table.",
     ),
 ]
+
+_HEAD = f"{'seed':>6} {'passed':>6} {'time (s)':>9} {'score':>8}  ended"
 
 race = typer.Typer(cls=DefaultVerbGroup, no_args_is_help=True)
 
@@ -66,7 +68,7 @@ def fly(
 ) -> None:
     """Race simulated vehicles over a course, faster than real time, and rank them as FlightGoggles does.
 
-    The pilot knows the gates, which each seed moves within their spreads:
+    Each seed moves the gates within their spreads. Pilots know the moved gates; `vision` knows the nominal course:
     `vil-bridge race alphapilot --pilot time-optimal --json results.json`. The code is 0 however the races end.
     With `--pilot keyboard` or `gamepad` a bridge and its renderer run until Ctrl-C, and you fly on a page.
     """
@@ -115,11 +117,27 @@ def _simulated(loaded: Course, course: str, pilot: str, policy: Path | None, see
     from vil_bridge.core.errors import ConfigError
     from vil_bridge.tools.race.simulated_race import race as fly_races
 
+    if pilot == "vision" and policy is None:
+        return _by_vision(loaded, seeds)
     make_pilot = _pilot(pilot, policy)
     try:
         return fly_races(loaded, pilot, make_pilot, seeds)
     except ValueError as exc:
         raise ConfigError(f"{course}: {exc}") from None
+
+
+def _by_vision(course: Course, seeds: range) -> RaceResult:
+    """Fly races that take a minute each, and print each to the error output. Raises ConfigError."""
+    from importlib.util import find_spec
+
+    from vil_bridge.core.errors import ConfigError
+
+    if absent := [module for module in ("cv2", "moderngl", "embreex") if find_spec(module) is None]:
+        raise ConfigError(f"the pilot 'vision' needs {' and '.join(absent)}: pip install 'vil-bridge[gl]'")
+    from vil_bridge.tools.race.vision_race import race_by_vision
+
+    typer.echo(_HEAD, err=True)
+    return race_by_vision(course, seeds, lambda one: typer.echo(_row(one), err=True))
 
 
 def _fly_on_page(course: str, pilot: str, seed: int | None, http_port: int) -> None:
@@ -151,13 +169,15 @@ def _fly_on_page(course: str, pilot: str, seed: int | None, http_port: int) -> N
 def _table(result: RaceResult) -> str:
     from vil_bridge.tools.race.results import BEST
 
-    lines = [f"{'seed':>6} {'passed':>6} {'time (s)':>9} {'score':>8}  ended"]
-    for one in result.episodes:
-        ended = f"{one.ended} ({one.what})" if one.what else one.ended
-        lines.append(f"{one.seed:6d} {one.passed:6d} {one.time_s:9.3f} {one.score:8.3f}  {ended}")
+    lines = [_HEAD, *map(_row, result.episodes)]
     count = len(result.episodes)
     lines.append(
         f"{result.course}, {result.pilot}: completed {result.completed} of {count}, "
         f"mean of the best {min(count, BEST)}: {result.best_mean:.3f}"
     )
     return "\n".join(lines)
+
+
+def _row(one: RaceEpisode) -> str:
+    ended = f"{one.ended} ({one.what})" if one.what else one.ended
+    return f"{one.seed:6d} {one.passed:6d} {one.time_s:9.3f} {one.score:8.3f}  {ended}"

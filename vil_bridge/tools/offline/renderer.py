@@ -6,14 +6,14 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vil_renderer.embedded import EmbeddedRenderer
+    from vil_renderer.embedded import EmbeddedRenderer, Scene
 
 
-def open_renderer(scene: str, profile: str = "low") -> EmbeddedRenderer:
+def open_renderer(scene: str | Scene, profile: str = "low") -> EmbeddedRenderer:
     """Open the embedded renderer; llvmpipe's own threads stay off unless the environment asks for them.
 
     Args:
-        scene: name or file.
+        scene: name, file or scene.
         profile: quality.
 
     Raises:
