@@ -20,7 +20,8 @@ PilotName = Annotated[
     str,
     typer.Option(
         help="minimum-snap = one pace for the whole curve; time-optimal = the same curve, fastest; "
-        "vision = by pictures, IMU and range, without the true gates; learned = the policy of --policy; keyboard, gamepad = you, on a page, in real time; or a plug-in's name."
+        "vision = by pictures, IMU and range, without the true gates; "
+        "learned = the policy of --policy; keyboard, gamepad = you, on a page, in real time; or a plug-in's name."
     ),
 ]
 JsonFile = Annotated[
