@@ -183,6 +183,20 @@ def test_a_mount_keeps_what_was_not_edited(page: Watched, rig: PageRig) -> None:
     web.locator("summary", has_text="Camera mount and gimbal").click()
 
 
+def test_the_weather_is_set_from_the_page(page: Watched, rig: PageRig) -> None:
+    group = page.page.locator("details.group", has_text="Light and weather")
+    group.locator("summary").click()
+    form = group.locator("form", has_text="amount")
+    form.get_by_label("Weather").select_option("fog")
+    form.get_by_label("amount").fill("0.25")
+    form.get_by_role("button", name="Set").click()
+    expect(group).to_contain_text("Weather: fog 0.25.", timeout=LIMIT_MS)
+    assert rig.get("api/v1/lighting")["weather"]["fog"] == 0.25
+    form.get_by_role("button", name="Scene default").click()
+    expect(group).to_contain_text("Weather: scene default.", timeout=LIMIT_MS)
+    assert rig.get("api/v1/lighting")["weather"] is None
+
+
 def test_record_and_replay_from_the_page(page: Watched, rig: PageRig) -> None:
     web = page.page
     web.get_by_label("Name").first.fill("flight-1")

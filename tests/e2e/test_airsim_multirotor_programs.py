@@ -38,6 +38,7 @@ def multirotor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         "pause_continue_drone",
         "teleport",
         "state",
+        "weather",
         "multi_agent",
         "manual_levels",
         "gains",

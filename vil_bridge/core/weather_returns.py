@@ -132,5 +132,6 @@ def hits_in(weather: Weather, hits: RayHits, reach_m: float, sensor: str, t_ns: 
         return hits
     rng = np.random.default_rng((zlib.crc32(sensor.encode()), t_ns & (2**63 - 1)))
     back = returns_in(weather, hits.range_m.astype(np.float64), reach_m, rng)
-    instance = np.where(back.particle, np.uint32(0), hits.instance)
-    return RayHits(back.range_m, instance, np.where(back.particle[:, None], 0.0, hits.normal_world))
+    surface = np.isfinite(back.range_m) & ~back.particle
+    instance = np.where(surface, hits.instance, np.uint32(0))
+    return RayHits(back.range_m, instance, np.where(surface[:, None], hits.normal_world, 0.0))

@@ -181,6 +181,33 @@ def state(client, folder):
     assert client.simTestLineOfSightToPoint(client.getHomeGeoPoint())
 
 
+def weather(client, folder):
+    """A lidar in dense fog: no far points, near ones of the fog, with the id of nothing; and again as before."""
+
+    def ranges():
+        scan = client.getLidarData("Lidar")
+        points = np.array(scan.point_cloud).reshape(-1, 3)
+        p = scan.pose.position
+        return np.linalg.norm(points - (p.x_val, p.y_val, p.z_val), axis=1), np.array(scan.segmentation)
+
+    client.reset()
+    client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(0, 0, -8), airsim.Quaternionr()), True)
+    client.simPause(True)
+    clear, _ = ranges()
+    client.simSetWeatherParameter(airsim.WeatherParameter.Fog, 1.0)
+    client.simEnableWeather(True)
+    foggy, ids = ranges()
+    again, _ = ranges()
+    client.simEnableWeather(False)
+    assert clear.max() > 20 and foggy.max() < 16, (clear.max(), foggy.max())
+    assert np.array_equal(foggy, again), "a paused world has one answer"
+    early = foggy < 0.9 * clear.min()
+    assert early.any() and np.all(ids[early] == ids[early][0])
+    assert np.allclose(ranges()[0], clear)
+    client.simPause(False)
+    client.reset()
+
+
 def multi_agent(client, folder):
     """Two vehicles fly at once on one connection."""
     for name in ("Drone1", "Drone2"):
@@ -415,6 +442,7 @@ PROGRAMS = {
         pause_continue_drone,
         teleport,
         state,
+        weather,
         multi_agent,
         manual_levels,
         gains,

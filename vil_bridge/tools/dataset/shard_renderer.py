@@ -17,6 +17,7 @@ from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.text import csv_line
 from vil_bridge.core.types import Modality, RenderedImage, View, WorldSnapshot
+from vil_bridge.core.weather import FINE
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.protocols.euroc import ROOT, TABLE, camera_folder
 from vil_bridge.tools.dataset.frames import DatasetFrame, Shard
@@ -251,11 +252,12 @@ class _Stage:
 
     def sweep(self, frame: DatasetFrame, hidden: tuple[str, ...]) -> bytes:
         """Return one turn of the lidar, as a NumPy file."""
-        if self._lidar is None:
+        weather = self.renderer.weather(frame.snapshot)
+        if self._lidar is None or weather != FINE:
             from vil_renderer.embedded import SpinningLidar
 
-            self._lidar = SpinningLidar(np.radians(_LIDAR_RINGS_DEG), _LIDAR_POINTS)
-        weather = self.renderer.weather(frame.snapshot)
+            # The time is the seed: a frame is the same in any shard.
+            self._lidar = SpinningLidar(np.radians(_LIDAR_RINGS_DEG), _LIDAR_POINTS, seed=abs(frame.t_ns))
         world = self.world(frame.snapshot)
         points = self._lidar.sweep(world, [frame.T_world_body], frozenset(hidden), weather=weather)
         stream = io.BytesIO()
@@ -266,7 +268,9 @@ class _Stage:
         """Return the distance downwards in metres, ``inf`` for nothing, and whether the body touches something."""
         from vil_renderer.embedded import RangeFinder
 
-        metres: Any = RangeFinder(_DOWN).measure(self.world(frame.snapshot), frame.T_world_body, frozenset(hidden))
+        world, weather = self.world(frame.snapshot), self.renderer.weather(frame.snapshot)
+        finder = RangeFinder(_DOWN, seed=abs(frame.t_ns))
+        metres: Any = finder.measure(world, frame.T_world_body, frozenset(hidden), weather=weather)
         T = frame.T_world_body @ T_FLU_OPTICAL
         body = View(CameraModel("body", 16, 16, 1.0), Modality.RGB, T, frame.t_ns, hide=hidden)
         return repr(float(metres[0])), int(self.renderer.collision(body, frame.snapshot))

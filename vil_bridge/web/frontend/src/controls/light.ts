@@ -1,11 +1,16 @@
-// The light of the virtual world.
+// The light and the weather of the virtual world.
 
 import { ask } from "../api";
 import { element, setText } from "../dom";
 import { number } from "../format";
-import { field, Group, numberInput, submit, textInput, valueOf } from "./group";
+import { field, Group, numberInput, setOptions, submit, textInput, valueOf } from "./group";
+
+const AMOUNTS = ["rain", "snow", "leaves", "dust", "fog", "ground_wetness", "ground_snow", "ground_leaves"] as const;
+
+type Weather = Record<(typeof AMOUNTS)[number], number>;
 
 interface Lighting {
+  weather: Weather | null;
   time_of_day_h: number | null;
   lamps: Record<string, { power: number; colour: [number, number, number] }>;
 }
@@ -20,7 +25,7 @@ export class Light extends Group {
   private readonly names = Object.assign(element("datalist"), { id: "lamp-names" });
 
   constructor() {
-    super("Light", () => void this.attempt(() => this.load()));
+    super("Light and weather", () => void this.attempt(() => this.load()));
     const hour = numberInput(12, { min: 0, max: 24, step: 0.25 });
     this.form([field("Time of day", hour, "h"), submit("Set"), this.button("Scene default", () => this.set({ time_of_day_h: null }))], () =>
       this.set({ time_of_day_h: valueOf(hour) }),
@@ -31,6 +36,12 @@ export class Light extends Group {
     const power = numberInput(0, { min: 0, max: 10_000 });
     this.form([field("Lamp", lamp), field("power", power, "×"), submit("Set"), this.button("Scene default", () => this.reset(lamp))], () =>
       this.set({ lamps: { [lamp.value]: { power: valueOf(power) } } }),
+    );
+    const what = element("select");
+    setOptions(what, [...AMOUNTS]);
+    const amount = numberInput(0.3, { min: 0, max: 1, step: 0.05 });
+    this.form([field("Weather", what), field("amount", amount), submit("Set"), this.button("Scene default", () => this.set({ weather: null }))], () =>
+      this.set({ weather: { [what.value]: valueOf(amount) } }),
     );
     this.body.append(this.names, this.facts);
   }
@@ -49,9 +60,11 @@ export class Light extends Group {
     this.tell(await ask<Lighting>("PATCH", "lighting", change));
   }
 
-  private tell({ time_of_day_h, lamps }: Lighting): void {
+  private tell({ time_of_day_h, lamps, weather }: Lighting): void {
     const sun = time_of_day_h === null ? "Sun: scene default." : `Sun: as at ${number(time_of_day_h, "h", 2)}.`;
     const changed = Object.entries(lamps).map(([name, { power }]) => `${name} × ${power}`);
-    setText(this.facts, `${sun} Lamps: ${changed.length > 0 ? changed.join(", ") : "no changes"}.`);
+    const amounts = weather && AMOUNTS.filter((name) => weather[name] > 0).map((name) => `${name} ${weather[name]}`);
+    const air = amounts === null ? "scene default" : amounts.join(", ") || "fine";
+    setText(this.facts, `${sun} Lamps: ${changed.length > 0 ? changed.join(", ") : "no changes"}. Weather: ${air}.`);
   }
 }
