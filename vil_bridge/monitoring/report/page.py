@@ -75,7 +75,7 @@ th:first-child, td:first-child { text-align: left; } tr.sum td { font-weight: 60
   .charts { grid-template-columns: 1fr 1fr; } .charts > :only-child { grid-column: 1 / -1; }
   .charts > :only-child text { font-size: 8px; } .scroll { overflow: visible; } .scroll table { font-size: 9px; }
   .scroll th, .scroll td { padding: 1px 3px; } .planes { grid-template-columns: repeat(5, 1fr); }
-  .scroll :first-child:is(th, td) { position: static; } }
+  .planes h4 { font-size: 10px; } .scroll :first-child:is(th, td) { position: static; } }
 """
 REPORT_POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{b64encode(sha256(_STYLE.encode()).digest()).decode()}';"

@@ -98,13 +98,14 @@ def _laps(group: RunGroup) -> str:
     columns = zip(*((*row.splits_s, row.lap_s, row.total_s) for row in rows), strict=True)
     bests = [min((value for value in column if value is not None), default=None) for column in columns]
     laps = group.course.laps > 1
-    head = ["run", *(["lap"] if laps else []), *map(escape, lap_gates(group.course)), *(["lap time"] if laps else [])]
+    gates = [escape(name) for name in lap_gates(group.course)]
+    head = ["run", *(["lap"] if laps else []), "total", "behind", *gates, *(["lap time"] if laps else []), "end"]
     lines = "".join(_lap_line(row, bests, laps=laps) for row in rows)
     left = len(group.runs) - len(ranked)
     more = f'<p class="soft">{left} more runs are in the CSV file.</p>' if left else ""
     return (
         f"<h3>Laps and splits: {escape(group.name)}</h3>"
-        f'<div class="scroll"><table>{_row([*head, "total", "behind", "end"])}{lines}</table></div>{more}'
+        f'<div class="scroll"><table>{_row(head)}{lines}</table></div>{more}'
     )
 
 
@@ -115,7 +116,7 @@ def _lap_line(row: LapRow, bests: Sequence[float | None], *, laps: bool) -> str:
     best_s = bests[-1]
     behind = "-" if row.total_s is None or best_s is None else f"+{row.total_s - best_s:.3f}"
     name = [escape(row.run.label), *([str(row.lap)] if laps else [])]
-    return _row([*name, *splits, *([lap] if laps else []), total, behind, escape(end_of(row.run))], "td")
+    return _row([*name, total, behind, *splits, *([lap] if laps else []), escape(end_of(row.run))], "td")
 
 
 def _timed(value: float | None, best: float | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from html import escape
+from typing import Final
 
 import numpy as np
 
@@ -14,17 +15,20 @@ from vil_bridge.monitoring.report.svg_maps import MapGate, MapMark, MapPath, cou
 from vil_bridge.monitoring.report.svg_paths import legend
 from vil_bridge.tools.race.race_runs import RaceRun, RunGroup
 
+_MOST_RUNS: Final = 100
+"""On a map, the best ones."""
+
 
 def map_of_tracks(group: RunGroup, most_mps: float) -> str:
-    """Return the tracks of a group from above, coloured by speed, the best one broadly, with all gates."""
-    best = group.best
-    paths = [MapPath(run.track.p_world_m[:, :2], run.track.speed_mps, run is best) for run in group.runs if run.track]
-    return _map(group.runs, best, f"tracks of {group.name}", paths, most_mps)
+    """Return the tracks of a group from above, coloured by speed, the best one broadly, with their gates."""
+    best, runs = group.best, group.ranked[:_MOST_RUNS]
+    paths = [MapPath(run.track.p_world_m[:, :2], run.track.speed_mps, run is best) for run in runs if run.track]
+    return _map(runs, best, f"tracks of {group.name}", paths, most_mps)
 
 
 def bare_map(group: RunGroup) -> str:
     """Return the course of a group from above."""
-    return _map(group.runs, group.best, f"course {group.course.name}", [], 1.0)
+    return _map(group.ranked[:_MOST_RUNS], group.best, f"course {group.course.name}", [], 1.0)
 
 
 def _map(
