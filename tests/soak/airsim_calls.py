@@ -155,6 +155,7 @@ def methods_of(vehicles: Sequence[str], assets: Sequence[str], folder: str) -> d
         **_pictures(vehicle),
         **_world(vehicle, things, folder),
         **_objects(things, assets),
+        **_race(vehicle),
         **_markers(),
     }
 
@@ -346,13 +347,24 @@ def _objects(things: Argument, assets: Sequence[str]) -> dict[str, Method]:
     added, kind = one_of("Added", refused=("", "x" * 300, 5, None)), one_of("SimpleFlight", "PhysXCar", "Submarine")
     return {
         "simAddVehicle": Method((added, kind, POSE, TEXT), bool, 1, open_error="a vehicle is named Added already"),
-        "simGetObjectPose": Method((things,), dict),
+        "simGetObjectPose": Method((things, FLAG), dict, 1),
         "simGetObjectScale": Method((things,), dict),
         "simGetObjectScaleInternal": Method((things,), dict),
         "simSetObjectPose": Method((things, POSE, FLAG), bool, 1),
         "simSetObjectScale": Method((things, SCALE), bool),
         "simSpawnObject": Method((name, asset, POSE, SCALE, FLAG, FLAG), str, 2, weight=0.5),
         "simDestroyObject": Method((things,), bool, weight=3.0),
+    }
+
+
+def _race(vehicle: Argument) -> dict[str, Method]:
+    none = "this bridge has no race"
+    return {
+        "simStartRace": Method((whole(1, 3),), None, 1, open_error=none),
+        "simResetRace": Method((), None, open_error=none),
+        "simGetDisqualified": Method((vehicle,), bool, 1, open_error=none),
+        "simGetLastGatePassed": Method((vehicle,), int, 1, open_error=none),
+        "simGetNominalGateInnerDimensions": Method((), dict, open_error=none),
     }
 
 

@@ -134,6 +134,7 @@ class Call:
         kinds, arguments: of each argument, as the client sends them: its kind and a valid value.
         result: shape of its result: a type, None, a mapping of fields, or a list with the shape of its parts.
         optional: trailing arguments that may be absent. refused: part of the text with which every call ends.
+        absent: part of the text with which calls with good arguments end, where the world lacks what they need.
         mode: SimMode that it needs.
     """
 
@@ -143,6 +144,7 @@ class Call:
     result: Any
     optional: int = 0
     refused: str = ""
+    absent: str = ""
     mode: str = "Multirotor"
 
     def wrong(self) -> Iterator[tuple[tuple[Any, ...], str]]:
@@ -176,6 +178,7 @@ def _of_vehicle(name: str, result: Any, kinds: str = "", *arguments: Any, **more
 
 _LENS: Final = "lenses of the Unreal Engine"
 _UNREAL: Final = "it belongs to the Unreal Engine"
+_NO_RACE: Final = "this bridge has no race"
 _MOVE: Final = "seconds whole yaw"
 _PATH: Final = "number seconds whole yaw number number"
 _PATH_VALUES: Final = (3.0, 0.2, 0, _YAW, -1, 1)
@@ -299,7 +302,7 @@ def _moves() -> Iterator[Call]:
 
 def _scene(folder: str) -> Iterator[Call]:
     yield _call("simListSceneObjects", "text", (".*",), [str], optional=1)
-    yield _call("simGetObjectPose", "text", ("Ground",), POSE)
+    yield _call("simGetObjectPose", "text flag", ("Ground", False), POSE, optional=1)
     yield _call("simSetObjectPose", "text pose flag", ("PulsingCone", pose(30, -12), True), bool, optional=1)
     yield _call("simGetObjectScale", "text", ("Ground",), VECTOR)
     yield _call("simSetObjectScale", "text vector", ("PulsingCone", vector(1, 1, 1)), bool)
@@ -353,7 +356,13 @@ def _unreal() -> Iterator[Call]:
 
 
 def _racing_lab() -> Iterator[Call]:
-    """Yield the names of the drone racing lab that need no race."""
+    """Yield the names of the drone racing lab; those that need a race say that there is none."""
+    yield _call("simStartRace", "whole", (3,), None, optional=1, absent=_NO_RACE)
+    for name in ("simResetRace", "simGetNominalGateInnerDimensions"):
+        yield _call(name, "", (), None, absent=_NO_RACE)
+    for name in ("simGetDisqualified", "simGetLastGatePassed"):
+        yield _of_vehicle(name, None, absent=_NO_RACE)
+    yield _call("simDisableRaceLog", "", (), None)
     yield _call("simGetObjectScaleInternal", "text", ("Ground",), VECTOR)
     yield _of_vehicle("simGetLidarSegmentation", [int], "sensor", "", optional=2)
     yield _of_vehicle("waitOnLastTask", bool, "number", 0.1, optional=2)

@@ -13,9 +13,12 @@ from vil_bridge.core.clock import WallClock
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import ActorKind
 from vil_bridge.daemon.context import BridgeContext
+from vil_bridge.servers.airsim.race_methods import ServedRace
 from vil_bridge.servers.airsim.server import AirsimServer
 from vil_bridge.servers.airsim.settings import AirsimSettings, parse_settings
 from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
+from vil_bridge.world.race.live import RaceMonitor
+from vil_bridge.world.race.standing import RacerStanding
 
 _KINDS: Final = {"car": "car", "bicycle": "car", "kinematic": "computervision"}
 
@@ -32,7 +35,23 @@ def make_airsim(context: BridgeContext, config: AirsimConfig) -> AirsimServer:
     bus, scene = context.for_sources.vehicles, context.scenes.of(config.scene)
     scene.watch_edits(lambda edit: bus.edit_scene(config.scene, edit))
     served = ServedVehicles(vehicles, bus, context.world, WallClock.of_run(), settings.default)
-    return AirsimServer(settings, served, context.simulation, scene, config.scene)
+    return AirsimServer(settings, served, context.simulation, scene, config.scene, _race(context.race))
+
+
+def _race(race: RaceMonitor | None) -> ServedRace | None:
+    if race is None:
+        return None
+
+    def standing(actor: str) -> RacerStanding:
+        if actor not in race.racers:
+            raise LookupError(f"{actor} does not race. Name it in `race.racers`; they are {', '.join(race.racers)}")
+        return race.standing(actor)
+
+    def is_out(actor: str) -> bool:
+        ended = standing(actor).ended
+        return ended is not None and ended.outcome != "finished"
+
+    return ServedRace(race.course, race.reset, is_out, lambda actor: max(standing(actor).splits_s, default=-1))
 
 
 def served_actors(config: BridgeConfig, airsim: AirsimConfig) -> dict[str, str]:

@@ -13,6 +13,7 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.servers.airsim.frames import ned_of, quaternion_of, transform_of
 from vil_bridge.servers.airsim.methods import method
 from vil_bridge.servers.airsim.object_ids import matching
+from vil_bridge.servers.airsim.race_methods import ServedRace
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.state_methods import StateMethods
 from vil_bridge.servers.airsim.values import AirsimGeoPoint, Pose, Vector3r
@@ -31,10 +32,19 @@ class ObjectMethods:
 
     Args:
         origin: the world on the Earth.
+        race: its gates have the poses of the drone racing lab; None = there is none.
     """
 
-    def __init__(self, vehicles: ServedVehicles, scene: ServedScene, states: StateMethods, origin: GeoOrigin) -> None:
+    def __init__(
+        self,
+        vehicles: ServedVehicles,
+        scene: ServedScene,
+        states: StateMethods,
+        origin: GeoOrigin,
+        race: ServedRace | None = None,
+    ) -> None:
         self._vehicles = vehicles
+        self._race = race
         self._states = states
         self._vehicle_scales: dict[str, tuple[float, float, float]] = {}
         self._scene = scene
@@ -43,11 +53,16 @@ class ObjectMethods:
     @method("simListSceneObjects")
     async def list_objects(self, name_regex: str = ".*") -> list[str]:
         """Return the objects whose whole names match an expression; case matters."""
-        return matching(await self._scene.names(), name_regex)
+        names = await self._scene.names()
+        if self._race is not None:
+            names += [name for name in self._race.gates if name not in names]
+        return matching(names, name_regex)
 
     @method("simGetObjectPose")
-    async def object_pose(self, object_name: str) -> Pose:
-        """Return an object's pose in the world; NaN = there is none of that name."""
+    async def object_pose(self, object_name: str, add_noise: bool = False) -> Pose:  # noqa: ARG002
+        """Return an object's pose in the world; NaN = there is none of that name. Poses have no noise."""
+        if self._race is not None and object_name in self._race.gates:
+            return self._race.pose(object_name)
         if object_name in self._vehicles.names:
             T = self._vehicles.motion(self._vehicles.find(object_name)).T_world_body
         elif (found := (await self._objects()).get(object_name)) is not None:
@@ -58,7 +73,9 @@ class ObjectMethods:
 
     @method("simGetObjectScale")
     async def object_scale(self, object_name: str) -> Vector3r:
-        """Return an object's scale: 1 as drawn, 0 = there is none of that name."""
+        """Return an object's scale: 1 as drawn, of a race's gate as its opening; 0 = there is none of that name."""
+        if self._race is not None and object_name in self._race.gates:
+            return self._race.scale(object_name)
         if object_name in self._vehicles.names:
             return Vector3r(*self._vehicle_scales.get(object_name, (1.0, 1.0, 1.0)))
         found = (await self._objects()).get(object_name)

@@ -21,6 +21,7 @@ from vil_bridge.servers.airsim.image_methods import ImageMethods
 from vil_bridge.servers.airsim.marker_methods import MarkerMethods
 from vil_bridge.servers.airsim.methods import MethodTable
 from vil_bridge.servers.airsim.object_methods import ObjectMethods
+from vil_bridge.servers.airsim.race_methods import RaceMethods, ServedRace
 from vil_bridge.servers.airsim.recorder import RecordingMethods, RecordingOptions
 from vil_bridge.servers.airsim.remote_methods import RemoteMethods
 from vil_bridge.servers.airsim.scene import ServedScene
@@ -49,6 +50,7 @@ class AirsimServer:
         vehicles, clock: of the bridge.
         scene: answers questions about what is to be seen; closed with the server.
         scene_name: the level's name.
+        race: of the bridge; None = it has none.
 
     Attributes:
         rpc: the connections and their counters. table: the methods.
@@ -61,6 +63,7 @@ class AirsimServer:
         clock: ClockControl,
         scene: SceneQueries,
         scene_name: str,
+        race: ServedRace | None = None,
     ) -> None:
         origin = GeoOrigin(*settings.origin_deg_m)
         served = ServedScene(scene, vehicles.actors)
@@ -90,7 +93,8 @@ class AirsimServer:
             SensorMethods(vehicles, served, clock),
             GeometryMethods(vehicles, served, states),
             MarkerMethods(vehicles, served),
-            ObjectMethods(vehicles, served, states, origin),
+            ObjectMethods(vehicles, served, states, origin, race),
+            RaceMethods(vehicles, race),
             world,
             AddVehicleMethods(vehicles, settings, world),
             AcceptedMethods(vehicles),

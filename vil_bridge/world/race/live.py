@@ -75,7 +75,7 @@ class RaceMonitor:
     def __init__(
         self, world: World, course: Course, racers: Mapping[str, float], contacts: Callable[[str], Contacts | None]
     ) -> None:
-        self.racers: Final = frozenset(racers)
+        self.racers: Final = tuple(racers)
         self.course = course
         self._world = world
         self._radii_m: Final = dict(racers)
