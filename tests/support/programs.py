@@ -119,6 +119,14 @@ class Program(subprocess.Popen[bytes]):
         super().kill()
         self.wait()
 
+    def wait(self, timeout: float | None = None) -> int:
+        """Return its exit code once it has ended; TimeoutExpired has its log and where its threads wait as a note."""
+        try:
+            return super().wait(timeout)
+        except subprocess.TimeoutExpired as late:
+            late.add_note(f"{self._tail()}\nits threads wait in: {_waits_in(self.pid)}")
+            raise
+
     def end(self, number: signal.Signals = signal.SIGTERM, limit_s: float = PATIENCE_S) -> int:
         """Ask it to end and return its exit code; raises TimeoutExpired after the limit, and kills it."""
         try:
@@ -169,6 +177,15 @@ def output(*words: object, limit_s: float = PATIENCE_S, cwd: Path = ROOT, env: M
     done = run(*words, limit_s=limit_s, cwd=cwd, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def _waits_in(pid: int) -> str:
+    """Return each thread's name and the kernel's function in which it waits."""
+    found = []
+    for thread in Path(f"/proc/{pid}/task").glob("*"):
+        with contextlib.suppress(OSError):
+            found.append(f"{(thread / 'comm').read_text().strip()}: {(thread / 'wchan').read_text()}")
+    return ", ".join(found)
 
 
 def _command(words: Iterable[object]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -42,9 +43,10 @@ def test_the_end_of_the_block_asks_first_and_then_kills(monkeypatch: pytest.Monk
     monkeypatch.setattr("tests.support.programs.PATIENCE_S", 0.1)
     with Program(*PYTHON, STUBBORN) as deaf:
         deaf.await_text("deaf")
-        with pytest.raises(subprocess.TimeoutExpired):
+        with pytest.raises(subprocess.TimeoutExpired) as late:
             deaf.end(limit_s=0.1)
     assert deaf.returncode == -signal.SIGKILL
+    assert re.match(r"deaf\n+its threads wait in: python", late.value.__notes__[0])
 
 
 def test_no_program_outlives_a_killed_test_run() -> None:
