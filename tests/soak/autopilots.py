@@ -45,6 +45,8 @@ _LONGEST_GAP_S: Final = 40.0
 _LEAST_EVENTS: Final = 5
 _SHORTEST_LIFE: Final = 60
 """Tens of simulated seconds after which a bridge's memory is judged."""
+_STANDS_S: Final = {"px4": 0.3, "ardupilot": 1.3}
+"""A world that makes no step for so long stands: a lost datagram is sent again after 1 s."""
 _SETTLED_MS: Final = 20.0
 _SETTLED: Final = 10
 """Steps within which a count of them is reported."""
@@ -217,7 +219,8 @@ class AutopilotSoak:
 
     def _stand(self) -> None:
         """Wait until the steps that were due when the world paused are made, and reported."""
-        wait_until(lambda: self._bridge.stands() and self._bridge.behind_ms() < _SETTLED_MS, _PATIENCE_S)
+        seconds = _STANDS_S[self._kind]
+        wait_until(lambda: self._bridge.stands(seconds) and self._bridge.behind_ms() < _SETTLED_MS, _PATIENCE_S)
 
     # --- memory ------------------------------------------------------------------------------------
 

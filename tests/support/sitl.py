@@ -46,10 +46,10 @@ class SitlBridge:
         counters = self._reports()[0]["counters"]
         return {name: int(counters.get(name, 0)) for name in ("steps", "late")}
 
-    def stands(self) -> bool:
-        """Return True if no step is made for longer than a pose takes to be reported."""
+    def stands(self, seconds: float = 0.3) -> bool:
+        """Return True if no step is made for some time, by default longer than a pose takes to be reported."""
         before = self.steps()
-        time.sleep(0.3)
+        time.sleep(seconds)
         return self.steps() == before
 
     def behind_ms(self) -> float:

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from tests.support.autopilot_peers import ArduPilotPeer, Motion
+from vil_bridge.core.geometry import GRAVITY_MPS2
 from vil_bridge.tools.lab.autopilots.ardupilot import ArduPilotDay, ArduPilotStandIn
-from vil_bridge.tools.lab.autopilots.ardupilot_lines import parse
+from vil_bridge.tools.lab.autopilots.ardupilot_lines import PhysicsLine, parse
+from vil_bridge.tools.lab.autopilots.motion_rules import MotionRules
 from vil_bridge.tools.lab.autopilots.pilot import Flight
+from vil_bridge.tools.lab.autopilots.vectors import LEVEL, ZERO
 from vil_bridge.tools.lab.autopilots.violations import WireViolation
 
 RATE_HZ = 400
@@ -207,6 +210,21 @@ def test_motors_that_turn_at_zero_microseconds_are_a_violation() -> None:
 
 def test_no_weight_at_rest_is_a_violation() -> None:
     assert "at rest the specific force is" in sentence_of(lambda m: m._replace(force=(0.0, 0.0, 0.0)), after_s=0.2)
+
+
+@pytest.mark.parametrize(("speed_mps", "lands"), [(0.08, True), (0.0, False)])
+def test_a_touch_of_the_ground_within_a_window_is_no_rest(speed_mps: float, lands: bool) -> None:
+    """The push that stops it adds to its weight; without a speed to stop the same force is a fault."""
+    rules = MotionRules()
+    force = -GRAVITY_MPS2 - 0.08 / 0.1
+    for count in range(41):
+        slower = max(speed_mps * (1.0 - count / 40.0), 0.0)
+        line = PhysicsLine(count / 400.0, ZERO, (0.0, 0.0, force), ZERO, (0.0, 0.0, slower), LEVEL)
+        if count < 40 or lands:
+            rules.check(line, off=True)
+        else:
+            with pytest.raises(WireViolation, match="at rest the specific force is"):
+                rules.check(line, off=True)
 
 
 def test_gravity_with_the_wrong_sign_is_a_violation() -> None:

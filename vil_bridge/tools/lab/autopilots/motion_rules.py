@@ -20,6 +20,8 @@ _TURN: Final = (0.01, 0.01)
 _SPEED: Final = (0.1, 0.1)
 _REST_TOLERANCE_MPS2: Final = 0.3
 _STILL_M: Final = 1e-4
+_STILL_MPS: Final = 0.02
+"""Change of velocity, over a window, that stays within the tolerance of the force."""
 
 
 class MotionRules:
@@ -95,7 +97,8 @@ class MotionRules:
 
     def _check_rest(self, start: PhysicsLine, line: PhysicsLine) -> None:
         """Check the mean force of a vehicle that did not move: it is the weight."""
-        if dist(line.p_ned_m, start.p_ned_m) > _STILL_M or not self._lines:
+        lands = dist(line.v_ned_mps, start.v_ned_mps) > _STILL_MPS
+        if lands or dist(line.p_ned_m, start.p_ned_m) > _STILL_M or not self._lines:
             return
         x, y, z = vectors.scaled(self._force, 1.0 / self._lines)
         size = hypot(x, y, z)
