@@ -71,6 +71,7 @@ class RpcServer:
         counters: connections, requests, errors, malformed, refused.
         pending_bytes: size of the requests that are under way. unread_bytes: size of the answers that are not sent yet.
         peer_faults: the senders of what was malformed or refused.
+        buffer: for the next bytes of any connection, which takes them before another one reads.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class RpcServer:
         self.pending_bytes = self.unread_bytes = 0
         self.peer_faults = PeerFaults(name)
         self.handler = handler
+        self.buffer: Final = memoryview(bytearray(_READ_BYTES))
         self._most = most
         self._on_gone = on_gone
         self._connections: set[_Connection] = set()
@@ -172,11 +174,11 @@ class _Connection(asyncio.BufferedProtocol):
         self._unsent = self._unsent_bytes = 0
         self._containers = _ContainerCount()
         self._received_bytes = self._taken_bytes = 0
-        self._buffer = memoryview(bytearray(_READ_BYTES))
         self._unpacker = msgpack.Unpacker(
             raw=False,
             strict_map_key=False,
             unicode_errors="replace",
+            read_size=_READ_BYTES,  # without it each connection has a megabyte
             max_buffer_size=_MOST_BYTES,
             max_array_len=_MOST_ITEMS,
             max_map_len=_MOST_ITEMS,
@@ -196,12 +198,12 @@ class _Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's
         """Return where the next bytes go."""
-        return self._buffer
+        return self._server.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take bytes."""
         self._received_bytes += nbytes
-        self._serve(self._buffer[:nbytes])
+        self._serve(self._server.buffer[:nbytes])
 
     def pause_writing(self) -> None:
         """Count answers as unsent from now on."""
