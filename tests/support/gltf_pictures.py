@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import yaml
 
 from tests.support.common import needs_gl
@@ -19,6 +20,9 @@ CAMERA = CameraModel("cam", 64, 64, math.radians(40.0))
 AWAY_M = 1.0 / (2.0 * math.tan(math.radians(20.0)))
 """From here a square of 1 m fills the picture."""
 PROFILES = ("low", "medium", "high")
+WAYS = pytest.mark.parametrize(("profile", "movable"), [("low", False), ("medium", True), ("high", False)])
+"""Each profile, and both kinds of objects."""
+TWO_WAYS = pytest.mark.parametrize(("profile", "movable"), [("low", True), ("high", False)])
 CORNERS = SQUARE - np.array([0.5, 0.5, 0.0])
 EVEN = {"sky": [0.5, 0.5, 0.5], "ground": [0.5, 0.5, 0.5], "sun": None}
 """The same light on every surface, half of what makes white."""
@@ -36,6 +40,7 @@ def drawn(
     *,
     back: bool = False,
     t_s: float = 0.0,
+    baked: bool = False,
     modality: Modality = Modality.RGB,
     **thing: Any,
 ) -> ImageArray:
@@ -47,7 +52,7 @@ def drawn(
     scene.write_text(yaml.safe_dump({"scene": "square", "environment": light, "objects": objects}))
     place, yaw_deg = ((-AWAY_M, 0.0, 0.0), 0.0) if back else ((AWAY_M, 0.0, 0.0), 180.0)
     view = View(CAMERA, modality, looking(place, yaw_deg), 0)
-    with EmbeddedRenderer(str(scene), profile) as renderer:
+    with EmbeddedRenderer(str(scene), profile, baked=baked) as renderer:
         return renderer.render((view,), WorldSnapshot(round(1e9 * t_s), ()))[0].pixels
 
 

@@ -16,8 +16,8 @@ from tests.support.gltf_pictures import (
     AWAY_M,
     CAMERA,
     EVEN,
-    PROFILES,
     SUNNY,
+    TWO_WAYS,
     add_square,
     drawn,
     middle,
@@ -33,7 +33,6 @@ pytestmark = pytest.mark.gl
 LEVELS = np.arange(64, dtype=np.uint8).reshape(8, 8) * 4
 """Alpha of 8 x 8 pixels, all different."""
 UNLIT: dict[str, Any] = {"extensions": {"KHR_materials_unlit": {}}}
-MOVABLE = pytest.mark.parametrize("movable", [False, True])
 
 
 def before_black() -> GltfFile:
@@ -60,8 +59,10 @@ def inner(pixels: Any) -> Any:
     return pixels.reshape(8, 8, 8, 8, -1).swapaxes(1, 2)[:, :, 2:6, 2:6]
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize(("cutoff", "factor"), [(0.5, 1.0), (0.3, 0.5), (0.0, 1.0), (1.1, 1.0)])
+@pytest.mark.parametrize(
+    ("profile", "cutoff", "factor"),
+    [("low", 0.5, 1.0), ("medium", 0.3, 0.5), ("high", 0.5, 1.0), ("low", 0.0, 1.0), ("low", 1.1, 1.0)],
+)
 def test_a_mask_cuts_pixel_by_pixel(profile: str, cutoff: float, factor: float, tmp_path: Path) -> None:
     file = before_black()
     add_square(file, textured(file, checks(LEVELS), (1, 1, 1, factor), alphaMode="MASK", alphaCutoff=cutoff))
@@ -70,9 +71,9 @@ def test_a_mask_cuts_pixel_by_pixel(profile: str, cutoff: float, factor: float, 
     np.testing.assert_array_equal(seen, expected)
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@MOVABLE
-@pytest.mark.parametrize("unlit", [False, True])
+@pytest.mark.parametrize(
+    ("profile", "movable", "unlit"), [("low", False, True), ("medium", True, False), ("high", False, False)]
+)
 def test_the_alpha_of_vertices_cuts_too(profile: str, movable: bool, unlit: bool, tmp_path: Path) -> None:
     """From 0 at the bottom to 1 at the top; cut off below 0.75, the upper quarter remains."""
     file = before_black()
@@ -85,8 +86,7 @@ def test_the_alpha_of_vertices_cuts_too(profile: str, movable: bool, unlit: bool
     np.testing.assert_array_equal(depth.ravel() < AWAY_M + 0.5, red)
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@MOVABLE
+@TWO_WAYS
 def test_opaque_materials_ignore_alpha(profile: str, movable: bool, tmp_path: Path) -> None:
     file = GltfFile()
     colour = np.tile(np.array([1, 1, 1, 0.2], "f4"), (4, 1))
@@ -95,9 +95,10 @@ def test_opaque_materials_ignore_alpha(profile: str, movable: bool, tmp_path: Pa
     assert pixels.min() > 150
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@MOVABLE
-@pytest.mark.parametrize("of_vertices", [False, True])
+@pytest.mark.parametrize(
+    ("profile", "movable", "of_vertices"),
+    [("low", False, True), ("medium", True, False), ("high", False, False), ("high", True, True)],
+)
 def test_blending_follows_the_formula(profile: str, movable: bool, of_vertices: bool, tmp_path: Path) -> None:
     """In display values, as glTF viewers show it: front alpha + back (1 - alpha)."""
     file = before_black()
@@ -112,9 +113,8 @@ def test_blending_follows_the_formula(profile: str, movable: bool, of_vertices: 
     np.testing.assert_allclose(seen, [one * (1 - alpha), 0, one * alpha], atol=2.0)
 
 
-@pytest.mark.parametrize("profile", ["low", "high"])
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-@MOVABLE
+@TWO_WAYS
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
 def test_the_far_ones_are_blended_first(profile: str, order: tuple[int, ...], movable: bool, tmp_path: Path) -> None:
     """Three panes of a half, in any order of the file: the nearest one weighs most."""
     file = before_black()
@@ -143,8 +143,7 @@ def test_still_and_moving_panes_are_sorted_together(tmp_path: Path) -> None:
     np.testing.assert_allclose(seen, [127.5, 63.75, 31.9], atol=2.0)
 
 
-@pytest.mark.parametrize("profile", ["low", "high"])
-@MOVABLE
+@TWO_WAYS
 def test_the_back_of_something_translucent_is_drawn_before_its_front(
     profile: str, movable: bool, tmp_path: Path
 ) -> None:

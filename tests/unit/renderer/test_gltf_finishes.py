@@ -13,6 +13,7 @@ from tests.support.gltf_pictures import (
     EVEN,
     PROFILES,
     SUNNY,
+    WAYS,
     add_square,
     drawn,
     middle,
@@ -22,11 +23,11 @@ from tests.support.gltf_pictures import (
     to_linear,
 )
 from vil_bridge.core.types import Modality
+from vil_renderer.embedded.lighting.baked import store
 
 pytestmark = pytest.mark.gl
 
 K = "KHR_materials_"
-MOVABLE = pytest.mark.parametrize("movable", [False, True])
 GLOSS: dict[str, Any] = {"baseColorFactor": [0.3, 0.2, 0.1, 1.0], "metallicFactor": 0.0, "roughnessFactor": 0.4}
 
 
@@ -53,8 +54,7 @@ def test_emissive_strength_scales_linear_light(strength: float, tmp_path: Path) 
         np.testing.assert_allclose(found, np.array([0.1, 0.05, 0.0]) * strength, atol=0.006)
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@MOVABLE
+@WAYS
 def test_unlit_shows_its_colour_whatever_the_light(profile: str, movable: bool, tmp_path: Path) -> None:
     """Neither sun nor glow change it; the colours of vertices do."""
     file = GltfFile()
@@ -191,9 +191,9 @@ def test_sheen_maps_are_factors(tmp_path: Path) -> None:
 # --- glass -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("profile", ["low", "medium"])
-@MOVABLE
-@pytest.mark.parametrize("volume", [False, True])
+@pytest.mark.parametrize(
+    ("profile", "movable", "volume"), [("low", False, True), ("medium", True, True), ("medium", False, False)]
+)
 def test_glass_filters_what_is_behind(profile: str, movable: bool, volume: bool, tmp_path: Path) -> None:
     """Light that passes is multiplied with base colour and tint, in linear values."""
     file = GltfFile()
@@ -236,8 +236,7 @@ def moved(uv: Any) -> Any:
     return (turned + np.array([0.25, 0.1])).astype("f4")
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@MOVABLE
+@WAYS
 @pytest.mark.parametrize("own", [False, True])
 def test_a_transform_is_the_same_as_transformed_coordinates(
     profile: str, movable: bool, own: bool, tmp_path: Path
@@ -263,9 +262,9 @@ def test_a_transform_is_the_same_as_transformed_coordinates(
     assert pictures[0].std(axis=(0, 1)).max() > 40
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@MOVABLE
-@pytest.mark.parametrize("mirror", [False, True])
+@pytest.mark.parametrize(
+    ("profile", "movable", "mirror"), [("low", False, True), ("medium", True, True), ("high", False, False)]
+)
 def test_maps_have_coordinates_of_their_own(profile: str, movable: bool, mirror: bool, tmp_path: Path) -> None:
     """Glow by the second coordinates, over black by the first: the same as glow by the first alone."""
     other = (np.asarray(SQUARE_UV) * 2 - 0.3).astype("f4")
@@ -283,6 +282,25 @@ def test_maps_have_coordinates_of_their_own(profile: str, movable: bool, mirror:
         add_square(file, {**look, "pbrMetallicRoughness": surface}, **sets)
         pictures.append(drawn(tmp_path, file, EVEN, profile, movable=movable).astype(int))
     assert np.percentile(np.abs(pictures[0] - pictures[1]).max(axis=2), 97) <= 3
+
+
+def test_second_coordinates_follow_their_vertices_into_baked_light(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Baking divides vertices; the glow by the second coordinates stays where it was."""
+    monkeypatch.setenv("VIL_BRIDGE_CACHE", str(tmp_path))
+    monkeypatch.setattr(store, "RECEIVERS", 2000)
+    monkeypatch.setattr(store, "RAYS", 16)
+    file = GltfFile()
+    surface = {"metallicFactor": 0.0, "baseColorFactor": [0, 0, 0, 1], "baseColorTexture": picture_use(file, QUADRANTS)}
+    glow = {"emissiveTexture": picture_use(file, QUADRANTS, texCoord=1), "emissiveFactor": [1, 1, 1]}
+    other = file.accessor((np.asarray(SQUARE_UV) * 2 - 0.3).astype("f4"))
+    # Another surface before it, so that the numbers of its vertices change.
+    add_square(file, paint(0.5, 0.5, 0.5), z=-0.5, size=3.0)
+    add_square(file, {**glow, "pbrMetallicRoughness": surface}, TEXCOORD_1=other)
+    plain, baked = (drawn(tmp_path, file, EVEN, "low", baked=baked).astype(int) for baked in (False, True))
+    assert np.percentile(np.abs(plain - baked).max(axis=2), 97) <= 3
+    assert plain.std(axis=(0, 1)).max() > 40
 
 
 def test_a_mask_by_the_second_coordinates_cuts_in_all_passes(tmp_path: Path) -> None:
