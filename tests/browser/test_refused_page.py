@@ -59,3 +59,14 @@ def test_a_world_without_poses_says_so_while_the_rest_lives(browser: Browser, br
         seen.until(WORLD, "no camera 'rear'")
         seen.until("() => document.getElementById('ready').textContent === 'not ready'")
         assert seen.page.locator("#lost").is_hidden()
+
+
+def test_who_may_only_look_sees_a_race_and_cannot_fly(browser: Browser, bridge: Guarded) -> None:
+    with watched(browser, f"{bridge.url}/arcade", extra_http_headers=bridge.headers(Role.VIEW)) as seen:
+        seen.until("() => document.getElementById('why').textContent.startsWith('View only.')")
+        seen.until("() => document.getElementById('leaders-of').textContent === 'slalom, 1 lap'")
+        assert seen.page.locator("#start").is_disabled() and seen.page.locator("#course").is_disabled()
+        seen.page.locator("#screen").press("Enter")
+        seen.page.keyboard.press("w")
+        sent = [request for request in seen.requests if request.endswith("/command")]
+        assert sent == []

@@ -18,6 +18,7 @@ name: guarded
 rooms: {hall: {}}
 sources: {flock: {type: simulated, room: hall, vehicles: {drone: {model: flightgoggles}}}}
 actors: {drone: {kind: vehicle, source: flock, subject: drone}}
+race: {course: slalom, racers: [drone], arcade: true}
 renderers: {absent: {type: flightgoggles, pose_port: 0, image_port: 0}}
 cameras: {front: {actor: drone, renderer: absent, width_px: 64, height_px: 48}}
 stream: {bind: "tcp://127.0.0.1:0"}

@@ -211,7 +211,12 @@ class Arcade {
   }
 
   private async show(race: Race): Promise<void> {
+    const isOther = race.course !== this.race?.course || race.laps !== this.race.laps;
     this.race = race;
+    if (isOther && document.activeElement !== this.laps) {
+      this.offer(race); // somebody else has set up another one
+      await this.showResults(race);
+    }
     const racer = race.racers[this.vehicle.value];
     if (racer === undefined) return;
     this.cockpit.gates = gatesAhead(this.scene.facts, racer);

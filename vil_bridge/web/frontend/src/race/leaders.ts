@@ -21,7 +21,7 @@ export interface RaceResult {
 }
 
 const MOST = 10;
-const COLUMNS: Column[] = [["", "number"], ["pilot"], ["time", "number"], ["penalty", "number"], ["best lap", "number"], ["when"]];
+const COLUMNS: Column[] = [["place", "number"], ["pilot"], ["time", "number"], ["penalty", "number"], ["best lap", "number"], ["when"]];
 
 /** Results that finished a course with so many laps, the fastest first. */
 export function leaders(results: RaceResult[], course: string, laps: number): RaceResult[] {
