@@ -33,6 +33,7 @@ from vil_renderer.embedded.engine.profiles import PROFILES, Profile, profile_nam
 from vil_renderer.embedded.engine.quality_controller import QualityController
 from vil_renderer.embedded.engine.readback import readback_for
 from vil_renderer.embedded.engine.scene_pass import ScenePass, ViewRequest
+from vil_renderer.embedded.engine.splat_layer import SplatLayer
 from vil_renderer.embedded.engine.targets import RenderedView
 from vil_renderer.embedded.geometry.collision import CollisionWorld
 from vil_renderer.embedded.geometry.ray_world import RayWorld
@@ -53,7 +54,6 @@ from vil_renderer.embedded.scene import Scene
 from vil_renderer.embedded.scenefile import load_scene, scene_names
 from vil_renderer.embedded.sensors.beacons import visible_beacons
 from vil_renderer.embedded.sensors.rangefinder import range_below_m
-from vil_renderer.embedded.splats.layer import SplatLayer
 from vil_renderer.embedded.static_scene import StaticScene
 from vil_renderer.embedded.view_batches import view_batches
 

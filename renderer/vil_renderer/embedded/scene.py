@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.core.weather import FINE, Weather
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.scene_motion import MotionPath
+
+if TYPE_CHECKING:
+    from vil_renderer.embedded.splats.field import SplatField
 
 ACTORS_LAYER: Final = "actors"
 SCENE_LAYER: Final = "scene"
@@ -197,11 +200,13 @@ class SplatSet:
     Attributes:
         path: of the file. T_world_splats: (4, 4), place, rotation and a uniform scale.
         proxy: names of the objects that replace the splats in depth, ids, rays and collisions, never in colour.
+        arranged: what the file holds, where it was read already.
     """
 
     path: Path
     T_world_splats: FloatArray
     proxy: tuple[str, ...] = ()
+    arranged: SplatField | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

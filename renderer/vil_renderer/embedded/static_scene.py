@@ -63,12 +63,21 @@ class StaticScene:
             return
         occluded = None
         if self.rays is not None:
+            changed = changed & self._visible()
             vertices = self.mesh.vertices[changed]
             self._ambient_share[changed] = bake_ao(vertices["p"], vertices["normal"], self.rays)
             # Light comes in through those that cast no shadow.
             casters = tuple(o for o in self.scene.objects if not o.movable and o.casts_shadow and o.solid)
             occluded = RayWorld(replace(self.scene, objects=casters)).occluded
         self.light = StaticLight(self.mesh, self._ambient_share, occluded)
+
+    def _visible(self) -> BoolArray:
+        """Return which vertices are ever seen, (n,): not those of what replaces splats."""
+        chunks = self.mesh.chunks
+        visible = np.ones(len(self.mesh.vertices), np.bool_)
+        for start, stop in zip(chunks.start[chunks.proxy], chunks.stop[chunks.proxy], strict=True):
+            visible[self.mesh.triangles[start:stop].reshape(-1)] = False
+        return visible
 
     def _near(self, chunks: BoolArray) -> BoolArray:
         """Return which vertices some chunks can take light from, (n,)."""

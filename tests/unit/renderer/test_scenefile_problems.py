@@ -86,7 +86,7 @@ test.yaml:24:10: splats.file: 'scan.ksplat' is of no kind that is read here; kno
 .splat
 test.yaml:24:29: splats.up: should be 'y', 'z' or '-y', got 'x'
 test.yaml:25:1: width: unknown key; known: scene, base, environment, classes, objects, lights, beacons, gates, \
-course, course_seed, obstacle_perturbation, prefabs, splats
+course, course_seed, obstacle_perturbation, prefabs, splats, weather
 """
 
 
@@ -140,7 +140,7 @@ BOX = "box: {size_m: [1, 1, 1]}"
         ),
         (
             "scene: s\nsplats: {file: h.ply, proxy: h.obj}\nobjects: [{name: splats, sphere: {radius_m: 1}}]",
-            "test.yaml:3:12: objects.0.name: another object is named 'splats' already, in splats.proxy",
+            "test.yaml:3:12: objects.0.name: another object is named 'splats' already, in splats",
         ),
         ("scene: s\nprefabs: {' ': {sphere: {radius_m: 1}}}", "test.yaml:2:11: prefabs. : a name has 1 to 64"),
         (thing("file: \"a\\0b.glb\""), r"objects.0.file: there is no file 'a\x00b.glb'"),

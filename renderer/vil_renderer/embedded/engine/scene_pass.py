@@ -24,6 +24,7 @@ from vil_renderer.embedded.engine.profiles import Profile, Shading
 from vil_renderer.embedded.engine.programs import FRAME, PassOptions, Programs
 from vil_renderer.embedded.engine.readback import Readback
 from vil_renderer.embedded.engine.shadow import ShadowMap
+from vil_renderer.embedded.engine.splat_layer import SplatLayer
 from vil_renderer.embedded.engine.static import StaticBatch, StaticDraws
 from vil_renderer.embedded.engine.targets import PassOutput, RenderedView, TargetCache, places_of
 from vil_renderer.embedded.engine.translucent import TranslucentPart, draw_translucent
@@ -32,7 +33,6 @@ from vil_renderer.embedded.optics.camera import FAR_M
 from vil_renderer.embedded.posed_models import PosedModels
 from vil_renderer.embedded.scene import SCENE_LAYER, Environment, Lamp
 from vil_renderer.embedded.splats.field import DETAIL_PX
-from vil_renderer.embedded.splats.layer import SplatLayer
 
 if TYPE_CHECKING:
     import moderngl

@@ -35,6 +35,8 @@ from vil_renderer.embedded.scenefile.parts import PartFactory, gate_frame
 from vil_renderer.embedded.scenefile.perturbation import perturbed, read_moves
 from vil_renderer.embedded.scenefile.references import PROXY, known_classes
 from vil_renderer.embedded.scenes.race import with_course
+from vil_renderer.embedded.splats import arranged, read_splats
+from vil_renderer.embedded.splats.surface import surface_of
 
 logger = logging.getLogger(__name__)
 
@@ -166,15 +168,19 @@ class Builder:
         return objects, beacons
 
     def _splats(self, config: SplatConfig) -> tuple[tuple[SceneObject, ...], SplatSet]:
+        """Return the splats, and what replaces them in everything but colour: their proxy, or their own surface."""
         matrix = config.transform().matrix() @ np.diag([config.scale, config.scale, config.scale, 1.0])
-        # The loader of the proxy turns it in the same way.
         up = config.up or ("y" if config.file.suffix.lower() in (".glb", ".gltf") else "z")
         logger.info("splats: file=%s up=%s", config.file.name, up)
         splats = SplatSet((self.folder / config.file).resolve(), matrix @ AXES[up])
         proxy = config.proxy
-        if proxy is None:
-            return (), splats
-        asset = self._made(("splats", "proxy"), lambda: self._factory.file(proxy, None, config.up or "z"))
+        if proxy is not None:
+            # The loader of the proxy turns it in the same way.
+            asset = self._made(("splats", "proxy"), lambda: self._factory.file(proxy, None, config.up or "z"))
+        else:
+            made = self._made(("splats", "file"), lambda: arranged(read_splats(splats.path)))
+            splats, matrix = replace(splats, arranged=made), splats.T_world_splats
+            asset = surface_of(made, PROXY) if made else None
         if asset is None:
             return (), splats
         semantic = self._classes[config.semantic] if config.semantic else 0

@@ -274,7 +274,8 @@ class SplatConfig(PoseConfig):
 
     file: Path = Field(description="PLY, SPZ, SOG, GLB or .splat, relative to the scene file.")
     proxy: Path | None = Field(
-        default=None, description="Model in the splats' axes that gives depth, ids, rays and collisions."
+        default=None,
+        description="Model in the splats' axes that gives depth, ids, rays and collisions; none = their own surface.",
     )
     scale: Factor = Field(default=1.0, description="Metres in one unit of the splats.")
     up: Literal["y", "z", "-y"] | None = Field(

@@ -78,8 +78,8 @@ def _names(data: Mapping[str, Any], base: Scene | None) -> Iterator[Reference]:
         taken = {(section, name): f"the base {base.name!r}" for section, names in shipped.items() for name in names}
     claims = [(section, path, body.get("name")) for section in _SINGULAR for path, body in _list(data, section)]
     claims += _generated(data)
-    if entry(data.get("splats"), "proxy") is not None:
-        claims.insert(0, ("objects", ("splats", "proxy"), PROXY))
+    if isinstance(data.get("splats"), Mapping):
+        claims.insert(0, ("objects", ("splats",), PROXY))
     for section, path, name in claims:
         if not isinstance(name, str):
             continue

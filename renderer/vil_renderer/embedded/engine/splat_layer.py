@@ -49,7 +49,8 @@ class SplatLayer:
         assert scene.splats is not None
         _check_proxy(scene)
         self._ctx = ctx
-        self._field, self._T_world_splats = arranged(read_splats(scene.splats.path)), scene.splats.T_world_splats
+        self._field = scene.splats.arranged or arranged(read_splats(scene.splats.path))
+        self._T_world_splats = scene.splats.T_world_splats
         self._program = ctx.program(vertex_shader=_VERTEX, fragment_shader=_FRAGMENT)
         corners = ctx.buffer(np.array([[-1, -1], [3, -1], [-1, 3]], np.float32).tobytes())
         self._triangle = ctx.vertex_array(self._program, [(corners, "2f", "in_p")])

@@ -1,0 +1,62 @@
+"""A mesh of the surfaces that splats show: it stands for them in depth, ids, rays and collisions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_renderer.embedded.assets.model import Asset, Material, Primitive
+from vil_renderer.embedded.splats.cloud import Float32, float32
+from vil_renderer.embedded.splats.field import SplatField
+
+_MOST: Final = 1 << 16
+"""Most squares of a surface."""
+_OPAQUE: Final = 0.5
+"""Fainter splats are no surface."""
+_FLAT: Final = 0.5
+"""Shortest axis over the middle one of a splat that is a surface on its own."""
+_REACH: Final = 1.5
+"""Half a side of a square, standard deviations."""
+
+
+def surface_of(field: SplatField, name: str) -> Asset:
+    """Return squares in the planes of opaque splats, in their axes; blobs get three, one across each axis.
+
+    They are those of the finest level with few enough splats.
+
+    Args:
+        field: the splats.
+        name: of the asset.
+    """
+    level = next((n for n in range(len(field.start)) if _count(field, n) <= _MOST), len(field.start) - 1)
+    own = slice(int(field.start[level, 0]), int(field.start[level, -1]))
+    p, axes, opacity = field.splats.p[own], field.splats.axes[own], field.splats.opacity[own]
+    size = np.linalg.norm(axes, axis=1)
+    order = np.argsort(size, axis=1)
+    rows = np.arange(len(p))
+    columns = [axes[rows, :, order[:, i]] for i in range(3)]
+    ratio = size[rows, order[:, 0]] / np.maximum(size[rows, order[:, 1]], 1e-12)
+    solid = opacity >= _OPAQUE
+    parts = [_squares(p[solid], columns[1][solid], columns[2][solid])]
+    for u, v in ((columns[0], columns[1]), (columns[0], columns[2])):
+        parts.append(_squares(*(values[solid & (ratio > _FLAT)] for values in (p, u, v))))
+    corners, normal = (np.concatenate([part[i] for part in parts]) for i in range(2))
+    quads = 4 * np.arange(len(corners) // 4, dtype=np.uint32)[:, None]
+    triangles = np.concatenate([quads + np.array(corner, np.uint32) for corner in ((0, 1, 2), (0, 2, 3))])
+    uv = np.zeros((len(corners), 2), np.float32)
+    return Asset.of(name, [Primitive(corners, normal, uv, triangles, Material(double_sided=True))], name)
+
+
+def _count(field: SplatField, level: int) -> int:
+    return int(field.start[level, -1] - field.start[level, 0])
+
+
+def _squares(p: Float32, u: Float32, v: Float32) -> tuple[Float32, npt.NDArray[np.float32]]:
+    """Return four corners of each square, (4 n, 3), and their normals."""
+    sides = [a * u + b * v for a, b in ((-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0))]
+    corners = float32(p[:, None] + _REACH * np.stack(sides, axis=1)).reshape(-1, 3)
+    normal = np.cross(u, v)
+    normal /= np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-30)
+    return corners, np.repeat(float32(normal), 4, axis=0)
