@@ -67,6 +67,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         )
         bridge.await_text("front: pictures flow", 2 * PATIENCE_S)
         yield f"http://127.0.0.1:{port}/"
+        assert bridge.end(limit_s=PATIENCE_S) == 0, bridge.text()
 
 
 @pytest.fixture

@@ -71,8 +71,9 @@ class Arcade {
     this.laps.addEventListener("change", () => this.laps.reportValidity() && void this.choose());
     this.vehicle.addEventListener("change", () => this.takeVehicle());
     this.speed.addEventListener("change", () => this.takeSpeed());
-    this.screen.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") void this.fly();
+    document.addEventListener("keydown", (event) => {
+      const here = event.target === document.body || event.target === this.screen;
+      if (event.key === "Enter" && here && !event.repeat) void this.fly();
     });
     this.scene.onChange(() => this.takeVehicle());
     this.feed.poses(1e3 / POLL_MS, () => undefined);
