@@ -29,7 +29,7 @@ JsonFile = Annotated[
     typer.Option(
         "--json",
         metavar="FILE",
-        help="Results to write, with tracks in an .npz file next to it; - = print results in place of a table.",
+        help="Results to write, with tracks in a .tracks.npz file next to it; - = print results in place of a table.",
     ),
 ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -15,16 +16,21 @@ from typer.testing import CliRunner, Result
 
 from tests.support.race_runs import GRAVITY, group_of, judged_run, line_course, straight_run, without_track
 from vil_bridge.cli.main import app
-from vil_bridge.config.course import write_course
-from vil_bridge.core.course import RaceRules
+from vil_bridge.core.course import Course, RaceRules
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.tools.race.course_progress import CourseProgress
+from vil_bridge.tools.race.pilots import TrajectoryPilot
 from vil_bridge.tools.race.race_runs import RunGroup
 from vil_bridge.tools.race.report import race_page
 from vil_bridge.tools.race.report_maps import gate_planes
 from vil_bridge.tools.race.report_tables import lap_gates, lap_rows, summary_of, table_files
+from vil_bridge.tools.race.results import RaceResult, write_results_file
+from vil_bridge.tools.race.routes import through_gates
 from vil_bridge.tools.race.run_files import read_runs
+from vil_bridge.tools.race.simulated_race import race
+from vil_bridge.vehicles.control.limits import Limits, fastest
+from vil_bridge.vehicles.model import Model
 
 FILES = ("summary", "laps", "crossings")
 
@@ -241,20 +247,25 @@ def run(*words: object) -> Result:
     return CliRunner().invoke(app, ["race", *map(str, words)])
 
 
+LIMIT_S = 1.57
+
+
+def plain_pilot(courses: Sequence[Course], model: Model) -> TrajectoryPilot:
+    """Return a pilot that does not rehearse its flights."""
+    limits = Limits(acceleration_mps2=25.0)
+    return TrajectoryPilot(model, [fastest(through_gates(course), limits) for course in courses])
+
+
 @pytest.fixture(scope="module")
 def flown(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of three real races, one of which ends at a pole."""
+    """Results of four real races, of which the slow ones run out of time."""
     folder = tmp_path_factory.mktemp("runs")
-    spread = replace(line_course().gates[0].spread, low_m=(0.0, -0.4, 0.0), high_m=(0.0, 0.4, 0.0))
-    course = line_course(pole_m=12.5)
-    (pole,) = course.obstacles
-    pole = replace(pole, spread=replace(spread, low_m=(0.0, -1.2, 0.0), high_m=(0.0, 1.2, 0.0)))
-    gates = tuple(replace(gate, spread=spread) for gate in course.gates)
-    course = replace(course, gates=gates, obstacles=(pole,))
-    (folder / "line.yaml").write_text(write_course(course), encoding="utf-8")
-    done = run("fly", folder / "line.yaml", "--episodes", 4, "--json", folder / "results.json")
-    assert done.exit_code == 0, done.output
-    assert "collision (pole)" in done.output and "finished" in done.output
+    course = line_course(rules=RaceRules("signal", timeout_s=LIMIT_S))
+    spread = replace(course.gates[0].spread, low_m=(0.0, -0.4, 0.0), high_m=(0.0, 0.4, 0.0))
+    course = replace(course, gates=tuple(replace(gate, spread=spread) for gate in course.gates))
+    result = race(course, "minimum-snap", plain_pilot, range(4))
+    assert {one.ended for one in result.episodes} == {"finished", "timed_out"}
+    write_results_file(result, course, folder / "results.json")
     return folder / "results.json"
 
 
@@ -290,6 +301,17 @@ def test_the_verb_writes_the_page_and_its_tables(flown: Path, tmp_path: Path) ->
     assert page.read_bytes() == before
 
 
+def test_results_without_tracks_leave_none_of_before(tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    course = line_course()
+    episode, track = straight_run("a", course, 2.0).episode, straight_run("a", course, 2.0).track
+    assert track is not None
+    for tracks in ((track,), ()):
+        write_results_file(RaceResult("line", "p", (episode,), tracks), course, file)
+        ((one,),) = [group.runs for group in read_runs([file])]
+        assert (one.episode, one.track is None) == (episode, not tracks)
+
+
 def test_the_same_pilot_twice_is_named_by_its_files(flown: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_bytes(flown.read_bytes())
@@ -303,15 +325,15 @@ def test_mistakes_have_a_cure(flown: Path, tmp_path: Path) -> None:
         file = tmp_path / "bad.json"
         text = change if isinstance(change, str) else json.dumps(change)
         file.write_text(text, encoding="utf-8")
-        file.with_suffix(".npz").unlink(missing_ok=True)
+        file.with_suffix(".tracks.npz").unlink(missing_ok=True)
         if tracks is not None:
-            file.with_suffix(".npz").write_bytes(tracks)
+            file.with_suffix(".tracks.npz").write_bytes(tracks)
         done = run("report", file, "-o", tmp_path / "x.html")
         assert isinstance(done.exception, ConfigError), done.output
         assert re.search(problem, str(done.exception)), str(done.exception)
         assert not (tmp_path / "x.html").exists()
 
-    good, tracks = json.loads(flown.read_text()), flown.with_suffix(".npz").read_bytes()
+    good, tracks = json.loads(flown.read_text()), flown.with_suffix(".tracks.npz").read_bytes()
     refused("{", r"bad\.json holds no results of races: .*line 1.*Write one with: vil-bridge race")
     refused("[1]", "holds no results of races: the file")
     refused({**good, "episodes": []}, "episodes: List should have at least 1 item")
@@ -323,9 +345,9 @@ def test_mistakes_have_a_cure(flown: Path, tmp_path: Path) -> None:
     refused({**good, "episodes": [{**one, "ended": "won"}]}, r"episodes\.0\.ended")
     gate = {**next(event for event in one["events"] if event["event"] == "gate_passed"), "gate": "G9"}
     refused({**good, "episodes": [{**one, "events": [gate]}]}, "has no gate 'G9'")
-    refused({**good, "episodes": [one]}, r"bad\.npz holds 4 tracks for 1 episodes", tracks=tracks)
-    refused(good, r"bad\.npz holds no tracks", tracks=b"no archive")
-    refused(good, r"bad\.npz holds no tracks", tracks=tracks[:-300])
+    refused({**good, "episodes": [one]}, r"bad\.tracks\.npz holds 4 tracks for 1 episodes", tracks=tracks)
+    refused(good, r"bad\.tracks\.npz holds no tracks", tracks=b"no archive")
+    refused(good, r"bad\.tracks\.npz holds no tracks", tracks=tracks[:-300])
     same = run("report", flown, "-o", flown)
     assert isinstance(same.exception, ConfigError) and "is an input of the report" in str(same.exception)
     assert run("report").exit_code == 2

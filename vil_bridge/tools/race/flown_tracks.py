@@ -99,7 +99,7 @@ def _track(rows: FloatArray, started_s: float) -> FlownTrack:
 
 def tracks_file(results: Path) -> Path:
     """Return the file of the tracks that belong to a file of results."""
-    return results.with_suffix(".npz")
+    return results.with_suffix(".tracks.npz")
 
 
 def write_tracks(tracks: Sequence[FlownTrack], file: Path) -> None:

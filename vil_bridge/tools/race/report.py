@@ -80,7 +80,9 @@ def _maps(groups: Sequence[RunGroup]) -> str:
     flown = [group for group in groups if any(run.track for run in group.runs)]
     if not flown:
         drawn = f'<div class="charts"><div>{bare_map(groups[0])}</div></div>'
-        return f"<h3>Course from above</h3><p>The tracks are not there: an .npz file next to the results.</p>{drawn}"
+        return (
+            f"<h3>Course from above</h3><p>The tracks are not there: a .tracks.npz file next to the results.</p>{drawn}"
+        )
     most = max(float(run.track.speed_mps.max()) for group in flown for run in group.runs if run.track)
     charts = "".join(f"<div><h4>{escape(group.name)}</h4>{map_of_tracks(group, most)}</div>" for group in flown)
     return (

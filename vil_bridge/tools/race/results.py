@@ -204,7 +204,7 @@ def results_text(result: RaceResult, course: Course) -> str:
 
 
 def write_results_file(result: RaceResult, course: Course, file: Path) -> None:
-    """Write results, and the tracks into an .npz file next to them.
+    """Write results, and the tracks into an .npz file next to them; without tracks that file is removed.
 
     Raises:
         OSError: a file cannot be written.
@@ -212,6 +212,8 @@ def write_results_file(result: RaceResult, course: Course, file: Path) -> None:
     file.write_text(results_text(result, course) + "\n", encoding="utf-8")
     if result.tracks and file.is_file():
         write_tracks(result.tracks, tracks_file(file))
+    else:
+        tracks_file(file).unlink(missing_ok=True)
 
 
 def read_results_file(file: Path) -> tuple[RaceResult, Course]:
