@@ -345,8 +345,7 @@ def test_splats_have_the_axes_that_the_file_or_its_format_names(
     turn = scene.splats.T_world_splats[:3, :3]
     np.testing.assert_allclose(turn @ ahead, [1, 0, 0], atol=1e-12)
     np.testing.assert_allclose(turn @ above, [0, 0, 1], atol=1e-12)
-    if up:
-        np.testing.assert_allclose(points(scene, "splats")[2], turn @ [0, 1, 0], atol=1e-6)
+    np.testing.assert_allclose(points(scene, "splats")[2], turn @ [0, 1, 0], atol=1e-6)
 
 
 def test_names_and_paths_are_told_apart(tmp_path: Path) -> None:

@@ -162,8 +162,9 @@ def test_splat_has_the_bytes_and_values_of_its_writer(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_glb_holds_what_was_written(tmp_path: Path) -> None:
+def test_glb_holds_what_was_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     cloud = read(tmp_path, "golden.glb", glb(GOLDEN))
+    assert not caplog.records
     plain = read(tmp_path, "golden.ply", plain_ply(GOLDEN))
     for key in ("p", "axes", "opacity", "sh"):
         np.testing.assert_allclose(getattr(cloud, key), getattr(plain, key), atol=1e-6)

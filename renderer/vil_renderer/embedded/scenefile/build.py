@@ -176,7 +176,7 @@ class Builder:
         proxy = config.proxy
         if proxy is not None:
             # The loader of the proxy turns it in the same way.
-            asset = self._made(("splats", "proxy"), lambda: self._factory.file(proxy, None, config.up or "z"))
+            asset = self._made(("splats", "proxy"), lambda: self._factory.file(proxy, None, up))
         else:
             made = self._made(("splats", "file"), lambda: arranged(read_splats(splats.path)))
             splats, matrix = replace(splats, arranged=made), splats.T_world_splats
