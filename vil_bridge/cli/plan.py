@@ -9,10 +9,26 @@ import typer
 
 from vil_bridge.cli.connect import TokenFile
 from vil_bridge.cli.exit_codes import Exit, explained_disk_errors
-from vil_bridge.cli.plan_bridge import LiveMap, Send, Start, bridge_flight, fly_live, give, point_of, start_of
+from vil_bridge.cli.plan_bridge import (
+    Fov,
+    LiveMap,
+    LookAt,
+    LookWeight,
+    Send,
+    Start,
+    bridge_flight,
+    fly_live,
+    give,
+    point_of,
+    start_of,
+    view_goal,
+)
 
 if TYPE_CHECKING:
+    from vil_bridge.core.types import FloatArray
+    from vil_bridge.tools.planning.bridge_flight import BridgeQuery
     from vil_bridge.tools.planning.smoothing import PlannedFlight
+    from vil_bridge.tools.planning.visibility import ViewGoal
     from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
 
 _ELSEWHERE = "choose another place with --out or --map-out"
@@ -43,6 +59,9 @@ def plan(
     radius_m: Annotated[float, typer.Option("--radius", min=0.01, max=10.0, help="Of the vehicle, metres.")] = 0.3,
     speed_mps: Annotated[float, typer.Option("--speed", min=0.1, max=30.0, help="Largest speed, m/s.")] = 5.0,
     seed: Annotated[int, typer.Option(min=1, help="The same seed gives the same flight.")] = 1,
+    look_at: LookAt = None,
+    fov: Fov = "90,60",
+    look_weight: LookWeight = 1.0,
     fly: _Fly = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Flight to write: .csv or .json.")] = None,
     map_out: Annotated[Path | None, typer.Option("--map-out", help="Map to write: .ot, .bt or .ply.")] = None,
@@ -51,29 +70,73 @@ def plan(
 
     Ends with 0 when there is a flight, and it flew free; with 2 for a query that cannot be answered; else with 3.
     """
-    from vil_bridge.tools.planning.query import FlightQuery, answer
-
     bridge = None if send is None else bridge_flight(send, token_file)
+    view, goal_m = view_goal(look_at, fov, look_weight), point_of(goal, "--to")
     if live_map is not None:
         if bridge is None or scene is not None or map_file is not None or start is not None or fly:
             raise typer.BadParameter("it goes with --to and --send, and without another map", param_hint="--live-map")
-        fly_live(bridge, live_map, point_of(goal, "--to"), (radius_m, speed_mps, seed), through_unknown=through_unknown)
+        fly_live(bridge, _live_query(bridge.actor, live_map, goal_m, radius_m, speed_mps, seed, through_unknown, view))
         return
     place = _place(scene, map_file)
     _check_files(out, map_out)
     if fly and scene is None:
         raise typer.BadParameter("--fly checks the surfaces of a scene: give --scene", param_hint="--fly")
     start_m, yaw_rad = start_of(start, bridge)
-    ends = start_m, point_of(goal, "--to")
-    found, flight = answer(FlightQuery(*ends, place, resolution_m, radius_m, speed_mps, seed, through_unknown))
+    numbers = resolution_m, radius_m, speed_mps, seed, through_unknown
+    flight = _planned(start_m, goal_m, place, numbers, view, None if bridge is None else yaw_rad, out, map_out)
+    if fly and scene is not None:
+        _fly(flight, scene, radius_m)
+    if bridge is not None:
+        give(bridge, flight, yaw_rad if view is None else None)
+
+
+def _planned(
+    start_m: FloatArray,
+    goal_m: FloatArray,
+    place: str | Path,
+    numbers: tuple[float, float, float, int, bool],
+    view: ViewGoal | None,
+    yaw_rad: float | None,
+    out: Path | None,
+    map_out: Path | None,
+) -> PlannedFlight:
+    """Plan, print and write a flight.
+
+    Raises:
+        typer.Exit: none was found.
+    """
+    from vil_bridge.tools.planning.query import FlightQuery, answer
+
+    found, flight = answer(FlightQuery(start_m, goal_m, place, *numbers, view=view, yaw_rad=yaw_rad))
     _write(found, flight, out, map_out)
     if flight is None:
         typer.echo("no free flight was found: try another --seed, a smaller --radius, or move the goal", err=True)
         raise typer.Exit(Exit.CHECK_FAILED)
-    if fly and scene is not None:
-        _fly(flight, scene, radius_m)
-    if bridge is not None:
-        give(bridge, flight, yaw_rad)
+    if view is not None:
+        from vil_bridge.tools.planning.visibility import share_in_view
+
+        typer.echo(
+            f"the landmark is in view for {100.0 * share_in_view(found, view, flight.trajectory):.0f} % of the time"
+        )
+    return flight
+
+
+def _live_query(
+    actor: str,
+    name: str,
+    goal_m: FloatArray,
+    radius_m: float,
+    speed_mps: float,
+    seed: int,
+    through_unknown: bool,
+    view: ViewGoal | None,
+) -> BridgeQuery:
+    from vil_bridge.tools.planning.bridge_flight import BridgeQuery
+    from vil_bridge.tools.planning.query import ACCELERATION_MPS2
+    from vil_bridge.vehicles.control.limits import Limits
+
+    limits = Limits(speed_mps=speed_mps, acceleration_mps2=ACCELERATION_MPS2)
+    return BridgeQuery(actor, name, goal_m, radius_m, limits, seed, through_unknown, view)
 
 
 def _place(scene: str | None, map_file: Path | None) -> str | Path:

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from vil_bridge.core.types import FloatArray
-    from vil_bridge.tools.planning.bridge_flight import BridgeFlight
+    from vil_bridge.tools.planning.bridge_flight import BridgeFlight, BridgeQuery
     from vil_bridge.tools.planning.smoothing import PlannedFlight
+    from vil_bridge.tools.planning.visibility import ViewGoal
 
 Send = Annotated[
     str | None,
@@ -27,6 +28,14 @@ Send = Annotated[
 ]
 LiveMap = Annotated[
     str | None, typer.Option(help="Map of the bridge of --send: fly, and plan again whenever it blocks the flight.")
+]
+LookAt = Annotated[
+    str | None,
+    typer.Option(metavar="X,Y,Z", help="Landmark to keep in view: turn to it, and prefer ways from which it is seen."),
+]
+Fov = Annotated[str, typer.Option(metavar="H,V", help="Field of view of the camera ahead, for --look-at, degrees.")]
+LookWeight = Annotated[
+    float, typer.Option(min=0.0, max=100.0, help="Seconds of detour that a second of --look-at in view is worth.")
 ]
 Start = Annotated[
     str | None,
@@ -55,32 +64,44 @@ def start_of(start: str | None, bridge: BridgeFlight | None) -> tuple[FloatArray
     return point_of(start, "--from"), 0.0
 
 
-def give(bridge: BridgeFlight, flight: PlannedFlight, yaw_rad: float) -> None:
-    """Give a flight to an actor, which holds its heading."""
-    from vil_bridge.tools.planning.reference_rows import flight_body
+def give(bridge: BridgeFlight, flight: PlannedFlight, yaw_rad: float | None) -> None:
+    """Give a flight to an actor, with one heading, or those of the flight."""
+    from vil_bridge.tools.planning.reference_rows import flight_body, row_times
 
+    curve = flight.trajectory
+    yaw = curve.at(row_times(curve)).yaw_rad if yaw_rad is None else yaw_rad
     with _explained(bridge):
-        given = bridge.give(flight_body(flight.trajectory, yaw_rad))
+        given = bridge.give(flight_body(curve, yaw))
     what = {"flying": "flies it", "offered": "is a real vehicle: its pilot decides"}[given.state]
     typer.echo(f"{bridge.actor} {what}")
 
 
-def fly_live(
-    bridge: BridgeFlight, name: str, goal_m: FloatArray, numbers: tuple[float, float, int], *, through_unknown: bool
-) -> None:
+def fly_live(bridge: BridgeFlight, query: BridgeQuery) -> None:
     """Fly on a bridge's map until the flight has ended."""
-    from vil_bridge.tools.planning.bridge_flight import BridgeQuery, fly_on_live_map
-    from vil_bridge.tools.planning.query import ACCELERATION_MPS2
-    from vil_bridge.vehicles.control.limits import Limits
+    from vil_bridge.tools.planning.bridge_flight import fly_on_live_map
 
-    radius_m, speed_mps, seed = numbers
-    limits = Limits(speed_mps=speed_mps, acceleration_mps2=ACCELERATION_MPS2)
-    query = BridgeQuery(bridge.actor, name, goal_m, radius_m, limits, seed, through_unknown)
     with _explained(bridge):
         end = fly_on_live_map(bridge.bridge, query, typer.echo)
     typer.echo(f"{end.state}{f': {end.reason}' if end.reason else ''}")
     if end.state not in ("done", "offered"):
         raise typer.Exit(Exit.CHECK_FAILED)
+
+
+def view_goal(look_at: str | None, fov: str, weight: float) -> ViewGoal | None:
+    """Return the landmark to keep in view; None = none."""
+    import math
+
+    from vil_bridge.tools.planning.visibility import ViewGoal
+
+    if look_at is None:
+        return None
+    words = fov.split(",")
+    if len(words) != 2 or not all(word.strip().isdigit() and 0 < int(word) < 180 for word in words):
+        raise typer.BadParameter(
+            f"{fov!r} is not a field of view: write H,V in degrees, such as 90,60", param_hint="--fov"
+        )
+    horizontal, vertical = (math.radians(int(word)) for word in words)
+    return ViewGoal(point_of(look_at, "--look-at"), (horizontal, vertical), weight)
 
 
 def _explained(bridge: BridgeFlight) -> AbstractContextManager[None]:

@@ -45,6 +45,16 @@ def test_a_scene_is_mapped_planned_and_flown(tmp_path: Path) -> None:
     assert found["samples"][-1][0] == pytest.approx(found["duration_s"], abs=1e-6)
 
 
+def test_a_flight_looks_at_a_landmark(tmp_path: Path) -> None:
+    pytest.importorskip("ompl", reason="the package is not installed (extra plan)")
+    csv, landmark = tmp_path / "flight.csv", np.array([0.0, 0.5, 1.5])
+    done = plan(*ENDS, "--scene", "hall", "--look-at=0,0.5,1.5", "--out", csv)
+    assert done.exit_code == 0 and "the landmark is in view for" in done.output, done.output
+    rows = np.array([line.split(",") for line in csv.read_text().splitlines()[1:]], np.float64)
+    x, y, _ = (landmark - rows[0, 1:4]).T
+    assert rows[0, 10] == pytest.approx(np.arctan2(y, x), abs=0.02)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -71,6 +81,19 @@ def test_a_query_is_two_places_and_one_scene(words: tuple[str, ...], message: st
 def test_files_that_are_not_written_are_refused_first(words: tuple[str, ...], message: str) -> None:
     done = plan("--from=1,2,3", "--to=4,5,6", *words, *(() if "--map" in words else ("--scene", "empty")))
     assert isinstance(done.exception, ConfigError) and message in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--look-at=1,2,3", "--fov", "wide"), "'wide' is not a field of view: write H,V in degrees"),
+        (("--send", "drone"), "write BRIDGE/ACTOR, such as http://127.0.0.1:8080/drone"),
+        (("--live-map", "hall"), "it goes with --to and --send, and without another map"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(words: tuple[str, ...], message: str) -> None:
+    done = plan("--from=1,2,3", "--to=4,5,6", "--scene", "empty", *words)
+    assert done.exit_code == 2 and message in " ".join(done.output.split())
 
 
 def test_a_map_has_no_surfaces_to_fly_by() -> None:

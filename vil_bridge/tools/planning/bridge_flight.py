@@ -16,8 +16,9 @@ from vil_bridge.monitoring.map_view import MapView
 from vil_bridge.monitoring.snapshot import ActorView
 from vil_bridge.tools.planning.live_world import LiveWorld, blocked_s
 from vil_bridge.tools.planning.planner import FlightPlanner
-from vil_bridge.tools.planning.reference_rows import flight_body, stop_along
+from vil_bridge.tools.planning.reference_rows import flight_body, row_times, stop_along
 from vil_bridge.tools.planning.smoothing import PlannedFlight
+from vil_bridge.tools.planning.visibility import ViewGoal, plan_with
 from vil_bridge.vehicles.control.limits import Limits
 from vil_bridge.vehicles.trajectories.trajectory import Trajectory
 from vil_bridge.web.client.connection import HttpConnection, path_of
@@ -39,7 +40,7 @@ class BridgeQuery:
     Attributes:
         actor: that is to fly. map_name: of the bridge's map. goal_m: (3,), world ENU.
         radius_m: of the vehicle. limits: of the flight. seed: of the search.
-        through_unknown: fly through voxels that the map does not know.
+        through_unknown: fly through voxels that the map does not know. view: landmark to keep in view; None = none.
     """
 
     actor: str
@@ -49,6 +50,7 @@ class BridgeQuery:
     limits: Limits
     seed: int
     through_unknown: bool
+    view: ViewGoal | None = None
 
 
 class BridgeFlight:
@@ -153,7 +155,7 @@ class _Pursuit:
         """Return where a vehicle comes to rest, and its heading; a simulated one is stopped there."""
         if now.state == "offered":
             return self._flight.place()
-        yaw_rad = now.rows[-1][-1]
+        yaw_rad = float(np.interp(now.flown_s, [row[0] for row in now.rows], [row[-1] for row in now.rows]))
         for lead_s in _LEADS_S:
             t_s = min(self._flight.now().flown_s + lead_s, self._curve.duration_s - 1e-3)
             stop = stop_along(self._curve, t_s, self._query.limits.acceleration_mps2)
@@ -174,11 +176,14 @@ class _Pursuit:
         self._planner = FlightPlanner(
             self._world.found, query.radius_m, low, high, query.limits, through_unknown=query.through_unknown
         )
-        planned = self._planner.plan(start_m, query.goal_m, seed=query.seed)
+        ends = start_m, query.goal_m
+        planned = plan_with(self._planner, self._world.found, *ends, query.view, seed=query.seed, yaw_rad=yaw_rad)
         if planned is None:
             raise ConfigError("no free flight was found on the map: try another seed, or wait until it knows more")
-        given = self._flight.give(flight_body(planned.trajectory, yaw_rad, self._after_stop()))
-        self._curve, self._begins_ns = planned.trajectory, given.begins_t_ns
+        curve = planned.trajectory
+        yaw = yaw_rad if query.view is None else curve.at(row_times(curve)).yaw_rad
+        given = self._flight.give(flight_body(curve, yaw, self._after_stop()))
+        self._curve, self._begins_ns = curve, given.begins_t_ns
         self._report(f"{given.state}: {_line(planned)}")
 
     def _after_stop(self) -> int | None:

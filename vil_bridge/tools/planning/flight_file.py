@@ -12,7 +12,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.planning.smoothing import PlannedFlight
 
-COLUMNS: Final = ("t_s", "x_m", "y_m", "z_m", "vx_mps", "vy_mps", "vz_mps", "ax_mps2", "ay_mps2", "az_mps2")
+COLUMNS: Final = ("t_s", "x_m", "y_m", "z_m", "vx_mps", "vy_mps", "vz_mps", "ax_mps2", "ay_mps2", "az_mps2", "yaw_rad")
 _RATE_HZ: Final = 20.0
 
 
@@ -51,8 +51,8 @@ def write_flight(path: Path, flight: PlannedFlight) -> None:
 
 
 def _samples(flight: PlannedFlight) -> FloatArray:
-    """Return rows (n, 10) at 20 Hz, the end included."""
+    """Return rows (n, 11) at 20 Hz, the end included."""
     end_s = flight.trajectory.duration_s
     times = np.append(np.arange(0.0, end_s, 1.0 / _RATE_HZ), end_s)
     found = flight.trajectory.at(times)
-    return np.column_stack((times, found.p_world_m, found.v_world_mps, found.a_world_mps2))
+    return np.column_stack((times, found.p_world_m, found.v_world_mps, found.a_world_mps2, found.yaw_rad))

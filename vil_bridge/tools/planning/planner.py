@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -9,7 +11,7 @@ import numpy as np
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.planning.free_space import FreeSpace
-from vil_bridge.tools.planning.path_search import find_path
+from vil_bridge.tools.planning.path_search import find_path, tightened
 from vil_bridge.tools.planning.smoothing import PlannedFlight, smooth_flight
 from vil_bridge.vehicles.control.limits import Limits
 from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
@@ -67,7 +69,24 @@ class FlightPlanner:
             if space is self.wide and not space.free(np.stack((start, goal))).all():
                 continue
             path = find_path(space, start, goal, seed=seed)
-            flight = None if path is None else smooth_flight(path, self.space, self.limits)
+            flight = None if path is None else self.smooth(path)
             if flight is not None:
                 return flight
         return None
+
+    def path_through(self, places_m: Sequence[FloatArray], *, seed: int = 1) -> FloatArray | None:
+        """Return the corners (m, 3) of a free path through places, one after the other; None = none was found.
+
+        The corners between the places are pulled tight.
+
+        Raises:
+            ConfigError: a place is not free, or OMPL is not installed.
+        """
+        space = self.wide if self.wide.free(np.stack(places_m)).all() else self.space
+        legs = [find_path(space, a, b, seed=seed) for a, b in pairwise(places_m)]
+        found = [tightened(space, leg) for leg in legs if leg is not None]
+        return None if len(found) < len(legs) else np.concatenate((*(leg[:-1] for leg in found), found[-1][-1:]))
+
+    def smooth(self, path_m: FloatArray) -> PlannedFlight | None:
+        """Return a checked flight along a free path; None = not even its straight legs are free."""
+        return smooth_flight(path_m, self.space, self.limits)

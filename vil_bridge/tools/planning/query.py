@@ -11,6 +11,7 @@ import numpy as np
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.planning.planner import FlightPlanner
 from vil_bridge.tools.planning.smoothing import PlannedFlight
+from vil_bridge.tools.planning.visibility import ViewGoal, plan_with
 from vil_bridge.vehicles.control.limits import Limits
 from vil_bridge.world.occupancy.map_file import read_map
 from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
@@ -30,6 +31,7 @@ class FlightQuery:
         resolution_m: of a scene's map.
         radius_m: of the vehicle. speed_mps: its limit. seed: of the search.
         through_unknown: fly through voxels that a file's map does not know.
+        view: landmark to keep in view; None = none. yaw_rad: heading at the start, for it; None = towards it.
     """
 
     start_m: FloatArray
@@ -40,6 +42,8 @@ class FlightQuery:
     speed_mps: float
     seed: int
     through_unknown: bool
+    view: ViewGoal | None = None
+    yaw_rad: float | None = None
 
 
 def answer(query: FlightQuery) -> tuple[OccupancyMap, PlannedFlight | None]:
@@ -51,8 +55,8 @@ def answer(query: FlightQuery) -> tuple[OccupancyMap, PlannedFlight | None]:
         ConfigError: the query cannot be answered; the message says why.
         RendererError: the scene cannot be read.
     """
-    ends = np.stack((query.start_m, query.goal_m))
-    low, high = ends.min(axis=0) - _AROUND_M, ends.max(axis=0) + _AROUND_M
+    corners = np.stack((query.start_m, query.goal_m))
+    low, high = corners.min(axis=0) - _AROUND_M, corners.max(axis=0) + _AROUND_M
     if isinstance(query.place, Path):
         found, through = read_map(query.place), query.through_unknown
     else:
@@ -60,7 +64,8 @@ def answer(query: FlightQuery) -> tuple[OccupancyMap, PlannedFlight | None]:
         through = True
     limits = Limits(speed_mps=query.speed_mps, acceleration_mps2=ACCELERATION_MPS2)
     planner = FlightPlanner(found, query.radius_m, low, high, limits, through_unknown=through)
-    return found, planner.plan(query.start_m, query.goal_m, seed=query.seed)
+    ends = query.start_m, query.goal_m
+    return found, plan_with(planner, found, *ends, query.view, seed=query.seed, yaw_rad=query.yaw_rad)
 
 
 def _scene_map(

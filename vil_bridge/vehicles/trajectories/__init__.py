@@ -1,6 +1,6 @@
 """Trajectories: position and yaw with their derivatives, over time."""
 
-from vil_bridge.vehicles.trajectories.composed import Concatenated, Retimed, Transformed, hover, slowed
+from vil_bridge.vehicles.trajectories.composed import Concatenated, Retimed, Transformed, WithHeading, hover, slowed
 from vil_bridge.vehicles.trajectories.curves import circle, lemniscate
 from vil_bridge.vehicles.trajectories.lines import line, polyline
 from vil_bridge.vehicles.trajectories.table import Table
@@ -15,6 +15,7 @@ __all__ = [
     "Table",
     "Trajectory",
     "Transformed",
+    "WithHeading",
     "circle",
     "hover",
     "lemniscate",

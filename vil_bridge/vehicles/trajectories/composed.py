@@ -78,6 +78,28 @@ def slowed(trajectory: Trajectory, factor: float) -> Trajectory:
     return Retimed(trajectory, pace, trajectory.repeat_s * factor)
 
 
+class WithHeading(Trajectory):
+    """A curve with other headings.
+
+    Args:
+        curve: the positions.
+        yaw_rad: polynomials of one channel over the same time.
+    """
+
+    def __init__(self, curve: Trajectory, yaw_rad: Polynomials) -> None:
+        self._curve: Final = curve
+        self._yaw: Final = yaw_rad
+        self.duration_s = curve.duration_s
+        self.repeat_s = curve.repeat_s
+        self.knots_s = np.unique(np.concatenate((curve.knots_s, yaw_rad.knots_s)))
+
+    def derivatives(self, t_s: FloatArray) -> FloatArray:
+        """See :class:`Trajectory`."""
+        rows = self._curve.derivatives(t_s)
+        rows[:, :3, 3] = self._yaw.derivatives(t_s)[:, :3, 0]
+        return rows
+
+
 class Transformed(Trajectory):
     """A curve turned about the vertical axis of its origin, then moved.
 
