@@ -9,6 +9,7 @@ import asyncio
 import csv
 import io
 import logging
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -154,13 +155,13 @@ async def test_a_recorded_contact_ends_a_run_of_a_report_where_it_happened(
     assert ended is not None
     (group,) = read_runs([recorded])
     (run,) = group.runs
-    assert (run.episode.ended, run.episode.what, run.episode.passed) == ("collision", "something", len(splits_s))
+    assert (run.episode.ended, run.episode.what, run.episode.passed) == ("collision", "ground", len(splits_s))
     assert run.episode.end_s == pytest.approx(ended.race_s, abs=0.05)  # the signal is a pose near the log's line
     assert run.episode.gates[0].race_s == pytest.approx(splits_s[0], abs=0.05)
     assert run.end_m is not None and 2.0 < run.end_m[0] < 4.0
     assert run.end_m[1:] == pytest.approx((1.0, 0.0), abs=0.1)
     page = race_page([group])
-    assert "collision (something)" in page and page.count('class="cross"') == 1
+    assert "collision (ground)" in page and page.count('class="cross"') == 1
 
 
 async def test_a_recording_without_a_race_is_refused(tmp_path: Path) -> None:
@@ -224,6 +225,43 @@ def check_races(seen: list[Frame], splits_s: dict[int, float]) -> None:
         if one.race.race_s > 0.0:  # the motion that started the time is known a little later
             assert other.race.race_s - one.race.race_s == pytest.approx(elapsed_s, abs=1e-6)
     assert races[-1].race_s == pytest.approx(splits_s[1], abs=1e-6)
+
+
+GROUND = """
+version: 1
+rooms: {hall: {}}
+sources:
+  sim:
+    type: simulated
+    room: hall
+    vehicles: {drone: {model: flightgoggles, p_m: [0, 0, 0.3], command_timeout_ms: 60000, contact: {radius_m: 0.15}}}
+actors: {drone: {kind: vehicle, source: sim, subject: drone}}
+race: {course: %s, racers: [drone]}
+cameras: {}
+require_cameras: false
+stream: {bind: "tcp://127.0.0.1:0"}
+http: {port: 0}
+realtime: {fifo_priority: 0}
+"""
+
+
+async def test_landing_and_taking_off_are_no_collisions_and_a_fall_is_one(tmp_path: Path) -> None:
+    course = tmp_path / "line.yaml"
+    course.write_text(COURSE.replace("clock: motion", "clock: signal, collision: penalise"))
+    async with running(GROUND % course) as bridge:
+        race, vehicles = bridge.context.race, bridge.context.for_sources.vehicles
+        assert race is not None
+        await until(lambda: race.standing("drone").phase == "racing", 100.0)
+
+        async def fly(up_mps: float, ends: Callable[[], bool]) -> None:
+            vehicles.command(VehicleCommand("drone", "fly", "velocity", [0.0, 0.0, up_mps, 0.0]))
+            await until(ends)
+
+        await fly(-0.5, lambda: vehicles.state("drone").collisions > 0)
+        await fly(1.0, lambda: vehicles.state("drone").p_world_m[2] > 4.0)
+        assert race.standing("drone").collisions == 0
+        vehicles.command(VehicleCommand("drone", "disarm"))
+        await until(lambda: race.standing("drone").collisions == 1)
 
 
 async def test_a_bridge_without_a_race_says_so() -> None:

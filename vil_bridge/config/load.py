@@ -65,7 +65,7 @@ def load(
         problems += tree.problems[before:]
     for line in written(warnings):
         _warn(line)
-    return _validated(tree, problems, resolve)
+    return _validated(tree, problems, resolve, path.absolute().parent)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -90,11 +90,11 @@ def load_text(text: str, origin: str, *, resolve: Resolver) -> BridgeConfig:
     return _validated(tree, list(tree.problems), resolve)
 
 
-def _validated(tree: Tree, problems: list[Problem], resolve: Resolver) -> BridgeConfig:
+def _validated(tree: Tree, problems: list[Problem], resolve: Resolver, folder: FilePath | None = None) -> BridgeConfig:
     config = None
     if not problems or isinstance(tree.data, dict):
         try:
-            config = BridgeConfig.model_validate(tree.data, context={"resolve": resolve})
+            config = BridgeConfig.model_validate(tree.data, context={"resolve": resolve, "folder": folder})
         except ValidationError as exc:
             references = reference_problems(tree.data if isinstance(tree.data, dict) else {})
             problems += explain(exc, tree, BridgeConfig, references, _narrow(tree.data, resolve))

@@ -51,7 +51,7 @@ def _race(race: RaceMonitor | None) -> ServedRace | None:
         ended = standing(actor).ended
         return ended is not None and ended.outcome != "finished"
 
-    return ServedRace(race.course, race.reset, is_out, lambda actor: max(standing(actor).splits_s, default=-1))
+    return ServedRace(lambda: race.course, race.reset, is_out, lambda actor: max(standing(actor).splits_s, default=-1))
 
 
 def served_actors(config: BridgeConfig, airsim: AirsimConfig) -> dict[str, str]:

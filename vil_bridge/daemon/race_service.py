@@ -26,6 +26,8 @@ from vil_bridge.world.world import World
 _GATE_DEPTH_M: Final = 0.2
 _GATE_BAR: Final = 0.12
 """Of the renderers' model ``gate``: share of a bar in its side."""
+_BELOW: Final = 0.7
+"""Least upward part of the normal of what a vehicle stands on."""
 _NEWEST: Final = 64
 """Splits and laps of a racer that a view has."""
 
@@ -50,7 +52,8 @@ def make_race(config: BridgeConfig, world: World, vehicles: VehicleCommandBus) -
             return None
         if newest is None:
             return Contacts(state.collisions, state.t_ns, "something")
-        return Contacts(state.collisions, newest.t_ns, newest.other or "something")
+        below = newest.normal_world[2] > _BELOW
+        return Contacts(state.collisions, newest.t_ns, newest.other or ("ground" if below else "something"), below)
 
     radii_m = {name: 0.5 * min(config.actors[name].size_m) for name in config.race.racers}
     race = config.race

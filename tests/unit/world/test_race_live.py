@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vil_bridge.config.load import load_text
+from vil_bridge.config.load import load, load_text
 from vil_bridge.core.bridge_time import bridge_clock
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.course import Course, CourseGate, RaceRules
@@ -47,18 +47,20 @@ class Track:
         self.race = RaceMonitor(self.world, course(rules), {"drone": 0.1, "ghost": 0.1}, self.contacts.get)
         self.t_ns = 1000 * NS_PER_S
         self.number = 0
+        self.z_m = 1.0
         self.late: list[tuple[int, SourceFrame]] = []
 
     def frame(self, source: str, name: str, x_m: float, latency_ns: int) -> SourceFrame:
-        p_m, q = np.array([[x_m, 0.0, 1.0]]), np.array([[0.0, 0.0, 0.0, 1.0]])
+        p_m, q = np.array([[x_m, 0.0, self.z_m]]), np.array([[0.0, 0.0, 0.0, 1.0]])
         stamps = self.t_ns, self.t_ns + latency_ns
         return SourceFrame(source, self.number, *stamps, (name,), p_m, q, np.array([True]), latency_ns=latency_ns)
 
-    def fly(self, seconds: float, x_m: dict[str, float], speed_mps: float = 0.0) -> None:
+    def fly(self, seconds: float, x_m: dict[str, float], speed_mps: float = 0.0, down_mps: float = 0.0) -> None:
         """Fly racers from places on the x axis; those without a place are not seen."""
         for step in range(round(seconds * NS_PER_S / STEP_NS)):
             self.t_ns += STEP_NS
             self.number += 1
+            self.z_m -= down_mps * STEP_NS / NS_PER_S
             away_m = speed_mps * step * STEP_NS / NS_PER_S
             if "ghost" in x_m:
                 self.late.append((self.t_ns + LATE_NS, self.frame("far", "ghost", x_m["ghost"] + away_m, LATE_NS)))
@@ -147,6 +149,21 @@ def test_contacts_of_a_simulated_vehicle_count_as_the_rules_say(
     assert sum("ghost collides with wall" in record.getMessage() for record in caplog.records) == 1
 
 
+@pytest.mark.usefixtures("_time")
+@pytest.mark.parametrize(("descent_mps", "collisions"), [(0.0, 0), (0.8, 0), (3.0, 1)])
+def test_landing_on_the_ground_is_no_collision_and_falling_onto_it_is(descent_mps: float, collisions: int) -> None:
+    track = Track(RaceRules("signal", collision="penalise"))
+    track.contacts["drone"] = Contacts(0, 0, "")
+    track.fly(1.0, {"drone": 0.0, "ghost": 0.0})
+    track.fly(0.5, {"drone": 0.0, "ghost": 0.0}, down_mps=descent_mps)
+    track.contacts["drone"] = Contacts(1, track.t_ns, "ground", below=True)
+    track.fly(1.0, {"drone": 0.0, "ghost": 0.0})
+    assert track.standing("drone").collisions == collisions
+    track.contacts["drone"] = Contacts(2, track.t_ns, "wall")  # a wall counts however slowly it is touched
+    track.fly(1.0, {"drone": 0.0, "ghost": 0.0})
+    assert track.standing("drone").collisions == collisions + 1
+
+
 def test_metrics_of_a_race() -> None:
     lead = RacerView("racing", 1, 3.5, 0.0, "B", 1, 0, 0, (), {0: 2.0}, 0.0)
     idle = RacerView("ready", 2, 0.0, 3.0, "A", 0, 0, 1)
@@ -183,6 +200,26 @@ race: {race}
 """
     with pytest.raises(ConfigError, match=problem):
         load_text(text, "test", resolve=resolve)
+
+
+def test_a_course_file_is_relative_to_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "lab"
+    (folder / "courses").mkdir(parents=True)
+    small = "course: small\nstart: {p_m: [0, 0, 1], yaw_deg: 0}\ngates: [{name: A, p_m: [2, 0, 1], yaw_deg: 0, %s}]\n"
+    (folder / "courses" / "small.yaml").write_text(small % "width_m: 1, height_m: 1")
+    path = folder / "bridge.yaml"
+    path.write_text(
+        "version: 1\nrooms: {hall: {}}\n"
+        "sources: {sim: {type: simulated, room: hall, vehicles: {drone: {model: kinematic}}}}\n"
+        "actors: {drone: {kind: vehicle, source: sim, subject: drone}}\n"
+        "race: {course: courses/small.yaml, racers: [drone]}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    config = load(path.relative_to(tmp_path), env={}, resolve=resolve)
+    assert config.race is not None and config.race.course == str(folder / "courses" / "small.yaml")
+    path.write_text(path.read_text().replace("courses/small", "courses/other"))
+    with pytest.raises(ConfigError, match=r"other\.yaml"):
+        load(path, env={}, resolve=resolve)
 
 
 def test_a_course_file_that_is_missing_is_refused(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -27,27 +26,28 @@ class ServedRace:
     """Race of a bridge.
 
     Attributes:
-        course: with the gates where they are.
+        course: returns the course, with the gates where they are now.
         restart: sets all clocks to zero.
         is_out: returns True for an actor whose race has ended otherwise than by finishing.
         passed: returns the number in the race of an actor's last gate, from 0; -1 = none yet. Both raise LookupError
             for an actor that does not race.
     """
 
-    course: Course
+    course: Callable[[], Course]
     restart: Callable[[], None]
     is_out: Callable[[str], bool]
     passed: Callable[[str], int]
 
-    @cached_property
+    @property
     def gates(self) -> dict[str, CourseGate]:
         """Gates by name."""
-        return {gate.name: gate for gate in self.course.gates}
+        return {gate.name: gate for gate in self.course().gates}
 
     @property
     def nominal(self) -> CourseGate:
         """Return the gate whose size is the scale 1."""
-        return self.course.gates[self.course.order[0]]
+        course = self.course()
+        return course.gates[course.order[0]]
 
     def pose(self, gate: str) -> Pose:
         """Return the pose of a gate: the middle of its opening, its y the direction of flight."""
@@ -96,7 +96,7 @@ class RaceMethods:
         """Return the last gate in the order of a lap, from 0; -1 before the first one."""
         actor, race = self._vehicles.find(vehicle_name).actor, self._known()
         number = race.passed(actor)
-        return -1 if number < 0 else number % len(race.course.order)
+        return -1 if number < 0 else number % len(race.course().order)
 
     @method("simGetNominalGateInnerDimensions")
     def nominal_gate(self) -> Vector3r:

@@ -28,16 +28,23 @@ logger = logging.getLogger(__name__)
 
 _MOST_POSES: Final = 10_000
 """Of a racer that wait for the next check; older ones are lost."""
+_LANDING_MPS: Final = 1.5
+"""Downwards: who touches the ground faster has crashed."""
 _PATIENCE_NS: Final = 1500 * NS_PER_MS
 """Poses say until then that a race has run out of time; a crossing may stay open for a second."""
 
 
 class Contacts(NamedTuple):
-    """Contacts of a simulated vehicle: how many began, and time (bridge) and other side of the newest."""
+    """Contacts of a simulated vehicle.
+
+    Attributes:
+        begun: how many. t_ns, other: time (bridge) and other side of the newest. below: the other side is below it.
+    """
 
     begun: int
     t_ns: int
     other: str
+    below: bool = False
 
 
 class _Poses:
@@ -155,7 +162,7 @@ class RaceMonitor:
         logger.info("race: starting signal on %s for %s", self.course.name, ", ".join(self._standings))
 
     def _judged(self, one: RacerStanding, poses: list[tuple[int, Transform]]) -> list[RaceEvent]:
-        self._report_contacts(one)
+        self._report_contacts(one, poses)
         events: list[RaceEvent] = []
         for t_ns, pose in poses:
             events += one.feed(t_ns, pose)
@@ -167,13 +174,14 @@ class RaceMonitor:
             self._results.add(flown)
         return events
 
-    def _report_contacts(self, one: RacerStanding) -> None:
+    def _report_contacts(self, one: RacerStanding, poses: list[tuple[int, Transform]]) -> None:
+        """Report a contact that began to the clock; taking off from the ground and landing are none."""
         contacts = self._contacts(one.name)
         if contacts is None:
             return
         before = self._begun.get(one.name, contacts.begun)
         self._begun[one.name] = contacts.begun
-        if contacts.begun > before:
+        if contacts.begun > before and not (contacts.below and one.descent_mps(contacts.t_ns, poses) < _LANDING_MPS):
             one.clock.collide(contacts.t_ns, contacts.other)
 
 

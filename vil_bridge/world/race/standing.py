@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from vil_bridge.core.course import Course
@@ -18,6 +21,10 @@ from vil_bridge.world.race.events import (
     RaceStarted,
 )
 from vil_bridge.world.race.flown import FlightTrack, FlownLap, FlownRace
+
+_DESCENT_NS: Final = 100_000_000
+_HEIGHTS: Final = 256
+"""Newest ones of a racer."""
 
 RacerPhase = Literal["waiting", "ready", "racing"] | Outcome
 
@@ -48,9 +55,25 @@ class RacerStanding:
         self._track: Final = FlightTrack()
         self._laps: Final[list[FlownLap]] = []
         self._lap_ns = 0
+        self._heights: Final[deque[tuple[int, float]]] = deque(maxlen=_HEIGHTS)
+
+    def descent_mps(self, t_ns: int, newer: Sequence[tuple[int, Transform]]) -> float:
+        """Return the speed downwards in the 100 ms before a time; infinite where no two poses show it.
+
+        Args:
+            t_ns: the time.
+            newer: poses that were not fed yet.
+        """
+        heights = [*self._heights, *((one_ns, float(pose.p_m[2])) for one_ns, pose in newer)]
+        before = [(one_ns, z_m) for one_ns, z_m in heights if t_ns - _DESCENT_NS <= one_ns <= t_ns]
+        if len(before) < 2:
+            return math.inf
+        (first_ns, high_m), (last_ns, low_m) = before[0], before[-1]
+        return 1e9 * (high_m - low_m) / (last_ns - first_ns)
 
     def feed(self, t_ns: int, pose: Transform) -> list[RaceEvent]:
         """Take a measured pose, later than those before, and return the events that are certain now."""
+        self._heights.append((t_ns, float(pose.p_m[2])))
         if self.ended is None:
             self._track.add(t_ns, pose, flying=self.clock.progress.started_ns is not None)
         return self.clock.feed(t_ns, pose.p_m)
