@@ -40,7 +40,7 @@ class RaceConfig(StrictModel):
     def _readable(cls, course: str, info: ValidationInfo) -> str:
         folder: Path | None = (info.context or {}).get("folder")
         if folder is not None and ("/" in course or Path(course).suffix) and (folder / course).is_file():
-            course = str(folder / course)  # an absolute one stays as it is
+            course = str(folder / course)
         try:
             load_course(course)
         except (ConfigError, OSError) as exc:
