@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.fuzz.target import Target, scratch
+from tests.support.lsy_levels import level_text
 from tests.unit.config.test_course_files import COURSE
 from tests.unit.tools.test_race_alphapilot import CHALLENGE, GATES, LOG
-from tests.support.lsy_levels import level_text
 from vil_bridge.config.course import load_course, write_course
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.tools.race.alphapilot import read_challenge

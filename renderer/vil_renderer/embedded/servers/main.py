@@ -48,7 +48,9 @@ def run(
     """Serve until SIGINT or SIGTERM; call it in the main thread of a process of its own.
 
     Args:
-        client_ip: where the bridge listens, numeric. input_port: its port of poses. output_port: of pictures.
+        client_ip: where the bridge listens, numeric.
+        input_port: its port of poses.
+        output_port: its port of pictures.
         scene: name of the scene to draw, or a scene file; ``client`` = a Flightmare client's choice.
         profile: quality: low, medium, high or ultra.
         budget_ms: time for the pictures of one request before a plainer profile is used; 0 = no limit.
@@ -71,9 +73,9 @@ def run(
     try:
         _check_address(client_ip)
         if protocol == FLIGHTMARE:
-            peer = FlightmareServerConfig(client_ip, input_port, output_port, folder=Path.cwd())
-            with FlightmareServer(make, scene) as server:
-                serve_flightmare(server, peer, _stop_event())
+            _serve_flightmare(
+                make, scene, FlightmareServerConfig(client_ip, input_port, output_port, folder=Path.cwd())
+            )
         else:
             config = FlightGogglesServerConfig(client_ip, input_port, output_port, newest_only=not fifo)
             with make(scene) as renderer:
@@ -82,6 +84,12 @@ def run(
         logger.error("%s", exc)
         return _EXIT_CANNOT_DRAW
     return _EXIT_OK
+
+
+def _serve_flightmare(make: Callable[[str], EmbeddedRenderer], scene: str, config: FlightmareServerConfig) -> None:
+    """Serve Flightmare's clients until a signal."""
+    with FlightmareServer(make, scene) as server:
+        serve_flightmare(server, config, _stop_event())
 
 
 def _check_address(client_ip: str) -> None:

@@ -125,7 +125,7 @@ def frame_mask(picture: npt.NDArray[np.uint8], *, blue: bool, bar_px: float) -> 
     padded = cv2.copyMakeBorder(mask, size, size, size, size, cv2.BORDER_CONSTANT, value=(0,))
     across = cv2.morphologyEx(padded, cv2.MORPH_CLOSE, np.ones((1, size), np.uint8))
     down = cv2.morphologyEx(padded, cv2.MORPH_CLOSE, np.ones((size, 1), np.uint8))
-    return np.asarray((across | down)[size:-size, size:-size], np.uint8)
+    return np.asarray(cv2.bitwise_or(across, down)[size:-size, size:-size], np.uint8)
 
 
 def _candidates(
