@@ -72,14 +72,11 @@ def run(
 
     try:
         _check_address(client_ip)
+        ports = client_ip, input_port, output_port
         if protocol == FLIGHTMARE:
-            _serve_flightmare(
-                make, scene, FlightmareServerConfig(client_ip, input_port, output_port, folder=Path.cwd())
-            )
+            _serve_flightmare(make, scene, FlightmareServerConfig(*ports, folder=Path.cwd()))
         else:
-            config = FlightGogglesServerConfig(client_ip, input_port, output_port, newest_only=not fifo)
-            with make(scene) as renderer:
-                serve(partial(answer, renderer), config, _stop_event())
+            _serve_flightgoggles(make, scene, FlightGogglesServerConfig(*ports, newest_only=not fifo))
     except RendererError as exc:
         logger.error("%s", exc)
         return _EXIT_CANNOT_DRAW
@@ -90,6 +87,14 @@ def _serve_flightmare(make: Callable[[str], EmbeddedRenderer], scene: str, confi
     """Serve Flightmare's clients until a signal."""
     with FlightmareServer(make, scene) as server:
         serve_flightmare(server, config, _stop_event())
+
+
+def _serve_flightgoggles(
+    make: Callable[[str], EmbeddedRenderer], scene: str, config: FlightGogglesServerConfig
+) -> None:
+    """Serve FlightGoggles' clients until a signal."""
+    with make(scene) as renderer:
+        serve(partial(answer, renderer), config, _stop_event())
 
 
 def _check_address(client_ip: str) -> None:
