@@ -129,7 +129,7 @@ def test_a_plug_ins_pilot_flies_by_the_name_of_its_entry_point(monkeypatch: pyte
     (info / "entry_points.txt").write_text(f"[vil_bridge.pilots]\n{entries}")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "careful_pilots", raising=False)
-    assert pilot_names() == ["absent", "careful", "minimum-snap", "odd", "time-optimal"]
+    assert {"absent", "careful", "odd", "minimum-snap", "time-optimal"} <= set(pilot_names())
     done = run(written(tmp_path), "--pilot", "careful", "--episodes", 1)
     assert done.exit_code == 0 and "ahead, careful: completed 1 of 1" in done.output
     assert sys.modules["careful_pilots"].made == [(1, "FlightGogglesMulticopter")]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib.metadata import entry_points
 from itertools import product
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -133,10 +133,9 @@ def pilot_factory(name: str) -> PilotFactory:
     if not found:
         raise ValueError(f"no pilot is named {name!r}; known: {', '.join(pilot_names())}")
     try:
-        made = found[0].load()
+        made: Any = found[0].load()
     except (ImportError, AttributeError) as exc:
         raise ValueError(f"pilot {name!r}: {found[0].value} cannot be imported: {exc}. Install it again") from None
     if not callable(made):
         raise ValueError(f"pilot {name!r}: {found[0].value} is not a function of courses and model. Correct it")
-    factory: PilotFactory = made
-    return factory
+    return cast("PilotFactory", made)
