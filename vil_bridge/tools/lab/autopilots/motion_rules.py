@@ -13,15 +13,13 @@ from vil_bridge.tools.lab.autopilots.violations import WireViolation
 
 _WINDOW_S: Final = 0.1
 _MOST_IMPACTS: Final = 2
-"""Windows in a row that may disagree: an impact changes velocities, and a landing the attitude, within a step."""
+"""Windows in a row that disagree: an impact changes velocities, and a landing the attitude and the force, in a step."""
 _SHIFT: Final = (0.002, 0.01)
 """Floor (of noise) and share of the change by which a window may disagree."""
 _TURN: Final = (0.01, 0.01)
 _SPEED: Final = (0.1, 0.1)
 _REST_TOLERANCE_MPS2: Final = 0.3
 _STILL_M: Final = 1e-4
-_STILL_MPS: Final = 0.02
-"""Change of velocity, over a window, that stays within the tolerance of the force."""
 
 
 class MotionRules:
@@ -33,7 +31,7 @@ class MotionRules:
         self._lines = 0
         self._shift = self._pushed = self._force = ZERO
         self._turn = LEVEL
-        self._disagreements: dict[str, int] = dict.fromkeys(("shift", "turn", "speed"), 0)
+        self._disagreements: dict[str, int] = dict.fromkeys(("shift", "turn", "speed", "rest"), 0)
 
     def restart(self) -> None:
         """Forget the states before: others follow."""
@@ -97,10 +95,12 @@ class MotionRules:
 
     def _check_rest(self, start: PhysicsLine, line: PhysicsLine) -> None:
         """Check the mean force of a vehicle that did not move: it is the weight."""
-        lands = dist(line.v_ned_mps, start.v_ned_mps) > _STILL_MPS
-        if lands or dist(line.p_ned_m, start.p_ned_m) > _STILL_M or not self._lines:
+        if dist(line.p_ned_m, start.p_ned_m) > _STILL_M or not self._lines:
+            self._disagreements["rest"] = 0
             return
         x, y, z = vectors.scaled(self._force, 1.0 / self._lines)
         size = hypot(x, y, z)
-        if abs(size - GRAVITY_MPS2) > _REST_TOLERANCE_MPS2 or z > 0.0:
+        weighs = abs(size - GRAVITY_MPS2) <= _REST_TOLERANCE_MPS2 and z <= 0.0
+        self._disagreements["rest"] = 0 if weighs else self._disagreements["rest"] + 1
+        if self._disagreements["rest"] >= _MOST_IMPACTS:
             raise WireViolation(f"at rest the specific force is ({x:.2f}, {y:.2f}, {z:.2f}), not (0, 0, -9.81).")
