@@ -30,7 +30,7 @@ race: {course: %s, racers: [drone], arcade: %s}
 def crowded(path: Path) -> Path:
     """Write a course of one gate more than an arcade shows."""
     g = MOST_GATES + 1
-    centres = np.column_stack((3.0 * np.arange(g), np.zeros(g), np.ones(g)))
+    centres = np.column_stack((3.0 * np.arange(g), np.zeros(g), np.ones(g))).astype(np.float64)
     path.write_text(write_course(Course.upright(centres, np.zeros(g), np.ones((g, 2)), np.array((-3.0, 0.0, 1.0)))))
     return path
 
