@@ -20,7 +20,7 @@ from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.geometry import q_to_matrix
 from vil_bridge.core.types import FloatArray, ImageArray
 
-pytestmark = [pytest.mark.process, pytest.mark.gl]
+pytestmark = [pytest.mark.process, pytest.mark.gl, pytest.mark.long, pytest.mark.alone]
 
 BORDER_PX: Final = 16
 AROUND_PX: Final = 8
