@@ -1,7 +1,7 @@
 """`vil-bridge bench splats`: pictures of a synthetic hall of Gaussian splats, on two cores at most.
 
-All cases take turns, so that a change of the machine's speed meets all of them. The CPU time of a picture does not
-depend on other programs as its wall time does: on two idle cores a picture takes little more than half of it.
+All cases take turns, so that a change of the machine's speed meets all of them. The CPU time of a picture
+depends less on other programs than its wall time does.
 """
 
 from __future__ import annotations
