@@ -225,7 +225,7 @@ def test_a_touch_of_the_ground_within_a_window_is_no_rest(windows: int, fails: b
     rest(0, 41, -GRAVITY_MPS2)
     with pytest.raises(WireViolation, match="at rest the specific force is") if fails else nullcontext():
         rest(41, 40 * windows + 5, -GRAVITY_MPS2 - 0.6)
-    rest(46 + 40 * windows, 80, -GRAVITY_MPS2)
+        rest(46 + 40 * windows, 80, -GRAVITY_MPS2)
 
 
 def test_gravity_with_the_wrong_sign_is_a_violation() -> None:
