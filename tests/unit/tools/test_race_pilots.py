@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from vil_bridge.cli.main import app
-from vil_bridge.config.course import write_course
+from vil_bridge.config.course import load_course, write_course
 from vil_bridge.core.course import Course, RaceRules
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.tools.race.pilots import pilot_factory, pilot_names
@@ -146,3 +146,11 @@ def written(folder: Path) -> Path:
 
 def run(*words: object) -> Result:
     return CliRunner().invoke(app, ["race", *map(str, words)])
+
+
+def test_a_race_that_no_rehearsal_finishes_is_flown_and_times_out() -> None:
+    """The shares of its curve's pieces differ so much that the integral is lost in rounding."""
+    course = load_course("alphapilot")
+    hurried = replace(course, rules=replace(course.rules, timeout_s=5.0))
+    (episode,) = race(hurried, "time-optimal", pilot_factory("time-optimal"), [0]).episodes
+    assert (episode.ended, episode.passed) == ("timed_out", 1)

@@ -21,6 +21,7 @@ from vil_bridge.vehicles.trajectories.trajectory import Polynomials, hermite, he
 Yaw = Literal["along"]
 """Headings taken from the way: half-way between the directions of arrival and departure."""
 
+_UNSOLVED: Final = 1e3  # above every logarithm of an integral
 _RANGE: Final = 4.0  # a piece becomes at most e^4 times longer or shorter than its chord says
 
 
@@ -193,6 +194,8 @@ def _even_out(given: FloatArray, lengths: FloatArray) -> FloatArray:
         lengths_of = shares[:, None, None] ** powers
         terms = _unit_cost(order) * lengths_of * (ends @ ends.transpose(0, 2, 1))
         value = float(terms.sum())
+        if value <= 0.0:  # pieces so different that rounding exceeds the integral
+            return _UNSOLVED, np.zeros_like(logs)
         slopes = (terms * powers).sum(axis=(1, 2))  # by the logarithm of each share
         return math.log(value), (slopes - shares * slopes.sum()) / value
 
