@@ -64,17 +64,22 @@ class Reader:
 
     Attributes:
         states: by code, as the messages say. number: of the newest message. changes: messages that were changes.
+        last: number at which the reader may leave.
     """
 
     def __init__(self, api: BridgeApi) -> None:
         self.states: dict[int, int] = {}
         self.number = self.changes = 0
+        self.last: int | None = None
         self._feed = api.map_changes("room")
 
-    def follow(self, number: int) -> None:
-        """Read until a number."""
-        while self.number < number:
-            message = self._feed.next(60.0)
+    def follow(self) -> None:
+        """Read until the number ``last``, once it is set."""
+        while self.last is None or self.number < self.last:
+            try:
+                message = self._feed.next(1.0)
+            except TimeoutError:
+                continue
             if isinstance(message, MapSnapshot):
                 tree = OccupancyMap.of_tree(read_octree(message.tree))
                 states = np.where(tree.log_odds >= 0.0, Occupancy.OCCUPIED, Occupancy.FREE)
@@ -93,10 +98,12 @@ async def test_a_flight_maps_the_scene_and_a_path_on_the_map_is_free() -> None:
     async with mapping() as (bridge, camera):
         api = BridgeApi(bridge.http.url, timeout_s=60.0)
         reader = await asyncio.to_thread(Reader, api)
+        following = asyncio.create_task(asyncio.to_thread(reader.follow))
         await fly(bridge, STATIONS)
         await settled(bridge)
         live = bridge.context.maps["room"].map
-        await asyncio.to_thread(reader.follow, live.number)
+        reader.last = live.number
+        await following
         await asyncio.to_thread(reader.close)
         found = live.occupancy_map()
         files = {form: await asyncio.to_thread(api.get_map_file, "room", form) for form in ("ot", "bt", "ply")}

@@ -1,4 +1,4 @@
-"""Occupancy maps on ROS 2: latched trees without the header of their files, sent again when they changed."""
+"""Occupancy maps and planned flights on ROS 2: latched, sent again when they changed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.support import ros_types
 from tests.support.events import until
 from tests.support.outputs import Flight, wall_offset_ns
 from vil_bridge.core.clock import now_ns
+from vil_bridge.core.planned_path import PlannedPath
 from vil_bridge.protocols.octomap import read_octree, write_binary
 from vil_bridge.world.occupancy.live_map import LiveMap
 from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
@@ -74,3 +75,24 @@ async def test_maps_are_latched_and_sent_when_they_changed() -> None:
                 tokens = [token for token in read.tokens if "room%octomap" in token]
                 assert len(tokens) == 1 and "octomap_msgs::msg::dds_::Octomap_" in tokens[0]
         assert output.status.counters["maps"] == 2
+
+
+async def test_planned_flights_are_sent_and_withdrawn() -> None:
+    begins_ns = now_ns()
+    path = PlannedPath(
+        begins_ns, np.array([0.0, 2.0]), np.array([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]), np.array([0.0, 1.0])
+    )
+    given = {"drone": path}
+    with router() as place, reader(place) as read:
+        output = Ros2Output("ros", Ros2Config(connect=(place,), actors=("drone",)))
+        output.accept_paths(lambda: dict(given))
+        async with Flight().flying(output):
+            await until(lambda: read.of("vil/drone/planned_path", ros_types.Path))
+            (sent,) = read.of("vil/drone/planned_path", ros_types.Path)
+            assert [pose.pose.position.xyz for pose in sent.poses] == path.p_world_m.tolist()
+            assert sent.poses[1].pose.orientation.xyzw == pytest.approx([0.0, 0.0, np.sin(0.5), np.cos(0.5)])
+            assert sent.poses[1].header.t_ns - sent.header.t_ns == 2_000_000_000
+            assert abs(sent.header.t_ns - wall_offset_ns() - begins_ns) < 1_000_000
+            given.clear()
+            await until(lambda: len(read.of("vil/drone/planned_path", ros_types.Path)) == 2)
+            assert read.of("vil/drone/planned_path", ros_types.Path)[-1].poses == []

@@ -189,7 +189,7 @@ async def test_the_wire_is_rmw_zenohs() -> None:
         assert told["%tf_static"] == ":1:,1:,:,:,,"
         assert told["%tf"] == "::,100:,:,:,,"
         names = {"%vil%drone%odom", "%vil%drone%imu%data_raw", "%tf", "%tf_static", "%vil%front%image_raw"}
-        names |= {"%vil%front%image_raw%compressed", "%vil%front%camera_info"}
+        names |= {"%vil%front%image_raw%compressed", "%vil%front%camera_info", "%vil%drone%planned_path"}
         assert set(told) == names
         assert len({t.split("/")[4] for t in tokens}) == len(tokens)  # entity ids
 

@@ -20,6 +20,7 @@ HASHES = {
     "sensor_msgs::msg::dds_::Image_": "d31d41a9a4c4bc8eae9be757b0beed306564f7526c88ea6a4588fb9582527d47",
     "sensor_msgs::msg::dds_::Imu_": "7d9a00ff131080897a5ec7e26e315954b8eae3353c3f995c55faf71574000b5b",
     "sensor_msgs::msg::dds_::CameraInfo_": "b3dfd68ff46c9d56c80fd3bd4ed22c7a4ddce8c8348f2f59c299e73118e7e275",
+    "nav_msgs::msg::dds_::Path_": "1957a5bb3cee5da65c4e52e52b65a93df227efce4c20f8458b36e73066ca334b",
     "nav_msgs::msg::dds_::Odometry_": "3cc97dc7fb7502f8714462c526d369e35b603cfc34d946e3f2eda2766dfec6e0",
     "tf2_msgs::msg::dds_::TFMessage_": "e369d0f05a23ae52508854b66f6aa0437f3449d652e8cbf22d5abe85d020f087",
     "sensor_msgs::msg::dds_::FluidPressure_": "22dfb2b145a0bd5a31a1ac3882a1b32148b51d9b2f3bab250290d66f3595bc32",

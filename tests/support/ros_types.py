@@ -265,3 +265,9 @@ class Octomap(IdlStruct):
     id: str
     resolution: float64
     data: sequence[int8]
+
+
+@dataclass
+class Path(IdlStruct):
+    header: Header
+    poses: sequence[PoseStamped]

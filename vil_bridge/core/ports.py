@@ -14,6 +14,7 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.latch import Latch
 from vil_bridge.core.motion import BodyMotion, ImuWindow
 from vil_bridge.core.onboard_imu import OnboardImuRouter
+from vil_bridge.core.planned_path import PlannedPaths
 from vil_bridge.core.ray_casting import RayCaster
 from vil_bridge.core.sensor_readings import ActorReading, SensorDescription
 from vil_bridge.core.setpoints import FlyActor
@@ -352,6 +353,15 @@ class CommandedOutput(Protocol):
 
     def accept_commands(self, fly: FlyActor) -> None:
         """Take the function that commands go to. Called once, before :meth:`Output.run`."""
+        ...
+
+
+@runtime_checkable
+class PathOutput(Protocol):
+    """An output that publishes planned flights."""
+
+    def accept_paths(self, paths: PlannedPaths) -> None:
+        """Take what returns the flights now. Called once, before :meth:`Output.run`."""
         ...
 
 

@@ -120,15 +120,12 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
     for_sources = SourceContext(clock=simulation.clock, rays=SceneRays(scenes, world, config))
     renderers = {name: _renderer(name, renderer) for name, renderer in config.renderers.items()}
     outputs, race = _outputs(config, for_sources), make_race(config, world, for_sources.vehicles)
-    access, guard = make_access(config.http), make_guard(config.stream)
+    flights, access, guard = _flights(config, world, for_sources), make_access(config.http), make_guard(config.stream)
     cameras = _cameras(config, world, for_sources, guard, outputs, race)
-    pool = RendererPool(
-        renderers,
-        {name: camera.relay for name, camera in cameras.items()},
-        {name: camera.preference(config) for name, camera in cameras.items()},
-        world,
-        waits=config.simulation.wait_for_cameras,
-    )
+    relays = {name: camera.relay for name, camera in cameras.items()}
+    preferences = {name: camera.preference(config) for name, camera in cameras.items()}
+    pool = RendererPool(renderers, relays, preferences, world, waits=config.simulation.wait_for_cameras)
+    maps = make_maps(config, cameras)
     return BridgeContext(
         config=config,
         access=access,
@@ -136,7 +133,7 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         sources={name: SourceRunner(name, source) for name, source in config.sources.items()},
         renderers=renderers,
         cameras=cameras,
-        outputs=outputs,
+        outputs=outputs.offer({name: runner.map for name, runner in maps.items()}, flights.paths),
         publisher=make_publisher(config, world, simulation.clock),
         hub=_hub(config, cameras, for_sources, access, guard, judgement),
         pool=pool,
@@ -147,8 +144,8 @@ def build(config: BridgeConfig, judgement: Judgement, startup: dict[str, Any]) -
         geofence=make_geofence(config, world),
         twins=_twins(config, world),
         race=race,
-        maps=make_maps(config, cameras, outputs),
-        flights=_flights(config, world, for_sources),
+        maps=maps,
+        flights=flights,
         subject_check=_subject_check(config),
         watchdog=Watchdog(pool.busy_s, judgement.status_line),
         history=HistoryRing(tuple(cameras), WallClock.of_run()),

@@ -13,6 +13,7 @@ import numpy as np
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.geometry import q_to_euler_zyx
+from vil_bridge.core.planned_path import PlannedPath
 from vil_bridge.core.setpoints import FlyActor, PositionSetpoint, ReferenceSetpoint, Vector
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.trajectories.trajectory import Polynomials, Reference, hermite, padded
@@ -103,6 +104,15 @@ class FlightService:
         """Return the newest flight of each actor that has one."""
         t_ns = now_ns()
         return {actor: _shown(given, t_ns) for actor, given in tuple(self._given.items())}
+
+    def paths(self) -> Mapping[str, PlannedPath]:
+        """Return the flights that are flown or offered now, by actor."""
+        found = {}
+        for actor, given in tuple(self._given.items()):
+            if given.state in ("flying", "offered"):
+                rows = np.array(given.rows)
+                found[actor] = PlannedPath(given.begins_ns, rows[:, 0], rows[:, 1:4], rows[:, -1])
+        return found
 
     async def run(self) -> None:
         """Give set-points until cancelled."""

@@ -17,7 +17,6 @@ from vil_bridge.core.pacing import FrameRateLimiter
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import CameraModel, FloatArray, ImageArray
 from vil_bridge.daemon.cameras import CameraRunner
-from vil_bridge.daemon.output_manager import OutputManager
 from vil_bridge.monitoring.map_view import MapView
 from vil_bridge.outputs.base import depth_m
 from vil_bridge.outputs.sink_thread import SinkThread
@@ -125,10 +124,6 @@ def make_live_map(config: OccupancyConfig) -> LiveMap:
     return LiveMap(config.resolution_m, np.array(config.min_m), np.array(config.max_m), config.range_m)
 
 
-def make_maps(
-    config: BridgeConfig, cameras: Mapping[str, CameraRunner], outputs: OutputManager
-) -> dict[str, MapRunner]:
-    """Return the maps of a configuration by name, connected to their cameras and to the outputs that send them."""
-    made = {name: MapRunner(name, section, cameras) for name, section in config.maps.items()}
-    outputs.offer_maps({name: runner.map for name, runner in made.items()})
-    return made
+def make_maps(config: BridgeConfig, cameras: Mapping[str, CameraRunner]) -> dict[str, MapRunner]:
+    """Return the maps of a configuration by name, connected to their cameras."""
+    return {name: MapRunner(name, section, cameras) for name, section in config.maps.items()}

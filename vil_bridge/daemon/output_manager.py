@@ -8,13 +8,14 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Self
 
 from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.core.bulkhead import Bulkhead, describe
 from vil_bridge.core.errors import SinkError, VilBridgeError
-from vil_bridge.core.ports import CameraInfo, CommandedOutput, FrameSink, MappedOutput, Output, WorldView
+from vil_bridge.core.planned_path import PlannedPaths
+from vil_bridge.core.ports import CameraInfo, CommandedOutput, FrameSink, MappedOutput, Output, PathOutput, WorldView
 from vil_bridge.core.setpoints import FlyActor
 from vil_bridge.core.supervisor import Status, supervise
 from vil_bridge.core.voxels import VoxelMap
@@ -50,6 +51,7 @@ class OutputManager:
     def __init__(self, configs: Mapping[str, PluginConfig], fly: FlyActor) -> None:
         self._fly = fly
         self._maps: Mapping[str, VoxelMap] = {}
+        self._paths: PlannedPaths = dict
         self._outputs = {name: _made(name, config, fly) for name, config in configs.items()}
         self._cameras: list[tuple[Callable[[], CameraInfo], FanOut]] = []
         self._run: tuple[asyncio.TaskGroup, WorldView] | None = None
@@ -71,11 +73,12 @@ class OutputManager:
         for running in self._outputs.values():
             _connect(running, camera(), fan)
 
-    def offer_maps(self, maps: Mapping[str, VoxelMap]) -> None:
-        """Give the bridge's occupancy maps to those that send them, now and later."""
-        self._maps = maps
+    def offer(self, maps: Mapping[str, VoxelMap], paths: PlannedPaths) -> Self:
+        """Give the bridge's maps and planned flights to those that send them, now and later; return itself."""
+        self._maps, self._paths = maps, paths
         for running in self._outputs.values():
-            _offer(running, maps)
+            _offer(running, maps, paths)
+        return self
 
     def start(self, group: asyncio.TaskGroup, world: WorldView) -> None:
         """Run all of them, each started again when it fails, until :meth:`stop`."""
@@ -157,7 +160,7 @@ class OutputManager:
         self._check_open()
         # In threads: imports, encoders and a relay in the middle of a picture take their time.
         self._outputs[name] = running = await asyncio.to_thread(_made, name, config, self._fly)
-        _offer(running, self._maps)
+        _offer(running, self._maps, self._paths)
         for camera, fan in self._cameras:
             self._check_open()
             now = camera()
@@ -201,9 +204,11 @@ def _made(name: str, config: PluginConfig, fly: FlyActor) -> _RunningOutput:
     return _RunningOutput(config, output, Bulkhead(f"output {name}"))
 
 
-def _offer(running: _RunningOutput, maps: Mapping[str, VoxelMap]) -> None:
+def _offer(running: _RunningOutput, maps: Mapping[str, VoxelMap], paths: PlannedPaths) -> None:
     if isinstance(running.output, MappedOutput):
         running.output.accept_maps(maps)
+    if isinstance(running.output, PathOutput):
+        running.output.accept_paths(paths)
 
 
 def _connect(running: _RunningOutput, camera: CameraInfo, fan: FanOut) -> None:

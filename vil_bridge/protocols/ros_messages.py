@@ -159,6 +159,13 @@ class Messages:
             data=np.frombuffer(data, np.int8),
         )
 
+    def path(self, stamp_ns: int, frame: str, t_ns: Sequence[int], p_m: FloatArray, q_xyzw: FloatArray) -> memoryview:
+        """Serialise a nav_msgs/Path of positions (n, 3) and attitudes (n, 4), each with its time (Unix)."""
+        stamped = self._make("geometry_msgs/msg/PoseStamped")
+        rows = zip(t_ns, p_m, q_xyzw, strict=True)
+        poses = [stamped(header=self._header(t, frame), pose=self._pose(p, q)) for t, p, q in rows]
+        return self._bytes("nav_msgs/msg/Path", header=self._header(stamp_ns, frame), poses=poses)
+
     def clock(self, stamp_ns: int) -> memoryview:
         """Serialise a rosgraph_msgs/Clock."""
         return self._bytes("rosgraph_msgs/msg/Clock", clock=self._time(stamp_ns))

@@ -12,6 +12,7 @@ import zenoh
 from vil_bridge.core.clock import NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import CommandFormatError, SinkError
 from vil_bridge.core.pacing import call_periodically
+from vil_bridge.core.planned_path import PlannedPaths
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.setpoints import FlyActor
 from vil_bridge.core.voxels import VoxelMap
@@ -19,18 +20,20 @@ from vil_bridge.outputs.base import OutputBase
 from vil_bridge.outputs.pilot_commands import PilotCommands
 from vil_bridge.outputs.ros.config import Ros2Config
 from vil_bridge.outputs.ros.map_topics import MAPS_HZ, MapTopics
+from vil_bridge.outputs.ros.path_topics import PathTopics
 from vil_bridge.outputs.ros.topics import RosFeed
 from vil_bridge.outputs.ros.zenoh_node import RosNode, type_hash
 from vil_bridge.protocols.ros_commands import CommandReader, register_commands
 from vil_bridge.protocols.ros_topics import Topic
 
+_PATHS_HZ: Final = 5.0
 _LOOK_NS: Final = NS_PER_S // 2
 _MAX_RECEIVED_BYTES: Final = 1 << 16
 """Of a message that comes in: commands are small, and zenoh else allocates a gibibyte for a peer."""
 
 
 class Ros2Output(OutputBase):
-    """A ROS 2 node without ROS (implements ``Output``, ``CommandedOutput`` and ``MappedOutput``).
+    """A ROS 2 node without ROS (implements ``Output``, ``CommandedOutput``, ``MappedOutput`` and ``PathOutput``).
 
     The session stays when the router goes, and connects again when it comes back. A picture that no node
     reads is neither encoded nor sent.
@@ -41,6 +44,7 @@ class Ros2Output(OutputBase):
         self._config = config
         self._feed = RosFeed(config, config.distro, self._emit, self.status)
         self._maps = MapTopics(self._feed, config.maps)
+        self._paths = PathTopics(self._feed, config.actors)
         self._node: RosNode | None = None
         self._pilots: PilotCommands | None = None
         self._bug: Exception | None = None
@@ -54,6 +58,10 @@ class Ros2Output(OutputBase):
     def accept_maps(self, maps: Mapping[str, VoxelMap]) -> None:
         """Send the maps that the configuration names."""
         self._maps.accept_maps(maps)
+
+    def accept_paths(self, paths: PlannedPaths) -> None:
+        """Send the planned flights of the configuration's actors."""
+        self._paths.accept_paths(paths)
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
         """Return a thread of its own for each camera."""
@@ -75,15 +83,17 @@ class Ros2Output(OutputBase):
                 session,
                 config.domain,
                 config.node,
-                [*self._feed.topics(), *self._maps.topics()],
+                [*self._feed.topics(), *self._maps.topics(), *self._paths.topics()],
                 lambda message: type_hash(store, message, config.distro),
                 self._subscribed(),
             )
             self._feed.emit_static(now_ns(), world)
             self._maps.restart()
+            self._paths.restart()
             await _together(
                 call_periodically(self.name, self._feed.pacing.looks_hz, self._watched(node, step)),
                 call_periodically(f"{self.name}-maps", MAPS_HZ, self._maps.step),
+                call_periodically(f"{self.name}-paths", _PATHS_HZ, self._paths.step),
             )
         finally:
             self._node = None
