@@ -136,3 +136,11 @@ def test_the_verb_reports_each_race(tmp_path: Path) -> None:
     found = json.loads(results.read_text())
     assert found["pilot"] == "vision" and found["completed"] == 1
     assert "completed 1 of 1" in done.stdout and "finished" in done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_alphapilot_is_completed_from_pictures() -> None:
+    (one,) = race_by_vision(load_course("alphapilot"), [0]).episodes
+    assert (one.ended, one.passed) == ("finished", 11)
+    assert one.time_s == pytest.approx(55.3, abs=0.5)

@@ -66,7 +66,8 @@ class GatePath:
             centre = self._gates.centre_m(gate, shifts[gate])
             forward = self._gates.rotation(gate, shifts[gate])[:, 0]
             points += [centre - _BEFORE_M * forward, centre, centre + _AFTER_M * forward]
-        points.append(points[-1] + _RUN_OUT_M * forward)
+        ahead = points[-1] - points[-2]
+        points.append(points[-1] + _RUN_OUT_M / _AFTER_M * ahead)
         return np.array(points)
 
 
