@@ -102,11 +102,7 @@ def fly_on_live_map(bridge: HttpConnection, query: BridgeQuery, report: Callable
         ConfigError: there is no flight, or OMPL is missing. RestError: the bridge refuses, or has gone.
     """
     view = bridge.get(MapView, path_of("maps", query.map_name))
-    url = "ws" + bridge.url.removeprefix("http") + path_of("maps", query.map_name, "live")
-    with MapReader(url, bridge.headers, bridge.tls, bridge.timeout_s) as reader:
-        world = LiveWorld(view.resolution_m)
-        world.apply(reader.next(_FIRST_S))
-        return _Pursuit(BridgeFlight(bridge, query.actor), query, view, world, report).run(reader)
+    return _Pursuit(BridgeFlight(bridge, query.actor), query, view, report).run()
 
 
 class _Pursuit:
@@ -117,22 +113,36 @@ class _Pursuit:
         flight: BridgeFlight,
         query: BridgeQuery,
         view: MapView,
-        world: LiveWorld,
         report: Callable[[str], object],
     ) -> None:
         self._flight = flight
         self._query = query
         self._view = view
-        self._world = world
+        self._world = LiveWorld(view.resolution_m)
         self._report = report
         self._curve: Trajectory
         self._planner: FlightPlanner
         self._begins_ns = 0
 
-    def run(self, reader: MapReader) -> FlightOut:
+    def run(self) -> FlightOut:
         """Fly until the goal is reached, or the flight ends otherwise."""
-        start_m, yaw_rad = self._flight.place()
-        self._go(start_m, yaw_rad)
+        with self._reader() as reader:
+            self._world.apply(reader.next(_FIRST_S))
+        self._go(*self._flight.place())
+        while True:
+            with self._reader() as reader:  # again after each search, in which messages were not read
+                now, blocked = self._watch(reader)
+            if not blocked:
+                return now
+            self._go(*self._stopped(now))
+
+    def _reader(self) -> MapReader:
+        bridge = self._flight.bridge
+        url = "ws" + bridge.url.removeprefix("http") + path_of("maps", self._query.map_name, "live")
+        return MapReader(url, bridge.headers, bridge.tls, bridge.timeout_s)
+
+    def _watch(self, reader: MapReader) -> tuple[FlightOut, bool]:
+        """Return the flight once it has ended, or once the map blocks it, and whether it does."""
         while True:
             try:
                 occupied = self._world.apply(reader.next(_LOOK_S))
@@ -140,13 +150,13 @@ class _Pursuit:
                 occupied = np.zeros((0, 3))
             now = self._flight.now()
             if now.begins_t_ns != self._begins_ns or now.state in ("cancelled", "failed"):
-                return now
+                return now, False
             if now.state == "done" or (now.state == "offered" and self._is_there()):
-                return now
+                return now, False
             at_s = blocked_s(self._curve, now.flown_s, occupied, self._planner.space)
             if at_s is not None:
                 self._report(f"the map blocks the flight in {at_s - now.flown_s:.1f} s: planning again")
-                self._go(*self._stopped(now))
+                return now, True
 
     def _is_there(self) -> bool:
         return float(np.linalg.norm(self._flight.place()[0] - self._query.goal_m)) < _ARRIVED_M
