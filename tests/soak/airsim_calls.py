@@ -324,6 +324,8 @@ def _world(vehicle: Argument, things: Argument, folder: str) -> dict[str, Method
         "simSetWind": Method((Argument(vector_of(3.0), (*NO_STRUCT, {"x_val": NAN})),), None, vehicle="multirotor"),
         "simSetExtForce": Method((Argument(vector_of(1.0), (*NO_STRUCT, {"x_val": NAN})),), None, vehicle="multirotor"),
         "simSetTimeOfDay": Method((FLAG, time, FLAG, number(0.0, 100.0), number(0.0, 60.0), FLAG), None, 1),
+        "simEnableWeather": Method((FLAG,), None),
+        "simSetWeatherParameter": Method((whole(0, 7, -1, 9), number(0.0, 1.0, NAN)), None),
         "simPrintLogMessage": Method((TEXT, TEXT, whole(0, 3)), None, 2),
         "simLoadLevel": Method((TEXT,), bool),
         "startRecording": Method((), None, weight=0.2),

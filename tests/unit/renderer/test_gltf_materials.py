@@ -238,15 +238,16 @@ def test_a_scene_has_one_budget_for_all_its_models(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(images, "MAX_PICTURES_BYTES", 3 * 48 + 1)
     surface = {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}}
     budget = images.PictureBudget()
+    paths = []
     for k in range(4):
         file = GltfFile()
         file.add("textures", {"source": file.image(RAMP)})
         file.node(mesh=file.mesh(material=file.add("materials", surface)))
-        path = file.write(tmp_path, f"model{k}.glb")
-        if k < 3:
-            load_gltf(path, budget=budget)
-    with pytest.raises(AssetError, match=r"model3.glb: image 0"):
+        paths.append(file.write(tmp_path, f"model{k}.glb"))
+    for path in paths[:3]:
         load_gltf(path, budget=budget)
+    with pytest.raises(AssetError, match=r"model3.glb: image 0"):
+        load_gltf(paths[3], budget=budget)
 
 
 def test_a_texture_that_no_profile_draws_is_scaled_down() -> None:

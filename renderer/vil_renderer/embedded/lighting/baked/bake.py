@@ -18,8 +18,8 @@ from vil_renderer.embedded.lighting.baked.baked_light import BakedLight, LightSo
 from vil_renderer.embedded.lighting.baked.charts import ChartLayout, lay_out
 from vil_renderer.embedded.lighting.baked.denoise import smoothed
 from vil_renderer.embedded.lighting.baked.receivers import Receivers, receivers_of
-from vil_renderer.embedded.lighting.baked.solid_sides import SolidSides
-from vil_renderer.embedded.lighting.baked.transport import LIFT_M, LightTransport, RowStore, look_around
+from vil_renderer.embedded.lighting.baked.solid_sides import SolidSides, lifted
+from vil_renderer.embedded.lighting.baked.transport import LightTransport, RowStore, look_around
 from vil_renderer.embedded.lighting.daylight import sun_direction
 from vil_renderer.embedded.scene import Scene
 
@@ -103,7 +103,7 @@ def sun_light(to_sun: FloatArray, places: Receivers, solid: SolidSides) -> Float
     """Return the share of the sun's light that receivers get straight from it, (r,)."""
     strength = np.maximum(places.normal @ to_sun.astype(np.float32), 0.0)
     lit = np.flatnonzero(strength > 0.0)
-    p_m = places.p_m[lit] + np.float32(LIFT_M) * places.normal[lit]
+    p_m = lifted(places.p_m[lit], places.normal[lit])
     strength[lit] *= solid.sees(p_m, p_m + _FAR_M * to_sun)
     return strength
 
@@ -115,7 +115,7 @@ def _straight(source: LightSource, places: Receivers, solid: SolidSides) -> Floa
     assert source.lamp is not None
     strength = lamp_light(source.lamp, places.p_m.astype(np.float64), places.normal.astype(np.float64))
     near = np.flatnonzero(strength > 0.0)
-    p_m = places.p_m[near] + np.float32(LIFT_M) * places.normal[near]
+    p_m = lifted(places.p_m[near], places.normal[near])
     strength[near] *= solid.sees(p_m, source.lamp.p_m)
     return strength.astype(np.float32)
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
+from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import BoolArray, FloatArray
 
 IntArray = npt.NDArray[np.intp]
@@ -63,13 +64,13 @@ def lay_out(p_m: FloatArray, triangles: IntArray, texel_m: float) -> ChartLayout
         texel_m: side of a texel.
     """
     a, b, c = (p_m[triangles[:, k]] for k in range(3))
-    cross = np.cross(b - a, c - a)
-    double_m2 = np.linalg.norm(cross, axis=1)
-    normal = cross / np.maximum(double_m2, 1e-12)[:, None]
+    normals = cross(b - a, c - a)
+    double_m2 = np.linalg.norm(normals, axis=1)
+    normal = normals / np.maximum(double_m2, 1e-12)[:, None]
     group = _groups(triangles, normal)
     count = int(group.max(initial=-1)) + 1
-    facing: FloatArray = np.stack([np.bincount(group, cross[:, k], count) for k in range(3)], axis=1)
-    facing /= np.maximum(np.linalg.norm(facing, axis=1), 1e-12)[:, None]
+    sums = np.stack([np.bincount(group, normals[:, k], count) for k in range(3)], axis=1, dtype=np.float64)
+    facing = sums / np.maximum(np.linalg.norm(sums, axis=1), 1e-12)[:, None]
     bent = np.zeros(count, np.bool_)
     np.logical_or.at(bent, group, np.einsum("ni,ni->n", normal, facing[group]) < _MOST_BENT)
     area_m2 = np.bincount(group, 0.5 * double_m2, count)
@@ -120,9 +121,9 @@ def _axes(facing: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return unit vectors to the right and up in planes with unit normals (k, 3), (k, 3) each."""
     level = np.abs(facing[:, 2]) > 0.9
     helper = np.where(level[:, None], (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
-    right = np.cross(helper, facing)
-    right /= np.linalg.norm(right, axis=1)[:, None]
-    return right, np.cross(facing, right)
+    aside = cross(helper, facing)
+    right = aside / np.linalg.norm(aside, axis=1)[:, None]
+    return right, cross(facing, right)
 
 
 def packed(sizes: IntArray) -> Rectangles:

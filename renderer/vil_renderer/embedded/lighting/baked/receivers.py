@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import distance_transform_edt
 
+from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Float32Array
 from vil_renderer.embedded.geometry.surfaces import TriangleSurface, unit_rows
 from vil_renderer.embedded.lighting.baked.charts import ChartLayout, is_outside
@@ -19,7 +20,6 @@ Index32 = npt.NDArray[np.int32]
 _REACH_TEXELS: Final = 2.0
 """Farther texels from a chart are not filled with its light."""
 _CHUNK: Final = 1 << 18
-_LIFT_M: Final = 0.004
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +66,7 @@ def receivers_of(layout: ChartLayout, p_m: Float32Array, normal: Float32Array, s
     weights = np.stack((1.0 - u - v, u, v), axis=1)
     places = np.einsum("nk,nki->ni", weights, p_m[corners]).astype(np.float32)
     normals = unit_rows(np.einsum("nk,nki->ni", weights, normal[corners])).astype(np.float32)
-    free = ~solid.is_buried(places, normals, _LIFT_M)
+    free = ~solid.is_buried(places, normals)
     texel, triangle, places, normals = texel[free], triangle[free], places[free], normals[free]
     alone = np.flatnonzero(is_outside(layout.place))
     of_vertex = np.full(len(layout.vertex), -1, np.int32)
@@ -111,5 +111,8 @@ def _filled(layout: ChartLayout, texel: Index32) -> Index32:
     made[texel[:, 0], texel[:, 1]] = np.arange(len(texel), dtype=np.int32)
     if not len(texel):
         return made
-    away, (row, column) = distance_transform_edt(made < 0, return_indices=True)
+    away: FloatArray
+    nearest: npt.NDArray[np.intp]
+    away, nearest = distance_transform_edt(made < 0, return_indices=True)
+    row, column = nearest
     return np.where(away <= _REACH_TEXELS, made[row, column], -1).astype(np.int32)

@@ -13,6 +13,7 @@ from vil_renderer.embedded.engine.vertices import StaticMesh
 from vil_renderer.embedded.geometry.surfaces import TriangleSurface
 
 _FAR_M: Final = 1.0e4
+_LIFT_M: Final = 0.004
 _AT_LIGHT_M: Final = 0.02
 """Distance from a lamp within which nothing hides it."""
 
@@ -58,10 +59,9 @@ class SolidSides:
         # A back's triangle has the corners c, b, a: its third one is the front's first one.
         return found, met, u, np.where(behind, np.float32(1.0) - u - v, v)
 
-    def is_buried(self, p_m: Float32Array, normal: Float32Array, lift_m: float) -> BoolArray:
+    def is_buried(self, p_m: Float32Array, normal: Float32Array) -> BoolArray:
         """Return which points of surfaces (n, 3) lie inside of something: what is straight above shows its back."""
-        origins = p_m + np.float32(lift_m) * normal
-        triangle, met, _, _ = self.strike(origins, normal)
+        triangle, met, _, _ = self.strike(lifted(p_m, normal), normal)
         return met & (triangle < 0)
 
     def sees(self, p_m: Float32Array, light_m: FloatArray) -> BoolArray:
@@ -70,3 +70,8 @@ class SolidSides:
         length = np.maximum(np.linalg.norm(way, axis=1), 1e-6)
         reach = np.maximum(1.0 - _AT_LIGHT_M / length, 0.0).astype(np.float32)
         return ~self._surface.blocks(p_m, way, reach)
+
+
+def lifted(p_m: Float32Array, normal: Float32Array) -> Float32Array:
+    """Return points of surfaces (n, 3), moved off them along their normals, so that rays do not meet their own."""
+    return np.asarray(p_m + np.float32(_LIFT_M) * normal, np.float32)

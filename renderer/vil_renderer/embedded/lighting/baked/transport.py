@@ -17,9 +17,8 @@ import numpy as np
 from vil_renderer.embedded.assets.model import Float32Array
 from vil_renderer.embedded.lighting.baked.charts import ChartLayout
 from vil_renderer.embedded.lighting.baked.receivers import Index32, Receivers
-from vil_renderer.embedded.lighting.baked.solid_sides import SolidSides
+from vil_renderer.embedded.lighting.baked.solid_sides import SolidSides, lifted
 
-LIFT_M: Final = 0.004
 _CHUNK: Final = 1 << 15
 _MOST_BOUNCES: Final = 64
 _CONVERGED: Final = 1e-3
@@ -113,7 +112,7 @@ def look_around(
     for first in range(done, count, _CHUNK):
         part = slice(first, min(first + _CHUNK, count))
         d = _directions(receivers.normal[part], first, rays).reshape(-1, 3)
-        o = np.repeat(receivers.p_m[part] + np.float32(LIFT_M) * receivers.normal[part], rays, axis=0)
+        o = np.repeat(lifted(receivers.p_m[part], receivers.normal[part]), rays, axis=0)
         triangle, hit, u, v = solid.strike(o, d)
         found = np.where(d[:, 2] >= 0.0, UPPER_SKY, LOWER_SKY).astype(np.int32)
         found[hit] = NOTHING
