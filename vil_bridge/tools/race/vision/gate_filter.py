@@ -30,8 +30,6 @@ _WALKS: Final = np.repeat((0.0, 4e-4, 1e-3), (9, 3, 3))
 _ALIKE: Final = 4.0
 """Pictures that follow one another share most of their errors, so each counts less than its noise says."""
 _LEAST_SEEN: Final = 4
-_DOUBT_M: Final = np.array([0.6, 0.6, 0.05])
-"""Deviation that is added to the vehicle's place when a gate is not where it is expected."""
 _NEAREST_M: Final = 0.1
 _ROUNDS: Final = 3
 _UP: Final = np.array([0.0, 0.0, 1.0])
@@ -208,11 +206,10 @@ class GateFilter:
         return float(np.sqrt(self.P.diagonal()[own : own + 2].max()))
 
     def doubt(self, gate: int) -> None:
-        """Take the place of a gate for as uncertain as before the race, and the vehicle's for less certain."""
+        """Take the place of a gate for as uncertain as before the race."""
         own = slice(BODY + SHIFTS * gate, BODY + SHIFTS * (gate + 1))
         self.P[own], self.P[:, own] = 0.0, 0.0
         self.P[own, own] = np.diag(self.gates.stds[gate] ** 2)
-        self.P[_POSITION, _POSITION] += np.diag(_DOUBT_M**2)
 
     # --- inside ---------------------------------------------------------------------------------
 

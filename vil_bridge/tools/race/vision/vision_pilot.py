@@ -127,7 +127,7 @@ class VisionPilot:
         return found
 
     def _expected(self, gate: int) -> ExpectedOpening | None:
-        """Return how a gate is expected in the picture; None = outside."""
+        """Return how a gate is expected in the picture; None = outside, or its place is too uncertain."""
         middle, covariance = self.filter.reach_px(gate)
         if not np.isfinite(middle).all():
             return None
@@ -135,13 +135,13 @@ class VisionPilot:
         camera = self._equipment.camera
         size = np.array((camera.width_px, camera.height_px))
         view = self.filter.sides(gate)
-        if (middle < -reach).any() or (middle > size + reach).any():
+        if reach > _MOST_REACH_PX or (middle < -reach).any() or (middle > size + reach).any():
             return None
         height_px = float(np.linalg.norm(view.corners_px[0] - view.corners_px[3]))
         if self._missed[gate] >= _FEW_MISSED:
             reach = max(reach, _WIDE * height_px)
         bar_px = float(self._gates.bars_m[gate]) / float(self._gates.openings_m[gate, 1]) * height_px
-        return ExpectedOpening(view.corners_px, min(reach, _MOST_REACH_PX), bar_px, bool(self._gates.blue[gate]))
+        return ExpectedOpening(view.corners_px, reach, bar_px, bool(self._gates.blue[gate]))
 
     # --- flight ---------------------------------------------------------------------------------
 
