@@ -19,9 +19,9 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorState, FloatArray, ImageArray, Modality, SkeletonFrame, WorldSnapshot
 from vil_renderer.embedded.actors import ActorModels
 from vil_renderer.embedded.actors.moving_objects import MovingObjects
-from vil_renderer.embedded.actors.skinning import skinned
 from vil_renderer.embedded.assets.animation import sample
 from vil_renderer.embedded.assets.model import Asset, Material
+from vil_renderer.embedded.assets.skins import skinned
 from vil_renderer.embedded.geometry.raycast_renderer import AuxPictures, RaycastRenderer
 from vil_renderer.embedded.geometry.surfaces import TriangleSurface
 from vil_renderer.embedded.scene import Prefab, Scene
