@@ -166,6 +166,7 @@ class _Pursuit:
         if now.state == "offered":
             return self._flight.place()
         yaw_rad = float(np.interp(now.flown_s, [row[0] for row in now.rows], [row[-1] for row in now.rows]))
+        refusal: RequestRejected | None = None
         for lead_s in _LEADS_S:
             t_s = min(self._flight.now().flown_s + lead_s, self._curve.duration_s - 1e-3)
             stop = stop_along(self._curve, t_s, self._query.limits.acceleration_mps2)
@@ -177,6 +178,7 @@ class _Pursuit:
                 continue
             self._begins_ns = given.begins_t_ns
             return stop.at(stop.duration_s).p_world_m[0], yaw_rad
+        assert refusal is not None
         raise refusal
 
     def _go(self, start_m: FloatArray, yaw_rad: float) -> None:

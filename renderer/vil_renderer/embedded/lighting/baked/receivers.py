@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import distance_transform_edt
 
-from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Float32Array
 from vil_renderer.embedded.geometry.surfaces import TriangleSurface, unit_rows
 from vil_renderer.embedded.lighting.baked.charts import ChartLayout, is_outside
@@ -111,8 +110,7 @@ def _filled(layout: ChartLayout, texel: Index32) -> Index32:
     made[texel[:, 0], texel[:, 1]] = np.arange(len(texel), dtype=np.int32)
     if not len(texel):
         return made
-    away: FloatArray
-    nearest: npt.NDArray[np.intp]
-    away, nearest = distance_transform_edt(made < 0, return_indices=True)
-    row, column = nearest
+    found = distance_transform_edt(made < 0, return_indices=True)
+    assert found is not None
+    away, (row, column) = found
     return np.where(away <= _REACH_TEXELS, made[row, column], -1).astype(np.int32)
