@@ -22,7 +22,8 @@ from vil_bridge.world.race.events import (
 )
 from vil_bridge.world.race.flown import FlightTrack, FlownLap, FlownRace
 
-_DESCENT_NS: Final = 100_000_000
+_DESCENT_NS: Final = 400_000_000
+_STEADY_NS: Final = 50_000_000
 _HEIGHTS: Final = 256
 """Newest ones of a racer."""
 
@@ -58,7 +59,9 @@ class RacerStanding:
         self._heights: Final[deque[tuple[int, float]]] = deque(maxlen=_HEIGHTS)
 
     def descent_mps(self, t_ns: int, newer: Sequence[tuple[int, Transform]]) -> float:
-        """Return the speed downwards in the 100 ms before a time; infinite where no two poses show it.
+        """Return the highest speed downwards before a time; infinite where no two poses show it.
+
+        A contact that lasts is reported again each 100 ms: the fall may lie before the newest one.
 
         Args:
             t_ns: the time.
@@ -66,10 +69,13 @@ class RacerStanding:
         """
         heights = [*self._heights, *((one_ns, float(pose.p_m[2])) for one_ns, pose in newer)]
         before = [(one_ns, z_m) for one_ns, z_m in heights if t_ns - _DESCENT_NS <= one_ns <= t_ns]
-        if len(before) < 2:
-            return math.inf
-        (first_ns, high_m), (last_ns, low_m) = before[0], before[-1]
-        return 1e9 * (high_m - low_m) / (last_ns - first_ns)
+        falls = (
+            1e9 * (high_m - low_m) / (last_ns - first_ns)
+            for first_ns, high_m in before
+            for last_ns, low_m in before
+            if last_ns - first_ns >= _STEADY_NS
+        )
+        return max(falls, default=math.inf)
 
     def feed(self, t_ns: int, pose: Transform) -> list[RaceEvent]:
         """Take a measured pose, later than those before, and return the events that are certain now."""
