@@ -58,48 +58,48 @@ async def studio() -> AsyncIterator[tuple[Recorder, httpx.AsyncClient]]:
         yield recorder, web
 
 
-async def told(answer: httpx.Response) -> Any:
+async def answer_of(answer: httpx.Response) -> Any:
     return answer.raise_for_status().json()
 
 
 async def test_the_light_follows_put_and_patch() -> None:
     async with studio() as (renderer, web):
         await renderer.sees(None)
-        assert await told(await web.get(URL)) == DEFAULT
+        assert await answer_of(await web.get(URL)) == DEFAULT
 
-        assert await told(await web.put(URL, json=DUSK)) == DUSK
+        assert await answer_of(await web.put(URL, json=DUSK)) == DUSK
         north = LampState(0.25, (1.0, 0.5, 0.25))
         await renderer.sees(Lighting(19.5, {"north": north}))
-        assert await told(await web.get(URL)) == DUSK
+        assert await answer_of(await web.get(URL)) == DUSK
 
-        await told(await web.patch(URL, json={"lamps": {"south": {"power": 0}}}))
+        await answer_of(await web.patch(URL, json={"lamps": {"south": {"power": 0}}}))
         await renderer.sees(Lighting(19.5, {"north": north, "south": LampState(0.0)}))
 
-        await told(await web.patch(URL, json={"time_of_day_h": None, "lamps": {"north": None}}))
+        await answer_of(await web.patch(URL, json={"time_of_day_h": None, "lamps": {"north": None}}))
         await renderer.sees(Lighting(None, {"south": LampState(0.0)}))
 
-        await told(await web.patch(URL, json={"time_of_day_h": 6}))
+        await answer_of(await web.patch(URL, json={"time_of_day_h": 6}))
         await renderer.sees(Lighting(6.0, {"south": LampState(0.0)}))
 
-        assert await told(await web.put(URL, json={})) == DEFAULT
+        assert await answer_of(await web.put(URL, json={})) == DEFAULT
         await renderer.sees(None)
 
 
 async def test_the_weather_follows_put_and_patch() -> None:
     async with studio() as (renderer, web):
-        foggy = await told(await web.put(URL, json={"weather": {"fog": 0.5}}))
+        foggy = await answer_of(await web.put(URL, json={"weather": {"fog": 0.5}}))
         assert foggy["weather"] | {"fog": 0.5, "rain": 0.0, "wind_mps": [0.0, 0.0, 0.0]} == foggy["weather"]
         await renderer.sees(Lighting(weather=Weather(fog=0.5)))
-        both = await told(
+        both = await answer_of(
             await web.patch(URL, json={"weather": {"rain": 1, "wind_mps": [3, 0, 0]}, "time_of_day_h": 9})
         )
-        assert both == await told(await web.get(URL))
+        assert both == await answer_of(await web.get(URL))
         await renderer.sees(Lighting(9.0, weather=Weather(fog=0.5, rain=1.0, wind_mps=(3.0, 0.0, 0.0))))
-        await told(await web.patch(URL, json={"weather": {"fog": 0}}))
+        await answer_of(await web.patch(URL, json={"weather": {"fog": 0}}))
         await renderer.sees(Lighting(9.0, weather=Weather(rain=1.0, wind_mps=(3.0, 0.0, 0.0))))
-        await told(await web.patch(URL, json={"weather": None}))
+        await answer_of(await web.patch(URL, json={"weather": None}))
         await renderer.sees(Lighting(9.0))
-        assert (await told(await web.put(URL, json=DEFAULT))) == DEFAULT
+        assert (await answer_of(await web.put(URL, json=DEFAULT))) == DEFAULT
         await renderer.sees(None)
 
 
@@ -113,7 +113,7 @@ async def test_the_light_is_seen_in_the_picture() -> None:
 
         await brightness(100)
         async with httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
-            await told(await web.put(URL, json=DUSK))
+            await answer_of(await web.put(URL, json=DUSK))
         await brightness(25)
 
 
@@ -137,13 +137,13 @@ NONSENSE: Any = [
 
 async def test_what_makes_no_sense_is_refused_with_its_place() -> None:
     async with studio() as (_, web):
-        await told(await web.put(URL, json=DUSK))
+        await answer_of(await web.put(URL, json=DUSK))
         for body, place in NONSENSE:
             for method in ("PUT", "PATCH"):
                 answer = await web.request(method, URL, json=body)
                 assert answer.status_code == 422, body
                 assert place in answer.json()["detail"]
-        assert await told(await web.get(URL)) == DUSK, "a refused change changes nothing"
+        assert await answer_of(await web.get(URL)) == DUSK, "a refused change changes nothing"
 
 
 async def test_bodies_are_bounded_and_json() -> None:
@@ -152,10 +152,10 @@ async def test_bodies_are_bounded_and_json() -> None:
         for junk in (b"", b"\xff", b"{", b'{"time_of_day_h": NaN}', b"[" * 30_000):
             assert (await web.put(URL, content=junk)).status_code == 422
         many: dict[str, Any] = {"lamps": {f"a{i}": {} for i in range(200)}}
-        await told(await web.put(URL, json=many))
+        await answer_of(await web.put(URL, json=many))
         more = await web.patch(URL, json={"lamps": {f"b{i}": {} for i in range(200)}})
         assert more.status_code == 422 and "400 lamps: at most 256" in more.json()["detail"]
-        assert await told(await web.get(URL)) == {
+        assert await answer_of(await web.get(URL)) == {
             "time_of_day_h": None,
             "lamps": {name: {"power": 1.0, "colour": [1.0, 1.0, 1.0]} for name in many["lamps"]},
             "weather": None,
@@ -166,16 +166,16 @@ async def test_other_web_sites_cannot_change_it() -> None:
     async with studio() as (_, web):
         for headers in ({"Origin": "http://elsewhere.example"}, {"Host": "elsewhere.example"}):
             assert (await web.put(URL, json=DUSK, headers=headers)).status_code == 403
-        assert (await told(await web.get(URL)))["lamps"] == {}
+        assert (await answer_of(await web.get(URL)))["lamps"] == {}
 
 
 async def test_lamps_are_listed_and_unknown_names_are_refused_with_the_known_ones() -> None:
     async with studio() as (renderer, web):
-        assert await told(await web.get(f"{URL}/lamps")) == {"listed": False, "lamps": {}}
-        assert await told(await web.patch(URL, json={"lamps": {"south": {"power": 0.5}}}))  # it may have one
+        assert await answer_of(await web.get(f"{URL}/lamps")) == {"listed": False, "lamps": {}}
+        assert await answer_of(await web.patch(URL, json={"lamps": {"south": {"power": 0.5}}}))  # it may have one
         renderer.info = {"lamps": lamps_text(SCENES["hall"]().lamps)}
         async with asyncio.timeout(60):
-            while not (listed := await told(await web.get(f"{URL}/lamps")))["listed"]:
+            while not (listed := await answer_of(await web.get(f"{URL}/lamps")))["listed"]:
                 await asyncio.sleep(0.02)
         assert list(listed["lamps"]) == [f"Lamp{i}" for i in range(1, 7)]
         assert listed["lamps"]["Lamp1"] == {"p_m": [-5.5, -3.5, 4.85], "light": [7.5, 7.0, 6.2]}
@@ -183,9 +183,9 @@ async def test_lamps_are_listed_and_unknown_names_are_refused_with_the_known_one
             refused = await ask(URL, json={"lamps": {"Lamp1": {"power": 0.5}, "south": {"power": 0.0}}})
             assert refused.status_code == 422
             assert refused.json()["detail"].startswith("lamps.south: the scene has no such lamp; known: Lamp1, Lamp2")
-        assert list((await told(await web.get(URL)))["lamps"]) == ["south"]
+        assert list((await answer_of(await web.get(URL)))["lamps"]) == ["south"]
         gone = await web.patch(URL, json={"lamps": {"Lamp1": {"power": 0.5}, "south": None}})
-        assert list((await told(gone))["lamps"]) == ["Lamp1"]
+        assert list((await answer_of(gone))["lamps"]) == ["Lamp1"]
 
 
 @pytest.mark.parametrize(
@@ -195,4 +195,4 @@ async def test_a_list_that_is_none_is_no_list(text: str) -> None:
     async with studio() as (renderer, web):
         renderer.info = {"lamps": text}
         await renderer.sees(None)
-        assert await told(await web.get(f"{URL}/lamps")) == {"listed": False, "lamps": {}}
+        assert await answer_of(await web.get(f"{URL}/lamps")) == {"listed": False, "lamps": {}}

@@ -94,7 +94,7 @@ def check_pictures(frames: dict[str, list[Frame]], poses: dict[str, tuple[FloatA
 
 
 class Sighting(NamedTuple):
-    """What a picture shows of another racer.
+    """Sight of another racer in a picture.
 
     Attributes:
         ahead: its place is well inside the picture, and near. behind: it is behind the camera.

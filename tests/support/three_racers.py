@@ -105,8 +105,8 @@ def _written_walk(path: Path) -> None:
     with gzip.open(data_dir("tumvi_room1") / "dataset-room1_512_16.csv.gz", "rt") as file:
         head, *rows = file.read().splitlines()
     first_ns = int(rows[0].partition(",")[0])
-    kept = [row for row in rows if _FIRST_S <= 1e-9 * (int(row.partition(",")[0]) - first_ns) <= _LAST_S]
-    path.write_text("\n".join((head, *kept)) + "\n", encoding="utf-8")
+    chosen = [row for row in rows if _FIRST_S <= 1e-9 * (int(row.partition(",")[0]) - first_ns) <= _LAST_S]
+    path.write_text("\n".join((head, *chosen)) + "\n", encoding="utf-8")
 
 
 class ThreeRacers:

@@ -21,9 +21,9 @@ def test_a_disk_that_is_full_already_is_told_and_nothing_is_left(small_disk: Pat
             file.write(bytes(4096))
     with recorder(small_disk / "a.mcap") as full:
         assert not full.open
-    told = full.report()
-    assert told.state == "failed"
-    assert "No space left on device; nothing was written" in told.reason
+    report = full.report()
+    assert report.state == "failed"
+    assert "No space left on device; nothing was written" in report.reason
     (small_disk / "filler").unlink()
     assert record(small_disk / "a.mcap", some_events(1)).report().state == "done"
 

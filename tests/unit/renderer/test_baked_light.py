@@ -95,7 +95,7 @@ def test_a_sphere_under_half_a_sky_gets_half_of_one_plus_the_cosine() -> None:
 
 
 def test_a_closed_room_takes_in_all_light_of_its_lamp() -> None:
-    """What is taken in, A E (1 - albedo), is what a lamp of 1 at 1 m gives out: 4 pi in units of pi."""
+    """The room takes in A E (1 - albedo): as much as a lamp of 1 at 1 m gives out, 4 pi in units of pi."""
     grey = (0.5, 0.5, 0.5)
     room = thing("room", inside_out((2.0, 1.5, 1.0), [grey] * 6))
     lamp = Lamp("lamp", np.array((0.4, -0.2, 0.3)), np.ones(3))
