@@ -20,10 +20,11 @@ CLIENT: Final = ROOT / ".venv" / "airsim-client"
 COSYS_CLIENT: Final = ROOT / ".venv" / "cosys-client"
 """Environment of Cosys-AirSim's client."""
 _AS_COSYS: Final = """
-import runpy, sys
+import os, runpy, sys
 import cosysairsim
 sys.modules["airsim"] = cosysairsim
 del sys.argv[0]
+sys.path.insert(0, os.path.dirname(sys.argv[0]))
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 PROGRAMS: Final = ROOT / "tests" / "support" / "airsim_programs"
