@@ -14,16 +14,16 @@ import urllib.request
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from scipy.interpolate import CubicSpline
 
 from tests.support.common import data_dir, free_ports, wait_until
 from tests.support.programs import VIL_BRIDGE, Program
-from vil_bridge.core.types import FloatArray
+from vil_bridge.core.types import FloatArray, SourceFrame
 from vil_bridge.daemon.recorded_bridge import recorded_config, recording_metadata
-from vil_bridge.recording.export.measurements import sightings
+from vil_bridge.recording.actor_poses import Placing
 from vil_bridge.recording.reader import Recording
 
 RACERS: Final = ("real", "own", "far")
@@ -87,9 +87,10 @@ cameras:
 )
 _CAMERA: Final = (
     "  %s: {actor: %s, renderer: drawn, width_px: 320, height_px: 240, fov_y_deg: 90, rate_hz: 10, max_age_ms: 60000,"
-    " modalities: [instance], latency_compensation: none, T_body_camera: {ypr_deg: [%d, 0, 0]}}"
+    " modalities: [instance], latency_compensation: none, T_body_camera: {ypr_deg: %s}}"
 )
-_YAWS_DEG: Final = {"real": 0, "own": 90, "far": -90}
+_YPR_DEG: Final = {"real": [170, -25, 0], "own": [90, 0, 0], "far": [-90, 0, 0]}
+"""Of the cameras. With these and the speeds, each sees each for 2 s at least, wherever the racers are at the start."""
 
 
 def _octagon(radius_m: float, z_m: float) -> tuple[list[float], list[list[float]]]:
@@ -107,6 +108,18 @@ def _written_walk(path: Path) -> None:
     first_ns = int(rows[0].partition(",")[0])
     chosen = [row for row in rows if _FIRST_S <= 1e-9 * (int(row.partition(",")[0]) - first_ns) <= _LAST_S]
     path.write_text("\n".join((head, *chosen)) + "\n", encoding="utf-8")
+
+
+class Poses(NamedTuple):
+    """Poses of an actor, with strictly increasing times of capture.
+
+    Attributes:
+        t_s, arrival_s: capture and arrival, seconds of the machine's clock, (n,). p_m: positions, (n, 3).
+    """
+
+    t_s: FloatArray
+    arrival_s: FloatArray
+    p_m: FloatArray
 
 
 class ThreeRacers:
@@ -127,10 +140,10 @@ class ThreeRacers:
         (folder / "ring.yaml").write_text(_COURSE, encoding="utf-8")
         (folder / "scene.yaml").write_text("scene: ring\ncourse: ring.yaml\n", encoding="utf-8")
         own, other = _octagon(2.6, 1.9), _octagon(3.4, 1.6)
-        cameras = "\n".join(_CAMERA % (name, name, _YAWS_DEG[name]) for name in RACERS)
+        cameras = "\n".join(_CAMERA % (name, name, _YPR_DEG[name]) for name in RACERS)
         values: dict[str, object] = {"folder": folder, "far": far, "cameras": cameras}
         near = {"name": "near", "http": self._http, "stream": stream, "poses": poses, "images": images}
-        near |= {"vehicle": _VEHICLE % ("own", own[0], 2.2, own[1])}
+        near |= {"vehicle": _VEHICLE % ("own", own[0], 2.8, own[1])}
         there = {"name": "far", "http": far_http, "stream": far_stream}
         there |= {"vehicle": _VEHICLE % ("racer", other[0], 2.0, other[1])}
         (folder / "near.yaml").write_text(_NEAR % (values | near), encoding="utf-8")
@@ -186,13 +199,18 @@ class ThreeRacers:
         """End all programs in order, which completes their recordings."""
         assert (self._near.end(), self._far.end()) == (0, 0)
 
-    def poses(self, bridge: str, actor: str) -> tuple[FloatArray, FloatArray]:
-        """Return capture times in seconds of the machine's clock, (n,), and positions, (n, 3), from a recording."""
+    def poses(self, bridge: str, actor: str) -> Poses:
+        """Return an actor's poses from a recording, in the order of capture."""
+        rows: list[tuple[float, float, FloatArray]] = []
         with Recording(self._folder / f"{bridge}.mcap") as recording:
-            facts = recording_metadata(recorded_config(recording), recording.utc_offset_ns)
-            seen = [one for one in sightings(recording, facts) if one.placed.actor == actor]
-            t_s = np.array([one.t_utc_ns - recording.utc_offset_ns for one in seen]) * 1e-9
-        return t_s, np.array([one.placed.T_world_body.p_m for one in seen])
+            placing = Placing(recording_metadata(recorded_config(recording), recording.utc_offset_ns).actors)
+            for event, _, t_ns in recording.stamped_events():
+                if isinstance(event, SourceFrame) and t_ns is not None:
+                    of_actor = [one for one in placing.placed(event) if one.actor == actor]
+                    rows += [(1e-9 * t_ns, 1e-9 * event.t_arrival_ns, one.T_world_body.p_m) for one in of_actor]
+        t_s, arrival_s, p_m = (np.array(column) for column in zip(*rows, strict=True))
+        first = np.diff(np.maximum.accumulate(t_s), prepend=-np.inf) > 0.0
+        return Poses(t_s[first], arrival_s[first], p_m[first])
 
 
 def judged(t_s: FloatArray, p_m: FloatArray, after_s: float) -> FloatArray:
