@@ -190,6 +190,18 @@ def _numbers_seeds() -> Iterator[Seed]:
         yield b"", numbers.tobytes() + b'{"position":[\1,\1,\1],"rotation":[\1,\1,\1,\1],"size":\1}'
 
 
+def _rays_seeds() -> Iterator[Seed]:
+    """Yield a sensor and up to thirty ends, some on borders of cells, some nearer than single precision can square."""
+    rng = np.random.default_rng(5)
+    while True:
+        low, shape = 32768 + rng.integers(-30, 1, 3), rng.integers(0, 40, 3)
+        resolution_m = float(rng.choice((0.1, 0.07, 2.0)))
+        sensor = rng.normal(0.0, 1.0, 3) if rng.random() < 0.7 else resolution_m * rng.integers(-3, 4, 3)
+        ends = sensor + rng.normal(0.0, 1.0, (rng.integers(1, 30), 3)) * 10.0 ** rng.integers(-45, 2)
+        places = np.vstack((sensor, ends)).astype(np.float32)
+        yield np.concatenate((low, shape)).tobytes(), struct.pack("<d", resolution_m) + places.tobytes()
+
+
 ENTRIES: Final[dict[str, Callable[[], Iterator[Seed]]]] = {
     "natnet": _natnet_seeds,
     "error-state": _error_state_seeds,
@@ -199,6 +211,7 @@ ENTRIES: Final[dict[str, Callable[[], Iterator[Seed]]]] = {
     "clock": _clock_seeds,
     "tracks": _tracks_seeds,
     "numbers": _numbers_seeds,
+    "rays": _rays_seeds,
     PLANTED: lambda: itertools.repeat((b"", b"\1abc")),
 }
 """Entry points of ``harness.c`` and their seeds."""

@@ -25,6 +25,7 @@ static const Entry ENTRIES[] = {
     {"clock", fuzz_clock},
     {"tracks", fuzz_tracks},
     {"numbers", fuzz_numbers},
+    {"rays", fuzz_rays},
     {"planted", fuzz_planted},
 };
 

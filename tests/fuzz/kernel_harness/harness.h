@@ -23,6 +23,7 @@ void fuzz_vrpn(Blob context, Blob input);
 void fuzz_clock(Blob context, Blob input);
 void fuzz_tracks(Blob context, Blob input);
 void fuzz_numbers(Blob context, Blob input);
+void fuzz_rays(Blob context, Blob input);
 void fuzz_planted(Blob context, Blob input);
 
 #endif

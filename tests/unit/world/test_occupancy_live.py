@@ -111,6 +111,35 @@ def test_what_is_too_long_ago_or_before_a_reset_needs_the_whole_map(monkeypatch:
     assert more is not None and len(more.keys) == made.counts[0]
 
 
+def test_a_map_that_stays_the_same_remembers_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_map, "_MOST_MEASUREMENTS", 3)
+    made = LiveMap(0.1, LOW, HIGH, 3.0)
+    ((sensor, points),) = clouds(1)
+    for number in range(20):
+        made.insert_points(points, sensor, number)
+    assert made.number == 20 and len(made._changes) == 1
+    first = made.changes(0)
+    assert first is not None and len(first.keys) == made.counts[0]
+    same = made.changes(1)
+    assert same is not None and len(same.keys) == 0
+    for number in range(5):
+        point = np.array([[4.05 - 0.1 * number, 5.05, 5.05]])
+        made.insert_points(point, point[0] - (0.0, 0.2, 0.0), 20 + number)
+    assert len(made._changes) == 3 and made.changes(21) is None
+    later = made.changes(22)
+    assert later is not None and later.number == 25 and len(later.keys) == 9
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+def test_a_ray_too_short_for_single_precision_ends(kernel: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It leaves the sensor's cell over two borders at once; its length is 0."""
+    if not kernel:
+        monkeypatch.setattr(marks, "_KERNEL", None)
+    sensor, end = np.array([0.0, 0.0, 0.05], np.float32), np.array([[-1e-30, -1e-30, 0.05]], np.float32)
+    low, shape = np.full(3, 32760), np.full(3, 16)
+    assert not marks.crossed_marks(sensor, end, 0.1, low, shape).any()
+
+
 @pytest.mark.parametrize(
     ("resolution_m", "low", "high", "reason"),
     [

@@ -14,7 +14,7 @@ SWITCH: Final = "VIL_KERNEL"
 """Environment variable: ``off`` leaves the library alone."""
 CURE: Final = "install a C compiler (Debian: apt-get install gcc libc6-dev), then install vil-bridge again"
 PATH: Final = Path(__file__).with_name("libvil_kernel.so")
-_VERSION: Final = 8
+_VERSION: Final = 9
 """That of the functions' arguments, ``VIL_KERNEL_VERSION`` in the sources."""
 
 

@@ -49,6 +49,8 @@ static void mark_ray(const Part *part, const float *sensor, const int64_t *first
     if (key[0] == last[0] && key[1] == last[1] && key[2] == last[2])
         return;
     const float length = (float)sqrt((double)sum);
+    if (!(length > 0.0F)) /* shorter than single precision can square: it has no direction */
+        return;
     for (int i = 0; i < 3; i++) {
         const float slope = way[i] / length;
         step[i] = (slope > 0.0F) - (slope < 0.0F);

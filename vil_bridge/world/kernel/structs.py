@@ -48,8 +48,8 @@ def function(name: str, *arguments: Any, returns: Any = None) -> Any:
 
 
 def long_function(name: str, *arguments: Any) -> Any | None:
-    """Return a function of the kernel whose calls release the interpreter's lock; None where the kernel lacks it."""
-    if KERNEL is None or not hasattr(KERNEL, name):
+    """Return a function of the kernel whose calls release the interpreter's lock; None without a kernel."""
+    if KERNEL is None:
         return None
     found = getattr(ctypes.CDLL(str(PATH)), name)
     found.argtypes, found.restype = arguments, None

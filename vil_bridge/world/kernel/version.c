@@ -1,7 +1,7 @@
 /* Version of the functions' arguments; library.py refuses a library of another one. */
 #include <stdint.h>
 
-enum { VIL_KERNEL_VERSION = 8 };
+enum { VIL_KERNEL_VERSION = 9 };
 
 /* Structs hold addresses as integers of 64 bits: on other machines there is no version that fits. */
 int vil_kernel_version(void)

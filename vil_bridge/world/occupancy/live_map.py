@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.types import FloatArray
+from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.core.voxel_box import check_box, keys_at, keys_within
 from vil_bridge.core.voxels import MapSnapshot, Occupancy, VoxelChanges
 from vil_bridge.protocols.octomap import CLAMPED_LOG_ODDS, codes_of, write_binary
@@ -20,6 +20,8 @@ from vil_bridge.world.occupancy.occupancy_map import HIT, MISS, OccupancyMap
 
 _MOST_CHANGES: Final = 2_000_000
 """Changed voxels that are remembered for readers that are behind."""
+_MOST_MEASUREMENTS: Final = 10_000
+"""Measurements that changed a voxel, likewise."""
 
 _Keys = npt.NDArray[np.int64]
 
@@ -60,7 +62,8 @@ class LiveMap:
         self._changes: deque[_Change] = deque()
         self._remembered = 0
         self._number = self._t_ns = self._known = self._occupied = 0
-        self._reset_at = 0
+        self._since = 0
+        """Number from which on all changes are remembered."""
 
     @property
     def number(self) -> int:
@@ -108,7 +111,7 @@ class LiveMap:
             self._changes.clear()
             self._remembered = self._known = self._occupied = 0
             self._number += 1
-            self._reset_at = self._number
+            self._since = self._number
 
     def occupancy_map(self) -> OccupancyMap:
         """Return the known voxels now."""
@@ -122,8 +125,7 @@ class LiveMap:
     def changes(self, since: int) -> VoxelChanges | None:
         """Return what changed since a number; None = it is too long ago, or the map was reset."""
         with self._lock:
-            oldest = self._changes[0].number if self._changes else self._number + 1
-            if not max(self._reset_at, min(oldest - 1, self._number)) <= since <= self._number:
+            if not self._since <= since <= self._number:
                 return None
             parts = [change for change in self._changes if change.number > since]
             number, t_ns = self._number, self._t_ns
@@ -144,11 +146,18 @@ class LiveMap:
         self._number += 1
         self._t_ns = t_ns
         changed = ~known | (was != now)
-        states = np.where(now[changed], Occupancy.OCCUPIED, Occupancy.FREE).astype(np.uint8)
-        self._changes.append(_Change(self._number, places[changed], states))
+        if changed.any():
+            self._remember(places[changed], now[changed])
+
+    def _remember(self, places: npt.NDArray[np.int64], occupied: BoolArray) -> None:
+        """Take the changes of the newest measurement in, and forget the oldest ones."""
+        states = np.where(occupied, Occupancy.OCCUPIED, Occupancy.FREE).astype(np.uint8)
+        self._changes.append(_Change(self._number, places, states))
         self._remembered += len(states)
-        while self._remembered > _MOST_CHANGES and len(self._changes) > 1:
-            self._remembered -= len(self._changes.popleft().states)
+        while (self._remembered > _MOST_CHANGES and len(self._changes) > 1) or len(self._changes) > _MOST_MEASUREMENTS:
+            oldest = self._changes.popleft()
+            self._remembered -= len(oldest.states)
+            self._since = oldest.number
 
     def _around(self, sensor_m: npt.NDArray[np.float32]) -> tuple[_Keys, _Keys]:
         """Return the lowest key and the cells of the part of the box within the range, one more on all sides."""

@@ -23,13 +23,15 @@ def crossed_cells(sensor_m: _Float32, ends_m: _Float32, resolution_m: float) -> 
         resolution_m: side of a cell.
     """
     first, last = keys_at(sensor_m[None], resolution_m)[0], keys_at(ends_m, resolution_m)
-    leaves = (last != first).any(axis=1)
-    ends_m, last = ends_m[leaves], last[leaves]
+    way = ends_m - sensor_m
+    length = np.sqrt((way * way).sum(axis=1, dtype=np.float32).astype(np.float64)).astype(np.float32)
+    leaves = (last != first).any(axis=1) & (
+        length > 0.0
+    )  # one shorter than single precision can square has no direction
+    way, last, length = way[leaves], last[leaves], length[leaves]
     if not len(last):
         return np.zeros(0, np.int64)
     found = [codes_of(first[None])]
-    way = ends_m - sensor_m
-    length = np.sqrt((way * way).sum(axis=1, dtype=np.float32).astype(np.float64)).astype(np.float32)
     way = way / length[:, None]
     step = np.sign(way).astype(np.int64)
     border = (first - 32768 + 0.5) * resolution_m + (step * resolution_m * 0.5).astype(np.float32)
