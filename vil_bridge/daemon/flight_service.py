@@ -25,6 +25,7 @@ _AHEAD_NS: Final = 100_000_000
 """Set-points are given so early, each with the instant at which it holds: their way to the vehicle costs nothing."""
 _NEAR_M: Final = 0.5
 """A vehicle is this near to the point at which its flight begins."""
+_MOST_WAITING: Final = 8
 _LATEST_NS: Final = 60 * NS_PER_S
 _LARGEST: Final = 1e5
 
@@ -46,6 +47,24 @@ class _Given:
     before: _Given | None = None
     holds_ns: int | None = None
     sent_ns: int = 0
+
+    def at(self, t_ns: int) -> _Given:
+        """Return the flight that is flown at an instant: this one, or one before."""
+        return self if t_ns >= self.begins_ns or self.before is None else self.before.at(t_ns)
+
+    def without_past(self, t_ns: int) -> _Given:
+        """Return this flight without those that end before an instant."""
+        before = None if self.before is None or t_ns >= self.begins_ns else self.before.without_past(t_ns)
+        return replace(self, before=before)
+
+    @property
+    def waiting(self) -> int:
+        """Return how many flights come before this one."""
+        return 0 if self.before is None else 1 + self.before.waiting
+
+    def reference(self, t_ns: int) -> Reference:
+        """Return where this flight is at an instant: at rest in its end after that."""
+        return self.curve.at((t_ns - self.begins_ns) / NS_PER_S)
 
 
 class FlightService:
@@ -85,18 +104,26 @@ class FlightService:
         with self._lock:
             before = self._given.get(actor)
             flying = before if before is not None and before.state == "flying" else None
-            if flying is None and simulated:
-                self._check_near(actor, curve, (t_ns - begins_ns) / NS_PER_S)
-            if flying is not None and begins_ns < flying.sent_ns:
+            sent_ns = 0 if flying is None else flying.sent_ns
+            if begins_ns < sent_ns:
                 raise ValueError(f"{actor} is flying: let the next flight begin {_AHEAD_NS / NS_PER_S:g} s from now")
-            before, sent_ns = (None, 0) if flying is None else (replace(flying, before=None), flying.sent_ns)
+            if flying is not None:
+                flying = flying.at(begins_ns).without_past(sent_ns)
+                if flying.waiting >= _MOST_WAITING:
+                    raise ValueError(f"{actor} has {_MOST_WAITING} flights to come: wait for one, or cancel them")
+                _check_near(actor, flying.reference(begins_ns).p_world_m[0], curve.at(0.0).p_world_m[0])
+            elif simulated:
+                _check_near(actor, self._place(actor), curve.at((t_ns - begins_ns) / NS_PER_S).p_world_m[0])
+            holds_ns = None if before is None or (before.holds_ns or 0) > begins_ns else before.holds_ns
             state: Literal["flying", "offered"] = "flying" if simulated else "offered"
-            self._given[actor] = _Given(rows, curve, begins_ns, state, before=before, sent_ns=sent_ns)
+            self._given[actor] = _Given(rows, curve, begins_ns, state, "", flying, holds_ns, sent_ns)
 
     def cancel(self, actor: str) -> None:
         """End an actor's flight: its simulated vehicle holds its position. Raises KeyError: it has none."""
         with self._lock:
             given = self._given[actor]
+            if given.state not in ("flying", "offered"):
+                return
             holds_ns = now_ns() + _AHEAD_NS if given.state == "flying" else None
             self._given[actor] = replace(given, state="cancelled", before=None, holds_ns=holds_ns)
 
@@ -125,11 +152,11 @@ class FlightService:
         with self._lock:
             for actor, given in self._given.items():
                 try:
-                    if given.state == "flying":
-                        self._given[actor] = self._flown(actor, given, t_ns)
-                    elif given.holds_ns is not None and t_ns >= given.holds_ns:
+                    if given.holds_ns is not None and t_ns >= given.holds_ns:
                         self._given[actor] = replace(given, holds_ns=None)
                         self._hold(actor)
+                    elif given.state == "flying":
+                        self._given[actor] = self._flown(actor, given, t_ns)
                 except ValueError as exc:
                     self._given[actor] = replace(given, state="failed", reason=str(exc), holds_ns=None)
 
@@ -146,10 +173,9 @@ class FlightService:
             return replace(given, state="done", before=None)
         due_ns = max(given.sent_ns + _PERIOD_NS, t_ns)
         while due_ns <= t_ns + _AHEAD_NS:
-            now = given if due_ns >= given.begins_ns or given.before is None else given.before
-            t_s = (due_ns - now.begins_ns) / NS_PER_S
-            if 0.0 <= t_s < now.curve.duration_s:
-                self._fly(actor, _setpoint(now.curve.at(t_s), due_ns))
+            now = given.at(due_ns)
+            if due_ns >= now.begins_ns:
+                self._fly(actor, _setpoint(now.reference(due_ns), due_ns))
             given = replace(given, sent_ns=due_ns)
             due_ns += _PERIOD_NS
         return given
@@ -161,13 +187,19 @@ class FlightService:
             yaw_rad = float(q_to_euler_zyx(newest[0].q_xyzw)[0])
             self._fly(actor, PositionSetpoint(_vector(newest[0].p_m[None]), yaw_rad))
 
-    def _check_near(self, actor: str, curve: Polynomials, t_s: float) -> None:
+    def _place(self, actor: str) -> FloatArray:
+        """Return where an actor is, (3,). Raises ValueError: it is not tracked."""
         newest = self._world.newest(actor)
         if newest is None:
             raise ValueError(f"{actor} is not tracked now: wait until it is")
-        away_m = float(np.linalg.norm(newest[0].p_m - curve.at(t_s).p_world_m[0]))
-        if away_m > _NEAR_M:
-            raise ValueError(f"{actor} is {away_m:.2f} m from the begin of the flight: plan it from where it is")
+        return newest[0].p_m
+
+
+def _check_near(actor: str, place_m: FloatArray, begin_m: FloatArray) -> None:
+    """Check that an actor is, or will be, where its flight begins. Raises ValueError: it is not."""
+    away_m = float(np.linalg.norm(place_m - begin_m))
+    if away_m > _NEAR_M:
+        raise ValueError(f"{actor} is {away_m:.2f} m from the begin of the flight: plan it from where it is")
 
 
 def curve_of(rows: Sequence[Sequence[float]]) -> Polynomials:
