@@ -211,9 +211,15 @@ def test_light_is_stored_and_read_back(cache: Path, monkeypatch: pytest.MonkeyPa
     np.testing.assert_array_equal(again.receivers.of_texel, first.receivers.of_texel)
 
     (file,) = cache.glob("*.npz")
-    file.write_bytes(file.read_bytes()[:1000])
-    store.stored_light(scene, static_mesh(scene), lambda step, _share: steps.append(step))
-    assert "bounces" in steps
+    whole = file.read_bytes()
+    flipped = bytearray(whole)
+    name_bytes, extra_bytes = whole[26] | whole[27] << 8, whole[28] | whole[29] << 8
+    flipped[30 + name_bytes + extra_bytes] = 0xFF  # the first packed block: of a kind that does not exist
+    for damaged in (whole[:1000], bytes(flipped)):
+        file.write_bytes(damaged)
+        steps.clear()
+        store.stored_light(scene, static_mesh(scene), lambda step, _share: steps.append(step))
+        assert "bounces" in steps
 
     other = _small(0.4)
     store.stored_light(other, static_mesh(other))
@@ -246,6 +252,62 @@ def test_a_bake_that_was_killed_goes_on_where_it_was(cache: Path, monkeypatch: p
     assert [path.suffix for path in cache.glob("*")] == [".npz"]
     fresh = bake(scene, static_mesh(scene), lambda _step, _share: None, receivers=5000, rays=8)
     np.testing.assert_array_equal(made.light, fresh.light)
+
+
+def test_two_processes_that_bake_one_scene_at_once_do_not_spoil_each_others_rows(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second begins after the first chunk of the first; both are killed, and a third one goes on."""
+    monkeypatch.setattr(store, "RECEIVERS", 5000)
+    monkeypatch.setattr(store, "RAYS", 8)
+    monkeypatch.setattr(transport, "_CHUNK", 1000)
+    scene = _small()
+    inner: list[float] = []
+
+    def second(step: str, share: float) -> None:
+        inner.append(share)
+        if len(inner) == 2:
+            raise KeyboardInterrupt
+
+    def first(step: str, share: float) -> None:
+        if not inner:
+            with pytest.raises(KeyboardInterrupt):
+                store.stored_light(scene, static_mesh(scene), second)
+        elif share > inner[-1]:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.stored_light(scene, static_mesh(scene), first)
+    again: list[float] = []
+    made = store.stored_light(scene, static_mesh(scene), lambda _step, share: again.append(share))
+    assert again[0] > inner[-1]
+    fresh = bake(scene, static_mesh(scene), lambda _step, _share: None, receivers=5000, rays=8)
+    np.testing.assert_array_equal(made.light, fresh.light)
+
+
+def test_rows_that_no_bake_wrote_are_not_taken(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "RECEIVERS", 500)
+    monkeypatch.setattr(store, "RAYS", 8)
+    scene = _small()
+    made = store.stored_light(scene, static_mesh(scene))
+    (file,) = cache.glob("*.npz")
+    file.rename(cache / "elsewhere")
+    file.with_suffix(".rows").write_bytes(b"\x7f" * 8 * 4 * 200)
+    again = store.stored_light(scene, static_mesh(scene))
+    np.testing.assert_array_equal(again.light, made.light)
+
+
+def test_what_has_the_name_of_a_lamp_makes_another_light(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such an object does not hide the lamp; the same box with another name does."""
+    monkeypatch.setattr(store, "RECEIVERS", 500)
+    monkeypatch.setattr(store, "RAYS", 8)
+    lamps = (Lamp("lamp", np.array((0.0, 0.0, 1.0)), np.ones(3)),)
+    for name in ("lamp", "crate"):
+        scene = scene_of(thing("floor", floor_asset(3.0)), box(name, (0.2, 0.2, 0.2), (0, 0, 1)))
+        scene = replace(scene, environment=DARK, lamps=lamps)
+        lit = store.stored_light(scene, static_mesh(scene)).mixed(DARK, lamps)
+        assert (lit.max() > 0.1) == (name == "lamp")
+    assert len(list(cache.glob("*.npz"))) == 2
 
 
 def test_a_full_disk_costs_the_store_not_the_light(

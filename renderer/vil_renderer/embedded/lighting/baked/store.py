@@ -8,10 +8,10 @@ import logging
 import os
 import tempfile
 import time
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import BinaryIO, Final, Self
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from vil_renderer.embedded.lighting.baked.bake import RAYS, RECEIVERS, Progress,
 from vil_renderer.embedded.lighting.baked.baked_light import BakedLight
 from vil_renderer.embedded.lighting.baked.charts import ChartLayout
 from vil_renderer.embedded.lighting.baked.receivers import Index32, Receivers
+from vil_renderer.embedded.lighting.baked.transport import LOWER_SKY
 from vil_renderer.embedded.scene import Scene
 
 logger = logging.getLogger(__name__)
@@ -55,8 +56,8 @@ def stored_light(scene: Scene, mesh: StaticMesh, progress: Progress | None = Non
     if found is not None:
         return found
     logger.info("baking the light of %s: this takes minutes, once", scene.name)
-    rows = _RowFile(path.with_suffix(".rows"))
-    made = bake(scene, mesh, progress or _Reporter(scene.name), receivers=RECEIVERS, rays=RAYS, rows=rows)
+    with _RowFile(path.with_suffix(".rows")) as rows:
+        made = bake(scene, mesh, progress or _Reporter(scene.name), receivers=RECEIVERS, rays=RAYS, rows=rows)
     try:
         _save(path, made)
     except OSError as exc:
@@ -68,32 +69,50 @@ def stored_light(scene: Scene, mesh: StaticMesh, progress: Progress | None = Non
 class _RowFile:
     """Rows on disk, for the time of a bake: whole ones are read by the run after one that was ended.
 
+    Processes that bake one scene at once write the same numbers to the same places of one file, and none shortens it.
     A disk that takes none costs the rows, not the bake.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._file: BinaryIO | None = None
         self._rows = np.zeros((0, 0), np.int32)
         self._stored = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
 
     def open(self, count: int, width: int) -> tuple[Index32, int]:
         """Return int32 (count, width) and how many rows an earlier run has finished."""
         self._rows = np.empty((count, width), np.int32)
         try:
-            found = np.fromfile(self._path, np.int32)
-            self._stored = min(len(found) // width, count)
-            self._rows[: self._stored] = found[: self._stored * width].reshape(-1, width)
-            os.truncate(self._path, self._stored * width * 4)
-        except OSError:
-            self._stored = 0
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.fdopen(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644), "r+b", buffering=0)
+            found = np.fromfile(self._path, np.int32, count * width)
+        except OSError as exc:
+            logger.debug("%s: %s", self._path, exc)
+            return self._rows, 0
+        whole = found[: len(found) // width * width]
+        if ((whole >= LOWER_SKY) & (whole < count)).all():
+            self._stored = len(whole) // width
+            self._rows[: self._stored] = whole.reshape(-1, width)
         return self._rows, self._stored
 
     def keep(self, done: int) -> None:
         """Store that so many rows are finished."""
+        if self._file is None:
+            return
+        left, at = memoryview(self._rows[self._stored : done].tobytes()), self._stored * self._rows[0].nbytes
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("ab" if self._stored else "wb") as file:
-                file.write(self._rows[self._stored : done].tobytes())
+            while left:
+                written = os.pwrite(self._file.fileno(), left, at)
+                left, at = left[written:], at + written
             self._stored = done
         except OSError as exc:
             logger.debug("%s: %s", self._path, exc)
@@ -130,6 +149,8 @@ def _parts(scene: Scene, mesh: StaticMesh) -> Iterator[bytes]:
     for name in ("p", "normal", "colour"):
         yield np.ascontiguousarray(mesh.vertices[name]).tobytes()
     yield mesh.triangles.tobytes()
+    lamps = frozenset(lamp.name for lamp in scene.lamps)
+    yield np.array([name in lamps for name in mesh.chunks.name], np.bool_).tobytes()  # these do not hide them
     for values in (mesh.chunks.material, mesh.chunks.start, mesh.chunks.stop):
         yield values.tobytes()
     for material, coloured in mesh.materials:
@@ -156,7 +177,7 @@ def _loaded(path: Path, scene: Scene) -> BakedLight | None:
             )
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as exc:
+    except Exception as exc:  # readers of broken archives raise any exception
         logger.warning("%s is damaged, and the light is baked again: %s", path, exc)
         return None
 
