@@ -29,6 +29,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_bridge.core.vehicle_commands import VehicleCommand
 from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.daemon.race_setup import RaceSetup
 from vil_bridge.tools.race.report import race_page
 from vil_bridge.tools.race.run_files import read_runs
 from vil_bridge.web.client.api import BridgeApi
@@ -320,6 +321,22 @@ def _choose_and_fly(bridge: Bridge) -> None:
         assert refused.value.status == status
     with pytest.raises(RestError, match="no lap 2"):
         api.get_race_lap(1, 2)
+
+
+async def test_races_are_set_up_one_at_a_time(tmp_path: Path) -> None:
+    """A request that comes during another one takes no thread to wait in."""
+    (course := tmp_path / "line.yaml").write_text(COURSE)
+    async with running(ARCADE % course) as bridge:
+        await until(lambda: bridge.context.for_sources.vehicles.names(), 100.0)
+        setup, race = RaceSetup(bridge.context), bridge.context.race
+        assert race is not None
+        with race._lock:  # the first one cannot end
+            first = asyncio.create_task(asyncio.to_thread(setup.set_up, "line", None, {}))
+            await until(setup._lock.locked, 100.0)
+            with pytest.raises(ValueError, match="another race is being set up now: try again in a few seconds"):
+                await asyncio.to_thread(setup.set_up, "line", None, {})
+        await first
+        await asyncio.to_thread(setup.set_up, "line", None, {})
 
 
 async def test_a_race_with_a_fixed_course_is_not_set_up(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def view_goal(look_at: str | None, fov: str, weight: float) -> ViewGoal | None:
     if look_at is None:
         return None
     words = fov.split(",")
-    if len(words) != 2 or not all(word.strip().isdigit() and 0 < int(word) < 180 for word in words):
+    if len(words) != 2 or not all(word.strip().isdecimal() and 0 < int(word) < 180 for word in words):
         raise typer.BadParameter(
             f"{fov!r} is not a field of view: write H,V in degrees, such as 90,60", param_hint="--fov"
         )

@@ -39,9 +39,9 @@ class RaceConfig(StrictModel):
     @classmethod
     def _readable(cls, course: str, info: ValidationInfo) -> str:
         folder: Path | None = (info.context or {}).get("folder")
-        if folder is not None and ("/" in course or Path(course).suffix) and (folder / course).is_file():
-            course = str(folder / course)
         try:
+            if folder is not None and ("/" in course or Path(course).suffix) and (folder / course).is_file():
+                course = str(folder / course)
             load_course(course)
         except (ConfigError, OSError) as exc:
             raise custom(str(exc).partition("\n")[0]) from None

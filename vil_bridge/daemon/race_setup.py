@@ -87,11 +87,15 @@ class RaceSetup:
             own = course == next(iter(self._choices))
             seed, timeout_s = (config.seed, config.timeout_s) if own else (None, None)
             wanted = ruled(self._choices[course], seed, laps, timeout_s)
-        with self._lock:
+        if not self._lock.acquire(blocking=False):  # requests that wait would take all worker threads
+            raise ValueError("another race is being set up now: try again in a few seconds")
+        try:
             gates = gate_props(wanted)
             after_ns = self._place_racers(wanted)
             self._context.world.gates = gates
             race.reset(wanted, pilots, after_ns)
+        finally:
+            self._lock.release()
 
     def _place_racers(self, course: Course) -> int:
         """Put the simulated racers side by side at the start; return the bridge time by which all are there."""

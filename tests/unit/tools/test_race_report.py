@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -345,6 +346,10 @@ def test_mistakes_have_a_cure(flown: Path, tmp_path: Path) -> None:
     refused({**good, "episodes": [{**one, "ended": "won"}]}, r"episodes\.0\.ended")
     gate = {**next(event for event in one["events"] if event["event"] == "gate_passed"), "gate": "G9"}
     refused({**good, "episodes": [{**one, "events": [gate]}]}, "has no gate 'G9'")
+    far = {**gate, "gate": "G1", "number": 10**12}
+    refused({**good, "episodes": [{**one, "events": [far]}]}, r"has 3 gates, none is number 1000000000000\. Write the")
+    endless = {**far, "number": 0, "race_s": math.nan}
+    refused({**good, "episodes": [{**one, "events": [endless]}]}, "'gate_passed' has numbers that are not finite")
     refused({**good, "episodes": [one]}, r"bad\.tracks\.npz holds 4 tracks for 1 episodes", tracks=tracks)
     refused(good, r"bad\.tracks\.npz holds no tracks", tracks=b"no archive")
     refused(good, r"bad\.tracks\.npz holds no tracks", tracks=tracks[:-300])

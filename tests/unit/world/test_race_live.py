@@ -220,6 +220,9 @@ def test_a_course_file_is_relative_to_the_configuration(tmp_path: Path, monkeypa
     path.write_text(path.read_text().replace("courses/small", "courses/other"))
     with pytest.raises(ConfigError, match=r"other\.yaml"):
         load(path, env={}, resolve=resolve)
+    path.write_text(path.read_text().replace("courses/other", 300 * "a"))
+    with pytest.raises(ConfigError, match=r"bridge\.yaml:5:8: race\.course: .*too long"):
+        load(path, env={}, resolve=resolve)
 
 
 def test_a_course_file_that_is_missing_is_refused(tmp_path: Path) -> None:

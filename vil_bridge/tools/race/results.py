@@ -250,4 +250,6 @@ def _episode(one: _Episode) -> RaceEpisode:
         if kind not in _EVENTS:
             raise ValueError(f"{kind!r} is not an event of a race")
         events.append(_EVENTS[kind].validate_python(values))
+        if not all(math.isfinite(value) for value in asdict(events[-1]).values() if isinstance(value, float)):
+            raise ValueError(f"an event {kind!r} has numbers that are not finite")
     return RaceEpisode.of(one.course, one.seed, one.ended, events)

@@ -12,6 +12,7 @@ from vil_bridge.tools.race.recorded_races import recorded_groups
 from vil_bridge.tools.race.results import RaceEpisode, read_results_file
 from vil_bridge.tools.report_input import is_recording
 from vil_bridge.vehicles.random.courses import perturbed
+from vil_bridge.world.race.progress import RaceProgress
 
 
 def read_runs(files: Sequence[Path]) -> list[RunGroup]:
@@ -56,3 +57,8 @@ def _check(episode: RaceEpisode, course: Course, file: Path) -> None:
     unknown = [event.gate for event in episode.gates if event.gate not in names]
     if unknown:
         raise ConfigError(f"{file}: course {course.name!r} has no gate {unknown[0]!r}. Write the results again")
+    gates = len(RaceProgress(course).targets)
+    beyond = [event.number for event in episode.gates if not 0 <= event.number < gates]
+    if beyond:
+        problem = f"a race on {course.name!r} has {gates} gates, none is number {beyond[0]}"
+        raise ConfigError(f"{file}: {problem}. Write the results again")
