@@ -339,6 +339,31 @@ async def test_races_are_set_up_one_at_a_time(tmp_path: Path) -> None:
         await asyncio.to_thread(setup.set_up, "line", None, {})
 
 
+async def test_a_recorded_race_of_an_arcade_has_the_laps_that_were_chosen(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    course, recorded = tmp_path / "line.yaml", tmp_path / "laps.mcap"
+    course.write_text(COURSE)
+    bridge = build(ARCADE % course, record=recorded)
+    async with running(bridge):
+        race, setup = bridge.context.race, RaceSetup(bridge.context)
+        assert race is not None
+        await until(lambda: bridge.context.for_sources.vehicles.names(), 100.0)
+        for chosen, laps in (("line", 3), ("line", 2), ("arcade_ground_1", 5)):
+            await asyncio.to_thread(setup.set_up, chosen, laps, {})
+            await until(lambda: race.standing("one").phase != "waiting", 100.0)
+    named = {(group.course.name, group.course.laps): group.name for group in read_runs([recorded])}
+    assert (
+        named.items()
+        >= {
+            ("line", 3): "laps, 3 laps",
+            ("line", 2): "laps, 2 laps",
+            ("arcade_ground_1", 5): "laps",
+        }.items()
+    )
+
+
 async def test_a_race_with_a_fixed_course_is_not_set_up(tmp_path: Path) -> None:
     (course := tmp_path / "line.yaml").write_text(COURSE)
     async with running(CONFIG % course) as bridge, httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -29,7 +29,7 @@ from vil_bridge.tools.race.results import EpisodeEnd, RaceEpisode
 from vil_bridge.world.race.clock import RaceClock
 from vil_bridge.world.race.events import RaceEnded, RaceEvent, RaceStarted
 
-_SIGNAL: Final = re.compile(r"race: starting signal on (.+) for ")
+_SIGNAL: Final = re.compile(r"race: starting signal on (.+?)(?:, laps: (\d+),)? for (?:\S+, )*\S+$")
 _AGAIN: Final = "race: set up again"
 _CONTACT: Final = re.compile(r"race: (.+?) collides with (.+?)(?:, penalty [\d.]+ s)?$")
 _OUT: Final = re.compile(r"race: (.+?) is out by collision after ([\d.]+) s")
@@ -53,11 +53,13 @@ class _SignalledRace:
     """Race from its signal to the next one that is set up.
 
     Attributes:
+        laps: None = the log does not say.
         begin_ns, end_ns: poses that came between them count. signal_log_ns: when the log named the signal.
         contacts: racer, time of the log, what it touched. out_s: race time of collisions that ended it, by racer.
     """
 
     course: str
+    laps: int | None
     begin_ns: float
     signal_log_ns: int
     end_ns: float = math.inf
@@ -83,15 +85,21 @@ def recorded_groups(file: Path) -> list[RunGroup]:
         poses = _poses(recording, config)
     if not races:
         raise ConfigError(f"{file}: no race starts in it. Start recording before the signal, or reset the race then")
-    runs: dict[str, list[RaceRun]] = {}
-    courses: dict[str, Course] = {}
+    runs: dict[tuple[str, int], list[RaceRun]] = {}
+    courses: dict[tuple[str, int], Course] = {}
     for number, race in enumerate(races, 1):
-        course = courses.setdefault(race.course, _course(config, race.course, file))
+        course = _course(config, race, file)
+        key = course.name, course.laps
+        courses[key] = course
         for racer in config.race.racers:
             label = racer if len(races) == 1 else f"race {number}, {racer}"
             judge = _Judge(course, 0.5 * min(config.actors[racer].size_m), race, poses)
-            runs.setdefault(race.course, []).append(judge.run(racer, label))
-    return [RunGroup(file.stem, courses[name], tuple(found)) for name, found in runs.items()]
+            runs.setdefault(key, []).append(judge.run(racer, label))
+    names = [name for name, _ in runs]
+    return [
+        RunGroup(file.stem if names.count(key[0]) == 1 else f"{file.stem}, {key[1]} laps", courses[key], tuple(found))
+        for key, found in runs.items()
+    ]
 
 
 def _races(lines: Iterator[tuple[int, str]]) -> Iterator[_SignalledRace]:
@@ -106,7 +114,7 @@ def _races(lines: Iterator[tuple[int, str]]) -> Iterator[_SignalledRace]:
         elif signal := _SIGNAL.match(text):
             if race is not None:
                 yield race
-            race = _SignalledRace(signal[1], begin_ns, t_ns)
+            race = _SignalledRace(signal[1], int(signal[2]) if signal[2] else None, begin_ns, t_ns)
         elif race is not None and (contact := _CONTACT.match(text)):
             race.contacts.append((contact[1], t_ns, contact[2]))
         elif race is not None and (out := _OUT.match(text)):
@@ -131,17 +139,17 @@ def _poses(recording: Recording, config: BridgeConfig) -> dict[str, list[_Pose]]
     return poses
 
 
-def _course(config: BridgeConfig, name: str, file: Path) -> Course:
-    """Return the configured course, or the one of this name that an arcade flew."""
+def _course(config: BridgeConfig, flown: _SignalledRace, file: Path) -> Course:
+    """Return the configured course, or the one that an arcade flew, with the laps of the race."""
     race = config.race
     assert race is not None
     configured = ruled(load_course(race.course), race.seed, race.laps, race.timeout_s)
-    if configured.name == name:
-        return configured
+    if configured.name == flown.course:
+        return replace(configured, laps=flown.laps or configured.laps)
     try:
-        return load_course(name)
+        return ruled(load_course(flown.course), None, flown.laps, None)
     except ConfigError as exc:
-        raise ConfigError(f"{file}: a race on course {name!r} cannot be judged again: {exc}") from None
+        raise ConfigError(f"{file}: a race on course {flown.course!r} cannot be judged again: {exc}") from None
 
 
 class _Judge:

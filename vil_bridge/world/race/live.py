@@ -159,7 +159,8 @@ class RaceMonitor:
         for one in self._standings.values():
             one.clock.signal(self._signal_ns)
             one.signalled = True
-        logger.info("race: starting signal on %s for %s", self.course.name, ", ".join(self._standings))
+        course, racers = self.course, ", ".join(self._standings)
+        logger.info("race: starting signal on %s, laps: %d, for %s", course.name, course.laps, racers)
 
     def _judged(self, one: RacerStanding, poses: list[tuple[int, Transform]]) -> list[RaceEvent]:
         self._report_contacts(one, poses)
