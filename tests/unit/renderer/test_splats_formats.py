@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import struct
+import tracemalloc
+import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -306,6 +309,27 @@ def small(side: int) -> bytes:
 )
 def test_a_broken_sog_is_named(tmp_path: Path, data: bytes, said: str) -> None:
     assert said in refused(tmp_path, "a.sog", data)
+
+
+def test_a_packed_sog_is_read_within_the_sizes_that_it_announces(tmp_path: Path) -> None:
+    """A zip bomb announces little; other methods than deflate unpack without a bound, and are refused."""
+    bomb = zip_of("meta.json", b" " * (256 << 20), zipfile.ZIP_DEFLATED)
+    announced = bomb.replace(struct.pack("<I", 256 << 20), struct.pack("<I", 1000))
+    tracemalloc.start()
+    assert refused(tmp_path, "a.sog", announced)
+    assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    tracemalloc.stop()
+    assert "meta.json: packed by method 12" in refused(tmp_path, "b.sog", zip_of("meta.json", b"{}", zipfile.ZIP_BZIP2))
+    broken = bytearray(zip_of("meta.json", b"{}" * 100, zipfile.ZIP_DEFLATED))
+    broken[30 + len("meta.json")] = 0xFF  # a block of a kind that does not exist
+    assert "SOG: no zip file" in refused(tmp_path, "c.sog", bytes(broken))
+
+
+def zip_of(name: str, data: bytes, method: int) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", method) as archive:
+        archive.writestr(name, data)
+    return made.getvalue()
 
 
 PACKED = compressed_ply(GOLDEN)

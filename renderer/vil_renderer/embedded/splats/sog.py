@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,7 +128,7 @@ def read_sog(path: Path) -> SplatCloud:
             return _read(path.name, lambda file, limit: _of_zip(archive, file, limit, path.name))
     except OSError as exc:
         raise AssetError(f"{path.name}: cannot be read: {exc.strerror or exc}. Check its path and permissions") from exc
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError) as exc:
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError, zlib.error) as exc:
         raise AssetError(f"{path.name}: SOG: no zip file ({exc}). Copy or export the file again") from None
 
 
@@ -150,7 +151,10 @@ def _of_zip(archive: zipfile.ZipFile, file: str, limit: int, name: str) -> bytes
         )
     if entry.flag_bits & 1:
         raise AssetError(f"{name}: {file[:60]}: is encrypted. Export the scan without a password")
-    return archive.read(entry)
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # only these unpack within a bound
+        raise AssetError(f"{name}: {file[:60]}: packed by method {entry.compress_type}. Export the scan again")
+    with archive.open(entry) as stored:
+        return stored.read(entry.file_size)  # read() alone would unpack all before it cuts
 
 
 def _read(name: str, fetch: Callable[[str, int], bytes]) -> SplatCloud:
