@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -93,6 +94,8 @@ async def test_planned_flights_are_sent_and_withdrawn() -> None:
             assert sent.poses[1].pose.orientation.xyzw == pytest.approx([0.0, 0.0, np.sin(0.5), np.cos(0.5)])
             assert sent.poses[1].header.t_ns - sent.header.t_ns == 2_000_000_000
             assert abs(sent.header.t_ns - wall_offset_ns() - begins_ns) < 1_000_000
-            given.clear()
+            given["drone"] = replace(path, p_world_m=path.p_world_m + 1.0)  # another one that begins then
             await until(lambda: len(read.of("vil/drone/planned_path", ros_types.Path)) == 2)
+            given.clear()
+            await until(lambda: len(read.of("vil/drone/planned_path", ros_types.Path)) == 3)
             assert read.of("vil/drone/planned_path", ros_types.Path)[-1].poses == []

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+from typing import Any
 
 import numpy as np
 import pytest
+from fastapi import WebSocket
 
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.errors import ConfigError, ProtocolError
@@ -13,7 +16,9 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.voxels import MapSnapshot, Occupancy, VoxelChanges
 from vil_bridge.protocols.octomap import centres_of, codes_of, keys_of, read_octree, write_full
+from vil_bridge.web.live.frames import POST, framed
 from vil_bridge.web.live.map_codec import decode_map, encode_changes, encode_snapshot
+from vil_bridge.web.live.map_feed import _send
 from vil_bridge.world.occupancy import live_map, marks
 from vil_bridge.world.occupancy.live_map import LiveMap
 from vil_bridge.world.occupancy.measurement import depth_points, measurement, pixel_rays
@@ -190,3 +195,28 @@ def test_messages_of_the_feed_come_back_as_they_were() -> None:
     for broken in (b"", message[:-1], b"\x09" + message[1:], message[:20]):
         with pytest.raises(ProtocolError):
             decode_map(broken)
+
+
+async def test_a_busy_reader_gets_the_whole_map_that_was_made_for_it_and_then_the_changes() -> None:
+    """Making it again for each try would take a processor for a reader that takes nothing."""
+    made, tries, done = filled(), list[bytes](), asyncio.Event()
+
+    def post(frame: bytes) -> bool:
+        tries.append(frame)
+        if len(tries) < 3:
+            (sensor, points), *_ = clouds(1, seed=len(tries))
+            made.insert_points(points, sensor, 200 + len(tries))
+        elif len(tries) == 4:
+            done.set()
+        return len(tries) >= 3
+
+    async def unused(*_: object) -> Any:
+        raise AssertionError("the feed writes frames itself")
+
+    websocket = WebSocket({"type": "websocket", "extensions": {POST: post}}, unused, unused)
+    sending = asyncio.create_task(_send(made, websocket))
+    await asyncio.wait_for(done.wait(), 60.0)
+    sending.cancel()
+    assert tries[0] == tries[1] == tries[2] == framed(encode_snapshot(filled().snapshot()))
+    changes = made.changes(5)
+    assert changes is not None and tries[3] == framed(encode_changes(changes))

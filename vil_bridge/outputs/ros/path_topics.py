@@ -26,7 +26,7 @@ class PathTopics:
         self._feed = feed
         self._actors = actors
         self._paths: PlannedPaths = dict
-        self._sent: dict[str, int] = {}
+        self._sent: dict[str, bytes] = {}
 
     def accept_paths(self, paths: PlannedPaths) -> None:
         """Take what returns the flights now."""
@@ -41,9 +41,9 @@ class PathTopics:
         paths = self._paths()
         for actor in self._actors:
             path = paths.get(actor)
-            begins_ns = 0 if path is None else path.begins_ns
-            if begins_ns != self._sent.get(actor, 0):
-                self._sent[actor] = begins_ns
+            known = b"" if path is None else b"%d %b" % (path.begins_ns, path.p_world_m.tobytes())
+            if known != self._sent.get(actor, b""):
+                self._sent[actor] = known
                 self._send(actor, path)
 
     def restart(self) -> None:

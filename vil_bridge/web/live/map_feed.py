@@ -44,12 +44,14 @@ def map_feed_router(maps: Mapping[str, VoxelMap]) -> APIRouter:
 
 
 async def _send(found: VoxelMap, websocket: WebSocket) -> None:
-    """Send until cancelled; what a busy socket does not take is tried again, with newer changes."""
-    post, sent = poster(websocket), None
+    """Send until cancelled; what a busy socket does not take is tried again, and newer changes come after it."""
+    post, sent, number, frame = poster(websocket), None, 0, b""
     while True:
-        number, message = await asyncio.to_thread(_next_message, found, sent)
-        if message and post(framed(message)):
-            sent = number
+        if not frame:
+            number, message = await asyncio.to_thread(_next_message, found, sent)
+            frame = framed(message) if message else b""
+        if frame and post(frame):
+            sent, frame = number, b""
         await asyncio.sleep(1.0 / _RATE_HZ)
 
 
