@@ -106,3 +106,16 @@ def test_a_broken_scan_is_named_with_its_place(tmp_path: Path) -> None:
     path.write_text("scene: s\nsplats: {file: hall.ply}\n")
     with pytest.raises(RendererError, match=r"splats\.file: hall\.ply: PLY header: absent or cut short"):
         load_scene(path)
+
+
+@pytest.mark.gl
+@pytest.mark.parametrize("opacities", [(0.2,), (0.01, 0.49)], ids=["one", "two"])
+def test_a_scan_without_an_opaque_splat_is_a_scene_without_a_surface(
+    tmp_path: Path, opacities: tuple[float, ...]
+) -> None:
+    write(tmp_path / "a.ply", [Splat((0.0, 0.0, 0.0), opacity=opacity) for opacity in opacities])
+    (tmp_path / "a.yaml").write_text("scene: faint\nsplats: {file: a.ply}\n")
+    with EmbeddedRenderer(tmp_path / "a.yaml", "low") as renderer:
+        view = View(CAMERA, Modality.INSTANCE, POSE, t_pose_ns=0)
+        (seen,) = renderer.render((view,), WorldSnapshot(0, ()))
+        assert not seen.pixels.any()

@@ -136,6 +136,8 @@ def static_mesh(scene: Scene) -> StaticMesh:
             continue
         for node, matrix in zip(thing.asset.nodes, thing.asset.asset_from_node(), strict=True):
             for part in node.primitives:
+                if not len(part.p_m):
+                    continue  # the surface of splats of which none is opaque
                 key = (id(part.material), colour_defines(part))
                 if key not in materials:
                     materials[key] = len(listed)
