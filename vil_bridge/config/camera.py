@@ -10,9 +10,12 @@ import numpy as np
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from vil_bridge.config.base import StrictModel, TransformConfig, check_size, custom
+from vil_bridge.config.camera_presets import CameraPreset, with_preset
+from vil_bridge.config.camera_sensor import ImageSensorConfig, StereoDepthConfig
 from vil_bridge.config.optics import EffectsConfig, LensConfig
 from vil_bridge.config.references import AUTO, WORLD
-from vil_bridge.core.camera_model import CameraModel
+from vil_bridge.core.camera_model import CameraModel, Effects
+from vil_bridge.core.camera_sensor import ImageSensor, StereoDepth
 from vil_bridge.core.lens import rendered_model
 from vil_bridge.core.types import Modality
 
@@ -25,6 +28,9 @@ _WIDEST_MARGIN_DEG: Final = 15.0
 class CameraConfig(StrictModel):
     """A virtual camera, on an actor or fixed in the world."""
 
+    preset: CameraPreset | None = Field(
+        default=None, description="A real camera, which sets all keys that are not given; none = an ideal one."
+    )
     actor: str = Field(default=WORLD, description="Actor that carries it; `world` = fixed in the world.")
     renderer: str | tuple[str, ...] = Field(
         description="Renderer that draws it; a list = the first of these that works; `auto` = the least loaded one."
@@ -48,6 +54,12 @@ class CameraConfig(StrictModel):
     lens: LensConfig = Field(default=LensConfig(), description="A calibrated lens; by default an ideal one.")
     effects: EffectsConfig = Field(
         default=EffectsConfig(), description="Motion blur, exposure, noise and what else a real camera adds."
+    )
+    sensor: ImageSensorConfig | None = Field(
+        default=None, description="Image sensor of rgb and gray, in the numbers of its data sheet; none = none."
+    )
+    stereo_depth: StereoDepthConfig | None = Field(
+        default=None, description="Noise and holes of a stereo camera's depths; none = true depths."
     )
     layer: str = Field(
         default="", max_length=64, description="Draw only this layer: actors = everybody who moves; empty = all."
@@ -115,6 +127,11 @@ class CameraConfig(StrictModel):
             return tuple(known)
         return (self.renderer,) if isinstance(self.renderer, str) else self.renderer
 
+    @model_validator(mode="before")
+    @classmethod
+    def _real(cls, given: Any) -> Any:
+        return with_preset(given)
+
     @model_validator(mode="after")
     def _on_its_actor(self) -> Self:
         if self.actor != WORLD:
@@ -137,6 +154,10 @@ class CameraConfig(StrictModel):
             raise custom("artificial_jitter_ms is more than artificial_delay_ms: no picture comes before it was drawn")
         if self.lens.pinhole_px is not None and "fov_y_deg" in self.model_fields_set:
             raise custom("fov_y_deg and lens.pinhole_px both say how wide it sees: leave out one")
+        if self.sensor is not None and (self.effects.noise or self.effects.auto_exposure):
+            raise custom("effects.noise and effects.auto_exposure are the sensor's: with `sensor` leave them out")
+        if self.stereo_depth is not None and self.lens.distortion != "none":
+            raise custom("stereo_depth measures in rectified pictures: leave out lens.distortion")
         try:
             rendered_model(
                 self.camera_model(""), math.radians(self.margin()), bends=self.latency_compensation != "none"
@@ -181,5 +202,22 @@ class CameraConfig(StrictModel):
             fov_y_rad,
             pinhole_px,
             self.lens.distortion_value(),
-            self.effects.effects(self.rate_hz),
+            self._effects(),
         )
+
+    def image_sensor(self) -> ImageSensor | None:
+        """Return the image sensor as a value; None = none."""
+        return None if self.sensor is None else self.sensor.sensor(self.effects.vignetting)
+
+    def depth_sensor(self) -> StereoDepth | None:
+        """Return the depth sensor as a value; None = none."""
+        return None if self.stereo_depth is None else self.stereo_depth.sensor()
+
+    def _effects(self) -> Effects:
+        """Return the renderer's effects: a sensor sees less light in the corners itself, and blurs as it exposes."""
+        if self.sensor is None:
+            return self.effects.effects(self.rate_hz)
+        changed: dict[str, float] = {"vignetting": 0.0}
+        if self.sensor.exposure_ms != "auto" and "shutter" not in self.effects.model_fields_set:
+            changed["shutter"] = min(1.0, 1e-3 * self.sensor.exposure_ms * self.rate_hz)
+        return self.effects.model_copy(update=changed).effects(self.rate_hz)

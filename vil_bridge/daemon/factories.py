@@ -56,6 +56,8 @@ def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> Brid
         collision=config.collision,
         layer=config.layer,
         reach_m=reach_m or 0.0,
+        image_sensor=config.image_sensor(),
+        depth_sensor=config.depth_sensor(),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from vil_bridge.core.camera_sensor import ImageSensor, StereoDepth
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.lens import rendered_model
 from vil_bridge.core.types import CameraModel, Modality, TrackingState
@@ -145,6 +146,8 @@ class BridgeCamera:
             is this much later than the one rendered for; 0 = never.
         layer: draw only this layer of the scene; empty = all.
         reach_m: surfaces this near are asked of the renderer, for a simulated carrier's contacts; 0 = none.
+        image_sensor: makes its RGB and gray pictures from the rendered ones; None = they are delivered as rendered.
+        depth_sensor: makes its depths from the rendered ones; None = they are delivered as rendered.
         on_loss: what happens while the carrier is stale or lost: ``hold``, ``blank`` or ``stop``.
         delay: from a request to the use of its image; the relay measures it. The two cameras of a stereo pair
             share theirs, so that they are asked for the same instant.
@@ -172,6 +175,8 @@ class BridgeCamera:
     collision: bool = False
     layer: str = ""
     reach_m: float = 0.0
+    image_sensor: ImageSensor | None = None
+    depth_sensor: StereoDepth | None = None
     T_body_optical: Transform = field(init=False)
     delay: RunningDelay = field(default_factory=lambda: RunningDelay(30_000_000))
     display_times: DisplayTimes = field(default_factory=DisplayTimes)

@@ -30,6 +30,7 @@ from vil_bridge.pipeline.frame_ledger import FrameLedger
 from vil_bridge.pipeline.late_ticks import LateTick, LateTicks
 from vil_bridge.pipeline.poll_thread import POLL_MS
 from vil_bridge.pipeline.renderer_load import PictureFreeze
+from vil_bridge.pipeline.sensor.stage import sensor_stage
 from vil_bridge.protocols.image_codecs import as_gray
 from vil_bridge.world.world import World
 
@@ -98,6 +99,7 @@ class CameraRelay:
         self.on_rendered = on_rendered
         self.headers = HeaderWriter(camera, world)
         self._compensation = Compensation(camera, world)
+        self._sensors = sensor_stage(camera)
         self._late_ticks = LateTicks(camera)
         self._delay_line: deque[_Waiting] = deque()
         self._lock = threading.Lock()
@@ -240,7 +242,8 @@ class CameraRelay:
             modality = image.view.modality
             wanted = [kind for kind in self._kinds if self._sink.wanted(str(modality), kind)]
             for_preview = (RAW,) if modality in _SHOWN else ()
-            if modality is Modality.RGB and wanted and all(self._wants_gray(kind) for kind in wanted):
+            sees_gray = modality is Modality.RGB and self._sensors is None  # a sensor makes gray from its colours
+            if sees_gray and wanted and all(self._wants_gray(kind) for kind in wanted):
                 image = replace(image, pixels=as_gray(image.pixels))
             made = [self._deliver(frame, image, shown, k, stamps, k in wanted) for k in wanted or for_preview]
             if modality in _SHOWN:
@@ -291,9 +294,15 @@ class CameraRelay:
     def _make(
         self, frame: RenderedFrame, image: RenderedImage, shown: WarpedFrame, variant: str, stamps: Stamps
     ) -> tuple[FrameHeader, ImageArray]:
-        pixels = shown.picture(image, compensated=variant == COMPENSATED)
+        compensated = variant == COMPENSATED
+        pixels = shown.picture(image, compensated=compensated)
+        header = self.headers.picture(frame, image, shown, variant)
+        if self._sensors is not None:
+            pixels = self._sensors.picture(
+                image.view.modality, pixels, header.t_display_ns, lambda: shown.texture(compensated=compensated)
+            )
         stamps.output = stamps.output or now_ns()  # of the frame's first picture
-        return self.headers.picture(frame, image, shown, variant), pixels
+        return header, pixels
 
     def _record_flow(self, image: RenderedImage, shown: WarpedFrame) -> None:
         if image.view.modality is Modality.FLOW:

@@ -134,6 +134,11 @@ class WarpedFrame:
         pixels, valid = warp.show(image.view.modality, image.pixels, image.valid, self._flow[compensated])
         return pixels if valid is None else np.where(valid[..., None], pixels, np.float32(np.nan))
 
+    def texture(self, *, compensated: bool) -> ImageArray | None:
+        """Return the gray or RGB picture for a depth sensor to match; None = none was rendered."""
+        seen = [image for image in self._rendering.images if image.view.modality in (Modality.GRAY, Modality.RGB)]
+        return self.picture(seen[0], compensated=compensated) if seen else None
+
     def landmarks(self, marks: tuple[Landmark, ...], *, compensated: bool) -> list[list[Any]]:
         """Return beacons where the picture shows them: name, column and row in pixels, z-depth in metres."""
         if not marks:
