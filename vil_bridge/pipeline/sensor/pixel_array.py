@@ -98,5 +98,5 @@ def _falloff(camera: CameraModel, vignetting: float) -> Plane:
     """Return the share of light (h, w) that reaches each pixel: less with the square of the distance from the axis."""
     y, x = np.indices((camera.height_px, camera.width_px), dtype=np.float32)
     r2 = (x - 0.5 * (camera.width_px - 1)) ** 2 + (y - 0.5 * (camera.height_px - 1)) ** 2
-    share: Plane = 1.0 - np.float32(vignetting) * r2 / max(float(r2[0, 0]), 1.0)
-    return share
+    share = 1.0 - vignetting * r2 / max(float(r2[0, 0]), 1.0)
+    return share.astype(np.float32)
