@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from vil_adapters.simulated.autopilot import trajectory_of
 from vil_adapters.simulated.model_factory import ModelFactory
 from vil_adapters.simulated.sensor_parts import fitted_sensors, part_of, sensor_of
 from vil_adapters.simulated.vehicle_config import PROGRAMS, AutopilotProgramConfig, Vehicle, VehicleConfig
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
+
+_BETAFLIGHT_MOTORS: Final = 4
 
 
 def problem_of(config: VehicleConfig) -> str:
@@ -16,6 +20,11 @@ def problem_of(config: VehicleConfig) -> str:
         factory = ModelFactory(config)
         if not factory.steered_mode and kind not in ("hover", "none", *PROGRAMS):
             return f"model {config.model!r} has no autopilot that flies {kind!r}: command it, or take a multirotor"
+        if kind == "betaflight" and factory.rotors > _BETAFLIGHT_MOTORS:
+            return (
+                f"model {config.model!r}, preset {config.preset!r} has {factory.rotors} motors, and Betaflight's "
+                f"simulator sends {_BETAFLIGHT_MOTORS}; take autopilot_quad_x"
+            )
         if factory.airsim is not None and isinstance(config.autopilot, AutopilotProgramConfig):
             preset = config.autopilot.motors.preset
             if preset != "linear":

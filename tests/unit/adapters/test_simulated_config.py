@@ -73,6 +73,11 @@ def test_cameras_may_ride_on_one_of_several(tmp_path: Path) -> None:
         ),
         ("{model: flightgoggles, autopilot: {kind: px4, pose: {port: 5762}}}", "are for kind: ardupilot; remove them"),
         ("{model: flightgoggles, autopilot: {kind: betaflight, device: x}}", "device is for kind: px4"),
+        (
+            "{model: flightgoggles, preset: autopilot_hexa_x, autopilot: {kind: betaflight}}",
+            "preset 'autopilot_hexa_x' has 6 motors, and Betaflight's simulator sends 4; take autopilot_quad_x",
+        ),
+        ("{model: airsim, preset: octo_x, autopilot: {kind: betaflight}}", "has 8 motors, and Betaflight's simulator"),
         ("{model: flightgoggles, autopilot: {kind: px5}}", "kind 'px5' is not known; known: hover, circle, "),
         ("{model: flightgoggles, parameters: {mass: 1}}", "has no parameter 'mass'; known: mass_kg, inertia_kgm2"),
         ("{model: flightgoggles, parameters: {mass_kg: x}}", "Expected `float`, got `str` - at `$.mass_kg`"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -17,9 +18,41 @@ _AUTOPILOT_QUAD_X: Final = (
 )
 """Front right, rear left, front left, rear right; the first two turn counter-clockwise seen from above."""
 
+_RING_M: Final = 0.2
+_CLOCKWISE, _COUNTER_CLOCKWISE = 1.0, -1.0
+
+
+def _ring(*rotors: tuple[float, float]) -> tuple[Rotor, ...]:
+    """Return rotors at angles in degrees, clockwise from ahead as seen from above, each with its turning sense."""
+    at = [(math.radians(deg), turn) for deg, turn in rotors]
+    return tuple(Rotor((_RING_M * math.cos(a), -_RING_M * math.sin(a), 0.0), direction=turn) for a, turn in at)
+
+
+_AUTOPILOT_HEXA_X: Final = _ring(
+    (90.0, _CLOCKWISE),
+    (-90.0, _COUNTER_CLOCKWISE),
+    (-30.0, _CLOCKWISE),
+    (150.0, _COUNTER_CLOCKWISE),
+    (30.0, _COUNTER_CLOCKWISE),
+    (-150.0, _CLOCKWISE),
+)
+_AUTOPILOT_OCTO_X: Final = _ring(
+    (22.5, _CLOCKWISE),
+    (-157.5, _CLOCKWISE),
+    (67.5, _COUNTER_CLOCKWISE),
+    (157.5, _COUNTER_CLOCKWISE),
+    (-22.5, _COUNTER_CLOCKWISE),
+    (-112.5, _COUNTER_CLOCKWISE),
+    (-67.5, _CLOCKWISE),
+    (112.5, _CLOCKWISE),
+)
+"""Motors 1 to 6 and 1 to 8 of ArduPilot's frames hexa X and octa X (AP_MotorsMatrix), which PX4 numbers alike."""
+
 PRESETS: Final[Mapping[str, MulticopterParameters]] = {
     "flightgoggles": MulticopterParameters(),
     "autopilot_quad_x": MulticopterParameters(rotors=_AUTOPILOT_QUAD_X),
+    "autopilot_hexa_x": MulticopterParameters(rotors=_AUTOPILOT_HEXA_X),
+    "autopilot_octo_x": MulticopterParameters(rotors=_AUTOPILOT_OCTO_X),
 }
 """flightgoggles: the simulator's drone. autopilot_quad_x: the same with rotors in the order and with the turning sense
-of PX4, ArduPilot and Betaflight."""
+of PX4, ArduPilot and Betaflight. autopilot_hexa_x, autopilot_octo_x: six and eight such rotors on a ring."""
