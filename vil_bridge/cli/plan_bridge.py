@@ -72,7 +72,10 @@ def give(bridge: BridgeFlight, flight: PlannedFlight, yaw_rad: float | None) -> 
     yaw = curve.at(row_times(curve)).yaw_rad if yaw_rad is None else yaw_rad
     with _explained(bridge):
         given = bridge.give(flight_body(curve, yaw))
-    what = {"flying": "flies it", "offered": "is a real vehicle: its pilot decides"}[given.state]
+    if given.state in ("cancelled", "failed"):
+        typer.echo(f"{bridge.actor} does not fly it: {given.state}{f', {given.reason}' if given.reason else ''}")
+        raise typer.Exit(Exit.CHECK_FAILED)
+    what = "is a real vehicle: its pilot decides" if given.state == "offered" else "flies it"
     typer.echo(f"{bridge.actor} {what}")
 
 

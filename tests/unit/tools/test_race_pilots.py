@@ -93,7 +93,9 @@ def test_files_that_are_no_policies_are_refused_and_nothing_is_unpickled(tmp_pat
     stable = tmp_path / "policy.zip"
     with zipfile.ZipFile(stable, "w") as file:
         file.writestr("data", json.dumps({}))
+    np.savez_compressed(tmp_path / "bomb.npz", w0=np.zeros((1 << 20, 9)))
     files = {
+        "more than 128 arrays or 67108864 bytes": tmp_path / "bomb.npz",
         "Object arrays cannot be loaded": stored(tmp_path / "trap.npz", **(good | {"w0": trap})),
         "not a zip file": pickled,
         "is not a policy: .*mean": stable,

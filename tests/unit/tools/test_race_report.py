@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import re
+import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -340,6 +342,11 @@ def test_mistakes_have_a_cure(flown: Path, tmp_path: Path) -> None:
     refused({**good, "episodes": []}, "episodes: List should have at least 1 item")
     refused({key: value for key, value in good.items() if key != "course_yaml"}, "course_yaml: Field required")
     refused({**good, "course_yaml": "course: x"}, r"course_yaml\).*gates")
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file, file.open("t_s.npy", "w") as member:
+        for _ in range(1025):
+            member.write(bytes(1 << 20))
+    refused(good, "no tracks of races: it holds more than 128 arrays or 1073741824 bytes", tracks=bomb.getvalue())
     one = good["episodes"][0]
     refused({**good, "episodes": [{**one, "events": [{"event": "flown"}]}]}, "'flown' is not an event of a race")
     refused({**good, "episodes": [{**one, "events": [{"event": "started"}]}]}, "t_ns")

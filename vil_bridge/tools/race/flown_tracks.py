@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,10 +11,13 @@ import numpy as np
 
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray
+from vil_bridge.tools.race.number_files import read_arrays
 from vil_bridge.vehicles.fleet import Fleet
 
 _EVERY: Final = 2
 """Command, of which there are 240 a second."""
+_MOST_BYTES: Final = 1 << 30
+"""36 hours of one racer."""
 _WIDTHS: Final = {"t_s": 1, "p_world_m": 3, "v_world_mps": 3, "q_world_body": 4, "w_body_radps": 3, "thrust_mps2": 1}
 
 
@@ -123,12 +124,12 @@ def read_tracks(file: Path, episodes: int) -> list[FlownTrack]:
     """
     cure = "Write results and tracks again with: vil-bridge race COURSE --json FILE"
     try:
-        with file.open("rb") as opened, np.load(opened, allow_pickle=False) as stored:
-            samples = np.asarray(stored["samples"], np.int64)
-            arrays = {name: np.asarray(stored[name], np.float64) for name in _WIDTHS}
+        stored = read_arrays(file, _MOST_BYTES)
+        samples = np.asarray(stored["samples"], np.int64)
+        arrays = {name: np.asarray(stored[name], np.float64) for name in _WIDTHS}
     except OSError as exc:
         raise ConfigError(f"{file}: cannot be read: {exc.strerror or exc}. {cure}") from None
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as exc:
+    except (ValueError, KeyError) as exc:
         raise ConfigError(f"{file} holds no tracks of races: {exc}. {cure}") from None
     if samples.shape != (episodes,):
         raise ConfigError(f"{file} holds {samples.size} tracks for {episodes} episodes. {cure}")

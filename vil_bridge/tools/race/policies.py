@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from vil_bridge.core.course import Course
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray
+from vil_bridge.tools.race.number_files import read_arrays
 from vil_bridge.vehicles.envs.race import RACE_STEP_S, race_model, race_observation, race_targets, race_thrusts
 from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
 from vil_bridge.vehicles.model import Model
@@ -20,7 +20,6 @@ from vil_bridge.vehicles.model import Model
 _OBSERVATION: Final = 18
 _ACTION: Final = 4
 _MOST_BYTES: Final = 64 << 20
-_MOST_LAYERS: Final = 32
 _STEP_S: Final = float(RACE_STEP_S)
 _GATE_S: Final = 20.0
 """After which a policy gives up, for each gate."""
@@ -81,18 +80,13 @@ def read_policy(path: Path) -> PolicyNetwork:
         ConfigError: the file cannot be read, or holds no policy.
     """
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise ConfigError(f"{path}: larger than {_MOST_BYTES} bytes: this is not a policy. Name another file")
-        with zipfile.ZipFile(path) as whole:
-            if sum(one.file_size for one in whole.infolist()) > _MOST_BYTES:
-                raise ConfigError(f"{path}: holds more than {_MOST_BYTES} bytes: this is not a policy. Name another")
-        with np.load(path, allow_pickle=False) as stored:
-            numbers = range(min(_MOST_LAYERS, sum(name.startswith("w") for name in stored.files)))
-            layers = [(stored[f"w{number}"], stored[f"b{number}"]) for number in numbers]
-            return PolicyNetwork(layers, stored["mean"], stored["std"])
+        stored = read_arrays(path, _MOST_BYTES)
+        numbers = range(sum(name.startswith("w") for name in stored))
+        layers = [(stored[f"w{number}"], stored[f"b{number}"]) for number in numbers]
+        return PolicyNetwork(layers, stored["mean"], stored["std"])
     except OSError as exc:
         raise ConfigError(f"{path}: cannot be read: {exc.strerror or exc}. Check the path") from None
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as exc:
+    except (ValueError, KeyError) as exc:
         raise ConfigError(f"{path}: is not a policy: {exc}. Write it with write_policy") from None
 
 
