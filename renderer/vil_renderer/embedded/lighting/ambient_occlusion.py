@@ -9,6 +9,7 @@ import numpy as np
 from vil_renderer.embedded.assets.model import Float32Array
 from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.geometry.surfaces import TriangleSurface, solid_mesh
+from vil_renderer.embedded.lighting.baked.transport import across
 from vil_renderer.embedded.scene import Scene
 
 DARKEST: Final = 0.25
@@ -68,18 +69,8 @@ def _directions(p_m: Float32Array, normal: Float32Array, rays: int) -> Float32Ar
     radius, height = np.sqrt(index / rays), np.sqrt(1.0 - index / rays)
     place = np.round(p_m.astype(np.float64) * 1000.0) @ np.array([12.9898, 78.233, 37.719])
     angle = index * _GOLDEN_ANGLE + 2.0 * np.pi * np.modf(np.sin(place) * 43758.5453)[0][:, None]
-    tangent, binormal = _frame(normal)
+    tangent, binormal = across(normal)
     x, y = (radius * np.cos(angle)).astype(np.float32), (radius * np.sin(angle)).astype(np.float32)
     made: Float32Array = x[..., None] * tangent[:, None] + y[..., None] * binormal[:, None]
     made += height.astype(np.float32)[:, None] * normal[:, None]
     return made
-
-
-def _frame(n: Float32Array) -> tuple[Float32Array, Float32Array]:
-    """Return two unit vectors across each normal (Duff et al. 2017)."""
-    sign = np.copysign(np.float32(1.0), n[:, 2])
-    a = -1.0 / (sign + n[:, 2])
-    b = n[:, 0] * n[:, 1] * a
-    tangent = np.stack((1.0 + sign * n[:, 0] ** 2 * a, sign * b, -sign * n[:, 0]), axis=1)
-    binormal = np.stack((b, sign + n[:, 1] ** 2 * a, -n[:, 1]), axis=1)
-    return tangent.astype(np.float32), binormal.astype(np.float32)
