@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import MutableMapping
 from typing import Any
 
 import numpy as np
 import pytest
-from fastapi import WebSocket
+from fastapi import FastAPI, WebSocket
 
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.errors import ConfigError, ProtocolError
@@ -18,7 +19,7 @@ from vil_bridge.core.voxels import MapSnapshot, Occupancy, VoxelChanges
 from vil_bridge.protocols.octomap import centres_of, codes_of, keys_of, read_octree, write_full
 from vil_bridge.web.live.frames import POST, framed
 from vil_bridge.web.live.map_codec import decode_map, encode_changes, encode_snapshot
-from vil_bridge.web.live.map_feed import _send
+from vil_bridge.web.live.map_feed import _send, map_feed_router
 from vil_bridge.world.occupancy import live_map, marks
 from vil_bridge.world.occupancy.live_map import LiveMap
 from vil_bridge.world.occupancy.measurement import depth_points, measurement, pixel_rays
@@ -220,3 +221,23 @@ async def test_a_busy_reader_gets_the_whole_map_that_was_made_for_it_and_then_th
     assert tries[0] == tries[1] == tries[2] == framed(encode_snapshot(filled().snapshot()))
     changes = made.changes(5)
     assert changes is not None and tries[3] == framed(encode_changes(changes))
+
+
+async def test_a_feed_that_cannot_be_made_ends_its_connection() -> None:
+    app, silence = FastAPI(), asyncio.Event()
+    app.include_router(map_feed_router({"room": LiveMap.__new__(LiveMap)}))  # without its voxels
+    received = iter([{"type": "websocket.connect"}])
+
+    async def receive() -> dict[str, str]:
+        for message in received:
+            return message
+        await silence.wait()
+        raise AssertionError("nothing more comes")
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        assert message["type"] == "websocket.accept"
+
+    path = "/api/v1/maps/room/live"
+    scope = {"type": "websocket", "path": path, "headers": [], "query_string": b"", "extensions": {POST: bool}}
+    with pytest.raises(ExceptionGroup, match="unhandled errors"):
+        await asyncio.wait_for(app(scope, receive, send), 60.0)

@@ -6,7 +6,6 @@ A client that reads slowly gets more changes in one message; one that is too far
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Mapping
 from typing import Final
 
@@ -32,13 +31,10 @@ def map_feed_router(maps: Mapping[str, VoxelMap]) -> APIRouter:
             known = ", ".join(sorted(maps)) or "none"
             await websocket.close(_WRONG, f"no map is named {name[:40]!r}; known: {known[:60]}")
             return
-        sending = asyncio.create_task(_send(found, websocket))
-        try:
+        async with asyncio.TaskGroup() as group:  # the connection ends with either
+            sending = group.create_task(_send(found, websocket))
             await until_left(websocket)
-        finally:
             sending.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await sending
 
     return router
 
