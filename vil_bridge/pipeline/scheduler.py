@@ -130,11 +130,11 @@ class Scheduler:
         usable = [self._usable(i, due_ns) for i in range(len(self._cameras))]
         wanted = any(usable)
         # A renderer that draws the newest of what waits skips the other: a world that waits asks one by one.
-        may_ask = self._client.ready()
+        may_ask, t_ns = self._client.ready(), now_ns()
         if self._waits:
-            may_ask = may_ask and not self._client.in_flight and self._clock.is_reported(now_ns())
+            may_ask = may_ask and not self._client.in_flight and self._clock.is_reported(t_ns)
         if (wanted or self._asks_for_life()) and may_ask:
-            self._client.request(self.build(now_ns(), usable))
+            self._client.request(self.build(t_ns, usable))
             self._drawing = wanted
             self._due = [waiting and not sent for waiting, sent in zip(self._due, usable, strict=True)]
             wanted = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,11 @@ def test_the_pictures_are_small() -> None:
     large = {relative(path): path.stat().st_size for path in pictures if path.stat().st_size > 300_000}
     assert large.keys() <= {"docs/figures/demo.webp"}
     assert large["docs/figures/demo.webp"] < 2_000_000
+
+
+def test_test_modules_outside_packages_have_names_of_their_own() -> None:
+    names = Counter(
+        path.name for path in (ROOT / "tests").rglob("test_*.py") if not (path.parent / "__init__.py").exists()
+    )
+    assert len(names) > 500
+    assert [name for name, count in names.items() if count > 1] == []
