@@ -14,6 +14,7 @@ import { HistoryPanel } from "./panels/history";
 import { Latency } from "./panels/latency";
 import { Log } from "./panels/log";
 import { Pictures } from "./panels/pictures";
+import { TwinsPanel } from "./panels/twins";
 import { RaceBoard } from "./race/board";
 import { gatesAhead } from "./race/course";
 import type { Status, Whoami } from "./status";
@@ -33,6 +34,7 @@ const pictures = new Pictures(byId("pictures"), feed, (camera) => {
 const latency = new Latency(byId("latency-panel"));
 const log = new Log(byId("log-panel"));
 const board = new RaceBoard();
+const twins = new TwinsPanel();
 const controls = new Controls(byId("control-groups"), byId("role"));
 
 let greeting = 0;
@@ -46,6 +48,7 @@ scene.onChange((facts) => {
 startTheme(byId<HTMLButtonElement>("theme"), () => {
   latency.redraw();
   history.redraw();
+  twins.redraw();
 });
 
 function show(now: Status): void {
@@ -57,7 +60,9 @@ function show(now: Status): void {
   controls.show(now);
   pictures.explain(now.cameras);
   showRace(now);
+  twins.show(now);
   world?.warn(now.warnings);
+  world?.showMaps(Object.keys(now.maps));
 }
 
 /** The gates before each racer in its pictures, and those before the flown or the leading one in the world. */

@@ -150,6 +150,36 @@ export interface Status {
   process: { cpu_s: number; threads: number; rss_mb: number } | null;
   simulation: Simulation | null;
   race: Race | null;
+  twins: Record<string, Twin>;
+  maps: Record<string, OccupancyMap>;
+}
+
+/** Distances of a vehicle's twin over its window; null = the two were not seen together, or too little moved. */
+export interface Twin {
+  vehicle: string;
+  twin: string;
+  alarm_m: number;
+  alarm: boolean;
+  episodes: number;
+  compared_s: number;
+  now_m: number | null;
+  position_rms_m: number | null;
+  attitude_rms_rad: number | null;
+  hausdorff_m: number | null;
+  delay_s: number | null;
+}
+
+/** A live map; `superseded` and `failed` are pictures that it did not take. */
+export interface OccupancyMap {
+  cameras: string[];
+  resolution_m: number;
+  free: number;
+  occupied: number;
+  pictures: number;
+  superseded: number;
+  failed: number;
+  insert_ms: number;
+  problem: string;
 }
 
 /** Ten minutes of a camera, a row a second, as columns; null = unknown. */

@@ -10,7 +10,7 @@ const R = "number";
 const allFacts = byId<HTMLInputElement>("all-facts");
 
 export function showHealth(now: Status): void {
-  for (const show of [showSources, showActors, showRenderers, showCameras, showStreams, showOutputs, showFaults]) show(now);
+  for (const show of [showSources, showActors, showRenderers, showCameras, showStreams, showOutputs, showMaps, showFaults]) show(now);
 }
 
 function since(report: Report, now: Status): string {
@@ -121,6 +121,21 @@ function showOutputs(now: Status): void {
     words("output", report),
   ] as [ReturnType<typeof right>[], string]);
   setTable(table("outputs"), columns, withDetails(rows, columns.length));
+}
+
+function showMaps(now: Status): void {
+  byId("h-maps").hidden = Object.keys(now.maps).length === 0;
+  const columns: Column[] = [["name"], ["from"], ["voxel", R], ["occupied", R], ["free", R], ["pictures", R], ["time", R]];
+  const rows = Object.entries(now.maps).map(([name, map]) => [[
+    strong(name),
+    quiet(map.cameras.join(", ")),
+    right(number(map.resolution_m, "m", 2)),
+    right(count(map.occupied)),
+    right(count(map.free)),
+    right(count(map.pictures)),
+    right(number(map.insert_ms, "ms")),
+  ], [map.problem, counters({ superseded: map.superseded, failed: map.failed })].filter(Boolean).join(" · ")] as [ReturnType<typeof right>[], string]);
+  setTable(table("maps"), columns, withDetails(rows, columns.length));
 }
 
 function showFaults(now: Status): void {

@@ -107,12 +107,6 @@ export class HistoryPanel {
   }
 
   private options({ title, lines }: Chart): uPlot.Options {
-    const axis: uPlot.Axis = {
-      stroke: () => colour("quiet"),
-      font: `${10 * this.scale}px system-ui, sans-serif`,
-      grid: { stroke: () => colour("line"), width: 1 },
-      ticks: { show: false },
-    };
     const seen = (u: uPlot): number => u.data[0].at(-1) ?? SPAN_S;
     return {
       width: Math.max(120, this.places[0]!.clientWidth),
@@ -122,10 +116,7 @@ export class HistoryPanel {
       legend: { live: true },
       hooks: { ready: [nameNewest] }, // not before: its first drawing empties the legend
       scales: { x: { range: (u) => [seen(u) - SPAN_S, seen(u)] }, y: { range: (_, _min, max) => [0, Math.max(1, 1.1 * max)] } },
-      axes: [
-        { ...axis, space: 60 * this.scale, size: 18 * this.scale, gap: 1, values: (_, ticks) => ticks.map((t_s) => new Date(1e3 * t_s).toTimeString().slice(0, 5)) },
-        { ...axis, size: 34 * this.scale, gap: 3, space: 22 * this.scale, values: (_, ticks) => ticks.map(short) },
-      ],
+      axes: timeAxes(this.scale, (ticks) => ticks.map(short)),
       series: [
         { label: title, value: "{HH}:{mm}:{ss}" },
         ...lines.map((line) => ({
@@ -138,6 +129,20 @@ export class HistoryPanel {
       ],
     };
   }
+}
+
+/** Axes of a plot over the time of day; `scale` is that of the page's letters. */
+export function timeAxes(scale: number, words: (ticks: number[]) => string[]): uPlot.Axis[] {
+  const axis: uPlot.Axis = {
+    stroke: () => colour("quiet"),
+    font: `${10 * scale}px system-ui, sans-serif`,
+    grid: { stroke: () => colour("line"), width: 1 },
+    ticks: { show: false },
+  };
+  return [
+    { ...axis, space: 60 * scale, size: 18 * scale, gap: 1, values: (_, ticks) => ticks.map((t_s) => new Date(1e3 * t_s).toTimeString().slice(0, 5)) },
+    { ...axis, size: 34 * scale, gap: 3, space: 22 * scale, values: (_, ticks) => words(ticks) },
+  ];
 }
 
 /** Write the newest values into the legend. */

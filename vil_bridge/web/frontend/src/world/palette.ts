@@ -4,7 +4,7 @@ import { Color } from "three";
 import { STATES, type Release, type TrackingState } from "../feed";
 import { colour } from "../theme";
 
-const NAMES = ["ground", "grid", "room", "wall", "warning", "thing", "gate", "gate-next", "gate-after", "camera", "light", "shade"] as const;
+const NAMES = ["ground", "grid", "room", "wall", "warning", "thing", "map", "gate", "gate-next", "gate-after", "camera", "light", "shade"] as const;
 
 export type Palette = Record<(typeof NAMES)[number], Color> & { states: Record<TrackingState, Color> };
 

@@ -10,7 +10,7 @@ export interface ToolHooks {
 
 export class Tools {
   private readonly followed = element("select");
-  private readonly switches: Record<"trails" | "pictures" | "scenery" | "cut", HTMLButtonElement>;
+  private readonly switches: Record<"trails" | "pictures" | "maps" | "scenery" | "cut", HTMLButtonElement>;
   private readonly remark = element("p", "world-note");
 
   constructor(
@@ -25,10 +25,11 @@ export class Tools {
     const fit = element("button", "", "Show all");
     fit.type = "button";
     fit.addEventListener("click", hooks.fit);
-    this.switches = { trails: this.toggle("Trails"), pictures: this.toggle("Pictures"), scenery: this.toggle("Scenery"), cut: this.toggle("Cut away") };
+    this.switches = { trails: this.toggle("Trails"), pictures: this.toggle("Pictures"), maps: this.toggle("Maps"), scenery: this.toggle("Scenery"), cut: this.toggle("Cut away") };
     bar.append(this.followed, fit, ...Object.values(this.switches));
     host.append(bar, this.remark);
     this.setActors([]);
+    this.offerMaps(false);
   }
 
   get trails(): boolean {
@@ -37,6 +38,10 @@ export class Tools {
 
   get pictures(): boolean {
     return isOn(this.switches.pictures);
+  }
+
+  get maps(): boolean {
+    return isOn(this.switches.maps);
   }
 
   get scenery(): boolean {
@@ -57,6 +62,10 @@ export class Tools {
 
   setFollowed(name: string): void {
     this.followed.value = name;
+  }
+
+  offerMaps(there: boolean): void {
+    this.switches.maps.hidden = !there;
   }
 
   offerScenery(there: boolean): void {

@@ -7,6 +7,7 @@ import type { FeedState, LiveFeed, Release } from "../feed";
 import type { SceneFacts, SceneStore } from "./facts";
 import { corners, distanceToSee } from "./fit";
 import { Labels } from "./labels";
+import { MapLayer } from "./maps";
 import { onTheme, readPalette } from "./palette";
 import { Stage, type WallWarning } from "./stage";
 import { Tools } from "./tools";
@@ -43,6 +44,8 @@ export class WorldView {
   private lookedMs = 0;
   private followed = "";
   private warnings: readonly WallWarning[] = [];
+  private readonly mapLayer = new MapLayer(readPalette, () => this.invalidate());
+  private maps: readonly string[] = [];
 
   /** Throws an Error, which names the cure, where the browser has no WebGL 2. */
   constructor(
@@ -58,6 +61,7 @@ export class WorldView {
     canvas.setAttribute("aria-label", HELP);
     host.classList.add("world");
     host.append(canvas);
+    this.stage.scene.add(this.mapLayer);
     this.labels = new Labels(host, this.stage.scene);
     this.tools = new Tools(host, {
       fit: () => this.fit(),
@@ -85,6 +89,14 @@ export class WorldView {
     if (this.stage.markGates(next, after)) this.invalidate();
   }
 
+  /** Show the live maps of these names. */
+  showMaps(names: readonly string[]): void {
+    if (names.join() === this.maps.join()) return;
+    this.maps = names;
+    this.tools.offerMaps(names.length > 0);
+    this.wakeMaps();
+  }
+
   /** Keep an actor in the middle; "" = none. */
   follow(name: string): void {
     this.followed = name;
@@ -104,6 +116,7 @@ export class WorldView {
   dispose(): void {
     for (const release of [...this.releases, ...this.awake]) release();
     cancelAnimationFrame(this.due);
+    this.mapLayer.follow([]);
     this.orbit.dispose();
     this.stage.dispose();
     this.renderer.dispose();
@@ -153,6 +166,7 @@ export class WorldView {
     this.visible = visible;
     for (const release of this.awake) release();
     this.awake = [];
+    this.wakeMaps();
     if (!visible) return;
     this.awake.push(this.feed.poses(POSES_HZ, (poses) => {
       this.stage.update(poses);
@@ -162,6 +176,11 @@ export class WorldView {
       this.invalidate();
     }));
     if (this.tools.pictures) this.wakePictures();
+    this.invalidate();
+  }
+
+  private wakeMaps(): void {
+    this.mapLayer.follow(this.visible && this.tools.maps ? this.maps : []);
     this.invalidate();
   }
 
