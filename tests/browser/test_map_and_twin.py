@@ -68,8 +68,10 @@ def answers(address: str) -> bool:
 
 def share_of_voxels(page: Watched) -> float:
     """Return the share of the world's picture that has the hue of voxels."""
-    picture = page.page.locator("#world-view canvas").first.screenshot()
-    hue, saturation, _ = cv2.split(cv2.cvtColor(cv2.imdecode(np.frombuffer(picture, np.uint8), 1), cv2.COLOR_BGR2HSV))
+    png = page.page.locator("#world-view canvas").first.screenshot()
+    picture = cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_COLOR)
+    assert picture is not None
+    hue, saturation, _ = cv2.split(cv2.cvtColor(picture, cv2.COLOR_BGR2HSV))
     return float(((abs(hue.astype(int) - VOXEL_HUE) <= 3) & (saturation > 100)).mean())
 
 
