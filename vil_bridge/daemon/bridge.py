@@ -21,13 +21,14 @@ from vil_bridge.config.airsim import AirsimConfig
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import machine_ns, now_ns
 from vil_bridge.core.errors import RequiredSourceLost, SinkError, VilBridgeError
+from vil_bridge.core.heap import freeze_heap
 from vil_bridge.core.ports import Emit
 from vil_bridge.daemon.context import Judgement, build
 from vil_bridge.daemon.controls import BridgeControls
 from vil_bridge.daemon.http_access import make_tls, show_login_link
 from vil_bridge.daemon.moving_bodies import BodySender
 from vil_bridge.daemon.readiness import Readiness
-from vil_bridge.daemon.realtime import exempt_from_collector, exempt_from_scheduler, freeze_heap, prepare_process
+from vil_bridge.daemon.realtime import exempt_from_collector, exempt_from_scheduler, prepare_process
 from vil_bridge.daemon.recording_service import RecordingService
 from vil_bridge.daemon.snapshots import PAGE_COUNTS, StatusReporter, camera_points, dropped_frames
 from vil_bridge.monitoring.event_log import EventLog

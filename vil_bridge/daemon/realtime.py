@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import sys
@@ -15,11 +14,6 @@ from vil_bridge.world.kernel.library import description
 SWITCH_INTERVAL_S: Final = 0.0005
 _COLLECT_EVERY: Final = (700, 10, 10)
 """Thresholds of the garbage collector of a running bridge; the command line raises them until it has started."""
-_M_TRIM_THRESHOLD: Final = -1
-_M_MMAP_THRESHOLD: Final = -3
-_M_ARENA_MAX: Final = -8
-_LARGEST_HEAP_BLOCK_BYTES: Final = 32 << 20
-_FREE_HEAP_BYTES: Final = 64 << 20
 
 
 def prepare_process(fifo_priority: int) -> dict[str, Any]:
@@ -63,20 +57,3 @@ def exempt_from_scheduler(thread: threading.Thread) -> None:
             os.SCHED_FIFO | os.SCHED_RESET_ON_FORK,
             os.sched_param(os.sched_get_priority_min(os.SCHED_FIFO)),
         )
-
-
-def freeze_heap() -> bool:
-    """Ask glibc not to return and re-fault the memory of every picture; False where there is no mallopt.
-
-    All threads share one heap: pictures are received in one and freed in another, and heaps of their
-    own would each keep room for the largest. To be called before the first thread starts.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None:
-        return False
-    settings = (
-        (_M_MMAP_THRESHOLD, _LARGEST_HEAP_BLOCK_BYTES),
-        (_M_TRIM_THRESHOLD, _FREE_HEAP_BYTES),
-        (_M_ARENA_MAX, 1),
-    )
-    return all(mallopt(name, value) for name, value in settings)

@@ -30,10 +30,10 @@ from vil_adapters.optitrack.emulator_frames import FrameGenerator
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.heap import freeze_heap
 from vil_bridge.core.ports import SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, MotionFrame, SkeletonFrame, SkeletonModel, SourceEvent, SourceFrame
-from vil_bridge.daemon.realtime import freeze_heap
 from vil_bridge.protocols.natnet.codec import parse_version
 from vil_bridge.protocols.natnet.frame_codec import encode_frame
 from vil_bridge.protocols.natnet.reader import HEADER_BYTES

@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 
 from vil_bridge.core.errors import RendererError
+from vil_bridge.core.heap import freeze_heap
 from vil_bridge.core.scene_queries import SceneMarker
 from vil_bridge.core.types import Modality, RenderedImage, View, WorldSnapshot
 from vil_renderer.embedded.geometry.ray_world import RayWorld
@@ -210,6 +211,7 @@ def main(socket_fd: int, memory_fd: int) -> None:
     """Answer until the owner is gone; a bug ends the process at once, since the owner starts another."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, which ends this process
     _yield_to_owner()
+    freeze_heap()
     os.environ.setdefault("LP_NUM_THREADS", "1")  # one thread shades vertices; more would take the bridge's cores
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     try:
