@@ -6,7 +6,7 @@ Extinction follows Beer and Lambert: a share exp(-extinction x distance) of the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 KOSCHMIEDER: Final = 3.912
@@ -60,6 +60,15 @@ class Weather:
     def snow_mmph(self) -> float:
         """Rate of the snow as water, millimetres per hour."""
         return _SNOW_MMPH * self.snow
+
+    @property
+    def falls(self) -> bool:
+        """Rain or snow falls, which roofs stop."""
+        return self.rain > 0.0 or self.snow > 0.0
+
+    def under_roof(self) -> Weather:
+        """Return what is left of it below a roof: fog, dust, and what lies on the ground."""
+        return replace(self, rain=0.0, snow=0.0, leaves=0.0) if self.falls or self.leaves > 0.0 else self
 
 
 FINE: Final = Weather()

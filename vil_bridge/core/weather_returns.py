@@ -27,6 +27,7 @@ _FAINTEST: Final = 0.1
 """Reflectance of the surface for which a reach is stated."""
 _NOISE_M: Final = 0.03
 """Deviation of a range at the threshold of detection."""
+_UP: Final = (0.0, 0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,10 +127,29 @@ def weather_at(snapshot: WorldSnapshot, info: Mapping[str, object]) -> Weather:
     return msgspec.convert(info["weather"], Weather) if "weather" in info else FINE
 
 
+def rays_in(weather: Weather, origins_m: FloatArray, directions: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the rays (n, 3) to cast for a laser; in rain and snow with one more, up from the first: to a roof."""
+    if not weather.falls or not len(origins_m):
+        return origins_m, directions
+    return np.concatenate((origins_m, origins_m[:1])), np.concatenate((directions, [_UP]))
+
+
 def hits_in(weather: Weather, hits: RayHits, reach_m: float, sensor: str, t_ns: int) -> RayHits:
-    """Return what a laser sees of the hits of its rays; the same for one sensor and time."""
+    """Return what a laser sees of the hits of its rays; the same for one sensor and time.
+
+    Args:
+        weather: rain and snow do not act below a roof.
+        hits: of the rays of :func:`rays_in`.
+        reach_m: of the sensor in clear air.
+        sensor: its name.
+        t_ns: of the measurement.
+    """
     if weather == FINE:
         return hits
+    if weather.falls and len(hits.range_m):
+        roofed = bool(np.isfinite(hits.range_m[-1]))
+        hits = RayHits(hits.range_m[:-1], hits.instance[:-1], hits.normal_world[:-1])
+        weather = weather.under_roof() if roofed else weather
     rng = np.random.default_rng((zlib.crc32(sensor.encode()), t_ns & (2**63 - 1)))
     back = returns_in(weather, hits.range_m.astype(np.float64), reach_m, rng)
     surface = np.isfinite(back.range_m) & ~back.particle

@@ -13,7 +13,7 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import WorldView
 from vil_bridge.core.scene_queries import RayHits, SceneQueries
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.weather_returns import hits_in, weather_at
+from vil_bridge.core.weather_returns import hits_in, rays_in, weather_at
 
 _KIND: Final = "embedded"
 _RAYS_PROFILE: Final = "low"
@@ -84,6 +84,7 @@ class SceneRays:
             raise RendererError(str(exc)) from None
         origins, ahead = T.apply(origins_m), directions @ T.rotation().T
         snapshot = self._world.snapshot(t_ns)
-        hits = await asked.cast(origins, ahead, reach_m, snapshot, hide)
-        hits = hits_in(weather_at(snapshot, asked.info), hits, reach_m, f"{source}/{subject}", t_ns)
+        weather = weather_at(snapshot, asked.info)
+        hits = await asked.cast(*rays_in(weather, origins, ahead), reach_m, snapshot, hide)
+        hits = hits_in(weather, hits, reach_m, f"{source}/{subject}", t_ns)
         return RayHits(hits.range_m, hits.instance, np.asarray(hits.normal_world @ T.rotation()))

@@ -38,6 +38,7 @@ from vil_renderer.embedded.engine.targets import RenderedView
 from vil_renderer.embedded.geometry.collision import CollisionWorld
 from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.geometry.separation import Sphere
+from vil_renderer.embedded.geometry.sky_cover import SkyCover
 from vil_renderer.embedded.lighting.daylight import lamps_text, lit
 from vil_renderer.embedded.lighting.ground_shade import GroundShade
 from vil_renderer.embedded.optics.camera import FAR_M
@@ -119,7 +120,7 @@ class EmbeddedRenderer:
         self._ctx = open_context(device)
         self._passes: dict[str, ScenePass] = {}
         self._lighting: Lighting | None = None
-        self._weather = self.scene.weather
+        self._weather, self._weathered = self.scene.weather, False
         self._collisions: CollisionWorld | None = None
         self._previous: dict[str, _PreviousView] = {}
         self._exposures: dict[str, AutoExposure] = {}
@@ -325,7 +326,7 @@ class EmbeddedRenderer:
             mesh, light = self._static.mesh, self._static.light
             made = ScenePass(self._ctx, mesh, light, profile, self._readback, self._splats, far_m=far_m)
             self._passes[name] = made
-            made.set_weather(self._weather)
+            made.set_weather(self._weather, self._cover())
             made.set_light(*lit(self.scene.environment, self.scene.lamps, self._lighting))
         return self._passes[name]
 
@@ -339,11 +340,17 @@ class EmbeddedRenderer:
         if weather != self._weather:
             self._weather = weather
             for scene_pass in self._passes.values():
-                scene_pass.set_weather(weather)
+                scene_pass.set_weather(weather, self._cover())
+
+    def _cover(self) -> SkyCover | None:
+        """Return the roofs; None until there is weather."""
+        self._weathered |= self._weather != FINE
+        return self._static.sky_cover if self._weathered else None
 
     def _bake(self) -> None:
         for scene_pass in self._passes.values():
             scene_pass.static_light = self._static.light
+            scene_pass.set_weather(self._weather, self._cover())
             scene_pass.set_light(*lit(self.scene.environment, self.scene.lamps, self._lighting))
 
     def _report_profile(self) -> None:

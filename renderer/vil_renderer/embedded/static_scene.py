@@ -13,6 +13,7 @@ from vil_bridge.core.types import BoolArray
 from vil_renderer.embedded.engine.light import StaticLight
 from vil_renderer.embedded.engine.vertices import static_mesh
 from vil_renderer.embedded.geometry.ray_world import RayWorld
+from vil_renderer.embedded.geometry.sky_cover import SkyCover
 from vil_renderer.embedded.lighting.ambient_occlusion import REACH_M, bake_ao
 from vil_renderer.embedded.lighting.baked.baked_light import split
 from vil_renderer.embedded.lighting.baked.static_light import BakedStaticLight
@@ -22,6 +23,7 @@ from vil_renderer.embedded.scene import Scene
 logger = logging.getLogger(__name__)
 
 _EVERYWHERE: Final = np.True_
+_NOT_YET: Final = SkyCover(np.zeros((0, 0), np.float32), np.zeros(3), np.zeros(3), 1.0)
 
 
 class StaticScene:
@@ -37,6 +39,7 @@ class StaticScene:
     """
 
     light: StaticLight | BakedStaticLight
+    _sky_cover: SkyCover | None
 
     def __init__(self, scene: Scene, *, baked: bool = False) -> None:
         self.scene = scene
@@ -55,8 +58,18 @@ class StaticScene:
         self.scene = replace(self.scene, objects=tuple(o for o in self.scene.objects if o.name not in names))
         self._build(self._near(gone))
 
+    @property
+    def sky_cover(self) -> SkyCover | None:
+        """Roofs, worked out when they are first needed; None without Embree: it then rains everywhere."""
+        if self.rays is None:
+            return None
+        if self._sky_cover is _NOT_YET:
+            self._sky_cover = SkyCover.of(self.scene)
+        return self._sky_cover
+
     def _build(self, changed: BoolArray) -> None:
         """Build rays and light; ambient occlusion by all solid objects where it has changed, (n,)."""
+        self._sky_cover = _NOT_YET
         self.rays = _ray_world(self.scene)
         if self._baked is not None:
             self.light = BakedStaticLight(self._baked, self.mesh)

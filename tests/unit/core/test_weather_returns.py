@@ -10,7 +10,7 @@ import pytest
 from vil_bridge.core.scene_queries import RayHits
 from vil_bridge.core.types import Lighting, WorldSnapshot
 from vil_bridge.core.weather import FINE, LIDAR_NM, Weather, extinction_per_m
-from vil_bridge.core.weather_returns import LaserAir, WeatherReturns, hits_in, returns_in, weather_at
+from vil_bridge.core.weather_returns import LaserAir, WeatherReturns, hits_in, rays_in, returns_in, weather_at
 
 BEAMS = 200_000
 REACH_M = 100.0
@@ -81,6 +81,7 @@ def test_a_little_weather_changes_little() -> None:
 
 def test_one_sensor_and_time_give_one_answer() -> None:
     hits = RayHits(np.full(500, 10.0), np.full(500, 7, np.uint32), np.tile([0.0, 0.0, 1.0], (500, 1)))
+    hits.range_m[-1] = np.inf  # the ray up, to a roof
     snow = Weather(snow=1.0)
     first, again = (hits_in(snow, hits, REACH_M, "drone/lidar", 5) for _ in range(2))
     assert np.array_equal(first.range_m, again.range_m) and np.array_equal(first.instance, again.instance)
@@ -97,3 +98,18 @@ def test_the_weather_of_the_moment_replaces_that_of_the_scene() -> None:
     assert weather_at(WorldSnapshot(0, ()), {}) == FINE
     assert weather_at(WorldSnapshot(0, (), Lighting(12.0)), info) == Weather(fog=0.5, wind_mps=(1.0, 0.0, 0.0))
     assert weather_at(WorldSnapshot(0, (), Lighting(weather=FINE)), info) == FINE
+
+
+def test_rain_and_snow_do_not_act_on_lasers_below_a_roof() -> None:
+    origins, ahead = np.zeros((500, 3)), np.tile([1.0, 0.0, 0.0], (500, 1))
+    snow = Weather(snow=1.0)
+    more, up = rays_in(snow, origins, ahead)
+    assert more.shape == up.shape == (501, 3) and up[-1].tolist() == [0.0, 0.0, 1.0]
+    assert rays_in(Weather(fog=1.0), origins, ahead) == (origins, ahead)
+    for roof_m, early in ((4.0, False), (math.inf, True)):
+        ranges = np.append(np.full(500, 40.0), roof_m)
+        hits = RayHits(ranges, np.full(501, 7, np.uint32), np.tile([-1.0, 0.0, 0.0], (501, 1)))
+        back = hits_in(snow, hits, REACH_M, "drone/lidar", 5)
+        assert len(back.range_m) == len(back.instance) == len(back.normal_world) == 500
+        assert bool((back.range_m < 39.0).any()) is early
+    assert Weather(rain=1.0, snow=0.5, leaves=0.1, fog=0.3).under_roof() == Weather(fog=0.3)

@@ -28,9 +28,10 @@ from tests.support.render import (
 )
 from vil_bridge.core.camera_model import Effects
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.types import FloatArray, Lighting, Modality, RenderedImage, WorldSnapshot
+from vil_bridge.core.types import FloatArray, ImageArray, Lighting, Modality, RenderedImage, WorldSnapshot
 from vil_bridge.core.weather import Weather, extinction_per_m
-from vil_renderer.embedded.assets.model import Material
+from vil_renderer.embedded import EmbeddedRenderer
+from vil_renderer.embedded.assets.model import Material, Primitive
 from vil_renderer.embedded.engine.particles import CUBES_M, RAIN, Particles, drop_speed_mps, particles_at
 from vil_renderer.embedded.scene import CLASSES, Scene, Sun
 
@@ -45,8 +46,20 @@ TRUTH = (Modality.DEPTH, Modality.DEPTH32, Modality.NORMALS, Modality.SEMANTIC, 
 EVERYTHING = Weather(1.0, 1.0, 1.0, 0.5, 0.5, 1.0, 0.5, 1.0)
 
 
+LEVEL = looking((0.0, 0.0, 0.0))
+
+
+def across(distance_m: float, half_m: float, material: Material) -> Primitive:
+    """Return an upright square across the axis of LEVEL."""
+    return plate((distance_m, 0.0, 0.0), (0.0, -half_m, 0.0), (0.0, 0.0, half_m), material)
+
+
 def wall(distance_m: float, material: Material) -> Scene:
-    return scene_of(thing("wall", facing(distance_m, 3.0 * distance_m, material)), ambient=AMBIENT)
+    return scene_of(thing("wall", across(distance_m, 3.0 * distance_m, material)), ambient=AMBIENT)
+
+
+def ahead(renderer: EmbeddedRenderer, snapshot: WorldSnapshot) -> ImageArray:
+    return shot(renderer, CAMERA, T_world_camera=LEVEL, snapshot=snapshot)
 
 
 def weathered(weather: Weather | None, t_ns: int = 0) -> WorldSnapshot:
@@ -76,7 +89,7 @@ def levels(light: FloatArray, profile: str) -> FloatArray:
 def test_fog_takes_light_and_adds_its_own_by_koschmieders_law(
     renderers: Renderers, profile: str, material: Material, weather: Weather, distance_m: float
 ) -> None:
-    seen = shot(renderers.of(wall(distance_m, material), profile), CAMERA, snapshot=weathered(weather))
+    seen = ahead(renderers.of(wall(distance_m, material), profile), weathered(weather))
     away_m = distance_m * np.linalg.norm(rays(CAMERA), axis=-1)
     left = np.exp(-extinction_per_m(weather).fog * away_m)
     light = material.base_colour[0] * left + AMBIENT * (1.0 - left)
@@ -87,7 +100,7 @@ def test_at_the_visibility_two_percent_of_a_contrast_are_left(renderers: Rendere
     fog = weathered(Weather(fog=0.3))
     centre = CAMERA.height_px // 2, CAMERA.width_px // 2
     dark, bright = (
-        linear(shot(renderers.of(wall(3.0 / 0.3 * 30.0 / 0.9, m), "medium"), CAMERA, snapshot=fog)[centre]).mean()
+        linear(ahead(renderers.of(wall(3.0 / 0.3 * 30.0 / 0.9, m), "medium"), fog)[centre]).mean()
         for m in (DARK, BRIGHT)
     )
     assert (bright - dark) / 0.8 == pytest.approx(0.02, abs=0.008)  # a level of 255 is 0.006 here
@@ -99,7 +112,7 @@ def test_at_the_visibility_two_percent_of_a_contrast_are_left(renderers: Rendere
 def test_rain_and_snow_take_light_over_depth(renderers: Renderers, weather: Weather, share: float) -> None:
     """Most pixels have no drop in front: their median is the air's."""
     for distance_m in (30.0, 90.0):
-        seen = shot(renderers.of(wall(distance_m, DARK), "medium"), CAMERA, snapshot=weathered(weather))
+        seen = ahead(renderers.of(wall(distance_m, DARK), "medium"), weathered(weather))
         away_m = distance_m * np.linalg.norm(rays(CAMERA), axis=-1)
         error = seen[..., 0] - srgb(AMBIENT * (1.0 - np.exp(-share * away_m)))
         assert abs(np.median(error)) < 1.0
@@ -108,7 +121,7 @@ def test_rain_and_snow_take_light_over_depth(renderers: Renderers, weather: Weat
 def test_dust_is_brown_and_fog_is_gray(renderers: Renderers) -> None:
     scene = wall(100.0, DARK)
     for weather, least in ((Weather(dust=1.0), 15), (Weather(fog=1.0), 0)):
-        red, green, blue = shot(renderers.of(scene, "medium"), CAMERA, snapshot=weathered(weather))[120, 160].tolist()
+        red, green, blue = ahead(renderers.of(scene, "medium"), weathered(weather))[120, 160].tolist()
         assert red - green >= least and green - blue >= least and red - blue <= 4 * least
 
 
@@ -125,22 +138,16 @@ def test_the_sky_fades_into_the_fog_at_the_horizon_and_shines_through_a_thin_one
 
 def test_the_airs_light_is_that_of_ambient_light_and_sun(renderers: Renderers) -> None:
     sun = Sun.towards((0.3, 0.2, 1.0), (0.8, 0.4, 0.2))
-    scene = scene_of(thing("wall", facing(400.0, 2000.0, DARK)), ambient=0.2, sun=sun)
-    seen = shot(renderers.of(scene, "medium"), CAMERA, snapshot=weathered(Weather(fog=1.0)))[120, 160]
+    scene = scene_of(thing("wall", across(400.0, 2000.0, DARK)), ambient=0.2, sun=sun)
+    seen = ahead(renderers.of(scene, "medium"), weathered(Weather(fog=1.0)))[120, 160]
     assert np.abs(seen - srgb(0.2 + 0.25 * np.array((0.8, 0.4, 0.2)))).max() < 1.5
 
 
 # --- drops ---------------------------------------------------------------------------------------
 
 
-def room() -> Scene:
-    """A dark wall across the view along the world's x, beyond all drops that are drawn."""
-    panel = plate((8.0, 0.0, 0.0), (0.0, -60.0, 0.0), (0.0, 0.0, 60.0), DARK)
-    return scene_of(thing("wall", panel), ambient=AMBIENT)
-
-
-ROOM = room()
-LEFT = looking((0.0, 0.0, 0.0))
+ROOM = scene_of(thing("wall", across(8.0, 60.0, DARK)), ambient=AMBIENT)
+"""A dark wall beyond all drops that are drawn."""
 DRIZZLE = Weather(rain=0.03)
 SHARP = camera("sharp", (640, 480), effects=Effects(shutter=0.004 / 0.02, frame_ns=20_000_000))
 
@@ -168,28 +175,28 @@ def near_ones(T: Transform, t_ns: int, within_m: float = 3.0) -> tuple[FloatArra
 
 
 def test_drops_are_where_their_fall_says_and_nowhere_else(renderers: Renderers) -> None:
-    added = drops(renderers, LEFT, STAMP_NS)
-    places, _, _ = near_ones(LEFT, STAMP_NS)
+    added = drops(renderers, LEVEL, STAMP_NS)
+    places, _, _ = near_ones(LEVEL, STAMP_NS)
     assert len(places) >= 5
     for u, v in projected(SHARP, places):
         assert added[round(v) - 1 : round(v) + 2, round(u) - 1 : round(u) + 2].max() > 4.0
-    everywhere, _, _ = near_ones(LEFT, STAMP_NS, within_m=5.0)
+    everywhere, _, _ = near_ones(LEVEL, STAMP_NS, within_m=5.0)
     assert 0.0 < (added > 2.0).mean() < 0.01 and np.median(np.abs(added)) < 1.0 and len(everywhere) > len(places)
 
 
 def test_the_same_stamp_gives_the_same_picture_in_any_renderer(renderers: Renderers) -> None:
-    first = drops(renderers, LEFT, STAMP_NS)
-    assert not np.array_equal(drops(renderers, LEFT, STAMP_NS + 20_000_000), first)
-    assert np.array_equal(drops(renderers, LEFT, STAMP_NS), first)
+    first = drops(renderers, LEVEL, STAMP_NS)
+    assert not np.array_equal(drops(renderers, LEVEL, STAMP_NS + 20_000_000), first)
+    assert np.array_equal(drops(renderers, LEVEL, STAMP_NS), first)
     other = Renderers()
-    assert np.array_equal(drops(other, LEFT, STAMP_NS), first)
+    assert np.array_equal(drops(other, LEVEL, STAMP_NS), first)
     other.close()
 
 
 def test_two_cameras_see_the_same_drops_with_the_parallax_of_their_depth(renderers: Renderers) -> None:
-    beside = LEFT @ Transform.of((0.12, 0.0, 0.0))  # to the right
+    beside = LEVEL @ Transform.of((0.12, 0.0, 0.0))  # to the right
     added = drops(renderers, beside, STAMP_NS)
-    places, _, _ = near_ones(LEFT, STAMP_NS)
+    places, _, _ = near_ones(LEVEL, STAMP_NS)
     moved_px = projected(SHARP, places - (0.12, 0.0, 0.0))
     fx = SHARP.intrinsics_px[0]
     assert moved_px[:, 0] == pytest.approx(projected(SHARP, places)[:, 0] - fx * 0.12 / places[:, 2])
@@ -201,9 +208,9 @@ def test_two_cameras_see_the_same_drops_with_the_parallax_of_their_depth(rendere
 
 def test_drops_fall_from_picture_to_picture_with_their_own_speed(renderers: Renderers) -> None:
     step_ns = 5_000_000
-    places, speeds, diameters = near_ones(LEFT, STAMP_NS)
+    places, speeds, diameters = near_ones(LEVEL, STAMP_NS)
     assert speeds == pytest.approx(drop_speed_mps(1e3 * diameters), abs=1e-5)
-    added = drops(renderers, LEFT, STAMP_NS + step_ns)
+    added = drops(renderers, LEVEL, STAMP_NS + step_ns)
     below = places + np.array([0.0, 1.0, 0.0]) * (1e-9 * step_ns * speeds)[:, None]
     for u, v in projected(SHARP, below):
         assert added[round(v) - 1 : round(v) + 2, round(u) - 1 : round(u) + 2].max() > 4.0
@@ -211,9 +218,9 @@ def test_drops_fall_from_picture_to_picture_with_their_own_speed(renderers: Rend
 
 @pytest.mark.parametrize("open_s", [0.002, 0.004, 0.010])
 def test_a_streak_is_as_long_as_the_drop_falls_while_the_shutter_is_open(renderers: Renderers, open_s: float) -> None:
-    added = drops(renderers, LEFT, STAMP_NS, Effects(shutter=open_s / 0.02, frame_ns=20_000_000))
-    places, speeds, diameters = near_ones(LEFT, STAMP_NS, within_m=3.0)
-    everyone, _, _ = near_ones(LEFT, STAMP_NS, within_m=5.0)
+    added = drops(renderers, LEVEL, STAMP_NS, Effects(shutter=open_s / 0.02, frame_ns=20_000_000))
+    places, speeds, diameters = near_ones(LEVEL, STAMP_NS, within_m=3.0)
+    everyone, _, _ = near_ones(LEVEL, STAMP_NS, within_m=5.0)
     all_px, f_px, measured = projected(SHARP, everyone), SHARP.f_px, 0
     for p, speed, diameter, (u, v) in zip(places, speeds, diameters, projected(SHARP, places), strict=True):
         length_px = f_px * (speed * open_s + diameter) / p[2]
@@ -236,15 +243,15 @@ def test_drops_fall_as_fast_as_was_measured(mm: float, mps: float) -> None:
 def test_drops_are_hidden_by_what_is_nearer(renderers: Renderers) -> None:
     near = thing("near", plate((0.4, 0.0, 0.0), (0.0, -3.0, 0.0), (0.0, 0.0, 3.0), DARK))
     renderer = renderers.of(scene_of(near, ambient=AMBIENT), "medium")
-    seen = shot(renderer, SHARP, T_world_camera=LEFT, snapshot=weathered(Weather(rain=0.3), 5), t_ns=5)
+    seen = shot(renderer, SHARP, T_world_camera=LEVEL, snapshot=weathered(Weather(rain=0.3), 5), t_ns=5)
     assert seen.max() < 60  # of that nearer than 0.4 m, faded out, little is left
 
 
 def test_nothing_pops_where_the_cube_of_drops_repeats() -> None:
     found = particles_at(Weather(rain=1.0), 77)
     assert isinstance(found, Particles)
-    ahead = np.array([1.0, 0.0, 0.0])
-    here, there = (found.around(np.array([x, 0.0, 0.0]), ahead, -1.0) for x in (0.0, 0.01))
+    forward = np.array([1.0, 0.0, 0.0])
+    here, there = (found.around(np.array([x, 0.0, 0.0]), forward, -1.0) for x in (0.0, 0.01))
     for rows in (here, there):
         assert np.linalg.norm(rows[:, :3], axis=1).max() <= 0.5 * CUBES_M[RAIN]
     was, now = ({float(row[9]): row[:3] for row in rows} for rows in (here, there))
@@ -345,15 +352,15 @@ def test_wind_moves_trees_and_their_flow_says_so(renderers: Renderers) -> None:
         for i, (what, y) in enumerate((("vegetation", 2.5), ("pole", -2.5)), 1)
     ]
     renderer = renderers.of(scene_of(*parts), "low")
-    ahead = looking((0.0, 0.0, 6.0))
+    above = looking((0.0, 0.0, 6.0))
     storm = Weather(wind_mps=(0.0, 15.0, 0.0))
     asked = (Modality.INSTANCE, Modality.FLOW, Modality.DEPTH32)
     seen = [
-        [p.pixels.copy() for p in shots(renderer, CAMERA, asked, ahead, weathered(storm, t), t_ns=t)]
+        [p.pixels.copy() for p in shots(renderer, CAMERA, asked, above, weathered(storm, t), t_ns=t)]
         for t in (400_000_000, 1_100_000_000)
     ]
     (was, _, _), (now, flow, depth) = seen
-    still = shot(renderer, CAMERA, Modality.INSTANCE, ahead)
+    still = shot(renderer, CAMERA, Modality.INSTANCE, above)
     assert np.array_equal(now == 2, still == 2) and not np.array_equal(now == 1, still == 1)
     u, v = np.indices(now.shape)[::-1]
     row = v == 60  # near the top
@@ -368,7 +375,7 @@ def test_a_scenes_own_weather_holds_until_another_is_set(renderers: Renderers) -
     scene = replace(wall(50.0, DARK), weather=Weather(fog=0.5))
     renderer = renderers.of(scene, "medium")
     assert renderer.info["weather"]["fog"] == 0.5
-    foggy = shot(renderer, CAMERA)[120, 160]
+    foggy = ahead(renderer, WorldSnapshot(0, ()))[120, 160]
     assert np.abs(foggy - srgb(AMBIENT * (1.0 - math.exp(-extinction_per_m(scene.weather).fog * 50.0)))).max() < 1.5
-    assert shot(renderer, CAMERA, snapshot=weathered(Weather())).max() == 0
-    assert np.array_equal(shot(renderer, CAMERA, snapshot=WorldSnapshot(0, (), Lighting()))[120, 160], foggy)
+    assert ahead(renderer, weathered(Weather())).max() == 0
+    assert np.array_equal(ahead(renderer, WorldSnapshot(0, (), Lighting()))[120, 160], foggy)

@@ -79,3 +79,13 @@ def test_the_range_below_is_that_of_its_time() -> None:
     early = np.array([m is not None and m < 5.5 for m in seen])
     assert early.mean() == pytest.approx(LaserAir.of(fog, 20.0).early_share(6.0), abs=0.15)
     assert range_below_m(world, camera) == pytest.approx(6.0)
+
+
+def test_below_a_roof_a_lidar_meets_no_rain_and_snow() -> None:
+    walls = [box(f"w{i}", (0.5, 30.0, 30.0), (x, 0.0, 0.0), instance=i) for i, x in ((1, 9.5), (2, -9.5))]
+    still, storm = [Transform.identity()], Weather(rain=1.0, snow=1.0)
+    roof = box("roof", (30.0, 30.0, 0.1), (0.0, 0.0, 4.0), instance=3)
+    outside = lidar().sweep(RayWorld(scene_of(*walls)), still, weather=storm)
+    inside, clear = (lidar().sweep(RayWorld(scene_of(*walls, roof)), still, weather=w) for w in (storm, Weather()))
+    assert (outside["instance"] == 0).any()
+    assert np.array_equal(inside, clear)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.scene_queries import QueriedObject, RayHits, SceneMarker, SceneMesh, SceneQueries
 from vil_bridge.core.types import BoolArray, FloatArray, RenderedImage, View, WorldSnapshot
-from vil_bridge.core.weather_returns import hits_in, weather_at
+from vil_bridge.core.weather_returns import hits_in, rays_in, weather_at
 from vil_bridge.servers.airsim.object_ids import ObjectIds
 
 
@@ -59,8 +59,9 @@ class ServedScene:
         sensor: str,
     ) -> RayHits:
         """Return what a laser of a vehicle sees of the first hits of its rays in the weather."""
-        hits = await self._queries.cast(origins_m, directions, reach_m, snapshot, (vehicle,))
         weather = weather_at(snapshot, self._queries.info)
+        rays = rays_in(weather, origins_m, directions)
+        hits = await self._queries.cast(*rays, reach_m, snapshot, (vehicle,))
         return hits_in(weather, hits, reach_m, f"{vehicle}/{sensor}", snapshot.t_ns)
 
     async def objects(self, t_ns: int) -> Mapping[str, QueriedObject]:

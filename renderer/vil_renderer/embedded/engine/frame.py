@@ -13,9 +13,10 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import Transform, q_to_matrix
 from vil_bridge.core.types import CameraModel, FloatArray
 from vil_bridge.core.weather import FINE, Weather
-from vil_renderer.embedded.engine.air import LAYER_M, air_of, airlight
+from vil_renderer.embedded.engine.air import LAYER_M, air_of, airlight, falling_share
 from vil_renderer.embedded.engine.detail import ViewPoints
 from vil_renderer.embedded.engine.shader_vertex import MAX_LAMPS
+from vil_renderer.embedded.geometry.sky_cover import SkyCover
 from vil_renderer.embedded.optics.camera import FAR_M, clip_from_cameras, world_from_ndc_rays
 from vil_renderer.embedded.scene import Environment, Lamp
 
@@ -24,7 +25,7 @@ _BLOCK: Final = np.dtype(
         *((name, "(4,4)f4") for name in ("clip", "clip_motion", "shadow", "camera", "ray")),
         *((name, "4f4") for name in ("sky", "ground", "to_sun", "to_sun_view", "up_view", "sun")),
         *((name, "4f4") for name in ("zenith", "horizon", "size_px", "exposure")),
-        *((name, "4f4") for name in ("air", "glow", "cover", "eye", "wind", "moment")),
+        *((name, "4f4") for name in ("air", "glow", "cover", "eye", "wind", "roof_low", "roof_scale", "moment")),
         *((name, f"({MAX_LAMPS},4)f4") for name in ("lamp_place", "lamp_light", "lamp_axis")),
     ]
 )
@@ -45,6 +46,7 @@ class LightState:
     Attributes:
         shadow_from_world: (4, 4), into the sun's shadow map, 0..1. texel: one of its texels, lift_m: how far a
             surface is lifted towards the light before it is looked up; 0 = no map.
+        cover: roofs; None = the sky is open everywhere.
     """
 
     environment: Environment
@@ -53,6 +55,7 @@ class LightState:
     texel: float = 0.0
     lift_m: float = 0.0
     weather: Weather = FINE
+    cover: SkyCover | None = None
 
     @cached_property
     def block(self) -> npt.NDArray[np.void]:
@@ -68,7 +71,13 @@ class LightState:
         weather = self.weather
         block["cover"] = weather.ground_wetness, weather.ground_snow, weather.ground_leaves, LAYER_M
         block["wind"][:, :3] = np.clip(_SWAY_S * np.array(weather.wind_mps), -_MOST_SWAY_M, _MOST_SWAY_M)
+        if self.cover is not None:
+            block["roof_low"][:, :3], block["roof_scale"][:, :3] = self.cover.low_m, 1.0 / self.cover.size_m
         return block
+
+    def roofed(self, eye_m: FloatArray) -> FloatArray:
+        """Return the share of the sky that roofs hide from points (c, 3), (c,)."""
+        return np.zeros(len(eye_m)) if self.cover is None else self.cover.share_over(eye_m)
 
     @cached_property
     def lamp_rows(self) -> npt.NDArray[np.void]:
@@ -165,8 +174,9 @@ def _write_weather(
     block: npt.NDArray[np.void], light: LightState, eye_m: FloatArray, shots: Sequence[Shot], f_px: FloatArray
 ) -> None:
     extinction, scattered = air_of(light.weather)
-    glow = airlight(light.environment, light.lamps, eye_m)
+    glow = airlight(light.environment, light.lamps, eye_m, light.roofed(eye_m))
     block["air"][:, :3], block["air"][:, 3] = glow * scattered, extinction
+    block["glow"][:, 3] = falling_share(light.weather)
     block["glow"][:, :3], block["eye"][:, :3] = glow, eye_m
     times = np.array([(shot.t_ns % _SWAY_PERIOD_NS, shot.before_ns % _SWAY_PERIOD_NS) for shot in shots])
     block["moment"][:, :2] = 2.0 * np.pi / _SWAY_PERIOD_NS * times

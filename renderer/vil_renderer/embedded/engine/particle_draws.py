@@ -12,6 +12,7 @@ from vil_bridge.core.types import CameraModel
 from vil_bridge.core.weather import Weather
 from vil_renderer.embedded.engine.particles import particles_at
 from vil_renderer.embedded.engine.programs import Programs
+from vil_renderer.embedded.geometry.sky_cover import SkyCover
 
 if TYPE_CHECKING:
     import moderngl
@@ -39,13 +40,17 @@ class ParticleDraws:
         self._places: moderngl.Buffer | None = None
         self._array: moderngl.VertexArray | None = None
 
-    def draw(self, weather: Weather, view: _View) -> None:
+    def any(self, weather: Weather) -> bool:
+        """Return whether anything falls."""
+        return particles_at(weather, 0) is not None
+
+    def draw(self, weather: Weather, view: _View, cover: SkyCover | None) -> None:
         """Draw what a view sees fall, hidden by what is nearer; the caller blends, and writes colour only."""
         found = particles_at(weather, view.t_ns)
         if found is None:
             return
         T = view.T_world_camera
-        rows = found.around(T.p_m, T.rotation()[:, 2], _corner_cos(view.camera))
+        rows = found.around(T.p_m, T.rotation()[:, 2], _corner_cos(view.camera), cover)
         if not len(rows):
             return
         array, places = self._buffers(len(rows))

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.weather import Weather
+from vil_renderer.embedded.geometry.sky_cover import SkyCover
 
 RAIN, SNOW, DUST, LEAF = range(4)
 CUBES_M: Final = (10.0, 10.0, 10.0, 20.0)
@@ -43,18 +44,24 @@ class Particles:
     cube_m: FloatArray
     look: npt.NDArray[np.float32]
 
-    def around(self, eye_m: FloatArray, ahead: FloatArray, reach_cos: float) -> npt.NDArray[np.float32]:
+    def around(
+        self, eye_m: FloatArray, ahead: FloatArray, reach_cos: float, cover: SkyCover | None = None
+    ) -> npt.NDArray[np.float32]:
         """Return rows for the shader of those within the cube about an eye and within a cone, (k, 10).
 
         Args:
             eye_m: (3,).
             ahead: axis of the cone, unit, (3,).
             reach_cos: cosine of its half angle.
+            cover: roofs below which only dust floats.
         """
         side = self.cube_m[:, None]
         away = np.remainder(self.p_m - eye_m + 0.5 * side, side) - 0.5 * side
         r = np.sqrt(np.einsum("ni,ni->n", away, away))
-        seen = (r < 0.5 * self.cube_m) & (away @ ahead > reach_cos * r - 0.3)
+        seen = np.flatnonzero((r < 0.5 * self.cube_m) & (away @ ahead > reach_cos * r - 0.3))
+        if cover is not None:
+            dust = np.floor(self.look[seen, 3]) == DUST
+            seen = seen[dust | ~cover.over(eye_m + away[seen])]
         return np.concatenate((away[seen], self.v_mps[seen], self.look[seen]), axis=1, dtype=np.float32)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 
 from vil_renderer.embedded.engine.materials import (
+    COVER_SLOT,
     JOINTS_SLOT,
     LIGHT_SLOT,
     MAP_SLOTS,
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 
 FRAME: Final = 0
 _BLOCKS: Final = {"Frame": FRAME, "Surface": SURFACE_SLOT}
-_SLOTS: Final = {"shadow_map": SHADOW_SLOT, "joint_map": JOINTS_SLOT, "morph_map": MORPH_SLOT, "light_map": LIGHT_SLOT}
+_SLOTS: Final = {
+    "shadow_map": SHADOW_SLOT, "joint_map": JOINTS_SLOT, "morph_map": MORPH_SLOT, "light_map": LIGHT_SLOT,
+    "cover_map": COVER_SLOT,
+}  # fmt: skip
 _MASKING: Final = {"ALPHA_MASK", "MIRROR_U", "MIRROR_V", "OWN_UV", "VERTEX_ALPHA", "FINISHED"}
 _CODES: Final = {
     "3f4": ("3f", 12),
@@ -48,6 +52,7 @@ class PassOptions(NamedTuple):
     Attributes:
         outputs: bits of :class:`~.targets.PassOutput`; 0 = nothing but depth.
         air: it takes light, and has its own. ground: defines of what lies on it. wind: trees move.
+        roofs: they stop what lies on the ground. falls: rain or snow does, and roofs stop it.
     """
 
     shading: int
@@ -57,6 +62,8 @@ class PassOptions(NamedTuple):
     air: bool = False
     ground: tuple[str, ...] = ()
     wind: bool = False
+    roofs: bool = False
+    falls: bool = False
 
     @property
     def flow(self) -> bool:
@@ -65,7 +72,14 @@ class PassOptions(NamedTuple):
 
     def defines(self) -> dict[str, object]:
         """Return the shaders' defines."""
-        given = {"SHADOW": self.shadow, "LAMPS": self.lamps, "AIR": self.air, "WIND": self.wind}
+        given = {
+            "SHADOW": self.shadow,
+            "LAMPS": self.lamps,
+            "AIR": self.air,
+            "WIND": self.wind,
+            "ROOFS": self.roofs,
+            "FALLS": self.falls,
+        }
         there = {name: 1 for name, wanted in given.items() if wanted}
         there |= dict.fromkeys(("GROUND", *self.ground) if self.ground else (), 1)
         return {"SHADING": self.shading, **there, **defines_of(PassOutput(self.outputs))}

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import BoolArray, CameraModel
 from vil_bridge.core.weather import FINE, Weather
-from vil_renderer.embedded.engine.air import air_of
+from vil_renderer.embedded.engine.air import Air, air_of, airlight, falling_share, snow_gain
+from vil_renderer.embedded.engine.cover_map import CoverMap
 from vil_renderer.embedded.engine.detail import ViewPoints
 from vil_renderer.embedded.engine.frame import FRAME_BYTES, LightState, Shot, frames_of
 from vil_renderer.embedded.engine.light import SurfaceLight
@@ -29,6 +30,7 @@ from vil_renderer.embedded.engine.static import StaticBatch, StaticDraws
 from vil_renderer.embedded.engine.targets import PassOutput, RenderedView, TargetCache, places_of
 from vil_renderer.embedded.engine.translucent import TranslucentPart, draw_translucent
 from vil_renderer.embedded.engine.vertices import StaticMesh
+from vil_renderer.embedded.geometry.sky_cover import SkyCover
 from vil_renderer.embedded.optics.camera import FAR_M
 from vil_renderer.embedded.posed_models import PosedModels
 from vil_renderer.embedded.scene import SCENE_LAYER, Environment, Lamp
@@ -127,12 +129,13 @@ class ScenePass:
         self._patches = _Patches(ctx, self._programs.blob())
         self._particles = ParticleDraws(ctx, self._programs, int(profile.shading))
         self._weather = FINE
+        self._roofs: CoverMap | None = None
 
     def set_light(self, environment: Environment, lamps: Sequence[Lamp]) -> None:
         """Change the light; static vertices are baked again."""
         self._static.set_light(self.static_light.bake(environment, lamps, display=not self._linear))
         environment = self.static_light.on_models(environment)
-        state = LightState(environment, lamps, np.eye(4), weather=self._weather)
+        state = LightState(environment, lamps, np.eye(4), weather=self._weather, cover=self._cover)
         if self._shadow is not None and environment.sun is not None:
             self._shadow.aim(environment.sun.to_sun)
             self._shadow.draw(self._static, self._models)
@@ -143,14 +146,23 @@ class ScenePass:
                 self._shadow.texel,
                 self._shadow.lift_m,
                 self._weather,
+                self._cover,
             )
         self._state = state
 
-    def set_weather(self, weather: Weather) -> None:
-        """Change the weather; nothing is baked again."""
+    @property
+    def _cover(self) -> SkyCover | None:
+        return None if self._roofs is None else self._roofs.cover
+
+    def set_weather(self, weather: Weather, cover: SkyCover | None) -> None:
+        """Change the weather and the roofs that stop it; nothing is baked again."""
         self._weather = weather
+        if cover is not self._cover:
+            if self._roofs is not None:
+                self._roofs.release()
+            self._roofs = None if cover is None else CoverMap(self._ctx, cover)
         if self._state is not None:
-            self._state = replace(self._state, weather=weather)
+            self._state = replace(self._state, weather=weather, cover=cover)
 
     def draw(self, requests: Sequence[ViewRequest], posed: PosedModels) -> list[RenderedView]:
         """Draw views of the same models; the pictures are valid until the next call.
@@ -168,9 +180,16 @@ class ScenePass:
         return [self._draw(batch, index) for index in range(len(requests))]
 
     def _shot(self, request: ViewRequest) -> Shot:
-        gain = request.gain if self._linear else request.gain ** (1.0 / GAMMA)
+        gain = self._gain(request) if self._linear else self._gain(request) ** (1.0 / GAMMA)
         times = request.t_ns, request.before_ns, request.open_s
         return Shot(request.camera, request.T_world_camera, request.previous or request.T_world_camera, gain, *times)
+
+    def _gain(self, request: ViewRequest) -> float:
+        """Return the factor on all light: the camera's own, and that for snow."""
+        if self._state is None or not self._weather.ground_snow or request.layer:
+            return request.gain
+        roofed = self._state.roofed(request.T_world_camera.p_m[None])
+        return request.gain * float(snow_gain(self._state.environment, self._weather, roofed)[0])
 
     def _place(self, index: int) -> int:
         """Return the slot of a view's framebuffers: views that are read at once share theirs."""
@@ -223,12 +242,50 @@ class ScenePass:
         z_m = RenderedView(size, depth, self._readback).z_m()
         if self._samples > 1:
             target, outputs = self._smooth_colour(size, batch, index, proxy=False), PassOutput.COLOUR
-        _write_only_colour(target, len(places_of(target, outputs)))
+        count = len(places_of(target, outputs))
+        _write(target, count, 1)
         detail_px = DETAIL_PX if self.profile.lod_px else 0.0
-        gain = request.gain ** (1.0 / GAMMA)
-        splats.draw(target, request.camera, request.T_world_camera, z_m, gain, detail_px=detail_px)
-        _write_all(target, len(places_of(target, outputs)))
+        gain = self._gain(request) ** (1.0 / GAMMA)
+        pose, air = request.T_world_camera, self._air(request)
+        splats.draw(target, request.camera, pose, z_m, gain, detail_px=detail_px, air=air)
+        self._particles_over(target, batch, index, count)
+        _write(target, count, count)
         return target
+
+    def _air(self, request: ViewRequest) -> Air | None:
+        """Return the air before a camera; None = it is clear."""
+        state, weather = self._state, self._weather
+        extinction, scattered = air_of(weather)
+        if state is None or extinction == 0.0 or request.layer:
+            return None
+        eye_m = request.T_world_camera.p_m[None]
+        roofed = state.roofed(eye_m)
+        light = scattered * airlight(state.environment, state.lamps, eye_m, roofed)[0] * self._gain(request)
+        return Air(extinction * (1.0 - falling_share(weather) * float(roofed[0])), light, self._linear)
+
+    def _particles_over(self, target: moderngl.Framebuffer, batch: _Batch, index: int, count: int) -> None:
+        """Draw what falls over the splats, hidden by the models and by the proxy in the place of the splats."""
+        ctx, request = self._ctx, batch.requests[index]
+        if request.layer or not self._particles.any(self._weather):
+            return
+        _write(target, count, 0)
+        target.use()
+        target.clear(depth=1.0)
+        ctx.enable_only(ctx.DEPTH_TEST | ctx.CULL_FACE)
+        ctx.front_face, ctx.depth_func = "cw", "<"
+        self._frames.bind_to_uniform_block(FRAME, FRAME_BYTES * index, FRAME_BYTES)
+        depth = PassOptions(shading=0, outputs=0)
+        self._models.bind_joints()
+        self._models.draw(batch.models, index, depth)
+        self._static.draw(batch.static(proxy=True), index, depth)
+        _write(target, count, 1)
+        target.use()  # the mask of a single attachment counts from here on
+        cast("Any", ctx).blend_func = (ctx.SRC_ALPHA, ctx.ONE_MINUS_SRC_ALPHA, ctx.ONE, ctx.ONE_MINUS_SRC_ALPHA)
+        ctx.enable(ctx.BLEND)
+        target.depth_mask = False
+        self._particles.draw(self._weather, request, self._cover)
+        target.depth_mask = True
+        ctx.disable(ctx.BLEND)
 
     def _pass(
         self, target: moderngl.Framebuffer, batch: _Batch, index: int, outputs: PassOutput, *, proxy: bool = True
@@ -243,6 +300,8 @@ class ScenePass:
         self._frames.bind_to_uniform_block(FRAME, FRAME_BYTES * index, FRAME_BYTES)
         if self._shadow is not None:
             self._shadow.use()
+        if self._roofs is not None:
+            self._roofs.use()
         self._models.bind_joints()
         self._models.draw(batch.models, index, options)
         self._static.draw(batch.static(proxy=proxy), index, options)
@@ -257,6 +316,7 @@ class ScenePass:
         shown = colour and not request.layer and weather is not FINE  # a layer alone is laid over other pictures
         lying = {"WETNESS": weather.ground_wetness, "SNOW": weather.ground_snow, "LEAVES": weather.ground_leaves}
         ground = tuple(f"GROUND_{name}" for name, amount in lying.items() if shown and amount > 0.0)
+        falls = shown and self._roofs is not None and weather.falls
         return PassOptions(
             shading,
             int(outputs),
@@ -265,6 +325,8 @@ class ScenePass:
             air=shown and air_of(weather)[0] > 0.0,
             ground=ground,
             wind=any(weather.wind_mps),
+            roofs=self._roofs is not None and (bool(ground) or falls),
+            falls=falls,
         )
 
     def _draw_background(self, request: ViewRequest, options: PassOptions) -> None:
@@ -289,7 +351,7 @@ class ScenePass:
         cast("Any", ctx).blend_func = (ctx.SRC_ALPHA, ctx.ONE_MINUS_SRC_ALPHA, ctx.ONE, ctx.ONE_MINUS_SRC_ALPHA)
         ctx.enable(ctx.BLEND)
         target.depth_mask = False
-        _write_only_colour(target, count)
+        _write(target, count, 1)
         if len(blobs) and not self.profile.moving_shadows:
             ctx.polygon_offset = (-2.0, -32.0)
             self._patches.draw(blobs)
@@ -297,21 +359,17 @@ class ScenePass:
         ctx.enable(ctx.CULL_FACE)
         parts = [*batch.translucent(index, proxy=proxy), *self._models.translucent(batch.models, index)]
         draw_translucent(ctx, parts, options)
-        if not batch.requests[index].layer:
-            self._particles.draw(self._weather, batch.requests[index])
+        if not batch.requests[index].layer and self._splats is None:  # else they come after the splats
+            self._particles.draw(self._weather, batch.requests[index], self._cover)
         target.depth_mask = True
-        _write_all(target, count)
+        _write(target, count, count)
         ctx.disable(ctx.BLEND)
 
 
-def _write_only_colour(target: moderngl.Framebuffer, count: int) -> None:
-    if count > 1:
-        cast("Any", target).color_mask = tuple((i == 0,) * 4 for i in range(count))
-
-
-def _write_all(target: moderngl.Framebuffer, count: int) -> None:
-    if count > 1:
-        cast("Any", target).color_mask = ((True,) * 4,) * count
+def _write(target: moderngl.Framebuffer, count: int, first: int) -> None:
+    """Write the first of a framebuffer's attachments alone."""
+    masks = tuple((i < first,) * 4 for i in range(count))
+    cast("Any", target).color_mask = masks if count > 1 else masks[0]
 
 
 class _Patches:

@@ -6,7 +6,7 @@ from typing import Final
 
 from vil_renderer.embedded.assets.model import MAPS
 from vil_renderer.embedded.engine.shader_finishes import FINISHES
-from vil_renderer.embedded.engine.shader_weather import AIR, GROUND
+from vil_renderer.embedded.engine.shader_weather import AIR, GROUND, ROOFS
 
 _SURFACE: Final = (
     """
@@ -86,6 +86,7 @@ in float v_shade;
 #endif
 """
     + AIR
+    + ROOFS
     + GROUND
     + """
 #ifdef OUT_COLOUR
@@ -277,10 +278,10 @@ void main() {
 #endif
 #if defined(AIR) && defined(TRANSMISSION)
     // The air before it is in what is behind it already.
-    float clear = exp(-air.w * distance(v_world, eye.xyz));
+    float clear = clear_to(v_world);
     colour *= clear;
 #elif defined(AIR)
-    colour = through_air(colour, gain, distance(v_world, eye.xyz));
+    colour = through_air(colour, gain, clear_to(v_world));
 #endif
 #if SHADING == 0
     colour = pow(colour, vec3(1.0 / 2.2));

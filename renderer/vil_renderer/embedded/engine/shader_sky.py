@@ -45,7 +45,7 @@ void main() {
     colour = mix(colour, ground.rgb * 0.6, clamp(-6.0 * ray.z, 0.0, 1.0));
     colour += sun.rgb * smoothstep(0.9996, 0.9999, dot(ray, to_sun.xyz));
 #ifdef AIR
-    colour = through_air(colour, 1.0, cover.w / max(ray.z, 0.02));  // the way through the layer of air
+    colour = through_air(colour, 1.0, exp(-air.w * cover.w / max(ray.z, 0.02)));  // the way through the layer of air
 #endif
 #if SHADING == 0
     colour = pow(colour, vec3(1.0 / 2.2));

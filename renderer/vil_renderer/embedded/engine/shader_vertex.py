@@ -9,8 +9,8 @@ INSTANCED (rows of matrices) and SKINNED (with UNTRACKED where some joints are);
 MORPH with the number of targets; SHADOW; LAMPS; of materials ALPHA_MASK, BLEND, VERTEX_COLOUR, VERTEX_ALPHA,
 NORMAL_MAP, METAL_ROUGH, EMISSIVE, OCCLUSION, MIRROR_U, MIRROR_V, OWN_UV, SHINY, UNLIT, COAT, SPECULAR, SHEEN and
 TRANSMISSION (FINISHED = one of the last four), with _MAP behind them their maps; FILTER in the first of a
-transmitting surface's two passes; AIR, GROUND and WIND of the weather; OUT_COLOUR, OUT_Z, OUT_NORMAL, OUT_IDS,
-OUT_FLOW with their locations.
+transmitting surface's two passes; AIR, GROUND, ROOFS, FALLS and WIND of the weather; OUT_COLOUR, OUT_Z, OUT_NORMAL,
+OUT_IDS, OUT_FLOW with their locations.
 """
 
 from __future__ import annotations
@@ -61,10 +61,12 @@ layout(std140) uniform Frame {{
     vec4 size_px;    // z: a texel of the shadow map, w: number of lamps
     vec4 exposure;   // x: the camera's own factor on all light
     vec4 air;        // its light, and its extinction per metre
-    vec4 glow;       // light of white particles
+    vec4 glow;       // light of white particles; w: share of the extinction that stops below roofs
     vec4 cover;      // wetness, snow and leaves on the ground; w: height of the layer of air
     vec4 eye;
     vec4 wind;       // reach of the tops of trees
+    vec4 roof_low;   // lowest corner of the map of roofs
+    vec4 roof_scale; // 1 over its size
     vec4 moment;     // phases of the trees now and in the previous picture, exposure time, a pixel at 1 m
     vec4 lamp_place[{MAX_LAMPS}];
     vec4 lamp_light[{MAX_LAMPS}];

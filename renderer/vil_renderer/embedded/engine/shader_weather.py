@@ -6,9 +6,29 @@ from typing import Final
 
 AIR: Final = """
 #ifdef AIR
-vec3 through_air(vec3 light, float gain, float d_m) {
+vec3 through_air(vec3 light, float gain, float clear) {
     // Beer and Lambert, and the air's own light in place of what is lost.
-    return mix(air.rgb * gain, light, exp(-air.w * d_m));
+    return mix(air.rgb * gain, light, clear);
+}
+#endif
+"""
+
+ROOFS: Final = """
+#ifdef ROOFS
+uniform sampler2DShadow cover_map;
+float open_sky(vec3 p) {
+    // What lies up to 0.3 m below a surface lies on it.
+    return texture(cover_map, (p + vec3(0.0, 0.0, 0.3) - roof_low.xyz) * roof_scale.xyz);
+}
+#endif
+#ifdef AIR
+float clear_to(vec3 p) {
+    // Rain and snow take light where the sky is open above the way, seen at four places of it.
+    float covered = 0.0;
+#ifdef FALLS
+    for (int i = 0; i < 4; ++i) covered += 0.25 - 0.25 * open_sky(mix(eye.xyz, p, 0.125 + 0.25 * float(i)));
+#endif
+    return exp(-air.w * (1.0 - glow.w * covered) * distance(p, eye.xyz));
 }
 #endif
 """
@@ -62,16 +82,30 @@ vec4 leaves_on(vec2 p, float amount) {
 }
 #endif
 #ifdef GROUND_SNOW
-float snow_on(vec3 p) {
-    float bare = patches(1.1 * p.xy);
+float snow_on(vec3 p, float bare) {
     float lies = smoothstep(bare - 0.12, bare + 0.12, 1.3 * cover.y - 0.14);
     return lies * smoothstep(0.35, 0.75, v_slope);
 }
 #endif
-vec3 covered(vec3 albedo, vec3 p, out float wet) {
-    float snow = 0.0, flat_up = smoothstep(0.6, 0.9, v_slope);
 #ifdef GROUND_SNOW
-    snow = snow_on(p);
+vec3 snow_colour(vec3 p, float drift) {
+    // Fresh snow returns 0.8 to 0.9; drifts, crusts and grains of it differ. Details below a pixel have their mean.
+    float px = length(fwidth(p.xy));
+    float crust = noise(9.0 * p.xy + 31.0) - 0.5, grain = noise(70.0 * p.xy) - 0.5;
+    crust *= smoothstep(0.12, 0.04, px);
+    grain *= smoothstep(0.015, 0.005, px);
+    return vec3(0.85, 0.87, 0.91) * (1.0 + 0.22 * (drift - 0.5) + 0.12 * crust + 0.14 * grain);
+}
+#endif
+vec3 covered(vec3 albedo, vec3 p, out float wet) {
+    float snow = 0.0, flat_up = smoothstep(0.6, 0.9, v_slope), open = 1.0;
+#ifdef ROOFS
+    open = open_sky(p);
+    flat_up *= open;
+#endif
+#ifdef GROUND_SNOW
+    float bare = patches(1.1 * p.xy);
+    snow = open * snow_on(p, bare);
 #endif
     wet = cover.x * flat_up * (1.0 - snow);
 #ifdef GROUND_WETNESS
@@ -84,7 +118,7 @@ vec3 covered(vec3 albedo, vec3 p, out float wet) {
     wet *= 1.0 - 0.8 * lying.a;
 #endif
 #ifdef GROUND_SNOW
-    albedo = mix(albedo, of_display(vec3(0.86, 0.88, 0.92)) / max(v_shade, 0.2), snow);
+    albedo = mix(albedo, of_display(snow_colour(p, bare)) / max(v_shade, 0.2), snow);
 #endif
     return albedo;
 }

@@ -10,10 +10,11 @@ import numpy.typing as npt
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel
+from vil_renderer.embedded.engine.air import Air
 from vil_renderer.embedded.lru_cache import LruByteCache
 from vil_renderer.embedded.scene import Scene
 from vil_renderer.embedded.splats.field import arranged
-from vil_renderer.embedded.splats.raster import project, rasterise
+from vil_renderer.embedded.splats.raster import Projected, project, rasterise
 from vil_renderer.embedded.splats.read import read_splats
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class SplatLayer:
         exposure: float,
         *,
         detail_px: float,
+        air: Air | None = None,
     ) -> None:
         """Blend the splats over a framebuffer's first attachment, which holds display values.
 
@@ -77,8 +79,11 @@ class SplatLayer:
             z_m: (h, w), depth of the meshes that hide splats.
             exposure: factor on display colours.
             detail_px: size of the largest splats that a coarser level may have; 0 = none.
+            air: of the weather; None = clear.
         """
         splats = project(self._field, camera, T_world_camera, self._T_world_splats, exposure, detail_px=detail_px)
+        if air is not None:
+            _see_through(air, splats, camera)
         size = splats.size_px
         texture = self._textures.get(size, lambda: self._ctx.texture(size, 4, dtype="f4"))
         texture.write(rasterise(splats, z_m))
@@ -89,6 +94,15 @@ class SplatLayer:
         texture.use(0)
         cast("Any", self._program["splats"]).value = 0
         self._triangle.render(vertices=3)
+
+
+def _see_through(air: Air, splats: Projected, camera: CameraModel) -> None:
+    """Let the air take light from splats and add its own, as it does with surfaces, by their distance."""
+    fx, fy, cx, cy = camera.intrinsics_px
+    u, v, z_m = splats.rows[:, 0], splats.rows[:, 1], splats.rows[:, 6]
+    away_m = z_m * np.sqrt(1.0 + ((u - cx) / fx) ** 2 + ((v - cy) / fy) ** 2)
+    clear = np.exp(-air.extinction_per_m * away_m)[:, None]
+    splats.rows[:, 7:10] = air.display(clear * air.linear(splats.rows[:, 7:10]) + (1.0 - clear) * air.light)
 
 
 def _check_proxy(scene: Scene) -> None:

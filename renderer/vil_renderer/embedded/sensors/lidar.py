@@ -13,7 +13,7 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.core.weather import FINE, Weather
 from vil_bridge.core.weather_returns import returns_in
 from vil_renderer.embedded.geometry.ray_world import NOTHING, RayWorld
-from vil_renderer.embedded.sensors.rangefinder import RangeNoise, directions
+from vil_renderer.embedded.sensors.rangefinder import RangeNoise, directions, weather_below_roofs
 
 POINT: Final = np.dtype(
     [
@@ -91,6 +91,7 @@ class SpinningLidar:
         facing = -(hits.normal_world * way).sum(axis=1)
         true_m = hits.distance_m.astype(np.float64)
         surface = np.ones(len(true_m), np.bool_)
+        weather = weather_below_roofs(weather, world, p[0], self._max_m, hide)
         if weather != FINE:
             back = returns_in(weather, true_m, self._max_m, self._rng)
             true_m, surface = back.range_m, ~back.particle

@@ -37,6 +37,7 @@ class RangeNoise:
 
 RANGE_LIMIT_M: Final = 20.0
 _FORWARD: Final = np.array([[1.0, 0.0, 0.0]])
+_UP: Final = np.array([[0.0, 0.0, 1.0]])
 _DOWN: Final = np.array([[0.0, 1.0, 0.0]])
 _GOLDEN_ANGLE: Final = math.pi * (3.0 - math.sqrt(5.0))
 
@@ -77,6 +78,7 @@ class RangeFinder:
         origins = np.broadcast_to(T.p_m, self._beams.shape)
         hits = world.cast(origins, self._beams @ T.rotation().T, self._max_m, hide)
         true_m = hits.distance_m.astype(np.float64)
+        weather = weather_below_roofs(weather, world, T.p_m, self._max_m, hide)
         if weather != FINE:
             true_m = returns_in(weather, true_m, self._max_m, self._rng).range_m
         noisy = self._noise.on(true_m, self._rng)
@@ -111,6 +113,16 @@ def directions(azimuth_rad: FloatArray, elevation_rad: FloatArray) -> FloatArray
     return np.stack((level * np.cos(azimuth_rad), level * np.sin(azimuth_rad), np.sin(elevation_rad)), axis=1)
 
 
+def weather_below_roofs(
+    weather: Weather, world: RayWorld, p_m: FloatArray, reach_m: float, hide: frozenset[str] = NOTHING
+) -> Weather:
+    """Return the weather of a laser at a place (3,): without rain and snow if something is above it, in its reach."""
+    if not weather.falls:
+        return weather
+    roofed = np.isfinite(world.cast(p_m[None], _UP, reach_m, hide).distance_m[0])
+    return weather.under_roof() if roofed else weather
+
+
 def range_below_m(
     world: RayWorld,
     T_world_camera: Transform,
@@ -121,6 +133,7 @@ def range_below_m(
 ) -> float | None:
     """Return FlightGoggles' range along the camera's down axis; None beyond 20 m. The time seeds the weather."""
     hits = world.cast(T_world_camera.p_m[None], _DOWN @ T_world_camera.rotation().T, RANGE_LIMIT_M, hide)
+    weather = weather_below_roofs(weather, world, T_world_camera.p_m, RANGE_LIMIT_M, hide)
     rng = np.random.default_rng(t_ns & (2**63 - 1))
     true_m = hits.distance_m.astype(np.float64)
     distance = (
