@@ -3,7 +3,8 @@
 python scripts/pictures.py docs/figures            # all
 python scripts/pictures.py docs/figures rooms      # one
 
-``dashboard`` and ``tour`` run the demonstration and a headless Chromium; ``rooms`` and ``humans`` need OpenGL alone.
+``dashboard`` and ``tour`` run the demonstration and a headless Chromium; ``rooms``, ``humans`` and ``people`` need
+OpenGL alone.
 """
 
 from __future__ import annotations
@@ -25,12 +26,24 @@ from typing import Final
 import numpy as np
 from PIL import Image
 
+from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx, q_mul
-from vil_bridge.core.types import CameraModel, ImageArray, Modality, View, WorldSnapshot
+from vil_bridge.core.skeleton import place_of
+from vil_bridge.core.types import (
+    ActorKind,
+    ActorState,
+    CameraModel,
+    ImageArray,
+    Modality,
+    TrackingState,
+    View,
+    WorldSnapshot,
+)
 from vil_bridge.tools.lab.motions import Scenario
 from vil_renderer.colour_views import ids_to_colour, normals_to_colour
 from vil_renderer.embedded import EmbeddedRenderer, load_scene
+from vil_renderer.embedded.actors.people.builds import BUILDS
 
 _ROOT: Final = Path(__file__).parents[1]
 _OPTICAL: Final = (-0.5, 0.5, -0.5, 0.5)
@@ -60,6 +73,25 @@ def humans(path: Path) -> None:
     with EmbeddedRenderer(load_scene("hall"), "high") as renderer:
         rgb, ids, normals = (picture.pixels for picture in renderer.render(views, snapshot))
     _save(np.hstack([rgb, ids_to_colour(ids), normals_to_colour(normals)]), path)
+
+
+def people(path: Path) -> None:
+    """Draw every human: a row of each as a whole from four sides, face and hand."""
+    rows = []
+    with EmbeddedRenderer(load_scene("lab"), "high") as renderer:
+        for build in BUILDS:
+            row = []
+            for turn_deg, t_s in ((0, 0.35), (45, 0.60), (90, 0.85), (180, 1.10)):
+                person = _walker(build, t_s, turn_deg)
+                row.append((person, _view((200, 380), (2.9, 0.0, 1.3), 180.0, 8.0, 40.0)))
+            front = row[0][0].skeleton
+            assert front is not None
+            head, hand = (front.p_m[front.model.bones.index(bone)] for bone in ("Head", "LHand"))
+            row.append((row[1][0], _view((200, 380), (head[0] + 1.1, 0.03, head[2] + 0.10), 180.0, 2.0, 38.0)))
+            row.append((row[0][0], _view((200, 380), (hand[0] + 0.75, hand[1], hand[2]), 180.0, 4.0, 34.0)))
+            shots = [renderer.render([view], WorldSnapshot(0, (person,)))[0].pixels for person, view in row]
+            rows.append(np.hstack(shots))
+    _save(np.vstack(rows), path)
 
 
 def dashboard(path: Path) -> None:
@@ -93,9 +125,21 @@ def tour(path: Path) -> None:
 PICTURES: Final[Mapping[str, Callable[[Path], None]]] = {
     "rooms": rooms,
     "humans": humans,
+    "people": people,
     "dashboard": dashboard,
     "tour": tour,
 }
+
+
+def _walker(build: str, t_s: float, turn_deg: float) -> ActorState:
+    """Return a human who walks over the origin, turned from x to the left."""
+    skeleton = WalkMotion(build).at(int(t_s * NS_PER_S)).skeletons[0]
+    left, right = (skeleton.p_m[skeleton.model.bones.index(bone)] for bone in ("LThigh", "RThigh"))
+    now_rad = math.atan2((right - left)[0], (left - right)[1])
+    turned = skeleton.moved(Transform.of((0.0, 0.0, 0.0), q_from_euler_zyx(math.radians(turn_deg) - now_rad, 0.0, 0.0)))
+    x, y = turned.p_m[0, :2].tolist()
+    placed = turned.moved(Transform.of((-x, -y, 0.0)))
+    return ActorState(build, ActorKind.HUMAN, TrackingState.TRACKED, 0, place_of(placed), placed, build)
 
 
 def _snapshot(t_s: float) -> WorldSnapshot:

@@ -43,13 +43,18 @@ class RigPose:
         self.linear = np.zeros((len(PARTS), 3, 3))
         self.place = np.zeros((len(PARTS), 3))
         self.anchor = rig.joint_m.copy()
+        self.twist_rad = np.zeros(len(rig.twist_part))
 
     def moved(self, part: int, points_m: FloatArray) -> FloatArray:
         """Return points (..., 3) of the rig at rest, carried by a part."""
         return np.asarray((points_m - self.anchor[part]) @ self.linear[part].T + self.place[part])
 
-    def stretch(self, parts: _Parts, R: FloatArray, a_m: FloatArray, b_m: FloatArray) -> None:
-        """Turn bones (k) by R (k, 3, 3), then the shortest way, and stretch them to reach from a to b (k, 3)."""
+    def stretch(self, parts: _Parts, R: FloatArray, a_m: FloatArray, b_m: FloatArray) -> FloatArray:
+        """Turn bones (k) by R (k, 3, 3), then the shortest way, and stretch them to reach from a to b (k, 3).
+
+        Returns:
+            Their rotations, (k, 3, 3).
+        """
         along, length_m = self._rig.along[parts], self._rig.length_m[parts]
         span = b_m - a_m
         turned = shortest_turn((R @ along[..., None])[..., 0], unit(span)) @ R
@@ -58,6 +63,7 @@ class RigPose:
         lengthen = (ratio - self._scale)[:, None, None] * along[:, :, None] * along[:, None, :]
         self.linear[parts] = turned @ (self._scale * np.eye(3) + lengthen)
         self.place[parts] = a_m
+        return turned
 
     def collapse(self, parts: _Parts, at_m: FloatArray) -> None:
         """Shrink parts of unknown place to a point."""
@@ -73,13 +79,43 @@ class RigPose:
         """
         rig = self._rig
         linear, place, light = self._with_spine(R_trunk, light)
+        groups = len(linear)
+        linear, place, light = self._with_twists(linear, place, light)
         matrices = np.zeros((len(linear), 4, 4))
         matrices[:, :3, :3] = linear
         matrices[:, :3, 3] = place
         matrices[:, 3, 3] = 1.0
         node_light = light[rig.driver] if light.min() < 1.0 else None
         return PosedRig(
-            matrices[rig.driver] @ rig.asset_from_node, node_light, rig.capsules.carried(linear, place, self._scale)
+            matrices[rig.driver] @ rig.asset_from_node,
+            node_light,
+            rig.capsules.carried(linear[:groups], place[:groups], self._scale),
+        )
+
+    def share_twists(self, begin_rad: FloatArray, end_rad: FloatArray) -> None:
+        """Share out the twist of each limb's part evenly between its ends.
+
+        Args:
+            begin_rad: how much each part is twisted against the part above it, (20,).
+            end_rad: how much the part below it is twisted against it, (20,).
+        """
+        part, share = self._rig.twist_part, self._rig.twist_share
+        self.twist_rad = share * end_rad[part] - (1.0 - share) * begin_rad[part]
+
+    def _with_twists(
+        self, linear: FloatArray, offset: FloatArray, light: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return linear parts, offsets and light, with the joints that share out twists appended."""
+        part = self._rig.twist_part
+        if not len(part):
+            return linear, offset, light
+        axis = unit((self.linear[part] @ self._rig.along[part][..., None])[..., 0])
+        turned = q_to_matrix(q_exp(self.twist_rad[:, None] * axis)) @ self.linear[part]
+        placed = self.place[part] - (turned @ self.anchor[part][..., None])[..., 0]
+        return (
+            np.concatenate((linear, turned)),
+            np.concatenate((offset, placed)),
+            np.concatenate((light, light[part])),
         )
 
     def _with_spine(self, R_trunk: FloatArray, light: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

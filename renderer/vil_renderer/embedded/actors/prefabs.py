@@ -1,14 +1,15 @@
-"""Models that every scene has: a quadrotor, a car, a human, a gate and a crate."""
+"""Models that every scene has: a quadrotor, a car, humans, a gate and a crate."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 from vil_bridge.core.types import ActorKind
 from vil_renderer.embedded.actors.car import car
 from vil_renderer.embedded.actors.figure import figure
+from vil_renderer.embedded.actors.people.builds import BUILDS
 from vil_renderer.embedded.actors.quadrotor import SPIN_REV_PER_S, quadrotor
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.scene import CLASSES, Prefab
@@ -48,8 +49,8 @@ def _car() -> Prefab:
     return Prefab(car(), CLASSES["vehicle"], "standing")
 
 
-def _human() -> Prefab:
-    return Prefab(figure(), CLASSES["human"])
+def _human(name: str) -> Prefab:
+    return Prefab(figure(name), CLASSES["human"])
 
 
 def _gate() -> Prefab:
@@ -63,9 +64,9 @@ def _crate() -> Prefab:
 _MADE: Final[Mapping[str, Callable[[], Prefab]]] = {
     "quadrotor": _quadrotor,
     "car": _car,
-    "human": _human,
     "gate": _gate,
     "crate": _crate,
+    **{name: partial(_human, name) for name in BUILDS},
 }
 _DEFAULTS: Final[Mapping[ActorKind, str]] = {
     ActorKind.VEHICLE: "quadrotor",

@@ -18,7 +18,7 @@ from vil_renderer.embedded.actors.anatomy import ENDS, LOWERS, PART_INDEX, PARTS
 from vil_renderer.embedded.actors.pose import PosedRig, RigPose, between
 from vil_renderer.embedded.actors.rig import Rig
 from vil_renderer.embedded.actors.source import SortedFrame, Source
-from vil_renderer.embedded.actors.turning import shortest_turn, unit
+from vil_renderer.embedded.actors.turning import shortest_turn, twist_rad, unit
 
 UNSEEN_LIGHT: Final = 0.35
 """Factor on the colour of untracked parts."""
@@ -27,7 +27,7 @@ _HIPS, _CHEST, _NECK, _HEAD = (PART_INDEX[part] for part in ("hips", "chest", "n
 _SHOULDERS, _FEET, _TOES = ([PART_INDEX[f"{side}_{part}"] for side in SIDES] for part in ("shoulder", "foot", "toe"))
 _ARMS: Final = [0, 1]
 _LEGS: Final = [2, 3]
-_TRUNK_OF_LIMBS: Final = [_CHEST, _CHEST, _HIPS, _HIPS]
+_TRUNK_SIDES: Final = [1, 1, 0, 0]
 
 _FLAT_COSINE: Final = math.cos(math.radians(60.0))
 _STEEP_RAD: Final = math.radians(55.0)
@@ -113,7 +113,7 @@ class Retarget:
     def _limbs(self, frame: SortedFrame, R_trunk: FloatArray, rig_pose: RigPose) -> None:
         """Pose arms and legs with hands, feet, toes and collar bones; arrays are of the four limbs."""
         joint_m = self._rig.joint_m
-        R = self._limb_rotations(frame, R_trunk[[1, 1, 0, 0]])
+        R = self._limb_rotations(frame, R_trunk[_TRUNK_SIDES])
         seen = frame.seen.copy()
         begin, bend, end = frame.joints_m[:, 0], frame.joints_m[:, 1], frame.joints_m[:, 2]
         sockets = np.concatenate(
@@ -125,8 +125,9 @@ class Retarget:
         cut = (self._source.joints[:, 2] < 0) & seen[:, 1]
         reach = (R[:, 1] @ self._rig.along[LOWERS][..., None])[..., 0] * self._rig.length_m[LOWERS][:, None]
         end = np.where(cut[:, None], bend + self._scale * reach, end)
-        rig_pose.stretch(UPPERS, R[:, 0], begin, bend)
-        rig_pose.stretch(LOWERS, R[:, 1], bend, end)
+        upper = rig_pose.stretch(UPPERS, R[:, 0], begin, bend)
+        lower = rig_pose.stretch(LOWERS, R[:, 1], bend, end)
+        self._twists(R_trunk[_TRUNK_SIDES], upper, lower, R[:, 2], rig_pose)
         rig_pose.linear[ENDS] = R[:, 2] @ self._end_scale
         rig_pose.place[ENDS] = end
         self._collars(R_trunk[1], begin[:2], rig_pose)
@@ -137,6 +138,17 @@ class Retarget:
                 rig_pose.collapse(gone, bend[k])
             else:
                 rig_pose.collapse([UPPERS[k], *gone], begin[k])
+
+    def _twists(
+        self, trunk: FloatArray, upper: FloatArray, lower: FloatArray, end: FloatArray, rig_pose: RigPose
+    ) -> None:
+        """Share out the twists of the limbs, from the rotations (4, 3, 3) of their parts and of the trunk's."""
+        along = self._rig.along
+        begin_rad, end_rad = np.zeros((2, len(PARTS)))
+        begin_rad[UPPERS] = twist_rad(np.swapaxes(trunk, -1, -2) @ upper, along[UPPERS])
+        begin_rad[LOWERS] = twist_rad(np.swapaxes(upper, -1, -2) @ lower, along[LOWERS])
+        end_rad[LOWERS] = twist_rad(np.swapaxes(lower, -1, -2) @ end, along[LOWERS])
+        rig_pose.share_twists(begin_rad, end_rad)
 
     def _limb_rotations(self, frame: SortedFrame, R_above: FloatArray) -> FloatArray:
         """Return rotations (4, 3, 3, 3) of the limbs' parts; a bone that is not placed follows the one above."""

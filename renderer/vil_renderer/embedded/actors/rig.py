@@ -9,13 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonModel
-from vil_renderer.embedded.actors.anatomy import ENDS, LIMBS, PART_INDEX, PARTS, SIDES, anatomy, path_up
+from vil_renderer.embedded.actors.anatomy import ENDS, LIMBS, LOWERS, PART_INDEX, PARTS, SIDES, UPPERS, anatomy, path_up
 from vil_renderer.embedded.actors.capsules import NodeCapsules
 from vil_renderer.embedded.actors.skinning import skinned_points
 from vil_renderer.embedded.actors.turning import unit
 from vil_renderer.embedded.assets.model import Asset, Skin
 
 _NEEDED: Final = ("hips", "chest", "head", *(part for limb in LIMBS for part in limb))
+_TWIST: Final = "twist"
+_TWISTED: Final = (*UPPERS, *LOWERS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,9 +26,12 @@ class Rig:
 
     Attributes:
         asset: the model. asset_from_node: (n, 4, 4), at rest.
-        driver: what moves each node, (n,): an index into :data:`PARTS`, or 20 + an index into the spine.
+        driver: what moves each node, (n,): an index into :data:`PARTS`, 20 + an index into the spine, or
+            20 + s + an index into the twists.
         joint_m: rest place of each part's joint in the asset's axes, (20, 3). own: whether it has that part, (20,).
         spine: share of the way from hips to chest of each joint between them, (s,). spine_m: their places, (s, 3).
+        twist_part: the part of a limb that each joint named ``twist`` shares out, (t,).
+        twist_share: how far along it that joint lies, (t,).
         thighs_m, shoulders_m: middles of the joints of legs and arms, (3,).
         along: unit direction of each part to the next one, (20, 3); 0 where it has none. length_m: (20,).
         height_m: of the mesh. ankle_m: of the ankles above its lowest point.
@@ -40,6 +45,8 @@ class Rig:
     own: BoolArray
     spine: FloatArray
     spine_m: FloatArray
+    twist_part: npt.NDArray[np.intp]
+    twist_share: FloatArray
     thighs_m: FloatArray
     shoulders_m: FloatArray
     along: FloatArray
@@ -64,8 +71,11 @@ class Rig:
         joint_m = np.array([place[parts[_or_above(part, parts)]] for part in PARTS])
         hips_z, chest_z = place[parts["hips"], 2], place[parts["chest"], 2]
         share = np.clip((place[spine, 2] - hips_z) / max(chest_z - hips_z, 1e-6), 0.0, 1.0).reshape(-1)
-        driver = _drivers(model.parents, parts, spine)
+        limbs = _drivers(model.parents, parts, spine)
         bones = _bone_vectors(joint_m)
+        twists = [i for i, name in enumerate(model.bones) if _TWIST in name.lower() and limbs[i] in _TWISTED]
+        driver = limbs.copy()
+        driver[twists] = len(PARTS) + len(spine) + np.arange(len(twists))
         heights = np.concatenate([p[:, 2] for p in skinned_points(asset, rest)])
         return cls(
             asset=asset,
@@ -75,13 +85,15 @@ class Rig:
             own=own,
             spine=share,
             spine_m=place[spine].reshape(-1, 3),
+            twist_part=limbs[twists],
+            twist_share=_shares(place[twists], joint_m[limbs[twists]], bones[limbs[twists]]),
             thighs_m=_middle(joint_m, "upper_leg"),
             shoulders_m=_middle(joint_m, "upper_arm"),
             along=unit(bones),
             length_m=np.linalg.norm(bones, axis=1),
             height_m=float(np.ptp(heights)),
             ankle_m=float(joint_m[ENDS[2:], 2].mean() - heights.min()),
-            capsules=NodeCapsules.around(asset, rest, driver, len(PARTS) + len(spine)),
+            capsules=NodeCapsules.around(asset, rest, limbs, len(PARTS) + len(spine)),
         )
 
 
@@ -114,6 +126,12 @@ def _drivers(parents: tuple[int, ...], parts: dict[str, int], spine: list[int]) 
     for node, parent in enumerate(parents):
         driver.append(moved.get(node, driver[parent] if parent >= 0 else 0))
     return np.array(driver, np.intp)
+
+
+def _shares(place_m: FloatArray, begin_m: FloatArray, bone_m: FloatArray) -> FloatArray:
+    """Return how far places (t, 3) lie along bones, each from its beginning, 0 to 1, (t,)."""
+    squared = np.maximum((bone_m * bone_m).sum(axis=-1), 1e-12)
+    return np.asarray(np.clip(((place_m - begin_m) * bone_m).sum(axis=-1) / squared, 0.0, 1.0))
 
 
 def _middle(joint_m: FloatArray, part: str) -> FloatArray:

@@ -7,11 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.geometry import cross
+from vil_bridge.core.geometry import cross, q_from_matrix
 from vil_bridge.core.types import FloatArray
 
 _TINY: Final = 1e-9
 _SNAP_COSINE: Final = math.cos(math.radians(30.0))
+_REVERSED: Final = 0.3
 
 
 def unit(v: FloatArray) -> FloatArray:
@@ -38,6 +39,19 @@ def shortest_turn(a: FloatArray, b: FloatArray) -> FloatArray:
         axis = unit(cross(a[opposite], square))
         turn[opposite] = 2.0 * axis[:, :, None] * axis[:, None, :] - np.eye(3)
     return turn
+
+
+def twist_rad(R: FloatArray, axis: FloatArray) -> FloatArray:
+    """Return how far rotations (..., 3, 3) turn about unit axes (..., 3) before they swing them, -pi to pi.
+
+    A swing that nearly reverses the axis leaves the twist open; it fades to 0 there.
+    """
+    q = q_from_matrix(R)
+    about = (q[..., :3] * axis).sum(axis=-1)
+    angle = 2.0 * np.arctan2(about, q[..., 3])
+    angle -= 2.0 * np.pi * np.rint(angle / (2.0 * np.pi))
+    known = np.minimum(1.0, np.hypot(about, q[..., 3]) / _REVERSED)
+    return np.asarray(angle * known * known)
 
 
 def body_axes(left: FloatArray, up: FloatArray) -> FloatArray | None:

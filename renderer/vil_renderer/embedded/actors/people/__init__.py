@@ -1,0 +1,1 @@
+"""Humans made by recipe: builds, meshes, clothes."""
