@@ -1,4 +1,4 @@
-"""``vil-bridge scene``: check, list, sheet, cloud, bake."""
+"""``vil-bridge scene``: check, list, sheet, cloud, bake, import."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
+from vil_bridge.cli.scene_import import import_
 from vil_bridge.cli.scene_sheet import sheet
 
 scene = typer.Typer(help="Scenes of the embedded renderer.", no_args_is_help=True)
 
 
 scene.command()(sheet)
+scene.command("import")(import_)
 
 
 @scene.callback()
