@@ -1,8 +1,8 @@
 #!/bin/sh
 # Rewrites requirements.lock from pyproject.toml: every dependency of the bridge, of the embedded
 # renderer, of the other optional parts and of development, with hashes and without addresses. The
-# extras bench, mutants and train are not among them: rivals are measured from an environment of their own,
-# `make mutants` installs what it needs, and training brings several gigabytes that no test needs.
+# extras bench, mutants, sfm and train are not among them: rivals are measured from an environment of their own,
+# `make mutants` installs what it needs, poses of films need 140 MB, and training several gigabytes.
 # Needs uv on the PATH or in .venv; further arguments go to uv (--upgrade, --upgrade-package NAME).
 set -eu
 cd "$(dirname "$0")/.."

@@ -147,6 +147,7 @@ EXTRA_OF_MODULE: Final = {
     "foxglove": "foxglove",
     "lcm": "lcm",
     "ompl": "plan",
+    "pycolmap": "sfm",
     "numba": "sim",
     "pygeomag": "sim",
     "gymnasium": "learn",

@@ -22,6 +22,7 @@ ABSENT = {
     "panda3d": "panda3d",
     "pyrender": "pyrender",
     "DracoPy": "dracopy",
+    "pycolmap": "pycolmap",
 }
 """Distributions of modules that the locked environment lacks, or an older one."""
 LOADERS = {"import_module", "load_native"}

@@ -102,7 +102,7 @@ def test_what_images_copy_and_containers_mount_exists() -> None:
 def test_the_bridges_image_has_every_extra_of_the_daemon_and_its_page_names_them() -> None:
     text = DOCKERFILE.read_text()
     bridge, renderer = (set(found.split(",")) for found in re.findall(r"install\.sh /wheels (\S+)", text))
-    offline = {"learn", "train", "ray", "plan"}
+    offline = {"learn", "train", "ray", "plan", "sfm"}
     assert bridge == set(EXTRA_OF_MODULE.values()) - renderer - offline
     page = (ROOT / "docs" / "guides" / "deploy" / "docker.md").read_text()
     assert [extra for extra in sorted(bridge | renderer) if f"`{extra}`" not in page] == []

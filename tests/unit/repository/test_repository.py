@@ -14,8 +14,8 @@ from tests.support.common import ROOT
 from vil_bridge.cli.main import app
 
 PACKAGES = [ROOT / "vil_bridge", ROOT / "adapters" / "vil_adapters", ROOT / "renderer" / "vil_renderer"]
-# Rivals, measured from an environment of their own; what `make mutants` installs; gigabytes of torch.
-UNLOCKED_EXTRAS = {"bench", "mutants", "train"}
+# Rivals, measured from an environment of their own; what `make mutants` installs; 140 MB for films; gigabytes of torch.
+UNLOCKED_EXTRAS = {"bench", "mutants", "sfm", "train"}
 
 DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),

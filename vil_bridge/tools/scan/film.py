@@ -37,12 +37,10 @@ def poses_of_film(film: Path, folder: Path, progress: Callable[[str, float], Non
         progress: gets the step and the share of it that is done.
 
     Raises:
-        ConfigError: the extra is absent, the film cannot be read, or the poses cannot be found.
+        ConfigError: the film cannot be read, or the poses cannot be found.
     """
-    try:
-        import pycolmap  # type: ignore[import-not-found,unused-ignore]
-    except ModuleNotFoundError:
-        raise ConfigError("poses of a film need pycolmap: pip install 'vil-bridge[sfm]'") from None
+    import pycolmap
+
     images, database = folder / "images", folder / "database.db"
     for old in (images, folder / "sparse"):
         shutil.rmtree(old, ignore_errors=True)
