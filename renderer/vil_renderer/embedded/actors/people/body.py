@@ -155,8 +155,8 @@ def _trunk_weights(blend: Blend, p_m: FloatArray, *, skirt: bool) -> FloatArray:
         collar = 0.8 * steps(sign * y, (0.10, 0.18)) * steps(z, (1.28, 1.40))
         weights = blend.towards(weights, f"{side}Shoulder", collar)
         if skirt:
-            seat = steps(sign * y, (-0.06, 0.13)) * (1.0 - steps(z, (0.66, 0.93)))
-            weights = blend.towards(weights, f"{side}UpLeg", 0.9 * seat)
+            seat = steps(sign * y, (-0.05, 0.10)) * (1.0 - steps(z, (0.78, 0.98)))
+            weights = blend.towards(weights, f"{side}UpLeg", 0.96 * seat)
         else:
             seat = 0.5 * steps(sign * y, (0.02, 0.12)) * (1.0 - steps(z, (0.82, 0.93)))
             weights = blend.towards(weights, f"{side}UpLegTwist0", seat)
@@ -214,7 +214,7 @@ def _limb_weights(blend: Blend, side: str, share: FloatArray, *, arm: bool) -> F
     if arm:
         chain = ["Shoulder", "ArmTwist0", "ArmTwist50", "Arm"]
         chain += ["ForeArmTwist0", "ForeArmTwist50", "ForeArmTwist100", "Hand"]
-        ranges = [(-0.14, 0.12), (0.12, 0.50), (0.50, 0.84), (0.86, 1.14), (1.14, 1.5), (1.5, 1.9), (1.93, 2.05)]
+        ranges = [(-0.06, 0.20), (0.20, 0.50), (0.50, 0.84), (0.86, 1.14), (1.14, 1.5), (1.5, 1.9), (1.93, 2.05)]
         return blend.along([side + name for name in chain], steps(share, *ranges))
     names = ["Hips", *(side + name for name in ("UpLegTwist0", "UpLegTwist50", "UpLeg", "Leg", "Foot"))]
     return blend.along(names, steps(share, (-0.14, 0.12), (0.12, 0.50), (0.50, 0.84), (0.86, 1.14), (1.93, 2.05)))
