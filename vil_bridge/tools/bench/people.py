@@ -54,6 +54,7 @@ _NEAR_M: Final = (2.0, 5.0)
 _FAR_M: Final = (5.0, 10.0)
 _EYE_M: Final = 1.6
 _HEIGHTS_M: Final = (0.15, 0.6, 1.1, 1.6)
+_HALF_M: Final = 0.25
 _FLOOR_SLACK_M: Final = 0.3
 _LEVEL_M: Final = 0.1
 _SPACE_M: Final = 0.5
@@ -182,7 +183,8 @@ def _free_pair(
             continue
         places[:, 2] = np.add(floors_m, (0.0, _EYE_M))
         spot, eye = places
-        targets = spot + np.array([(0.0, 0.0, height) for height in _HEIGHTS_M])
+        aside = np.array([-math.sin(yaw), math.cos(yaw), 0.0])
+        targets = np.array([spot + w * aside + (0.0, 0.0, h) for h in _HEIGHTS_M for w in (-_HALF_M, 0.0, _HALF_M)])
         gap = targets - eye
         reach = np.linalg.norm(gap, axis=1)
         seen = world.cast(np.tile(eye, (len(gap), 1)), gap / reach[:, None]).distance_m

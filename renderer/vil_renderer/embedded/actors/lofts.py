@@ -33,10 +33,11 @@ def loft(rings_m: FloatArray, uv: UvRect = UV_WHOLE, poles_m: FloatArray | None 
     u, v = np.meshgrid(np.linspace(uv[0], uv[2], columns + 1), uv[3] + run * (uv[1] - uv[3]))
     first = (np.arange(rows + 1)[:, None] * (columns + 1) + np.arange(columns)).ravel()
     up = columns + 1
-    a = np.stack((first, first + 1, first + up + 1), axis=-1)
-    b = np.stack((first, first + up + 1, first + up), axis=-1)
-    # Triangles at the poles without area are left out.
-    triangles = np.concatenate((a[columns:], b[: rows * columns]))
+    a = np.stack((first, first + 1, first + up + 1), axis=-1).reshape(rows + 1, columns, 3)
+    b = np.stack((first, first + up + 1, first + up), axis=-1).reshape(rows + 1, columns, 3)
+    # Triangles at the poles without area are left out; neighbours follow each other, for the cache of vertices.
+    between = np.stack((a[1:rows], b[1:rows]), axis=2).reshape(-1, 3)
+    triangles = np.concatenate((b[0], between, a[rows]))
     return MeshBuilder(p_m, _smooth_normals(p_m, triangles), np.stack((u, v), axis=-1).reshape(-1, 2), triangles)
 
 

@@ -35,7 +35,7 @@ class HumanBuild:
     bust_m: float
     jaw: float
     neck: float
-    hair: Literal["short", "long", "bun", "helmet"]
+    hair: Literal["short", "tail", "bun", "helmet"]
     hair_m: float
     top: Literal["vest", "shirt", "jacket", "tee"]
     legs: Literal["trousers", "skirt"]
@@ -71,7 +71,7 @@ BUILDS: Final[Mapping[str, HumanBuild]] = {
         (38, 36, 36),
     ),
     "woman_slim": HumanBuild(
-        1.66, 0.87, 0.82, 0.98, 0.84, 0.0, 0.030, 0.90, 0.82, "long", 0.014, "tee", "skirt",
+        1.66, 0.87, 0.82, 0.98, 0.84, 0.0, 0.030, 0.90, 0.82, "tail", 0.014, "tee", "skirt",
         (232, 186, 158), (190, 84, 84), (94, 58, 32), (70, 92, 60), (178, 52, 62), (232, 226, 214), (44, 50, 78),
         (60, 40, 40),
     ),

@@ -33,14 +33,14 @@ _EAR: Final = (
     (1.654, 0.009, 0.016, -0.004),
     (1.664, 0.004, 0.008, -0.004),
 )
-_LONG_HAIR: Final = (
-    (1.425, 0.030, 0.008, -0.104),
-    (1.450, 0.056, 0.022, -0.096),
-    (1.490, 0.072, 0.036, -0.082),
-    (1.540, 0.080, 0.052, -0.058),
-    (1.600, 0.086, 0.058, -0.040),
-    (1.660, 0.078, 0.050, -0.036),
-    (1.700, 0.040, 0.025, -0.036),
+_TAIL: Final = (
+    (1.430, 0.008, 0.008, -0.128),
+    (1.460, 0.022, 0.018, -0.132),
+    (1.520, 0.032, 0.024, -0.134),
+    (1.590, 0.034, 0.026, -0.130),
+    (1.640, 0.026, 0.024, -0.118),
+    (1.670, 0.022, 0.026, -0.104),
+    (1.690, 0.010, 0.014, -0.092),
 )
 _HELMET: Final = (
     (1.668, 0.090, 0.116, 0.008),
@@ -65,13 +65,10 @@ def head(build: HumanBuild, blend: Blend) -> list[Part]:
     parts = [(neck, blend.along(["Chest", "Neck", "Head"], steps(neck.p_m[:, 2], (1.44, 1.48), (1.515, 1.58))))]
     face = _by_height(loft(skull(build, _face_heights(), 40), PLACES["head"]), PLACES["head"])
     parts.append(blend.one("Head", face))
-    if build.hair != "long":
-        parts += [blend.one("Head", _ear(build, sign)) for sign in (1.0, -1.0)]
+    parts += [blend.one("Head", _ear(build, sign)) for sign in (1.0, -1.0)]
     parts.append(blend.one("Head", _hair(build)))
-    if build.hair == "long":
-        fall = loft(upright(_LONG_HAIR, 22, 24, 2.3), PLACES["hair"])
-        weights = blend.along(["Chest", "Neck", "Head"], steps(fall.p_m[:, 2], (1.38, 1.45), (1.45, 1.54)))
-        parts.append((fall, weights))
+    if build.hair == "tail":
+        parts.append(blend.one("Head", loft(upright(_TAIL, 20, 16, 2.1), PLACES["hair"])))
     if build.hair == "bun":
         knot = capsule(np.array([-0.098, 0.0, 1.684]), np.array([-0.112, 0.0, 1.692]), (0.036, 0.036), 14, 6)
         parts.append(blend.one("Head", _placed(knot, PLACES["hair"])))
@@ -118,8 +115,6 @@ def _hair(build: HumanBuild) -> MeshBuilder:
     rings = skull(build, heights, 40, features=False)
     angle = np.abs(np.degrees(columns_rad(40)))
     line = np.interp(angle, *np.transpose(_HAIRLINE))
-    if build.hair == "long":
-        line = np.where(angle > 80.0, np.minimum(line, 1.585 - 0.0012 * (angle - 80.0)), line)
     covered = steps(heights[:, None] - line[None, :], (-0.006, 0.008))
     rng = np.random.default_rng(_SEED)
     strands = 1.0 + 0.16 * rng.uniform(-1.0, 1.0, 40)[None, :] + 0.10 * rng.uniform(-1.0, 1.0, (30, 40))
