@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,11 +153,12 @@ def shots_of(scene: Scene) -> Iterator[PersonShot]:
 
     A place is one that shows the person from head to feet, on a floor as high as the camera's.
     """
-    world, rng = RayWorld(scene), np.random.default_rng(_SEED)
+    world, rng = RayWorld(scene), np.random.default_rng([_SEED, zlib.crc32(scene.name.encode())])
     for i, human in enumerate(BUILDS):
+        order = rng.permutation(_DIRECTIONS)
         for k in range(_DIRECTIONS):
             for kind, (low_m, high_m) in (("near", _NEAR_M), ("far", _FAR_M)):
-                distance_m = low_m + (high_m - low_m) * ((3 * k + i) % _DIRECTIONS) / (_DIRECTIONS - 1)
+                distance_m = low_m + (high_m - low_m) * float(order[k]) / (_DIRECTIONS - 1)
                 pair = _free_pair(world, scene, distance_m, rng)
                 if pair is None:
                     continue
