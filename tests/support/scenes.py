@@ -17,12 +17,14 @@ from vil_renderer.embedded.assets.model import Primitive
 from vil_renderer.embedded.scene import Scene
 from vil_renderer.embedded.scenes import SCENES
 
-INDOORS = ("hall", "lab", "course", "alphapilot")
+INDOORS = ("hall", "lab", "course", "alphapilot", "garage")
 
 FREE: dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]] = {
     "hall": ((-3.0, -2.5, 0.8), (1.0, 2.5, 2.5)),
     "lab": ((-2.2, -1.6, 0.3), (2.2, 1.6, 2.4)),
     "yard": ((-8.0, -8.0, 0.6), (8.0, 8.0, 10.0)),
+    "garage": ((-16.0, -6.9, 0.4), (16.0, -3.6, 2.5)),
+    "street": ((-30.0, -1.2, 0.4), (30.0, 1.2, 12.0)),
     "forest": ((-48.0, -48.0, 17.0), (48.0, 48.0, 29.0)),
     "empty": ((-90.0, -90.0, 0.1), (90.0, 90.0, 90.0)),
 }

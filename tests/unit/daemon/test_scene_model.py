@@ -99,7 +99,8 @@ def test_what_is_no_model_is_refused(glb: bytes) -> None:
 
 def test_only_shipped_scenes_are_made(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["../../etc/passwd"]) == 2
-    assert "known: alphapilot, blocks, course, empty, forest, hall, lab, yard" in capsys.readouterr().err
+    names = "alphapilot, blocks, course, empty, forest, garage, hall, lab, street, yard"
+    assert f"known: {names}" in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -14,11 +14,11 @@ from tests.support.embedded import drone, rotation
 from vil_bridge.core.geometry import Transform, q_from_matrix, q_normalize, q_to_matrix
 from vil_bridge.core.types import ActorKind, TrackingState, WorldSnapshot
 from vil_renderer.embedded.actors import FIRST_INSTANCE, ActorModels
-from vil_renderer.embedded.actors.car import car
 from vil_renderer.embedded.actors.quadrotor import SPIN_REV_PER_S, quadrotor
 from vil_renderer.embedded.assets.model import Asset, Node
 from vil_renderer.embedded.scene import CLASSES, Prefab, SceneObject
 from vil_renderer.embedded.scenes.builder import Thing
+from vil_renderer.embedded.scenes.car import car
 from vil_renderer.embedded.scenes.shapes import box
 
 TURNED = rotation(30.0, 20.0, -50.0)

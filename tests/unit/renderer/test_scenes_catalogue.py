@@ -18,6 +18,8 @@ TRIANGLES = {
     "hall": 50_000,
     "course": 50_000,
     "forest": 150_000,
+    "garage": 50_000,
+    "street": 70_000,
     "yard": 50_000,
 }
 OBJECTS = {
@@ -28,6 +30,8 @@ OBJECTS = {
     "hall": 250,
     "course": 350,
     "forest": 350,
+    "garage": 350,
+    "street": 350,
     "yard": 350,
 }
 
@@ -35,7 +39,8 @@ everywhere = pytest.mark.parametrize("name", sorted(SCENES))
 
 
 def test_these_scenes_are_shipped() -> None:
-    assert set(SCENES) == set(TRIANGLES) == {"alphapilot", "blocks", "course", "empty", "forest", "hall", "lab", "yard"}
+    names = {"alphapilot", "blocks", "course", "empty", "forest", "garage", "hall", "lab", "street", "yard"}
+    assert set(SCENES) == set(TRIANGLES) == names
     assert all(built(name).name == name for name in SCENES)
 
 
@@ -152,6 +157,8 @@ def test_textures_are_dense_enough_for_a_camera_that_flies_by(name: str) -> None
         *(("course", kind, n) for kind, n in (("Floor", 1), ("Ceiling", 1), ("Wall", 4))),
         *(("yard", kind, n) for kind, n in (("Asphalt", 1), ("Ground", 1), ("Country", 1), ("Facade", 4))),
         *(("yard", kind, n) for kind, n in (("Fence", 3), ("Wall", 1))),
+        *(("garage", kind, n) for kind, n in (("Floor", 1), ("Ceiling", 1), ("Wall", 4))),
+        *(("street", kind, n) for kind, n in (("Road", 1), ("Pavement", 1), ("Country", 1))),
         ("forest", "Ground", 1),
         ("empty", "Floor", 1),
     ],

@@ -72,16 +72,18 @@ def test_what_one_sees_from_the_flight_volume_faces_one(name: str) -> None:
         ("alphapilot", (47.9, 27.9)),
         ("empty", (99, 99)),
         ("forest", (49.9, 49.9)),
+        ("garage", (17.4, 12.9)),
+        ("street", (140.0, 140.0)),
     ],
 )
 def test_there_is_ground_everywhere(name: str, reach: tuple[float, float]) -> None:
     xy = np.random.default_rng(4).uniform(-1.0, 1.0, (30_000, 2)) * reach
-    origin = np.column_stack((xy, np.full(len(xy), 40.0 if name in ("yard", "forest") else 1e-3)))
+    origin = np.column_stack((xy, np.full(len(xy), 40.0 if name in ("yard", "forest", "street") else 1e-3)))
     below, _ = first_hits(name, origin, np.tile((0.0, 0.0, -1.0), (len(xy), 1)))
     assert (below >= 0).all()
 
 
-@pytest.mark.parametrize("name", ["hall", "lab", "course", "yard", "alphapilot"])
+@pytest.mark.parametrize("name", ["hall", "lab", "course", "yard", "alphapilot", "garage", "street"])
 def test_what_stands_stands_on_something(name: str) -> None:
     """Crates, furniture, machines and props: below the middle of each is a surface that they touch."""
     standing = [CLASSES[c] for c in ("box", "furniture", "prop", "container")]

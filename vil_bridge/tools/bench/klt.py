@@ -36,6 +36,8 @@ _RETURN_PX: Final = 0.5
 _INLIER_PX: Final = 1.0
 _WAREHOUSE: Final = Path("assets") / "aws_small_warehouse.glb"
 _IN_THE_HALL: Final = Transform.of((-1.5, 0.0, 1.6))
+_IN_THE_GARAGE: Final = Transform.of((-8.0, -5.2, 1.6))
+_IN_THE_STREET: Final = Transform.of((-18.0, 0.2, 2.4))
 _AT_THE_RACKS: Final = Transform.of((2.0, 1.0, 1.6), q_from_euler_zyx(math.radians(70.0), 0.0, 0.0))
 """Thin posts at arm's length before what lies in them: as hard as that building gets."""
 
@@ -56,7 +58,10 @@ class Tracks:
 
 
 def bench_klt(data: Path | None) -> list[Row]:
-    """Draw 60 pictures of the hall at profiles low and medium, and of the warehouse under ``data`` at profile high.
+    """Draw 60 pictures of the hall at profiles low and medium, of garage and street, and of the warehouse at high.
+
+    Args:
+        data: folder with the warehouse; None = its rows have no value.
 
     Raises:
         RendererError: no OpenGL, or the warehouse cannot be read.
@@ -65,6 +70,8 @@ def bench_klt(data: Path | None) -> list[Row]:
     hall = load_scene("hall")
     rows += _rows("hall", _flight(hall, "low", _IN_THE_HALL))
     rows += _rows("hall_medium", _flight(hall, "medium", _IN_THE_HALL))
+    rows += _rows("garage", _flight(load_scene("garage"), "low", _IN_THE_GARAGE))
+    rows += _rows("street", _flight(load_scene("street"), "low", _IN_THE_STREET))
     file = None if data is None else data / _WAREHOUSE
     known = file is not None and file.is_file()
     rows += _rows("warehouse", _flight(_warehouse(file), "high", _AT_THE_RACKS) if file and known else [])

@@ -7,13 +7,13 @@ from functools import cache, partial
 from typing import Final
 
 from vil_bridge.core.types import ActorKind
-from vil_renderer.embedded.actors.car import car
 from vil_renderer.embedded.actors.figure import figure
 from vil_renderer.embedded.actors.people.builds import BUILDS
 from vil_renderer.embedded.actors.quadrotor import SPIN_REV_PER_S, quadrotor
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.scene import CLASSES, Prefab
 from vil_renderer.embedded.scenes.builder import WHITE, Thing, Tint
+from vil_renderer.embedded.scenes.car import car
 from vil_renderer.embedded.scenes.shapes import UvRect, box
 
 _STRIPES: Final = 7

@@ -24,19 +24,23 @@ _GRID_M: Final = 1e-4
 
 
 class Thing:
-    """An object in its own axes: meshes by surface."""
+    """An object in its own axes.
+
+    Attributes:
+        parts: meshes with their tints by surface.
+    """
 
     def __init__(self) -> None:
-        self._parts: dict[str, list[tuple[MeshBuilder, Tint]]] = {}
+        self.parts: dict[str, list[tuple[MeshBuilder, Tint]]] = {}
 
     def add(self, mesh: MeshBuilder, surface: str, tint: Tint = WHITE) -> Self:
         """Add a mesh of one surface, a name of :data:`surfaces.SURFACES`."""
-        self._parts.setdefault(surface, []).append((mesh, tint))
+        self.parts.setdefault(surface, []).append((mesh, tint))
         return self
 
     def asset(self, name: str) -> Asset:
         """Return an asset with one primitive for each surface."""
-        parts = [_primitive(surface, parts) for surface, parts in self._parts.items()]
+        parts = [_primitive(surface, parts) for surface, parts in self.parts.items()]
         return Asset.of(name, parts, origin="procedural")
 
 

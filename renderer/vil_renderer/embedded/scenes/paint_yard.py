@@ -16,7 +16,8 @@ _WHITE: Final[Colour] = (222, 220, 210)
 _YELLOW: Final[Colour] = (206, 162, 42)
 
 
-def _asphalt(rng: np.random.Generator) -> Canvas:
+def asphalt(rng: np.random.Generator) -> Canvas:
+    """Paint asphalt with stones, fallen leaves and cracks."""
     canvas = Canvas(rng, (116, 115, 114), 0.14)
     canvas.speckle(1800, (2, 6), (0.5, 1.6))
     canvas.speckle(420, (6, 18), (0.62, 1.4))
@@ -29,7 +30,7 @@ def _asphalt(rng: np.random.Generator) -> Canvas:
 
 
 def _asphalt_patched(rng: np.random.Generator) -> Canvas:
-    canvas = _asphalt(rng)
+    canvas = asphalt(rng)
     for _ in range(3):
         x, y = (int(v) for v in rng.integers(40, 620, 2))
         w, h = (int(v) for v in rng.integers(160, 360, 2))
@@ -44,7 +45,7 @@ def _asphalt_patched(rng: np.random.Generator) -> Canvas:
 
 
 def _asphalt_marked(rng: np.random.Generator) -> Canvas:
-    canvas = _asphalt(rng)
+    canvas = asphalt(rng)
     canvas.rect(80, 0, 26, _S, _WHITE)
     canvas.rect(80, 500, 480, 26, _WHITE)
     canvas.text("P 12", 190, 130, 300, 180, _WHITE)
@@ -184,7 +185,7 @@ def _wire_mesh(rng: np.random.Generator) -> Canvas:
 
 
 YARD: Final[dict[str, Surface]] = {
-    "asphalt": Surface(_asphalt, bump_px=4.0),
+    "asphalt": Surface(asphalt, bump_px=4.0),
     "asphalt_patched": Surface(_asphalt_patched, bump_px=4.0),
     "asphalt_marked": Surface(_asphalt_marked, bump_px=4.0),
     "grass": Surface(_grass),

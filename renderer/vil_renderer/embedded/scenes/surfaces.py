@@ -17,6 +17,7 @@ from vil_renderer.embedded.scenes.paint_building import BUILDING
 from vil_renderer.embedded.scenes.paint_goods import GOODS
 from vil_renderer.embedded.scenes.paint_lab import LAB
 from vil_renderer.embedded.scenes.paint_race import RACE
+from vil_renderer.embedded.scenes.paint_street import STREET
 from vil_renderer.embedded.scenes.paint_yard import YARD
 
 _GRAIN: Final = 0.035
@@ -27,7 +28,7 @@ _PLAIN: Final[dict[str, Surface]] = {
     "beacon": Surface(None, light=(0.9, 0.06, 0.09)),
 }
 
-SURFACES: Final[Mapping[str, Surface]] = {**_PLAIN, **BUILDING, **GOODS, **BOARDS, **LAB, **YARD, **RACE}
+SURFACES: Final[Mapping[str, Surface]] = {**_PLAIN, **BUILDING, **GOODS, **BOARDS, **LAB, **YARD, **RACE, **STREET}
 
 
 @cache
