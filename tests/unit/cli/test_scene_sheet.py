@@ -71,3 +71,19 @@ def test_the_documentation_shows_a_sheet_of_every_shipped_scene() -> None:
     for name in scene_names():
         assert 20_000 < (SHEETS / f"{name}.jpg").stat().st_size < 350_000
         assert read(SHEETS / f"{name}.jpg").shape == (4 * CELL[0], 3 * CELL[1], 3)
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("guides/scenes.md", ("scenes",)),
+        ("guides/weather.md", ("weather_outdoors", "weather_indoors")),
+        ("reference/cameras.md", ("cameras",)),
+    ],
+)
+def test_the_documentation_shows_the_contact_sheets(page: str, names: tuple[str, ...]) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    for name in names:
+        assert f"](../figures/sheets/{name}.webp)" in text
+        assert 20_000 < (SHEETS / f"{name}.webp").stat().st_size < 300_000
+        assert read(SHEETS / f"{name}.webp").std() > 30.0

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from vil_bridge.config.camera import CameraConfig
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.geometry import Transform, q_exp
 from vil_bridge.core.types import FloatArray, ImageArray, Modality
@@ -128,3 +129,27 @@ def test_a_beacon_is_where_its_row_sees_it() -> None:
     assert (u, v, z_m) == pytest.approx((f * X[0] / X[2] + cx, f * X[1] / X[2] + cy, X[2]), abs=1e-3)
     assert frame.place(0.0, 20.0, DEPTH_M) is not None
     assert frame.place(-60.0, 20.0, DEPTH_M) is None
+
+
+@pytest.mark.parametrize("preset", ["d435", "oak_d"])
+@pytest.mark.parametrize("yaw_radps", [0.5, -1.5])
+def test_an_upright_edge_is_skewed_by_the_turn_between_the_rows_of_a_preset(preset: str, yaw_radps: float) -> None:
+    """Edges at atan(x) are seen at x - (1 + x^2) w t: row for row by a line time more."""
+    config = CameraConfig.model_validate({"renderer": "drawn", "preset": preset})
+    model = config.camera_model(preset)
+    sight = ViewGeometry(model)
+    h, w, readout_ns = model.height_px, model.width_px, round(1e6 * config.rolling_shutter_ms)
+    picture = np.zeros((h, w), np.uint8)
+    picture[:, w // 2 :] = 200
+    steps = [1e-9 * offset_ns for offset_ns in knot_offsets_ns(readout_ns)]
+    turn = np.array((0.0, yaw_radps, 0.0))
+    turning = ShutterPoses(tuple(HERE @ Transform(np.zeros(3), q_exp(turn * s)) for s in steps))
+    seen = FrameWarp(sight, HERE, turning, "rotation", None, None).show(Modality.GRAY, picture)[0].astype(float)
+    rows = np.arange(10, h - 10)  # the first and last ones show what was not rendered
+    inner = slice(w // 4, -w // 4)
+    edge = np.array([np.interp(100.0, seen[v, inner], np.arange(w)[inner]) for v in rows])
+    middle = len(rows) // 2
+    x = (edge - model.intrinsics_px[2]) / model.f_px
+    turned = yaw_radps * 1e-9 * readout_ns / h * (rows - rows[middle])
+    assert np.abs(edge - edge[middle] + model.f_px * (1.0 + x * x) * turned).max() < 0.5
+    assert np.ptp(edge) == pytest.approx(model.f_px * abs(yaw_radps) * 1e-9 * readout_ns, rel=0.03)
