@@ -15,7 +15,9 @@ from tests.support.embedded import rotation
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_matrix, q_to_matrix
 from vil_bridge.core.types import FloatArray
+from vil_bridge.tools.scan.alignment import align
 from vil_bridge.tools.scan.scan_import import ImportedScan, import_scan, report, write_scene
+from vil_bridge.tools.scan.views import read_views
 
 pytestmark = pytest.mark.pure
 
@@ -215,3 +217,39 @@ def test_malformed_models_are_refused(tmp_path: Path, content: bytes, words: str
 def test_a_folder_without_a_scan_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="neither transforms"):
         imported(tmp_path, write_measured(tmp_path), write_picks(tmp_path))
+
+
+def test_the_uncertainty_of_a_narrow_set_is_that_of_repeated_measurements() -> None:
+    """Tags in a band of 0.4 m along a wall of 6 m: the turn about the band is the least sure one."""
+    rng = np.random.default_rng(2)
+    p_world = rng.uniform((-3.0, -0.2, 0.8), (3.0, 0.2, 1.2), (5, 3))
+    p_scan = T_WORLD_SCAN.inverse().apply(p_world) / SCALE
+    errors, stated = [], []
+    for _ in range(20):
+        found = align([str(i) for i in range(5)], p_world + rng.normal(0.0, 0.003, p_world.shape), p_scan)
+        turn = (T_WORLD_SCAN.inverse() @ found.T_world_scan).q_xyzw
+        errors.append((2.0 * float(np.linalg.norm(turn[:3])), found.scale / SCALE - 1.0))
+        stated.append((found.rotation_rad, found.scale_share))
+    ratios = np.sqrt(np.mean(np.square(errors), axis=0)) / np.sqrt(np.mean(np.square(stated), axis=0))
+    assert (ratios > 0.6).all() and (ratios < 1.6).all(), ratios
+
+
+@pytest.mark.parametrize(
+    ("matrix", "words"), [(np.diag([2.0, 2.0, 2.0, 1.0]), "scaled"), (np.diag([1.0, 1.0, -1.0, 1.0]), "mirrored")]
+)
+def test_poses_with_a_scale_or_a_mirror_are_refused(tmp_path: Path, matrix: FloatArray, words: str) -> None:
+    frame = {"file_path": "a.png", "transform_matrix": matrix.tolist()}
+    numbers = dict.fromkeys(("fl_x", "fl_y", "cx", "cy"), 500.0)
+    (tmp_path / "transforms.json").write_text(json.dumps({**numbers, "frames": [frame, frame]}))
+    with pytest.raises(ConfigError, match=words):
+        read_views(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "transform", [3, [1, 2, 3, 4], [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, 0]], [[1, 0, 0, math.nan]] * 3]
+)
+def test_a_broken_frame_of_the_training_is_refused(tmp_path: Path, transform: object) -> None:
+    (tmp_path / "transforms.json").write_text('{"frames": []}')
+    (tmp_path / "dataparser_transforms.json").write_text(json.dumps({"transform": transform, "scale": 1.0}))
+    with pytest.raises(ConfigError, match=r"dataparser_transforms.json.* Copy the file of the training again"):
+        read_views(tmp_path)

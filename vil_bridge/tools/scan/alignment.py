@@ -29,7 +29,8 @@ class ScanPlacement:
     Attributes:
         scale: metres in one unit of the scan. used: which points agree, in the order given.
         residuals_m: distance left at each point. left_out_m: distance at each used point without it in the fit; empty
-            where three points are used. rotation_rad, scale_share: standard deviations, by the residuals.
+            where three points are used. rotation_rad, scale_share: standard deviations, by the residuals; that of the
+            rotation about its worst axis.
     """
 
     T_world_scan: Transform
@@ -69,10 +70,13 @@ def align(names: Sequence[str], p_world_m: FloatArray, p_scan: FloatArray) -> Sc
     T, scale = _fitted(p_world_m[used], p_scan[used])
     residuals = np.linalg.norm(T.apply(scale * p_scan) - p_world_m, axis=1)
     count = int(used.sum())
-    spread_m = np.sqrt(np.mean(np.sum((p_world_m[used] - p_world_m[used].mean(axis=0)) ** 2, axis=1)))
+    # Root sums of squares along the principal axes, the longest first; a turn about that axis is the least sure.
+    axes_m = np.linalg.svd(p_world_m[used] - p_world_m[used].mean(axis=0), compute_uv=False)
     sigma_m = math.sqrt(float(np.sum(residuals[used] ** 2)) / max(1, 3 * count - 7))
-    relative = sigma_m / (spread_m * math.sqrt(count))
-    return ScanPlacement(T, scale, used, residuals, _left_out(p_world_m[used], p_scan[used]), relative, relative)
+    rotation_rad = sigma_m / math.hypot(axes_m[1], axes_m[2])
+    scale_share = sigma_m / float(np.linalg.norm(axes_m))
+    left_out_m = _left_out(p_world_m[used], p_scan[used])
+    return ScanPlacement(T, scale, used, residuals, left_out_m, rotation_rad, scale_share)
 
 
 def _fitted(p_world_m: FloatArray, p_scan: FloatArray) -> tuple[Transform, float]:

@@ -147,6 +147,11 @@ def _nerfstudio_views(folder: Path) -> Iterator[ScanView]:
             raise ConfigError(f"{folder / 'transforms.json'}: a picture lacks a number, or it is wrong: {exc}") from exc
         if shape != (3, 4) or not np.isfinite(pose).all():
             raise ConfigError(f"{folder / 'transforms.json'}: {name}: transform_matrix must have 4 x 4 finite numbers")
+        if not _is_rotation(pose[:, :3]):
+            raise ConfigError(
+                f"{folder / 'transforms.json'}: {name}: transform_matrix is scaled or mirrored. "
+                "Write it again with ns-process-data, without a scale"
+            )
         yield ScanView(name, folder / name, camera, R @ pose[:, :3] @ _OPENGL_OPTICAL, scale * (R @ pose[:, 3] + t))
 
 
@@ -160,12 +165,21 @@ def _dataparser(folder: Path) -> tuple[FloatArray, FloatArray, float]:
         transform, scale = np.array(data["transform"], dtype=np.float64), float(data["scale"])
     except (KeyError, TypeError, ValueError) as exc:
         raise ConfigError(f"{path}: transform and scale must be numbers: {exc}") from exc
-    if transform.shape[0] < 3 or transform.shape[1:] != (4,) or not (scale > 0.0 and math.isfinite(scale)):
-        raise ConfigError(f"{path}: transform must have 3 x 4 numbers, and scale must be positive")
+    right = transform.shape in ((3, 4), (4, 4)) and bool(np.isfinite(transform).all())
+    if not (right and scale > 0.0 and math.isfinite(scale)):
+        raise ConfigError(
+            f"{path}: transform must have 3 x 4 finite numbers, and scale must be positive. "
+            "Copy the file of the training again"
+        )
     R = transform[:3, :3]
-    if not np.allclose(R @ R.T, np.eye(3), atol=1e-3):
-        raise ConfigError(f"{path}: transform is not a rotation with a shift")
+    if not _is_rotation(R):
+        raise ConfigError(f"{path}: transform is not a rotation with a shift. Copy the file of the training again")
     return q_to_matrix(q_from_matrix(R)), transform[:3, 3], scale
+
+
+def _is_rotation(R: FloatArray) -> bool:
+    """Return whether a matrix (3, 3) turns without a scale and without a mirror."""
+    return bool(np.allclose(R @ R.T, np.eye(3), atol=1e-3) and np.linalg.det(R) > 0.0)
 
 
 def _json_of(path: Path) -> Mapping[str, Any]:
