@@ -88,7 +88,7 @@ class PersonShot:
 
 
 def bench_people() -> list[Row]:
-    """Draw every human in every scene and ask the detector; about ten minutes on two cores.
+    """Draw every human in every scene and ask the detector; about ten minutes on two quiet cores.
 
     Raises:
         RendererError: no OpenGL, or no Embree.
