@@ -16,6 +16,8 @@ _FEWEST: Final = 10
 _EXHAUSTIVE: Final = 120
 """Pictures up to which each is matched with each; more are matched with those before and after."""
 _OVERLAP: Final = 15
+_MOST_FEATURES: Final = 4096
+"""Of a picture; the time of matching grows with the square."""
 _EVERY_S: Final = 0.4
 _QUALITY: Final = 96
 _LEAST_SHARE: Final = 0.5
@@ -74,9 +76,15 @@ def _reconstructed(
     reader = pycolmap.ImageReaderOptions()
     reader.camera_model = "OPENCV"
     progress("features", 0.0)
-    cpu = pycolmap.Device.cpu
+    cpu, features = pycolmap.Device.cpu, pycolmap.FeatureExtractionOptions()
+    features.sift.max_num_features = _MOST_FEATURES
     pycolmap.extract_features(
-        database, images, camera_mode=pycolmap.CameraMode.SINGLE, reader_options=reader, device=cpu
+        database,
+        images,
+        camera_mode=pycolmap.CameraMode.SINGLE,
+        reader_options=reader,
+        extraction_options=features,
+        device=cpu,
     )
     progress("matches", 0.0)
     if count <= _EXHAUSTIVE:
