@@ -29,9 +29,9 @@ _INDOORS: Final = frozenset({"industrial", "warehouse", "warehouse kit", "tunnel
 
 
 def our_scene(dialect: Dialect, scene_id: int) -> str:
-    """Return our most similar scene: ``hall``, ``lab`` or ``yard``; an unknown number is the first scene."""
+    """Return our most similar scene: ``hall``, ``garage`` or ``yard``; an unknown number is the first scene."""
     names = SCENE_NAMES[dialect]
     name = names.get(scene_id, names[0])
     if name == "garage":
-        return "lab"
+        return name
     return "hall" if name in _INDOORS else "yard"

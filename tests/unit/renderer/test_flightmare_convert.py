@@ -274,7 +274,7 @@ def test_colours_of_motion(flow_px: tuple[float, float], colour: tuple[int, int,
 
 def test_scene_numbers() -> None:
     assert our_scene(Dialect.MASTER, 1) == our_scene(Dialect.V2022, 0) == "hall"
-    assert our_scene(Dialect.MASTER, 2) == "lab" and our_scene(Dialect.MASTER, 3) == "yard"
+    assert our_scene(Dialect.MASTER, 2) == "garage" and our_scene(Dialect.MASTER, 3) == "yard"
     assert our_scene(Dialect.V2022, 3) == our_scene(Dialect.AGILE_AUTONOMY, 7) == "yard"
     assert our_scene(Dialect.MASTER, 99) == "hall", "an unknown number is the first scene"
 
