@@ -177,6 +177,14 @@ def test_a_lamp_has_ghosts_on_the_other_side_of_the_middle() -> None:
     assert float(flared[round(mirrored[1]), round(mirrored[0])].max()) > elsewhere + 0.02
 
 
+def test_a_white_sky_throws_no_ghosts() -> None:
+    outside = np.full((240, 320, 3), 0.2, np.float32)
+    outside[:80] = 1.0
+    veiled = with_glare(outside.copy(), 0.05)
+    # A third of the picture is white: its light is 19 * 0.005 / (1 / 3) = 0.29 above white.
+    assert np.abs(veiled[160:] - 0.2).max() < 0.015
+
+
 @pytest.mark.parametrize(("quality", "least_db"), [(95, 38.0), (75, 32.0), (30, 27.0)])
 def test_jpeg_costs_what_its_quality_says(quality: int, least_db: float) -> None:
     y, x = np.indices((240, 320))

@@ -18,6 +18,8 @@ _COARSE: Final = 8
 _LAMP_LEVEL: Final = 0.9
 _LAMP_LIGHT: Final = 20.0
 """Light of what is drawn white: lamps, windows and the sun are cut off at white."""
+_LAMP_SHARE: Final = 0.005
+"""Of the picture: a larger white area, such as an overcast sky, is white by less, as a camera exposes."""
 _VEIL_SHARE: Final = 0.25
 _HALO_SHARE: Final = 0.02
 _GHOSTS: Final = ((-0.6, 0.5, (0.7, 1.0, 0.6)), (0.35, 0.3, (0.7, 0.6, 1.0)))
@@ -52,7 +54,8 @@ def with_glare(light: Light, glare: float) -> Light:
     """Scatter a share of the light over the picture.
 
     Half of the share is veiling glare, a Gaussian of a quarter of the picture's width; a half is a halo of 2 % of it.
-    What is drawn white counts as a lamp, twenty times as bright, and has ghosts mirrored about the middle.
+    What is drawn white counts as a lamp, twenty times as bright, and has ghosts mirrored about the middle. The excess
+    of white areas that are larger than 0.5 % of the picture falls with their size.
 
     Args:
         light: linear, (h, w) or (h, w, 3); it is changed.
@@ -61,7 +64,8 @@ def with_glare(light: Light, glare: float) -> Light:
     h, w = light.shape[:2]
     size = max(2, w // _COARSE), max(2, h // _COARSE)
     coarse = cv2.resize(light, size, interpolation=cv2.INTER_AREA)
-    lamps = np.maximum(coarse - np.float32(_LAMP_LEVEL), 0.0) * np.float32((_LAMP_LIGHT - 1.0) / (1.0 - _LAMP_LEVEL))
+    lamps = np.maximum(coarse - np.float32(_LAMP_LEVEL), 0.0) / np.float32(1.0 - _LAMP_LEVEL)
+    lamps *= np.float32((_LAMP_LIGHT - 1.0) * min(1.0, _LAMP_SHARE / max(float(lamps.mean()), 1e-9)))
     coarse = coarse + lamps
     scattered = 0.5 * _blurred(coarse, _VEIL_SHARE * size[0]) + 0.5 * _blurred(coarse, max(_HALO_SHARE * size[0], 0.5))
     if lamps.any():
