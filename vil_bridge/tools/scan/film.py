@@ -41,7 +41,7 @@ def poses_of_film(film: Path, folder: Path, progress: Callable[[str, float], Non
     Raises:
         ConfigError: the film cannot be read, or the poses cannot be found.
     """
-    import pycolmap
+    import pycolmap  # pyright: ignore[reportMissingImports]
 
     images, database = folder / "images", folder / "database.db"
     for old in (images, folder / "sparse"):
