@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import struct
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -128,7 +130,30 @@ def write_nerfstudio(folder: Path) -> None:
     (folder / "dataparser_transforms.json").write_text(json.dumps({"transform": transform, "scale": scale}))
 
 
-WRITERS = {"text": write_colmap_text, "binary": write_colmap_binary, "nerfstudio": write_nerfstudio}
+def write_processed(folder: Path, *, stated: bool = True) -> None:
+    """As ns-process-data: it turned COLMAP's poses, and the file of the training begins before that."""
+    write_nerfstudio(folder)
+    stored = json.loads((folder / "transforms.json").read_text())
+    trained = json.loads((folder / "dataparser_transforms.json").read_text())
+    if stated:
+        applied = np.array([[1.0, 0.0, 0.0, 0.2], [0.0, 0.0, 1.0, 0.0], [0.0, -1.0, 0.0, -0.4]])
+        stored |= {"applied_transform": applied.tolist(), "applied_scale": 2.0}
+        trained["scale"] *= 2.0
+    else:
+        applied = np.array([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, -1.0, 0.0]])
+        (folder / "colmap" / "sparse" / "0").mkdir(parents=True)
+    trained["transform"] = (np.array(trained["transform"]) @ np.vstack((applied, [0.0, 0.0, 0.0, 1.0]))).tolist()
+    (folder / "transforms.json").write_text(json.dumps(stored))
+    (folder / "dataparser_transforms.json").write_text(json.dumps(trained))
+
+
+WRITERS: dict[str, Callable[[Path], None]] = {
+    "text": write_colmap_text,
+    "binary": write_colmap_binary,
+    "nerfstudio": write_nerfstudio,
+    "processed": write_processed,
+    "processed long ago": partial(write_processed, stated=False),
+}
 
 
 def imported(folder: Path, measured: Path, picks: Path) -> ImportedScan:
@@ -252,4 +277,15 @@ def test_a_broken_frame_of_the_training_is_refused(tmp_path: Path, transform: ob
     (tmp_path / "transforms.json").write_text('{"frames": []}')
     (tmp_path / "dataparser_transforms.json").write_text(json.dumps({"transform": transform, "scale": 1.0}))
     with pytest.raises(ConfigError, match=r"dataparser_transforms.json.* Copy the file of the training again"):
+        read_views(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "applied", [{"applied_transform": np.zeros((3, 4)).tolist()}, {"applied_transform": [1.0]}, {"applied_scale": 0}]
+)
+def test_a_broken_turn_of_the_poses_is_refused(tmp_path: Path, applied: dict[str, object]) -> None:
+    (tmp_path / "transforms.json").write_text(json.dumps({"frames": [], **applied}))
+    transform = np.eye(3, 4).tolist()
+    (tmp_path / "dataparser_transforms.json").write_text(json.dumps({"transform": transform, "scale": 1.0}))
+    with pytest.raises(ConfigError, match=r"applied_transform|must be numbers"):
         read_views(tmp_path)

@@ -21,6 +21,8 @@ _LARGEST_JSON_BYTES: Final = 256 << 20
 _MOST_VIEWS: Final = 100_000
 _OPENGL_OPTICAL: Final = np.diag([1.0, -1.0, -1.0])
 """Optical axes (x right, y down, z ahead) in a camera of OpenGL (y up, z back)."""
+_OLD_APPLIED: Final = np.array([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, -1.0, 0.0]])
+"""Turn from COLMAP's axes to those of ``transforms.json`` that old files of ns-process-data do not state."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +132,7 @@ def _camera(intrinsics: Sequence[float], distortion: Sequence[float], *, fisheye
 
 def _nerfstudio_views(folder: Path) -> Iterator[ScanView]:
     data = _json_of(folder / "transforms.json")
-    R, t, scale = _dataparser(folder)
+    R, t, scale = _dataparser(folder, data)
     frames = data.get("frames")
     if not isinstance(frames, list) or len(frames) > _MOST_VIEWS:
         raise ConfigError(f"{folder / 'transforms.json'}: frames must be a list of at most {_MOST_VIEWS} pictures")
@@ -155,16 +157,23 @@ def _nerfstudio_views(folder: Path) -> Iterator[ScanView]:
         yield ScanView(name, folder / name, camera, R @ pose[:, :3] @ _OPENGL_OPTICAL, scale * (R @ pose[:, 3] + t))
 
 
-def _dataparser(folder: Path) -> tuple[FloatArray, FloatArray, float]:
-    """Return rotation, shift and scale from ``transforms.json`` to the axes in which nerfstudio trains splats."""
+def _dataparser(folder: Path, stored: Mapping[str, Any]) -> tuple[FloatArray, FloatArray, float]:
+    """Return rotation, shift and scale from ``transforms.json`` to the axes in which nerfstudio trains splats.
+
+    The file begins at the axes before ns-process-data turned them, which its ``applied_transform`` states.
+    """
     path = folder / "dataparser_transforms.json"
     if not path.is_file():
         return np.eye(3), np.zeros(3), 1.0
     data = _json_of(path)
     try:
         transform, scale = np.array(data["transform"], dtype=np.float64), float(data["scale"])
-    except (KeyError, TypeError, ValueError) as exc:
+        applied = np.array(stored.get("applied_transform", _unstated(folder)), dtype=np.float64)
+        scale /= float(stored.get("applied_scale", 1.0))
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as exc:
         raise ConfigError(f"{path}: transform and scale must be numbers: {exc}") from exc
+    if applied.shape not in ((3, 4), (4, 4)) or not np.isfinite(applied).all() or not _is_rotation(applied[:3, :3]):
+        raise ConfigError(f"{folder / 'transforms.json'}: applied_transform is not a rotation with a shift")
     right = transform.shape in ((3, 4), (4, 4)) and bool(np.isfinite(transform).all())
     if not (right and scale > 0.0 and math.isfinite(scale)):
         raise ConfigError(
@@ -174,7 +183,13 @@ def _dataparser(folder: Path) -> tuple[FloatArray, FloatArray, float]:
     R = transform[:3, :3]
     if not _is_rotation(R):
         raise ConfigError(f"{path}: transform is not a rotation with a shift. Copy the file of the training again")
-    return q_to_matrix(q_from_matrix(R)), transform[:3, 3], scale
+    R = R @ applied[:3, :3].T
+    return q_to_matrix(q_from_matrix(R)), transform[:3, 3] - R @ applied[:3, 3], scale
+
+
+def _unstated(folder: Path) -> FloatArray:
+    """Return the ``applied_transform`` of a folder that states none, as nerfstudio does."""
+    return _OLD_APPLIED if (folder / "colmap" / "sparse" / "0").exists() else np.eye(3, 4)
 
 
 def _is_rotation(R: FloatArray) -> bool:
