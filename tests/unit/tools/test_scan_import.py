@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 import yaml
@@ -18,8 +19,9 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_matrix, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.scan.alignment import align
+from vil_bridge.tools.scan.marks import find_tags
 from vil_bridge.tools.scan.scan_import import ImportedScan, import_scan, report, write_scene
-from vil_bridge.tools.scan.views import read_views
+from vil_bridge.tools.scan.views import ScanCamera, ScanView, read_views
 
 pytestmark = pytest.mark.pure
 
@@ -289,3 +291,19 @@ def test_a_broken_turn_of_the_poses_is_refused(tmp_path: Path, applied: dict[str
     (tmp_path / "dataparser_transforms.json").write_text(json.dumps({"transform": transform, "scale": 1.0}))
     with pytest.raises(ConfigError, match=r"applied_transform|must be numbers"):
         read_views(tmp_path)
+
+
+def test_tags_are_where_the_stored_pixels_have_them(tmp_path: Path) -> None:
+    """A phone that is held upright stores its pictures lying, with a turn in the EXIF data that COLMAP ignores."""
+    picture = np.full((300, 500), 255, np.uint8)
+    tags = cv2.aruco.getPredefinedDictionary(cv2.aruco.DICT_APRILTAG_36H11)
+    picture[40:120, 60:140] = cv2.aruco.generateImageMarker(tags, 7, 80)
+    jpeg = cv2.imencode(".jpg", picture)[1].tobytes()
+    turned = b"Exif\0\0" + struct.pack("<2sHIHHHIII", b"II", 42, 8, 1, 0x0112, 3, 1, 6, 0)
+    path = tmp_path / "upright.jpg"
+    path.write_bytes(jpeg[:2] + struct.pack(">HH", 0xFFE1, len(turned) + 2) + turned + jpeg[2:])
+    turned_upright = cv2.imread(str(path))
+    assert turned_upright is not None and turned_upright.shape[:2] == (500, 300)
+    camera = ScanCamera(np.eye(3), np.zeros(5))
+    found = find_tags([ScanView("upright.jpg", path, camera, np.eye(3), np.zeros(3))], ["tag7"], lambda _share: None)
+    assert found["tag7"][0].pixel == pytest.approx([99.5, 79.5], abs=0.7)

@@ -110,8 +110,10 @@ def find_tags(
     detector = cv2.aruco.ArucoDetector(cv2.aruco.getPredefinedDictionary(cv2.aruco.DICT_APRILTAG_36h11), _parameters())
     found: dict[str, list[Sighting]] = {}
     readable = 0
+    # COLMAP and nerfstudio count pixels as they are stored, whatever turn the EXIF data ask for.
+    as_stored = cv2.IMREAD_GRAYSCALE | cv2.IMREAD_IGNORE_ORIENTATION
     for i, view in enumerate(views):
-        picture = cv2.imread(str(view.path), cv2.IMREAD_GRAYSCALE)
+        picture = cv2.imread(str(view.path), as_stored)
         progress((i + 1) / len(views))
         if picture is None:
             continue
