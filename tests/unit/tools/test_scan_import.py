@@ -19,7 +19,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_matrix, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.scan.alignment import align
-from vil_bridge.tools.scan.marks import find_tags
+from vil_bridge.tools.scan.marks import find_tags, read_picks
 from vil_bridge.tools.scan.scan_import import ImportedScan, import_scan, report, write_scene
 from vil_bridge.tools.scan.views import ScanCamera, ScanView, read_views
 
@@ -210,6 +210,7 @@ def test_the_scene_has_the_pose_and_says_its_error(tmp_path: Path) -> None:
     [
         ("name,x_m,y_m,z_m\nmark0,2,1,0.2\nmark1,2.4,-1.2,1.1\n", "needs 3 points .* there are 2: mark0, mark1"),
         ("name,x_m,y_m,z_m\nmark0,2,1\n", "measured.csv:2: write a name and three numbers"),
+        ('name,x_m,y_m,z_m\n"mark0\nscene: [",2,1,0\n', "measured.csv:2: write a name and three numbers"),
         ("name,x_m,y_m,z_m\nmark0,2,1,0\nmark0,2,1,0\n", "measured.csv:3: mark0 is measured twice"),
         ("point,x,y,z\n", "the first line must name the columns name,x_m,y_m,z_m"),
         ("name,x_m,y_m,z_m\nmark0,1,0,0\nmark1,2,0,0\nmark3,3,0,0\n", "not in one line"),
@@ -307,3 +308,17 @@ def test_tags_are_where_the_stored_pixels_have_them(tmp_path: Path) -> None:
     camera = ScanCamera(np.eye(3), np.zeros(5))
     found = find_tags([ScanView("upright.jpg", path, camera, np.eye(3), np.zeros(3))], ["tag7"], lambda _share: None)
     assert found["tag7"][0].pixel == pytest.approx([99.5, 79.5], abs=0.7)
+
+
+def test_picks_name_one_picture(tmp_path: Path) -> None:
+    """Cameras of a rig write files of the same names into folders of their own."""
+    camera = ScanCamera(np.eye(3), np.zeros(5))
+    names = ("0.jpg", "left/0.jpg", "left/1.jpg", "right/2.jpg", "left/2.jpg")
+    views = [ScanView(name, tmp_path / name, camera, np.eye(3), np.zeros(3)) for name in names]
+    path = tmp_path / "picks.csv"
+    rows = ["name,picture,u_px,v_px", *(f"mark,{picture},1,2" for picture in ("0.jpg", "left/0.jpg", "1.jpg"))]
+    path.write_text("\n".join(rows), encoding="utf-8-sig")
+    assert [one.view for one in read_picks(path, views)["mark"]] == [0, 1, 2]
+    path.write_text("\n".join([rows[0], "mark,2.jpg,1,2"]))
+    with pytest.raises(ConfigError, match=r"picks.csv:2: the scan has several pictures '2.jpg'"):
+        read_picks(path, views)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +51,7 @@ def read_measured(path: Path) -> list[MeasuredPoint]:
         except (TypeError, ValueError):
             p_m = np.full(3, math.nan)
         name = (row["name"] or "").strip()
-        if not name or not np.isfinite(p_m).all():
+        if not name.isprintable() or not name or not np.isfinite(p_m).all():
             raise ConfigError(f"{path}:{number}: write a name and three numbers in metres, such as tag7,1.2,0,0.8")
         if name in found:
             raise ConfigError(f"{path}:{number}: {name} is measured twice; keep one row")
@@ -64,22 +65,25 @@ def read_picks(path: Path, views: Sequence[ScanView]) -> dict[str, list[Sighting
     Raises:
         ConfigError: it cannot be read, or a row is wrong; names the row.
     """
-    index = {view.name: i for i, view in enumerate(views)} | {view.path.name: i for i, view in enumerate(views)}
+    files = Counter(view.path.name for view in views)
+    index = {view.path.name: i for i, view in enumerate(views) if files[view.path.name] == 1}
+    index |= {view.name: i for i, view in enumerate(views)}
     found: dict[str, list[Sighting]] = {}
     for number, row in _rows(path, ("name", "picture", "u_px", "v_px")):
         if row["picture"] not in index:
-            raise ConfigError(f"{path}:{number}: the scan has no picture {row['picture']!r}")
+            why = "several pictures" if files[row["picture"]] > 1 else "no picture"
+            raise ConfigError(f"{path}:{number}: the scan has {why} {row['picture']!r}: write its name as in the scan")
         try:
             pixel = np.array([float(row["u_px"]), float(row["v_px"])])
         except (TypeError, ValueError):
             raise ConfigError(f"{path}:{number}: u_px and v_px must be numbers") from None
-        found.setdefault(row["name"].strip(), []).append(Sighting(index[row["picture"]], pixel))
+        found.setdefault((row["name"] or "").strip(), []).append(Sighting(index[row["picture"]], pixel))
     return found
 
 
 def _rows(path: Path, columns: Sequence[str]) -> Iterable[tuple[int, Mapping[str, str]]]:
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:  # with or without the mark of spreadsheets
             reader = csv.DictReader(line for line in file if not line.startswith("#"))
             if not set(columns) <= set(reader.fieldnames or ()):
                 raise ConfigError(f"{path}: the first line must name the columns {','.join(columns)}")
