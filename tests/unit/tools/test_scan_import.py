@@ -19,6 +19,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_matrix, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.scan.alignment import align
+from vil_bridge.tools.scan.film import poses_of_film
 from vil_bridge.tools.scan.marks import find_tags, read_picks
 from vil_bridge.tools.scan.scan_import import ImportedScan, import_scan, report, write_scene
 from vil_bridge.tools.scan.views import ScanCamera, ScanView, read_views
@@ -322,3 +323,18 @@ def test_picks_name_one_picture(tmp_path: Path) -> None:
     path.write_text("\n".join([rows[0], "mark,2.jpg,1,2"]))
     with pytest.raises(ConfigError, match=r"picks.csv:2: the scan has several pictures '2.jpg'"):
         read_picks(path, views)
+
+
+def test_a_film_replaces_nothing_that_it_cannot_replace(tmp_path: Path) -> None:
+    """Splats belong to the poses they were trained with; a wrong name of a film costs no poses."""
+    (tmp_path / "images").mkdir()
+    picture = tmp_path / "images" / "00000.jpg"
+    picture.touch()
+    with pytest.raises(ConfigError, match="cannot be read as a film"):
+        poses_of_film(tmp_path / "none.mp4", tmp_path, lambda _step, _share: None)
+    (tmp_path / "splat.ply").touch()
+    with pytest.raises(
+        ConfigError, match=r"splat.ply was made with the poses of an earlier run.* in place of the film"
+    ):
+        poses_of_film(tmp_path / "none.mp4", tmp_path, lambda _step, _share: None)
+    assert picture.is_file()

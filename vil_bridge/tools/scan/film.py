@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.protocols import opencv as cv2
+from vil_bridge.tools.scan.scan_import import made_from
 
 _SUFFIXES: Final = frozenset({".mp4", ".mov", ".avi", ".mkv", ".m4v", ".webm"})
 _MOST_PICTURES: Final = 300
@@ -39,8 +41,16 @@ def poses_of_film(film: Path, folder: Path, progress: Callable[[str, float], Non
         progress: gets the step and the share of it that is done.
 
     Raises:
-        ConfigError: the film cannot be read, or the poses cannot be found.
+        ConfigError: the film cannot be read, the poses cannot be found, or the folder has splats or a mesh, which
+            were made with the poses of an earlier run.
     """
+    if (made := made_from(folder)) is not None:
+        raise ConfigError(
+            f"{made} was made with the poses of an earlier run, new ones have other axes: import {folder} in place of "
+            f"the film, or remove {made.name}"
+        )
+    pictures = _sharpest(film)
+    first = next(pictures, None)  # a film that cannot be read ends here, before anything is replaced
     import pycolmap  # pyright: ignore[reportMissingImports]
 
     images, database = folder / "images", folder / "database.db"
@@ -49,7 +59,7 @@ def poses_of_film(film: Path, folder: Path, progress: Callable[[str, float], Non
     database.unlink(missing_ok=True)
     images.mkdir(parents=True)
     count = 0
-    for picture, share in _sharpest(film):
+    for picture, share in chain(() if first is None else (first,), pictures):
         cv2.imwrite(str(images / f"{count:05d}.jpg"), picture, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
         count += 1
         progress("reading the film", share)

@@ -128,6 +128,11 @@ def import_scan(
     )
 
 
+def made_from(folder: Path) -> Path | None:
+    """Return splats or a mesh that were made from a scan's pictures; None = the folder has none."""
+    return _newest(folder, _SPLATS) or _newest(folder, _MESHES)
+
+
 def _newest(folder: Path, patterns: Sequence[str]) -> Path | None:
     """Return the first file that exists; of several iterations the last one."""
     for pattern in patterns:
