@@ -45,8 +45,10 @@ VOLUMES: Final[Mapping[str, FlightVolume]] = {
     "course": FlightVolume(26.0, 14.0, 1.0, 4.0),
     "empty": FlightVolume(50.0, 50.0, 1.0, 6.0),
     "forest": FlightVolume(40.0, 40.0, 1.0, 6.0),
+    "garage": FlightVolume(15.0, 11.0, 0.8, 2.4),
     "hall": FlightVolume(8.0, 5.0, 0.8, 2.5),
     "lab": FlightVolume(2.2, 1.6, 0.8, 2.4),
+    "street": FlightVolume(34.0, 6.0, 1.0, 6.0),
     "yard": FlightVolume(8.0, 8.0, 1.0, 6.0),
 }
 
