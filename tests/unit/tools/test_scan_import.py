@@ -19,7 +19,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_matrix, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.scan.alignment import align
-from vil_bridge.tools.scan.film import poses_of_film
+from vil_bridge.tools.scan.film import poses_of_film, sharpest
 from vil_bridge.tools.scan.marks import find_tags, read_picks
 from vil_bridge.tools.scan.scan_import import ImportedScan, import_scan, report, write_scene
 from vil_bridge.tools.scan.views import ScanCamera, ScanView, read_views
@@ -338,3 +338,13 @@ def test_a_film_replaces_nothing_that_it_cannot_replace(tmp_path: Path) -> None:
     ):
         poses_of_film(tmp_path / "none.mp4", tmp_path, lambda _step, _share: None)
     assert picture.is_file()
+
+
+def test_the_pictures_of_a_film_reach_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "walk.avi"
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 1.0, (32, 32))
+    for n in range(420):
+        writer.write(np.full((32, 32, 3), n % 250, np.uint8))
+    writer.release()
+    shares = [share for _, share in sharpest(path)]
+    assert len(shares) == 210 and shares[-1] == 1.0

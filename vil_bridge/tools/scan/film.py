@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -49,7 +50,7 @@ def poses_of_film(film: Path, folder: Path, progress: Callable[[str, float], Non
             f"{made} was made with the poses of an earlier run, new ones have other axes: import {folder} in place of "
             f"the film, or remove {made.name}"
         )
-    pictures = _sharpest(film)
+    pictures = sharpest(film)
     first = next(pictures, None)  # a film that cannot be read ends here, before anything is replaced
     import pycolmap  # pyright: ignore[reportMissingImports]
 
@@ -117,14 +118,14 @@ def _reconstructed(
     return max(models.values(), key=lambda one: one.num_reg_images(), default=None)
 
 
-def _sharpest(film: Path) -> Iterator[tuple[Any, float]]:
+def sharpest(film: Path) -> Iterator[tuple[Any, float]]:
     """Yield the sharpest picture of each stretch of a film, with the share that was read."""
     reader = cv2.VideoCapture(str(film))
     try:
         rate_hz, total = reader.get(cv2.CAP_PROP_FPS), reader.get(cv2.CAP_PROP_FRAME_COUNT)
         if not reader.isOpened() or rate_hz <= 0.0:
             raise ConfigError(f"{film} cannot be read as a film: convert it to MP4 with H.264")
-        stretch = max(1, round(_EVERY_S * rate_hz), round(total / _MOST_PICTURES))
+        stretch = max(1, round(_EVERY_S * rate_hz), math.ceil(total / _MOST_PICTURES))
         best, best_sharpness, number = None, -1.0, 0
         while number < stretch * _MOST_PICTURES:
             more, picture = reader.read()
