@@ -20,7 +20,7 @@ from vil_bridge.core.geometry import Transform, q_from_matrix, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.scan.alignment import align
 from vil_bridge.tools.scan.film import poses_of_film, sharpest
-from vil_bridge.tools.scan.marks import find_tags, read_picks
+from vil_bridge.tools.scan.marks import find_tags, read_measured, read_picks
 from vil_bridge.tools.scan.scan_import import ImportedScan, import_scan, report, write_scene
 from vil_bridge.tools.scan.views import ScanCamera, ScanView, read_views
 
@@ -348,3 +348,10 @@ def test_the_pictures_of_a_film_reach_its_end(tmp_path: Path) -> None:
     writer.release()
     shares = [share for _, share in sharpest(path)]
     assert len(shares) == 210 and shares[-1] == 1.0
+
+
+@pytest.mark.parametrize(("word", "judges"), [("1", True), ("TRUE", True), ("Yes", True), ("0", False), ("", False)])
+def test_points_that_judge_are_marked_as_spreadsheets_write_it(tmp_path: Path, word: str, judges: bool) -> None:
+    path = tmp_path / "measured.csv"
+    path.write_text(f"name,x_m,y_m,z_m,check\ntag1,1,2,3,{word}\n")
+    assert [point.check for point in read_measured(path)] == [judges]

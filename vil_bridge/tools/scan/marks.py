@@ -55,7 +55,7 @@ def read_measured(path: Path) -> list[MeasuredPoint]:
             raise ConfigError(f"{path}:{number}: write a name and three numbers in metres, such as tag7,1.2,0,0.8")
         if name in found:
             raise ConfigError(f"{path}:{number}: {name} is measured twice; keep one row")
-        found[name] = MeasuredPoint(name, p_m, (row.get("check") or "").strip() in ("1", "true", "yes"))
+        found[name] = MeasuredPoint(name, p_m, (row.get("check") or "").strip().lower() in ("1", "true", "yes"))
     return list(found.values())
 
 
