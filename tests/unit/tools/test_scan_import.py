@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -355,3 +356,19 @@ def test_points_that_judge_are_marked_as_spreadsheets_write_it(tmp_path: Path, w
     path = tmp_path / "measured.csv"
     path.write_text(f"name,x_m,y_m,z_m,check\ntag1,1,2,3,{word}\n")
     assert [point.check for point in read_measured(path)] == [judges]
+
+
+def test_many_points_are_aligned_in_little_memory() -> None:
+    """Corners and middles of fifty tags, a third of them measured wrong."""
+    rng = np.random.default_rng(3)
+    p_world = rng.uniform(-5.0, 5.0, (250, 3))
+    p_scan = T_WORLD_SCAN.inverse().apply(p_world) / SCALE
+    p_world[::3] += 0.5
+    tracemalloc.start()
+    try:
+        found = align([str(i) for i in range(250)], p_world, p_scan)
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
+    assert found.scale == pytest.approx(SCALE)
+    assert found.used.tolist() == [i % 3 != 0 for i in range(250)]

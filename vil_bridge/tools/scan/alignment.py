@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -91,10 +91,8 @@ def _fitted(p_world_m: FloatArray, p_scan: FloatArray) -> tuple[Transform, float
 
 
 def _agreeing(p_world_m: FloatArray, p_scan: FloatArray) -> BoolArray:
-    triples = list(itertools.combinations(range(len(p_world_m)), 3))
-    chosen = np.random.default_rng(1).permutation(len(triples))[:_MOST_TRIPLES]
     best_m: FloatArray | None = None
-    for triple in (list(triples[i]) for i in chosen):
+    for triple in _triples(len(p_world_m)):
         try:
             T, scale = _fitted(p_world_m[triple], p_scan[triple])
         except ConfigError:  # in one line
@@ -107,6 +105,16 @@ def _agreeing(p_world_m: FloatArray, p_scan: FloatArray) -> BoolArray:
     sigma_m = 1.4826 * (1.0 + 5.0 / max(1, len(best_m) - 3)) * float(np.median(best_m))
     found: BoolArray = best_m <= max(_TOLERANCE_M, _SIGMAS * sigma_m)
     return found
+
+
+def _triples(count: int) -> Iterator[list[int]]:
+    """Yield all triples of some points, of many points 2000 random ones."""
+    if math.comb(count, 3) <= _MOST_TRIPLES:
+        yield from map(list, itertools.combinations(range(count), 3))
+        return
+    rng = np.random.default_rng(1)
+    for _ in range(_MOST_TRIPLES):
+        yield rng.choice(count, 3, replace=False).tolist()
 
 
 def _left_out(p_world_m: FloatArray, p_scan: FloatArray) -> FloatArray:
