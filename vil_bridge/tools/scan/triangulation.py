@@ -13,6 +13,7 @@ from vil_bridge.tools.scan.views import ScanView
 
 _WORST_PX: Final = 4.0
 _FEWEST: Final = 2
+_MOST: Final = 500
 _LEAST_ANGLE_RAD: Final = 0.03
 _ROUNDS: Final = 8
 
@@ -38,13 +39,14 @@ def triangulate(views: Sequence[ScanView], sightings: Sequence[Sighting]) -> Sca
     """
     if len(sightings) < _FEWEST:
         return f"seen in {len(sightings)} pictures, 2 are needed"
+    sightings = sightings[:: -(-len(sightings) // _MOST)]
     R = np.array([views[one.view].R_scan_camera.T for one in sightings])
     t = -np.einsum("nij,nj->ni", R, np.array([views[one.view].p_scan for one in sightings]))
     rays = np.array([views[one.view].camera.rays(one.pixel)[0] for one in sightings])
     focal_px = np.array([views[one.view].camera.K[0, 0] for one in sightings])
     best = _best_pair(R, t, rays, focal_px)
     if best is None:
-        return "seen from one direction only; film it from more places"
+        return "seen from one direction only, or no two pictures agree; film it from more places"
     p, agree = best
     for _ in range(_ROUNDS):
         p = _refined(p, R[agree], t[agree], rays[agree], focal_px[agree])

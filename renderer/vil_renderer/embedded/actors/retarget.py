@@ -127,7 +127,8 @@ class Retarget:
         end = np.where(cut[:, None], bend + self._scale * reach, end)
         upper = rig_pose.stretch(UPPERS, R[:, 0], begin, bend)
         lower = rig_pose.stretch(LOWERS, R[:, 1], bend, end)
-        self._twists(R_trunk[_TRUNK_SIDES], upper, lower, R[:, 2], rig_pose)
+        if len(self._rig.twist_part):
+            self._twists(R_trunk[_TRUNK_SIDES], upper, lower, R[:, 2], rig_pose)
         rig_pose.linear[ENDS] = R[:, 2] @ self._end_scale
         rig_pose.place[ENDS] = end
         self._collars(R_trunk[1], begin[:2], rig_pose)

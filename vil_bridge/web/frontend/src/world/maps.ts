@@ -8,16 +8,20 @@ import type { Palette } from "./palette";
 
 const HALF = 32_768;
 const AGAIN_MS = 2_000;
+const LATEST_MS = 60_000;
+const SHARE = 4; // a large map leaves this many times as much time to the page as its drawing takes
 const DRAWN_MS = 500;
 const MOST_CUBES = 300_000;
 const SHADE = 0.45;
 
 /** Follow the feed of a map; `changed` is called at most twice a second. */
 export function followMap(name: string, changed: (voxels: VoxelSet) => void): Release {
-  let socket: WebSocket, voxels = new VoxelSet(), again = 0, due = 0;
+  let socket: WebSocket, voxels = new VoxelSet(), again = 0, due = 0, waitMs = AGAIN_MS, drawnMs = DRAWN_MS;
   const show = (): void => {
     due = 0;
+    const begunMs = performance.now();
     changed(voxels);
+    drawnMs = Math.max(DRAWN_MS, SHARE * (performance.now() - begunMs));
   };
   const connect = (): void => {
     const url = new URL(`api/v1/maps/${encodeURIComponent(name)}/live`, document.baseURI);
@@ -25,13 +29,15 @@ export function followMap(name: string, changed: (voxels: VoxelSet) => void): Re
     voxels = new VoxelSet();
     socket = new WebSocket(url);
     socket.binaryType = "arraybuffer";
-    socket.onclose = () => (again = window.setTimeout(connect, AGAIN_MS));
+    socket.onclose = () => (again = window.setTimeout(connect, waitMs));
     socket.onmessage = ({ data }) => {
       try {
         voxels.take(data as ArrayBuffer);
-        due ||= window.setTimeout(show, DRAWN_MS);
+        waitMs = AGAIN_MS;
+        due ||= window.setTimeout(show, drawnMs);
       } catch (error) {
         console.warn(`map ${name}: ${(error as Error).message}`);
+        waitMs = Math.min(2 * waitMs, LATEST_MS); // a map that is too large stays so
         socket.close(); // the next connection begins with the whole map
       }
     };
