@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.rig import Watched, needs_page, watched
+from tests.browser.rig import LIMIT_MS, Watched, needs_page, watched
 from tests.browser.test_accessible import complaints
 from tests.support.common import free_ports, needs_gl, wait_until
 from tests.support.programs import VIL_BRIDGE, Program
@@ -94,7 +94,7 @@ def test_a_twin_a_metre_away_alarms_and_its_distance_is_drawn(page: Watched) -> 
 def test_occupied_voxels_are_in_the_world_until_maps_are_switched_off(page: Watched) -> None:
     page.until("() => parseInt(document.querySelectorAll('#maps tbody td')[3].innerText.replace(',', '')) > 200")
     page.scroll_to("#world-view")
-    page.page.get_by_role("button", name="Scenery", exact=True).click()
+    page.page.get_by_role("button", name="Scenery", exact=True).click(timeout=2 * LIMIT_MS)  # once it is loaded
     wait_until(lambda: share_of_voxels(page) > 0.02, PATIENCE_S)
     page.page.get_by_role("button", name="Maps", exact=True).click()
     wait_until(lambda: share_of_voxels(page) < 0.002, PATIENCE_S)

@@ -50,5 +50,5 @@ def test_encoders_follow_their_formulas() -> None:
 
 
 def test_an_unknown_scene_is_refused_by_name() -> None:
-    with pytest.raises(RendererError, match=r"moon.*course, empty, forest, hall, lab, yard"):
+    with pytest.raises(RendererError, match=r"moon.*course, empty, forest, garage, hall, lab, street, yard"):
         load_scene("moon")
