@@ -126,7 +126,7 @@ class ThreeRacers:
     """The processes; a context manager.
 
     Attributes:
-        endpoint: control channel of the bridge ``near``.
+        endpoint: control channel of the bridge ``near``. scene: file of the renderer's scene.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -138,7 +138,8 @@ class ThreeRacers:
         self._renderer_ports: Final = poses, images
         _written_walk(folder / "walk.csv")
         (folder / "ring.yaml").write_text(_COURSE, encoding="utf-8")
-        (folder / "scene.yaml").write_text("scene: ring\ncourse: ring.yaml\n", encoding="utf-8")
+        self.scene: Final = folder / "scene.yaml"
+        self.scene.write_text("scene: ring\ncourse: ring.yaml\n", encoding="utf-8")
         own, other = _octagon(2.6, 1.9), _octagon(3.4, 1.6)
         cameras = "\n".join(_CAMERA % (name, name, _YPR_DEG[name]) for name in RACERS)
         values: dict[str, object] = {"folder": folder, "far": far, "cameras": cameras}
@@ -157,7 +158,7 @@ class ThreeRacers:
             )
             self._await_states(lambda states: "waiting" not in states)  # the recording begins with the pictures
             poses, images = self._renderer_ports
-            scene = "--scene", self._folder / "scene.yaml"
+            scene = "--scene", self.scene
             self._program("renderer", "renderer", "--input-port", poses, "--output-port", images, *scene)
         except BaseException:
             self._stack.close()
