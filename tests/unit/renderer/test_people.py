@@ -67,8 +67,9 @@ def test_every_human_is_well_made(name: str) -> None:
     a, b, c = (mesh.p_m[mesh.triangles[:, k]].astype(np.float64) for k in range(3))
     faces = np.cross(b - a, c - a)
     outward = (faces * mesh.normal[mesh.triangles].mean(axis=1)).sum(axis=1) > 0.0
-    assert outward.mean() > 0.99
-    assert 0.05 < float((a * np.cross(b, c)).sum()) / 6.0 < 0.14, "normals point outwards"
+    assert outward.all()
+    most_m3 = 0.12 if name == "human" else 0.14  # the others are taller, or heavy
+    assert 0.06 < float((a * np.cross(b, c)).sum()) / 6.0 < most_m3, "normals point outwards"
 
 
 def test_statures_and_builds_differ() -> None:
