@@ -58,6 +58,14 @@ def test_roofs_cover_what_is_below_them_and_trees_and_cables_do_not() -> None:
     assert SkyCover.of(scene_of(TREE)) is None
 
 
+def test_steep_ground_of_a_wide_scene_is_in_the_open() -> None:
+    side_m, slope = 500.0, 0.8
+    ground = plate((0.0, 0.0, 0.0), (side_m, 0.0, slope * side_m), (0.0, side_m, 0.0), GRAY)
+    x, y = np.random.default_rng(2).uniform(-0.95 * side_m, 0.95 * side_m, (2, 2000))
+    places = np.column_stack((x, y, slope * x))
+    assert not cover_of(scene_of(thing("hill", ground))).over(places).any()
+
+
 def test_particles_fall_in_the_open_alone() -> None:
     cover = cover_of(SHED)
     everything = particles_at(Weather(rain=1.0, snow=1.0, leaves=1.0, dust=1.0), 7)

@@ -211,6 +211,7 @@ def test_the_scene_has_the_pose_and_says_its_error(tmp_path: Path) -> None:
     ("rows", "words"),
     [
         ("name,x_m,y_m,z_m\nmark0,2,1,0.2\nmark1,2.4,-1.2,1.1\n", "needs 3 points .* there are 2: mark0, mark1"),
+        ("# by a wand\n\nname,x_m,y_m,z_m\n\nmark0,2,1\n", "measured.csv:5: write a name and three numbers"),
         ("name,x_m,y_m,z_m\nmark0,2,1\n", "measured.csv:2: write a name and three numbers"),
         ('name,x_m,y_m,z_m\n"mark0\nscene: [",2,1,0\n', "measured.csv:2: write a name and three numbers"),
         ("name,x_m,y_m,z_m\nmark0,2,1,0\nmark0,2,1,0\n", "measured.csv:3: mark0 is measured twice"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -84,15 +84,26 @@ def read_picks(path: Path, views: Sequence[ScanView]) -> dict[str, list[Sighting
 def _rows(path: Path, columns: Sequence[str]) -> Iterable[tuple[int, Mapping[str, str]]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:  # with or without the mark of spreadsheets
-            reader = csv.DictReader(line for line in file if not line.startswith("#"))
+            numbers: list[int] = []  # lines of the file that the reader has taken
+            reader = csv.DictReader(_with_content(file, numbers))
             if not set(columns) <= set(reader.fieldnames or ()):
                 raise ConfigError(f"{path}: the first line must name the columns {','.join(columns)}")
-            for number, row in enumerate(reader, start=2):
-                if number > _MOST_ROWS:
+            taken = len(numbers)
+            for row in reader:
+                if taken > _MOST_ROWS:
                     raise ConfigError(f"{path} has more than {_MOST_ROWS} rows")
-                yield number, row
+                yield numbers[taken], row
+                taken = len(numbers)
     except (OSError, UnicodeDecodeError, csv.Error) as exc:
         raise ConfigError(f"{path} cannot be read: {exc}") from exc
+
+
+def _with_content(lines: Iterable[str], numbers: list[int]) -> Iterator[str]:
+    """Yield the lines that are neither empty nor comments, and note their numbers, from 1."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip() and not line.startswith("#"):
+            numbers.append(number)
+            yield line
 
 
 def find_tags(

@@ -72,7 +72,10 @@ class LightState:
         block["cover"] = weather.ground_wetness, weather.ground_snow, weather.ground_leaves, LAYER_M
         block["wind"][:, :3] = np.clip(_SWAY_S * np.array(weather.wind_mps), -_MOST_SWAY_M, _MOST_SWAY_M)
         if self.cover is not None:
-            block["roof_low"][:, :3], block["roof_scale"][:, :3] = self.cover.low_m, 1.0 / self.cover.size_m
+            block["roof_low"], block["roof_scale"][:, :3] = (
+                (*self.cover.low_m, self.cover.room_m),
+                1.0 / self.cover.size_m,
+            )
         return block
 
     def roofed(self, eye_m: FloatArray) -> FloatArray:

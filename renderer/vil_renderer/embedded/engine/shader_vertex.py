@@ -65,7 +65,7 @@ layout(std140) uniform Frame {{
     vec4 cover;      // wetness, snow and leaves on the ground; w: height of the layer of air
     vec4 eye;
     vec4 wind;       // reach of the tops of trees
-    vec4 roof_low;   // lowest corner of the map of roofs
+    vec4 roof_low;   // lowest corner of the map of roofs, depth down to which points lie on it
     vec4 roof_scale; // 1 over its size
     vec4 moment;     // phases of the trees now and in the previous picture, exposure time, a pixel at 1 m
     vec4 lamp_place[{MAX_LAMPS}];

@@ -18,7 +18,7 @@ ROOFS: Final = """
 uniform sampler2DShadow cover_map;
 float open_sky(vec3 p) {
     // What lies up to 0.3 m below a surface lies on it.
-    return texture(cover_map, (p + vec3(0.0, 0.0, 0.3) - roof_low.xyz) * roof_scale.xyz);
+    return texture(cover_map, (p + vec3(0.0, 0.0, roof_low.w) - roof_low.xyz) * roof_scale.xyz);
 }
 #endif
 #ifdef AIR

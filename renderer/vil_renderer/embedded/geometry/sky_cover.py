@@ -17,7 +17,8 @@ _FINEST_M: Final = 0.1
 _MOST_CELLS: Final = 640
 """Side of a cell, and cells along the longer side."""
 _ROOM_M: Final = 0.3
-"""Depth below a surface down to which a point lies on it: cells of slopes and steps."""
+_ROOM_CELLS: Final = 1.5
+"""Depth below a surface down to which a point lies on it: cells of slopes and steps; the larger of both."""
 _SMOOTH_M: Final = 3.0
 _LETS_THROUGH: Final = CLASSES["vegetation"]
 
@@ -36,6 +37,11 @@ class SkyCover:
     low_m: FloatArray
     size_m: FloatArray
     cell_m: float
+
+    @property
+    def room_m(self) -> float:
+        """Depth below a surface down to which a point lies on it."""
+        return max(_ROOM_M, _ROOM_CELLS * self.cell_m)
 
     @classmethod
     def of(cls, scene: Scene) -> SkyCover | None:
@@ -71,7 +77,7 @@ class SkyCover:
         rows, columns = self.height_m.shape
         inside = (at >= 0).all(axis=1) & (at[:, 0] < columns) & (at[:, 1] < rows)
         found = np.zeros(len(p_m), np.bool_)
-        found[inside] = self.height_m[at[inside, 1], at[inside, 0]] > p_m[inside, 2] + _ROOM_M
+        found[inside] = self.height_m[at[inside, 1], at[inside, 0]] > p_m[inside, 2] + self.room_m
         return found
 
     def share_over(self, p_m: FloatArray) -> FloatArray:
