@@ -50,6 +50,8 @@ class GarbageThrower:
         self._port = port
         self._random = rng
         self._held: deque[socket.socket] = deque()
+        for _ in range(_HELD):  # as many as ever: the server's sockets are counted
+            self._hold(self._connection(), b"")
 
     @property
     def malformed(self) -> int:
@@ -60,12 +62,9 @@ class GarbageThrower:
         """Throw a piece. Raises TimeoutError: the server does not close the connection of what is malformed."""
         name = self._random.choice([*MALFORMED, *UNFINISHED])
         self.thrown[name] += 1
-        peer = socket.create_connection(("127.0.0.1", self._port), timeout=_LIMIT_S)
+        peer = self._connection()
         if name in UNFINISHED:
-            peer.sendall(UNFINISHED[name])
-            self._held.append(peer)
-            if len(self._held) > _HELD:
-                self._held.popleft().close()
+            self._hold(peer, UNFINISHED[name])
             return
         with peer:
             try:
@@ -74,3 +73,13 @@ class GarbageThrower:
                     pass
             except (ConnectionResetError, BrokenPipeError):
                 pass  # closed before it has read everything
+
+    def _connection(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self._port), timeout=_LIMIT_S)
+
+    def _hold(self, peer: socket.socket, data: bytes) -> None:
+        """Send, and leave the connection open until others have come."""
+        peer.sendall(data)
+        self._held.append(peer)
+        if len(self._held) > _HELD:
+            self._held.popleft().close()
