@@ -38,6 +38,8 @@ POINTS = {
     )
 }
 NOISE_PX = 0.3
+TURN, SHIFT, TRAINED_SCALE = rotation(20.0, 10.0), np.array([0.3, -0.2, 0.1]), 0.25
+"""From stored poses to the axes in which nerfstudio trained."""
 
 
 def cameras() -> list[tuple[FloatArray, FloatArray]]:
@@ -89,14 +91,17 @@ def write_measured(folder: Path, moved: str = "", check: tuple[str, ...] = ("mar
     return path
 
 
-def write_colmap_text(folder: Path) -> None:
+Stored = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
+
+
+def write_colmap_text(folder: Path, stored: Stored = lambda R, p: (R, p)) -> None:
     model = folder / "sparse" / "0"
     model.mkdir(parents=True)
     params = f"{FOCAL} {WIDTH / 2} {HEIGHT / 2} 0.05 0"
     (model / "cameras.txt").write_text(f"# cameras\n1 RADIAL {WIDTH} {HEIGHT} {params}\n")
     lines = ["# images"]
     for i, (R, p_m) in enumerate(cameras()):
-        R_scan, p_scan = to_scan(R, p_m)
+        R_scan, p_scan = stored(*to_scan(R, p_m))
         x, y, z, w = q_from_matrix(R_scan.T)
         t = " ".join(str(v) for v in -R_scan.T @ p_scan)
         lines += [f"{i + 1} {w} {x} {y} {z} {t} 1 {i:03d}.jpg", "" if i % 2 else "1.0 2.0 -1"]
@@ -119,19 +124,31 @@ def write_colmap_binary(folder: Path) -> None:
 
 def write_nerfstudio(folder: Path) -> None:
     """Its splats are trained in turned, shifted and scaled axes: poses are stored in those of before."""
-    turn, shift, scale = rotation(20.0, 10.0), np.array([0.3, -0.2, 0.1]), 0.25
     frames = []
     for i, (R, p_m) in enumerate(cameras()):
-        R_scan, p_scan = to_scan(R, p_m)
+        R_stored, p_stored = before_training(*to_scan(R, p_m))
         pose = np.eye(4)
-        pose[:3, :3] = turn.T @ R_scan @ np.diag([1.0, -1.0, -1.0])
-        pose[:3, 3] = turn.T @ (p_scan / scale - shift)
+        pose[:3, :3], pose[:3, 3] = R_stored @ np.diag([1.0, -1.0, -1.0]), p_stored
         frames.append({"file_path": f"{i:03d}.jpg", "transform_matrix": pose.tolist()})
     intrinsics = {"fl_x": FOCAL, "fl_y": FOCAL, "cx": WIDTH / 2, "cy": HEIGHT / 2, "k1": 0.05}
     folder.mkdir(exist_ok=True)
     (folder / "transforms.json").write_text(json.dumps(intrinsics | {"frames": frames}))
-    transform = np.column_stack((turn, shift)).tolist()
-    (folder / "dataparser_transforms.json").write_text(json.dumps({"transform": transform, "scale": scale}))
+    write_dataparser(folder)
+
+
+def write_dataparser(folder: Path) -> None:
+    transform = np.column_stack((TURN, SHIFT)).tolist()
+    (folder / "dataparser_transforms.json").write_text(json.dumps({"transform": transform, "scale": TRAINED_SCALE}))
+
+
+def before_training(R_scan: FloatArray, p_scan: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Pose as it is stored, where nerfstudio trained in axes of its own."""
+    return TURN.T @ R_scan, TURN.T @ (p_scan / TRAINED_SCALE - SHIFT)
+
+
+def write_trained_on_colmap(folder: Path) -> None:
+    write_colmap_text(folder, before_training)
+    write_dataparser(folder)
 
 
 def write_processed(folder: Path, *, stated: bool = True) -> None:
@@ -155,6 +172,7 @@ WRITERS: dict[str, Callable[[Path], None]] = {
     "text": write_colmap_text,
     "binary": write_colmap_binary,
     "nerfstudio": write_nerfstudio,
+    "trained on colmap": write_trained_on_colmap,
     "processed": write_processed,
     "processed long ago": partial(write_processed, stated=False),
 }

@@ -89,13 +89,14 @@ def _model_folder(folder: Path) -> Path | None:
 
 def _colmap_views(folder: Path, model: Path) -> Iterator[ScanView]:
     cameras, images = colmap.read_model(model)
+    R, t, scale = _dataparser(folder, {"applied_transform": np.eye(3, 4).tolist()})  # it begins at these poses
     made = {number: _colmap_camera(camera, model) for number, camera in cameras.items()}
     for image in images:
         if image.camera not in made:
             raise ConfigError(f"{model}: picture {image.name!r} names camera {image.camera}, which is absent")
         R_camera_scan = q_to_matrix(image.q_xyzw)
-        path = folder / "images" / image.name
-        yield ScanView(image.name, path, made[image.camera], R_camera_scan.T, -R_camera_scan.T @ image.t)
+        path, p = folder / "images" / image.name, -R_camera_scan.T @ image.t
+        yield ScanView(image.name, path, made[image.camera], R @ R_camera_scan.T, scale * (R @ p + t))
 
 
 def _colmap_camera(camera: colmap.ColmapCamera, model: Path) -> ScanCamera:
@@ -158,7 +159,7 @@ def _nerfstudio_views(folder: Path) -> Iterator[ScanView]:
 
 
 def _dataparser(folder: Path, stored: Mapping[str, Any]) -> tuple[FloatArray, FloatArray, float]:
-    """Return rotation, shift and scale from ``transforms.json`` to the axes in which nerfstudio trains splats.
+    """Return rotation, shift and scale from the stored poses to the axes in which nerfstudio trains splats, if it did.
 
     The file begins at the axes before ns-process-data turned them, which its ``applied_transform`` states.
     """
