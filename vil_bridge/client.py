@@ -249,6 +249,7 @@ class OffsetFilter:
         self._drift_std = self._DRIFT_PRIOR
         self._states: list[list[float]] = []  # offset beyond offset_ns, drift, and their covariance, by hypothesis
         self._weights: list[float] = []
+        self._low = self._high = 0.0  # bounds of the offset by all exchanges, beyond offset_ns
         self._waits_ns = [0.0, 0.0]
         self._least_ns = 0  # round trip since the start or restart
         self._window: collections.deque[int] = collections.deque()
@@ -267,11 +268,15 @@ class OffsetFilter:
     def uncertainty_at(self, t_ns: int) -> int:
         """Return half the best round trip (a lopsided path is not measurable) plus two standard deviations.
 
-        A step may come with another path, as after a vehicle's sleep: only round trips since then count.
+        It is at least the distance to the farther bound that the exchanges give together: while they are few, waits
+        on one way pull the offset to one side. A step may come with another path, as after a vehicle's sleep: only
+        round trips since then count.
         """
         c00, c01, c11 = self.covariance
         dt_ns, best_ns = float(t_ns - self.t_ref_ns), max(self.best_rtt_ns, self._least_ns)
-        return int(0.5 * best_ns + 2.0 * max(0.0, c00 + 2.0 * dt_ns * c01 + dt_ns * dt_ns * c11) ** 0.5)
+        std_ns = max(0.0, c00 + 2.0 * dt_ns * c01 + dt_ns * dt_ns * c11) ** 0.5
+        farther_ns = max(self._high, -self._low) + 2.0 * c11**0.5 * abs(dt_ns)
+        return int(max(0.5 * best_ns + 2.0 * std_ns, farther_ns))
 
     def restart(self) -> None:
         """Forget the offset: a clock stepped. The path and the drift are as before."""
@@ -308,6 +313,7 @@ class OffsetFilter:
             self._mix()
             return len(self._suspects) >= self._PROOF and self._step()
         self._learn(rtt_ns, high, low)
+        self._bound(low_ns - self.offset_ns, high_ns - self.offset_ns)
         self._update(low, high, soft_ns)
         self._mix()
         self.count += 1
@@ -318,6 +324,7 @@ class OffsetFilter:
         state = [0.0, self.drift, (0.5 * (high_ns - low_ns)) ** 2, 0.0, self._drift_std**2]
         self._states = [list(state) for _ in self._NOISE]
         self._weights = list(self._FIRST)
+        self._low, self._high = low_ns - self.offset_ns, high_ns - self.offset_ns
 
     def _step(self) -> bool:
         """Start over with the suspects, which agree with each other."""
@@ -351,10 +358,17 @@ class OffsetFilter:
         for way, wait_ns in enumerate((high - mean, mean - low)):
             self._waits_ns[way] += gain * (max(0.0, wait_ns) - self._waits_ns[way])
 
+    def _bound(self, low: float, high: float) -> None:
+        """Account the bounds; where a slewed clock leaves nothing between them and the others, they stand alone."""
+        both = max(low, self._low), min(high, self._high)
+        self._low, self._high = both if both[0] <= both[1] else (low, high)
+
     def _predict(self, t_ns: int) -> None:
         """Mix the hypotheses, as each may have followed on each, and let time pass."""
         dt_ns = float(t_ns - self.t_ref_ns)
         dt_s = 1e-9 * dt_ns
+        moved, wider = self.drift * dt_ns, 2.0 * self.covariance[2] ** 0.5 * dt_ns
+        self._low, self._high = self._low + moved - wider, self._high + moved + wider
         (a, b, c), (calm, slewed, stepped) = self._weights, (math.exp(-dt_s / stay_s) for stay_s in self._STAY_S)
         flows = [
             [a * calm, b * (1.0 - slewed), c * (1.0 - stepped)],
@@ -428,6 +442,7 @@ class OffsetFilter:
         offset, drift, *covariance = self._merged(self._weights)
         whole_ns = round(offset)
         self.offset_ns += whole_ns
+        self._low, self._high = self._low - whole_ns, self._high - whole_ns
         for state in self._states:
             state[0] -= whole_ns
         self.drift = max(-self._MOST_DRIFT, min(self._MOST_DRIFT, drift))

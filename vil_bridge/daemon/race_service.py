@@ -78,16 +78,15 @@ def header_race(race: RaceMonitor | None, actor: str) -> Callable[[int], HeaderR
         return None
 
     def now(t_ns: int) -> HeaderRace:
-        one = race.standing(actor)
-        progress = one.clock.progress
+        one = race.standing(actor).instant
         return HeaderRace(
             state=one.phase,
             next_gate=one.next_gate,
-            passed=len(one.splits_s),
-            lap=progress.lap,
-            laps=race.course.laps,
+            passed=one.passed,
+            lap=one.lap,
+            laps=one.laps,
             race_s=one.race_s(t_ns),
-            penalty_s=progress.penalty_s,
+            penalty_s=one.penalty_s,
         )
 
     return now
@@ -134,19 +133,19 @@ def race_view(race: RaceMonitor | None, t_ns: int, *, arcade: bool = False) -> R
 
 
 def _racer(one: RacerStanding, leader: RacerStanding, place: int, t_ns: int) -> RacerView:
-    progress = one.clock.progress
+    now = one.instant
     return RacerView(
-        state=one.phase,
+        state=now.phase,
         place=place,
-        race_s=one.race_s(t_ns),
-        penalty_s=progress.penalty_s,
-        next_gate=one.next_gate,
-        passed=len(one.splits_s),
+        race_s=now.race_s(t_ns),
+        penalty_s=now.penalty_s,
+        next_gate=now.next_gate,
+        passed=now.passed,
         missed=one.missed,
         collisions=one.collisions,
         laps_s=tuple(one.laps_s[-_NEWEST:]),
         splits_s=dict(list(one.splits_s.items())[-_NEWEST:]),
         gap_s=one.gap_s(leader),
-        due=progress.due,
+        due=now.due,
         pilot=one.pilot,
     )

@@ -7,12 +7,14 @@ import contextlib
 import gc
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgpack
 import msgspec
 import pytest
 
+from tests.support.events import until
 from vil_bridge.servers import msgpack_rpc
 from vil_bridge.servers.airsim.methods import MethodTable, method
 from vil_bridge.servers.msgpack_rpc import Caller, RpcError, RpcServer
@@ -305,11 +307,14 @@ async def test_a_call_of_a_client_that_went_before_it_began_leaves_no_warning(re
             calls = [msgpack.packb((0, number, "ping", [])) for number in range(4)]
             client.writer.write(b"".join([*calls, msgpack.packb((0, 4, "hover", []))]))
             client.writer.close()
-            while server.counters["requests"] < 5 * count or server.connected:
-                await asyncio.sleep(0.001)
+            await until(partial(gone, server, 5 * count))
+        await until(lambda: server.pending_bytes == 0)  # calls end in turns after their connection
         gc.collect()
-    assert server.pending_bytes == 0
     assert [str(warning.message) for warning in recwarn] == []
+
+
+def gone(server: RpcServer, requests: int) -> bool:
+    return server.counters["requests"] == requests and not server.connected
 
 
 class _Waiting:

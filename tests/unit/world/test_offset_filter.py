@@ -254,6 +254,17 @@ def test_the_path_is_less_than_its_best_round_trip() -> None:
     assert found._path(150_000)[0] < 150_000, "a new best counts at once"
 
 
+@pytest.mark.parametrize("count", [6, 8, 16, 40])
+def test_few_exchanges_with_waits_on_one_way_claim_no_more_than_they_know(count: int) -> None:
+    """Answers wait a millisecond as a mean, requests do not: of 200 runs no error may exceed what is claimed."""
+    for seed in range(200):
+        found, t_ns = OffsetFilter(), 0
+        for there, back in np.random.default_rng(seed).exponential((2e4, 1e6), (count, 2)).tolist():
+            found.add(t_ns, -50_000 - round(there), 50_000 + round(back))
+            t_ns += S // 50
+        assert abs(found.offset_at(t_ns)) <= found.uncertainty_at(t_ns) < 2 * MS
+
+
 def test_the_first_exchange_may_be_off_by_half_its_round_trip() -> None:
     found = OffsetFilter()
     found._start(1000, 200, 900)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -96,7 +97,7 @@ def test_each_racer_is_judged_in_its_own_capture_time(caplog: pytest.LogCaptureF
     assert list(drone.splits_s) == list(ghost.splits_s) == [0, 1]
     assert ghost.gap_s(drone) == pytest.approx(0.25, abs=1e-3)  # not 0.31: latency does not count
     assert drone.gap_s(drone) == 0.0
-    assert drone.next_gate == ""
+    assert drone.instant.next_gate == ""
     texts = [record.getMessage() for record in caplog.records if record.getMessage().startswith("race: drone")]
     assert [text.split(" after")[0] for text in texts] == [
         "race: drone starts",
@@ -106,6 +107,22 @@ def test_each_racer_is_judged_in_its_own_capture_time(caplog: pytest.LogCaptureF
         "race: drone finishes",
     ]
     assert texts[3].startswith("race: drone completes lap 1 in ")
+
+
+def test_what_other_threads_read_belongs_together() -> None:
+    """A header that is made between a crossing and its event has neither the new lap nor the new count."""
+    one = RacerStanding("drone", replace(course(RaceRules("signal")), laps=2, order=(0,)), 0.1)
+    one.clock.signal(0)
+    one.signalled = True
+    events = []
+    for step in range(200):
+        events += one.feed(step * STEP_NS, Transform.of((0.02 * step, 0, 1), (0, 0, 0, 1)))
+        assert (one.instant.lap, one.instant.passed, one.instant.phase) == (1, 0, "waiting")
+    for event in events:
+        one.take(event)
+    assert one.clock.progress.lap == 2 and one.instant.lap == 1
+    one.publish()
+    assert (one.instant.lap, one.instant.passed, one.instant.due, one.instant.phase) == (2, 1, 1, "racing")
 
 
 @pytest.mark.usefixtures("_time")
@@ -123,7 +140,7 @@ def test_a_race_runs_out_of_time_without_poses_and_starts_again() -> None:
     assert {one.phase for one in track.race.standings()} == {"waiting"}  # poses of before do not start it
     track.fly(1.0, {"drone": 0.0, "ghost": 0.0})
     assert {one.phase for one in track.race.standings()} == {"racing"}
-    assert track.standing("drone").race_s(track.t_ns) < 1.0
+    assert track.standing("drone").instant.race_s(track.t_ns) < 1.0
 
 
 @pytest.mark.usefixtures("_time")

@@ -145,6 +145,8 @@ class RaceMonitor:
             rows = {name: poses.taken(self._after_ns) for name, poses in self._poses.items()}
             self._give_signal(rows)
             events = [(event, name) for name in rows for event in self._judged(self._standings[name], rows[name])]
+            for one in self._standings.values():
+                one.publish()
         for event, name in sorted(events, key=lambda one: one[0].t_ns):
             logger.info("race: %s %s", name, event_text(event))
 

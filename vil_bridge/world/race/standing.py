@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from vil_bridge.core.course import Course
@@ -30,6 +31,34 @@ _HEIGHTS: Final = 256
 RacerPhase = Literal["waiting", "ready", "racing"] | Outcome
 
 
+@dataclass(frozen=True, slots=True)
+class RacerInstant:
+    """Standing of a racer between two checks: its numbers belong together, whichever thread reads them.
+
+    Attributes:
+        phase: waiting (for poses or the signal), ready (its time has not started), racing, or the outcome.
+        next_gate: name of the gate that is due; empty once the race has ended. due: its number in the race, from 0.
+        passed: gates so far. lap: from 1. laps: of the race. penalty_s: so far.
+        started_ns: start of its time; None = not yet. ended_s: time of the race at its end; None = it goes on.
+    """
+
+    phase: RacerPhase
+    next_gate: str
+    due: int
+    passed: int
+    lap: int
+    laps: int
+    penalty_s: float
+    started_ns: int | None
+    ended_s: float | None
+
+    def race_s(self, t_ns: int) -> float:
+        """Return the time of the race at ``t_ns``, without penalties; 0 before it starts."""
+        if self.ended_s is not None:
+            return self.ended_s
+        return 0.0 if self.started_ns is None else max(0.0, 1e-9 * (t_ns - self.started_ns))
+
+
 class RacerStanding:
     """One racer, its clock, and the sums of its events; one thread changes it, any thread reads.
 
@@ -38,6 +67,7 @@ class RacerStanding:
         splits_s: race time at each gate, by its number in the race.
         laps_s: times of complete laps. missed, collisions: how many.
         ended: the last event; None = the race goes on.
+        instant: what :meth:`publish` found.
         pilot: who flies it, for the results.
     """
 
@@ -57,6 +87,22 @@ class RacerStanding:
         self._laps: Final[list[FlownLap]] = []
         self._lap_ns = 0
         self._heights: Final[deque[tuple[int, float]]] = deque(maxlen=_HEIGHTS)
+        self.publish()
+
+    def publish(self) -> None:
+        """Make what is known now the racer's instant, after the events of a check were all added."""
+        progress = self.clock.progress
+        self.instant = RacerInstant(
+            phase=self.phase,
+            next_gate="" if progress.ended else self._course.gates[progress.targets[progress.due]].name,
+            due=progress.due,
+            passed=len(self.splits_s),
+            lap=progress.lap,
+            laps=self._course.laps,
+            penalty_s=progress.penalty_s,
+            started_ns=progress.started_ns,
+            ended_s=None if self.ended is None else self.ended.race_s,
+        )
 
     def descent_mps(self, t_ns: int, newer: Sequence[tuple[int, Transform]]) -> float:
         """Return the highest speed downwards before a time; infinite where no two poses show it.
@@ -123,25 +169,12 @@ class RacerStanding:
 
     @property
     def phase(self) -> RacerPhase:
-        """Return waiting (for poses or the signal), ready (its time has not started), racing, or the outcome."""
+        """Return the phase at this moment: see :class:`RacerInstant`."""
         if self.ended is not None:
             return self.ended.outcome
         if not self.signalled:
             return "waiting"
         return "ready" if self.clock.progress.started_ns is None else "racing"
-
-    def race_s(self, t_ns: int) -> float:
-        """Return the time of the race at ``t_ns``, without penalties; 0 before it starts."""
-        if self.ended is not None:
-            return self.ended.race_s
-        started_ns = self.clock.progress.started_ns
-        return 0.0 if started_ns is None else max(0.0, 1e-9 * (t_ns - started_ns))
-
-    @property
-    def next_gate(self) -> str:
-        """Return the gate that is due; empty once the race has ended."""
-        progress = self.clock.progress
-        return "" if progress.ended else self._course.gates[progress.targets[progress.due]].name
 
     @property
     def place(self) -> tuple[int, float]:
