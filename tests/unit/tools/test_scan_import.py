@@ -38,6 +38,8 @@ POINTS = {
     )
 }
 NOISE_PX = 0.3
+SURE = np.zeros((250, 3, 3))
+"""Covariance of places in a scan that are exact."""
 TURN, SHIFT, TRAINED_SCALE = rotation(20.0, 10.0), np.array([0.3, -0.2, 0.1]), 0.25
 """From stored poses to the axes in which nerfstudio trained."""
 
@@ -275,7 +277,7 @@ def test_the_uncertainty_of_a_narrow_set_is_that_of_repeated_measurements() -> N
     p_scan = T_WORLD_SCAN.inverse().apply(p_world) / SCALE
     errors, stated = [], []
     for _ in range(20):
-        found = align([str(i) for i in range(5)], p_world + rng.normal(0.0, 0.003, p_world.shape), p_scan)
+        found = align([str(i) for i in range(5)], p_world + rng.normal(0.0, 0.003, p_world.shape), p_scan, SURE[:5])
         turn = (T_WORLD_SCAN.inverse() @ found.T_world_scan).q_xyzw
         errors.append((2.0 * float(np.linalg.norm(turn[:3])), found.scale / SCALE - 1.0))
         stated.append((found.rotation_rad, found.scale_share))
@@ -377,6 +379,26 @@ def test_points_that_judge_are_marked_as_spreadsheets_write_it(tmp_path: Path, w
     assert [point.check for point in read_measured(path)] == [judges]
 
 
+def test_points_weigh_by_what_their_pictures_know() -> None:
+    """Three far tags are seen from one direction: wrong by 8 cm along it, and known to be so."""
+    rng = np.random.default_rng(6)
+    p_world = np.array([(0, 0, 0.1), (1.5, 0.4, 0.8), (-1.2, 1.3, 1.6), (9, 2, 3), (-8, 6, 3.2), (0, -7, 3.4)])
+    along = p_world / np.linalg.norm(p_world, axis=1)[:, None]
+    deviation_m = np.array([0.0, 0.0, 0.0, 0.08, 0.08, 0.08])
+    checked = rng.uniform(-2.0, 2.0, (5, 3))
+    errors_m = []
+    for _ in range(20):
+        seen_m = p_world + (rng.normal(0.0, 1.0, 6) * deviation_m)[:, None] * along + rng.normal(0.0, 0.001, (6, 3))
+        turn = q_to_matrix(T_WORLD_SCAN.q_xyzw).T
+        vectors = (deviation_m[:, None] * along) @ turn.T / SCALE
+        covariance = vectors[:, :, None] * vectors[:, None, :] + 1e-6 / SCALE**2 * np.eye(3)
+        found = align(list("abcdef"), p_world, T_WORLD_SCAN.inverse().apply(seen_m) / SCALE, covariance)
+        assert found.used.all()
+        errors_m.append(found.apply(T_WORLD_SCAN.inverse().apply(checked) / SCALE) - checked)
+    rms_m = float(np.sqrt(np.mean(np.square(errors_m).sum(axis=2))))
+    assert rms_m < 0.006
+
+
 def test_many_points_are_aligned_in_little_memory() -> None:
     """Corners and middles of fifty tags, a third of them measured wrong."""
     rng = np.random.default_rng(3)
@@ -385,7 +407,7 @@ def test_many_points_are_aligned_in_little_memory() -> None:
     p_world[::3] += 0.5
     tracemalloc.start()
     try:
-        found = align([str(i) for i in range(250)], p_world, p_scan)
+        found = align([str(i) for i in range(250)], p_world, p_scan, SURE)
         assert tracemalloc.get_traced_memory()[1] < 20e6
     finally:
         tracemalloc.stop()

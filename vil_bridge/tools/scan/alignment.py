@@ -6,20 +6,23 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.geometry import Transform
+from vil_bridge.core.geometry import Transform, q_exp, q_from_matrix, q_to_matrix
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.world.room_registration import place_by_points
 
 _FEWEST: Final = 3
 _MOST_TRIPLES: Final = 2000
-_TOLERANCE_M: Final = 0.03
-"""Residual up to which a point agrees with the others, at least."""
+_MEASURED_M: Final = 0.01
+"""Standard deviation of a measured point, with what poses of a film bend over a hall."""
 _SIGMAS: Final = 3.0
+"""Of a point that agrees with the others, at least."""
+_ROUNDS: Final = 10
+_REPEATS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,8 +32,8 @@ class ScanPlacement:
     Attributes:
         scale: metres in one unit of the scan. used: which points agree, in the order given.
         residuals_m: distance left at each point. left_out_m: distance at each used point without it in the fit; empty
-            where three points are used. rotation_rad, scale_share: standard deviations, by the residuals; that of the
-            rotation about its worst axis.
+            where three points are used. rotation_rad, scale_share: standard deviations, by the weighted residuals; that
+            of the rotation about its worst axis.
     """
 
     T_world_scan: Transform
@@ -46,16 +49,18 @@ class ScanPlacement:
         return self.T_world_scan.apply(self.scale * p_scan)
 
 
-def align(names: Sequence[str], p_world_m: FloatArray, p_scan: FloatArray) -> ScanPlacement:
+def align(names: Sequence[str], p_world_m: FloatArray, p_scan: FloatArray, covariance: FloatArray) -> ScanPlacement:
     """Return the similarity that brings points of a scan onto measured ones; points that contradict are left out.
 
-    Least squares with the symmetric scale of Horn (1987) and the rotation of Kabsch; from five points on the ones that
-    agree are found by the least median of squares over triples (Rousseeuw 1984).
+    It begins with the symmetric scale of Horn (1987) and the rotation of Kabsch, and weighs each point by what its
+    pictures and its measurement know of it (Gauss-Newton). From five points on the ones that agree are found by the
+    least median of squares over triples (Rousseeuw 1984).
 
     Args:
         names: of the points.
         p_world_m: where they were measured, (n, 3).
         p_scan: where they are in the scan, (n, 3).
+        covariance: of the places in the scan, (n, 3, 3).
 
     Raises:
         ConfigError: there are fewer than three points, or they are in one line.
@@ -66,44 +71,117 @@ def align(names: Sequence[str], p_world_m: FloatArray, p_scan: FloatArray) -> Sc
             f"an alignment needs 3 points that are measured and seen in the pictures; there are {len(names)}: {known}. "
             "Measure more tags, or film them from nearer"
         )
-    used = _agreeing(p_world_m, p_scan) if len(names) > _FEWEST + 1 else np.ones(len(names), bool)
-    T, scale = _fitted(p_world_m[used], p_scan[used])
-    residuals = np.linalg.norm(T.apply(scale * p_scan) - p_world_m, axis=1)
-    count = int(used.sum())
-    # Root sums of squares along the principal axes, the longest first; a turn about that axis is the least sure.
-    axes_m = np.linalg.svd(p_world_m[used] - p_world_m[used].mean(axis=0), compute_uv=False)
-    sigma_m = math.sqrt(float(np.sum(residuals[used] ** 2)) / max(1, 3 * count - 7))
-    rotation_rad = sigma_m / math.hypot(axes_m[1], axes_m[2])
-    scale_share = sigma_m / float(np.linalg.norm(axes_m))
-    left_out_m = _left_out(p_world_m[used], p_scan[used])
-    return ScanPlacement(T, scale, used, residuals, left_out_m, rotation_rad, scale_share)
+    points = _Points(p_world_m, p_scan, covariance)
+    used = _agreeing(points) if len(names) > _FEWEST + 1 else np.ones(len(names), bool)
+    found = _fitted(points.some(used))
+    variances = found.covariance * (found.chi2 / max(1, 3 * int(used.sum()) - 7))
+    return ScanPlacement(
+        found.T,
+        found.scale,
+        used,
+        points.left_m(found.T, found.scale),
+        _left_out(points.some(used)),
+        math.sqrt(float(np.linalg.eigvalsh(variances[:3, :3])[-1])),
+        math.sqrt(float(variances[6, 6])),
+    )
 
 
-def _fitted(p_world_m: FloatArray, p_scan: FloatArray) -> tuple[Transform, float]:
-    def spread(points: FloatArray) -> float:
-        return float(np.sqrt(np.sum((points - points.mean(axis=0)) ** 2)))
+class _Points(NamedTuple):
+    """Points in the world and in the scan; ``covariance``: of those in the scan."""
 
-    scale = spread(p_world_m) / max(spread(p_scan), 1e-300)
+    p_world_m: FloatArray
+    p_scan: FloatArray
+    covariance: FloatArray
+
+    def some(self, which: BoolArray | list[int]) -> _Points:
+        return _Points(self.p_world_m[which], self.p_scan[which], self.covariance[which])
+
+    def left_m(self, T: Transform, scale: float) -> FloatArray:
+        """Return the distances that a similarity leaves, (n,)."""
+        return np.asarray(np.linalg.norm(T.apply(scale * self.p_scan) - self.p_world_m, axis=1), np.float64)
+
+    def whitening(self, R: FloatArray, scale: float) -> FloatArray:
+        """Return what turns residuals into numbers of standard deviations, (n, 3, 3)."""
+        covariance_m2 = scale * scale * R @ self.covariance @ R.T + _MEASURED_M**2 * np.eye(3)
+        return np.linalg.inv(np.linalg.cholesky(covariance_m2))
+
+    def sigmas(self, T: Transform, scale: float) -> FloatArray:
+        """Return the residuals in standard deviations, (n,)."""
+        residuals = (T.apply(scale * self.p_scan) - self.p_world_m)[:, :, None]
+        return np.asarray(np.linalg.norm(self.whitening(T.rotation(), scale) @ residuals, axis=(1, 2)), np.float64)
+
+
+class _Fit(NamedTuple):
+    """Similarity of all points.
+
+    Attributes:
+        covariance: of rotation about the middle of the points, shift, and the scale's logarithm, (7, 7), for residuals
+            of the expected size. chi2: sum of the squares of these, in standard deviations.
+    """
+
+    T: Transform
+    scale: float
+    covariance: FloatArray
+    chi2: float
+
+
+def _start(points: _Points) -> tuple[Transform, float]:
+    """Return the similarity of points that all weigh the same. Raises ConfigError: they are in one line."""
+
+    def spread(places: FloatArray) -> float:
+        return float(np.sqrt(np.sum((places - places.mean(axis=0)) ** 2)))
+
+    scale = spread(points.p_world_m) / max(spread(points.p_scan), 1e-300)
     try:
-        return place_by_points(p_world_m, scale * p_scan, yaw_only=False).T_world_room, scale
+        return place_by_points(points.p_world_m, scale * points.p_scan, yaw_only=False).T_world_room, scale
     except ValueError as exc:
         raise ConfigError(f"the scan cannot be aligned: {exc}. Measure points that are spread over the hall") from exc
 
 
-def _agreeing(p_world_m: FloatArray, p_scan: FloatArray) -> BoolArray:
-    best_m: FloatArray | None = None
-    for triple in _triples(len(p_world_m)):
+def _fitted(points: _Points) -> _Fit:
+    """Return the similarity with the least weighted residuals. Raises ConfigError: the points are in one line."""
+    T, scale = _start(points)
+    R, at = T.rotation(), points.p_scan.mean(axis=0)
+    middle_m = T.apply(scale * at)
+    shifts = np.tile(np.eye(3), (len(points.p_scan), 1, 1))
+    chi2, information = math.inf, np.eye(7)
+    for _ in range(_ROUNDS):
+        arms_m = scale * (points.p_scan - at) @ R.T
+        turns = np.cross(np.eye(3), arms_m[:, None]).transpose(0, 2, 1)
+        weights = points.whitening(R, scale)
+        rows = (weights @ np.concatenate((turns, shifts, arms_m[:, :, None]), axis=2)).reshape(-1, 7)
+        residuals = (weights @ (points.p_world_m - middle_m - arms_m)[:, :, None]).reshape(-1)
+        information, chi2 = rows.T @ rows, float(residuals @ residuals)
+        step = np.linalg.lstsq(rows, residuals, rcond=None)[0]
+        R, middle_m, scale = q_to_matrix(q_exp(step[:3])) @ R, middle_m + step[3:6], scale * math.exp(step[6])
+    T = Transform(middle_m - scale * R @ at, q_from_matrix(R))
+    return _Fit(T, scale, np.asarray(np.linalg.pinv(information), np.float64), chi2)
+
+
+def _agreeing(points: _Points) -> BoolArray:
+    """Return which points agree with the similarity of the triple that most others agree with."""
+    best: FloatArray | None = None
+    for triple in _triples(len(points.p_scan)):
         try:
-            T, scale = _fitted(p_world_m[triple], p_scan[triple])
+            sigmas = points.sigmas(*_start(points.some(triple)))
         except ConfigError:  # in one line
             continue
-        residuals = np.linalg.norm(T.apply(scale * p_scan) - p_world_m, axis=1)
-        if best_m is None or np.median(residuals) < np.median(best_m):
-            best_m = residuals
-    if best_m is None:
-        return np.ones(len(p_world_m), bool)
-    sigma_m = 1.4826 * (1.0 + 5.0 / max(1, len(best_m) - 3)) * float(np.median(best_m))
-    found: BoolArray = best_m <= max(_TOLERANCE_M, _SIGMAS * sigma_m)
+        if best is None or np.median(sigmas) < np.median(best):
+            best = sigmas
+    if best is None:
+        return np.ones(len(points.p_scan), bool)
+    found = _near(best)
+    for _ in range(_REPEATS):  # a triple of points that the pictures know badly is not the best judge of the others
+        again = _near(points.sigmas(*_fitted(points.some(found))[:2])) if found.sum() > _FEWEST else found
+        if (again == found).all() or again.sum() <= _FEWEST:
+            break
+        found = again
+    return found
+
+
+def _near(sigmas: FloatArray) -> BoolArray:
+    robust = 1.4826 * (1.0 + 5.0 / max(1, len(sigmas) - 3)) * float(np.median(sigmas))
+    found: BoolArray = sigmas <= _SIGMAS * max(1.0, robust)
     return found
 
 
@@ -117,14 +195,14 @@ def _triples(count: int) -> Iterator[list[int]]:
         yield rng.choice(count, 3, replace=False).tolist()
 
 
-def _left_out(p_world_m: FloatArray, p_scan: FloatArray) -> FloatArray:
+def _left_out(points: _Points) -> FloatArray:
     """Return for each point the distance that is left at it when the others alone decide."""
     errors = []
-    for i in range(len(p_world_m)):
-        others = np.arange(len(p_world_m)) != i
+    for i in range(len(points.p_scan)):
+        others = np.arange(len(points.p_scan)) != i
         try:
-            T, scale = _fitted(p_world_m[others], p_scan[others])
+            T, scale, *_ = _fitted(points.some(others))
         except ConfigError:
             return np.empty(0)
-        errors.append(float(np.linalg.norm(T.apply(scale * p_scan[i]) - p_world_m[i])))
+        errors.append(float(points.left_m(T, scale)[i]))
     return np.array(errors)

@@ -26,6 +26,8 @@ _SPLATS: Final = (
     "point_cloud/iteration_*/point_cloud.ply",
 )
 """Splats as training programs write them, in the axes of the pictures; other formats turn these."""
+_VAGUE_M: Final = 0.02
+"""Standard deviation from which a point is listed."""
 _MESHES: Final = ("mesh.ply", "mesh.obj", "exports/mesh/mesh.ply", "dense/meshed-poisson.ply")
 
 
@@ -52,6 +54,15 @@ class ImportedScan:
         fitted = [point for point in self.points if not point.check]
         return [point for point, used in zip(fitted, self.placement.used, strict=True) if used]
 
+    @property
+    def spread_m(self) -> dict[str, float]:
+        """Standard deviations of the points by their pictures, each in its worst direction."""
+        worst = [float(np.linalg.eigvalsh(place.covariance)[-1]) for place in self.found]
+        return {
+            point.name: self.placement.scale * math.sqrt(variance)
+            for point, variance in zip(self.points, worst, strict=True)
+        }
+
     def figures(self) -> dict[str, Any]:
         """Return the errors as numbers, for programs."""
         placement = self.placement
@@ -74,6 +85,7 @@ class ImportedScan:
             "rotation_deg_1_sigma": math.degrees(placement.rotation_rad),
             "scale_share_1_sigma": placement.scale_share,
             "reprojection_px_rms": _rms(np.array([point.reprojection_px for point in self.found])),
+            "pictures_m_1_sigma": self.spread_m,
             "absent": self.absent,
         }
 
@@ -115,7 +127,8 @@ def import_scan(
     p_world = np.array([point.p_m for point in known]).reshape(-1, 3)
     p_scan = np.array([place.p_scan for place in found]).reshape(-1, 3)
     fit = np.array([not point.check for point in known], bool)
-    placement = align([point.name for point in known if not point.check], p_world[fit], p_scan[fit])
+    covariance = np.array([place.covariance for place in found]).reshape(-1, 3, 3)
+    placement = align([p.name for p in known if not p.check], p_world[fit], p_scan[fit], covariance[fit])
     errors_m = np.linalg.norm(placement.apply(p_scan) - p_world, axis=1)
     return ImportedScan(
         placement,
@@ -196,6 +209,10 @@ def report(scan: ImportedScan) -> list[str]:
         lines.append(f"{len(scan.check_m)} check points: rms {rms_mm:.1f} mm, largest {largest_mm:.1f} mm ({worst})")
     else:
         lines.append("no check points: mark measured points with check = 1 to judge the alignment")
+    vague = {name: m for name, m in scan.spread_m.items() if m > _VAGUE_M}
+    lines += [
+        f"the pictures know {name} to +- {1e3 * m:.0f} mm: film it from more directions" for name, m in vague.items()
+    ]
     lines += [
         f"{name} contradicts the others by {1e3 * m:.0f} mm: not used" for name, m in figures["contradict_m"].items()
     ]

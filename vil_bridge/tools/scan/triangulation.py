@@ -16,16 +16,21 @@ _FEWEST: Final = 2
 _MOST: Final = 500
 _LEAST_ANGLE_RAD: Final = 0.03
 _ROUNDS: Final = 8
+_PIXEL_PX: Final = 0.5
+"""Standard deviation of a point in a picture, at least: two pictures alone agree better than they are."""
 
 
 class ScanPoint(NamedTuple):
     """Place of a point in the scan.
 
     Attributes:
+        covariance: of the place, (3, 3), by the reprojection errors: far points seen from nearly one direction are
+            known across it and hardly along it.
         views: pictures that agree on it, of those ``seen``. reprojection_px: root mean square in these.
     """
 
     p_scan: FloatArray
+    covariance: FloatArray
     views: int
     seen: int
     reprojection_px: float
@@ -55,7 +60,10 @@ def triangulate(views: Sequence[ScanView], sightings: Sequence[Sighting]) -> Sca
             break
         agree = now
     errors = _errors_px(p, R[agree], t[agree], rays[agree], focal_px[agree])
-    return ScanPoint(p, int(agree.sum()), len(sightings), float(np.sqrt(np.mean(errors**2))))
+    rms_px = float(np.sqrt(np.mean(errors**2)))
+    _, jacobian = _linearized(p, R[agree], t[agree], rays[agree], focal_px[agree])
+    covariance = max(_PIXEL_PX, rms_px) ** 2 * np.linalg.pinv(jacobian.T @ jacobian)
+    return ScanPoint(p, np.asarray(covariance, np.float64), int(agree.sum()), len(sightings), rms_px)
 
 
 def _best_pair(
@@ -93,10 +101,17 @@ def _errors_px(p: FloatArray, R: FloatArray, t: FloatArray, rays: FloatArray, fo
 
 def _refined(p: FloatArray, R: FloatArray, t: FloatArray, rays: FloatArray, focal_px: FloatArray) -> FloatArray:
     """Return a place after a Gauss-Newton step of the reprojection error."""
+    residual, jacobian = _linearized(p, R, t, rays, focal_px)
+    moved: FloatArray = p + np.linalg.lstsq(jacobian, -residual, rcond=None)[0]
+    return moved
+
+
+def _linearized(
+    p: FloatArray, R: FloatArray, t: FloatArray, rays: FloatArray, focal_px: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the reprojection errors of n pictures, pixels (2n,), and their derivative by the place, (2n, 3)."""
     x = R @ p + t
     z = x[:, 2:]
     residual = (x[:, :2] / z - rays) * focal_px[:, None]
     jacobian: FloatArray = (R[:, :2] - (x[:, :2] / z)[:, :, None] * R[:, 2:]) / z[:, :, None] * focal_px[:, None, None]
-    step = np.linalg.lstsq(jacobian.reshape(-1, 3), -residual.reshape(-1), rcond=None)[0]
-    moved: FloatArray = p + step
-    return moved
+    return residual.reshape(-1), jacobian.reshape(-1, 3)
