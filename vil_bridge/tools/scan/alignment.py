@@ -103,7 +103,7 @@ class _Points(NamedTuple):
     def whitening(self, R: FloatArray, scale: float) -> FloatArray:
         """Return what turns residuals into numbers of standard deviations, (n, 3, 3)."""
         covariance_m2 = scale * scale * R @ self.covariance @ R.T + _MEASURED_M**2 * np.eye(3)
-        return np.linalg.inv(np.linalg.cholesky(covariance_m2))
+        return np.asarray(np.linalg.inv(np.linalg.cholesky(covariance_m2)), np.float64)
 
     def sigmas(self, T: Transform, scale: float) -> FloatArray:
         """Return the residuals in standard deviations, (n,)."""
@@ -152,7 +152,7 @@ def _fitted(points: _Points) -> _Fit:
         rows = (weights @ np.concatenate((turns, shifts, arms_m[:, :, None]), axis=2)).reshape(-1, 7)
         residuals = (weights @ (points.p_world_m - middle_m - arms_m)[:, :, None]).reshape(-1)
         information, chi2 = rows.T @ rows, float(residuals @ residuals)
-        step = np.linalg.lstsq(rows, residuals, rcond=None)[0]
+        step = np.asarray(np.linalg.lstsq(rows, residuals, rcond=None)[0], np.float64)
         R, middle_m, scale = q_to_matrix(q_exp(step[:3])) @ R, middle_m + step[3:6], scale * math.exp(step[6])
     T = Transform(middle_m - scale * R @ at, q_from_matrix(R))
     return _Fit(T, scale, np.asarray(np.linalg.pinv(information), np.float64), chi2)
