@@ -1,4 +1,4 @@
-"""Draw the contact sheets of the documentation: camera presets, kinds of weather, scenes. OpenGL alone is needed.
+"""Draw the contact sheets of the documentation: camera presets, weather, scenes, vehicles. OpenGL alone is needed.
 
 python scripts/contact_sheets.py docs/figures/sheets            # all
 python scripts/contact_sheets.py docs/figures/sheets cameras    # one
@@ -18,12 +18,25 @@ from PIL import Image
 
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.camera_presets import CAMERA_PRESETS
-from vil_bridge.core.geometry import Transform, q_from_euler_zyx, q_mul
+from vil_bridge.core.geometry import Transform, q_from_euler_zyx, q_mul, q_to_matrix
 from vil_bridge.core.pixel_formats import FORMAT_OF
-from vil_bridge.core.types import CameraModel, FloatArray, ImageArray, Lighting, Modality, View, WorldSnapshot
+from vil_bridge.core.types import (
+    ActorKind,
+    ActorState,
+    CameraModel,
+    FloatArray,
+    ImageArray,
+    Lighting,
+    Modality,
+    TrackingState,
+    View,
+    WorldSnapshot,
+)
 from vil_bridge.core.weather import Weather
 from vil_bridge.pipeline.sensor.stage import SensorStage
 from vil_renderer.embedded import EmbeddedRenderer, scene_names
+from vil_renderer.embedded.actors.prefabs import VEHICLES, built_in
+from vil_renderer.embedded.actors.rigid import RigidModel
 
 _OPTICAL: Final = np.array((-0.5, 0.5, -0.5, 0.5))
 """Optical axes of a camera that looks along the x axis of its carrier."""
@@ -83,11 +96,33 @@ def scenes(path: Path) -> None:
     _save(_tiled(cells, 3), path)
 
 
+def vehicles(path: Path) -> None:
+    """Draw every model of a vehicle in its own size, from ahead and from behind."""
+    cells = []
+    with EmbeddedRenderer("hall", "high") as renderer:
+        for name in VEHICLES:
+            prefab = built_in(name, ActorKind.VEHICLE)[1]
+            x, y, z = RigidModel(prefab).size_m.tolist()
+            stands = prefab.fit == "standing"
+            place = Transform.of((0.0, 0.0, 0.0 if stands else 1.0))
+            actor = ActorState(name, ActorKind.VEHICLE, TrackingState.TRACKED, 0, place, None, name, (x, y, z))
+            middle = np.array((0.0, 0.0, 0.5 * z if stands else 1.0))
+            for yaw_deg in (215.0, 55.0):
+                pose = _pose((0.0, 0.0, 0.0), yaw_deg, 20.0)
+                away = q_to_matrix(pose.q_xyzw)[:, 2] * 1.15 * math.hypot(x, y)
+                camera = CameraModel(name, *_CELL, math.radians(50.0))
+                view = View(camera, Modality.RGB, _pose(middle - away, yaw_deg, 20.0), 0)
+                (image,) = renderer.render([view], WorldSnapshot(0, (actor,)))
+                cells.append(_labelled(image.pixels.copy(), f"{name} {x:.2f} x {y:.2f} x {z:.2f}"))
+    _save(_tiled(cells, 4), path)
+
+
 SHEETS: Final[Mapping[str, Callable[[Path], None]]] = {
     "cameras": cameras,
     "weather_outdoors": weather_outdoors,
     "weather_indoors": weather_indoors,
     "scenes": scenes,
+    "vehicles": vehicles,
 }
 
 

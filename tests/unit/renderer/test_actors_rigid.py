@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +16,15 @@ from tests.support.embedded import drone, rotation
 from vil_bridge.core.geometry import Transform, q_from_matrix, q_normalize, q_to_matrix
 from vil_bridge.core.types import ActorKind, TrackingState, WorldSnapshot
 from vil_renderer.embedded.actors import FIRST_INSTANCE, ActorModels
-from vil_renderer.embedded.actors.quadrotor import SPIN_REV_PER_S, quadrotor
+from vil_renderer.embedded.actors.aeroplane import PROPELLER_REV_PER_S
+from vil_renderer.embedded.actors.multirotor import multirotor, spin_rev_per_s
+from vil_renderer.embedded.actors.prefabs import VEHICLES, built_in
+from vil_renderer.embedded.actors.rigid import RigidModel
 from vil_renderer.embedded.assets.model import Asset, Node
 from vil_renderer.embedded.scene import CLASSES, Prefab, SceneObject
 from vil_renderer.embedded.scenes.builder import Thing
 from vil_renderer.embedded.scenes.car import car
-from vil_renderer.embedded.scenes.shapes import box
+from vil_renderer.embedded.scenes.shapes import bevelled, box
 
 TURNED = rotation(30.0, 20.0, -50.0)
 
@@ -64,7 +69,7 @@ def test_a_gate_has_an_opening_along_x() -> None:
 
 
 def test_blades_turn_with_the_instant() -> None:
-    cast, quad = ActorModels(scene()), quadrotor()
+    cast, quad = ActorModels(scene()), multirotor("quadrotor", 4)
     still, later = (pose_one(cast, drone("d", (0.0, 0.0, 1.0)), t_ns) for t_ns in (0, 10_000_000))
     again = pose_one(ActorModels(scene()), drone("d", (0.0, 0.0, 1.0)), 10_000_000)
     assert np.array_equal(later.world_from_node, again.world_from_node)
@@ -72,7 +77,7 @@ def test_blades_turn_with_the_instant() -> None:
     for k in range(4):
         node = quad.node_named(f"rotor{k}")
         ratio = np.linalg.inv(still.world_from_node[node]) @ later.world_from_node[node]
-        rev = 0.01 * SPIN_REV_PER_S[f"rotor{k}"]
+        rev = 0.01 * spin_rev_per_s(4)[f"rotor{k}"]
         assert math.atan2(ratio[1, 0], ratio[0, 0]) == pytest.approx(2 * math.pi * rev)
         assert ratio[:3, 3] == pytest.approx(np.zeros(3), abs=1e-9)
         senses.append(math.copysign(1.0, rev))
@@ -81,19 +86,100 @@ def test_blades_turn_with_the_instant() -> None:
 
 
 def test_the_quadrotor_has_everything() -> None:
-    quad = quadrotor()
+    quad = multirotor("quadrotor", 4)
     surfaces = {part.material.name for node in quad.nodes for part in node.primitives}
     assert {"lamp_light", "beacon"} <= surfaces, "front and rear lights"
     triangles = sum(len(part.triangles) for node in quad.nodes for part in node.primitives)
     assert 1000 < triangles < 4000
     hubs = np.array([quad.nodes[quad.node_named(f"rotor{k}")].p for k in range(4)])
     assert np.linalg.norm(hubs[:, :2], axis=1) == pytest.approx(np.full(4, 0.125))
-    for node in quad.nodes:
+    _check_outsides(quad)
+
+
+def _check_outsides(asset: Asset) -> None:
+    """Normals point to the side from which a triangle turns left."""
+    for node in asset.nodes:
         for part in node.primitives:
             a, b, c = (part.p_m[part.triangles[:, k]] for k in range(3))
             out = (np.cross(b - a, c - a) * part.normal[part.triangles].mean(axis=1)).sum(axis=1)
             # Around the tips of thin blades the rounded normals lean over.
             assert np.mean(out > 0.0) > (0.9 if "rotor" in node.name else 0.999)
+
+
+@pytest.mark.parametrize(("name", "rotors", "reach_m"), [("hexarotor", 6, 0.150), ("octorotor", 8, 0.185)])
+def test_larger_multirotors(name: str, rotors: int, reach_m: float) -> None:
+    """Rotors on a ring, the front two at the same angle to x, blades that never touch; neighbours turn apart."""
+    cast = ActorModels(scene())
+    still, later = (pose_one(cast, replace(drone("d", (0, 0, 1)), prefab=name), t) for t in (0, 10_000_000))
+    made = still.asset
+    hubs = np.array([made.nodes[made.node_named(f"rotor{k}")].p for k in range(rotors)])
+    assert np.linalg.norm(hubs[:, :2], axis=1) == pytest.approx(np.full(rotors, reach_m))
+    assert math.atan2(hubs[0, 1], hubs[0, 0]) == pytest.approx(math.pi / rotors)
+    assert np.linalg.norm(hubs[0] - hubs[1]) > 2 * 0.064, "blades are 64 mm long"
+    senses = []
+    for k in range(rotors):
+        node = made.node_named(f"rotor{k}")
+        ratio = np.linalg.inv(still.world_from_node[node]) @ later.world_from_node[node]
+        senses.append(math.copysign(1.0, ratio[1, 0]))
+    assert senses == [1.0, -1.0] * (rotors // 2)
+    _check_outsides(made)
+    assert sum(len(part.triangles) for node in made.nodes for part in node.primitives) < 5000
+
+
+def test_an_aeroplane_fills_its_size_and_turns_its_propeller() -> None:
+    cast = ActorModels(scene())
+    actor = replace(drone("a", (3.0, 0.0, 2.0)), prefab="fixed_wing", size_m=(1.2, 1.6, 0.4))
+    still, later = (pose_one(cast, actor, t_ns) for t_ns in (0, 10_000_000))
+    assert cast.missing_prefabs == set()
+    assert still.semantic == CLASSES["vehicle"]
+    p = points(still)
+    assert [*p.min(axis=0), *p.max(axis=0)] == pytest.approx([2.4, -0.8, 1.8, 3.6, 0.8, 2.2], abs=1e-5)
+    propeller = still.asset.node_named("propeller")
+    place = still.world_from_node[propeller]
+    assert place[0, 3] > 3.5, "at the nose"
+    ratio = np.linalg.inv(place) @ later.world_from_node[propeller]
+    assert math.atan2(ratio[2, 1], ratio[1, 1]) == pytest.approx(2 * math.pi * 0.01 * PROPELLER_REV_PER_S["propeller"])
+    assert np.array_equal(still.world_from_node[0], later.world_from_node[0])
+    # Left and right wing mirror each other, apart from pitot tube, aerial and the colours of the lights.
+    wings = np.abs(p[:, 1]) > 0.66
+    left, right = (p[wings & (sign * p[:, 1] > 0.0)] * (1.0, sign, 1.0) for sign in (1.0, -1.0))
+    assert left.min(axis=0) == pytest.approx(right.min(axis=0), abs=1e-3)
+    assert left.max(axis=0) == pytest.approx(right.max(axis=0), abs=1e-3)
+    _check_outsides(still.asset)
+    assert 4000 < sum(len(part.triangles) for node in still.asset.nodes for part in node.primitives) < 10000
+
+
+def test_a_rover_stands_on_four_wheels() -> None:
+    cast = ActorModels(scene())
+    posed = pose_one(cast, replace(drone("r", (3.0, 0.0, 0.5)), prefab="rover", size_m=(0.6, 0.53, 0.53)))
+    p = points(posed)
+    assert [*p.min(axis=0), *p.max(axis=0)] == pytest.approx([2.7, -0.265, 0.5, 3.3, 0.265, 1.03], abs=1e-5)
+    low = p[p[:, 2] < 0.52]
+    corners = {(x > 3.0, y > 0.0) for x, y in low[:, :2].tolist()}
+    assert len(corners) == 4
+    assert (np.abs(low[:, 1]) > 0.18).all(), "nothing but wheels comes near the ground"
+    _check_outsides(posed.asset)
+    assert 4000 < sum(len(part.triangles) for node in posed.asset.nodes for part in node.primitives) < 10000
+
+
+def test_the_documentation_lists_vehicles_with_their_sizes() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "humans_rendered.md").read_text()
+    rows = re.findall(r"^\| `(\w+)`[^|]* \| ([\d.]+) x ([\d.]+) x ([\d.]+) \|", page, re.MULTILINE)
+    assert [name for name, *_ in rows] == list(VEHICLES)
+    for name, *size_m in rows:
+        model = RigidModel(built_in(name, ActorKind.VEHICLE)[1])
+        assert model.size_m == pytest.approx([float(m) for m in size_m], abs=0.0051)
+
+
+@pytest.mark.parametrize("bevel_m", [0.0, 0.1])
+def test_a_bevelled_box(bevel_m: float) -> None:
+    """It fills its size, is closed, and loses at each edge a prism, with the corners counted once."""
+    made = bevelled((1.0, 2.0, 3.0), bevel_m)
+    assert [*made.p_m.min(axis=0), *made.p_m.max(axis=0)] == pytest.approx([-0.5, -1.0, 0.0, 0.5, 1.0, 3.0])
+    a, b, c = (made.p_m[made.triangles[:, k]] for k in range(3))
+    volume = float((np.cross(b, c) * a).sum()) / 6.0
+    cut = 4 * 0.5 * bevel_m**2 * (1.0 + 2.0 + 3.0 - 6.0 * bevel_m) + 8 * (5.0 / 6.0) * bevel_m**3
+    assert volume == pytest.approx(6.0 - cut)
 
 
 def test_a_car_stands_on_its_wheels() -> None:
@@ -105,11 +191,7 @@ def test_a_car_stands_on_its_wheels() -> None:
     p = points(posed)
     assert [*p.min(axis=0), *p.max(axis=0)] == pytest.approx([0.85, -1.0, 0.5, 5.15, 1.0, 2.0], abs=1e-5)
     assert posed.half_size_m == pytest.approx((2.15, 1.0, 1.5))
-    for node in made.nodes:
-        for part in node.primitives:
-            a, b, c = (part.p_m[part.triangles[:, k]] for k in range(3))
-            out = (np.cross(b - a, c - a) * part.normal[part.triangles].mean(axis=1)).sum(axis=1)
-            assert np.mean(out > 0.0) > 0.99
+    _check_outsides(made)
 
 
 def test_ids_are_given_in_order_of_appearance_and_stay() -> None:

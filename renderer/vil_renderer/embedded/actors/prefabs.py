@@ -1,4 +1,4 @@
-"""Models that every scene has: a quadrotor, a car, humans, a gate and a crate."""
+"""Models that every scene has: multirotors, an aeroplane, a car, a rover, humans, a gate and a crate."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from functools import cache, partial
 from typing import Final
 
 from vil_bridge.core.types import ActorKind
+from vil_renderer.embedded.actors.aeroplane import PROPELLER_REV_PER_S, aeroplane
 from vil_renderer.embedded.actors.figure import figure
+from vil_renderer.embedded.actors.multirotor import multirotor, spin_rev_per_s
 from vil_renderer.embedded.actors.people.builds import BUILDS
-from vil_renderer.embedded.actors.quadrotor import SPIN_REV_PER_S, quadrotor
+from vil_renderer.embedded.actors.rover import rover
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.scene import CLASSES, Prefab
 from vil_renderer.embedded.scenes.builder import WHITE, Thing, Tint
@@ -19,6 +21,7 @@ from vil_renderer.embedded.scenes.shapes import UvRect, box
 _STRIPES: Final = 7
 _BAR: Final = 0.12
 _ORANGE: Final[Tint] = (1.0, 0.45, 0.12)
+_ROTORS: Final[Mapping[str, int]] = {"quadrotor": 4, "hexarotor": 6, "octorotor": 8}
 
 
 def built_in(name: str, kind: ActorKind) -> tuple[bool, Prefab]:
@@ -41,12 +44,16 @@ def _prefab(name: str) -> Prefab:
     return _MADE[name]()
 
 
-def _quadrotor() -> Prefab:
-    return Prefab(quadrotor(), CLASSES["vehicle"], "size", SPIN_REV_PER_S)
+def _multirotor(name: str, rotors: int) -> Prefab:
+    return Prefab(multirotor(name, rotors), CLASSES["vehicle"], "size", spin_rev_per_s(rotors))
 
 
-def _car() -> Prefab:
-    return Prefab(car(), CLASSES["vehicle"], "standing")
+def _aeroplane() -> Prefab:
+    return Prefab(aeroplane(), CLASSES["vehicle"], "size", PROPELLER_REV_PER_S, (1.0, 0.0, 0.0))
+
+
+def _on_wheels(made: Callable[[], Asset]) -> Prefab:
+    return Prefab(made(), CLASSES["vehicle"], "standing")
 
 
 def _human(name: str) -> Prefab:
@@ -61,9 +68,14 @@ def _crate() -> Prefab:
     return Prefab(Thing().add(box((1.0, 1.0, 1.0), cell_m=1.0), "crate").asset("crate"), CLASSES["prop"], "size")
 
 
+VEHICLES: Final[Mapping[str, Callable[[], Prefab]]] = {
+    **{name: partial(_multirotor, name, rotors) for name, rotors in _ROTORS.items()},
+    "fixed_wing": _aeroplane,
+    "rover": partial(_on_wheels, rover),
+    "car": partial(_on_wheels, car),
+}
 _MADE: Final[Mapping[str, Callable[[], Prefab]]] = {
-    "quadrotor": _quadrotor,
-    "car": _car,
+    **VEHICLES,
     "gate": _gate,
     "crate": _crate,
     **{name: partial(_human, name) for name in BUILDS},

@@ -20,6 +20,7 @@ class RigidModel:
 
     Attributes:
         prefab: the model.
+        size_m: (3,), of the box around it at rest.
         half_size_m: (3,), of the smallest box about the body's origin that holds it; unused where it is fitted.
     """
 
@@ -30,7 +31,7 @@ class RigidModel:
         low, high = _bounds(prefab.asset, rest)
         self._fitted = prefab.fit != "none"
         self._stands = prefab.fit == "standing"
-        self._size_m = np.maximum(high - low, _THINNEST_M)
+        self.size_m: FloatArray = np.maximum(high - low, _THINNEST_M)
         if self._fitted:
             centred = np.eye(4)
             centred[:3, 3] = -0.5 * (low + high)
@@ -48,7 +49,7 @@ class RigidModel:
         """
         nodes = self._nodes(t_ns)
         if self._fitted:
-            R = R * (np.maximum(size_m, _THINNEST_M) / self._size_m)[:, None]
+            R = R * (np.maximum(size_m, _THINNEST_M) / self.size_m)[:, None]
         placed = np.empty((len(p_m), len(nodes), 4, 4))
         # One product of large matrices takes a third of the time of many small ones.
         turned = R.reshape(-1, 3) @ nodes[:, :3].swapaxes(0, 1).reshape(3, -1)

@@ -128,6 +128,29 @@ def box(
     return join(parts)
 
 
+def bevelled(size_m: tuple[float, float, float], bevel_m: float) -> MeshBuilder:
+    """Build a box with its base centred on the origin whose edges are cut; they shade from face to face as if round."""
+    half = 0.5 * np.array(size_m)
+    signs = np.array(list(np.ndindex(2, 2, 2))) * 2.0 - 1.0
+    cut = half - bevel_m * (1.0 - np.eye(3))  # of the corners of the faces along each axis
+    p_m = (cut[:, None] * signs).reshape(-1, 3)
+    normal = (np.eye(3)[:, None] * signs).reshape(-1, 3)
+    quads, corners = [], [(k, 8 + k, 16 + k) for k in range(8)]
+    for axis, bit in enumerate((4, 2, 1)):
+        one, other = {4, 2, 1} - {bit}
+        for k in (0, bit):
+            at = 8 * axis + k
+            quads.append((at, at + one, at + one + other, at + other))
+        a, b = (8 * other_axis for other_axis in range(3) if other_axis != axis)
+        quads += [(a + k, b + k, b + k + bit, a + k + bit) for k in range(8) if not k & bit]
+    triangles = np.array([*corners, *((q[0], q[i], q[i + 1]) for q in quads for i in (1, 2))])
+    first, second, third = (p_m[triangles[:, k]] for k in range(3))
+    inwards = np.einsum("ni,ni->n", cross(second - first, third - first), first) < 0.0
+    triangles[inwards] = triangles[inwards, ::-1]
+    uv = np.stack((signs[:, 1], -signs[:, 2]), axis=-1)
+    return MeshBuilder(p_m, normal, np.tile(0.5 + 0.5 * uv, (3, 1)), triangles).at(0.0, 0.0, half[2])
+
+
 def lathe(
     profile_m: Sequence[tuple[float, float]], sides: int = 12, *, smooth: bool = False, uv: UvRect = UV_WHOLE
 ) -> MeshBuilder:

@@ -1,4 +1,4 @@
-"""A quadrotor of the 250 mm class: carbon frame, motors, feet, battery, camera, lights, turning blades."""
+"""Multirotors of the 250 mm class and larger: carbon frame, motors, feet, battery, camera, lights, turning blades."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.geometry import yaw_matrix
+from vil_bridge.core.geometry import q_exp, yaw_matrix
 from vil_renderer.embedded.actors.lofts import loft
 from vil_renderer.embedded.assets.model import Asset, Node
 from vil_renderer.embedded.scenes.builder import Thing, Tint
 from vil_renderer.embedded.scenes.shapes import MeshBuilder, box, lathe
 
-_ARM_M: Final = 0.125
+_ARMS_M: Final[Mapping[int, float]] = {4: 0.125, 6: 0.150, 8: 0.185}
+"""From the middle to the motors, by the number of rotors: the blades of neighbours stay apart."""
 _BLADE_M: Final = 0.064
 _DECK_Z_M: Final = 0.031
 _SPIN: Final = 15.4
@@ -28,29 +29,41 @@ _BLUE: Final[Tint] = (0.15, 0.35, 0.75)
 _BLADES: Final[Tint] = (0.95, 0.42, 0.10)
 _BLADES_REAR: Final[Tint] = (0.22, 0.23, 0.26)
 
-_ROTORS: Final = tuple(math.radians(a) for a in (45.0, 135.0, 225.0, 315.0))
-"""Front left, rear left, rear right, front right."""
 
-SPIN_REV_PER_S: Final[Mapping[str, float]] = {f"rotor{k}": _SPIN * (1 - 2 * (k % 2)) for k in range(4)}
-"""Slow enough to be seen turning; neighbours turn against each other."""
-
-
-def quadrotor() -> Asset:
-    """Build a body node and four that turn about their own z; forward is x, the origin lies in the frame."""
-    frame = Node("frame", primitives=_body().asset("frame").nodes[0].primitives)
-    rotors = []
-    for k, angle in enumerate(_ROTORS):
-        at = np.array([_ARM_M * math.cos(angle), _ARM_M * math.sin(angle), _DECK_Z_M])
-        blades = _propeller(1.0 if k % 2 else -1.0, _BLADES if k in (0, 3) else _BLADES_REAR)
-        rotors.append(Node(f"rotor{k}", 0, at, primitives=blades.asset("rotor").nodes[0].primitives))
-    return Asset("quadrotor", (frame, *rotors), origin="procedural")
+def spin_rev_per_s(rotors: int) -> dict[str, float]:
+    """Return revolutions per second of each rotor: slow enough to be seen, neighbours against each other."""
+    return {f"rotor{k}": _SPIN * (1 - 2 * (k % 2)) for k in range(rotors)}
 
 
-def _body() -> Thing:
+def multirotor(name: str, rotors: int) -> Asset:
+    """Build a body node and four, six or eight that turn about their own z; x is ahead, the origin lies in the frame.
+
+    The first rotor is the front left one, the others follow counter-clockwise.
+    """
+    frame = Node("frame", primitives=_body(rotors).asset("frame").nodes[0].primitives)
+    nodes = [frame]
+    for k, angle in enumerate(_angles(rotors)):
+        ahead, reach = math.cos(angle) > 1e-9, _ARMS_M[rotors]
+        at = np.array([reach * math.cos(angle), reach * math.sin(angle), _DECK_Z_M])
+        blades = _propeller(1.0 if k % 2 else -1.0, _BLADES if ahead else _BLADES_REAR)
+        rest = q_exp(np.array([0.0, 0.0, angle]))  # along the arm: the box is then as regular as the arms are
+        nodes.append(Node(f"rotor{k}", 0, at, rest, primitives=blades.asset("rotor").nodes[0].primitives))
+    return Asset(name, tuple(nodes), origin="procedural")
+
+
+def _angles(rotors: int) -> list[float]:
+    return [math.pi * (2 * k + 1) / rotors for k in range(rotors)]
+
+
+def _body(rotors: int) -> Thing:
     thing = Thing()
+    if rotors > 4:  # the arms meet on round plates
+        for z in (-0.006, 0.026):
+            plate = lathe([(0.0, 0.0), (0.050, 0.0), (0.050, 0.002), (0.0, 0.002)], 2 * rotors)
+            thing.add(plate.at(0.0, 0.0, z), "cloth", _CARBON)
     _stack(thing)
-    for angle in _ROTORS:
-        _arm(thing, angle)
+    for angle in _angles(rotors):
+        _arm(thing, angle, _ARMS_M[rotors])
     return thing
 
 
@@ -75,10 +88,10 @@ def _stack(thing: Thing) -> None:
     thing.add(box((0.004, 0.030, 0.010)).at(-0.063, 0.0, 0.008), "beacon")
 
 
-def _arm(thing: Thing, angle: float) -> None:
+def _arm(thing: Thing, angle: float, reach_m: float) -> None:
     """Add an arm with motor, light and foot."""
-    x, y = _ARM_M * math.cos(angle), _ARM_M * math.sin(angle)
-    thing.add(box((_ARM_M - 0.02, 0.016, 0.004)).at(0.57 * x, 0.57 * y, -0.004, angle), "cloth", _CARBON)
+    x, y = reach_m * math.cos(angle), reach_m * math.sin(angle)
+    thing.add(box((reach_m - 0.02, 0.016, 0.004)).at(0.57 * x, 0.57 * y, -0.004, angle), "cloth", _CARBON)
     thing.add(box((0.026, 0.012, 0.004)).at(0.55 * x, 0.55 * y, 0.0, angle), "plain", _BLACK)
     thing.add(lathe([(0.0, -0.004), (0.016, -0.004), (0.016, 0.0), (0.0, 0.0)], 14).at(x, y, 0.0), "cloth", _CARBON)
     motor = [(0.012, 0.0), (0.012, 0.006), (0.0135, 0.007), (0.0135, 0.020), (0.010, 0.024), (0.003, 0.025)]
@@ -86,7 +99,7 @@ def _arm(thing: Thing, angle: float) -> None:
     foot = lathe([(0.0, -0.030), (0.004, -0.029), (0.006, -0.004)], 8)
     thing.add(foot.at(0.94 * x, 0.94 * y, 0.0), "plain", _BLACK)
     light = box((0.008, 0.012, 0.003)).at(0.80 * x, 0.80 * y, -0.0072, angle)
-    thing.add(light, "lamp_light" if x > 0.0 else "beacon")
+    thing.add(light, "lamp_light" if x > 1e-9 else "beacon")
 
 
 def _propeller(sense: float, tint: Tint) -> Thing:
