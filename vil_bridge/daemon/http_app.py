@@ -56,7 +56,8 @@ class HttpApp:
         log: EventLog,
     ) -> None:
         self.log = log
-        self.models = SceneGeometryCache(functools.partial(shipped_scene, context.renderers))
+        shipped = functools.partial(shipped_scene, context.renderers)
+        self.models = SceneGeometryCache(shipped, context.config.http.scene)
         self.scene = SceneRevisions(lambda: scene_of(context, controls.props(), self.models.newest()))
         poses = context.world
         world = CachedValue(lambda: (poses.snapshot(now_ns(), quick=True), poses.speeds_mps()), _WORLD_HZ)

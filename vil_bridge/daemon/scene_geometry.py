@@ -1,7 +1,7 @@
 """Geometry of the embedded renderer's scene for pages: a GLB, and the scene's gates.
 
-The renderer says which shipped scene it draws. A child process makes the geometry of that scene once, at low
-priority; a scene of the lab's own, and other programs' scenes, are not to be had.
+The renderer says which shipped scene it draws; the configuration names a scene file of the lab's own. A child process
+makes the geometry of that scene once, at low priority; other programs' scenes are not to be had.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -112,10 +113,12 @@ class SceneGeometryCache:
 
     Args:
         wanted: name of the shipped scene, None = none; called in the thread that asks.
+        own: scene file that is shown instead; None = none.
     """
 
-    def __init__(self, wanted: Callable[[], str | None]) -> None:
-        self._wanted = wanted
+    def __init__(self, wanted: Callable[[], str | None], own: Path | None = None) -> None:
+        self._wanted = wanted if own is None else lambda: own.stem
+        self._own = own
         self._lock = threading.Lock()
         self._asked: set[str] = set()
         self._model: SceneModel | None = None
@@ -151,9 +154,10 @@ class SceneGeometryCache:
     def _start(self, name: str) -> None:
         if self._closed or time.monotonic() < self._not_before_s:
             return
+        scene = (name,) if self._own is None else ("--file", str(self._own))
         try:
             self._child = subprocess.Popen(  # noqa: S603 - our own program, and a name that was checked
-                [*_MAKER, name], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+                [*_MAKER, *scene], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
             )
         except OSError as exc:  # too many files are open, or there is no `nice`
             self._not_before_s = time.monotonic() + _AGAIN_S
@@ -167,7 +171,9 @@ class SceneGeometryCache:
         try:
             model = SceneModel.read(name, _output(child))
         except (ValueError, msgspec.DecodeError) as exc:
-            logger.info("pages show no geometry of scene %s: %s", name, exc)
+            asked_for = self._own is not None and not self._closed
+            level = logging.WARNING if asked_for else logging.INFO
+            logger.log(level, "pages show no geometry of scene %s: %s", name, exc)
         with self._lock:
             self._child = None
             if model is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from urllib.parse import quote
 
 from vil_bridge.config.root import RoomConfig
 from vil_bridge.core.course import Course
@@ -48,7 +49,7 @@ def scene_of(context: BridgeContext, props: Mapping[str, PropView], model: Scene
         cameras=tuple(_camera(name, runner) for name, runner in context.cameras.items()),
         gates=drawn if course is None else _gates(course),
         props=tuple(SceneProp.of(name, prop) for name, prop in props.items()),
-        model=None if model is None else f"{MODEL_PATH}?{model.name}",  # another scene, another address
+        model=None if model is None else f"{MODEL_PATH}?{quote(model.name)}",  # another scene, another address
         course=None if course is None else _course(course),
     )
 

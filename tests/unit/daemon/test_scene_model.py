@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.common import wait_until
+from tests.support.splat import Splat, write
 from vil_bridge.daemon import scene_geometry as scene_model
 from vil_bridge.daemon.scene_geometry import SceneGeometryCache, SceneModel
 from vil_renderer.embedded.assets.gltf.read import load_gltf
@@ -101,6 +102,49 @@ def test_only_shipped_scenes_are_made(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["../../etc/passwd"]) == 2
     names = "alphapilot, blocks, course, empty, forest, garage, hall, lab, street, yard"
     assert f"known: {names}" in capsys.readouterr().err
+
+
+def scanned_hall(folder: Path) -> Path:
+    """Scene file of a red splat on the floor and a green one a metre above, in a unit of 2 m, y down."""
+    flat = (0.2, 0.2, 0.01)
+    write(folder / "hall.ply", [Splat((1, 0, 0), flat, (1, 0, 0), 0.9), Splat((1, -0.5, 0), flat, (0, 0.5, 0), 0.9)])
+    path = folder / "my hall.yaml"
+    path.write_text("scene: mine\nsplats: {file: hall.ply, scale: 2, up: -y, p_m: [0, 0, 0.5]}\n")
+    return path
+
+
+def test_splats_are_their_surface_in_their_colours(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["--file", str(scanned_hall(tmp_path))]) == 0
+    path = tmp_path / "hall.glb"
+    path.write_bytes(capfdbinary.readouterr().out)
+    asset = load_gltf(path)
+    (node,) = (node for node in asset.nodes if node.primitives)
+    (part,) = node.primitives
+    assert part.material.unlit and part.colour is not None
+    matrix = asset.asset_from_node()[asset.nodes.index(node)]
+    p_m = part.p_m @ matrix[:3, :3].T + matrix[:3, 3]
+    for colour, height_m in (((255, 0, 0), 0.5), ((0, 55, 0), 1.5)):
+        mine = np.abs(part.colour[:, :3].astype(int) - colour).max(axis=1) <= 1
+        assert p_m[mine].mean(axis=0)[2] == pytest.approx(height_m, abs=1e-3)
+        assert mine.sum() >= 4
+
+
+def test_a_broken_scene_file_is_refused_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("scene: mine\nobjects: 3\n")
+    assert main(["--file", str(path)]) == 2
+    assert "mine.yaml" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_a_scene_file_is_shown_instead_of_what_the_renderer_says(tmp_path: Path) -> None:
+    models = SceneGeometryCache(lambda: "empty", scanned_hall(tmp_path))
+    try:
+        wait_until(lambda: models.newest() is not None, MAKING_S, "made")
+        made = models.newest()
+        assert made is not None and made.name == "my hall"
+    finally:
+        models.close()
 
 
 @pytest.mark.long

@@ -1,7 +1,8 @@
 """A scene as one small GLB for browsers: its static objects, merged by material, with textures of at most 512 px.
 
-``python -m vil_renderer.embedded.servers.browser_scene NAME`` writes the GLB of a shipped scene to stdout. Lights,
-normal maps and movable objects are left out; OpenGL is not needed. Source: the glTF 2.0 specification,
+``python -m vil_renderer.embedded.servers.browser_scene NAME`` writes the GLB of a shipped scene to stdout, ``--file
+FILE`` that of a scene file. Splats are their surface in their colours. Lights, normal maps and movable objects are left
+out; OpenGL is not needed. Source: the glTF 2.0 specification,
 KHR_mesh_quantization for normals of one byte.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import cv2
@@ -17,11 +19,15 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.errors import ConfigError, VilBridgeError
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.gltf.read import Y_UP
 from vil_renderer.embedded.assets.model import Material, Primitive, TextureUse
-from vil_renderer.embedded.scene import Gate, Scene
+from vil_renderer.embedded.scene import Gate, Scene, SceneObject
+from vil_renderer.embedded.scenefile import load_scene
 from vil_renderer.embedded.scenes import SCENES
+from vil_renderer.embedded.splats import arranged, read_splats
+from vil_renderer.embedded.splats.surface import surface_of
 
 _SIDE_PX: Final = 512
 _QUALITY: Final = 82
@@ -35,17 +41,28 @@ _UNSIGNED_BYTE: Final = 5121
 _UNSIGNED_INT: Final = 5125
 _FLOAT: Final = 5126
 _WRAPS: Final = {"repeat": 10497, "clamp": 33071, "mirror": 33648}
+_UNLIT: Final = "KHR_materials_unlit"
 _ALPHA: Final = {"opaque": "OPAQUE", "mask": "MASK", "blend": "BLEND"}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the GLB of the named scene; return 0, or 2 when no shipped scene has that name."""
+    """Write the GLB of the scene; return 0, or 2 when no shipped scene has that name or the file is wrong."""
+    try:
+        scene = _named(arguments)
+    except VilBridgeError as exc:
+        sys.stderr.write(f"{exc}\n")
+        return 2
+    sys.stdout.buffer.write(write_glb(scene))
+    return 0
+
+
+def _named(arguments: Sequence[str]) -> Scene:
+    if arguments[:1] == ["--file"]:
+        return load_scene(Path(arguments[1]))
     name = arguments[0] if arguments else ""
     if name not in SCENES:
-        sys.stderr.write(f"no shipped scene is named {name!r}; known: {', '.join(sorted(SCENES))}\n")
-        return 2
-    sys.stdout.buffer.write(write_glb(SCENES[name]()))
-    return 0
+        raise ConfigError(f"no shipped scene is named {name!r}; known: {', '.join(sorted(SCENES))}")
+    return SCENES[name]()
 
 
 def write_glb(scene: Scene) -> bytes:
@@ -65,13 +82,22 @@ def _gate(gate: Gate) -> dict[str, Any]:
 def _by_material(scene: Scene) -> Mapping[Material, list[tuple[Primitive, FloatArray]]]:
     """Return every static primitive, with the matrix from its axes to the world."""
     found: dict[Material, list[tuple[Primitive, FloatArray]]] = {}
-    for thing in scene.objects:
-        if thing.movable:
+    for thing in (*scene.objects, *_surface(scene)):
+        if thing.movable or (scene.splats is not None and thing.name in scene.splats.proxy):
             continue
         for node, asset_from_node in zip(thing.asset.nodes, thing.asset.asset_from_node(), strict=True):
             for part in node.primitives:
                 found.setdefault(part.material, []).append((part, thing.world_from_asset @ asset_from_node))
     return found
+
+
+def _surface(scene: Scene) -> tuple[SceneObject, ...]:
+    """Return the surface of a scene's splats."""
+    splats = scene.splats
+    if splats is None:
+        return ()
+    field = splats.arranged or arranged(read_splats(splats.path))
+    return (SceneObject("surface of splats", surface_of(field, "surface of splats"), splats.T_world_splats),)
 
 
 class _Writer:
@@ -119,7 +145,7 @@ class _Writer:
         """Return the GLB."""
         document = {
             "asset": {"version": "2.0", "generator": "vil-bridge"},
-            "extensionsUsed": ["KHR_mesh_quantization"],
+            "extensionsUsed": ["KHR_mesh_quantization", _UNLIT],
             "extensionsRequired": ["KHR_mesh_quantization"],
             "extras": {"gates": gates},
             "scene": 0,
@@ -172,6 +198,7 @@ class _Writer:
                 "alphaMode": _ALPHA[material.alpha],
                 "doubleSided": material.double_sided,
                 **cutoff,
+                **({"extensions": {_UNLIT: {}}} if material.unlit else {}),
             }
         )
         return len(self._materials) - 1

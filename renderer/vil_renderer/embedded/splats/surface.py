@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_renderer.embedded.assets.model import Asset, Material, Primitive
-from vil_renderer.embedded.splats.cloud import Float32, float32
+from vil_renderer.embedded.splats.cloud import SH_C0, Float32, float32
 from vil_renderer.embedded.splats.field import SplatField
 
 _MOST: Final = 1 << 16
@@ -24,7 +24,7 @@ _REACH: Final = 1.5
 def surface_of(field: SplatField, name: str) -> Asset:
     """Return squares in the planes of opaque splats, in their axes; blobs get three, one across each axis.
 
-    They are those of the finest level with few enough splats.
+    They are those of the finest level with few enough splats, and have the colours of these seen from all around.
 
     Args:
         field: the splats.
@@ -39,14 +39,16 @@ def surface_of(field: SplatField, name: str) -> Asset:
     columns = [axes[rows, :, order[:, i]] for i in range(3)]
     ratio = size[rows, order[:, 0]] / np.maximum(size[rows, order[:, 1]], 1e-12)
     solid = opacity >= _OPAQUE
-    parts = [_squares(p[solid], columns[1][solid], columns[2][solid])]
-    for u, v in ((columns[0], columns[1]), (columns[0], columns[2])):
-        parts.append(_squares(*(values[solid & (ratio > _FLAT)] for values in (p, u, v))))
+    blob = solid & (ratio > _FLAT)
+    chosen = ((solid, columns[1], columns[2]), (blob, columns[0], columns[1]), (blob, columns[0], columns[2]))
+    parts = [_squares(p[which], u[which], v[which]) for which, u, v in chosen]
     corners, normal = (np.concatenate([part[i] for part in parts]) for i in range(2))
+    colour = np.concatenate([_colour(field.splats.sh[own, 0][which]) for which, _, _ in chosen])
     quads = 4 * np.arange(len(corners) // 4, dtype=np.uint32)[:, None]
     triangles = np.concatenate([quads + np.array(corner, np.uint32) for corner in ((0, 1, 2), (0, 2, 3))])
     uv = np.zeros((len(corners), 2), np.float32)
-    return Asset.of(name, [Primitive(corners, normal, uv, triangles, Material(double_sided=True))], name)
+    lit = Material(double_sided=True, unlit=True)  # a scan has its light in its colours
+    return Asset.of(name, [Primitive(corners, normal, uv, triangles, lit, colour=colour)], name)
 
 
 def _count(field: SplatField, level: int) -> int:
@@ -60,3 +62,11 @@ def _squares(p: Float32, u: Float32, v: Float32) -> tuple[Float32, npt.NDArray[n
     normal = np.cross(u, v)
     normal /= np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-30)
     return corners, np.repeat(float32(normal), 4, axis=0)
+
+
+def _colour(first: Float32) -> npt.NDArray[np.uint8]:
+    """Return the linear colours of the four corners of each square, from the first coefficients (n, 3)."""
+    display = np.clip(0.5 + SH_C0 * first, 0.0, 1.0)
+    linear = np.where(display <= 0.04045, display / 12.92, ((display + 0.055) / 1.055) ** 2.4)
+    opaque = np.concatenate((np.rint(255.0 * linear), np.full((len(linear), 1), 255.0)), axis=1)
+    return np.repeat(opaque.astype(np.uint8), 4, axis=0)

@@ -1,6 +1,6 @@
 /** The renderer's own scene, where the bridge has its geometry. */
 
-import { Group, Mesh, MeshLambertMaterial, Quaternion, TextureLoader, type MeshStandardMaterial } from "three";
+import { Group, Mesh, MeshBasicMaterial, MeshLambertMaterial, Quaternion, TextureLoader, type MeshStandardMaterial } from "three";
 import { GLTFLoader } from "three/addons/loaders/GLTFLoader.js";
 
 /** Our axes (x forward, y left, z up) from glTF's (z forward, x left, y up). */
@@ -16,7 +16,7 @@ export async function loadModel(url: string): Promise<Group> {
   const { scene } = await loader.loadAsync(url);
   scene.quaternion.copy(FROM_GLTF);
   scene.traverse((part) => {
-    if (part instanceof Mesh) part.material = plain(part.material as MeshStandardMaterial);
+    if (part instanceof Mesh && !(part.material instanceof MeshBasicMaterial)) part.material = plain(part.material as MeshStandardMaterial);
   });
   return scene;
 }
