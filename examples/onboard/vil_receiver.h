@@ -56,7 +56,7 @@ typedef struct {
     int epoch, count;             /* jumps of either clock; exchanges since the last one */
     int64_t t_ref_ns, offset_ns;  /* the line: vehicle time, vehicle minus bridge then */
     double drift, covariance[3];  /* of offset and drift: ns^2, ns, 1 */
-    double drift_std;
+    double drift_std, low, high;  /* bounds of the offset by all exchanges, beyond offset_ns */
     double states[VIL_CLOCK_MODELS][5], weights[VIL_CLOCK_MODELS], waits_ns[2];
     int64_t window[VIL_CLOCK_WINDOW], ranked[VIL_CLOCK_WINDOW]; /* round trips: a ring; in order */
     int64_t least_ns; /* round trip since the last jump */
@@ -185,12 +185,13 @@ static inline int64_t vil_clock_to_bridge_ns(const vil_clock *clock, int64_t t_v
     return t_vehicle_ns - vil_clock_offset_ns(clock, t_vehicle_ns);
 }
 
-/* Half the best round trip (a lopsided path cannot be told) plus two standard deviations. */
+/* Half the best round trip (a lopsided path cannot be told) plus two standard deviations, at least the farther bound. */
 static inline int64_t vil_clock_uncertainty_ns(const vil_clock *clock, int64_t t_vehicle_ns) {
     const double *c = clock->covariance;
     double dt = (double)(t_vehicle_ns - clock->t_ref_ns), variance = c[0] + 2.0 * dt * c[1] + dt * dt * c[2];
     int64_t best = clock->seen && clock->ranked[0] > clock->least_ns ? clock->ranked[0] : clock->least_ns;
-    return (int64_t)(0.5 * (double)best + (variance > 0.0 ? 2.0 * sqrt(variance) : 0.0));
+    double likely = 0.5 * (double)best + (variance > 0.0 ? 2.0 * sqrt(variance) : 0.0);
+    return (int64_t)fmax(likely, fmax(clock->high, -clock->low) + 2.0 * sqrt(c[2]) * fabs(dt));
 }
 
 /* Mean and covariance of the models mixed in these shares. */
@@ -216,6 +217,8 @@ static inline void vil__clock_mix(vil_clock *clock) {
     vil__clock_merge(clock, clock->weights, merged);
     whole = rint(merged[0]);
     clock->offset_ns += (int64_t)whole;
+    clock->low -= whole;
+    clock->high -= whole;
     for (i = 0; i < VIL_CLOCK_MODELS; i++) clock->states[i][0] -= whole;
     clock->drift = fmax(-1e-3, fmin(1e-3, merged[1])); /* no clock drifts by 1000 ppm */
     memcpy(clock->covariance, merged + 2, sizeof clock->covariance);
@@ -234,13 +237,17 @@ static inline void vil__clock_start(vil_clock *clock, const vil_clock_exchange *
         s[4] = std * std;
         clock->weights[i] = i ? 0.05 : 0.9;
     }
+    clock->low = (double)(x->low_ns - clock->offset_ns);
+    clock->high = (double)(x->high_ns - clock->offset_ns);
 }
 
 static inline void vil__clock_predict(vil_clock *clock, int64_t t_ns) {
     static const double drift_noise[] = {1e-7, 2e-4, 1e-7}, offset_noise[] = {0.0, 0.0, 1e6}, stay_s[] = {50.0, 2.0, 0.5};
     double dt = (double)(t_ns - clock->t_ref_ns), dt_s = 1e-9 * dt, states[VIL_CLOCK_MODELS][5];
-    double weights[VIL_CLOCK_MODELS];
+    double weights[VIL_CLOCK_MODELS], wider = 2.0 * sqrt(clock->covariance[2]) * dt;
     int i, j;
+    clock->low += clock->drift * dt - wider;
+    clock->high += clock->drift * dt + wider;
     for (i = 0; i < VIL_CLOCK_MODELS; i++) {
         double shares[VIL_CLOCK_MODELS], *s = states[i], q = drift_noise[i] * drift_noise[i] * dt_s;
         weights[i] = 0.0;
@@ -307,6 +314,13 @@ static inline void vil__clock_learn(vil_clock *clock, int64_t rtt, double low, d
     for (i = 0; i < 2; i++) clock->waits_ns[i] += gain * (fmax(0.0, waits[i]) - clock->waits_ns[i]);
 }
 
+/* Accounts the bounds; where a slewed clock leaves nothing between them and the others, they stand alone. */
+static inline void vil__clock_bound(vil_clock *clock, double low, double high) {
+    double both[2] = {fmax(low, clock->low), fmin(high, clock->high)};
+    clock->low = both[0] <= both[1] ? both[0] : low;
+    clock->high = both[0] <= both[1] ? both[1] : high;
+}
+
 /* Accounts both ways in each model, and weighs them by their likelihoods. */
 static inline void vil__clock_update(vil_clock *clock, double low, double high, double soft) {
     double least = fmax(5e3, 0.125 * (high - low)), logs[VIL_CLOCK_MODELS], most = -INFINITY, total = 0.0;
@@ -368,6 +382,7 @@ static inline int vil__clock_exchange(vil_clock *clock, vil_clock_exchange x) {
         return clock->suspect_count == 3;
     }
     vil__clock_learn(clock, rtt, low, high);
+    vil__clock_bound(clock, (double)(x.low_ns - clock->offset_ns), (double)(x.high_ns - clock->offset_ns));
     vil__clock_update(clock, low, high, soft);
     vil__clock_mix(clock);
     clock->count++;
