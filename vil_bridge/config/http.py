@@ -30,9 +30,11 @@ class HttpConfig(StrictModel):
         max_length=64,
         description="Names by which browsers may call this server, in addition to localhost and numeric addresses.",
     )
-    scene: Path | None = Field(
+    scene: str | None = Field(
         default=None,
-        description="Scene file that the world on pages shows; none = the shipped scene that a renderer draws.",
+        min_length=1,
+        max_length=4096,
+        description="Name or file of the scene that pages show; none = the shipped one that a renderer draws.",
     )
     bind: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
     port: int = Field(default=8080, ge=0, le=65535, description="TCP port; 0 = any free one.")

@@ -1,6 +1,6 @@
 """Geometry of the embedded renderer's scene for pages: a GLB, and the scene's gates.
 
-The renderer says which shipped scene it draws; the configuration names a scene file of the lab's own. A child process
+The renderer says which shipped scene it draws; the configuration may name another one. A child process
 makes the geometry of that scene once, at low priority; other programs' scenes are not to be had.
 """
 
@@ -113,11 +113,11 @@ class SceneGeometryCache:
 
     Args:
         wanted: name of the shipped scene, None = none; called in the thread that asks.
-        own: scene file that is shown instead; None = none.
+        own: name or file of the scene that is shown instead; None = none.
     """
 
-    def __init__(self, wanted: Callable[[], str | None], own: Path | None = None) -> None:
-        self._wanted = wanted if own is None else lambda: own.stem
+    def __init__(self, wanted: Callable[[], str | None], own: str | None = None) -> None:
+        self._wanted = wanted if own is None else lambda: Path(own).stem
         self._own = own
         self._lock = threading.Lock()
         self._asked: set[str] = set()
@@ -154,7 +154,7 @@ class SceneGeometryCache:
     def _start(self, name: str) -> None:
         if self._closed or time.monotonic() < self._not_before_s:
             return
-        scene = (name,) if self._own is None else ("--file", str(self._own))
+        scene = (name,) if self._own is None else ("--scene", self._own)
         try:
             self._child = subprocess.Popen(  # noqa: S603 - our own program, and a name that was checked
                 [*_MAKER, *scene], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -43,7 +43,7 @@ def airsim_bridge(
         "rooms": {_ROOM: {}},
         **_world(settings, names, scene),
         "require_cameras": False,
-        "http": {"port": http_port},
+        "http": {"port": http_port, "scene": scene},
         "stream": {"bind": "tcp://127.0.0.1:0"},  # several worlds live on one computer
         "realtime": {"fifo_priority": 0},  # a world that is behind shall not take the computer from its programs
         "simulation": {"clock": "simulated", "speed": settings.clock_speed},

@@ -43,7 +43,7 @@ def sitl_data(options: SitlOptions) -> dict[str, Any]:
         "name": f"sitl-{options.program}",
         "rooms": {_ROOM: {}},
         "require_cameras": False,
-        "http": {"port": options.http_port},
+        "http": {"port": options.http_port, "scene": options.scene or None},
         "simulation": {} if real_time else {"clock": "simulated", "speed": options.speed},
         "sources": sources,
         "actors": {

@@ -114,7 +114,7 @@ def scanned_hall(folder: Path) -> Path:
 
 
 def test_splats_are_their_surface_in_their_colours(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert main(["--file", str(scanned_hall(tmp_path))]) == 0
+    assert main(["--scene", str(scanned_hall(tmp_path))]) == 0
     path = tmp_path / "hall.glb"
     path.write_bytes(capfdbinary.readouterr().out)
     asset = load_gltf(path)
@@ -132,13 +132,13 @@ def test_splats_are_their_surface_in_their_colours(tmp_path: Path, capfdbinary: 
 def test_a_broken_scene_file_is_refused_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("scene: mine\nobjects: 3\n")
-    assert main(["--file", str(path)]) == 2
+    assert main(["--scene", str(path)]) == 2
     assert "mine.yaml" in capsys.readouterr().err
 
 
 @pytest.mark.long
 def test_a_scene_file_is_shown_instead_of_what_the_renderer_says(tmp_path: Path) -> None:
-    models = SceneGeometryCache(lambda: "empty", scanned_hall(tmp_path))
+    models = SceneGeometryCache(lambda: "empty", str(scanned_hall(tmp_path)))
     try:
         wait_until(lambda: models.newest() is not None, MAKING_S, "made")
         made = models.newest()

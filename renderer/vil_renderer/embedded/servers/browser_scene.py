@@ -1,9 +1,9 @@
 """A scene as one small GLB for browsers: its static objects, merged by material, with textures of at most 512 px.
 
-``python -m vil_renderer.embedded.servers.browser_scene NAME`` writes the GLB of a shipped scene to stdout, ``--file
-FILE`` that of a scene file. Splats are their surface in their colours. Lights, normal maps and movable objects are left
-out; OpenGL is not needed. Source: the glTF 2.0 specification,
-KHR_mesh_quantization for normals of one byte.
+``python -m vil_renderer.embedded.servers.browser_scene NAME`` writes the GLB of a shipped scene to stdout, ``--scene
+SCENE`` that of any scene, by name or file. Splats are their surface in their colours. Lights, normal maps and movable
+objects are left out; OpenGL is not needed. Source: the glTF 2.0 specification, KHR_mesh_quantization for normals of one
+byte.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import cv2
@@ -57,8 +56,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _named(arguments: Sequence[str]) -> Scene:
-    if arguments[:1] == ["--file"]:
-        return load_scene(Path(arguments[1]))
+    if arguments[:1] == ["--scene"]:
+        return load_scene(arguments[1])
     name = arguments[0] if arguments else ""
     if name not in SCENES:
         raise ConfigError(f"no shipped scene is named {name!r}; known: {', '.join(sorted(SCENES))}")
