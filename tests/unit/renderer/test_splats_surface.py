@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from tests.support.common import needs_gl
@@ -16,7 +17,7 @@ from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import CameraModel, FloatArray, Modality, View, WorldSnapshot
 from vil_bridge.tools.bench.splats_hall import hall_range_m, hall_splats
 from vil_renderer.embedded import EmbeddedRenderer
-from vil_renderer.embedded.assets.model import Primitive
+from vil_renderer.embedded.assets.model import Asset, Primitive
 from vil_renderer.embedded.geometry.surfaces import TriangleSurface
 from vil_renderer.embedded.scenefile import load_scene
 from vil_renderer.embedded.splats import arranged, read_splats
@@ -26,6 +27,14 @@ from vil_renderer.embedded.splats.surface import surface_of
 PLACE = np.array([-7.0, -1.0, 1.6])
 CAMERA = CameraModel("hall", 160, 120, math.radians(80.0))
 POSE = looking((-7.0, -1.0, 1.6), 15.0, 5.0)
+
+
+def joined(asset: Asset) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32]]:
+    """All corners and triangles of an asset of one node."""
+    parts = asset.nodes[0].primitives
+    starts = np.cumsum([0, *(len(part.p_m) for part in parts)])
+    triangles = [part.triangles + np.uint32(start) for part, start in zip(parts, starts[:-1], strict=True)]
+    return np.concatenate([part.p_m for part in parts]), np.concatenate(triangles)
 
 
 def squares(folder: Path, *splats: Splat) -> Primitive:
@@ -47,8 +56,7 @@ def test_rays_meet_the_hall_within_two_percent(count: int) -> None:
     pytest.importorskip("embreex")
     rng = np.random.default_rng(0)
     directions: FloatArray = rng.normal(size=(10_000, 3))
-    mesh = surface_of(arranged(cloud_of(hall_splats(count), "hall")), "splats").nodes[0].primitives[0]
-    surface = TriangleSurface(mesh.p_m, mesh.triangles)
+    surface = TriangleSurface(*joined(surface_of(arranged(cloud_of(hall_splats(count), "hall")), "splats")))
     reach = np.full(len(directions), 1e3, np.float32)
     found, primitive, *_ = surface.strike(
         np.tile(PLACE.astype(np.float32), (len(directions), 1)), directions.astype(np.float32), reach
@@ -67,6 +75,15 @@ def test_a_disc_is_one_square_and_a_blob_three(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.ptp(disc.p_m, axis=0), [0.6, 0.3, 0.0], atol=1e-6)
     np.testing.assert_allclose(np.abs(disc.normal), np.tile([0.0, 0.0, 1.0], (4, 1)), atol=1e-6)
     assert squares(tmp_path, Splat((1, 2, 3), (0.2, 0.1, 0.1))).triangles.shape == (6, 3)
+
+
+def test_neighbours_are_parts_of_a_small_extent() -> None:
+    """A view of a corner of the hall draws few of them."""
+    parts = surface_of(arranged(cloud_of(hall_splats(20_000), "hall")), "splats").nodes[0].primitives
+    extents = np.array([np.ptp(part.p_m, axis=0) for part in parts])
+    whole = np.ptp(np.concatenate([part.p_m for part in parts]), axis=0)
+    assert len(parts) >= 20
+    assert np.median(extents.prod(axis=1)) < 0.2 * whole.prod()
 
 
 def test_faint_splats_are_no_surface(tmp_path: Path) -> None:

@@ -138,6 +138,7 @@ def frames_of(shots: Sequence[Shot], light: LightState, far_m: float = FAR_M) ->
     was_m, R_was, prev_clip = _looking([shot.previous for shot in shots], projection)
     R_camera_world = R_world_camera.transpose(0, 2, 1)
     block = np.repeat(light.block, len(shots))
+    block["eye"][:, :3] = eye_m
     block["clip"] = clip.transpose(0, 2, 1)
     block["clip_motion"] = (clip - prev_clip).transpose(0, 2, 1)
     block["camera"][:, :3, :3] = R_world_camera
@@ -180,7 +181,7 @@ def _write_weather(
     glow = airlight(light.environment, light.lamps, eye_m, light.roofed(eye_m))
     block["air"][:, :3], block["air"][:, 3] = glow * scattered, extinction
     block["glow"][:, 3] = falling_share(light.weather)
-    block["glow"][:, :3], block["eye"][:, :3] = glow, eye_m
+    block["glow"][:, :3] = glow
     times = np.array([(shot.t_ns % _SWAY_PERIOD_NS, shot.before_ns % _SWAY_PERIOD_NS) for shot in shots])
     block["moment"][:, :2] = 2.0 * np.pi / _SWAY_PERIOD_NS * times
     block["moment"][:, 2], block["moment"][:, 3] = [shot.open_s for shot in shots], 1.0 / f_px

@@ -17,7 +17,14 @@ from vil_renderer.embedded.engine.materials import (
 )
 from vil_renderer.embedded.engine.particles import CUBES_M
 from vil_renderer.embedded.engine.shader_fragment import DEPTH_FRAGMENT, SURFACE_FRAGMENT
-from vil_renderer.embedded.engine.shader_sky import BLOB_FRAGMENT, BLOB_VERTEX, SKY_FRAGMENT, SKY_VERTEX
+from vil_renderer.embedded.engine.shader_sky import (
+    BLOB_FRAGMENT,
+    BLOB_VERTEX,
+    SHADE_FRAGMENT,
+    SHADE_VERTEX,
+    SKY_FRAGMENT,
+    SKY_VERTEX,
+)
 from vil_renderer.embedded.engine.shader_vertex import SURFACE_VERTEX, shader
 from vil_renderer.embedded.engine.shader_weather import PARTICLE_FRAGMENT, PARTICLE_VERTEX
 from vil_renderer.embedded.engine.targets import PassOutput, defines_of
@@ -124,6 +131,10 @@ class Programs:
     def blob(self) -> moderngl.Program:
         """Return the program of the soft dark discs below actors."""
         return self._get("blob", BLOB_VERTEX, BLOB_FRAGMENT, {"SHADING": 0})
+
+    def splat_shade(self, high_m: float) -> moderngl.Program:
+        """Return the program of the same discs on the surface of splats that lies as near to their level as this."""
+        return self._get("shade", SHADE_VERTEX, SHADE_FRAGMENT, {"SHADING": 0, "SHADE_HIGH_M": high_m})
 
     def particles(self, shading: int) -> moderngl.Program:
         """Return the program of what falls."""

@@ -16,6 +16,7 @@ from vil_renderer.embedded.engine.air import Air, air_of, airlight, falling_shar
 from vil_renderer.embedded.engine.cover_map import CoverMap
 from vil_renderer.embedded.engine.detail import ViewPoints
 from vil_renderer.embedded.engine.frame import FRAME_BYTES, LightState, Shot, frames_of
+from vil_renderer.embedded.engine.ground_patches import SQUARE, GroundPatches
 from vil_renderer.embedded.engine.light import SurfaceLight
 from vil_renderer.embedded.engine.materials import GAMMA, MaterialCache
 from vil_renderer.embedded.engine.model_draws import ModelDraws
@@ -26,6 +27,7 @@ from vil_renderer.embedded.engine.programs import FRAME, PassOptions, Programs
 from vil_renderer.embedded.engine.readback import Readback
 from vil_renderer.embedded.engine.shadow import ShadowMap
 from vil_renderer.embedded.engine.splat_layer import SplatLayer
+from vil_renderer.embedded.engine.splat_shade import SplatShade
 from vil_renderer.embedded.engine.static import StaticBatch, StaticDraws
 from vil_renderer.embedded.engine.targets import PassOutput, RenderedView, TargetCache, places_of
 from vil_renderer.embedded.engine.translucent import TranslucentPart, draw_translucent
@@ -78,6 +80,10 @@ class _Batch:
         self.models = ModelDraws(posed, shown, [request.before for request in requests], views)
         self._draws: dict[bool, StaticDraws] = {}
 
+    def view(self, index: int) -> ViewPoints:
+        """Return one of the viewpoints."""
+        return self._views.only(index)
+
     def static(self, *, proxy: bool) -> StaticDraws:
         """Return the draws of the opaque part of the static mesh."""
         if proxy not in self._draws:
@@ -126,7 +132,8 @@ class ScenePass:
         self._state: LightState | None = None
         self._sky: dict[moderngl.Program, moderngl.VertexArray] = {}
         self._corners = ctx.buffer(np.array([[-1, -1], [3, -1], [-1, 3]], np.float32).tobytes())
-        self._patches = _Patches(ctx, self._programs.blob())
+        self._patches = GroundPatches(ctx, self._programs.blob(), SQUARE)
+        self._shade = None if splats is None else SplatShade(ctx, self._programs, self._static, self._targets)
         self._particles = ParticleDraws(ctx, self._programs, int(profile.shading))
         self._weather = FINE
         self._roofs: CoverMap | None = None
@@ -247,10 +254,23 @@ class ScenePass:
         detail_px = DETAIL_PX if self.profile.lod_px else 0.0
         gain = self._gain(request) ** (1.0 / GAMMA)
         pose, air = request.T_world_camera, self._air(request)
-        splats.draw(target, request.camera, pose, z_m, gain, detail_px=detail_px, air=air)
+        shade = self._shade_on_splats(size, batch, index)
+        splats.draw(target, request.camera, pose, z_m, gain, detail_px=detail_px, air=air, shade=shade)
         self._particles_over(target, batch, index, count)
         _write(target, count, count)
         return target
+
+    def _shade_on_splats(self, size: tuple[int, int], batch: _Batch, index: int) -> moderngl.Texture | None:
+        """Return the factor on the light of splats in a view; None = no actor shades any."""
+        if self._shade is None:
+            return None
+        self._frames.bind_to_uniform_block(FRAME, FRAME_BYTES * index, FRAME_BYTES)
+        return self._shade.draw(size, batch.view(index), self._blobs(batch.requests[index]))
+
+    def _blobs(self, request: ViewRequest) -> npt.NDArray[np.float32]:
+        """Return the patches that a view shows: none where the sun's shadow map has the actors."""
+        assert self._state is not None
+        return request.blobs[: 0 if self.profile.moving_shadows and self._state.texel else None]
 
     def _air(self, request: ViewRequest) -> Air | None:
         """Return the air before a camera; None = it is clear."""
@@ -345,14 +365,14 @@ class ScenePass:
         self, target: moderngl.Framebuffer, batch: _Batch, index: int, options: PassOptions, *, proxy: bool
     ) -> None:
         """Draw dark patches below actors, and translucent parts: colour only, depth stays."""
-        ctx, blobs = self._ctx, batch.requests[index].blobs
+        ctx, blobs = self._ctx, self._blobs(batch.requests[index])
         count = options.outputs.bit_count()
         # Alpha adds up as it does in a premultiplied picture.
         cast("Any", ctx).blend_func = (ctx.SRC_ALPHA, ctx.ONE_MINUS_SRC_ALPHA, ctx.ONE, ctx.ONE_MINUS_SRC_ALPHA)
         ctx.enable(ctx.BLEND)
         target.depth_mask = False
         _write(target, count, 1)
-        if len(blobs) and not self.profile.moving_shadows:
+        if len(blobs):
             ctx.polygon_offset = (-2.0, -32.0)
             self._patches.draw(blobs)
             ctx.polygon_offset = (0.0, 0.0)
@@ -370,27 +390,3 @@ def _write(target: moderngl.Framebuffer, count: int, first: int) -> None:
     """Write the first of a framebuffer's attachments alone."""
     masks = tuple((i < first,) * 4 for i in range(count))
     cast("Any", target).color_mask = masks if count > 1 else masks[0]
-
-
-class _Patches:
-    """Flat patches, drawn as instances of one square; the shader makes them round."""
-
-    def __init__(self, ctx: moderngl.Context, program: moderngl.Program) -> None:
-        self._ctx, self._program = ctx, program
-        self._square = ctx.buffer(np.array([[-1, -1], [1, -1], [-1, 1], [1, 1]], np.float32).tobytes())
-        self._allocate(16)
-
-    def _allocate(self, rows: int) -> None:
-        self._rows = rows
-        self._places = self._ctx.buffer(reserve=rows * 20, dynamic=True)
-        instance = cast("Any", (self._places, "3f 2f/i", "in_place", "in_shape"))
-        self._array = self._ctx.vertex_array(self._program, [(self._square, "2f", "in_p"), instance])
-
-    def draw(self, blobs: npt.NDArray[np.float32]) -> None:
-        if len(blobs) > self._rows:
-            self._array.release()
-            self._places.release()
-            self._allocate(2 * len(blobs))
-        self._places.orphan()
-        self._places.write(np.ascontiguousarray(blobs, np.float32))
-        self._array.render(self._ctx.TRIANGLE_STRIP, instances=len(blobs))

@@ -1,4 +1,4 @@
-"""Shaders of the sky, and of the soft dark patches below actors."""
+"""Shaders of the sky, and of the soft dark patches below actors, on meshes and on splats."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ void main() {
 )
 
 BLOB_VERTEX: Final = """
-in vec2 in_p;
+in vec3 in_p;
 in vec3 in_place;
 in vec2 in_shape;    // radius, strength
 out vec2 v_p;
 flat out float v_strength;
 void main() {
-    gl_Position = clip_from_world * vec4(in_place + vec3(in_shape.x * in_p, 0.0), 1.0);
-    v_p = in_p;
+    gl_Position = clip_from_world * vec4(in_place + in_shape.x * in_p, 1.0);
+    v_p = in_p.xy;
     v_strength = in_shape.y;
 }
 """
@@ -87,5 +87,33 @@ flat in float v_strength;
 layout(location = 0) out vec4 out_colour;
 void main() {
     out_colour = vec4(0.0, 0.0, 0.0, v_strength * max(0.0, 1.0 - dot(v_p, v_p)));
+}
+"""
+
+SHADE_VERTEX: Final = """
+in vec3 in_p;
+in vec3 in_place;
+in vec2 in_shape;    // radius, strength
+flat out vec3 v_place;
+flat out vec2 v_shape;
+void main() {
+    gl_Position = clip_from_world * vec4(in_place + vec3(in_shape.xx, SHADE_HIGH_M) * in_p, 1.0);
+    v_place = in_place;
+    v_shape = in_shape;
+}
+"""
+
+SHADE_FRAGMENT: Final = """
+uniform sampler2D surface_map;  // z-depth of the surface that splats show
+flat in vec3 v_place;
+flat in vec2 v_shape;
+layout(location = 0) out vec4 out_colour;
+void main() {
+    float z_m = texelFetch(surface_map, ivec2(gl_FragCoord.xy), 0).r;
+    vec3 ray = mat3(world_from_ray) * vec3(2.0 * gl_FragCoord.xy / size_px.xy - 1.0, 1.0);
+    vec3 off = eye.xyz + z_m * ray - v_place;
+    vec2 across = off.xy / v_shape.x;
+    float level = 1.0 - smoothstep(0.2 * SHADE_HIGH_M, SHADE_HIGH_M, abs(off.z));
+    out_colour = vec4(0.0, 0.0, 0.0, v_shape.y * max(0.0, 1.0 - dot(across, across)) * level);
 }
 """

@@ -28,8 +28,13 @@ void main() { gl_Position = vec4(in_p, 0.0, 1.0); }
 _FRAGMENT = """
 #version 330 core
 uniform sampler2D splats;
+uniform sampler2D shade;
+uniform bool shaded;
 layout(location = 0) out vec4 out_colour;
-void main() { out_colour = texelFetch(splats, ivec2(gl_FragCoord.xy), 0); }
+void main() {
+    out_colour = texelFetch(splats, ivec2(gl_FragCoord.xy), 0);
+    if (shaded) out_colour.rgb *= texelFetch(shade, ivec2(gl_FragCoord.xy), 0).rgb;
+}
 """
 _TEXTURE_BYTES: Final = 256 << 20
 
@@ -69,6 +74,7 @@ class SplatLayer:
         *,
         detail_px: float,
         air: Air | None = None,
+        shade: moderngl.Texture | None = None,
     ) -> None:
         """Blend the splats over a framebuffer's first attachment, which holds display values.
 
@@ -80,6 +86,7 @@ class SplatLayer:
             exposure: factor on display colours.
             detail_px: size of the largest splats that a coarser level may have; 0 = none.
             air: of the weather; None = clear.
+            shade: factor on display colours, as large as the framebuffer; None = 1.
         """
         splats = project(self._field, camera, T_world_camera, self._T_world_splats, exposure, detail_px=detail_px)
         if air is not None:
@@ -92,7 +99,10 @@ class SplatLayer:
         ctx.enable_only(ctx.BLEND)
         ctx.blend_func = (ctx.ONE, ctx.ONE_MINUS_SRC_ALPHA)
         texture.use(0)
-        cast("Any", self._program["splats"]).value = 0
+        if shade is not None:
+            shade.use(1)
+        for name, value in (("splats", 0), ("shade", 1), ("shaded", shade is not None)):
+            cast("Any", self._program[name]).value = value
         self._triangle.render(vertices=3)
 
 

@@ -87,16 +87,19 @@ class StaticBatch:
                 self._atlas.repeat_x = self._atlas.repeat_y = False
             self._atlas.write(np.ascontiguousarray(light.atlas))
 
-    def draws(self, views: ViewPoints, layers: Sequence[str], *, proxy: bool = True) -> StaticDraws:
+    def draws(
+        self, views: ViewPoints, layers: Sequence[str], *, proxy: bool = True, meshes: bool = True
+    ) -> StaticDraws:
         """Return the opaque parts that c views show, without what lies outside of them.
 
         Args:
             views: the viewpoints.
             layers: of each view the one that it shows; empty = all.
             proxy: with the objects that replace splats.
+            meshes: with all others.
         """
-        seen = self._seen(~self._translucent, views, layers, proxy=proxy)
-        return self._sorted(f"{proxy}", seen, views.eye_m)
+        wanted = ~self._translucent if meshes else ~self._translucent & self._mesh.chunks.proxy
+        return self._sorted(f"{proxy} {meshes}", self._seen(wanted, views, layers, proxy=proxy), views.eye_m)
 
     def _seen(self, wanted: BoolArray, views: ViewPoints, layers: Sequence[str], *, proxy: bool) -> BoolArray:
         """Return which chunks of those wanted (k,) the views show, (c, k)."""

@@ -17,6 +17,9 @@ _OPAQUE: Final = 0.5
 """Fainter splats are no surface."""
 _FLAT: Final = 0.5
 """Shortest axis over the middle one of a splat that is a surface on its own."""
+_PART: Final = 1024
+"""Splats of a primitive; they follow a space-filling curve."""
+_MATERIAL: Final = Material(double_sided=True, unlit=True)  # a scan has its light in its colours
 _REACH: Final = 1.5
 """Half a side of a square, standard deviations."""
 
@@ -24,7 +27,8 @@ _REACH: Final = 1.5
 def surface_of(field: SplatField, name: str) -> Asset:
     """Return squares in the planes of opaque splats, in their axes; blobs get three, one across each axis.
 
-    They are those of the finest level with few enough splats, and have the colours of these seen from all around.
+    Neighbours are one primitive, so that a view draws what it may show. The squares are those of the finest level
+    with few enough splats, and have the colours of these seen from all around.
 
     Args:
         field: the splats.
@@ -39,16 +43,26 @@ def surface_of(field: SplatField, name: str) -> Asset:
     columns = [axes[rows, :, order[:, i]] for i in range(3)]
     ratio = size[rows, order[:, 0]] / np.maximum(size[rows, order[:, 1]], 1e-12)
     solid = opacity >= _OPAQUE
-    blob = solid & (ratio > _FLAT)
-    chosen = ((solid, columns[1], columns[2]), (blob, columns[0], columns[1]), (blob, columns[0], columns[2]))
-    parts = [_squares(p[which], u[which], v[which]) for which, u, v in chosen]
-    corners, normal = (np.concatenate([part[i] for part in parts]) for i in range(2))
-    colour = np.concatenate([_colour(field.splats.sh[own, 0][which]) for which, _, _ in chosen])
+    first = field.splats.sh[own, 0]
+    parts = []
+    for begin in range(0, len(p), _PART):
+        some = slice(begin, begin + _PART)
+        blob = solid[some] & (ratio[some] > _FLAT)
+        chosen = (solid[some], 1, 2), (blob, 0, 1), (blob, 0, 2)
+        squares = [_squares(*(a[some][which] for a in (p, columns[u], columns[v]))) for which, u, v in chosen]
+        corners, normal = (np.concatenate([each[i] for each in squares]) for i in range(2))
+        parts.append(
+            _primitive(corners, normal, np.concatenate([_colour(first[some][which]) for which, _, _ in chosen]))
+        )
+    return Asset.of(name, parts, name)
+
+
+def _primitive(corners: Float32, normal: Float32, colour: npt.NDArray[np.uint8]) -> Primitive:
+    """Return squares as a surface; ``colour`` is that of each corner, (n, 4)."""
     quads = 4 * np.arange(len(corners) // 4, dtype=np.uint32)[:, None]
     triangles = np.concatenate([quads + np.array(corner, np.uint32) for corner in ((0, 1, 2), (0, 2, 3))])
     uv = np.zeros((len(corners), 2), np.float32)
-    lit = Material(double_sided=True, unlit=True)  # a scan has its light in its colours
-    return Asset.of(name, [Primitive(corners, normal, uv, triangles, lit, colour=colour)], name)
+    return Primitive(corners, normal, uv, triangles, _MATERIAL, colour=colour)
 
 
 def _count(field: SplatField, level: int) -> int:
