@@ -70,10 +70,11 @@ class RealPicture:
 def read_list(path: Path = LIST) -> list[RealPicture]:
     """Return the pictures of a list."""
     with path.open(newline="", encoding="utf-8") as lines:
-        return [_picture(row) for row in csv.DictReader(lines)]
+        return [picture_of(row) for row in csv.DictReader(lines)]
 
 
-def _picture(row: dict[str, str]) -> RealPicture:
+def picture_of(row: dict[str, str]) -> RealPicture:
+    """Return the picture of a row of a list."""
     frame = int(row["frame"]) if row["frame"] else None
     texts = {name: row[name] for name in ("package", "version", "form", "licence", "path", "sha256", "place", "shows")}
     return RealPicture(frame=frame, **texts)
@@ -169,12 +170,19 @@ def pixels_of(files: dict[RealPicture, Path]) -> Iterator[tuple[RealPicture, Ima
         ConfigError: OpenCV cannot read one.
     """
     for picture, path in files.items():
-        read = cv2.imread(str(path)) if picture.frame is None else _frame(path, picture.frame)
-        if read is None:
-            raise ConfigError(
-                f"OpenCV cannot read {path}, {picture.path} of {picture.package}. Remove it and try again."
-            )
-        yield picture, brought(np.ascontiguousarray(read[..., ::-1]))
+        yield picture, brought(read_picture(picture, path))
+
+
+def read_picture(picture: RealPicture, path: Path) -> ImageArray:
+    """Return the pixels of a picture's file at full size, RGB.
+
+    Raises:
+        ConfigError: OpenCV cannot read it.
+    """
+    read = cv2.imread(str(path)) if picture.frame is None else _frame(path, picture.frame)
+    if read is None:
+        raise ConfigError(f"OpenCV cannot read {path}, {picture.path} of {picture.package}. Remove it and try again.")
+    return np.ascontiguousarray(read[..., ::-1])
 
 
 def _frame(path: Path, number: int) -> ImageArray | None:

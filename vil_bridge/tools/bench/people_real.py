@@ -1,0 +1,174 @@
+"""People in photographs and films for ``vil-bridge bench people``, cut so that each has the height of ours in pixels.
+
+The list is ``people_set.csv`` next to this file; the pictures come as those of ``vil-bridge bench realism`` do.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, product
+from pathlib import Path
+from typing import Final
+
+import cv2
+import numpy as np
+
+from vil_bridge.core.types import FloatArray, ImageArray
+from vil_bridge.tools.bench.realism.real_set import RealPicture, files_of, picture_of, read_list, read_picture
+
+LIST: Final = Path(__file__).with_name("people_set.csv")
+PEOPLED: Final = frozenset({"bus_stop", "campus", "lecture_room", "meadow", "office", "parking"})
+"""Places of the realism set whose pictures show people."""
+_HEIGHT_M: Final = 1.75
+_LEAST_PX: Final = 56
+"""What the detector sees of a person at 5 m, when it has shrunk a picture to 224 pixels."""
+
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom, pixels."""
+
+
+@dataclass(frozen=True, slots=True)
+class RealPerson:
+    """A person in a picture.
+
+    Attributes:
+        box_px: of the whole person, in the picture of full size.
+        whole: stands, walks or runs, all of it in the picture and hardly hidden.
+    """
+
+    picture: RealPicture
+    box_px: Box
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RealShot:
+    """A picture about a real person, or without people.
+
+    Attributes:
+        person: place in the list; -1 = none.
+        distance_m: at which a person of 1.75 m would be as high in our picture; 0 = none.
+        boxes_px: of all people of the picture.
+    """
+
+    name: str
+    person: int
+    distance_m: float
+    boxes_px: tuple[Box, ...]
+
+
+def read_people(path: Path = LIST) -> list[RealPerson]:
+    """Return the people of a list."""
+    with path.open(newline="", encoding="utf-8") as lines:
+        return [
+            RealPerson(
+                picture_of(row),
+                (float(row["left"]), float(row["top"]), float(row["right"]), float(row["bottom"])),
+                row["whole"] == "1",
+            )
+            for row in csv.DictReader(lines)
+        ]
+
+
+def inside(box_px: Box, landmarks_px: FloatArray) -> bool:
+    """Return True if the middle of landmarks (n, 2) lies in a box, or next to it by 0.15 of its height."""
+    left, top, right, bottom = box_px
+    x, y = np.median(landmarks_px, axis=0)
+    margin = 0.15 * (bottom - top)
+    return bool(left - margin < x < right + margin and top - margin < y < bottom + margin)
+
+
+def found_share(shots: Sequence[RealShot], found: dict[str, FloatArray], distance_m: float) -> FloatArray:
+    """Return 1 for each shot of a distance where somebody of the picture is found, 0 for the others."""
+    chosen = [shot for shot in shots if shot.distance_m == distance_m]
+    return np.array(
+        [len(found[s.name]) > 0 and any(inside(b, found[s.name]) for b in s.boxes_px) for s in chosen], float
+    )
+
+
+def store_people(folder: Path, distances_m: Sequence[float], size_px: tuple[int, int], f_px: float) -> list[RealShot]:
+    """Cut and store every whole person at every distance that its picture has room for.
+
+    Args:
+        folder: for the pictures, as ``NAME.npy``.
+        distances_m: from the camera.
+        size_px: width and height of our camera.
+        f_px: its focal length.
+
+    Raises:
+        ConfigError: a package with pictures cannot be had.
+    """
+    people = read_people()
+    files = files_of(list(dict.fromkeys(_source(person.picture) for person in people)))
+    shots = []
+    for source, group in groupby(enumerate(people), key=lambda item: _source(item[1].picture)):
+        members = list(group)
+        boxes = [person.box_px for _, person in members]
+        pixels = read_picture(source, files[source])
+        for (number, person), distance_m in product(members, distances_m):
+            cut = cut_about(person, pixels.shape, _HEIGHT_M * f_px / distance_m, size_px)
+            if cut is not None:
+                name = f"real-{number}-{round(100.0 * distance_m)}"
+                np.save(folder / f"{name}.npy", brought_to(pixels, cut, size_px))
+                shots.append(RealShot(name, number, distance_m, tuple(_moved(box, cut, size_px) for box in boxes)))
+    return shots
+
+
+def store_empty(folder: Path, size_px: tuple[int, int]) -> list[RealShot]:
+    """Store the pictures of the realism set without people, the largest cut of our shape from the middle of each."""
+    pictures = [picture for picture in read_list() if picture.place not in PEOPLED]
+    shots = []
+    for number, (picture, path) in enumerate(files_of(pictures).items()):
+        pixels = read_picture(picture, path)
+        h, w = pixels.shape[:2]
+        height = min(float(h), w * size_px[1] / size_px[0])
+        width = height * size_px[0] / size_px[1]
+        cut = (0.5 * (w - width), 0.5 * (h - height), 0.5 * (w + width), 0.5 * (h + height))
+        np.save(folder / f"real-empty-{number}.npy", brought_to(pixels, cut, size_px))
+        shots.append(RealShot(f"real-empty-{number}", -1, 0.0, ()))
+    return shots
+
+
+def cut_about(person: RealPerson, shape: tuple[int, ...], height_px: float, size_px: tuple[int, int]) -> Box | None:
+    """Return the cut of our shape in which a person has a height; None without a whole person or without room.
+
+    Args:
+        person: in the middle, or as near to it as the picture's edges permit.
+        shape: rows and columns of the picture.
+        height_px: of the person, in a picture of our size.
+        size_px: width and height of our pictures.
+    """
+    left, top, right, bottom = person.box_px
+    scale = (bottom - top) / height_px
+    width, height = scale * size_px[0], scale * size_px[1]
+    if not person.whole or bottom - top < _LEAST_PX or height > shape[0] or width > shape[1]:
+        return None
+    x = min(max(0.5 * (left + right - width), 0.0), shape[1] - width)
+    y = min(max(0.5 * (top + bottom - height), 0.0), shape[0] - height)
+    return x, y, x + width, y + height
+
+
+def brought_to(pixels: ImageArray, cut: Box, size_px: tuple[int, int]) -> ImageArray:
+    """Return a cut of a picture (h, w, 3), brought to a width and height."""
+    x0, y0, x1, y1 = (round(edge) for edge in cut)
+    part = np.ascontiguousarray(pixels[y0:y1, x0:x1])
+    shrunk = part.shape[1] >= size_px[0]
+    return np.asarray(cv2.resize(part, size_px, interpolation=cv2.INTER_AREA if shrunk else cv2.INTER_CUBIC))
+
+
+def _source(picture: RealPicture) -> RealPicture:
+    """Return the picture without the words about one person in it."""
+    return replace(picture, shows="")
+
+
+def _moved(box: Box, cut: Box, size_px: tuple[int, int]) -> Box:
+    """Return a box of the whole picture in a cut that was brought to our size."""
+    scale = size_px[0] / (cut[2] - cut[0])
+    return (
+        scale * (box[0] - cut[0]),
+        scale * (box[1] - cut[1]),
+        scale * (box[2] - cut[0]),
+        scale * (box[3] - cut[1]),
+    )
