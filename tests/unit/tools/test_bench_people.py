@@ -56,4 +56,7 @@ def test_rows_have_no_value_without_a_detector(
     rows = {row.name: row for row in people.bench_people()}
     assert rows["detected_share_2_5_m"].value is None
     assert rows["false_share"].value is None
+    assert rows["detected_share_real_5_10_m"].value is None
+    assert rows["detected_5_10_m_within"].value is None
+    assert rows["false_share_real"].value is None
     assert "the person detector does not run" in caplog.text

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vil_bridge.tools.bench.people_real import RealPerson, brought_to, cut_about, inside, read_people
+from vil_bridge.tools.bench.people_real import (
+    RealPerson,
+    RealShot,
+    brought_to,
+    cut_about,
+    far_rows,
+    found_one,
+    inside,
+    read_people,
+)
 from vil_bridge.tools.bench.realism.real_set import RealPicture
 
 _SIZE_PX = (1280, 720)
@@ -59,3 +68,28 @@ def test_landmarks_count_in_the_box_and_close_to_it() -> None:
     box = (100.0, 100.0, 140.0, 200.0)
     assert inside(box, np.array([(120.0, 150.0), (86.0, 190.0)]))
     assert not inside(box, np.array([(160.0, 150.0)]))
+
+
+def test_a_real_picture_counts_where_somebody_of_it_is_found() -> None:
+    shot = RealShot("a", 0, 5.0, ((100.0, 100.0, 140.0, 200.0), (300.0, 100.0, 340.0, 200.0)))
+    assert found_one(shot, np.array([(320.0, 150.0)]))
+    assert not found_one(shot, np.array([(220.0, 150.0)]))
+    assert not found_one(shot, np.zeros((0, 2)))
+    empty = RealShot("b", -1, 0.0, ())
+    assert found_one(empty, np.array([(220.0, 150.0)])), "a false one"
+    assert not found_one(empty, np.zeros((0, 2)))
+
+
+def test_distances_weigh_alike_in_the_comparison() -> None:
+    ours = {5.0: np.array([1.0, 1.0, 1.0, 0.0]), 10.0: np.array([0.0, 1.0])}
+    real = {5.0: np.array([1.0] * 9 + [0.0]), 10.0: np.zeros(2)}
+    rows = {row.name: row for row in far_rows(ours, real, 10)}
+    assert rows["detected_share_real_5_10_m"].value == pytest.approx(0.45)
+    assert rows["detected_share_5_10_m/5.0"].value == 0.75
+    assert rows["detected_share_real_5_10_m/10.0"].value == 0.0
+    assert rows["detected_5_10_m_gap"].value == pytest.approx(0.625 - 0.45)
+    variance = (0.75 * 0.25 / 4 + 0.5 * 0.5 / 2) / 4 + 0.45 * 0.55 / 10
+    assert rows["detected_5_10_m_gap_sd"].value == pytest.approx(variance**0.5)
+    assert rows["detected_5_10_m_within"].value == 1.0
+    worse = {row.name: row for row in far_rows({d: np.zeros(4) for d in ours}, real, 10)}
+    assert worse["detected_5_10_m_within"].value == 0.0

@@ -36,6 +36,7 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
+from vil_bridge.tools.bench.people_real import Box, far_rows, found_one, inside, store_empty, store_people
 from vil_bridge.tools.bench.render.rivals import INTERPRETER_VARIABLE
 from vil_bridge.tools.bench.report import Row
 from vil_renderer.embedded import EmbeddedRenderer, load_scene
@@ -73,13 +74,15 @@ class PersonShot:
 
     Attributes:
         camera: its pose. person: None = an empty place.
+        distance_m: from the camera to the place.
         box_px: left, top, right, bottom of the person's joints in the picture.
     """
 
     name: str
     camera: Transform
     person: ActorState | None
-    box_px: tuple[float, float, float, float]
+    distance_m: float
+    box_px: Box
 
     @property
     def kind(self) -> str:
@@ -91,6 +94,7 @@ def bench_people() -> list[Row]:
     """Draw every human in every scene and ask the detector; about ten minutes on two quiet cores.
 
     Raises:
+        ConfigError: a package with real pictures cannot be had.
         RendererError: no OpenGL, or no Embree.
     """
     shots, found = _asked()
@@ -98,6 +102,7 @@ def bench_people() -> list[Row]:
         _share("detected_share_2_5_m", [s for s in shots if s.kind == "near"], found),
         _share("detected_share_5_10_m", [s for s in shots if s.kind == "far"], found),
         _share("false_share", [s for s in shots if s.kind == "empty"], found),
+        *_real_rows([s for s in shots if s.kind == "far"], found),
     ]
     for which in (*BUILDS, *SCENES):
         near = [s for s in shots if s.kind == "near" and which in s.name.split("-")]
@@ -122,6 +127,27 @@ def _asked() -> tuple[list[PersonShot], dict[str, FloatArray] | None]:
     return shots, found
 
 
+def _real_rows(ours: list[PersonShot], found: dict[str, FloatArray] | None) -> list[Row]:
+    """Return the rows of real pictures, and of ours from 5 to 10 m next to them."""
+    if found is None:
+        return [*far_rows({}, {}, 0), Row("false_share_real", None, "ratio", 0)]
+    distances_m = [_distance_m(*_FAR_M, step) for step in range(_DIRECTIONS)]
+    with tempfile.TemporaryDirectory() as name:
+        people = store_people(Path(name), distances_m, _SIZE_PX, _CAMERA.f_px)
+        empty = store_empty(Path(name), _SIZE_PX)
+        marks = _detect(Path(name)) or {}
+    hits: dict[float, list[float]] = {}
+    for shot in people:
+        hits.setdefault(shot.distance_m, []).append(found_one(shot, marks[shot.name]))
+    mine: dict[float, list[float]] = {}
+    for far in ours:
+        mine.setdefault(far.distance_m, []).append(hit(far, found[far.name]))
+    number = len({shot.person for shot in people})
+    rows = far_rows({d: np.array(v) for d, v in mine.items()}, {d: np.array(v) for d, v in hits.items()}, number)
+    false = [found_one(shot, marks[shot.name]) for shot in empty]
+    return [*rows, Row("false_share_real", float(np.mean(false)), "ratio", len(false))]
+
+
 def _share(name: str, shots: list[PersonShot], found: dict[str, FloatArray] | None) -> Row:
     """Return the share of pictures in which a person is found, where one is."""
     if found is None or not shots:
@@ -133,10 +159,7 @@ def hit(shot: PersonShot, landmarks_px: FloatArray) -> bool:
     """Return True if landmarks (n, 2) are those of the shot's person; of an empty shot, if there are any."""
     if not len(landmarks_px) or shot.person is None:
         return bool(len(landmarks_px))
-    left, top, right, bottom = shot.box_px
-    x, y = np.median(landmarks_px, axis=0)
-    margin = 0.15 * (bottom - top)
-    return bool(left - margin < x < right + margin and top - margin < y < bottom + margin)
+    return inside(shot.box_px, landmarks_px)
 
 
 def _detect(folder: Path) -> dict[str, FloatArray] | None:
@@ -173,16 +196,21 @@ def shots_of(scene: Scene) -> Iterator[PersonShot]:
         order = rng.permutation(_DIRECTIONS)
         for k in range(_DIRECTIONS):
             for kind, (low_m, high_m) in (("near", _NEAR_M), ("far", _FAR_M)):
-                distance_m = low_m + (high_m - low_m) * float(order[k]) / (_DIRECTIONS - 1)
+                distance_m = _distance_m(low_m, high_m, int(order[k]))
                 pair = _free_pair(world, scene, distance_m, rng)
                 if pair is None:
                     continue
                 camera, spot = pair
                 away = math.atan2(*(camera.p_m - spot)[[1, 0]])
                 person = _walker(human, spot, away + 2.0 * math.pi * k / _DIRECTIONS, _WALK_RATE * (i + 3 * k))
-                yield PersonShot(f"{kind}-{scene.name}-{human}-{k}", camera, person, _box(camera, person))
+                yield PersonShot(f"{kind}-{scene.name}-{human}-{k}", camera, person, distance_m, _box(camera, person))
                 if kind == "near":
-                    yield PersonShot(f"empty-{scene.name}-{human}-{k}", camera, None, (0.0, 0.0, 0.0, 0.0))
+                    yield PersonShot(f"empty-{scene.name}-{human}-{k}", camera, None, distance_m, (0.0, 0.0, 0.0, 0.0))
+
+
+def _distance_m(low_m: float, high_m: float, step: int) -> float:
+    """Return one of eight distances between two."""
+    return low_m + (high_m - low_m) * step / (_DIRECTIONS - 1)
 
 
 def _free_pair(
@@ -233,7 +261,7 @@ def _walker(human: str, spot: FloatArray, yaw_rad: float, t_s: float) -> ActorSt
     return ActorState(human, ActorKind.HUMAN, TrackingState.TRACKED, 0, place_of(placed), placed, human)
 
 
-def _box(camera: Transform, person: ActorState) -> tuple[float, float, float, float]:
+def _box(camera: Transform, person: ActorState) -> Box:
     """Return left, top, right and bottom of the person's joints in the picture, pixels."""
     assert person.skeleton is not None
     x, y, z = camera.inverse().apply(person.skeleton.p_m).T

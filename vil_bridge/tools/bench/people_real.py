@@ -17,6 +17,7 @@ import numpy as np
 
 from vil_bridge.core.types import FloatArray, ImageArray
 from vil_bridge.tools.bench.realism.real_set import RealPicture, files_of, picture_of, read_list, read_picture
+from vil_bridge.tools.bench.report import Row
 
 LIST: Final = Path(__file__).with_name("people_set.csv")
 PEOPLED: Final = frozenset({"bus_stop", "campus", "lecture_room", "meadow", "office", "parking"})
@@ -80,12 +81,44 @@ def inside(box_px: Box, landmarks_px: FloatArray) -> bool:
     return bool(left - margin < x < right + margin and top - margin < y < bottom + margin)
 
 
-def found_share(shots: Sequence[RealShot], found: dict[str, FloatArray], distance_m: float) -> FloatArray:
-    """Return 1 for each shot of a distance where somebody of the picture is found, 0 for the others."""
-    chosen = [shot for shot in shots if shot.distance_m == distance_m]
-    return np.array(
-        [len(found[s.name]) > 0 and any(inside(b, found[s.name]) for b in s.boxes_px) for s in chosen], float
-    )
+def found_one(shot: RealShot, landmarks_px: FloatArray) -> bool:
+    """Return True if landmarks (n, 2) are those of somebody in the picture; without people, if there are any."""
+    if not len(landmarks_px) or not shot.boxes_px:
+        return bool(len(landmarks_px))
+    return any(inside(box, landmarks_px) for box in shot.boxes_px)
+
+
+def far_rows(ours: dict[float, FloatArray], real: dict[float, FloatArray], people: int) -> list[Row]:
+    """Return how often people are found from 5 to 10 m, real ones and ours, and whether ours are no less often.
+
+    Args:
+        ours: distance in metres to 1 = found, 0 = not, one for each picture.
+        real: the same of real people.
+        people: number of real people, each of whom has several pictures.
+    """
+    distances_m = sorted(set(ours) & set(real))
+    name = "detected_share_real_5_10_m"
+    if not distances_m:
+        return [Row(n, None, "ratio", 0) for n in (name, "detected_5_10_m_gap", "detected_5_10_m_gap_sd")] + [
+            Row("detected_5_10_m_within", None, "", 0)
+        ]
+    rows, shares, counts = [], np.zeros((2, len(distances_m))), np.zeros((2, len(distances_m)))
+    for which, found in enumerate((ours, real)):
+        for k, distance_m in enumerate(distances_m):
+            shares[which, k], counts[which, k] = found[distance_m].mean(), len(found[distance_m])
+            label = ("detected_share_5_10_m", name)[which]
+            rows.append(Row(f"{label}/{distance_m:.1f}", float(shares[which, k]), "ratio", len(found[distance_m])))
+    mean_ours, mean_real = shares.mean(axis=1)
+    variance = np.mean(shares[0] * (1.0 - shares[0]) / counts[0]) / len(distances_m)
+    variance += mean_real * (1.0 - mean_real) / people
+    samples = int(counts.sum())
+    return [
+        Row(name, float(mean_real), "ratio", int(counts[1].sum())),
+        *rows,
+        Row("detected_5_10_m_gap", float(mean_ours - mean_real), "ratio", samples),
+        Row("detected_5_10_m_gap_sd", float(np.sqrt(variance)), "ratio", samples),
+        Row("detected_5_10_m_within", float(mean_ours >= mean_real), "", samples),
+    ]
 
 
 def store_people(folder: Path, distances_m: Sequence[float], size_px: tuple[int, int], f_px: float) -> list[RealShot]:
