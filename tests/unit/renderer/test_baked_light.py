@@ -189,6 +189,20 @@ def test_the_sun_between_two_baked_ones_is_their_mixture() -> None:
     assert (mixed[lit, 0] > 3.0 * mixed[lit, 1]).all()  # by the red wall
 
 
+def test_the_exposure_is_as_if_nothing_hid_the_sun() -> None:
+    """In the open it stays; a room is exposed for its lamp as the open floor is for sky and sun."""
+    sky = Environment(np.full(3, 0.2), np.full(3, 0.2), sun=Sun.towards(np.array((0.2, 0.0, 1.0)), np.full(3, 0.8)))
+    open_floor = replace(scene_of(thing("floor", floor_asset(3.0))), environment=sky)
+    assert baked(open_floor, receivers=2000, rays=64).gain == pytest.approx(1.0, abs=0.02)
+    room = thing("room", inside_out((1, 1, 1), [WHITE] * 6))
+    lamps = (Lamp("lamp", np.zeros(3), np.full(3, 0.05)),)
+    gains = [
+        baked(replace(scene_of(room), environment=light, lamps=lamps), receivers=2000, rays=64).gain
+        for light in (replace(sky, sun=None), sky)
+    ]
+    assert gains[1] > 1.5 * gains[0]
+
+
 def _small(half_m: float = 0.5) -> Scene:
     objects: tuple[SceneObject, ...] = (thing("floor", floor_asset(3.0)), box("b", (half_m,) * 3, (0, 0, half_m)))
     return scene_of(*objects)

@@ -80,13 +80,13 @@ def bake(
     lamps = [index for index, source in enumerate(sources) if source.lamp is not None]
     straight = direct[:, lamps, 0].astype(np.float16)
     made = BakedLight(sources, layout, places, light.astype(np.float16), straight)
-    return replace(made, gain=_gain(made, scene, transport.albedo))
+    return replace(made, gain=_gain(made, scene, transport.albedo, solid))
 
 
-def _gain(made: BakedLight, scene: Scene, albedo: Float32Array) -> float:
+def _gain(made: BakedLight, scene: Scene, albedo: Float32Array, solid: SolidSides) -> float:
     """Return a factor on the exposure with which the bright parts of a scene look as bright as with unhidden light.
 
-    Rooms get less light from lamps than from an open sky; the camera would be opened as much.
+    Rooms get less light from lamps than from an open sky and its sun; the camera would be opened as much.
     """
     places = made.receivers
     up = 0.5 + 0.5 * places.normal[:, 2:]
@@ -94,8 +94,12 @@ def _gain(made: BakedLight, scene: Scene, albedo: Float32Array) -> float:
     for lamp in scene.lamps:
         strength = lamp_light(lamp, places.p_m.astype(np.float64), places.normal.astype(np.float64))
         plain = plain + strength[:, None] * lamp.light
-    before = float(np.percentile(albedo * plain, _BRIGHT))
-    now = float(np.percentile(albedo * made.mixed(scene.environment, scene.lamps), _BRIGHT))
+    light = made.mixed(scene.environment, scene.lamps)
+    if (sun := scene.environment.sun) is not None:
+        colour = np.asarray(sun.light, np.float32)
+        plain = plain + np.maximum(places.normal @ sun.to_sun.astype(np.float32), 0.0)[:, None] * colour
+        light = light + sun_light(sun.to_sun, places, solid)[:, None] * colour
+    before, now = (float(np.percentile(albedo * received, _BRIGHT)) for received in (plain, light))
     return float(np.clip(before / max(now, 1e-6), 1.0 / _MOST_GAIN, _MOST_GAIN))
 
 

@@ -26,7 +26,7 @@ from vil_renderer.embedded.scene import Scene
 logger = logging.getLogger(__name__)
 
 FOLDER_VARIABLE: Final = "VIL_BRIDGE_CACHE"
-_VERSION: Final = b"1"
+_VERSION: Final = b"2"
 _LAYOUT: Final = ("vertex", "triangles", "place", "chart")
 _RECEIVERS: Final = ("p_m", "normal", "triangle", "texel", "of_texel", "of_vertex")
 _REPORT_S: Final = 5.0
