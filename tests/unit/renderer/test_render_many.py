@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tests.support.geometry_scenes import box_primitive, floor, posed, scene_of, sphere_primitive
+from tests.support.geometry_scenes import box_primitive, floor, human, posed, scene_of, sphere_primitive
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Asset, Primitive
@@ -89,3 +90,38 @@ def test_shade_lies_on_the_ground_below_those_who_are_shown() -> None:
     assert rows[1, 4] == pytest.approx(0.55 / 4.0)
     np.testing.assert_array_equal(shade.of(models.shown(("low",), "")), rows[1:])
     assert len(GroundShade(models, None).of(models.shown((), ""))) == 0
+
+
+@pytest.mark.parametrize("sunk_m", [0.0, 0.02])
+def test_what_stands_on_the_ground_is_shaded_along_its_length(sunk_m: float) -> None:
+    """A box of 4 m by 1 m, turned: its patches lie under it and reach out on both sides; the same one above has one."""
+    asset = Asset.of("box", [box_primitive((2.0, 0.5, 0.5))])
+    turned = Transform.of((1, 2, 0.5 - sunk_m), (0, 0, math.sin(0.3), math.cos(0.3)))
+    boxes = [posed(n, asset, T, (2.0, 0.5, 0.5)) for n, T in (("on", turned), ("up", Transform.of((-2, -2, 1.5))))]
+    models = PosedModels.of(boxes)
+    shade = GroundShade(models, RayWorld(scene_of(floor())))
+    rows = shade.of(models.shown(("up",), ""))
+    in_box = (rows[:, :2] - (1, 2)) @ np.array([[math.cos(0.6), -math.sin(0.6)], [math.sin(0.6), math.cos(0.6)]])
+    np.testing.assert_allclose(in_box, [[-1.5, 0], [-0.5, 0], [0.5, 0], [1.5, 0]], atol=1e-5)
+    np.testing.assert_allclose(rows[:, 2], 0.0, atol=1e-5)
+    assert (rows[:, 3] > 0.6).all()
+    assert len(shade.of(models.shown(("on",), ""))) == 1
+
+
+def test_feet_have_patches_of_their_own() -> None:
+    feet = [(x, y, 0.05, x + 0.2, y, 0.05, 0.05, 0.04) for x, y in ((0.0, 0.1), (0.4, -0.1))]
+    trunk = (0.2, 0, 0.9, 0.2, 0, 1.4, 0.15, 0.15)
+    T = Transform.of((0.2, 0.0, 0.9))
+    person = replace(human("person", [*feet, trunk]), T_world_body=T, half_size_m=(0.3, 0.3, 0.9))
+    models = PosedModels.of(
+        [person, posed("box", Asset.of("box", [box_primitive((0.2,) * 3)]), Transform.of((3, 3, 1)))]
+    )
+    rows = GroundShade(models, RayWorld(scene_of(floor()))).of(models.shown(("box",), ""))
+    wide, near = rows[rows[:, 3] > 0.2], rows[rows[:, 3] < 0.2]
+    np.testing.assert_allclose(wide[:, :3], [[0.2, 0, 0]], atol=1e-5)
+    assert len(near) == 6, "both ends and the middle of each foot"
+    assert sorted(set(np.rint(near[:, 1] * 10).tolist())) == [-1, 1]
+    assert (near[:, 4] > wide[0, 4]).all(), "darker than the wide one"
+    lifted = np.add(person.capsules, (0, 0, 0.5, 0, 0, 0.5, 0, 0))
+    jump = PosedModels.of([replace(person, capsules=lifted)])
+    assert len(GroundShade(jump, RayWorld(scene_of(floor()))).of(jump.shown((), ""))) == 1
