@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from tests.support.splat import Splat, write
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorState, CameraModel, ImageArray, Modality, View, WorldSnapshot
 from vil_renderer.embedded import EmbeddedRenderer
-from vil_renderer.embedded.scene import Environment, Scene, SceneObject, SplatSet
+from vil_renderer.embedded.scene import Environment, Scene, SceneObject, SplatSet, Sun
 
 pytest.importorskip("numba", reason="numba (extra splat) is not installed")
 pytest.importorskip("embreex", reason="shade on the ground needs Embree")
@@ -96,6 +97,27 @@ def test_splats_are_shaded_as_the_same_floor_of_a_mesh(
         factors.append((shaded / free.astype(float))[bare & inside])
     np.testing.assert_allclose(factors[0], factors[1], atol=LEVELS / 255.0 / 0.5)
     assert factors[0].min() < 0.85
+
+
+def test_the_sun_casts_shadows_on_splats_as_on_a_mesh(tmp_path: Path) -> None:
+    """Where the sun is hidden, the share of the sky in the scene's light is left; the splats cast none themselves."""
+    slanting = np.array([0.5, 0.3, 0.8])
+    light = Environment(np.full(3, 0.3), np.full(3, 0.3), sun=Sun(slanting / np.linalg.norm(slanting), np.full(3, 0.4)))
+    factors, floors = [], []
+    for scene in (scanned(tmp_path, floor()), Scene("mesh", (floor(),), LIGHT)):
+        with opened(replace(scene, environment=light), "ultra") as drawer:
+            free, _ = pictures(drawer)
+            shaded, bare = pictures(drawer, crate(0.6))
+        factors.append(shaded / free.astype(float))
+        floors.append(shrunk(bare))
+    inside = floors[0] & floors[1]
+    off = np.abs(factors[0] - factors[1])[inside].max(axis=1)
+    assert (off < 0.03).mean() > 0.995, "edges are a texel of the map apart"
+    dark = factors[0][inside].min(axis=1) < 0.8
+    assert 100 < dark.sum() < 0.1 * inside.sum()
+    facing = slanting[2] / np.linalg.norm(slanting)
+    assert np.median(factors[0][inside][dark]) == pytest.approx((0.3 / (0.3 + 0.4 * facing)) ** (1 / 2.2), abs=0.01)
+    assert (factors[0][inside][~dark] == 1.0).all(axis=1).mean() > 0.98, "splats do not shade themselves"
 
 
 def test_an_actor_above_the_camera_shades_what_it_sees(tmp_path: Path) -> None:

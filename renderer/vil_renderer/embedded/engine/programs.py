@@ -24,6 +24,8 @@ from vil_renderer.embedded.engine.shader_sky import (
     SHADE_VERTEX,
     SKY_FRAGMENT,
     SKY_VERTEX,
+    SUN_FRAGMENT,
+    SUN_VERTEX,
 )
 from vil_renderer.embedded.engine.shader_vertex import SURFACE_VERTEX, shader
 from vil_renderer.embedded.engine.shader_weather import PARTICLE_FRAGMENT, PARTICLE_VERTEX
@@ -135,6 +137,10 @@ class Programs:
     def splat_shade(self, high_m: float) -> moderngl.Program:
         """Return the program of the same discs on the surface of splats that lies as near to their level as this."""
         return self._get("shade", SHADE_VERTEX, SHADE_FRAGMENT, {"SHADING": 0, "SHADE_HIGH_M": high_m})
+
+    def splat_sun(self) -> moderngl.Program:
+        """Return the program of the sun's shadows on splats."""
+        return self._get("sun", SUN_VERTEX, SUN_FRAGMENT, {"SHADING": 0})
 
     def particles(self, shading: int) -> moderngl.Program:
         """Return the program of what falls."""

@@ -261,16 +261,22 @@ class ScenePass:
         return target
 
     def _shade_on_splats(self, size: tuple[int, int], batch: _Batch, index: int) -> moderngl.Texture | None:
-        """Return the factor on the light of splats in a view; None = no actor shades any."""
+        """Return the factor on the light of splats in a view; None = nothing shades any."""
         if self._shade is None:
             return None
+        request, view = batch.requests[index], batch.view(index)
+        if self._sun_follows and self._shadow is not None:
+            moving = ModelDraws(batch.posed, request.shown[None], [None])
+            self._shadow.draw(self._static, self._models, moving, proxy=False)
+            self._shadow.use()
         self._frames.bind_to_uniform_block(FRAME, FRAME_BYTES * index, FRAME_BYTES)
-        return self._shade.draw(size, batch.view(index), self._blobs(batch.requests[index]))
+        return self._shade.from_sun(size, view) if self._sun_follows else self._shade.below(size, view, request.blobs)
 
-    def _blobs(self, request: ViewRequest) -> npt.NDArray[np.float32]:
-        """Return the patches that a view shows: none where the sun's shadow map has the actors."""
+    @property
+    def _sun_follows(self) -> bool:
+        """The sun's shadow map has the actors of every picture."""
         assert self._state is not None
-        return request.blobs[: 0 if self.profile.moving_shadows and self._state.texel else None]
+        return self.profile.moving_shadows and bool(self._state.texel)
 
     def _air(self, request: ViewRequest) -> Air | None:
         """Return the air before a camera; None = it is clear."""
@@ -365,14 +371,14 @@ class ScenePass:
         self, target: moderngl.Framebuffer, batch: _Batch, index: int, options: PassOptions, *, proxy: bool
     ) -> None:
         """Draw dark patches below actors, and translucent parts: colour only, depth stays."""
-        ctx, blobs = self._ctx, self._blobs(batch.requests[index])
+        ctx, blobs = self._ctx, batch.requests[index].blobs
         count = options.outputs.bit_count()
         # Alpha adds up as it does in a premultiplied picture.
         cast("Any", ctx).blend_func = (ctx.SRC_ALPHA, ctx.ONE_MINUS_SRC_ALPHA, ctx.ONE, ctx.ONE_MINUS_SRC_ALPHA)
         ctx.enable(ctx.BLEND)
         target.depth_mask = False
         _write(target, count, 1)
-        if len(blobs):
+        if len(blobs) and not self._sun_follows:
             ctx.polygon_offset = (-2.0, -32.0)
             self._patches.draw(blobs)
             ctx.polygon_offset = (0.0, 0.0)

@@ -103,17 +103,52 @@ void main() {
 }
 """
 
-SHADE_FRAGMENT: Final = """
+_SPLAT_SURFACE: Final = """
 uniform sampler2D surface_map;  // z-depth of the surface that splats show
+layout(location = 0) out vec4 out_colour;
+float surface_z_m() { return texelFetch(surface_map, ivec2(gl_FragCoord.xy), 0).r; }
+vec3 surface_p(float z_m) {
+    return eye.xyz + z_m * (mat3(world_from_ray) * vec3(2.0 * gl_FragCoord.xy / size_px.xy - 1.0, 1.0));
+}
+"""
+
+SHADE_FRAGMENT: Final = (
+    _SPLAT_SURFACE
+    + """
 flat in vec3 v_place;
 flat in vec2 v_shape;
-layout(location = 0) out vec4 out_colour;
 void main() {
-    float z_m = texelFetch(surface_map, ivec2(gl_FragCoord.xy), 0).r;
-    vec3 ray = mat3(world_from_ray) * vec3(2.0 * gl_FragCoord.xy / size_px.xy - 1.0, 1.0);
-    vec3 off = eye.xyz + z_m * ray - v_place;
+    vec3 off = surface_p(surface_z_m()) - v_place;
     vec2 across = off.xy / v_shape.x;
     float level = 1.0 - smoothstep(0.2 * SHADE_HIGH_M, SHADE_HIGH_M, abs(off.z));
     out_colour = vec4(0.0, 0.0, 0.0, v_shape.y * max(0.0, 1.0 - dot(across, across)) * level);
 }
 """
+)
+
+SUN_VERTEX: Final = """
+in vec3 in_p;
+void main() { gl_Position = vec4(in_p, 1.0); }
+"""
+
+SUN_FRAGMENT: Final = (
+    _SPLAT_SURFACE
+    + """
+uniform usampler2D surface_normal_map;
+uniform sampler2DShadow shadow_map;
+void main() {
+    out_colour = vec4(1.0);
+    float z_m = surface_z_m();
+    if (z_m >= NO_SURFACE) return;
+    uvec2 stored = texelFetch(surface_normal_map, ivec2(gl_FragCoord.xy), 0).rg;
+    vec3 n = vec3(unpackHalf2x16(stored.x), unpackHalf2x16(stored.y).x);  // in the camera's axes
+    float facing = dot(n, to_sun_view.xyz);
+    if (facing <= 0.0) return;
+    vec3 lifted = surface_p(z_m) + to_sun.w * (n * mat3(camera_from_world));
+    float lit = texture(shadow_map, (shadow_from_world * vec4(lifted, 1.0)).xyz);
+    vec3 around = mix(ground.rgb, sky.rgb, 0.5 + 0.5 * dot(n, up_view.xyz));
+    vec3 left = around / (around + facing * sun.rgb + 1e-6);
+    out_colour.rgb = mix(pow(left, vec3(1.0 / 2.2)), vec3(1.0), lit);
+}
+"""
+)

@@ -63,8 +63,10 @@ class ShadowMap:
         self.shadow_from_world[:3] += 0.5 * self._clip[3]
         self.lift_m = _LIFT_TEXELS * float(np.max(high[:2] - low[:2])) * self.texel
 
-    def draw(self, static: StaticBatch, models: ModelBatch, moving: ModelDraws | None = None) -> None:
-        """Draw all that casts a shadow; the caller binds its own frame block again."""
+    def draw(
+        self, static: StaticBatch, models: ModelBatch, moving: ModelDraws | None = None, *, proxy: bool = True
+    ) -> None:
+        """Draw all that casts a shadow, with what replaces splats; the caller binds its own frame block again."""
         ctx = self._ctx
         self._block.write(depth_block(self._clip))
         self._block.bind_to_uniform_block(FRAME)
@@ -74,7 +76,7 @@ class ShadowMap:
         ctx.enable_direct(_DEPTH_CLAMP)  # objects nearer to the sun than all static ones cast a shadow, too
         ctx.front_face, ctx.depth_func = "cw", "<"
         ctx.polygon_offset = (1.5, 4.0)
-        static.draw_depth(_DEPTH_ONLY)
+        static.draw_depth(_DEPTH_ONLY, proxy=proxy)
         if moving is not None:
             models.bind_joints()
             models.draw(moving, 0, _DEPTH_ONLY)

@@ -1,7 +1,8 @@
-"""Shade of actors on splats, by the surface that these show: the same dark patches as on the ground of meshes."""
+"""Shade on splats, by the surface that these show: the dark patches and the shadow map that meshes have."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -64,11 +65,12 @@ _INSIDE: Final = (
     5,
 )
 """Triangles of a cube that are seen from inside: a camera may stand in a patch."""
+_WHOLE: Final = np.array([[-1.0, -1.0], [1.0, 1.0]])
 _NOTHING: Final = (1.0, 1.0, 1.0, 1.0)
 
 
 class SplatShade:
-    """Factor on the light of splats where actors stand above them.
+    """Factor on the light of splats where something stands between them and the sun or the sky.
 
     Args:
         ctx: OpenGL.
@@ -79,11 +81,14 @@ class SplatShade:
 
     def __init__(self, ctx: moderngl.Context, programs: Programs, static: StaticBatch, targets: TargetCache) -> None:
         self._ctx, self._static, self._targets = ctx, static, targets
-        self._program = programs.splat_shade(_HIGH_M)
-        cast("Any", self._program["surface_map"]).value = 0
-        self._patches = GroundPatches(ctx, self._program, _CORNERS[list(_INSIDE)])
+        below, sun = programs.splat_shade(_HIGH_M), programs.splat_sun()
+        for program, name, slot in ((below, "surface_map", 0), (sun, "surface_map", 0), (sun, "surface_normal_map", 1)):
+            cast("Any", program[name]).value = slot
+        self._patches = GroundPatches(ctx, below, _CORNERS[list(_INSIDE)])
+        corners = ctx.buffer(np.array([[-1, -1, 0], [-1, 3, 0], [3, -1, 0]], np.float32).tobytes())
+        self._sun = ctx.vertex_array(sun, [(corners, "3f", "in_p")])
 
-    def draw(
+    def below(
         self, size_px: tuple[int, int], view: ViewPoints, blobs: npt.NDArray[np.float32]
     ) -> moderngl.Texture | None:
         """Return the factor on display colours, 1 outside of all patches; None = the view shows no patch.
@@ -100,21 +105,45 @@ class SplatShade:
         window = _window(clip, blobs) if len(blobs) else None
         if window is None:
             return None
-        surface = self._surface(size_px, view, window)
-        ctx, target = self._ctx, self._targets.get(size_px, PassOutput.COLOUR, slot=_SLOT)
+        surface = self._surface(size_px, view, window, PassOutput.Z)
+        target = self._cleared(size_px)
+        self._ctx.enable(self._ctx.BLEND)
+        self._ctx.blend_func = self._ctx.SRC_ALPHA, self._ctx.ONE_MINUS_SRC_ALPHA
+        surface[0].use(0)
+        self._patches.draw(blobs)
+        return target
+
+    def from_sun(self, size_px: tuple[int, int], view: ViewPoints) -> moderngl.Texture:
+        """Return the factor on display colours, 1 where the sun shines; arguments as of :meth:`below`.
+
+        Its shadow map is bound, without the surface that replaces the splats: these show their own shadows.
+
+        Args:
+            size_px: as there.
+            view: as there.
+        """
+        z, normal = self._surface(size_px, view, _WHOLE, PassOutput.Z | PassOutput.NORMAL)
+        target = self._cleared(size_px)
+        z.use(0)
+        normal.use(1)
+        self._sun.render(vertices=3)
+        return target
+
+    def _cleared(self, size_px: tuple[int, int]) -> moderngl.Texture:
+        """Bind a framebuffer for the factor, 1 everywhere, and return its texture."""
+        target = self._targets.get(size_px, PassOutput.COLOUR, slot=_SLOT)
         target.use()
         target.clear(*_NOTHING)
-        ctx.enable_only(ctx.BLEND | ctx.CULL_FACE)
-        ctx.front_face = "cw"
-        ctx.blend_func = ctx.SRC_ALPHA, ctx.ONE_MINUS_SRC_ALPHA
-        surface.use(0)
-        self._patches.draw(blobs)
+        self._ctx.enable_only(self._ctx.CULL_FACE)
+        self._ctx.front_face = "cw"
         return cast("moderngl.Texture", target.color_attachments[0])
 
-    def _surface(self, size_px: tuple[int, int], view: ViewPoints, window: FloatArray) -> moderngl.Texture:
-        """Return the z-depth of the splats' surface in a window of a view, metres; far where there is none."""
+    def _surface(
+        self, size_px: tuple[int, int], view: ViewPoints, window: FloatArray, outputs: PassOutput
+    ) -> Sequence[moderngl.Texture]:
+        """Return outputs of the splats' surface in a window of a view; its z-depth is far where there is none."""
         assert view.clip_from_world is not None
-        ctx, target = self._ctx, self._targets.get(size_px, PassOutput.Z, slot=_SLOT)
+        ctx, target = self._ctx, self._targets.get(size_px, outputs, slot=_SLOT)
         target.use()
         target.clear(NO_SURFACE_M, depth=1.0)
         ctx.enable_only(ctx.DEPTH_TEST | ctx.CULL_FACE)
@@ -123,12 +152,12 @@ class SplatShade:
         narrow = view.clip_from_world.copy()
         narrow[0, :2] = (narrow[0, :2] - middle[:, None] * narrow[0, 3]) / half[:, None]
         draws = self._static.draws(replace(view, clip_from_world=narrow), [""], meshes=False)
-        pixels = np.rint(0.5 * (window + 1.0) * size_px + (-0.5, 0.5))
-        low, high = (np.clip(corner, 0, size_px).astype(int) for corner in (np.floor(pixels[0]), np.ceil(pixels[1])))
+        pixels = 0.5 * (window + 1.0) * size_px
+        low, high = (np.clip(edge, 0, size_px).astype(int) for edge in (np.floor(pixels[0]), np.ceil(pixels[1])))
         target.scissor = (*low.tolist(), *(high - low).tolist())
-        self._static.draw(draws, 0, PassOptions(shading=0, outputs=int(PassOutput.Z)))
+        self._static.draw(draws, 0, PassOptions(shading=0, outputs=int(outputs)))
         target.scissor = (0, 0, *size_px)
-        return cast("moderngl.Texture", target.color_attachments[0])
+        return cast("Sequence[moderngl.Texture]", target.color_attachments)
 
 
 def _window(clip_from_world: FloatArray, blobs: npt.NDArray[np.float32]) -> FloatArray | None:
@@ -137,7 +166,7 @@ def _window(clip_from_world: FloatArray, blobs: npt.NDArray[np.float32]) -> Floa
     corners = (blobs[:, None, :3] + _CORNERS * size_m[:, None]).reshape(-1, 3)
     x, y, _, w = clip_from_world @ np.column_stack((corners, np.ones(len(corners)))).T
     if (w < NEAR_M).any():
-        return np.array([[-1.0, -1.0], [1.0, 1.0]])
+        return _WHOLE
     found = np.stack((x / w, y / w), axis=1)
     window = np.clip([found.min(axis=0), found.max(axis=0)], -1.0, 1.0)
     return window if (window[1] > window[0]).all() else None

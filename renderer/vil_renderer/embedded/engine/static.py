@@ -72,11 +72,11 @@ class StaticBatch:
         translucent = np.array([m.translucent for m in self._materials], np.bool_)
         self._translucent = translucent[mesh.chunks.material]
         self._commands: dict[str, moderngl.Buffer] = {}
-        self._casting: StaticDraws | None = None
+        self._casting: dict[bool, StaticDraws] = {}
 
     def set_light(self, light: StoredLight) -> None:
         """Replace the light of everything; objects may be gone since the last call."""
-        self._casting = None
+        self._casting.clear()
         if len(light.vertices):
             self._mesh.vertices["light"] = light.vertices
             self._vertices.write(self._mesh.vertices.tobytes())
@@ -175,12 +175,15 @@ class StaticBatch:
             self._materials[material].bind()
             draws.render(self._array(options, material), start, stop)
 
-    def draw_depth(self, options: PassOptions) -> None:
+    def draw_depth(self, options: PassOptions, *, proxy: bool = True) -> None:
         """Draw everything that casts a shadow, for the shadow map: all of it where light is baked, since walls do."""
-        if self._casting is None:
-            casting = (self._mesh.chunks.casts_shadow | (self._atlas_uv is not None)) & ~self._mesh.chunks.gone
-            self._casting = self._sorted("shadow", (casting & ~self._translucent)[None], np.zeros((1, 3)))
-        self.draw(self._casting, 0, options)
+        if proxy not in self._casting:
+            chunks = self._mesh.chunks
+            casting = (chunks.casts_shadow | (self._atlas_uv is not None)) & ~chunks.gone & ~self._translucent
+            if not proxy:
+                casting &= ~chunks.proxy
+            self._casting[proxy] = self._sorted(f"shadow {proxy}", casting[None], np.zeros((1, 3)))
+        self.draw(self._casting[proxy], 0, options)
 
     def _array(self, options: PassOptions, material: int, more: tuple[str, ...] = ()) -> moderngl.VertexArray:
         program = self._programs.of(options, "STATIC", (*self._defines[material], *more))
