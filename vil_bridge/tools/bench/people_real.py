@@ -24,7 +24,7 @@ PEOPLED: Final = frozenset({"bus_stop", "campus", "lecture_room", "meadow", "off
 """Places of the realism set whose pictures show people."""
 _HEIGHT_M: Final = 1.75
 _LEAST_PX: Final = 56
-"""What the detector sees of a person at 5 m, when it has shrunk a picture to 224 pixels."""
+"""Height of a person at 5 m as the detector gets it, once a picture is shrunk to 224 pixels."""
 
 Box = tuple[float, float, float, float]
 """Left, top, right and bottom, pixels."""
