@@ -108,6 +108,14 @@ def test_what_stands_on_the_ground_is_shaded_along_its_length(sunk_m: float) -> 
     assert len(shade.of(models.shown(("on",), ""))) == 1
 
 
+def test_what_is_higher_than_long_is_shaded_below_its_middle() -> None:
+    """A person without a skeleton stands between the ends of her arms."""
+    asset = Asset.of("person", [box_primitive((0.2, 0.6, 0.9))])
+    models = PosedModels.of([posed("on", asset, Transform.of((1, 2, 0)), (0.2, 0.6, 0.9))])
+    rows = GroundShade(models, RayWorld(scene_of(floor()))).of(models.shown((), ""))
+    np.testing.assert_allclose(rows[:, :3], [[1, 2, 0]], atol=1e-5)
+
+
 def test_feet_have_patches_of_their_own() -> None:
     feet = [(x, y, 0.05, x + 0.2, y, 0.05, 0.05, 0.04) for x, y in ((0.0, 0.1), (0.4, -0.1))]
     trunk = (0.2, 0, 0.9, 0.2, 0, 1.4, 0.15, 0.15)

@@ -36,7 +36,8 @@ _Index = npt.NDArray[np.intp]
 class GroundShade:
     """The patches of all actors of one instant, wider and fainter with height; tiny actors have none.
 
-    What stands on the ground has patches along its length, and feet have their own.
+    What stands on the ground and is longer than high has patches along its length, and feet have their own. What is
+    higher than long may have arms that stand over: it has one patch below its origin.
     """
 
     def __init__(self, posed: PosedModels, rays: RayWorld | None) -> None:
@@ -54,7 +55,8 @@ class GroundShade:
         height_m = np.maximum(posed.p_m[:, 2] - ground_m, 0.0)
         capsules = list(chain.from_iterable(group.capsules for group in posed.groups))
         bodily = np.array([len(rows) for rows in capsules]) > 0
-        standing = (height_m < half_m[:, 2] + _STANDING_M) & ~bodily
+        flat = half_m[:, 2] < half_m[:, :2].max(axis=1)
+        standing = (height_m < half_m[:, 2] + _STANDING_M) & ~bodily & flat
         above = np.isfinite(ground_m) & ~standing
         parts = [
             _overhead(posed.p_m, half_m, ground_m, np.flatnonzero(above)),
