@@ -194,13 +194,23 @@ def test_the_exposure_is_as_if_nothing_hid_the_sun() -> None:
     sky = Environment(np.full(3, 0.2), np.full(3, 0.2), sun=Sun.towards(np.array((0.2, 0.0, 1.0)), np.full(3, 0.8)))
     open_floor = replace(scene_of(thing("floor", floor_asset(3.0))), environment=sky)
     assert baked(open_floor, receivers=2000, rays=64).gain == pytest.approx(1.0, abs=0.02)
-    room = thing("room", inside_out((1, 1, 1), [WHITE] * 6))
-    lamps = (Lamp("lamp", np.zeros(3), np.full(3, 0.05)),)
+    room = thing("room", inside_out((4, 4, 1), [WHITE] * 6))
+    lamps = (Lamp("lamp", np.zeros(3), np.full(3, 0.2)),)
     gains = [
         baked(replace(scene_of(room), environment=light, lamps=lamps), receivers=2000, rays=64).gain
         for light in (replace(sky, sun=None), sky)
     ]
     assert gains[1] > 1.5 * gains[0]
+
+
+def test_the_exposure_leaves_room_for_the_sky_and_sunlit_ground() -> None:
+    """Below a wide roof it is dark: a camera that sees the sky beside it is not opened until that is burnt."""
+    sun = Sun.towards(np.array((0.2, 0.0, 1.0)), np.full(3, 0.8))
+    light = Environment(np.full(3, 0.2), np.full(3, 0.05), sun=sun)
+    objects = thing("floor", floor_asset(6.0)), box("roof", (4.5, 4.5, 0.1), (0, 0, 3.0))
+    made = baked(replace(scene_of(*objects), environment=light), receivers=4000, rays=64)
+    assert 1.0 < made.gain < 2.6
+    assert made.gain * max(light.horizon) < 1.9
 
 
 def _small(half_m: float = 0.5) -> Scene:

@@ -17,7 +17,8 @@ from vil_renderer.embedded.engine.vertices import StaticMesh
 from vil_renderer.embedded.lighting.baked.baked_light import BakedLight, LightSource
 from vil_renderer.embedded.lighting.baked.charts import ChartLayout, lay_out
 from vil_renderer.embedded.lighting.baked.denoise import smoothed
-from vil_renderer.embedded.lighting.baked.receivers import Receivers, receivers_of
+from vil_renderer.embedded.lighting.baked.exposure import gain_of
+from vil_renderer.embedded.lighting.baked.receivers import Receivers, receivers_of, sun_light
 from vil_renderer.embedded.lighting.baked.solid_sides import SolidSides, lifted
 from vil_renderer.embedded.lighting.baked.transport import LightTransport, RowStore, look_around
 from vil_renderer.embedded.lighting.daylight import sun_direction
@@ -31,10 +32,6 @@ RECEIVERS: Final = 250_000
 RAYS: Final = 128
 _LEAST_TEXEL_M: Final = 0.04
 _HOURS: Final = (7.0, 9.5, 12.0, 14.5, 17.0)
-_FAR_M: Final = 1.0e3
-_MOST_GAIN: Final = 8.0
-_BRIGHT: Final = 90.0
-"""Percentile."""
 _WHITE: Final = np.ones(3)
 
 
@@ -65,7 +62,7 @@ def bake(
     solid = SolidSides(mesh)
     places = receivers_of(layout, p_m, normal, solid)
     seen = look_around(solid, layout, places, rays, lambda share: progress("looking around", share), rows)
-    transport = LightTransport(seen, _albedo(mesh, layout, places))
+    transport = LightTransport(seen, albedo_of(mesh, layout, places, mean_colours(mesh)))
     sources = sources_of(scene)
     direct = np.zeros((len(places.p_m), len(sources), 3), np.float32)
     for index, half in enumerate(transport.sky()):
@@ -80,36 +77,7 @@ def bake(
     lamps = [index for index, source in enumerate(sources) if source.lamp is not None]
     straight = direct[:, lamps, 0].astype(np.float16)
     made = BakedLight(sources, layout, places, light.astype(np.float16), straight)
-    return replace(made, gain=_gain(made, scene, transport.albedo, solid))
-
-
-def _gain(made: BakedLight, scene: Scene, albedo: Float32Array, solid: SolidSides) -> float:
-    """Return a factor on the exposure with which the bright parts of a scene look as bright as with unhidden light.
-
-    Rooms get less light from lamps than from an open sky and its sun; the camera would be opened as much.
-    """
-    places = made.receivers
-    up = 0.5 + 0.5 * places.normal[:, 2:]
-    plain = scene.environment.ground + up * (scene.environment.sky - scene.environment.ground)
-    for lamp in scene.lamps:
-        strength = lamp_light(lamp, places.p_m.astype(np.float64), places.normal.astype(np.float64))
-        plain = plain + strength[:, None] * lamp.light
-    light = made.mixed(scene.environment, scene.lamps)
-    if (sun := scene.environment.sun) is not None:
-        colour = np.asarray(sun.light, np.float32)
-        plain = plain + np.maximum(places.normal @ sun.to_sun.astype(np.float32), 0.0)[:, None] * colour
-        light = light + sun_light(sun.to_sun, places, solid)[:, None] * colour
-    before, now = (float(np.percentile(albedo * received, _BRIGHT)) for received in (plain, light))
-    return float(np.clip(before / max(now, 1e-6), 1.0 / _MOST_GAIN, _MOST_GAIN))
-
-
-def sun_light(to_sun: FloatArray, places: Receivers, solid: SolidSides) -> Float32Array:
-    """Return the share of the sun's light that receivers get straight from it, (r,)."""
-    strength = np.maximum(places.normal @ to_sun.astype(np.float32), 0.0)
-    lit = np.flatnonzero(strength > 0.0)
-    p_m = lifted(places.p_m[lit], places.normal[lit])
-    strength[lit] *= solid.sees(p_m, p_m + _FAR_M * to_sun)
-    return strength
+    return replace(made, gain=gain_of(made, scene, solid, transport.albedo))
 
 
 def _straight(source: LightSource, places: Receivers, solid: SolidSides) -> Float32Array:
@@ -141,18 +109,22 @@ def _texel_m(p_m: Float32Array, triangles: npt.NDArray[np.uint32], receivers: in
     return max(_LEAST_TEXEL_M, math.sqrt(area_m2 / receivers))
 
 
-def _albedo(mesh: StaticMesh, layout: ChartLayout, places: Receivers) -> Float32Array:
-    """Return the share of light that receivers give back, linear RGB, (r, 3)."""
+def albedo_of(mesh: StaticMesh, layout: ChartLayout, places: Receivers, materials: FloatArray) -> Float32Array:
+    """Return the share of light that receivers give back, linear RGB, (r, 3), by the :func:`mean_colours`."""
     chunk = np.searchsorted(mesh.chunks.stop, places.triangle, side="right")
-    materials = [mean_colour(material) for material, _ in mesh.materials]
-    colour = np.array(materials, np.float32).reshape(-1, 3)[mesh.chunks.material[chunk]]
+    colour = materials.astype(np.float32)[mesh.chunks.material[chunk]]
     painted = mesh.vertices["colour"][layout.vertex[layout.triangles[places.triangle, 0]], :3]
     coloured = np.array([bool(colours) for _, colours in mesh.materials])[mesh.chunks.material[chunk]]
     colour[coloured] *= painted[coloured].astype(np.float32) / np.float32(255.0)
     return colour
 
 
-def mean_colour(material: Material) -> FloatArray:
+def mean_colours(mesh: StaticMesh) -> FloatArray:
+    """Return the mean albedo of each material, linear RGB, (m, 3)."""
+    return np.array([_mean_colour(material) for material, _ in mesh.materials]).reshape(-1, 3)
+
+
+def _mean_colour(material: Material) -> FloatArray:
     """Return a material's mean albedo, linear RGB, (3,)."""
     mean: FloatArray = np.ones(3)
     if material.base is not None:

@@ -9,16 +9,18 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import distance_transform_edt
 
+from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Float32Array
 from vil_renderer.embedded.geometry.surfaces import TriangleSurface, unit_rows
 from vil_renderer.embedded.lighting.baked.charts import ChartLayout, is_outside
-from vil_renderer.embedded.lighting.baked.solid_sides import SolidSides
+from vil_renderer.embedded.lighting.baked.solid_sides import SolidSides, lifted
 
 Index32 = npt.NDArray[np.int32]
 
 _REACH_TEXELS: Final = 2.0
 """Farther texels from a chart are not filled with its light."""
 _CHUNK: Final = 1 << 18
+_FAR_M: Final = 1.0e3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +82,15 @@ def receivers_of(layout: ChartLayout, p_m: Float32Array, normal: Float32Array, s
         _filled(layout, texel),
         of_vertex,
     )
+
+
+def sun_light(to_sun: FloatArray, places: Receivers, solid: SolidSides) -> Float32Array:
+    """Return the share of the sun's light that receivers get straight from it, (r,)."""
+    strength = np.maximum(places.normal @ to_sun.astype(np.float32), 0.0)
+    lit = np.flatnonzero(strength > 0.0)
+    p_m = lifted(places.p_m[lit], places.normal[lit])
+    strength[lit] *= solid.sees(p_m, p_m + _FAR_M * to_sun)
+    return strength
 
 
 def _struck(layout: ChartLayout) -> tuple[Index32, npt.NDArray[np.intp], Float32Array, Float32Array]:

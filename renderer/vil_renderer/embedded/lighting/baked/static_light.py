@@ -12,8 +12,8 @@ from vil_renderer.embedded.assets.model import Float32Array
 from vil_renderer.embedded.engine.light import StoredLight, as_levels
 from vil_renderer.embedded.engine.materials import GAMMA
 from vil_renderer.embedded.engine.vertices import StaticMesh
-from vil_renderer.embedded.lighting.baked.bake import sun_light
 from vil_renderer.embedded.lighting.baked.baked_light import BakedLight
+from vil_renderer.embedded.lighting.baked.receivers import sun_light
 from vil_renderer.embedded.lighting.baked.solid_sides import SolidSides
 from vil_renderer.embedded.scene import Environment, Lamp
 

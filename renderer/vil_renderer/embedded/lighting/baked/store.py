@@ -9,17 +9,29 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
 
 import numpy as np
 
+from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.engine.vertices import StaticMesh
-from vil_renderer.embedded.lighting.baked.bake import RAYS, RECEIVERS, Progress, bake, mean_colour, sources_of
+from vil_renderer.embedded.lighting.baked.bake import (
+    RAYS,
+    RECEIVERS,
+    Progress,
+    albedo_of,
+    bake,
+    mean_colours,
+    sources_of,
+)
 from vil_renderer.embedded.lighting.baked.baked_light import BakedLight
 from vil_renderer.embedded.lighting.baked.charts import ChartLayout
+from vil_renderer.embedded.lighting.baked.exposure import gain_of
 from vil_renderer.embedded.lighting.baked.receivers import Index32, Receivers
+from vil_renderer.embedded.lighting.baked.solid_sides import SolidSides
 from vil_renderer.embedded.lighting.baked.transport import LOWER_SKY
 from vil_renderer.embedded.scene import Scene
 
@@ -51,10 +63,12 @@ def stored_light(scene: Scene, mesh: StaticMesh, progress: Progress | None = Non
     Raises:
         RendererError: embreex is not installed.
     """
-    path = cache_folder() / "baked_light" / f"{_hash(scene, mesh)}.npz"
+    colours = mean_colours(mesh)
+    path = cache_folder() / "baked_light" / f"{_hash(scene, mesh, colours)}.npz"
     found = _loaded(path, scene)
     if found is not None:
-        return found
+        albedo = albedo_of(mesh, found.layout, found.receivers, colours)
+        return replace(found, gain=gain_of(found, scene, SolidSides(mesh), albedo))
     logger.info("baking the light of %s: this takes minutes, once", scene.name)
     with _RowFile(path.with_suffix(".rows")) as rows:
         made = bake(scene, mesh, progress or _Reporter(scene.name), receivers=RECEIVERS, rays=RAYS, rows=rows)
@@ -136,15 +150,15 @@ class _Reporter:
             logger.info("baking the light of %s: %s %.0f %%", self._name, step, 100.0 * share)
 
 
-def _hash(scene: Scene, mesh: StaticMesh) -> str:
+def _hash(scene: Scene, mesh: StaticMesh, colours: FloatArray) -> str:
     made = hashlib.sha256(_VERSION)
-    for part in _parts(scene, mesh):
+    for part in _parts(scene, mesh, colours):
         made.update(len(part).to_bytes(8, "little"))
         made.update(part)
     return made.hexdigest()[:32]
 
 
-def _parts(scene: Scene, mesh: StaticMesh) -> Iterator[bytes]:
+def _parts(scene: Scene, mesh: StaticMesh, colours: FloatArray) -> Iterator[bytes]:
     yield repr((RECEIVERS, RAYS)).encode()
     for name in ("p", "normal", "colour"):
         yield np.ascontiguousarray(mesh.vertices[name]).tobytes()
@@ -153,8 +167,8 @@ def _parts(scene: Scene, mesh: StaticMesh) -> Iterator[bytes]:
     yield np.array([name in lamps for name in mesh.chunks.name], np.bool_).tobytes()  # these do not hide them
     for values in (mesh.chunks.material, mesh.chunks.start, mesh.chunks.stop):
         yield values.tobytes()
-    for material, coloured in mesh.materials:
-        yield mean_colour(material).tobytes()
+    for (material, coloured), colour in zip(mesh.materials, colours, strict=True):
+        yield colour.tobytes()
         yield repr((coloured, material.alpha, material.double_sided, material.transmission is None)).encode()
     environment = scene.environment
     yield repr((environment.sky.tolist(), environment.ground.tolist(), environment.exposure)).encode()
@@ -172,9 +186,7 @@ def _loaded(path: Path, scene: Scene) -> BakedLight | None:
             width, height = file["size"].tolist()
             layout = ChartLayout(size=(width, height), **{name: file[name] for name in _LAYOUT})
             receivers = Receivers(*(file[name] for name in _RECEIVERS))
-            return BakedLight(
-                sources_of(scene), layout, receivers, file["light"], file["straight"], float(file["gain"])
-            )
+            return BakedLight(sources_of(scene), layout, receivers, file["light"], file["straight"])
     except FileNotFoundError:
         return None
     except Exception as exc:  # readers of broken archives raise any exception
@@ -187,7 +199,7 @@ def _save(path: Path, made: BakedLight) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {name: getattr(made.layout, name) for name in _LAYOUT}
     arrays |= {name: getattr(made.receivers, name) for name in _RECEIVERS}
-    arrays |= {"size": np.array(made.layout.size), "gain": np.array(made.gain)}
+    arrays |= {"size": np.array(made.layout.size)}
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
         try:
             np.savez_compressed(file, light=made.light, straight=made.straight, **arrays)
