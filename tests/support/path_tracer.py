@@ -65,7 +65,7 @@ def traced(surfaces: Surfaces, p_m: FloatArray, normal: FloatArray, lamp: Lamp, 
     share, total = np.ones((paths, 3)), np.zeros(3)
     for _ in range(_BOUNCES):
         p = p + 1e-4 * n
-        total += (share * _direct(surfaces, p, n, lamp)).sum(axis=0) / paths
+        total += (share * direct(surfaces, p, n, lamp)).sum(axis=0) / paths
         way = _cosine(rng, n)
         t, which = surfaces.first(p, way)
         alive = which >= 0
@@ -74,7 +74,8 @@ def traced(surfaces: Surfaces, p_m: FloatArray, normal: FloatArray, lamp: Lamp, 
     return total
 
 
-def _direct(surfaces: Surfaces, p: FloatArray, n: FloatArray, lamp: Lamp) -> FloatArray:
+def direct(surfaces: Surfaces, p: FloatArray, n: FloatArray, lamp: Lamp) -> FloatArray:
+    """Return what comes straight from a lamp to points with normals (n, 3), (n, 3)."""
     to = lamp.p_m - p
     r = np.linalg.norm(to, axis=1)
     strength = np.maximum(np.einsum("ni,ni->n", n, to) / r, 0.0) / r**2

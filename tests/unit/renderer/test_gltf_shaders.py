@@ -50,7 +50,7 @@ def test_every_pair_of_features_compiles(shading: int) -> None:
             continue
         vertices, *more = kinds[index % len(kinds)]
         for weather in (CLEAR, STORM):
-            options = PassOptions(shading, outputs, shadow=shading > 0, lamps=True, **weather)
+            options = PassOptions(shading, outputs, shadow=shading > 0, lamps=True, probed=True, **weather)
             programs.of(options, vertices, (*sorted(features), *more))
             count += 1
         programs.of(PassOptions(0, 0), vertices, (*sorted(features), *more))

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.engine.materials import GAMMA
+from vil_renderer.embedded.engine.model_light import LightField
 from vil_renderer.embedded.engine.shader_vertex import LIGHT_ONE
 from vil_renderer.embedded.engine.vertices import StaticMesh
 from vil_renderer.embedded.scene import Environment, Lamp
@@ -31,6 +32,17 @@ class StoredLight(NamedTuple):
     atlas: npt.NDArray[np.uint8] | None = None
 
 
+class ModelLight(NamedTuple):
+    """Light on models that move.
+
+    Attributes:
+        environment: the same for all, exposure included. field: where its ambient light differs, that of each place.
+    """
+
+    environment: Environment
+    field: LightField | None = None
+
+
 class SurfaceLight(Protocol):
     """Light on static surfaces."""
 
@@ -38,8 +50,8 @@ class SurfaceLight(Protocol):
         """Return the light as display values with the sun, or linear without it."""
         ...
 
-    def on_models(self, environment: Environment) -> Environment:
-        """Return the light on models that move."""
+    def on_models(self, environment: Environment, *, display: bool) -> ModelLight:
+        """Return the light on models that move, which have the shadows of the sun in it for display values."""
         ...
 
 
@@ -106,9 +118,10 @@ class StaticLight:
             rgba[:, 3] = 255.0 * (self._colour @ _LUMINANCE) ** (1.0 / GAMMA)
         return StoredLight(rgba)
 
-    def on_models(self, environment: Environment) -> Environment:
+    def on_models(self, environment: Environment, *, display: bool) -> ModelLight:
         """Return the light on models that move: that of the whole scene."""
-        return environment
+        del display
+        return ModelLight(environment)
 
     def _seen(self, which: BoolArray, light_m: FloatArray) -> FloatArray:
         """Return 1 for vertices in sight of a light at (3,) or (n, 3), else 0."""

@@ -20,6 +20,7 @@ MORPH_SLOT: Final = 15
 LIGHT_SLOT: Final = 15
 """The last of the texture units that every OpenGL 3.3 has: no program reads morph targets and baked light."""
 COVER_SLOT: Final = 16
+MODEL_LIGHT_SLOT: Final = 17
 """Units are counted over all stages: no stage reads more than 16 maps."""
 MAP_SLOTS: Final = {f"{name}_map": slot for slot, name in enumerate(MAPS)}
 SURFACE_SLOT: Final = 1

@@ -14,7 +14,7 @@ from vil_renderer.embedded.assets.model import Skin
 from vil_renderer.embedded.engine.detail import CLOSEST, Extent, ViewPoints, details_of
 from vil_renderer.embedded.posed_models import PosedGroup, PosedModels
 
-INSTANCE_FLOATS: Final = 25
+INSTANCE_FLOATS: Final = 26
 _LEAP_M: Final = 3.0
 _T = TypeVar("_T")
 
@@ -47,20 +47,23 @@ class ModelDraws:
         self.views = views
         ends = np.cumsum([len(group.names) for group in models.groups])
         each = np.split(shown, ends[:-1], axis=1) if len(ends) else []
-        self.groups = [GroupDraws(g, s, before, views) for g, s in zip(models.groups, each, strict=True)]
+        first = (ends - [len(group.names) for group in models.groups]).tolist() if len(ends) else []
+        self.groups = [
+            GroupDraws(g, s, before, views, number) for g, s, number in zip(models.groups, each, first, strict=True)
+        ]
 
 
 class GroupDraws:
     """Models of one asset, k of them, as c views show them; every answer is computed once.
 
     Attributes:
-        shown: (c, k).
+        shown: (c, k). first: number of the first one among the models of all assets.
     """
 
     def __init__(
-        self, group: PosedGroup, shown: BoolArray, before: Sequence[PosedModels | None], views: ViewPoints
+        self, group: PosedGroup, shown: BoolArray, before: Sequence[PosedModels | None], views: ViewPoints, first: int
     ) -> None:
-        self.group, self.shown = group, shown
+        self.group, self.shown, self.first = group, shown, first
         self._before, self._views = before, views
         self._answers: dict[tuple[object, ...], object] = {}
 
@@ -106,7 +109,7 @@ class GroupDraws:
         return np.stack((now, now - (now if was is None else was.get(node, rest))), axis=1)
 
     def rows(self, part: DrawnPart, view: int, which: BoolArray, *, flow: bool) -> npt.NDArray[np.float32]:
-        """Return the instances (m, 25) of a rigid part of some models, chosen by a mask (k,)."""
+        """Return the instances (m, 26) of a rigid part of some models, chosen by a mask (k,)."""
         key = ("rows", part, view if flow else -1)
         rows = self._once(key, lambda: self._rows(part, self._was(view) if flow else None))
         return rows.take(np.flatnonzero(which), axis=0)
@@ -119,6 +122,7 @@ class GroupDraws:
         if was is not None:
             rows[:, 12:24] = (now - was[:, part.node, :3]).reshape(-1, 12)
         rows[:, 24] = group.ids.view(np.float32)
+        rows[:, 25] = np.arange(self.first, self.first + len(rows), dtype=np.int32).view(np.float32)
         return rows
 
     def joints(self, model: int, skin: Skin) -> FloatArray:

@@ -37,6 +37,7 @@ _MOST_ASSETS: Final = 256
 _MORPH_WIDTH: Final = 2048
 _MORPH_HEIGHT: Final = 4096
 _ROWS: Final = ("in_m0", "in_m1", "in_m2", "in_d0", "in_d1", "in_d2")
+_NUMBERS: Final = {"in_ids": "1u", "number": "1i"}
 
 
 @dataclass(slots=True, eq=False)
@@ -211,9 +212,9 @@ class ModelBatch:
     def _rigid_array(self, part: _Part, program: moderngl.Program) -> moderngl.VertexArray:
         if program not in part.arrays:
             code, names = vertex_format(program, MODEL_VERTEX)
-            used = [name for name in (*_ROWS, "in_ids") if name in program]
+            used = [name for name in (*_ROWS, *_NUMBERS) if name in program]
             codes = ["4f" if name in program else "16x" for name in _ROWS]
-            codes.append("1u" if "in_ids" in program else "4x")
+            codes += [code if name in program else "4x" for name, code in _NUMBERS.items()]
             instance = cast("Any", (part.instances, " ".join(codes) + "/i", *used))
             buffers = [(part.vertices, code, *names), *second_coordinates(program, part.uv1), instance]
             part.arrays[program] = self._ctx.vertex_array(program, buffers, index_buffer=part.indices)
@@ -244,8 +245,9 @@ class ModelBatch:
                 sent = skin
             untracked = self._untracked(group.group.joint_light[model], skin)
             program = self._programs.of(options, "SKINNED", (*part.defines, *untracked, *more))
-            if "ids" in program:
-                cast("Any", program["ids"]).value = int(group.group.ids[model])
+            for name, value in (("ids", int(group.group.ids[model])), ("number", group.first + model)):
+                if name in program:
+                    cast("Any", program[name]).value = value
             part.material.bind()
             if part.morph is not None:
                 self._send_morph(part, program, group, model, view)

@@ -11,6 +11,7 @@ from vil_renderer.embedded.engine.materials import (
     JOINTS_SLOT,
     LIGHT_SLOT,
     MAP_SLOTS,
+    MODEL_LIGHT_SLOT,
     MORPH_SLOT,
     SHADOW_SLOT,
     SURFACE_SLOT,
@@ -38,7 +39,7 @@ FRAME: Final = 0
 _BLOCKS: Final = {"Frame": FRAME, "Surface": SURFACE_SLOT}
 _SLOTS: Final = {
     "shadow_map": SHADOW_SLOT, "joint_map": JOINTS_SLOT, "morph_map": MORPH_SLOT, "light_map": LIGHT_SLOT,
-    "cover_map": COVER_SLOT,
+    "cover_map": COVER_SLOT, "model_light": MODEL_LIGHT_SLOT,
 }  # fmt: skip
 _MASKING: Final = {"ALPHA_MASK", "MIRROR_U", "MIRROR_V", "OWN_UV", "VERTEX_ALPHA", "FINISHED"}
 _CODES: Final = {
@@ -62,6 +63,7 @@ class PassOptions(NamedTuple):
         outputs: bits of :class:`~.targets.PassOutput`; 0 = nothing but depth.
         air: it takes light, and has its own. ground: defines of what lies on it. wind: trees move.
         roofs: they stop what lies on the ground. falls: rain or snow does, and roofs stop it.
+        probed: each model has its own ambient light.
     """
 
     shading: int
@@ -73,6 +75,7 @@ class PassOptions(NamedTuple):
     wind: bool = False
     roofs: bool = False
     falls: bool = False
+    probed: bool = False
 
     @property
     def flow(self) -> bool:
@@ -88,6 +91,7 @@ class PassOptions(NamedTuple):
             "WIND": self.wind,
             "ROOFS": self.roofs,
             "FALLS": self.falls,
+            "PROBED": self.probed,
         }
         there = {name: 1 for name, wanted in given.items() if wanted}
         there |= dict.fromkeys(("GROUND", *self.ground) if self.ground else (), 1)
@@ -121,8 +125,9 @@ class Programs:
             needed = _MASKING | {"MORPH"} if "ALPHA_MASK" in given else {"MORPH"}
             given = {name: value for name, value in given.items() if name in needed}
             return self._get("depth", SURFACE_VERTEX, DEPTH_FRAGMENT, {"SHADING": 0, vertices: 1, **given})
-        if vertices != "STATIC":
-            options = options._replace(ground=(), wind=False)  # only what stands still is covered, or a tree
+        moves = vertices != "STATIC"
+        # Only what stands still is covered, or a tree; all the rest has a place of its own.
+        options = options._replace(ground=(), wind=False) if moves else options._replace(probed=False)
         defines = {**options.defines(), vertices: 1, **given}
         return self._get("surface", SURFACE_VERTEX, SURFACE_FRAGMENT, defines)
 

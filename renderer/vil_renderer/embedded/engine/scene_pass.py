@@ -20,6 +20,7 @@ from vil_renderer.embedded.engine.ground_patches import SQUARE, GroundPatches
 from vil_renderer.embedded.engine.light import SurfaceLight
 from vil_renderer.embedded.engine.materials import GAMMA, MaterialCache
 from vil_renderer.embedded.engine.model_draws import ModelDraws
+from vil_renderer.embedded.engine.model_light import LightField, ModelLightMap
 from vil_renderer.embedded.engine.models import ModelBatch
 from vil_renderer.embedded.engine.particle_draws import ParticleDraws
 from vil_renderer.embedded.engine.profiles import Profile, Shading
@@ -137,24 +138,19 @@ class ScenePass:
         self._particles = ParticleDraws(ctx, self._programs, int(profile.shading))
         self._weather = FINE
         self._roofs: CoverMap | None = None
+        self._around: LightField | None = None
+        self._model_light = ModelLightMap(ctx)
 
     def set_light(self, environment: Environment, lamps: Sequence[Lamp]) -> None:
         """Change the light; static vertices are baked again."""
         self._static.set_light(self.static_light.bake(environment, lamps, display=not self._linear))
-        environment = self.static_light.on_models(environment)
+        environment, self._around = self.static_light.on_models(environment, display=not self._linear)
         state = LightState(environment, lamps, np.eye(4), weather=self._weather, cover=self._cover)
-        if self._shadow is not None and environment.sun is not None:
-            self._shadow.aim(environment.sun.to_sun)
-            self._shadow.draw(self._static, self._models)
-            state = LightState(
-                environment,
-                lamps,
-                self._shadow.shadow_from_world,
-                self._shadow.texel,
-                self._shadow.lift_m,
-                self._weather,
-                self._cover,
-            )
+        if (shadow := self._shadow) is not None and environment.sun is not None:
+            shadow.aim(environment.sun.to_sun)
+            shadow.draw(self._static, self._models)
+            mapped = shadow.shadow_from_world
+            state = replace(state, shadow_from_world=mapped, texel=shadow.texel, lift_m=shadow.lift_m)
         self._state = state
 
     @property
@@ -183,6 +179,8 @@ class ScenePass:
             self._frames.release()
             self._frames = self._ctx.buffer(reserve=frames.blocks.nbytes, dynamic=True)
         self._frames.write(frames.blocks)
+        if self._around is not None and len(posed):
+            self._model_light.send(self._around, posed.p_m)
         batch = _Batch(requests, posed, self._static, frames.views)
         return [self._draw(batch, index) for index in range(len(requests))]
 
@@ -328,6 +326,7 @@ class ScenePass:
             self._shadow.use()
         if self._roofs is not None:
             self._roofs.use()
+        self._model_light.use()
         self._models.bind_joints()
         self._models.draw(batch.models, index, options)
         self._static.draw(batch.static(proxy=proxy), index, options)
@@ -353,6 +352,7 @@ class ScenePass:
             wind=any(weather.wind_mps),
             roofs=self._roofs is not None and (bool(ground) or falls),
             falls=falls,
+            probed=colour and self._around is not None,
         )
 
     def _draw_background(self, request: ViewRequest, options: PassOptions) -> None:

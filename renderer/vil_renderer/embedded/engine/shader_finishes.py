@@ -18,9 +18,9 @@ vec3 mirrored(vec3 n, vec3 f0, vec3 f90, float rough, vec3 sunlight, float open)
     vec3 fresnel = f0 + (f90 - f0) * (graze * graze * graze * graze * graze);
     vec3 direct = sunlight * fresnel * (a2 / (d * d) * visible);
     vec3 r = reflect(-v, n);
-    vec3 beyond = mix(ground.rgb, sky.rgb, smoothstep(-0.5 - rough, 0.5 + rough, dot(r, up_view.xyz)));
+    vec3 seen = beyond(smoothstep(-0.5 - rough, 0.5 + rough, dot(r, up_view.xyz)));
     float edge = exp2(-9.28 * nv) * (1.0 - rough);
-    vec3 ambient = beyond * open * (f0 * (1.0 - 0.5 * rough) + edge * (f90 - f0));
+    vec3 ambient = seen * open * (f0 * (1.0 - 0.5 * rough) + edge * (f90 - f0));
     return direct + ambient;
 }
 #endif

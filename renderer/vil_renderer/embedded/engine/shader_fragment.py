@@ -146,7 +146,14 @@ in vec3 v_moved;   // x, y and w of clip space since the previous picture
 layout(location = OUT_FLOW) out vec2 out_flow;
 #endif
 #ifdef PLACED
-vec3 around(vec3 n) { return mix(ground.rgb, sky.rgb, 0.5 + 0.5 * dot(n, up_view.xyz)); }
+#if defined(PROBED) && defined(OUT_COLOUR)
+flat in vec3 v_above;
+flat in vec3 v_below;
+vec3 beyond(float up) { return mix(max(v_below, 0.0), max(v_above, 0.0), up); }
+#else
+vec3 beyond(float up) { return mix(ground.rgb, sky.rgb, up); }
+#endif
+vec3 around(vec3 n) { return beyond(0.5 + 0.5 * dot(n, up_view.xyz)); }
 #endif
 #if SHADING > 1 && (defined(NORMAL_MAP) || defined(COAT_NORMAL_MAP))
 vec3 bumped(sampler2D map, int k, float depth, vec3 n) {

@@ -9,8 +9,8 @@ INSTANCED (rows of matrices) and SKINNED (with UNTRACKED where some joints are);
 MORPH with the number of targets; SHADOW; LAMPS; of materials ALPHA_MASK, BLEND, VERTEX_COLOUR, VERTEX_ALPHA,
 NORMAL_MAP, METAL_ROUGH, EMISSIVE, OCCLUSION, MIRROR_U, MIRROR_V, OWN_UV, SHINY, UNLIT, COAT, SPECULAR, SHEEN and
 TRANSMISSION (FINISHED = one of the last four), with _MAP behind them their maps; FILTER in the first of a
-transmitting surface's two passes; AIR, GROUND, ROOFS, FALLS and WIND of the weather; OUT_COLOUR, OUT_Z, OUT_NORMAL,
-OUT_IDS, OUT_FLOW with their locations.
+transmitting surface's two passes; PROBED: each model has its own ambient light; AIR, GROUND, ROOFS, FALLS and WIND of
+the weather; OUT_COLOUR, OUT_Z, OUT_NORMAL, OUT_IDS, OUT_FLOW with their locations.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from vil_renderer.embedded.scene import CLASSES
 
 MAX_LAMPS: Final = 8
 MAX_JOINTS: Final = 160
+LIGHT_TERMS: Final = 9
+MODELS_PER_ROW: Final = 64
+"""Terms of the light around a model, a texel each, and models in a row of their texture."""
 NOW, MOVED, KNOWN = range(3)
 """Rows of the texture of joints, three texels to each."""
 NO_SURFACE_M: Final = 1.0e6
@@ -95,6 +98,7 @@ const int NOW = {NOW}, MOVED = {MOVED}, KNOWN = {KNOWN};
 const float NO_SURFACE = {NO_SURFACE_M};
 const float LIGHT_STEPS = {255.0 / LIGHT_ONE};
 const float NO_FLOW = {NO_FLOW};
+const int TERMS = {LIGHT_TERMS}, PER_ROW = {MODELS_PER_ROW};
 const uint VEGETATION = {CLASSES["vegetation"]}u;
 """
 
@@ -105,6 +109,9 @@ in vec4 in_m0; in vec4 in_m1; in vec4 in_m2;
 in vec4 in_d0; in vec4 in_d1; in vec4 in_d2;
 #endif
 in uint in_ids;
+#ifdef PROBED
+in int number;
+#endif
 #endif
 #ifdef STATIC
 in uint in_ids;
@@ -112,6 +119,7 @@ in uint in_ids;
 #ifdef SKINNED
 in uvec4 in_joints; in vec4 in_weights;
 uniform uint ids;
+uniform int number;  // among all models
 // Rows of the joints' matrices, of their change since the previous picture, and how well each is known: llvmpipe
 // fetches texels faster than elements of a uniform block.
 uniform sampler2D joint_map;
@@ -239,6 +247,13 @@ out vec3 v_light;
 #ifdef UNTRACKED
 out float v_known;
 #endif
+#ifdef PROBED
+uniform sampler2D model_light;
+#ifdef PLACED
+flat out vec3 v_above;
+flat out vec3 v_below;
+#endif
+#endif
 #endif
 #if defined(OUT_NORMAL) || SHADING > 0
 out vec3 v_normal;
@@ -269,6 +284,21 @@ vec3 world_normal() {
     return cofactored(joint_row(0u, NOW).xyz, joint_row(1u, NOW).xyz, joint_row(2u, NOW).xyz, local_normal(in_normal));
 #endif
 }
+#if defined(PROBED) && defined(OUT_COLOUR)
+vec3 around_at(vec3 n, out float sunlit) {
+    ivec2 at = ivec2(number % PER_ROW * TERMS, number / PER_ROW);
+    vec4 t[TERMS];
+    for (int i = 0; i < TERMS; ++i) t[i] = texelFetch(model_light, at + ivec2(i, 0), 0);
+    sunlit = t[0].a;
+#ifdef PLACED
+    v_above = t[2].rgb + t[5].rgb;
+    v_below = t[2].rgb - t[5].rgb;
+#endif
+    return max(n.x * (n.x * t[0].rgb + t[3].rgb + n.y * t[6].rgb)
+             + n.y * (n.y * t[1].rgb + t[4].rgb + n.z * t[7].rgb)
+             + n.z * (n.z * t[2].rgb + t[5].rgb + n.x * t[8].rgb), 0.0);
+}
+#endif
 #ifdef LAMPS
 vec3 lamps_at(vec3 p, vec3 n) {
     vec3 light = vec3(0.0);
@@ -319,12 +349,17 @@ void main() {
     v_light = (LIGHT_STEPS * LIGHT_STEPS) * in_light.rgb * in_light.rgb;
 #endif
 #else
+    float sunlit = 1.0;
+#ifdef PROBED
+    vec3 light = around_at(n, sunlit);
+#else
     vec3 light = mix(ground.rgb, sky.rgb, 0.5 + 0.5 * n.z);
+#endif
 #ifdef LAMPS
     light += lamps_at(p, n);
 #endif
 #if SHADING == 0
-    light += sun.rgb * max(dot(n, to_sun.xyz), 0.0);
+    light += sun.rgb * (sunlit * max(dot(n, to_sun.xyz), 0.0));
     light = pow(light, vec3(1.0 / 2.2));
 #endif
 #ifdef UNTRACKED

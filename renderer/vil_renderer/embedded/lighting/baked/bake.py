@@ -18,6 +18,7 @@ from vil_renderer.embedded.lighting.baked.baked_light import BakedLight, LightSo
 from vil_renderer.embedded.lighting.baked.charts import ChartLayout, lay_out
 from vil_renderer.embedded.lighting.baked.denoise import smoothed
 from vil_renderer.embedded.lighting.baked.exposure import gain_of
+from vil_renderer.embedded.lighting.baked.probes import probes_of
 from vil_renderer.embedded.lighting.baked.receivers import Receivers, receivers_of, sun_light
 from vil_renderer.embedded.lighting.baked.solid_sides import SolidSides, lifted
 from vil_renderer.embedded.lighting.baked.transport import LightTransport, RowStore, look_around
@@ -72,11 +73,12 @@ def bake(
         direct[:, index] = _straight(source, places, unhidden)[:, None]
         progress("lights", (index + 1) / len(sources))
     light = transport.all_bounces(direct, lambda share: progress("bounces", share))
+    around = probes_of(p_m, solid, layout, places, transport.leaving(light), lambda share: progress("probes", share))
     light[:, 2:] -= direct[:, 2:]
     light = smoothed(light, layout, places)
     lamps = [index for index, source in enumerate(sources) if source.lamp is not None]
     straight = direct[:, lamps, 0].astype(np.float16)
-    made = BakedLight(sources, layout, places, light.astype(np.float16), straight)
+    made = BakedLight(sources, layout, places, light.astype(np.float16), straight, around)
     return replace(made, gain=gain_of(made, scene, solid, transport.albedo))
 
 

@@ -13,10 +13,12 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Float32Array
 from vil_renderer.embedded.engine.vertices import StaticMesh
 from vil_renderer.embedded.lighting.baked.charts import ChartLayout, is_outside
+from vil_renderer.embedded.lighting.baked.probes import Probes
 from vil_renderer.embedded.lighting.baked.receivers import Receivers
 from vil_renderer.embedded.scene import Environment, Lamp
 
 _SAME: Final = 1e-6
+_DARK: Final = np.zeros(3)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +42,7 @@ class BakedLight:
         light: float16 (r, c, 3), over all bounces, for sources of white light 1; without what comes straight from
             lamps and suns.
         straight: float16 (r, l), what comes straight from the lamps.
+        probes: the same light amid the scene.
         gain: factor on the exposure of the scene.
     """
 
@@ -48,6 +51,7 @@ class BakedLight:
     receivers: Receivers
     light: npt.NDArray[np.float16]
     straight: npt.NDArray[np.float16]
+    probes: Probes
     gain: float = 1.0
 
     def mixed(self, environment: Environment, lamps: Sequence[Lamp]) -> Float32Array:
@@ -65,16 +69,19 @@ class BakedLight:
 
     def scattered(self, environment: Environment, lamps: Sequence[Lamp]) -> Float32Array:
         """Return the light of receivers that comes from the sky and from other surfaces, float32 (r, 3)."""
+        total = np.zeros((len(self.light), 3), np.float32)
+        for index, colour in enumerate(self.colours(environment, lamps)):
+            if colour.any():
+                total += self.light[:, index].astype(np.float32) * colour
+        return total
+
+    def colours(self, environment: Environment, lamps: Sequence[Lamp]) -> Float32Array:
+        """Return the light of each source now, linear RGB, float32 (c, 3)."""
         colours = {lamp.name: lamp.light for lamp in lamps} | _sky(environment)
         if environment.sun is not None:
             shares = self._suns(environment.sun.to_sun)
             colours |= {name: share * environment.sun.light for name, share in shares.items()}
-        total = np.zeros((len(self.light), 3), np.float32)
-        for index, source in enumerate(self.sources):
-            colour = colours.get(source.name)
-            if colour is not None and np.any(colour):
-                total += self.light[:, index].astype(np.float32) * np.asarray(colour, np.float32)
-        return total
+        return np.array([colours.get(source.name, _DARK) for source in self.sources], np.float32)
 
     def _suns(self, to_sun: FloatArray) -> dict[str, float]:
         """Return the shares of baked suns that stand for one: the two nearest, by their angles to it."""

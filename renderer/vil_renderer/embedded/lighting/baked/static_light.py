@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from vil_renderer.embedded.assets.model import Float32Array
-from vil_renderer.embedded.engine.light import StoredLight, as_levels
+from vil_renderer.embedded.engine.light import ModelLight, StoredLight, as_levels
 from vil_renderer.embedded.engine.materials import GAMMA
 from vil_renderer.embedded.engine.vertices import StaticMesh
 from vil_renderer.embedded.lighting.baked.baked_light import BakedLight
@@ -51,25 +51,20 @@ class BakedStaticLight:
         stored = self._stored(light * np.float32(environment.exposure * baked.gain), display=display)
         return StoredLight(as_levels(baked.of_vertices(stored)), as_levels(baked.atlas(stored)))
 
-    def on_models(self, environment: Environment) -> Environment:
-        """Return the light on models that move: as much from above and from below as level surfaces get scattered."""
-        light = self._baked.scattered(environment, self._lamps)
-        up = self._baked.receivers.normal[:, 2]
+    def on_models(self, environment: Environment, *, display: bool) -> ModelLight:
+        """Return the light on models that move: that of the probes around them.
+
+        The environment's is what level surfaces get scattered, from above and from below.
+        """
+        baked, sun, exposure = self._baked, environment.sun, environment.exposure * self._baked.gain
+        light = baked.scattered(environment, self._lamps)
+        up = baked.receivers.normal[:, 2]
         level = up > _LEVEL, up < -_LEVEL
         sky, ground = (light[which].mean(axis=0) if which.any() else light.mean(axis=0) for which in level)
-        sun = environment.sun
-        if sun is not None:
-            towards = self._baked.receivers.normal @ sun.to_sun.astype(np.float32) > 0.0
-            seen = sun_light(sun.to_sun, self._baked.receivers, self._solid)[towards] > 0.0
-            share = float(seen.mean()) if len(seen) else 1.0
-            sun = replace(sun, light=share * sun.light)
-        return replace(
-            environment,
-            sky=sky.astype(np.float64),
-            ground=ground.astype(np.float64),
-            sun=sun,
-            exposure=environment.exposure * self._baked.gain,
-        )
+        mean = replace(environment, sky=sky.astype(np.float64), ground=ground.astype(np.float64), exposure=exposure)
+        share = baked.probes.sun_share(sun.to_sun, self._solid) if display and sun is not None else np.float32(1.0)
+        colours = np.float32(exposure) * baked.colours(environment, self._lamps)
+        return ModelLight(mean, baked.probes.field(colours, share))
 
     @staticmethod
     def _stored(light: Float32Array, *, display: bool) -> Float32Array:

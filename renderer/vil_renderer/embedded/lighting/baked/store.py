@@ -30,6 +30,7 @@ from vil_renderer.embedded.lighting.baked.bake import (
 from vil_renderer.embedded.lighting.baked.baked_light import BakedLight
 from vil_renderer.embedded.lighting.baked.charts import ChartLayout
 from vil_renderer.embedded.lighting.baked.exposure import gain_of
+from vil_renderer.embedded.lighting.baked.probes import Probes
 from vil_renderer.embedded.lighting.baked.receivers import Index32, Receivers
 from vil_renderer.embedded.lighting.baked.solid_sides import SolidSides
 from vil_renderer.embedded.lighting.baked.transport import LOWER_SKY
@@ -38,9 +39,10 @@ from vil_renderer.embedded.scene import Scene
 logger = logging.getLogger(__name__)
 
 FOLDER_VARIABLE: Final = "VIL_BRIDGE_CACHE"
-_VERSION: Final = b"2"
+_VERSION: Final = b"3"
 _LAYOUT: Final = ("vertex", "triangles", "place", "chart")
 _RECEIVERS: Final = ("p_m", "normal", "triangle", "texel", "of_texel", "of_vertex")
+_PROBES: Final = ("low_m", "step_m", "free", "light")
 _REPORT_S: Final = 5.0
 
 
@@ -186,7 +188,8 @@ def _loaded(path: Path, scene: Scene) -> BakedLight | None:
             width, height = file["size"].tolist()
             layout = ChartLayout(size=(width, height), **{name: file[name] for name in _LAYOUT})
             receivers = Receivers(*(file[name] for name in _RECEIVERS))
-            return BakedLight(sources_of(scene), layout, receivers, file["light"], file["straight"])
+            probes = Probes(*(file[f"probes_{name}"] for name in _PROBES))
+            return BakedLight(sources_of(scene), layout, receivers, file["light"], file["straight"], probes)
     except FileNotFoundError:
         return None
     except Exception as exc:  # readers of broken archives raise any exception
@@ -200,6 +203,7 @@ def _save(path: Path, made: BakedLight) -> None:
     arrays = {name: getattr(made.layout, name) for name in _LAYOUT}
     arrays |= {name: getattr(made.receivers, name) for name in _RECEIVERS}
     arrays |= {"size": np.array(made.layout.size)}
+    arrays |= {f"probes_{name}": getattr(made.probes, name) for name in _PROBES}
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
         try:
             np.savez_compressed(file, light=made.light, straight=made.straight, **arrays)

@@ -75,6 +75,16 @@ class LightTransport:
                 break
         return total
 
+    def leaving(self, light: Float32Array) -> Float32Array:
+        """Return the light that leaves receivers that get (r, c, 3), float32 (r + 3, c, 3).
+
+        Behind them come the lower half of the sky, source 1, the upper one, source 0, and nothing: what is seen is a
+        row, counted from the end where it is negative.
+        """
+        beyond = np.zeros((3, *light.shape[1:]), np.float32)
+        beyond[LOWER_SKY, 1] = beyond[UPPER_SKY, 0] = 1.0
+        return np.concatenate((light * self.albedo[:, None], beyond))
+
     def _gathered(self, leaving: Float32Array) -> Float32Array:
         """Return what receivers get from the light (r, c, 3) that leaves all of them."""
         rows = np.concatenate((leaving.reshape(len(leaving), -1), np.zeros((1, leaving[0].size), np.float32)))
@@ -113,16 +123,23 @@ def look_around(
         part = slice(first, min(first + _CHUNK, count))
         d = _directions(receivers.normal[part], first, rays).reshape(-1, 3)
         o = np.repeat(lifted(receivers.p_m[part], receivers.normal[part]), rays, axis=0)
-        triangle, hit, u, v = solid.strike(o, d)
-        found = np.where(d[:, 2] >= 0.0, UPPER_SKY, LOWER_SKY).astype(np.int32)
-        found[hit] = NOTHING
-        met = np.flatnonzero(triangle >= 0)
-        found[met] = receivers.at(layout, triangle[met], u[met], v[met])
-        seen[part] = found.reshape(-1, rays)
+        seen[part] = sights(solid, layout, receivers, o, d).reshape(-1, rays)
         if rows is not None:
             rows.keep(part.stop)
         progress(part.stop / count)
     return seen
+
+
+def sights(
+    solid: SolidSides, layout: ChartLayout, receivers: Receivers, origins: Float32Array, directions: Float32Array
+) -> Index32:
+    """Return what rays (n, 3) meet, int32 (n,): a receiver, or one of the values above."""
+    triangle, hit, u, v = solid.strike(origins, directions)
+    found = np.where(directions[:, 2] >= 0.0, UPPER_SKY, LOWER_SKY).astype(np.int32)
+    found[hit] = NOTHING
+    met = np.flatnonzero(triangle >= 0)
+    found[met] = receivers.at(layout, triangle[met], u[met], v[met])
+    return found
 
 
 def _directions(normal: Float32Array, first: int, rays: int) -> Float32Array:
