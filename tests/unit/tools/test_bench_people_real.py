@@ -8,6 +8,7 @@ import pytest
 from vil_bridge.tools.bench.people_real import (
     RealPerson,
     RealShot,
+    alone_rows,
     brought_to,
     cut_about,
     far_rows,
@@ -71,11 +72,11 @@ def test_landmarks_count_in_the_box_and_close_to_it() -> None:
 
 
 def test_a_real_picture_counts_where_somebody_of_it_is_found() -> None:
-    shot = RealShot("a", 0, 5.0, ((100.0, 100.0, 140.0, 200.0), (300.0, 100.0, 340.0, 200.0)))
+    shot = RealShot("a", 0, 5.0, ((100.0, 100.0, 140.0, 200.0), (300.0, 100.0, 340.0, 200.0)), False)
     assert found_one(shot, np.array([(320.0, 150.0)]))
     assert not found_one(shot, np.array([(220.0, 150.0)]))
     assert not found_one(shot, np.zeros((0, 2)))
-    empty = RealShot("b", -1, 0.0, ())
+    empty = RealShot("b", -1, 0.0, (), False)
     assert found_one(empty, np.array([(220.0, 150.0)])), "a false one"
     assert not found_one(empty, np.zeros((0, 2)))
 
@@ -93,3 +94,13 @@ def test_distances_weigh_alike_in_the_comparison() -> None:
     assert rows["detected_5_10_m_within"].value == 1.0
     worse = {row.name: row for row in far_rows({d: np.zeros(4) for d in ours}, real, 10)}
     assert worse["detected_5_10_m_within"].value == 0.0
+
+
+def test_ours_are_held_against_people_alone_at_the_distances_of_those() -> None:
+    ours = {5.0: np.array([1.0, 1.0, 1.0, 0.0]), 10.0: np.array([0.0, 1.0]), 7.0: np.zeros(9)}
+    alone = {5.0: np.array([1.0, 1.0, 0.0]), 10.0: np.array([1.0])}
+    rows = {row.name: row for row in alone_rows(ours, alone)}
+    assert rows["detected_share_real_5_10_m_alone"].value == 0.75
+    assert rows["detected_share_real_5_10_m_alone"].samples == 4
+    assert rows["detected_share_5_10_m_as_alone"].value == pytest.approx((3 * 0.75 + 0.5) / 4)
+    assert alone_rows(ours, {})[0].value is None

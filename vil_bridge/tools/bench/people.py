@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -36,7 +36,7 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
-from vil_bridge.tools.bench.people_real import Box, far_rows, found_one, inside, store_empty, store_people
+from vil_bridge.tools.bench.people_real import Box, alone_rows, far_rows, found_one, inside, store_empty, store_people
 from vil_bridge.tools.bench.render.rivals import INTERPRETER_VARIABLE
 from vil_bridge.tools.bench.report import Row
 from vil_renderer.embedded import EmbeddedRenderer, load_scene
@@ -130,22 +130,26 @@ def _asked() -> tuple[list[PersonShot], dict[str, FloatArray] | None]:
 def _real_rows(ours: list[PersonShot], found: dict[str, FloatArray] | None) -> list[Row]:
     """Return the rows of real pictures, and of ours from 5 to 10 m next to them."""
     if found is None:
-        return [*far_rows({}, {}, 0), Row("false_share_real", None, "ratio", 0)]
+        return [*far_rows({}, {}, 0), *alone_rows({}, {}), Row("false_share_real", None, "ratio", 0)]
     distances_m = [_distance_m(*_FAR_M, step) for step in range(_DIRECTIONS)]
     with tempfile.TemporaryDirectory() as name:
         people = store_people(Path(name), distances_m, _SIZE_PX, _CAMERA.f_px)
         empty = store_empty(Path(name), _SIZE_PX)
         marks = _detect(Path(name)) or {}
-    hits: dict[float, list[float]] = {}
-    for shot in people:
-        hits.setdefault(shot.distance_m, []).append(found_one(shot, marks[shot.name]))
-    mine: dict[float, list[float]] = {}
-    for far in ours:
-        mine.setdefault(far.distance_m, []).append(hit(far, found[far.name]))
-    number = len({shot.person for shot in people})
-    rows = far_rows({d: np.array(v) for d, v in mine.items()}, {d: np.array(v) for d, v in hits.items()}, number)
+    real = [(shot.distance_m, found_one(shot, marks[shot.name])) for shot in people]
+    alone = _by_distance(item for item, shot in zip(real, people, strict=True) if shot.alone)
+    mine = _by_distance((shot.distance_m, hit(shot, found[shot.name])) for shot in ours)
+    rows = far_rows(mine, _by_distance(real), len({shot.person for shot in people})) + alone_rows(mine, alone)
     false = [found_one(shot, marks[shot.name]) for shot in empty]
     return [*rows, Row("false_share_real", float(np.mean(false)), "ratio", len(false))]
+
+
+def _by_distance(found: Iterable[tuple[float, bool]]) -> dict[float, FloatArray]:
+    """Return what was found (1) and was not (0) by distance."""
+    by: dict[float, list[float]] = {}
+    for distance_m, one in found:
+        by.setdefault(distance_m, []).append(float(one))
+    return {distance_m: np.array(ones) for distance_m, ones in by.items()}
 
 
 def _share(name: str, shots: list[PersonShot], found: dict[str, FloatArray] | None) -> Row:

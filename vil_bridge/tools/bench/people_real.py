@@ -24,7 +24,7 @@ PEOPLED: Final = frozenset({"bus_stop", "campus", "lecture_room", "meadow", "off
 """Places of the realism set whose pictures show people."""
 _HEIGHT_M: Final = 1.75
 _LEAST_PX: Final = 56
-"""Height of a person at 5 m as the detector gets it, once a picture is shrunk to 224 pixels."""
+"""Height of a person at 5 m in what the detector sees: it shrinks a picture to 224 pixels."""
 
 Box = tuple[float, float, float, float]
 """Left, top, right and bottom, pixels."""
@@ -52,12 +52,14 @@ class RealShot:
         person: place in the list; -1 = none.
         distance_m: at which a person of 1.75 m would be as high in our picture; 0 = none.
         boxes_px: of all people of the picture.
+        alone: no other person of the list is seen, not even in part.
     """
 
     name: str
     person: int
     distance_m: float
     boxes_px: tuple[Box, ...]
+    alone: bool
 
 
 def read_people(path: Path = LIST) -> list[RealPerson]:
@@ -121,6 +123,26 @@ def far_rows(ours: dict[float, FloatArray], real: dict[float, FloatArray], peopl
     ]
 
 
+def alone_rows(ours: dict[float, FloatArray], alone: dict[float, FloatArray]) -> list[Row]:
+    """Return how often real people are found who are alone in the picture as ours are, and ours at the same distances.
+
+    Args:
+        ours: distance in metres to 1 = found, 0 = not, one for each picture.
+        alone: the same of the real people who are alone.
+    """
+    names = ("detected_share_real_5_10_m_alone", "detected_share_5_10_m_as_alone")
+    distances_m = sorted(set(ours) & set(alone))
+    if not distances_m:
+        return [Row(name, None, "ratio", 0) for name in names]
+    counts = np.array([len(alone[d]) for d in distances_m])
+    shares = np.array([(alone[d].mean(), ours[d].mean()) for d in distances_m])
+    samples = (int(counts.sum()), sum(len(ours[d]) for d in distances_m))
+    return [
+        Row(name, float(counts @ shares[:, which] / counts.sum()), "ratio", samples[which])
+        for which, name in enumerate(names)
+    ]
+
+
 def store_people(folder: Path, distances_m: Sequence[float], size_px: tuple[int, int], f_px: float) -> list[RealShot]:
     """Cut and store every whole person at every distance that its picture has room for.
 
@@ -145,7 +167,9 @@ def store_people(folder: Path, distances_m: Sequence[float], size_px: tuple[int,
             if cut is not None:
                 name = f"real-{number}-{round(100.0 * distance_m)}"
                 np.save(folder / f"{name}.npy", brought_to(pixels, cut, size_px))
-                shots.append(RealShot(name, number, distance_m, tuple(_moved(box, cut, size_px) for box in boxes)))
+                moved = tuple(_moved(box, cut, size_px) for box in boxes)
+                seen = sum(b[2] > 0 and b[0] < size_px[0] and b[3] > 0 and b[1] < size_px[1] for b in moved)
+                shots.append(RealShot(name, number, distance_m, moved, seen == 1))
     return shots
 
 
@@ -160,7 +184,7 @@ def store_empty(folder: Path, size_px: tuple[int, int]) -> list[RealShot]:
         width = height * size_px[0] / size_px[1]
         cut = (0.5 * (w - width), 0.5 * (h - height), 0.5 * (w + width), 0.5 * (h + height))
         np.save(folder / f"real-empty-{number}.npy", brought_to(pixels, cut, size_px))
-        shots.append(RealShot(f"real-empty-{number}", -1, 0.0, ()))
+        shots.append(RealShot(f"real-empty-{number}", -1, 0.0, (), False))
     return shots
 
 
