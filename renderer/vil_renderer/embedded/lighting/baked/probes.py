@@ -31,7 +31,7 @@ _OUTLIERS: Final = 1.0
 """Percentage of the vertices on each side that the grid leaves out: a plain around a yard has few."""
 _BURIED: Final = 0.2
 """Share of rays that meet backs from which a probe is inside of something."""
-_FAINT: Final = 1e-3
+_FAINT: Final = 0.05
 """Weight of a point inside of something, which has the light of the next free one."""
 _FAR_M: Final = 1.0e3
 _ASIDE: Final = 0.25
