@@ -180,7 +180,9 @@ def test_splats_are_of_the_layer_of_the_scene(tmp_path: Path) -> None:
         (expected,) = pictures(bare, Modality.RGBA, layer="actors", actors=quad)
     splats = dense(THREE, CAMERA, AHEAD)
     np.testing.assert_allclose(alone / 255.0, splats, atol=ROUNDING)
-    np.testing.assert_array_equal(actors, expected)
+    np.testing.assert_array_equal(actors[..., 3], expected[..., 3])
+    off = np.abs(actors.astype(int) - expected)[expected[..., 3] > 0]
+    assert 0 < off.max() < 80, "the splats around tint it"
 
 
 def test_exposure_darkens_splats_as_it_does_meshes(tmp_path: Path) -> None:

@@ -145,6 +145,8 @@ class ScenePass:
         """Change the light; static vertices are baked again."""
         self._static.set_light(self.static_light.bake(environment, lamps, display=not self._linear))
         environment, self._around = self.static_light.on_models(environment, display=not self._linear)
+        if self._splats is not None and self._around is None:
+            self._around = self._splats.light_on_models(environment)
         state = LightState(environment, lamps, np.eye(4), weather=self._weather, cover=self._cover)
         if (shadow := self._shadow) is not None and environment.sun is not None:
             shadow.aim(environment.sun.to_sun)

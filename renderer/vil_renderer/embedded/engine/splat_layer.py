@@ -11,11 +11,14 @@ from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel
 from vil_renderer.embedded.engine.air import Air
+from vil_renderer.embedded.engine.model_light import LightField
+from vil_renderer.embedded.engine.shader_vertex import LIGHT_TERMS
 from vil_renderer.embedded.lru_cache import LruByteCache
-from vil_renderer.embedded.scene import Scene
+from vil_renderer.embedded.scene import Environment, Scene
 from vil_renderer.embedded.splats.field import arranged
 from vil_renderer.embedded.splats.raster import Projected, project, rasterise
 from vil_renderer.embedded.splats.read import read_splats
+from vil_renderer.embedded.splats.surroundings import CELLS, surroundings
 
 if TYPE_CHECKING:
     import moderngl
@@ -36,6 +39,8 @@ void main() {
     if (shaded) out_colour.rgb *= texelFetch(shade, ivec2(gl_FragCoord.xy), 0).rgb;
 }
 """
+_UP: Final = 5
+"""Term of the light that grows with the third number of a normal."""
 _TEXTURE_BYTES: Final = 256 << 20
 
 
@@ -57,12 +62,27 @@ class SplatLayer:
         self._ctx = ctx
         self._field = scene.splats.arranged or arranged(read_splats(scene.splats.path))
         self._T_world_splats = scene.splats.T_world_splats
+        self._around = surroundings(self._field, self._T_world_splats)
         self._program = ctx.program(vertex_shader=_VERTEX, fragment_shader=_FRAGMENT)
         corners = ctx.buffer(np.array([[-1, -1], [3, -1], [-1, 3]], np.float32).tobytes())
         self._triangle = ctx.vertex_array(self._program, [(corners, "2f", "in_p")])
         self._textures: LruByteCache[tuple[int, int], moderngl.Texture] = LruByteCache(
             _TEXTURE_BYTES, lambda texture: 16 * texture.width * texture.height, lambda texture: texture.release()
         )
+
+    def light_on_models(self, environment: Environment) -> LightField:
+        """Return the ambient light of a scene in the colours of the splats around each place."""
+        around = self._around
+        from_below, from_above = (
+            environment.exposure * np.asarray(light) * tint.reshape(-1, 3)
+            for light, tint in ((environment.ground, around.below), (environment.sky, around.above))
+        )
+        terms = np.zeros((len(from_below), LIGHT_TERMS, 4), np.float32)
+        terms[:, :3, :3] = 0.5 * (from_below + from_above)[:, None]  # x^2 + y^2 + z^2 is 1
+        terms[:, _UP, :3] = 0.5 * (from_above - from_below)
+        terms[:, 0, 3] = 1.0
+        step_m = around.size_m / (np.array(CELLS) - 1)
+        return LightField(around.low_m, step_m, CELLS, terms, np.ones(len(terms), np.float32))
 
     def draw(
         self,
