@@ -362,6 +362,7 @@ class RenderedFrame:
     Attributes:
         range_m: downward range finder, None when unknown or nothing was hit.
         render_ns: render time, None when unknown. near: likewise, within their reach.
+        tone_curve: pictures have that of :mod:`~.tone_curve`.
     """
 
     request: RenderRequest
@@ -372,6 +373,7 @@ class RenderedFrame:
     range_m: float | None = None
     render_ns: int | None = None
     near: tuple[NearSurface, ...] | None = None
+    tone_curve: bool = False
 
 
 @dataclass(slots=True)

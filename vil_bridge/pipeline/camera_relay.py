@@ -299,7 +299,11 @@ class CameraRelay:
         header = self.headers.picture(frame, image, shown, variant)
         if self._sensors is not None:
             pixels = self._sensors.picture(
-                image.view.modality, pixels, header.t_display_ns, lambda: shown.texture(compensated=compensated)
+                image.view.modality,
+                pixels,
+                header.t_display_ns,
+                lambda: shown.texture(compensated=compensated),
+                tone_curve=frame.tone_curve,
             )
         stamps.output = stamps.output or now_ns()  # of the frame's first picture
         return header, pixels

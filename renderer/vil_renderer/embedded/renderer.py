@@ -14,6 +14,7 @@ import numpy as np
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
+from vil_bridge.core.tone_curve import TONE_CURVE
 from vil_bridge.core.types import (
     BoolArray,
     CameraModel,
@@ -131,6 +132,8 @@ class EmbeddedRenderer:
             self.info: dict[str, Any] = {**describe(self._ctx), "scene": self.scene.name, "rays": self.rays is not None}
             if scene in scene_names():
                 self.info["shipped_scene"] = scene
+            if baked:
+                self.info[TONE_CURVE] = True
             if self.scene.weather != FINE:
                 self.info["weather"] = asdict(self.scene.weather)
             if (lamps := lamps_text(self.scene.lamps)) is not None:
@@ -311,6 +314,7 @@ class EmbeddedRenderer:
             exposure=exposure,
             t_ns=t_ns,
             depth_reach_m=self._depth_reach_m,
+            tone_curve=TONE_CURVE in self.info,
         )
 
     def _warm_up(self) -> None:

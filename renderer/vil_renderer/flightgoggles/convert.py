@@ -18,6 +18,7 @@ from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import enu_flu_to_unity, flu_to_unity, optical_to_unity, unity_to_enu_flu
 from vil_bridge.core.near_surface import NearSurface
 from vil_bridge.core.pixel_formats import FORMAT_OF, RGB8
+from vil_bridge.core.tone_curve import TONE_CURVE
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,
@@ -331,6 +332,7 @@ def read_answer(
         range_m=None if missed else header.lidarReturn,
         render_ns=None if header.vil is UNSET else header.vil.render_ns,
         near=None if header.vil is UNSET else _read_surfaces(header.vil.near, request),
+        tone_curve=header.vil is not UNSET and bool(header.vil.info.get(TONE_CURVE)),
     )
     return frame, problems
 

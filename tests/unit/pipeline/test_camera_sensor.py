@@ -13,6 +13,7 @@ import simplejpeg
 from tests.support.render import linear, srgb
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.camera_sensor import ImageSensor, Mosaic
+from vil_bridge.core.tone_curve import light_of_levels, toned
 from vil_bridge.core.types import FloatArray, ImageArray, Modality
 from vil_bridge.pipeline.sensor.exposure import Exposure
 from vil_bridge.pipeline.sensor.image_chain import ImageChain, through_jpeg
@@ -183,6 +184,27 @@ def test_a_white_sky_throws_no_ghosts() -> None:
     veiled = with_glare(outside.copy(), 0.05)
     # A third of the picture is white: its light is 19 * 0.005 / (1 / 3) = 0.29 above white.
     assert np.abs(veiled[160:] - 0.2).max() < 0.015
+
+
+def test_photons_are_those_of_the_light_before_the_tone_curve() -> None:
+    """A drawn level that the curve rolled off has the electrons of its light; noise-free it comes back to a level."""
+    lights = np.array([0.02, 0.1, 0.3, 1.0, 2.0])
+    shown = np.rint(255.0 * toned(np.where(lights > 0, 1.055 * lights ** (1.0 / 2.4) - 0.055, 0.0))).astype(np.uint8)
+    sensor = replace(FINE, full_well_e=1e6, read_noise_e=0.0, exposure_s=0.2 * 1e6 / FINE.white_e_s)
+    chain = ImageChain(sensor, MODEL, 7)
+    for light, level in zip(lights.tolist(), shown.tolist(), strict=True):
+        raw = chain.raw(full(level), 0, rng(1), tone_curve=True).astype(float) - chain.pixels.black
+        next_level = abs(float(np.diff(light_of_levels(tone_curve=True)[level - 1 : level + 1])[0]))
+        assert raw.mean() / chain.pixels.raw_per_e == pytest.approx(0.2e6 * light, abs=0.2e6 * next_level)
+        assert raw.std() / chain.pixels.raw_per_e == pytest.approx(math.sqrt(0.2e6 * light), rel=0.1)
+
+
+def test_a_bright_sky_below_the_white_of_the_tone_curve_is_no_lamp() -> None:
+    outside = np.full((240, 320, 3), 0.2, np.float32)
+    outside[:10, :60] = 2.0
+    calm, flared = with_glare(outside.copy(), 0.05, 4.13), with_glare(outside.copy(), 0.05)
+    assert flared.max() > calm.max() + 0.05
+    assert calm[:10, :60].max() <= 2.0 and abs(float(calm[200:].mean()) - 0.2) < 0.01
 
 
 @pytest.mark.parametrize(("quality", "least_db"), [(95, 38.0), (75, 32.0), (30, 27.0)])

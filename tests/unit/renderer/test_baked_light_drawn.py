@@ -10,9 +10,10 @@ import pytest
 
 from tests.support.common import needs_gl
 from tests.support.geometry_scenes import box, floor_asset, scene_of, thing
-from tests.support.render import camera, linear, shot
+from tests.support.render import camera, shot
 from tests.unit.renderer.test_baked_light import WHITE, inside_out, painted
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.tone_curve import TONE_CURVE, light_of_levels, toned, untoned
 from vil_bridge.core.types import ActorKind, ActorState, LampState, Lighting, TrackingState, WorldSnapshot
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.model import Asset
@@ -52,7 +53,7 @@ def test_open_ground_looks_the_same_baked_or_not(profile: str) -> None:
     sun = Sun.towards((0.3, 0.2, 0.9), (0.3, 0.25, 0.2))
     scene = ground(environment=replace(SKY, sun=sun), lamps=(lamp,))
     plain, with_bake = picture(scene, profile, baked=False), picture(scene, profile, baked=True)
-    assert np.abs(plain - with_bake).max() <= 3
+    assert np.abs(255.0 * toned(plain / 255.0) - with_bake).max() <= 3
 
 
 @pytest.mark.parametrize("profile", ["low", "medium"])
@@ -64,7 +65,11 @@ def test_lamps_of_a_room_are_dimmed_with_all_their_bounces(profile: str) -> None
     half = picture(scene, profile, baked=True, lighting=Lighting(lamps={"lamp": LampState(0.5)}))
     off = picture(scene, profile, baked=True, lighting=Lighting(lamps={"lamp": LampState(0.0)}))
     assert off.max() == 0
-    ratio = (half / full) ** 2.2 if profile == "low" else linear(half) / linear(full)
+    if profile == "low":
+        ratio = (untoned(half / 255.0) / untoned(full / 255.0)) ** 2.2
+    else:
+        levels = light_of_levels(tone_curve=True)
+        ratio = levels[half] / levels[full]
     assert np.median(ratio) == pytest.approx(0.5, abs=0.02)
 
 
@@ -87,3 +92,27 @@ def test_a_model_in_a_dark_room_is_dark() -> None:
     with EmbeddedRenderer(scene, "low", baked=True) as renderer:
         seen = shot(renderer, camera(size=(96, 72)), T_world_camera=DOWN, snapshot=WorldSnapshot(0, (drone,)))
     assert np.asarray(seen).max() <= 2
+
+
+@pytest.mark.parametrize("profile", ["low", "medium", "high"])
+def test_bright_places_roll_off_with_baked_light_alone(profile: str) -> None:
+    """One ground at four brightnesses: without baked light it is cut off at white, with it it has the tone curve."""
+    for brightness in (0.03, 0.5, 1.5, 2.4):
+        scene = ground(environment=Environment(np.full(3, brightness), np.full(3, brightness)))
+        plain, shown = (picture(scene, profile, baked=baked)[36, 48, 0] for baked in (False, True))
+        light = 0.5 * brightness
+        display = light ** (1.0 / 2.2) if profile == "low" else 1.055 * light ** (1.0 / 2.4) - 0.055
+        assert plain == pytest.approx(min(255.0, 255.0 * display), abs=2.5)
+        assert shown == pytest.approx(255.0 * toned(np.array(display)), abs=2.5)
+
+
+def test_the_sky_has_the_same_curve_and_the_renderer_says_so() -> None:
+    scene = ground(environment=replace(SKY, exposure=1.2))
+    up = Transform.of((0.0, 0.0, 2.0), (0.0, 0.0, 0.0, 1.0))
+    with EmbeddedRenderer(scene, "medium", baked=True) as renderer:
+        assert renderer.info[TONE_CURVE] is True
+        seen = np.asarray(shot(renderer, camera(size=(96, 72)), T_world_camera=up))[36, 48] / 255.0
+    with EmbeddedRenderer(scene, "medium") as renderer:
+        assert TONE_CURVE not in renderer.info
+        plain = np.asarray(shot(renderer, camera(size=(96, 72)), T_world_camera=up))[36, 48] / 255.0
+    np.testing.assert_allclose(seen, toned(plain), atol=0.012)

@@ -11,6 +11,7 @@ import simplejpeg
 
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.camera_sensor import ImageSensor, Mosaic
+from vil_bridge.core.tone_curve import light_of_levels
 from vil_bridge.core.types import ImageArray
 from vil_bridge.pipeline.sensor.exposure import ExposureControl, WhiteBalance
 from vil_bridge.pipeline.sensor.lens_light import Light, with_chromatic_aberration, with_glare
@@ -44,29 +45,35 @@ class ImageChain:
         self._exposure = ExposureControl(sensor)
         self._balance = WhiteBalance(sensor)
 
-    def picture(self, rendered: ImageArray, t_ns: int, rng: np.random.Generator) -> ImageArray:
-        """Return the camera's picture, with the shape of the rendered one: (h, w) or (h, w, 3), uint8."""
+    def picture(
+        self, rendered: ImageArray, t_ns: int, rng: np.random.Generator, *, tone_curve: bool = False
+    ) -> ImageArray:
+        """Return the camera's picture, with the shape of the rendered one: (h, w) or (h, w, 3), uint8.
+
+        ``tone_curve``: it was rendered with that of :mod:`vil_bridge.core.tone_curve`, which is taken back.
+        """
         mono = self._sensor.mosaic is Mosaic.MONO
         seen = np.ascontiguousarray(rendered)
         if mono and seen.ndim == 3:
             seen = cv2.cvtColor(seen, cv2.COLOR_RGB2GRAY)
         elif not mono and seen.ndim == 2:
             seen = cv2.cvtColor(seen, cv2.COLOR_GRAY2RGB)
-        made = self._developed(self.raw(seen, t_ns, rng), t_ns)
+        made = self._developed(self.raw(seen, t_ns, rng, tone_curve=tone_curve), t_ns)
         if self._sensor.jpeg_quality is not None:
             made = through_jpeg(made, self._sensor.jpeg_quality)
         if made.ndim == rendered.ndim:
             return made
         return np.asarray(cv2.cvtColor(made, cv2.COLOR_GRAY2RGB if mono else cv2.COLOR_RGB2GRAY))
 
-    def raw(self, seen: ImageArray, t_ns: int, rng: np.random.Generator) -> Raw:
+    def raw(self, seen: ImageArray, t_ns: int, rng: np.random.Generator, *, tone_curve: bool = False) -> Raw:
         """Return the raw values (h, w) of a picture: (h, w) for a monochrome sensor, else (h, w, 3)."""
-        light: Light = cv2.LUT(seen, _decoding())
+        levels = light_of_levels(tone_curve=tone_curve)
+        light: Light = cv2.LUT(seen, levels)
         exposure = self._exposure.of(float(light[::_METER_STRIDE, ::_METER_STRIDE].mean()), t_ns)
         if light.ndim == 3 and self._sensor.chromatic_aberration_px:
             light = with_chromatic_aberration(light, self._camera, self._sensor.chromatic_aberration_px)
         if self._sensor.glare:
-            light = with_glare(light, self._sensor.glare)
+            light = with_glare(light, self._sensor.glare, float(levels[-1]))
         return self.pixels.expose(self._mosaic(light), exposure, rng)
 
     def _mosaic(self, light: Light) -> Plane:
@@ -95,13 +102,6 @@ def through_jpeg(pixels: ImageArray, quality: int) -> ImageArray:
     data, form = encode_jpeg(pixels, "native", quality)
     made = simplejpeg.decode_jpeg(data, colorspace="GRAY" if form == "gray8" else "RGB")
     return np.asarray(made.reshape(pixels.shape))
-
-
-@lru_cache(maxsize=1)
-def _decoding() -> npt.NDArray[np.float32]:
-    """Return the linear light of each display level (sRGB), (256,)."""
-    c = np.arange(256) / 255.0
-    return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4).astype(np.float32)
 
 
 @lru_cache(maxsize=64)

@@ -50,7 +50,7 @@ def with_chromatic_aberration(light: Light, camera: CameraModel, shift_px: float
     return light
 
 
-def with_glare(light: Light, glare: float) -> Light:
+def with_glare(light: Light, glare: float, white: float = 1.0) -> Light:
     """Scatter a share of the light over the picture.
 
     Half of the share is veiling glare, a Gaussian of a quarter of the picture's width; a half is a halo of 2 % of it.
@@ -60,12 +60,13 @@ def with_glare(light: Light, glare: float) -> Light:
     Args:
         light: linear, (h, w) or (h, w, 3); it is changed.
         glare: the share.
+        white: largest light of the picture; what is brighter was cut off.
     """
     h, w = light.shape[:2]
     size = max(2, w // _COARSE), max(2, h // _COARSE)
     coarse = cv2.resize(light, size, interpolation=cv2.INTER_AREA)
-    lamps = np.maximum(coarse - np.float32(_LAMP_LEVEL), 0.0) / np.float32(1.0 - _LAMP_LEVEL)
-    lamps *= np.float32((_LAMP_LIGHT - 1.0) * min(1.0, _LAMP_SHARE / max(float(lamps.mean()), 1e-9)))
+    lamps = np.maximum(coarse - np.float32(_LAMP_LEVEL * white), 0.0) / np.float32((1.0 - _LAMP_LEVEL) * white)
+    lamps *= np.float32((_LAMP_LIGHT - white) * min(1.0, _LAMP_SHARE / max(float(lamps.mean()), 1e-9)))
     coarse = coarse + lamps
     scattered = 0.5 * _blurred(coarse, _VEIL_SHARE * size[0]) + 0.5 * _blurred(coarse, max(_HALO_SHARE * size[0], 0.5))
     if lamps.any():

@@ -38,7 +38,13 @@ class SensorStage:
         self._needs_texture = depth is not None and depth.least_contrast > 0.0
 
     def picture(
-        self, modality: Modality, rendered: ImageArray, t_ns: int, texture: Callable[[], ImageArray | None]
+        self,
+        modality: Modality,
+        rendered: ImageArray,
+        t_ns: int,
+        texture: Callable[[], ImageArray | None],
+        *,
+        tone_curve: bool = False,
     ) -> ImageArray:
         """Return a picture as the camera delivers it.
 
@@ -47,9 +53,10 @@ class SensorStage:
             rendered: the picture at its instant, undistorted by any sensor.
             t_ns: the instant, bridge time.
             texture: returns the same view in RGB or gray, as rendered; None = there is none.
+            tone_curve: the picture was rendered with it.
         """
         if self._image is not None and modality in _IMAGES:
-            return self._image.picture(rendered, t_ns, self._random(t_ns, 0))
+            return self._image.picture(rendered, t_ns, self._random(t_ns, 0), tone_curve=tone_curve)
         if self._depth is not None and modality in _DEPTHS:
             seen = texture() if self._needs_texture else None
             return self._depth.picture(rendered, modality, self._random(t_ns, 1), seen)

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.tone_curve import linear, toned, untoned
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.weather import Weather, extinction_per_m
 from vil_renderer.embedded.engine.light import lamp_light
@@ -39,24 +40,27 @@ class Air:
     Attributes:
         extinction_per_m: of light. light: its own, times the camera's factor, linear RGB (3,).
         srgb: display values are those of sRGB; else powers of 1 / 2.2, as those of profile low.
+        tone_curve: pictures have it.
     """
 
     extinction_per_m: float
     light: FloatArray
     srgb: bool
+    tone_curve: bool = False
 
     def linear(self, c: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
         """Return the linear light of display values from 0 to 1."""
-        if not self.srgb:
-            return c**GAMMA
-        return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+        if self.tone_curve:
+            c = untoned(np.clip(c, 0.0, 1.0))
+        return linear(c) if self.srgb else c**GAMMA
 
     def display(self, c: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
         """Return the display values, from 0 to 1, of linear light."""
-        c = np.clip(c, 0.0, 1.0)
-        if not self.srgb:
-            return c ** (1.0 / GAMMA)
-        return np.where(c <= 0.0031308, 12.92 * c, 1.055 * c ** (1.0 / 2.4) - 0.055)
+        c = np.clip(c, 0.0, None if self.tone_curve else 1.0)
+        shown = (
+            np.where(c <= 0.0031308, 12.92 * c, 1.055 * c ** (1.0 / 2.4) - 0.055) if self.srgb else c ** (1.0 / GAMMA)
+        )
+        return toned(shown) if self.tone_curve else shown
 
 
 def air_of(weather: Weather) -> tuple[float, FloatArray]:

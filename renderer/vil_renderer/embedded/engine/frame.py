@@ -149,6 +149,7 @@ def frames_of(shots: Sequence[Shot], light: LightState, far_m: float = FAR_M) ->
     block["ray"][:, :3, :3] = world_from_ndc_rays(cameras, R_world_camera).transpose(0, 2, 1)
     _write_lamps(block, light, eye_m)
     block["exposure"][:, 0] = [shot.gain for shot in shots]
+    block["exposure"][:, 1] = light.environment.exposure
     block["size_px"][:, 0] = [camera.width_px for camera in cameras]
     block["size_px"][:, 1] = [camera.height_px for camera in cameras]
     f_px = np.array([max(camera.intrinsics_px[:2]) for camera in cameras])

@@ -34,8 +34,8 @@ class _View(Protocol):
 class ParticleDraws:
     """Particles of the weather for one profile; nothing is made before something falls."""
 
-    def __init__(self, ctx: moderngl.Context, programs: Programs, shading: int) -> None:
-        self._ctx, self._programs, self._shading = ctx, programs, shading
+    def __init__(self, ctx: moderngl.Context, programs: Programs, shading: int, *, toned: bool) -> None:
+        self._ctx, self._programs, self._shading, self._toned = ctx, programs, shading, toned
         self._rows = 0
         self._places: moderngl.Buffer | None = None
         self._array: moderngl.VertexArray | None = None
@@ -68,7 +68,7 @@ class ParticleDraws:
             self._places = ctx.buffer(reserve=self._rows * _ROW_BYTES, dynamic=True)
             square = ctx.buffer(np.array([[-1, -1], [1, -1], [-1, 1], [1, 1]], np.float32).tobytes())
             instance = cast("Any", (self._places, "3f 3f 4f/i", "in_place", "in_v", "in_look"))
-            program = self._programs.particles(self._shading)
+            program = self._programs.particles(self._shading, toned=self._toned)
             self._array = ctx.vertex_array(program, [(square, "2f", "in_p"), instance])
         return self._array, self._places
 

@@ -64,6 +64,7 @@ class PassOptions(NamedTuple):
         air: it takes light, and has its own. ground: defines of what lies on it. wind: trees move.
         roofs: they stop what lies on the ground. falls: rain or snow does, and roofs stop it.
         probed: each model has its own ambient light.
+        toned: colours have the tone curve.
     """
 
     shading: int
@@ -76,6 +77,7 @@ class PassOptions(NamedTuple):
     roofs: bool = False
     falls: bool = False
     probed: bool = False
+    toned: bool = False
 
     @property
     def flow(self) -> bool:
@@ -92,6 +94,7 @@ class PassOptions(NamedTuple):
             "ROOFS": self.roofs,
             "FALLS": self.falls,
             "PROBED": self.probed,
+            "TONED": self.toned,
         }
         there = {name: 1 for name, wanted in given.items() if wanted}
         there |= dict.fromkeys(("GROUND", *self.ground) if self.ground else (), 1)
@@ -147,13 +150,13 @@ class Programs:
         """Return the program of the sun's shadows on splats."""
         return self._get("sun", SUN_VERTEX, SUN_FRAGMENT, {"SHADING": 0})
 
-    def particles(self, shading: int) -> moderngl.Program:
+    def particles(self, shading: int, *, toned: bool) -> moderngl.Program:
         """Return the program of what falls."""
         return self._get(
             "particles",
             PARTICLE_VERTEX,
             PARTICLE_FRAGMENT,
-            {"SHADING": shading, "CUBES_M": ", ".join(map(str, CUBES_M))},
+            {"SHADING": shading, "CUBES_M": ", ".join(map(str, CUBES_M))} | ({"TONED": 1} if toned else {}),
         )
 
     def _get(self, kind: str, vertex: str, fragment: str, defines: dict[str, object]) -> moderngl.Program:

@@ -135,7 +135,8 @@ class ScenePass:
         self._corners = ctx.buffer(np.array([[-1, -1], [3, -1], [-1, 3]], np.float32).tobytes())
         self._patches = GroundPatches(ctx, self._programs.blob(), SQUARE)
         self._shade = None if splats is None else SplatShade(ctx, self._programs, self._static, self._targets)
-        self._particles = ParticleDraws(ctx, self._programs, int(profile.shading))
+        self._toned = mesh.atlas_uv is not None
+        self._particles = ParticleDraws(ctx, self._programs, int(profile.shading), toned=self._toned)
         self._weather = FINE
         self._roofs: CoverMap | None = None
         self._around: LightField | None = None
@@ -287,7 +288,7 @@ class ScenePass:
         eye_m = request.T_world_camera.p_m[None]
         roofed = state.roofed(eye_m)
         light = scattered * airlight(state.environment, state.lamps, eye_m, roofed)[0] * self._gain(request)
-        return Air(extinction * (1.0 - falling_share(weather) * float(roofed[0])), light, self._linear)
+        return Air(extinction * (1.0 - falling_share(weather) * float(roofed[0])), light, self._linear, self._toned)
 
     def _particles_over(self, target: moderngl.Framebuffer, batch: _Batch, index: int, count: int) -> None:
         """Draw what falls over the splats, hidden by the models and by the proxy in the place of the splats."""
@@ -355,12 +356,13 @@ class ScenePass:
             roofs=self._roofs is not None and (bool(ground) or falls),
             falls=falls,
             probed=colour and self._around is not None,
+            toned=colour and self._toned,
         )
 
     def _draw_background(self, request: ViewRequest, options: PassOptions) -> None:
         """Draw the sky wherever nothing was drawn; nothing behind a single layer."""
         ctx = self._ctx
-        options = PassOptions(int(self.profile.shading), options.outputs, air=options.air)
+        options = PassOptions(int(self.profile.shading), options.outputs, air=options.air, toned=options.toned)
         program = self._programs.sky(options, nothing=bool(request.layer))
         if program not in self._sky:
             used = "in_p" if "in_p" in program else ""

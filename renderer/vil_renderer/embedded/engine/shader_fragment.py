@@ -267,7 +267,13 @@ void main() {
 #endif
 #endif
 #ifdef EMISSIVE
-    colour += emissive.rgb * to_linear(sampled(emissive_map, AT_EMISSIVE).rgb);
+    vec3 own = emissive.rgb * to_linear(sampled(emissive_map, AT_EMISSIVE).rgb);
+#if defined(TONED) && SHADING == 0
+    own *= pow(exposure.y, 1.0 / 2.2);
+#elif defined(TONED)
+    own *= exposure.y;
+#endif
+    colour += own;
 #endif
 #if SHADING > 1 && defined(COAT)
     colour = with_coat(colour, n, lit, open);
@@ -300,9 +306,9 @@ void main() {
     float alpha = 1.0;
 #endif
 #if !defined(TRANSMISSION)
-    out_colour = vec4(to_display(colour), alpha);
+    out_colour = vec4(to_picture(colour), alpha);
 #elif !defined(FILTER)
-    out_colour = vec4(alpha * to_display(colour), 0.0);
+    out_colour = vec4(alpha * to_picture(colour), 0.0);
 #else
     // The factor on what is behind; the light of the surface itself is added in a second pass.
 #if SHADING > 1 && defined(SHINY)

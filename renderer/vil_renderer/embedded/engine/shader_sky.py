@@ -50,7 +50,7 @@ void main() {
 #if SHADING == 0
     colour = pow(colour, vec3(1.0 / 2.2));
 #endif
-    out_colour = vec4(to_display(colour * exposure.x), 1.0);
+    out_colour = vec4(to_picture(colour * exposure.x), 1.0);
 #endif
 #ifdef OUT_Z
     out_z_m = NO_SURFACE;

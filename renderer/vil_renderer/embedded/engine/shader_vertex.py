@@ -9,8 +9,9 @@ INSTANCED (rows of matrices) and SKINNED (with UNTRACKED where some joints are);
 MORPH with the number of targets; SHADOW; LAMPS; of materials ALPHA_MASK, BLEND, VERTEX_COLOUR, VERTEX_ALPHA,
 NORMAL_MAP, METAL_ROUGH, EMISSIVE, OCCLUSION, MIRROR_U, MIRROR_V, OWN_UV, SHINY, UNLIT, COAT, SPECULAR, SHEEN and
 TRANSMISSION (FINISHED = one of the last four), with _MAP behind them their maps; FILTER in the first of a
-transmitting surface's two passes; PROBED: each model has its own ambient light; AIR, GROUND, ROOFS, FALLS and WIND of
-the weather; OUT_COLOUR, OUT_Z, OUT_NORMAL, OUT_IDS, OUT_FLOW with their locations.
+transmitting surface's two passes; PROBED: each model has its own ambient light; TONED: pictures have the tone curve;
+AIR, GROUND, ROOFS, FALLS and WIND of the weather; OUT_COLOUR, OUT_Z, OUT_NORMAL, OUT_IDS, OUT_FLOW with their
+locations.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from vil_bridge.core.tone_curve import LIFT, SHOULDER, TOE, WHITE
 from vil_renderer.embedded.scene import CLASSES
 
 MAX_LAMPS: Final = 8
@@ -62,7 +64,7 @@ layout(std140) uniform Frame {{
     vec4 zenith;
     vec4 horizon;
     vec4 size_px;    // z: a texel of the shadow map, w: number of lamps
-    vec4 exposure;   // x: the camera's own factor on all light
+    vec4 exposure;   // x: the camera's own factor on all light, y: the scene's
     vec4 air;        // its light, and its extinction per metre
     vec4 glow;       // light of white particles; w: share of the extinction that stops below roofs
     vec4 cover;      // wetness, snow and leaves on the ground; w: height of the layer of air
@@ -84,14 +86,33 @@ vec3 to_linear(vec3 c) {{
     return mix(upper, c / 12.92, lessThan(c, vec3(0.04045)));
 #endif
 }}
+vec3 encoded(vec3 c) {{
+    vec3 a = sqrt(c), b = sqrt(a);
+    vec3 upper = 0.64454099 * a + 0.70997365 * b - 0.33606493 * sqrt(b) - 0.01848094 * c;
+    return mix(upper, c * 12.92, lessThan(c, vec3(0.0031308)));
+}}
 vec3 to_display(vec3 c) {{
 #if SHADING == 0
     return c;
 #else
-    c = clamp(c, 0.0, 1.0);
-    vec3 a = sqrt(c), b = sqrt(a);
-    vec3 upper = 0.64454099 * a + 0.70997365 * b - 0.33606493 * sqrt(b) - 0.01848094 * c;
-    return mix(upper, c * 12.92, lessThan(c, vec3(0.0031308)));
+    return encoded(clamp(c, 0.0, 1.0));
+#endif
+}}
+// The colour in the picture of light: with baked light by a camera's tone curve (vil_bridge.core.tone_curve).
+vec3 to_picture(vec3 c) {{
+#ifdef TONED
+#if SHADING == 0
+    c = max(c, 0.0);
+#else
+    c = encoded(max(c, 0.0));
+#endif
+    const float room = {1.0 - SHOULDER}, most = {(WHITE - SHOULDER) / (1.0 - SHOULDER)};
+    vec3 low = max(1.0 - c * {1.0 / TOE}, 0.0);
+    vec3 above = clamp((c - {SHOULDER}) * {1.0 / (1.0 - SHOULDER)}, 0.0, most);
+    vec3 rolled = above * (1.0 + above * (1.0 / (most * most))) / (1.0 + above);
+    return min(c, {SHOULDER}) + {LIFT} * c * low * low + room * rolled;
+#else
+    return to_display(c);
 #endif
 }}
 const int NOW = {NOW}, MOVED = {MOVED}, KNOWN = {KNOWN};

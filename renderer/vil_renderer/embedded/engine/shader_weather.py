@@ -191,6 +191,6 @@ void main() {
 #else
     vec3 colour = v_tint.rgb * glow.rgb * exposure.x;
 #endif
-    out_colour = vec4(to_display(colour), inside * v_tint.a);
+    out_colour = vec4(to_picture(colour), inside * v_tint.a);
 }
 """

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.camera_model import CameraModel, Effects
+from vil_bridge.core.tone_curve import light_of_levels, toned
 from vil_bridge.core.types import BoolArray
 from vil_renderer.embedded.lru_cache import LruByteCache
 
@@ -29,19 +30,12 @@ _OPEN_S: Final = 0.008
 """Of a camera without a shutter of its own, for what falls."""
 
 
-@lru_cache(maxsize=1)
-def _decode() -> npt.NDArray[np.float32]:
-    """Return the linear light of each display level, float32 (256,)."""
-    c = np.arange(256) / 255.0
-    return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4).astype(np.float32)
-
-
-@lru_cache(maxsize=1)
-def _encode() -> _Picture:
-    """Return the display level of linear light in steps of 1/4095, uint8 (4096,)."""
-    c = np.arange(4096) / 4095.0
+@lru_cache(maxsize=2)
+def _encode(*, tone_curve: bool) -> _Picture:
+    """Return the display level of linear light in steps of 1/4095, uint8 (n,), up to the light of white."""
+    c = np.arange(round(4095.0 * float(light_of_levels(tone_curve=tone_curve)[-1])) + 1) / 4095.0
     levels = np.where(c <= 0.0031308, 12.92 * c, 1.055 * np.maximum(c, 1e-9) ** (1 / 2.4) - 0.055)
-    return np.rint(255.0 * levels).astype(np.uint8)
+    return np.rint(255.0 * (toned(levels) if tone_curve else levels)).astype(np.uint8)
 
 
 def open_time_s(effects: Effects, interval_ns: int | None) -> float:
@@ -50,7 +44,9 @@ def open_time_s(effects: Effects, interval_ns: int | None) -> float:
     return 1e-9 * effects.shutter * frame_ns if effects.shutter > 0.0 and frame_ns else _OPEN_S
 
 
-def blurred(rgb: _Picture, flow_px: npt.NDArray[np.float32], valid: BoolArray, shutter: float) -> _Picture:
+def blurred(
+    rgb: _Picture, flow_px: npt.NDArray[np.float32], valid: BoolArray, shutter: float, *, tone_curve: bool = False
+) -> _Picture:
     """Smear a picture (h, w, 3) along its flow (h, w, 2), symmetrically about its instant, in linear light.
 
     An edge that moves v pixels per frame becomes a ramp of ``shutter`` times v pixels.
@@ -60,7 +56,7 @@ def blurred(rgb: _Picture, flow_px: npt.NDArray[np.float32], valid: BoolArray, s
     if longest < 0.5:
         return rgb
     count = min(max(_FEWEST, math.ceil(longest)), _MOST)
-    light = _decode()[rgb]
+    light, levels = light_of_levels(tone_curve=tone_curve)[rgb], _encode(tone_curve=tone_curve)
     rows, columns = np.indices(rgb.shape[:2], dtype=np.float32)
     total = np.zeros(rgb.shape, np.float32)
     for k in range(count):
@@ -68,7 +64,7 @@ def blurred(rgb: _Picture, flow_px: npt.NDArray[np.float32], valid: BoolArray, s
         x, y = columns + share * step[..., 0], rows + share * step[..., 1]
         total += cv2.remap(light, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     total *= np.float32(4095.0 / count)
-    return np.asarray(_encode()[np.minimum(total + np.float32(0.5), np.float32(4095.0)).astype(np.uint16)])
+    return np.asarray(levels[np.minimum(total + np.float32(0.5), np.float32(len(levels) - 1)).astype(np.uint16)])
 
 
 _GLASS: Final[LruByteCache[tuple[int, int, float, float], _Glass]] = LruByteCache(
@@ -76,7 +72,7 @@ _GLASS: Final[LruByteCache[tuple[int, int, float, float], _Glass]] = LruByteCach
 )
 
 
-def with_optics(rgb: _Picture, camera: CameraModel) -> _Picture:
+def with_optics(rgb: _Picture, camera: CameraModel, *, tone_curve: bool = False) -> _Picture:
     """Darken the corners; add smudges that dim and scatter."""
     effects = camera.effects
     if effects.vignetting <= 0.0 and effects.dirt <= 0.0:
@@ -87,14 +83,14 @@ def with_optics(rgb: _Picture, camera: CameraModel) -> _Picture:
     )
     dimmed = cv2.multiply(rgb, dim, scale=1.0 / 255.0)
     if effects.dirt > 0.0:
-        haze = veil * float(_decode_mean(rgb)) ** (1.0 / 2.2)
+        haze = veil * float(_mean_light(rgb, tone_curve=tone_curve)) ** (1.0 / 2.2)
         return np.asarray(cv2.add(dimmed, haze.astype(np.uint8)), np.uint8)
     return np.asarray(dimmed, np.uint8)
 
 
-def _decode_mean(rgb: _Picture) -> float:
+def _mean_light(rgb: _Picture, *, tone_curve: bool) -> float:
     """Return the mean linear light, from every eighth pixel both ways."""
-    return float(_decode()[rgb[::_STRIDE, ::_STRIDE]].mean())
+    return float(light_of_levels(tone_curve=tone_curve)[rgb[::_STRIDE, ::_STRIDE]].mean())
 
 
 def _glass(w: int, h: int, vignetting: float, dirt: float) -> _Glass:
@@ -149,10 +145,10 @@ class AutoExposure:
         """Factor on all light of the next picture."""
         return float(2.0**self._ev)
 
-    def adapt(self, rgb: _Picture, t_ns: int) -> None:
+    def adapt(self, rgb: _Picture, t_ns: int, *, tone_curve: bool = False) -> None:
         """Adapt to a picture (h, w, 3) taken with the present gain."""
         elapsed_s = _SETTLING_S if self._t_ns is None else min(max(0.0, 1e-9 * (t_ns - self._t_ns)), 1.0)
         self._t_ns = t_ns
-        missing_ev = math.log2(_MIDDLE_GRAY / max(_decode_mean(rgb), 1e-4))
+        missing_ev = math.log2(_MIDDLE_GRAY / max(_mean_light(rgb, tone_curve=tone_curve), 1e-4))
         self._ev += (1.0 - math.exp(-elapsed_s / _SETTLING_S)) * missing_ev
         self._ev = min(max(self._ev, -_EV_LIMIT), _EV_LIMIT)

@@ -130,6 +130,7 @@ def output_images(
     exposure: AutoExposure,
     t_ns: int,
     depth_reach_m: float = FULL_SCALE_M,
+    tone_curve: bool = False,
 ) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
     """Return the pictures of each modality, with the mask of flow.
 
@@ -141,6 +142,7 @@ def output_images(
         exposure: of this camera; it adapts to the picture if the camera has automatic exposure.
         t_ns: instant of the picture; also the seed of the noise.
         depth_reach_m: value of DEPTH32 where nothing is hit.
+        tone_curve: colours were drawn with it.
     """
     made = read_modalities(view, modalities - _COLOURS - {Modality.FLOW}, depth_reach_m)
     motion = known_flow(view.flow_px()) if PassOutput.FLOW in view.outputs else None
@@ -151,16 +153,16 @@ def output_images(
     if modalities & _COLOURS:
         rgb = view.rgb()
         if motion is not None and camera.effects.shutter > 0.0:
-            rgb = blurred(rgb, *motion, _open_share(camera, interval_ns))
+            rgb = blurred(rgb, *motion, _open_share(camera, interval_ns), tone_curve=tone_curve)
         made[Modality.RGB] = rgb, None
     lens = lens_of(camera)
     if lens is not None:
         unseen = {Modality.DEPTH32: depth_reach_m}
         made = {modality: lens.bend(modality, *pixels, unseen.get(modality)) for modality, pixels in made.items()}
     if Modality.RGB in made:
-        rgb = with_optics(np.asarray(made[Modality.RGB][0]), camera)
+        rgb = with_optics(np.asarray(made[Modality.RGB][0]), camera, tone_curve=tone_curve)
         if camera.effects.auto_exposure:
-            exposure.adapt(rgb, t_ns)
+            exposure.adapt(rgb, t_ns, tone_curve=tone_curve)
         rgb = noisy(rgb, camera.effects, t_ns)
         made[Modality.RGB] = rgb, None
         if Modality.GRAY in modalities:

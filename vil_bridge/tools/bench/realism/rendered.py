@@ -74,7 +74,7 @@ def pictures_of(scene: str, places: int = PLACES, *, baked: bool = True) -> Iter
             camera, t_ns = config.camera_model(f"{scene}{number}"), number * _STEP_NS
             (seen,) = renderer.render([View(camera, Modality.RGB, pose, t_ns)], WorldSnapshot(t_ns, ()))
             stage = SensorStage(camera, sensor, None)
-            yield brought(stage.picture(Modality.RGB, seen.pixels, t_ns, lambda: None))
+            yield brought(stage.picture(Modality.RGB, seen.pixels, t_ns, lambda: None, tone_curve=baked))
 
 
 def poses_in(renderer: EmbeddedRenderer, scene: str, places: int) -> Iterator[Transform]:
