@@ -48,9 +48,9 @@ OnBatch = Callable[[VehicleBatch], None]
 
 
 def ready_simulation(config: SimulatedConfig) -> Simulation:
-    """Return a simulation at its start with compiled code: another one makes some steps before, and is discarded."""
+    """Return a simulation at its start with compiled code: another one is rehearsed before, and is discarded."""
     with _COMPILING:
-        Simulation(config).advance(2 * config.step_hz // config.control_hz)
+        Simulation(config).rehearse()
         return Simulation(config)
 
 

@@ -166,6 +166,14 @@ class Simulation:
                 batches[-1].sensors.extend(readings)
         return batches
 
+    def rehearse(self) -> None:
+        """Make some steps and measure with every sensor, so that all code is compiled; then it is of no use any more.
+
+        A sensor that compiles in flight would stop the world for seconds, on a busy computer for half a minute.
+        """
+        self.advance(2 * self._every)
+        self._sensors.rehearse()
+
     def batch(self, *, pose: bool = True) -> VehicleBatch:
         """Return the states of all vehicles now."""
         n = len(self.subjects)

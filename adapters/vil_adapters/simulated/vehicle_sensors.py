@@ -24,6 +24,8 @@ from vil_bridge.vehicles.sensors.imu import FleetImuReading
 from vil_bridge.vehicles.sensors.magnetometer import FleetMagnetometerReading
 from vil_bridge.vehicles.sensors.sensor import Sensor
 
+_LATER_NS: Final = 3600 * NS_PER_S
+"""Every sensor has started by then."""
 _POSE: Final = [0, 1, 2, 6, 7, 8, 9]
 
 
@@ -71,6 +73,13 @@ class VehicleSensors:
         group_of = {int(group.members[0]): group for group in groups}
         for number, one in enumerate(fitted, len(self._sensors)):
             self._sensors.append(_running(number, group_of[one.vehicles[0].index], one, *self._of_source))
+
+    def rehearse(self) -> None:
+        """Let each sensor measure an hour later, so that its code is compiled; the simulation is of no use any more."""
+        for sensor in self._sensors:
+            if isinstance(sensor, _RunningSensor):
+                truth = sensor.group.truth()
+                sensor.measure(truth._replace(t_ns=truth.t_ns + _LATER_NS))
 
     @property
     def release_ns(self) -> int | None:
