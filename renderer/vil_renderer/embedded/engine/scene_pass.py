@@ -123,8 +123,7 @@ class ScenePass:
         materials = MaterialCache(ctx, profile)
         self._static = StaticBatch(ctx, mesh, self._programs, materials)
         self._models = ModelBatch(ctx, self._programs, materials, profile.lod_px)
-        self._targets = TargetCache(ctx)
-        self._readback = readback
+        self._targets, self._readback = TargetCache(ctx), readback
         self._frames = ctx.buffer(reserve=FRAME_BYTES, dynamic=True)
         self._shadow: ShadowMap | None = None
         if profile.shadow_px and len(mesh.vertices):
@@ -135,9 +134,8 @@ class ScenePass:
         self._corners = ctx.buffer(np.array([[-1, -1], [3, -1], [-1, 3]], np.float32).tobytes())
         self._patches = GroundPatches(ctx, self._programs.blob(), SQUARE)
         self._shade = None if splats is None else SplatShade(ctx, self._programs, self._static, self._targets)
-        self._toned = mesh.atlas_uv is not None
+        self._toned, self._weather = mesh.atlas_uv is not None, FINE
         self._particles = ParticleDraws(ctx, self._programs, int(profile.shading), toned=self._toned)
-        self._weather = FINE
         self._roofs: CoverMap | None = None
         self._around: LightField | None = None
         self._model_light = ModelLightMap(ctx)
