@@ -18,7 +18,7 @@ from vil_bridge.core.geometry import q_exp, q_to_matrix
 from vil_renderer.embedded.assets.gltf import clips, extensions, instances, load_gltf
 from vil_renderer.embedded.assets.model import Asset, Primitive
 from vil_renderer.embedded.assets.skins import resting
-from vil_renderer.embedded.engine.shader_vertex import MAX_JOINTS
+from vil_renderer.embedded.engine.shader_frame import MAX_JOINTS
 
 UP = np.tile(np.array([0, 0, 1], "f4"), (4, 1))
 WAVE = np.stack((np.arange(9) % 3, np.arange(9) // 3, np.sin(np.arange(9))), axis=1).astype("f4")

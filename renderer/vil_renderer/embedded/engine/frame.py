@@ -15,7 +15,7 @@ from vil_bridge.core.types import CameraModel, FloatArray
 from vil_bridge.core.weather import FINE, Weather
 from vil_renderer.embedded.engine.air import LAYER_M, air_of, airlight, falling_share
 from vil_renderer.embedded.engine.detail import ViewPoints
-from vil_renderer.embedded.engine.shader_vertex import MAX_LAMPS
+from vil_renderer.embedded.engine.shader_frame import MAX_LAMPS
 from vil_renderer.embedded.geometry.sky_cover import SkyCover
 from vil_renderer.embedded.optics.camera import FAR_M, clip_from_cameras, world_from_ndc_rays
 from vil_renderer.embedded.scene import Environment, Lamp

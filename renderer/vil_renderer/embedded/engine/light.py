@@ -11,7 +11,7 @@ import numpy.typing as npt
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.engine.materials import GAMMA
 from vil_renderer.embedded.engine.model_light import LightField
-from vil_renderer.embedded.engine.shader_vertex import LIGHT_ONE
+from vil_renderer.embedded.engine.shader_frame import LIGHT_ONE
 from vil_renderer.embedded.engine.vertices import StaticMesh
 from vil_renderer.embedded.scene import Environment, Lamp
 

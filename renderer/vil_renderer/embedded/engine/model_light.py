@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.engine.materials import MODEL_LIGHT_SLOT
-from vil_renderer.embedded.engine.shader_vertex import LIGHT_TERMS, MODELS_PER_ROW
+from vil_renderer.embedded.engine.shader_frame import LIGHT_TERMS, MODELS_PER_ROW
 
 if TYPE_CHECKING:
     import moderngl

@@ -18,7 +18,7 @@ from vil_renderer.embedded.engine.detail import Extent, can_simplify, coarse, ex
 from vil_renderer.embedded.engine.materials import JOINTS_SLOT, MORPH_SLOT, GpuMaterial, MaterialCache
 from vil_renderer.embedded.engine.model_draws import INSTANCE_FLOATS, GroupDraws, ModelDraws, mirrors
 from vil_renderer.embedded.engine.programs import PassOptions, Programs, second_coordinates, vertex_format
-from vil_renderer.embedded.engine.shader_vertex import KNOWN, MAX_JOINTS, MOVED, NOW
+from vil_renderer.embedded.engine.shader_frame import KNOWN, MAX_JOINTS, MOVED, NOW
 from vil_renderer.embedded.engine.translucent import TranslucentPart
 from vil_renderer.embedded.engine.vertices import (
     MODEL_VERTEX,

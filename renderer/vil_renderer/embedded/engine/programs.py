@@ -18,6 +18,7 @@ from vil_renderer.embedded.engine.materials import (
 )
 from vil_renderer.embedded.engine.particles import CUBES_M
 from vil_renderer.embedded.engine.shader_fragment import DEPTH_FRAGMENT, SURFACE_FRAGMENT
+from vil_renderer.embedded.engine.shader_frame import shader
 from vil_renderer.embedded.engine.shader_sky import (
     BLOB_FRAGMENT,
     BLOB_VERTEX,
@@ -28,7 +29,7 @@ from vil_renderer.embedded.engine.shader_sky import (
     SUN_FRAGMENT,
     SUN_VERTEX,
 )
-from vil_renderer.embedded.engine.shader_vertex import SURFACE_VERTEX, shader
+from vil_renderer.embedded.engine.shader_vertex import SURFACE_VERTEX
 from vil_renderer.embedded.engine.shader_weather import PARTICLE_FRAGMENT, PARTICLE_VERTEX
 from vil_renderer.embedded.engine.targets import PassOutput, defines_of
 
@@ -156,7 +157,7 @@ class Programs:
             "particles",
             PARTICLE_VERTEX,
             PARTICLE_FRAGMENT,
-            {"SHADING": shading, "CUBES_M": ", ".join(map(str, CUBES_M))} | ({"TONED": 1} if toned else {}),
+            {"SHADING": shading, "CUBES_M": ", ".join(map(str, CUBES_M)), **({"TONED": 1} if toned else {})},
         )
 
     def _get(self, kind: str, vertex: str, fragment: str, defines: dict[str, object]) -> moderngl.Program:

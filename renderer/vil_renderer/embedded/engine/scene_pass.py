@@ -30,7 +30,7 @@ from vil_renderer.embedded.engine.shadow import ShadowMap
 from vil_renderer.embedded.engine.splat_layer import SplatLayer
 from vil_renderer.embedded.engine.splat_shade import SplatShade
 from vil_renderer.embedded.engine.static import StaticBatch, StaticDraws
-from vil_renderer.embedded.engine.targets import PassOutput, RenderedView, TargetCache, places_of
+from vil_renderer.embedded.engine.targets import PassOutput, RenderedView, TargetCache, places_of, write_first
 from vil_renderer.embedded.engine.translucent import TranslucentPart, draw_translucent
 from vil_renderer.embedded.engine.vertices import StaticMesh
 from vil_renderer.embedded.geometry.sky_cover import SkyCover
@@ -249,14 +249,14 @@ class ScenePass:
         if self._samples > 1:
             target, outputs = self._smooth_colour(size, batch, index, proxy=False), PassOutput.COLOUR
         count = len(places_of(target, outputs))
-        _write(target, count, 1)
+        write_first(target, count, 1)
         detail_px = DETAIL_PX if self.profile.lod_px else 0.0
         gain = self._gain(request) ** (1.0 / GAMMA)
         pose, air = request.T_world_camera, self._air(request)
         shade = self._shade_on_splats(size, batch, index)
         splats.draw(target, request.camera, pose, z_m, gain, detail_px=detail_px, air=air, shade=shade)
         self._particles_over(target, batch, index, count)
-        _write(target, count, count)
+        write_first(target, count, count)
         return target
 
     def _shade_on_splats(self, size: tuple[int, int], batch: _Batch, index: int) -> moderngl.Texture | None:
@@ -293,7 +293,7 @@ class ScenePass:
         ctx, request = self._ctx, batch.requests[index]
         if request.layer or not self._particles.any(self._weather):
             return
-        _write(target, count, 0)
+        write_first(target, count, 0)
         target.use()
         target.clear(depth=1.0)
         ctx.enable_only(ctx.DEPTH_TEST | ctx.CULL_FACE)
@@ -303,7 +303,7 @@ class ScenePass:
         self._models.bind_joints()
         self._models.draw(batch.models, index, depth)
         self._static.draw(batch.static(proxy=True), index, depth)
-        _write(target, count, 1)
+        write_first(target, count, 1)
         target.use()  # the mask of a single attachment counts from here on
         cast("Any", ctx).blend_func = (ctx.SRC_ALPHA, ctx.ONE_MINUS_SRC_ALPHA, ctx.ONE, ctx.ONE_MINUS_SRC_ALPHA)
         ctx.enable(ctx.BLEND)
@@ -379,7 +379,7 @@ class ScenePass:
         cast("Any", ctx).blend_func = (ctx.SRC_ALPHA, ctx.ONE_MINUS_SRC_ALPHA, ctx.ONE, ctx.ONE_MINUS_SRC_ALPHA)
         ctx.enable(ctx.BLEND)
         target.depth_mask = False
-        _write(target, count, 1)
+        write_first(target, count, 1)
         if len(blobs) and not self._sun_follows:
             ctx.polygon_offset = (-2.0, -32.0)
             self._patches.draw(blobs)
@@ -390,11 +390,5 @@ class ScenePass:
         if not batch.requests[index].layer and self._splats is None:  # else they come after the splats
             self._particles.draw(self._weather, batch.requests[index], self._cover)
         target.depth_mask = True
-        _write(target, count, count)
+        write_first(target, count, count)
         ctx.disable(ctx.BLEND)
-
-
-def _write(target: moderngl.Framebuffer, count: int, first: int) -> None:
-    """Write the first of a framebuffer's attachments alone."""
-    masks = tuple((i < first,) * 4 for i in range(count))
-    cast("Any", target).color_mask = masks if count > 1 else masks[0]

@@ -12,7 +12,7 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel
 from vil_renderer.embedded.engine.air import Air
 from vil_renderer.embedded.engine.model_light import LightField
-from vil_renderer.embedded.engine.shader_vertex import LIGHT_TERMS
+from vil_renderer.embedded.engine.shader_frame import LIGHT_TERMS
 from vil_renderer.embedded.lru_cache import LruByteCache
 from vil_renderer.embedded.scene import Environment, Scene
 from vil_renderer.embedded.splats.field import arranged

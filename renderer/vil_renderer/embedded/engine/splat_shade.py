@@ -13,7 +13,7 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.engine.detail import ViewPoints
 from vil_renderer.embedded.engine.ground_patches import GroundPatches
 from vil_renderer.embedded.engine.programs import PassOptions, Programs
-from vil_renderer.embedded.engine.shader_vertex import NO_SURFACE_M
+from vil_renderer.embedded.engine.shader_frame import NO_SURFACE_M
 from vil_renderer.embedded.engine.static import StaticBatch
 from vil_renderer.embedded.engine.targets import PassOutput, TargetCache
 from vil_renderer.embedded.optics.camera import NEAR_M, in_view

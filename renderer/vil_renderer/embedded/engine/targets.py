@@ -53,6 +53,12 @@ def places_of(target: moderngl.Framebuffer, outputs: PassOutput) -> dict[PassOut
     return {o: (target, i) for i, o in enumerate(o for o in OUTPUTS if o in outputs)}
 
 
+def write_first(target: moderngl.Framebuffer, count: int, first: int) -> None:
+    """Write the first of a framebuffer's attachments alone."""
+    masks = tuple((i < first,) * 4 for i in range(count))
+    cast("Any", target).color_mask = masks if count > 1 else masks[0]
+
+
 class RenderedView:
     """Images of one view, top row first; valid until the next views are drawn.
 

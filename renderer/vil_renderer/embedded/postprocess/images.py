@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M, BoolArray, ImageArray, Modality
-from vil_renderer.embedded.engine.shader_vertex import NO_FLOW
+from vil_renderer.embedded.engine.shader_frame import NO_FLOW
 from vil_renderer.embedded.engine.targets import PassOutput, RenderedView
 from vil_renderer.embedded.postprocess.camera_effects import AutoExposure, blurred, noisy, with_optics
 from vil_renderer.embedded.postprocess.lens_rendering import lens_of

@@ -87,7 +87,7 @@ def _eyes(places: Receivers, solid: SolidSides, rng: np.random.Generator) -> Flo
         some = rng.choice(level, _PLACES)
         low = lifted(places.p_m[some], places.normal[some])
         high = (low + np.array((0.0, 0.0, _EYE_M))).astype(np.float32)
-        free = solid.sees(low, high)
+        free = solid.sees(low, high.astype(np.float64))
         if free.any():
             return np.asarray(high[free], np.float32)
     some = rng.choice(len(places.p_m), min(_PLACES, len(places.p_m)))
