@@ -11,9 +11,10 @@ import pytest
 from tests.support.common import needs_gl
 from tests.support.geometry_scenes import box, box_primitive, place, scene_of, thing
 from tests.support.path_tracer import Surfaces, direct, traced
-from tests.support.render import camera, linear, shot
+from tests.support.render import camera, shot
 from tests.unit.renderer.test_baked_light import DARK, GREEN, RED, WHITE, baked, inside_out, painted
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.tone_curve import linear, untoned
 from vil_bridge.core.types import ActorKind, ActorState, FloatArray, LampState, Lighting, TrackingState, WorldSnapshot
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.model import Asset
@@ -34,6 +35,11 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VIL_BRIDGE_CACHE", str(tmp_path))
     monkeypatch.setattr(store, "RECEIVERS", 6000)
     monkeypatch.setattr(store, "RAYS", 64)
+
+
+def light_at(levels: FloatArray) -> FloatArray:
+    """Linear light of levels 0 to 255 in a picture with the tone curve."""
+    return linear(untoned(levels / 255.0))
 
 
 def two_halves(*, lamps: tuple[Lamp, ...] = (LAMP,)) -> Scene:
@@ -137,7 +143,7 @@ def test_a_prop_is_drawn_in_the_light_at_its_place(profile: str) -> None:
         made = store.stored_light(scene, static_mesh(scene))
     grey = colours.mean(axis=1)
     assert (np.diff(grey) < 1.5).all()
-    light = (grey / 255.0) ** 2.2 if profile == "low" else linear(colours).mean(axis=1)
+    light = untoned(colours / 255.0).mean(axis=1) ** 2.2 if profile == "low" else light_at(colours).mean(axis=1)
     p_m = np.column_stack((np.linspace(-3.0, 3.5, 14), np.zeros(14), np.full(14, 0.4)))
     want = np.array([on_surface(terms, np.array((0, 0, 1.0))).mean() for terms in around(made, SKY, ()).at(p_m)])
     assert light[-1] < 0.6 * light[0]
@@ -154,7 +160,10 @@ def test_a_prop_in_a_room_follows_the_lamps_of_now(profile: str) -> None:
             seen_from_above(renderer, 1.0, Lighting(lamps={"lamp": LampState(level)})) for level in (1.0, 0.5, 0.0)
         )
     assert off.max() == 0.0
-    ratio = (half / full) ** 2.2 if profile == "low" else linear(half) / linear(full)
+    if profile == "low":
+        ratio = (untoned(half / 255.0) / untoned(full / 255.0)) ** 2.2
+    else:
+        ratio = light_at(half) / light_at(full)
     assert ratio == pytest.approx(np.full(3, 0.5), abs=0.03)
 
 
@@ -172,5 +181,5 @@ def test_the_floor_of_a_hall_with_a_roof_gets_all_of_the_sun_that_comes_in() -> 
             eye = replace(DOWN, p_m=np.array((-3.0, 0.0, 1.0)))
             seen = np.asarray(shot(renderer, camera(size=(96, 72)), T_world_camera=eye)).astype(float)
             gain = store.stored_light(lit, static_mesh(lit)).gain
-        places.append(linear(seen[30:42, 42:54]).mean() / gain)
+        places.append(light_at(seen[30:42, 42:54]).mean() / gain)
     assert places[1] == pytest.approx(places[0], rel=0.03)
