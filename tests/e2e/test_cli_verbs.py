@@ -149,7 +149,13 @@ def test_the_effective_configuration_has_every_default_and_override(vil_bridge: 
     assert done.returncode == Exit.CONFIG  # VIL_NAME__X means name.x, which cannot be
     done = vil_bridge("check", str(PRESET), "--effective", "--set", "http.port=0", env={"VIL_HTTP__BIND": "localhost"})
     effective = yaml.safe_load(done.stdout)
-    unset: dict[str, object] = {"token_file": None, "tls_certificate": None, "tls_key": None, "hosts": []}
+    unset: dict[str, object] = {
+        "token_file": None,
+        "tls_certificate": None,
+        "tls_key": None,
+        "hosts": [],
+        "scene": None,
+    }
     assert effective["http"] == {"insecure": False, "bind": "localhost", "port": 0, **unset}
     assert effective["cameras"]["observer"]["max_age_ms"] == 500.0
     assert effective["sources"]["motive-actor"]["up_axis"] == "y"
