@@ -100,7 +100,7 @@ def test_splats_are_shaded_as_the_same_floor_of_a_mesh(
 
 
 def test_the_sun_casts_shadows_on_splats_as_on_a_mesh(tmp_path: Path) -> None:
-    """Where the sun is hidden, the share of the sky in the scene's light is left; the splats cast none themselves."""
+    """The share of the sky in the scene's light is left where the sun is hidden; splats cast no shadow themselves."""
     slanting = np.array([0.5, 0.3, 0.8])
     light = Environment(np.full(3, 0.3), np.full(3, 0.3), sun=Sun(slanting / np.linalg.norm(slanting), np.full(3, 0.4)))
     factors, floors = [], []
