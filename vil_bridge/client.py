@@ -275,7 +275,7 @@ class OffsetFilter:
         c00, c01, c11 = self.covariance
         dt_ns, best_ns = float(t_ns - self.t_ref_ns), max(self.best_rtt_ns, self._least_ns)
         std_ns = max(0.0, c00 + 2.0 * dt_ns * c01 + dt_ns * dt_ns * c11) ** 0.5
-        farther_ns = max(self._high, -self._low) + 2.0 * c11**0.5 * abs(dt_ns)
+        farther_ns = max(self._high, -self._low) + 2.0 * max(0.0, c11) ** 0.5 * abs(dt_ns)
         return int(max(0.5 * best_ns + 2.0 * std_ns, farther_ns))
 
     def restart(self) -> None:
@@ -367,7 +367,7 @@ class OffsetFilter:
         """Mix the hypotheses, as each may have followed on each, and let time pass."""
         dt_ns = float(t_ns - self.t_ref_ns)
         dt_s = 1e-9 * dt_ns
-        moved, wider = self.drift * dt_ns, 2.0 * self.covariance[2] ** 0.5 * dt_ns
+        moved, wider = self.drift * dt_ns, 2.0 * max(0.0, self.covariance[2]) ** 0.5 * dt_ns
         self._low, self._high = self._low + moved - wider, self._high + moved + wider
         (a, b, c), (calm, slewed, stepped) = self._weights, (math.exp(-dt_s / stay_s) for stay_s in self._STAY_S)
         flows = [

@@ -191,7 +191,7 @@ static inline int64_t vil_clock_uncertainty_ns(const vil_clock *clock, int64_t t
     double dt = (double)(t_vehicle_ns - clock->t_ref_ns), variance = c[0] + 2.0 * dt * c[1] + dt * dt * c[2];
     int64_t best = clock->seen && clock->ranked[0] > clock->least_ns ? clock->ranked[0] : clock->least_ns;
     double likely = 0.5 * (double)best + (variance > 0.0 ? 2.0 * sqrt(variance) : 0.0);
-    return (int64_t)fmax(likely, fmax(clock->high, -clock->low) + 2.0 * sqrt(c[2]) * fabs(dt));
+    return (int64_t)fmax(likely, fmax(clock->high, -clock->low) + 2.0 * sqrt(fmax(0.0, c[2])) * fabs(dt));
 }
 
 /* Mean and covariance of the models mixed in these shares. */
@@ -244,7 +244,7 @@ static inline void vil__clock_start(vil_clock *clock, const vil_clock_exchange *
 static inline void vil__clock_predict(vil_clock *clock, int64_t t_ns) {
     static const double drift_noise[] = {1e-7, 2e-4, 1e-7}, offset_noise[] = {0.0, 0.0, 1e6}, stay_s[] = {50.0, 2.0, 0.5};
     double dt = (double)(t_ns - clock->t_ref_ns), dt_s = 1e-9 * dt, states[VIL_CLOCK_MODELS][5];
-    double weights[VIL_CLOCK_MODELS], wider = 2.0 * sqrt(clock->covariance[2]) * dt;
+    double weights[VIL_CLOCK_MODELS], wider = 2.0 * sqrt(fmax(0.0, clock->covariance[2])) * dt;
     int i, j;
     clock->low += clock->drift * dt - wider;
     clock->high += clock->drift * dt + wider;
