@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.tone_curve import linear
 from vil_renderer.embedded.assets.model import Asset, Material, Primitive
 from vil_renderer.embedded.splats.cloud import SH_C0, Float32, float32
 from vil_renderer.embedded.splats.field import SplatField
@@ -80,7 +81,6 @@ def _squares(p: Float32, u: Float32, v: Float32) -> tuple[Float32, npt.NDArray[n
 
 def _colour(first: Float32) -> npt.NDArray[np.uint8]:
     """Return the linear colours of the four corners of each square, from the first coefficients (n, 3)."""
-    display = np.clip(0.5 + SH_C0 * first, 0.0, 1.0)
-    linear = np.where(display <= 0.04045, display / 12.92, ((display + 0.055) / 1.055) ** 2.4)
-    opaque = np.concatenate((np.rint(255.0 * linear), np.full((len(linear), 1), 255.0)), axis=1)
+    light = linear(np.clip(0.5 + SH_C0 * first, 0.0, 1.0))
+    opaque = np.concatenate((np.rint(255.0 * light), np.full((len(light), 1), 255.0)), axis=1)
     return np.repeat(opaque.astype(np.uint8), 4, axis=0)

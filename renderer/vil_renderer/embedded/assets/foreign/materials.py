@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.tone_curve import linear
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.gltf.images import PictureBudget, pixels_of
 from vil_renderer.embedded.assets.model import Material, Texture, TextureUse
@@ -39,7 +40,7 @@ class MaterialConverter:
             return self._simple(described)
         base = self._use(described.baseColorTexture)
         emissive = described.emissiveFactor
-        red, green, blue = (0.0, 0.0, 0.0) if emissive is None else _linear(np.asarray(emissive[:3], np.float64))
+        red, green, blue = (0.0, 0.0, 0.0) if emissive is None else linear(np.asarray(emissive[:3], np.float64))
         return Material(
             name=str(described.name or ""),
             base_colour=_factor(described.baseColorFactor, base),
@@ -83,14 +84,14 @@ def linear_colours(colours: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     display = np.nan_to_num(display).clip(0.0, 1.0)
     made = np.full((len(colours), 4), 255, np.uint8)
     made[:, : display.shape[1]] = np.rint(255.0 * display)
-    made[:, :3] = np.rint(255.0 * _linear(display[:, :3]))
+    made[:, :3] = np.rint(255.0 * linear(display[:, :3]))
     return made
 
 
 def _factor(colour: Any, base: TextureUse | None) -> tuple[float, float, float, float]:
     """Return the linear factor of displayed bytes; a texture replaces the colour that exporters write with it."""
     display = np.ones(4) if colour is None else np.asarray(colour, np.float64) / 255.0
-    red, green, blue = (1.0, 1.0, 1.0) if base is not None else _linear(display[:3])
+    red, green, blue = (1.0, 1.0, 1.0) if base is not None else linear(display[:3])
     return float(red), float(green), float(blue), float(display[3])
 
 
@@ -105,8 +106,3 @@ def _number(value: Any, otherwise: float) -> float:
     except (TypeError, ValueError):
         return otherwise
     return number if np.isfinite(number) else otherwise
-
-
-def _linear(display: FloatArray) -> FloatArray:
-    """Return the linear light of displayed values (sRGB, IEC 61966-2-1)."""
-    return np.where(display <= 0.04045, display / 12.92, ((display + 0.055) / 1.055) ** 2.4)

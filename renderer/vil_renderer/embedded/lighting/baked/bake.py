@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.tone_curve import linear
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Float32Array, Material
 from vil_renderer.embedded.engine.light import lamp_light
@@ -132,7 +133,8 @@ def _mean_colour(material: Material) -> FloatArray:
     if material.base is not None:
         pixels = material.base.texture.pixels
         seen = pixels[pixels[..., 3] > 0] if pixels.shape[-1] == 4 and (pixels[..., 3] > 0).any() else pixels
-        display = seen.reshape(-1, seen.shape[-1])[:, :3].astype(np.float64) / 255.0
-        mean = np.where(display <= 0.04045, display / 12.92, ((display + 0.055) / 1.055) ** 2.4).mean(axis=0)
+        levels = seen.reshape(-1, seen.shape[-1])[:, :3]
+        shares = np.array([np.bincount(channel, minlength=256) for channel in levels.T]) / len(levels)
+        mean = shares @ linear(np.arange(256) / 255.0)
     albedo: FloatArray = np.clip(mean * np.array(material.base_colour[:3]) * (1.0 - material.metallic), 0.0, 0.95)
     return albedo
