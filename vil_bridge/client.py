@@ -241,6 +241,7 @@ class OffsetFilter:
     _MEMORY = 100  # exchanges over which waits are averaged
     _GATE, _AGREE_NS = 5.0, 1e5
     _PROOF = 3
+    _MANY = 32  # exchanges from which on the usual waits are known; before, only bounds exclude a clock
 
     def __init__(self) -> None:
         self.epoch = self.count = self.t_ref_ns = self.offset_ns = 0
@@ -308,7 +309,7 @@ class OffsetFilter:
         exchange, slack_ns = (t_ns, low_ns, high_ns), self._AGREE_NS + 4.0 * soft_ns - base_ns
         # One with a long way may fit both; only one that excludes the step absolves the clock.
         self._suspects = [s for s in self._suspects if self._agree(s, exchange, slack_ns)]
-        if excess > self._GATE:
+        if excess > self._GATE and (self.count >= self._MANY or self._excludes(low_ns, high_ns)):
             self._suspects.append(exchange)
             self._mix()
             return len(self._suspects) >= self._PROOF and self._step()
@@ -333,6 +334,10 @@ class OffsetFilter:
         for exchange in suspects:
             self.add(*exchange)
         return True
+
+    def _excludes(self, low_ns: int, high_ns: int) -> bool:
+        """Return True if the bounds of an exchange leave nothing of those that the others give together."""
+        return low_ns - self.offset_ns > self._high or high_ns - self.offset_ns < self._low
 
     def _agree(self, a: tuple[int, int, int], b: tuple[int, int, int], slack_ns: float) -> bool:
         """Return True if one clock may have given the bounds of both exchanges."""

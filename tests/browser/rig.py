@@ -24,7 +24,7 @@ from tests.support.harness import Rig
 WEB: Final = ROOT / "vil_bridge" / "web" / "frontend"
 STATIC: Final = WEB.parent / "static"
 CHROMIUM: Final = "/usr/bin/chromium"
-LIMIT_MS: Final = 60_000
+LIMIT_MS: Final = 120_000
 _SWITCHES: Final = (
     *("--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update"),
     *("--disable-sync", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"),
@@ -129,6 +129,7 @@ def watched(
     if prepare is not None:
         prepare(context)
     page = context.new_page()
+    page.set_default_timeout(LIMIT_MS)
     seen = Watched(page)
     page.on("request", lambda request: seen.requests.append(request.url))
     page.on("websocket", lambda socket: seen.requests.append(socket.url))

@@ -62,8 +62,10 @@ def test_a_message_without_end_costs_its_sender_the_connection(port: str, payloa
             assert flood(peer, chunk, 5000) < 5000 * len(chunk)
         wait_until(lambda: faults.faults()["cut_off"] == 1)
         assert rss_mb() - before_mb < 100  # of 328; this process keeps other things too
-        # One limit or both, in the order in which it reaches them.
-        assert {("127.0.0.1", "flood"), ("127.0.0.1", "endless")} >= reasons(faults.peer_faults) != set()
+        # One limit or both, in the order in which it reaches them. Its end takes bytes out of the kernel while libzmq
+        # reads: what is left of the message behind that gap may count as malformed.
+        ended, torn = {("127.0.0.1", "flood"), ("127.0.0.1", "endless")}, {("127.0.0.1", "malformed")}
+        assert ended >= reasons(faults.peer_faults) - torn != set()
         assert any("127.0.0.1 sends what is refused" in text for text in faults.peer_faults.warnings())
         received = receiver.counters["received"]
         wait_until(lambda: receiver.counters["received"] > received + 5)

@@ -265,6 +265,30 @@ def test_few_exchanges_with_waits_on_one_way_claim_no_more_than_they_know(count:
         assert abs(found.offset_at(t_ns)) <= found.uncertainty_at(t_ns) < 2 * MS
 
 
+@pytest.mark.parametrize("mean_ms", [0.1, 1, 5])
+def test_waits_of_first_exchanges_are_no_steps(mean_ms: float) -> None:
+    """Each way waits by an exponential law, as on a busy computer: of 300 starts none finds a step, each later finds one."""
+    for seed in range(300):
+        found, t_ns = OffsetFilter(), 0
+        for there, back in np.random.default_rng(seed).exponential(mean_ms * MS, (40, 2)).tolist():
+            found.add(t_ns, -50_000 - round(there), 50_000 + round(back))
+            t_ns += S // 16
+        assert (found.epoch, found._suspects[2:]) == (0, [])
+        for k in range(5):
+            found.add(t_ns + k * S // 16, 100 * MS - 50_000, 100 * MS + 50_000)
+        assert found.epoch == 1
+
+
+def test_a_step_is_found_among_the_first_exchanges_where_bounds_exclude_it() -> None:
+    for step_ns, epoch in ((20 * MS, 1), (-20 * MS, 1), (MS // 2, 0)):
+        found = OffsetFilter()
+        exchanges(found, 4)
+        for k in range(4, 8):
+            t_ns = k * S // 16
+            found.add(t_ns, step_ns - MS // 2, step_ns + MS // 2)
+        assert found.epoch == epoch
+
+
 def test_the_first_exchange_may_be_off_by_half_its_round_trip() -> None:
     found = OffsetFilter()
     found._start(1000, 200, 900)

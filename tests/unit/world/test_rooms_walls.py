@@ -11,7 +11,8 @@ import pytest
 from tests.support.sample_snapshot import sample_snapshot
 from vil_adapters.motions.drone import DroneMotion
 from vil_adapters.motions.walking_human import WalkMotion
-from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.bridge_time import BridgeTime
+from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import ActorKind, ActorState, SourceFrame, TrackingState, WorldSnapshot
 from vil_bridge.daemon.room_monitor import GeofenceMonitor
@@ -120,13 +121,14 @@ def test_a_real_flight_and_a_real_walk_are_warned_of_once_per_episode(caplog: py
         for i in range(40)
         for source, motion in (("flight", drone), ("actor", person))
     ]
-    t_ns = now_ns() - 400_000_000
+    clock, t_ns = BridgeTime(), NS_PER_S
+    clock.stand_at(t_ns + 400_000_000)
     for i, source, seen in filmed:
         arrival_ns = t_ns + i * 10_000_000
         world.ingest(
             SourceFrame(source, i, None, arrival_ns, seen.subjects, seen.p_m, seen.q_xyzw, seen.tracked, seen.skeletons)
         )
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING), clock.in_force():
         for _ in range(3):
             watch.check()
     assert [(w.kind, w.actors) for w in watch.warnings] == [("collision", ("drone", "human"))]
