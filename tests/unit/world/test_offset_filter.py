@@ -267,7 +267,7 @@ def test_few_exchanges_with_waits_on_one_way_claim_no_more_than_they_know(count:
 
 @pytest.mark.parametrize("mean_ms", [0.1, 1, 5])
 def test_waits_of_first_exchanges_are_no_steps(mean_ms: float) -> None:
-    """Each way waits by an exponential law, as on a busy computer: of 300 starts none finds a step, each later finds one."""
+    """Each way waits by an exponential law, as on a busy computer: of 300 starts none finds a step that is none."""
     for seed in range(300):
         found, t_ns = OffsetFilter(), 0
         for there, back in np.random.default_rng(seed).exponential(mean_ms * MS, (40, 2)).tolist():
