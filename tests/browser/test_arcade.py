@@ -31,7 +31,7 @@ gates:
   - {name: Second, p_m: [0, 6, 2], yaw_deg: 90, width_m: 4, height_m: 3}
   - {name: Last, p_m: [0, 9, 2], yaw_deg: 90, width_m: 4, height_m: 3}
 """
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 FLIGHT_MS = 4 * LIMIT_MS
 """On a busy machine a vehicle hovers between commands that come late."""
 # Colours of the picture, and whether the marks of the gates lie over it.

@@ -39,7 +39,7 @@ maps: {{room: {{cameras: [front], min_m: [-4, -4, -0.5], max_m: [4, 4, 3]}}}}
 stream: {{bind: "tcp://127.0.0.1:0"}}
 http: {{port: {http}}}
 """
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 MODEL_S = 300.0
 """A process of low priority makes the scene's model for pages: on a busy computer it takes its time."""
 VOXEL_HUE = 17

@@ -136,7 +136,7 @@ def test_a_stalled_reader_delays_nobody(transport: str, monkeypatch: pytest.Monk
         StreamRig() as rig,
         Receiver(rig.endpoint, encoding=encoding, transport=transport, name="stalled") as stalled,
         Receiver(rig.endpoint, encoding="raw", name="lively", queue=50) as lively,
-        rig.playing(picture, 0.02),
+        rig.playing(picture, 0.06),
     ):
 
         def lost() -> int:
@@ -144,7 +144,7 @@ def test_a_stalled_reader_delays_nobody(transport: str, monkeypatch: pytest.Monk
 
         first(stalled)
         first(lively)
-        monkeypatch.setattr(stalled, "_talk", slowed(stalled._talk, 0.5))
+        monkeypatch.setattr(stalled, "_talk", slowed(stalled._talk, 1.5))
         before = lost()
         wait_until(lambda: lost() > before + 10)
         got = lively.counters["received"]

@@ -164,7 +164,8 @@ def test_an_occluded_subject_is_untracked_and_never_at_the_origin(name: str) -> 
         since_ns = since_occlusion_ns(elapsed_ns)
         if "drone" not in frame.subjects:
             assert found_out_ns, "an untracked body is told of too"
-            assert since_ns is None or since_ns < found_out_ns, "and also where the wire is merely silent about it"
+            overdue = since_ns is not None and since_ns > OCCLUDED.duration_ns and not day.rig.flags_return
+            assert since_ns is None or since_ns < found_out_ns or overdue, "and also where the wire is merely silent"
             continue
         row = frame.subjects.index("drone")
         flags = [bool(frame.tracked[row]), *(s.tracked.any() for s in frame.skeletons)]
@@ -192,7 +193,7 @@ def test_a_restarted_server_is_found_again(name: str) -> None:
     day = played(name, "restart")
     back_ns = day.started_ns + round(DOWN_S[1] * NS_PER_S)
     first_ns = min(frame.t_arrival_ns for frame in day.received.frames if frame.t_arrival_ns > back_ns)
-    assert (first_ns - back_ns) / NS_PER_S <= 2.0 + SLACK_S, day
+    assert (first_ns - back_ns) / NS_PER_S <= 2.0 + SLACK_S + day.stood_s, day
     assert day.counters["restarts"] == 1
 
 
@@ -218,7 +219,7 @@ def test_a_silent_server_is_named_in_the_status(name: str) -> None:
     reason = day.received.status.report().reason
     assert "127.0.0.1" in reason, reason
     silent_s = (day.received.status.report().since_ns - day.started_ns) / NS_PER_S - SILENT_S
-    assert silent_s <= 3.5 + SLACK_S, day
+    assert silent_s <= 3.5 + SLACK_S + day.stood_s, day
 
 
 @every_rig

@@ -19,7 +19,7 @@ from vil_bridge.core.clock import NS_PER_S, machine_ns
 pytestmark = pytest.mark.process
 
 SOURCES = 6
-LOAD_S = 100.0
+LOAD_S = 300.0
 STUBBORN = (
     "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
     "print(os.getpid(), flush=True); time.sleep(600)"

@@ -111,4 +111,4 @@ def test_the_program_is_started_and_started_again(tmp_path: Path) -> None:
         wait_until(lambda: pid.read_text(encoding="ascii") not in ("", str(first)))
         wait_until(lambda: flies(bridge))
         second = int(pid.read_text(encoding="ascii"))
-    assert not Path(f"/proc/{second}").exists(), "it ends with the bridge"
+    wait_until(lambda: not Path(f"/proc/{second}").exists(), what="that it ends with the bridge")

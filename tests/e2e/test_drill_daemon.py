@@ -21,7 +21,7 @@ from tests.support.programs import VIL_BRIDGE, Program
 pytestmark = pytest.mark.process
 
 
-LIMIT_S: Final = 60.0
+LIMIT_S: Final = 180.0
 WATCHDOG_S: Final = 1.0
 
 # A third party's source: does to the realtime loop what a file of its folder is named after.

@@ -20,7 +20,7 @@ from vil_renderer.embedded.engine.profiles import PROFILES
 pytestmark = [pytest.mark.process, pytest.mark.gl]
 
 PAGES = ("docs/guides/embedded_renderer.md", "renderer/README.md")
-LOAD_S = 90.0
+LOAD_S = 300.0
 
 
 def blocks(page: str) -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ from vil_bridge.core.types import ImageArray, Modality
 
 pytestmark = [pytest.mark.process, pytest.mark.gl]
 
-LOAD_S = 60.0
+LOAD_S = 300.0
 
 V2_MESSAGE = (
     b'{"camDepthScale":0.2,"camFOV":70.0,"camHeight":480,"camWidth":640,"cameras":[{"ID":"Camera_Left","channels":3,'

@@ -50,14 +50,20 @@ def room(faults: str = "", **settings: object) -> RemoteEmulator:
     return RemoteEmulator(RemoteEmulatorConfig.model_validate(settings), RoomMotion(), now_ns(), Faults.parse(faults))
 
 
+def clock_of(received: Received) -> ClockModel:
+    """The clock of the other room, by the exchanges so far."""
+    clock = ClockModel()
+    for e in received.of(ClockExchange):
+        clock.add_exchange(e.t_sent_ns, e.t_foreign_ns, e.t_received_ns)
+    return clock
+
+
 async def test_poses_and_times_of_the_other_room() -> None:
     async with room(clock_offset_s=500.0) as emulator, joined(far(emulator.endpoint)) as received:
-        await until(lambda: len(received.of(ClockExchange)) >= 8)
+        await until(lambda: (line := clock_of(received).line) is not None and line.uncertainty_ns < 3_000_000)
         frames = await received.more_frames(20)
         frame = min(frames, key=lambda f: f.t_arrival_ns - (f.t_foreign_ns or 0))
-        clock = ClockModel()
-        for e in received.of(ClockExchange):
-            clock.add_exchange(e.t_sent_ns, e.t_foreign_ns, e.t_received_ns)
+        clock = clock_of(received)
         assert frame.t_foreign_ns is not None
         captured_ns = clock.to_bridge(frame.t_foreign_ns)
         assert captured_ns is not None

@@ -30,7 +30,7 @@ SEED: Final = int(os.environ.get("VIL_SOAK_SEED", "7"))
 BETWEEN: Final = min(FRAMES // 6, 500)
 """Poses from one restart to the next, of either end in turn."""
 SIZE_PX: Final = (8, 6)
-LIMIT_S: Final = 60.0
+LIMIT_S: Final = 180.0
 BURST: Final = 5
 FLOOD: Final = 20
 """Poses at once: far more than the client's queue holds."""

@@ -23,7 +23,7 @@ from tests.support.programs import VIL_BRIDGE, Program
 
 SIZE_PX: Final = (32, 24)
 FRAMES: Final = max(int(os.environ.get("VIL_SOAK_FRAMES", "300")) // 10, 30)
-LIMIT_S: Final = 60.0
+LIMIT_S: Final = 180.0
 NEAREST_M, STEP_M, STEPS = 2.0, 0.02, 400
 EYE_M, BEHIND_M = 5.0, 1.5
 

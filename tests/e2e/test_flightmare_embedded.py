@@ -16,7 +16,7 @@ from tests.support.programs import Program
 
 pytestmark = [pytest.mark.process, pytest.mark.gl]
 
-LOAD_S = 60.0
+LOAD_S = 300.0
 
 
 def test_pictures_lidar_collision_and_point_cloud(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from vil_bridge.web.schemas.flights import FlightBody, FlightOut
 
 pytestmark = pytest.mark.process
 
-LOAD_S = 100.0
+LOAD_S = 300.0
 OFFSET_M = np.array([2.0, -1.0, 0.0])
 CONFIG = """
 version: 1

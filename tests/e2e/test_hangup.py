@@ -16,7 +16,7 @@ from tests.support.programs import VIL_BRIDGE, Program
 pytestmark = pytest.mark.process
 
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 CONFIG = """
 version: 1
 rooms: {lab: {}}

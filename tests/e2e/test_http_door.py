@@ -44,7 +44,7 @@ from vil_bridge.web.tls import tls_context
 pytestmark = pytest.mark.process
 
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl: apt-get install openssl")
 
 

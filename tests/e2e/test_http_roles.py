@@ -33,7 +33,7 @@ from vil_bridge.web.auth.access import needed_role
 pytestmark = pytest.mark.process
 
 
-PATIENCE_S: Final = 60.0
+PATIENCE_S: Final = 180.0
 METHODS: Final = {"get", "put", "post", "patch", "delete"}
 OPEN_TO_ALL: Final = {"/healthz", "/readyz", "/api/v1/whoami"}
 OTHERS: Final = itertools.count(2)

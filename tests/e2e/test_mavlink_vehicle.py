@@ -97,7 +97,7 @@ async def test_the_vehicle_is_asked_for_the_rate_and_obeys() -> None:
         seen = len(got.frames)
         await got.until(lambda: len(got.frames) >= seen + 10)
     gaps = np.diff([f.t_foreign_ns for f in got.frames[seen + 1 :]])
-    assert np.median(gaps) == pytest.approx(20 * MS, rel=0.01)
+    assert np.min(gaps) == pytest.approx(20 * MS, rel=0.01), "an emulator that was late leaves out whole periods"
 
 
 async def test_the_other_message_is_asked_for_when_the_first_is_refused() -> None:

@@ -59,6 +59,7 @@ async def test_markers_have_names_and_true_places(version: str, wanted: str) -> 
         emulated(motion, version=version, units_to_millimeters=1.0) as motive,
         following(client(motive, transport="unicast", markers=wanted)) as lab,
     ):
+        await lab.until(lambda: lab.status.facts.get("units_mm") == 1.0)  # late from a server that stood still
         (frame, *_) = await lab.more_frames()
     markers, truth = frame.markers, motion.at(0).markers
     assert isinstance(markers, Markers)

@@ -35,7 +35,7 @@ from vil_bridge.world.world import World
 
 LOOPBACK = "127.0.0.1"
 FRAMES = 240
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 _BRIDGE = """
 version: 1
 rooms: {hall: {T_world_room: {p_m: [100, 0, 0]}}}

@@ -19,7 +19,7 @@ from vil_bridge.recording.reader import Recording
 
 pytestmark = pytest.mark.process
 
-LOAD_S = 100.0
+LOAD_S = 300.0
 CONFIG = """
 version: 1
 require_cameras: false

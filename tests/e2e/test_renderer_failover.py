@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.process, pytest.mark.gl, pytest.mark.timeout(180)]
 
 PROMISED_S: Final = 2.0
 """From the death of a renderer to a new picture of each of its cameras."""
-LOAD_S: Final = 60.0
+LOAD_S: Final = 300.0
 RETURN_S: Final = 60.0
 
 CONFIG = """

@@ -26,7 +26,7 @@ from vil_bridge.web.client import BridgeApi, NoSuchThing
 pytestmark = pytest.mark.process
 
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 REPORT = "/api/v1/recordings/{}/report"
 
 

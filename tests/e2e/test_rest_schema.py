@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.process, pytest.mark.long]
 
 
 EXAMPLES: Final = int(os.environ.get("VIL_REST_EXAMPLES", "25"))
-PATIENCE_S: Final = 60.0
+PATIENCE_S: Final = 180.0
 NEVER_ENDS: Final = "/api/v1/updates"
 SAID_503: Final = {"/readyz"}
 

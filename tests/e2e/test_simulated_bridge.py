@@ -36,7 +36,7 @@ from vil_renderer.flightgoggles.server import RenderedRequest
 pytestmark = pytest.mark.process
 
 
-LOAD_S = 100.0
+LOAD_S = 300.0
 CONFIG = """
 version: 1
 rooms: {hall: {T_world_room: {p_m: [%s]}}}

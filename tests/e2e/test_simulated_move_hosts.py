@@ -39,7 +39,7 @@ from vil_bridge.core.vehicle_moves import (
 
 pytestmark = pytest.mark.process
 
-LOAD_S = 100.0
+LOAD_S = 300.0
 LEVEL = (0.0, 0.0, 0.0, 1.0)
 AWAY = VelocityMove((1.0, 0.0, 0.0), 3e38)
 BOTH = pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])

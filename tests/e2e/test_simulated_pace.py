@@ -20,7 +20,7 @@ from vil_bridge.core.vehicle_commands import VehicleCommand
 pytestmark = pytest.mark.process
 
 
-LOAD_S = 100.0
+LOAD_S = 300.0
 
 
 def source(**more: Any) -> SimulatedSource:

@@ -28,7 +28,7 @@ from vil_bridge.world.world import World
 pytestmark = pytest.mark.process
 
 
-LOAD_S = 100.0
+LOAD_S = 300.0
 BOTH = pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])
 
 

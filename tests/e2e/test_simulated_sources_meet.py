@@ -14,7 +14,7 @@ from vil_bridge.daemon.bridge import Bridge
 
 pytestmark = pytest.mark.process
 
-LOAD_S = 100.0
+LOAD_S = 300.0
 PERIOD_NS = 20 * NS_PER_MS
 LEVEL = (0.0, 0.0, 0.0, 1.0)
 VEHICLE = "{model: airsim, armed: false, contact: {radius_m: 0.2, restitution: 0.5, friction: 0.0, floor_m: null}}"

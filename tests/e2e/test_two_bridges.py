@@ -21,7 +21,7 @@ from vil_bridge.outputs.stream.vehicle_client import VehicleClient
 pytestmark = pytest.mark.wire
 
 
-LOAD_S = 100.0
+LOAD_S = 300.0
 CONFIG = """
 version: 1
 rooms: {hall: {}}

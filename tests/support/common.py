@@ -19,7 +19,7 @@ import pytest
 
 from vil_bridge.core.bridge_time import bridge_clock
 
-PATIENCE_S: Final = 60.0
+PATIENCE_S: Final = 180.0
 """Limit for what must come on a busy machine, where the test is not about the time that it takes."""
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -31,7 +31,7 @@ LAPS: Final = 2
 GATES: Final = ("west", "north", "south")
 _FIRST_S, _LAST_S = 34.0, 55.0
 """Piece of the recording in which the person walks around the room."""
-_LOAD_S: Final = 120.0
+_LOAD_S: Final = 300.0
 _COURSE: Final = f"""
 course: ring
 laps: {LAPS}

@@ -30,7 +30,7 @@ from vil_bridge.daemon.bridge import Bridge
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import RenderedRequest
 
-LIMIT_S: Final = 60.0
+LIMIT_S: Final = 180.0
 """For what must come sooner or later on a busy machine."""
 TIMEOUT_S: Final = 0.3
 """Of the reader."""

@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.bench import people
-from vil_bridge.tools.bench.people import PersonShot, hit, shots_of
+from vil_bridge.tools.bench.people import PersonShot, RealFound, hit, shots_of
+from vil_bridge.tools.bench.people_real import RealShot
 from vil_renderer.embedded import load_scene
 from vil_renderer.embedded.actors.people.builds import BUILDS
 
@@ -47,6 +49,22 @@ def test_landmarks_count_where_the_person_is(shots: list[PersonShot]) -> None:
     assert not hit(empty, np.zeros((0, 2)))
 
 
+def test_each_threshold_has_rows_of_its_own(shots: list[PersonShot]) -> None:
+    def centre(shot: PersonShot) -> FloatArray:
+        left, top, right, bottom = shot.box_px
+        return np.array([(0.5 * (left + right), 0.5 * (top + bottom))])
+
+    found = {shot.name: centre(shot) for shot in shots}
+    missed = {shot.name: np.zeros((0, 2)) for shot in shots}
+    near = next(shot for shot in shots if shot.kind == "near").name
+    real = RealFound((), (RealShot("real-empty-0", -1, 0.0, (), False),), {"0.7": {"real-empty-0": np.zeros((0, 2))}})
+    for marks, share, false in ((found, 1.0, 1.0), (missed, 0.0, 0.0), (missed | {near: found[near]}, 1 / 40, 0.0)):
+        rows = {row.name: row.value for row in people._rows(shots, marks, real, "0.7")}
+        assert rows["detected_share_2_5_m"] == pytest.approx(share)
+        assert rows["false_share"] == false
+        assert rows["false_share_real"] == 0.0
+
+
 @pytest.mark.process
 def test_rows_have_no_value_without_a_detector(
     shots: list[PersonShot], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -59,4 +77,5 @@ def test_rows_have_no_value_without_a_detector(
     assert rows["detected_share_real_5_10_m"].value is None
     assert rows["detected_5_10_m_within"].value is None
     assert rows["false_share_real"].value is None
+    assert {name for name in rows if "@" not in name} == {name.removesuffix("@0.7") for name in rows if "@" in name}
     assert "the person detector does not run" in caplog.text
