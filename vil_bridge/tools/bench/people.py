@@ -15,9 +15,9 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -36,7 +36,16 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
-from vil_bridge.tools.bench.people_real import Box, alone_rows, far_rows, found_one, inside, store_empty, store_people
+from vil_bridge.tools.bench.people_real import (
+    Box,
+    RealShot,
+    alone_rows,
+    far_rows,
+    found_one,
+    inside,
+    store_empty,
+    store_people,
+)
 from vil_bridge.tools.bench.render.rivals import INTERPRETER_VARIABLE
 from vil_bridge.tools.bench.report import Row
 from vil_renderer.embedded import EmbeddedRenderer, load_scene
@@ -66,6 +75,10 @@ _TRIES: Final = 2000
 _TIMEOUT_S: Final = 1800.0
 _WALK_RATE: Final = 0.19
 _SEED: Final = 24
+_CONFIDENCES: Final = ("0.5", "0.7")
+"""Thresholds of the detector: its default, and that of the rows with ``@0.7``."""
+Marks: TypeAlias = dict[str, FloatArray]
+"""Landmarks in pixels (n, 2) by picture."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +103,14 @@ class PersonShot:
         return self.name.split("-")[0]
 
 
+class RealFound(NamedTuple):
+    """Real pictures with people and without, and the landmarks found in each by threshold."""
+
+    people: tuple[RealShot, ...]
+    empty: tuple[RealShot, ...]
+    marks: dict[str, Marks]
+
+
 def bench_people() -> list[Row]:
     """Draw every human in every scene and ask the detector; about ten minutes on two quiet cores.
 
@@ -98,11 +119,22 @@ def bench_people() -> list[Row]:
         RendererError: no OpenGL, or no Embree.
     """
     shots, found = _asked()
+    real = RealFound((), (), {}) if found is None else _asked_of_real()
+    rows = []
+    for confidence in _CONFIDENCES:
+        suffix = "" if confidence == _CONFIDENCES[0] else f"@{confidence}"
+        marks = None if found is None else found[confidence]
+        rows += [replace(row, name=row.name + suffix) for row in _rows(shots, marks, real, confidence)]
+    return rows
+
+
+def _rows(shots: list[PersonShot], found: Marks | None, real: RealFound, confidence: str) -> list[Row]:
+    far = [s for s in shots if s.kind == "far"]
     rows = [
         _share("detected_share_2_5_m", [s for s in shots if s.kind == "near"], found),
-        _share("detected_share_5_10_m", [s for s in shots if s.kind == "far"], found),
+        _share("detected_share_5_10_m", far, found),
         _share("false_share", [s for s in shots if s.kind == "empty"], found),
-        *_real_rows([s for s in shots if s.kind == "far"], found),
+        *_real_rows(far, found, real, real.marks.get(confidence, {})),
     ]
     for which in (*BUILDS, *SCENES):
         near = [s for s in shots if s.kind == "near" and which in s.name.split("-")]
@@ -110,37 +142,43 @@ def bench_people() -> list[Row]:
     return rows
 
 
-def _asked() -> tuple[list[PersonShot], dict[str, FloatArray] | None]:
-    """Return what all pictures show, and the landmarks that are found in each; None when there is no detector.
+def _asked() -> tuple[list[PersonShot], dict[str, Marks] | None]:
+    """Return what all pictures show, and the landmarks in each by threshold; None when there is no detector.
 
     Pictures of one scene are stored at a time: all would be gigabytes.
     """
     shots: list[PersonShot] = []
-    found: dict[str, FloatArray] = {}
+    found: dict[str, Marks] = {confidence: {} for confidence in _CONFIDENCES}
     for scene in (None, *SCENES):  # first without pictures, to learn whether the detector runs
         with tempfile.TemporaryDirectory() as folder:
             shots += () if scene is None else _draw(load_scene(scene), Path(folder))
             marks = _detect(Path(folder))
         if marks is None:
             return shots, None
-        found |= marks
+        for confidence in _CONFIDENCES:
+            found[confidence] |= marks[confidence]
     return shots, found
 
 
-def _real_rows(ours: list[PersonShot], found: dict[str, FloatArray] | None) -> list[Row]:
-    """Return the rows of real pictures, and of ours from 5 to 10 m next to them."""
-    if found is None:
-        return [*far_rows({}, {}, 0), *alone_rows({}, {}), Row("false_share_real", None, "ratio", 0)]
+def _asked_of_real() -> RealFound:
+    """Return the real pictures and the landmarks in each. Raises ConfigError: a package cannot be had."""
     distances_m = [_distance_m(*_FAR_M, step) for step in range(_DIRECTIONS)]
     with tempfile.TemporaryDirectory() as name:
         people = store_people(Path(name), distances_m, _SIZE_PX, _CAMERA.f_px)
         empty = store_empty(Path(name), _SIZE_PX)
-        marks = _detect(Path(name)) or {}
+        return RealFound(tuple(people), tuple(empty), _detect(Path(name)) or {})
+
+
+def _real_rows(ours: list[PersonShot], found: Marks | None, pictures: RealFound, marks: Marks) -> list[Row]:
+    """Return the rows of real pictures, and of ours from 5 to 10 m next to them."""
+    if found is None:
+        return [*far_rows({}, {}, 0), *alone_rows({}, {}), Row("false_share_real", None, "ratio", 0)]
+    people = pictures.people
     real = [(shot.distance_m, found_one(shot, marks[shot.name])) for shot in people]
     alone = _by_distance(item for item, shot in zip(real, people, strict=True) if shot.alone)
     mine = _by_distance((shot.distance_m, hit(shot, found[shot.name])) for shot in ours)
     rows = far_rows(mine, _by_distance(real), len({shot.person for shot in people})) + alone_rows(mine, alone)
-    false = [found_one(shot, marks[shot.name]) for shot in empty]
+    false = [found_one(shot, marks[shot.name]) for shot in pictures.empty]
     return [*rows, Row("false_share_real", float(np.mean(false)), "ratio", len(false))]
 
 
@@ -152,7 +190,7 @@ def _by_distance(found: Iterable[tuple[float, bool]]) -> dict[float, FloatArray]
     return {distance_m: np.array(ones) for distance_m, ones in by.items()}
 
 
-def _share(name: str, shots: list[PersonShot], found: dict[str, FloatArray] | None) -> Row:
+def _share(name: str, shots: list[PersonShot], found: Marks | None) -> Row:
     """Return the share of pictures in which a person is found, where one is."""
     if found is None or not shots:
         return Row(name, None, "ratio", 0)
@@ -166,18 +204,22 @@ def hit(shot: PersonShot, landmarks_px: FloatArray) -> bool:
     return inside(shot.box_px, landmarks_px)
 
 
-def _detect(folder: Path) -> dict[str, FloatArray] | None:
-    """Return the landmarks found in each picture; None when there is no detector, which is logged."""
+def _detect(folder: Path) -> dict[str, Marks] | None:
+    """Return the landmarks found in each picture by threshold; None when there is no detector, which is logged."""
     python = os.environ.get(INTERPRETER_VARIABLE) or sys.executable
-    command = [python, str(Path(__file__).with_name("people_child.py")), str(folder)]
+    command = [python, str(Path(__file__).with_name("people_child.py")), str(folder), *_CONFIDENCES]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)  # noqa: S603 - the user's choice
         found = json.loads(done.stdout.splitlines()[-1])
-        return {name: np.array(marks, np.float64).reshape(-1, 2) for name, marks in found.items()}
+        return {confidence: _arrays(marks) for confidence, marks in found.items()}
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as exc:
         said = str(getattr(exc, "stderr", None) or exc).strip().splitlines()
         logger.warning("the person detector does not run: %s", said[-1] if said else repr(exc))
         return None
+
+
+def _arrays(marks: dict[str, list[list[float]]]) -> Marks:
+    return {name: np.array(each, np.float64).reshape(-1, 2) for name, each in marks.items()}
 
 
 def _draw(scene: Scene, folder: Path) -> Iterator[PersonShot]:

@@ -1,4 +1,4 @@
-"""Person detector of MediaPipe on a folder of pictures: the landmarks that it finds in each, as JSON.
+"""Person detector of MediaPipe on a folder of pictures: the landmarks that it finds in each at each threshold, as JSON.
 
 Run as a file by the interpreter that has ``mediapipe``; the bridge is not imported.
 """
@@ -14,18 +14,23 @@ from typing import Any
 import numpy as np
 
 
-def main(folder: Path) -> None:
-    """Print ``{file: [[x, y], ...]}`` with landmarks in pixels; an empty list where no person is found."""
+def main(folder: Path, confidences: list[str]) -> None:
+    """Print ``{confidence: {file: [[x, y], ...]}}``: landmarks in pixels; an empty list where no person is found."""
+    found = {confidence: _found(folder, float(confidence)) for confidence in confidences}
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+def _found(folder: Path, confidence: float) -> dict[str, list[list[float]]]:
     mediapipe: Any = import_module("mediapipe")
     found = {}
-    with mediapipe.solutions.pose.Pose(static_image_mode=True) as detector:
+    with mediapipe.solutions.pose.Pose(static_image_mode=True, min_detection_confidence=confidence) as detector:
         for path in sorted(folder.glob("*.npy")):
             pixels = np.load(path)
             marks = detector.process(pixels).pose_landmarks
             height, width = pixels.shape[:2]
             found[path.stem] = [[m.x * width, m.y * height] for m in marks.landmark] if marks else []
-    sys.stdout.write(json.dumps(found) + "\n")
+    return found
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])
