@@ -114,6 +114,7 @@ async def test_without_timerfd_the_loops_timers_do(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("sys.platform", "other")
     got: list[str] = []
     with closing(DelayLine[str](got.append)) as line:
-        line.enqueue(now_ns() + 20 * MS, "second")
-        line.enqueue(now_ns() + 5 * MS, "first")
+        t_ns = now_ns()
+        line.enqueue(t_ns + 20 * MS, "second")
+        line.enqueue(t_ns + 5 * MS, "first")
         await until(lambda: got == ["first", "second"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 
 from tests.support.common import simulated_time, wait_until
-from vil_bridge.core.clock import now_ns
+from vil_bridge.core.bridge_time import BridgeTime, bridge_clock
+from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform, q_exp
 from vil_bridge.core.types import (
@@ -40,6 +42,15 @@ T_BODY_CAMERA = Transform.of((0.1, 0.02, 0.05), q_exp(np.array([0.0, -0.1, 0.2])
 W_BODY, V_WORLD = np.array([0.3, -0.4, 1.2]), np.array([1.0, -0.5, 0.25])
 GRAVITY = np.array([0.0, 0.0, 9.80665])
 BASELINE_M = 0.32
+
+
+@pytest.fixture(autouse=True)
+def standing_time() -> Iterator[None]:
+    """Time stands, so that no picture is too old."""
+    clock = BridgeTime()
+    clock.stand_at(100 * NS_PER_S)
+    with clock.in_force():
+        yield
 
 
 class Reader:
@@ -333,6 +344,7 @@ def test_agreements_on_the_newest_eight_frames_are_kept() -> None:
 
 
 def test_artificial_jitter_keeps_the_order_and_is_the_same_for_a_pair() -> None:
+    bridge_clock().run(1.0)
     world, t_ns = flying((0, 300))
     made = camera(extra_delay_ns=20 * MS, extra_jitter_ns=10 * MS, compensate="none", on_loss="hold")
     first_ns = now_ns()
