@@ -29,6 +29,7 @@ from vil_bridge.core.types import (
 )
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.model import Asset, Material, Primitive, Texture, TextureUse
+from vil_renderer.embedded.engine.profiles import Profile
 from vil_renderer.embedded.scene import Environment, Lamp, Scene, SceneObject, Sun
 
 LSB_PER_M = 655.35
@@ -43,9 +44,9 @@ class Renderers:
 
     def __init__(self) -> None:
         needs_gl()
-        self._made: dict[tuple[int, str], tuple[Scene, EmbeddedRenderer]] = {}
+        self._made: dict[tuple[int, str | Profile], tuple[Scene, EmbeddedRenderer]] = {}
 
-    def of(self, scene: Scene, profile: str = "low") -> EmbeddedRenderer:
+    def of(self, scene: Scene, profile: str | Profile = "low") -> EmbeddedRenderer:
         key = (id(scene), profile)
         if key not in self._made:
             self._made[key] = scene, EmbeddedRenderer(scene, profile)

@@ -321,6 +321,7 @@ class EmbeddedRenderer:
         """Draw once, small: programs are compiled and textures sent before the first request, not during it."""
         camera = CameraModel("warm-up", 16, 16, 1.0)
         outputs = outputs_for((Modality.RGB, Modality.DEPTH))
+        self._scene_pass().prepare(self._actors.expected)
         self._scene_pass().draw([ViewRequest(camera, Transform.identity(), outputs)], PosedModels())
 
     def _scene_pass(self) -> ScenePass:

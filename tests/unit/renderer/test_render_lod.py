@@ -15,11 +15,12 @@ from vil_bridge.core.types import ActorKind, ImageArray, Modality
 from vil_renderer.embedded.actors.prefabs import built_in
 from vil_renderer.embedded.assets.lod import simplified
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive
-from vil_renderer.embedded.engine.detail import CLOSEST, ViewPoints, coarse, details_of, extent_of
+from vil_renderer.embedded.engine.detail import CLOSEST, DetailMemory, ViewPoints, details_of, extent_of, simpler
 from vil_renderer.embedded.engine.profiles import PROFILES
 from vil_renderer.embedded.scene import SceneObject
 
 BALL = sphere_primitive(0.5, 96)
+LIMITS_PX = (40.0, 10.0)
 
 
 def _human() -> Asset:
@@ -96,16 +97,52 @@ def test_detail_follows_the_size_in_the_picture() -> None:
             m[2, 3] = 300.0 * scale * radius_m / radius_px + scale * radius_m
             placed = (m @ asset.asset_from_node())[None]
             views = ViewPoints(np.zeros((2, 3)), np.array([300.0, 30000.0]), np.zeros((2, 3)))
-            assert details_of(placed, extent, views, 40.0).tolist() == [[level], [0]], "each view has its own"
-            assert details_of(placed, extent, CLOSEST, 40.0).tolist() == [[0]]
+            assert details_of(placed, extent, views, LIMITS_PX).tolist() == [[level], [0]], "each view has its own"
+            assert details_of(placed, extent, CLOSEST, LIMITS_PX).tolist() == [[0]]
+
+
+def test_levels_change_once_where_the_size_goes_to_and_fro() -> None:
+    asset, extent = Asset.of("ball", [BALL]), extent_of(Asset.of("ball", [BALL]))
+
+    def level(radius_px: float, before: int) -> int:
+        m = np.eye(4)
+        m[2, 3] = extent.radius * (1.0 + 300.0 / radius_px)
+        views = ViewPoints(np.zeros((1, 3)), np.array([300.0]), np.zeros((1, 3)))
+        found = details_of((m @ asset.asset_from_node())[None], extent, views, LIMITS_PX, np.array([[before]]))
+        return int(found[0, 0])
+
+    # Never coarser than is right for the size, and finer only until it is smaller by a seventh.
+    for radius_px, before, after in (
+        (39.0, -1, 1), (39.0, 0, 0), (35.0, 0, 0), (34.5, 0, 1), (39.0, 1, 1), (40.5, 1, 0),
+        (9.5, 1, 1), (8.6, 1, 2), (8.6, 0, 2), (10.5, 2, 1), (300.0, 2, 0), (39.0, 9, 1),
+    ):  # fmt: skip
+        assert level(radius_px, before) == after, (radius_px, before)
+    drawn, changes = -1, 0
+    for step in range(200):
+        found = level(40.0 + 2.0 * np.sin(0.7 * step), drawn)
+        changes += step > 0 and found != drawn
+        drawn = found
+    assert changes <= 1
+
+
+def test_each_camera_remembers_its_own_levels() -> None:
+    asset, other, memory = Asset.of("ball", [BALL]), Asset.of("other", [BALL]), DetailMemory()
+    memory.record("left", asset, ("a", "b"), np.array([1, 2]))
+    memory.record("right", asset, ("a",), np.array([0]))
+    assert memory.of("left", asset, ("b", "a", "new")) == (2, 1, -1)
+    assert memory.of("right", asset, ("a", "b")) == (0, -1)
+    assert memory.of("left", other, ("a",)) == (-1,)
+    memory.record("left", asset, ("b",), np.array([0]))
+    assert memory.of("left", asset, ("a", "b")) == (-1, 0), "models that are gone are forgotten"
 
 
 def test_a_node_of_another_scale_gets_cells_of_its_own_size() -> None:
     small = Asset(
         "small", (Node("root"), Node("ball", 0, scale=np.full(3, 0.01), primitives=(simplified(BALL, 1e-6),)))
     )
-    one = coarse(BALL, 0, extent_of(Asset.of("ball", [BALL])), 1, 40.0)
-    other = coarse(BALL, 1, extent_of(small), 1, 40.0)
+    large = Asset.of("ball", [BALL])
+    (one,) = simpler(large, extent_of(large), 1, 40.0).nodes[0].primitives
+    (other,) = simpler(small, extent_of(small), 1, 40.0).nodes[1].primitives
     assert len(other.triangles) == pytest.approx(len(one.triangles), rel=0.1)
 
 
@@ -145,6 +182,31 @@ def test_a_near_ball_is_drawn_in_full(renderers: Renderers) -> None:
     near, full = (shots(renderers.of(SCENE, p), camera(size=(640, 480)), ASKED, AHEAD, asked) for p in ("low", "ultra"))
     for one, other in zip(near, full, strict=True):
         assert np.array_equal(one.pixels, other.pixels)
+
+
+@pytest.mark.gl
+@pytest.mark.parametrize("distance_m", [1.2, 2.4, 4.0, 7.0])
+def test_a_human_looks_the_same_at_every_level(renderers: Renderers, distance_m: float) -> None:
+    model, pose = camera(size=(640, 480)), looking((-distance_m, 0.0, 1.2))
+    asked, modalities = everybody(person("p", (0.0, 0.0, 0.0))), (Modality.RGB, Modality.INSTANCE, Modality.DEPTH32)
+    (rgb, ids, depth), (full_rgb, full_ids, full_depth) = (
+        tuple(i.pixels for i in shots(renderers.of(SCENE, p), model, modalities, pose, asked))
+        for p in (replace(PROFILES["low"], name=f"lod{lod_px}", lod_px=lod_px) for lod_px in (40.0, 0.0))
+    )
+    human = full_ids >= 32768
+    assert human.sum() > 1000
+    if distance_m < 1.5:
+        assert np.array_equal(rgb, full_rgb)
+        assert np.array_equal(depth, full_depth)
+        return
+    assert not np.array_equal(depth, full_depth), "the simpler human was not drawn"
+    differs = (ids >= 32768) != human
+    assert not (differs & ~_near_edge(full_ids)).any()
+    assert differs.sum() < 0.04 * human.sum()
+    inside = human & ~_near_edge(full_ids)
+    assert np.abs(rgb.astype(float) - full_rgb)[inside].mean() < 4.0
+    # A pixel, but where an arm hangs before the trunk and its outline is another by a fraction of one.
+    assert (np.abs(depth - full_depth)[inside] < distance_m / model.f_px).mean() > 0.97
 
 
 @pytest.mark.gl

@@ -186,6 +186,7 @@ class ActorModels:
     Attributes:
         instances: instance id of every actor seen so far, in order of appearance, and of movable objects.
         missing_prefabs: requested names of unknown models, or of models that no skeleton can move.
+        expected: models that are drawn sooner or later: the shipped human, and the scene's prefabs.
     """
 
     def __init__(self, scene: Scene) -> None:
@@ -202,6 +203,7 @@ class ActorModels:
         # Painted and studied now, so that the first appearance of an actor does not delay a picture.
         shipped = {kind: built_in("", kind)[1].asset for kind in ActorKind}
         self._humans.rig(shipped[ActorKind.HUMAN])
+        self.expected = (shipped[ActorKind.HUMAN], *(prefab.asset for prefab in scene.prefabs.values()))
 
     def pose(self, snapshot: WorldSnapshot) -> PosedModels:
         """Return every actor as a posed model; leave out lost actors and poses that are not finite.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -11,14 +13,24 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.lod import simplified
-from vil_renderer.embedded.assets.model import Asset, Node, Primitive
+from vil_renderer.embedded.assets.model import Asset, Node
+from vil_renderer.embedded.assets.thinned import thinned
 from vil_renderer.embedded.optics.camera import in_view
 from vil_renderer.embedded.posed_models import stretches
 
 _WORTH_TRIANGLES: Final = 1000
-_LEVELS: Final = 2
-_STEP: Final = 4.0
+_WORTH_THINNING: Final = 4000
+"""Triangles from which on merging cells, or taking vertices out of what bends, pays off."""
+_THINNER: Final = (12.0, 6.0, 3.0, 1.5)
+"""Radii in the picture below which skinned models have fewer vertices, as shares of the profile's ``lod_px``."""
+_CLUSTERED: Final = (1.0, 0.25)
+"""The same for models whose vertices are merged by the cells of a grid; the skinned ones have the last only."""
+_BAND: Final = 1.15
+"""A model becomes finer where it is larger than a limit, and coarser where it is smaller by this factor."""
 _CELL_PX: Final = 2.0
+_ERROR_PX: Final = 0.75
+"""Error of a level where it begins; at the nearest point of the ball around the model."""
+_MOST_REMEMBERED: Final = 4096
 _NEAREST_M: Final = 1e-3
 _SMALLEST: Final = 1e-9
 
@@ -80,7 +92,7 @@ class Extent:
         node: that carries it; stretch: length in the asset's axes of 1 in this node's.
         centre: in this node's axes, (3,). radius: in the asset's.
         scale: length in the asset's axes of 1 between vertices of each node, (n,).
-        triangles: of all parts.
+        triangles: of all parts. thins: parts have skins, and are drawn with fewer vertices further away.
     """
 
     node: int
@@ -89,6 +101,13 @@ class Extent:
     radius: float
     scale: FloatArray
     triangles: int
+    thins: bool = False
+
+    def limits_px(self, lod_px: float) -> list[float]:
+        """Return radii in the picture below which levels 1, 2 ... are drawn, falling; none where it does not pay."""
+        if not lod_px or self.triangles < _WORTH_TRIANGLES:
+            return []
+        return [share * lod_px for share in ((*_THINNER, _CLUSTERED[-1]) if self.thins else _CLUSTERED)]
 
 
 def extent_of(asset: Asset) -> Extent:
@@ -105,9 +124,9 @@ def extent_of(asset: Asset) -> Extent:
     carrier = drawn[0][0] if skin is None else skin.joints[0]
     centre = np.linalg.inv(rest[carrier]) @ np.append(0.5 * (low + high), 1.0)
     radius = 0.5 * float(np.linalg.norm(high - low))
-    return Extent(
-        carrier, _length(rest[carrier]), centre[:3], radius, scale, sum(len(part.triangles) for _, part in drawn)
-    )
+    triangles = sum(len(part.triangles) for _, part in drawn)
+    thins = triangles >= _WORTH_THINNING and any(asset.nodes[i].skin is not None for i, _ in drawn)
+    return Extent(carrier, _length(rest[carrier]), centre[:3], radius, scale, triangles, thins)
 
 
 def _asset_from_vertices(node: Node, asset_from_node: FloatArray, rest: FloatArray) -> FloatArray:
@@ -128,32 +147,65 @@ def centres_m(world_from_node: FloatArray, extent: Extent) -> FloatArray:
     return np.asarray(m[:, :3, :3] @ extent.centre + m[:, :3, 3])
 
 
-def can_simplify(extent: Extent) -> bool:
-    """Return whether an asset has so many triangles that drawing fewer pays off."""
-    return extent.triangles >= _WORTH_TRIANGLES
-
-
-def details_of(world_from_node: FloatArray, extent: Extent, views: ViewPoints, limit_px: float) -> npt.NDArray[np.intp]:
-    """Return the level of detail of models in views, (c, k): 0 = everything, 1 and 2 = coarser and coarser.
+def details_of(
+    world_from_node: FloatArray,
+    extent: Extent,
+    views: ViewPoints,
+    limits_px: Sequence[float],
+    before: npt.NDArray[np.intp] | None = None,
+) -> npt.NDArray[np.intp]:
+    """Return the level of detail of models in views, (c, k): 0 = everything, 1 and more = coarser and coarser.
 
     Args:
         world_from_node: of the models, (k, n, 4, 4).
         extent: their asset's.
         views: of the pictures.
-        limit_px: radius in the picture below which less is drawn.
+        limits_px: radius in the picture below which each level is drawn, falling.
+        before: levels in the cameras' previous pictures, (c, k), which stay while that is right; negative = unknown.
     """
     longest = np.linalg.norm(world_from_node[:, extent.node, :3, :3], axis=1).max(axis=1)
     radius_m = extent.radius * longest / max(extent.stretch, _SMALLEST)
     away = centres_m(world_from_node, extent) - views.eye_m[:, None]
     distance_m = np.maximum(np.linalg.norm(away, axis=2) - radius_m, _NEAREST_M)
-    radius_px = views.f_px[:, None] * radius_m / distance_m
-    levels = sum((radius_px < limit_px / _STEP**level).astype(np.intp) for level in range(_LEVELS))
-    return np.asarray(levels)
+    radius_px = (views.f_px[:, None] * radius_m / distance_m)[..., None]
+    coarsest = (radius_px < np.asarray(limits_px)).sum(axis=2)
+    if before is None:
+        return np.asarray(coarsest)
+    finest = (_BAND * radius_px < np.asarray(limits_px)).sum(axis=2)
+    return np.asarray(np.where(before < 0, coarsest, np.clip(before, finest, coarsest)))
 
 
-def coarse(part: Primitive, node: int, extent: Extent, level: int, limit_px: float) -> Primitive:
-    """Return a part of a node for a level of :func:`detail_of`: cells of two pixels where that level begins."""
+class DetailMemory:
+    """Levels of detail in the previous picture of each camera, so that none changes to and fro."""
+
+    def __init__(self) -> None:
+        self._levels: OrderedDict[tuple[str, int], dict[str, int]] = OrderedDict()
+
+    def of(self, camera: str, asset: Asset, names: Sequence[str]) -> tuple[int, ...]:
+        """Return the levels of models of an asset, -1 where there is none."""
+        known = self._levels.get((camera, id(asset)), {})
+        return tuple(known.get(name, -1) for name in names)
+
+    def record(self, camera: str, asset: Asset, names: Sequence[str], levels: npt.NDArray[np.intp]) -> None:
+        """Store the levels (k,) of all models of an asset in a camera's picture."""
+        key = (camera, id(asset))
+        self._levels[key] = dict(zip(names, levels.tolist(), strict=True))
+        self._levels.move_to_end(key)
+        if len(self._levels) > _MOST_REMEMBERED:
+            self._levels.popitem(last=False)
+
+
+def simpler(asset: Asset, extent: Extent, level: int, lod_px: float) -> Asset:
+    """Return an asset for a level of :func:`details_of`, right within a pixel or two where that level begins."""
+    limits_px = extent.limits_px(lod_px)
     if level == 0:
-        return part
-    cell = _CELL_PX * extent.radius * _STEP ** (level - 1) / limit_px
-    return simplified(part, cell / max(float(extent.scale[node]), _SMALLEST))
+        return asset
+    if extent.thins and level <= len(_THINNER):
+        errors_m = [_ERROR_PX * extent.radius / limit_px for limit_px in limits_px[: len(_THINNER)]]
+        return thinned(asset, extent.radius, errors_m)[level - 1]
+    cell_m = _CELL_PX * extent.radius / limits_px[level - 1]
+    nodes = [
+        replace(node, primitives=tuple(simplified(p, cell_m / max(scale, _SMALLEST)) for p in node.primitives))
+        for node, scale in zip(asset.nodes, extent.scale.tolist(), strict=True)
+    ]
+    return replace(asset, nodes=tuple(nodes))

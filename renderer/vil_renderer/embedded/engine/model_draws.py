@@ -11,7 +11,7 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.model import Skin
-from vil_renderer.embedded.engine.detail import CLOSEST, Extent, ViewPoints, details_of
+from vil_renderer.embedded.engine.detail import CLOSEST, DetailMemory, Extent, ViewPoints, details_of
 from vil_renderer.embedded.posed_models import PosedGroup, PosedModels
 
 INSTANCE_FLOATS: Final = 26
@@ -41,15 +41,24 @@ class ModelDraws:
     """
 
     def __init__(
-        self, models: PosedModels, shown: BoolArray, before: Sequence[PosedModels | None], views: ViewPoints = CLOSEST
+        self,
+        models: PosedModels,
+        shown: BoolArray,
+        before: Sequence[PosedModels | None],
+        views: ViewPoints = CLOSEST,
+        cameras: Sequence[str] = (),
     ) -> None:
-        """Take models, which of them (n,) each view shows (c, n), and the models of each camera's previous picture."""
+        """Take models, which of them (n,) each view shows (c, n), and the models of each camera's previous picture.
+
+        Levels of detail follow from those of the ``cameras``' previous pictures, where they have names.
+        """
         self.views = views
         ends = np.cumsum([len(group.names) for group in models.groups])
         each = np.split(shown, ends[:-1], axis=1) if len(ends) else []
         first = (ends - [len(group.names) for group in models.groups]).tolist() if len(ends) else []
         self.groups = [
-            GroupDraws(g, s, before, views, number) for g, s, number in zip(models.groups, each, first, strict=True)
+            GroupDraws(g, s, before, views, number, cameras)
+            for g, s, number in zip(models.groups, each, first, strict=True)
         ]
 
 
@@ -61,10 +70,16 @@ class GroupDraws:
     """
 
     def __init__(
-        self, group: PosedGroup, shown: BoolArray, before: Sequence[PosedModels | None], views: ViewPoints, first: int
+        self,
+        group: PosedGroup,
+        shown: BoolArray,
+        before: Sequence[PosedModels | None],
+        views: ViewPoints,
+        first: int,
+        cameras: Sequence[str],
     ) -> None:
         self.group, self.shown, self.first = group, shown, first
-        self._before, self._views = before, views
+        self._before, self._views, self._cameras = before, views, cameras
         self._answers: dict[tuple[object, ...], object] = {}
 
     def _once(self, key: tuple[object, ...], make: Callable[[], _T]) -> _T:
@@ -72,9 +87,21 @@ class GroupDraws:
             self._answers[key] = make()
         return self._answers[key]  # type: ignore[return-value] # of the same key, and so of the same type
 
-    def levels(self, extent: Extent, limit_px: float) -> npt.NDArray[np.intp]:
+    def levels(self, extent: Extent, limits_px: Sequence[float], memory: DetailMemory) -> npt.NDArray[np.intp]:
         """Return the level of detail in each view, (c, k)."""
-        return self._once(("levels",), lambda: details_of(self.group.world_from_node, extent, self._views, limit_px))
+        return self._once(("levels",), lambda: self._levels(extent, limits_px, memory))
+
+    def _levels(self, extent: Extent, limits_px: Sequence[float], memory: DetailMemory) -> npt.NDArray[np.intp]:
+        asset, names = self.group.asset, self.group.names
+        before = None
+        if self._cameras:
+            seen = zip(self._cameras, self._before, strict=True)
+            rows = [(-1,) * len(names) if was is None else memory.of(camera, asset, names) for camera, was in seen]
+            before = np.array(rows, np.intp)
+        levels = details_of(self.group.world_from_node, extent, self._views, limits_px, before)
+        for camera, row in zip(self._cameras, levels, strict=False):
+            memory.record(camera, asset, names, row)
+        return levels
 
     def seen(self, part: DrawnPart) -> BoolArray:
         """Return which views see a rigid part of which model, (c, k)."""

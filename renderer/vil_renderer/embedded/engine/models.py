@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -14,7 +14,7 @@ from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.animation import most_morphed
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
-from vil_renderer.embedded.engine.detail import Extent, can_simplify, coarse, extent_of
+from vil_renderer.embedded.engine.detail import DetailMemory, Extent, extent_of, simpler
 from vil_renderer.embedded.engine.materials import JOINTS_SLOT, MORPH_SLOT, GpuMaterial, MaterialCache
 from vil_renderer.embedded.engine.model_draws import INSTANCE_FLOATS, GroupDraws, ModelDraws, mirrors
 from vil_renderer.embedded.engine.programs import PassOptions, Programs, second_coordinates, vertex_format
@@ -81,11 +81,18 @@ class ModelBatch:
 
     def __init__(self, ctx: moderngl.Context, programs: Programs, materials: MaterialCache, lod_px: float) -> None:
         self._ctx, self._programs, self._materials = ctx, programs, materials
-        self._lod_px = lod_px
+        self._lod_px, self._memory = lod_px, DetailMemory()
         self._parts: dict[tuple[int, int], list[_Part]] = {}
         self._extents: dict[int, tuple[Asset, Extent]] = {}
         self._joints = ctx.texture((3 * MAX_JOINTS, 3), 4, dtype="f4")
         self._joints.filter = (ctx.NEAREST, ctx.NEAREST)
+
+    def prepare(self, assets: Iterable[Asset]) -> None:
+        """Work out the simpler versions of skinned models, before the first picture of any."""
+        for asset in assets:
+            extent = self._extent(asset)
+            if extent.thins and self._lod_px:
+                simpler(asset, extent, 1, self._lod_px)
 
     def draw(self, draws: ModelDraws, view: int, options: PassOptions) -> None:
         """Draw the opaque parts of models.
@@ -134,10 +141,11 @@ class ModelBatch:
             if not shown.any():
                 continue
             extent = self._extent(group.group.asset)
-            if not can_simplify(extent) or not self._lod_px:
+            limits_px = extent.limits_px(self._lod_px)
+            if not limits_px:
                 yield 0, group, shown
                 continue
-            levels = group.levels(extent, self._lod_px)[view]
+            levels = group.levels(extent, limits_px, self._memory)[view]
             for level in np.unique(levels[shown]).tolist():
                 yield level, group, shown & (levels == level)
 
@@ -296,15 +304,12 @@ class ModelBatch:
         if found is None:
             extent = self._extent(asset)
             mirrored = mirrors(asset.asset_from_node()).tolist() if asset.nodes else []
-            drawn = (
-                (index, node, coarse(primitive, index, extent, level, self._lod_px))
-                for index, node in enumerate(asset.nodes)
-                for primitive in node.primitives
-            )
+            drawn = enumerate(simpler(asset, extent, level, self._lod_px).nodes)
             # A part smaller than a pixel may have no triangle left.
             found = [
                 self._upload(index, node, part, mirrored[index], most_morphed(asset, index))
-                for index, node, part in drawn
+                for index, node in drawn
+                for part in node.primitives
                 if len(part.triangles)
             ]
             self._parts[id(asset), level] = found

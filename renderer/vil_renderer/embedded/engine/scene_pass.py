@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import BoolArray, CameraModel
 from vil_bridge.core.weather import FINE, Weather
+from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.engine.air import Air, air_of, airlight, falling_share, snow_gain
 from vil_renderer.embedded.engine.cover_map import CoverMap
 from vil_renderer.embedded.engine.detail import ViewPoints
@@ -78,7 +79,8 @@ class _Batch:
     ) -> None:
         self.requests, self.posed, self._static, self._views = requests, posed, static, views
         shown = np.array([request.shown for request in requests]).reshape(len(requests), len(posed))
-        self.models = ModelDraws(posed, shown, [request.before for request in requests], views)
+        before, cameras = [request.before for request in requests], [request.camera.name for request in requests]
+        self.models = ModelDraws(posed, shown, before, views, cameras)
         self._draws: dict[bool, StaticDraws] = {}
 
     def view(self, index: int) -> ViewPoints:
@@ -167,6 +169,10 @@ class ScenePass:
             self._roofs = None if cover is None else CoverMap(self._ctx, cover)
         if self._state is not None:
             self._state = replace(self._state, weather=weather, cover=cover)
+
+    def prepare(self, assets: Iterable[Asset]) -> None:
+        """Work out what the first pictures of models need."""
+        self._models.prepare(assets)
 
     def draw(self, requests: Sequence[ViewRequest], posed: PosedModels) -> list[RenderedView]:
         """Draw views of the same models; the pictures are valid until the next call.

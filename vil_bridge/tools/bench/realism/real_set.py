@@ -24,7 +24,7 @@ import numpy as np
 
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import ImageArray
-from vil_renderer.embedded.lighting.baked.store import cache_folder
+from vil_renderer.embedded.disk_cache import cache_folder
 
 LIST: Final = Path(__file__).with_name("real_set.csv")
 SIZE_PX: Final = (640, 480)

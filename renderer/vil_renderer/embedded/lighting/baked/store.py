@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import logging
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,6 +16,7 @@ from typing import BinaryIO, Final, Self
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.disk_cache import cache_folder, save_arrays
 from vil_renderer.embedded.engine.vertices import StaticMesh
 from vil_renderer.embedded.lighting.baked.bake import (
     RAYS,
@@ -38,20 +38,11 @@ from vil_renderer.embedded.scene import Scene
 
 logger = logging.getLogger(__name__)
 
-FOLDER_VARIABLE: Final = "VIL_BRIDGE_CACHE"
 _VERSION: Final = b"3"
 _LAYOUT: Final = ("vertex", "triangles", "place", "chart")
 _RECEIVERS: Final = ("p_m", "normal", "triangle", "texel", "of_texel", "of_vertex")
 _PROBES: Final = ("low_m", "step_m", "free", "light")
 _REPORT_S: Final = 5.0
-
-
-def cache_folder() -> Path:
-    """Return the folder of what takes long to work out: $VIL_BRIDGE_CACHE, or vil-bridge in the user's cache."""
-    given = os.environ.get(FOLDER_VARIABLE)
-    if given:
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vil-bridge"
 
 
 def stored_light(scene: Scene, mesh: StaticMesh, progress: Progress | None = None) -> BakedLight:
@@ -199,15 +190,8 @@ def _loaded(path: Path, scene: Scene) -> BakedLight | None:
 
 def _save(path: Path, made: BakedLight) -> None:
     """Write a file whole or not at all. Raises OSError: it cannot be written."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {name: getattr(made.layout, name) for name in _LAYOUT}
     arrays |= {name: getattr(made.receivers, name) for name in _RECEIVERS}
-    arrays |= {"size": np.array(made.layout.size)}
+    arrays |= {"size": np.array(made.layout.size), "light": made.light, "straight": made.straight}
     arrays |= {f"probes_{name}": getattr(made.probes, name) for name in _PROBES}
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-        try:
-            np.savez_compressed(file, light=made.light, straight=made.straight, **arrays)
-        except BaseException:
-            Path(file.name).unlink()
-            raise
-    Path(file.name).replace(path)
+    save_arrays(path, arrays)
