@@ -25,6 +25,11 @@ UNSEEN_LIGHT: Final = 0.35
 
 _HIPS, _CHEST, _NECK, _HEAD = (PART_INDEX[part] for part in ("hips", "chest", "neck", "head"))
 _SHOULDERS, _FEET, _TOES = ([PART_INDEX[f"{side}_{part}"] for side in SIDES] for part in ("shoulder", "foot", "toe"))
+_STRETCHED: Final = [*UPPERS, *LOWERS, *_SHOULDERS, _NECK]
+_TWISTED: Final = [*UPPERS, *LOWERS, *LOWERS]
+"""Twisted against the part above: arms and legs at both joints, and then against the part below."""
+_Bones = tuple[FloatArray, FloatArray, FloatArray]
+"""Rotations (k, 3, 3) of bones, and where they begin and end, (k, 3)."""
 _ARMS: Final = [0, 1]
 _LEGS: Final = [2, 3]
 _TRUNK_SIDES: Final = [1, 1, 0, 0]
@@ -81,7 +86,6 @@ class Retarget:
         rig_pose.linear[[_HIPS, _CHEST]] = R_trunk * self._trunk_size[:, None]
         rig_pose.place[[_HIPS, _CHEST]] = place_m
         self._limbs(frame, R_trunk, rig_pose)
-        self._neck(frame, R_trunk[1], rig_pose)
         return rig_pose.finish(R_trunk, np.where(frame.tracked, 1.0, UNSEEN_LIGHT))
 
     # --- the trunk -------------------------------------------------------------------------------
@@ -111,7 +115,7 @@ class Retarget:
     # --- arms and legs ---------------------------------------------------------------------------
 
     def _limbs(self, frame: SortedFrame, R_trunk: FloatArray, rig_pose: RigPose) -> None:
-        """Pose arms and legs with hands, feet, toes and collar bones; arrays are of the four limbs."""
+        """Pose arms and legs with hands, feet, toes and collar bones, neck and head; arrays are of the four limbs."""
         joint_m = self._rig.joint_m
         R = self._limb_rotations(frame, R_trunk[_TRUNK_SIDES])
         seen = frame.seen.copy()
@@ -125,13 +129,18 @@ class Retarget:
         cut = (self._source.joints[:, 2] < 0) & seen[:, 1]
         reach = (R[:, 1] @ self._rig.along[LOWERS][..., None])[..., 0] * self._rig.length_m[LOWERS][:, None]
         end = np.where(cut[:, None], bend + self._scale * reach, end)
-        upper = rig_pose.stretch(UPPERS, R[:, 0], begin, bend)
-        lower = rig_pose.stretch(LOWERS, R[:, 1], bend, end)
+        bones = (
+            (R[:, 0], begin, bend),
+            (R[:, 1], bend, end),
+            self._collars(R_trunk[1], begin[:2], rig_pose),
+            self._neck(frame, R_trunk[1], rig_pose),
+        )
+        # All at once: NumPy takes as long for one bone as for all.
+        turned = rig_pose.stretch(_STRETCHED, *map(np.concatenate, zip(*bones, strict=True)))
         if len(self._rig.twist_part):
-            self._twists(R_trunk[_TRUNK_SIDES], upper, lower, R[:, 2], rig_pose)
+            self._twists(R_trunk[_TRUNK_SIDES], turned[:4], turned[4:8], R[:, 2], rig_pose)
         rig_pose.linear[ENDS] = R[:, 2] @ self._end_scale
         rig_pose.place[ENDS] = end
-        self._collars(R_trunk[1], begin[:2], rig_pose)
         self._toes(frame, rig_pose)
         for k in np.flatnonzero(~(seen[:, 2] | cut)):
             gone = [LOWERS[k], ENDS[k], *([_TOES[k - 2]] if k in _LEGS else [])]
@@ -144,11 +153,10 @@ class Retarget:
         self, trunk: FloatArray, upper: FloatArray, lower: FloatArray, end: FloatArray, rig_pose: RigPose
     ) -> None:
         """Share out the twists of the limbs, from the rotations (4, 3, 3) of their parts and of the trunk's."""
-        along = self._rig.along
+        above, below = np.concatenate((trunk, upper, lower)), np.concatenate((upper, lower, end))
+        twists = twist_rad(np.swapaxes(above, -1, -2) @ below, self._rig.along[_TWISTED])
         begin_rad, end_rad = np.zeros((2, len(PARTS)))
-        begin_rad[UPPERS] = twist_rad(np.swapaxes(trunk, -1, -2) @ upper, along[UPPERS])
-        begin_rad[LOWERS] = twist_rad(np.swapaxes(upper, -1, -2) @ lower, along[LOWERS])
-        end_rad[LOWERS] = twist_rad(np.swapaxes(lower, -1, -2) @ end, along[LOWERS])
+        begin_rad[_TWISTED[:8]], end_rad[LOWERS] = twists[:8], twists[8:]
         rig_pose.share_twists(begin_rad, end_rad)
 
     def _limb_rotations(self, frame: SortedFrame, R_above: FloatArray) -> FloatArray:
@@ -166,12 +174,12 @@ class Retarget:
             R_above, turn_above = R[:, k], turn
         return R
 
-    def _collars(self, R_chest: FloatArray, arms_m: FloatArray, rig_pose: RigPose) -> None:
-        """Stretch the collar bones from the chest towards the arms' joints."""
+    def _collars(self, R_chest: FloatArray, arms_m: FloatArray, rig_pose: RigPose) -> _Bones:
+        """Return the collar bones, from the chest towards the arms' joints."""
         at = rig_pose.moved(_CHEST, self._rig.joint_m[_SHOULDERS])
         gap = arms_m - at
         reach = np.clip(np.linalg.norm(gap, axis=1), *(self._scale * _COLLAR_STRETCH * self._rig.length_m[_SHOULDERS]))
-        rig_pose.stretch(_SHOULDERS, np.stack((R_chest, R_chest)), at, at + reach[:, None] * unit(gap))
+        return np.stack((R_chest, R_chest)), at, at + reach[:, None] * unit(gap)
 
     def _toes(self, frame: SortedFrame, rig_pose: RigPose) -> None:
         for foot, toe, scale in zip(_FEET, _TOES, self._end_scale[2:], strict=True):
@@ -180,7 +188,8 @@ class Retarget:
 
     # --- neck and head ---------------------------------------------------------------------------
 
-    def _neck(self, frame: SortedFrame, R_chest: FloatArray, rig_pose: RigPose) -> None:
+    def _neck(self, frame: SortedFrame, R_chest: FloatArray, rig_pose: RigPose) -> _Bones:
+        """Pose the head; return the neck below it."""
         rig, own = self._rig, self._source.own
         head_there = bool(frame.placed[_HEAD])
         R_head = frame.R[_HEAD] if head_there else R_chest
@@ -192,11 +201,11 @@ class Retarget:
             gap = float(np.linalg.norm(frame.p_m[_HEAD] - base))
             length = min(max(gap, _NECK_STRETCH[0] * length), _NECK_STRETCH[1] * length)
         top = base + length * (R_neck @ rig.along[_NECK])
-        rig_pose.stretch([_NECK], R_neck[None], base[None], top[None])
         rig_pose.linear[_HEAD] = self._scale * R_head
         rig_pose.place[_HEAD] = top
         if not head_there:
             rig_pose.collapse([_HEAD], top)
+        return R_neck[None], base[None], top[None]
 
 
 # --- what source and model make of each other, once ----------------------------------------------
