@@ -30,6 +30,17 @@ function answer(texts) {
   });
 }"""
 
+SHAPES = """
+import { actorShape } from "./world/figures.mjs";
+function answer(facts) {
+  return facts.map((fact) => {
+    const shape = actorShape(fact);
+    shape.computeBoundingBox();
+    const { min, max } = shape.boundingBox;
+    return { low: min.toArray(), high: max.toArray(), corners: shape.attributes.position.count };
+  });
+}"""
+
 ALIGN = """
 import { Quaternion, Vector3 } from "./three.mjs";
 import { HeadsetSpace } from "./world/space.mjs";
@@ -157,3 +168,26 @@ def test_everything_is_in_the_picture_from_where_the_view_begins() -> None:
     }"""
     outermost = in_node(script, [0.4, 1.0, 2.5])
     assert outermost == pytest.approx([0.8, 0.8, 0.8])
+
+
+def test_each_model_of_a_vehicle_has_a_shape_of_its_size() -> None:
+    sizes = {
+        "quadrotor": (0.4, 0.4, 0.15),
+        "hexarotor": (0.8, 0.8, 0.3),
+        "octorotor": (1.0, 1.0, 0.3),
+        "fixed_wing": (1.0, 1.6, 0.3),
+        "car": (4.0, 1.8, 1.5),
+        "rover": (0.7, 0.5, 0.4),
+    }
+    facts = [{"kind": "vehicle", "prefab": prefab, "size_m": size_m} for prefab, size_m in sizes.items()]
+    shapes = in_node(SHAPES, facts)
+    for (prefab, size_m), shape in zip(sizes.items(), shapes, strict=True):
+        extent = np.subtract(shape["high"], shape["low"])
+        assert np.all(extent <= np.multiply(size_m, 1.26)), prefab
+        assert np.all(extent[:2] >= np.multiply(size_m[:2], 0.8)), prefab
+        assert shape["low"][2] >= -0.5 * size_m[2] - 1e-6, f"{prefab} stands on its lowest point"
+    corners = [shape["corners"] for shape in shapes]
+    assert corners[0] < corners[1] < corners[2], "four, six and eight rotors"
+    assert len({*corners[2:5]}) == 3
+    (other,) = in_node(SHAPES, [{"kind": "vehicle", "prefab": "mine", "size_m": sizes["quadrotor"]}])
+    assert other == shapes[0]

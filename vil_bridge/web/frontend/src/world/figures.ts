@@ -21,33 +21,66 @@ import type { ActorFact, GateFact } from "./facts";
 const GATE_BAR_M = 0.12;
 const EDGE_DEG = 30;
 
-/** The shape of an actor of which nothing but its kind and size is known. */
-export function actorShape({ kind, size_m }: ActorFact): BufferGeometry {
-  if (kind === "vehicle") return quadrotor(size_m);
+/** Rotors of the renderer's vehicles; four where it is another model. */
+const ROTORS: Record<string, number> = { hexarotor: 6, octorotor: 8 };
+
+/** The shape of an actor of which nothing but its kind, model and size is known. */
+export function actorShape({ kind, prefab, size_m }: ActorFact): BufferGeometry {
   if (kind === "human") return person(size_m);
-  return new BoxGeometry(...size_m);
+  if (kind !== "vehicle") return new BoxGeometry(...size_m);
+  if (prefab === "car" || prefab === "rover") return car(size_m);
+  if (prefab === "fixed_wing") return fixedWing(size_m);
+  return multirotor(size_m, ROTORS[prefab] ?? 4);
 }
 
-/** Body, two arms, four rotors and a nose that says where the front is. */
-function quadrotor([x, y, z]: Vec3): BufferGeometry {
-  const reach = 0.5 * Math.hypot(x, y);
+/** Body, arms with rotors, those of a quadrotor in the corners, and a nose that says where the front is. */
+function multirotor([x, y, z]: Vec3, rotors: number): BufferGeometry {
+  const reach = 0.5 * (rotors === 4 ? Math.hypot(x, y) : Math.max(x, y));
+  const radius = (1.44 * reach) / rotors;
   const bearing = Math.atan2(y, x);
-  const parts: BufferGeometry[] = [new BoxGeometry(0.45 * x, 0.3 * y, 0.55 * z)];
-  for (const angle of [bearing, -bearing]) {
-    parts.push(new BoxGeometry(1.5 * reach, 0.06 * y, 0.15 * z).rotateZ(angle));
-    for (const side of [0, Math.PI]) {
-      const rotor = new CylinderGeometry(0.36 * reach, 0.36 * reach, 0.12 * z, 20).rotateX(0.5 * Math.PI);
-      parts.push(rotor.translate(0.75 * reach, 0, 0.3 * z).rotateZ(angle + side));
-    }
+  const parts: BufferGeometry[] = [new BoxGeometry(0.45 * x, 0.3 * y, 0.55 * z), nose(0.3 * x, 0.12 * y, 0.37 * x)];
+  for (let k = 0; k < rotors; k += 1) {
+    const angle = rotors === 4 ? [bearing, Math.PI - bearing, Math.PI + bearing, -bearing][k]! : (2 * Math.PI * (k + 0.5)) / rotors;
+    parts.push(new BoxGeometry(0.75 * reach, 0.06 * y, 0.15 * z).translate(0.375 * reach, 0, 0).rotateZ(angle));
+    const rotor = new CylinderGeometry(radius, radius, 0.12 * z, 20).rotateX(0.5 * Math.PI);
+    parts.push(rotor.translate(0.75 * reach, 0, 0.3 * z).rotateZ(angle));
   }
-  parts.push(new ConeGeometry(0.12 * y, 0.3 * x, 12).rotateZ(-0.5 * Math.PI).translate(0.37 * x, 0, 0));
   return merged(parts);
+}
+
+/** Body, cabin and four wheels. */
+function car([x, y, z]: Vec3): BufferGeometry {
+  const wheel = 0.22 * z;
+  const parts: BufferGeometry[] = [
+    new BoxGeometry(x, 0.86 * y, 0.4 * z).translate(0, 0, -0.1 * z),
+    new BoxGeometry(0.45 * x, 0.74 * y, 0.4 * z).translate(-0.08 * x, 0, 0.3 * z),
+  ];
+  for (const [along, across] of [[0.32, 0.42], [0.32, -0.42], [-0.32, 0.42], [-0.32, -0.42]] as const) {
+    parts.push(new CylinderGeometry(wheel, wheel, 0.16 * y, 20).translate(along * x, across * y, wheel - 0.5 * z));
+  }
+  return merged(parts);
+}
+
+/** Fuselage with a nose, wing, tailplane and fin. */
+function fixedWing([x, y, z]: Vec3): BufferGeometry {
+  return merged([
+    new BoxGeometry(0.8 * x, 0.1 * y, 0.5 * z).translate(-0.1 * x, 0, 0),
+    nose(0.2 * x, 0.05 * y, 0.4 * x),
+    new BoxGeometry(0.22 * x, y, 0.08 * z).translate(0.05 * x, 0, 0.2 * z),
+    new BoxGeometry(0.12 * x, 0.35 * y, 0.08 * z).translate(-0.44 * x, 0, 0.1 * z),
+    new BoxGeometry(0.12 * x, 0.02 * y, 0.5 * z).translate(-0.44 * x, 0, 0.25 * z),
+  ]);
+}
+
+/** A cone that points ahead. */
+function nose(length_m: number, radius_m: number, ahead_m: number): BufferGeometry {
+  return new ConeGeometry(radius_m, length_m, 12).rotateZ(-0.5 * Math.PI).translate(ahead_m, 0, 0);
 }
 
 function person([x, y, z]: Vec3): BufferGeometry {
   const radius = 0.25 * (x + y);
   const trunk = new CapsuleGeometry(radius, Math.max(z - 2 * radius, 0.01), 6, 16).rotateX(0.5 * Math.PI);
-  return merged([trunk, new ConeGeometry(0.3 * radius, 0.6 * radius, 12).rotateZ(-0.5 * Math.PI).translate(radius, 0, 0.3 * z)]);
+  return merged([trunk, nose(0.6 * radius, 0.3 * radius, radius).translate(0, 0, 0.3 * z)]);
 }
 
 /** A frame around the opening, which one flies through along x. */
