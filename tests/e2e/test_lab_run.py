@@ -73,9 +73,9 @@ async def test_every_kind_of_server_serves_its_room(tmp_path: Path) -> None:
             VrpnSource("x", VrpnConfig(port=tcp[1])),
             TrackerUdpSource("x", TrackerUdpConfig(port=udp[2])),
         ):
-            frames = await first_frames(source)
+            frames = await first_frames(source, 10)
             assert frames[-1].subjects == ("drone",)
-            assert frames[-1].tracked.all()
+            assert any(frame.tracked.all() for frame in frames), "one that stood still for long finds it lost"
         assert (tmp_path / "imu").exists()
 
 

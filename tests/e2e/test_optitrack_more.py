@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.common import free_ports
-from tests.support.events import Received, elapse
+from tests.support.events import elapse, receiving
 from tests.support.optitrack import SpinMotion, client, emulated, following
 from vil_adapters.optitrack import source as source_module
 from vil_adapters.optitrack.commands import Commands
@@ -341,24 +341,15 @@ class Boneless(SpinMotion):
         return type(seen)(seen.subjects, seen.p_m, seen.q_xyzw, seen.tracked, (), seen.markers)
 
 
-async def follow(config: LegacyOptitrackConfig, receiver: Received) -> None:
-    await LegacyOptitrackSource("old", config).run(receiver.events.append, receiver.status, SourceContext())
-
-
 @pytest.mark.process
 @pytest.mark.parametrize("version", ["2.6", "2.9", "2.10"])
 async def test_natnetclient_reads_the_same_poses(version: str) -> None:
     pytest.importorskip("natnetclient", reason="the extra optitrack-legacy is not installed")
     motion, port = Boneless(still_ns=1, occluded={"gate"}), free_ports(1, socket.SOCK_DGRAM)[0]
     async with emulated(motion, version=version, client_port=port) as motive:
-        receiver = Received(Status("old"))
         config = LegacyOptitrackConfig(command_port=motive.command_port, data_port=port)
-        receiver.task = asyncio.create_task(follow(config, receiver))
-        try:
+        async with receiving(LegacyOptitrackSource("old", config)) as receiver:  # again where natnetclient gives up
             frames = await receiver.more_frames(3)
-        finally:
-            receiver.task.cancel()
-            await asyncio.wait((receiver.task,))
     truth = motion.at(0)
     assert (frames[-1].subjects, frames[-1].tracked.tolist()) == (("drone", "gate"), [True, False])
     assert frames[-1].p_m[0] == pytest.approx(truth.p_m[0], abs=1e-6)

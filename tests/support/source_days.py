@@ -92,7 +92,7 @@ class Day:
     enough: Callable[[Received, Emulator], object]
 
 
-def after(seconds: float, more: int = 10) -> Callable[[Received, Emulator], object]:
+def after(seconds: float, more: int = 10) -> Callable[[Received, Emulator], bool]:
     """So many frames have arrived later than so many seconds after the start."""
 
     def enough(received: Received, emulator: Emulator) -> bool:
@@ -100,6 +100,11 @@ def after(seconds: float, more: int = 10) -> Callable[[Received, Emulator], obje
         return len(received.frames) >= more and received.frames[-more].t_arrival_ns > since_ns
 
     return enough
+
+
+def restarted(received: Received, emulator: Emulator) -> bool:
+    """The server has restarted, which it does late on a busy machine, and ten frames have come after that was due."""
+    return emulator.counters["restarts"] > 0 and after(DOWN_S[1])(received, emulator)
 
 
 # Repeats until enough frames come in it: they are few on a busy machine.
@@ -130,7 +135,7 @@ DAYS = {
         "occlude=drone:1200ms@600ms/1800ms,occlude=Actor:1200ms@600ms/1800ms",
         occluded_often,
     ),
-    "restart": Day(f"restart={DOWN_S[1] - DOWN_S[0]:.1f}s@{DOWN_S[0]}s", after(DOWN_S[1])),
+    "restart": Day(f"restart={DOWN_S[1] - DOWN_S[0]:.1f}s@{DOWN_S[0]}s", restarted),
     "half-open": Day(f"halfopen=1min@{SILENT_S}s", lambda received, _: received.status.state is ComponentState.WAITING),
     "garbage": Day(
         "garbage=20%,seed=5",

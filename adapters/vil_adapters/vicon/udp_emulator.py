@@ -40,6 +40,7 @@ class TrackerUdpEmulator(Emulator):
         self._first_ns = epoch_ns
         self._sock: socket.socket | None = None
         self._items = np.zeros(0, ITEM)
+        self._was_seen = np.zeros(0, np.bool_)
 
     def listen(self) -> None:
         """Open the socket; finds a free port to send to where none is configured.
@@ -80,16 +81,18 @@ class TrackerUdpEmulator(Emulator):
         self.server.send(self._send, datagram, latency_ns=round(self._config.latency_ms * NS_PER_MS))
 
     def _objects(self, frame: EmulatedFrame) -> np.ndarray[Any, np.dtype[Any]]:
-        """Return the objects of one frame; a lost one is repeated or left out."""
+        """Return the objects of one frame; a lost one is repeated or left out, one that was never seen is left out."""
         seen = frame.seen
         if len(self._items) != len(seen.subjects):
             self._items = np.zeros(len(seen.subjects), ITEM)
+            self._was_seen = np.zeros(len(seen.subjects), np.bool_)
         found = seen.tracked
+        self._was_seen |= found
         self._items["name"] = [name.encode()[:24] for name in seen.subjects]
         # A measurement never repeats to the last bit, as an emulated object at rest would.
         self._items["p"][found] = seen.p_m[found] / M_PER_MM + _DITHER_MM * (frame.number % 2)
         self._items["euler"][found] = euler_xyz(seen.q_xyzw[found])
-        return self._items[found] if self._config.lost == "omit" else self._items.copy()
+        return self._items[found if self._config.lost == "omit" else self._was_seen]
 
     def _send(self, datagram: bytes) -> None:
         if self._sock is not None:
