@@ -29,6 +29,7 @@ version: 1
 require_cameras: false
 rooms: {hall: {}}
 http: {port: 0}
+stream: {bind: "tcp://127.0.0.1:0"}
 realtime: {fifo_priority: 0}
 sources:
 """

@@ -193,7 +193,7 @@ def _edge_points(mask: npt.NDArray[np.uint8], middle: FloatArray, reach_px: floa
     """Return points at which rays enter a frame, (n, 2), and the angles of their rays, (n,)."""
     steps = max(math.ceil(reach_px), 2)
     centre = float(middle[0]), float(middle[1])
-    polar = cv2.warpPolar(mask, (steps, _RAYS), centre, float(steps), cv2.WARP_POLAR_LINEAR)
+    polar = cv2.warpPolar(mask, (steps, _RAYS), centre, float(steps), cv2.WARP_POLAR_LINEAR | cv2.WARP_FILL_OUTLIERS)
     on = polar > _HALF
     rays, before = np.nonzero(on[:, 1:] & ~on[:, :-1])
     low, high = polar[rays, before].astype(float), polar[rays, before + 1].astype(float)
