@@ -85,6 +85,28 @@ def test_each_side_of_a_box_is_a_chart_and_small_ones_have_none() -> None:
         assert any(np.allclose(sides_m, want) for want in ((1.0, 2.0), (0.5, 2.0), (0.5, 1.0)))
 
 
+def test_strips_narrower_than_a_texel_and_ends_that_stick_in_things_have_light() -> None:
+    """A bar as thin as a pipe has texels; the vertices of a rod are looked at outside of the blocks that hold it."""
+    from vil_renderer.embedded.lighting.baked.receivers import receivers_of
+
+    bar, rod = box("bar", (4.0, 0.02, 0.02), (0, 0, 1)), box("rod", (0.01, 0.01, 0.25), (0, 2, 1))
+    blocks = [box(name, (0.1, 0.1, 0.1), (0, 2, z)) for name, z in (("low", 0.7), ("high", 1.3))]
+    mesh = static_mesh(scene_of(bar, rod, *blocks))
+    p_m = mesh.vertices["p"]
+    layout = lay_out(p_m.astype(float), mesh.triangles.astype(np.intp), 0.1)
+    solid = SolidSides(mesh)
+    places = receivers_of(layout, p_m, mesh.vertices["normal"], solid)
+    on_bar = np.flatnonzero(layout.chart >= 0)
+    assert len(on_bar) == 8, "all sides but its ends"
+    for u, v in ((0.3, 0.3), (0.05, 0.9), (0.9, 0.05)):
+        weights = np.full(len(on_bar), u, np.float32), np.full(len(on_bar), v, np.float32)
+        assert (places.at(layout, on_bar, *weights) >= 0).all()
+    of_rod = np.abs(places.p_m[:, :2] - (0.0, 2.0)).max(axis=1) < 0.02
+    along = of_rod & (np.abs(places.normal[:, 2]) < 0.5)
+    assert along.sum() == 16
+    assert not solid.is_buried(places.p_m, places.normal)[along].any()
+
+
 def test_a_sphere_under_half_a_sky_gets_half_of_one_plus_the_cosine() -> None:
     scene = replace(scene_of(thing("ball", Asset.of("ball", [sphere_primitive(1.0)]))))
     made = baked(scene)

@@ -111,7 +111,10 @@ def _placed(p_m: FloatArray, triangles: IntArray, chart: IntArray, facing: Float
         high = -low
         np.minimum.at(low, own, flat)
         np.maximum.at(high, own, flat)
-        rectangles = packed(np.maximum(np.ceil(high - low).astype(np.intp), 1) + 2 * PAD)
+        texels = np.maximum(np.ceil(high - low).astype(np.intp), 1)
+        rectangles = packed(texels + 2 * PAD)
+        # A strip narrower than a texel, as of a pipe, covers the middles of its texels.
+        low -= np.where(texels == 1, 0.5 * (1.0 - (high - low)), 0.0)
         place[inside] = flat - low[own] + rectangles.corner[own] + PAD
         size = rectangles.size
     return ChartLayout(vertex, where.reshape(-1, 3), place, chart, size)

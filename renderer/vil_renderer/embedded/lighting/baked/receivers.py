@@ -21,6 +21,8 @@ _REACH_TEXELS: Final = 2.0
 """Farther texels from a chart are not filled with its light."""
 _CHUNK: Final = 1 << 18
 _FAR_M: Final = 1.0e3
+_INWARD: Final = 0.4
+"""Share of the way from a vertex to the middle of its triangle: ends of rods and feet are often in other things."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,8 +76,9 @@ def receivers_of(layout: ChartLayout, p_m: Float32Array, normal: Float32Array, s
     of_vertex[alone] = len(texel) + np.arange(len(alone), dtype=np.int32)
     of_triangle = np.zeros(len(layout.vertex), np.intp)
     of_triangle[layout.triangles.ravel()] = np.repeat(np.arange(len(layout.triangles)), 3)
+    own_m, middle_m = p_m[layout.vertex[alone]], p_m[layout.vertex[layout.triangles[of_triangle[alone]]]].mean(axis=1)
     return Receivers(
-        np.concatenate((places, p_m[layout.vertex[alone]])),
+        np.concatenate((places, own_m + np.float32(_INWARD) * (middle_m - own_m))),
         np.concatenate((normals, normal[layout.vertex[alone]])),
         np.concatenate((triangle, of_triangle[alone])),
         texel,
