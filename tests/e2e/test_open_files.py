@@ -75,7 +75,7 @@ async def test_a_bridge_without_free_files_says_so_and_goes_on() -> None:
     async with bridge_with_camera("latency_compensation: none", draw) as bridge:
         # Python opens a file for what is imported late: everything has run once before the files are taken.
         await asyncio.to_thread(bridge.snapshot)
-        await asyncio.to_thread(httpx.get, f"{bridge.http.url}healthz", timeout=PATIENCE_S)  # type: ignore[attr-defined]
+        await asyncio.to_thread(httpx.get, f"{bridge.http.url}healthz", timeout=PATIENCE_S)
         await until(lambda: bridge.snapshot().cameras["front"].frames["received"] > 50)
         ports = [bridge.context.renderers["drawn"].image_port, urlsplit(bridge.http.url).port or 0]  # type: ignore[attr-defined]
         waiting = [socket.socket() for _ in ports]
