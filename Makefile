@@ -108,7 +108,8 @@ test-all: setup foreign
 # More workers than cores, since many cases wait for sockets; threads of OpenBLAS would only spin. The order is that of
 # tests/layers.py, since xdist's own would leave the files with one long case each for the end.
 ALONE = tests/e2e/test_demo.py tests/e2e/test_late_warp_flight.py tests/e2e/test_vio_loop.py \
-    tests/e2e/test_autopilots_betaflight.py tests/e2e/test_race_three_racers.py
+    tests/e2e/test_autopilots_betaflight.py tests/e2e/test_betaflight_program.py \
+    tests/e2e/test_race_three_racers.py
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q --dist loadfile --no-loadscope-reorder --durations 20
 
 pytest: setup foreign

@@ -22,11 +22,11 @@ from tests.support.motions import DANCER, Dance
 from tests.support.source_days import (
     BACK_NS,
     DOWN_S,
-    FOUND_OUT_NS,
     NAMES,
     OCCLUDED,
     OURS,
     SILENT_S,
+    found_out_by_ns,
     load,
     played,
     since_occlusion_ns,
@@ -151,7 +151,6 @@ def test_the_status_says_that_it_runs_and_counts_nothing_bad(name: str) -> None:
 @every_rig
 def test_an_occluded_subject_is_untracked_and_never_at_the_origin(name: str) -> None:
     day = played(name, "occlusion")
-    found_out_ns = 0 if day.rig.flags_loss else FOUND_OUT_NS + round(day.stood_s * NS_PER_S)
     hidden: list[bool] = []
     seen_again: dict[int, list[bool]] = {}  # by occlusion
     # A frame without a pose tells its time by its stamp, where it has one.
@@ -162,6 +161,7 @@ def test_an_occluded_subject_is_untracked_and_never_at_the_origin(name: str) -> 
             t_ns = stamp_ns + offset_ns
         elapsed_ns = (frame.t_arrival_ns if t_ns is None else day.epoch_ns + t_ns) - day.started_ns
         since_ns = since_occlusion_ns(elapsed_ns)
+        found_out_ns = 0 if day.rig.flags_loss else found_out_by_ns(day.stood, day.started_ns, elapsed_ns)
         if "drone" not in frame.subjects:
             assert found_out_ns, "an untracked body is told of too"
             overdue = since_ns is not None and since_ns > OCCLUDED.duration_ns and not day.rig.flags_return
@@ -193,7 +193,7 @@ def test_a_restarted_server_is_found_again(name: str) -> None:
     day = played(name, "restart")
     back_ns = day.started_ns + round(DOWN_S[1] * NS_PER_S)
     first_ns = min(frame.t_arrival_ns for frame in day.received.frames if frame.t_arrival_ns > back_ns)
-    assert (first_ns - back_ns) / NS_PER_S <= 2.0 + SLACK_S + day.stood_s, day
+    assert (first_ns - back_ns) / NS_PER_S <= 2.0 + SLACK_S + day.stood.seconds, day
     assert day.counters["restarts"] == 1
 
 
@@ -219,7 +219,7 @@ def test_a_silent_server_is_named_in_the_status(name: str) -> None:
     reason = day.received.status.report().reason
     assert "127.0.0.1" in reason, reason
     silent_s = (day.received.status.report().since_ns - day.started_ns) / NS_PER_S - SILENT_S
-    assert silent_s <= 3.5 + SLACK_S + day.stood_s, day
+    assert silent_s <= 3.5 + SLACK_S + day.stood.seconds, day
 
 
 @every_rig

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleState
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.outputs.stream.vehicle_client import VehicleClient
+from vil_bridge.tools import piloting
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import RenderedRequest
 
@@ -77,6 +79,7 @@ async def flying(bridge: Bridge) -> None:
 async def bare_bridge() -> AsyncIterator[Bridge]:
     async with running(written()) as bridge:
         await flying(bridge)
+        await asyncio.to_thread(httpx.get, f"{bridge.http.url}healthz", timeout=LOAD_S)
         yield bridge
 
 
@@ -234,6 +237,10 @@ class Cockpit:
             except OSError:
                 return
 
+    async def flies(self) -> None:
+        """Wait until it shows the vehicle."""
+        await self.process.until(lambda: b"drone:" in self.seen, "drone:", LOAD_S)
+
     def type(self, keys: bytes) -> None:
         os.write(self.master, keys)
 
@@ -258,7 +265,7 @@ class Cockpit:
 async def test_keys_fly_disarm_reset_and_quit() -> None:
     async with bare_bridge() as bridge:
         cockpit = Cockpit(bridge.http.url)
-        await until(lambda: b"drone:" in cockpit.seen, LOAD_S)
+        await cockpit.flies()
         assert b"arm or disarm" in cockpit.seen
         await cockpit.typing(b"\x1b[A", lambda: drone(bridge).v_world_mps[2] > 0.5)
         await cockpit.typing(b"w", lambda: drone(bridge).v_world_mps[0] > 0.5)
@@ -282,7 +289,7 @@ async def test_a_gamepad_flies(tmp_path: Path) -> None:
     device = os.open(pad, os.O_RDWR)
     async with bare_bridge() as bridge:
         cockpit = Cockpit(bridge.http.url, "--gamepad", str(pad), "--axes", "1,0,3,2")
-        await until(lambda: b"drone:" in cockpit.seen, LOAD_S)
+        await cockpit.flies()
         whole = struct.pack("<IhBB", 1, -32767, 2, 3) + struct.pack("<IhBB", 2, 1000, 2 | 0x80, 1)
         os.write(device, whole[:5])
         os.write(device, whole[5:])
@@ -322,6 +329,37 @@ def test_nobody_there_is_told() -> None:
     assert done.returncode == 3
     assert "no bridge answers at http://127.0.0.1:1: is `vil-bridge run` up?" in done.stderr
     assert time.monotonic() - begun_s < LOAD_S
+
+
+class Late(BaseHTTPRequestHandler):
+    """Bridge that takes its time for the first answer and gives no second one."""
+
+    protocol_version = "HTTP/1.1"
+    answered = threading.Event()
+
+    def do_GET(self) -> None:
+        if self.answered.is_set():
+            self.rfile.read()
+            return
+        threading.Event().wait(1.0)
+        self.answered.set()
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+
+def test_a_bridge_that_starts_is_given_time_and_one_that_has_answered_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(piloting, "_START_S", LOAD_S)
+    monkeypatch.setattr(piloting, "_TIMEOUT_S", 0.2)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Late) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        link = piloting.HttpVehicleClient(f"http://127.0.0.1:{server.server_port}/", "drone")
+        assert link.state() == {}
+        with pytest.raises(OSError, match="timed out"):
+            link.state()
+        link.close()
+        server.shutdown()
 
 
 # --- the page -------------------------------------------------------------------------------------

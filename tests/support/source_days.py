@@ -7,6 +7,7 @@ import functools
 import importlib
 import math
 import pkgutil
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,6 +40,29 @@ def load(name: str) -> SourceRig:
     return rig
 
 
+class Standstills:
+    """Times beyond a tenth of a second in which this process stood still, between two turns of a loop."""
+
+    def __init__(self) -> None:
+        self._pieces_ns: list[tuple[int, int]] = []
+        self._last_ns = now_ns()
+
+    def turn(self) -> None:
+        """Note the time since the last turn."""
+        since_ns, self._last_ns = self._last_ns + NS_PER_S // 10, now_ns()
+        if self._last_ns > since_ns:
+            self._pieces_ns.append((since_ns, self._last_ns))
+
+    def within_ns(self, begin_ns: int = 0, end_ns: int = sys.maxsize) -> int:
+        """Return how long it stood still between two times."""
+        return sum(max(0, min(b, end_ns) - max(a, begin_ns)) for a, b in self._pieces_ns)
+
+    @property
+    def seconds(self) -> float:
+        """Return how long it stood still in all."""
+        return self.within_ns() / NS_PER_S
+
+
 @dataclass
 class Play:
     """What a source made of one day.
@@ -46,7 +70,7 @@ class Play:
     Attributes:
         enough: the day came to its end in time.
         ended_s: how long the source took to end when it was cancelled.
-        stood_s: how long this process stood still on the way, in pieces beyond a tenth of a second.
+        stood: when this process stood still on the way.
     """
 
     rig: SourceRig
@@ -57,7 +81,7 @@ class Play:
     counters: Counter[str]
     enough: bool
     ended_s: float
-    stood_s: float
+    stood: Standstills
 
     def __str__(self) -> str:
         status = self.received.status
@@ -89,22 +113,22 @@ class Day:
     """A kind of day, and how to know that enough of it was seen."""
 
     faults: str
-    enough: Callable[[Received, Emulator], object]
+    enough: Callable[[Received, Emulator, Standstills], object]
 
 
-def after(seconds: float, more: int = 10) -> Callable[[Received, Emulator], bool]:
+def after(seconds: float, more: int = 10) -> Callable[[Received, Emulator, Standstills], bool]:
     """So many frames have arrived later than so many seconds after the start."""
 
-    def enough(received: Received, emulator: Emulator) -> bool:
+    def enough(received: Received, emulator: Emulator, _: Standstills) -> bool:
         since_ns = emulator.server.started_ns + round(seconds * NS_PER_S)
         return len(received.frames) >= more and received.frames[-more].t_arrival_ns > since_ns
 
     return enough
 
 
-def restarted(received: Received, emulator: Emulator) -> bool:
+def restarted(received: Received, emulator: Emulator, stood: Standstills) -> bool:
     """The server has restarted, and ten frames have come since that was due."""
-    return emulator.counters["restarts"] > 0 and after(DOWN_S[1])(received, emulator)
+    return emulator.counters["restarts"] > 0 and after(DOWN_S[1])(received, emulator, stood)
 
 
 # Repeats until enough frames come in it: they are few on a busy machine.
@@ -121,12 +145,26 @@ def since_occlusion_ns(elapsed_ns: int) -> int | None:
     return since_ns % OCCLUDED.period_ns if since_ns >= 0 else None
 
 
-def occluded_often(received: Received, emulator: Emulator) -> bool:
+def found_out_by_ns(stood: Standstills, started_ns: int, elapsed_ns: int) -> int:
+    """By when in the newest occlusion a source has found it out, where its wire does not tell it.
+
+    What stood still in the period of that occlusion, which begins before it, counts in addition.
+    """
+    since_ns = since_occlusion_ns(elapsed_ns) or 0
+    begin_ns = started_ns + elapsed_ns - since_ns - (OCCLUDED.period_ns - OCCLUDED.duration_ns)
+    return FOUND_OUT_NS + stood.within_ns(begin_ns, begin_ns + OCCLUDED.period_ns)
+
+
+def occluded_often(received: Received, emulator: Emulator, stood: Standstills) -> bool:
     """Ten frames have arrived in occlusions, when these were found out, and ten after them."""
-    arrived_ns = (frame.t_arrival_ns - emulator.server.started_ns for frame in received.frames)
-    since_ns = [ns for ns in map(since_occlusion_ns, arrived_ns) if ns is not None]
-    hidden = sum(FOUND_OUT_NS < ns < OCCLUDED.duration_ns for ns in since_ns)
-    return hidden >= 10 and sum(ns > OCCLUDED.duration_ns + BACK_NS for ns in since_ns) >= 10
+    started_ns, hidden, back = emulator.server.started_ns, 0, 0
+    for frame in received.frames:
+        elapsed_ns = frame.t_arrival_ns - started_ns
+        since_ns = since_occlusion_ns(elapsed_ns)
+        if since_ns is not None:
+            hidden += found_out_by_ns(stood, started_ns, elapsed_ns) < since_ns < OCCLUDED.duration_ns
+            back += since_ns > OCCLUDED.duration_ns + BACK_NS
+    return hidden >= 10 and back >= 10
 
 
 DAYS = {
@@ -136,10 +174,12 @@ DAYS = {
         occluded_often,
     ),
     "restart": Day(f"restart={DOWN_S[1] - DOWN_S[0]:.1f}s@{DOWN_S[0]}s", restarted),
-    "half-open": Day(f"halfopen=1min@{SILENT_S}s", lambda received, _: received.status.state is ComponentState.WAITING),
+    "half-open": Day(
+        f"halfopen=1min@{SILENT_S}s", lambda received, _, __: received.status.state is ComponentState.WAITING
+    ),
     "garbage": Day(
         "garbage=20%,seed=5",
-        lambda received, emulator: emulator.counters["garbage"] >= 15 and received.status.counters["malformed"] >= 2,
+        lambda received, emulator, _: emulator.counters["garbage"] >= 15 and received.status.counters["malformed"] >= 2,
     ),
 }
 
@@ -151,18 +191,22 @@ async def play(name: str, day: Day) -> Play:
     enough = True
     async with rig.emulator(motion, epoch_ns, Faults.parse(day.faults)) as emulator:
         async with receiving(rig.source(emulator)) as received:
-            begun_ns, ran_s = now_ns(), math.inf
+            stood = Standstills()
+
+            def met() -> object:
+                stood.turn()
+                return day.enough(received, emulator, stood)
+
             try:
-                ran_s = await received.until(lambda: day.enough(received, emulator), PATIENCE_S)
+                await received.until(met, PATIENCE_S)
             except TimeoutError:
                 enough = False
-            stood_s = max(0.0, (now_ns() - begun_ns) / NS_PER_S - ran_s)
             told = len(received.events)
             cancelled_ns = now_ns()
         ended_s = (now_ns() - cancelled_ns) / NS_PER_S
         del received.events[told:]  # what a source says while it ends concerns nobody
         began_ns, counters = emulator.server.started_ns, emulator.counters.copy()
-        return Play(rig, motion, epoch_ns, began_ns, received, counters, enough, ended_s, stood_s)
+        return Play(rig, motion, epoch_ns, began_ns, received, counters, enough, ended_s, stood)
 
 
 @functools.cache

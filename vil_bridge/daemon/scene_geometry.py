@@ -33,7 +33,7 @@ _HEADER: Final = struct.Struct("<4sIIII")
 _PATIENCE_S: Final = 600.0
 _AGAIN_S: Final = 60.0
 _MOST_NAMES: Final = 16
-_MAKER: Final = ("nice", "-n", "10", sys.executable, "-m", "vil_renderer.embedded.servers.browser_scene")
+_MAKER: Final = ("nice", "-n", "5", sys.executable, "-m", "vil_renderer.embedded.servers.browser_scene")
 
 
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]

@@ -28,6 +28,8 @@ HELP: Final = (
     "m arm or disarm   0 reset   h help   q quit"
 )
 _PERIOD_S: Final = 0.05
+_START_S: Final = 10.0
+"""For the first answer: a bridge that has just started has yet to build its pages."""
 _TIMEOUT_S: Final = 2.0
 _MISSES: Final = 3
 _DECAY_S: Final = 0.4
@@ -185,9 +187,9 @@ class HttpVehicleClient:
         at = urlsplit(url)
         host = at.hostname or "127.0.0.1"
         self._connection = (
-            http.client.HTTPConnection(host, at.port or 80, timeout=_TIMEOUT_S)
+            http.client.HTTPConnection(host, at.port or 80, timeout=_START_S)
             if tls is None
-            else http.client.HTTPSConnection(host, at.port or 443, timeout=_TIMEOUT_S, context=tls)
+            else http.client.HTTPSConnection(host, at.port or 443, timeout=_START_S, context=tls)
         )
         self._headers = dict(headers)
         self._path = f"/api/v1/vehicles/{quote(subject, safe='')}"
@@ -220,6 +222,9 @@ class HttpVehicleClient:
         except (http.client.HTTPException, OSError, ValueError) as exc:
             self._connection.close()  # the next question opens a new one
             raise OSError(str(exc)) from exc
+        self._connection.timeout = _TIMEOUT_S
+        if self._connection.sock is not None:  # else the answer ended the connection
+            self._connection.sock.settimeout(_TIMEOUT_S)
         if answer.status != http.client.OK or not isinstance(found, dict):
             raise VilBridgeError(str(found.get("detail", found)) if isinstance(found, dict) else str(found))
         return found
