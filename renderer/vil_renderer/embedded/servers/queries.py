@@ -178,8 +178,11 @@ def _end_with_owner(socket_fd: int) -> None:
 
 
 def _yield_to_owner() -> None:
-    """Do not stop the owner's loop on the same core when its question wakes this process up."""
-    if hasattr(os, "SCHED_BATCH") and os.sched_getscheduler(0) == os.SCHED_OTHER:
+    """Do not stop the owner's loop on the same core when its question wakes this process up.
+
+    The loop's real-time priority, which a child inherits, is not for drawing: it would stop all other programs.
+    """
+    if hasattr(os, "SCHED_BATCH"):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
