@@ -219,7 +219,8 @@ class OffsetFilter:
     a Kalman filter of offset and drift with process noise of its own; each way updates them by matching
     moments. Their likelihoods weigh them (interacting multiple model), and the
     result is their mixture. An exchange that all of them exclude is suspect and left out; three that
-    agree prove a step, and the filter starts over with the path and the drift known.
+    agree prove a step, and the filter starts over with the path and the drift known. While the usual
+    waits are unknown, only the bounds of all exchanges together exclude one.
 
     Attributes:
         epoch: number of steps that started it over.
@@ -282,7 +283,7 @@ class OffsetFilter:
     def restart(self) -> None:
         """Forget the offset: a clock stepped. The path and the drift are as before."""
         if self.count:
-            self._drift_std = max(self._KNOWN_DRIFT, self._states[0][4] ** 0.5)
+            self._drift_std = max(self._KNOWN_DRIFT, max(0.0, self._states[0][4]) ** 0.5)
         self.epoch += 1
         self.count = 0
         self._suspects = []

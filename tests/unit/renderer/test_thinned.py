@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +22,8 @@ from vil_renderer.embedded.actors.people.builds import BUILDS
 from vil_renderer.embedded.assets.collapse import collapsed
 from vil_renderer.embedded.assets.model import Asset, Primitive, trs_matrix
 from vil_renderer.embedded.assets.skins import skinned
-from vil_renderer.embedded.assets.thinned import thinned
+from vil_renderer.embedded.assets.thinned import _cut, thinned
+from vil_renderer.embedded.disk_cache import save_arrays
 
 LIMITS_M = (0.0016, 0.0031, 0.0062)
 
@@ -115,13 +118,62 @@ def test_a_ball_stays_closed_and_round() -> None:
     ball = replace(ball, p_m=np.round(ball.p_m, 6) + np.float32(0.0))  # both ends of each ring at one place
     assert not _open_edges(ball)
     p_m, limits_m = ball.p_m.astype(np.float64), (0.002, 0.01)
-    made = collapsed(p_m, 0.01 * ball.normal.astype(np.float64), ball.triangles.astype(np.intp), limits_m)
+    fixed = np.zeros(len(p_m), np.bool_)
+    made = collapsed(p_m, 0.01 * ball.normal.astype(np.float64), ball.triangles.astype(np.intp), limits_m, fixed)
     for limit_m, triangles in zip(limits_m, made, strict=True):
         assert 20 < len(triangles) < 0.7 * len(ball.triangles)
         assert not _open_edges(replace(ball, triangles=triangles.astype(np.uint32)))
         a, b, c = (p_m[triangles[:, k]] for k in range(3))
         volume = np.einsum("mi,mi->m", a, np.cross(b, c)).sum() / 6.0
         assert volume == pytest.approx(4 / 3 * np.pi * 0.5**3, rel=12.0 * limit_m)
+
+
+@pytest.mark.parametrize("radius_m", [0.002, 0.0])
+def test_a_part_far_below_the_error_or_without_a_surface_does_no_harm(radius_m: float) -> None:
+    full = _part(figure("human"))
+    turns = np.linspace(0.0, 2.0 * np.pi, 9)[:-1]
+    rim_m = radius_m * np.column_stack([np.cos(turns), np.sin(turns), np.zeros(8)]) + full.p_m[0]
+    disc = np.array([(0, k, k + 1) for k in range(1, 7)], np.uint32)
+    values = np.zeros((8, 3))
+    for triangles in collapsed(rim_m, values, disc.astype(np.intp), (0.001, 0.01, 0.1), np.zeros(8, np.bool_)):
+        assert len(triangles) <= len(disc)
+    small = replace(full, triangles=disc, p_m=rim_m.astype(np.float32), **_first_rows(full, 8))
+    for made in thinned(_with_parts(full, small), 1.0, LIMITS_M):
+        assert len(_part(made).triangles) < 0.75 * len(full.triangles)
+
+
+def _first_rows(part: Primitive, count: int) -> dict[str, npt.NDArray[Any] | None]:
+    names = ("normal", "uv", "uv1", "tangent", "colour", "joints", "weights")
+    return {name: None if getattr(part, name) is None else getattr(part, name)[:count] for name in names}
+
+
+def _with_parts(*parts: Primitive) -> Asset:
+    asset = figure("human")
+    return replace(asset, nodes=tuple(n if n.skin is None else replace(n, primitives=parts) for n in asset.nodes))
+
+
+def test_no_crack_opens_between_two_parts() -> None:
+    full = _part(figure("human"))
+    upper = full.p_m[full.triangles].mean(axis=1)[:, 2] > np.median(full.p_m[:, 2])
+    parts = [_cut(full, full.triangles[chosen].astype(np.intp)) for chosen in (upper, ~upper)]
+    border = _places(parts[0]) & _places(parts[1])
+    assert len(border) > 20
+    for made in thinned(_with_parts(*parts), 1.0, LIMITS_M):
+        (node,) = [n for n in made.nodes if n.skin is not None]
+        assert all(border <= _places(part) for part in node.primitives)
+
+
+def _places(part: Primitive) -> set[bytes]:
+    return {p_m.tobytes() for p_m in part.p_m[part.triangles].reshape(-1, 3)}
+
+
+def test_a_place_where_thousands_of_triangles_meet_takes_little_memory() -> None:
+    count = 20_000
+    turns = np.linspace(0.0, 2.0 * np.pi, count, endpoint=False)
+    p_m = np.concatenate([np.zeros((1, 3)), np.column_stack([np.cos(turns), np.sin(turns), 0.0 * turns])])
+    fan = np.array([(0, 1 + k, 1 + (k + 1) % count) for k in range(count)], np.intp)
+    (left,) = collapsed(p_m, np.zeros((count + 1, 1)), fan, (0.01,), np.zeros(count + 1, np.bool_))
+    assert len(left) <= count
 
 
 def test_the_same_levels_are_made_once_and_always_the_same() -> None:
@@ -155,6 +207,16 @@ def test_levels_come_from_the_disk_unless_the_file_is_damaged_or_of_another_mesh
     # Another error is another file.
     thinned(replace(asset), 1.0, (0.004,))
     assert len(list(tmp_path.rglob("*.npz"))) == 2
+    assert path.stat().st_mode & 0o444 == 0o444, "others may read it"
+
+
+def test_what_a_killed_process_left_in_the_cache_goes_away(tmp_path: Path) -> None:
+    old, new = tmp_path / "a.part", tmp_path / "b.part"
+    for part in (old, new):
+        part.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    save_arrays(tmp_path / "c.npz", {"a": np.zeros(3)})
+    assert {path.name for path in tmp_path.iterdir()} == {"b.part", "c.npz"}
 
 
 def _file_of(level: npt.NDArray[np.uint32]) -> bytes:

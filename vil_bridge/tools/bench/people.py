@@ -171,7 +171,7 @@ def _asked_of_real() -> RealFound:
 
 def _real_rows(ours: list[PersonShot], found: Marks | None, pictures: RealFound, marks: Marks) -> list[Row]:
     """Return the rows of real pictures, and of ours from 5 to 10 m next to them."""
-    if found is None:
+    if found is None or not marks:  # the detector is not there, or failed on the real pictures
         return [*far_rows({}, {}, 0), *alone_rows({}, {}), Row("false_share_real", None, "ratio", 0)]
     people = pictures.people
     real = [(shot.distance_m, found_one(shot, marks[shot.name])) for shot in people]

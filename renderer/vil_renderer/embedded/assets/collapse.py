@@ -25,6 +25,8 @@ _COSINE: Final = 0.3
 _FEWEST: Final = 0.005
 """A level is done when a round takes out less than this share of the vertices."""
 _ATTEMPTS: Final = 4
+_MOST_NEIGHBOURS: Final = 256
+"""Edges at a place with more are not collapsed: common neighbours would take memory by the square."""
 _SMALLEST: Final = 1e-18
 _THINNEST: Final = 1e-10
 
@@ -112,10 +114,11 @@ class _Mesh:
         triangles: (m, 3), of vertices.
     """
 
-    def __init__(self, p_m: FloatArray, values: FloatArray, triangles: _Index) -> None:
+    def __init__(self, p_m: FloatArray, values: FloatArray, triangles: _Index, fixed: BoolArray) -> None:
         self._p, place = np.unique(p_m, axis=0, return_inverse=True)
         self._place = np.asarray(place, np.intp).reshape(-1)
         self._values, self._at = values, self._p[self._place]
+        self._fixed = np.bincount(self._place, fixed, len(self._p)) > 0
         self.triangles = triangles
         self._drop()
         self._quadrics = _quadrics(self._at, values, self.triangles)
@@ -142,6 +145,8 @@ class _Mesh:
 
     def collapse(self, limit_m: float, rng: np.random.Generator) -> int:
         """Collapse edges at an error below the limit that are apart from each other; return how many."""
+        if not len(self.triangles):
+            return 0
         edges = _Edges(self.triangles, self._place, len(self._p))
         moves = _Moves(edges, self.triangles, self._place)
         error = self._errors(moves, limit_m)
@@ -161,7 +166,7 @@ class _Mesh:
         """Return the squared error of each move, infinite where it is not allowed or above the limit."""
         q, count = self._quadrics, len(moves.allowed)
         area = np.bincount(moves.of_pair, q.area[moves.gone], count)
-        error = np.where(moves.allowed, 0.0, np.inf)
+        error = np.where(moves.allowed & ~self._fixed[moves.start], 0.0, np.inf)
         for values in (False, True):
             pairs = np.flatnonzero(np.isfinite(error[moves.of_pair]))
             gone, onto = moves.gone[pairs], moves.onto[pairs]
@@ -261,8 +266,12 @@ class _Edges:
         low, high = self.ends.T
         rows, columns = np.concatenate((low, high)), np.concatenate((high, low))
         near = csr_matrix((np.ones(len(rows), np.int32), (rows, columns)), shape=(self.places, self.places))
-        common = np.asarray((near @ near)[low, high]).reshape(-1)
-        return np.asarray(common == self.count)
+        most = np.bincount(rows, minlength=self.places)[self.ends].max(axis=1)
+        few = np.flatnonzero(most <= _MOST_NEIGHBOURS)
+        common = np.asarray(near[low[few]].multiply(near[high[few]]).sum(axis=1)).reshape(-1)
+        joined = np.zeros(len(self.ends), np.bool_)
+        joined[few] = common == self.count[few]
+        return joined
 
 
 class _Moves:
@@ -303,7 +312,9 @@ class _Moves:
         return np.asarray(whole & along & ~tangled[self.start] & (count <= 2) & np.concatenate((joined, joined)))
 
 
-def collapsed(p_m: FloatArray, values: FloatArray, triangles: _Index, limits_m: Sequence[float]) -> Iterator[_Index]:
+def collapsed(
+    p_m: FloatArray, values: FloatArray, triangles: _Index, limits_m: Sequence[float], fixed: BoolArray
+) -> Iterator[_Index]:
     """Yield triangles (m, 3) of the same vertices, fewer and fewer, for each limit.
 
     Args:
@@ -311,9 +322,10 @@ def collapsed(p_m: FloatArray, values: FloatArray, triangles: _Index, limits_m: 
         values: everything else that the surface carries, (n, k), in units of which 1 counts as a metre.
         triangles: (m, 3).
         limits_m: errors, rising: root of the mean square over the area that a vertex stands for.
+        fixed: vertices that stay, as those on a border with another mesh, (n,).
     """
     rng = np.random.default_rng(0)
-    mesh = _Mesh(p_m - p_m.mean(axis=0), values, triangles.astype(np.intp))
+    mesh = _Mesh(p_m - p_m.mean(axis=0), values, triangles.astype(np.intp), fixed)
     for limit_m in limits_m:
         while mesh.collapse(limit_m, rng) > _FEWEST * len(p_m):
             pass

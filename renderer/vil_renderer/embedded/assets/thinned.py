@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import cross
-from vil_bridge.core.types import FloatArray
+from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.collapse import collapsed
 from vil_renderer.embedded.assets.model import Asset, Primitive, trs_matrix
 from vil_renderer.embedded.assets.skins import skinned
@@ -25,13 +25,15 @@ logger = logging.getLogger(__name__)
 
 _Index = npt.NDArray[np.intp]
 
-_VERSION: Final = b"1"
+_VERSION: Final = b"2"
 """Of the method: files of others are not read."""
 
 _NORMAL: Final = 0.01
 """Error, in radii of the model, of a normal or a colour that is off by 1."""
 _COORDINATES: Final = 0.25
 """Share of a texture's shift along the surface that counts as an error."""
+_SAME: Final = 1e-6
+"""Distance, in radii of the model, within which vertices of two parts are at one place."""
 _BENT: Final = 0.5
 """Share of the error in the bent pose that counts, in which every joint turns by 46 degrees."""
 _TURN: Final = np.array([*np.full(3, math.sin(0.4) / math.sqrt(3.0)), math.cos(0.4)])
@@ -61,12 +63,17 @@ def _thinned(asset: Asset, radius_m: float, limits_m: Sequence[float]) -> tuple[
     rest = asset.asset_from_node()
     bent = asset.asset_from_node(asset.rest_local() @ trs_matrix(np.zeros(3), _TURN, np.ones(3)))
     nodes = [list(asset.nodes) for _ in limits_m]
-    for index, node in enumerate(asset.nodes):
-        if node.skin is None:
-            continue
-        bind = (rest[node.skin.joints[0]] @ node.skin.inverse_bind[0])[:3, :3]
+    skins = [(index, node, node.skin) for index, node in enumerate(asset.nodes) if node.skin is not None]
+    binds = [rest[skin.joints[0]] @ skin.inverse_bind[0] for _, _, skin in skins]
+    at_rest = [
+        part.p_m @ m[:3, :3].T + m[:3, 3]
+        for (_, node, _), m in zip(skins, binds, strict=True)
+        for part in node.primitives
+    ]
+    shared = iter(_shared([np.round(p_m / (_SAME * radius_m)) for p_m in at_rest]))
+    for (index, node, skin), bind in zip(skins, binds, strict=True):
         levels = [
-            _levels(part, part.p_m @ bind.T, skinned(bent, node.skin, index, part), radius_m, limits_m)
+            _levels(part, part.p_m @ bind[:3, :3].T, skinned(bent, skin, index, part), next(shared), radius_m, limits_m)
             for part in node.primitives
         ]
         for own, parts in zip(nodes, zip(*levels, strict=True), strict=True):
@@ -74,32 +81,50 @@ def _thinned(asset: Asset, radius_m: float, limits_m: Sequence[float]) -> tuple[
     return tuple(replace(asset, nodes=tuple(own)) for own in nodes)
 
 
+def _shared(places: Sequence[FloatArray]) -> list[BoolArray]:
+    """Return which places (n, 3) of each part another part has too."""
+    if not places:
+        return []
+    lengths = [len(own) for own in places]
+    of = np.unique(np.concatenate(places), axis=0, return_inverse=True)[1].reshape(-1)
+    part = np.repeat(np.arange(len(places)), lengths)
+    parts_at_place = np.bincount(np.unique(of * len(places) + part) // len(places))
+    return np.split(parts_at_place[of] > 1, np.cumsum(lengths)[:-1])
+
+
 def _levels(
-    part: Primitive, p_m: FloatArray, bent_m: FloatArray, radius_m: float, limits_m: Sequence[float]
+    part: Primitive,
+    p_m: FloatArray,
+    bent_m: FloatArray,
+    shared: BoolArray,
+    radius_m: float,
+    limits_m: Sequence[float],
 ) -> list[Primitive]:
     if part.targets is not None or not len(part.triangles):
         return [part] * len(limits_m)
     values = [
         _NORMAL * radius_m * part.normal,
-        _COORDINATES * _metres_of_coordinates(p_m, part) * part.uv,
+        *(_COORDINATES * _metres_of(uv, p_m, part.triangles) * uv for uv in (part.uv, part.uv1) if uv is not None),
         _BENT * bent_m,
     ]
     if part.colour is not None:
         values.append(_NORMAL * radius_m / 255.0 * part.colour)
     every = np.hstack(values, dtype=np.float64)
-    return [_cut(part, left) for left in _stored(p_m, every, part.triangles.astype(np.intp), limits_m)]
+    return [_cut(part, left) for left in _stored(p_m, every, part.triangles.astype(np.intp), limits_m, shared)]
 
 
-def _stored(p_m: FloatArray, values: FloatArray, triangles: _Index, limits_m: Sequence[float]) -> list[_Index]:
+def _stored(
+    p_m: FloatArray, values: FloatArray, triangles: _Index, limits_m: Sequence[float], fixed: BoolArray
+) -> list[_Index]:
     """Return the triangles of each level from the cache on disk, or work them out and store them."""
     made = hashlib.sha256(_VERSION)
-    for array in (np.array(limits_m), p_m, values, triangles):
+    for array in (np.array(limits_m), p_m, values, triangles, fixed):
         made.update(repr(array.shape).encode())
         made.update(np.ascontiguousarray(array).tobytes())
     path = cache_folder() / "thinned" / f"{made.hexdigest()[:32]}.npz"
     levels = _loaded(path, len(p_m), len(limits_m))
     if levels is None:
-        levels = list(collapsed(p_m, values, triangles, limits_m))
+        levels = list(collapsed(p_m, values, triangles, limits_m, fixed))
         try:
             save_arrays(path, {f"level{k}": level.astype(np.uint32) for k, level in enumerate(levels)})
         except OSError as exc:
@@ -114,6 +139,9 @@ def _loaded(path: Path, vertices: int, count: int) -> list[_Index] | None:
             levels = [file[f"level{k}"].astype(np.intp) for k in range(count)]
     except FileNotFoundError:
         return None
+    except OSError as exc:
+        logger.info("%s cannot be read, and simpler meshes are worked out again: %s", path, exc)
+        return None
     except Exception as exc:  # readers of broken archives raise any exception
         logger.warning("%s is damaged, and simpler meshes are worked out again: %s", path, exc)
         return None
@@ -123,11 +151,11 @@ def _loaded(path: Path, vertices: int, count: int) -> list[_Index] | None:
     return levels
 
 
-def _metres_of_coordinates(p_m: FloatArray, part: Primitive) -> float:
+def _metres_of(uv: FloatArray, p_m: FloatArray, triangles: npt.NDArray[np.uint32]) -> float:
     """Return the length on the surface of 1 in the texture, on average."""
-    a, b, c = (p_m[part.triangles[:, k]] for k in range(3))
+    a, b, c = (p_m[triangles[:, k]] for k in range(3))
     surface = float(np.linalg.norm(cross(b - a, c - a), axis=1).sum())
-    u, v, w = (part.uv[part.triangles[:, k]].astype(np.float64) for k in range(3))
+    u, v, w = (uv[triangles[:, k]].astype(np.float64) for k in range(3))
     (x, y), (z, t) = (v - u).T, (w - u).T
     covered = float(np.abs(x * t - y * z).sum())
     return math.sqrt(surface / covered) if covered > 0.0 else 0.0

@@ -92,7 +92,7 @@ class Extent:
         node: that carries it; stretch: length in the asset's axes of 1 in this node's.
         centre: in this node's axes, (3,). radius: in the asset's.
         scale: length in the asset's axes of 1 between vertices of each node, (n,).
-        triangles: of all parts. thins: parts have skins, and are drawn with fewer vertices further away.
+        triangles: of all parts. thins: parts that bend are drawn with fewer vertices further away, and merged last.
     """
 
     node: int
@@ -125,8 +125,8 @@ def extent_of(asset: Asset) -> Extent:
     centre = np.linalg.inv(rest[carrier]) @ np.append(0.5 * (low + high), 1.0)
     radius = 0.5 * float(np.linalg.norm(high - low))
     triangles = sum(len(part.triangles) for _, part in drawn)
-    thins = triangles >= _WORTH_THINNING and any(asset.nodes[i].skin is not None for i, _ in drawn)
-    return Extent(carrier, _length(rest[carrier]), centre[:3], radius, scale, triangles, thins)
+    bends = sum(len(p.triangles) for i, p in drawn if asset.nodes[i].skin is not None and p.targets is None)
+    return Extent(carrier, _length(rest[carrier]), centre[:3], radius, scale, triangles, thins=bends >= _WORTH_THINNING)
 
 
 def _asset_from_vertices(node: Node, asset_from_node: FloatArray, rest: FloatArray) -> FloatArray:
@@ -200,12 +200,21 @@ def simpler(asset: Asset, extent: Extent, level: int, lod_px: float) -> Asset:
     limits_px = extent.limits_px(lod_px)
     if level == 0:
         return asset
+    fewer = asset
     if extent.thins and level <= len(_THINNER):
         errors_m = [_ERROR_PX * extent.radius / limit_px for limit_px in limits_px[: len(_THINNER)]]
-        return thinned(asset, extent.radius, errors_m)[level - 1]
+        fewer = thinned(asset, extent.radius, errors_m)[level - 1]
+        if level < len(_THINNER):
+            return fewer
     cell_m = _CELL_PX * extent.radius / limits_px[level - 1]
     nodes = [
-        replace(node, primitives=tuple(simplified(p, cell_m / max(scale, _SMALLEST)) for p in node.primitives))
-        for node, scale in zip(asset.nodes, extent.scale.tolist(), strict=True)
+        replace(
+            node,
+            primitives=tuple(
+                simplified(part, cell_m / max(scale, _SMALLEST)) if part is before else part
+                for part, before in zip(node.primitives, original.primitives, strict=True)
+            ),
+        )
+        for node, original, scale in zip(fewer.nodes, asset.nodes, extent.scale.tolist(), strict=True)
     ]
     return replace(asset, nodes=tuple(nodes))

@@ -5,6 +5,7 @@ Its owner starts it with two file descriptors, a socket and shared memory; it en
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import select
@@ -182,8 +183,9 @@ def _yield_to_owner() -> None:
 
     The loop's real-time priority, which a child inherits, is not for drawing: it would stop all other programs.
     """
-    if hasattr(os, "SCHED_BATCH"):
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    if hasattr(os, "SCHED_BATCH") and os.sched_getscheduler(0) in (os.SCHED_OTHER, os.SCHED_FIFO, os.SCHED_RR):
+        with contextlib.suppress(PermissionError):
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def serve(owner: _Owner) -> None:
