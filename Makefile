@@ -2,7 +2,7 @@
 .POSIX:
 .SUFFIXES:
 .PHONY: setup web wheels openapi foreign foreign-programs vehicle-kernels compiled-tests demo test test-all lint check mypy \
-    pyright commits page-check pytest without-kernel perf mutants fuzz fuzz-short fuzz-kernel sanitized-kernel \
+    pyright commits page-check pytest pytest-timed pytest-pure without-kernel perf mutants fuzz fuzz-short fuzz-kernel sanitized-kernel \
     kernel-against-twin tracks-against-twin soak audit site picture pictures tour new-adapter clean
 
 # Hundreds of processes import the same modules; an environment that forbids keeping them compiled costs minutes.
@@ -14,9 +14,6 @@ STAMP = $(VENV)/.installed
 FOREIGN = $(VENV)/.foreign
 MUTANTS = $(VENV)/.mutants
 WEB = vil_bridge/web/frontend
-
-# Processes that run tests.
-WORKERS = 4
 
 # Length of the demonstration (0: until Ctrl-C) and where its summary goes.
 SECONDS = 30
@@ -105,15 +102,22 @@ test-all: setup foreign
 	$(PYTEST) -n 2 -m "long and not alone"
 	$(BIN)/pytest -q -m alone $(ALONE)
 
-# More workers than cores, since many cases wait for sockets; threads of OpenBLAS would only spin. The order is that of
-# tests/layers.py, since xdist's own would leave the files with one long case each for the end.
+# Threads of OpenBLAS would only spin. The order is that of tests/layers.py, since xdist's own would leave the files with one
+# long case each for the end.
 ALONE = tests/e2e/test_demo.py tests/e2e/test_late_warp_flight.py tests/e2e/test_vio_loop.py \
     tests/e2e/test_autopilots_betaflight.py tests/e2e/test_betaflight_program.py \
     tests/e2e/test_race_three_racers.py
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q --dist loadfile --no-loadscope-reorder --durations 20
 
+# What only computes takes the processor time that the cases with sockets and programs leave.
 pytest: setup foreign
-	$(PYTEST) -n $(WORKERS) -m "not long"
+	$(MAKE) -j2 --output-sync=target pytest-timed pytest-pure
+
+pytest-timed:
+	$(PYTEST) -n 2 -m "not pure and not long"
+
+pytest-pure:
+	nice -n 10 $(PYTEST) -n 2 -m "pure and not long"
 
 # What runs once more without the compiled kernel, in one process: the types are checked by another. Simulations have none.
 WITHOUT_KERNEL = tests/unit/world tests/unit/adapters \

@@ -20,8 +20,7 @@ from xdist.scheduler import LoadFileScheduling, LoadScheduling
 
 from vil_bridge.registry import EXTRA_OF_MODULE
 
-BUDGETS_S: Final = {"pure": 650.0, "wire": 650.0, "process": 650.0, "browser": 120.0}
-"""Seconds of a worker for each layer of `make test`: together four workers on two cores for less than nine minutes."""
+LAYERS: Final = ("pure", "wire", "process", "browser")
 _SOCKETS: Final = frozenset({"socket.bind", "socket.connect", "socket.sendto"})
 _PROCESSES: Final = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"})
 _FORBIDDEN: Final = {"pure": _SOCKETS | _PROCESSES, "wire": _PROCESSES}
@@ -34,7 +33,7 @@ _LIBRARIES: Final = "/sbin/ldconfig"
 
 
 class Layers:
-    """Pytest plugin: gives each case its layer, guards it, and prints the budgets and the skipped cases."""
+    """Pytest plugin: gives each case its layer, guards it, and prints its time and the skipped cases."""
 
     def __init__(self) -> None:
         self._forbidden: set[str] = set()
@@ -55,7 +54,7 @@ class Layers:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Mark the cases without a layer as pure, and spread the files that wait among those that compute."""
         for item in items:
-            if not any(layer in item.keywords for layer in BUDGETS_S):
+            if not any(layer in item.keywords for layer in LAYERS):
                 item.add_marker(pytest.mark.pure)
         spread(items)
 
@@ -107,7 +106,7 @@ def spread(items: list[pytest.Item]) -> None:
 
 
 def _layer_of(keywords: Any) -> str:
-    return next((layer for layer in reversed(BUDGETS_S) if layer in keywords), "pure")
+    return next((layer for layer in reversed(LAYERS) if layer in keywords), "pure")
 
 
 def _hook(events: set[str], act: Callable[[str, tuple[Any, ...]], None]) -> Callable[[str, tuple[Any, ...]], None]:
@@ -138,9 +137,8 @@ def _layers(reports: Iterable[pytest.TestReport]) -> Iterable[str]:
         layer = _layer_of(report.keywords)
         cases[layer] += report.when == "call"
         seconds[layer] += report.duration
-    for layer, budget_s in BUDGETS_S.items():
-        over = "  over budget" if seconds[layer] > budget_s else ""
-        yield f"{layer:8} {cases[layer]:6} cases {seconds[layer]:7.0f} s of {budget_s:4.0f} s{over}"
+    for layer in LAYERS:
+        yield f"{layer:8} {cases[layer]:6} cases {seconds[layer]:7.0f} s"
 
 
 def _skipped(stats: dict[str, list[Any]]) -> Iterable[str]:

@@ -6,6 +6,7 @@ import json
 import socket
 import sys
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.support.bridge_rig import running
 from tests.support.common import free_ports, wait_until
 from tests.support.events import until
 from tests.support.programs import VIL_BRIDGE, Program
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 
 pytestmark = pytest.mark.process
 
@@ -78,9 +80,10 @@ async def test_programs_of_several_sources_are_gone_together(tmp_path: Path) -> 
         await until(lambda: all(numbers_in(folder) for folder in folders), LOAD_S)
     ends = [numbers_in(folder) for folder in folders]
     wait_until(lambda: not any(is_there(pid) for pid, *_ in ends))
-    # One after another, each would be gone before the next is asked.
-    asked_ns, last_ns = ([end[k] for end in ends] for k in (1, -1))
-    assert max(sum(a <= t <= b for a, b in zip(asked_ns, last_ns, strict=True)) for t in asked_ns) >= SOURCES - 2
+    # One after another, each would be gone before the next is asked. A program that stands still says nothing.
+    lives_ns = [times for _, *times in ends if times]
+    assert max(sum(times[0] <= one[0] <= times[-1] for times in lives_ns) for one in lives_ns) >= SOURCES - 2, ends
+    assert all(sum(min(b - a, 30 * NS_PER_MS) for a, b in pairwise(times)) < 1.5 * NS_PER_S for times in lives_ns)
 
 
 @pytest.mark.parametrize("words", [(), ("--log-json",)])

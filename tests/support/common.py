@@ -94,20 +94,24 @@ def wait_until(
 
 
 class Stopwatch:
-    """Time in which the test ran: a turn counts a tenth of a second at most, however long the machine stood still.
+    """Time in which the test ran: a turn counts for a bounded time, however long the machine stood still.
+
+    Args:
+        longest_s: for which a turn counts at most.
 
     Attributes:
         seconds: from the first to the last turn.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, longest_s: float = 0.1) -> None:
         self.seconds = 0.0
+        self._longest_s = longest_s
         self._last_s = time.monotonic()
 
     def turn(self) -> None:
         """Count the time since the last turn."""
         now_s = time.monotonic()
-        self.seconds += min(now_s - self._last_s, 0.1)
+        self.seconds += min(now_s - self._last_s, self._longest_s)
         self._last_s = now_s
 
 

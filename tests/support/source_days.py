@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import importlib
 import math
 import pkgutil
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from tests.support.events import Received, receiving
 from tests.support.motions import DANCER, Dance
 from tests.support.source_rigs import SourceRig
 from vil_adapters.emulation.emulator import Emulator
-from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.faults import Episode, Faults
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import SourceFrame
@@ -41,7 +41,7 @@ def load(name: str) -> SourceRig:
 
 
 class Standstills:
-    """Times beyond a tenth of a second in which this process stood still, between two turns of a loop."""
+    """Times beyond 30 ms in which this process stood still, between two turns of a loop that sleeps for 10 ms."""
 
     def __init__(self) -> None:
         self._pieces_ns: list[tuple[int, int]] = []
@@ -49,18 +49,13 @@ class Standstills:
 
     def turn(self) -> None:
         """Note the time since the last turn."""
-        since_ns, self._last_ns = self._last_ns + NS_PER_S // 10, now_ns()
+        since_ns, self._last_ns = self._last_ns + 30 * NS_PER_MS, now_ns()
         if self._last_ns > since_ns:
             self._pieces_ns.append((since_ns, self._last_ns))
 
-    def within_ns(self, begin_ns: int = 0, end_ns: int = sys.maxsize) -> int:
+    def within_ns(self, begin_ns: int, end_ns: int) -> int:
         """Return how long it stood still between two times."""
         return sum(max(0, min(b, end_ns) - max(a, begin_ns)) for a, b in self._pieces_ns)
-
-    @property
-    def seconds(self) -> float:
-        """Return how long it stood still in all."""
-        return self.within_ns() / NS_PER_S
 
 
 @dataclass
@@ -68,7 +63,7 @@ class Play:
     """What a source made of one day.
 
     Attributes:
-        enough: the day came to its end in time.
+        ran_s: how long the day took while this process ran; None = it did not come to its end.
         ended_s: how long the source took to end when it was cancelled.
         stood: when this process stood still on the way.
     """
@@ -79,7 +74,7 @@ class Play:
     started_ns: int
     received: Received
     counters: Counter[str]
-    enough: bool
+    ran_s: float | None
     ended_s: float
     stood: Standstills
 
@@ -110,9 +105,10 @@ class Play:
 
 @dataclass(frozen=True)
 class Day:
-    """A kind of day, and how to know that enough of it was seen."""
+    """A kind of day, how long it may take a process that runs, and how to know that enough of it was seen."""
 
     faults: str
+    limit_s: float
     enough: Callable[[Received, Emulator, Standstills], object]
 
 
@@ -126,9 +122,13 @@ def after(seconds: float, more: int = 10) -> Callable[[Received, Emulator, Stand
     return enough
 
 
-def restarted(received: Received, emulator: Emulator, stood: Standstills) -> bool:
+def restarted(by_s: float) -> Callable[[Received, Emulator, Standstills], bool]:
     """The server has restarted, and ten frames have come since that was due."""
-    return emulator.counters["restarts"] > 0 and after(DOWN_S[1])(received, emulator, stood)
+
+    def enough(received: Received, emulator: Emulator, stood: Standstills) -> bool:
+        return emulator.counters["restarts"] > 0 and after(by_s)(received, emulator, stood)
+
+    return enough
 
 
 # Repeats until enough frames come in it: they are few on a busy machine.
@@ -145,14 +145,11 @@ def since_occlusion_ns(elapsed_ns: int) -> int | None:
     return since_ns % OCCLUDED.period_ns if since_ns >= 0 else None
 
 
-def found_out_by_ns(stood: Standstills, started_ns: int, elapsed_ns: int) -> int:
-    """By when in the newest occlusion a source has found it out, where its wire does not tell it.
-
-    What stood still in the period of that occlusion, which begins before it, counts in addition.
-    """
+def stood_around_ns(stood: Standstills, started_ns: int, elapsed_ns: int) -> int:
+    """Return how long the process stood still since the subjects were seen before the newest occlusion."""
     since_ns = since_occlusion_ns(elapsed_ns) or 0
-    begin_ns = started_ns + elapsed_ns - since_ns - (OCCLUDED.period_ns - OCCLUDED.duration_ns)
-    return FOUND_OUT_NS + stood.within_ns(begin_ns, begin_ns + OCCLUDED.period_ns)
+    before_ns = OCCLUDED.period_ns - OCCLUDED.duration_ns
+    return stood.within_ns(started_ns + elapsed_ns - since_ns - before_ns, started_ns + elapsed_ns)
 
 
 def occluded_often(received: Received, emulator: Emulator, stood: Standstills) -> bool:
@@ -162,23 +159,27 @@ def occluded_often(received: Received, emulator: Emulator, stood: Standstills) -
         elapsed_ns = frame.t_arrival_ns - started_ns
         since_ns = since_occlusion_ns(elapsed_ns)
         if since_ns is not None:
-            hidden += found_out_by_ns(stood, started_ns, elapsed_ns) < since_ns < OCCLUDED.duration_ns
+            found_out_ns = FOUND_OUT_NS + stood_around_ns(stood, started_ns, elapsed_ns)
+            hidden += found_out_ns < since_ns < OCCLUDED.duration_ns
             back += since_ns > OCCLUDED.duration_ns + BACK_NS
     return hidden >= 10 and back >= 10
 
 
 DAYS = {
-    "calm": Day("", after(1.5, 40)),
+    "calm": Day("", 8.0, after(1.5, 40)),
     "occlusion": Day(
         "occlude=drone:1200ms@600ms/1800ms,occlude=Actor:1200ms@600ms/1800ms",
+        20.0,
         occluded_often,
     ),
-    "restart": Day(f"restart={DOWN_S[1] - DOWN_S[0]:.1f}s@{DOWN_S[0]}s", restarted),
+    "restart": Day(f"restart={DOWN_S[1] - DOWN_S[0]:.1f}s@{DOWN_S[0]}s", 12.0, restarted(DOWN_S[1])),
+    "short restart": Day("restart=0.4s@0.7s", 12.0, restarted(1.1)),
     "half-open": Day(
-        f"halfopen=1min@{SILENT_S}s", lambda received, _, __: received.status.state is ComponentState.WAITING
+        f"halfopen=1min@{SILENT_S}s", 12.0, lambda received, _, __: received.status.state is ComponentState.WAITING
     ),
     "garbage": Day(
         "garbage=20%,seed=5",
+        20.0,
         lambda received, emulator, _: emulator.counters["garbage"] >= 15 and received.status.counters["malformed"] >= 2,
     ),
 }
@@ -188,7 +189,7 @@ async def play(name: str, day: Day) -> Play:
     rig = load(name)
     motion = Dance(skeleton_models=(DANCER,) if rig.skeletons else ())
     epoch_ns = now_ns()
-    enough = True
+    ran_s: float | None = None
     async with rig.emulator(motion, epoch_ns, Faults.parse(day.faults)) as emulator:
         async with receiving(rig.source(emulator)) as received:
             stood = Standstills()
@@ -197,16 +198,14 @@ async def play(name: str, day: Day) -> Play:
                 stood.turn()
                 return day.enough(received, emulator, stood)
 
-            try:
-                await received.until(met, PATIENCE_S)
-            except TimeoutError:
-                enough = False
+            with contextlib.suppress(TimeoutError):
+                ran_s = await received.until(met, PATIENCE_S)
             told = len(received.events)
             cancelled_ns = now_ns()
         ended_s = (now_ns() - cancelled_ns) / NS_PER_S
         del received.events[told:]  # what a source says while it ends concerns nobody
         began_ns, counters = emulator.server.started_ns, emulator.counters.copy()
-        return Play(rig, motion, epoch_ns, began_ns, received, counters, enough, ended_s, stood)
+        return Play(rig, motion, epoch_ns, began_ns, received, counters, ran_s, ended_s, stood)
 
 
 @functools.cache
@@ -229,5 +228,6 @@ def played(name: str, day: str) -> Play:
     found = plays(day)[name]
     if isinstance(found, BaseException):
         raise found
-    assert found.enough, f"the {day} day did not come to its end: {found}"
+    assert found.ran_s is not None, f"the {day} day did not come to its end: {found}"
+    assert found.ran_s < DAYS[day].limit_s, f"the {day} day took {found.ran_s:.1f} s: {found}"
     return found
