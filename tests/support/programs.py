@@ -22,8 +22,8 @@ from tests.support.events import until
 __all__ = ["VIL_BRIDGE", "Program", "output", "run"]
 
 VIL_BRIDGE: Final = (sys.executable, "-m", "vil_bridge")
-# A killed test run takes its programs along. A shell lets its background programs ignore interrupts.
-_PREFIX: Final = ("setpriv", "--pdeathsig", "KILL", "env", "--default-signal=INT")
+# A killed test run takes its programs along. A shell lets its background programs ignore interrupts, `nohup` hang-ups.
+_PREFIX: Final = ("setpriv", "--pdeathsig", "KILL", "env", "--default-signal=INT,HUP")
 _THREADS: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 _TAIL: Final = 3000
 
