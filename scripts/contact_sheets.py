@@ -85,15 +85,20 @@ def weather_indoors(path: Path) -> None:
     _weather("hall", SCENE_VIEWS["hall"], path)
 
 
-def scenes(path: Path) -> None:
+def scenes(path: Path, *, baked: bool = False) -> None:
     """Draw one view of every scene."""
     cells = []
     for name in scene_names():
         place, yaw_deg, pitch_deg = SCENE_VIEWS[name]
-        with EmbeddedRenderer(name, "high") as renderer:
+        with EmbeddedRenderer(name, "high", baked=baked) as renderer:
             camera = CameraModel(name, *_CELL, math.radians(70.0))
             cells.append(_labelled(_rgb(renderer, camera, _pose(place, yaw_deg, pitch_deg)), name))
     _save(_tiled(cells, 3), path)
+
+
+def scenes_baked(path: Path) -> None:
+    """Draw the same views with the light of all bounces, which takes minutes the first time."""
+    scenes(path, baked=True)
 
 
 def vehicles(path: Path) -> None:
@@ -122,6 +127,7 @@ SHEETS: Final[Mapping[str, Callable[[Path], None]]] = {
     "weather_outdoors": weather_outdoors,
     "weather_indoors": weather_indoors,
     "scenes": scenes,
+    "scenes_baked": scenes_baked,
     "vehicles": vehicles,
 }
 
