@@ -63,7 +63,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def answers(address: str) -> bool:
     """Return whether the bridge serves and its map has begun."""
     try:
-        return bool(httpx.get(f"{address}api/v1/maps/room").json()["occupied"])
+        return bool(httpx.get(f"{address}api/v1/maps/room", timeout=PATIENCE_S).json()["occupied"])
     except httpx.TransportError:
         return False
 
@@ -95,7 +95,7 @@ def test_a_twin_a_metre_away_alarms_and_its_distance_is_drawn(page: Watched) -> 
 
 def test_occupied_voxels_are_in_the_world_until_maps_are_switched_off(url: str, page: Watched) -> None:
     page.until("() => parseInt(document.querySelectorAll('#maps tbody td')[3].innerText.replace(',', '')) > 200")
-    wait_until(lambda: httpx.get(f"{url}api/v1/scene").json()["model"], MODEL_S)
+    wait_until(lambda: httpx.get(f"{url}api/v1/scene", timeout=PATIENCE_S).json()["model"], MODEL_S)
     page.scroll_to("#world-view")
     page.page.get_by_role("button", name="Scenery", exact=True).click(timeout=2 * LIMIT_MS)  # once it is loaded
     wait_until(lambda: share_of_voxels(page) > 0.02, PATIENCE_S)

@@ -15,7 +15,7 @@ import msgpack
 import numpy as np
 import pytest
 
-from tests.support.common import data_dir, needs_gl, wait_until
+from tests.support.common import PATIENCE_S, data_dir, needs_gl, wait_until
 from tests.support.programs import VIL_BRIDGE, Program
 from vil_bridge.servers.airsim.object_ids import PALETTE, initial_id
 
@@ -67,7 +67,7 @@ def rotors_are_those_of_the_bridge(call: Any, port: int, http_port: int) -> None
     url = f"http://127.0.0.1:{http_port}/api/v1/vehicles/helper/sensors"
 
     def readings() -> Any:
-        with urllib.request.urlopen(url, timeout=10.0) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
             return json.load(answer)
 
     with program(port) as pilot, ThreadPoolExecutor(1) as pool:
@@ -77,7 +77,7 @@ def rotors_are_those_of_the_bridge(call: Any, port: int, http_port: int) -> None
         wait_until(lambda: readings()["rotors"]["rotors"]["speeds_radps"] == pytest.approx(speeds(call), rel=1e-9))
         assert min(speeds(call)) > 100.0
         call("cancelLastTask", "helper")
-        assert moved.result(20.0) is False
+        assert moved.result(PATIENCE_S) is False
 
 
 def an_added_vehicle_joins_the_simulated_one(call: Any) -> None:

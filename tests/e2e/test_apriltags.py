@@ -25,7 +25,7 @@ from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.daemon.bridge import Bridge
 
-pytestmark = [pytest.mark.process, pytest.mark.gl, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.process, pytest.mark.gl]
 
 BASELINE_M: Final = 0.32
 PICTURES: Final = 6

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from tests.support.common import ROOT, wait_until
+from tests.support.common import PATIENCE_S, ROOT, wait_until
 from tests.support.stream_rig import INFO, StreamRig, header
 from tests.support.turning_vehicle import COVARIANCE, DOWN, PICTURE, RATE_RADPS, Turning, camera_x
 from vil_bridge.client import Frame, Receiver
@@ -29,14 +29,14 @@ pytestmark = pytest.mark.wire
 def vehicle() -> Iterator[Turning]:
     made = Turning()
     with made.reading():
-        wait_until(lambda: reaches(made.ring, made.t0_ns + 60 * NS_PER_MS))
+        wait_until(lambda: covers(made.ring, time.monotonic_ns() - 10 * NS_PER_MS))
         yield made
 
 
-def reaches(ring: ImuRing, t_ns: int) -> bool:
-    """Return True once the samples cover ``t_ns``: a busy machine may delay the thread that reads the IMU."""
+def covers(ring: ImuRing, t_ns: int) -> bool:
+    """Return whether samples cover the time before ``t_ns``: a busy machine may delay the thread that reads the IMU."""
     try:
-        return ring.between(t_ns, t_ns)[-1] == 0
+        return ring.between(t_ns - 60 * NS_PER_MS, t_ns)[-1] == 0
     except LookupError:
         return False
 
@@ -78,24 +78,29 @@ def reading(rig: StreamRig, imu: Any) -> Receiver:
 
 def test_a_picture_shows_the_moment_of_the_call(vehicle: Turning) -> None:
     with StreamRig() as rig, reading(rig, vehicle.ring) as receiver:
-        frames = []
-        for _ in range(5):
+        frames: list[Frame] = []
+        within: list[bool] = []
+        until_s = time.monotonic() + PATIENCE_S
+        # The clock's uncertainty covers 95 of 100. Pictures in a row err alike: the first may be beyond.
+        while len(frames) < 10 or sum(within[-10:]) < 8:
             t_called_ns = time.monotonic_ns()
+            assert t_called_ns * 1e-9 < until_s
             frame = moved(rig, receiver, vehicle)
             assert t_called_ns <= frame.t_ns <= time.monotonic_ns() and 0.0 <= frame.age_s < 60.0
             frames.append(frame)
             late = frame.compensation["late"]
             assert (late["motion"], late["problem"], late["method"]) == ("inertial", "", "homography")
             assert late["moved_ns"] > 0 and 0 <= late["imu_age_ns"] < 40 * NS_PER_MS and late["d_m"] == 8.0
-            assert abs(frame.t_bridge_ns - frame.t_ns) <= frame.clock_uncertainty_ns
             # Turned since the instant that was measured, by the rate without its bias, whatever was foretold.
             error_rad = RATE_RADPS * frame.clock_uncertainty_ns * 1e-9 + 1e-4
             assert frame.pose_display is not None
-            assert np.linalg.norm(camera_x(frame.pose_display.q_xyzw) - vehicle.camera_x(frame.t_ns)) < error_rad
+            turned = np.linalg.norm(camera_x(frame.pose_display.q_xyzw) - vehicle.camera_x(frame.t_ns))
+            error_ns = abs(frame.t_bridge_ns - frame.t_ns)
+            within.append(error_ns <= frame.clock_uncertainty_ns and bool(turned < error_rad))
             assert frame.motion is not None and np.allclose(frame.motion.w_body_radps, (0, 0, RATE_RADPS))
             assert np.linalg.norm(frame.motion.v_world_mps) < 1e-3
         assert [f.t_ns for f in frames] == sorted({f.t_ns for f in frames})
-        assert receiver.counters["warped"] == 5
+        assert receiver.counters["warped"] == len(frames)
         assert not frames[-1].image.flags.writeable and np.abs(frames[-1].image.astype(int) - PICTURE).max() > 50
         assert frames[-1].motion is not None and frames[-1].motion.pose_covariance is not None
         covariance = frames[-1].motion.pose_covariance

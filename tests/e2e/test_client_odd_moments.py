@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections import Counter
+import time
+from collections import Counter, deque
 from typing import Any
 
 import numpy as np
@@ -46,9 +47,18 @@ def test_pictures_flow_again_when_the_vehicle_had_been_asleep() -> None:
         assert bridge.show(receiver, now_ns() + bridge.ahead_ns) is None
         assert receiver.counters["malformed"] == 1
         bridge.serve_until(lambda: receiver.clock_sync.epoch)
-        t_ns = now_ns()
-        frame = bridge.show(receiver, t_ns + bridge.ahead_ns)
-        assert frame is not None and abs(frame.t_ns - t_ns) <= frame.clock_uncertainty_ns
+        assert bridge.show(receiver, now_ns() + bridge.ahead_ns) is not None
+        within: deque[bool] = deque(maxlen=10)
+
+        def covered() -> bool:
+            """Most are: the uncertainty covers 95 of 100, but pictures in a row err alike."""
+            bridge.serve(time.monotonic() + 0.02)
+            t_ns = now_ns()
+            frame = bridge.show(receiver, t_ns + bridge.ahead_ns)
+            within.append(frame is not None and abs(frame.t_ns - t_ns) <= frame.clock_uncertainty_ns)
+            return len(within) == 10 and sum(within) >= 8
+
+        wait_until(covered)
 
 
 def test_a_picture_keeps_what_was_known_of_the_clock_when_it_came() -> None:
@@ -129,7 +139,7 @@ def test_a_credit_that_finds_no_connection_is_given_back_later() -> None:
         with bridge.deaf():
             for frame_id in range(6, 17):  # all that time, since the reader notices some moments later
                 bridge.send(receiver, now_ns(), frame_id)
-                assert receiver.next(0.03) is not None
+                first(receiver)
                 receiver.next(0.03)
         bridge.serve_until(lambda: 16 in bridge.credits)
         assert receiver.counters["registrations"] == 1

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.support.bridge_rig import drawn_bridge
+from tests.support.common import PATIENCE_S
 from tests.support.events import until
 from vil_bridge import registry
 from vil_bridge.client import Receiver
@@ -228,7 +229,9 @@ class ToldOutput:
     def __init__(self, name: str, config: ToldConfig) -> None:
         self.status = Status(name)
         self.made.set()
-        assert not config.slow or self.go_on.wait(60.0)
+        assert not config.slow or self.go_on.wait(
+            2 * PATIENCE_S
+        )  # longer than what a test waits for while this one does
         if config.fails:
             raise OSError(98, "the port is taken")
 
@@ -271,7 +274,7 @@ async def test_what_is_refused_moves_nothing_meanwhile(tmp_path: Path, told: typ
         moved = _CONFIG.replace("baseline_m: 0.5,", "baseline_m: 0.5, T_body_camera: {p_m: [0, 0, 4]},")
         path.write_text(moved + "outputs: {look: {type: told, slow: true, fails: true}}\n")
         reload = asyncio.create_task(asyncio.to_thread(bridge.controls.reload))
-        assert await asyncio.to_thread(told.made.wait, 10.0)
+        assert await asyncio.to_thread(told.made.wait, PATIENCE_S)
         assert bridge.controls.mount("front").p_m == (0.0, 0.0, 0.0)
         told.go_on.set()
         with pytest.raises(ConfigError, match="the port is taken"):
@@ -286,7 +289,7 @@ async def test_a_light_set_while_the_file_is_read_stays(tmp_path: Path, told: ty
     async with changed_bridge(tmp_path) as (bridge, _, path):
         path.write_text(_CONFIG + "outputs: {look: {type: told, slow: true}}\n")
         reload = asyncio.create_task(asyncio.to_thread(bridge.controls.reload))
-        assert await asyncio.to_thread(told.made.wait, 10.0)
+        assert await asyncio.to_thread(told.made.wait, PATIENCE_S)
         bridge.context.world.lighting = Lighting(time_of_day_h=20.0)
         told.go_on.set()
         assert (await reload).applied == ("outputs.look",)
@@ -298,11 +301,11 @@ async def test_many_hangups_are_one_more_reading(tmp_path: Path, told: type[Told
     async with changed_bridge(tmp_path) as (bridge, _, path):
         path.write_text(_CONFIG + "outputs: {look: {type: told, slow: true}}\n")
         bridge.controls.on_hangup()
-        assert await asyncio.to_thread(told.made.wait, 10.0)
+        assert await asyncio.to_thread(told.made.wait, PATIENCE_S)
         for _ in range(40):
             bridge.controls.on_hangup()
         path.write_text(_CONFIG + "outputs: {look: {type: told}}\n")
-        await asyncio.wait_for(asyncio.to_thread(lambda: None), 30.0)
+        await asyncio.wait_for(asyncio.to_thread(lambda: None), PATIENCE_S)
         told.go_on.set()
         await until(lambda: len(told.places) == 2)
         assert bridge.context.outputs.outputs["look"][1] == ToldConfig()

@@ -235,9 +235,9 @@ async def test_what_the_other_side_only_predicts_is_not_tracked_and_late_frames_
             await publishing.until_received(received)
             await until(lambda: received.of(ClockExchange))
             for state in (TrackingState.COASTING, TrackingState.STALE, TrackingState.LOST):
-                seen = len(received.of(SourceFrame))
+                first = publishing.sequence + 1  # those of before may still be on their way
                 await publishing.publish_until(
-                    lambda: len(received.of(SourceFrame)) > seen,  # noqa: B023 - awaited here
+                    lambda: received.of(SourceFrame)[-1].frame_number >= first,  # noqa: B023 - awaited here
                     state,
                 )
                 assert not received.of(SourceFrame)[-1].tracked[0]

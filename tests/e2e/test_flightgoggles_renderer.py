@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from tests.support.common import wait_until
+from tests.support.common import PATIENCE_S, wait_until
 from tests.support.flightgoggles import (
     BLUE,
     RED,
@@ -136,7 +136,7 @@ def test_newest_only_skips_what_waited() -> None:
     def blocking(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         seen.append(snapshot.t_ns)
         busy.set()
-        go_on.wait(60.0)
+        go_on.wait(PATIENCE_S)
         return draw(views, snapshot)
 
     topic, body = golden("pose_v2.json")

@@ -38,7 +38,7 @@ DEPTH_CODES: Final = 60_000
 CAMERAS: Final = ("Camera_Left", "Camera_Right", "Camera_Seldom")
 ENDS: Final = ("answered", "superseded", "swallowed", "malformed", "failed", "undelivered", "abandoned")
 
-pytestmark = [pytest.mark.wire, pytest.mark.timeout(120.0 + FRAMES / 20)]
+pytestmark = [pytest.mark.wire, pytest.mark.timeout(900.0 + FRAMES / 20)]
 
 
 def cameras_of(number: int, version: int) -> list[Camera]:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.support.common import wait_until
+from tests.support.common import PATIENCE_S, wait_until
 from tests.support.flightmare import number_in
-from tests.support.harness import Rig
+from tests.support.harness import NAMES, Rig
 from vil_bridge.client import Receiver
 
-RESUME_S: Final = 60.0
 SILENCE_S: Final = 1.5
 
-pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def read(receiver: Receiver, count: int) -> None:
     """So many pictures come, each shows the number of its own frame, none comes late or twice."""
     last, seen, begun_s = 0, 0, time.monotonic()
     while seen < count:
-        assert time.monotonic() - begun_s < RESUME_S, (receiver.problem, receiver.counters)
+        assert time.monotonic() - begun_s < PATIENCE_S, (receiver.problem, receiver.counters)
         frame = receiver.next(1.0)
         if frame is not None:
             shown = number_in(frame.image, "front")
@@ -63,8 +64,9 @@ def read(receiver: Receiver, count: int) -> None:
 
 def test_the_first_ready_was_lost_and_pictures_belong_to_their_poses(rig: Rig, receiver: Receiver) -> None:
     read(receiver, 60)
+    wait_until(lambda: renderer(rig)["state"] == "running", what=rig.trouble)
     report = renderer(rig)
-    assert report["state"] == "running" and report["facts"]["renderer"] == "painter"
+    assert report["facts"]["renderer"] == "painter"
     counters = report["counters"]
     assert counters["settings"] >= 2 and counters["answered"] > 60
     assert counters["malformed"] == counters["unsupported"] == counters["foreign"] == counters["refused"] == 0
@@ -80,7 +82,7 @@ def test_a_silent_renderer_gets_the_settings_again(rig: Rig, receiver: Receiver)
         assert renderer(rig)["state"] == "waiting"
     finally:
         os.kill(pid, signal.SIGCONT)
-    wait_until(rig.whole, RESUME_S, rig.trouble)
+    wait_until(rig.whole, what=rig.trouble)
     read(receiver, 20)
 
 
@@ -89,7 +91,18 @@ def test_a_restarted_renderer_is_used_again(rig: Rig, receiver: Receiver) -> Non
     wait_until(lambda: "--protocol flightmare" in renderer(rig)["reason"], what="a renderer that is missed")
     rig.start("renderer")
     rig.await_ready("renderer")
-    took_s = wait_until(rig.whole, RESUME_S, rig.trouble, period_s=0.05)
+    queued_s = _queued_s(rig)
+    took_s = wait_until(rig.whole, what=rig.trouble, period_s=0.05) - (_queued_s(rig) - queued_s)
     read(receiver, 20)
     assert took_s < 5.0
     assert rig.alive("daemon") and renderer(rig)["counters"]["malformed"] == 0
+
+
+def _queued_s(rig: Rig) -> float:
+    """Return for how long threads of the four processes and of this one have waited for a processor so far."""
+    waited_ns = 0
+    for pid in (os.getpid(), *map(rig.pid, NAMES)):
+        for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError):  # it has ended
+                waited_ns += int(thread.read_text().split()[1])
+    return 1e-9 * waited_ns

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 import zmq
 
-from tests.support.common import wait_until
+from tests.support.common import PATIENCE_S, wait_until
 from tests.support.flightgoggles import view
 from tests.support.flightmare import (
     FRONT,
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.wire
 
 
 FRAMES = int(os.environ.get("VIL_SOAK_FRAMES", "300"))
-SOAK_TIMEOUT_S = 60.0 + FRAMES / 20
+SOAK_TIMEOUT_S = PATIENCE_S + FRAMES / 20
 VIEWS = (view(FRONT), view(FRONT, Modality.DEPTH32))
 
 
@@ -91,19 +91,20 @@ def test_lost_poses_are_asked_again_and_no_picture_is_late() -> None:
 
 
 def test_keep_alive_holds_the_renderer_while_nobody_asks() -> None:
-    with client(keep_alive_s=0.1) as bridge, unity(ports(bridge), timeout_s=0.6) as program:
+    """Repeats go on for longer than the silence after which the program starts over."""
+    with client(keep_alive_s=0.15) as bridge, unity(ports(bridge), timeout_s=3.0) as program:
         pump = Pump(bridge)
         pump.frames_reach(3)
         count, drawn = len(pump.frames), len(program.drawn)
-        pump.until(lambda: len(program.drawn) >= drawn + 10, asking=False)
-        assert program.reloads == 0 and bridge.status.counters["repeats"] >= 9
+        pump.until(lambda: len(program.drawn) >= drawn + 26, asking=False)
+        assert program.reloads == 0 and bridge.status.counters["repeats"] >= 24
         assert len(pump.frames) <= count + 2, "repeated poses are not delivered again"
         pump.frames_reach(count + 5)
         pump.check_new()
 
 
 def test_after_a_pause_the_renderer_starts_over_and_so_do_we() -> None:
-    with client(silence_s=0.3) as bridge, unity(ports(bridge), timeout_s=0.3) as program:
+    with client(silence_s=3.0) as bridge, unity(ports(bridge), timeout_s=3.0) as program:
         pump = Pump(bridge)
         pump.frames_reach(5)
         wait_until(lambda: program.reloads == 1)  # nothing is sent meanwhile
@@ -138,7 +139,7 @@ def test_silence_alone_leads_back_to_the_settings() -> None:
 
 
 def test_other_cameras_wait_until_the_renderer_has_started_over() -> None:
-    with client(silence_s=0.8) as bridge, unity(ports(bridge), timeout_s=0.8) as program:
+    with client(silence_s=3.0) as bridge, unity(ports(bridge), timeout_s=3.0) as program:
         pump = Pump(bridge)
         pump.frames_reach(5)
         pump.views = (view(FRONT), view(replace(FRONT, name="rear")))
@@ -165,14 +166,14 @@ def test_a_restarted_client_takes_the_program_over() -> None:
         first.close()
         with client(pose_port=taken[0], image_port=taken[1]) as second:
             pump = Pump(second, first_id=1000)
-            pump.frames_reach(5, timeout_s=10.0)
+            pump.frames_reach(5)
             pump.check_new()
     assert first.receive() is None and not first.ready()
     first.keep_alive()
     first.close()
 
 
-@pytest.mark.timeout(SOAK_TIMEOUT_S)
+@pytest.mark.timeout(900.0 + SOAK_TIMEOUT_S)
 def test_many_frames_through_losses_and_restarts() -> None:
     share = max(FRAMES // 3, 1)
     with client(answer_timeout_s=0.1, silence_s=0.5) as bridge:

@@ -24,6 +24,7 @@ from pydantic import ValidationError
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
+from tests.support.common import PATIENCE_S
 from tests.support.events import until
 from tests.support.motions import DANCER, Dance
 from tests.support.outputs import CAMERA, INFO, Flight, header, picture
@@ -102,6 +103,7 @@ async def viewing(made: FoxgloveOutput) -> AsyncIterator[Viewer]:
         made.status.facts["url"],
         subprotocols=[Subprotocol("foxglove.sdk.v1")],
         max_size=4 << 20,
+        open_timeout=PATIENCE_S,
         close_timeout=0.2,  # one that does not read never hears the server's farewell
     ) as connection:
         viewer = Viewer(connection)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.bridge_rig import drawn_bridge
+from tests.support.common import PATIENCE_S
 from tests.support.dashboard_rig import CONFIG, draw, film
 from tests.support.events import until
 from vil_bridge.web.client import BridgeApi, NoSuchThing
@@ -26,7 +27,7 @@ async def test_stages_and_time_series_fill_without_a_reader(tmp_path: Path) -> N
             return any(ms is not None for ms in rows)
 
         await until(flown)
-        await asyncio.to_thread(_read, BridgeApi(bridge.http.url))
+        await asyncio.to_thread(_read, BridgeApi(bridge.http.url, timeout_s=PATIENCE_S))
         assert bridge.context.cameras["front"].sink.sent == 0
 
 

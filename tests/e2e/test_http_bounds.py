@@ -67,8 +67,9 @@ async def test_websockets_are_not_too_many(tmp_path: Path) -> None:
 
 def test_refused_websockets_are_counted_and_not_written_each(caplog: pytest.LogCaptureFixture) -> None:
     with serving(Access(Tokens({Role.VIEW: new_token()}))) as server:
+        url = server.url.replace("http", "ws", 1) + "api/v1/live"
         for _ in range(20):
-            with pytest.raises(InvalidStatus), connect(server.url.replace("http", "ws", 1) + "api/v1/live", proxy=None):
+            with pytest.raises(InvalidStatus), connect(url, proxy=None, open_timeout=PATIENCE_S):
                 pass
         wait_until(lambda: server.faults()["unauthorized"] == 20, PATIENCE_S)
     assert [record.getMessage() for record in caplog.records if "completing handshake" in record.getMessage()] == []

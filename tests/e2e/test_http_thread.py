@@ -12,7 +12,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from tests.support.common import wait_until
+from tests.support.common import PATIENCE_S, wait_until
 from vil_bridge.web import server as server_module
 from vil_bridge.web.server import HttpServer, bind_http
 
@@ -34,7 +34,7 @@ def server(go_on: threading.Event) -> Iterator[HttpServer]:
 
     @app.get("/hang")
     async def hang() -> None:
-        go_on.wait(60.0)  # the bug
+        go_on.wait(PATIENCE_S)  # the bug
 
     @app.get("/end")
     async def end() -> None:
@@ -45,6 +45,7 @@ def server(go_on: threading.Event) -> Iterator[HttpServer]:
     assert server.trouble == ""  # it was not asked to serve yet
     server.start()
     yield server
+    go_on.set()
     server.stop()
     server.check()
     assert server.trouble == ""  # that was wanted
@@ -71,7 +72,7 @@ def test_a_loop_that_hangs_is_told_once_and_so_is_its_return(
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_ends_by_itself_is_told(server: HttpServer) -> None:
-    httpx.get(f"{server.url}end", timeout=60.0).raise_for_status()
+    httpx.get(f"{server.url}end", timeout=PATIENCE_S).raise_for_status()
     loop = loops.pop()
     loop.call_soon_threadsafe(loop.call_later, 0.3, loop.stop)  # once the connection is closed, so that nothing is left
     wait_until(lambda: "has ended: restart the bridge" in check(server))
@@ -82,7 +83,7 @@ def test_requests_wait_until_the_application_is_built(go_on: threading.Event, mo
     app.add_api_route("/", lambda: "built", methods=["GET"])
 
     def build() -> FastAPI:
-        go_on.wait(60.0)
+        go_on.wait(PATIENCE_S)
         return app
 
     server = HttpServer(build, bind_http("127.0.0.1", 0))
@@ -91,7 +92,7 @@ def test_requests_wait_until_the_application_is_built(go_on: threading.Event, mo
     monkeypatch.setattr(server_module, "_START_LIMIT_S", 0.0)
     assert check(server) == "the HTTP server has been starting for 0 s"
     answers: list[str] = []
-    early = threading.Thread(target=lambda: answers.append(httpx.get(server.url, timeout=60.0).json()))
+    early = threading.Thread(target=lambda: answers.append(httpx.get(server.url, timeout=PATIENCE_S).json()))
     early.start()
     go_on.set()
     early.join()
@@ -102,14 +103,14 @@ def test_requests_wait_until_the_application_is_built(go_on: threading.Event, mo
 
 def test_a_server_may_be_stopped_before_its_application_is_built(go_on: threading.Event) -> None:
     def build() -> FastAPI:
-        go_on.wait(60.0)
+        go_on.wait(PATIENCE_S)
         return FastAPI(openapi_url=None)
 
     server = HttpServer(build, bind_http("127.0.0.1", 0))
     server.start()
     server.stop()
     go_on.set()
-    server.thread.join(60.0)
+    server.thread.join(PATIENCE_S)
     assert not server.thread.is_alive()
     assert server.failed is None
 
@@ -120,6 +121,6 @@ def test_an_application_that_cannot_be_built_is_a_bug() -> None:
 
     server = HttpServer(build, bind_http("127.0.0.1", 0))
     server.start()
-    server.thread.join(60.0)
+    server.thread.join(PATIENCE_S)
     server.stop()
     assert isinstance(server.failed, ValueError)

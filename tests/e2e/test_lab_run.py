@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from vil_adapters.vicon.udp_source import TrackerUdpSource
 from vil_adapters.vrpn.config import VrpnConfig
 from vil_adapters.vrpn.source import VrpnSource
 from vil_bridge.cli.main import main
-from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import PoseSource
@@ -45,6 +46,14 @@ def lab(folder: Path, *arguments: str) -> Iterator[None]:
 async def first_frames(source: PoseSource, count: int = 3) -> list[SourceFrame]:
     async with receiving(source) as received:
         return await received.more_frames(count)
+
+
+def assert_tracked(frames: list[SourceFrame]) -> None:
+    """Check that no body is lost, but in the one frame that a VRPN source makes of a silence."""
+    assert frames[0].tracked.all()
+    for before, frame in pairwise(frames):
+        silence_ns = frame.t_arrival_ns - before.t_arrival_ns
+        assert frame.tracked.all() or (before.tracked.all() and silence_ns > 100 * NS_PER_MS)
 
 
 @pytest.mark.process
@@ -75,7 +84,7 @@ async def test_every_kind_of_server_serves_its_room(tmp_path: Path) -> None:
         ):
             frames = await first_frames(source, 10)
             assert frames[-1].subjects == ("drone",)
-            assert any(frame.tracked.all() for frame in frames), "one that stood still for long finds it lost"
+            assert_tracked(frames)
         assert (tmp_path / "imu").exists()
 
 
@@ -131,7 +140,7 @@ async def test_faults_strike_the_server_that_they_name(tmp_path: Path) -> None:
     with lab(tmp_path, *rooms, "--faults", "tracker:occlude=drone:10min@0s"):
         healthy = await first_frames(VrpnSource("x", VrpnConfig(port=ports[0])))
         hidden = await first_frames(ViconSource("x", ViconConfig(port=ports[1])))
-    assert all(frame.tracked.all() for frame in healthy)
+    assert_tracked(healthy)
     assert not any(frame.tracked.any() for frame in hidden)
 
 

@@ -135,7 +135,6 @@ async def test_a_minute_of_flight_in_simulated_time(tmp_path: Path) -> None:
 
 @pytest.mark.alone
 @pytest.mark.long
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("imu", ["track", "onboard"])
 async def test_pictures_with_a_young_sample_in_real_time(imu: str, tmp_path: Path) -> None:
     """The bridge has the same samples with mocap, or late from the vehicle itself.

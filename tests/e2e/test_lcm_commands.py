@@ -92,13 +92,15 @@ async def test_velocities_positions_and_rates_fly(types: ModuleType) -> None:
     rates.w_body_radps, rates.thrust = (0.0, 0.0, 0.8), 9.81
     async with commanded() as rig:
         in_world = velocity(types, (0.0, 1.0, 0.0), in_heading=False)
-        await rig.repeat("cmd_velocity", [in_world], lambda: rig.state().v_world_mps[0] > 0.8)
-        assert (rig.state().pilot, rig.state().mode) == ("command", "velocity")
+
+        def flies(mode: str) -> bool:
+            return (rig.state().pilot, rig.state().mode) == ("command", mode)
+
+        await rig.repeat("cmd_velocity", [in_world], lambda: flies("velocity") and rig.state().v_world_mps[0] > 0.8)
         await until(lambda: rig.state().pilot == "timeout")
         await rig.repeat("cmd_position", [position], lambda: rig.state().mode == "position")
         await until(lambda: math.dist(rig.state().p_world_m, (2.0, 1.0, 2.5)) < 0.1)
-        await rig.repeat("cmd_rates", [rates], lambda: rig.state().w_body_radps[2] > 0.6)
-        assert rig.state().mode == "rates"
+        await rig.repeat("cmd_rates", [rates], lambda: flies("rates") and rig.state().w_body_radps[2] > 0.6)
         assert rig.status.counters["commands_refused"] == 0
 
 

@@ -18,6 +18,7 @@ import simplejpeg
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from tests.support.common import PATIENCE_S
 from tests.support.dashboard_rig import GRAY, film, seat
 from tests.support.events import until
 from vil_bridge.daemon.bridge import Bridge
@@ -36,7 +37,7 @@ EVERYTHING = {
 @asynccontextmanager
 async def feed_of(bridge: Bridge, path: str = "api/v1/live") -> AsyncIterator[ClientConnection]:
     url = bridge.http.url.replace("http", "ws", 1) + path
-    async with connect(url, max_size=1 << 24, proxy=None) as feed:
+    async with connect(url, max_size=1 << 24, proxy=None, open_timeout=PATIENCE_S) as feed:
         yield feed
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,23 +13,47 @@ import pytest
 from tests.support.events import until
 from tests.support.mavlink import BOOT_NS, Shaking, emulator, reading, stamps_ns
 from tests.support.programs import Program
+from vil_adapters.mavlink_imu.codec import ImuKind
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.supervisor import ComponentState
-from vil_bridge.core.types import ImuSample, SourceReset
+from vil_bridge.core.types import FloatArray, ImuSample, SourceReset
+
+BACKLOG_NS = 100_000_000
+"""What was felt longer ago than this is not sent by an emulator that was late."""
+
+
+class Noted(Shaking):
+    """A motion that notes which times it was asked for, and the stamps of what it gave."""
+
+    def __init__(self, period_ns: int = 4_000_000) -> None:
+        super().__init__(period_ns)
+        self.asked: list[tuple[int, int]] = []
+        self.stamps_ns: list[int] = []
+
+    def imu_between(self, after_ns: int, until_ns: int) -> list[tuple[int, FloatArray, FloatArray]]:
+        samples = super().imu_between(after_ns, until_ns)
+        self.asked.append((after_ns, until_ns))
+        self.stamps_ns += [BOOT_NS + t_ns for t_ns, _, _ in samples]
+        return samples
+
+    def check_nothing_left_out(self) -> None:
+        """It was asked for all of its time, but for what was too long ago."""
+        for (_, done_ns), (after_ns, until_ns) in pairwise(self.asked):
+            assert after_ns == max(done_ns, until_ns - BACKLOG_NS)
 
 
 @pytest.mark.parametrize(
     ("message", "tolerance", "stamp_ns"), [("highres", 1e-6, 1_000), ("scaled", 5e-3, 1_000_000), ("raw", 5e-3, 1_000)]
 )
 async def test_samples_arrive_in_flu_with_the_sensors_time(
-    tmp_path: Path, message: str, tolerance: float, stamp_ns: int
+    tmp_path: Path, message: ImuKind, tolerance: float, stamp_ns: int
 ) -> None:
-    link, epoch_ns = tmp_path / "imu", now_ns()
-    with emulator(link, epoch_ns, message=message):
+    link, epoch_ns, motion = tmp_path / "imu", now_ns(), Noted()
+    with SerialImuEmulator(motion, epoch_ns, link, boot_offset_ns=BOOT_NS, message=message):
         async with reading(link) as got:
             await got.until(lambda: len(got.of(ImuSample)) >= 50)
-            assert got.status.state is ComponentState.RUNNING
+            await got.until(lambda: got.status.state is ComponentState.RUNNING)
             assert got.status.facts["message"] == message
             assert got.status.facts["autopilot"] == {"system": 1, "type": 12}
     for sample in got.of(ImuSample):
@@ -38,7 +63,11 @@ async def test_samples_arrive_in_flu_with_the_sensors_time(
         assert sample.t_arrival_ns - epoch_ns - t_ns >= 0
         np.testing.assert_allclose(sample.w_radps, w, atol=tolerance)
         np.testing.assert_allclose(sample.f_mps2, f, atol=tolerance)
-    np.testing.assert_allclose(np.diff(stamps_ns(got)), 4_000_000, atol=stamp_ns)
+    motion.check_nothing_left_out()
+    stamps = stamps_ns(got)
+    first = next(i for i, t_ns in enumerate(motion.stamps_ns) if t_ns > stamps[0] - stamp_ns)
+    sent = motion.stamps_ns[first : first + len(stamps)]
+    np.testing.assert_allclose(stamps, sent, rtol=0, atol=stamp_ns)
     assert got.status.counters["garbage_bytes"] == 0
     assert not link.is_symlink()
 
@@ -74,13 +103,13 @@ async def test_device_may_appear_late_vanish_and_come_back(tmp_path: Path) -> No
 
 
 async def test_unread_bytes_are_dropped_oldest_first(tmp_path: Path) -> None:
-    link = tmp_path / "imu"
-    with SerialImuEmulator(Shaking(100_000), now_ns(), link, boot_offset_ns=BOOT_NS) as peer:
-        await until(lambda: peer.dropped >= 5)
-        opened_ns = now_ns()
+    link, motion = tmp_path / "imu", Noted(100_000)
+    with SerialImuEmulator(motion, now_ns(), link, boot_offset_ns=BOOT_NS) as peer:
+        await until(lambda: peer.dropped >= 5 and peer.sent >= 1000)
+        sent = peer.sent
         async with reading(link) as got:
             await got.until(lambda: bool(stamps_ns(got)))
-            assert stamps_ns(got)[0] > peer.clock_ns(opened_ns) - 300_000_000
+            assert motion.stamps_ns.index(stamps_ns(got)[0]) > sent - 100, "4095 bytes wait at most"
 
 
 async def test_emulator_replaces_dead_links_but_no_live_ones_and_no_files(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import math
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from pymavlink.dialects.v20 import common as reference
 from serial.tools import list_ports
 
 from tests.support.common import free_ports
-from tests.support.events import elapse, receiving, until
+from tests.support.events import Received, elapse, receiving, until
 from tests.support.motions import Circling
+from vil_adapters.emulation.emulator import EmulatedFrame
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig, VehicleEmulatorConfig
 from vil_adapters.mavlink_vehicle.discovery import discover
 from vil_adapters.mavlink_vehicle.emulator import VehicleEmulator
@@ -33,6 +35,8 @@ pytestmark = pytest.mark.wire
 
 
 MS = 1_000_000
+STALE_NS = 200 * MS
+"""Silence after which a vehicle is said to be untracked."""
 
 
 def vehicle(faults: str = "", **options: Any) -> VehicleEmulator:
@@ -45,6 +49,28 @@ def source(peer: VehicleEmulator, **options: Any) -> MavlinkVehicleSource:
     found = MavlinkVehicleSource("uav", MavlinkVehicleConfig(**keys | options))
     assert isinstance(found, PoseSource)
     return found
+
+
+def heard(got: Received) -> list[SourceFrame]:
+    """Frames that a message of the vehicle made: on a busy machine it may be silent for too long in between."""
+    return [
+        frame
+        for before, frame in pairwise(got.frames)
+        if frame.t_foreign_ns is not None or frame.t_arrival_ns - before.t_arrival_ns <= STALE_NS
+    ]
+
+
+def captured_ns(peer: VehicleEmulator) -> list[int]:
+    """Stamps, as they are sent, of all poses that a vehicle has from now on, whether they are sent or not."""
+    stamps: list[int] = []
+    bodies = peer._bodies
+
+    def noted(frame: EmulatedFrame, *, tracked: bool) -> Any:
+        stamps.append(peer.foreign_ns(frame.t_ns) // 1000 * 1000)
+        return bodies(frame, tracked=tracked)
+
+    peer._bodies = noted  # type: ignore[method-assign]
+    return stamps
 
 
 def check_truth(frame: SourceFrame, peer: VehicleEmulator, resolution_s: float) -> None:
@@ -65,10 +91,10 @@ async def test_poses_arrive_in_room_axes_with_the_vehicles_time(message: str, fr
         vehicle(message=message, frame=frame) as peer,
         receiving(source(peer, subject="drone", message="auto")) as got,
     ):
-        await got.until(lambda: len(got.frames) >= 30 and len(got.exchanges) >= 3)
+        await got.until(lambda: len(heard(got)) >= 30 and len(got.exchanges) >= 3)
         await got.until(lambda: "autopilot" in got.status.facts)
-        assert got.status.state is ComponentState.RUNNING
-    for seen in got.frames[1:]:
+        await got.until(lambda: got.status.state is ComponentState.RUNNING)
+    for seen in heard(got):
         assert seen.subjects == ("drone",)
         assert seen.tracked.all()
         check_truth(seen, peer, resolution_s)
@@ -85,19 +111,27 @@ async def test_a_serial_line_may_appear_late_and_vanish(tmp_path: Path) -> None:
         await got.until(lambda: got.status.state is ComponentState.WAITING)
         assert got.status.report().reason.startswith(f"{link} does not exist")
         async with vehicle(link=str(link)) as peer:
-            await got.until(lambda: len(got.frames) >= 20)
-            check_truth(got.frames[-1], peer, 1e-6)
+            await got.until(lambda: len(heard(got)) >= 20)
+            check_truth(heard(got)[-1], peer, 1e-6)
         await got.until(lambda: isinstance(got.events[-1], SourceReset))
     assert got.resets[-1].reason == "the serial line was lost"
 
 
 async def test_the_vehicle_is_asked_for_the_rate_and_obeys() -> None:
+    """Of 200 poses per second each fourth; where a busy machine left some out, one of them is due sooner."""
     async with vehicle(rate_hz=200.0) as peer, receiving(source(peer, rate_hz=50.0)) as got:
+        captured = captured_ns(peer)
         await got.until(lambda: got.status.facts.get("requests") == {"odometry": "accepted"})
         seen = len(got.frames)
-        await got.until(lambda: len(got.frames) >= seen + 10)
-    gaps = np.diff([f.t_foreign_ns for f in got.frames[seen + 1 :]])
-    assert np.min(gaps) == pytest.approx(20 * MS, rel=0.01), "an emulator that was late leaves out whole periods"
+
+        def steps() -> list[tuple[int, float]]:
+            """From frame to frame: how many poses on, and how many periods."""
+            stamps = [f.t_foreign_ns for f in got.frames[seen + 1 :] if f.t_foreign_ns is not None]
+            return [(captured.index(b) - captured.index(a), (b - a) / (5 * MS)) for a, b in pairwise(stamps)]
+
+        await got.until(lambda: sum(round(periods) == poses for poses, periods in steps()) >= 10)
+    assert {poses for poses, periods in steps() if round(periods) == poses} == {4}
+    assert all(poses <= 4 and periods > 2.9 for poses, periods in steps())
 
 
 async def test_the_other_message_is_asked_for_when_the_first_is_refused() -> None:
@@ -112,10 +146,8 @@ async def test_a_failed_estimate_is_not_tracked(message: str) -> None:
     async with vehicle("occlude=drone:1min@1min", message=message) as peer, receiving(source(peer)) as got:
         await got.until(lambda: bool(got.frames) and bool(got.frames[-1].tracked.all()))
         elapse(peer, 1)
-        await got.until(lambda: not bool(got.frames[-1].tracked.any()))
-        lost = got.frames[-1]
-        assert np.isfinite(lost.p_m).all()
-        assert lost.t_foreign_ns is not None
+        await got.until(lambda: not got.frames[-1].tracked.any() and got.frames[-1].t_foreign_ns is not None)
+        assert np.isfinite(got.frames[-1].p_m).all()
         elapse(peer, 2)
         await got.until(lambda: bool(got.frames[-1].tracked.all()))
 

@@ -16,7 +16,8 @@ from typing import Final
 import numpy as np
 import pytest
 
-from tests.support.common import data_dir
+from tests.support.common import PATIENCE_S, data_dir
+from tests.support.events import until
 from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.convert import NatNetConverter, ns_to_ticks
 from vil_adapters.optitrack.emulator import MotiveEmulator
@@ -72,6 +73,20 @@ class Played:
         row = max(0, int(np.searchsorted(self.source.t_ns, t_rec_ns, side="right")) - 1)
         shown = pose or Transform(self.source.p_m[row], self.source.q_xyzw[row])
         return MotionFrame(self.subjects, shown.p_m[None], shown.q_xyzw[None], np.array([pose is not None]))
+
+
+@dataclass
+class PlayedLater(Played):
+    """The same, which begins when the test says so; the body lies where it starts until then.
+
+    Attributes:
+        begun_ns: instant of the motion at which it began; None = not yet.
+    """
+
+    begun_ns: int | None = None
+
+    def at(self, t_ns: int) -> MotionFrame:
+        return super().at(0 if self.begun_ns is None else t_ns - self.begun_ns)
 
 
 def through_motive(motion: Played, duration_ns: int) -> Iterator[SourceFrame]:
@@ -226,12 +241,14 @@ async def test_a_real_gap_in_real_time() -> None:
     lead_ns = round(1.2 * S)
     world = World({"motive": Transform.identity()}, [Actor("drone", ActorKind.VEHICLE, "motive", "body")])
     emulator_config = MotiveEmulatorConfig(command_port=0, data_port=0, rate_hz=120.0)
-    epoch_ns = now_ns()
-    async with MotiveEmulator(emulator_config, Played(source, last_ns - lead_ns), epoch_ns) as motive:
+    motion, clock_ns = PlayedLater(source, last_ns - lead_ns), now_ns()
+    async with MotiveEmulator(emulator_config, motion, clock_ns) as motive:
         client = OptitrackSource("motive", OptitrackConfig(command_port=motive.command_port))
         running = asyncio.create_task(client.run(world.ingest, Status("motive"), SourceContext()))
-        changes: list[tuple[int, TrackingState]] = []
-        async with asyncio.timeout(60):
+        await until(lambda: world.newest("drone") is not None)
+        epoch_ns, changes = now_ns(), list[tuple[int, TrackingState]]()
+        motion.begun_ns = epoch_ns - clock_ns
+        async with asyncio.timeout(PATIENCE_S):
             while now_ns() < epoch_ns + lead_ns + next_ns - last_ns or changes[-1][1] is not TrackingState.TRACKED:
                 _note(changes, now_ns(), world.state_of("drone"))
                 await asyncio.sleep(0.001)

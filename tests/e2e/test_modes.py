@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.bridge_rig import build, drawn_bridge
+from tests.support.common import PATIENCE_S
 from tests.support.dashboard_rig import CONFIG, draw
 from tests.support.record import frame_at, record
 from vil_bridge.core.clock import NS_PER_S
@@ -37,7 +38,7 @@ async def test_each_word_comes_and_goes_with_its_cause(tmp_path: Path) -> None:
     folder.mkdir()
     record(folder / "flight.mcap", [frame_at(i, i * NS_PER_S // 10) for i in range(100)])
     async with drawn_bridge(CONFIG % folder, draw) as bridge:
-        await asyncio.to_thread(_change_modes, BridgeApi(bridge.http.url))
+        await asyncio.to_thread(_change_modes, BridgeApi(bridge.http.url, timeout_s=PATIENCE_S))
 
 
 def _change_modes(api: BridgeApi) -> None:

@@ -22,7 +22,7 @@ from vil_adapters.recording.source import RecordingSource
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.supervisor import ComponentState
-from vil_bridge.core.types import MotionFrame, RenderedImage, SourceFrame, View, WorldSnapshot
+from vil_bridge.core.types import MotionFrame, RenderedImage, SourceFrame, SourceReset, View, WorldSnapshot
 from vil_bridge.registry import create
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import RenderedRequest
@@ -63,15 +63,24 @@ async def test_a_recording_is_played_in_its_own_clock(tmp_path: Path) -> None:
 
 async def test_a_loop_resets_histories_and_stamps(tmp_path: Path) -> None:
     async with receiving(recorded(tmp_path, speed=4.0)) as lab:
-        await lab.until(lambda: len(lab.resets) >= 2)
+
+        def turns() -> list[tuple[SourceFrame, SourceFrame]]:
+            """The frames before and after each reset."""
+            found = []
+            for before, reset, after in zip(lab.events, lab.events[1:], lab.events[2:], strict=False):
+                if isinstance(reset, SourceReset):
+                    assert isinstance(before, SourceFrame) and isinstance(after, SourceFrame)
+                    found.append((before, after))
+            return found
+
+        # A busy machine may play the last row only.
+        await lab.until(lambda: len(lab.resets) >= 2 and any(after.frame_number < 40 for _, after in turns()))
     assert all(reset.clock and "begins again" in reset.reason for reset in lab.resets)
-    first = lab.events.index(lab.resets[0])
-    before, after = lab.events[first - 1], lab.events[first + 1]
-    assert isinstance(before, SourceFrame) and isinstance(after, SourceFrame)
-    assert before.frame_number == 40 and after.t_foreign_ns == 100_000_000_000
+    for before, after in turns():
+        assert before.frame_number == 40 and before.t_foreign_ns == 100_000_000_000 + 39 * 2_500_000
+        assert after.t_foreign_ns == 100_000_000_000 + (after.frame_number - 1) * 2_500_000
     steps = [b - a for a, b in pairwise(stamps(lab.frames[:10]))]
     assert all(step % 2_500_000 == 0 for step in steps), "stamps pass as fast as it is played"
-    assert stamps([before]) == [100_000_000_000 + 39 * 2_500_000]
 
 
 async def test_facts_tell_what_is_played(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import zmq
 
 from tests.support import flightgoggles as flightgoggles_support
 from tests.support import flightmare as flightmare_support
-from tests.support.common import wait_until
+from tests.support.common import PATIENCE_S, wait_until
 from tests.support.flightmare_unity import unity
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.supervisor import ComponentState
@@ -45,7 +45,7 @@ def test_the_counters_add_up_to_what_was_sent(protocol: str) -> None:
 
     def draw(views: tuple[View, ...], snapshot: WorldSnapshot) -> Any:
         if hang.is_set():
-            go_on.wait(60.0)
+            go_on.wait(PATIENCE_S)
         return support.draw(views, snapshot)
 
     with support.client(answer_timeout_s=0.2, keep_alive_s=0.05) as bridge:
@@ -98,7 +98,7 @@ def test_a_renderer_in_overload_does_not_flap(protocol: str, monkeypatch: pytest
 
     def draw(views: tuple[View, ...], snapshot: WorldSnapshot) -> Any:
         busy.set()
-        go_on.wait(60.0)
+        go_on.wait(PATIENCE_S)
         return support.draw(views, snapshot)
 
     with support.client(answer_timeout_s=2.0) as bridge, support.server(support.ports(bridge), draw):

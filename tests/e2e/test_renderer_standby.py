@@ -112,9 +112,14 @@ async def test_a_profile_that_fell_back_is_noted_and_nothing_stops() -> None:
     async with painted() as (bridge, painters):
         told = {"profile": "medium", "profile_wanted": "high", "profile_reason": "30 ms of 16 ms"}
         painters["main"].info = told
-        await until(lambda: bridge.snapshot().renderers["main"].note)
-        assert bridge.snapshot().renderers["main"].note == "draws with profile medium instead of high: 30 ms of 16 ms"
-        assert bridge.snapshot().ready and bridge.snapshot().renderers["main"].report.facts["info"] == told
+        note = "draws with profile medium instead of high: 30 ms of 16 ms"
+
+        def noted() -> bool:
+            now = bridge.snapshot()
+            main = now.renderers["main"]
+            return now.ready and main.note == note and main.report.facts["info"] == told
+
+        await until(noted)
         painters["main"].info = told | {"profile": "high", "profile_reason": ""}
         await until(lambda: not bridge.snapshot().renderers["main"].note)
 

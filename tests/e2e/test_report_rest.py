@@ -58,7 +58,7 @@ async def test_reports_over_rest(tmp_path: Path) -> None:
 
 
 def _from_the_client(url: str, into: Path) -> None:
-    api = BridgeApi(url)
+    api = BridgeApi(url, timeout_s=PATIENCE_S)
     api.get_recording_report("flight.mcap", into)
     with pytest.raises(NoSuchThing, match="api/v1/recordings"):
         api.get_recording_report("nothing", into.with_name("none"))

@@ -11,7 +11,7 @@ import httpx
 import pytest
 import simplejpeg
 
-from tests.support.common import ROOT
+from tests.support.common import PATIENCE_S, ROOT
 from tests.support.dashboard_rig import PERSON, film, seat
 from tests.support.events import until
 from tests.support.programs import output
@@ -97,7 +97,7 @@ async def test_state_and_scene(tmp_path: Path) -> None:
 
 
 def _read_everything(bridge: Bridge) -> None:
-    api = BridgeApi(bridge.http.url)
+    api = BridgeApi(bridge.http.url, timeout_s=PATIENCE_S)
     status = api.get_status()
     assert isinstance(status, BridgeSnapshot)
     assert status.cameras["front"].latency["request_to_image"].histogram.edges_s[-1] == float("inf")
@@ -137,7 +137,7 @@ async def test_changes_and_refusals(tmp_path: Path) -> None:
 
 
 def _change_everything(bridge: Bridge) -> None:
-    api = BridgeApi(bridge.http.url)
+    api = BridgeApi(bridge.http.url, timeout_s=PATIENCE_S)
     revision = api.get_scene().revision
     mount = MountView((0.1, 0.0, 0.2), (0.0, 0.0, 0.6, 0.8))
     moved = api.put_mount("front", mount)
@@ -203,7 +203,7 @@ async def test_recording_from_the_client(tmp_path: Path) -> None:
     async with seat(tmp_path) as bridge:
 
         def record() -> Path:
-            api = BridgeApi(bridge.http.url)
+            api = BridgeApi(bridge.http.url, timeout_s=PATIENCE_S)
             assert api.get_recording().state == "idle"
             assert api.start_recording("flight").state == "recording"
             with pytest.raises(RequestRejected):
@@ -226,12 +226,12 @@ async def test_feeds_of_the_client(tmp_path: Path) -> None:
 
 
 def _listen(bridge: Bridge) -> None:
-    api = BridgeApi(bridge.http.url)
+    api = BridgeApi(bridge.http.url, timeout_s=PATIENCE_S)
     with api.live(poses_hz=30, previews=[PreviewRequest(camera="front", variant="raw", hz=15)]) as feed:
-        kinds = {type(feed.next(10)) for _ in range(30)}
+        kinds = {type(feed.next(PATIENCE_S)) for _ in range(30)}
         assert kinds == {LivePoses, LivePreview}
         feed.subscribe(previews=[PreviewRequest(camera="plain", variant="raw", hz=15)])
-        while not (isinstance(message := feed.next(10), LivePreview) and message.header["camera"] == "plain"):
+        while not (isinstance(message := feed.next(PATIENCE_S), LivePreview) and message.header["camera"] == "plain"):
             pass
     with pytest.raises(BridgeUnreachable, match="the live feed ended"):
         feed.subscribe(poses_hz=1)
@@ -239,7 +239,7 @@ def _listen(bridge: Bridge) -> None:
         api.live(previews=[PreviewRequest(camera="rear")]) as feed,
         pytest.raises(RequestRejected, match="no camera 'rear'"),
     ):
-        feed.next(10)
+        feed.next(PATIENCE_S)
     updates = api.get_updates()
     while not isinstance(first := next(updates), BridgeSnapshot):
         pass

@@ -20,7 +20,7 @@ from tests.support.events import Received, receiving, until
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.source import SimulatedSource
 from vil_bridge.core.bridge_time import bridge_clock, now_ns
-from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.geometry import GRAVITY_MPS2
 from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleCommandBus
@@ -42,6 +42,8 @@ pytestmark = pytest.mark.process
 LOAD_S = 300.0
 LEVEL = (0.0, 0.0, 0.0, 1.0)
 AWAY = VelocityMove((1.0, 0.0, 0.0), 3e38)
+POSE_NS = 20 * NS_PER_MS
+"""More than lies between two poses."""
 BOTH = pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])
 
 
@@ -90,6 +92,11 @@ async def standing(process: bool, **vehicle: Any) -> AsyncIterator[tuple[Receive
         yield received, Ends(received.context.vehicles)
 
 
+def flown_up_to(vehicles: VehicleCommandBus, t_ns: int) -> bool:
+    """Return whether all steps before an instant are made; the last of them are not reported where time stands."""
+    return now_ns() >= t_ns and vehicles.state("drone").t_ns > t_ns - POSE_NS
+
+
 @BOTH
 async def test_each_move_ends_once_in_the_loops_thread(process: bool) -> None:
     with simulated_time(10.0):
@@ -135,18 +142,21 @@ async def test_a_paused_world_keeps_what_is_left_of_a_move(process: bool) -> Non
     clock = bridge_clock()
     with simulated_time(1.0):
         async with standing(process) as (received, moves):
-            began_ns = received.context.vehicles.state("drone").t_ns
+            vehicles = received.context.vehicles
+            clock.run(0.0)
+            t_ns = now_ns()
+            await until(lambda: flown_up_to(vehicles, t_ns))
+            began_ns = vehicles.state("drone").t_ns
             ends = moves.start(VelocityMove((0.0, 0.0, 1.0), 2.0))
-            clock.run(1.0, NS_PER_S // 2)
-            await until(lambda: now_ns() >= clock.mapping.until_ns)  # type: ignore[operator]
+            clock.run(10.0, 1900 * NS_PER_MS)
+            await until(lambda: flown_up_to(vehicles, t_ns + 1900 * NS_PER_MS))
             await asyncio.sleep(0.1)
             assert not ends
-            clock.run(10.0)
+            clock.run(10.0, 300 * NS_PER_MS)
             await until(lambda: ends)
             assert ends == [MoveEnd(reached=True)]
-            state = received.context.vehicles.state("drone")
-            took_s = (state.t_ns - began_ns) / NS_PER_S
-            assert 2.0 <= took_s < 2.6
+            took_s = (vehicles.state("drone").t_ns - began_ns) / NS_PER_S
+            assert 2.0 <= took_s < 2.25, "the clock stands after 2.2 s"
 
 
 @BOTH
@@ -256,12 +266,22 @@ async def test_a_bridge_flies_moves_in_its_time_and_sees_placements_at_once(rate
     async with running(CONFIG % rate) as bridge:
         vehicles = bridge.context.for_sources.vehicles
         await until(lambda: "drone" in vehicles.names() and vehicles.state("drone").steps > 10, LOAD_S)
-        moves = Ends(vehicles)
+        moves, simulation = Ends(vehicles), bridge.context.simulation
+        simulation.set_pace(paused=True)
+        t_ns = now_ns()
+        await until(lambda: flown_up_to(vehicles, t_ns))
         began_ns = vehicles.state("drone").t_ns
-        assert (await moves.fly(VelocityMove((0.0, 0.0, 1.0), 1.5))).reached
+        ends = moves.start(VelocityMove((0.0, 0.0, 1.0), 1.5))
+        simulation.step(1400 * NS_PER_MS)
+        await until(lambda: flown_up_to(vehicles, t_ns + 1400 * NS_PER_MS))
+        assert not ends
+        simulation.step(300 * NS_PER_MS)
+        await until(lambda: ends)
+        assert ends == [MoveEnd(reached=True)]
         state = vehicles.state("drone")
-        assert 1.5 <= (state.t_ns - began_ns) / NS_PER_S < 1.5 + 0.5 * max(rate, 1.0)
+        assert 1.5 <= (state.t_ns - began_ns) / NS_PER_S < 1.75
         assert state.p_world_m[2] > 0.8
+        simulation.set_pace(paused=False)
         vehicles.place(VehiclePlacement("drone", (5.0, 6.0, 7.0), LEVEL))
         await until(lambda: vehicles.state("drone").p_world_m[0] == pytest.approx(5.0, abs=0.1))
         newest = bridge.context.world.newest("drone")

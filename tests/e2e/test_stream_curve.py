@@ -12,7 +12,7 @@ import pytest
 import zmq
 from zmq.utils import z85
 
-from tests.support.common import wait_until
+from tests.support.common import PATIENCE_S, wait_until
 from tests.support.programs import VIL_BRIDGE, Program
 from tests.support.stream_rig import SMALL, RawClient, StreamRig, first
 from vil_bridge.client import Receiver
@@ -54,7 +54,7 @@ def rig(keys: Keys) -> Iterator[StreamRig]:
 def test_an_allowed_reader_gets_pictures_and_the_others_nothing(rig: StreamRig, keys: Keys, transport: str) -> None:
     with Receiver(rig.endpoint, server_key=keys.server, secret_key=keys.drone, transport=transport) as drone:
         assert first(drone).image.shape == SMALL.shape[:2]
-        assert drone.status(5.0) == {"state": "fine"} and drone.transport == transport
+        assert drone.status(PATIENCE_S) == {"state": "fine"} and drone.transport == transport
         with Receiver(rig.endpoint, server_key=keys.server, secret_key=keys.stranger) as stranger:
             wait_until(lambda: stranger.problem == "the bridge does not know this reader's key")
             assert stranger.counters["registrations"] == 0
@@ -124,7 +124,7 @@ def test_a_reader_keeps_trying_until_its_key_is_allowed(keys: Keys) -> None:
         public = keys.stranger.with_suffix(".key")
         (keys.allowed / public.name).write_bytes(public.read_bytes())
         with StreamRig(bind=endpoint, guard=keys.guard()) as rig, rig.playing(SMALL):
-            assert late.next(8.0) is not None, late.problem
+            assert late.next(PATIENCE_S) is not None, late.problem
 
 
 def test_key_files_that_hold_none_are_a_clear_error(tmp_path: Path, keys: Keys) -> None:
@@ -167,6 +167,6 @@ def test_the_daemon_asks_for_keys_and_stops_at_once(tmp_path: Path, keys: Keys) 
         with Receiver(endpoint, server_key=keys.server, secret_key=keys.drone) as drone, Receiver(endpoint) as plain:
             wait_until(lambda: drone.problem == "no camera named 'front'")
             wait_until(lambda: plain.problem.startswith("the handshake failed"))
-            assert drone.status(5.0)
+            assert drone.status(PATIENCE_S)
             code, waited_s = daemon.end_waiting()
             assert code == 0 and waited_s < 5.0

@@ -184,7 +184,7 @@ def test_a_killed_bridge_leaves_nothing_and_its_successor_is_found() -> None:
         while receiver.next(0.05) is not None:
             pass
         with StreamRig(bind=endpoint) as rig, rig.playing(SMALL):
-            first(receiver, 8.0)
+            first(receiver)
             assert receiver.transport == "shm" and rig.hub.report()["front"][0]["transport"] == "shm"
     assert mapped() == before
 

@@ -45,7 +45,7 @@ def test_a_stranger_gets_no_status_and_the_client_waits_for_its_registration() -
             assert stranger.ask(type="status", id=1)["type"] == "error"
             assert rig.statuses == 0 and rig.hub.counters["stranger"] == 1
         with Receiver(rig.endpoint) as receiver:
-            assert receiver.status(10.0) == {"state": "fine"}
+            assert receiver.status(PATIENCE_S) == {"state": "fine"}
         with Receiver(rig.endpoint, camera="top") as lost:
             wait_until(lambda: lost.problem.startswith("no camera"))
             with pytest.raises(TimeoutError, match="no camera named 'top'"):
@@ -177,12 +177,12 @@ def test_guesses_on_the_stream_lock_no_address_out_of_http(tokens: Path) -> None
 def test_the_client_presents_its_token(tokens: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with guarded(tokens) as rig:
         with Receiver(rig.endpoint) as receiver, pytest.raises(ValueError, match="role control"):
-            receiver.send_command("vehicle_command", 10.0)
+            receiver.send_command("vehicle_command", PATIENCE_S)
         with Receiver(rig.endpoint, access_token=tokens) as receiver:
-            assert receiver.send_command("vehicle_command", 10.0) == "done"
+            assert receiver.send_command("vehicle_command", PATIENCE_S) == "done"
         monkeypatch.setenv("VIL_ACCESS_TOKEN", read_token(tokens, Role.CONTROL))
         with Receiver(rig.endpoint) as receiver:
-            assert receiver.send_command("vehicle_command", 10.0) == "done"
+            assert receiver.send_command("vehicle_command", PATIENCE_S) == "done"
     (tokens.parent / "none").write_text("view = " + "a" * 40)
     with pytest.raises(ValueError, match="holds no control token"):
         Receiver("tcp://127.0.0.1:1", access_token=tokens.parent / "none")

@@ -23,7 +23,7 @@ from vil_bridge.tools.lab.link_spec import LinkSpec
 from vil_bridge.web.client import BridgeApi
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 
-pytestmark = [pytest.mark.wire, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.wire
 
 EXECUTED: Final = {
     *("mocap stopped", "mocap frozen", "body lost", "renderer stopped", "renderer frozen", "renderer slow"),
@@ -134,7 +134,7 @@ async def _send_garbage(socket: zmq.Socket[bytes]) -> None:
 
 async def test_modes_and_links(tmp_path: Path) -> None:
     async with truth_rig(tmp_path) as rig:
-        api = BridgeApi(rig.bridge.http.url)
+        api = BridgeApi(rig.bridge.http.url, timeout_s=LIMIT_S)
         after = await rig.last_event()
         await asyncio.to_thread(api.put_faults, "motive", "loss=5%")
         await carried_out(rig, "faults", after)

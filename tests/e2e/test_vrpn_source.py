@@ -7,6 +7,7 @@ import contextlib
 import logging
 import math
 import socket
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from vil_adapters.vrpn.config import VrpnConfig, VrpnEmulatorConfig
 from vil_adapters.vrpn.discovery import discover
 from vil_adapters.vrpn.emulator import VrpnEmulator
 from vil_adapters.vrpn.source import VrpnSource
-from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import PoseSource, SourceContext
@@ -72,7 +73,6 @@ def check_truth(frame: SourceFrame, peer: VrpnEmulator, tolerance: float = 1e-8)
             np.testing.assert_allclose(q, truth.q_xyzw[i], atol=tolerance + 4e-6)
 
 
-@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("connect_back", [False, True])
 @pytest.mark.parametrize(("units", "up_axis"), [("m", "z"), ("mm", "y")])
 async def test_poses_arrive_in_room_axes_with_the_servers_time(connect_back: bool, units: str, up_axis: str) -> None:
@@ -80,16 +80,18 @@ async def test_poses_arrive_in_room_axes_with_the_servers_time(connect_back: boo
         server(units=units, up_axis=up_axis, clock_drift_ppm=0.0) as peer,
         receiving(source(peer, connect_back=connect_back, units=units, up_axis=up_axis)) as got,
     ):
-        # Where this process stands still for three periods, a frame finds bodies lost.
         await got.until(lambda: sum(frame.tracked.all() for frame in got.frames) >= 20)
         assert got.status.state is ComponentState.RUNNING
         await got.until(lambda: "speed_mps" in got.status.facts)
-    for frame in got.frames:
+    for before, frame in pairwise([got.frames[0], *got.frames]):
         assert frame.subjects == NAMES
-        if not frame.tracked.any():
+        if frame.t_foreign_ns is None:  # this process stood still: all bodies are lost once, until the next pose
+            assert frame.t_arrival_ns - before.t_arrival_ns > 100 * NS_PER_MS
+            assert before.tracked.all() and not frame.tracked.any()
             continue
+        assert frame.tracked.all()
         check_truth(frame, peer)
-        assert frame.t_arrival_ns >= (frame.t_foreign_ns or 0) - 1_700_000_000 * NS_PER_S
+        assert frame.t_arrival_ns >= frame.t_foreign_ns - 1_700_000_000 * NS_PER_S
     assert got.status.facts["subjects"] == list(NAMES)
     assert got.status.facts["version"] == "07.38"
     assert set(got.status.facts["speed_mps"]) == set(NAMES)
@@ -220,14 +222,20 @@ async def test_a_server_that_hangs_after_it_spoke_is_given_up_and_asked_again() 
 
 @pytest.mark.usefixtures("impatient")
 async def test_an_idle_server_answers_pings_and_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_module, "_DEAD_AFTER_NS", 60 * NS_PER_S)
+    """It lives by its pongs alone for twice the time after which a silent one is dead."""
+    dead_ns = 2 * NS_PER_S  # longer than this process stands still
+    monkeypatch.setattr(source_module, "_DEAD_AFTER_NS", dead_ns)
     async with (
         server("occlude=cf1:60min@1min", motion=Circling("cf1")) as peer,
         receiving(source(peer)) as got,
     ):
         await got.until(lambda: len(got.frames) >= 3)
         elapse(peer, 1)
-        await got.until(lambda: got.status.counters["pongs"] >= 3)
+
+        def since_last_pose_ns() -> int:
+            return now_ns() - max(frame.t_arrival_ns for frame in got.frames if frame.t_foreign_ns is not None)
+
+        await got.until(lambda: since_last_pose_ns() > 2 * dead_ns and got.status.counters["pongs"] >= 3)
         assert peer.clients == 1
         assert "sends no poses" in got.status.report().reason
     assert not got.resets

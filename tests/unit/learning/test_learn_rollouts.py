@@ -53,7 +53,6 @@ print("equal", flush=True)
 
 @pytest.mark.long
 @pytest.mark.process
-@pytest.mark.timeout(260)
 def test_over_ray_the_bits_are_the_same(tmp_path: Path) -> None:
     if find_spec("ray") is None:
         pytest.skip("Ray is absent: pip install 'vil-bridge[ray]'")
@@ -70,7 +69,6 @@ def test_over_ray_the_bits_are_the_same(tmp_path: Path) -> None:
     assert done.stdout.split() == ["started", "equal"], done.stderr[-2000:]
 
 
-@pytest.mark.timeout(260)
 def test_the_training_example_runs(tmp_path: Path) -> None:
     if find_spec("stable_baselines3") is None:
         pytest.skip("Stable-Baselines3 is absent: pip install 'vil-bridge[train]'")
