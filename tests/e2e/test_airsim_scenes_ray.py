@@ -61,7 +61,6 @@ def ray_node(namespace: str, name: str, *words: object) -> Iterator[Program]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_worlds_run_on_two_hosts(tmp_path: Path) -> None:
     needs_gl()
     if find_spec("ray") is None:

@@ -12,7 +12,7 @@ from tests.soak.site import Site
 
 _CHOSEN = [d for d in DRILLS if d.quick or os.environ.get("VIL_DRILLS") == "all"]
 
-pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

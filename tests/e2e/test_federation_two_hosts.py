@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +17,7 @@ import pytest
 from tests.support.common import PATIENCE_S, wait_until
 from tests.support.federation_hosts import OTHER, ROOMS, Host, Hosts
 from tests.support.network_namespaces import ip, two_namespaces
+from tests.support.programs import queued_s
 from vil_bridge.tools.lab.link import LinkEmulator, LinkSpec
 
 pytestmark = pytest.mark.process
@@ -38,19 +37,12 @@ def one_world(hosts: Hosts, tolerance_m: float = 0.05) -> None:
 
 def recovery_s(hosts: Hosts, wait: Callable[[], float]) -> float:
     """Return the seconds that a wait took, without those in which threads waited for a processor."""
-    queued_s = _queued_s(hosts)
-    return wait() - (_queued_s(hosts) - queued_s)
+    waited_s = queued_s(_pids(hosts))
+    return wait() - (queued_s(_pids(hosts)) - waited_s)
 
 
-def _queued_s(hosts: Hosts) -> float:
-    """Return for how long threads of both hosts and of this process, which has the links, have so far."""
-    children = [child.pid for host in (hosts.flight, hosts.actor) for child in host._children.values()]
-    waited_ns = 0
-    for pid in (os.getpid(), *children):
-        for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-            with contextlib.suppress(OSError):  # it has ended
-                waited_ns += int(thread.read_text().split()[1])
-    return 1e-9 * waited_ns
+def _pids(hosts: Hosts) -> list[int]:
+    return [child.pid for host in (hosts.flight, hosts.actor) for child in host._children.values()]
 
 
 def back(hosts: Hosts, host: Host) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -16,6 +14,7 @@ import pytest
 from tests.support.common import PATIENCE_S, wait_until
 from tests.support.flightmare import number_in
 from tests.support.harness import NAMES, Rig
+from tests.support.programs import queued_s
 from vil_bridge.client import Receiver
 
 SILENCE_S: Final = 1.5
@@ -91,18 +90,8 @@ def test_a_restarted_renderer_is_used_again(rig: Rig, receiver: Receiver) -> Non
     wait_until(lambda: "--protocol flightmare" in renderer(rig)["reason"], what="a renderer that is missed")
     rig.start("renderer")
     rig.await_ready("renderer")
-    queued_s = _queued_s(rig)
-    took_s = wait_until(rig.whole, what=rig.trouble, period_s=0.05) - (_queued_s(rig) - queued_s)
+    waited_s = queued_s(map(rig.pid, NAMES))
+    took_s = wait_until(rig.whole, what=rig.trouble, period_s=0.05) - (queued_s(map(rig.pid, NAMES)) - waited_s)
     read(receiver, 20)
     assert took_s < 5.0
     assert rig.alive("daemon") and renderer(rig)["counters"]["malformed"] == 0
-
-
-def _queued_s(rig: Rig) -> float:
-    """Return for how long threads of the four processes and of this one have waited for a processor so far."""
-    waited_ns = 0
-    for pid in (os.getpid(), *map(rig.pid, NAMES)):
-        for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-            with contextlib.suppress(OSError):  # it has ended
-                waited_ns += int(thread.read_text().split()[1])
-    return 1e-9 * waited_ns

@@ -24,7 +24,7 @@ from vil_bridge.web.client import BridgeApi
 from vil_bridge.web.client.errors import NoSuchThing, RequestRejected
 from vil_bridge.world.occupancy.occupancy_map import OccupancyMap
 
-pytestmark = [pytest.mark.process, pytest.mark.gl, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.process, pytest.mark.gl]
 
 STATIONS = [
     *((-1.0, -1.0, 1.2, yaw) for yaw in (0.0, 1.57, 3.1, -1.57)),

@@ -74,7 +74,6 @@ print("equal", flush=True)
 
 @pytest.mark.long
 @pytest.mark.gl
-@pytest.mark.timeout(300)
 def test_over_ray_the_bytes_are_the_same(tmp_path: Path) -> None:
     needs_gl()
     if find_spec("ray") is None:

@@ -18,7 +18,7 @@ from vil_bridge.daemon.bridge import Bridge
 
 pytest.importorskip("ompl", reason="the package is not installed (extra plan)")
 
-pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 LOAD_S = 300.0
 GOAL_M = np.array([6.0, 0.0, 1.5])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import signal
 import sys
 import threading
@@ -13,14 +11,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from tests.support.bridge_rig import running
 from tests.support.common import Stopwatch
-from tests.support.programs import Program
+from tests.support.programs import Program, queued_s
 from vil_bridge.client import Receiver
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
@@ -124,18 +121,12 @@ class Theatre:
 
         Those in which threads waited for a processor are not counted.
         """
-        queued_s = self._queued_s()
+        waited_s = queued_s(self._pids())
         took_s = await self.until(lambda: all(reader.shows(t_ns) for reader in self.readers.values()), LOAD_S)
-        return took_s - (self._queued_s() - queued_s)
+        return took_s - (queued_s(self._pids()) - waited_s)
 
-    def _queued_s(self) -> float:
-        """Return for how long threads of this process and of the renderers have waited for a processor so far."""
-        waited_ns = 0
-        for pid in (os.getpid(), *(child.pid for child in self.children.values())):
-            for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-                with contextlib.suppress(OSError):  # it has ended
-                    waited_ns += int(thread.read_text().split()[1])
-        return 1e-9 * waited_ns
+    def _pids(self) -> list[int]:
+        return [child.pid for child in self.children.values()]
 
     def close(self) -> None:
         for reader in self.readers.values():

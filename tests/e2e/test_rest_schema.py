@@ -33,7 +33,7 @@ NEVER_ENDS: Final = "/api/v1/updates"
 SAID_503: Final = {"/readyz"}
 
 
-@pytest.mark.timeout(0 if EXAMPLES > 100 else 600)
+@pytest.mark.timeout(0 if EXAMPLES > 100 else 900)
 def test_no_request_makes_a_server_error(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     begun_s = time.monotonic()
     with guarded_bridge(tmp_path) as bridge:

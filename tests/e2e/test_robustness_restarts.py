@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from tests.support.common import wait_until
 from tests.support.harness import NAMES, Rig, delivered, trouble
+from tests.support.programs import queued_s
 
 PEERS: Final = ("lab", "renderer", "client")
 SOAK_S: Final = float(os.environ.get("VIL_SOAK_S", "20"))
@@ -35,7 +34,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 
 def resume_s(rig: Rig) -> float:
     """Seconds until everything works and one more picture has reached the client, without those in the queue."""
-    before, begun_s, queued_s = rig.received(), time.monotonic(), _queued_s(rig)
+    before, begun_s, waited_s = rig.received(), time.monotonic(), queued_s(map(rig.pid, NAMES))
 
     def resumed() -> bool:
         status = rig.get()
@@ -44,17 +43,7 @@ def resume_s(rig: Rig) -> float:
             print(f"{time.monotonic() - begun_s:.1f} s: {delivered(status) - before} pictures, {found}")
         return not found and delivered(status) > before
 
-    return wait_until(resumed, what=rig.trouble, period_s=0.05) - (_queued_s(rig) - queued_s)
-
-
-def _queued_s(rig: Rig) -> float:
-    """Return for how long threads of the four processes and of this one have waited for a processor so far."""
-    waited_ns = 0
-    for pid in (os.getpid(), *map(rig.pid, NAMES)):
-        for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-            with contextlib.suppress(OSError):  # it has ended
-                waited_ns += int(thread.read_text().split()[1])
-    return 1e-9 * waited_ns
+    return wait_until(resumed, what=rig.trouble, period_s=0.05) - (queued_s(map(rig.pid, NAMES)) - waited_s)
 
 
 def restart(rig: Rig, *names: str) -> float:

@@ -19,7 +19,7 @@ from typing import Final
 from tests.support.common import PATIENCE_S, ROOT, Stopwatch, wait_until
 from tests.support.events import until
 
-__all__ = ["VIL_BRIDGE", "Program", "output", "run"]
+__all__ = ["VIL_BRIDGE", "Program", "output", "queued_s", "run"]
 
 VIL_BRIDGE: Final = (sys.executable, "-m", "vil_bridge")
 # A killed test run takes its programs along. A shell lets its background programs ignore interrupts, `nohup` hang-ups.
@@ -194,6 +194,16 @@ def _command(words: Iterable[object]) -> list[str]:
 
 def _environment(more: Mapping[str, str] | None) -> dict[str, str]:
     return {**os.environ, **_THREADS, **(more or {})}
+
+
+def queued_s(pids: Iterable[int]) -> float:
+    """Return for how long threads of this process and of others have waited for a processor so far."""
+    waited_ns = 0
+    for pid in (os.getpid(), *pids):
+        for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError):  # it has ended
+                waited_ns += int(thread.read_text().split()[1])
+    return 1e-9 * waited_ns
 
 
 def _wants_processor(pid: int) -> bool:
