@@ -217,6 +217,8 @@ class OldClient:
             self.collision_state = {key: state[key] for key in ("get_msg", "if_collision", "new_point")}
             return self.handle_output(limit_s)
         header = json.loads(parts[0])
+        if "ready" in header:  # the answer to settings that were sent before the first ready came
+            return self.handle_output(limit_s)
         number = header["ntime" if self.dialect == "agile_autonomy" else "frame_id"]
         self.states = header["pub_vehicles"]
         for index in range(len(self.vehicles)):
