@@ -17,7 +17,7 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.collapse import collapsed
-from vil_renderer.embedded.assets.model import Asset, Primitive, trs_matrix
+from vil_renderer.embedded.assets.model import Asset, Float32Array, Primitive, trs_matrix
 from vil_renderer.embedded.assets.skins import skinned
 from vil_renderer.embedded.disk_cache import cache_folder, save_arrays
 
@@ -151,7 +151,7 @@ def _loaded(path: Path, vertices: int, count: int) -> list[_Index] | None:
     return levels
 
 
-def _metres_of(uv: FloatArray, p_m: FloatArray, triangles: npt.NDArray[np.uint32]) -> float:
+def _metres_of(uv: Float32Array, p_m: FloatArray, triangles: npt.NDArray[np.uint32]) -> float:
     """Return the length on the surface of 1 in the texture, on average."""
     a, b, c = (p_m[triangles[:, k]] for k in range(3))
     surface = float(np.linalg.norm(cross(b - a, c - a), axis=1).sum())
