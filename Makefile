@@ -117,7 +117,7 @@ pytest-timed:
 	$(PYTEST) -n 2 -m "not pure and not long"
 
 pytest-pure:
-	nice -n 10 $(PYTEST) -n 2 -m "pure and not long"
+	nice -n 10 env $(PYTEST) -n 2 -m "pure and not long"
 
 # What runs once more without the compiled kernel, in one process: the types are checked by another. Simulations have none.
 WITHOUT_KERNEL = tests/unit/world tests/unit/adapters \
