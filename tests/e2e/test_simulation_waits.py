@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.bridge_rig import drawn_bridge
+from tests.support.bridge_rig import build, drawn_bridge, running
 from tests.support.events import until
+from tests.support.flightgoggles import ports, server
 from vil_bridge.core.bridge_time import REAL_TIME, machine_ns, now_ns
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import RenderedImage, RenderRequest, SourceEvent, SourceFrame, View, WorldSnapshot
@@ -94,6 +95,24 @@ async def test_a_picture_waits_for_the_poses_of_its_instant(tmp_path: Path, monk
         await until(lambda: max(asked_ns) >= reported_ns)
         clock.unbound(vehicles)
         await until(lambda: max(pencil.t_pose_ns) > reported_ns + 6 * NOMINAL_NS)
+
+
+async def test_poses_that_come_late_do_not_keep_a_renderer_from_its_start(tmp_path: Path) -> None:
+    pencil = SlowPencil()
+    pencil.duration_s = 0.0
+    bridge, vehicles = build(write(tmp_path)), object()
+    (client,) = bridge.context.renderers.values()
+    assert isinstance(client, FlightGogglesClient)
+    clock = bridge.context.simulation.clock
+    clock.report(vehicles, 1)  # as of vehicles that are always behind a world without bounds
+    async with running(bridge):
+        with server(ports(client), pencil):
+            await until(lambda: client.status.report().state == "running")
+            await until(lambda: bridge.context.simulation.state().reached == 0.0)
+            (camera,) = bridge.context.cameras.values()
+            assert not camera.relay.rendered, "what it shows is not reported"
+            clock.report(vehicles, now_ns() + NS_PER_S)
+            await until(lambda: len(pencil.t_pose_ns) > 8)
 
 
 async def test_time_goes_on_when_the_renderer_is_gone(tmp_path: Path) -> None:

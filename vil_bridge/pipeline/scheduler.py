@@ -104,7 +104,7 @@ class Scheduler:
 
         A renderer that does not work delays no other.
         """
-        working = self._client.status.state is ComponentState.RUNNING
+        working = self._working()
         self._overdue = overdue and working
         if not working:
             self._clock.unbound(self)
@@ -129,13 +129,15 @@ class Scheduler:
     def _ask(self, due_ns: int) -> None:
         usable = [self._usable(i, due_ns) for i in range(len(self._cameras))]
         wanted = any(usable)
-        # A renderer that draws the newest of what waits skips the other: a world that waits asks one by one.
         may_ask, t_ns = self._client.ready(), now_ns()
-        if self._waits:
+        if self._waits and not self._working():
+            usable = [False] * len(usable)  # time passes until it works, and poses are behind it: for life only
+        elif self._waits:
+            # A renderer that draws the newest of what waits skips the other: a world that waits asks one by one.
             may_ask = may_ask and not self._client.in_flight and self._clock.is_reported(t_ns)
         if (wanted or self._asks_for_life()) and may_ask:
             self._client.request(self.build(t_ns, usable))
-            self._drawing = wanted
+            self._drawing = any(usable)
             self._due = [waiting and not sent for waiting, sent in zip(self._due, usable, strict=True)]
             wanted = False
         if self._waits:
@@ -148,8 +150,10 @@ class Scheduler:
         camera, since the newest request is what keeps it alive from then on.
         """
         mine = [self._mine(camera.name) for camera in self._cameras]
-        working = self._client.status.state is ComponentState.RUNNING
-        return (not working and not all(mine)) or (self._drawing and not any(mine))
+        return (not self._working() and not all(mine)) or (self._drawing and not any(mine))
+
+    def _working(self) -> bool:
+        return self._client.status.state is ComponentState.RUNNING
 
     def _usable(self, index: int, due_ns: int) -> bool:
         camera = self._cameras[index]
