@@ -15,24 +15,13 @@ from tests.support.bridge_rig import running
 from tests.support.common import free_ports, wait_until
 from tests.support.events import until
 from tests.support.programs import VIL_BRIDGE, Program
+from tests.support.stubborn_program import STUBBORN, is_gone, most_at_once, numbers_in
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 
 pytestmark = pytest.mark.process
 
 SOURCES = 6
 LOAD_S = 300.0
-# Writes its number, once it has been asked to end the time of that, and from then on the times at which it still runs.
-STUBBORN = """
-import os, signal, sys, time
-asked = []
-signal.signal(signal.SIGTERM, lambda *_: asked.append(time.monotonic_ns()))
-print(os.getpid(), flush=True)
-while True:
-    time.sleep(0.01)
-    if asked:
-        print(asked[0], flush=True)
-        asked[0] = time.monotonic_ns()
-"""
 CONFIG = """
 version: 1
 require_cameras: false
@@ -55,34 +44,21 @@ SOURCE = """
 """
 
 
-def numbers_in(folder: Path) -> list[int]:
-    output = folder / "output.log"
-    lines = output.read_text(encoding="ascii").splitlines(keepends=True) if output.exists() else []
-    return [int(line) for line in lines if line.endswith("\n")]
-
-
-def is_there(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 async def test_programs_of_several_sources_are_gone_together(tmp_path: Path) -> None:
     """One source has a process of its own, the others have threads of the bridge."""
     folders = [tmp_path / str(i) for i in range(SOURCES)]
+    outputs = [folder / "output.log" for folder in folders]
     ports = free_ports(SOURCES, socket.SOCK_STREAM)
     sources = [
         SOURCE % (i, str(i == 0).lower(), i, ports[i], folders[i], sys.executable, json.dumps(STUBBORN))
         for i in range(SOURCES)
     ]
     async with running(CONFIG + "".join(sources)):
-        await until(lambda: all(numbers_in(folder) for folder in folders), LOAD_S)
-    ends = [numbers_in(folder) for folder in folders]
-    wait_until(lambda: not any(is_there(pid) for pid, *_ in ends))
-    # One after another, each would be gone before the next is asked. A program that stands still says nothing.
-    lives_ns = [times for _, *times in ends if times]
-    assert max(sum(times[0] <= one[0] <= times[-1] for times in lives_ns) for one in lives_ns) >= SOURCES - 2, ends
+        await until(lambda: all(map(numbers_in, outputs)), LOAD_S)
+    ends = [numbers_in(output) for output in outputs]
+    wait_until(lambda: all(is_gone(pid) for pid, *_ in ends))
+    lives_ns = [times for _, *times in ends]
+    assert most_at_once(lives_ns) >= SOURCES - 2, ends
     assert all(sum(min(b - a, 30 * NS_PER_MS) for a, b in pairwise(times)) < 1.5 * NS_PER_S for times in lives_ns)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
-from collections import Counter, deque
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -48,17 +47,7 @@ def test_pictures_flow_again_when_the_vehicle_had_been_asleep() -> None:
         assert receiver.counters["malformed"] == 1
         bridge.serve_until(lambda: receiver.clock_sync.epoch)
         assert bridge.show(receiver, now_ns() + bridge.ahead_ns) is not None
-        within: deque[bool] = deque(maxlen=10)
-
-        def covered() -> bool:
-            """Most are: the uncertainty covers 95 of 100, but pictures in a row err alike."""
-            bridge.serve(time.monotonic() + 0.02)
-            t_ns = now_ns()
-            frame = bridge.show(receiver, t_ns + bridge.ahead_ns)
-            within.append(frame is not None and abs(frame.t_ns - t_ns) <= frame.clock_uncertainty_ns)
-            return len(within) == 10 and sum(within) >= 8
-
-        wait_until(covered)
+        bridge.show_until_covered(receiver)
 
 
 def test_a_picture_keeps_what_was_known_of_the_clock_when_it_came() -> None:

@@ -9,7 +9,6 @@ import resource
 import signal
 import sys
 import time
-from collections import deque
 from pathlib import Path
 
 import cv2
@@ -67,20 +66,6 @@ def test_killed_clients_are_dropped_and_leave_no_memory_behind(monkeypatch: pyte
         assert rss_kb[-1] - rss_kb[0] < 4 * 2 * 2400 + 30_000
 
 
-def wait_until_most_are_covered(bridge: PuppetBridge, receiver: Receiver) -> None:
-    """The clock's uncertainty covers 95 of 100. Pictures in a row err alike: the first may be beyond."""
-    within: deque[bool] = deque(maxlen=10)
-
-    def covered() -> bool:
-        bridge.serve(time.monotonic() + 0.02)
-        t_ns = now_ns()
-        frame = bridge.show(receiver, t_ns + bridge.ahead_ns)
-        within.append(frame is not None and abs(frame.t_ns - t_ns) <= frame.clock_uncertainty_ns)
-        return len(within) == 10 and sum(within) >= 8
-
-    wait_until(covered)
-
-
 def test_a_bridge_on_another_host_brings_another_clock() -> None:
     with PuppetBridge() as bridge, Receiver(bridge.endpoint, timeout_s=5) as receiver:
         frame = bridge.show(receiver, now_ns())
@@ -92,7 +77,7 @@ def test_a_bridge_on_another_host_brings_another_clock() -> None:
             t_ns = now_ns()
             frame = bridge.show(receiver, t_ns + ahead_ns)
             assert frame is not None and frame.t_bridge_ns == t_ns + ahead_ns
-            wait_until_most_are_covered(bridge, receiver)
+            bridge.show_until_covered(receiver)
 
 
 def test_a_repeated_picture_is_late_even_when_the_clock_mapping_moved_meanwhile() -> None:

@@ -4,43 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.support.events import until
-from tests.support.mavlink import BOOT_NS, Shaking, emulator, reading, stamps_ns
+from tests.support.mavlink import BOOT_NS, Noted, Shaking, emulator, reading, stamps_ns
 from tests.support.programs import Program
 from vil_adapters.mavlink_imu.codec import ImuKind
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.supervisor import ComponentState
-from vil_bridge.core.types import FloatArray, ImuSample, SourceReset
-
-BACKLOG_NS = 100_000_000
-"""What was felt longer ago than this is not sent by an emulator that was late."""
-
-
-class Noted(Shaking):
-    """A motion that notes which times it was asked for, and the stamps of what it gave."""
-
-    def __init__(self, period_ns: int = 4_000_000) -> None:
-        super().__init__(period_ns)
-        self.asked: list[tuple[int, int]] = []
-        self.stamps_ns: list[int] = []
-
-    def imu_between(self, after_ns: int, until_ns: int) -> list[tuple[int, FloatArray, FloatArray]]:
-        samples = super().imu_between(after_ns, until_ns)
-        self.asked.append((after_ns, until_ns))
-        self.stamps_ns += [BOOT_NS + t_ns for t_ns, _, _ in samples]
-        return samples
-
-    def check_nothing_left_out(self) -> None:
-        """It was asked for all of its time, but for what was too long ago."""
-        for (_, done_ns), (after_ns, until_ns) in pairwise(self.asked):
-            assert after_ns == max(done_ns, until_ns - BACKLOG_NS)
+from vil_bridge.core.types import ImuSample, SourceReset
 
 
 @pytest.mark.parametrize(

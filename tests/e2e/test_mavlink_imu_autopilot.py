@@ -13,12 +13,12 @@ import pytest
 from pymavlink.dialects.v20 import common as reference
 
 from tests.support.events import Received, until
-from tests.support.mavlink import BOOT_NS, Autopilot, Shaking, autopilot, emulator, every, reading, stamps_ns
+from tests.support.mavlink import BOOT_NS, Autopilot, Noted, autopilot, emulator, every, reading, stamps_ns
 from vil_adapters.common import mavlink_session as mavlink_request
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.supervisor import ComponentState
-from vil_bridge.core.types import FloatArray, ImuSample, SourceReset
+from vil_bridge.core.types import ImuSample, SourceReset
 
 
 async def test_reference_autopilot_is_asked_answered_and_understood() -> None:
@@ -119,29 +119,6 @@ async def test_silence_is_reported_and_other_messages_are_asked_for() -> None:
 
 
 # --- the rate -------------------------------------------------------------------------------------
-
-
-class Noted(Shaking):
-    """A motion that notes the stamps of what it gave: an emulator that was late leaves some out."""
-
-    def __init__(self, period_ns: int = 4_000_000) -> None:
-        super().__init__(period_ns)
-        self.period_ns = period_ns
-        self.stamps_ns: list[int] = []
-
-    def imu_between(self, after_ns: int, until_ns: int) -> list[tuple[int, FloatArray, FloatArray]]:
-        samples = super().imu_between(after_ns, until_ns)
-        self.stamps_ns += [BOOT_NS + t_ns for t_ns, _, _ in samples]
-        return samples
-
-    def steps(self, stamps_ns: list[int]) -> list[int]:
-        """By how many samples each stamp is after the one before, where none was left out in between."""
-        places = [self.stamps_ns.index(t_ns) for t_ns in stamps_ns]
-        return [
-            after - before
-            for before, after in pairwise(places)
-            if self.stamps_ns[after] - self.stamps_ns[before] == (after - before) * self.period_ns
-        ]
 
 
 def spacing_ns(got: Received, last: int) -> list[int]:

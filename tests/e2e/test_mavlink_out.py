@@ -38,34 +38,34 @@ def known_ms(messages: list[Any]) -> list[float]:
     return found
 
 
-async def test_each_measurement_is_told_once_with_its_own_time() -> None:
+async def test_each_measurement_is_sent_once_with_its_own_time() -> None:
     flight = Flight()
     with UdpAutopilot() as autopilot:
         async with telling(flight, peer_port=autopilot.port) as output:
             await until(lambda: len(autopilot.of("ODOMETRY")) >= 40)
             await until(lambda: max(known_ms(autopilot.of("ODOMETRY"))) >= 300.0)
             assert output.status.state is ComponentState.RUNNING
-        told = autopilot.of("ODOMETRY")
-        for message in told:
+        sent = autopilot.of("ODOMETRY")
+        for message in sent:
             truth, _ = flight.truth(message.time_usec * 1000)
             x, y, z = truth.p_m
             np.testing.assert_allclose((message.x, message.y, message.z), (x, -y, -z), atol=1e-5)
             assert (message.frame_id, message.child_frame_id, message.estimator_type) == (20, 12, 2)
             assert (message.get_srcSystem(), message.get_srcComponent()) == (1, 197)
             assert message.time_usec * 1000 <= now_ns()
-        assert all(b.time_usec > a.time_usec for a, b in pairwise(told))
-        ages_ms = known_ms(told)
-        assert [bool(np.isnan(m.vx)) for m in told] == [ms < 100.0 for ms in ages_ms], "few poses give no velocity"
-        known = told[int(np.argmax(ages_ms))]
+        assert all(b.time_usec > a.time_usec for a, b in pairwise(sent))
+        ages_ms = known_ms(sent)
+        assert [bool(np.isnan(m.vx)) for m in sent] == [ms < 100.0 for ms in ages_ms], "few poses give no velocity"
+        known = sent[int(np.argmax(ages_ms))]
         # It flies along its nose and turns left: about "down" that is negative.
         assert (known.vx, known.vy, known.vz) == pytest.approx((RADIUS_M * TURN_RADPS, 0.0, 0.0), abs=0.05)
         assert known.yawspeed == pytest.approx(-TURN_RADPS, abs=0.05)
-        assert {m.reset_counter for m in told} == {0}
+        assert {m.reset_counter for m in sent} == {0}
         (heartbeat, *_) = autopilot.of("HEARTBEAT")
         assert (heartbeat.type, heartbeat.autopilot, heartbeat.system_status) == (18, 8, 4)
 
 
-async def test_nothing_old_is_told_and_a_jump_is_counted() -> None:
+async def test_nothing_old_is_sent_and_a_jump_is_counted() -> None:
     flight = Flight()
     with UdpAutopilot() as autopilot:
         async with telling(flight, peer_port=autopilot.port) as output:
@@ -109,7 +109,7 @@ async def test_clock_requests_are_answered_with_the_clock_of_the_poses() -> None
             assert [m.ts1 for m in autopilot.of("TIMESYNC")] == [987654321, 7]
 
 
-async def test_the_origin_is_told_until_it_is_known() -> None:
+async def test_the_origin_is_sent_until_it_is_known() -> None:
     flight = Flight()
     origin = {"lat_deg": 47.397742, "lon_deg": -8.545594, "alt_m": 488.123}
     with UdpAutopilot() as autopilot:
@@ -118,9 +118,9 @@ async def test_the_origin_is_told_until_it_is_known() -> None:
             assert not autopilot.of("SET_GPS_GLOBAL_ORIGIN"), "nobody is there yet"
             autopilot.heartbeat()
             await until(lambda: autopilot.of("SET_GPS_GLOBAL_ORIGIN"))
-            (told,) = autopilot.of("SET_GPS_GLOBAL_ORIGIN")
-            assert (told.latitude, told.longitude, told.altitude) == (473977420, -85455940, 488123)
-            assert told.target_system == 1
+            (origin,) = autopilot.of("SET_GPS_GLOBAL_ORIGIN")
+            assert (origin.latitude, origin.longitude, origin.altitude) == (473977420, -85455940, 488123)
+            assert origin.target_system == 1
             autopilot.send(reference.MAVLink_gps_global_origin_message(473977420, -85455940, 488123, 0))
             beats = len(autopilot.of("HEARTBEAT"))
             await until(lambda: len(autopilot.of("HEARTBEAT")) >= beats + 2)
@@ -142,9 +142,9 @@ async def test_a_serial_line_may_vanish_and_come_back(tmp_path: Path, message: s
                 terminal.write(b"\xfd\x09garbage" + bytes(300))
                 autopilot.send(reference.MAVLink_timesync_message(0, 5))
                 await until(lambda: autopilot.of("TIMESYNC"))  # noqa: B023
-                told = autopilot.of(name)[-1]
-                x, y, z = flight.truth(getattr(told, "usec", getattr(told, "time_usec", 0)) * 1000)[0].p_m
-                assert (told.x, told.y, told.z) == pytest.approx((x, -y, -z), abs=1e-5)
+                newest = autopilot.of(name)[-1]
+                x, y, z = flight.truth(getattr(newest, "usec", getattr(newest, "time_usec", 0)) * 1000)[0].p_m
+                assert (newest.x, newest.y, newest.z) == pytest.approx((x, -y, -z), abs=1e-5)
             finally:
                 asyncio.get_running_loop().remove_reader(terminal.fileno())
                 terminal.close()
@@ -202,10 +202,10 @@ async def test_mavsdk_decodes_the_numbers_of_our_odometry(tmp_path: Path) -> Non
     text = child.text()
     assert "FIELDS " in text, text[-2000:]
     fields = [json.loads(line) for line in json.loads(text.split("FIELDS ", 1)[1].splitlines()[0])]
-    for told in fields:
-        x, y, z = flight.truth(told["time_usec"] * 1000)[0].p_m
-        assert (told["x"], told["y"], told["z"]) == pytest.approx((x, -y, -z), abs=1e-4)
-        assert told["quality"] == 100
+    for message in fields:
+        x, y, z = flight.truth(message["time_usec"] * 1000)[0].p_m
+        assert (message["x"], message["y"], message["z"]) == pytest.approx((x, -y, -z), abs=1e-4)
+        assert message["quality"] == 100
     known = [each for each in fields if math.isfinite(each["vx"] or math.nan)][-1]
     assert known["vx"] == pytest.approx(RADIUS_M * TURN_RADPS, abs=0.05)
     assert 1e-10 < known["pose_covariance"][0] < 2.5e-5  # estimated, better than configured

@@ -98,7 +98,7 @@ async def test_a_spare_renderer_is_asked_for_no_picture_until_it_is_needed() -> 
         assert now.cameras["back"].assigned == "waits for main" and not now.ready
 
 
-async def test_a_renderer_that_loses_its_last_camera_is_told_to_draw_none() -> None:
+async def test_a_renderer_that_loses_its_last_camera_is_asked_to_draw_none() -> None:
     """Its newest request is what it draws again and again."""
     async with painted() as (bridge, painters):
         main, spare = painters["main"], painters["spare"]
@@ -110,17 +110,17 @@ async def test_a_renderer_that_loses_its_last_camera_is_told_to_draw_none() -> N
 
 async def test_a_profile_that_fell_back_is_noted_and_nothing_stops() -> None:
     async with painted() as (bridge, painters):
-        told = {"profile": "medium", "profile_wanted": "high", "profile_reason": "30 ms of 16 ms"}
-        painters["main"].info = told
+        info = {"profile": "medium", "profile_wanted": "high", "profile_reason": "30 ms of 16 ms"}
+        painters["main"].info = info
         note = "draws with profile medium instead of high: 30 ms of 16 ms"
 
         def noted() -> bool:
             now = bridge.snapshot()
             main = now.renderers["main"]
-            return now.ready and main.note == note and main.report.facts["info"] == told
+            return now.ready and main.note == note and main.report.facts["info"] == info
 
         await until(noted)
-        painters["main"].info = told | {"profile": "high", "profile_reason": ""}
+        painters["main"].info = info | {"profile": "high", "profile_reason": ""}
         await until(lambda: not bridge.snapshot().renderers["main"].note)
 
 

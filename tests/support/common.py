@@ -93,6 +93,20 @@ def wait_until(
     return stopwatch.seconds
 
 
+def wait_until_most(holds: Callable[[], bool], at_least: int = 10) -> None:
+    """Try until something held in 8 of the last 10 trials, as what a clock's uncertainty covers: 95 of 100.
+
+    Errors of trials in a row are alike: the first ones may be beyond.
+    """
+    trials: list[bool] = []
+
+    def met() -> bool:
+        trials.append(holds())
+        return len(trials) >= at_least and sum(trials[-10:]) >= 8
+
+    wait_until(met)
+
+
 class Stopwatch:
     """Time in which the test ran: a turn counts for a bounded time, however long the machine stood still.
 

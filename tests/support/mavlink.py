@@ -7,6 +7,7 @@ import os
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.types import FloatArray, ImuSample
 
 BOOT_NS = 41_000_000_000
+BACKLOG_NS = 100_000_000
+"""Age of a sample beyond which an emulator that was late leaves it out."""
 G = 9.80665
 
 
@@ -29,16 +32,45 @@ class Shaking:
     """Samples on an even grid whose six values are different functions of time."""
 
     def __init__(self, period_ns: int = 4_000_000) -> None:
-        self._period_ns = period_ns
+        self.period_ns = period_ns
 
     def imu_between(self, after_ns: int, until_ns: int) -> list[tuple[int, FloatArray, FloatArray]]:
-        first, last = after_ns // self._period_ns + 1, until_ns // self._period_ns
-        return [self.sample(k * self._period_ns) for k in range(first, last + 1)]
+        first, last = after_ns // self.period_ns + 1, until_ns // self.period_ns
+        return [self.sample(k * self.period_ns) for k in range(first, last + 1)]
 
     @staticmethod
     def sample(t_ns: int) -> tuple[int, FloatArray, FloatArray]:
         t = t_ns * 1e-9
         return t_ns, np.array([np.sin(t), 2 * np.cos(t), -0.5]), np.array([1.5, -np.sin(3 * t), G + np.cos(t)])
+
+
+class Noted(Shaking):
+    """Motion that notes which times it was asked for, and the stamps of what it gave."""
+
+    def __init__(self, period_ns: int = 4_000_000) -> None:
+        super().__init__(period_ns)
+        self.asked: list[tuple[int, int]] = []
+        self.stamps_ns: list[int] = []
+
+    def imu_between(self, after_ns: int, until_ns: int) -> list[tuple[int, FloatArray, FloatArray]]:
+        samples = super().imu_between(after_ns, until_ns)
+        self.asked.append((after_ns, until_ns))
+        self.stamps_ns += [BOOT_NS + t_ns for t_ns, _, _ in samples]
+        return samples
+
+    def check_nothing_left_out(self) -> None:
+        """Fail unless it was asked for all of its time, but for what an emulator that was late leaves out."""
+        for (_, done_ns), (after_ns, until_ns) in pairwise(self.asked):
+            assert after_ns == max(done_ns, until_ns - BACKLOG_NS)
+
+    def steps(self, stamps_ns: list[int]) -> list[int]:
+        """Return by how many samples each stamp is after the one before, where none was left out in between."""
+        places = [self.stamps_ns.index(t_ns) for t_ns in stamps_ns]
+        return [
+            after - before
+            for before, after in pairwise(places)
+            if self.stamps_ns[after] - self.stamps_ns[before] == (after - before) * self.period_ns
+        ]
 
 
 def reading(device: Path, **options: Any) -> AbstractAsyncContextManager[Received]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import msgspec
 import zmq
 
-from tests.support.common import wait_until
+from tests.support.common import wait_until, wait_until_most
 from tests.support.stream_rig import SMALL, header
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.clock import now_ns
@@ -103,6 +103,17 @@ class PuppetBridge:
 
         wait_until(decided)
         return frame
+
+    def show_until_covered(self, receiver: Receiver) -> None:
+        """Show pictures of now until most are as near to it as the client's clock claims."""
+
+        def covered() -> bool:
+            self.serve(time.monotonic() + 0.02)
+            t_ns = now_ns()
+            frame = self.show(receiver, t_ns + self.ahead_ns)
+            return frame is not None and abs(frame.t_ns - t_ns) <= frame.clock_uncertainty_ns
+
+        wait_until_most(covered)
 
     def send(self, receiver: Receiver, t_display_ns: int, frame_id: int = 5, **changes: object) -> None:
         """Send a good picture as soon as the client is connected, and wait until it arrived."""

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.common import wait_until
+from tests.support.stubborn_program import STUBBORN, is_gone, most_at_once, numbers_in
 from vil_adapters.simulated import program_process
 from vil_adapters.simulated.program_process import ProgramProcess, end_programs
 from vil_bridge.core.clock import NS_PER_S
@@ -22,19 +23,7 @@ from vil_bridge.core.errors import SourceUnavailable
 pytestmark = pytest.mark.process
 
 SLEEPER = "import time; time.sleep(600)"
-STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); {SLEEPER}"
-# Writes its number, once it has been asked to end the time of that, and from then on the times at which it still runs.
-NOTING = """
-import os, signal, time
-asked = []
-signal.signal(signal.SIGTERM, lambda *_: asked.append(time.monotonic_ns()))
-print(os.getpid(), flush=True)
-while True:
-    time.sleep(0.01)
-    if asked:
-        print(asked[0], flush=True)
-        asked[0] = time.monotonic_ns()
-"""
+DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); {SLEEPER}"
 
 
 def python(code: str) -> tuple[str, ...]:
@@ -65,14 +54,6 @@ def lines(file: Path) -> list[str]:
     return file.read_text(encoding="ascii").splitlines() if file.exists() else []
 
 
-def is_gone(pid: str) -> bool:
-    """Return True once a process has ended; one that nobody reaps counts too."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
 def checked(made: ProgramProcess, reached: Callable[[], bool]) -> None:
     def reached_now() -> bool:
         made.check()
@@ -82,33 +63,32 @@ def checked(made: ProgramProcess, reached: Callable[[], bool]) -> None:
 
 
 def test_what_a_program_started_ends_with_it(tmp_path: Path) -> None:
-    with program(tmp_path, parent_of(STUBBORN, SLEEPER)):
+    with program(tmp_path, parent_of(DEAF, SLEEPER)):
         wait_until(lambda: "up" in lines(tmp_path / "output.log"))
     (child,) = lines(tmp_path / "child")
-    wait_until(lambda: is_gone(child))
+    wait_until(lambda: is_gone(int(child)))
 
 
 def test_programs_that_ignore_the_request_to_end_share_one_patience(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(program_process, "_PATIENCE_NS", 3 * NS_PER_S)  # a busy machine lets a program wait
-    made = [ProgramProcess(f"quad_{i}", python(NOTING), tmp_path / str(i)) for i in range(6)]
+    made = [ProgramProcess(f"quad_{i}", python(STUBBORN), tmp_path / str(i)) for i in range(6)]
     outputs = [tmp_path / str(i) / "output.log" for i in range(6)]
     for one in made:
         one.start()
-    wait_until(lambda: all(lines(output) for output in outputs))
+    wait_until(lambda: all(map(numbers_in, outputs)))
     end_programs(made)
-    assert all(is_gone(lines(output)[0]) for output in outputs)
-    # One after another, each would be gone before the next is asked.
-    spans_ns = [(int(noted[1]), int(noted[-1])) for noted in map(lines, outputs) if len(noted) > 1]
-    assert max(sum(a <= t <= b for a, b in spans_ns) for t, _ in spans_ns) >= len(made) - 2
+    ends = [numbers_in(output) for output in outputs]
+    assert all(is_gone(pid) for pid, *_ in ends)
+    assert most_at_once([times for _, *times in ends]) >= len(made) - 2
 
 
 def test_what_a_program_left_behind_ends_before_it_starts_again(tmp_path: Path) -> None:
     with program(tmp_path, parent_of(SLEEPER, "raise SystemExit(3)")) as made:
         checked(made, lambda: len(lines(tmp_path / "child")) >= 2)
         first = lines(tmp_path / "child")[0]
-        wait_until(lambda: is_gone(first))
+        wait_until(lambda: is_gone(int(first)))
 
 
 def test_a_program_that_is_missing_for_a_while_is_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -166,7 +146,7 @@ def test_a_program_has_no_real_time_priority_and_ends_with_its_starter(tmp_path:
         assert os.sched_getscheduler(int(second)) == os.SCHED_OTHER
         assert os.getpgid(int(second)) == int(second), "of a group of its own"
         os.kill(int(first), signal.SIGKILL)
-        wait_until(lambda: is_gone(second))
+        wait_until(lambda: is_gone(int(second)))
 
 
 def test_a_program_that_is_not_there_is_refused_with_its_cure(tmp_path: Path) -> None:
