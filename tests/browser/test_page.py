@@ -53,7 +53,7 @@ def record(page: Watched, rig: PageRig, name: str) -> None:
     web, where = page.page.request, f"{rig.url}api/v1/recording"
     assert web.put(where, data={"name": name}).ok
     before = received(rig)
-    wait_until(lambda: received(rig) > before + 3, 30.0)
+    wait_until(lambda: received(rig) > before + 3)
     assert web.delete(where).ok
 
 
@@ -123,8 +123,8 @@ def test_a_renderer_that_is_killed_is_told_in_two_seconds_and_welcomed_back(page
     note = page.page.locator(raw).locator(".picture-note")
     assert note.inner_text().startswith("old: last picture")
     # A busy machine may stall the emulated mocap too: then the drone is named first.
-    wait_until(lambda: rig.get()["cameras"]["front"]["problem"].startswith("renderer hall is "), 30.0)
-    wait_until(lambda: "renderer hall is " in note.inner_text(), 30.0)
+    wait_until(lambda: rig.get()["cameras"]["front"]["problem"].startswith("renderer hall is "))
+    wait_until(lambda: "renderer hall is " in note.inner_text())
     rig.start("renderer")
     page.until("() => document.getElementById('ready').textContent === 'ready'")
 
@@ -148,7 +148,7 @@ def with_a_clock_that_stands(context: BrowserContext) -> None:
 
 
 def test_the_last_ten_minutes_are_drawn_for_a_page_that_comes_late(rig: PageRig, browser: Browser) -> None:
-    wait_until(lambda: rig.get("api/v1/history/front")["output_ms"][-1], 30.0)
+    wait_until(lambda: rig.get("api/v1/history/front")["output_ms"][-1])
     with watched(browser, rig.url, with_a_clock_that_stands) as seen:  # it gets no second answer
         seen.scroll_to("#history")
         seen.until("() => document.querySelectorAll('#history .uplot').length === 3")

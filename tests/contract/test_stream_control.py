@@ -166,7 +166,7 @@ async def test_a_client_that_never_reads_holds_up_nobody(echo: Echo, dealer: Dea
         silent.send(bytes(MAX_MESSAGE_BYTES))
     lively.send(b"x")
     assert await receive(lively) == b"x"
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while len(echo.got) < 51:
             echo.changed.clear()
             await echo.changed.wait()
@@ -191,7 +191,7 @@ async def test_a_client_survives_a_restart_of_the_server(kind: Any, dealer: Deal
     first.server.send(b"nobody", b"ignored")
 
     second = Echo(kind, first.server.endpoint)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while True:  # the address becomes free some time after the socket was closed
             with contextlib.suppress(SinkError):
                 await second.server.start()
@@ -219,7 +219,7 @@ async def test_an_error_of_the_handler_reaches_the_loop_and_not_the_client(kind:
     server = kind("tcp://127.0.0.1:0", fail)
     await server.start()
     dealer(server.endpoint).send(b"x")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         assert isinstance(await caught.get(), LookupError)
     server.close()
     await asyncio.sleep(0)

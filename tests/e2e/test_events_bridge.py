@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.bridge_rig import bridge_with_camera
+from tests.support.common import PATIENCE_S
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.server import RenderedRequest
@@ -41,7 +42,7 @@ def read(endpoint: str) -> list[Frame]:
     with Receiver(endpoint, variant="raw", encoding="events", queue=100) as receiver:
         frames: list[Frame] = []
         while len(frames) < 12:
-            frame = receiver.next(30.0)
+            frame = receiver.next(PATIENCE_S)
             assert frame is not None
             frames.append(frame)
     return frames

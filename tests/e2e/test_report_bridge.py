@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.support.bridge_rig import drawn_bridge
+from tests.support.common import PATIENCE_S
 from tests.support.events import until
 from tests.support.ledger import NAMES
 from tests.support.programs import VIL_BRIDGE, output
@@ -59,7 +60,7 @@ def read(endpoint: str) -> list[Frame]:
     with Receiver(endpoint) as receiver:
         found: list[Frame] = []
         while len(found) < FRAMES:
-            frame = receiver.next(5.0)
+            frame = receiver.next(PATIENCE_S)
             assert frame is not None, receiver.problem
             if "render_age_ns" not in frame.metadata:  # of a rendering that is shown again there is no row
                 found.append(frame)

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.support.common import PATIENCE_S
 from vil_adapters.motions.drone import DroneMotion
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import now_ns
@@ -35,7 +36,7 @@ async def test_what_a_source_says_on_its_way_out_is_not_heard() -> None:
                 enough.set()
 
         async with listening(config, ["qtm"], take) as statuses:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_S):
                 await enough.wait()
             count = len(heard)
         assert len(heard) == count

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests.support.common import PATIENCE_S
 from vil_bridge.monitoring.ptp_clocks import ptp_clocks
 from vil_bridge.world.kernel.library import KERNEL, description
 
@@ -75,7 +76,7 @@ def test_the_facts_name_the_ptp_clocks_and_the_compiled_kernel() -> None:
 
 
 def told_by(priority: str) -> dict[str, object]:
-    child = subprocess.run([sys.executable, "-c", CHILD, priority], capture_output=True, text=True, timeout=60)
+    child = subprocess.run([sys.executable, "-c", CHILD, priority], capture_output=True, text=True, timeout=PATIENCE_S)
     assert child.returncode == 0, child.stderr
     told: dict[str, object] = json.loads(child.stdout)
     return told

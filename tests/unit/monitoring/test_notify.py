@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.common import PATIENCE_S
 from vil_bridge.monitoring.systemd_notify import ServiceManager
 
 
@@ -18,7 +19,7 @@ class Manager:
     def __init__(self, address: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(address)
-        self._socket.settimeout(60.0)
+        self._socket.settimeout(PATIENCE_S)
 
     def heard(self) -> str:
         return self._socket.recv(4096).decode()

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.common import PATIENCE_S
 from vil_bridge.monitoring.latency import StageHistogram
 
 S = 1_000_000_000
@@ -93,5 +94,5 @@ def test_reading_while_another_thread_writes() -> None:
         counts = [stage.view(S).since_start.count for _ in range(200)]
     finally:
         go_on.clear()
-        writer.join(60.0)
+        writer.join(PATIENCE_S)
     assert counts == sorted(counts) and counts[-1] > 0

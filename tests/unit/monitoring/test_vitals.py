@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.common import wait_until
+from tests.support.common import PATIENCE_S, wait_until
 from tests.support.events import until
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
 from vil_bridge.core.errors import ProtocolError
@@ -42,7 +42,7 @@ async def test_beats_are_signs_of_life_and_a_hung_thread_ends_them(
     loop = asyncio.get_running_loop()
 
     async def next_sign() -> str:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             return (await loop.sock_recv(ears, 1000)).decode()
 
     heard = {await next_sign() for _ in range(5)}

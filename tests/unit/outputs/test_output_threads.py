@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.common import wait_until
+from tests.support.common import PATIENCE_S, wait_until
 from tests.support.events import until
 from tests.support.outputs import Flight
 from tests.support.rtp import camera_info
@@ -79,7 +79,7 @@ async def test_a_bug_in_writing_a_bag_is_no_full_disk(tmp_path: Path) -> None:
         output._bag._connections.clear()  # what it looks up is not there: a bug of ours
         output._bag.enqueue(topic, memoryview(b"x"))
         with pytest.raises(RuntimeError, match="writing") as caught:
-            await asyncio.wait_for(running, 60.0)
+            await asyncio.wait_for(running, PATIENCE_S)
         assert isinstance(caught.value.__cause__, KeyError)
     finally:
         running.cancel()
@@ -95,7 +95,7 @@ async def test_a_librarys_panic_ends_the_output() -> None:
         raise Panic
 
     with pytest.raises(Panic):
-        await asyncio.wait_for(call_periodically("panics", 100.0, step), 60.0)
+        await asyncio.wait_for(call_periodically("panics", 100.0, step), PATIENCE_S)
 
 
 def test_memory_keeps_no_pictures_for_encodings_that_nobody_wants_any_more() -> None:

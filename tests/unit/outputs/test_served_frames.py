@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 import numpy as np
 import pytest
 
+from tests.support.common import PATIENCE_S
 from tests.support.events import until
 from tests.support.filmed_room import PERSON, FilmedRoom, serving
 from tests.support.motions import DANCER
@@ -116,7 +117,7 @@ class Receiver:
         self._sock.sendto(datagram, (LOOPBACK, int(made.status.facts["address"].rpartition(":")[2])))
 
     async def next(self, kind: MessageId) -> bytes:
-        async with asyncio.timeout(60.0):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 datagram = await asyncio.get_running_loop().sock_recv(self._sock, 65536)
                 if message_id(datagram) == kind:
@@ -189,7 +190,7 @@ class TurningPair:
 
 async def velocities(reader: asyncio.StreamReader, count: int) -> list[tuple[str, Velocity]]:
     incoming, found = Incoming(), list[tuple[str, Velocity]]()
-    async with asyncio.timeout(60.0):
+    async with asyncio.timeout(PATIENCE_S):
         while len(found) < count:
             messages = [m for m in incoming.feed(await reader.read(65536)) if m.kind == VELOCITY]
             found += [(message.sender, decode_velocity(message.payload)) for message in messages]

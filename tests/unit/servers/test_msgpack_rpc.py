@@ -14,6 +14,7 @@ import msgpack
 import msgspec
 import pytest
 
+from tests.support.common import PATIENCE_S
 from tests.support.events import until
 from vil_bridge.servers import msgpack_rpc
 from vil_bridge.servers.airsim.methods import MethodTable, method
@@ -38,7 +39,7 @@ class Client:
         while True:
             for message in self._unpacker:
                 return list(message)
-            data = await asyncio.wait_for(self.reader.read(65536), 10.0)
+            data = await asyncio.wait_for(self.reader.read(65536), PATIENCE_S)
             if not data:
                 raise EOFError
             self._unpacker.feed(data)
@@ -342,7 +343,7 @@ async def test_calls_of_a_client_that_went_are_cancelled() -> None:
         client.send(0, 1, "fly", [])
         await started.wait()
         client.writer.close()
-        await asyncio.wait_for(ended.wait(), 10.0)
+        await asyncio.wait_for(ended.wait(), PATIENCE_S)
         while server.connected:
             await asyncio.sleep(0)
 
@@ -365,7 +366,7 @@ async def test_a_connection_that_ended_is_freed_at_once(last: bytes) -> None:
             await client.answer()
             client.writer.write(last)
             client.writer.close()
-            async with asyncio.timeout(10.0):
+            async with asyncio.timeout(PATIENCE_S):
                 while server.connected or callers[0]() is not None:
                     await asyncio.sleep(0.001)
     finally:

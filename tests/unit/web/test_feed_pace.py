@@ -9,6 +9,7 @@ import pytest
 from fastapi import WebSocket
 from starlette.types import Message
 
+from tests.support.common import PATIENCE_S
 from vil_bridge.core import pacing
 from vil_bridge.core.pacing import CachedValue, PeriodicTask, SlotTimer
 from vil_bridge.web.live.frames import framed, until_left
@@ -28,7 +29,7 @@ async def test_a_turn_that_fails_does_not_end_the_feed(caplog: pytest.LogCapture
         return True
 
     PeriodicTask(turn, 200.0).start()
-    await asyncio.wait_for(ended.wait(), 60.0)
+    await asyncio.wait_for(ended.wait(), PATIENCE_S)
     assert [(r.levelno, str(r.exc_info[1])) for r in caplog.records if r.exc_info] == [(logging.ERROR, "turn 2")]
 
 

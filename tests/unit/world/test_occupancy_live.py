@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from fastapi import FastAPI, WebSocket
 
+from tests.support.common import PATIENCE_S
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.errors import ConfigError, ProtocolError
 from vil_bridge.core.geometry import Transform
@@ -216,7 +217,7 @@ async def test_a_busy_reader_gets_the_whole_map_that_was_made_for_it_and_then_th
 
     websocket = WebSocket({"type": "websocket", "extensions": {POST: post}}, unused, unused)
     sending = asyncio.create_task(_send(made, websocket))
-    await asyncio.wait_for(done.wait(), 60.0)
+    await asyncio.wait_for(done.wait(), PATIENCE_S)
     sending.cancel()
     assert tries[0] == tries[1] == tries[2] == framed(encode_snapshot(filled().snapshot()))
     changes = made.changes(5)
@@ -240,4 +241,4 @@ async def test_a_feed_that_cannot_be_made_ends_its_connection() -> None:
     path = "/api/v1/maps/room/live"
     scope = {"type": "websocket", "path": path, "headers": [], "query_string": b"", "extensions": {POST: bool}}
     with pytest.raises(ExceptionGroup, match="unhandled errors"):
-        await asyncio.wait_for(app(scope, receive, send), 60.0)
+        await asyncio.wait_for(app(scope, receive, send), PATIENCE_S)
