@@ -10,7 +10,8 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.actors.turning import unit
-from vil_renderer.embedded.scenes.shapes import UV_WHOLE, MeshBuilder, UvRect
+from vil_renderer.embedded.assets.model import UvRect
+from vil_renderer.embedded.scenes.shapes import UV_WHOLE, MeshBuilder
 
 _WELD_M = 1e-6
 

@@ -12,11 +12,11 @@ from vil_renderer.embedded.actors.figure import figure
 from vil_renderer.embedded.actors.multirotor import multirotor, spin_rev_per_s
 from vil_renderer.embedded.actors.people.builds import BUILDS
 from vil_renderer.embedded.actors.rover import rover
-from vil_renderer.embedded.assets.model import Asset
+from vil_renderer.embedded.assets.model import Asset, UvRect
 from vil_renderer.embedded.scene import CLASSES, Prefab
 from vil_renderer.embedded.scenes.builder import WHITE, Thing, Tint
 from vil_renderer.embedded.scenes.car import car
-from vil_renderer.embedded.scenes.shapes import UvRect, box
+from vil_renderer.embedded.scenes.shapes import box
 
 _STRIPES: Final = 7
 _BAR: Final = 0.12

@@ -18,6 +18,8 @@ from vil_bridge.core.types import FloatArray
 
 Float32Array = npt.NDArray[np.float32]
 Wrap = Literal["repeat", "clamp", "mirror"]
+UvRect = tuple[float, float, float, float]
+"""u at the left, v at the top, u at the right, v at the bottom; a greater first value mirrors."""
 
 _IDENTITY_UV: Final = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 
@@ -117,6 +119,7 @@ class Material:
         base_colour: linear RGBA factor. base: sRGB colour and alpha.
         metal_rough: roughness in G, metalness in B (linear). normal: tangent space, OpenGL's y.
         emissive_light: linear RGB factor.
+        windows: parts of the texture that daylight comes through, u and v of the top left and bottom right corner.
     """
 
     name: str = ""
@@ -137,6 +140,7 @@ class Material:
     dielectric: Dielectric | None = None
     sheen: Sheen | None = None
     transmission: Transmission | None = None
+    windows: tuple[UvRect, ...] = ()
 
 
 MAPS: Final = (

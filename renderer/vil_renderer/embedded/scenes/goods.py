@@ -7,8 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from vil_renderer.embedded.assets.model import UvRect
 from vil_renderer.embedded.scenes.builder import Thing, Tint
-from vil_renderer.embedded.scenes.shapes import STANDING, UV_WHOLE, MeshBuilder, UvRect, box, extrude, join, lathe, tube
+from vil_renderer.embedded.scenes.shapes import STANDING, UV_WHOLE, MeshBuilder, box, extrude, join, lathe, tube
 
 _BLUE: Final[Tint] = (0.22, 0.38, 0.78)
 _ORANGE: Final[Tint] = (0.92, 0.42, 0.10)

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from vil_renderer.embedded.assets.model import UvRect
 from vil_renderer.embedded.scene import Environment, Scene
 from vil_renderer.embedded.scenes.builder import SceneBuilder, Thing
 from vil_renderer.embedded.scenes.furniture import (
@@ -22,7 +23,7 @@ from vil_renderer.embedded.scenes.furniture import (
 from vil_renderer.embedded.scenes.gates import add_gate
 from vil_renderer.embedded.scenes.goods import board, cone, lamp_panel, poster, stack
 from vil_renderer.embedded.scenes.rooms import RoomSize, add_ceiling, add_floor, add_walls
-from vil_renderer.embedded.scenes.shapes import STANDING, UV_WHOLE, UvRect, box
+from vil_renderer.embedded.scenes.shapes import STANDING, UV_WHOLE, box
 
 _ROOM: Final = RoomSize(8.0, 6.0, 3.2)
 _TRUSS_Z_M: Final = 2.72
@@ -110,8 +111,8 @@ def _boards(builder: SceneBuilder) -> None:
     """Add the boards on the walls: name, class, x, y, z of the centre, yaw, size and surface of each."""
     wall: tuple[tuple[str, str, float, float, float, float, tuple[float, float], str, UvRect], ...] = (
         ("Door", "door", -2.5, -3.0, 1.05, _QUARTER, (0.95, 2.1), "door", UV_WHOLE),
-        ("Window", "window", -0.4, -3.0, 1.75, _QUARTER, (1.5, 1.2), "window", UV_WHOLE),
-        ("Window", "window", 1.5, -3.0, 1.75, _QUARTER, (1.5, 1.2), "window", (1.0, 0.0, 0.0, 1.0)),
+        ("Window", "window", -0.4, -3.0, 1.75, _QUARTER, (1.5, 1.2), "lab_window", UV_WHOLE),
+        ("Window", "window", 1.5, -3.0, 1.75, _QUARTER, (1.5, 1.2), "lab_window", (1.0, 0.0, 0.0, 1.0)),
         ("Whiteboard", "sign", 4.0, -0.4, 1.55, math.pi, (2.4, 1.3), "whiteboard", UV_WHOLE),
         ("Poster", "sign", 4.0, 1.25, 1.7, math.pi, (0.6, 0.9), "paper", UV_WHOLE),
         ("Poster", "sign", 3.0, -3.0, 1.6, _QUARTER, (0.8, 0.8), "tags", UV_WHOLE),

@@ -10,6 +10,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from vil_renderer.embedded.assets.model import UvRect
+
 SIZE_PX: Final = 1024
 _SOFT_PX: Final = 1.5
 Colour = tuple[int, int, int]
@@ -156,6 +158,7 @@ class Surface:
         light: linear RGB that it gives by itself.
         cut_out: the texture's cover is a mask, and both sides are seen.
         bump_px: relief of the shade, pixels of the texture for one shade; None = as flat as paper.
+        windows: parts of the texture that daylight comes through.
     """
 
     paint: Callable[[np.random.Generator], Canvas] | None
@@ -164,3 +167,4 @@ class Surface:
     light: tuple[float, float, float] = (0.0, 0.0, 0.0)
     cut_out: bool = False
     bump_px: float | None = None
+    windows: tuple[UvRect, ...] = ()

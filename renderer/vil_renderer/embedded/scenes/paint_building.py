@@ -141,6 +141,9 @@ def corrugated(rng: np.random.Generator, colour: Colour, period: int) -> Canvas:
     return canvas
 
 
+_PANES: Final = tuple((x / _S, 180 / _S, (x + 420) / _S, 740 / _S) for x in (60, 540))
+
+
 def _wall_window(rng: np.random.Generator) -> Canvas:
     canvas = corrugated(rng, (150, 158, 160), 42)
     for x in (60, 540):
@@ -213,7 +216,7 @@ BUILDING: Final[dict[str, Surface]] = {
     "wall_brick": Surface(_wall_brick, bump_px=3.0),
     "wall_block": Surface(_wall_block, bump_px=2.0),
     "wall_board": Surface(_wall_board, bump_px=2.0),
-    "wall_window": Surface(_wall_window, 0.6, bump_px=0.0),
+    "wall_window": Surface(_wall_window, 0.6, bump_px=0.0, windows=_PANES),
     "wall_sheet": Surface(_wall_sheet, 0.6, bump_px=0.0),
     "ceiling_tiles": Surface(_ceiling_tiles, bump_px=2.0),
     "ceiling_trays": Surface(_ceiling_trays, 0.7, bump_px=0.0),

@@ -180,6 +180,9 @@ def _door(rng: np.random.Generator) -> Canvas:
     return canvas
 
 
+_PANES: Final = tuple((x / _S, 20 / _S, (x + 226) / _S, 1.0 - 20 / _S) for x in (20, 266))
+
+
 def _window(rng: np.random.Generator) -> Canvas:
     """Paint a bright yard behind two panes, with the blind half down."""
     canvas = Canvas(rng, (176, 204, 226), 0.04, _S)
@@ -272,6 +275,7 @@ LAB: Final[dict[str, Surface]] = {
     "whiteboard": Surface(_whiteboard, 0.4),
     "door": Surface(_door, 0.6),
     "window": Surface(_window, 0.4),
+    "lab_window": Surface(_window, 0.4, windows=_PANES),
     "paper": Surface(_paper),
     "paper_second": Surface(_paper),
     "books": Surface(_books),

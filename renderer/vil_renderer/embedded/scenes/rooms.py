@@ -13,9 +13,10 @@ from typing import Final
 
 import numpy as np
 
+from vil_renderer.embedded.assets.model import UvRect
 from vil_renderer.embedded.scene import SceneObject
 from vil_renderer.embedded.scenes.builder import SceneBuilder, Thing, Tint
-from vil_renderer.embedded.scenes.shapes import UV_WHOLE, UvRect, panel
+from vil_renderer.embedded.scenes.shapes import UV_WHOLE, panel
 
 _BEHIND_M: Final = 0.15
 _TURNED: Final[UvRect] = (1.0, 1.0, 0.0, 0.0)

@@ -17,10 +17,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import cross, yaw_matrix
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.assets.model import Material, Primitive
-
-UvRect = tuple[float, float, float, float]
-"""u at the left, v at the top, u at the right, v at the bottom; a greater first value mirrors."""
+from vil_renderer.embedded.assets.model import Material, Primitive, UvRect
 
 UV_WHOLE: Final[UvRect] = (0.0, 0.0, 1.0, 1.0)
 STANDING: Final = "xXyYz"

@@ -50,6 +50,7 @@ def material(name: str) -> Material:
         emissive_light=surface.light,
         alpha="mask" if surface.cut_out else "opaque",
         double_sided=surface.cut_out,
+        windows=surface.windows,
     )
 
 

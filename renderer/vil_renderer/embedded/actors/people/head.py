@@ -15,7 +15,8 @@ from vil_renderer.embedded.actors.people.rings import upright
 from vil_renderer.embedded.actors.people.skull import LOW_M, TOP_M, columns_rad, skull
 from vil_renderer.embedded.actors.people.weights import Blend, Part, steps
 from vil_renderer.embedded.actors.turning import unit
-from vil_renderer.embedded.scenes.shapes import MeshBuilder, UvRect
+from vil_renderer.embedded.assets.model import UvRect
+from vil_renderer.embedded.scenes.shapes import MeshBuilder
 
 _NECK: Final = (
     (1.430, 0.066, 0.066, -0.014),

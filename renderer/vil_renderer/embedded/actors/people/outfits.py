@@ -10,9 +10,8 @@ import numpy as np
 from vil_renderer.embedded.actors.people.builds import HumanBuild
 from vil_renderer.embedded.actors.people.faces import paint_face
 from vil_renderer.embedded.actors.people.folds import Folds
-from vil_renderer.embedded.assets.model import Material, Texture, TextureUse
+from vil_renderer.embedded.assets.model import Material, Texture, TextureUse, UvRect
 from vil_renderer.embedded.scenes.paint import Canvas, Colour
-from vil_renderer.embedded.scenes.shapes import UvRect
 
 _SIZE_PX: Final = 1024
 _GRAIN: Final = 0.035

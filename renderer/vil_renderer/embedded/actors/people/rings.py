@@ -12,7 +12,7 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.actors.lofts import smooth_table
 from vil_renderer.embedded.actors.people.folds import Folds
 from vil_renderer.embedded.actors.turning import unit
-from vil_renderer.embedded.scenes.shapes import UvRect
+from vil_renderer.embedded.assets.model import UvRect
 
 BACK: Final = np.array([-1.0, 0.0, 0.0])
 

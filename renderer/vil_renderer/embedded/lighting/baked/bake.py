@@ -23,6 +23,7 @@ from vil_renderer.embedded.lighting.baked.probes import probes_of
 from vil_renderer.embedded.lighting.baked.receivers import Receivers, receivers_of, sun_light
 from vil_renderer.embedded.lighting.baked.solid_sides import SolidSides, lifted
 from vil_renderer.embedded.lighting.baked.transport import LightTransport, RowStore, look_around
+from vil_renderer.embedded.lighting.baked.windows import window_light
 from vil_renderer.embedded.lighting.daylight import sun_direction
 from vil_renderer.embedded.scene import Scene
 
@@ -66,9 +67,10 @@ def bake(
     seen = look_around(solid, layout, places, rays, lambda share: progress("looking around", share), rows)
     transport = LightTransport(seen, albedo_of(mesh, layout, places, mean_colours(mesh)))
     sources = sources_of(scene)
+    windows = window_light(mesh, layout, places, transport.albedo)
     direct = np.zeros((len(places.p_m), len(sources), 3), np.float32)
     for index, half in enumerate(transport.sky()):
-        direct[:, index] = half[:, None]
+        direct[:, index] = half[:, None] + np.float32(0.5) * windows
     unhidden = SolidSides(mesh, frozenset(lamp.name for lamp in scene.lamps))
     for index, source in enumerate(sources[2:], 2):
         direct[:, index] = _straight(source, places, unhidden)[:, None]

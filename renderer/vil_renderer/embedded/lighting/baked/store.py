@@ -38,7 +38,7 @@ from vil_renderer.embedded.scene import Scene
 
 logger = logging.getLogger(__name__)
 
-_VERSION: Final = b"4"
+_VERSION: Final = b"5"
 _LAYOUT: Final = ("vertex", "triangles", "place", "chart")
 _RECEIVERS: Final = ("p_m", "normal", "triangle", "texel", "of_texel", "of_vertex")
 _PROBES: Final = ("low_m", "step_m", "free", "light")
@@ -163,6 +163,7 @@ def _parts(scene: Scene, mesh: StaticMesh, colours: FloatArray) -> Iterator[byte
     for (material, coloured), colour in zip(mesh.materials, colours, strict=True):
         yield colour.tobytes()
         yield repr((coloured, material.alpha, material.double_sided, material.transmission is None)).encode()
+        yield repr(material.windows).encode()
     environment = scene.environment
     yield repr((environment.sky.tolist(), environment.ground.tolist(), environment.exposure)).encode()
     for source in sources_of(scene):
