@@ -25,7 +25,7 @@ from vil_bridge.tools.airsim_world_process import LocalWorld, SceneWorld, WorldO
 logger = logging.getLogger(__name__)
 
 _MOST_WORLDS: Final = 32
-_START_S: Final = 120.0
+_START_S: Final = 300.0
 _GRACE_S: Final = 3.0
 """Time in which an owner that lost its connection may come back to its worlds."""
 _POLL_S: Final = 0.05
