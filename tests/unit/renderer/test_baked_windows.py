@@ -19,7 +19,7 @@ from vil_renderer.embedded.scenes.surfaces import material
 
 HALF_M = np.array((2.0, 1.5, 1.0))
 SKY, GROUND = np.array((0.4, 0.5, 0.6)), np.array((0.2, 0.1, 0.0))
-OUTSIDE = 3.0
+OUTSIDE = 2.0
 GLASS = (0.1, 0.1, 0.9, 0.6)
 """Part of the wall at x = 2 m: y from -1.2 to 1.2 m, z from -0.2 to 0.8 m."""
 

@@ -38,7 +38,7 @@ from vil_renderer.embedded.scene import Scene
 
 logger = logging.getLogger(__name__)
 
-_VERSION: Final = b"5"
+_VERSION: Final = b"6"
 _LAYOUT: Final = ("vertex", "triangles", "place", "chart")
 _RECEIVERS: Final = ("p_m", "normal", "triangle", "texel", "of_texel", "of_vertex")
 _PROBES: Final = ("low_m", "step_m", "free", "light")

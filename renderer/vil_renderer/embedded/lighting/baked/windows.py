@@ -13,7 +13,7 @@ from vil_renderer.embedded.engine.vertices import StaticMesh
 from vil_renderer.embedded.lighting.baked.charts import ChartLayout
 from vil_renderer.embedded.lighting.baked.receivers import Receivers
 
-_OUTSIDE: Final = 3.0
+_OUTSIDE: Final = 2.0
 """Light of the sky outside over that of a room's environment, which stands for what the room scatters."""
 
 
