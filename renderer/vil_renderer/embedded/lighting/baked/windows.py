@@ -18,7 +18,7 @@ _OUTSIDE: Final = 2.0
 
 
 def window_light(mesh: StaticMesh, layout: ChartLayout, places: Receivers, albedo: Float32Array) -> Float32Array:
-    """Return the light (r, 3) with which windows look as bright as a white sky outside; 0 for what is no window.
+    """Return the light (r, 3) with which windows look as bright as a white sky outside; 0 for all else.
 
     Args:
         mesh: has windows where its materials say so.
