@@ -80,10 +80,10 @@ class Watched:
         """Bring an element into sight, once it is there: much is asked for only then."""
         self.page.locator(selector).scroll_into_view_if_needed(timeout=LIMIT_MS)
 
-    def until(self, condition: str, argument: object = None, limit_ms: float = LIMIT_MS) -> None:
+    def until(self, condition: str, argument: object = None) -> None:
         """Wait for a JavaScript function that returns true; an element that is not there yet is waited for, too."""
         patient = f"x => {{ try {{ return ({condition})(x) }} catch (e) {{ if (!(e instanceof TypeError)) throw e }} }}"
-        self.page.wait_for_function(patient, arg=argument, timeout=limit_ms, polling=50)
+        self.page.wait_for_function(patient, arg=argument, timeout=LIMIT_MS, polling=50)
 
 
 def needs_page() -> None:

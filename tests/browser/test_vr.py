@@ -135,7 +135,8 @@ def test_without_a_headset_the_page_says_what_is_missing(rig: PageRig, browser: 
         context.add_init_script(NO_NATIVE)
 
     with watched(browser, f"{rig.url}vr", none) as seen:
-        seen.until("() => /no WebXR/.test(why.textContent) && document.getElementById('enter').disabled")
+        seen.until("() => /no WebXR/.test(document.getElementById('why').textContent)")
+        seen.until("() => document.getElementById('enter').disabled")
         seen.until(f"() => ({FACT})('Head') === 'tracked'")  # the picture on the page is there all the same
 
 
@@ -146,7 +147,7 @@ def test_a_page_that_is_refused_says_why(rig: PageRig, browser: Browser) -> None
         )
 
     with watched(browser, f"{rig.url}vr", refuse) as seen:
-        seen.until("() => /refuses this page.*: a token is wanted/.test(feed.textContent)")
+        seen.until("() => /refuses this page.*: a token is wanted/.test(document.getElementById('feed').textContent)")
 
 
 @pytest.mark.long
@@ -154,7 +155,7 @@ def test_a_lost_bridge_is_told_and_the_headset_carries_on(worn: Watched, rig: Pa
     worn.page.get_by_label("Head tracked by").select_option("human")
     worn.until(f"() => ({FACT})('Head') === 'tracked'")
     rig.kill("daemon")
-    worn.until("() => /^connection to the bridge lost/.test(feed.textContent)")
+    worn.until("() => /^connection to the bridge lost/.test(document.getElementById('feed').textContent)")
     worn.until(f"() => ({FACT})('Head') === 'no connection: the headset carries on alone'")
     before = eyes(worn)
     worn.page.evaluate("() => { headset.position.y += 0.3; }")
