@@ -5,7 +5,6 @@ World ENU. A gate's x leads through its opening in the direction of flight, y to
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
@@ -13,7 +12,9 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.elementary import sin_cos
 from vil_bridge.core.geometry import Transform, cross, q_from_euler_zyx, q_from_matrix, q_to_euler_zyx
+from vil_bridge.core.matrices import length, product
 from vil_bridge.core.types import BoolArray, FloatArray
 
 _BORDER_M: Final = 8.0
@@ -78,8 +79,9 @@ class CourseGate:
         left = 0.5 * (corners[0] + corners[3] - corners[1] - corners[2])
         up = 0.5 * (corners[0] + corners[1] - corners[3] - corners[2])
         forward = cross(left, up)
-        size = float(np.linalg.norm(forward))
-        width, height = float(np.linalg.norm(left)), float(np.linalg.norm(up))
+        size = length(forward)
+        width = length(left)
+        height = length(up)
         if not (min(width, height) > _LEAST_SIDE_M and size > 0.5 * width * height):
             raise ValueError(
                 f"corners of {name!r} span no opening. Give top left, top right, bottom right, bottom left"
@@ -250,8 +252,8 @@ class Course:
     def from_gates(self, p_world_m: FloatArray) -> FloatArray:
         """Return positions (..., 3) in the axes of every gate, (..., g, 3)."""
         # One product with all axes side by side: a third of the time of one for each gate.
-        seen: FloatArray = (p_world_m @ self._side_by_side).reshape(*p_world_m.shape[:-1], -1, 3) - self._origins
-        return seen
+        seen = product(p_world_m, self._side_by_side)
+        return np.asarray(seen.reshape(*p_world_m.shape[:-1], -1, 3) - self._origins)
 
     @cached_property
     def _side_by_side(self) -> FloatArray:
@@ -261,7 +263,7 @@ class Course:
     @cached_property
     def _origins(self) -> FloatArray:
         """World's origin to the gates' centres in the gates' axes, (g, 3)."""
-        return np.asarray(np.einsum("gi,gij->gj", self.centres_m, self.axes))
+        return np.asarray(product(self.centres_m[:, None], self.axes)[:, 0])
 
     def outside_m(self, y_m: FloatArray, z_m: FloatArray) -> FloatArray:
         """Return distances beyond the nearest edge of the opening, negative inside, for (..., g) in the plane."""
@@ -293,4 +295,4 @@ def moved(pose: Transform, spread: PoseSpread, uniforms: FloatArray) -> Transfor
 
 
 def _upright(p_m: FloatArray, yaw_rad: float) -> Transform:
-    return Transform.of(p_m, (0.0, 0.0, math.sin(0.5 * yaw_rad), math.cos(0.5 * yaw_rad)))
+    return Transform.of(p_m, (0.0, 0.0, *sin_cos(0.5 * yaw_rad)))

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.elementary import arctan2, sin_cos
+
 _Array = npt.NDArray[np.float64]
 GRAVITY_MPS2 = 9.80665
 
@@ -26,12 +28,13 @@ def cross(a: _Array, b: _Array) -> _Array:
 
 def yaw_matrix(yaw_rad: float) -> _Array:
     """Return the rotation matrix about z, shape (3, 3)."""
-    c, s = math.cos(yaw_rad), math.sin(yaw_rad)
+    s, c = sin_cos(yaw_rad)
     return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
 
 
-# Small arrays cost per call, not per element: products are written as matrix products. Row 4 j + k
-# of the table holds what a_j b_k adds to the components of a b.
+# Small arrays cost per call, not per element: products are written as matrix products, but only where no sum has more
+# than two terms that are not 0, and those are exact: these sums have the same bits in every order, on every processor.
+# Row 4 j + k of the table holds what a_j b_k adds to the components of a b.
 _PRODUCT: _Array = np.zeros((4, 4, 4))
 for _i, _j, _k, _sign in (
     *((0, 3, 0, 1), (0, 0, 3, 1), (0, 1, 2, 1), (0, 2, 1, -1)),
@@ -42,8 +45,9 @@ for _i, _j, _k, _sign in (
     _PRODUCT[_j, _i, _k] = _sign
 _LEFT_FACTOR: _Array = _PRODUCT.reshape(4, 16)
 
-# Column 3 r + c of the table holds what q_j q_k adds to entry (r, c) of the rotation matrix.
-_MATRIX: _Array = np.zeros((4, 4, 9))
+# Column 3 r + c of the tables holds what q_j q_k adds to entry (r, c) of the rotation matrix: two terms of every entry
+# in the first table, the others of the diagonal in the second.
+_MATRIX: _Array = np.zeros((2, 4, 4, 9))
 for _entry, _terms in enumerate(
     (
         ((0, 0, 1), (1, 1, -1), (2, 2, -1), (3, 3, 1)),
@@ -57,15 +61,15 @@ for _entry, _terms in enumerate(
         ((0, 0, -1), (1, 1, -1), (2, 2, 1), (3, 3, 1)),
     )
 ):
-    for _j, _k, _sign in _terms:
-        _MATRIX[_j, _k, _entry] = _sign
-_ROTATION: _Array = _MATRIX.reshape(16, 9)
+    for _number, (_j, _k, _sign) in enumerate(_terms):
+        _MATRIX[_number // 2, _j, _k, _entry] = _sign
+_ROTATION, _REST_OF_ROTATION = _MATRIX.reshape(2, 16, 9)
 
 
 def q_mul(a: _Array, b: _Array) -> _Array:
     """Return the Hamilton product a b (apply b first), broadcasting over leading axes."""
     left = (a @ _LEFT_FACTOR).reshape(*a.shape[:-1], 4, 4)
-    product: _Array = (left @ b[..., None])[..., 0]
+    product: _Array = np.add.reduce(left * b[..., None, :], axis=-1)
     return product
 
 
@@ -89,7 +93,7 @@ _IDENTITY: _Array = np.array([0.0, 0.0, 0.0, 1.0])
 
 def q_rotate(q: _Array, v: _Array) -> _Array:
     """Rotate vectors (..., 3) by unit quaternions (..., 4)."""
-    rotated: _Array = (q_to_matrix(q) @ v[..., None])[..., 0]
+    rotated: _Array = np.add.reduce(q_to_matrix(q) * v[..., None, :], axis=-1)
     return rotated
 
 
@@ -104,13 +108,14 @@ def turned(q_xyzw: Sequence[float], v: Sequence[float]) -> tuple[float, float, f
 def q_to_matrix(q: _Array) -> _Array:
     """Return rotation matrices of unit quaternions, shape (..., 3, 3)."""
     squares = (q[..., :, None] * q[..., None, :]).reshape(*q.shape[:-1], 16)
-    matrix: _Array = (squares @ _ROTATION).reshape(*q.shape[:-1], 3, 3)
-    return matrix
+    matrix: _Array = squares @ _ROTATION + squares @ _REST_OF_ROTATION
+    return matrix.reshape(*q.shape[:-1], 3, 3)
 
 
 def q_from_matrix(m: _Array) -> _Array:
     """Return quaternions of rotation matrices (..., 3, 3), by the largest-pivot rule (Shepperd 1978)."""
-    products = (_UNIT_PRODUCTS + m.reshape(-1, 9) @ _PRODUCTS).reshape(-1, 4, 4)
+    entries = m.reshape(-1, 9)
+    products = (_UNIT_PRODUCTS + entries @ _PRODUCTS + entries @ _REST_OF_PRODUCTS).reshape(-1, 4, 4)
     pivot = products[:, _DIAGONAL, _DIAGONAL].argmax(axis=1)
     return q_normalize(products[np.arange(len(products)), pivot]).reshape(*m.shape[:-2], 4)
 
@@ -128,6 +133,9 @@ for _row, _column, _j, _k, _sign in (
 ):
     _PRODUCTS[3 * _row + _column, _j, _k] = _PRODUCTS[3 * _row + _column, _k, _j] = _sign
 _PRODUCTS = _PRODUCTS.reshape(9, 16)
+_REST_OF_PRODUCTS: _Array = np.zeros((9, 16))
+_REST_OF_PRODUCTS[8] = _PRODUCTS[8] * np.eye(4).ravel()
+_PRODUCTS = _PRODUCTS - _REST_OF_PRODUCTS
 _DIAGONAL = np.arange(4)
 
 
@@ -154,9 +162,7 @@ def q_slerp(a: _Array, b: _Array, fraction: float) -> _Array:
 
 def q_from_euler_zyx(yaw_rad: float, pitch_rad: float, roll_rad: float) -> _Array:
     """Return the quaternion of intrinsic Z-Y-X angles: yaw about z, pitch about the new y, roll about the new x."""
-    cy, sy = math.cos(0.5 * yaw_rad), math.sin(0.5 * yaw_rad)
-    cp, sp = math.cos(0.5 * pitch_rad), math.sin(0.5 * pitch_rad)
-    cr, sr = math.cos(0.5 * roll_rad), math.sin(0.5 * roll_rad)
+    (sy, sp, sr), (cy, cp, cr) = sin_cos(0.5 * np.array((yaw_rad, pitch_rad, roll_rad)))
     return np.array(
         [
             sr * cp * cy - cr * sp * sy,
@@ -170,10 +176,13 @@ def q_from_euler_zyx(yaw_rad: float, pitch_rad: float, roll_rad: float) -> _Arra
 def q_to_euler_zyx(q_xyzw: _Array) -> tuple[float, float, float]:
     """Return yaw, pitch, roll of :func:`q_from_euler_zyx`; for straight up or down roll is 0."""
     R = q_to_matrix(q_xyzw)
-    pitch = math.atan2(-R[2, 0], math.hypot(R[0, 0], R[1, 0]))
+    level = math.sqrt(R[0, 0] ** 2 + R[1, 0] ** 2)
     if abs(R[2, 0]) > 1.0 - 1e-12:
-        return math.atan2(-R[0, 1], R[1, 1]), pitch, 0.0
-    return math.atan2(R[1, 0], R[0, 0]), pitch, math.atan2(R[2, 1], R[2, 2])
+        yaw, pitch = arctan2(np.array((-R[0, 1], -R[2, 0])), np.array((R[1, 1], level))).tolist()
+        return yaw, pitch, 0.0
+    across = np.array((R[1, 0], -R[2, 0], R[2, 1]))
+    yaw, pitch, roll = arctan2(across, np.array((R[0, 0], level, R[2, 2]))).tolist()
+    return yaw, pitch, roll
 
 
 @dataclass(slots=True, eq=False)

@@ -18,17 +18,29 @@ _LOGGED_AT_ONCE: Final = 10
 _RECENT_NS: Final = 10 * NS_PER_S
 _UPDATE: Final = "update its client, or stop that program"
 _CURES: Final = {
+    "idle": "let it call at least every 30 s, or close connections that it does not need",
     "malformed": _UPDATE,
+    "mute": "let it call soon after it connects, or close connections of it",
     "refused": "its program says why; choose one of the cameras, or close readers",
     "rival": "give the second reader a name of its own",
+    "slowed": "let it call less often",
     "stranger": "let it register before it asks",
     "too_many": "close connections of it",
     "too_often": "let it wait between its requests",
     "udp_malformed": _UPDATE,
     "udp_unproven": "update its client, or let its answers through the firewall",
+    "unread": "let it read its answers, or ask for less at a time",
     "unauthorized": "give it the token of the role control",
 }
 """Cure by reason; otherwise the program is to be stopped."""
+_DEEDS: Final = {
+    "idle": "was silent for 30 s while no seat was free",
+    "mute": "connects and asks for nothing",
+    "slowed": "uses the most of the processor time that clients share, and calls wait",
+    "unread": "does not read its answers, for which others had no room",
+}
+"""Deed of a peer, by reason."""
+_REFUSED: Final = "sends what is refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +93,9 @@ class PeerFaults:
             self._rows.popitem(last=False)
         if not self._logged.wait_s(""):
             self._logged.take("")
-            logger.warning("%s: refused a message of %s (%s); further ones are counted", self._port, *_describe(key))
+            peer, _ = _describe(key)
+            deed = f"{peer} {_DEEDS[reason]}" if reason in _DEEDS else f"refused a message of {peer}"
+            logger.warning("%s: %s (%s); further ones are counted", self._port, deed, reason)
 
     def rows(self) -> tuple[PeerFault, ...]:
         """Return all senders, the latest first. Any thread."""
@@ -95,7 +109,7 @@ class PeerFaults:
     def warnings(self) -> tuple[str, ...]:
         """Return the senders of the last seconds in words. Any thread."""
         return tuple(
-            f"{row.port}: {row.peer} sends what is refused ({row.reason}, {row.count} so far): "
+            f"{row.port}: {row.peer} {_DEEDS.get(row.reason, _REFUSED)} ({row.reason}, {row.count} so far): "
             f"{_CURES.get(row.reason, 'stop that program')}"
             for row in self.rows()
             if row.age_s * NS_PER_S < _RECENT_NS

@@ -30,6 +30,7 @@ from vil_bridge.core.types import (
     SkeletonModel,
     SourceEvent,
     TrackingState,
+    WorldSnapshot,
 )
 from vil_bridge.core.vehicle_commands import VehicleCommandBus
 from vil_bridge.core.voxels import VoxelMap
@@ -282,6 +283,10 @@ class WorldView(Protocol):
 
     def snapshot(self, t_ns: int) -> BlockSnapshot:
         """All actors at an instant."""
+        ...
+
+    def scene(self, t_ns: int) -> WorldSnapshot:
+        """All actors at an instant, obstacles and a race's gates: what can be seen."""
         ...
 
     def twists(self) -> tuple[FloatArray, FloatArray]:

@@ -50,6 +50,18 @@ class RayHits:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class PictureBefore:
+    """The instant that pictures of flow look back to.
+
+    Attributes:
+        snapshot: the world then. T_world_cameras: of the camera of each view then, in their order.
+    """
+
+    snapshot: WorldSnapshot
+    T_world_cameras: tuple[Transform, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SceneMesh:
     """Triangles of an object, in its own axes with its scale applied.
 
@@ -104,10 +116,13 @@ class SceneQueries(Protocol):
         """Start the scene's process and wait until it answers; without it the first question waits for that."""
         ...
 
-    async def images(self, views: Sequence[View], snapshot: WorldSnapshot) -> tuple[RenderedImage, ...]:
+    async def images(
+        self, views: Sequence[View], snapshot: WorldSnapshot, before: PictureBefore | None = None
+    ) -> tuple[RenderedImage, ...]:
         """Return pictures of the due views, in their order, all of the snapshot's instant.
 
-        DEPTH32 reaches as far as the scene is configured to, beyond the 100 m of other renderers.
+        DEPTH32 reaches as far as the scene is configured to, beyond the 100 m of other renderers. FLOW is the motion
+        since ``before``; None = since the last picture of a camera of that name, by any asker.
 
         Raises:
             RendererError: the scene's process ended, or cannot draw that.
@@ -140,26 +155,44 @@ class SceneQueries(Protocol):
         ...
 
     async def place(
-        self, name: str, T_world_object: Transform | None = None, scale: tuple[float, float, float] | None = None
+        self,
+        name: str,
+        T_world_object: Transform | None = None,
+        scale: tuple[float, float, float] | None = None,
+        t_ns: int = 0,
     ) -> bool:
         """Move an object, scale it, or both; False = there is none of that name, or it cannot move.
 
-        The first edit of one of the scene's own objects takes about as long as the scene's start.
+        One that falls begins again at ``t_ns``, and those that rested on it fall then. The first edit of one of the
+        scene's own objects takes about as long as the scene's start.
         """
         ...
 
     async def spawn(
-        self, name: str, asset: str, T_world_object: Transform, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
+        self,
+        name: str,
+        asset: str,
+        T_world_object: Transform,
+        scale: tuple[float, float, float] = (1.0, 1.0, 1.0),
+        *,
+        falls: bool = False,
+        t_ns: int = 0,
     ) -> QueriedObject:
         """Return another object, made of one of :meth:`assets`.
+
+        One that falls begins at ``t_ns``, as a box, and comes to rest on the surfaces of the scene and of its other
+        objects. Actors of the world do not stop it.
 
         Raises:
             RendererError: the name is taken, or there is no such asset.
         """
         ...
 
-    async def destroy(self, name: str) -> bool:
-        """Remove an object; False = there is none of that name, or it cannot be removed."""
+    async def destroy(self, name: str, t_ns: int = 0) -> bool:
+        """Remove an object; False = there is none of that name, or it cannot be removed.
+
+        Objects that rested on it fall from ``t_ns`` on.
+        """
         ...
 
     def watch_edits(self, changed: Callable[[SceneEdit], None]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from vil_bridge.core.errors import SourceUnavailable, ValueRefused
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.near_surface import NearSurface
 from vil_bridge.core.sensor_readings import GeoPlace, SensorKind, SensorReading
 from vil_bridge.core.solid_world import MovingBody, SceneEdit, VehicleBodies
@@ -66,11 +67,14 @@ class VehicleState:
         modes: what commands may hold, by mode. sensors: their kinds, by name.
         a_world_mps2, alpha_body_radps2: accelerations, linear and angular, contacts included.
         rotors: in the model's order; empty for models without AirSim's rotors.
-        landed: True until it takes off and again once it stands with slow rotors, by AirSim's rule; only of models
-            with AirSim's rotors.
+        armed: its motors obey; one that an autopilot's program flies is armed by the program.
+        landed: True until it takes off and again once it stands with slow rotors, by AirSim's rule; of models with
+            AirSim's rotors, and of vehicles that an autopilot's program flies once they stand for 0.2 s.
         start_p_world_m, start_q_world_body: its start.
         placements: how often it was put elsewhere, resets included.
+        ended: why it flies no more until a reset, since its state was no longer physical; empty = it flies.
         commands: taken so far. superseded: overtaken by a newer one before their step. collisions: contacts begun.
+        clipped: readings of inertial sensors, an autopilot's included, beyond their range.
     """
 
     subject: str
@@ -97,6 +101,8 @@ class VehicleState:
     start_p_world_m: Point = (0.0, 0.0, 0.0)
     start_q_world_body: Quaternion = (0.0, 0.0, 0.0, 1.0)
     placements: int = 0
+    clipped: int = 0
+    ended: str = ""
 
 
 class VehicleSimulator(Protocol):
@@ -145,6 +151,10 @@ class VehicleSimulator(Protocol):
 
     def state(self, subject: str) -> VehicleState:
         """Return the state of one of its vehicles now."""
+        ...
+
+    def pose_at(self, subject: str, t_ns: int, slack_ns: int = 0) -> Transform:
+        """Return where one of its vehicles was at an instant; see :meth:`VehicleCommandBus.pose_at`."""
         ...
 
     def readings(self, subject: str) -> Mapping[str, SensorReading]:
@@ -353,6 +363,17 @@ class VehicleCommandBus:
     def state(self, subject: str) -> VehicleState:
         """Return a vehicle's state now. Raises KeyError: no such vehicle."""
         return self._simulators[subject][1].state(subject)
+
+    def pose_at(self, subject: str, t_ns: int, slack_ns: int = 0) -> Transform:
+        """Return where a vehicle was at an instant of the last seconds, in its room.
+
+        A vehicle that was put elsewhere is in its old place until then, and for ``slack_ns`` after it. 512 poses are
+        retained; before the oldest of them a vehicle is in its place, after the newest one in that.
+
+        Raises:
+            KeyError: no such vehicle.
+        """
+        return self._simulators[subject][1].pose_at(subject, t_ns, slack_ns)
 
     def readings(self, subject: str) -> Mapping[str, SensorReading]:
         """Return the newest reading of each sensor of a vehicle by name; one without a reading yet is absent.

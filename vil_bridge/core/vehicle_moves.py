@@ -14,8 +14,8 @@ import msgspec
 Point = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
 
-MOST_POINTS: Final = 10_000
-"""Corners of a path, at most."""
+MOST_POINTS: Final = 5_000
+"""Corners of a path, at most: as many are checked and sent to a simulation within a millisecond."""
 MOST_SPLINE_POINTS: Final = 200
 """Points of a spline, at most: they are solved for together."""
 
