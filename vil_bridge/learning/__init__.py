@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from vil_bridge.core.installation import install_command
+
 try:
     import gymnasium
 except ModuleNotFoundError as exc:
-    raise ModuleNotFoundError("learning environments need gymnasium: pip install 'vil-bridge[learn]'") from exc
+    raise ModuleNotFoundError(f"learning environments need gymnasium: {install_command('learn')}") from exc
 
 from vil_bridge.learning.environment import TaskEnv
 from vil_bridge.learning.tasks import TASKS

@@ -10,10 +10,12 @@ import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from vil_bridge.core.installation import install_command
+
 try:
     import ray
 except ModuleNotFoundError as exc:
-    raise ModuleNotFoundError("roll-outs over several machines need Ray: pip install 'vil-bridge[ray]'") from exc
+    raise ModuleNotFoundError(f"roll-outs over several machines need Ray: {install_command('ray')}") from exc
 
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.learning.batch import SEEDS

@@ -10,11 +10,13 @@ import numpy.typing as npt
 from gymnasium import Env
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from vil_bridge.core.installation import install_command
+
 try:
     # Not among the locked packages: gigabytes that no test needs.
     from stable_baselines3.common.vec_env import VecEnv  # pyright: ignore[reportMissingImports]
 except ModuleNotFoundError as exc:
-    raise ModuleNotFoundError("training needs Stable-Baselines3: pip install 'vil-bridge[train]'") from exc
+    raise ModuleNotFoundError(f"training needs Stable-Baselines3: {install_command('train')}") from exc
 
 _Indices = int | Iterable[int] | None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vil_bridge.core.geometry import cross, q_rotate
+from vil_bridge.core.matrices import product
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.disturbances import ENVIRONMENT
 from vil_bridge.vehicles.layout import RIGID_BODY, StateLayout
@@ -34,5 +35,5 @@ class BrokenRotors:
         """Add the opposite of what is lost."""
         outputs = self._model.rotor_outputs(x, around)
         thrusts, torques = self._lost_shares * outputs[:, :, 0], self._lost_shares * outputs[:, :, 1]
-        around[:, _FORCE] -= q_rotate(x[:, _Q], thrusts @ self._axes)
-        around[:, _TORQUE] -= thrusts @ self._levers_m + torques @ self._axes
+        around[:, _FORCE] -= q_rotate(x[:, _Q], product(thrusts, self._axes))
+        around[:, _TORQUE] -= product(thrusts, self._levers_m) + product(torques, self._axes)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from vil_bridge.vehicles.compile import compiled
+from vil_bridge.vehicles.elementary_kernel import arctan2, sin_cos
 from vil_bridge.vehicles.layout import LEAST
 
 _FORCE = 3
@@ -31,8 +32,10 @@ def _unit(i: Any, j: Any, k: Any, r: Any) -> Any:
 @compiled(inline=True)
 def _rolling(q: Any, speed: Any, steering: Any, p: Any) -> Any:
     """Return world velocity (3) and yaw rate of wheels that do not slip."""
-    slip = math.atan(p[1] / (p[0] + p[1]) * math.tan(steering))
-    ahead, left = speed * math.cos(slip), speed * math.sin(slip)
+    across, along = sin_cos(steering)
+    sine, cosine = sin_cos(arctan2(p[1] / (p[0] + p[1]) * across, along))
+    ahead = speed * cosine
+    left = speed * sine
     i, j, k, r = q
     return (
         (1.0 - 2.0 * (j * j + k * k)) * ahead + 2.0 * (i * j - r * k) * left,

@@ -12,11 +12,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from vil_bridge.core import elementary
+
 LANES: Final = 16
 """Vehicles in a tile: every loop over lanes has this constant length, so that all lanes run the same vector code."""
 
 _FOLDER: Final = Path(__file__).parent
-_SHARED: Final = ("random/philox.py", "environment/formulas.py")
+_SHARED: Final = (_FOLDER / "random/philox.py", _FOLDER / "environment/formulas.py", Path(elementary.__file__))
 """Formulas that NumPy and kernels share."""
 
 
@@ -77,8 +79,7 @@ def _drop_stale() -> None:
 
     Code goes with its index: numba writes a new index first, and a reader of that index must not find old code.
     """
-    shared = (path for name in _SHARED for path in _FOLDER.glob(name))
-    sources = (*_FOLDER.glob("**/*kernel*.py"), *shared, Path(__file__))
+    sources = (*_FOLDER.glob("**/*kernel*.py"), *_SHARED, Path(__file__))
     newest = max(path.stat().st_mtime_ns for path in sources)
     for stale in _FOLDER.glob("**/__pycache__/*.nb[ic]"):
         with contextlib.suppress(OSError):

@@ -5,6 +5,7 @@ Pure functions of states, for every model whose state begins as a rigid body's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -13,7 +14,8 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from vil_bridge.core.geometry import cross, q_conj, q_rotate, q_to_matrix
+from vil_bridge.core.geometry import cross, q_conj, q_exp, q_log, q_mul, q_rotate, q_to_matrix
+from vil_bridge.core.matrices import dot, length, product
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.layout import StateLayout
@@ -64,6 +66,7 @@ def collide(
     contact: WorldContact,
     *,
     ground_lock: bool = False,
+    levels_rad: float = math.inf,
     compat: Literal["airsim"] | None = None,
     dt_s: float = 0.0,
     compiled: bool = True,
@@ -81,6 +84,8 @@ def collide(
         contact: where they touch.
         ground_lock: a vehicle that comes down on its own upper or lower side (within 0.25 of the normal's z) does not
             bounce but lands as in AirSim: level, at rest, ``grounded`` if it has that column.
+        levels_rad: a vehicle that lands turns level by at most this angle, so that contacts of the following steps do
+            the rest, and only then is grounded; one that lies on its head is turned at once, as in AirSim.
         compat: ``airsim`` = the original: no inertia in the normal angular impulse, mass in the wrong one of the
             tangential impulses, friction without Coulomb's bound, the lever arm in world axes, spin reduced by a
             tenth.
@@ -93,14 +98,15 @@ def collide(
     kernel = contact_kernel(layout) if compiled and compat is None else None
     if kernel is not None:
         moved = np.array(x, dtype=np.float64, order="C")
+        lock = levels_rad if ground_lock else -1.0
         where = (np.array(values, dtype=np.float64) for values in (contact.normal_world, contact.point_world_m))
-        kernel.collide(moved, grounded_column(layout), body.packed(), *where, np.array(contact.depth_m), ground_lock)
+        kernel.collide(moved, grounded_column(layout), body.packed(), *where, np.array(contact.depth_m), lock)
         return moved
     s = layout.split(x)
     if compat == "airsim":
         after, hit = _bounce_as_airsim(s, body, contact, ground_lock, dt_s)
     else:
-        after, hit = _bounce(s, body, contact, ground_lock)
+        after, hit = _bounce(s, body, contact, ground_lock, levels_rad)
     out = x.copy()
     for name, values in after.items():
         out[:, layout[name]] = np.where(hit, values, s[name])
@@ -110,7 +116,7 @@ def collide(
 def lies_flat(q_xyzw: FloatArray, normal_world: FloatArray) -> bool:
     """Return True if a surface is under a vehicle's own upper or lower side: normal within 0.25 of the body's z."""
     up = q_rotate(q_xyzw[None], _UP[None])[0]
-    return bool(abs(abs(float(up @ normal_world)) - 1.0) <= UPRIGHT_TOLERANCE)
+    return bool(abs(abs(dot(up, normal_world)) - 1.0) <= UPRIGHT_TOLERANCE)
 
 
 @cache
@@ -178,14 +184,14 @@ def exchange(first: CollidingBody, second: CollidingBody, normal_world: FloatArr
     restitution = 0.5 * (first.body.restitution + second.body.restitution)
     friction = 0.5 * (first.body.friction + second.body.friction)
     sliding = _point_velocity(first) - _point_velocity(second)
-    u_n = float(sliding @ normal_world)
+    u_n = dot(sliding, normal_world)
     if u_n >= 0.0:
         return
     push = -(1.0 + restitution) * u_n / _common_mobility(first, second, normal_world)
     _push_apart(first, second, push * normal_world)
     sliding = _point_velocity(first) - _point_velocity(second)
-    sliding = sliding - (sliding @ normal_world) * normal_world
-    speed = float(np.linalg.norm(sliding))
+    sliding = sliding - dot(sliding, normal_world) * normal_world
+    speed = length(sliding)
     if speed > 0.0:
         along = sliding / speed
         drag = min(speed / _common_mobility(first, second, along), friction * push)
@@ -247,13 +253,13 @@ def with_contacts(truth: TrueState, change: FloatArray, dt_s: float, *, compiled
 
 
 def _bounce(
-    s: Mapping[str, FloatArray], body: Collider, contact: WorldContact, ground_lock: bool
+    s: Mapping[str, FloatArray], body: Collider, contact: WorldContact, ground_lock: bool, levels_rad: float
 ) -> tuple[dict[str, FloatArray], BoolArray]:
     """Return new fields and which vehicles are hit, (n, 1); nothing is worked out that landing makes void."""
     q, v, w = s["q_world_body"], s["v_world_mps"], s["w_body_radps"]
     turn = q_to_matrix(q_conj(q))
     in_body = np.stack((contact.normal_world, contact.point_world_m - s["p_world_m"], v), axis=-1)
-    normal, arm, v_body = ((turn @ in_body[..., k : k + 1])[..., 0] for k in range(3))
+    normal, arm, v_body = (product(turn, in_body[..., k : k + 1])[..., 0] for k in range(3))
     u_n = _dot(v_body + cross(w, arm), normal)
     hit = (contact.depth_m[:, None] >= 0.0) & (u_n < 0.0)
     after = {"v_world_mps": v, "w_body_radps": w}
@@ -262,7 +268,7 @@ def _bounce(
     if not lands[hit].all():
         after |= _pushed(q, v_body, w, body, _Touch(normal, arm, u_n))
     if ground_lock:
-        _land(after, s, lands)
+        _land(after, s, lands, levels_rad)
     return after, hit
 
 
@@ -331,17 +337,23 @@ def _lands(normal_body: FloatArray, v_world: FloatArray) -> BoolArray:
     return lands
 
 
-def _land(after: dict[str, FloatArray], s: Mapping[str, FloatArray], lands: BoolArray) -> None:
-    """Set landing vehicles level, at rest and grounded."""
+def _land(
+    after: dict[str, FloatArray], s: Mapping[str, FloatArray], lands: BoolArray, levels_rad: float = math.inf
+) -> None:
+    """Set landing vehicles at rest, and turn them level by at most an angle; those that are level are grounded."""
     q = s["q_world_body"]
     x, y, z, w = q[:, 0:1], q[:, 1:2], q[:, 2:3], q[:, 3:4]
     half_yaw = 0.5 * np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
     level = np.concatenate((np.zeros((len(q), 2)), np.sin(half_yaw), np.cos(half_yaw)), axis=1)
-    after["q_world_body"] = np.where(lands, level, q)
+    tilt_rad = q_log(q_mul(q_conj(level), q))
+    angle = np.sqrt(_dot(tilt_rad, tilt_rad))
+    leans = (angle > levels_rad) & (angle < 0.5 * np.pi)
+    left = np.divide(angle - levels_rad, angle, out=np.zeros_like(angle), where=leans)
+    after["q_world_body"] = np.where(lands, q_mul(level, q_exp(left * tilt_rad)), q)
     for name in ("v_world_mps", "w_body_radps"):
         after[name] = np.where(lands, 0.0, after[name])
     if "grounded" in s:
-        after["grounded"] = np.where(lands, 1.0, s["grounded"])
+        after["grounded"] = np.where(lands & ~leans, 1.0, s["grounded"])
 
 
 def _dot(a: FloatArray, b: FloatArray) -> FloatArray:

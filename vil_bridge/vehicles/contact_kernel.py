@@ -12,16 +12,11 @@ from typing import Any
 import numpy as np
 
 from vil_bridge.vehicles.compile import compiled
-from vil_bridge.vehicles.vector_kernel import cross, dot, plus
+from vil_bridge.vehicles.elementary_kernel import arctan2, sin_cos
+from vil_bridge.vehicles.vector_kernel import cross, dot, plus, product, turned
 
 _UPRIGHT = 0.25
-
-
-@compiled(inline=True)
-def _turned(r: Any, w: Any, v: Any) -> Any:
-    """Return v rotated by the quaternion with the vector part r and the scalar w."""
-    t = cross(r, v)
-    return plus(plus(v, 2.0 * w, t), 2.0, cross(r, t))
+_ON_ITS_HEAD = 0.5 * math.pi
 
 
 @compiled(inline=True)
@@ -36,24 +31,36 @@ def _mobility(body: Any, arm: Any, along: Any) -> Any:
 
 
 @compiled()
-def _level(x: Any, i: Any, grounded: Any) -> Any:
-    """Set a vehicle level, at rest and grounded."""
+def _level(x: Any, i: Any, grounded: Any, levels_rad: Any) -> Any:
+    """Set a vehicle at rest, and turn it level by at most an angle; one that is level is grounded."""
     a, b, c, d = x[i, 6], x[i, 7], x[i, 8], x[i, 9]
-    half_yaw = 0.5 * math.atan2(2.0 * (d * c + a * b), 1.0 - 2.0 * (b * b + c * c))
-    x[i, 3:6], x[i, 6:8], x[i, 10:13] = 0.0, 0.0, 0.0
-    x[i, 8], x[i, 9] = math.sin(half_yaw), math.cos(half_yaw)
+    half_yaw = 0.5 * arctan2(2.0 * (d * c + a * b), 1.0 - 2.0 * (b * b + c * c))
+    sine, cosine = sin_cos(half_yaw)
+    x[i, 3:6], x[i, 10:13] = 0.0, 0.0
+    tilt, rest = product((0.0, 0.0, -sine), cosine, (a, b, c), d)
+    size = math.sqrt(dot(tilt, tilt))
+    angle = 2.0 * arctan2(size, abs(rest))
+    if levels_rad < angle < _ON_ITS_HEAD:
+        half = 0.5 * (angle - levels_rad)
+        half_sine, half_cosine = sin_cos(half)
+        share = math.copysign(1.0, rest) * half_sine / size
+        part = (share * tilt[0], share * tilt[1], share * tilt[2])
+        (x[i, 6], x[i, 7], x[i, 8]), x[i, 9] = product((0.0, 0.0, sine), cosine, part, half_cosine)
+        return
+    x[i, 6], x[i, 7], x[i, 8], x[i, 9] = 0.0, 0.0, sine, cosine
     if grounded >= 0:
         x[i, grounded] = 1.0
 
 
 @compiled()
-def _strike(x: Any, i: Any, grounded: Any, body: Any, normal: Any, point: Any, depth: Any, lock: Any) -> Any:
+def _strike(x: Any, i: Any, grounded: Any, body: Any, normal: Any, point: Any, depth: Any, levels_rad: Any) -> Any:
     """Let a vehicle bounce off, or land on, what it touches."""
     r, s = (x[i, 6], x[i, 7], x[i, 8]), x[i, 9]
     back = (-r[0], -r[1], -r[2])
     v_world = (x[i, 3], x[i, 4], x[i, 5])
-    n, v = _turned(back, s, normal), _turned(back, s, v_world)
-    arm = _turned(back, s, (point[0] - x[i, 0], point[1] - x[i, 1], point[2] - x[i, 2]))
+    n = turned(back, s, normal)
+    v = turned(back, s, v_world)
+    arm = turned(back, s, (point[0] - x[i, 0], point[1] - x[i, 1], point[2] - x[i, 2]))
     w = (x[i, 10], x[i, 11], x[i, 12])
     u_n = dot(plus(v, 1.0, cross(w, arm)), n)
     if not (depth >= 0.0 and u_n < 0.0):
@@ -61,8 +68,8 @@ def _strike(x: Any, i: Any, grounded: Any, body: Any, normal: Any, point: Any, d
     for k in range(3):
         x[i, k] += depth * normal[k]
     sinks = -v_world[2] > max(abs(v_world[0]), abs(v_world[1]))
-    if lock and sinks and abs(abs(n[2]) - 1.0) <= _UPRIGHT:
-        _level(x, i, grounded)
+    if levels_rad >= 0.0 and sinks and abs(abs(n[2]) - 1.0) <= _UPRIGHT:
+        _level(x, i, grounded, levels_rad)
         return
     push = -(1.0 + body[4]) * u_n / _mobility(body, arm, n)
     v, w = plus(v, push / body[0], n), plus(w, push, _over(cross(arm, n), body))
@@ -73,29 +80,40 @@ def _strike(x: Any, i: Any, grounded: Any, body: Any, normal: Any, point: Any, d
         along = plus((0.0, 0.0, 0.0), 1.0 / speed, sliding)
         drag = min(speed / _mobility(body, arm, along), body[5] * push)
         v, w = plus(v, -drag / body[0], along), plus(w, -drag, _over(cross(arm, along), body))
-    x[i, 3], x[i, 4], x[i, 5] = _turned(r, s, v)
+    x[i, 3], x[i, 4], x[i, 5] = turned(r, s, v)
     x[i, 10], x[i, 11], x[i, 12] = w
 
 
 @compiled()
-def collide(x: Any, grounded: Any, body: Any, normals: Any, points: Any, depths: Any, lock: Any) -> Any:
+def collide(x: Any, grounded: Any, body: Any, normals: Any, points: Any, depths: Any, levels_rad: Any) -> Any:
     """Change states as :func:`vil_bridge.vehicles.contact.collide` does.
 
-    ``grounded``: column of that field, -1 = none. Normals and points are (n, 3), depths (n,).
+    ``grounded``: column of that field, -1 = none. Normals and points are (n, 3), depths (n,). ``levels_rad``: by which
+    those that land turn level, at most; below 0 = none lands.
     """
     for i in range(x.shape[0]):
         normal = (normals[i, 0], normals[i, 1], normals[i, 2])
-        _strike(x, i, grounded, body, normal, (points[i, 0], points[i, 1], points[i, 2]), depths[i], lock)
+        _strike(x, i, grounded, body, normal, (points[i, 0], points[i, 1], points[i, 2]), depths[i], levels_rad)
 
 
 @compiled()
-def lift(x: Any, active: Any, floor_m: Any, lowest_m: Any, grounded: Any, body: Any, spin: Any, rows: Any) -> Any:
+def lift(
+    x: Any,
+    active: Any,
+    floor_m: Any,
+    lowest_m: Any,
+    grounded: Any,
+    body: Any,
+    spin: Any,
+    levels_rad: Any,
+    rows: Any,
+) -> Any:
     """Lift active vehicles below ``lowest_m`` onto a floor; return how many, and write their numbers into ``rows``."""
     count = 0
     for i in range(x.shape[0]):
         if active[i] and x[i, 2] < lowest_m:
             point = (x[i, 0], x[i, 1], x[i, 2])
-            _strike(x, i, grounded, body, (0.0, 0.0, 1.0), point, floor_m - x[i, 2], True)
+            _strike(x, i, grounded, body, (0.0, 0.0, 1.0), point, floor_m - x[i, 2], levels_rad)
             for k in range(10, 13):
                 x[i, k] *= spin
             rows[count] = i
@@ -145,7 +163,7 @@ def add_pushes(change: Any, dt_s: Any, q: Any, a: Any, alpha: Any, f: Any) -> An
     """Add what changes of velocities and rates (n, 6) over a step mean to accelerations and specific forces."""
     for i in range(change.shape[0]):
         pushed = (change[i, 0] / dt_s, change[i, 1] / dt_s, change[i, 2] / dt_s)
-        felt = _turned((-q[i, 0], -q[i, 1], -q[i, 2]), q[i, 3], pushed)
+        felt = turned((-q[i, 0], -q[i, 1], -q[i, 2]), q[i, 3], pushed)
         for k in range(3):
             a[i, k] += pushed[k]
             alpha[i, k] += change[i, 3 + k] / dt_s

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_normalize
+from vil_bridge.core.installation import install_command
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.disturbances import ENVIRONMENT, Disturbance
@@ -219,6 +220,6 @@ class Fleet:
 def _native_of(model: Model, engine: Engine) -> NativeStep | None:
     native = None if engine == "numpy" else model.native()
     if native is None and engine == "native":
-        cure = "engine='auto' flies it by NumPy" if has_numba() else "pip install 'vil-bridge[sim]'"
+        cure = "engine='auto' flies it by NumPy" if has_numba() else install_command("sim")
         raise ValueError(f"{type(model).__name__} has no compiled kernel here: {cure}")
     return native

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -33,11 +34,14 @@ class Ground:
         self._kernel = contact_kernel(layout) if compiled else None
         self._lowest_m = height_m - _ROUNDING_M
 
-    def lift(self, x: FloatArray, active: BoolArray) -> npt.NDArray[np.int64]:
-        """Lift active vehicles that are below the ground, in place; return which."""
+    def lift(self, x: FloatArray, active: BoolArray, levels_rad: float = math.inf) -> npt.NDArray[np.int64]:
+        """Lift active vehicles that are below the ground, in place; return which.
+
+        Those that land turn level by at most ``levels_rad``, see :func:`~vil_bridge.vehicles.contact.collide`.
+        """
         if self._kernel is not None:
             rows = np.empty(len(x), np.int64)
-            surface = grounded_column(self._layout), self._packed, _SPIN_FACTOR
+            surface = grounded_column(self._layout), self._packed, _SPIN_FACTOR, levels_rad
             count = self._kernel.lift(x, active, self.height_m, self._lowest_m, *surface, rows)
             found: npt.NDArray[np.int64] = rows[:count]
             return found
@@ -46,7 +50,9 @@ class Ground:
         if len(below):
             p = x[below, layout["p_world_m"]]
             contact = WorldContact(p, np.broadcast_to(_UP, p.shape), self.height_m - p[:, 2])
-            x[below] = collide(x[below], layout, self._body, contact, ground_lock=True, compiled=False)
+            x[below] = collide(
+                x[below], layout, self._body, contact, ground_lock=True, levels_rad=levels_rad, compiled=False
+            )
             x[below, layout["w_body_radps"]] *= _SPIN_FACTOR
         return below
 

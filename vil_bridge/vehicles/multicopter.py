@@ -9,6 +9,7 @@ from typing import Final, Literal
 import numpy as np
 
 from vil_bridge.core.geometry import cross
+from vil_bridge.core.matrices import right_inverse
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.per_motor import PerMotor, nominal, per_motor
 
@@ -177,4 +178,4 @@ class MulticopterParameters:
         wrench = np.vstack([moments.T, kf * self.axes_body[:, 2]])
         if np.linalg.matrix_rank(wrench) < 4:
             raise ValueError("these rotors cannot make three moments and thrust independently: command motor_speeds")
-        return np.asarray(np.linalg.pinv(wrench), dtype=np.float64)
+        return right_inverse(wrench)

@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from vil_bridge.core.elementary import sin_cos
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
 from vil_bridge.vehicles.per_motor import PerMotor, per_motor
@@ -187,12 +188,11 @@ def _ring(
     bearings_deg: Sequence[float], spins: Sequence[int], arms_m: Sequence[float], below_m: float, propeller: Propeller
 ) -> tuple[AirsimRotor, ...]:
     """Return rotors on arms; bearings count counter-clockwise from straight ahead."""
-    return tuple(
-        AirsimRotor(
-            (arm * math.cos(math.radians(bearing)), arm * math.sin(math.radians(bearing)), -below_m), spin, propeller
-        )
-        for bearing, spin, arm in zip(bearings_deg, spins, arms_m, strict=True)
-    )
+    rotors = []
+    for bearing_deg, spin, arm_m in zip(bearings_deg, spins, arms_m, strict=True):
+        sine, cosine = sin_cos(math.radians(bearing_deg))
+        rotors.append(AirsimRotor((arm_m * float(cosine), arm_m * float(sine), -below_m), spin, propeller))
+    return tuple(rotors)
 
 
 # Order of the original: front right, rear left, front left, rear right.

@@ -12,6 +12,7 @@ from vil_bridge.vehicles.airsim.airframes import MIN_DRAG_SPEED_MPS
 from vil_bridge.vehicles.airsim.kernel_control import cascade
 from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
+from vil_bridge.vehicles.elementary_kernel import exp, sin_cos
 from vil_bridge.vehicles.kernel_tiles import flush_rows, gather, put_truth, scatter
 
 _PER_SEA_LEVEL: Final = 1.0 / SEA_LEVEL_DENSITY_KGPM3
@@ -23,8 +24,9 @@ def _wrench(t: Any, p: Any, controls: Any, tilts: Any, trig: Any) -> Any:
     rotors, servos = int(p[at.COUNT]), int(p[at.SERVOS])
     for row in range(servos):
         for i in range(LANES):
-            t[trig + 2 * row * LANES + i] = math.cos(t[tilts + row * LANES + i])
-            t[trig + (2 * row + 1) * LANES + i] = math.sin(t[tilts + row * LANES + i])
+            sine, cosine = sin_cos(t[tilts + row * LANES + i])
+            t[trig + 2 * row * LANES + i] = cosine
+            t[trig + (2 * row + 1) * LANES + i] = sine
     for i in range(6 * LANES):
         t[at.FORCE + i] = 0.0
     for rotor in range(rotors):
@@ -109,7 +111,9 @@ def _lag_servos(t: Any, p: Any, h: Any, tilts: Any, angles: Any) -> Any:
     """Move rows of servo angles towards those commanded."""
     for servo in range(int(p[at.SERVOS])):
         tau = at.TILTS + at.TILT_SIZE * servo
-        keep, low, high = math.exp(-h / p[tau]), p[tau + 1], p[tau + 2]
+        keep = exp(-h / p[tau])
+        low = p[tau + 1]
+        high = p[tau + 2]
         for i in range(servo * LANES, (servo + 1) * LANES):
             goal = max(min(t[angles + i], high), low)
             t[tilts + i] = goal + keep * (t[tilts + i] - goal)
@@ -123,8 +127,11 @@ def _predict(t: Any, h: Any, ahead: Any) -> Any:
         wy = t[at.W + LANES + i] + 0.5 * h * t[at.ALPHA + LANES + i]
         wz = t[at.W + 2 * LANES + i] + 0.5 * h * t[at.ALPHA + 2 * LANES + i]
         half = 0.5 * h * math.sqrt(wx * wx + wy * wy + wz * wz)
-        scale = 0.5 * h * (math.sin(half) / half if half > 0.0 else 1.0)
-        bx, by, bz, bw = scale * wx, scale * wy, scale * wz, math.cos(half)
+        sine, bw = sin_cos(half)
+        scale = 0.5 * h * (sine / half if half > 0.0 else 1.0)
+        bx = scale * wx
+        by = scale * wy
+        bz = scale * wz
         x, y, z, w = t[at.Q + i], t[at.Q + LANES + i], t[at.Q + 2 * LANES + i], t[at.Q + 3 * LANES + i]
         qx = w * bx + x * bw + y * bz - z * by
         qy = w * by - x * bz + y * bw + z * bx
@@ -180,7 +187,7 @@ def advance(x: Any, u: Any, around: Any, p: Any, h: Any, steps: Any) -> Any:
     t = np.zeros(trig + 2 * max(servos, 1) * LANES)
     keep = np.empty(rotors)
     for rotor in range(rotors):
-        keep[rotor] = math.exp(-h / p[at.TILTS + at.TILT_SIZE * servos + at.ROTOR_SIZE * rotor + 25])
+        keep[rotor] = exp(-h / p[at.TILTS + at.TILT_SIZE * servos + at.ROTOR_SIZE * rotor + 25])
     for first in range(0, x.shape[0], LANES):
         gather(t, 0, x, 0, at.RIGID, first)
         gather(t, controls, x, at.RIGID, between, first)

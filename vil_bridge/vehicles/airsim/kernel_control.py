@@ -6,8 +6,9 @@ import math
 from typing import Any, Final
 
 from vil_bridge.vehicles.airsim import kernel_layout as at
-from vil_bridge.vehicles.airsim.simple_flight import EXPIRED_S, HOLDING_S
+from vil_bridge.vehicles.airsim.simple_flight import EXPIRED_S, FADING, HOLDING_S
 from vil_bridge.vehicles.compile import LANES, compiled
+from vil_bridge.vehicles.elementary_kernel import arcsin, arctan2, sin_cos
 
 _ROTORS, _RATES, _ATTITUDE, _VELOCITY, _POSITION = range(5)
 _TURN: Final = math.tau
@@ -26,15 +27,18 @@ def _wrapped(angle: Any) -> Any:
 @compiled(inline=True)
 def _euler(x: Any, y: Any, z: Any, w: Any) -> Any:
     """Return roll, pitch and yaw of an attitude."""
-    roll = math.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
-    pitch = math.asin(_clip(2.0 * (w * y - z * x), 1.0))
-    yaw = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+    roll = arctan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
+    pitch = arcsin(_clip(2.0 * (w * y - z * x), 1.0))
+    yaw = arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
     return roll, pitch, yaw
 
 
 @compiled(inline=True)
-def _time_out(t: Any, i: Any, h: Any, px: Any, py: Any, pz: Any, yaw: Any) -> Any:
-    """Count down a lane's command; return True if it timed out, then the position and heading to hold."""
+def _time_out(t: Any, i: Any, h: Any, px: Any, py: Any, pz: Any, yaw: Any, forgets: Any) -> Any:
+    """Count down a lane's command; return True if it timed out, then the position and heading to hold.
+
+    ``forgets``: the climb loop's integral begins again then.
+    """
     left = t[at.LEFT + i]
     holding = left <= EXPIRED_S
     now = holding and left > HOLDING_S
@@ -44,6 +48,7 @@ def _time_out(t: Any, i: Any, h: Any, px: Any, py: Any, pz: Any, yaw: Any) -> An
     gz = t[at.HOLD + 2 * LANES + i] = pz if now else t[at.HOLD + 2 * LANES + i]
     heading = t[at.HOLD_YAW + i] = yaw if now else t[at.HOLD_YAW + i]
     t[at.HOLDING + i] = 1.0 if holding else 0.0
+    t[at.INTEGRAL + i] = 0.0 if now and forgets else t[at.INTEGRAL + i]
     return holding, gx, gy, gz, heading
 
 
@@ -64,6 +69,35 @@ def _goal_velocity(level: Any, holding: Any, command: Any, goal: Any, p: Any, ga
     return vx, vy, vz
 
 
+@compiled(inline=True)
+def _axes(x: Any, y: Any, z: Any, w: Any) -> Any:
+    """Return the body axes ahead, to the left and up of an attitude, each in the world."""
+    return (
+        (w * w + x * x - y * y - z * z, 2.0 * (x * y + w * z), 2.0 * (x * z - w * y)),
+        (2.0 * (x * y - w * z), w * w - x * x + y * y - z * z, 2.0 * (y * z + w * x)),
+        (2.0 * (x * z + w * y), 2.0 * (y * z - w * x), w * w - x * x - y * y + z * z),
+    )
+
+
+@compiled(inline=True)
+def _compat_error(axes: Any, goal: Any, v: Any, towards: Any) -> Any:
+    """Return the error of a velocity along the body axes, as the original has it.
+
+    ``towards`` a position each axis takes only what its own axis of the world gives: ahead y, left x, up z.
+    """
+    (ax, ay, az), (lx, ly, lz), (ux, uy, uz) = axes
+    gx, gy, gz = goal
+    vx, vy, vz = v
+    ahead = ay * gy if towards else ax * gx + ay * gy + az * gz
+    left = lx * gx if towards else lx * gx + ly * gy + lz * gz
+    up = uz * gz if towards else ux * gx + uy * gy + uz * gz
+    return (
+        ahead - (ax * vx + ay * vy + az * vz),
+        left - (lx * vx + ly * vy + lz * vz),
+        up - (ux * vx + uy * vy + uz * vz),
+    )
+
+
 @compiled()
 def _demand(t: Any, p: Any, h: Any) -> Any:
     """Run the loops down to the mixer: write demands, throttle, timed-out commands and the controller's state."""
@@ -72,21 +106,31 @@ def _demand(t: Any, p: Any, h: Any) -> Any:
     ahead_p, left_p, climb_p = p[at.VELOCITY_P], p[at.VELOCITY_P + 1], p[at.VELOCITY_P + 2]
     climb_i, angles, rates = p[at.CLIMB_I], p[at.ANGLE_P :], p[at.RATE_P :]
     speed, lean, turn, least = p[at.LIMITS], p[at.LIMITS + 1], p[at.LIMITS + 2], p[at.LIMITS + 3]
+    compat = p[at.COMPAT] > 0.5
+    keeps = FADING if compat else 1.0
+    forgets = compat and level != _POSITION
     yaw_row = at.COMMAND + 3 * LANES
     for i in range(LANES):
         roll, pitch, yaw = _euler(t[at.Q + i], t[at.Q + LANES + i], t[at.Q + 2 * LANES + i], t[at.Q + 3 * LANES + i])
         px, py, pz = t[at.P + i], t[at.P + LANES + i], t[at.P + 2 * LANES + i]
-        holding, gx, gy, gz, heading = _time_out(t, i, h, px, py, pz, yaw)
+        holding, gx, gy, gz, heading = _time_out(t, i, h, px, py, pz, yaw, forgets)
         c0, c1, c2 = t[at.COMMAND + i], t[at.COMMAND + LANES + i], t[at.COMMAND + 2 * LANES + i]
         vx, vy, vz = _goal_velocity(level, holding, (c0, c1, c2), (gx, gy, gz), (px, py, pz), position_p, speed)
-        vx -= t[at.V + i]
-        vy -= t[at.V + LANES + i]
-        vz -= t[at.V + 2 * LANES + i]
-        cos, sin = math.cos(yaw), math.sin(yaw)
-        roll_goal = lean * _clip(-left_p * (cos * vy - sin * vx), 1.0)
-        pitch_goal = lean * _clip(ahead_p * (cos * vx + sin * vy), 1.0)
-        integral = _clip(t[at.INTEGRAL + i] + climb_i * h * vz, 1.0)
-        throttle = max(0.5 * (_clip(climb_p * vz + integral, 1.0) + 1.0), least)
+        if compat:
+            axes = _axes(t[at.Q + i], t[at.Q + LANES + i], t[at.Q + 2 * LANES + i], t[at.Q + 3 * LANES + i])
+            v = t[at.V + i], t[at.V + LANES + i], t[at.V + 2 * LANES + i]
+            ahead, left, up = _compat_error(axes, (vx, vy, vz), v, holding or level != _VELOCITY)
+        else:
+            vx -= t[at.V + i]
+            vy -= t[at.V + LANES + i]
+            up = vz - t[at.V + 2 * LANES + i]
+            sin, cos = sin_cos(yaw)
+            ahead = cos * vx + sin * vy
+            left = cos * vy - sin * vx
+        roll_goal = lean * _clip(-left_p * left, 1.0)
+        pitch_goal = lean * _clip(ahead_p * ahead, 1.0)
+        integral = _clip(t[at.INTEGRAL + i] * keeps + climb_i * h * up, 1.0)
+        throttle = max(0.5 * (_clip(climb_p * up + integral, 1.0) + 1.0), least)
         if level < _VELOCITY:
             integral = integral if holding else 0.0
         t[at.INTEGRAL + i] = integral
@@ -103,6 +147,8 @@ def _demand(t: Any, p: Any, h: Any) -> Any:
         if level >= _ATTITUDE:
             by_rate = not holding and t[yaw_row + 2 * LANES + i] > 0.5
             yaw_rate = t[yaw_row + LANES + i] if by_rate else yaw_rate
+        if compat and holding:
+            yaw_rate = 0.0
         if level == _RATES:
             roll_rate, pitch_rate = roll_rate if holding else c0, pitch_rate if holding else c1
             yaw_rate = yaw_rate if holding else c2

@@ -246,7 +246,9 @@ class AirsimMultirotor(Model):
         """Return targets of rotors and servos, and the controller's state."""
         s, command = self.state.split(x), self.command.split(u)
         memory = ControllerState(*(s[name] for name in ControllerState._fields))
-        controls, memory = cascade(self.flight, self.mode, self.table.mixing, s, command, memory, dt_s)
+        controls, memory = cascade(
+            self.flight, self.mode, self.table.mixing, s, command, memory, dt_s, compat=self.compat is not None
+        )
         tilts = np.clip(command.get("tilt_rad", s["tilt_rad"]), self.table.tilt_low_rad, self.table.tilt_high_rad)
         return np.minimum(controls, self.table.control_max), tilts, memory
 

@@ -1,6 +1,8 @@
 """AirSim's moves of a multirotor, update by update: states in, commands of a mode out; no clock, no threads.
 
-Room frame ENU, body FLU. Source: microsoft/AirSim, MultirotorApiBase.cpp. Where the original differs, the move says so.
+Room frame ENU, body FLU. Source: microsoft/AirSim, MultirotorApiBase.cpp. Where the original differs, the move says so;
+``compat`` does as the original: paths at a constant speed that end short of their goal or beyond it, landings that
+begin as the controller left off, headings compared without wrapping, velocities at a height that are disturbed by it.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from vil_bridge.core.geometry import GRAVITY_MPS2
+from vil_bridge.core.geometry import GRAVITY_MPS2, turned
 from vil_bridge.core.vehicle_moves import (
     AttitudeMove,
     HomeMove,
@@ -22,6 +24,7 @@ from vil_bridge.core.vehicle_moves import (
     MoveEnd,
     PathMove,
     Point,
+    Quaternion,
     RatesMove,
     RotorsMove,
     SplineMove,
@@ -32,7 +35,7 @@ from vil_bridge.core.vehicle_moves import (
     VelocityMove,
     YawGoal,
 )
-from vil_bridge.vehicles.airsim.path_following import ACCURACY_M, PathFollower, lookahead_of
+from vil_bridge.vehicles.airsim.path_following import ACCURACY_M, CompatPathFollower, PathFollower, lookahead_of
 from vil_bridge.vehicles.airsim.simple_flight import Mode, SimpleFlight, climb, climb_rate_to
 from vil_bridge.vehicles.airsim.spline_flight import NEAR_M, Spline
 
@@ -54,7 +57,10 @@ _LATE_S: Final = 3.0
 
 
 class FlightState(NamedTuple):
-    """State of a vehicle that a move sees: position, velocity, heading, its rate, climb integral, remote control."""
+    """State of a vehicle that a move sees.
+
+    Position, velocity, heading, its rate, climb integral, remote control, attitude.
+    """
 
     p_m: Point
     v_mps: Point
@@ -62,6 +68,7 @@ class FlightState(NamedTuple):
     yaw_radps: float
     climb_integral: float = 0.0
     sticks: StickPositions | None = None
+    q_world_body: Quaternion = (0.0, 0.0, 0.0, 1.0)
 
 
 class FlightCommand(NamedTuple):
@@ -69,11 +76,13 @@ class FlightCommand(NamedTuple):
 
     Attributes:
         climb_integral: the controller's from now on; None = unchanged.
+        holds_height: a vertical velocity among the values leads to a height.
     """
 
     mode: Mode
     values: tuple[float, ...]
     climb_integral: float | None = None
+    holds_height: bool = False
 
 
 class MoveFlight(ABC):
@@ -97,7 +106,7 @@ class MoveFlight(ABC):
 
 
 def flight_of(
-    move: Move, flight: SimpleFlight, state: FlightState, home_m: Point, hover: float
+    move: Move, flight: SimpleFlight, state: FlightState, home_m: Point, hover: float, *, compat: bool = False
 ) -> MoveFlight | MoveEnd:
     """Return a move that begins in a state, or its end where there is nothing to fly or it is refused.
 
@@ -107,30 +116,37 @@ def flight_of(
         state: the vehicle now.
         home_m: start of the vehicle.
         hover: control of the rotors that carries the weight, 0 to 1.
+        compat: do as the original where it is wrong.
     """
     match move:
         case PathMove():
-            return _path_of(move, flight, state)
+            return _path_of(move, flight, state, compat=compat)
         case SplineMove():
             return _spline_of(move, flight, state)
         case TakeoffMove():
-            return _takeoff_of(move, flight, state)
+            return _takeoff_of(move, flight, state, compat=compat)
         case HomeMove():
-            return _path_of(PathMove((home_m,), _CLIMB_MPS, move.timeout_s), flight, state)
+            return _path_of(PathMove((home_m,), _CLIMB_MPS, move.timeout_s), flight, state, compat=compat)
         case HoverMove():
             return MoveEnd(reached=False)  # the original follows a path of length zero
         case LandMove():
-            return _Landing(move, flight, hover) if move.timeout_s > 0.0 else MoveEnd(reached=False)
+            begins_at = None if compat else min(0.0, 2.0 * hover - 1.0)
+            return _Landing(move, flight, begins_at) if move.timeout_s > 0.0 else MoveEnd(reached=False)
         case TurnMove():
-            return _Turning(move, flight, state.p_m) if move.timeout_s > 0.0 else MoveEnd(reached=True)
+            turning = _CompatTurning if compat else _Turning
+            return turning(move, flight, state.p_m) if move.timeout_s > 0.0 else MoveEnd(reached=True)
         case VelocityMove() if move.duration_s <= 0.0:
             return MoveEnd(reached=move.z_m is None or move.in_heading)
         case _ if move.duration_s <= 0.0:
             return MoveEnd(reached=True)
+        case VelocityMove() if compat and move.z_m is not None:
+            return _CompatDrifting(move, flight, state.yaw_rad, move.z_m, home_m[2])
         case VelocityMove():
             return _Drifting(move, flight, state.yaw_rad)
         case TurnRateMove():
             return _Spinning(move, flight, state.p_m)
+        case AttitudeMove() | RatesMove() if compat:
+            return _CompatTilted(move, flight, 0.0)
         case AttitudeMove() | RatesMove():
             return _Tilted(move, flight, state.climb_integral or 2.0 * hover - 1.0)
         case RotorsMove():
@@ -159,6 +175,27 @@ class _Path(MoveFlight):
         return FlightCommand("velocity", (vx, vy, wanted[2], *_heading(self._move.yaw, course)))
 
 
+class _CompatPath(MoveFlight):
+    """At a constant speed, and to no goal nearer than 0.5 m: reached where the progress is complete."""
+
+    def __init__(self, move: PathMove, flight: SimpleFlight, path: CompatPathFollower) -> None:
+        super().__init__(flight)
+        self._move = move
+        self._path = path
+
+    def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:
+        if t_s >= self._move.timeout_s:
+            return MoveEnd(reached=False)
+        if t_s > 0.0:
+            self._path.advance(state.p_m)
+        if self._path.ended:
+            return MoveEnd(reached=self._path.complete)
+        goal = self._path.target_m
+        here = state.p_m
+        course = (goal[0] - here[0], goal[1] - here[1], goal[2] - here[2])
+        return FlightCommand("velocity", (*self._path.velocity(here), *_heading(self._move.yaw, course)))
+
+
 class _Spline(MoveFlight):
     def __init__(self, move: SplineMove, flight: SimpleFlight, state: FlightState) -> None:
         super().__init__(flight)
@@ -183,11 +220,11 @@ def _speed_for(acceleration_mps2: float, flight: SimpleFlight) -> float:
 
 
 class _Landing(MoveFlight):
-    def __init__(self, move: LandMove, flight: SimpleFlight, hover: float) -> None:
+    def __init__(self, move: LandMove, flight: SimpleFlight, integral: float | None) -> None:
         super().__init__(flight)
         self._timeout_s = move.timeout_s
         # The original begins with an integral of 0, with which a vehicle of strong rotors climbs and counts as landed.
-        self._integral = min(0.0, 2.0 * hover - 1.0)
+        self._integral = integral
         self._still = 0
 
     def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:
@@ -212,11 +249,21 @@ class _Turning(MoveFlight):
         if t_s >= self._move.timeout_s:
             return MoveEnd(reached=False)
         yaw = YawGoal(self._move.yaw_rad, by_rate=False)
-        if abs(math.remainder(state.yaw_rad - self._move.yaw_rad, math.tau)) <= self._move.margin_rad:
+        if abs(self._away_rad(state)) <= self._move.margin_rad:
             if abs(state.yaw_radps) <= _STILL_RADPS:
                 return MoveEnd(reached=True)
             yaw = _NO_TURN
         return FlightCommand("position", (*self._p_m, *_heading(yaw)))
+
+    def _away_rad(self, state: FlightState) -> float:
+        return math.remainder(state.yaw_rad - self._move.yaw_rad, math.tau)
+
+
+class _CompatTurning(_Turning):
+    """Headings clockwise from north, from -180 to 180 degrees, are compared without wrapping."""
+
+    def _away_rad(self, state: FlightState) -> float:
+        return _from_north(state.yaw_rad) - _from_north(self._move.yaw_rad)
 
 
 class _Spinning(MoveFlight):
@@ -247,7 +294,29 @@ class _Drifting(MoveFlight):
         if t_s >= self._move.duration_s:
             return MoveEnd(reached=True)
         climb_mps = self._climb_mps if z_m is None else climb_rate_to(self.flight, z_m - state.p_m[2])
-        return FlightCommand("velocity", (*self._xy_mps, climb_mps, *self._heading))
+        return FlightCommand("velocity", (*self._xy_mps, climb_mps, *self._heading), holds_height=z_m is not None)
+
+
+class _CompatDrifting(_Drifting):
+    """A horizontal velocity at a height, which the horizontal loops take for a vertical velocity.
+
+    Args:
+        z_m: the height. start_m: of the vehicle, where its height counts from.
+    """
+
+    def __init__(self, move: VelocityMove, flight: SimpleFlight, yaw_rad: float, z_m: float, start_m: float) -> None:
+        super().__init__(move, flight, yaw_rad)
+        self._z_m = z_m
+        self._above_start_m = z_m - start_m
+
+    def update(self, t_s: float, state: FlightState) -> FlightCommand | MoveEnd:
+        if t_s >= self._move.duration_s:
+            return MoveEnd(reached=True)
+        q = state.q_world_body
+        ahead, left, _ = turned(_inverse(q), (*self._xy_mps, self._above_start_m))
+        up = _up_of(q) * climb_rate_to(self.flight, self._z_m - state.p_m[2])
+        v_mps = turned(q, (ahead, left, up))
+        return FlightCommand("velocity", (*v_mps, *self._heading), holds_height=True)
 
 
 class _Tilted(MoveFlight):
@@ -272,10 +341,21 @@ class _Tilted(MoveFlight):
         move = self._move
         if move.z_m is None:
             return min(max(move.throttle or 0.0, 0.0), 1.0)
-        error = climb_rate_to(self.flight, move.z_m - state.p_m[2]) - state.v_mps[2]
+        error = self._climb_error(climb_rate_to(self.flight, move.z_m - state.p_m[2]), state)
         throttle, self._integral = climb(self.flight, error, self._integral, t_s - self._t_s)
         self._t_s = t_s
         return throttle
+
+    def _climb_error(self, climb_mps: float, state: FlightState) -> float:
+        return climb_mps - state.v_mps[2]
+
+
+class _CompatTilted(_Tilted):
+    """The climb loop compares velocities along the body's own axis."""
+
+    def _climb_error(self, climb_mps: float, state: FlightState) -> float:
+        q = state.q_world_body
+        return _up_of(q) * climb_mps - turned(_inverse(q), state.v_mps)[2]
 
 
 class _Direct(MoveFlight):
@@ -309,7 +389,7 @@ class _Manual(MoveFlight):
         return FlightCommand("velocity", (x, y, climb_mps, *_heading(self._yaw, (x, y))))
 
 
-def _path_of(move: PathMove, flight: SimpleFlight, state: FlightState) -> MoveFlight | MoveEnd:
+def _path_of(move: PathMove, flight: SimpleFlight, state: FlightState, *, compat: bool) -> MoveFlight | MoveEnd:
     if not move.points_m:
         return MoveEnd(reached=True)
     if move.yaw.ahead and move.yaw.by_rate:
@@ -318,7 +398,11 @@ def _path_of(move: PathMove, flight: SimpleFlight, state: FlightState) -> MoveFl
         lookahead_m = lookahead_of(move.speed_mps, move.lookahead_m, move.adaptive)
     except ValueError as exc:
         return MoveEnd(reached=False, problem=str(exc))
-    path = PathFollower((state.p_m, *move.points_m), move.speed_mps, lookahead_m, move.adaptive)
+    corners_m = (state.p_m, *move.points_m)
+    if compat:
+        follower = CompatPathFollower(corners_m, move.speed_mps, lookahead_m, move.adaptive)
+        return MoveEnd(reached=False) if follower.ended else _CompatPath(move, flight, follower)
+    path = PathFollower(corners_m, move.speed_mps, lookahead_m, move.adaptive)
     return _end_at(path.end_m, state) if path.ended else _Path(move, flight, path)
 
 
@@ -331,13 +415,13 @@ def _spline_of(move: SplineMove, flight: SimpleFlight, state: FlightState) -> Mo
         return MoveEnd(reached=False, problem=str(exc))
 
 
-def _takeoff_of(move: TakeoffMove, flight: SimpleFlight, state: FlightState) -> MoveFlight | MoveEnd:
+def _takeoff_of(move: TakeoffMove, flight: SimpleFlight, state: FlightState, *, compat: bool) -> MoveFlight | MoveEnd:
     speed = math.hypot(*state.v_mps)
     if speed > _STILL_MPS:
         why = f"Cannot perform takeoff because vehicle is already moving with velocity {speed:f} m/s"
         return MoveEnd(reached=False, problem=why)
     x, y, z = state.p_m
-    return _path_of(PathMove(((x, y, z + _TAKEOFF_M),), _CLIMB_MPS, move.timeout_s), flight, state)
+    return _path_of(PathMove(((x, y, z + _TAKEOFF_M),), _CLIMB_MPS, move.timeout_s), flight, state, compat=compat)
 
 
 def _end_at(end_m: Point, state: FlightState) -> MoveEnd:
@@ -345,8 +429,29 @@ def _end_at(end_m: Point, state: FlightState) -> MoveEnd:
     return MoveEnd(reached=math.dist(end_m, state.p_m) <= ACCURACY_M)
 
 
-def _heading(yaw: YawGoal, course: tuple[float, float] = (0.0, 0.0)) -> tuple[float, float, float]:
-    """Return heading, rate and whether the rate holds; ``course``: metres or m/s, shorter than 0.5 = none."""
+def _from_north(yaw_rad: float) -> float:
+    """Return a heading clockwise from north, from -pi to pi, of one counter-clockwise from east."""
+    return math.remainder(0.5 * math.pi - yaw_rad, math.tau)
+
+
+def _inverse(q: Quaternion) -> Quaternion:
+    x, y, z, w = q
+    return -x, -y, -z, w
+
+
+def _up_of(q: Quaternion) -> float:
+    """Return the vertical part of the body's axis upwards."""
+    x, y, z, w = q
+    return w * w - x * x - y * y + z * z
+
+
+def _heading(yaw: YawGoal, course: tuple[float, ...] = (0.0, 0.0)) -> tuple[float, float, float]:
+    """Return heading, rate and whether the rate holds.
+
+    Args:
+        yaw: the goal.
+        course: metres or m/s, shorter than 0.5 = none; a vertical part counts for its length.
+    """
     if yaw.by_rate:
         return 0.0, yaw.value, 1.0
     if not yaw.ahead:

@@ -1,7 +1,8 @@
 """Following of a polyline by a point ahead on it, as AirSim's moveOnPath: room frame ENU, SI units, no clock.
 
 Two things are better than in the original. It reaches the end at rest, where the original flies past it by up to
-three metres; and it corrects heights, where the original leaves half a metre.
+three metres; and it corrects heights, where the original leaves half a metre. :class:`CompatPathFollower` does as the
+original.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ PERIOD_S: Final = 0.02
 """Between two commands of a move, simulated time."""
 ACCURACY_M: Final = 0.5
 """AirSim's distance accuracy: a path's end within it is reached."""
+
+_LAST_MPS: Final = 1.0
+"""The original commands at most so much where nothing is left, ..."""
+_FAST_MPS: Final = 3.0
+"""... on paths that are faster than this."""
 
 _ARRIVED_M: Final = 0.1
 _SLOW_MPS: Final = 0.25
@@ -78,7 +84,7 @@ class Polyline:
         return _Place(segment, 0.0, self.end_m)
 
 
-class PathFollower:
+class _Carrot:
     """Point that is followed, and the progress on a path, which never goes back.
 
     Args:
@@ -96,7 +102,6 @@ class PathFollower:
         self._adaptive: Final = adaptive
         self._done = self._path.begin
         self._next = self._path.ahead(self._done, lookahead_m)
-        self._nearest_m, self._stalled_s = math.inf, 0.0
         self.ended = self._path.is_end(self._next)
 
     @property
@@ -109,8 +114,8 @@ class PathFollower:
         """End of the path."""
         return self._path.end_m
 
-    def advance(self, p_m: Point, v_mps: Point) -> None:
-        """Take the position and velocity one period after the last."""
+    def _follow(self, p_m: Point) -> float:
+        """Take the position one period after the last; return the progress, metres."""
         done, goal = self._done.p_m, self._next.p_m
         away_m = math.dist(done, goal)
         error_m = progress_m = 0.0
@@ -122,6 +127,20 @@ class PathFollower:
             if progress_m >= 0.0:
                 self._done = self._path.ahead(self._done, progress_m)
         self._next = self._path.ahead(self._done, self._lookahead_m + error_m)
+        return progress_m
+
+
+class PathFollower(_Carrot):
+    """Follower that is at rest at the end; see :class:`_Carrot`."""
+
+    def __init__(self, corners_m: Sequence[Point], speed_mps: float, lookahead_m: float, adaptive: float) -> None:
+        super().__init__(corners_m, speed_mps, lookahead_m, adaptive)
+        self._nearest_m = math.inf
+        self._stalled_s = 0.0
+
+    def advance(self, p_m: Point, v_mps: Point) -> None:
+        """Take the position and velocity one period after the last."""
+        self._follow(p_m)
         self.ended = self._path.is_end(self._next) and self._is_over(p_m, v_mps)
 
     def velocity(self, p_m: Point, v_mps: Point) -> tuple[Point, Point]:
@@ -155,6 +174,32 @@ class PathFollower:
         else:
             self._stalled_s += PERIOD_S
         return self._stalled_s >= _STALLED_S
+
+
+class CompatPathFollower(_Carrot):
+    """Follower at a constant speed, as the original; see :class:`_Carrot`.
+
+    Attributes:
+        complete: the progress has reached the end.
+    """
+
+    complete = False
+
+    def advance(self, p_m: Point) -> None:
+        """Take the position one period after the last."""
+        self.complete = self._path.is_end(self._done)
+        progress_m = self._follow(p_m)
+        self.ended = self.complete or (self._path.is_end(self._next) and progress_m <= 0.0)
+
+    def velocity(self, p_m: Point) -> Point:
+        """Return the velocity wanted at a position; none within 0.5 m of the point, in a height or altogether."""
+        away_m = math.dist(p_m, self.target_m)
+        if away_m < ACCURACY_M:
+            return 0.0, 0.0, 0.0
+        slows = self._speed_mps > _FAST_MPS and self._path.left_m(self._done) <= 0.0
+        speed = min(_LAST_MPS if slows else self._speed_mps, away_m / PERIOD_S)
+        x, y, z = (speed * (a - b) / away_m for a, b in zip(self.target_m, p_m, strict=True))
+        return x, y, 0.0 if abs(self.target_m[2] - p_m[2]) <= ACCURACY_M else z
 
 
 def lookahead_of(speed_mps: float, lookahead_m: float, adaptive: float) -> float:

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.geometry import cross
+from vil_bridge.core.matrices import dot, length, product
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim.airframes import AirsimAirframe, AirsimRotor, Tilt
 from vil_bridge.vehicles.disturbances import ENVIRONMENT, SEA_LEVEL_DENSITY_KGPM3
@@ -56,7 +57,7 @@ class RotorTable:
         air = controls * (around[:, ENVIRONMENT["density_kgpm3"]] / SEA_LEVEL_DENSITY_KGPM3)
         angles = tilts[:, self.servo] if tilts.shape[1] else np.zeros_like(controls)
         turn = np.stack((np.ones_like(angles), np.cos(angles), np.sin(angles)), axis=2)[:, :, None, :]
-        positions, axes = (turn @ self.positions_m)[:, :, 0], (turn @ self.axes)[:, :, 0]
+        positions, axes = (product(turn, part)[:, :, 0] for part in (self.positions_m, self.axes))
         thrust = air * around[:, ENVIRONMENT["thrust_factor"]] * self.max_thrust_n
         forces = thrust[:, :, None] * axes
         torques = cross(positions, forces) + (air * self.max_torque_nm)[:, :, None] * axes
@@ -71,9 +72,9 @@ def _turning(
         return np.array([vector, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)])
     tilt = tilts[rotor.tilt]
     pivot = np.asarray(tilt.pivot_m if about else (0.0, 0.0, 0.0))
-    axis = np.asarray(tilt.axis) / np.linalg.norm(tilt.axis)
+    axis = np.asarray(tilt.axis) / length(np.asarray(tilt.axis))
     arm = np.asarray(vector) - pivot
-    along = axis * (axis @ arm)
+    along = axis * dot(axis, arm)
     return np.array([pivot + along, arm - along, np.cross(axis, arm)])
 
 

@@ -3,9 +3,11 @@
 Every level may be commanded; the levels above it rest. All in ENU/FLU: a positive pitch lowers the nose, a positive
 yaw turns left. The state is the true one, no estimator.
 
-Two things differ from the original, which is wrong there: velocities are compared in the heading frame (it uses the
-rolled and pitched body), and a position error acts through all axes (it drops the cross terms, so that positions are
-missed when the nose does not point north).
+Some things differ from the original, which is wrong there. Velocities are compared in the heading frame: it uses the
+rolled and pitched body, so that it climbs while it gains or loses speed. A position error acts through all axes: it
+drops the cross terms, so that positions are missed when the nose does not point north (y). The integral of the climb
+loop goes on when a command times out: it begins again, and fades besides; the heading is not held then, but a rate of
+zero. ``compat`` does as the original.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from vil_bridge.core.geometry import q_conj, q_rotate
+from vil_bridge.core.matrices import product
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.core.vehicle_moves import Loop, LoopGains
 from vil_bridge.vehicles.layout import Field, StateLayout
@@ -28,6 +32,8 @@ LOOPS: Final[tuple[Loop, ...]] = get_args(Loop)
 FOREVER_S: Final = 1e9
 EXPIRED_S: Final = 1e-9
 HOLDING_S: Final = -1.0
+FADING: Final = 0.9999
+"""Share of the climb loop's integral that the original keeps in every update."""
 
 CONTROLLER_FIELDS: Final = (
     Field("climb_integral", 1, "1", "integral of the climb rate loop, within +-1"),
@@ -168,7 +174,7 @@ def mix(demand: FloatArray, throttle: FloatArray, mixing: FloatArray, flight: Si
     Returns:
         (n, rotors): too low ones lift all, too high ones scale all down, what is left is clipped.
     """
-    turning: FloatArray = throttle + demand @ mixing.T
+    turning: FloatArray = throttle + product(demand, mixing.T)
     turning = turning + np.maximum(-turning.min(axis=1, keepdims=True), 0.0)
     turning = turning / np.maximum(turning.max(axis=1, keepdims=True), 1.0)
     return np.clip(np.where(throttle < flight.min_angling_throttle, throttle, turning), 0.0, 1.0)
@@ -182,6 +188,8 @@ def cascade(
     command: Mapping[str, FloatArray],
     memory: ControllerState,
     dt_s: float,
+    *,
+    compat: bool = False,
 ) -> tuple[FloatArray, ControllerState]:
     """Update the controller once.
 
@@ -194,17 +202,22 @@ def cascade(
         command: fields of :func:`commands_of`.
         memory: state of the controller.
         dt_s: since its last update.
+        compat: do as the original where it is wrong.
 
     Returns:
         The rotors' controls (n, rotors) and the controller's new state. Vehicles whose command timed out hold the
         position and heading of that moment, whatever the mode.
     """
     angles = _euler(body["q_world_body"])
+    held = memory.command_left_s
     memory, holding = _time_out(memory, body["p_world_m"], angles[:, 2:], dt_s)
+    if compat and mode != "position":
+        begins = holding & (held > HOLDING_S)
+        memory = memory._replace(climb_integral=np.where(begins, 0.0, memory.climb_integral))
     level = np.where(holding, MODES.index("position"), MODES.index(mode)).astype(np.float64)
     loops = _Loops(flight, memory, level, dt_s)
-    v_error = _velocity_error(flight, loops, mode, body, command, memory, holding)
-    lean, throttle, integral = _push(flight, loops, v_error, angles[:, 2:], memory.climb_integral, dt_s)
+    v_error = _velocity_error(flight, loops, mode, body, command, memory, holding, angles, compat=compat)
+    lean, throttle, integral = _push(flight, loops, v_error, memory.climb_integral * (FADING if compat else 1.0), dt_s)
     if mode not in ("velocity", "position"):
         integral = np.where(holding, integral, 0.0)
     if mode == "attitude":
@@ -212,6 +225,8 @@ def cascade(
     if mode in ("rates", "attitude"):
         throttle = np.where(holding, throttle, command["throttle"])
     rates = _rates(flight, loops, lean, angles, command, memory, holding)
+    if compat:
+        rates[:, 2:] = np.where(holding, 0.0, rates[:, 2:])
     if mode == "rates":
         rates = np.where(holding, rates, command["rates_body_radps"])
     limited = np.clip(rates, -flight.max_rate_radps, flight.max_rate_radps)
@@ -263,21 +278,37 @@ def _velocity_error(
     command: Mapping[str, FloatArray],
     memory: ControllerState,
     holding: BoolArray,
+    angles: FloatArray,
+    *,
+    compat: bool,
 ) -> FloatArray:
-    """Return the wanted minus the true velocity, ENU, (n, 3)."""
+    """Return the wanted minus the true velocity ahead, to the left and up, (n, 3)."""
     p_goal = np.where(holding, memory.hold_p_world_m, command["p_world_m"] if mode == "position" else 0.0)
     v_goal = flight.max_speed_mps * np.clip(loops.output("position", p_goal - body["p_world_m"]), -1.0, 1.0)
+    towards = holding if mode == "velocity" else np.ones_like(holding)
     if mode == "velocity":
         v_goal = np.where(holding, v_goal, command["v_world_mps"])
-    error: FloatArray = v_goal - body["v_world_mps"]
-    return error
+    if not compat:
+        return _in_heading(v_goal - body["v_world_mps"], angles[:, 2:])
+    turn = q_conj(body["q_world_body"])
+    along_own_axes = np.where(towards, _own_axes(v_goal, body["q_world_body"]), q_rotate(turn, v_goal))
+    return along_own_axes - q_rotate(turn, body["v_world_mps"])
+
+
+def _own_axes(v_goal: FloatArray, q: FloatArray) -> FloatArray:
+    """Return velocities in body axes of which each has only what its own axis gives: ahead y, left x, up z, (n, 3)."""
+    x, y, z, w = q.T
+    ahead = 2.0 * (x * y + w * z) * v_goal[:, 1]
+    left = 2.0 * (x * y - w * z) * v_goal[:, 0]
+    up = (w * w - x * x - y * y + z * z) * v_goal[:, 2]
+    return np.stack((ahead, left, up), axis=1)
 
 
 def _push(
-    flight: SimpleFlight, loops: _Loops, v_error: FloatArray, yaw: FloatArray, integral: FloatArray, dt_s: float
+    flight: SimpleFlight, loops: _Loops, v_error: FloatArray, integral: FloatArray, dt_s: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return roll and pitch (n, 2), throttle and climb integral (n, 1) that reduce an error of velocity."""
-    push = loops.output("velocity", _in_heading(v_error, yaw))
+    """Return roll and pitch (n, 2), throttle and climb integral (n, 1) that reduce an error of velocity, body axes."""
+    push = loops.output("velocity", v_error)
     lean = flight.max_angle_rad * np.clip(np.concatenate((-push[:, 1:2], push[:, 0:1]), axis=1), -1.0, 1.0)
     integral = np.clip(integral + flight.velocity.i[2] * dt_s * v_error[:, 2:], -1.0, 1.0)
     return lean, _throttle(flight, push[:, 2:] + integral), integral

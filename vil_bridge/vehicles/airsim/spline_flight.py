@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from vil_bridge.core.matrices import dot
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_moves import Point, SplineMove
 from vil_bridge.vehicles.trajectories.trajectory import Polynomials
@@ -75,7 +76,7 @@ def _along(v_mps: FloatArray) -> FloatArray:
 
 def _weighted(error: FloatArray, along: FloatArray, by_along: float, by_cross: float) -> FloatArray:
     """Return an error (2,) with its parts along a direction and across it weighted."""
-    part = float(error @ along) * along
+    part = dot(error, along) * along
     weighted: FloatArray = by_along * part + by_cross * (error - part)
     return weighted
 

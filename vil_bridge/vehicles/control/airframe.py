@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.matrices import product, right_inverse
 from vil_bridge.core.types import FloatArray
 
 _NO_DRAG: Final = (0.0, 0.0, 0.0)
@@ -52,7 +53,7 @@ class RotorAirframe:
             raise ValueError("the mass must be positive, and `least` less than `most`")
         if np.linalg.matrix_rank(self.effects) < 4:
             raise ValueError("these rotors cannot make thrust and three torques independently")
-        object.__setattr__(self, "shares", np.linalg.pinv(self.effects))
+        object.__setattr__(self, "shares", right_inverse(self.effects))
 
     @property
     def rotors(self) -> int:
@@ -61,7 +62,7 @@ class RotorAirframe:
 
     def thrusts(self, thrust_n: FloatArray, torque_body_nm: FloatArray) -> FloatArray:
         """Return each rotor's command, (n, rotors), for thrust (n,) and torque (n, 3); limits not regarded."""
-        thrusts: FloatArray = np.column_stack((thrust_n, torque_body_nm)) @ self.shares.T
+        thrusts: FloatArray = product(np.column_stack((thrust_n, torque_body_nm)), self.shares.T)
         return thrusts
 
     def within_limits(self, thrust_n: FloatArray, torque_body_nm: FloatArray) -> FloatArray:
@@ -70,7 +71,7 @@ class RotorAirframe:
         Where they do not, yaw gives way first, then the collective thrust, roll and pitch last (Faessler, Falanga and
         Scaramuzza 2017, section IV).
         """
-        tilt = torque_body_nm[:, :2] @ self.shares[:, 1:3].T
+        tilt = product(torque_body_nm[:, :2], self.shares[:, 1:3].T)
         spread = np.maximum(np.ptp(tilt, axis=1), _TINY)
         tilt *= np.minimum(1.0, (self.most - self.least) / spread)[:, None]
         wanted = thrust_n[:, None] * self.shares[:, 0] + tilt

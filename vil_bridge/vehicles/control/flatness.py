@@ -12,7 +12,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from vil_bridge.core.elementary import sin_cos
 from vil_bridge.core.geometry import cross, q_from_matrix
+from vil_bridge.core.matrices import product
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.control.airframe import RotorAirframe
 from vil_bridge.vehicles.trajectories.trajectory import Reference
@@ -65,13 +67,14 @@ def flat(airframe: RotorAirframe, reference: Reference) -> Flat:
         w,
         alpha,
         _dot(z[0], force[0] + of_z * velocity[0]),
-        alpha @ inertia + cross(w, w @ inertia),
+        product(alpha, inertia) + cross(w, product(w, inertia)),
     )
 
 
 def attitude(force_world: FloatArray, yaw_rad: FloatArray) -> FloatArray:
     """Return rotation matrices (n, 3, 3) whose z axis lies along forces (n, 3), with headings (n,)."""
-    across = np.stack((-np.sin(yaw_rad), np.cos(yaw_rad), np.zeros_like(yaw_rad)), axis=-1)
+    sine, cosine = sin_cos(yaw_rad)
+    across = np.stack((-sine, cosine, np.zeros_like(yaw_rad)), axis=-1)
     x = _normalized(cross(across, force_world))
     z = _normalized(force_world)
     return np.stack((x, cross(z, x), z), axis=-1)
@@ -81,7 +84,8 @@ def _across(reference: Reference) -> FloatArray:
     """Return the level direction to the left of the heading."""
     yaw, rate, acceleration = reference.yaw_rad, reference.yaw_radps, reference.yaw_radps2
     zero = np.zeros_like(yaw)
-    ahead = np.stack((np.cos(yaw), np.sin(yaw), zero), axis=-1)
+    sine, cosine = sin_cos(yaw)
+    ahead = np.stack((cosine, sine, zero), axis=-1)
     left = np.stack((-ahead[:, 1], ahead[:, 0], zero), axis=-1)
     return np.stack((left, -rate[:, None] * ahead, -acceleration[:, None] * ahead - rate[:, None] ** 2 * left))
 

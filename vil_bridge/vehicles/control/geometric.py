@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import cross, q_from_matrix, q_to_matrix
+from vil_bridge.core.matrices import product
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.control.airframe import RotorAirframe
@@ -122,19 +123,19 @@ def demand(airframe: RotorAirframe, gains: Gains, reference: Reference, x: Float
     force = ahead.thrust_n[:, None] * ahead.R_world_body[:, :, 2] + airframe.mass_kg * feedback
 
     R_body_world = q_to_matrix(x[:, _Q]).transpose(0, 2, 1)
-    R_body_wanted = R_body_world @ attitude(force, reference.yaw_rad)
+    R_body_wanted = product(R_body_world, attitude(force, reference.yaw_rad))
     turn = q_from_matrix(R_body_wanted)  # from the body to the wanted attitude, seen from either
     error = turn[:, :3] * np.copysign(2.0, turn[:, 3:])
     most_yaw = gains.most_yaw_radps * gains.rate_per_s / gains.attitude_per_s2
     error[:, 2] = np.clip(error[:, 2], -most_yaw, most_yaw)
     w = x[:, _W]
-    w_ahead = (R_body_wanted @ ahead.w_body_radps[:, :, None])[:, :, 0]
-    alpha_ahead = (R_body_wanted @ ahead.alpha_body_radps2[:, :, None])[:, :, 0]
+    w_ahead = product(R_body_wanted, ahead.w_body_radps[:, :, None])[:, :, 0]
+    alpha_ahead = product(R_body_wanted, ahead.alpha_body_radps2[:, :, None])[:, :, 0]
     alpha = gains.attitude_per_s2 * error + gains.rate_per_s * (w_ahead - w) + alpha_ahead - cross(w, w_ahead)
     inertia = airframe.inertia_kgm2
     return Demand(
         np.maximum((R_body_world[:, 2] * force).sum(axis=1), 0.0),
-        alpha @ inertia + cross(w, w @ inertia),
+        product(alpha, inertia) + cross(w, product(w, inertia)),
         w_ahead + gains.attitude_per_s2 / gains.rate_per_s * error + np.array(gains.rate_lag_s) * alpha_ahead,
     )
 

@@ -10,6 +10,7 @@ import math
 from typing import Any, Final
 
 from vil_bridge.vehicles.compile import compiled
+from vil_bridge.vehicles.elementary_kernel import sin_cos
 
 _TINY: Final = 1e-9
 
@@ -86,7 +87,8 @@ def _axes(x: Any) -> Any:
 @compiled()
 def _attitude(force: Any, yaw: Any) -> Any:
     """Return axes of the attitude whose z axis lies along a force."""
-    x = _cross((-math.sin(yaw), math.cos(yaw), 0.0), force)
+    sine, cosine = sin_cos(yaw)
+    x = _cross((-sine, cosine, 0.0), force)
     x = _scaled(1.0 / max(math.sqrt(_dot(x, x)), _TINY), x)
     z = _scaled(1.0 / max(math.sqrt(_dot(force, force)), _TINY), force)
     return (x, _cross(z, x), z)
@@ -128,7 +130,8 @@ def _flat(p: Any, r: Any) -> Any:
         f0 = _sum(f0, p[2] * n0, velocity[0])
         f1 = _sum(_sum(f1, p[2] * n1, velocity[0]), p[2] * n0, velocity[1])
         f2 = _sum(_sum(_sum(f2, p[2] * n2, velocity[0]), 2.0 * p[2] * n1, velocity[1]), p[2] * n0, velocity[2])
-    ahead = (math.cos(r[15]), math.sin(r[15]), 0.0)
+    sine, cosine = sin_cos(r[15])
+    ahead = (cosine, sine, 0.0)
     left = (-ahead[1], ahead[0], 0.0)
     across = (left, _scaled(-r[16], ahead), _sum(_scaled(-r[17], ahead), -r[16] * r[16], left))
     seen_x = (_sum(f0, p[3], velocity[0]), _sum(f1, p[3], velocity[1]), _sum(f2, p[3], velocity[2]))

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from vil_bridge.core.matrices import product
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.control.limits import Limits
 from vil_bridge.vehicles.trajectories.composed import Concatenated
@@ -22,7 +23,10 @@ from vil_bridge.vehicles.trajectories.trajectory import Polynomials, Trajectory,
 _FINE: Final = 4
 _HALVINGS: Final = 40
 _AT_REST: Final = 1e-6
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
+_NODES: Final = np.array((-0.906179845938664, -0.5384693101056831, 0.0, 0.5384693101056831, 0.906179845938664))
+_WEIGHTS: Final = np.array(
+    (0.23692688505618908, 0.47862867049936647, 0.5688888888888889, 0.47862867049936647, 0.23692688505618908)
+)
 
 
 def time_optimal(trajectory: Trajectory, limits: Limits, intervals: int = 500) -> Trajectory:
@@ -101,7 +105,7 @@ def _lengths(trajectory: Trajectory, begins_s: FloatArray, ends_s: FloatArray) -
     times = 0.5 * (begins_s + ends_s) + np.multiply.outer(_NODES, half)
     rows = trajectory.derivatives(times.ravel())
     speeds = np.linalg.norm(rows[:, 1, :3], axis=1).reshape(times.shape)
-    lengths: FloatArray = half * (_WEIGHTS @ speeds)
+    lengths: FloatArray = half * product(_WEIGHTS, speeds)
     return lengths
 
 

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from vil_bridge.core.elementary import exp
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.disturbances import ENVIRONMENT
 from vil_bridge.vehicles.environment.atmosphere import density_kgpm3
@@ -112,7 +113,7 @@ class Downwash:
             below = np.maximum(dz, self._nearest_m)
             width = self._spread * below + self._offset_m
             size = self._force_n * (self._radius_m / (4.0 * below)) ** 2
-            wash = size * np.exp(-0.5 * (dx * dx + dy * dy) / (width * width))
+            wash = size * exp(-0.5 * (dx * dx + dy * dy) / (width * width))
             around[rows, _FORCE][:, 2] -= np.where((dz > 0.0) & (wash > 0.0), wash, 0.0).sum(axis=1)
 
 

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.matrices import product
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.earth import EQUATOR_M
 from vil_bridge.vehicles.environment.formulas import E2, latitude_and_height
@@ -15,7 +16,7 @@ from vil_bridge.vehicles.environment.formulas import E2, latitude_and_height
 Geodetic = tuple[FloatArray, FloatArray, FloatArray]
 """Latitude and longitude (degrees) and height above the ellipsoid (metres), of one shape."""
 
-_NED: Final = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])
+_NED: Final = np.array([1.0, 1.0, -1.0])
 
 
 def geodetic_to_ecef(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayLike) -> FloatArray:
@@ -46,7 +47,7 @@ def enu_axes(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike) -> FloatArray:
 
 def enu_to_ned(v: FloatArray) -> FloatArray:
     """Return vectors (..., 3) east-north-up to north-east-down; its own inverse."""
-    return np.asarray(v @ _NED)
+    return np.asarray(v[..., [1, 0, 2]] * _NED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +77,16 @@ class GeoOrigin:
 
     def to_geodetic(self, p_world_m: npt.ArrayLike) -> Geodetic:
         """Return places of points of the world (..., 3)."""
-        return ecef_to_geodetic(self.p_ecef_m + np.asarray(p_world_m, dtype=np.float64) @ self.R_enu_ecef)
+        return ecef_to_geodetic(self.p_ecef_m + product(np.asarray(p_world_m, dtype=np.float64), self.R_enu_ecef))
 
     def to_world(self, lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayLike) -> FloatArray:
         """Return points of the world (..., 3) of places, metres."""
-        return np.asarray((geodetic_to_ecef(lat_deg, lon_deg, h_m) - self.p_ecef_m) @ self.R_enu_ecef.T)
+        return np.asarray(product(geodetic_to_ecef(lat_deg, lon_deg, h_m) - self.p_ecef_m, self.R_enu_ecef.T))
 
     def turned(self, v_enu: FloatArray, lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike) -> FloatArray:
         """Return vectors (..., 3) given east, north and up at their own places, in the axes of the world."""
-        v_ecef = v_enu[..., None, :] @ enu_axes(lat_deg, lon_deg)
-        return np.asarray((v_ecef @ self.R_enu_ecef.T)[..., 0, :])
+        v_ecef = product(v_enu[..., None, :], enu_axes(lat_deg, lon_deg))
+        return np.asarray(product(v_ecef, self.R_enu_ecef.T)[..., 0, :])
 
     def height_m(self, p_world_m: FloatArray) -> FloatArray:
         """Return heights of points (..., 3) on a round Earth: cheap, right to 5 cm within 10 km."""

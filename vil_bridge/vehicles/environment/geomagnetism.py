@@ -12,6 +12,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.installation import install_command
+from vil_bridge.core.matrices import product
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.earth import EQUATOR_M
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin, enu_axes, enu_to_ned
@@ -33,7 +35,7 @@ def dipole_ned_t(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike, h_m: npt.ArrayL
     """
     axes = enu_axes(lat_deg, lon_deg)
     pole = enu_axes(_POLE_LAT_DEG, _POLE_LON_DEG)[2]
-    m_enu = axes @ pole
+    m_enu = product(axes, pole)
     field = m_enu * np.array([1.0, 1.0, -2.0])
     return enu_to_ned(_strength_t(h_m)[..., None] * field)
 
@@ -77,9 +79,7 @@ class WorldMagneticModel:
         try:
             from pygeomag import GeoMag
         except ModuleNotFoundError:
-            raise ModuleNotFoundError(
-                "the World Magnetic Model needs pygeomag: pip install 'vil-bridge[sim]'"
-            ) from None
+            raise ModuleNotFoundError(f"the World Magnetic Model needs pygeomag: {install_command('sim')}") from None
         if not 2010.0 <= year < 2030.0:
             raise ValueError(f"year must be from 2010 to 2030, got {year}")
         self.year: Final = year
@@ -114,7 +114,7 @@ class LocalField:
 
     def enu_t(self, p_world_m: FloatArray) -> FloatArray:
         """Return field at points (..., 3) of the world, tesla, in its axes."""
-        return np.asarray(p_world_m.dot(self._gradient) + self._value)  # half the time of @ for one vehicle
+        return np.asarray(product(p_world_m, self._gradient) + self._value)
 
 
 def _strength_t(h_m: npt.ArrayLike) -> FloatArray:

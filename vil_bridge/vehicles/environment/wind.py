@@ -12,10 +12,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.elementary import exp, sin_cos
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.disturbances import ENVIRONMENT
 from vil_bridge.vehicles.layout import RIGID_BODY, StateLayout
-from vil_bridge.vehicles.random.noise import NoiseStream
+from vil_bridge.vehicles.random.noise import NoiseStream, natural_log
 
 _WIND: Final = ENVIRONMENT["wind_world_mps"]
 _BODY: Final = StateLayout(*RIGID_BODY)
@@ -64,7 +65,7 @@ class SinusoidalWind:
 
     def apply(self, step: int, dt_s: float, x: FloatArray, around: FloatArray) -> None:  # noqa: ARG002 - the port
         """Add the wind at the beginning of the step."""
-        around[:, _WIND] += self._amplitude * np.sin(self._rate_radps * (step * dt_s) + self._phase_rad)
+        around[:, _WIND] += self._amplitude * sin_cos(self._rate_radps * (step * dt_s) + self._phase_rad)[0]
 
 
 class DrydenGusts:
@@ -131,7 +132,8 @@ class DrydenGusts:
         ``first' = -first / T + white / sqrt(T)``, ``second' = (first - second) / T`` have the covariance
         P = [[1/2, 1/4], [1/4, 1/4]] whatever T is. That of a step's noise is P - F P F^T, F = exp(-a) [[1, 0], [a, 1]].
         """
-        a, fade = decay, np.exp(-decay)
+        a = decay
+        fade = exp(-decay)
         fade2 = fade * fade
         q11 = 0.5 - 0.5 * fade2
         q12 = 0.25 - fade2 * (0.5 * a + 0.25)
@@ -156,7 +158,7 @@ def dryden_intensities_mps(height_m: npt.ArrayLike, speed_6m_mps: float) -> Floa
 def _low(height_m: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return heights h that the specification covers, feet, and (0.177 + 0.000823 h)^-0.4."""
     h = np.minimum(np.maximum(np.asarray(height_m, dtype=np.float64) / _FOOT_M, _LOWEST_FT), _HIGHEST_FT)
-    return h, np.asarray((0.177 + 0.000823 * h) ** -0.4)
+    return h, np.asarray(exp(-0.4 * natural_log(0.177 + 0.000823 * h)))
 
 
 def _lengths_m(h_ft: FloatArray, level: FloatArray) -> FloatArray:
@@ -171,7 +173,7 @@ def _intensities_mps(level: FloatArray, speed_6m_mps: float) -> FloatArray:
 
 def _direction(v_world: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return cosine and sine of the horizontal direction of vectors (n, 3); east where there is none."""
-    size = np.hypot(v_world[:, 0], v_world[:, 1])
+    size = np.sqrt(v_world[:, 0] ** 2 + v_world[:, 1] ** 2)
     moves = size > 0.0
     divisor = np.where(moves, size, 1.0)
     return np.where(moves, v_world[:, 0] / divisor, 1.0), v_world[:, 1] / divisor

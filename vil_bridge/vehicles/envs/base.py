@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.installation import install_command
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.random.noise import NoiseStream
@@ -92,7 +93,7 @@ class VehicleTask(ABC):
             raise ValueError(f"a task has at least one vehicle, not {n}")
         self._native = None if engine == "numpy" else model.native()
         if self._native is None and engine == "native":
-            raise ValueError(f"{type(model).__name__} has no compiled kernel here: pip install 'vil-bridge[sim]'")
+            raise ValueError(f"{type(model).__name__} has no compiled kernel here: {install_command('sim')}")
         self.model: Final = model
         self.n: Final = n
         self.dt_s: Final = dt_s

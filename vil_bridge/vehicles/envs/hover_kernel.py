@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from vil_bridge.vehicles.compile import LANES, compiled
+from vil_bridge.vehicles.elementary_kernel import exp
 from vil_bridge.vehicles.flightmare.kernel import AROUND, COLUMNS, PARAMETERS, TARGET, TILE, rotor_targets, substep
 from vil_bridge.vehicles.random.kernel import normal_of, philox4x32, unit_interval
 
@@ -117,7 +118,7 @@ def _judge_near(t: Any, c: Any) -> Any:
         wx, wy, wz = t[_WX + i], t[_WY + i], t[_WZ + i]
         a1, a2, a3, a4 = t[_A1 + i], t[_A2 + i], t[_A3 + i], t[_A4 + i]
         squares, tilting = dx * dx + dy * dy + dz * dz, wx * wx + wy * wy
-        near = 0.5 * (math.exp(-math.sqrt(squares)) + math.exp(-0.5 * squares / (scale * scale)))
+        near = 0.5 * (exp(-math.sqrt(squares)) + exp(-0.5 * squares / (scale * scale)))
         upright = 1.0 - 2.0 * (t[_QX + i] * t[_QX + i] + t[_QY + i] * t[_QY + i])
         haste = math.sqrt(vx * vx + vy * vy + vz * vz) + min(math.sqrt(tilting + wz * wz), 20.0)
         away = max(abs(dx), abs(dy), abs(dz)) > farthest or t[_PZ + i] <= c[_FLOOR]

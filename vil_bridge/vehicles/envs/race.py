@@ -11,8 +11,10 @@ from numpy.linalg import norm
 
 from vil_bridge.config.course import load_course
 from vil_bridge.core.course import Course
+from vil_bridge.core.elementary import sin_cos
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import q_mul, q_normalize, q_to_euler_zyx, q_to_matrix
+from vil_bridge.core.matrices import product
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.envs.base import AutoReset, Indices, VehicleTask
 from vil_bridge.vehicles.fleet import Engine
@@ -101,7 +103,7 @@ class RaceTask(VehicleTask):
         x[:, 0:3] = self.course.start.p_m + 0.3 * spread[:, 0:3]
         half = 0.5 * (q_to_euler_zyx(self.course.start.q_xyzw)[0] + 0.2 * spread[:, 5])
         heading, tilt = self.model.initial(len(which))[:, 6:10], x[:, 6:10].copy()
-        heading[:, 2], heading[:, 3] = np.sin(half), np.cos(half)
+        heading[:, 2], heading[:, 3] = sin_cos(half)
         tilt[:, 0:2] = 0.1 * spread[:, 3:5]
         x[:, 6:10] = q_mul(heading, q_normalize(tilt))
         self.passed[which] = 0
@@ -148,7 +150,7 @@ def race_observation(x: FloatArray, target_m: FloatArray, direction: FloatArray,
     up = np.broadcast_to((0.0, 0.0, 1.0), (len(x), 3))
     p_m = x[:, 0:3]
     world = (target_m - p_m, direction, after_m - p_m, up, x[:, 3:6])
-    body = np.stack(world, axis=1) @ q_to_matrix(x[:, 6:10])
+    body = product(np.stack(world, axis=1), q_to_matrix(x[:, 6:10]))
     return np.concatenate((body.reshape(len(x), 15), x[:, 10:13]), axis=1)
 
 

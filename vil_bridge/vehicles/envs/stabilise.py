@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.linalg import norm
 
+from vil_bridge.core.elementary import exp, sin_cos
 from vil_bridge.core.geometry import q_mul, q_normalize, q_to_matrix
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.envs.base import AutoReset, Indices, VehicleTask
@@ -98,7 +99,7 @@ class ThreeRotorsTask(VehicleTask):
         x[:, 0:3] = np.array(GOAL_WORLD_M) + spread[:, 0:3]
         x[:, 3:6] = 0.5 * spread[:, 3:6]
         heading, tilt = np.zeros((2, len(x), 4))
-        heading[:, 2], heading[:, 3] = np.sin(np.pi * uniforms[:, 6]), np.cos(np.pi * uniforms[:, 6])
+        heading[:, 2], heading[:, 3] = sin_cos(np.pi * uniforms[:, 6])
         tilt[:, 0:2], tilt[:, 3] = 0.1 * np.clip(normals[:, 0:2], -1.5, 1.5), 1.0
         x[:, 6:10] = q_mul(heading, q_normalize(tilt))
         return x
@@ -119,9 +120,10 @@ def _nearness(x: FloatArray, w_radps: FloatArray) -> FloatArray:
     """Return the reward (n,) for position and calm of vehicles, with the body rates (n, k) that count."""
     d, v = distance_m(x), norm(x[:, 3:6], axis=1)
     upright = 1.0 - 2.0 * (x[:, 6] ** 2 + x[:, 7] ** 2)
-    near = 0.5 * (np.exp(-d) + np.exp(-0.5 * (d / _NEAR_M) ** 2))
+    near = 0.5 * (exp(-d) + exp(-0.5 * (d / _NEAR_M) ** 2))
     cost: FloatArray = 0.02 * (v + np.minimum(norm(w_radps, axis=1), 20.0))
-    return 0.1 * (near + 0.1 * upright - cost)
+    reward: FloatArray = 0.1 * (near + 0.1 * upright - cost)
+    return reward
 
 
 def _lost(x: FloatArray, yaw_limit_radps: float) -> BoolArray:

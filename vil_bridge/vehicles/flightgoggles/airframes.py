@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+from vil_bridge.core.elementary import sin_cos
 from vil_bridge.vehicles.multicopter import MulticopterParameters, Rotor
 
 _ARM_M: Final = 0.08
@@ -24,8 +25,12 @@ _CLOCKWISE, _COUNTER_CLOCKWISE = 1.0, -1.0
 
 def _ring(*rotors: tuple[float, float]) -> tuple[Rotor, ...]:
     """Return rotors at angles in degrees, clockwise from ahead as seen from above, each with its turning sense."""
-    at = [(math.radians(deg), turn) for deg, turn in rotors]
-    return tuple(Rotor((_RING_M * math.cos(a), -_RING_M * math.sin(a), 0.0), direction=turn) for a, turn in at)
+    return tuple(Rotor(_on_ring(math.radians(deg)), direction=turn) for deg, turn in rotors)
+
+
+def _on_ring(angle_rad: float) -> tuple[float, float, float]:
+    sine, cosine = sin_cos(angle_rad)
+    return _RING_M * float(cosine), -_RING_M * float(sine), 0.0
 
 
 _AUTOPILOT_HEXA_X: Final = _ring(

@@ -14,6 +14,7 @@ import numpy as np
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
+from vil_bridge.vehicles.elementary_kernel import arcsin, arctan2, sin_cos
 from vil_bridge.vehicles.kernel_tiles import flush_rows, gather, put_truth, scatter
 
 MOST_ROTORS: Final = 16
@@ -203,10 +204,12 @@ def _steer(t: FloatArray, p: FloatArray) -> None:
         t[to] = p[0] * size
         # The least rotation that turns z to the thrust, in axes turned by the yaw; then both as one.
         yaw = t[goal + 3 * L]
-        c, s = math.cos(yaw), math.sin(yaw)
+        s, c = sin_cos(yaw)
         bx, by, bw = -(c * ay - s * ax), c * ax + s * ay, size + az
         norm = math.sqrt(bx * bx + by * by + bw * bw)
-        hc, hs = math.cos(0.5 * yaw) / norm, math.sin(0.5 * yaw) / norm
+        half_s, half_c = sin_cos(0.5 * yaw)
+        hc = half_c / norm
+        hs = half_s / norm
         gx, gy, gz, gw = hc * bx - hs * by, hc * by + hs * bx, hs * bw, hc * bw
         # From the attitude to that one.
         x, y, z, w = t[at + 6 * L], t[at + 7 * L], t[at + 8 * L], t[at + 9 * L]
@@ -214,9 +217,9 @@ def _steer(t: FloatArray, p: FloatArray) -> None:
         ex = w * gx - x * gw - y * gz + z * gy
         ey = w * gy - y * gw - z * gx + x * gz
         ez = w * gz - z * gw - x * gy + y * gx
-        roll = math.atan2(2.0 * (ew * ex + ey * ez), 1.0 - 2.0 * (ex * ex + ey * ey))
-        pitch = math.asin(_limit(2.0 * (ew * ey - ez * ex), 1.0))
-        turn = math.atan2(2.0 * (ew * ez + ex * ey), 1.0 - 2.0 * (ey * ey + ez * ez))
+        roll = arctan2(2.0 * (ew * ex + ey * ez), 1.0 - 2.0 * (ex * ex + ey * ey))
+        pitch = arcsin(_limit(2.0 * (ew * ey - ez * ex), 1.0))
+        turn = arctan2(2.0 * (ew * ez + ex * ey), 1.0 - 2.0 * (ey * ey + ez * ez))
         t[to + L] = _limit(p[39] * roll, p[42])
         t[to + 2 * L] = _limit(p[39] * pitch, p[42])
         t[to + 3 * L] = _limit(p[39] * turn, p[42])

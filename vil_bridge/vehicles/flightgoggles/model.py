@@ -9,6 +9,7 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 
 from vil_bridge.core.geometry import cross, q_mul, q_normalize, q_rotate
+from vil_bridge.core.matrices import inverse, product
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.disturbances import ENVIRONMENT, SEA_LEVEL_DENSITY_KGPM3
@@ -109,7 +110,7 @@ class FlightGogglesMulticopter(Model):
         self._levers = p.levers_m
         self._twists = p.twists_body
         self._inertia = np.array(p.inertia_kgm2)
-        self._inverse_inertia = np.linalg.inv(self._inertia)
+        self._inverse_inertia = inverse(self._inertia)
         self._aero_moment = np.array(p.aero_moment_nms2)
         self._kf, self._kt = p.of_motors("thrust_ns2"), p.of_motors("torque_nms2")
         self._motor_time_s = p.of_motors("motor_time_constant_s")
@@ -134,21 +135,23 @@ class FlightGogglesMulticopter(Model):
         squares = density * speeds * np.abs(speeds)
         thrusts = self._kf * air["thrust_factor"] * squares
         drag = p.drag_ns2pm2 * density * np.linalg.norm(past, axis=1, keepdims=True) * past
-        damping = density * np.linalg.norm(w, axis=1, keepdims=True) * (w @ self._aero_moment.T)
+        damping = density * np.linalg.norm(w, axis=1, keepdims=True) * product(w, self._aero_moment.T)
         moment = (
-            thrusts @ self._levers
-            + (self._kt * squares + p.rotor_inertia_kgm2 * spin) @ self._twists
+            product(thrusts, self._levers)
+            + product(self._kt * squares + p.rotor_inertia_kgm2 * spin, self._twists)
             - damping
             + air["torque_body_nm"]
         )
-        momentum = w @ self._inertia - p.rotor_inertia_kgm2 * (speeds @ self._twists)
+        momentum = product(w, self._inertia) - p.rotor_inertia_kgm2 * product(speeds, self._twists)
 
         rates = np.zeros_like(x)
         rates[:, state["p_world_m"]] = x[:, state["v_world_mps"]]
-        rates[:, state["v_world_mps"]] = (q_rotate(q, thrusts @ self._axes) - drag + air["force_world_n"]) / p.mass_kg
+        rates[:, state["v_world_mps"]] = (
+            q_rotate(q, product(thrusts, self._axes)) - drag + air["force_world_n"]
+        ) / p.mass_kg
         rates[:, state["v_world_mps"].stop - 1] -= air["gravity_mps2"][:, 0]
         rates[:, state["q_world_body"]] = 0.5 * q_mul(q, np.hstack([w, np.zeros((len(w), 1))]))
-        rates[:, state["w_body_radps"]] = (moment - cross(w, momentum)) @ self._inverse_inertia
+        rates[:, state["w_body_radps"]] = product(moment - cross(w, momentum), self._inverse_inertia)
         rates[:, state["rotors_radps"]] = spin
         return rates
 
@@ -252,12 +255,12 @@ class FlightGogglesMulticopter(Model):
         alpha, memory = control_rates(
             self.rate_gains, wanted["w_body_radps"], x[:, state["gyro_body_radps"]], memory, dt_s
         )
-        moment = alpha @ self._inertia
+        moment = product(alpha, self._inertia)
         if self.compat is None:
-            moment += cross(memory.rate_radps, memory.rate_radps @ self._inertia)
+            moment += cross(memory.rate_radps, product(memory.rate_radps, self._inertia))
         assert self._allocation is not None
         x = x.copy()
-        x[:, state["asked_radps"]] = rotor_speeds(np.hstack([moment, wanted["thrust_n"]]) @ self._allocation.T)
+        x[:, state["asked_radps"]] = rotor_speeds(product(np.hstack([moment, wanted["thrust_n"]]), self._allocation.T))
         for name, values in zip(_MEMORY, memory, strict=True):
             x[:, state[name]] = values
         return x

@@ -15,6 +15,7 @@ import numpy as np
 
 from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
+from vil_bridge.vehicles.elementary_kernel import exp, expm1
 from vil_bridge.vehicles.kernel_tiles import flush_rows, gather, put_truth, scatter
 
 COLUMNS: Final = 17
@@ -178,8 +179,9 @@ def _wrenches_mixed(t: Any, p: Any, h: Any) -> Any:
     for rotor in range(4):
         effects = (p[_SCALE + rotor], p[_ROTORS + rotor], p[_ROTORS + 4 + rotor], p[_ROTORS + 8 + rotor])
         ratio = h / p[_LAG_S + rotor]
-        midway, late = math.exp(-0.5 * ratio), math.exp(-ratio)
-        early = -6.0 * math.expm1(-ratio) / ratio - 4.0 * midway - late
+        midway = exp(-0.5 * ratio)
+        late = exp(-ratio)
+        early = -6.0 * expm1(-ratio) / ratio - 4.0 * midway - late
         for i in range(LANES):
             speed, goal = _O1 + rotor * LANES + i, t[TARGET + rotor * LANES + i]
             gap = t[speed] - goal

@@ -14,7 +14,9 @@ from typing import ClassVar, Final, Literal
 
 import numpy as np
 
+from vil_bridge.core.elementary import exp, expm1
 from vil_bridge.core.geometry import cross, q_mul, q_normalize, q_to_matrix
+from vil_bridge.core.matrices import inverse, product
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.disturbances import ENVIRONMENT, SEA_LEVEL_DENSITY_KGPM3
@@ -55,8 +57,9 @@ def motor_fades(h_s: float, motor_time_s: float) -> tuple[float, float, float]:
     differs from 1 by O(h^4), so the order stays, and motors much faster than the sub-step do no harm.
     """
     ratio = h_s / motor_time_s
-    half, full = math.exp(-0.5 * ratio), math.exp(-ratio)
-    return -6.0 * math.expm1(-ratio) / ratio - 4.0 * half - full, half, full
+    half = float(exp(-0.5 * ratio))
+    full = float(exp(-ratio))
+    return -6.0 * float(expm1(-ratio)) / ratio - 4.0 * half - full, half, full
 
 
 class FlightmareQuadrotor(Model):
@@ -109,7 +112,7 @@ class FlightmareQuadrotor(Model):
         most = self.thrust_limits_n[1] if compat else 4.0 * high / parameters.mass_kg
         self.thrust_limits_mps2: Final = (low if compat else 4.0 * low / parameters.mass_kg, most)
         self._effects: Final = parameters.effects()
-        self._shares: Final = np.linalg.inv(parameters.allocation())
+        self._shares: Final = inverse(parameters.allocation())
         self._speed_limits: Final = parameters.speed_limits_radps
         self.motor_time_s: Final = parameters.of_motors("motor_time_s")
         self._inertia: Final = np.array(parameters.inertia_kgm2)
@@ -134,7 +137,8 @@ class FlightmareQuadrotor(Model):
         wanted = np.empty((len(x), 4))
         wanted[:, 0] = self.parameters.mass_kg * np.clip(u[:, 0], *self.thrust_limits_mps2)
         wanted[:, 1:] = self._inertia * self._rate_gains * error + cross(w, self._inertia * w)
-        return np.clip(wanted @ self._shares.T, *self.thrust_limits_n)
+        thrusts_n: FloatArray = np.clip(product(wanted, self._shares.T), *self.thrust_limits_n)
+        return thrusts_n
 
     def speeds_commanded(self, x: FloatArray, u: FloatArray) -> FloatArray:
         """Return speeds that the rotors go towards, (n, 4), rad/s."""
@@ -146,7 +150,7 @@ class FlightmareQuadrotor(Model):
 
         The thrust factor leaves the torque about z unchanged: the ground gives more thrust for the same power.
         """
-        wrench: FloatArray = (self._thrusts(omega_radps) @ self._effects.T) * _relative_density(around)
+        wrench: FloatArray = product(self._thrusts(omega_radps), self._effects.T) * _relative_density(around)
         wrench[:, :3] *= around[:, _FACTOR]
         return wrench
 
@@ -173,9 +177,9 @@ class FlightmareQuadrotor(Model):
         R_world_body = q_to_matrix(q)
         force = wrench[:, :1] * R_world_body[:, :, 2] + around[:, _FORCE]
         if self.dragged:
-            air = ((body[:, _V] - around[:, _WIND])[:, None] @ R_world_body)[:, 0]
+            air = product((body[:, _V] - around[:, _WIND])[:, None], R_world_body)[:, 0]
             drag = self.drag(air) * _relative_density(around)
-            force += (R_world_body @ drag[:, :, None])[:, :, 0]
+            force += product(R_world_body, drag[:, :, None])[:, :, 0]
         rates = np.empty_like(body)
         rates[:, _P] = body[:, _V]
         rates[:, _V] = force / mass

@@ -5,13 +5,14 @@ The rules are those of lsy_drone_racing's level 3 (its numbers, drawn from our g
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
+from vil_bridge.core import matrices
 from vil_bridge.core.course import Course
+from vil_bridge.core.elementary import arctan2
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx, q_to_euler_zyx
 from vil_bridge.core.types import BoolArray, FloatArray
 
@@ -66,7 +67,7 @@ class _Grid:
         """Return place and yaw of the next gate, and the place of an obstacle on the way to it."""
         place = self._drawn(self._free, numbers[0]) + (numbers[1:3] - 0.5) * self._size
         way = place - self._from
-        yaw = math.atan2(way[1], way[0]) + _LARGEST_TURN_RAD * (2.0 * float(numbers[3]) - 1.0)
+        yaw = float(arctan2(way[1], way[0])) + _LARGEST_TURN_RAD * (2.0 * float(numbers[3]) - 1.0)
         corridor = self._on_way(place)
         self._free = self._free & self._away(place) & ~corridor
         self._off_gates &= self._away(place)
@@ -85,7 +86,7 @@ class _Grid:
 
     def _on_way(self, place: FloatArray) -> BoolArray:
         way = place - self._from
-        length = float(np.linalg.norm(way)) + 1e-9
-        along = (self._cells - self._from) @ way / length
+        length = matrices.length(way) + 1e-9
+        along = matrices.product(self._cells - self._from, way) / length
         across = np.linalg.norm(self._cells - self._from - along[:, None] * way / length, axis=1)
         return np.asarray((across < _CORRIDOR_M) & (along >= 0.0) & (along <= length))

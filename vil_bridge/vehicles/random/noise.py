@@ -83,11 +83,16 @@ def normal_quantile(u: FloatArray) -> FloatArray:
     quantile = philox.central_normal(np.clip(q, -0.425, 0.425))
     tail = np.abs(q) > 0.425
     smaller = np.minimum(u, 1.0 - u)[tail]
-    k, m = philox.parts_of_bits(smaller.view(np.int64))
-    root = np.sqrt(-philox.log_of_parts(k, m.view(np.float64)))
+    root = np.sqrt(-natural_log(smaller))
     size = np.where(root <= 5.0, philox.near_tail_normal(root), philox.far_tail_normal(root))
     quantile[tail] = np.copysign(size, q[tail])
     return np.asarray(quantile)
+
+
+def natural_log(x: FloatArray) -> FloatArray:
+    """Return the natural logarithm of positive normal numbers of any shape, (1,) at least; the same bits everywhere."""
+    k, m = philox.parts_of_bits(x.view(np.int64))
+    return np.asarray(philox.log_of_parts(k, m.view(np.float64)))
 
 
 def _identities(vehicles: int | npt.ArrayLike) -> _Words:

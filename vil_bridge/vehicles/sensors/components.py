@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.elementary import exp, expm1
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.earth import Compat
 
@@ -122,7 +123,7 @@ class GaussMarkov:
 
     def advance(self, dt_s: float, normals: FloatArray) -> FloatArray:
         """Return the state dt_s later, from standard normal numbers of its shape."""
-        a = np.exp(-dt_s / self._tau_s)
-        fresh = 1.0 - a if self._compat is not None else np.sqrt(-np.expm1(-2.0 * dt_s / self._tau_s))
+        a = exp(-dt_s / self._tau_s)
+        fresh = 1.0 - a if self._compat is not None else np.sqrt(-expm1(-2.0 * dt_s / self._tau_s))
         self.x = np.asarray(a * self.x + self._sigma * fresh * normals)
         return self.x

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.elementary import exp
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.earth import Compat
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
@@ -124,4 +124,4 @@ class Gps(Sensor[FleetGpsReading]):
     def accuracy_m(self, elapsed_s: float) -> float:
         """Return accuracy reported some time after the start."""
         first_m, last_m = self.parameters.accuracy_first_m, self.parameters.accuracy_last_m
-        return last_m + (first_m - last_m) * math.exp(-elapsed_s / self.parameters.accuracy_s)
+        return last_m + (first_m - last_m) * float(exp(-elapsed_s / self.parameters.accuracy_s))

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.elementary import exp, expm1, sin_cos
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.components import GaussMarkov
+from vil_bridge.vehicles.sensors.mean_motion import MeanMotion
 from vil_bridge.vehicles.sensors.sensor import CENTRE, Sensor, SensorMount, sensor_kernel
 
 ImuCompat = Literal["airsim", "flightgoggles"] | None
 """``airsim``: at every step, white noise by the time since the last one, at least 1 ms. ``flightgoggles``: at every
-step, with the same variance per sample whatever the step."""
+step, with the same variance per sample whatever the step. Both read the instant, as the originals do, not a mean."""
 
 _STREAM: Final = 1000
 _AXES: Final = 3
 _SHORTEST_S: Final = 1e-3
+_STILL: Final = np.zeros((0, 3))
 
 _BANK_RATIO: Final = 4.0
-_BANK_S: Final = 0.25 * _BANK_RATIO ** np.arange(9.0)[:, None]
+_BANK_S: Final = 0.25 * np.vander([_BANK_RATIO], 9, increasing=True).T
 """Correlation times whose equal shares of variance add up to 1/f noise from hours down to tenths of a second."""
 _BANK_SHARE: Final = math.sqrt(math.log(_BANK_RATIO) / math.pi)
 
@@ -99,7 +103,11 @@ class ImuParameters:
 
 
 class FleetImuReading(NamedTuple):
-    """Angular rates and specific forces in the IMU's axes, shape (n, 3); at rest and level f is +g on z."""
+    """Means of angular rates and specific forces in the IMU's axes, shape (n, 3); at rest and level f is +g on z.
+
+    They are those of the time since the measurement before, and ``t_ns`` is its middle: of the instant that they
+    fit best.
+    """
 
     t_ns: int
     w_radps: FloatArray
@@ -109,6 +117,10 @@ class FleetImuReading(NamedTuple):
 class ImuSensor(Sensor[FleetImuReading]):
     """An IMU on each vehicle.
 
+    Readings are means since the measurement before, as a part's filter makes them: their sum times the interval is
+    the change of velocity, impacts included. The first one is of its instant, unless :meth:`begin` was called.
+    A vehicle that was put elsewhere, which no force did, begins again with :meth:`restart`.
+
     White noise belongs to the nominal rate, where there is one, as a part's filter does; the bias walks with
     the time that passed.
 
@@ -116,6 +128,9 @@ class ImuSensor(Sensor[FleetImuReading]):
         vehicles: see :class:`~vil_bridge.vehicles.sensors.sensor.Sensor`; seed and stream too.
         parameters: of the part, for example of :mod:`vil_bridge.vehicles.sensors.presets`.
         compiled: with numba where it is installed; False = the reference of NumPy.
+
+    Attributes:
+        clipped: readings of each vehicle of which an axis reached its limit, (n,), since the start or the reset.
     """
 
     def __init__(
@@ -138,6 +153,9 @@ class ImuSensor(Sensor[FleetImuReading]):
         self._gyro = _Triad(parameters.gyro, self.n)
         self._accel = _Triad(parameters.accel, self.n)
         self._phase = self._stand = np.zeros((self.n, 0))
+        self._limits: Final = parameters.gyro.limit, parameters.accel.limit
+        self.clipped: Final = np.zeros(self.n, dtype=np.int64)
+        self._motion: Final = MeanMotion(parameters.mounting, self.n, averages=compat is None)
         self._switch_on()
 
     @property
@@ -150,9 +168,32 @@ class ImuSensor(Sensor[FleetImuReading]):
         """Error of the next accelerometer reading without white noise, (n, 3)."""
         return self._accel.bias()
 
+    @property
+    def q_world_body(self) -> FloatArray:
+        """Attitudes of the vehicles at the newest reading's ``t_ns``, (n, 4)."""
+        return self._motion.attitudes
+
+    def begin(self, truth: TrueState) -> None:
+        """Start now: the first reading is a mean since this truth."""
+        self.start(truth.t_ns)
+        self._motion.since(truth, 1.0, 0.0)
+
+    def restart(
+        self, row: int, t_ns: int, v_world_mps: FloatArray, q_world_body: FloatArray, w_body_radps: FloatArray
+    ) -> None:
+        """Let the next reading of a vehicle be a mean since now: it was put into this motion, (3,), (4,), (3,).
+
+        Before the first measurement this has no effect, since the first reading is of its instant.
+        """
+        if self._measured_ns is None:
+            return
+        self._motion.restart(row, (t_ns - self.at_ns) / NS_PER_S, v_world_mps, q_world_body, w_body_radps)
+
     def reset(self) -> None:
         """Start over, as switched on again."""
         super().reset()
+        self._motion.forget()
+        self.clipped[:] = 0
         self._switch_on()
 
     def measure(self, truth: TrueState) -> FleetImuReading:
@@ -160,24 +201,48 @@ class ImuSensor(Sensor[FleetImuReading]):
         dt_s = max(self.dt_s, _SHORTEST_S) if self._compat == "airsim" else self.dt_s
         rate_hz = None if self._compat == "airsim" else self.parameters.rate_hz
         sample_s = dt_s if rate_hz is None else 1.0 / rate_hz
-        mounting = self.parameters.mounting
-        w, f = truth.w_body_radps, mounting.specific_force(truth)
+        shaken = _STILL, _STILL
         if self.parameters.vibration is not None and truth.rotors_radps.size:
-            shaken_w, shaken_f = self._shake(self.parameters.vibration, truth.rotors_radps, dt_s)
-            w, f = w + shaken_w, f + shaken_f
-        w, f = mounting.turned(w), mounting.turned(f)
+            shaken = self._shake(self.parameters.vibration, truth.rotors_radps, dt_s)
+        back_s = (truth.t_ns - self.at_ns) / NS_PER_S
+        t_ns = self.at_ns - round(0.5 * dt_s * NS_PER_S) if self._motion.averages else self.at_ns
         kernel = sensor_kernel() if self._compiled else None
         if kernel is not None:
-            reading = FleetImuReading(truth.t_ns, np.empty((self.n, _AXES)), np.empty((self.n, _AXES)))
-            triads = self._gyro.for_kernel(), self._accel.for_kernel()
-            kernel.imu(*self.draw_of_kernel(), w, f, *triads, dt_s, sample_s, reading.w_radps, reading.f_mps2)
-            return reading
-        normals = self.normals(self._gyro.draws + self._accel.draws)
-        return FleetImuReading(
-            truth.t_ns,
-            self._gyro.read(w, sample_s, dt_s, normals[:, : self._gyro.draws]),
-            self._accel.read(f, sample_s, dt_s, normals[:, self._gyro.draws :]),
-        )
+            reading = FleetImuReading(t_ns, np.empty((self.n, _AXES)), np.empty((self.n, _AXES)))
+            motion = self._motion
+            kernel.imu(
+                *self.draw_of_kernel(),
+                _moved(truth),
+                motion.mount,
+                shaken,
+                motion.before,
+                self._gyro.for_kernel(),
+                self._accel.for_kernel(),
+                (dt_s, sample_s, back_s),
+                reading.w_radps,
+                reading.f_mps2,
+            )
+        else:
+            w, f = self._motion.since(truth, dt_s, back_s)
+            if shaken[0].size:
+                w = w + shaken[0]
+                f = f + shaken[1]
+            mounting = self.parameters.mounting
+            drawn = self._gyro.draws
+            normals = self.normals(drawn + self._accel.draws)
+            reading = FleetImuReading(
+                t_ns,
+                self._gyro.read(mounting.turned(w), sample_s, dt_s, normals[:, :drawn]),
+                self._accel.read(mounting.turned(f), sample_s, dt_s, normals[:, drawn:]),
+            )
+        if min(self._limits) < math.inf:
+            self._count_clipped(reading)
+        return reading
+
+    def _count_clipped(self, reading: FleetImuReading) -> None:
+        highest = (np.abs(values).max(axis=1) for values in reading[1:])
+        rates, forces = (values >= limit for values, limit in zip(highest, self._limits, strict=True))
+        self.clipped[rates | forces] += 1
 
     def _switch_on(self) -> None:
         constants = self.constants(self._gyro.draws + self._accel.draws)
@@ -200,11 +265,23 @@ class ImuSensor(Sensor[FleetImuReading]):
         return _harmonics(gyro, strength, angle), _harmonics(accel, strength, angle)
 
 
+def without_limits(parameters: ImuParameters) -> ImuParameters:
+    """Return a part that reads any rate and any force."""
+    free = {name: replace(getattr(parameters, name), limit=math.inf) for name in ("gyro", "accel")}
+    return replace(parameters, **free)
+
+
+def _moved(truth: TrueState) -> tuple[FloatArray, ...]:
+    """Return the arrays of a truth that the kernel reads."""
+    _, _, v, a, q, w, alpha, f, _ = truth
+    return v, a, q, w, alpha, f
+
+
 def _harmonics(amplitudes: FloatArray, strength: FloatArray, angle: FloatArray) -> FloatArray:
     """Return sum of rotors and harmonics, (n, 3): amplitudes (h, 3), strength (n, rotors), angle (n, rotors, 3)."""
     total = np.zeros((len(angle), _AXES))
     for harmonic, amplitude in enumerate(amplitudes, start=1):
-        total += amplitude * (strength[:, :, None] * np.sin(harmonic * angle)).sum(axis=1)
+        total += amplitude * (strength[:, :, None] * sin_cos(harmonic * angle)[0]).sum(axis=1)
     return total
 
 
@@ -248,7 +325,7 @@ class _Triad:
         if math.isinf(tau_s):
             self._walk = self._walk + self._noise.walk * math.sqrt(dt_s) * steps
         else:
-            spread = self._noise.walk * math.sqrt(-0.5 * tau_s * math.expm1(-2.0 * dt_s / tau_s))
-            self._walk = math.exp(-dt_s / tau_s) * self._walk + spread * steps
+            spread = self._noise.walk * math.sqrt(-0.5 * tau_s * expm1(-2.0 * dt_s / tau_s))
+            self._walk = exp(-dt_s / tau_s) * self._walk + spread * steps
         if self._flicker.x.size:
             self._flicker.advance(dt_s, normals[:, 2 * _AXES :].reshape(self._flicker.x.shape))

@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.elementary import expm1, sin_cos
 from vil_bridge.core.geometry import q_exp, q_mul, q_rotate
 from vil_bridge.core.marker_tracking import MarkerTemplate
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonModel, SourceFrame
 from vil_bridge.vehicles.model import TrueState
-from vil_bridge.vehicles.random.noise import NoiseStream
+from vil_bridge.vehicles.random.noise import NoiseStream, natural_log
 from vil_bridge.vehicles.sensors.sensor import CENTRE, Sensor, SensorMount
 
 _STREAM: Final = 1500
@@ -149,7 +150,7 @@ class Mocap(Sensor[MocapReading]):
             p, q, tracked = p[label], q[label], tracked[label]
         p[~tracked], q[~tracked] = 0.0, _LEVEL
         self._fate = self._room.uniforms(self._number, _ROOM, 2)[0]
-        late_s = -parameters.jitter_s * math.log(self._fate[0])
+        late_s = -parameters.jitter_s * float(natural_log(self._fate[:1])[0])
         delay_ns = round((parameters.latency_s + late_s) * NS_PER_S)
         room_ns = round(t_ns * parameters.clock_drift_ppm * 1e-6 + parameters.clock_offset_s * NS_PER_S)
         arrival_ns = max(t_ns + delay_ns, self._arrived_ns)
@@ -184,7 +185,7 @@ class Mocap(Sensor[MocapReading]):
     def _hidden(self, t_ns: int, chances: FloatArray) -> BoolArray:
         """Return bodies in an occlusion, which begins at any time and lasts for an exponentially distributed one."""
         parameters = self.parameters
-        begins = (t_ns >= self._hidden_until_ns) & (chances[:, 0] < -math.expm1(-parameters.occlusions_hz * self.dt_s))
+        begins = (t_ns >= self._hidden_until_ns) & (chances[:, 0] < -expm1(-parameters.occlusions_hz * self.dt_s))
         self._hidden_until_ns = np.where(
             begins, t_ns + _lasting_ns(parameters.occlusion_s, chances[:, 1]), self._hidden_until_ns
         )
@@ -195,7 +196,7 @@ class Mocap(Sensor[MocapReading]):
         parameters = self.parameters
         over = t_ns >= self._swapped_until_ns
         self._partner[over] = np.flatnonzero(over)
-        begins = over & here & (chances[:, 0] < -math.expm1(-parameters.swaps_hz * self.dt_s))
+        begins = over & here & (chances[:, 0] < -expm1(-parameters.swaps_hz * self.dt_s))
         for one in np.flatnonzero(begins).tolist():
             distance = np.linalg.norm(p_world_m - p_world_m[one], axis=1)
             distance[~here | (self._partner != np.arange(self.n))] = np.inf
@@ -213,12 +214,13 @@ def _spikes(parameters: MocapParameters, chances: FloatArray) -> FloatArray:
     up = 2.0 * chances[:, 1] - 1.0
     around = 2.0 * math.pi * chances[:, 2]
     level = np.sqrt(1.0 - up * up)
-    direction = np.stack((level * np.cos(around), level * np.sin(around), up), axis=1)
+    sine, cosine = sin_cos(around)
+    direction = np.stack((level * cosine, level * sine, up), axis=1)
     return np.asarray(parameters.spike_m * (chances[:, :1] < parameters.spikes) * direction)
 
 
 def _lasting_ns(mean_s: float, chances: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    return np.rint(-mean_s * NS_PER_S * np.log(chances)).astype(np.int64)
+    return np.rint(-mean_s * NS_PER_S * natural_log(np.asarray(chances))).astype(np.int64)
 
 
 def _check(parameters: MocapParameters) -> None:

@@ -16,30 +16,38 @@ from vil_bridge.vehicles.sensors.mocap import MocapParameters
 from vil_bridge.vehicles.sensors.rangefinder import RangeParameters
 
 _MTI_RATE_HZ: Final = 960.0
+_G_MPS2: Final = 9.80665
+_FASTEST_RADPS: Final = math.radians(2000.0)
+"""Widest range of the gyroscopes of MPU-6000, MTi-1, VN-100 and BMI088, by their data sheets."""
 
 IMU_PRESETS: Final[Mapping[str, ImuParameters]] = MappingProxyType(
     {
+        # Values are simulators', ranges those of the parts' data sheets, the widest: 16 g, 24 g of the BMI088.
         # AirSim's values: 0.30 deg/sqrt(h), 4.6 deg/h over 500 s; 0.24 mg/sqrt(Hz), 36 ug over 800 s.
         "mpu6000": ImuParameters(
-            gyro=InertialNoise(white=math.radians(0.30) / 60.0, walk=math.radians(4.6) / 3600.0 / math.sqrt(500.0)),
-            accel=InertialNoise(white=0.24e-3 * 9.80665, walk=36e-6 * 9.80665 / math.sqrt(800.0)),
+            gyro=InertialNoise(
+                white=math.radians(0.30) / 60.0,
+                walk=math.radians(4.6) / 3600.0 / math.sqrt(500.0),
+                limit=_FASTEST_RADPS,
+            ),
+            accel=InertialNoise(white=0.24e-3 * _G_MPS2, walk=36e-6 * _G_MPS2 / math.sqrt(800.0), limit=16.0 * _G_MPS2),
         ),
         # FlightGoggles's values, modelled on an Xsens MTi-1: variances per sample at 960 Hz.
         "mti1": ImuParameters(
-            gyro=InertialNoise(white=math.sqrt(0.003 / _MTI_RATE_HZ), walk=math.sqrt(1e-7)),
-            accel=InertialNoise(white=math.sqrt(0.005 / _MTI_RATE_HZ), walk=math.sqrt(1e-7)),
+            gyro=InertialNoise(white=math.sqrt(0.003 / _MTI_RATE_HZ), walk=math.sqrt(1e-7), limit=_FASTEST_RADPS),
+            accel=InertialNoise(white=math.sqrt(0.005 / _MTI_RATE_HZ), walk=math.sqrt(1e-7), limit=16.0 * _G_MPS2),
             rate_hz=_MTI_RATE_HZ,
         ),
-        # Aerial Gym's values; its clamps.
+        # Aerial Gym's values.
         "vn100": ImuParameters(
-            gyro=InertialNoise(white=1.07e-3, walk=2.7e-5, limit=10.0),
-            accel=InertialNoise(white=1.69e-3, walk=9.8e-7, limit=100.0),
+            gyro=InertialNoise(white=1.07e-3, walk=2.7e-5, limit=_FASTEST_RADPS),
+            accel=InertialNoise(white=1.69e-3, walk=9.8e-7, limit=16.0 * _G_MPS2),
         ),
         # Aerial Gym's values: 0.014 deg/s/sqrt(Hz); 160, 160 and 190 ug/sqrt(Hz) on x, y and z.
         "bmi088": ImuParameters(
-            gyro=InertialNoise(white=2.443460952792061e-4, walk=1.4352700094407325e-5, limit=10.0),
+            gyro=InertialNoise(white=2.443460952792061e-4, walk=1.4352700094407325e-5, limit=_FASTEST_RADPS),
             accel=InertialNoise(
-                white=(1.569064e-3, 1.569064e-3, 1.8632635e-3), walk=1.3564659966250536e-3, limit=100.0
+                white=(1.569064e-3, 1.569064e-3, 1.8632635e-3), walk=1.3564659966250536e-3, limit=24.0 * _G_MPS2
             ),
         ),
         # Pegasus's values.

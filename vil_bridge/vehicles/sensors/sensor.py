@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.geometry import cross, q_conj, q_mul, q_rotate
+from vil_bridge.core.geometry import q_conj, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.environment.earth import Compat
@@ -73,14 +73,6 @@ class SensorMount:
         turn = np.broadcast_to(np.array(self.q_body_sensor), truth.q_world_body.shape)
         return truth.p_world_m + q_rotate(truth.q_world_body, arm), q_mul(truth.q_world_body, turn)
 
-    def specific_force(self, truth: TrueState) -> FloatArray:
-        """Return specific force there, f + alpha x r + w x (w x r) in body axes, (n, 3), m/s^2."""
-        if self.p_body_m == _NO_ARM:
-            return truth.f_body_mps2
-        arm = np.broadcast_to(np.array(self.p_body_m), truth.f_body_mps2.shape)
-        w = truth.w_body_radps
-        return np.asarray(truth.f_body_mps2 + cross(truth.alpha_body_radps2, arm) + cross(w, cross(w, arm)))
-
 
 CENTRE: Final = SensorMount()
 """At the centre of gravity, with the body's axes."""
@@ -111,7 +103,7 @@ class Sensor(ABC, Generic[_Reading]):
 
     Attributes:
         vehicles: identities (n,). n: how many. noise: of all measurements.
-        t_start_ns: time of the first call after the start or the reset.
+        t_start_ns: time of the first call after the start or the reset. at_ns: instant of the newest measurement.
         dt_s: since the measurement before; at the first the nominal interval, 1 ms without a rate.
 
     Raises:
@@ -139,18 +131,29 @@ class Sensor(ABC, Generic[_Reading]):
         self._nominal_s = _UNLIMITED_S if rate_hz is None else 1.0 / rate_hz
         self._latency_ns = round(latency_s * NS_PER_S)
         self._line: LatencyLine[_Reading] = LatencyLine()
-        self.t_start_ns = 0
+        self.t_start_ns = self.at_ns = 0
         self.dt_s = self._nominal_s
         self._t_ns: int | None = None
         self._measured_ns: int | None = None
         self._count = _CONSTANTS
         self._who: Final = who.astype(np.uint64)
 
-    def sample(self, truth: TrueState) -> _Reading | None:
+    def start(self, t_ns: int) -> None:
+        """Begin now instead of at the first call: what is measured by then is not measured again."""
+        self.t_start_ns = self.at_ns = self._t_ns = self._measured_ns = t_ns
+        self._limiter.start(t_ns)
+        self._limiter.due(t_ns)
+
+    def sample(self, truth: TrueState, at_ns: int | None = None) -> _Reading | None:
         """Return the reading that comes out now, or None; call it at every step of the simulation.
 
         One comes out of a call. Where latency varies, several may have come: ask for the others with :meth:`further`,
         or call much more often than it measures; else those behind them come out late.
+
+        Args:
+            truth: now.
+            at_ns: instant within the step before the truth of which the reading shall be; None = that of the truth.
+                Sensors that do not read ``at_ns`` read the truth.
 
         Raises:
             ValueError: time went back without a :meth:`reset`, or the truth is of another number of vehicles.
@@ -166,9 +169,9 @@ class Sensor(ABC, Generic[_Reading]):
         self._t_ns = t_ns
         if self._limiter.due(t_ns):
             before_ns = self._measured_ns
-            self._measured_ns = t_ns
+            self._measured_ns = self.at_ns = t_ns if at_ns is None else at_ns
             self._count += 1
-            self.dt_s = self._nominal_s if before_ns is None else (t_ns - before_ns) / NS_PER_S
+            self.dt_s = self._nominal_s if before_ns is None else (self.at_ns - before_ns) / NS_PER_S
             self.take(truth)
         return self._line.release(t_ns)
 

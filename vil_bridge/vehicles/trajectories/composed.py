@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import yaw_matrix
+from vil_bridge.core.matrices import product
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.trajectories.trajectory import ORDERS, Polynomials, Trajectory, padded
 
@@ -120,14 +121,14 @@ class Transformed(Trajectory):
 
     def derivatives(self, t_s: FloatArray) -> FloatArray:
         """See :class:`Trajectory`."""
-        rows: FloatArray = self._inner.derivatives(t_s) @ self._turn.T
+        rows: FloatArray = product(self._inner.derivatives(t_s), self._turn.T)
         rows[:, 0] += self._offset
         return rows
 
     def polynomials(self) -> Polynomials:
         """See :class:`Trajectory`."""
         inner = self._inner.polynomials()
-        coefficients = inner.coefficients @ self._turn.T
+        coefficients = product(inner.coefficients, self._turn.T)
         coefficients[:, 0] += self._offset
         return Polynomials(inner.knots_s, coefficients, self.repeat_s)
 

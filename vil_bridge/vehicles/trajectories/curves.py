@@ -9,6 +9,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.elementary import arctan2, sin_cos
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.trajectories.composed import Retimed, Transformed
 from vil_bridge.vehicles.trajectories.trajectory import ORDERS, Polynomials, Trajectory
@@ -54,8 +55,8 @@ def circle(
     side = math.copysign(1.0, speed_mps)
 
     def derivatives(phase: FloatArray) -> _Complex:
-        slopes = np.power(1j * side, np.arange(ORDERS))
-        return np.asarray(radius_m * np.exp(1j * (start_rad + side * phase)) * slopes[:, None], dtype=np.complex128)
+        slopes = np.array([1.0, 1j * side, -1.0, -1j * side, 1.0])
+        return np.asarray(radius_m * _direction(start_rad + side * phase) * slopes[:, None], dtype=np.complex128)
 
     def heading(phase: FloatArray) -> FloatArray:
         return start_rad + side * (phase + 0.5 * math.pi)
@@ -130,20 +131,24 @@ class _Shape(Trajectory):
             # The heading is the imaginary part of log z', which stays on the branch next to the expected one.
             near = self._heading(t_s)
             bend = z[2] / z[1]
-            rows[:, 0, 3] = near + np.angle(z[1] * np.exp(-1j * near))
+            off = _product(z[1], _direction(-near))
+            rows[:, 0, 3] = near + arctan2(off.imag, off.real)
             rows[:, 1, 3] = bend.imag
-            rows[:, 2, 3] = (z[3] / z[1] - bend**2).imag
+            rows[:, 2, 3] = (z[3] / z[1] - _product(bend, bend)).imag
         return rows
 
 
 def _bernoulli(phase: FloatArray) -> _Complex:
     """Return derivatives (5, n) of cos p / (1 - i sin p): by Leibniz's rule from z (1 - i sin p) = cos p."""
     quarter = 0.5 * math.pi * np.arange(ORDERS)[:, None]
-    top, bottom = np.cos(phase + quarter), -1j * np.sin(phase + quarter)
+    sine, top = sin_cos(phase + quarter)
+    bottom = -1j * sine
     bottom[0] += 1.0
     z = np.empty((ORDERS, len(phase)), dtype=np.complex128)
     for order in range(ORDERS):
-        known = sum((math.comb(order, k) * z[k] * bottom[order - k] for k in range(order)), np.zeros(len(phase)))
+        known = np.zeros(len(phase), dtype=np.complex128)
+        for k in range(order):
+            known += math.comb(order, k) * _product(z[k], bottom[order - k])
         z[order] = (top[order] - known) / bottom[0]
     return z
 
@@ -152,8 +157,18 @@ def _gerono(phase: FloatArray) -> _Complex:
     """Return derivatives (5, n) of sin p + i/2 sin 2p."""
     orders = np.arange(ORDERS)[:, None]
     quarter = 0.5 * math.pi * orders
-    doubled = 0.5j * np.exp2(orders) * np.sin(2.0 * phase + quarter)
-    return np.asarray(np.sin(phase + quarter) + doubled, dtype=np.complex128)
+    doubled = 0.5j * np.ldexp(1.0, orders) * sin_cos(2.0 * phase + quarter)[0]
+    return np.asarray(sin_cos(phase + quarter)[0] + doubled, dtype=np.complex128)
+
+
+def _direction(angle_rad: FloatArray) -> _Complex:
+    sine, cosine = sin_cos(angle_rad)
+    return np.asarray(cosine + 1j * sine, dtype=np.complex128)
+
+
+def _product(a: _Complex, b: _Complex) -> _Complex:
+    """Return a b: NumPy fuses the sums of complex products on some processors."""
+    return np.asarray((a.real * b.real - a.imag * b.imag) + 1j * (a.real * b.imag + a.imag * b.real))
 
 
 def _flown(

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core import matrices
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.trajectories.composed import Concatenated
 from vil_bridge.vehicles.trajectories.trajectory import Polynomials, Trajectory
@@ -36,7 +37,7 @@ def line(
         ValueError: the two points are one, or a limit is not positive.
     """
     start, end = np.asarray(start_m, dtype=np.float64), np.asarray(end_m, dtype=np.float64)
-    length = float(np.linalg.norm(end - start))
+    length = matrices.length(end - start)
     if not (length > 0.0 and speed_mps > 0.0 and acceleration_mps2 > 0.0 and (jerk_mps3 is None or jerk_mps3 > 0.0)):
         raise ValueError("a line needs two different points, and limits of speed, acceleration and jerk above 0")
     durations, jerks, jumps = (
@@ -85,7 +86,7 @@ def _s_curve(
         reached = acceleration**2 / jerk
         top = 0.5 * (math.sqrt(reached**2 + 4.0 * acceleration * length) - reached)
         if top < reached:
-            top = (0.25 * jerk * length**2) ** (1.0 / 3.0)
+            top = _cube_root(0.25 * jerk * length**2)
     ramp = _ramp_s(top, acceleration, jerk)
     rise = min(acceleration / jerk, math.sqrt(top / jerk))
     hold = ramp - 2.0 * rise
@@ -93,6 +94,14 @@ def _s_curve(
     peak = jerk * rise
     jerks = jerk * np.array([1.0, 0.0, -1.0, 0.0, -1.0, 0.0, 1.0])
     return durations, jerks, np.array([0.0, peak, peak, 0.0, 0.0, -peak, -peak])
+
+
+def _cube_root(x: float) -> float:
+    """Return the cube root of a positive number, by Newton's method from above: the same bits on every machine."""
+    root = math.ldexp(1.0, math.frexp(x)[1] // 3 + 1)
+    while (lower := (2.0 * root + x / (root * root)) / 3.0) < root:
+        root = lower
+    return root
 
 
 def _ramp_s(top: float, acceleration: float, jerk: float) -> float:

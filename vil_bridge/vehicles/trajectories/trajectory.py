@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.matrices import product
 from vil_bridge.core.types import FloatArray
 
 ORDERS: Final = 5
@@ -149,8 +150,8 @@ def hermite(begins: FloatArray, ends: FloatArray, lengths_s: FloatArray) -> Floa
         Coefficients over tau = 0 to 1, (pieces, 2 r, channels).
     """
     orders = begins.shape[1]
-    scale = lengths_s[:, None, None] ** np.arange(orders)[None, :, None]
-    coefficients: FloatArray = hermite_matrix(orders) @ np.concatenate((begins * scale, ends * scale), axis=1)
+    scale = np.vander(lengths_s, orders, increasing=True)[:, :, None]
+    coefficients: FloatArray = product(hermite_matrix(orders), np.concatenate((begins * scale, ends * scale), axis=1))
     return coefficients
 
 
@@ -185,6 +186,6 @@ def evaluate(tau: FloatArray, lengths_s: FloatArray, coefficients: FloatArray) -
     degrees = coefficients.shape[1]
     powers, factors = _powers_of(degrees, ORDERS)
     of_tau = np.vander(tau, degrees, increasing=True)
-    by_tau = (of_tau[:, powers] * factors) @ coefficients
-    rows: FloatArray = by_tau / lengths_s[:, None, None] ** np.arange(ORDERS)[None, :, None]
+    by_tau = product(of_tau[:, powers] * factors, coefficients)
+    rows: FloatArray = by_tau / np.vander(lengths_s, ORDERS, increasing=True)[:, :, None]
     return rows

@@ -8,21 +8,27 @@ conditioned.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.elementary import arctan2, exp
+from vil_bridge.core.matrices import product
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.trajectories.trajectory import Polynomials, hermite, hermite_matrix
 
 Yaw = Literal["along"]
 """Headings taken from the way: half-way between the directions of arrival and departure."""
 
-_UNSOLVED: Final = 1e3  # above every logarithm of an integral
 _RANGE: Final = 4.0  # a piece becomes at most e^4 times longer or shorter than its chord says
+_FLAT: Final = 1e-7  # gradient at which the search ends
+_GAIN: Final = 1e-4  # share of the gain that the gradient promises
+_LONGEST: Final = 1.0
+_MOST_STEPS: Final = 200
+_MOST_HALVINGS: Final = 10
 
 
 def minimum_snap(
@@ -107,8 +113,8 @@ def _through(
 def _yaws(points: FloatArray, yaw_rad: npt.ArrayLike | Yaw) -> FloatArray:
     """Return a continuous heading at every waypoint."""
     if isinstance(yaw_rad, str):
-        chords = np.diff(points[:, 0] + 1j * points[:, 1])
-        directions = np.unwrap(np.angle(chords))
+        chords = np.diff(points, axis=0)
+        directions = np.unwrap(arctan2(chords[:, 1], chords[:, 0]))
         return np.concatenate((directions[:1], 0.5 * (directions[1:] + directions[:-1]), directions[-1:]))
     yaws = np.asarray(yaw_rad, dtype=np.float64)
     if yaws.shape not in ((), (len(points),)):
@@ -133,32 +139,20 @@ def _given(
 
 def _solve(given: FloatArray, lengths: FloatArray) -> FloatArray:
     """Return the derivatives at all waypoints that make the integral least."""
-    found = given.copy()
-    cost, scale = _cost_matrix(lengths, given.shape[1])
+    found = np.empty_like(given)
     for channels in (slice(0, 3), slice(3, None)):  # given derivatives are those of the path
-        flat = given[..., channels].reshape(len(scale), -1) * scale[:, None]
-        if not flat.size:
-            continue
-        free = np.isnan(flat[:, 0])
-        flat[free] = np.linalg.solve(cost[np.ix_(free, free)], -cost[np.ix_(free, ~free)] @ flat[~free])
-        found[..., channels] = (flat / scale[:, None]).reshape(found[..., channels].shape)
+        found[..., channels] = _least_integral(given[..., channels], lengths)[0]
     return found
 
 
-def _cost_matrix(lengths: FloatArray, order: int) -> tuple[FloatArray, FloatArray]:
-    """Return the integral as a quadratic form in the waypoints' derivatives, dimensionless by the mean time of a piece.
+def _least_integral(given: FloatArray, lengths: FloatArray) -> tuple[FloatArray, float, FloatArray]:
+    """Return the derivatives at all waypoints, the integral, and its slopes by the logarithms of the pieces' times."""
+    from vil_bridge.vehicles.trajectories.waypoint_kernel import least_integral
 
-    Returns:
-        (m order, m order), and the factors (m order,) with which derivatives enter.
-    """
-    unit = float(lengths.mean())
-    size = (len(lengths) + 1) * order
-    cost = np.zeros((size, size))
-    for piece, length in enumerate(lengths / unit):
-        scale = np.tile(length ** np.arange(order), 2)
-        block = slice(piece * order, (piece + 2) * order)
-        cost[block, block] += _unit_cost(order) * np.outer(scale, scale) * length ** (1 - 2 * order)
-    return cost, np.tile(np.power(unit, np.arange(order, dtype=np.float64)), len(lengths) + 1)
+    found = np.empty_like(given)
+    slopes = np.empty_like(lengths)
+    integral = least_integral(np.ascontiguousarray(given), lengths, _unit_cost(given.shape[1]), found, slopes)
+    return found, integral, slopes
 
 
 @cache
@@ -170,37 +164,78 @@ def _unit_cost(order: int) -> FloatArray:
         for k in range(order, size):
             powers[j, k] = math.perm(j, order) * math.perm(k, order) / (j + k - 2 * order + 1)
     basis = hermite_matrix(order)
-    return basis.T @ powers @ basis
+    cost: FloatArray = product(product(basis.T, powers), basis)
+    return cost
 
 
 def _even_out(given: FloatArray, lengths: FloatArray) -> FloatArray:
-    """Return times of the pieces, of the same sum, that make the integral least: L-BFGS over their logarithms.
+    """Return times of the pieces, of the same sum, that make the integral least.
 
-    The gradient needs no derivative of the solution, since that is optimal itself.
+    The gradient needs no derivative of the solution, since that is optimal itself. The search goes on until the
+    gradient has vanished: one that stops at small gains ends at times that hang on the last digits of the waypoints.
     """
     if len(lengths) == 1:
         return lengths
-    from scipy.optimize import minimize
-
-    order, total = given.shape[1], float(lengths.sum())
-    powers = np.add.outer(np.tile(np.arange(order), 2), np.tile(np.arange(order), 2)) + 1 - 2 * order
+    total = float(lengths.sum())
     path = given[..., :3]
 
-    def cost(logs: FloatArray) -> tuple[float, FloatArray]:
-        shares = np.exp(logs - logs.max())
-        shares /= shares.sum()
-        found = _solve(path, shares)
-        ends = np.concatenate((found[:-1], found[1:]), axis=1)
-        lengths_of = shares[:, None, None] ** powers
-        terms = _unit_cost(order) * lengths_of * (ends @ ends.transpose(0, 2, 1))
-        value = float(terms.sum())
-        if value <= 0.0:  # pieces so different that rounding exceeds the integral
-            return _UNSOLVED, np.zeros_like(logs)
-        slopes = (terms * powers).sum(axis=(1, 2))  # by the logarithm of each share
-        return math.log(value), (slopes - shares * slopes.sum()) / value
+    def shares(logs: FloatArray) -> FloatArray:
+        sizes = lengths * exp(logs - logs.max())
+        share: FloatArray = sizes / sizes.sum()
+        return share
 
-    start = np.log(lengths / total)
-    best = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=[(s - _RANGE, s + _RANGE) for s in start])
-    shares = np.exp(best.x - best.x.max())
-    best_lengths: FloatArray = total * shares / shares.sum()
+    def cost(logs: FloatArray) -> tuple[float, FloatArray]:
+        share = shares(logs)
+        _, value, slopes = _least_integral(path, share)
+        if value <= 0.0:  # pieces so different that rounding exceeds the integral
+            return math.inf, np.zeros_like(logs)
+        return value, (slopes - share * slopes.sum()) / value
+
+    best_lengths: FloatArray = total * shares(_least(cost, len(lengths)))
     return best_lengths
+
+
+def _least(cost: Callable[[FloatArray], tuple[float, FloatArray]], count: int) -> FloatArray:
+    """Return the numbers within +-``_RANGE`` that make a function least: BFGS from 0, sums in a fixed order.
+
+    Args:
+        cost: returns a value, and the gradient of its logarithm.
+        count: of the numbers.
+    """
+    x = np.zeros(count)
+    value, slope = cost(x)
+    curvature: FloatArray | None = None
+    for _ in range(_MOST_STEPS):
+        if np.abs(slope).max() < _FLAT:
+            break
+        way = -slope if curvature is None else -product(curvature, slope)
+        if float((way * slope).sum()) >= 0.0:
+            curvature = None
+            way = -slope
+        way *= min(1.0, _LONGEST / float(np.abs(way).max()))
+        for _ in range(_MOST_HALVINGS):
+            there = np.clip(x + way, -_RANGE, _RANGE)
+            new_value, new_slope = cost(there)
+            if new_value <= value * (1.0 + _GAIN * float(((there - x) * slope).sum())):
+                break
+            way *= 0.5
+        else:
+            break
+        curvature = _updated(curvature, there - x, new_slope - slope)
+        x = there
+        value = new_value
+        slope = new_slope
+    return x
+
+
+def _updated(curvature: FloatArray | None, step: FloatArray, change: FloatArray) -> FloatArray | None:
+    """Return the inverse of the second derivatives after a step that changed the gradient (BFGS)."""
+    along = float((step * change).sum())
+    if not along > 1e-10 * math.sqrt(float((step * step).sum()) * float((change * change).sum())):
+        return curvature
+    if curvature is None:
+        curvature = np.eye(len(step)) * (along / float((change * change).sum()))
+    bent: FloatArray = product(curvature, change)
+    share = (along + float((change * bent).sum())) / (along * along)
+    crossed = bent[:, None] * step
+    return curvature + share * (step[:, None] * step) - (crossed + crossed.T) / along
