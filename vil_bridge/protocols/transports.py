@@ -14,9 +14,10 @@ from typing import Final, Protocol, Self
 
 import serial
 
-from vil_bridge.core.clock import now_ns
+from vil_bridge.core.clock import machine_ns, now_ns
 from vil_bridge.core.network import local_address, resolve
 from vil_bridge.core.supervisor import Status
+from vil_bridge.protocols.bound_peer import RETAINED_NS, BoundPeer, PeerAddress, place_of
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +26,8 @@ _MAX_FOREIGN_PER_READ: Final = 64
 _MAX_READS_PER_WAKE: Final = 64
 _RETRY_S: Final = 0.2
 _CONNECT_S: Final = 3.0
+_FIRST_BYTES: Final = b"\xfd\xfe"
+"""Of a MAVLink frame, version 2 and 1."""
 
 
 class Transport(Protocol):
@@ -217,7 +220,8 @@ class UdpTransport:
     Args:
         peer_ip: the vehicle's address; other senders are counted in ``foreign`` and dropped.
         port: local port, 0 = any free one.
-        peer_port: where the vehicle listens; None = answers go to where it sends from.
+        peer_port: where the vehicle listens; None = it sends first. Its port is then that of the first MAVLink frame,
+            and answers go there, until it has been silent for 2 s; other ports are ``foreign`` too.
         counters: gets ``foreign`` and ``unsent``.
 
     Raises:
@@ -230,6 +234,8 @@ class UdpTransport:
         self._counters = counters
         self._peer_ip = peer_ip
         self._peer: tuple[str, int] | None = None if peer_port is None else (peer_ip, peer_port)
+        self._bound = BoundPeer()
+        self._heard_ns = 0
         self._refused = False
         self._stranger = ""
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -276,11 +282,26 @@ class UdpTransport:
             if sender[0] != self._peer_ip:
                 self._counters["foreign"] += 1
                 self._stranger = sender[0]
-            elif datagram:
+            elif datagram and self._takes(datagram, sender):
                 self._refused = False
-                self._peer = sender
+                self._stranger = ""
                 return datagram
         return None
+
+    def _takes(self, datagram: bytes, sender: PeerAddress) -> bool:
+        """Return True for the port of the vehicle, which the first one that speaks MAVLink is."""
+        t_ns = machine_ns()
+        if t_ns - self._heard_ns > RETAINED_NS:
+            self._bound.let_go()
+        if not self._bound.bound and datagram[0] not in _FIRST_BYTES:
+            return True  # it is counted as garbage, and nothing goes there
+        if not self._bound.takes(sender):
+            self._counters["foreign"] += 1
+            self._stranger = place_of(sender)
+            return False
+        self._heard_ns = t_ns
+        self._peer = sender
+        return True
 
     def send(self, frame: bytes) -> bool:
         """Implement :class:`Transport`; nothing is sent before it is known to where."""

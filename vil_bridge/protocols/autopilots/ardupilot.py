@@ -7,18 +7,23 @@ instead of parsing JSON: a blank behind a colon is an error, and ``velocity`` st
 
 from __future__ import annotations
 
-import logging
 import socket
 from struct import Struct
 from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.protocols.autopilots.ardupilot_port import ArduPilotPort
-from vil_bridge.protocols.autopilots.link import MOTORS, READS_AT_ONCE, AutopilotLink, AutopilotSample, shares
+from vil_bridge.protocols.autopilots.link import (
+    MOTORS,
+    READS_AT_ONCE,
+    AutopilotLink,
+    AutopilotSample,
+    DatagramPeer,
+    LinkState,
+    shares,
+)
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.frames import coordinates, to_frd
-
-logger = logging.getLogger(__name__)
 
 _SERVOS: Final = {18458: Struct("<HHI16H"), 29569: Struct("<HHI32H")}
 """Layouts of 16 and 32 channels by their magic number: rate, frame count, pulse widths in microseconds."""
@@ -34,8 +39,6 @@ class ArduPilotLink(AutopilotLink):
 
     Attributes:
         address: bound to.
-        strangers: frames of another program than the one that flies. One takes over with its first frame, and when
-            that one is silent.
     """
 
     def __init__(self, host: str, port: int, timeout_s: float, poses: ArduPilotPort | None = None) -> None:
@@ -43,17 +46,22 @@ class ArduPilotLink(AutopilotLink):
         self.address = host, port
         self._poses = poses
         self._socket: socket.socket | None = None
-        self._peer: tuple[str, int] | None = None
+        self._peer = DatagramPeer(port)
         self._frame = -1
         self._owes = False
         self._line = b""
-        self.strangers = 0
 
     @property
     def note(self) -> str:
-        """Return words for poses that wait for their port."""
+        """Return words for poses that wait for their port, and for frames of others."""
         poses = self._poses
-        return "" if poses is None or poses.connected else f", poses wait for its TCP port {poses.port}"
+        waits = "" if poses is None or poses.connected else f", poses wait for its TCP port {poses.port}"
+        return waits + self._peer.note
+
+    @property
+    def strangers(self) -> int:
+        """Frames of another program than the one that flies."""
+        return self._peer.bound.strangers
 
     def open(self) -> None:
         """Bind the port."""
@@ -82,13 +90,18 @@ class ArduPilotLink(AutopilotLink):
         """Answer the newest frame, if it has none."""
         if not self._owes:
             return
-        if self._poses is not None and self._peer is not None:
-            self._poses.exchange(self._peer[0], sample.t_ns, sample.pose)
+        peer = self._peer.bound.address
+        if self._poses is not None and peer is not None:
+            self._poses.exchange(peer[0], sample.t_ns, sample.pose)
         self._line = state_line(sample)
         self._owes = False
         self.sent += 1
         self._reply()
         self._await_answer()
+
+    def program_ended(self) -> None:
+        """Take the frames of the next one, whichever port it has."""
+        self._peer.bound.let_go()
 
     def close(self) -> None:
         """Close the sockets."""
@@ -103,31 +116,30 @@ class ArduPilotLink(AutopilotLink):
         if layout is None or len(data) != layout.size:
             return
         _, _, frame, *pulses = layout.unpack(data)
-        if frame == self._frame and peer == self._peer:
+        is_repeated = frame == self._frame and peer == self._peer.bound.address
+        if not self._peer.takes(peer):
+            return
+        if is_repeated:
             self.repeats += 1
             if not self._owes:
                 self._reply()
             return
-        if frame and peer != self._peer and self.state == "running":
-            if not self.strangers:
-                logger.warning(
-                    "port %d gets frames of two programs, from %s:%d and %s:%d. Start one with another instance",
-                    self.address[1],
-                    *(self._peer or peer),
-                    *peer,
-                )
-            self.strangers += 1
-            return
-        self._peer, self._frame, self._owes = peer, frame, True
-        self._answered(shares([(us - _OFF_US) / _RANGE_US for us in pulses[:MOTORS]]))
+        self._frame = frame
+        self._owes = True
+        motors = shares([(us - _OFF_US) / _RANGE_US for us in pulses[:MOTORS]])
+        self._answered(motors, armed=any(motors))
 
     def _reply(self) -> None:
         assert self._socket is not None
-        assert self._peer is not None
+        assert self._peer.bound.address is not None
         try:
-            self._socket.sendto(self._line, self._peer)
+            self._socket.sendto(self._line, self._peer.bound.address)
         except OSError:
             return  # it asks again
+
+    def _stop(self, state: LinkState) -> None:
+        super()._stop(state)
+        self._peer.bound.let_go()
 
 
 def state_line(sample: AutopilotSample) -> bytes:

@@ -2,12 +2,14 @@
 
 Betaflight runs its loop in real time, at the rate that two states give: the difference of their times over that of
 their arrivals, where the first is less than 20 ms. So states go out as time passes, the newest motors are in effect,
-and what is late is left out. Three traps (platform/SIMULATOR/sitl.c, 4.6.0):
+and what is late is left out. Four traps (platform/SIMULATOR/sitl.c, 4.6.0):
 
 - Two states that it reads one right after the other, because it had no core, let its clock run ahead by seconds, and it
   disarms in flight. The next state waits until the one before has been answered for a while.
 - It drops a state that comes after half a second of silence but for its arrival, which the next one misses: its clock
   would stand. The next one follows 20 ms later.
+- Its motor outputs come from a port that is not known before, and anybody may send such datagrams: they count while
+  its own port of states is open and has got one, from the first sender only.
 - A state that comes while it starts up ends it (SIGSEGV): the first ones wait until its port has been open for a while,
   which datagrams of another size find out; it drops those.
 """
@@ -21,7 +23,15 @@ from typing import Final
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
 from vil_bridge.core.sensor_readings import GpsReading
-from vil_bridge.protocols.autopilots.link import READS_AT_ONCE, AutopilotSample, RealTimeLink, shares
+from vil_bridge.protocols.autopilots.link import (
+    READS_AT_ONCE,
+    AutopilotSample,
+    DatagramPeer,
+    LinkState,
+    RealTimeLink,
+    shares,
+)
+from vil_bridge.protocols.bound_peer import PeerAddress
 from vil_bridge.protocols.mavlink import messages as mavlink
 from vil_bridge.protocols.mavlink.frames import coordinates, to_frd
 
@@ -62,6 +72,19 @@ class BetaflightLink(RealTimeLink):
         self._rc_us: tuple[int, ...] | None = None
         self._gps: GpsReading | None = None
         self._drops_state = False
+        self._peer = DatagramPeer(MOTORS_PORT)
+        self._has_state = False
+        self._unasked = 0
+
+    @property
+    def note(self) -> str:
+        """Return words for motor outputs of others."""
+        return self._peer.note
+
+    @property
+    def strangers(self) -> int:
+        """Motor outputs of another program than the one that flies, or without any."""
+        return self._peer.bound.strangers + self._unasked
 
     def open(self) -> None:
         """Bind the port of its motor outputs."""
@@ -78,13 +101,13 @@ class BetaflightLink(RealTimeLink):
             return
         for _ in range(READS_AT_ONCE):
             try:
-                data = self._socket.recv(_STATE.size)
+                data, sender = self._socket.recvfrom(_STATE.size)
             except BlockingIOError:
                 break
-            except OSError:  # a state was refused: nothing listens there
+            except OSError:  # remote control was refused: nothing listens there
                 continue
             if len(data) == _MOTORS.size:
-                self._heard(shares(_MOTORS.unpack(data)))
+                self._take(data, sender)
         self._check_silence()
 
     def takes(self, *, late: bool) -> bool:
@@ -103,12 +126,16 @@ class BetaflightLink(RealTimeLink):
             return
         self._drops_state = machine_ns() - self._sent_ns > _SILENCE_NS
         self._gps = sample.gps or self._gps  # every state has a place, and most samples no new reading
-        self._send_state(state_packet(sample._replace(gps=self._gps)))
+        self._has_state = self._send_state(state_packet(sample._replace(gps=self._gps)))
         self._count_sent()
         rc_us = sample.rc_us
         if rc_us is not None and (rc_us != self._rc_us or sample.t_ns - self._rc_ns >= _RC_PERIOD_NS):
             self._rc_us, self._rc_ns = rc_us, sample.t_ns
             self._send_rc(rc_packet(sample.t_ns, rc_us))
+
+    def program_ended(self) -> None:
+        """Take the motors of the next one, whichever port it has."""
+        self._peer.bound.let_go()
 
     def close(self) -> None:
         """Close the sockets."""
@@ -116,6 +143,17 @@ class BetaflightLink(RealTimeLink):
             if one is not None:
                 one.close()
         self._socket = self._states = None
+
+    def _take(self, data: bytes, sender: PeerAddress) -> None:
+        if not self._has_state:
+            self._unasked += 1  # it answers states only
+        elif self._peer.takes(sender):
+            motors = shares(_MOTORS.unpack(data))
+            self._heard(motors, armed=any(motors))
+
+    def _stop(self, state: LinkState) -> None:
+        super()._stop(state)
+        self._peer.bound.let_go()
 
     def _is_up(self) -> bool:
         """Return True once its port has been open for as long as its start takes."""
@@ -128,12 +166,17 @@ class BetaflightLink(RealTimeLink):
             self._send_state(_PROBE)
         return False
 
-    def _send_state(self, data: bytes) -> None:
+    def _send_state(self, data: bytes) -> bool:
+        """Send to its port of states; return False where what was sent before was refused."""
         assert self._states is not None
         try:
             self._states.send(data)
-        except OSError:  # what was sent before was refused: it has not started, or has ended
+        except OSError:  # it has not started, or has ended
             self._up_ns = None
+            self._has_state = False
+            self._peer.bound.let_go()
+            return False
+        return True
 
     def _send_rc(self, data: bytes) -> None:
         assert self._socket is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar, Final, Literal, NamedTuple
@@ -16,6 +17,9 @@ from vil_bridge.core.sensor_readings import (
     Vector,
 )
 from vil_bridge.protocols.autopilots.poses import PoseSample, TrueMotion
+from vil_bridge.protocols.bound_peer import BoundPeer, PeerAddress, place_of
+
+logger = logging.getLogger(__name__)
 
 LinkState = Literal["absent", "starting", "running", "silent", "ended"]
 """State of a link.
@@ -101,13 +105,15 @@ class AutopilotLink(ABC):
     Attributes:
         motors: newest outputs, 0 to 1, in the autopilot's order: front right, rear left, front left, rear right of a
             quadcopter. Zeros while no program commands.
-        state: of the connection. sent, answers, repeats: samples sent, answers to them, and requests that came again.
+        armed: the autopilot lets its motors turn. state: of the connection.
+        sent, answers, repeats: samples sent, answers to them, and requests that came again.
     """
 
     lockstep: ClassVar[bool] = True
 
     def __init__(self, timeout_s: float) -> None:
         self.motors: tuple[float, ...] = (0.0,) * MOTORS
+        self.armed = False
         self.state: LinkState = "absent"
         self.sent = self.answers = self.repeats = 0
         self._patience_ns = round(timeout_s * NS_PER_S)
@@ -122,6 +128,11 @@ class AutopilotLink(ABC):
     def note(self) -> str:
         """Return words for what its state does not say; usually empty."""
         return ""
+
+    @property
+    def strangers(self) -> int:
+        """Datagrams that would have been taken from the program, and came from elsewhere."""
+        return 0
 
     @property
     def due_ns(self) -> int | None:
@@ -158,6 +169,9 @@ class AutopilotLink(ABC):
             self._due_ns = None
             self.overdue()
 
+    def program_ended(self) -> None:  # noqa: B027 - a connection ends with its program
+        """Expect another program: the one that was started for this link has ended."""
+
     def overdue(self) -> None:
         """Count the autopilot as silent; a link that starts up overrides it."""
         self._stop("silent")
@@ -165,17 +179,51 @@ class AutopilotLink(ABC):
     def _await_answer(self, patience_ns: int | None = None) -> None:
         self._due_ns = machine_ns() + (self._patience_ns if patience_ns is None else patience_ns)
 
-    def _answered(self, motors: tuple[float, ...]) -> None:
+    def _answered(self, motors: tuple[float, ...], *, armed: bool) -> None:
         self._due_ns = None
         self.answers += 1
         self.motors = motors
+        self.armed = armed
         self.state = "running"
 
     def _stop(self, state: LinkState) -> None:
         """Let the motors stand, as they do when an autopilot's program ends."""
         self._due_ns = None
         self.motors = (0.0,) * MOTORS
+        self.armed = False
         self.state = state
+
+
+class DatagramPeer:
+    """Sender of an autopilot's datagrams: the first valid one, until its program is silent or ends.
+
+    Args:
+        port: ours, for people.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.bound: Final = BoundPeer()
+        self._port = port
+
+    @property
+    def note(self) -> str:
+        """Words for datagrams of others; usually empty."""
+        return f", ignores datagrams of {self.bound.stranger}" if self.bound.stranger else ""
+
+    def takes(self, sender: PeerAddress) -> bool:
+        """Return True for a datagram of the bound sender; the first of another is logged."""
+        before = self.bound.stranger
+        if self.bound.takes(sender):
+            return True
+        if not before:
+            logger.warning(
+                "port %d gets datagrams of two programs, from %s and %s: those of the second are ignored. End it, or "
+                "give it another instance",
+                self._port,
+                place_of(self.bound.address),
+                place_of(sender),
+            )
+        return False
 
 
 class RealTimeLink(AutopilotLink):
@@ -197,9 +245,9 @@ class RealTimeLink(AutopilotLink):
         self.receive()
         return not late or machine_ns() - self._sent_ns > _LONGEST_GAP_NS
 
-    def _heard(self, motors: tuple[float, ...]) -> None:
+    def _heard(self, motors: tuple[float, ...], *, armed: bool) -> None:
         self._heard_ns = machine_ns()
-        self._answered(motors)
+        self._answered(motors, armed=armed)
 
     def _check_silence(self) -> None:
         if self.state == "running" and machine_ns() - self._heard_ns > self._patience_ns:

@@ -11,7 +11,7 @@ from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.protocols.autopilots.link import READS_AT_ONCE, AutopilotSample, RealTimeLink
-from vil_bridge.protocols.autopilots.px4 import SampleFrames, motors_of
+from vil_bridge.protocols.autopilots.px4_frames import SampleFrames, is_armed, motors_of
 from vil_bridge.protocols.mavlink.framing import MavlinkParser
 from vil_bridge.protocols.mavlink.hil_messages import HilActuatorControls
 from vil_bridge.protocols.transports import SerialTransport
@@ -35,7 +35,7 @@ class Px4SerialLink(RealTimeLink):
         self._device, self._baud = device, baud
         self._line: SerialTransport | None = None
         self._parser = MavlinkParser()
-        self._frames = SampleFrames()
+        self._frames = SampleFrames(on_board=True)
         self._tried_ns = 0
 
     def open(self) -> None:
@@ -57,7 +57,7 @@ class Px4SerialLink(RealTimeLink):
                 return
             for message in self._parser.feed(data):
                 if isinstance(message.body, HilActuatorControls):
-                    self._heard(motors_of(message.body))
+                    self._heard(motors_of(message.body), armed=is_armed(message.body))
         self._check_silence()
 
     def send(self, sample: AutopilotSample) -> None:

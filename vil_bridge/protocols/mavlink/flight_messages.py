@@ -137,6 +137,24 @@ class SetPositionTargetLocalNed(NamedTuple):
     coordinate_frame: int
 
 
+class RcChannels(NamedTuple):
+    """RC_CHANNELS: pulse widths of a remote control, of which ``chancount`` are used; ``rssi`` 254 = full."""
+
+    time_boot_ms: int
+    channels_us: tuple[int, ...]
+    chancount: int
+    rssi: int
+
+
+class RcChannelsOverride(NamedTuple):
+    """RC_CHANNELS_OVERRIDE: the same in place of a receiver; a channel of 0 is left to it."""
+
+    channels_us: tuple[int, ...]
+    target_system: int
+    target_component: int
+    more_us: tuple[int, ...]
+
+
 class AutopilotVersion(NamedTuple):
     """AUTOPILOT_VERSION: capabilities as bits; custom versions are 8 bytes each."""
 

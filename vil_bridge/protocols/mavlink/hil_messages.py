@@ -58,6 +58,30 @@ class HilGps(NamedTuple):
     yaw_cdeg: int = 0
 
 
+class HilStateQuaternion(NamedTuple):
+    """HIL_STATE_QUATERNION: true motion, body FRD in NED; velocities and accelerations north, east, down.
+
+    ``xacc`` to ``zacc`` are what PX4 reads, thousandths of m/s2; the dialect says thousandths of g.
+    """
+
+    time_usec: int
+    q_wxyz: tuple[float, ...]
+    rollspeed_radps: float
+    pitchspeed_radps: float
+    yawspeed_radps: float
+    lat_e7: int
+    lon_e7: int
+    alt_mm: int
+    vx_cmps: int
+    vy_cmps: int
+    vz_cmps: int
+    ind_airspeed_cmps: int
+    true_airspeed_cmps: int
+    xacc: int
+    yacc: int
+    zacc: int
+
+
 class GpsInput(NamedTuple):
     """GPS_INPUT: a fix from elsewhere; velocities north, east, down; yaw of the body, 36000 = north, 0 = none."""
 

@@ -20,6 +20,7 @@ from vil_bridge.protocols.mavlink.hil_messages import (
     HilGps,
     HilOpticalFlow,
     HilSensor,
+    HilStateQuaternion,
 )
 
 TYPE_ONBOARD_CONTROLLER: Final = 18
@@ -292,6 +293,7 @@ Body = (
     | HilGps
     | HilActuatorControls
     | HilOpticalFlow
+    | HilStateQuaternion
     | DistanceSensor
     | flight.SysStatus
     | flight.SetMode
@@ -302,6 +304,8 @@ Body = (
     | flight.MavlinkAttitude
     | flight.GlobalPositionInt
     | flight.SetPositionTargetLocalNed
+    | flight.RcChannels
+    | flight.RcChannelsOverride
     | flight.AutopilotVersion
     | flight.HomePosition
     | flight.ExtendedSysState
@@ -366,6 +370,8 @@ KINDS: Final[dict[type[Any], MavlinkKind]] = {
         (flight.GlobalPositionInt, 33, 104, Struct("<I4i3hH"), {}),
         (SetGpsGlobalOrigin, 48, 41, Struct("<iiiBQ"), {}),
         (GpsGlobalOrigin, 49, 39, Struct("<iiiQ"), {}),
+        (flight.RcChannels, 65, 118, Struct("<I18H2B"), {1: 18}),
+        (flight.RcChannelsOverride, 70, 124, Struct("<8H2B10H"), {0: 8, 3: 10}),
         (CommandLong, 76, 152, Struct("<7fH3B"), {}),
         (CommandAck, 77, 143, Struct("<HBBiBB"), {}),
         (flight.SetPositionTargetLocalNed, 84, 143, Struct("<I11fH3B"), {}),
@@ -376,6 +382,7 @@ KINDS: Final[dict[type[Any], MavlinkKind]] = {
         (TimeSync, 111, 34, Struct("<qq"), {}),
         (HilGps, 113, 124, Struct("<Q3i3H3hH2BBH"), {}),
         (HilOpticalFlow, 114, 237, Struct("<QI5fIfhBB"), {}),
+        (HilStateQuaternion, 115, 4, Struct("<Q7f3i3h2H3h"), {1: 4}),
         (ScaledImu2, 116, 76, _SCALED, {}),
         (ScaledImu3, 129, 46, _SCALED, {}),
         (DistanceSensor, 132, 85, Struct("<I3H4B6fB"), {10: 4}),

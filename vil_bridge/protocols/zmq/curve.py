@@ -100,7 +100,7 @@ def _read(path: Path) -> dict[str, bytes]:
             if path.suffix == ".key_secret"
             else f"Copy it here from the host where `vil-bridge keys new` made it with --name {path.stem}"
         )
-        raise ConfigError(f"{path}: No such file (searched from {Path.cwd()}). {cure}") from None
+        raise ConfigError(f"{path}: No such file. {cure}") from None
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(f"{path}: cannot be read: {getattr(exc, 'strerror', None) or exc}") from None
     return {name: key.encode() for name, key in _KEY_LINE.findall(text)}
