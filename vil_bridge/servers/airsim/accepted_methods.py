@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from vil_bridge.servers.airsim.methods import method
-from vil_bridge.servers.airsim.values import Vector3r
+from vil_bridge.servers.airsim.quantities import DrawnSize, Share, Unused
+from vil_bridge.servers.airsim.values import PointNed
 from vil_bridge.servers.airsim.vehicles import ServedVehicles
 
 
@@ -15,15 +16,15 @@ class AcceptedMethods:
 
     @method("setSafety", effect=False)
     def set_safety(
-        self, enable_reasons: int, obs_clearance: float, obs_strategy: int, obs_avoidance_vel: float,  # noqa: ARG002
-        origin: Vector3r, xy_length: float, max_z: float, min_z: float, vehicle_name: str = "",  # noqa: ARG002
+        self, enable_reasons: int, obs_clearance: Unused, obs_strategy: int, obs_avoidance_vel: Unused,  # noqa: ARG002
+        origin: PointNed, xy_length: Unused, max_z: Unused, min_z: Unused, vehicle_name: str = "",  # noqa: ARG002
     ) -> bool:  # fmt: skip
         """Limit flights to a box."""
         self._vehicles.find(vehicle_name)
         return True
 
     @method("simSetTraceLine", effect=False)
-    def set_trace_line(self, color_rgba: list[float], thickness: float, vehicle_name: str = "") -> None:  # noqa: ARG002
+    def set_trace_line(self, color_rgba: list[Share], thickness: DrawnSize, vehicle_name: str = "") -> None:  # noqa: ARG002
         """Colour the trace of a vehicle."""
         self._vehicles.find(vehicle_name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -16,7 +16,7 @@ from vil_bridge.servers.airsim.frames import transform_of
 from vil_bridge.servers.airsim.methods import method, shown
 from vil_bridge.servers.airsim.settings import AirsimSettings, Mode, VehicleSettings, added_vehicle
 from vil_bridge.servers.airsim.simulated_vehicles import SPACING_M, entry_of, look_of, unique_name
-from vil_bridge.servers.airsim.values import Pose
+from vil_bridge.servers.airsim.values import GivenPose
 from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles, poll
 from vil_bridge.servers.airsim.world_methods import WorldMethods
 
@@ -29,22 +29,46 @@ _NORTH: Final = Transform.of((0.0, 0.0, 0.0), (0.0, 0.0, 0.5**0.5, 0.5**0.5))
 """The player's start."""
 
 
+@dataclass(frozen=True, slots=True)
+class AddedOptions:
+    """Options of a bridge for added vehicles.
+
+    Attributes:
+        compat: multirotors fly as AirSim's own code does, its slips included.
+        from_world: their positions are zero at the world's origin, not at their starts.
+    """
+
+    compat: bool = False
+    from_world: bool = False
+
+
+AS_AIRSIM: Final = AddedOptions()
+
+
 class AddVehicleMethods:
     """Addition of vehicles, one after the other.
 
     Args:
         settings: their mode, cameras and sensors. world: disturbs them as it does the others.
+        options: what the bridge says of them.
     """
 
-    def __init__(self, vehicles: ServedVehicles, settings: AirsimSettings, world: WorldMethods) -> None:
+    def __init__(
+        self,
+        vehicles: ServedVehicles,
+        settings: AirsimSettings,
+        world: WorldMethods,
+        options: AddedOptions = AS_AIRSIM,
+    ) -> None:
         self._vehicles = vehicles
         self._settings = settings
         self._world = world
+        self._options = options
         self._adding = asyncio.Lock()
         self._warned: set[str] = set()
 
     @method("simAddVehicle")
-    async def add_vehicle(self, vehicle_name: str, vehicle_type: str, pose: Pose, pawn_path: str = "") -> bool:
+    async def add_vehicle(self, vehicle_name: str, vehicle_type: str, pose: GivenPose, pawn_path: str = "") -> bool:
         """Add a vehicle at a pose, of which the heading counts; False = the mode has no vehicles of that type."""
         if not 0 < len(vehicle_name) <= _LONGEST_NAME or not vehicle_name.isprintable():
             raise ValueError(f"a vehicle's name must have 1 to {_LONGEST_NAME} printable characters")
@@ -87,10 +111,14 @@ class AddVehicleMethods:
         )
         others = [a.T_world_body.p_m for a in snapshot.actors if a.kind is ActorKind.VEHICLE and a.age_ns is not None]
         start = clear_start(T_world_start, look.size_m, others)
-        entry = entry_of(described, first.T_world_room.inverse() @ start, self._settings)
+        T_room_start = first.T_world_room.inverse() @ start
+        entry = entry_of(described, T_room_start, self._settings, compat=self._options.compat)
         vehicles.bus.add(state.source, name, entry)
         await poll(lambda: bool(vehicles.bus.state(name).mode), "the simulation stands")
-        kind, origin_m = _KINDS[self._settings.mode], first.T_world_room.apply(np.array(entry["p_m"]))
+        kind = _KINDS[self._settings.mode]
+        origin_m = np.zeros(3)
+        if not self._options.from_world:
+            origin_m = first.T_world_room.apply(np.array(entry["p_m"]))
         cameras, sensors = described.cameras, described.sensors
         added = ServedVehicle(described.name, name, name, kind, first.T_world_room, origin_m, cameras, sensors)
         self._world.disturb(added)
@@ -100,9 +128,9 @@ class AddVehicleMethods:
 def clear_start(
     T_world_start: Transform, size_m: tuple[float, float, float], others_m: Sequence[FloatArray]
 ) -> Transform:
-    """Return a start of a vehicle, or the next one further east at which it overlaps no other of its size."""
+    """Return a start of a vehicle, or the next one further right at which it overlaps no other of its size."""
     length_m, width_m, _ = size_m
     box_m, p_m, turn = np.array((length_m, width_m, width_m)), T_world_start.p_m, T_world_start.rotation()
     while any((np.abs((other_m - p_m) @ turn) < box_m).all() for other_m in others_m):
-        p_m = p_m + np.array((SPACING_M, 0.0, 0.0))
+        p_m = p_m - SPACING_M * turn[:, 1]
     return replace(T_world_start, p_m=p_m)

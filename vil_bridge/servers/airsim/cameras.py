@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -26,16 +27,30 @@ _T_camera_optical: Final = Transform(
 _T_world_ned: Final = Transform.of((0.0, 0.0, 0.0), (0.0, 0.0, math.sqrt(0.5), math.sqrt(0.5)))
 """A body (FLU) that looks north: its FRD is the world's NED."""
 _NEAR_M: Final = 0.1
+_MOUNTS: Final = 64
+"""Mounts that a camera had before, which are retained."""
 
 
 @dataclass(slots=True)
 class _Camera:
-    """A camera in its present state."""
+    """A camera in its present state.
+
+    Attributes:
+        was: where it was mounted before, each with the bridge time until which, oldest first.
+    """
 
     settings: CameraSettings
     T_body_camera: Transform
     distortion: dict[str, float]
     fov_deg: float | None = None
+    was: deque[tuple[int, Transform]] = field(default_factory=lambda: deque(maxlen=_MOUNTS))
+
+    def mount_at(self, t_ns: int) -> Transform:
+        """Return where the camera was mounted at an instant: at one of a change, where it was before."""
+        for until_ns, T_body_camera in self.was:
+            if t_ns <= until_ns:
+                return T_body_camera
+        return self.T_body_camera
 
     def capture(self, image_type: int) -> CaptureSettings:
         found = self.settings.capture(image_type)
@@ -95,21 +110,21 @@ class ServedCameras:
             self._cameras[key] = _Camera(settings, settings.T_body_camera, dict.fromkeys(DISTORTION_KEYS, 0.0))
         return self._cameras[key]
 
-    def set_pose(self, vehicle: ServedVehicle, name: str, pose: Pose) -> None:
-        """Mount a camera elsewhere on the body; NaN leaves a part unchanged. Raises ValueError: a number is absurd."""
+    def set_pose(self, vehicle: ServedVehicle, name: str, pose: Pose, t_ns: int) -> None:
+        """Mount a camera elsewhere on the body from an instant on; NaN leaves a part unchanged."""
         camera = self.find(vehicle, name)
-        camera.T_body_camera = mount_of(pose, camera.T_body_camera)
+        mount = mount_of(pose, camera.T_body_camera)
+        camera.was.append((t_ns, camera.T_body_camera))
+        camera.T_body_camera = mount
 
     def set_fov(self, vehicle: ServedVehicle, name: str, fov_deg: float) -> None:
-        """Change the horizontal field of view of all pictures of a camera. Raises ValueError: it has no meaning."""
-        if not 1.0 <= fov_deg <= 179.0:
-            raise ValueError(f"a field of view must be from 1 to 179 degrees, not {fov_deg:g}")
+        """Change the horizontal field of view of all pictures of a camera."""
         self.find(vehicle, name).fov_deg = fov_deg
 
     def set_distortion(self, vehicle: ServedVehicle, name: str, key: str, value: float) -> None:
         """Change one parameter of a camera's lens. Raises ValueError: there is no such one."""
-        if key not in DISTORTION_KEYS or not abs(value) <= 1e3:
-            raise ValueError(f"distortion has {', '.join(DISTORTION_KEYS)} of at most 1000, not {shown(key)}={value:g}")
+        if key not in DISTORTION_KEYS:
+            raise ValueError(f"distortion has {', '.join(DISTORTION_KEYS)}, not {shown(key)}")
         self.find(vehicle, name).distortion[key] = value
 
     def distortion(self, vehicle: ServedVehicle, name: str) -> list[float]:
@@ -131,10 +146,18 @@ class ServedCameras:
         return View(
             camera=_model(f"{vehicle.name}/{name}/{image_type}", camera.capture(image_type), camera.distortion),
             modality=modality,
-            T_world_camera=T_world_body @ camera.T_body_camera @ _T_camera_optical,
+            T_world_camera=self.optical_at(vehicle, name, T_world_body),
             t_pose_ns=t_ns,
             hide=(vehicle.actor,) if vehicle.actor else (),
         )
+
+    def optical_at(
+        self, vehicle: ServedVehicle, name: str, T_world_body: Transform, t_ns: int | None = None
+    ) -> Transform:
+        """Return the optical axes of a camera in the world, as it was mounted at an instant; None = now."""
+        camera = self.find(vehicle, name)
+        mount = camera.T_body_camera if t_ns is None else camera.mount_at(t_ns)
+        return T_world_body @ mount @ _T_camera_optical
 
     def pose(self, vehicle: ServedVehicle, name: str, T_world_body: Transform) -> Pose:
         """Return a camera's pose relative to the vehicle's start."""

@@ -9,10 +9,12 @@ from vil_bridge.core.bridge_time import BridgeTime, machine_ns
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.monitoring.snapshot import SimulationView
 from vil_bridge.servers.airsim.methods import method
+from vil_bridge.servers.airsim.quantities import Frames, StepSeconds
 from vil_bridge.servers.airsim.vehicles import ServedVehicles
 
 FRAME_HZ: Final = 30.0
-"""Pictures per second of the machine that ``simContinueForFrames`` counts, as AirSim draws on a common computer."""
+"""Pictures per second of the machine, as AirSim draws on a common computer: ``simContinueForFrames`` counts them, and
+flow is the motion from one to the next."""
 _LONGEST_S: Final = 86_400.0
 _POLL_S: Final = 0.001
 _LONGEST_POLL_S: Final = 0.1
@@ -40,6 +42,11 @@ class ClockControl(Protocol):
         ...
 
 
+def frame_s(control: ClockControl) -> float:
+    """Return the simulated seconds from a frame of the machine to the next."""
+    return control.state().speed / FRAME_HZ
+
+
 class ClockMethods:
     """Control of simulated time; refused in words where the bridge runs in real time."""
 
@@ -61,17 +68,16 @@ class ClockMethods:
         return self._control.state().paused
 
     @method("simContinueForTime")
-    async def continue_for_time(self, seconds: float) -> None:
+    async def continue_for_time(self, seconds: StepSeconds) -> None:
         """Go on for some simulated seconds, then pause."""
         if not 0.0 <= seconds <= _LONGEST_S:
             raise ValueError(f"a step must last from 0 to {_LONGEST_S:g} s, not {seconds}")
         await self._step(round(seconds * NS_PER_S))
 
     @method("simContinueForFrames")
-    async def continue_for_frames(self, frames: int) -> None:
+    async def continue_for_frames(self, frames: Frames) -> None:
         """Go on for the time of some frames, then pause."""
-        frame_s = self._control.state().speed / FRAME_HZ
-        await self.continue_for_time(frames * frame_s)
+        await self.continue_for_time(frames * frame_s(self._control))
 
     async def _step(self, duration_ns: int) -> None:
         """Step, and answer when every simulation has arrived there, or another program has ended the step."""

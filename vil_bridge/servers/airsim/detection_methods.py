@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import fnmatch
-import re
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,9 +13,11 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.scene_queries import QueriedObject
 from vil_bridge.core.types import FloatArray, ImageArray, Modality
 from vil_bridge.servers.airsim.cameras import ServedCameras
+from vil_bridge.servers.airsim.expressions import Pattern, wildcards
 from vil_bridge.servers.airsim.frames import frd_of, mounted_quaternion_of
 from vil_bridge.servers.airsim.methods import method
 from vil_bridge.servers.airsim.pictures import modality_of
+from vil_bridge.servers.airsim.quantities import Centimetres
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.state_methods import StateMethods
 from vil_bridge.servers.airsim.values import Box2D, Box3D, DetectionInfo, Pose, Vector2r
@@ -23,6 +25,8 @@ from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
 
 _MOST_FILTERS: Final = 100
 _LONGEST: Final = 255
+_AT_ONCE: Final = 16
+"""Patterns that a name is compared with without other clients' turns between."""
 _RADIUS_M: Final = 200.0
 _M_PER_CM: Final = 0.01
 
@@ -31,11 +35,19 @@ _M_PER_CM: Final = 0.01
 class _Filter:
     """Filter of a camera: names with wildcards, and a radius around the camera."""
 
-    names: list[re.Pattern[str]] = field(default_factory=list)
+    names: list[Pattern] = field(default_factory=list)
     radius_m: float = _RADIUS_M
 
-    def passes(self, name: str) -> bool:
-        return any(pattern.fullmatch(name) for pattern in self.names)
+    async def passing(self, names: Sequence[str]) -> list[str]:
+        """Return the names that pass, some at a time."""
+        passing = []
+        for name in names:
+            for begin in range(0, len(self.names), _AT_ONCE):
+                await asyncio.sleep(0)
+                if any(pattern.fullmatch(name) for pattern in self.names[begin : begin + _AT_ONCE]):
+                    passing.append(name)
+                    break
+        return passing
 
 
 class DetectionMethods:
@@ -58,15 +70,13 @@ class DetectionMethods:
         found = self._filter(self._owner(vehicle_name, external=external), camera_name, image_type)
         if len(mesh_name) > _LONGEST or len(found.names) >= _MOST_FILTERS:
             raise ValueError(f"at most {_MOST_FILTERS} names of {_LONGEST} characters a camera")
-        found.names.append(re.compile(fnmatch.translate(mesh_name.replace("[", "[[]")), re.IGNORECASE))
+        found.names.append(wildcards(mesh_name))
 
     @method("simSetDetectionFilterRadius")
     def set_radius(
-        self, camera_name: str, image_type: int, radius_cm: float, vehicle_name: str = "", external: bool = False
+        self, camera_name: str, image_type: int, radius_cm: Centimetres, vehicle_name: str = "", external: bool = False
     ) -> None:
         """Detect the objects within a distance of the camera, centimetres."""
-        if not radius_cm >= 0.0:
-            raise ValueError(f"a radius must not be negative, got {radius_cm}")
         owner = self._owner(vehicle_name, external=external)
         self._filter(owner, camera_name, image_type).radius_m = _M_PER_CM * radius_cm
 
@@ -86,16 +96,22 @@ class DetectionMethods:
         T_world_body = self._cameras.pose_of_owner(owner, snapshot)
         T = self._cameras.transform(owner, camera_name, T_world_body)
         view = self._cameras.view(owner, camera_name, image_type, Modality.INSTANCE, T_world_body, snapshot.t_ns)
+        objects = await self._scene.objects(snapshot.t_ns)
         near = {
-            name: found
-            for name, found in (await self._scene.objects(snapshot.t_ns)).items()
-            if wanted.passes(name) and np.linalg.norm(found.T_world_object.p_m - T.p_m) <= wanted.radius_m
+            name: objects[name]
+            for name in await wanted.passing(list(objects))
+            if np.linalg.norm(objects[name].T_world_object.p_m - T.p_m) <= wanted.radius_m
         }
         if not near:
             return []
         (image,) = await self._scene.images([view], snapshot)
-        found = ((name, o, _box(image.pixels, o.instance)) for name, o in near.items())
-        return [self._info(name, o, box, T) for name, o, box in found if box is not None]
+        boxes = await asyncio.to_thread(_boxes, image.pixels)
+        seen = []
+        for name, found in near.items():
+            if found.instance in boxes:
+                seen.append(self._info(name, found, boxes[found.instance], T))
+                await asyncio.sleep(0)
+        return seen
 
     def _owner(self, vehicle_name: str, *, external: bool) -> ServedVehicle:
         return self._cameras.owner(self._vehicles, vehicle_name, external=external)
@@ -118,11 +134,13 @@ class DetectionMethods:
 _CORNERS: Final[FloatArray] = np.array([(x, y, z) for x in (0.0, 1.0) for y in (0.0, 1.0) for z in (0.0, 1.0)])
 
 
-def _box(instances: ImageArray, number: int) -> Box2D | None:
-    """Return the box of an instance's pixels; None = none is seen."""
-    rows, columns = np.nonzero(instances == number)
-    if not len(rows):
-        return None
-    return Box2D(
-        Vector2r(float(columns.min()), float(rows.min())), Vector2r(float(columns.max() + 1), float(rows.max() + 1))
-    )
+def _boxes(instances: ImageArray) -> dict[int, Box2D]:
+    """Return the boxes of the pixels of all instances that are seen, by number."""
+    flat = instances.reshape(-1)
+    order = np.argsort(flat, kind="stable")
+    numbers, begins = np.unique(flat[order], return_index=True)
+    rows, columns = np.divmod(order, instances.shape[1])
+    low = np.stack([np.minimum.reduceat(columns, begins), np.minimum.reduceat(rows, begins)], axis=1)
+    high = np.stack([np.maximum.reduceat(columns, begins), np.maximum.reduceat(rows, begins)], axis=1) + 1
+    corners = zip(numbers.tolist(), low.astype(float).tolist(), high.astype(float).tolist(), strict=True)
+    return {number: Box2D(Vector2r(*least), Vector2r(*most)) for number, least, most in corners}

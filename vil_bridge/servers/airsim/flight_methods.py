@@ -9,9 +9,11 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.physical_ranges import TIMEOUT
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_commands import VehicleCommand
 from vil_bridge.core.vehicle_moves import (
+    MOST_POINTS,
     AttitudeMove,
     HomeMove,
     HoverMove,
@@ -28,9 +30,23 @@ from vil_bridge.core.vehicle_moves import (
     VelocityMove,
     YawGoal,
 )
-from vil_bridge.servers.airsim.frames import body_of, heading_of, world_of
+from vil_bridge.servers.airsim.frames import body_of, heading_of, world_of, world_points
 from vil_bridge.servers.airsim.methods import method
-from vil_bridge.servers.airsim.values import Altitude, Latitude, Longitude, Vector3r, YawMode
+from vil_bridge.servers.airsim.quantities import (
+    Altitude,
+    Degrees,
+    DegreesPerSecond,
+    Duration,
+    Factor,
+    Latitude,
+    Longitude,
+    Metres,
+    MetresPerSecond,
+    Radians,
+    RadiansPerSecond,
+    Share,
+)
+from vil_bridge.servers.airsim.values import Points, Vector3r, YawMode
 from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 
@@ -80,17 +96,17 @@ class FlightMethods:
         return True
 
     @method("takeoff")
-    async def takeoff(self, timeout_sec: float, vehicle_name: str = "") -> bool:
+    async def takeoff(self, timeout_sec: Duration, vehicle_name: str = "") -> bool:
         """Climb by two metres."""
         return await self.fly(vehicle_name, TakeoffMove(timeout_sec))
 
     @method("land")
-    async def land(self, timeout_sec: float, vehicle_name: str = "") -> bool:
+    async def land(self, timeout_sec: Duration, vehicle_name: str = "") -> bool:
         """Sink until the floor holds the vehicle."""
         return await self.fly(vehicle_name, LandMove(timeout_sec))
 
     @method("goHome")
-    async def go_home(self, timeout_sec: float, vehicle_name: str = "") -> bool:
+    async def go_home(self, timeout_sec: Duration, vehicle_name: str = "") -> bool:
         """Fly back to the start."""
         return await self.fly(vehicle_name, HomeMove(timeout_sec))
 
@@ -111,6 +127,8 @@ class FlightMethods:
 
         False after ``timeout_sec`` of simulated time and where there was no move; NaN waits as long as it takes.
         """
+        if not math.isnan(timeout_sec):
+            TIMEOUT.check("timeout_sec", [timeout_sec])
         _, subject = self._vehicles.commanded(vehicle_name)
         move, bus = self._newest.get(subject), self._vehicles.bus
         begun_ns = bus.state(subject).t_ns
@@ -122,9 +140,15 @@ class FlightMethods:
 
     @method("moveByVelocity")
     async def move_by_velocity(
-        self, vx: float, vy: float, vz: float, duration: float, drivetrain: int, yaw_mode: YawMode,
+        self,
+        vx: MetresPerSecond,
+        vy: MetresPerSecond,
+        vz: MetresPerSecond,
+        duration: Duration,
+        drivetrain: int,
+        yaw_mode: YawMode,
         vehicle_name: str = "",
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Fly at a velocity of the world."""
         vehicle = self._vehicles.find(vehicle_name)
         v_mps = self.in_room(vehicle, Vector3r(vx, vy, vz))
@@ -132,9 +156,15 @@ class FlightMethods:
 
     @method("moveByVelocityBodyFrame")
     async def move_by_velocity_body(
-        self, vx: float, vy: float, vz: float, duration: float, drivetrain: int, yaw_mode: YawMode,
+        self,
+        vx: MetresPerSecond,
+        vy: MetresPerSecond,
+        vz: MetresPerSecond,
+        duration: Duration,
+        drivetrain: int,
+        yaw_mode: YawMode,
         vehicle_name: str = "",
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Fly at a velocity of the heading at the call; z stays down."""
         vehicle, v_mps = self._vehicles.find(vehicle_name), _three(body_of(Vector3r(vx, vy, vz)))
         move = VelocityMove(v_mps, duration, yaw_goal(vehicle, yaw_mode, drivetrain), in_heading=True)
@@ -142,9 +172,15 @@ class FlightMethods:
 
     @method("moveByVelocityZ")
     async def move_by_velocity_z(
-        self, vx: float, vy: float, z: float, duration: float, drivetrain: int, yaw_mode: YawMode,
+        self,
+        vx: MetresPerSecond,
+        vy: MetresPerSecond,
+        z: Metres,
+        duration: Duration,
+        drivetrain: int,
+        yaw_mode: YawMode,
         vehicle_name: str = "",
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Fly at a horizontal velocity and a height."""
         vehicle = self._vehicles.find(vehicle_name)
         v_mps, z_m = self.in_room(vehicle, Vector3r(vx, vy, 0.0)), self._height(vehicle, z)
@@ -154,9 +190,15 @@ class FlightMethods:
 
     @method("moveByVelocityZBodyFrame")
     async def move_by_velocity_z_body(
-        self, vx: float, vy: float, z: float, duration: float, drivetrain: int, yaw_mode: YawMode,
+        self,
+        vx: MetresPerSecond,
+        vy: MetresPerSecond,
+        z: Metres,
+        duration: Duration,
+        drivetrain: int,
+        yaw_mode: YawMode,
         vehicle_name: str = "",
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Fly at a velocity of the heading at the call, and a height."""
         vehicle = self._vehicles.find(vehicle_name)
         v_mps, z_m = _three(body_of(Vector3r(vx, vy, 0.0))), self._height(vehicle, z)
@@ -165,12 +207,21 @@ class FlightMethods:
 
     @method("moveOnPath")
     async def move_on_path(
-        self, path: list[Vector3r], velocity: float, timeout_sec: float, drivetrain: int, yaw_mode: YawMode,
-        lookahead: float = -1.0, adaptive_lookahead: float = 1.0, vehicle_name: str = "",
-    ) -> bool:  # fmt: skip
+        self,
+        path: Points,
+        velocity: MetresPerSecond,
+        timeout_sec: Duration,
+        drivetrain: int,
+        yaw_mode: YawMode,
+        lookahead: Metres = -1.0,
+        adaptive_lookahead: Factor = 1.0,
+        vehicle_name: str = "",
+    ) -> bool:
         """Fly along a path."""
         vehicle = self._vehicles.find(vehicle_name)
-        points_m = tuple(self.point(vehicle, p) for p in path)
+        if len(path) > MOST_POINTS:
+            raise ValueError(f"a path has at most {MOST_POINTS} points, not {len(path)}: fly it in parts")
+        points_m = tuple(self.points(vehicle, path))
         yaw = yaw_goal(vehicle, yaw_mode, drivetrain)
         return await self.fly(
             vehicle_name, PathMove(points_m, velocity, timeout_sec, yaw, lookahead, adaptive_lookahead)
@@ -178,56 +229,75 @@ class FlightMethods:
 
     @method("moveToPosition")
     async def move_to_position(
-        self, x: float, y: float, z: float, velocity: float, timeout_sec: float, drivetrain: int, yaw_mode: YawMode,
-        lookahead: float = -1.0, adaptive_lookahead: float = 1.0, vehicle_name: str = "",
-    ) -> bool:  # fmt: skip
+        self,
+        x: Metres,
+        y: Metres,
+        z: Metres,
+        velocity: MetresPerSecond,
+        timeout_sec: Duration,
+        drivetrain: int,
+        yaw_mode: YawMode,
+        lookahead: Metres = -1.0,
+        adaptive_lookahead: Factor = 1.0,
+        vehicle_name: str = "",
+    ) -> bool:
         """Fly to a point."""
         return await self.move_on_path(
-            [Vector3r(x, y, z)], velocity, timeout_sec, drivetrain, yaw_mode, lookahead, adaptive_lookahead,
+            np.array([[x, y, z]]), velocity, timeout_sec, drivetrain, yaw_mode, lookahead, adaptive_lookahead,
             vehicle_name,
         )  # fmt: skip
 
     @method("moveToZ")
     async def move_to_z(
-        self, z: float, velocity: float, timeout_sec: float, yaw_mode: YawMode, lookahead: float = -1.0,
-        adaptive_lookahead: float = 1.0, vehicle_name: str = "",
+        self, z: Metres, velocity: MetresPerSecond, timeout_sec: Duration, yaw_mode: YawMode, lookahead: Metres = -1.0,
+        adaptive_lookahead: Factor = 1.0, vehicle_name: str = "",
     ) -> bool:  # fmt: skip
         """Fly to a height."""
         vehicle = self._vehicles.find(vehicle_name)
         p_m = self._vehicles.motion(vehicle).T_world_body.p_m - vehicle.origin_m
-        here = Vector3r(float(p_m[1]), float(p_m[0]), z)
+        here = np.array([[p_m[1], p_m[0], z]])
         return await self.move_on_path(
-            [here], velocity, timeout_sec, 0, yaw_mode, lookahead, adaptive_lookahead, vehicle_name
+            here, velocity, timeout_sec, 0, yaw_mode, lookahead, adaptive_lookahead, vehicle_name
         )
 
     @method("moveToGPS")
     async def move_to_gps(
-        self, latitude: Latitude, longitude: Longitude, altitude: Altitude, velocity: float, timeout_sec: float,
-        drivetrain: int, yaw_mode: YawMode, lookahead: float = -1.0, adaptive_lookahead: float = 1.0,
+        self,
+        latitude: Latitude,
+        longitude: Longitude,
+        altitude: Altitude,
+        velocity: MetresPerSecond,
+        timeout_sec: Duration,
+        drivetrain: int,
+        yaw_mode: YawMode,
+        lookahead: Metres = -1.0,
+        adaptive_lookahead: Factor = 1.0,
         vehicle_name: str = "",
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Fly to a place on the Earth."""
         vehicle = self._vehicles.find(vehicle_name)
         p_m = self._origin.to_world(latitude, longitude, altitude) - vehicle.origin_m
-        goal = Vector3r(float(p_m[1]), float(p_m[0]), -float(p_m[2]))
+        goal = np.array([[p_m[1], p_m[0], -p_m[2]]])
         return await self.move_on_path(
-            [goal], velocity, timeout_sec, drivetrain, yaw_mode, lookahead, adaptive_lookahead, vehicle_name
+            goal, velocity, timeout_sec, drivetrain, yaw_mode, lookahead, adaptive_lookahead, vehicle_name
         )
 
     @method("rotateToYaw")
-    async def rotate_to_yaw(self, yaw: float, timeout_sec: float, margin: float = 5.0, vehicle_name: str = "") -> bool:
+    async def rotate_to_yaw(
+        self, yaw: Degrees, timeout_sec: Duration, margin: Degrees = 5.0, vehicle_name: str = ""
+    ) -> bool:
         """Turn to a heading in place, degrees."""
         heading_rad = self._vehicles.find(vehicle_name).yaw_in_room(heading_of(yaw))
         return await self.fly(vehicle_name, TurnMove(heading_rad, math.radians(margin), timeout_sec))
 
     @method("rotateByYawRate")
-    async def rotate_by_yaw_rate(self, yaw_rate: float, duration: float, vehicle_name: str = "") -> bool:
+    async def rotate_by_yaw_rate(self, yaw_rate: DegreesPerSecond, duration: Duration, vehicle_name: str = "") -> bool:
         """Turn at a rate in place, degrees per second."""
         return await self.fly(vehicle_name, TurnRateMove(-math.radians(yaw_rate), duration))
 
     @method("moveByRollPitchYawZ")
     async def move_by_roll_pitch_yaw_z(
-        self, roll: float, pitch: float, yaw: float, z: float, duration: float, vehicle_name: str = ""
+        self, roll: Radians, pitch: Radians, yaw: Radians, z: Metres, duration: Duration, vehicle_name: str = ""
     ) -> bool:
         """Hold an attitude and a height."""
         vehicle = self._vehicles.find(vehicle_name)
@@ -236,7 +306,7 @@ class FlightMethods:
 
     @method("moveByRollPitchYawThrottle")
     async def move_by_roll_pitch_yaw_throttle(
-        self, roll: float, pitch: float, yaw: float, throttle: float, duration: float, vehicle_name: str = ""
+        self, roll: Radians, pitch: Radians, yaw: Radians, throttle: Share, duration: Duration, vehicle_name: str = ""
     ) -> bool:
         """Hold an attitude and a throttle."""
         heading = _heading(self._vehicles.find(vehicle_name), yaw)
@@ -244,14 +314,26 @@ class FlightMethods:
 
     @method("moveByRollPitchYawrateThrottle")
     async def move_by_roll_pitch_yawrate_throttle(
-        self, roll: float, pitch: float, yaw_rate: float, throttle: float, duration: float, vehicle_name: str = ""
+        self,
+        roll: Radians,
+        pitch: Radians,
+        yaw_rate: RadiansPerSecond,
+        throttle: Share,
+        duration: Duration,
+        vehicle_name: str = "",
     ) -> bool:
         """Hold roll and pitch, a yaw rate and a throttle."""
         return await self.fly(vehicle_name, AttitudeMove(roll, -pitch, YawGoal(-yaw_rate), duration, throttle=throttle))
 
     @method("moveByRollPitchYawrateZ")
     async def move_by_roll_pitch_yawrate_z(
-        self, roll: float, pitch: float, yaw_rate: float, z: float, duration: float, vehicle_name: str = ""
+        self,
+        roll: Radians,
+        pitch: Radians,
+        yaw_rate: RadiansPerSecond,
+        z: Metres,
+        duration: Duration,
+        vehicle_name: str = "",
     ) -> bool:
         """Hold roll and pitch, a yaw rate and a height."""
         z_m = self._height(self._vehicles.find(vehicle_name), z)
@@ -259,7 +341,13 @@ class FlightMethods:
 
     @method("moveByAngleRatesZ")
     async def move_by_angle_rates_z(
-        self, roll_rate: float, pitch_rate: float, yaw_rate: float, z: float, duration: float, vehicle_name: str = ""
+        self,
+        roll_rate: RadiansPerSecond,
+        pitch_rate: RadiansPerSecond,
+        yaw_rate: RadiansPerSecond,
+        z: Metres,
+        duration: Duration,
+        vehicle_name: str = "",
     ) -> bool:
         """Turn at body rates at a height."""
         z_m = self._height(self._vehicles.find(vehicle_name), z)
@@ -267,16 +355,21 @@ class FlightMethods:
 
     @method("moveByAngleRatesThrottle")
     async def move_by_angle_rates_throttle(
-        self, roll_rate: float, pitch_rate: float, yaw_rate: float, throttle: float, duration: float,
+        self,
+        roll_rate: RadiansPerSecond,
+        pitch_rate: RadiansPerSecond,
+        yaw_rate: RadiansPerSecond,
+        throttle: Share,
+        duration: Duration,
         vehicle_name: str = "",
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Turn at body rates with a throttle."""
         w_radps = (roll_rate, -pitch_rate, -yaw_rate)
         return await self.fly(vehicle_name, RatesMove(w_radps, duration, throttle=throttle))
 
     @method("moveByMotorPWMs")
     async def move_by_motor_pwms(
-        self, front_right: float, rear_left: float, front_left: float, rear_right: float, duration: float,
+        self, front_right: Share, rear_left: Share, front_left: Share, rear_right: Share, duration: Duration,
         vehicle_name: str = "",
     ) -> bool:  # fmt: skip
         """Give each rotor its control."""
@@ -301,12 +394,17 @@ class FlightMethods:
         return result.reached
 
     def in_room(self, vehicle: ServedVehicle, v_ned: Vector3r) -> Point:
-        """Return a vector in the frame of a vehicle's simulation. Raises ValueError: it is not finite."""
+        """Return a vector in the frame of a vehicle's simulation."""
         return _three(self._vehicles.in_room(vehicle, world_of(v_ned)))
 
     def point(self, vehicle: ServedVehicle, p_ned: Vector3r) -> Point:
         """Return a point, relative to a vehicle's start, in the frame of its simulation."""
         return _three(self._vehicles.point_in_room(vehicle, world_of(p_ned) + vehicle.origin_m))
+
+    def points(self, vehicle: ServedVehicle, p_ned: FloatArray) -> list[Point]:
+        """Return points (n, 3), relative to a vehicle's start, in the frame of its simulation."""
+        p_m = self._vehicles.point_in_room(vehicle, world_points(p_ned) + vehicle.origin_m)
+        return [(x, y, z) for x, y, z in p_m.tolist()]
 
     def _height(self, vehicle: ServedVehicle, z: float) -> float:
         return self.point(vehicle, Vector3r(0.0, 0.0, z))[2]

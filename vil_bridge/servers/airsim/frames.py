@@ -20,14 +20,21 @@ _ENU_NED: Final = np.array([_HALF, _HALF, 0.0, 0.0])
 """q_enu_ned, which is its own inverse but for the sign."""
 _FLU_FRD: Final = np.array([1.0, 0.0, 0.0, 0.0])
 """q_flu_frd: half a turn about x."""
-_LARGEST: Final = 1e9
-"""Of a number that is squared."""
 
 
 def world_of(v: Vector3r) -> FloatArray:
-    """Return a vector of the world (NED) in ENU, (3,). Raises ValueError: it is not finite, or absurd."""
-    _check(v.x_val, v.y_val, v.z_val)
+    """Return a vector of the world (NED) in ENU, (3,)."""
     return np.array([v.y_val, v.x_val, -v.z_val])
+
+
+def world_points(points_ned: FloatArray) -> FloatArray:
+    """Return points of the world (NED) in ENU, (n, 3)."""
+    return points_ned[:, [1, 0, 2]] * (1.0, 1.0, -1.0)
+
+
+def ned_points(points_world: FloatArray) -> FloatArray:
+    """Return points of the world (ENU) in NED, (n, 3): the turn is its own inverse."""
+    return world_points(points_world)
 
 
 def ned_of(v: Sequence[float] | FloatArray) -> Vector3r:
@@ -41,26 +48,19 @@ def frd_of(v: Sequence[float] | FloatArray) -> Vector3r:
 
 
 def body_of(v: Vector3r) -> FloatArray:
-    """Return a vector of the body (FRD) in FLU, (3,). Raises ValueError: it is not finite, or absurd."""
-    _check(v.x_val, v.y_val, v.z_val)
+    """Return a vector of the body (FRD) in FLU, (3,)."""
     return np.array([v.x_val, -v.y_val, -v.z_val])
 
 
 def attitude_of(q: Quaternionr) -> FloatArray:
-    """Return an attitude (FRD in NED) as FLU in ENU, (4,), unit length whatever length it came with.
-
-    Raises:
-        ValueError: it is not finite, or absurd.
-    """
-    _check(q.w_val, q.x_val, q.y_val, q.z_val)
-    given = q_normalize(np.array([q.x_val, q.y_val, q.z_val, q.w_val]))
+    """Return an attitude (FRD in NED) as FLU in ENU, (4,), unit length whatever length it came with."""
+    given = _unit(q.x_val, q.y_val, q.z_val, q.w_val)
     return q_mul(q_mul(_ENU_NED, given), _FLU_FRD)
 
 
 def mounted_attitude_of(q: Quaternionr) -> FloatArray:
-    """Return an attitude on the body (FRD in FRD) in FLU, (4,), unit length. Raises ValueError: it is absurd."""
-    _check(q.w_val, q.x_val, q.y_val, q.z_val)
-    return q_normalize(np.array([q.x_val, -q.y_val, -q.z_val, q.w_val]))
+    """Return an attitude on the body (FRD in FRD) in FLU, (4,), unit length."""
+    return _unit(q.x_val, -q.y_val, -q.z_val, q.w_val)
 
 
 def mounted_quaternion_of(q_xyzw: FloatArray) -> Quaternionr:
@@ -82,21 +82,13 @@ def pose_of(T_world_body: Transform, origin_m: FloatArray) -> Pose:
 
 
 def transform_of(pose: Pose, origin_m: FloatArray, before: Transform) -> Transform:
-    """Return a pose as T_world_body; components that are NaN stay as they were ``before``.
-
-    Raises:
-        ValueError: one is infinite, or absurd.
-    """
+    """Return a pose as T_world_body; components that are NaN stay as they were ``before``."""
     p_m = world_of(_filled(pose.position, ned_of(before.p_m - origin_m))) + origin_m
     return Transform(p_m, before.q_xyzw if _is_unknown(pose.orientation) else attitude_of(pose.orientation))
 
 
 def mount_of(pose: Pose, before: Transform) -> Transform:
-    """Return a pose on the body as T_body_part; components that are NaN stay as they were ``before``.
-
-    Raises:
-        ValueError: one is infinite, or absurd.
-    """
+    """Return a pose on the body as T_body_part; components that are NaN stay as they were ``before``."""
     p_m, q = body_of(_filled(pose.position, frd_of(before.p_m))), pose.orientation
     return Transform(p_m, before.q_xyzw if _is_unknown(q) else mounted_attitude_of(q))
 
@@ -106,10 +98,10 @@ def heading_of(yaw_deg: float) -> float:
     return math.radians(90.0 - yaw_deg)
 
 
-def _check(*numbers: float) -> None:
-    """Raise ValueError where a number is not finite or absurd."""
-    if not all(-_LARGEST <= number <= _LARGEST for number in numbers):
-        raise ValueError(f"coordinates must be finite and at most {_LARGEST:g}, not {numbers}")
+def _unit(*q_xyzw: float) -> FloatArray:
+    """Return a quaternion of unit length, however short or long it is; the identity for zero."""
+    largest = max(map(abs, q_xyzw))
+    return q_normalize(np.array(q_xyzw) / (largest or 1.0))
 
 
 def _filled(v: Vector3r, before: Vector3r) -> Vector3r:

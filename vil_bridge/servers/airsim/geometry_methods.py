@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import groupby
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.scene_queries import SceneMesh
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_bridge.servers.airsim.frames import ned_of, quaternion_of, world_of
+from vil_bridge.servers.airsim.frames import ned_of, ned_points, quaternion_of, world_of
 from vil_bridge.servers.airsim.methods import method
+from vil_bridge.servers.airsim.pictures import packed_floats, packed_indices
+from vil_bridge.servers.airsim.program_files import ProgramFiles
+from vil_bridge.servers.airsim.quantities import CellSize, WholeMetres
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.state_methods import StateMethods
-from vil_bridge.servers.airsim.values import AirsimGeoPoint, MeshPositionVertexBuffersResponse, Vector3r
+from vil_bridge.servers.airsim.values import AirsimGeoPoint, MeshPositionVertexBuffersResponse, PointNed
 from vil_bridge.servers.airsim.vehicles import ServedVehicles
+from vil_bridge.servers.msgpack_rpc import Packed
 
 _LONGEST_RUN: Final = 255
 _SUFFIX: Final = ".binvox"
@@ -25,10 +29,11 @@ _MOST_ALONG: Final = 1 << 20
 class GeometryMethods:
     """Geometry of the scene, without vehicles."""
 
-    def __init__(self, vehicles: ServedVehicles, scene: ServedScene, states: StateMethods) -> None:
+    def __init__(self, vehicles: ServedVehicles, scene: ServedScene, states: StateMethods, files: ProgramFiles) -> None:
         self._vehicles = vehicles
         self._scene = scene
         self._states = states
+        self._files = files
 
     @method("simGetWorldExtents")
     async def world_extents(self) -> list[AirsimGeoPoint]:
@@ -46,51 +51,54 @@ class GeometryMethods:
             if mesh.name not in objects:
                 continue  # another program has just removed it
             T = objects[mesh.name].T_world_object
-            ned = T.apply(mesh.p_m.astype(float))[:, [1, 0, 2]] * (1.0, 1.0, -1.0)
-            indices = mesh.triangles.reshape(-1)  # ENU and NED are right-handed: normals still point outwards
+            vertices, indices = await asyncio.to_thread(_packed, mesh, T)
             answers.append(
-                MeshPositionVertexBuffersResponse(
-                    ned_of(T.p_m), quaternion_of(T.q_xyzw), ned.reshape(-1).tolist(), indices.tolist(), mesh.name
-                )
+                MeshPositionVertexBuffersResponse(ned_of(T.p_m), quaternion_of(T.q_xyzw), vertices, indices, mesh.name)
             )
         return answers
 
     @method("simCreateVoxelGrid")
-    async def create_voxel_grid(self, position: Vector3r, x: int, y: int, z: int, res: float, of: str) -> bool:
-        """Write the occupied cells of a box around a point as a new binvox file; sizes in metres.
+    async def create_voxel_grid(
+        self, position: PointNed, x: WholeMetres, y: WholeMetres, z: WholeMetres, res: CellSize, of: str
+    ) -> bool:
+        """Write the occupied cells of a box around a point as a binvox file; sizes in metres.
 
         Raises:
-            ValueError: a size is not positive, or the file is not a binvox file or cannot be written.
+            ValueError: the file is not a binvox file, leads out of the folder of files, or cannot be written.
         """
-        if not (min(x, y, z) > 0 and 0.0 < res <= min(x, y, z)):
-            raise ValueError(
-                f"sizes and resolution must be positive, and cells smaller than the box: {x} {y} {z} {res}"
-            )
+        if res > min(x, y, z):
+            raise ValueError(f"cells must be smaller than the box, which is {x} x {y} x {z} m, not {res:g} m")
         if max(x, y, z) > _MOST_ALONG * res:
             raise ValueError(
                 f"a grid has at most {_MOST_ALONG} cells along an axis: ask for a smaller box or larger cells"
             )
-        path = Path(of)
-        if path.suffix != _SUFFIX:
-            raise ValueError(f"the name of a voxel grid must end with {_SUFFIX}, not {path.name!r:.80}")
+        if not of.endswith(_SUFFIX):
+            raise ValueError(f"the name of a voxel grid must end with {_SUFFIX}, not {of[-80:]!r}")
         cells = (int(y / res), int(x / res), int(z / res))  # east, north, up
         first: FloatArray = world_of(position) - res * (np.array(cells) // 2)
         grid = await self._scene.occupied(first, res, cells)
         try:
-            await asyncio.to_thread(path.write_bytes, _binvox(grid, res))
+            await asyncio.to_thread(lambda: self._files.write(of, _binvox(grid, res)))
         except OSError as exc:
-            raise ValueError(f"{path}: {exc}") from None
+            raise ValueError(f"the voxel grid cannot be written: {exc}") from None
         return True
+
+
+def _packed(mesh: SceneMesh, T_world_object: Transform) -> tuple[Packed, Packed]:
+    """Return vertices (NED) and indices of a mesh; both axes are right-handed, so that normals still point outwards."""
+    ned = ned_points(T_world_object.apply(mesh.p_m.astype(float)))
+    return packed_floats(ned), packed_indices(mesh.triangles)
 
 
 def _binvox(grid: BoolArray, cell_m: float) -> bytes:
     """Return a grid (east, north, up) as AirSim writes it: north runs fastest, then up, then east; runs of bytes."""
     east, north, up = grid.shape
     header = f"#binvox 1\ndim {north} {up} {east}\ntranslate {-north * 0.5:g} {-east * 0.5:g} {-up * 0.5:g}\n"
-    ordered = grid.transpose(0, 2, 1).reshape(-1).tolist()
-    data = bytearray()
-    for value, run in groupby(ordered):
-        length = sum(1 for _ in run)
-        for begin in range(0, length, _LONGEST_RUN):
-            data += bytes((value, min(_LONGEST_RUN, length - begin)))
-    return f"{header}scale {cell_m * max(east, north, up):g}\ndata\n".encode() + bytes(data)
+    cells = grid.transpose(0, 2, 1).reshape(-1)
+    begins = np.flatnonzero(np.concatenate(([True], cells[1:] != cells[:-1])))
+    lengths = np.diff(begins, append=len(cells))
+    pieces = -(-lengths // _LONGEST_RUN)
+    runs = np.full((int(pieces.sum()), 2), _LONGEST_RUN, np.uint8)
+    runs[:, 0] = np.repeat(cells[begins], pieces)
+    runs[np.cumsum(pieces) - 1, 1] = lengths - (pieces - 1) * _LONGEST_RUN
+    return f"{header}scale {cell_m * max(east, north, up):g}\ndata\n".encode() + runs.tobytes()

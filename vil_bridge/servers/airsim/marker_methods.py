@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from typing import Final
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,10 +14,11 @@ from vil_bridge.core.geometry import q_to_matrix
 from vil_bridge.core.scene_queries import MarkerKind, SceneMarker
 from vil_bridge.core.types import FloatArray
 from vil_bridge.servers.airsim.clock_methods import FRAME_HZ
-from vil_bridge.servers.airsim.frames import attitude_of, world_of
+from vil_bridge.servers.airsim.frames import attitude_of, world_of, world_points
 from vil_bridge.servers.airsim.methods import method
+from vil_bridge.servers.airsim.quantities import DrawnLength, DrawnSize, Duration, Share
 from vil_bridge.servers.airsim.scene import ServedScene
-from vil_bridge.servers.airsim.values import Pose, Vector3r
+from vil_bridge.servers.airsim.values import DrawnPose, Points, Pose
 from vil_bridge.servers.airsim.vehicles import ServedVehicles
 
 _AXES: Final = ([1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0])
@@ -25,7 +28,8 @@ _HEAD: Final = 0.3
 """Length of an arrow's head for a size of 1, metres."""
 _TEXT_PX: Final = 16
 _LARGEST_PX: Final = 64
-_LONGEST: Final = 1e6
+_AT_ONCE: Final = 8
+"""Arrows or axes that are computed without other clients' turns between."""
 _BODY_FRD: Final[FloatArray] = np.diag([1.0, -1.0, -1.0])
 
 
@@ -38,82 +42,92 @@ class MarkerMethods:
 
     @method("simPlotPoints")
     async def points(
-        self, points: list[Vector3r], color_rgba: list[float], size: float, duration: float, is_persistent: bool
+        self, points: Points, color_rgba: list[Share], size: DrawnSize, duration: Duration, is_persistent: bool
     ) -> None:
         """Draw points."""
-        await self._draw(MarkerKind.POINTS, _world(points), color_rgba, size, None if is_persistent else duration)
+        await self._draw(MarkerKind.POINTS, world_points(points), color_rgba, size, None if is_persistent else duration)
 
     @method("simPlotLineStrip")
     async def line_strip(
-        self, points: list[Vector3r], color_rgba: list[float], thickness: float, duration: float, is_persistent: bool
+        self,
+        points: Points,
+        color_rgba: list[Share],
+        thickness: DrawnSize,
+        duration: Duration,
+        is_persistent: bool,
     ) -> None:
         """Draw lines from each point to the next."""
-        p_m = _world(points)
+        p_m = world_points(points)
         ends = np.repeat(p_m, 2, axis=0)[1:-1]
         await self._draw(MarkerKind.LINES, ends, color_rgba, thickness, None if is_persistent else duration)
 
     @method("simPlotLineList")
     async def line_list(
-        self, points: list[Vector3r], color_rgba: list[float], thickness: float, duration: float, is_persistent: bool
+        self,
+        points: Points,
+        color_rgba: list[Share],
+        thickness: DrawnSize,
+        duration: Duration,
+        is_persistent: bool,
     ) -> None:
         """Draw lines between the first and the second of two points each."""
-        p_m = _world(points)
+        p_m = world_points(points)
         even = p_m[: len(p_m) // 2 * 2]
         await self._draw(MarkerKind.LINES, even, color_rgba, thickness, None if is_persistent else duration)
 
     @method("simPlotArrows")
     async def arrows(
         self,
-        points_start: list[Vector3r],
-        points_end: list[Vector3r],
-        color_rgba: list[float],
-        thickness: float,
-        arrow_size: float,
-        duration: float,
+        points_start: Points,
+        points_end: Points,
+        color_rgba: list[Share],
+        thickness: DrawnSize,
+        arrow_size: DrawnLength,
+        duration: Duration,
         is_persistent: bool,
     ) -> None:
         """Draw arrows."""
-        _check_length(arrow_size)
-        lines = [
-            _arrow(a, b, _HEAD * arrow_size) for a, b in zip(_world(points_start), _world(points_end), strict=False)
-        ]
-        p_m = np.concatenate(lines) if lines else np.zeros((0, 3))
+        arrows = list(zip(world_points(points_start), world_points(points_end), strict=False))
+        p_m = await _lines(lambda ends: _arrow(ends[0], ends[1], _HEAD * arrow_size), arrows)
         await self._draw(MarkerKind.LINES, p_m, color_rgba, thickness, None if is_persistent else duration)
 
     @method("simPlotStrings")
     async def strings(
-        self, strings: list[str], positions: list[Vector3r], scale: float, color_rgba: list[float], duration: float
+        self,
+        strings: list[str],
+        positions: Points,
+        scale: DrawnSize,
+        color_rgba: list[Share],
+        duration: Duration,
     ) -> None:
         """Draw words."""
-        p_m = _world(positions)[: len(strings)]
+        p_m = world_points(positions)[: len(strings)]
         texts = tuple(strings[: len(p_m)])
         await self._draw(MarkerKind.TEXT, p_m, color_rgba, _TEXT_PX * scale, duration, texts)
 
     @method("simPlotTransforms")
     async def transforms(
-        self, poses: list[Pose], scale: float, thickness: float, duration: float, is_persistent: bool
+        self, poses: list[DrawnPose], scale: DrawnLength, thickness: DrawnSize, duration: Duration, is_persistent: bool
     ) -> None:
         """Draw the axes of poses; the scale is in centimetres."""
-        _check_length(scale)
         for axis, colour in enumerate(_AXES):
-            lines = [_axis(pose, axis, _M_PER_CM * scale) for pose in poses]
-            p_m = np.concatenate(lines) if lines else np.zeros((0, 3))
+            p_m = await _lines(partial(_axis, axis=axis, length_m=_M_PER_CM * scale), poses)
             await self._draw(MarkerKind.LINES, p_m, colour, thickness, None if is_persistent else duration)
 
     @method("simPlotTransformsWithNames")
     async def transforms_with_names(
         self,
-        poses: list[Pose],
+        poses: list[DrawnPose],
         names: list[str],
-        tf_scale: float,
-        tf_thickness: float,
-        text_scale: float,
-        text_color_rgba: list[float],
-        duration: float,
+        tf_scale: DrawnLength,
+        tf_thickness: DrawnSize,
+        text_scale: DrawnSize,
+        text_color_rgba: list[Share],
+        duration: Duration,
     ) -> None:
         """Draw the axes of poses, and names at them."""
         await self.transforms(poses, tf_scale, tf_thickness, duration, is_persistent=False)
-        await self.strings(names, [pose.position for pose in poses], text_scale, text_color_rgba, duration)
+        await self.strings(names, await _places(poses), text_scale, text_color_rgba, duration)
 
     @method("simFlushPersistentMarkers")
     async def flush(self) -> None:
@@ -134,26 +148,29 @@ class MarkerMethods:
             return
         until_ns = None
         if duration_s is not None:
-            seconds = min(max(duration_s, 1.0 / FRAME_HZ), 1e6) if not math.isnan(duration_s) else 1.0 / FRAME_HZ
+            seconds = min(max(duration_s, 1.0 / FRAME_HZ), 1e6)
             until_ns = self._vehicles.snapshot().t_ns + round(seconds * NS_PER_S)
-        size_px = int(min(max(size, 1.0), _LARGEST_PX)) if not math.isnan(size) else 1
+        size_px = int(min(max(size, 1.0), _LARGEST_PX))
         await self._scene.mark(SceneMarker(kind, p_m, _rgb(colour), size_px, texts, until_ns))
 
 
-def _world(points: list[Vector3r]) -> FloatArray:
-    """Return points (NED) in the world, (n, 3)."""
-    return np.array([world_of(p) for p in points]).reshape(-1, 3)
+async def _lines(lines_of: Callable[[Any], FloatArray], things: Sequence[Any]) -> FloatArray:
+    """Return the lines of arrows or poses, (n, 3), some at a time."""
+    pieces = [np.zeros((0, 3))]
+    for begin in range(0, len(things), _AT_ONCE):
+        pieces.append(np.concatenate([lines_of(thing) for thing in things[begin : begin + _AT_ONCE]]))
+        await asyncio.sleep(0)
+    return np.concatenate(pieces)
 
 
-def _check_length(length: float) -> None:
-    """Raise ValueError where a length cannot be drawn."""
-    if not 0.0 <= length <= _LONGEST:
-        raise ValueError(f"a scale or size must be from 0 to {_LONGEST:g}, not {length:g}")
+async def _places(poses: Sequence[Pose]) -> FloatArray:
+    """Return the positions of poses (NED), (n, 3)."""
+    return await _lines(lambda p: np.array([[p.position.x_val, p.position.y_val, p.position.z_val]]), poses)
 
 
 def _rgb(colour: list[float]) -> tuple[int, int, int]:
     """Return a colour of 0 to 1 in levels. Raises ValueError: it has fewer than three parts."""
-    if len(colour) < 3 or not all(math.isfinite(part) for part in colour[:3]):
+    if len(colour) < 3:
         raise ValueError(f"a colour has red, green, blue and alpha from 0 to 1, not {colour!r:.60}")
     red, green, blue = (round(255.0 * min(max(part, 0.0), 1.0)) for part in colour[:3])
     return red, green, blue

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import regex
+
+from vil_bridge.servers.airsim.expressions import matching
 
 MOST_IDS: Final = 256
 _HIDDEN: Final = -1
 """Id of an object that segmentation pictures do not show, whatever negative number hides it."""
-_LONGEST_EXPRESSION: Final = 256
-_MOST_CPU_S: Final = 0.5
-"""For all names of a call: some short expressions take time that grows exponentially with a name's length."""
 
 _PALETTE_HEX: Final = """
 000000996c067069bf597948bee140cebe3b510d2473b0c3a1ab1b87a9b41d1ac76610eff26b929cc6173159a044da74
@@ -60,7 +57,7 @@ class ObjectIds:
         """Drop the id that was given to an object, as that of one which is no more."""
         self._given.pop(name, None)
 
-    def set(self, names: Iterable[str], pattern: str, object_id: int, *, is_expression: bool) -> bool:
+    async def set(self, names: Sequence[str], pattern: str, object_id: int, *, is_expression: bool) -> bool:
         """Give an id to the objects of a name, or of an expression for whole names; case does not matter there.
 
         Returns:
@@ -72,7 +69,7 @@ class ObjectIds:
         if object_id >= MOST_IDS:
             raise ValueError(f"an id must be at most {MOST_IDS - 1}, not {object_id}")
         if is_expression:
-            found = matching(names, pattern, ignore_case=True)
+            found = await matching(names, pattern, ignore_case=True)
         else:
             found = [name for name in names if name == pattern]
         self._given |= dict.fromkeys(found, max(object_id, _HIDDEN))
@@ -84,21 +81,3 @@ class ObjectIds:
         for name, instance in reversed(list(instances.items())):  # sections of one object: the first name counts
             table[instance] = self.of(name)
         return table
-
-
-def matching(names: Iterable[str], pattern: str, *, ignore_case: bool = False) -> list[str]:
-    """Return the names that match an expression as a whole.
-
-    Raises:
-        ValueError: the expression is too long, invalid, or takes too much time.
-    """
-    if len(pattern) > _LONGEST_EXPRESSION:
-        raise ValueError(f"an expression must have at most {_LONGEST_EXPRESSION} characters, not {len(pattern)}")
-    try:
-        expression = regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
-        end_s = time.process_time() + _MOST_CPU_S
-        return [n for n in names if expression.fullmatch(n, timeout=max(end_s - time.process_time(), 0.0))]
-    except TimeoutError:
-        raise ValueError(f"the expression {pattern!r:.80} takes more than {_MOST_CPU_S} s. Simplify it") from None
-    except (regex.error, RecursionError, OverflowError) as exc:
-        raise ValueError(f"the expression {pattern!r:.80} is invalid: {exc}") from None

@@ -10,19 +10,18 @@ import numpy as np
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.scene_queries import QueriedObject
 from vil_bridge.core.types import FloatArray
+from vil_bridge.servers.airsim.expressions import matching
 from vil_bridge.servers.airsim.frames import ned_of, quaternion_of, transform_of
 from vil_bridge.servers.airsim.methods import method
-from vil_bridge.servers.airsim.object_ids import matching
 from vil_bridge.servers.airsim.race_methods import ServedRace
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.state_methods import StateMethods
-from vil_bridge.servers.airsim.values import AirsimGeoPoint, Pose, Vector3r
+from vil_bridge.servers.airsim.values import AirsimGeoPoint, GivenPose, GivenScale, Pose, Vector3r
 from vil_bridge.servers.airsim.vehicles import ServedVehicles
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 
 _NOT_HIT_M: Final = 1e-3
 _LONGEST_NAME: Final = 200
-_LARGEST_SCALE: Final = 1e4
 _ORIGIN_M: Final[FloatArray] = np.zeros(3)
 """Positions of objects are those of the world."""
 
@@ -56,13 +55,13 @@ class ObjectMethods:
         names = await self._scene.names()
         if self._race is not None:
             names += [name for name in self._race.gates if name not in names]
-        return matching(names, name_regex)
+        return await matching(names, name_regex)
 
     @method("simGetObjectPose")
-    async def object_pose(self, object_name: str, add_noise: bool = False) -> Pose:  # noqa: ARG002
-        """Return an object's pose in the world; NaN = there is none of that name. Poses have no noise."""
+    async def object_pose(self, object_name: str, add_noise: bool = False) -> Pose:
+        """Return an object's pose in the world; NaN = there is none of that name. Noise has a race's gates only."""
         if self._race is not None and object_name in self._race.gates:
-            return self._race.pose(object_name)
+            return self._race.pose(object_name, noisy=add_noise)
         if object_name in self._vehicles.names:
             T = self._vehicles.motion(self._vehicles.find(object_name)).T_world_body
         elif (found := (await self._objects()).get(object_name)) is not None:
@@ -87,47 +86,49 @@ class ObjectMethods:
         return await self.object_scale(object_name)
 
     @method("simSetObjectPose")
-    async def set_object_pose(self, object_name: str, pose: Pose, teleport: bool = True) -> bool:  # noqa: ARG002
+    async def set_object_pose(self, object_name: str, pose: GivenPose, teleport: bool = True) -> bool:  # noqa: ARG002
         """Move an object, or a simulated vehicle; False = there is none of that name, or it cannot move."""
         if object_name in self._vehicles.names:
             vehicle, _ = self._vehicles.commanded(object_name)
             before = self._vehicles.motion(vehicle).T_world_body
             await self._states.place(vehicle, transform_of(pose, _ORIGIN_M, before))
             return True
-        found = (await self._objects()).get(object_name)
+        t_ns = self._vehicles.snapshot().t_ns
+        found = (await self._scene.objects(t_ns)).get(object_name)
         if found is None:
             return False
-        return await self._scene.place(object_name, transform_of(pose, _ORIGIN_M, found.T_world_object))
+        return await self._scene.place(object_name, transform_of(pose, _ORIGIN_M, found.T_world_object), t_ns=t_ns)
 
     @method("simSetObjectScale")
-    async def set_object_scale(self, object_name: str, scale_vector: Vector3r) -> bool:
+    async def set_object_scale(self, object_name: str, scale_vector: GivenScale) -> bool:
         """Scale an object; a vehicle only remembers its scale."""
         scale = _scale(scale_vector)
         if object_name in self._vehicles.names:
             self._vehicle_scales[object_name] = scale
             return True
-        return await self._scene.place(object_name, scale=scale)
+        return await self._scene.place(object_name, scale=scale, t_ns=self._vehicles.snapshot().t_ns)
 
     @method("simSpawnObject")
     async def spawn_object(
         self,
         object_name: str,
         asset_name: str,
-        pose: Pose,
-        scale: Vector3r,
-        physics_enabled: bool = False,  # noqa: ARG002 - nothing falls here
+        pose: GivenPose,
+        scale: GivenScale,
+        physics_enabled: bool = False,
         is_blueprint: bool = False,  # noqa: ARG002
     ) -> str:
-        """Make an object and return its name."""
+        """Make an object and return its name; with physics it falls, as a box, and rests on what is below it."""
         if not 0 < len(object_name) <= _LONGEST_NAME:
             raise ValueError(f"a name must have 1 to {_LONGEST_NAME} characters")
         T = transform_of(pose, _ORIGIN_M, Transform.identity())
-        return await self._scene.spawn(object_name, asset_name, T, _scale(scale))
+        t_ns = self._vehicles.snapshot().t_ns
+        return await self._scene.spawn(object_name, asset_name, T, _scale(scale), falls=physics_enabled, t_ns=t_ns)
 
     @method("simDestroyObject")
     async def destroy_object(self, object_name: str) -> bool:
         """Remove an object; False = there is none of that name, or it cannot be removed."""
-        return await self._scene.destroy(object_name)
+        return await self._scene.destroy(object_name, self._vehicles.snapshot().t_ns)
 
     @method("simListAssets")
     async def list_assets(self) -> list[str]:
@@ -138,7 +139,7 @@ class ObjectMethods:
     async def set_segmentation_id(self, mesh_name: str, object_id: int, is_name_regex: bool = False) -> bool:
         """Give a segmentation id to objects; a negative one hides them."""
         names = await self._scene.names()
-        return self._scene.ids.set(names, mesh_name, object_id, is_expression=is_name_regex)
+        return await self._scene.ids.set(names, mesh_name, object_id, is_expression=is_name_regex)
 
     @method("simGetSegmentationObjectID")
     async def segmentation_id(self, mesh_name: str) -> int:
@@ -175,7 +176,4 @@ class ObjectMethods:
 
 
 def _scale(v: Vector3r) -> tuple[float, float, float]:
-    """Return a scale along an object's axes. Raises ValueError: a part of it is not positive."""
-    if not all(0.0 < part <= _LARGEST_SCALE for part in (v.x_val, v.y_val, v.z_val)):
-        raise ValueError(f"a scale must be more than 0 and at most {_LARGEST_SCALE:g} along each axis")
     return v.x_val, v.y_val, v.z_val

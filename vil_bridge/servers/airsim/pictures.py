@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -14,12 +13,15 @@ from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.protocols import opencv as cv2
 from vil_bridge.servers.airsim.object_ids import PALETTE
+from vil_bridge.servers.msgpack_rpc import Packed
 
 _FARTHEST_M: Final = 65504.0
 """Largest depth: AirSim reads it from floats of 16 bits."""
 _VIS_M: Final = 100.0
 _BASELINE_M: Final = 0.25
 _FLOAT32: Final = np.dtype([("tag", "u1"), ("value", ">f4")])
+_UINT32: Final = np.dtype([("tag", "u1"), ("value", ">u4")])
+_INT16: Final = np.dtype([("tag", "u1"), ("value", ">i2")])
 _FLOW_SCALE: Final = 127.0
 
 Floats = npt.NDArray[np.float32]
@@ -46,11 +48,11 @@ def modality_of(image_type: int) -> Modality:
     return _KINDS[image_type].modality
 
 
-def png_of(image_type: int, pixels: ImageArray, camera: CameraModel, ids: npt.NDArray[np.int16]) -> bytes:
+def png_of(image_type: int, pixels: ImageArray, camera: CameraModel, ids: npt.NDArray[np.int16]) -> memoryview:
     """Return a picture as PNG."""
     rgb = _KINDS[image_type].as_bytes(pixels, camera, ids)
     encoded = cv2.imencode(".png", cv2.cvtColor(rgb, cv2.COLOR_RGB2BGRA), [cv2.IMWRITE_PNG_COMPRESSION, 1])[1]
-    png: bytes = encoded.tobytes()
+    png: memoryview = encoded.data
     return png
 
 
@@ -61,19 +63,37 @@ def bgr_of(image_type: int, pixels: ImageArray, camera: CameraModel, ids: npt.ND
     return bgr.data.cast("B")
 
 
-def floats_of(image_type: int, pixels: ImageArray, camera: CameraModel, ids: npt.NDArray[np.int16]) -> msgspec.Raw:
+def floats_of(image_type: int, pixels: ImageArray, camera: CameraModel, ids: npt.NDArray[np.int16]) -> Packed:
     """Return a picture as an array of float32, row by row, ready for the wire."""
     return packed_floats(_KINDS[image_type].as_floats(pixels, camera, ids))
 
 
-def packed_floats(values: npt.NDArray[np.floating]) -> msgspec.Raw:
+def packed_floats(values: npt.NDArray[np.floating]) -> Packed:
     """Return numbers as a MessagePack array of float32."""
     flat = np.empty(values.size, _FLOAT32)
     flat["tag"], flat["value"] = 0xCA, values.reshape(-1)
-    return msgspec.Raw(b"\xdd" + values.size.to_bytes(4, "big") + flat.tobytes())
+    return Packed(_array_head(values.size), flat.view(np.uint8).data)
 
 
-NO_FLOATS: Final = msgspec.Raw(b"\x90")
+def packed_indices(values: npt.NDArray[np.integer]) -> Packed:
+    """Return numbers from 0 as a MessagePack array of uint32."""
+    flat = np.empty(values.size, _UINT32)
+    flat["tag"], flat["value"] = 0xCE, values.reshape(-1)
+    return Packed(_array_head(values.size), flat.view(np.uint8).data)
+
+
+def packed_ids(values: npt.NDArray[np.integer]) -> Packed:
+    """Return object ids as a MessagePack array of int16."""
+    flat = np.empty(values.size, _INT16)
+    flat["tag"], flat["value"] = 0xD1, values.reshape(-1)
+    return Packed(_array_head(values.size), flat.view(np.uint8).data)
+
+
+def _array_head(length: int) -> bytes:
+    return b"\xdd" + length.to_bytes(4, "big")
+
+
+NO_FLOATS: Final = Packed(b"\x90")
 
 
 def _gray(values: npt.NDArray[np.floating]) -> Bytes:

@@ -17,6 +17,7 @@ import numpy as np
 from vil_bridge.core.errors import ConfigError, VilBridgeError
 from vil_bridge.servers.airsim.image_methods import ImageMethods
 from vil_bridge.servers.airsim.methods import method
+from vil_bridge.servers.airsim.program_files import DEFAULT_FOLDER
 from vil_bridge.servers.airsim.settings import number_of
 from vil_bridge.servers.airsim.values import AirsimImageRequest, ImageResponse
 from vil_bridge.servers.airsim.vehicles import ServedMotion, ServedVehicles, kinematics_of
@@ -28,7 +29,6 @@ _COLUMNS: Final = (
 )  # fmt: skip
 _ROWS: Final = "airsim_rec.txt"
 _NS_PER_MS: Final = 1_000_000
-_DEFAULT_FOLDER: Final = Path("~/Documents/AirSim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class RecordingOptions:
 
 def _folder(section: Mapping[str, Any]) -> Path:
     """Return the folder of all recordings. Raises ConfigError: it is not the name of one."""
-    found = section.get("Folder") or str(_DEFAULT_FOLDER)
+    found = section.get("Folder") or str(DEFAULT_FOLDER)
     try:
         return Path(found).expanduser()
     except (TypeError, RuntimeError):  # RuntimeError: ~ of a user that does not exist
@@ -125,7 +125,8 @@ class RecordingMethods:
             try:
                 folder = await asyncio.to_thread(_new_folder, self._options.folder)
             except OSError as exc:
-                raise ValueError(f"cannot record: {exc}. Change Recording.Folder in settings.json") from None
+                cure = "Change airsim.folder (`--folder`), or where that is not set Recording.Folder in settings.json"
+                raise ValueError(f"cannot record: {exc}. {cure}") from None
             logger.info("records into %s", folder)
             self._task = asyncio.create_task(self._record(folder), name="airsim recording")
 

@@ -8,6 +8,7 @@ from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.vehicle_moves import AttitudeMove, ManualMove, MoveEnd, StickPositions, YawGoal
 from vil_bridge.servers.airsim.flight_methods import FlightMethods, yaw_goal
 from vil_bridge.servers.airsim.methods import method
+from vil_bridge.servers.airsim.quantities import Duration, StickScale
 from vil_bridge.servers.airsim.values import RCData, YawMode
 from vil_bridge.servers.airsim.vehicles import ServedVehicles
 from vil_bridge.vehicles.airsim.simple_flight import FOREVER_S, SimpleFlight
@@ -53,9 +54,15 @@ class RemoteMethods:
 
     @method("moveByManual")
     async def move_by_manual(
-        self, vx_max: float, vy_max: float, z_min: float, duration: float, drivetrain: int, yaw_mode: YawMode,
+        self,
+        vx_max: StickScale,
+        vy_max: StickScale,
+        z_min: StickScale,
+        duration: Duration,
+        drivetrain: int,
+        yaw_mode: YawMode,
         vehicle_name: str = "",
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Fly as the sticks say: a share of the largest velocities, and of the height above the vehicle."""
         yaw = yaw_goal(self._vehicles.find(vehicle_name), yaw_mode, drivetrain)
         move = ManualMove(vy_max / _FULL, vx_max / _FULL, -z_min / _FULL, duration, yaw)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.scene_queries import QueriedObject, RayHits, SceneMarker, SceneMesh, SceneQueries
+from vil_bridge.core.scene_queries import PictureBefore, QueriedObject, RayHits, SceneMarker, SceneMesh, SceneQueries
 from vil_bridge.core.types import BoolArray, FloatArray, RenderedImage, View, WorldSnapshot
 from vil_bridge.core.weather_returns import hits_in, rays_in, weather_at
 from vil_bridge.servers.airsim.object_ids import ObjectIds
@@ -34,9 +34,15 @@ class ServedScene:
         self._listed: tuple[int | None, Mapping[str, QueriedObject]] | None = None
         self._edits = 0
 
-    async def images(self, views: Sequence[View], snapshot: WorldSnapshot) -> tuple[RenderedImage, ...]:
-        """Return pictures of the views, in their order. Raises RendererError: they cannot be drawn."""
-        return await self._queries.images(views, snapshot)
+    async def images(
+        self, views: Sequence[View], snapshot: WorldSnapshot, before: PictureBefore | None = None
+    ) -> tuple[RenderedImage, ...]:
+        """Return pictures of the views, in their order; flow is the motion since ``before``.
+
+        Raises:
+            RendererError: they cannot be drawn.
+        """
+        return await self._queries.images(views, snapshot, before)
 
     async def cast(
         self,
@@ -80,14 +86,29 @@ class ServedScene:
         return [*await self.objects(0), *self._vehicles]
 
     async def place(
-        self, name: str, T_world_object: Transform | None = None, scale: tuple[float, float, float] | None = None
+        self,
+        name: str,
+        T_world_object: Transform | None = None,
+        scale: tuple[float, float, float] | None = None,
+        t_ns: int = 0,
     ) -> bool:
-        """Move an object, scale it, or both; False = there is none of that name, or it cannot move."""
+        """Move an object, scale it, or both, at a time; False = there is none of that name, or it cannot move."""
         with self._edit():
-            return await self._queries.place(name, T_world_object, scale)
+            return await self._queries.place(name, T_world_object, scale, t_ns)
 
-    async def spawn(self, name: str, asset: str, T_world_object: Transform, scale: tuple[float, float, float]) -> str:
+    async def spawn(
+        self,
+        name: str,
+        asset: str,
+        T_world_object: Transform,
+        scale: tuple[float, float, float],
+        *,
+        falls: bool = False,
+        t_ns: int = 0,
+    ) -> str:
         """Make another object and return its name: where names that contain it exist, the next number is added.
+
+        One that falls begins at ``t_ns``.
 
         Raises:
             RendererError: there is no such asset.
@@ -98,12 +119,13 @@ class ServedScene:
                 numbers = [re.search(r"\d*$", known) for known in taken]
                 name += str(1 + max(int(found[0] or 0) for found in numbers if found is not None))
             with self._edit():
-                return (await self._queries.spawn(name, asset, T_world_object, scale)).name
+                made = await self._queries.spawn(name, asset, T_world_object, scale, falls=falls, t_ns=t_ns)
+                return made.name
 
-    async def destroy(self, name: str) -> bool:
-        """Remove an object; False = there is none of that name, or it cannot be removed."""
+    async def destroy(self, name: str, t_ns: int = 0) -> bool:
+        """Remove an object at a time; False = there is none of that name, or it cannot be removed."""
         with self._edit():
-            removed = await self._queries.destroy(name)
+            removed = await self._queries.destroy(name, t_ns)
         if removed:
             self.ids.drop(name)
         return removed

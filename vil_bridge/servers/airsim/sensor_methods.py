@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from typing import Final, TypeVar
 
@@ -17,9 +18,9 @@ from vil_bridge.core.sensor_readings import (
 )
 from vil_bridge.core.types import FloatArray
 from vil_bridge.servers.airsim.clock_methods import ClockControl
-from vil_bridge.servers.airsim.frames import frd_of, mounted_quaternion_of, ned_of, pose_of, quaternion_of
+from vil_bridge.servers.airsim.frames import frd_of, mounted_quaternion_of, ned_of, ned_points, pose_of, quaternion_of
 from vil_bridge.servers.airsim.methods import NoSuchVehicle, method, shown
-from vil_bridge.servers.airsim.pictures import packed_floats
+from vil_bridge.servers.airsim.pictures import packed_floats, packed_ids
 from vil_bridge.servers.airsim.scene import ServedScene
 from vil_bridge.servers.airsim.settings import SensorSettings, sensor_key
 from vil_bridge.servers.airsim.values import (
@@ -35,6 +36,7 @@ from vil_bridge.servers.airsim.values import (
     Vector3r,
 )
 from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles, poll, pose_in
+from vil_bridge.servers.msgpack_rpc import Packed
 from vil_bridge.vehicles.sensors.beams import MOST_POINTS, turn_directions
 
 _GAUSS_PER_T: Final = 1e4
@@ -115,21 +117,24 @@ class SensorMethods:
         origins = np.broadcast_to(T.p_m, world.shape)
         reach_m = _value(sensor, "Range", 100.0)
         hits = await self._scene.measure(origins, world, reach_m, snapshot, vehicle.actor, lidar_name)
-        seen = np.isfinite(hits.range_m) & (hits.range_m <= reach_m)
-        ranges = hits.range_m[seen, None]
-        if sensor.values.get("DataFrame") == "SensorLocalFrame":
-            points = ranges * beams[seen] * (1.0, -1.0, -1.0)
-        else:
-            enu = T.p_m + ranges * world[seen] - vehicle.origin_m
-            points = enu[:, [1, 0, 2]] * (1.0, 1.0, -1.0)
         ids = await self._scene.id_table()
-        objects = ids[np.minimum(hits.instance[seen], len(ids) - 1)].tolist()
-        return LidarData(
-            self._vehicles.utc_ns(snapshot.t_ns), packed_floats(points), pose_of(T, vehicle.origin_m), objects
-        )
+        is_local = sensor.values.get("DataFrame") == "SensorLocalFrame"
+
+        def scan() -> tuple[Packed, Packed]:
+            seen = np.isfinite(hits.range_m) & (hits.range_m <= reach_m)
+            ranges = hits.range_m[seen, None]
+            if is_local:
+                points = ranges * beams[seen] * (1.0, -1.0, -1.0)
+            else:
+                points = ned_points(T.p_m + ranges * world[seen] - vehicle.origin_m)
+            objects = ids[np.minimum(hits.instance[seen], len(ids) - 1)]
+            return packed_floats(points), packed_ids(objects)
+
+        points, objects = await asyncio.to_thread(scan)
+        return LidarData(self._vehicles.utc_ns(snapshot.t_ns), points, pose_of(T, vehicle.origin_m), objects)
 
     @method("simGetLidarSegmentation")
-    async def lidar_segmentation(self, lidar_name: str = "", vehicle_name: str = "") -> list[int]:
+    async def lidar_segmentation(self, lidar_name: str = "", vehicle_name: str = "") -> Packed:
         """Return the objects of the points of a scan, now; a name of the drone racing lab."""
         return (await self.lidar(lidar_name, vehicle_name)).segmentation
 

@@ -93,7 +93,7 @@ class _Reader:
         return number_of(self._values, "UpdateFrequency", 0.0, self._place, least=0.01, most=_FASTEST_HZ)
 
     def inertial(self) -> dict[str, dict[str, float]]:
-        """Return noise of gyroscope and accelerometer, for those of which a key is there."""
+        """Return noise of gyroscope and accelerometer, AirSim's own where a key is absent; its ranges have no limit."""
         gyro = ("AngularRandomWalk", 0.30), ("GyroBiasStability", 4.6), ("GyroBiasStabilityTau", 500.0)
         accel = ("VelocityRandomWalk", 0.24), ("AccelBiasStability", 36.0), ("AccelBiasStabilityTau", 800.0)
         found = {}
@@ -101,8 +101,7 @@ class _Reader:
             ("gyro", gyro, lambda x: math.radians(x) / 60.0, lambda x: math.radians(x) / 3600.0),
             ("accel", accel, lambda x: 1e-3 * GRAVITY_MPS2 * x, lambda x: 1e-6 * GRAVITY_MPS2 * x),
         ):
-            if any(self._values.get(key) is not None for key, _ in keys):
-                found[name] = self._noise(keys, white_of, walk_of)
+            found[name] = self._noise(keys, white_of, walk_of)
         return found
 
     def _noise(

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
+from vil_bridge.core.access_tokens import Role
 from vil_bridge.core.scene_queries import SceneQueries
 from vil_bridge.servers.airsim.accepted_methods import AcceptedMethods
-from vil_bridge.servers.airsim.added_vehicles import AddVehicleMethods
+from vil_bridge.servers.airsim.added_vehicles import AS_AIRSIM, AddedOptions, AddVehicleMethods
 from vil_bridge.servers.airsim.cameras import ServedCameras
 from vil_bridge.servers.airsim.car_methods import CarMethods
-from vil_bridge.servers.airsim.clock_methods import ClockControl, ClockMethods
+from vil_bridge.servers.airsim.clock_methods import ClockControl, ClockMethods, frame_s
 from vil_bridge.servers.airsim.controller_methods import ControllerMethods
 from vil_bridge.servers.airsim.detection_methods import DetectionMethods
 from vil_bridge.servers.airsim.flight_methods import FlightMethods
@@ -21,6 +24,7 @@ from vil_bridge.servers.airsim.image_methods import ImageMethods
 from vil_bridge.servers.airsim.marker_methods import MarkerMethods
 from vil_bridge.servers.airsim.methods import MethodTable
 from vil_bridge.servers.airsim.object_methods import ObjectMethods
+from vil_bridge.servers.airsim.program_files import ProgramFiles
 from vil_bridge.servers.airsim.race_methods import RaceMethods, ServedRace
 from vil_bridge.servers.airsim.recorder import RecordingMethods, RecordingOptions
 from vil_bridge.servers.airsim.remote_methods import RemoteMethods
@@ -35,6 +39,7 @@ from vil_bridge.servers.airsim.vehicles import ServedVehicles
 from vil_bridge.servers.airsim.weather_methods import WeatherMethods
 from vil_bridge.servers.airsim.world_methods import WorldMethods
 from vil_bridge.servers.msgpack_rpc import RpcServer
+from vil_bridge.servers.turns import NEXT_TO_PICTURES, Shares
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 
 logger = logging.getLogger(__name__)
@@ -51,6 +56,10 @@ class AirsimServer:
         scene: answers questions about what is to be seen; closed with the server.
         scene_name: the level's name.
         race: of the bridge; None = it has none.
+        added: vehicles that programs add.
+        shares: of the loop's time, for programs.
+        role: of every program.
+        folder: for the files of programs; None = as the settings say.
 
     Attributes:
         rpc: the connections and their counters. table: the methods.
@@ -64,6 +73,10 @@ class AirsimServer:
         scene: SceneQueries,
         scene_name: str,
         race: ServedRace | None = None,
+        added: AddedOptions = AS_AIRSIM,
+        shares: Shares = NEXT_TO_PICTURES,
+        role: Role = Role.CONTROL,
+        folder: Path | None = None,
     ) -> None:
         origin = GeoOrigin(*settings.origin_deg_m)
         served = ServedScene(scene, vehicles.actors)
@@ -71,12 +84,13 @@ class AirsimServer:
         flight = FlightMethods(vehicles, origin)
         remote, cars = RemoteMethods(vehicles, flight), CarMethods(vehicles)
         on_reset = flight.release_control, remote.release_sticks, cars.release_controls
-        states = StateMethods(vehicles, settings.text, origin, on_reset)
-        images = ImageMethods(vehicles, cameras, served)
-        self._recording = RecordingMethods(
-            vehicles, images, RecordingOptions.of(settings.recording), clock.clock.now_ns
-        )
-        world = WorldMethods(vehicles, scene_name)
+        states = StateMethods(vehicles, settings.text, origin, on_reset, clears_collisions=role.covers(Role.CONTROL))
+        images = ImageMethods(vehicles, cameras, served, lambda: frame_s(clock))
+        options = RecordingOptions.of(settings.recording)
+        if folder is not None:
+            options = replace(options, folder=folder)
+        self._recording = RecordingMethods(vehicles, images, options, clock.clock.now_ns)
+        world = WorldMethods(vehicles, scene_name, races=race is not None)
         groups: Sequence[object] = (
             states,
             flight,
@@ -91,16 +105,16 @@ class AirsimServer:
             WeatherMethods(vehicles),
             self._recording,
             SensorMethods(vehicles, served, clock),
-            GeometryMethods(vehicles, served, states),
+            GeometryMethods(vehicles, served, states, ProgramFiles(options.folder)),
             MarkerMethods(vehicles, served),
             ObjectMethods(vehicles, served, states, origin, race),
             RaceMethods(vehicles, race),
             world,
-            AddVehicleMethods(vehicles, settings, world),
+            AddVehicleMethods(vehicles, settings, world, added),
             AcceptedMethods(vehicles),
         )
-        self.table = MethodTable(groups, MISSING)
-        self.rpc = RpcServer("airsim", self.table.call)
+        self.table = MethodTable(groups, MISSING, role)
+        self.rpc = RpcServer("airsim", self.table.call, shares=shares)
         self._scene = scene
         self._vehicles = vehicles
 

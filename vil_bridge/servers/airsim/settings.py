@@ -1,11 +1,11 @@
 """AirSim's settings.json, as AirSim 1.8.1 reads it (AirLib/include/common/AirSimSettings.hpp).
 
-What has no meaning here, and what AirSim does not know either, is listed with its place and never fatal.
+What has no meaning here, and what AirSim does not know either, is listed with its place and never fatal. As in AirSim,
+a vehicle that does not fit the mode is left out, and one with ``"AutoCreate": false`` too.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -18,6 +18,7 @@ from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.servers.airsim import settings_keys
 from vil_bridge.servers.airsim.default_cameras import default_cameras
 from vil_bridge.servers.airsim.settings_keys import SectionKeys
+from vil_bridge.servers.airsim.settings_text import parse_object, read_text
 
 Mode = Literal["Multirotor", "Car", "ComputerVision"]
 
@@ -27,11 +28,15 @@ DEFAULT_VEHICLE: Final[Mapping[str, tuple[str, str]]] = {
     "Car": ("PhysXCar", "physxcar"),
     "ComputerVision": ("ComputerVision", "computervision"),
 }
-_TYPES: Final = {
+_TYPES: Final[Mapping[Mode, tuple[str, ...]]] = {
     "Multirotor": ("simpleflight", "px4multirotor", "arducopter", "arducoptersolo"),
     "Car": ("physxcar", "ardurover"),
     "ComputerVision": ("computervision",),
 }
+_COSYS_TYPES: Final = ("boxcar", "cphusky", "pioneer")
+_COSYS_MODE: Final = "SkidVehicle"
+_NEWEST_VERSION: Final = 1.2
+_COSYS_SENSORS: Final = {7: "Echo", 8: "GPULidar", 9: "SensorTemplate", 10: "MarlocUwb", 11: "Wifi"}
 _SENSOR_TYPES: Final = {1: "barometer", 2: "imu", 3: "gps", 4: "magnetometer", 5: "distance", 6: "lidar"}
 _DEFAULT_SENSORS: Final[Mapping[str, tuple[str, ...]]] = {
     "Multirotor": ("imu", "magnetometer", "gps", "barometer"),
@@ -96,10 +101,10 @@ class AirsimSettings:
     """A settings file, with its defaults filled in.
 
     Attributes:
-        vehicles: in alphabetical order.
+        vehicles: in alphabetical order, at least one.
         default: name of the vehicle of calls that name none.
         external_cameras: that stand in the world; their mounts are poses in NED, as on a body that looks north.
-        ignored: keys without a meaning here, each with its place.
+        ignored: keys without a meaning here and vehicles that are left out, each with its place.
     """
 
     mode: Mode
@@ -124,31 +129,21 @@ def load_settings(path: Path | None) -> AirsimSettings:
     if path is None:
         return parse_settings("{}")
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"{path}: {exc}") from None
-    try:
-        return parse_settings(text)
+        return parse_settings(read_text(path))
     except ConfigError as exc:
         raise ConfigError([f"{path}: {problem}" for problem in exc.problems]) from None
 
 
 def parse_settings(text: str) -> AirsimSettings:
     """Read the text of a settings file. Raises ConfigError as :func:`load_settings` does."""
-    try:
-        root = json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise ConfigError(f"not JSON: {exc}") from None
-    if not isinstance(root, dict):
-        raise ConfigError("the settings must be a JSON object, such as {} or a copy of AirSim's settings.json")
-    return _Reader(root, text).read()
+    return _Reader(parse_object(text), text).read()
 
 
 def added_vehicle(settings: AirsimSettings, name: str, kind: str) -> VehicleSettings | None:
     """Return a vehicle of which the file says nothing but its type; None = the mode has no such type."""
     if kind.lower() not in _TYPES[settings.mode]:
         return None
-    return _Reader(json.loads(settings.text), settings.text).vehicle(name, {"VehicleType": kind}, settings.mode)
+    return _Reader(parse_object(settings.text), settings.text).vehicle(name, {"VehicleType": kind}, settings.mode)
 
 
 def sensor_key(name: str) -> str:
@@ -168,6 +163,7 @@ class _Reader:
     def read(self) -> AirsimSettings:
         root = self._root
         mode = self._mode()
+        self._check_version()
         self._note("", root, settings_keys.ROOT)
         origin = _section(root, "OriginGeopoint", "")
         self._note("OriginGeopoint.", origin, settings_keys.ORIGIN)
@@ -193,12 +189,23 @@ class _Reader:
         )
 
     def _mode(self) -> Mode:
-        given = self._root.get("SimMode", "")
-        modes: dict[object, Mode] = {"": "Multirotor"}
-        modes |= {"Multirotor": "Multirotor", "Car": "Car", "ComputerVision": "ComputerVision"}
-        if given not in modes:
-            raise ConfigError(f"SimMode: {given!r} is unknown; write Multirotor, Car or ComputerVision")
-        return modes[given]
+        given = self._root.get("SimMode")
+        if given in (None, ""):
+            return "Multirotor"
+        for mode in _TYPES:
+            if given == mode:
+                return mode
+            if isinstance(given, str) and given.lower() == mode.lower():
+                raise ConfigError(f"SimMode: {given!r} has the wrong case. Write {mode}")
+        if given == _COSYS_MODE:
+            raise ConfigError(f"SimMode: {_COSYS_MODE} is a mode of Cosys-AirSim that is missing here. Write Car")
+        raise ConfigError(f"SimMode: {given!r:.40} is unknown. Write {', '.join(_TYPES)}")
+
+    def _check_version(self) -> None:
+        """Collect that the file was written for an older version; both spellings are AirSim's."""
+        version = self._root.get("SettingsVersion", self._root.get("SettingdVersion"))
+        if isinstance(version, int | float) and version < _NEWEST_VERSION:
+            self._ignored.append(f"SettingsVersion: {version} is older than {_NEWEST_VERSION}, which is read here")
 
     def _recording(self) -> Mapping[str, Any]:
         recording = _section(self._root, "Recording", "")
@@ -212,10 +219,9 @@ class _Reader:
     def _note(self, place: str, section: Mapping[str, Any], keys: SectionKeys) -> None:
         """Collect the keys that have no meaning here."""
         for key in section:
-            if key in keys.unused:
-                self._ignored.append(f"{place}{key}: has no meaning here")
-            elif key not in keys.used:
-                self._ignored.append(f"{place}{key}: AirSim does not know it either")
+            remark = keys.remark(key)
+            if remark is not None:
+                self._ignored.append(f"{place}{key}: {remark}")
 
     def _vehicles(self, mode: Mode) -> tuple[VehicleSettings, ...]:
         given = _section(self._root, "Vehicles", "")
@@ -224,7 +230,33 @@ class _Reader:
             given = {name: {"VehicleType": kind}}
         if len(given) > _MOST_VEHICLES:
             raise ConfigError(f"Vehicles: {len(given)} are more than {_MOST_VEHICLES}")
-        return tuple(self.vehicle(name, _section(given, name, "Vehicles."), mode) for name in sorted(given))
+        vehicles = []
+        left_out = []
+        for name in sorted(given):
+            section = _section(given, name, "Vehicles.")
+            reason = self._left_out(name, section, mode)
+            if reason is None:
+                vehicles.append(self.vehicle(name, section, mode))
+            else:
+                left_out.append(reason)
+        if not vehicles:
+            raise ConfigError(["Vehicles: none is left. Correct SimMode, a VehicleType or AutoCreate:", *left_out])
+        self._ignored += [f"{reason}; the vehicle is left out" for reason in left_out]
+        return tuple(vehicles)
+
+    def _left_out(self, name: str, section: Mapping[str, Any], mode: Mode) -> str | None:
+        """Return why AirSim does not create a vehicle; None = it does."""
+        place = f"Vehicles.{name}."
+        if section.get("AutoCreate") is False:
+            return f"{place}AutoCreate: false"
+        kind = _kind(section, mode)
+        if kind in _TYPES[mode]:
+            return None
+        if kind in _COSYS_TYPES:
+            return f"{place}VehicleType: {kind!r} is a vehicle of Cosys-AirSim"
+        if not any(kind in kinds for kinds in _TYPES.values()):
+            return f"{place}VehicleType: {kind!r:.40} is unknown. Write one of {', '.join(_TYPES[mode])}"
+        return f"{place}VehicleType: {kind!r} does not fit SimMode {mode}"
 
     def vehicle(self, name: str, section: Mapping[str, Any], mode: Mode) -> VehicleSettings:
         place = f"Vehicles.{name}."
@@ -232,14 +264,11 @@ class _Reader:
         if str(section.get("DefaultVehicleState") or "Armed").lower() != "armed":
             self._ignored.append(f"{place}DefaultVehicleState: vehicles start armed here")
         self._ignored += [f"{place}{key}: vehicles start level here" for key in ("Pitch", "Roll") if section.get(key)]
-        kind = str(section.get("VehicleType", DEFAULT_VEHICLE[mode][1])).lower()
-        if kind not in _TYPES[mode]:
-            raise ConfigError(f"{place}VehicleType: {kind!r} does not fit SimMode {mode}; write {_TYPES[mode][0]}")
         start = None
         if any(key in section for key in ("X", "Y", "Z", "Yaw")):
             start = self._start(section, place)
         return VehicleSettings(
-            name, kind, start, self._cameras(section, place, mode), self._sensors(section, place, mode)
+            name, _kind(section, mode), start, self._cameras(section, place, mode), self._sensors(section, place, mode)
         )
 
     def _default(self, vehicles: tuple[VehicleSettings, ...]) -> str:
@@ -325,7 +354,8 @@ class _Reader:
             entry = _section(given, name, place)
             number = int(number_of(entry, "SensorType", 0, f"{place}{name}."))
             if number not in _SENSOR_TYPES:
-                self._ignored.append(f"{place}{name}.SensorType: {number} is a sensor that is missing here")
+                whose = f", {_COSYS_SENSORS[number]} of Cosys-AirSim," if number in _COSYS_SENSORS else ""
+                self._ignored.append(f"{place}{name}.SensorType: {number}{whose} is a sensor that is missing here")
                 continue
             kind, inside = _SENSOR_TYPES[number], f"{place}{name}."
             self._note(inside, entry, settings_keys.SENSORS[kind])
@@ -351,6 +381,11 @@ def _check_names(sensors: Mapping[str, SensorSettings], place: str) -> None:
 
 def _enabled(sensors: Mapping[str, SensorSettings]) -> dict[str, SensorSettings]:
     return {name: entry for name, entry in sensors.items() if entry.values.get("Enabled", False)}
+
+
+def _kind(section: Mapping[str, Any], mode: Mode) -> str:
+    """Return the type of a vehicle in lower case, as AirSim compares it; one without a type is the mode's own."""
+    return str(section.get("VehicleType") or DEFAULT_VEHICLE[mode][1]).lower()
 
 
 def _section(parent: Mapping[str, Any], key: str, place: str) -> Mapping[str, Any]:

@@ -33,13 +33,16 @@ def look_of(mode: Mode) -> dict[str, Any]:
     return {"size_m": _SIZES_M[model], **({"prefab": "car"} if model == "bicycle" else {})}
 
 
-def entry_of(vehicle: VehicleSettings, start: Transform, settings: AirsimSettings) -> dict[str, Any]:
+def entry_of(
+    vehicle: VehicleSettings, start: Transform, settings: AirsimSettings, *, compat: bool = False
+) -> dict[str, Any]:
     """Return a vehicle of the simulated source.
 
     Args:
         vehicle: whose entry to return.
         start: its pose in the source's room; its heading alone counts.
         settings: those of the world.
+        compat: a multirotor flies as AirSim's own code does, its slips included.
 
     Raises:
         ConfigError: a sensor's value has no meaning; names the key.
@@ -61,6 +64,7 @@ def entry_of(vehicle: VehicleSettings, start: Transform, settings: AirsimSetting
     if model == "airsim":
         described |= {
             "p_m": (x, y, z + _RADIUS_M),  # AirSim's zero is the bottom of the body
+            "compat": compat,
             "autopilot": {"kind": "none"},
             "contact": {"radius_m": _RADIUS_M, "floor_m": _RADIUS_M},
             "on_timeout": "neutral",

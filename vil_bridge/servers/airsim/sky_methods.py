@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from datetime import datetime
 from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import Lighting
 from vil_bridge.servers.airsim.methods import method
+from vil_bridge.servers.airsim.quantities import Factor, Period
 from vil_bridge.servers.airsim.vehicles import ServedVehicles
 
 _FORMAT: Final = "%Y-%m-%d %H:%M:%S"
 _DAY_H: Final = 24.0
 _SECONDS_PER_H: Final = 3600.0
-_LONGEST_S: Final = 1e9
 
 
 class SkyMethods:
@@ -29,19 +28,14 @@ class SkyMethods:
         is_enabled: bool,
         start_datetime: str,
         is_start_datetime_dst: bool,
-        celestial_clock_speed: float,
-        update_interval_secs: float,
+        celestial_clock_speed: Factor,
+        update_interval_secs: Period,
         move_sun: bool = True,
     ) -> None:
         """Move the sun to a time of day, and on from there; disabled = the scene's own sun."""
         if not is_enabled or not move_sun:
             self._vehicles.lighting_at = None
             return
-        if not (math.isfinite(celestial_clock_speed) and 0.0 <= update_interval_secs <= _LONGEST_S):
-            raise ValueError(
-                f"celestial_clock_speed must be finite and update_interval_secs from 0 to {_LONGEST_S:g}, not "
-                f"{celestial_clock_speed:g} and {update_interval_secs:g}"
-            )
         start = datetime.now().astimezone() if not start_datetime else _parsed(start_datetime)  # the machine's zone
         hour = start.hour - is_start_datetime_dst + start.minute / 60.0 + start.second / _SECONDS_PER_H
         begun_ns = self._vehicles.snapshot().t_ns

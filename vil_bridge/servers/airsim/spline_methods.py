@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from vil_bridge.core.vehicle_moves import Point, SplineMove, TrackerGains
+import numpy as np
+
+from vil_bridge.core.types import FloatArray
+from vil_bridge.core.vehicle_moves import MOST_SPLINE_POINTS, SplineMove, TrackerGains
 from vil_bridge.servers.airsim.flight_methods import FlightMethods
 from vil_bridge.servers.airsim.methods import method
-from vil_bridge.servers.airsim.values import TrackerGainList, Vector3r
+from vil_bridge.servers.airsim.quantities import Duration, MetresPerSecond, MetresPerSecond2, Share
+from vil_bridge.servers.airsim.values import Points, TrackerGainList, Vector3r, Velocities
 from vil_bridge.servers.airsim.vehicles import ServedVehicles
 
 _DEFAULTS: Final = (7.5, 5.0, 0.4, 0.04, 2.0)
@@ -24,21 +28,38 @@ class SplineMethods:
 
     @method("moveOnSpline")
     async def move_on_spline(
-        self, waypoints: list[Vector3r], add_position_constraint: bool = True, add_velocity_constraint: bool = True,  # noqa: ARG002
-        add_acceleration_constraint: bool = True, vel_max: float = 15.0, acc_max: float = 7.5, viz_traj: bool = True,  # noqa: ARG002
-        viz_traj_color_rgba: list[float] = [], replan_from_lookahead: bool = True,  # noqa: ARG002, B006
-        replan_lookahead_sec: float = 1.0, vehicle_name: str = "",  # noqa: ARG002
-    ) -> bool:  # fmt: skip
+        self,
+        waypoints: Points,
+        add_position_constraint: bool = True,  # noqa: ARG002
+        add_velocity_constraint: bool = True,  # noqa: ARG002
+        add_acceleration_constraint: bool = True,  # noqa: ARG002
+        vel_max: MetresPerSecond = 15.0,
+        acc_max: MetresPerSecond2 = 7.5,
+        viz_traj: bool = True,  # noqa: ARG002
+        viz_traj_color_rgba: list[Share] = [],  # noqa: ARG002, B006
+        replan_from_lookahead: bool = True,  # noqa: ARG002
+        replan_lookahead_sec: Duration = 1.0,  # noqa: ARG002
+        vehicle_name: str = "",
+    ) -> bool:
         """Fly a smooth curve through points and stop at the last one."""
-        return await self._fly(vehicle_name, waypoints, [], vel_max, acc_max)
+        return await self._fly(vehicle_name, waypoints, np.zeros((0, 3)), vel_max, acc_max)
 
     @method("moveOnSplineVelConstraints")
     async def move_on_spline_with_velocities(
-        self, waypoints: list[Vector3r], velocities: list[Vector3r], add_position_constraint: bool = True,  # noqa: ARG002
-        add_velocity_constraint: bool = True, add_acceleration_constraint: bool = True, vel_max: float = 15.0,  # noqa: ARG002
-        acc_max: float = 7.5, viz_traj: bool = True, viz_traj_color_rgba: list[float] = [],  # noqa: ARG002, B006
-        replan_from_lookahead: bool = True, replan_lookahead_sec: float = 1.0, vehicle_name: str = "",  # noqa: ARG002
-    ) -> bool:  # fmt: skip
+        self,
+        waypoints: Points,
+        velocities: Velocities,
+        add_position_constraint: bool = True,  # noqa: ARG002
+        add_velocity_constraint: bool = True,  # noqa: ARG002
+        add_acceleration_constraint: bool = True,  # noqa: ARG002
+        vel_max: MetresPerSecond = 15.0,
+        acc_max: MetresPerSecond2 = 7.5,
+        viz_traj: bool = True,  # noqa: ARG002
+        viz_traj_color_rgba: list[Share] = [],  # noqa: ARG002, B006
+        replan_from_lookahead: bool = True,  # noqa: ARG002
+        replan_lookahead_sec: Duration = 1.0,  # noqa: ARG002
+        vehicle_name: str = "",
+    ) -> bool:
         """Fly a smooth curve through points, with a velocity at each."""
         return await self._fly(vehicle_name, waypoints, velocities, vel_max, acc_max)
 
@@ -50,10 +71,13 @@ class SplineMethods:
         self._gains[subject] = TrackerGains(*factors)
 
     async def _fly(
-        self, name: str, waypoints: list[Vector3r], velocities: list[Vector3r], speed_mps: float, most_mps2: float
+        self, name: str, waypoints: FloatArray, v_ned: FloatArray, speed_mps: float, most_mps2: float
     ) -> bool:
         vehicle, subject = self._vehicles.commanded(name)
-        points_m: tuple[Point, ...] = tuple(self._flight.point(vehicle, p) for p in waypoints)
-        v_mps = tuple(self._flight.in_room(vehicle, v) for v in velocities)
+        most = max(len(waypoints), len(v_ned))
+        if most > MOST_SPLINE_POINTS:
+            raise ValueError(f"a spline has at most {MOST_SPLINE_POINTS} points, not {most}: fly it in parts")
+        points_m = tuple(self._flight.points(vehicle, waypoints))
+        v_mps = tuple(self._flight.in_room(vehicle, Vector3r(*v)) for v in v_ned.tolist())
         gains = self._gains.get(subject, TrackerGains())
         return await self._flight.fly(name, SplineMove(points_m, speed_mps, most_mps2, v_mps, gains))

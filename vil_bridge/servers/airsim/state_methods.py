@@ -17,6 +17,8 @@ from vil_bridge.servers.airsim.values import (
     AirsimGeoPoint,
     CollisionInfo,
     EnvironmentState,
+    GivenKinematics,
+    GivenPose,
     KinematicsState,
     MultirotorState,
     Pose,
@@ -36,16 +38,26 @@ class StateMethods:
     """Vehicles as AirSim's programs read them.
 
     Args:
-        settings: text of the settings. origin: the world on the Earth. on_reset: are called at ``reset``.
+        settings: text of the settings.
+        origin: the world on the Earth.
+        on_reset: are called at ``reset``.
+        clears_collisions: reading a collision resets it, as in AirSim.
     """
 
     def __init__(
-        self, vehicles: ServedVehicles, settings: str, origin: GeoOrigin, on_reset: Sequence[Callable[[], object]]
+        self,
+        vehicles: ServedVehicles,
+        settings: str,
+        origin: GeoOrigin,
+        on_reset: Sequence[Callable[[], object]],
+        *,
+        clears_collisions: bool = True,
     ) -> None:
         self._vehicles = vehicles
         self._settings = settings
         self._origin = origin
         self._on_reset = on_reset
+        self._clears_collisions = clears_collisions
 
     @method("ping")
     def ping(self) -> bool:
@@ -95,12 +107,12 @@ class StateMethods:
         return pose_of_motion(self._vehicles.motion(vehicle), vehicle.origin_m)
 
     @method("simSetVehiclePose")
-    async def set_vehicle_pose(self, pose: Pose, ignore_collision: bool, vehicle_name: str = "") -> None:
+    async def set_vehicle_pose(self, pose: GivenPose, ignore_collision: bool, vehicle_name: str = "") -> None:
         """Put a vehicle at rest into a pose; NaN leaves a part unchanged."""
         await self._place(vehicle_name, pose, None, sweep=not ignore_collision)
 
     @method("simSetKinematics")
-    async def set_kinematics(self, state: KinematicsState, ignore_collision: bool, vehicle_name: str = "") -> None:
+    async def set_kinematics(self, state: GivenKinematics, ignore_collision: bool, vehicle_name: str = "") -> None:
         """Put a vehicle into a pose and a motion."""
         pose = Pose(state.position, state.orientation)
         await self._place(vehicle_name, pose, state, sweep=not ignore_collision)
@@ -156,8 +168,8 @@ class StateMethods:
 
     @method("simGetCollisionInfo")
     def collision_info(self, vehicle_name: str = "") -> CollisionInfo:
-        """Return the latched collision of a vehicle, and reset it."""
-        return self._collision(self._vehicles.find(vehicle_name), clear=True)
+        """Return the latched collision of a vehicle, and reset it where programs may."""
+        return self._collision(self._vehicles.find(vehicle_name), clear=self._clears_collisions)
 
     @method("getHomeGeoPoint")
     def home(self, vehicle_name: str = "") -> AirsimGeoPoint:

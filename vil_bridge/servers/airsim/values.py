@@ -11,15 +11,36 @@ from typing import Annotated, Final
 
 import msgspec
 
+from vil_bridge.core.physical_ranges import POSITION, QUATERNION
+from vil_bridge.core.types import FloatArray
+from vil_bridge.servers.airsim.methods import ArrayOf
+from vil_bridge.servers.airsim.quantities import (
+    Altitude,
+    DegreesOrRate,
+    Gain,
+    Latitude,
+    Longitude,
+    Metres,
+    MetresPerSecond,
+    MetresPerSecond2,
+    Newtons,
+    ObjectScale,
+    QuaternionPart,
+    RadiansPerSecond,
+    RadiansPerSecond2,
+    Share,
+    Stick,
+    TimeStamp,
+    WindSpeed,
+)
+from vil_bridge.servers.msgpack_rpc import Packed
+
 NAN: Final = math.nan
-Latitude = Annotated[float, msgspec.Meta(ge=-90.0, le=90.0)]
-Longitude = Annotated[float, msgspec.Meta(ge=-360.0, le=360.0)]
-Altitude = Annotated[float, msgspec.Meta(ge=-1e6, le=1e9)]
-AxisGains = tuple[float, float, float]
+AxisGains = tuple[Gain, Gain, Gain]
 """Gains of a loop along its three axes."""
 
 
-TrackerGainList = Annotated[list[float], msgspec.Meta(min_length=14, max_length=14)]
+TrackerGainList = Annotated[list[Gain], msgspec.Meta(min_length=14, max_length=14)]
 """Gains of the racing lab's tracker."""
 
 
@@ -38,6 +59,76 @@ class Vector3r(msgspec.Struct):
     z_val: float = 0.0
 
 
+class PointNed(Vector3r):
+    """A place that a program gives, metres."""
+
+    x_val: Metres = 0.0
+    y_val: Metres = 0.0
+    z_val: Metres = 0.0
+
+
+class VelocityNed(Vector3r):
+    """A velocity that a program gives, m/s."""
+
+    x_val: MetresPerSecond = 0.0
+    y_val: MetresPerSecond = 0.0
+    z_val: MetresPerSecond = 0.0
+
+
+class AccelerationNed(Vector3r):
+    """An acceleration that a program gives, m/s^2."""
+
+    x_val: MetresPerSecond2 = 0.0
+    y_val: MetresPerSecond2 = 0.0
+    z_val: MetresPerSecond2 = 0.0
+
+
+class BodyRates(Vector3r):
+    """Angular rates that a program gives, rad/s."""
+
+    x_val: RadiansPerSecond = 0.0
+    y_val: RadiansPerSecond = 0.0
+    z_val: RadiansPerSecond = 0.0
+
+
+class BodyAccelerations(Vector3r):
+    """Angular accelerations that a program gives, rad/s^2."""
+
+    x_val: RadiansPerSecond2 = 0.0
+    y_val: RadiansPerSecond2 = 0.0
+    z_val: RadiansPerSecond2 = 0.0
+
+
+class WindNed(Vector3r):
+    """A wind that a program sets, m/s."""
+
+    x_val: WindSpeed = 0.0
+    y_val: WindSpeed = 0.0
+    z_val: WindSpeed = 0.0
+
+
+class ForceNed(Vector3r):
+    """A force that a program sets, N."""
+
+    x_val: Newtons = 0.0
+    y_val: Newtons = 0.0
+    z_val: Newtons = 0.0
+
+
+class GivenScale(Vector3r):
+    """A scale of an object that a program sets."""
+
+    x_val: ObjectScale = 1.0
+    y_val: ObjectScale = 1.0
+    z_val: ObjectScale = 1.0
+
+
+Points = Annotated[FloatArray, ArrayOf(list[PointNed], lambda v: (v.x_val, v.y_val, v.z_val), 3)]
+"""Points as an array (n, 3) for the method that takes them."""
+Velocities = Annotated[FloatArray, ArrayOf(list[VelocityNed], lambda v: (v.x_val, v.y_val, v.z_val), 3)]
+"""Velocities as an array (n, 3) for the method that takes them."""
+
+
 class Quaternionr(msgspec.Struct):
     """An attitude, body to world; programs send quaternions of any length."""
 
@@ -45,6 +136,15 @@ class Quaternionr(msgspec.Struct):
     x_val: float = 0.0
     y_val: float = 0.0
     z_val: float = 0.0
+
+
+class GivenQuaternion(Quaternionr):
+    """An attitude that a program gives, all of it."""
+
+    w_val: QuaternionPart = 1.0
+    x_val: QuaternionPart = 0.0
+    y_val: QuaternionPart = 0.0
+    z_val: QuaternionPart = 0.0
 
 
 class Pose(msgspec.Struct):
@@ -57,6 +157,29 @@ class Pose(msgspec.Struct):
     def unknown(cls) -> Pose:
         """Return the pose of an object that does not exist."""
         return cls(Vector3r(NAN, NAN, NAN), Quaternionr(NAN, NAN, NAN, NAN))
+
+
+class DrawnPose(Pose):
+    """A pose that a program gives, all of it."""
+
+    position: PointNed = msgspec.field(default_factory=PointNed)
+    orientation: GivenQuaternion = msgspec.field(default_factory=GivenQuaternion)
+
+
+class GivenPose(Pose):
+    """A pose that a program gives; a component that is NaN stays unchanged."""
+
+    def __post_init__(self) -> None:
+        _check_pose(self.position, self.orientation)
+
+
+def _check_pose(position: Vector3r, orientation: Quaternionr) -> None:
+    """Raise ValueError where a component is neither NaN nor in its range."""
+    for name, part, permitted in (("position", position, POSITION), ("orientation", orientation, QUATERNION)):
+        for key in part.__struct_fields__:
+            value = getattr(part, key)
+            if not (math.isnan(value) or value in permitted):
+                raise ValueError(f"{name}.{key} must be {permitted}, or NaN for unchanged, not {value:g}")
 
 
 class AirsimGeoPoint(msgspec.Struct):
@@ -76,6 +199,18 @@ class KinematicsState(msgspec.Struct):
     angular_velocity: Vector3r = msgspec.field(default_factory=Vector3r)
     linear_acceleration: Vector3r = msgspec.field(default_factory=Vector3r)
     angular_acceleration: Vector3r = msgspec.field(default_factory=Vector3r)
+
+
+class GivenKinematics(KinematicsState):
+    """A motion that a program gives; a component of its pose that is NaN stays unchanged."""
+
+    linear_velocity: VelocityNed = msgspec.field(default_factory=VelocityNed)
+    angular_velocity: BodyRates = msgspec.field(default_factory=BodyRates)
+    linear_acceleration: AccelerationNed = msgspec.field(default_factory=AccelerationNed)
+    angular_acceleration: BodyAccelerations = msgspec.field(default_factory=BodyAccelerations)
+
+    def __post_init__(self) -> None:
+        _check_pose(self.position, self.orientation)
 
 
 class EnvironmentState(msgspec.Struct):
@@ -105,13 +240,13 @@ class CollisionInfo(msgspec.Struct):
 class RCData(msgspec.Struct):
     """A remote control's sticks and switches; the Python client writes the switches one by one."""
 
-    timestamp: int = 0
-    pitch: float = 0.0
-    roll: float = 0.0
-    throttle: float = 0.0
-    yaw: float = 0.0
-    left_z: float = 0.0
-    right_z: float = 0.0
+    timestamp: TimeStamp = 0
+    pitch: Stick = 0.0
+    roll: Stick = 0.0
+    throttle: Stick = 0.0
+    yaw: Stick = 0.0
+    left_z: Stick = 0.0
+    right_z: Stick = 0.0
     switches: int = 0
     vendor_id: str = ""
     is_initialized: bool = False
@@ -148,7 +283,7 @@ class YawMode(msgspec.Struct):
     """Heading during a move: degrees, or degrees per second."""
 
     is_rate: bool = True
-    yaw_or_rate: float = 0.0
+    yaw_or_rate: DegreesOrRate = 0.0
 
 
 class ImuData(msgspec.Struct):
@@ -210,9 +345,9 @@ class LidarData(msgspec.Struct):
     """A scan: x0 y0 z0 x1..., metres, and the object of each point."""
 
     time_stamp: int
-    point_cloud: msgspec.Raw
+    point_cloud: Packed
     pose: Pose
-    segmentation: list[int]
+    segmentation: Packed
 
 
 class ProjectionMatrix(msgspec.Struct):
@@ -242,7 +377,7 @@ class ImageResponse(msgspec.Struct):
     """A picture: bytes or floats, row by row from the top, with the camera's pose and instant."""
 
     image_data_uint8: bytes | memoryview
-    image_data_float: msgspec.Raw
+    image_data_float: Packed
     camera_name: str
     camera_position: Vector3r
     camera_orientation: Quaternionr
@@ -284,17 +419,17 @@ class MeshPositionVertexBuffersResponse(msgspec.Struct):
 
     position: Vector3r
     orientation: Quaternionr
-    vertices: list[float]
-    indices: list[int]
+    vertices: Packed
+    indices: Packed
     name: str
 
 
 class CarControls(msgspec.Struct):
     """Commands to a car: throttle, steering (positive = right) and brake, -1 to 1."""
 
-    throttle: float = 0.0
-    steering: float = 0.0
-    brake: float = 0.0
+    throttle: Share = 0.0
+    steering: Share = 0.0
+    brake: Share = 0.0
     handbrake: bool = False
     is_manual_gear: bool = False
     manual_gear: int = 0

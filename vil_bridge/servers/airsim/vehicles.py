@@ -191,13 +191,7 @@ class ServedVehicles:
         )
 
     def in_room(self, vehicle: ServedVehicle, v_world: FloatArray) -> FloatArray:
-        """Return a vector of the world in the frame of the vehicle's simulation, (3,).
-
-        Raises:
-            ValueError: it is not finite.
-        """
-        if not np.isfinite(v_world).all():
-            raise ValueError(f"a vector must have finite numbers, not {v_world.tolist()}")
+        """Return a vector of the world in the frame of the vehicle's simulation, (3,)."""
         return q_rotate(q_conj(vehicle.T_world_room.q_xyzw), v_world)
 
     def point_in_room(self, vehicle: ServedVehicle, p_world_m: FloatArray) -> FloatArray:
@@ -206,12 +200,28 @@ class ServedVehicles:
 
     def snapshot(self) -> WorldSnapshot:
         """Return the world of now: tracked actors at the instant of the simulated ones, which are where they are."""
-        states = {name: (v, self.bus.state(v.subject or "")) for name, v in self._simulated.items() if self._flies(v)}
-        t_ns = max((state.t_ns for _, state in states.values()), default=now_ns())
-        world = self.world.snapshot(t_ns)
+        states = {name: self.bus.state(v.subject or "") for name, v in self._simulated.items() if self._flies(v)}
+        poses = {name: _pose_in_world(self._simulated[name], state) for name, state in states.items()}
+        return self._snapshot(max((state.t_ns for state in states.values()), default=now_ns()), poses)
+
+    def snapshot_at(self, t_ns: int, slack_ns: int = 0) -> WorldSnapshot:
+        """Return the world at an instant of the last seconds, in the light of now.
+
+        A simulated vehicle that was put elsewhere is in its old place until then, and for ``slack_ns`` after it.
+        """
+        poses = {
+            vehicle.actor: vehicle.T_world_room @ self.bus.pose_at(vehicle.subject or "", t_ns, slack_ns)
+            for vehicle in self._simulated.values()
+            if self._flies(vehicle)
+        }
+        return self._snapshot(t_ns, poses)
+
+    def _snapshot(self, t_ns: int, poses: Mapping[str, Transform]) -> WorldSnapshot:
+        """Return the world at an instant with the simulated vehicles at poses, by their actors."""
+        world = self.world.scene(t_ns)
         actors = tuple(
-            replace(actor, T_world_body=_pose_in_world(*states[actor.name])) if actor.name in states else actor
-            for actor in (*world.actors, *(look for name, look in self._looks.items() if name in states))
+            replace(actor, T_world_body=poses[actor.name]) if actor.name in poses else actor
+            for actor in (*world.actors, *(look for name, look in self._looks.items() if name in poses))
         )
         lighting = world.lighting if self.lighting_at is None else self.lighting_at(t_ns)
         if self.weather is not None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 from typing import Any, Final
 
 from vil_bridge.core.weather import FINE, Weather
 from vil_bridge.servers.airsim.methods import method
+from vil_bridge.servers.airsim.quantities import Share
 from vil_bridge.servers.airsim.vehicles import ServedVehicles
 
 _PARAMETERS: Final = (
@@ -30,10 +30,10 @@ class WeatherMethods:
         self._vehicles.weather = self._set if enable else None
 
     @method("simSetWeatherParameter")
-    def set_weather(self, param: int, val: float) -> None:
+    def set_weather(self, param: int, val: Share) -> None:
         """Set one amount, which is remembered while the weather is disabled; values beyond 0 and 1 are those."""
-        if not 0 <= param <= _ENABLED or not math.isfinite(val):
-            raise ValueError(f"param must be from 0 to {_ENABLED} and val finite, not {param} and {val}")
+        if not 0 <= param <= _ENABLED:
+            raise ValueError(f"param must be from 0 to {_ENABLED}, not {param}")
         if param == _ENABLED:
             self.enable_weather(val > 0.0)
             return

@@ -9,7 +9,7 @@ from vil_bridge.core.text import printable_lines
 from vil_bridge.core.vehicle_moves import Point, VehicleDisturbance
 from vil_bridge.servers.airsim.frames import world_of
 from vil_bridge.servers.airsim.methods import method
-from vil_bridge.servers.airsim.values import Vector3r
+from vil_bridge.servers.airsim.values import ForceNed, Vector3r, WindNed
 from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
 
 logger = logging.getLogger(__name__)
@@ -19,17 +19,23 @@ _LONGEST: Final = 1000
 
 
 class WorldMethods:
-    """The world. ``scene`` is the name of what is drawn."""
+    """The world.
 
-    def __init__(self, vehicles: ServedVehicles, scene: str) -> None:
+    Args:
+        scene: name of what is drawn.
+        races: there is a race, whose course stands for every level that a program loads.
+    """
+
+    def __init__(self, vehicles: ServedVehicles, scene: str, *, races: bool = False) -> None:
         self._vehicles = vehicles
         self._scene = scene
+        self._races = races
         self._warned = False
         self._wind: Vector3r | None = None
         self._force: Vector3r | None = None
 
     @method("simSetWind")
-    def set_wind(self, wind: Vector3r) -> None:
+    def set_wind(self, wind: WindNed) -> None:
         """Set the mean wind around every simulated multirotor, m/s."""
         for vehicle in self._flying():
             blown = VehicleDisturbance(wind_world_mps=self._in_room(vehicle, wind))
@@ -39,7 +45,7 @@ class WorldMethods:
         self._vehicles.wind_mps = east, north, up
 
     @method("simSetExtForce")
-    def set_force(self, ext_force: Vector3r) -> None:
+    def set_force(self, ext_force: ForceNed) -> None:
         """Push every simulated multirotor with a force until the next call, N; a name of Cosys-AirSim."""
         for vehicle in self._flying():
             pushed = VehicleDisturbance(force_world_n=self._in_room(vehicle, ext_force))
@@ -71,8 +77,8 @@ class WorldMethods:
 
     @method("simLoadLevel")
     def load_level(self, level_name: str) -> bool:
-        """Return True for the scene that is drawn: no other one can be loaded while the bridge runs."""
+        """Return True for the scene that is drawn, and for any where there is a race: no other one can be loaded."""
         if level_name != self._scene and not self._warned:
             self._warned = True
             logger.warning("a program asked for the level %r; this bridge draws %s", level_name[:60], self._scene)
-        return level_name == self._scene
+        return self._races or level_name == self._scene
