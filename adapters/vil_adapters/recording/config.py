@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from vil_bridge.config.base import SourceConfigBase
+from vil_bridge.config.base import ExistingPath, SourceConfigBase
 
 
 class RecordingConfig(SourceConfigBase):
@@ -16,7 +15,7 @@ class RecordingConfig(SourceConfigBase):
     follows_bridge_time: ClassVar[bool] = True
 
     type: Literal["motion-file"] = "motion-file"
-    path: Path = Field(description="The file, or a folder that holds mav0 (EuRoC).")
+    path: ExistingPath = Field(description="The file, or a folder that holds mav0 (EuRoC).")
     format: Literal["auto", "euroc", "tum", "bvh", "c3d", "motive-csv", "trc", "nexus-csv"] = Field(
         default="auto", description="What it is; auto = found by its name and first line."
     )

@@ -90,6 +90,7 @@ class EurocMotion:
         self.duration_ns = max(int(self._t_pose_ns[-1]), int(self._t_imu_ns[-1]))
         self.mocap_rate_hz = NS_PER_S / self._period_ns
         self.imu_rate_hz = NS_PER_S / float(np.median(np.diff(t_imu_ns)))
+        self._moves_ns = self.motion_begin_ns()
         self._play(playlist or [Window(0, self.duration_ns + 1)])
 
     @classmethod
@@ -116,7 +117,7 @@ class EurocMotion:
         acquire = self._clip(first_ns - _ns(_ACQUIRE_BEFORE_S), first_ns + _ns(_ACQUIRE_AFTER_S))
         lose = self._clip(last_ns - _ns(_LOSE_BEFORE_S), last_ns + _ns(_LOSE_AFTER_S))
         left_ns = _ns(seconds) - acquire.duration_ns - lose.duration_ns
-        start_ns = self.motion_begin_ns() - _ns(_REST_BEFORE_MOTION_S)
+        start_ns = self._moves_ns - _ns(_REST_BEFORE_MOTION_S)
         motion = self._clip(start_ns, start_ns + max(left_ns, _ns(_SHORTEST_MOTION_S)))
         return acquire, motion, lose
 
@@ -152,6 +153,16 @@ class EurocMotion:
         return MotionFrame(
             subjects=self.subjects, p_m=pose.p_m[None], q_xyzw=pose.q_xyzw[None], tracked=np.array([tracked])
         )
+
+    def phase(self, t_ns: int) -> str:
+        """Return what is played at a run time: ``acquisition``, ``rest``, ``motion`` or ``loss``.
+
+        Without a pose it is acquisition before the first one, and loss after it. Rest ends when the body first moves.
+        """
+        t_rec_ns = self.recording_time_ns(t_ns)
+        if self._interpolate(t_rec_ns) is None:
+            return "acquisition" if t_rec_ns < self._t_pose_ns[0] else "loss"
+        return "rest" if t_rec_ns < self._moves_ns else "motion"
 
     def truth(self, t_ns: int) -> Transform | None:
         """Return T_world_body at a run time, None where the recording has no pose."""

@@ -13,6 +13,7 @@ from vil_adapters.recording.text import LIMIT_BYTES, increasing_ns, read_lines, 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import yup_to_zup
+from vil_bridge.core.installation import install_command
 from vil_bridge.core.types import BoolArray, FloatArray
 
 METRES: Final = {"m": 1.0, "meters": 1.0, "cm": 0.01, "centimeters": 0.01, "mm": 0.001, "millimeters": 0.001}
@@ -62,7 +63,7 @@ def read_c3d(path: Path, *, unit_m: float | None, up_axis: str) -> MotionFile:
     try:
         import c3d
     except ModuleNotFoundError as exc:
-        raise ConfigError("reading C3D needs the package c3d. Install it with: pip install 'vil-bridge[c3d]'") from exc
+        raise ConfigError(f"reading C3D needs the package c3d. Install it with: {install_command('c3d')}") from exc
     try:
         with warnings.catch_warnings(), path.open("rb") as stream:
             warnings.simplefilter("ignore")

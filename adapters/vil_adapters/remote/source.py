@@ -12,6 +12,7 @@ from vil_adapters.remote.config import RemoteConfig
 from vil_adapters.remote.session import FederationSession
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError, SourceUnavailable
+from vil_bridge.core.installation import install_command
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.supervisor import Status
 from vil_bridge.protocols.federation.zmq_link import OnMessage, Refusal, SubscriberLink, ZmqSubscriberLink
@@ -92,7 +93,7 @@ def _zenoh_link(config: RemoteConfig, on_message: OnMessage) -> SubscriberLink:
     try:
         from vil_bridge.protocols.federation.zenoh_link import ZenohSubscriberLink, read_login
     except ModuleNotFoundError as exc:
-        raise SourceUnavailable("zenoh is not installed. Run: pip install 'vil-bridge[federation]'") from exc
+        raise SourceUnavailable(f"zenoh is not installed. Run: {install_command('federation')}") from exc
     login = None if config.login is None else read_login(config.login)
     return ZenohSubscriberLink(config.address, config.site, on_message, login, config.ca_certificate)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
 
-from vil_adapters.simulated.autopilot import yaw_of
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.airsim.moves import FlightCommand, FlightState
 from vil_bridge.vehicles.airsim.simple_flight import FOREVER_S
@@ -36,8 +36,16 @@ def flight_state(fleet: Fleet, row: int) -> FlightState:
     """Return what a move sees of a vehicle."""
     s = {name: values.tolist() for name, values in fleet.model.state.split(fleet.x[row]).items()}
     (px, py, pz), (vx, vy, vz) = s["p_world_m"], s["v_world_mps"]
-    yaw_rad = yaw_of(fleet.x[row, fleet.model.state["q_world_body"]])
-    return FlightState((px, py, pz), (vx, vy, vz), yaw_rad, s["w_body_radps"][2], s["climb_integral"][0])
+    qx, qy, qz, qw = s["q_world_body"]
+    yaw_rad = math.atan2(2.0 * (qw * qz + qx * qy), 1.0 - 2.0 * (qy * qy + qz * qz))  # faster than yaw_of
+    return FlightState(
+        (px, py, pz),
+        (vx, vy, vz),
+        yaw_rad,
+        s["w_body_radps"][2],
+        s["climb_integral"][0],
+        q_world_body=(qx, qy, qz, qw),
+    )
 
 
 def give_command(fleet: Fleet, row: int, command: FlightCommand) -> None:
@@ -47,6 +55,23 @@ def give_command(fleet: Fleet, row: int, command: FlightCommand) -> None:
     fleet.command(u, row)
     if command.climb_integral is not None:
         fleet.x[row, fleet.model.state["climb_integral"]] = command.climb_integral
+
+
+def climb_goal_of(command: FlightCommand) -> str:
+    """Return what a move's command leads to vertically: position, velocity or throttle."""
+    if command.mode == "position" or command.holds_height:
+        return "position"
+    return "velocity" if command.mode == "velocity" else "throttle"
+
+
+def forget_climb(fleet: Fleet, row: int) -> None:
+    """Let the climb loop begin again, as the original does when its goal is of another kind."""
+    fleet.x[row, fleet.model.state["climb_integral"]] = 0.0
+
+
+def holds(fleet: Fleet, row: int) -> bool:
+    """Return True while a flight controller holds the position, since its command timed out."""
+    return bool(fleet.x[row, fleet.model.state["command_left_s"]][0] <= 0.0)
 
 
 def expect_command(fleet: Fleet, row: int, within_s: float = FOREVER_S) -> None:

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from vil_adapters.simulated.model_factory import ModelFactory
 from vil_adapters.simulated.vehicle_config import AutopilotProgramConfig, VehicleConfig
+from vil_bridge.core.elementary import arctan2
+from vil_bridge.core.matrices import product
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.trajectories import (
@@ -135,7 +137,7 @@ class Autopilot:
     def _go_on(self, rows: npt.NDArray[np.int64]) -> FloatArray:
         """Move set-points along their trajectories; return their jerks and snaps, (k, 2, 3)."""
         motion = np.stack((self._p[rows], self._v[rows], self._a[rows], *self._higher[rows].swapaxes(0, 1)), axis=1)
-        motion = np.einsum("ij,njk->nik", self._ahead, motion)
+        motion = product(self._ahead, motion)
         self._p[rows], self._v[rows], self._a[rows] = motion[:, 0], motion[:, 1], motion[:, 2]
         self._higher[rows] = motion[:, 3:]
         return np.asarray(motion[:, 3:])
@@ -168,7 +170,7 @@ class Autopilot:
 def yaw_of(q_xyzw: FloatArray) -> float:
     """Return heading of the body's x axis."""
     x, y, z, w = q_xyzw.tolist()
-    return math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+    return float(arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)))
 
 
 def autopilot_of(factory: ModelFactory, vehicles: Sequence[Vehicle], period_s: float) -> Autopilot | None:

@@ -14,11 +14,13 @@ from vil_adapters.simulated.vehicle_config import AutopilotProgramConfig, Vehicl
 from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_bridge.core.clock import NS_PER_MS, machine_ns
 from vil_bridge.core.errors import SourceUnavailable
+from vil_bridge.core.sensor_readings import Vector
 from vil_bridge.protocols.autopilots.ardupilot import ArduPilotLink
 from vil_bridge.protocols.autopilots.ardupilot_port import ArduPilotPort
 from vil_bridge.protocols.autopilots.betaflight import BetaflightLink
 from vil_bridge.protocols.autopilots.link import AutopilotLink
 from vil_bridge.protocols.autopilots.px4 import Px4Link
+from vil_bridge.protocols.autopilots.px4_frames import Places
 from vil_bridge.protocols.autopilots.px4_serial import Px4SerialLink
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 
@@ -31,10 +33,20 @@ def link_of(config: AutopilotProgramConfig, instance: int, origin: GeoOrigin) ->
     if port is None:
         return BetaflightLink(config.bind, timeout_s)
     if config.kind == "px4":
-        return Px4Link(config.bind, port, timeout_s)
+        return Px4Link(config.bind, port, timeout_s, places_of(origin))
     pose_port, zero = pose_port_of(config, instance), (origin.lat_deg, origin.lon_deg, origin.h_m)
     poses = None if pose_port is None else ArduPilotPort(pose_port, zero)
     return ArduPilotLink(config.bind, port, timeout_s, poses)
+
+
+def places_of(origin: GeoOrigin) -> Places:
+    """Return how to find a position's latitude and longitude, degrees, and altitude, metres."""
+
+    def place(p_world_m: Vector) -> Vector:
+        latitude, longitude, altitude = origin.to_geodetic(p_world_m)
+        return float(latitude), float(longitude), float(altitude)
+
+    return place
 
 
 class AutopilotPrograms:
@@ -65,6 +77,11 @@ class AutopilotPrograms:
         self.waits = 0
         self._open = False
         self._holds = False
+
+    @property
+    def strangers(self) -> int:
+        """Datagrams that came from elsewhere than the programs."""
+        return sum(link.strangers for link in self._links)
 
     def next_exchanges(self, step: int, due: int) -> list[int]:
         """Return the step after which each group's next sample is taken; those in real time leave late ones out."""
@@ -154,11 +171,11 @@ class _ProgramGroup:
         self._group = group
         self._rc_us = group.program.rc_us
         self._vehicles = tuple(vehicles)
-        self._sensors = ProgramSensors(config, rate_of(config), vehicles, origin, seed)
+        self._sensors = ProgramSensors(config, rate_of(config), group, vehicles, origin, seed)
         self._parts = parts_of(config, group, vehicles, seed)
         self._open = False
         self.processes: Final = [
-            ProgramProcess(vehicle.name, command, folder)
+            ProgramProcess(vehicle.name, command, folder, config.environment)
             for i, vehicle in enumerate(vehicles)
             for command, folder in commands_of(config, vehicle.name, config.instance + i)
         ]
@@ -180,8 +197,9 @@ class _ProgramGroup:
 
     def check(self) -> None:
         """Start programs again that have ended."""
-        for process in self.processes:
-            process.check()
+        for process, link in zip(self.processes, self.links, strict=False):  # there are as many, or no programs
+            if process.check():
+                link.program_ended()
 
     def close(self) -> None:
         """Close the links."""
@@ -214,7 +232,8 @@ class _ProgramGroup:
         for row, link in enumerate(self.links):
             seen = link.answers, link.state, link.note
             if seen != self._seen[row]:
-                self._group.drive(row, link.motors, f"{self._config.kind} {link.state}{link.note}")
+                state = f"{self._config.kind} {link.state}{link.note}"
+                self._group.drive(row, link.motors, state, armed=link.armed)
                 self._seen[row] = seen
 
 

@@ -36,11 +36,13 @@ from vil_adapters.simulated.move_limits import (
     check_placement,
     check_sticks,
 )
+from vil_adapters.simulated.past_poses import PastPoses
 from vil_adapters.simulated.pending_moves import Ended, PendingMoves
 from vil_adapters.simulated.vehicle_sensors import share_of
 from vil_adapters.simulated.vehicle_table import VehicleTable
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ValueRefused
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
 from vil_bridge.core.sensor_readings import GeoPlace, SensorReading
 from vil_bridge.core.solid_world import MovingBody, SceneEdit, VehicleBodies
@@ -87,6 +89,7 @@ class CommandHandler:
         self._notes: list[StatusUpdate] = []
         self._collisions: dict[int, VehicleCollision] = {}
         self._placements: Counter[int] = Counter()
+        self._past: Final = PastPoses()
         self._moves: Final = PendingMoves()
         self.newest_readings: Final = self._table.readings
         self._adding: Final = threading.Lock()
@@ -105,6 +108,7 @@ class CommandHandler:
             self._start_ns = start_ns
             self._states = None
             self._collisions.clear()
+            self._past.clear()
 
     def end(self) -> None:
         """End all moves: the vehicles fly no more; in the loop's thread."""
@@ -117,6 +121,7 @@ class CommandHandler:
                 if batch.t_ns > self._t_ns or batch.placed:
                     self._before = batch if batch.placed else self._batch
                 self._steps, self._t_ns, self._states, self._batch = batch.steps, batch.t_ns, states, batch
+                self._past.add(batch.t_ns, states, batch.placed)
             if batch.notes is not None:
                 self._notes = batch.notes
             self._placements.update(batch.placed)
@@ -158,7 +163,7 @@ class CommandHandler:
             ValueRefused: the vehicle has no such mode or values.
             ValueError: it does not fly yet, or too many commands wait.
         """
-        number = self._flying(command.subject)
+        number = self._started(command.subject) if command.action == "reset" else self._flying(command.subject)
         order: Order
         match command.action:
             case "arm" | "disarm":
@@ -208,7 +213,7 @@ class CommandHandler:
         Raises:
             ValueRefused: a number is not finite or absurd, or the model's rotors are not known. ValueError: not now.
         """
-        vehicle = self._flying(subject)
+        vehicle = self._started(subject)
         check_disturbance(disturbance, len(self._table.factories[vehicle].model.rotor_places()[0]))
         self._pass_on(DisturbOrder(vehicle, disturbance))
 
@@ -218,7 +223,7 @@ class CommandHandler:
         Raises:
             ValueRefused: the vehicle has another controller, or a number is not finite or absurd. ValueError: not now.
         """
-        vehicle = self._flying(subject)
+        vehicle = self._started(subject)
         self._airsim_of(vehicle, "has no gains")
         check_gains(gains)
         self._pass_on(GainsOrder(vehicle, loop, gains))
@@ -274,11 +279,23 @@ class CommandHandler:
             superseded=note.superseded,
             collisions=note.collisions,
             landed=note.landed,
+            clipped=note.clipped,
             a_world_mps2=(ax, ay, az),
             alpha_body_radps2=(bx, by, bz),
             rotors=rotors,
             placements=placements,
+            ended=note.ended,
         )
+
+    def pose_at(self, subject: str, t_ns: int, slack_ns: int = 0) -> Transform:
+        """Return where a vehicle was at an instant of the last seconds."""
+        number = self._table.number(subject)
+        with self._lock:
+            found = self._past.at(number, t_ns - self._start_ns, slack_ns)
+        if found is not None:
+            return found
+        state = self.state(subject)
+        return Transform.of(state.p_world_m, state.q_world_body)
 
     def has_reached(self, subject: str, t_ns: int) -> bool:  # noqa: ARG002 - all vehicles of a source step together
         """Return True once the newest state is the last one up to an instant: states come with the poses."""
@@ -341,12 +358,20 @@ class CommandHandler:
                 return
             self._sent += 1
 
-    def _flying(self, subject: str) -> int:
-        """Return the number of a vehicle that flies. Raises ValueError: not yet."""
+    def _started(self, subject: str) -> int:
+        """Return the number of a vehicle that has started. Raises ValueError: not yet."""
         number = self._table.number(subject)
         states = self._states
         if states is None or number >= len(states):
             raise ValueError(f"{subject} does not fly yet: its source is starting")
+        return number
+
+    def _flying(self, subject: str) -> int:
+        """Return the number of a vehicle that flies. Raises ValueError: not yet, or no more."""
+        number = self._started(subject)
+        notes = self._notes
+        if number < len(notes) and notes[number].ended:
+            raise ValueError(notes[number].ended)
         return number
 
     def _airsim_of(self, number: int, refusal: str) -> AirsimMultirotor:

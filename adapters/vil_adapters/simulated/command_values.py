@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from vil_bridge.core.errors import ValueRefused
+from vil_bridge.core.physical_ranges import command_range
 from vil_bridge.core.vehicle_commands import CommandField
-
-_LARGEST: Final = 1e9
-"""Of a command's numbers: larger ones overflow where they are squared."""
 
 
 def command_values(
@@ -18,7 +15,7 @@ def command_values(
     """Return values in the mode's order.
 
     Raises:
-        ValueRefused: a field is unknown, absent or of another size, or a value is not finite.
+        ValueRefused: a field is unknown, absent or of another size, or a value is beyond the range of its kind.
     """
     wanted = ", ".join(f"{f.name} ({f.size}, {f.unit})" for f in fields)
     if isinstance(given, Mapping):
@@ -34,6 +31,9 @@ def command_values(
         values = tuple(float(v) for v in given)
         if len(values) != sum(f.size for f in fields):
             raise ValueRefused(f"mode {mode!r} takes {wanted}; got {len(values)} numbers")
-    if not all(abs(v) <= _LARGEST for v in values):
-        raise ValueRefused(f"a command must be finite and at most {_LARGEST:g}")
+    begin = 0
+    for f in fields:
+        permitted = command_range(f.name, f.unit)
+        permitted.check(f"{f.name} of mode {mode!r}", values[begin : begin + f.size])
+        begin += f.size
     return values

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from vil_adapters.simulated.program_ports import commands_of, port_of, rate_of
 from vil_adapters.simulated.vehicle_config import MOST_VEHICLES, AutopilotProgramConfig, VehicleConfig, VehicleName
-from vil_bridge.config.base import SourceConfigBase, StrictModel, TransformConfig, custom
+from vil_bridge.config.base import NameOrFile, SourceConfigBase, StrictModel, TransformConfig, custom
 from vil_bridge.core.sensor_readings import SensorDescription
 
 
@@ -39,7 +39,7 @@ class GeoOriginConfig(StrictModel):
 class SceneContactConfig(StrictModel):
     """Scene whose solid objects stop the vehicles, at every step and without a renderer."""
 
-    scene: str = Field(
+    scene: NameOrFile = Field(
         min_length=1, max_length=4096, description="A shipped scene's name, or the file of one; needs the extra gl."
     )
     T_room_scene: TransformConfig = Field(default=TransformConfig(), description="Pose of the scene in the room.")

@@ -18,6 +18,7 @@ from vil_adapters.simulated.sphere_row import SphereRow
 from vil_adapters.simulated.vehicle_config import ContactConfig
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_rotate
+from vil_bridge.core.matrices import dot, length
 from vil_bridge.core.solid_world import SceneEdit, SweptContact
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.core.vehicle_moves import VehicleCollision
@@ -33,6 +34,8 @@ _APART_S: Final = 0.1
 """Contacts closer in time than this are one collision."""
 RESTING_MPS: Final = 0.1
 """Slower than this nothing bounces."""
+LEVELLING_RADPS: Final = 1.0
+"""A vehicle that lands aslant turns level so fast: gyroscopes feel it, and it hardly turns during the impact."""
 _MOST_BOUNCES: Final = 4
 """Surfaces that stop a vehicle in one step: a corner has three."""
 _MOST_NAMES: Final = 256
@@ -152,7 +155,9 @@ class ContactModel:
         ``struck`` (n, 6): set to the changes of velocities and body rates of those that touched something.
         """
         before = x.copy()
-        lifted: npt.NDArray[np.int64] = _NONE if self._ground is None else self._ground.lift(x, active)
+        lifted: npt.NDArray[np.int64] = (
+            _NONE if self._ground is None else self._ground.lift(x, active, LEVELLING_RADPS * dt_s)
+        )
         self._standing = len(lifted) > 0
         near = self._standing or self._around or self._supports
         if not near and (self._scene is None or step < self._scene.next_due):
@@ -189,12 +194,12 @@ class ContactModel:
         for point_m, normal in zip(around.points_m, around.normals, strict=True):
             p = x[row, state["p_world_m"]]
             away = p - point_m
-            height = float(away @ normal)
-            if height >= radius_m or np.linalg.norm(away - height * normal) > self._config.reach_m:
+            height = dot(away, normal)
+            if height >= radius_m or length(away - height * normal) > self._config.reach_m:
                 continue
             if height < 0.0:
                 self._reset_at[row] = step  # pictures from behind the surface would push it through
-            slow = -float(x[row, state["v_world_mps"]] @ normal) < RESTING_MPS
+            slow = -dot(x[row, state["v_world_mps"]], normal) < RESTING_MPS
             touched = (p - radius_m * normal)[None]
             contact = WorldContact(touched, normal[None], np.array([radius_m - height]))
             self.record(np.array([row]), p[None], contact, step, dt_s)
@@ -230,9 +235,9 @@ class ContactModel:
         support = self._supports.pop(row)
         middle_m = self._middles(x, state, row)[support.sphere]
         away, normal = middle_m - support.hit.point_world_m, support.hit.normal_world
-        height_m = float(away @ normal)
-        near = height_m <= self._config.radius_m + _SKIN_M and np.linalg.norm(away - height_m * normal) <= _HOLD_M
-        if near and float(x[row, state["v_world_mps"]] @ normal) < 0.0:
+        height_m = dot(away, normal)
+        near = height_m <= self._config.radius_m + _SKIN_M and length(away - height_m * normal) <= _HOLD_M
+        if near and dot(x[row, state["v_world_mps"]], normal) < 0.0:
             self._off_surface(row, support, middle_m, x, state, step, dt_s)
 
     def edit_scene(self, edit: SceneEdit) -> None:
@@ -281,20 +286,21 @@ class ContactModel:
         hit = support.hit
         place, normal = state["p_world_m"], hit.normal_world
         p = x[row, place].copy()
-        inside_m = self._config.radius_m - float((middle_m - hit.point_world_m) @ normal)
+        inside_m = self._config.radius_m - dot(middle_m - hit.point_world_m, normal)
         depth_m = max(inside_m, 0.0)
         contact = WorldContact(hit.point_world_m[None], normal[None], np.array([depth_m]))
         self.record(np.array([row]), p[None], contact, step, dt_s, hit.other)
         if not self._bounces:
             self.to_reset.append(row)
-        slow = -float(x[row, state["v_world_mps"]] @ normal) < RESTING_MPS
+        slow = -dot(x[row, state["v_world_mps"]], normal) < RESTING_MPS
         body, level = self.resting_body if slow else self.body, bool(normal[2] > _LEVEL)
         below = contact._replace(
             point_world_m=self._foot(middle_m, p, x[row, state["q_world_body"]], normal, depth_m)[None]
         )
-        x[row] = collide(x[row : row + 1], state, body, below, ground_lock=level)[0]
+        levels_rad = LEVELLING_RADPS * dt_s
+        x[row] = collide(x[row : row + 1], state, body, below, ground_lock=level, levels_rad=levels_rad)[0]
         # A point that spins away from the surface gets no impulse; the sphere must not stay inside either.
-        x[row, place] += max(max(inside_m, -_SKIN_M) + _SKIN_M - float((x[row, place] - p) @ normal), 0.0) * normal
+        x[row, place] += max(max(inside_m, -_SKIN_M) + _SKIN_M - dot(x[row, place] - p, normal), 0.0) * normal
         if slow:
             self._supports[row] = support
 
@@ -308,7 +314,7 @@ class ContactModel:
         the vehicle's origin.
         """
         if normal[2] > _LEVEL and lies_flat(q_xyzw, normal):
-            foot: FloatArray = middle_m - float((middle_m - p_m) @ normal) * normal
+            foot: FloatArray = middle_m - dot(middle_m - p_m, normal) * normal
             return foot
         return middle_m - (self._config.radius_m - depth_m) * normal
 
@@ -323,10 +329,10 @@ class ContactModel:
             touched_at[row] = self._never[row]  # what it meets is a collision of its own
         first, hit = 1.0, None
         for point_m, normal, radius_m, reach_m in self._planes(row):
-            above, below = ((p - point_m) @ normal - radius_m for p in (start_m, goal_m))
+            above, below = (dot(p - point_m, normal) - radius_m for p in (start_m, goal_m))
             share = float(above / (above - below)) if below < 0.0 <= above else 1.0
             touched = start_m + share * (goal_m - start_m) - radius_m * normal
-            if share < first and np.linalg.norm(touched - point_m) <= reach_m:
+            if share < first and length(touched - point_m) <= reach_m:
                 first, hit = share, WorldContact(touched[None], normal[None], np.array([0.0]))
         end: FloatArray = start_m + first * (goal_m - start_m)
         ends = (self.shape.middles(p[None], q_xyzw[None])[0] for p in (start_m, end))

@@ -184,7 +184,12 @@ Order = VehicleOrder | AddOrder | BodiesUpdate | EditOrder | ClockUpdate | Start
 
 
 class StatusUpdate(msgspec.Struct, array_like=True):
-    """Values of one vehicle that change seldom; ``landed``: by AirSim's rule; ``link``: to its program, in words."""
+    """Values of one vehicle that change seldom.
+
+    Attributes:
+        landed: it stands. link: to its program, in words. clipped: readings of its inertial sensors.
+        ended: why it flies no more; empty = it flies.
+    """
 
     mode: str
     pilot: str
@@ -194,6 +199,8 @@ class StatusUpdate(msgspec.Struct, array_like=True):
     collisions: int
     landed: bool = False
     link: str = ""
+    clipped: int = 0
+    ended: str = ""
 
 
 class MoveReport(msgspec.Struct, array_like=True, frozen=True):
@@ -235,7 +242,8 @@ class VehicleBatch(msgspec.Struct):
     Attributes:
         steps: made so far, by every vehicle. t_ns: simulation time.
         late: steps that were made later than their own tick. behind_ns: of the newest step to its instant.
-        dropped: batches that the reader was too slow for.
+        dropped: batches that the reader was too slow for. strangers: datagrams at the ports of programs that came from
+            elsewhere, so far.
         bodies: float64 (vehicles, 13). pose: whether a pose is due. notes: None = as before.
         dynamics: of AirSim's multirotors, float64 (vehicles, 8 + most rotors): accelerations, linear (world) and
             angular (body), density, thrust factor, controls of the rotors; empty where there are none.
@@ -251,6 +259,7 @@ class VehicleBatch(msgspec.Struct):
     late: int = 0
     behind_ns: int = 0
     dropped: int = 0
+    strangers: int = 0
     pose: bool = True
     notes: list[StatusUpdate] | None = None
     sensors: list[SensorValues] = []

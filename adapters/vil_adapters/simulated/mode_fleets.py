@@ -17,14 +17,27 @@ from vil_adapters.simulated.disturbances import ImposedAir, disturbances_of
 from vil_adapters.simulated.ipc import BODY_COLUMNS, GainsOrder
 from vil_adapters.simulated.model_factory import ModelFactory
 from vil_adapters.simulated.vehicle_config import Vehicle
+from vil_bridge.core.elementary import sin_cos
+from vil_bridge.core.physical_ranges import STATE_OTHER, STATE_RANGES
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.core.vehicle_moves import VehicleDisturbance
 from vil_bridge.vehicles.airsim.simple_flight import SimpleFlight
 from vil_bridge.vehicles.broken_rotors import BrokenRotors
 from vil_bridge.vehicles.disturbances import Disturbance
 from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.layout import RIGID_BODY
+from vil_bridge.vehicles.layout import RIGID_BODY, StateLayout
 from vil_bridge.vehicles.model import Model, TrueState
+
+_MOTION: Final = ("v_world_mps", "w_body_radps", "a_world_mps2", "alpha_body_radps2", "speed_mps")
+
+
+def _limits_of(state: StateLayout) -> FloatArray:
+    """Return the largest magnitude of each column, (dx,)."""
+    limits = np.full(state.size, STATE_OTHER.most)
+    for name, permitted in STATE_RANGES.items():
+        if name in state:
+            limits[state[name]] = permitted.most
+    return limits
 
 
 class ModeFleet:
@@ -32,11 +45,14 @@ class ModeFleet:
 
     Attributes:
         parked: states of rows that are not flown, (n, dx). active: which rows are, (n,). flying: how many are.
+        sound: newest states that were physical, (n, dx).
     """
 
     def __init__(self, fleet: Fleet, parked: FloatArray) -> None:
         self.fleet: Final = fleet
         self.parked: Final = parked
+        self.sound: Final = parked.copy()
+        self._limits: Final = _limits_of(fleet.model.state)
         self.active: Final = np.zeros(fleet.n, dtype=np.bool_)
         self.flying = 0
         columns = np.concatenate([np.r_[fleet.model.state[f.name]] for f in RIGID_BODY])
@@ -52,6 +68,40 @@ class ModeFleet:
         """Let a row be flown, or parked."""
         self.active[row] = flown
         self.flying = int(np.count_nonzero(self.active))
+        self.sound[row] = self.fleet.x[row]
+
+    def keep_sound(self, ended: BoolArray) -> list[tuple[int, str]]:
+        """Hold rows that have ended where they are; put those that are no longer physical back to where they were.
+
+        Returns the flown rows of the latter, and the field of the state that is not physical.
+        """
+        x = self.fleet.x
+        sound = self.sound
+        if ended.any():
+            x[ended] = sound[ended]
+        inside = np.abs(x) <= self._limits
+        if inside.all():
+            np.copyto(sound, x)
+            return []
+        bad = ~inside.all(axis=1)
+        found = [(row, self._first_outside(row, inside[row])) for row in np.flatnonzero(bad & self.active).tolist()]
+        x[bad] = sound[bad]
+        np.copyto(sound, x)
+        return found
+
+    def stand(self, row: int) -> None:
+        """Take the motion out of a row that has ended."""
+        state = self.fleet.model.state
+        for name in _MOTION:
+            if name in state:
+                self.fleet.x[row, state[name]] = 0.0
+        self.sound[row] = self.fleet.x[row]
+
+    def _first_outside(self, row: int, inside: BoolArray) -> str:
+        state = self.fleet.model.state
+        column = int(np.argmin(inside))
+        name = next(name for name in state if state[name].start <= column < state[name].stop)
+        return f"{name} is {self.fleet.x[row, column]:g}"
 
 
 class ModeFleets:
@@ -92,10 +142,11 @@ class ModeFleets:
                 disturbances=self._disturbances(model),
             )
             fleet.steps = self.step
-            half = [math.radians(vehicle.config.yaw_deg) / 2.0 for vehicle in self._vehicles]
+            half_rad = [math.radians(vehicle.config.yaw_deg) / 2.0 for vehicle in self._vehicles]
+            sines, cosines = sin_cos(np.array(half_rad))
             fleet.place(
                 p_world_m=[vehicle.p_m for vehicle in self._vehicles],
-                q_world_body=[(0.0, 0.0, math.sin(a), math.cos(a)) for a in half],
+                q_world_body=[(0.0, 0.0, sine, cosine) for sine, cosine in zip(sines, cosines, strict=True)],
             )
             self._fleets[mode, own] = ModeFleet(fleet, fleet.x.copy())
         return self._fleets[mode, own]
@@ -137,6 +188,15 @@ class ModeFleets:
         numbers = np.array([vehicle.index for vehicle in self._vehicles])
         found = disturbances_of(self._vehicles[0].config, numbers, self._seed, self._imposed)
         return [*found, BrokenRotors(model, self._lost_shares)] if self._lost_shares.any() else found
+
+    def keep_sound(self, ended: BoolArray) -> list[tuple[int, str]]:
+        """Return the rows whose states are no longer physical, and why; see :meth:`ModeFleet.keep_sound`."""
+        found = [mode_fleet.keep_sound(ended) for mode_fleet in self.flown()]
+        return [row for rows in found for row in rows]
+
+    def stand(self, row: int) -> None:
+        """Take the motion out of a vehicle that has ended."""
+        next(mode_fleet for mode_fleet in self._fleets.values() if mode_fleet.active[row]).stand(row)
 
     def flown(self) -> Iterator[ModeFleet]:
         """Yield the fleets in which a vehicle flies."""

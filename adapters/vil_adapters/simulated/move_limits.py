@@ -4,11 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
 from vil_bridge.core.errors import ValueRefused
+from vil_bridge.core.physical_ranges import (
+    ACCELERATION,
+    ANGLE,
+    FACTOR,
+    FORCE,
+    GAIN,
+    POSITION,
+    QUATERNION,
+    RATE,
+    SHARE,
+    SPEED,
+    TIMEOUT,
+    WIND,
+)
 from vil_bridge.core.vehicle_moves import (
     MOST_POINTS,
     MOST_SPLINE_POINTS,
@@ -22,18 +38,50 @@ from vil_bridge.core.vehicle_moves import (
     VehiclePlacement,
 )
 
-_LARGEST: Final = 1e6
 _LEAST: Final = 1e-6
 _SLOWEST: Final = 0.05
 """Speed and acceleration of a spline."""
-_TIMES: Final = ("timeout_s", "duration_s")
+_RANGES: Final = {
+    "timeout_s": TIMEOUT,
+    "duration_s": TIMEOUT,
+    "points_m": POSITION,
+    "lookahead_m": POSITION,
+    "z_m": POSITION,
+    "up_m": POSITION,
+    "speed_mps": SPEED,
+    "v_mps": SPEED,
+    "ahead_mps": SPEED,
+    "right_mps": SPEED,
+    "acceleration_mps2": ACCELERATION,
+    "yaw": ANGLE,
+    "yaw_rad": ANGLE,
+    "margin_rad": ANGLE,
+    "roll_rad": ANGLE,
+    "pitch_rad": ANGLE,
+    "yaw_radps": RATE,
+    "w_body_radps": RATE,
+    "throttle": SHARE,
+    "controls": SHARE,
+    "adaptive": FACTOR,
+    "gains": GAIN,
+    "p_world_m": POSITION,
+    "q_world_body": QUATERNION,
+    "v_world_mps": SPEED,
+    "p": GAIN,
+    "i": GAIN,
+    "d": GAIN,
+    "wind_world_mps": WIND,
+    "force_world_n": FORCE,
+    "lost_shares": SHARE,
+}
+"""Of the fields of moves, placements, gains and disturbances."""
 
 
 def check_move(move: Move, rotors: int) -> None:
     """Check a move of a vehicle with so many rotors.
 
     Raises:
-        ValueRefused: a number is not finite or too large, or there are too many or too few of them.
+        ValueRefused: a number is beyond the range of its kind, or there are too many or too few of them.
     """
     if isinstance(move, PathMove) and len(move.points_m) > MOST_POINTS:
         raise ValueRefused(f"a path has at most {MOST_POINTS} points, not {len(move.points_m)}; fly it in parts")
@@ -63,7 +111,7 @@ def check_placement(placement: VehiclePlacement) -> None:
     """Check a placement.
 
     Raises:
-        ValueRefused: a number is not finite or too large, or the attitude is zero.
+        ValueRefused: a number is beyond the range of its kind, or the attitude is zero.
     """
     for name in ("p_world_m", "q_world_body", "v_world_mps", "w_body_radps"):
         _check(name, getattr(placement, name))
@@ -72,7 +120,7 @@ def check_placement(placement: VehiclePlacement) -> None:
 
 
 def check_gains(gains: LoopGains) -> None:
-    """Check gains of a loop. Raises ValueRefused: a number is not finite or too large."""
+    """Check gains of a loop. Raises ValueRefused: a number is beyond the range of its kind."""
     for name in gains.__struct_fields__:
         _check(name, getattr(gains, name))
 
@@ -87,7 +135,7 @@ def check_disturbance(disturbance: VehicleDisturbance, rotors: int) -> None:
     """Check what acts on a vehicle with so many rotors whose places are known.
 
     Raises:
-        ValueRefused: a number is not finite or too large, or the shares are not one of each rotor from 0 to 1.
+        ValueRefused: a number is beyond the range of its kind, or the shares are not one of each rotor from 0 to 1.
     """
     for name in disturbance.__struct_fields__:
         _check(name, getattr(disturbance, name))
@@ -101,10 +149,15 @@ def check_disturbance(disturbance: VehicleDisturbance, rotors: int) -> None:
 
 
 def _check(name: str, value: Any) -> None:
-    """Check the numbers of a field; times may be as large as they like."""
-    for number in _numbers(value):
-        if not (math.isfinite(number) and (name in _TIMES or abs(number) <= _LARGEST)):
-            raise ValueRefused(f"{name} must be finite and at most {_LARGEST:g}, got {number}")
+    """Check the numbers of a field; what is not a number, such as a flag, has no range."""
+    permitted = _RANGES.get(name)
+    if permitted is None:
+        return
+    if name == "points_m":  # thousands, which are sought through one by one only where one of them is wrong
+        rows = np.fromiter(chain.from_iterable(value), np.float64)
+        if permitted.has_all(rows):
+            return
+    permitted.check(name, _numbers(value))
 
 
 def _numbers(value: Any) -> Iterator[float]:

@@ -61,11 +61,11 @@ class MoveRunner:
         self._turn(row, running, step)
         self._schedule()
 
-    def cancel(self, row: int) -> None:
-        """End the move of a row, if any, short of its goal."""
+    def cancel(self, row: int, problem: str = "") -> None:
+        """End the move of a row, if any, short of its goal; ``problem``: that ended it."""
         running = self._running.pop(row, None)
         if running is not None:
-            self._report(running.number, MoveEnd(reached=False))
+            self._report(running.number, MoveEnd(reached=False, problem=problem))
             self._schedule()
 
     def set_sticks(self, row: int, sticks: StickPositions | None, until: int) -> None:

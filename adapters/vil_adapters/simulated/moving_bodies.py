@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
+from vil_bridge.core.matrices import length
 from vil_bridge.core.solid_world import MovingBody
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.contact import Collider, CollidingBody
@@ -72,11 +73,11 @@ class MovingBodies:
     def speed_mps(self, k: int) -> float:
         """Return the speed of a body's fastest point at most."""
         body = self.now[k]
-        speed = float(np.linalg.norm(body.v_mps))
+        speed = length(np.asarray(body.v_mps))
         if body.mass is None:
             return speed
         reach_m = np.linalg.norm(np.array(body.middles_m) - body.mass.p_m, axis=1).max()
-        return speed + float(reach_m) * float(np.linalg.norm(body.mass.w_radps))
+        return speed + float(reach_m) * length(np.asarray(body.mass.w_radps))
 
     def colliding(self, k: int, point_m: FloatArray, like: Collider, t_ns: int) -> CollidingBody:
         """Return a body that is touched at a point (3,); one that nothing moves has the surface of ``like``."""

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +25,7 @@ _LONG_RUN_NS: Final = 30 * NS_PER_S
 """A program that ran for longer is started again soon."""
 _CHECK_NS: Final = NS_PER_S // 10
 _PATIENCE_NS: Final = 7 * NS_PER_S // 10
-"""With programs that are asked to end: their source is given a second."""
+"""With programs that are asked to end, and again with those that are killed."""
 _POLL_S: Final = 0.01
 _MOST_LOG_BYTES: Final = 1 << 24
 """Of one output.log when the program starts; it then becomes output.log.1."""
@@ -37,13 +37,16 @@ class ProgramProcess:
 
     Args:
         name: of the vehicle. command: the program and its arguments. folder: in which it runs, made if absent; its
-            output goes to ``output.log`` there.
+            output goes to ``output.log`` there. environment: that it gets, where the bridge's own does not set it.
     """
 
-    def __init__(self, name: str, command: tuple[str, ...], folder: Path) -> None:
+    def __init__(
+        self, name: str, command: tuple[str, ...], folder: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._name = name
         self._command = command
         self._folder = folder
+        self._environment = dict(environment or {})
         self._child: subprocess.Popen[bytes] | None = None
         self._begun_ns = self._checked_ns = 0
         self._again_ns: int | None = None
@@ -63,11 +66,11 @@ class ProgramProcess:
                 "autopilot.command to the program's path, and autopilot.folder to one that can be written"
             ) from None
 
-    def check(self) -> None:
-        """Start the program again some time after it ended; call it often."""
+    def check(self) -> bool:
+        """Start the program again some time after it ended; call it often. Return True once when it has ended."""
         now_ns = machine_ns()
         if now_ns - self._checked_ns < _CHECK_NS:
-            return
+            return False
         self._checked_ns = now_ns
         if self._again_ns is not None:
             if now_ns >= self._again_ns:
@@ -76,6 +79,8 @@ class ProgramProcess:
             with contextlib.suppress(OSError):  # what it has left would have the ports of the next one
                 os.killpg(self._child.pid, signal.SIGKILL)
             self._start_later(f"ended code={self._child.returncode}")
+            return True
+        return False
 
     def signal(self, number: int) -> bool:
         """Send a signal to the program and what it started; 0 only looks. Return True while any of them is there."""
@@ -98,6 +103,7 @@ class ProgramProcess:
             self._child = subprocess.Popen(  # noqa: S603 - the user's own program
                 self._command,
                 cwd=self._folder,
+                env=self._environment | dict(os.environ),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -133,6 +139,9 @@ def end_programs(programs: Iterable[ProgramProcess]) -> None:
 
 
 def _prepare_child() -> None:
-    """Have the kernel end the child when the thread that started it is gone; leave our real-time priority to us."""
-    ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    """Have the kernel kill the child when the thread that started it is gone; leave our real-time priority to us.
+
+    A program that ignores a request to end would outlive its starter otherwise.
+    """
+    ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

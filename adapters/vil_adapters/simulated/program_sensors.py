@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+from vil_adapters.simulated.group_imu import GroupImu
 from vil_adapters.simulated.pose_sensor import PoseSensor, motions_of
 from vil_adapters.simulated.sensor_parts import FittedSensor, SensorPart, part_of, sensor_of
 from vil_adapters.simulated.vehicle_config import (
@@ -13,6 +15,7 @@ from vil_adapters.simulated.vehicle_config import (
     SensorConfig,
     Vehicle,
 )
+from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.sensor_readings import BarometerReading, GpsReading, ImuReading, MagnetometerReading, SensorKind
 from vil_bridge.protocols.autopilots.link import AutopilotSample
@@ -21,7 +24,7 @@ from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.barometer import Barometer, FleetBarometerReading
 from vil_bridge.vehicles.sensors.components import LatencyLine, SampleSchedule
 from vil_bridge.vehicles.sensors.gps import FleetGpsReading
-from vil_bridge.vehicles.sensors.imu import FleetImuReading
+from vil_bridge.vehicles.sensors.imu import FleetImuReading, ImuParameters, ImuSensor, without_limits
 from vil_bridge.vehicles.sensors.magnetometer import FleetMagnetometerReading
 from vil_bridge.vehicles.sensors.sensor import Sensor
 
@@ -33,21 +36,29 @@ class ProgramSensors:
     """Sensors of some vehicles that have the same.
 
     Args:
-        config: theirs. rate_hz: of the inertial sensor. vehicles: in the order of the truth's rows.
+        config: theirs. rate_hz: of the inertial sensor. group: theirs. vehicles: in the order of its rows.
         origin: place of the room's zero. seed: of all noise.
     """
 
     def __init__(
-        self, config: AutopilotProgramConfig, rate_hz: int, vehicles: Sequence[Vehicle], origin: GeoOrigin, seed: int
+        self,
+        config: AutopilotProgramConfig,
+        rate_hz: int,
+        group: VehicleGroup,
+        vehicles: Sequence[Vehicle],
+        origin: GeoOrigin,
+        seed: int,
     ) -> None:
         def sensor(kind: SensorKind, config: AutopilotPart) -> tuple[Sensor[Any], SensorPart]:
             own = SensorConfig(type=kind, preset=config.preset, parameters=config.parameters, rate_hz=rate_hz)
-            part = part_of(own)
+            part = _unlimited(part_of(own), own)
             made = sensor_of(FittedSensor(kind, kind, own, tuple(vehicles), _ORDINAL, False), part, origin, seed)
             assert made is not None
             return made, part
 
-        self._imu, _ = sensor("imu", config.imu)
+        imu, _ = sensor("imu", config.imu)
+        assert isinstance(imu, ImuSensor)
+        self._imu = GroupImu(imu, group)
         self._magnetometer, _ = sensor("magnetometer", config.magnetometer)
         barometer, _ = sensor("barometer", config.barometer)
         assert isinstance(barometer, Barometer)
@@ -83,6 +94,18 @@ class ProgramSensors:
                 )
             )
         return found
+
+
+def _unlimited(part: SensorPart, config: SensorConfig) -> SensorPart:
+    """Return the part without the ranges of its preset: an impact beyond one never reaches the estimate.
+
+    A range that the parameters state holds.
+    """
+    if not isinstance(part.parameters, ImuParameters):
+        return part
+    free = without_limits(part.parameters)
+    stated = {name: getattr(part.parameters, name) for name in ("gyro", "accel") if name in config.parameters}
+    return replace(part, parameters=replace(free, **stated))
 
 
 class _Receiver:

@@ -10,6 +10,7 @@ import numpy as np
 
 from vil_adapters.simulated.sphere_row import SphereRow
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.matrices import product
 from vil_bridge.core.solid_world import SceneEdit, SolidWorld, SweptContact
 from vil_bridge.core.types import BoolArray, FloatArray
 
@@ -110,5 +111,5 @@ class SceneContacts:
     def _in_room(self, hit: SweptContact) -> SweptContact:
         T = self._T_room_scene
         return replace(
-            hit, point_world_m=T.apply(hit.point_world_m[None])[0], normal_world=T.rotation() @ hit.normal_world
+            hit, point_world_m=T.apply(hit.point_world_m[None])[0], normal_world=product(T.rotation(), hit.normal_world)
         )

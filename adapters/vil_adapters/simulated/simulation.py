@@ -43,7 +43,7 @@ from vil_adapters.simulated.vehicle_contacts import VehicleContacts
 from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_adapters.simulated.vehicle_sensors import VehicleSensors, is_due, next_due, share_of
 from vil_bridge import registry
-from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.solid_world import SceneEdit
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
@@ -131,12 +131,13 @@ class Simulation:
             heapq.heappush(self._waiting, (due, next(self._number), order))
         return True
 
-    def advance(self, until: int, due: int | None = None) -> list[VehicleBatch]:
+    def advance(self, until: int, due: int | None = None, until_ns: int | None = None) -> list[VehicleBatch]:
         """Make the steps up to a number of them; return batches to report, oldest first.
 
-        Fewer are made where an autopilot's program owes an answer. Of ``due`` steps, those before the last are late.
+        Fewer are made where an autopilot's program owes an answer, or once the machine's clock has reached
+        ``until_ns``. Of ``due`` steps, those before the last are late.
         """
-        batches = []
+        batches: list[VehicleBatch] = []
         due = until if due is None else due
         while self.steps < until and self.programs.ready(PATIENCE_NS):
             while self._waiting and self._waiting[0][0] <= self.steps:
@@ -156,6 +157,10 @@ class Simulation:
                 self._between.forget()
             if self._between.watches:
                 self._between.respond(self.steps, self.t_of(self.steps))
+            for group in self.groups:
+                if group.struck.any():
+                    group.end_lost()
+                group.feel()
             self.programs.exchange(self.steps, late=self.steps < due)
             readings = self._sensors.readings(self.steps, self.t_of(self.steps))
             if is_due(self.steps, self._poses):
@@ -164,6 +169,8 @@ class Simulation:
                 if not batches:
                     batches.append(self.batch(pose=False))
                 batches[-1].sensors.extend(readings)
+            if until_ns is not None and machine_ns() >= until_ns:
+                break
         return batches
 
     def rehearse(self) -> None:
@@ -191,6 +198,7 @@ class Simulation:
         batch.notes = self._notes() if self.has_changed else None
         self._revision = sum(group.revision for group in self.groups)
         batch.pose = pose or bool(batch.placed)
+        batch.strangers = self.programs.strangers
         batch.bodies, batch.dynamics = bodies.tobytes(), dynamics.tobytes()
         return batch
 
@@ -266,6 +274,9 @@ class Simulation:
     def _apply(self, order: VehicleOrder) -> None:
         group = self._group_of[order.vehicle]
         row = group.row_of(order.vehicle)
+        if group.ended[row] and not isinstance(order, Reset | DisturbOrder | GainsOrder):
+            group.refuse(row, order)
+            return
         match order:
             case FlyCommand():
                 group.fly(row, order)

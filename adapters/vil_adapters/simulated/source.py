@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from dataclasses import replace
 from typing import Final
@@ -12,7 +13,7 @@ import numpy as np
 from vil_adapters.simulated.command_handler import CommandHandler
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.hosts import Host, ProcessHost, ThreadHost
-from vil_adapters.simulated.ipc import ClockUpdate, Order, SensorValues, VehicleBatch
+from vil_adapters.simulated.ipc import ClockUpdate, Order, SensorValues, StatusUpdate, VehicleBatch
 from vil_adapters.simulated.mocap_model import MocapModel
 from vil_adapters.simulated.ranging import RangingSensors
 from vil_adapters.simulated.sensor_parts import RANGING_KINDS
@@ -22,7 +23,9 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.ports import Emit, SourceContext
 from vil_bridge.core.sensor_readings import SensorReadings
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample, SourceFrame, SourceReset
+from vil_bridge.core.types import BoolArray, ClockExchange, FloatArray, ImuSample, SourceFrame, SourceReset
+
+logger = logging.getLogger(__name__)
 
 _HOUSEKEEPING_S: Final = 0.25
 _FIRST_EXCHANGES: Final = 3
@@ -157,6 +160,7 @@ class _BatchEmitter:
         self._frames = 0
         self._emitted_t_ns = -1
         self._links: dict[str, str] = {}
+        self._ended: dict[str, str] = {}
 
     def begin(self, start_ns: int) -> None:
         """Step 0 is at this bridge time."""
@@ -181,11 +185,15 @@ class _BatchEmitter:
         self._handler.update(batch, states)
         counters = self._status.counters
         counters["steps"], counters["late"], counters["dropped"] = batch.steps, batch.late, batch.dropped
+        if batch.strangers:
+            counters["foreign"] = batch.strangers
         if batch.notes is not None:
+            counters["clipped"] = sum(note.clipped for note in batch.notes)
             pairs = zip(self._handler.subjects[: len(batch.notes)], batch.notes, strict=True)
             self._links = {subject: note.link for subject, note in pairs if note.link}
             if self._links:
                 self._status.facts["autopilots"] = self._links
+            self._note_ends(batch.notes)
         self._status.facts["behind_ms"] = round(batch.behind_ns / NS_PER_MS, 3)
         self._status.running()
         self._newest_ns, self._received_ns = self.start_ns + batch.t_ns, machine_ns()
@@ -197,9 +205,24 @@ class _BatchEmitter:
             start_ns = self.start_ns
             for seen in self._mocap.frames(batch.t_ns, states, self._name, self._handler.subjects):
                 t_mocap_ns, arrived_ns = start_ns + (seen.t_foreign_ns or 0), start_ns + seen.t_arrival_ns
-                self._emit(replace(seen, t_foreign_ns=t_mocap_ns, t_arrival_ns=arrived_ns))
+                tracked = seen.tracked & self._flying(seen.subjects)
+                self._emit(replace(seen, t_foreign_ns=t_mocap_ns, t_arrival_ns=arrived_ns, tracked=tracked))
         elif batch.pose and self._mocap is None:
             self._emit_poses(batch, states, t_arrival_ns)
+
+    def _note_ends(self, notes: list[StatusUpdate]) -> None:
+        """Log the vehicles that have ended since, and show all that have."""
+        pairs = zip(self._handler.subjects, notes, strict=False)
+        ended = {subject: note.ended for subject, note in pairs if note.ended}
+        for subject, problem in ended.items():
+            if subject not in self._ended:
+                self._status.counters["ended"] += 1
+                logger.error("%s: %s", self._name, problem)
+        for subject in self._ended.keys() - ended.keys():
+            logger.info("%s: %s flies again after a reset", self._name, subject)
+        if ended or self._ended:
+            self._status.facts["ended"] = ended
+        self._ended = ended
 
     def start_ranging(self) -> None:
         """Cast the rays of the poses that come."""
@@ -277,6 +300,10 @@ class _BatchEmitter:
             subjects=subjects,
             p_m=rows[:, 0:3],
             q_xyzw=rows[:, 6:10],
-            tracked=np.ones(len(rows), dtype=np.bool_),
+            tracked=self._flying(subjects),
         )
         self._emit(frame)
+
+    def _flying(self, subjects: tuple[str, ...]) -> BoolArray:
+        """Return which vehicles have not ended."""
+        return np.array([subject not in self._ended for subject in subjects])

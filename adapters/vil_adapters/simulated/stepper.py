@@ -12,10 +12,12 @@ from vil_adapters.simulated.ipc import ClockUpdate, Order, Start, Stop, VehicleB
 from vil_adapters.simulated.move_runner import NEVER
 from vil_adapters.simulated.simulation import PATIENCE_NS, Simulation
 from vil_bridge.core.bridge_time import REAL_TIME, TimeMapping
-from vil_bridge.core.clock import NS_PER_S, arm_timerfd, machine_ns, open_timerfd
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, arm_timerfd, machine_ns, open_timerfd
 
 _CHUNK: Final = 96
 """Steps made before orders are looked at again while it catches up."""
+_CHUNK_NS: Final = 10 * NS_PER_MS
+"""Time in which it makes them: longer where the steps of many sources want one processor."""
 _IDLE_S: Final = 0.1
 
 
@@ -158,7 +160,7 @@ class Stepper:
         due_ns, due = self._due(until_ns)  # now that the steps begin
         until = min(due, simulation.steps + _CHUNK)
         before, waits = simulation.steps, simulation.programs.waits
-        batches = simulation.advance(until, due)
+        batches = simulation.advance(until, due, machine_ns() + _CHUNK_NS)
         made, waited = simulation.steps, simulation.programs.waits > waits
         if due > self._planned or waited:
             self.late += made - before - (made == due and not waited)  # what follows a wait is late

@@ -14,7 +14,7 @@ from vil_adapters.simulated.autopilot_parts import (
     AutopilotMotors,
     AutopilotRange,
 )
-from vil_bridge.config.base import StrictModel, custom
+from vil_bridge.config.base import PathText, StrictModel, custom
 from vil_bridge.core.sensor_readings import SensorKind
 from vil_bridge.protocols.autopilots.poses import PoseKind
 
@@ -126,11 +126,16 @@ class AutopilotProgramConfig(StrictModel):
         description="The program and its arguments: it is started, watched and started again; {instance}, {vehicle} "
         "and {port} are filled in. Empty = it is started elsewhere.",
     )
-    folder: str = Field(
+    folder: PathText = Field(
         default="autopilots/{vehicle}",
         min_length=1,
         max_length=4096,
         description="In which the program runs, made if absent; its output goes to output.log there.",
+    )
+    environment: dict[str, str] = Field(
+        default={},
+        max_length=200,
+        description="Environment of the program that `command` starts, where the bridge's own does not set it.",
     )
     namespace: bool = Field(
         default=False,
@@ -150,22 +155,28 @@ class AutopilotProgramConfig(StrictModel):
         le=60_000,
         description="A program that does not answer for longer is silent: its motors stop, milliseconds.",
     )
-    imu: AutopilotPart = Field(default=AutopilotPart(preset="bmi088"), description="Gyroscope and accelerometer.")
+    imu: AutopilotPart = Field(
+        default=AutopilotPart(preset="bmi088", parameters={"accel": {"white": 1.6e-3, "walk": 2e-4}}),
+        description="Gyroscope and accelerometer, with the range that `parameters` state, else with none. The preset's "
+        "own bias walks by 0.01 m/s2 a minute, which PX4's filter does not follow.",
+    )
     magnetometer: AutopilotPart = Field(default=AutopilotPart(preset="airsim"), description="Magnetometer.")
     barometer: AutopilotPart = Field(
-        default=AutopilotPart(preset="ms5611", parameters={"drift": 0.0}), description="Barometer."
+        default=AutopilotPart(preset="ms5611", parameters={"drift": 0.0, "noise_pa": 1.2}),
+        description="Barometer, with the noise that its data sheet states at the highest resolution.",
     )
     gps: AutopilotPart | None = Field(
         default=AutopilotPart(
             preset="airsim",
             parameters={
                 "latency_s": 0.11,
-                "noise_horizontal_m": 0.05,
-                "noise_vertical_m": 0.1,
+                "noise_horizontal_m": 0.01,
+                "noise_vertical_m": 0.02,
                 "noise_mps": 0.02,
             },
         ),
-        description="Satellite receiver; null = indoors.",
+        description="Satellite receiver; null = indoors. Its noise is that from reading to reading: PX4 puts its "
+        "origin, and with it the floor, where one reading says.",
     )
     gps_hz: float = Field(default=10.0, gt=0, le=100, description="Readings of the receiver per second.")
     motors: AutopilotMotors = Field(default=AutopilotMotors(), description="From its outputs to rotor speeds.")
@@ -305,7 +316,8 @@ class VehicleConfig(StrictModel):
         default={}, description="Single parameters of the model, with its own names and units."
     )
     compat: bool = Field(
-        default=False, description="Reproduce the original simulator's slips instead of the right equations."
+        default=False,
+        description="Reproduce the original simulator's slips instead of the right equations; airsim: in moves, too.",
     )
     mode: str = Field(
         default="",

@@ -12,6 +12,7 @@ from vil_adapters.simulated.contacts import RESTING_MPS
 from vil_adapters.simulated.moving_bodies import MovingBodies
 from vil_adapters.simulated.scene_contacts import HARDEST_MPS2
 from vil_adapters.simulated.vehicle_group import VehicleGroup
+from vil_bridge.core.matrices import dot, length, product
 from vil_bridge.core.solid_world import MovingBody
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.contact import CollidingBody, WorldContact, exchange
@@ -162,9 +163,12 @@ class VehicleContacts:
         p, horizon_s = spheres.middle_m, max(_HORIZON_S, self._dt_s)
         reach = spheres.radius_m + horizon_s * (spheres.speed + 0.5 * HARDEST_MPS2 * horizon_s)
         square = (p * p).sum(axis=1)
-        near = square[:, None] + square - 2.0 * (p @ p.T) <= (reach[:, None] + reach) ** 2
+        near = square[:, None] + square - 2.0 * product(p, p.T) <= (reach[:, None] + reach) ** 2
         first, second = np.nonzero(np.triu(near, 1))
         apart = (spheres.owner[first] != spheres.owner[second]) & (spheres.owner[first] < len(self._members))
+        ended = [group.ended for group in self._groups] + [np.zeros(len(self._bodies.now), np.bool_)]
+        stands = np.concatenate(ended)[spheres.owner]
+        apart &= ~(stands[first] | stands[second])
         return first[apart], second[apart]
 
     def _sweep(self, last_m: FloatArray, spheres: _Spheres) -> None:
@@ -180,9 +184,9 @@ class VehicleContacts:
         share = np.where(meets & (c > 0.0), c / np.where(meets, np.sqrt(np.maximum(h, 0.0)) - b, 1.0), 0.0)
         for k in np.flatnonzero(meets & (share <= 1.0))[np.argsort(share[meets & (share <= 1.0)])].tolist():
             at = gap[k] + share[k] * way[k]
-            length = float(np.linalg.norm(at))
-            normal = at / length if length > 0.0 else -way[k] / np.sqrt(a[k])
-            inside_m = max(float(reach[k]) - length, 0.0)
+            away_m = length(at)
+            normal = at / away_m if away_m > 0.0 else -way[k] / np.sqrt(a[k])
+            inside_m = max(float(reach[k]) - away_m, 0.0)
             middle_m = last_m[j[k]] + share[k] * (spheres.middle_m[j[k]] - last_m[j[k]])
             point_m = middle_m + spheres.radius_m[j[k]] * normal
             self._bounce(_Meeting(int(i[k]), int(j[k]), point_m, normal, inside_m), spheres)
@@ -192,7 +196,7 @@ class VehicleContacts:
         middles, radii, normal = spheres.middle_m, spheres.radius_m, met.normal
         i, j = met.first, met.second
         owners = int(spheres.owner[i]), int(spheres.owner[j])
-        depth_m = max(float(radii[i] + radii[j] - (middles[i] - middles[j]) @ normal), 0.0)
+        depth_m = max(float(radii[i] + radii[j]) - dot(middles[i] - middles[j], normal), 0.0)
         # Both are touched where they were when they met, whatever way they went in the rest of the step.
         one = self._colliding(owners[0], middles[i] - radii[i] * normal)
         at_m = middles[j] + radii[j] * normal
@@ -201,7 +205,7 @@ class VehicleContacts:
             if owners[1] < len(self._members)
             else self._bodies.colliding(owners[1] - len(self._members), at_m, one.body, spheres.t_ns)
         )
-        approach = float((one.x[0, one.layout["v_world_mps"]] - other.x[0, other.layout["v_world_mps"]]) @ normal)
+        approach = dot(one.x[0, one.layout["v_world_mps"]] - other.x[0, other.layout["v_world_mps"]], normal)
         if -approach < RESTING_MPS:
             one, other = (part._replace(body=part.body._replace(restitution=0.0)) for part in (one, other))
         before = one.x.copy(), other.x.copy()

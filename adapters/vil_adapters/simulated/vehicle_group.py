@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
@@ -10,36 +9,45 @@ from typing import Final
 import numpy as np
 
 from vil_adapters.simulated.airsim_state import (
+    climb_goal_of,
     expect_command,
     flight_state,
+    forget_climb,
     give_command,
     hold_here,
+    holds,
     landed_after,
 )
 from vil_adapters.simulated.autopilot import Autopilot, autopilot_of, yaw_of
 from vil_adapters.simulated.contacts import ContactModel
+from vil_adapters.simulated.impacts import Impacts
 from vil_adapters.simulated.ipc import (
     CollisionReport,
     ContactReport,
     FlyCommand,
     MoveOrder,
+    MoveReport,
     PlaceOrder,
     StatusUpdate,
+    VehicleOrder,
 )
 from vil_adapters.simulated.mode_fleets import ModeFleets
-from vil_adapters.simulated.model_factory import PERSISTENT_MODES, ModelFactory
+from vil_adapters.simulated.model_factory import PERSISTENT_MODES, RC_MODE, ModelFactory
 from vil_adapters.simulated.move_runner import NEVER, MoveRunner
 from vil_adapters.simulated.pilot_state import Pilot, PilotState
 from vil_adapters.simulated.program_pilot import program_pilot_of
 from vil_adapters.simulated.scene_contacts import SceneContacts
 from vil_adapters.simulated.vehicle_config import Vehicle
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.elementary import sin_cos
 from vil_bridge.core.geometry import q_normalize
 from vil_bridge.core.solid_world import SceneEdit
-from vil_bridge.core.types import FloatArray
+from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.airsim.moves import FlightCommand, FlightState, flight_of
-from vil_bridge.vehicles.contact import with_contacts
+from vil_bridge.vehicles.contact import velocity_changes, with_contacts
 from vil_bridge.vehicles.model import TrueState
+from vil_bridge.vehicles.sensors.imu import ImuSensor
 
 
 class VehicleGroup:
@@ -53,7 +61,8 @@ class VehicleGroup:
         members: the vehicles' numbers in the source, (n,). config: what they share.
         revision: grows whenever :meth:`notes` changes. moves: of the vehicles. placed: members that were put
             elsewhere; the reader clears it. fleets, contacts: theirs. struck: change of velocities and body rates by
-            contacts in the newest step, (n, 6).
+            contacts in the newest step, (n, 6). imus: that its vehicles have. ended: which stand where they were until
+            a reset, since their states were no longer physical, (n,).
 
     Raises:
         ValueError: the model does not accept its parameters, or has no such mode.
@@ -84,7 +93,11 @@ class VehicleGroup:
         self._pilots = [PilotState(self._home_mode) for _ in vehicles]
         self._armed = np.zeros(len(vehicles), dtype=np.bool_)
         self.struck: Final = np.zeros((len(vehicles), 6))
+        self.imus: Final[list[ImuSensor]] = []
+        self._impacts: Final = Impacts(len(vehicles), self._step_s)
         self._landed = np.zeros(len(vehicles), dtype=np.bool_)
+        self.ended: Final = np.zeros(len(vehicles), dtype=np.bool_)
+        self._ends: dict[int, str] = {}
         self.moves: Final = MoveRunner(dt_s, self._flight_state, self._fly_on)
         self.placed: list[int] = []
         self._since_reset = np.zeros(len(vehicles), dtype=np.int64)
@@ -132,7 +145,9 @@ class VehicleGroup:
         self._release(row)
         self._hold_soon(row, airsim)
         state, hover = self._flight_state(row), airsim.airframe.hover_control(airsim.gravity_mps2)
-        flight = flight_of(order.move, self.fleets.flight_of(row), state, self._vehicles[row].p_m, hover)
+        home_m = self._vehicles[row].p_m
+        compat = airsim.compat is not None
+        flight = flight_of(order.move, self.fleets.flight_of(row), state, home_m, hover, compat=compat)
         self.moves.begin(row, order.number, flight, self.step)
 
     def place(self, row: int, order: PlaceOrder) -> None:
@@ -154,10 +169,9 @@ class VehicleGroup:
         fleet.place(row, **{name: value for name, value in fields.items() if name in state})
         body = self.fleets.body(row)
         if "speed_mps" in state:
-            yaw = yaw_of(body[6:10])
-            fleet.place(row, speed_mps=body[3] * math.cos(yaw) + body[4] * math.sin(yaw))
-        self.contacts.reset(row, self.step)
-        self.placed.append(int(self.members[row]))
+            sine, cosine = sin_cos(yaw_of(body[6:10]))
+            fleet.place(row, speed_mps=body[3] * cosine + body[4] * sine)
+        self._put_elsewhere(row)
         hold_here(fleet, row)
         if self._autopilot is not None:
             self._autopilot.stay(row, body)
@@ -179,17 +193,20 @@ class VehicleGroup:
         elif self._autopilot is not None:
             self._autopilot.hold(row, self.fleets.body(row))
 
-    def drive(self, row: int, motors: Sequence[float], state: str) -> None:
-        """Let the motors follow a program's outputs, 0 to 1; ``state``: of its link, in words."""
+    def drive(self, row: int, motors: Sequence[float], state: str, *, armed: bool) -> None:
+        """Let the motors follow a program's outputs, 0 to 1; ``state``: of its link, in words; ``armed``: by itself."""
         assert self.program is not None
         self.program.drive(row, motors, armed=bool(self._armed[row]))
-        if self.program.states[row] != state:
+        if (self.program.states[row], self.program.armed[row]) != (state, armed):
             self.program.states[row] = state
+            self.program.armed[row] = armed
             self.revision += 1
 
     def reset(self, row: int, *, armed: bool = True) -> None:
-        """Put a vehicle back to its start, under the autopilot."""
+        """Put a vehicle back to its start, under the autopilot; one that has ended flies again."""
         pilot = self._pilots[row]
+        self.ended[row] = False
+        self._ends.pop(row, None)
         self.revision += 1
         self.moves.cancel(row)
         self._release(row)
@@ -198,9 +215,8 @@ class VehicleGroup:
         mode_fleet.fleet.x[row] = mode_fleet.parked[row]
         pilot.mode, pilot.kind, self._armed[row] = self._home_mode, "autopilot", armed
         self._since_reset[row], self._deadline[row] = self.step, NEVER
-        self.contacts.reset(row, self.step)
-        self._landed[row] = self.factory.airsim is not None
-        self.placed.append(int(self.members[row]))
+        self._landed[row] = self.factory.airsim is not None or self.program is not None
+        self._put_elsewhere(row)
         self._command(row, mode_fleet.fleet.model.neutral(1)[0])
         if not armed or self.program is not None:
             self._stop(row)
@@ -225,6 +241,8 @@ class VehicleGroup:
             self._time_out(row)
         if self.factory.airsim is not None:
             self._check_landed(self.factory.airsim)
+        elif self.program is not None:
+            self._note_landed(self.program.landed_after(self._landed, self.fleets.bodies(), self.step * self._step_s))
         if self._autopilot is None:
             return
         for fleet, rows in self.fleets.in_mode(self._autopilot.mode, self._autopilot.steers & self._armed):
@@ -236,19 +254,42 @@ class VehicleGroup:
         """Make steps."""
         self.fleets.advance(steps)
         self.struck.fill(0.0)
+        self.end_lost()
         if self.contacts.watches:
             for mode_fleet in self.fleets.flown():
                 x, state = mode_fleet.fleet.x, mode_fleet.fleet.model.state
-                active, step = mode_fleet.active, self.step
+                active = mode_fleet.active & ~self.ended
+                step = self.step
                 self.revision += self.contacts.respond(x, state, active, step, self._step_s, self.struck)
             self.send_back()
+
+    def feel(self) -> None:
+        """Let inertial sensors feel the contacts of the newest step, those with other vehicles included."""
+        self._impacts.add(self.struck, self.step)
+
+    def end_lost(self) -> None:
+        """End the vehicles whose states are no longer physical, whatever the cause; the others fly on."""
+        for row, problem in self.fleets.keep_sound(self.ended):
+            self._end(row, problem)
+
+    def refuse(self, row: int, order: VehicleOrder) -> None:
+        """Answer an order to a vehicle that has ended, and do nothing."""
+        if isinstance(order, MoveOrder):
+            self.moves.ends.append(MoveReport(order.number, reached=False, problem=self._ends[row]))
+        elif isinstance(order, PlaceOrder):
+            self.placed.append(int(self.members[row]))  # who waits for it sees the state
 
     def edit_scene(self, edit: SceneEdit) -> None:
         """Change an object, and push vehicles out of it. Raises RendererError: there is no such object or asset."""
         self.contacts.edit_scene(edit)
+        pushed = np.zeros_like(self.struck)
         for mode_fleet in self.fleets.flown():
             x, state = mode_fleet.fleet.x, mode_fleet.fleet.model.state
-            self.revision += self.contacts.push_out(x, state, mode_fleet.active, self.step, self._step_s)
+            before = x.copy()
+            flies = mode_fleet.active & ~self.ended
+            self.revision += self.contacts.push_out(x, state, flies, self.step, self._step_s)
+            velocity_changes(before, x, state, flies, pushed)
+        self._impacts.add(pushed, self.step)
         self.send_back()
 
     def send_back(self) -> None:
@@ -267,14 +308,16 @@ class VehicleGroup:
         """Return what changes seldom, of every vehicle."""
         return [
             StatusUpdate(
-                pilot.mode,
+                pilot.mode if self.program is None else RC_MODE,
                 pilot.kind,
-                bool(self._armed[row]),
+                self._is_armed(row),
                 pilot.commands,
                 pilot.superseded,
                 int(self.contacts.collisions[row]),
                 bool(self._landed[row]),
                 "" if self.program is None else self.program.states[row],
+                sum(int(imu.clipped[row]) for imu in self.imus),
+                self._ends.get(row, ""),
             )
             for row, pilot in enumerate(self._pilots)
         ]
@@ -298,7 +341,28 @@ class VehicleGroup:
         """Return what sensors measure on every vehicle."""
         return with_contacts(self.fleets.truth(), self.struck, self._step_s)
 
+    def felt(self, truth: TrueState) -> TrueState:
+        """Return what inertial sensors feel, from :meth:`truth`: impacts take their time."""
+        return self._impacts.felt(truth, self.step)
+
     # --- within ---------------------------------------------------------------------------------
+
+    def _is_armed(self, row: int) -> bool:
+        """Return True where motors obey; a program's vehicle is armed by the program."""
+        return bool(self._armed[row]) and (self.program is None or self.program.armed[row])
+
+    def _end(self, row: int, problem: str) -> None:
+        """Let a vehicle stand where its state was physical, disarmed, until a reset."""
+        name = self._vehicles[row].name
+        self.ended[row] = True
+        self._ends[row] = f"{name} has ended, since its state is no longer physical ({problem}); reset it"
+        self.moves.cancel(row, self._ends[row])
+        self._armed[row] = False
+        self._deadline[row] = NEVER
+        self._stop(row)
+        self.fleets.stand(row)
+        self._put_elsewhere(row)
+        self.revision += 1
 
     @property
     def _home_mode(self) -> str:
@@ -306,11 +370,24 @@ class VehicleGroup:
             return self.program.mode
         return self.factory.model.mode if self._autopilot is None else self._autopilot.mode
 
+    def _put_elsewhere(self, row: int) -> None:
+        """Forget what happened to a vehicle before it was put elsewhere."""
+        self.contacts.reset(row, self.step)
+        self.struck[row] = 0.0
+        self._impacts.forget(row)
+        t_ns = round(self.step * self._dt_s * NS_PER_S)
+        body = self.fleets.body(row)
+        for imu in self.imus:
+            imu.restart(row, t_ns, body[3:6], body[6:10], body[10:13])
+        self.placed.append(int(self.members[row]))
+
     def _take_over(self, row: int, kind: Pilot) -> None:
         """Count a new command; the running move ends."""
         self.moves.cancel(row)
         pilot = self._pilots[row]
         pilot.superseded += pilot.last_step == self.step
+        if kind != "move":
+            pilot.climb_goal = ""
         pilot.kind, pilot.last_step, pilot.commands = kind, self.step, pilot.commands + 1
         self.revision += 1
 
@@ -322,11 +399,15 @@ class VehicleGroup:
         airsim, pilot = self.factory.airsim, self._pilots[row]
         if airsim is None or not self._armed[row]:
             return
+        goes_on = climb_goal_of(command) == ("position" if holds(self.fleets.of_row(row), row) else pilot.climb_goal)
         self.fleets.switch(row, command.mode)
         fleet = self.fleets.of_row(row)
+        if airsim.compat is not None and not goes_on:
+            forget_climb(fleet, row)
         give_command(fleet, row, command)
         expect_command(fleet, row)
         self._hold_soon(row, airsim)
+        pilot.climb_goal = climb_goal_of(command)
         self.revision += pilot.mode != command.mode
         pilot.mode = command.mode
 
@@ -341,12 +422,16 @@ class VehicleGroup:
         for mode_fleet in self.fleets.flown():
             after = landed_after(landed, mode_fleet.fleet.x, mode_fleet.fleet.model.state)
             landed[mode_fleet.active] = after[mode_fleet.active]
-        changed = np.flatnonzero(landed != self._landed).tolist()
-        self._landed = landed
-        self.revision += len(changed)
-        for row in changed:
+        for row in self._note_landed(landed):
             if self._pilots[row].kind == "move":
                 self._hold_soon(row, airsim)
+
+    def _note_landed(self, landed: BoolArray) -> list[int]:
+        """Take who stands on the ground, (n,); return the rows that changed."""
+        changed: list[int] = np.flatnonzero(landed != self._landed).tolist()
+        self._landed = landed
+        self.revision += len(changed)
+        return changed
 
     def _command(self, row: int, u: FloatArray) -> None:
         if self._armed[row]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from vil_adapters.simulated.group_imu import GroupImu
 from vil_adapters.simulated.ipc import SensorValues
 from vil_adapters.simulated.sensor_parts import RANGING_KINDS, FittedSensor, SensorPart, part_of, sensor_of
 from vil_adapters.simulated.vehicle_group import VehicleGroup
@@ -20,7 +21,7 @@ from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.barometer import Barometer, FleetBarometerReading
 from vil_bridge.vehicles.sensors.beacon_ranges import BeaconReceiver, FleetBeaconReading
 from vil_bridge.vehicles.sensors.gps import FleetGpsReading
-from vil_bridge.vehicles.sensors.imu import FleetImuReading
+from vil_bridge.vehicles.sensors.imu import FleetImuReading, ImuSensor
 from vil_bridge.vehicles.sensors.magnetometer import FleetMagnetometerReading
 from vil_bridge.vehicles.sensors.sensor import Sensor
 
@@ -46,8 +47,15 @@ def next_due(step: int, share: tuple[int, int]) -> int:
     return max(step + 1, -(-(step * times // steps + 1) * steps // times))
 
 
+def instant_ns(step: int, share: tuple[int, int], step_hz: int) -> int:
+    """Return the instant of what is due after a step, as it would be without steps: in that step, or at its end."""
+    times, steps = share
+    count = step * times // steps * steps * NS_PER_S
+    return (2 * count + times * step_hz) // (2 * times * step_hz)
+
+
 class VehicleSensors:
-    """Sensors of all groups.
+    """Sensors of all groups. Inertial ones measure at their instants, the others at the end of the steps with those.
 
     Args:
         groups: of vehicles, in the order of ``fitted``. fitted: their sensors. step_hz: steps per second.
@@ -78,8 +86,9 @@ class VehicleSensors:
         """Let each sensor measure an hour later, so that its code is compiled; the simulation is of no use any more."""
         for sensor in self._sensors:
             if isinstance(sensor, _RunningSensor):
-                truth = sensor.group.truth()
-                sensor.measure(truth._replace(t_ns=truth.t_ns + _LATER_NS))
+                later = sensor.group.truth()
+                later = later._replace(t_ns=later.t_ns + _LATER_NS)
+                sensor.measure(later, later.t_ns)
 
     @property
     def release_ns(self) -> int | None:
@@ -100,7 +109,7 @@ class VehicleSensors:
                 truth = truths.get(id(sensor.group))
                 if truth is None:
                     truth = truths[id(sensor.group)] = sensor.group.truth()
-                values = sensor.measure(truth)
+                values = sensor.measure(truth, instant_ns(step, sensor.share, self._of_source[0]))
             else:
                 values = sensor.read(t_ns)
             if values is not None:
@@ -156,12 +165,13 @@ class _RunningSensor:
         self.latency_ns: Final = round(part.latency_s * NS_PER_S)
         self._number = number
         self._sensor = sensor
+        self._imu = GroupImu(sensor, group) if isinstance(sensor, ImuSensor) else None
         if part.startup_s > 0.0:
             self._sensor.sample(group.truth())  # its time begins at the first step
 
-    def measure(self, truth: TrueState) -> SensorValues | None:
-        """Return what it measures now, None before it has started."""
-        reading = self._sensor.sample(truth)
+    def measure(self, truth: TrueState, at_ns: int) -> SensorValues | None:
+        """Return what it measures in the step that has ended, None before it has started."""
+        reading = self._sensor.sample(truth) if self._imu is None else self._imu.sample(truth, at_ns)
         if reading is None:
             return None
         values = self._values(reading, truth)
@@ -175,7 +185,8 @@ class _RunningSensor:
         n = len(truth.p_world_m)
         match reading:
             case FleetImuReading():
-                return np.hstack((truth.q_world_body, reading.w_radps, reading.f_mps2))
+                assert isinstance(self._sensor, ImuSensor)
+                return np.hstack((self._sensor.q_world_body, reading.w_radps, reading.f_mps2))
             case FleetBarometerReading():
                 assert isinstance(self._sensor, Barometer)
                 qnh_hpa = np.full(n, self._sensor.parameters.qnh_hpa)

@@ -11,11 +11,12 @@ from pydantic import ValidationError
 from vil_adapters.simulated.colliding_vehicles import CollidingVehicles
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.ipc import AddOrder
-from vil_adapters.simulated.model_factory import ModelFactory
+from vil_adapters.simulated.model_factory import RC_MODE, ModelFactory
 from vil_adapters.simulated.newest_readings import NewestReadings
 from vil_adapters.simulated.sensor_parts import RANGING_KINDS, fitted_sensors, sensor_configs
 from vil_adapters.simulated.simulation import grouped, vehicles_of
 from vil_adapters.simulated.vehicle_config import MOST_VEHICLES, AutopilotProgramConfig, Vehicle
+from vil_bridge.core.elementary import sin_cos
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.vehicle_commands import VehicleState
 from vil_bridge.core.vehicle_moves import Quaternion
@@ -79,7 +80,7 @@ class VehicleTable:
             v_world_mps=(0.0, 0.0, 0.0),
             q_world_body=unchanging["start_q_world_body"],
             w_body_radps=(0.0, 0.0, 0.0),
-            landed=self.factories[number].airsim is not None,
+            landed=self.factories[number].airsim is not None or RC_MODE in self.factories[number].modes,
         )
 
     def add(self, subject: str, described: Mapping[str, Any]) -> None:
@@ -134,8 +135,8 @@ class VehicleTable:
 
 def _heading_of(vehicle: Vehicle) -> Quaternion:
     """Return the attitude at the start."""
-    half = math.radians(vehicle.config.yaw_deg) / 2.0
-    return 0.0, 0.0, math.sin(half), math.cos(half)
+    sine, cosine = sin_cos(math.radians(vehicle.config.yaw_deg) / 2.0)
+    return 0.0, 0.0, float(sine), float(cosine)
 
 
 def _factory_of(name: str, config: SimulatedConfig) -> ModelFactory:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from vil_adapters.common.server_config import MocapServerConfig
 from vil_bridge.config.address import Ipv4, Ipv4OrAuto, Multicast
-from vil_bridge.config.base import StrictModel
+from vil_bridge.config.base import Listening, StrictModel
 
 
 class _ViconBase(MocapServerConfig):
@@ -59,6 +59,7 @@ class TrackerUdpConfig(MocapServerConfig):
     """Listen to Tracker's UDP object stream: rigid objects only, no time stamps."""
 
     type: Literal["tracker-udp"] = "tracker-udp"
+    listens: ClassVar[tuple[Listening, ...]] = (Listening("port", "udp"),)
     poses_carry_noise: ClassVar[bool] = False
 
     port: int = Field(default=51001, ge=1, le=65535, description="UDP port set in Tracker.")
