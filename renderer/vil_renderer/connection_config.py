@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field, ValidationInfo, field_validator
 
 from vil_bridge.config.address import Ipv4
-from vil_bridge.config.base import PluginConfig
+from vil_bridge.config.base import Listening, PluginConfig
 from vil_bridge.config.bind_address import require_guard
 
 
 class ConnectionConfig(PluginConfig):
     """Ports for renderers, and time-outs; each protocol bounds the last two keys itself."""
+
+    listens: ClassVar[tuple[Listening, ...]] = (Listening("pose_port", "tcp"), Listening("image_port", "tcp"))
 
     insecure: bool = Field(
         default=False, description="Allow an address that the network can reach: renderers know no guard."

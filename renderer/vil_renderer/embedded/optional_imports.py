@@ -7,6 +7,7 @@ import platform
 from typing import Any
 
 from vil_bridge.core.errors import RendererError
+from vil_bridge.core.installation import install_command
 
 
 def load_native(module: str, package: str, purpose: str, *, extra: str = "gl") -> Any:
@@ -25,7 +26,7 @@ def load_native(module: str, package: str, purpose: str, *, extra: str = "gl") -
         return importlib.import_module(module)
     except ImportError as exc:
         raise RendererError(
-            f"{purpose} need the package {package} of the extra {extra} (pip install 'vil-bridge[{extra}]'); where that"
+            f"{purpose} need the package {package} of the extra {extra} ({install_command(extra)}); where that"
             f" installs without it, there is no wheel for this platform ({platform.system()} {platform.machine()},"
             f" Python {platform.python_version()}): {exc}"
         ) from exc

@@ -14,6 +14,7 @@ import numpy as np
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
+from vil_bridge.core.scene_queries import PictureBefore
 from vil_bridge.core.tone_curve import TONE_CURVE
 from vil_bridge.core.types import (
     BoolArray,
@@ -180,14 +181,17 @@ class EmbeddedRenderer:
         with self._ctx:
             self._bake()
 
-    def render(self, views: Sequence[View], snapshot: WorldSnapshot) -> tuple[RenderedImage, ...]:
+    def render(
+        self, views: Sequence[View], snapshot: WorldSnapshot, before: PictureBefore | None = None
+    ) -> tuple[RenderedImage, ...]:
         """Return pictures of the due views, in their order.
 
-        Views of one camera and pose (RGB and depth, say) are drawn once. Flow is towards the camera's previous
-        picture, the one of the last call that drew a camera of that name.
+        Views of one camera and pose (RGB and depth, say) are drawn once. Flow is the motion since ``before``. None =
+        since the camera's previous picture, the one of the last call that drew a camera of that name.
         """
         started_s = time.perf_counter()
         posed = self.pose(snapshot)
+        seen = self._seen(views, before)
         shade = GroundShade(posed, self.rays)
         groups: dict[tuple[object, ...], list[int]] = {}
         for index, view in enumerate(views):
@@ -198,7 +202,8 @@ class EmbeddedRenderer:
             self._set_light(snapshot.lighting)
             self._set_weather(self.weather(snapshot))
             for batch in view_batches(views, groups.values(), early=self._readback.early):
-                pictures = self._draw([tuple(views[i] for i in members) for members in batch], posed, shade)
+                passes = [tuple(views[i] for i in members) for members in batch]
+                pictures = self._draw(passes, [seen[members[0]] for members in batch], posed, shade)
                 for pixels, members in zip(pictures, batch, strict=True):
                     made.update({i: pixels[views[i].modality] for i in members})
         self._remember(views, posed)
@@ -217,14 +222,18 @@ class EmbeddedRenderer:
         Stored, since the pictures and the queries of one request need the same.
         """
         if self._posed is None or self._posed[0] is not snapshot:
-            posed = self._actors.pose(snapshot)
-            if self._moving is not None:
-                moving = self._moving.pose(snapshot.t_ns, posed.rows)
-                posed = PosedModels([*posed.groups, *map(PosedGroup.of, moving)])
+            posed = self._posed_at(snapshot)
             self._posed = snapshot, posed
             if self.rays is not None:
                 self.rays.update(posed)
         return self._posed[1]
+
+    def _posed_at(self, snapshot: WorldSnapshot) -> PosedModels:
+        posed = self._actors.pose(snapshot)
+        if self._moving is None:
+            return posed
+        moving = self._moving.pose(snapshot.t_ns, posed.rows)
+        return PosedModels([*posed.groups, *map(PosedGroup.of, moving)])
 
     # --- questions about the geometry ----------------------------------------------------------
 
@@ -265,10 +274,13 @@ class EmbeddedRenderer:
     # --- drawing -------------------------------------------------------------------------------
 
     def _draw(
-        self, passes: Sequence[tuple[View, ...]], posed: PosedModels, shade: GroundShade
+        self,
+        passes: Sequence[tuple[View, ...]],
+        seen: Sequence[_PreviousView | None],
+        posed: PosedModels,
+        shade: GroundShade,
     ) -> list[dict[Modality, tuple[ImageArray, BoolArray | None]]]:
         """Return the pictures of passes, each of views that differ in their modality only."""
-        seen = [self._previous_of(same[0]) for same in passes]
         requests = [self._request(same, was, posed, shade) for same, was in zip(passes, seen, strict=True)]
         rendered = self._scene_pass().draw(requests, posed)
         return [self._images(*each) for each in zip(passes, rendered, seen, strict=True)]
@@ -365,6 +377,13 @@ class EmbeddedRenderer:
         self.info |= {"profile": quality.profile, "profile_wanted": quality.wanted, "profile_reason": quality.reason}
 
     # --- the previous picture -----------------------------------------------------------------
+
+    def _seen(self, views: Sequence[View], before: PictureBefore | None) -> list[_PreviousView | None]:
+        """Return what the picture of each view looks back to."""
+        if before is None:
+            return [self._previous_of(view) for view in views]
+        posed = self._posed_at(before.snapshot)
+        return [_PreviousView(T, before.snapshot.t_ns, posed) for T in before.T_world_cameras]
 
     def _previous_of(self, view: View) -> _PreviousView | None:
         """Return the camera's previous picture; None after a leap or a pause, since the motion is unknown then."""

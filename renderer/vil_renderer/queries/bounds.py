@@ -123,10 +123,3 @@ def check_marker(marker: SceneMarker) -> None:
         )
     if not 1 <= marker.size_px <= _LARGEST_MARKER_PX or not all(0 <= level <= 255 for level in marker.colour):
         raise RendererError(f"a marker of {marker.size_px} px in {marker.colour}. Give 1..64 and levels of 0..255")
-
-
-def newest_markers(markers: Sequence[SceneMarker]) -> tuple[SceneMarker, ...]:
-    """Return the newest markers that are within the bound on their points."""
-    points = np.cumsum([max(len(marker.p_m), 1) for marker in reversed(markers)])
-    count = int(np.searchsorted(points, MOST_MARKED_POINTS, side="right"))
-    return tuple(markers[len(markers) - count :])

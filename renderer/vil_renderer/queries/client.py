@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -13,7 +15,7 @@ import numpy as np
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.scene_queries import QueriedObject, RayHits, SceneMarker, SceneMesh
+from vil_bridge.core.scene_queries import PictureBefore, QueriedObject, RayHits, SceneMarker, SceneMesh
 from vil_bridge.core.solid_world import SceneEdit
 from vil_bridge.core.types import BoolArray, FloatArray, Modality, RenderedImage, View, WorldSnapshot
 from vil_renderer.queries.bounds import (
@@ -21,12 +23,13 @@ from vil_renderer.queries.bounds import (
     check_views,
     checked_rays,
     checked_scale,
-    newest_markers,
     pose_fields,
 )
 from vil_renderer.queries.config import EmbeddedQueriesConfig
 from vil_renderer.queries.messages import (
     MOST_EDITS,
+    MOST_MARKED_POINTS,
+    AddMarkers,
     Assets,
     Cast,
     Images,
@@ -36,17 +39,19 @@ from vil_renderer.queries.messages import (
     Objects,
     ObjectState,
     Occupied,
-    SetMarkers,
     SetObjects,
     decode_info,
     decode_instances,
     decode_names,
     decode_objects,
+    decode_states,
     encode,
 )
 from vil_renderer.queries.process import SceneProcess
 
 _CORNERS: Final = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
+_ROWS_AT_ONCE: Final = 8
+"""Objects that are read from an answer before the loop does something else."""
 _FIRST_ACTOR: Final = 32768
 """Instance ids of actors start here."""
 
@@ -67,7 +72,8 @@ class EmbeddedSceneQueries:
         self._config = config
         self.process = SceneProcess(self._load)
         self._listed: Mapping[str, QueriedObject] | None = None
-        self._markers: tuple[SceneMarker, ...] = ()
+        self._markers: deque[SceneMarker] = deque()
+        self._marked_points = 0
         self._edits: dict[str, ObjectState] = {}
         self._editing = asyncio.Lock()
         self._watchers: list[Callable[[SceneEdit], None]] = []
@@ -86,8 +92,12 @@ class EmbeddedSceneQueries:
         """
         await self.assets()
 
-    async def images(self, views: Sequence[View], snapshot: WorldSnapshot) -> tuple[RenderedImage, ...]:
+    async def images(
+        self, views: Sequence[View], snapshot: WorldSnapshot, before: PictureBefore | None = None
+    ) -> tuple[RenderedImage, ...]:
         """Return pictures of the due views, in their order, all of the snapshot's instant.
+
+        FLOW is the motion since ``before``; None = since the last picture of a camera of that name.
 
         Raises:
             RendererError: they are too many or too large, or the process cannot draw them.
@@ -96,7 +106,10 @@ class EmbeddedSceneQueries:
         check_views(due)
         if not due:
             return ()
-        answer = await self.process.ask(Images(due, self._snapshot(snapshot)))
+        if before is not None:
+            places = zip(views, before.T_world_cameras, strict=True)
+            before = replace(before, T_world_cameras=tuple(T for view, T in places if view.due))
+        answer = await self.process.ask(Images(due, self._snapshot(snapshot), before))
         arrays = iter(answer.arrays)
         return tuple(
             RenderedImage(view, next(arrays), next(arrays) if view.modality is Modality.FLOW else None) for view in due
@@ -134,8 +147,9 @@ class EmbeddedSceneQueries:
             return self._listed
         edits = self._edits
         rows = decode_objects((await self.process.ask(Objects(t_ns))).value)
-        found = {
-            row.name: QueriedObject(
+        found = {}
+        for number, row in enumerate(rows, 1):
+            found[row.name] = QueriedObject(
                 row.name,
                 Transform.of(row.p_m, row.q_xyzw),
                 row.size_m,
@@ -144,8 +158,8 @@ class EmbeddedSceneQueries:
                 row.movable,
                 row.scale,
             )
-            for row in rows
-        }
+            if number % _ROWS_AT_ONCE == 0:
+                await asyncio.sleep(0)
         if edits is self._edits and not any(row.moves for row in rows):
             self._listed = found
         return found
@@ -204,23 +218,38 @@ class EmbeddedSceneQueries:
         for marker in markers:
             check_marker(marker)
         async with self._editing:
-            await self._set_markers(newest_markers([*self._markers, *markers]))
+            points = self._marked_points + sum(map(_points_of, markers))
+            dropped = 0
+            for oldest in self._markers:
+                if points <= MOST_MARKED_POINTS:
+                    break
+                points -= _points_of(oldest)
+                dropped += 1
+            await self.process.ask(AddMarkers(tuple(markers), dropped))
+            for _ in range(dropped):
+                self._markers.popleft()
+            self._markers += markers
+            self._marked_points = points
 
     async def clear_markers(self) -> None:
         """Remove all markers. Raises RendererError: the process ended."""
         async with self._editing:
-            await self._set_markers(())
-
-    async def _set_markers(self, markers: tuple[SceneMarker, ...]) -> None:
-        await self.process.ask(SetMarkers(markers))
-        self._markers = markers
+            await self.process.ask(AddMarkers(dropped=len(self._markers)))
+            self._markers.clear()
+            self._marked_points = 0
 
     # --- edits ---------------------------------------------------------------------------------
 
     async def place(
-        self, name: str, T_world_object: Transform | None = None, scale: tuple[float, float, float] | None = None
+        self,
+        name: str,
+        T_world_object: Transform | None = None,
+        scale: tuple[float, float, float] | None = None,
+        t_ns: int = 0,
     ) -> bool:
         """Move an object, scale it, or both; False = there is none of that name, or it cannot move.
+
+        One that falls begins again at ``t_ns``.
 
         Raises:
             RendererError: the pose is not finite, the scale not positive, or the process ended.
@@ -229,17 +258,25 @@ class EmbeddedSceneQueries:
             state = await self._state(name)
             if state is None:
                 return False
-            if T_world_object is not None:
-                state = msgspec.structs.replace(state, **pose_fields(T_world_object))
+            if T_world_object is None:
+                T_world_object = (await self.objects(t_ns))[name].T_world_object
+            state = msgspec.structs.replace(state, way=(), **pose_fields(T_world_object))
             if scale is not None:
                 state = msgspec.structs.replace(state, scale=checked_scale(scale))
-            await self._set(state)
+            await self._set(state, t_ns)
         return True
 
     async def spawn(
-        self, name: str, asset: str, T_world_object: Transform, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
+        self,
+        name: str,
+        asset: str,
+        T_world_object: Transform,
+        scale: tuple[float, float, float] = (1.0, 1.0, 1.0),
+        *,
+        falls: bool = False,
+        t_ns: int = 0,
     ) -> QueriedObject:
-        """Return another object, made of one of :meth:`assets`.
+        """Return another object, made of one of :meth:`assets`; one that falls begins at ``t_ns``.
 
         Raises:
             RendererError: the name is taken, no asset has that name, or the process ended.
@@ -253,12 +290,12 @@ class EmbeddedSceneQueries:
             if instance is None or not asset:
                 raise RendererError("the asset has no name, or the scene has no instance id left. Destroy objects")
             state = ObjectState(
-                name, asset, scale=checked_scale(scale), instance=instance, **pose_fields(T_world_object)
+                name, asset, scale=checked_scale(scale), instance=instance, falls=falls, **pose_fields(T_world_object)
             )
-            await self._set(state)
-            return (await self.objects())[name]
+            await self._set(state, t_ns)
+            return (await self.objects(t_ns))[name]
 
-    async def destroy(self, name: str) -> bool:
+    async def destroy(self, name: str, t_ns: int = 0) -> bool:
         """Remove an object; False = there is none of that name, or it cannot be removed.
 
         Raises:
@@ -268,7 +305,7 @@ class EmbeddedSceneQueries:
             state = await self._state(name)
             if state is None:
                 return False
-            await self._set(msgspec.structs.replace(state, gone=True))
+            await self._set(msgspec.structs.replace(state, gone=True), t_ns)
         return True
 
     def watch_edits(self, changed: Callable[[SceneEdit], None]) -> None:
@@ -292,23 +329,30 @@ class EmbeddedSceneQueries:
             return None
         return ObjectState(name, "", scale=found.scale, instance=found.instance, **pose_fields(found.T_world_object))
 
-    async def _set(self, state: ObjectState) -> None:
-        """Apply a state; it is stored for the next start of the process if the process accepts it."""
+    async def _set(self, state: ObjectState, t_ns: int) -> None:
+        """Apply a state at a time; it is stored for the next start of the process if the process accepts it.
+
+        Objects that lose their hold fall, too.
+        """
         edits = self._edits | {state.name: state}
         if state.gone and state.asset:
             del edits[state.name]
         if len(edits) > MOST_EDITS:
             raise RendererError(f"{MOST_EDITS} objects are edited. Destroy spawned ones first")
-        await self.process.ask(SetObjects(tuple(edits.values())))
-        self._edits, self._listed = edits, None
-        edit = SceneEdit(state.name, state.asset, state.p_m, state.q_xyzw, state.scale, state.gone)
-        for changed in self._watchers:
-            changed(edit)
+        answer = await self.process.ask(SetObjects(tuple(edits.values()), t_ns))
+        before = self._edits
+        self._edits = {found.name: found for found in decode_states(answer.value)}
+        self._listed = None
+        for found in {state.name: state, **self._edits}.values():
+            if found != before.get(found.name):
+                edit = SceneEdit(found.name, found.asset, found.p_m, found.q_xyzw, found.scale, found.gone)
+                for changed in self._watchers:
+                    changed(edit)
 
     def _load(self) -> Load:
         config = self._config
         states = tuple(self._edits.values())
-        return Load(config.scene, config.profile, config.device, config.depth_reach_m, states, self._markers)
+        return Load(config.scene, config.profile, config.device, config.depth_reach_m, states, tuple(self._markers))
 
     async def close(self) -> None:
         """End the process and release its memory; may be called twice."""
@@ -319,3 +363,8 @@ class EmbeddedSceneQueries:
         if self._encoded is None or self._encoded[0] is not snapshot:
             self._encoded = snapshot, msgspec.Raw(encode(snapshot))
         return self._encoded[1]
+
+
+def _points_of(marker: SceneMarker) -> int:
+    """Return the points that a marker counts as; one without any takes memory, too."""
+    return max(len(marker.p_m), 1)

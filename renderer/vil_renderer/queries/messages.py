@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.scene_queries import SceneMarker
+from vil_bridge.core.scene_queries import PictureBefore, SceneMarker
 from vil_bridge.core.types import View, WorldSnapshot
 
 MOST_VIEWS: Final = 64
@@ -24,13 +24,22 @@ MOST_BYTES: Final = 512 << 20
 """Bound on a question and on an answer."""
 
 
+class FallingPose(msgspec.Struct, array_like=True, frozen=True):
+    """Pose of the axes of a falling object at a bridge time."""
+
+    t_ns: int
+    p_m: tuple[float, float, float]
+    q_xyzw: tuple[float, float, float, float]
+
+
 class ObjectState(msgspec.Struct, array_like=True, frozen=True):
     """An edited object.
 
     Attributes:
         asset: what a spawned one is made of; empty = an object of the scene.
-        p_m, q_xyzw: of its own axes in the world. scale: of its asset.
+        p_m, q_xyzw: of its own axes in the world, at rest. scale: of its asset.
         gone: it was destroyed.
+        falls: it falls until something stops it. way: its poses until it rests, oldest first; empty = it rests.
     """
 
     name: str
@@ -40,6 +49,8 @@ class ObjectState(msgspec.Struct, array_like=True, frozen=True):
     scale: tuple[float, float, float]
     instance: int
     gone: bool = False
+    falls: bool = False
+    way: tuple[FallingPose, ...] = ()
 
 
 class Load(msgspec.Struct, tag="load", frozen=True):
@@ -54,9 +65,14 @@ class Load(msgspec.Struct, tag="load", frozen=True):
 
 
 class SetObjects(msgspec.Struct, tag="set", frozen=True):
-    """Set the edits of objects, all of them: one that is not named is as the scene has it."""
+    """Set the edits of objects, all of them: one that is not named is as the scene has it.
+
+    Those that fall and have changed begin to fall at ``t_ns``, and so do those that rested on a changed one. The answer
+    is a list of all states with their ways.
+    """
 
     states: tuple[ObjectState, ...]
+    t_ns: int
 
 
 class Assets(msgspec.Struct, tag="assets", frozen=True):
@@ -64,10 +80,15 @@ class Assets(msgspec.Struct, tag="assets", frozen=True):
 
 
 class Images(msgspec.Struct, tag="images", frozen=True):
-    """Draw views. The answer holds an array for each, and a mask for each picture of flow."""
+    """Draw views. The answer holds an array for each, and a mask for each picture of flow.
+
+    Attributes:
+        before: snapshot that flow looks back to, and the cameras then; None = the last picture of each camera.
+    """
 
     views: tuple[View, ...]
     snapshot: msgspec.Raw
+    before: PictureBefore | None = None
 
 
 class Cast(msgspec.Struct, tag="cast", frozen=True):
@@ -100,13 +121,14 @@ class ListMeshes(msgspec.Struct, tag="meshes", frozen=True):
     """Return all objects as triangles. The answer is a list of names, and two arrays for each."""
 
 
-class SetMarkers(msgspec.Struct, tag="markers", frozen=True):
-    """Draw these markers, and no others."""
+class AddMarkers(msgspec.Struct, tag="markers", frozen=True):
+    """Drop the oldest markers, so many as ``dropped`` says, and draw further ones."""
 
-    markers: tuple[SceneMarker, ...]
+    markers: tuple[SceneMarker, ...] = ()
+    dropped: int = 0
 
 
-Question = Load | Images | Cast | Objects | Instances | SetObjects | Assets | Occupied | ListMeshes | SetMarkers
+Question = Load | Images | Cast | Objects | Instances | SetObjects | Assets | Occupied | ListMeshes | AddMarkers
 
 
 class ObjectRow(msgspec.Struct, array_like=True, frozen=True):
@@ -170,6 +192,11 @@ def decode_objects(data: bytes | msgspec.Raw) -> list[ObjectRow]:
     return _decoded(_OBJECTS, data)
 
 
+def decode_states(data: bytes | msgspec.Raw) -> list[ObjectState]:
+    """Return states of objects. Raises ProtocolError: they are none."""
+    return _decoded(_STATES, data)
+
+
 def decode_instances(data: bytes | msgspec.Raw) -> dict[str, int]:
     """Return instance ids by name. Raises ProtocolError: they are none."""
     return _decoded(_INSTANCES, data)
@@ -211,6 +238,7 @@ _QUESTIONS: Final[msgspec.msgpack.Decoder[Question]] = msgspec.msgpack.Decoder(Q
 _SNAPSHOTS: Final = msgspec.msgpack.Decoder(WorldSnapshot, dec_hook=_to_array)
 _MESSAGES: Final = msgspec.msgpack.Decoder(QueryMessage)
 _OBJECTS: Final = msgspec.msgpack.Decoder(list[ObjectRow])
+_STATES: Final = msgspec.msgpack.Decoder(list[ObjectState])
 _INSTANCES: Final = msgspec.msgpack.Decoder(dict[str, int])
 _NAMES: Final = msgspec.msgpack.Decoder(list[str])
 _INFO: Final = msgspec.msgpack.Decoder(dict[str, Any])

@@ -30,7 +30,7 @@ MOST_WAITING: Final = 1024
 ANSWER_S: Final = 120.0
 """A process that takes longer for an answer is ended."""
 _MODULE: Final = "vil_renderer.embedded.servers.queries"
-_COPIED_AT_ONCE_BYTES: Final = 4 << 20
+_COPIED_AT_ONCE_BYTES: Final = 1 << 20
 """Larger answers are copied in a thread, so that they do not hold up the loop."""
 
 

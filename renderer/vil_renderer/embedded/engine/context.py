@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from vil_bridge.core.errors import RendererError
+from vil_bridge.core.installation import install_command
 from vil_renderer.embedded.engine.devices import check_renderer, chosen_device, egl_devices
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def open_context(device: int | None = None) -> moderngl.Context:
     try:
         import moderngl
     except ImportError as exc:
-        raise RendererError("the embedded renderer needs the extra `gl`: pip install 'vil-bridge[gl]'") from exc
+        raise RendererError(f"the embedded renderer needs the extra `gl`: {install_command('gl')}") from exc
     index = chosen_device(device, egl_devices())
     settings: dict[str, Any] = {"standalone": True, "backend": "egl", "device_index": index}
     try:

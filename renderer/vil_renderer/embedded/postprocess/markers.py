@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import compress
 from typing import Final
 
 import cv2
@@ -120,7 +121,9 @@ def _write(
     """Write words that begin at points (n, 3), optical axes."""
     height, width = z_m.shape
     shown = in_picture(camera, p_m)
-    places = np.rint(project(camera, p_m)).astype(np.int64)
-    for (u, v), depth_m, text, seen in zip(places.tolist(), p_m[:, 2], marker.texts, shown, strict=True):
-        if seen and depth_m / _NEARER - _NEARER_M <= z_m[min(max(v, 0), height - 1), min(max(u, 0), width - 1)]:
+    seen_m = p_m[shown]
+    places = np.rint(project(camera, seen_m)).astype(np.int64)
+    texts = compress(marker.texts, shown)
+    for (u, v), depth_m, text in zip(places.tolist(), seen_m[:, 2], texts, strict=True):
+        if depth_m / _NEARER - _NEARER_M <= z_m[min(max(v, 0), height - 1), min(max(u, 0), width - 1)]:
             cv2.putText(rgb, text, (u, v), cv2.FONT_HERSHEY_SIMPLEX, marker.size_px / _TEXT_PX, marker.colour)

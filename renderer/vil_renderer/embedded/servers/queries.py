@@ -22,7 +22,7 @@ import numpy as np
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.heap import freeze_heap
-from vil_bridge.core.scene_queries import SceneMarker
+from vil_bridge.core.scene_queries import PictureBefore, SceneMarker
 from vil_bridge.core.types import Modality, RenderedImage, View, WorldSnapshot
 from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.postprocess.markers import draw_markers
@@ -33,6 +33,7 @@ from vil_renderer.embedded.scene_geometry import mesh_of, occupied_cells
 from vil_renderer.embedded.scenefile import load_scene
 from vil_renderer.queries.block import Array, SharedBlock
 from vil_renderer.queries.messages import (
+    AddMarkers,
     Assets,
     Cast,
     Images,
@@ -42,7 +43,6 @@ from vil_renderer.queries.messages import (
     Objects,
     Occupied,
     Question,
-    SetMarkers,
     SetObjects,
     decode_question,
     decode_snapshot,
@@ -91,10 +91,9 @@ class SceneAnswers:
                 return dict(self._scene.renderer.instances), ()
             case SetObjects():
                 self._snapshot = None
-                self._scene.apply(question.states)
-                return None, ()
-            case SetMarkers():
-                self._markers = question.markers
+                return self._scene.apply(question.states, question.t_ns), ()
+            case AddMarkers():
+                self._markers = (*self._markers[question.dropped :], *question.markers)
                 return None, ()
             case Assets():
                 return self._scene.assets, ()
@@ -110,20 +109,30 @@ class SceneAnswers:
     def _images(self, question: Images) -> list[Array]:
         snapshot = self._at(question.snapshot)
         markers = [m for m in self._markers if m.until_ns is None or snapshot.t_ns < m.until_ns]
-        images = self._marked(question.views, snapshot, markers) if markers else self._drawn(question.views, snapshot)
+        before = question.before
+        if before is not None:
+            before = replace(before, snapshot=self._scene.with_edits(before.snapshot))
+        if markers:
+            images = self._marked(question.views, snapshot, before, markers)
+        else:
+            images = self._scene.renderer.render(question.views, snapshot, before)
         found = ((image.pixels, image.valid) for image in images)
         return [array for pair in found for array in pair if array is not None]
 
-    def _drawn(self, views: Sequence[View], snapshot: WorldSnapshot) -> Sequence[RenderedImage]:
-        return self._scene.renderer.render(views, snapshot)
-
     def _marked(
-        self, views: Sequence[View], snapshot: WorldSnapshot, markers: Sequence[SceneMarker]
+        self,
+        views: Sequence[View],
+        snapshot: WorldSnapshot,
+        before: PictureBefore | None,
+        markers: Sequence[SceneMarker],
     ) -> Sequence[RenderedImage]:
         """Return pictures with markers in those of colour; their depth comes from the same pass."""
         coloured = [i for i, view in enumerate(views) if view.modality is Modality.RGB and not view.layer]
         depths = [replace(views[i], modality=Modality.DEPTH32) for i in coloured]
-        images = self._drawn([*views, *depths], snapshot)
+        if before is not None:
+            places = before.T_world_cameras
+            before = replace(before, T_world_cameras=(*places, *(places[i] for i in coloured)))
+        images = self._scene.renderer.render([*views, *depths], snapshot, before)
         for i, depth in zip(coloured, images[len(views) :], strict=True):
             draw_markers(images[i].pixels, depth.pixels, views[i].camera, views[i].T_world_camera, markers)
         return images[: len(views)]
