@@ -9,14 +9,17 @@ import numpy as np
 
 from vil_bridge.config.airsim import AirsimConfig
 from vil_bridge.config.root import ActorConfig, BridgeConfig
+from vil_bridge.core.access_tokens import Role
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import ActorKind
 from vil_bridge.daemon.context import BridgeContext
-from vil_bridge.servers.airsim.race_methods import ServedRace
+from vil_bridge.servers.airsim.added_vehicles import AddedOptions
+from vil_bridge.servers.airsim.race_methods import GateNoise, ServedRace
 from vil_bridge.servers.airsim.server import AirsimServer
 from vil_bridge.servers.airsim.settings import AirsimSettings, parse_settings
 from vil_bridge.servers.airsim.vehicles import ServedVehicle, ServedVehicles
+from vil_bridge.servers.turns import ALONE, NEXT_TO_PICTURES
 from vil_bridge.world.race.live import RaceMonitor
 from vil_bridge.world.race.standing import RacerStanding
 
@@ -31,14 +34,27 @@ def make_airsim(context: BridgeContext, config: AirsimConfig) -> AirsimServer:
     """
     settings = parse_settings(config.settings)
     named = served_actors(context.config, config)
-    vehicles = [_served(name, actor, context.config, settings) for name, actor in named.items()]
+    vehicles = [_served(name, actor, context.config, config, settings) for name, actor in named.items()]
     bus, scene = context.for_sources.vehicles, context.scenes.of(config.scene)
     scene.watch_edits(lambda edit: bus.edit_scene(config.scene, edit))
     served = ServedVehicles(vehicles, bus, context.world, WallClock.of_run(), settings.default)
-    return AirsimServer(settings, served, context.simulation, scene, config.scene, _race(context.race))
+    configured = context.config.race
+    seed = 0 if configured is None else configured.seed or 0
+    return AirsimServer(
+        settings,
+        served,
+        context.simulation,
+        scene,
+        config.scene,
+        _race(context.race, seed),
+        added=AddedOptions(config.compat, from_world=config.positions == "world"),
+        shares=NEXT_TO_PICTURES if context.config.cameras or context.config.outputs else ALONE,
+        role=Role(config.role or Role.CONTROL),
+        folder=None if config.folder is None else config.folder.expanduser(),
+    )
 
 
-def _race(race: RaceMonitor | None) -> ServedRace | None:
+def _race(race: RaceMonitor | None, seed: int) -> ServedRace | None:
     if race is None:
         return None
 
@@ -51,7 +67,13 @@ def _race(race: RaceMonitor | None) -> ServedRace | None:
         ended = standing(actor).ended
         return ended is not None and ended.outcome != "finished"
 
-    return ServedRace(lambda: race.course, race.reset, is_out, lambda actor: max(standing(actor).splits_s, default=-1))
+    def passed(actor: str) -> int:
+        return max(standing(actor).splits_s, default=-1)
+
+    def restart(after_ns: int) -> None:
+        race.reset(after_ns=after_ns)
+
+    return ServedRace(lambda: race.course, race.racers, restart, is_out, passed, GateNoise(seed))
 
 
 def served_actors(config: BridgeConfig, airsim: AirsimConfig) -> dict[str, str]:
@@ -69,12 +91,16 @@ def served_actors(config: BridgeConfig, airsim: AirsimConfig) -> dict[str, str]:
     return {**airsim.vehicles, **rest}
 
 
-def _served(name: str, actor: str, config: BridgeConfig, settings: AirsimSettings) -> ServedVehicle:
+def _served(
+    name: str, actor: str, config: BridgeConfig, airsim: AirsimConfig, settings: AirsimSettings
+) -> ServedVehicle:
     described = {vehicle.name: vehicle for vehicle in settings.vehicles}.get(name, settings.vehicles[0])
     place = config.actors[actor]
     simulated = _simulated(place, config)
     room = config.rooms[getattr(config.sources[place.source], "room", "")].T_world_room.transform()
-    origin_m = np.zeros(3) if simulated is None else room.apply(np.array(simulated[1]))
+    origin_m = np.zeros(3)
+    if simulated is not None and airsim.positions == "start":
+        origin_m = room.apply(np.array(simulated[1]))
     return ServedVehicle(
         name=name,
         actor=actor,

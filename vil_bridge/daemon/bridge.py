@@ -199,8 +199,10 @@ class Bridge:
         """Serve AirSim's programs once the simulated vehicles fly. Raises SinkError: the port is taken."""
         try:
             await server.until_ready()
+            exempt_from_collector()  # what programs ask for has it run often
             port = await server.start(config.bind, config.port)
-            logger.info("AirSim programs connect to %s port %d, scene %s", config.bind, port, config.scene)
+            may = " and may only read" if config.role == "view" else ""
+            logger.info("AirSim programs connect to %s port %d%s, scene %s", config.bind, port, may, config.scene)
             await asyncio.Event().wait()
         except OSError as exc:
             raise SinkError(f"airsim: {config.bind}:{config.port}: {exc}") from None

@@ -15,8 +15,10 @@ from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import TrackingState
 from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.context import BridgeContext
-from vil_bridge.monitoring.overload import DropWindow
+from vil_bridge.daemon.sources import SourceRunner
+from vil_bridge.monitoring.overload import WINDOW_NS, CountWindow
 from vil_bridge.monitoring.state_changes import TransitionLog
+from vil_bridge.world.twin.live import CALM_SHARE, TwinPair
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +37,13 @@ _CURES: Final = {
     "delay_line_full": "Lower its artificial_delay_ms or its rate_hz",
     "tracking_lost": "Check the markers of its carrier",
 }
+_LOST_CURE: Final = "Check the network between the server and the bridge, and the load of both computers"
 _OTHER_CURE: Final = "See docs/concepts/reliability.md"
-_FLOW, _STOPPED, _UNKNOWN = "flow", "stopped", ""
+_FLOW: Final = "flow"
+_SLOW: Final = "slow"
+_STOPPED: Final = "stopped"
+_TOO_FEW: Final = "too few pictures"
+_UNKNOWN: Final = ""
 _START_NS: Final = 10 * NS_PER_S
 """Until then the first picture may stay away without an event: sources and renderers connect."""
 _UNDER_WAY_NS: Final = 200 * NS_PER_MS
@@ -45,6 +52,17 @@ _LONGEST_WAIT_NS: Final = 10 * NS_PER_S
 """A simulation that waits for its cameras has no time of its own to be late in."""
 _UNSENT: Final = "unsent"
 _SENT: Final = "sent"
+_RATE_WINDOW_NS: Final = 5 * NS_PER_S
+"""Time over which rates and losses are judged, bridge clock."""
+_DEGRADED_SHARE: Final = 0.9
+"""Share of the asked pictures below which a camera is degraded."""
+_LEAST_SHARE: Final = 0.25
+_LEAST_HZ: Final = 5.0
+"""Below this share of the asked pictures, or below this rate where more were asked, one cannot fly on them."""
+_LOST_SHARE: Final = 0.05
+"""Share of a source's frames that may be lost before it is degraded."""
+_LOST: Final = "lost"
+_RECEIVED: Final = "received"
 
 
 class Readiness:
@@ -57,9 +75,12 @@ class Readiness:
     def __init__(self, context: BridgeContext) -> None:
         self.problems: dict[str, str] = {}
         self._context = context
-        self._window = DropWindow()
+        self._window = CountWindow(WINDOW_NS)
+        self._pictures = CountWindow(_RATE_WINDOW_NS)
+        self._frames = CountWindow(_RATE_WINDOW_NS)
         self._progress: dict[str, tuple[int, int]] = dict.fromkeys(context.cameras, (0, machine_ns()))
         self._cameras = TransitionLog(logger, context.cameras, _UNKNOWN)
+        self._sources = TransitionLog(logger, context.sources, "")
         self._actors = TransitionLog(logger, context.config.actors, TrackingState.LOST)
 
     # --- a few times a second, in the loop ------------------------------------------------------
@@ -71,15 +92,37 @@ class Readiness:
         for name, runner in cameras.items():
             if self._progress[name][0] != runner.meter.count:
                 self._progress[name] = runner.meter.count, t_ns
+        self._pictures.add(now_ns(), {n: Counter({_SENT: r.meter.count}) for n, r in cameras.items() if self._flies(n)})
+        sources = self._context.sources.items()
+        self._frames.add(now_ns(), {n: _frames(runner) for n, runner in sources if _works(runner.status)})
         self.problems = {name: self.problem_of(name) for name in cameras}
-        for name, problem in self.problems.items():
-            if problem and (cameras[name].meter.count or t_ns - self._context.started_ns >= _START_NS):
-                text = f"pictures stopped: {problem.removeprefix('no pictures: ')}"
-                self._cameras.update(name, _STOPPED, text, logging.WARNING, t_ns)
-            elif not problem:
-                self._cameras.update(name, _FLOW, "pictures flow", logging.INFO, t_ns)
+        for name in cameras:
+            self._log_camera(name, t_ns)
+        for name in self._context.sources:
+            self._log_source(name, t_ns)
         for name in self._context.config.actors:
             self._log_actor(name, t_ns)
+
+    def _log_camera(self, name: str, t_ns: int) -> None:
+        problem = self.problems[name]
+        if not problem:
+            slow = self.slow_camera(name)
+            if slow:
+                self._cameras.update(name, _SLOW, f"degraded: {slow}", logging.WARNING, t_ns)
+            else:
+                self._cameras.update(name, _FLOW, "pictures flow", logging.INFO, t_ns)
+        elif self._context.cameras[name].meter.count or t_ns - self._context.started_ns >= _START_NS:
+            text = problem
+            if not problem.startswith(_TOO_FEW):
+                text = f"pictures stopped: {problem.removeprefix('no pictures: ')}"
+            self._cameras.update(name, _STOPPED, text, logging.WARNING, t_ns)
+
+    def _log_source(self, name: str, t_ns: int) -> None:
+        losses = self.lossy_source(name)
+        if losses:
+            self._sources.update(name, _SLOW, f"degraded: {losses}", logging.WARNING, t_ns)
+        else:
+            self._sources.update(name, "", "frames arrive", logging.INFO, t_ns)
 
     def _log_actor(self, name: str, t_ns: int) -> None:
         state = self._context.world.state_of(name)
@@ -119,6 +162,40 @@ class Readiness:
             found.append(_NO_CAMERA)
         return (*context.watchdog.hung(), *found)
 
+    def degraded(self) -> tuple[str, ...]:
+        """Return what is worse than asked although vehicles can fly on it, as sentences; empty when nothing is."""
+        context = self._context
+        slow = ((name, self.slow_camera(name)) for name in context.cameras if not self.problem_of(name))
+        lossy = ((name, self.lossy_source(name)) for name in context.sources)
+        found = [f"camera {name}: {words}" for name, words in slow if words]
+        found += [f"source {name} {words}" for name, words in lossy if words]
+        found += [self._alarm(pair) for pair in context.twins.pairs if pair.name in context.twins.alarms]
+        return tuple(found)
+
+    def _alarm(self, pair: TwinPair) -> str:
+        distances = self._context.twins.distances[pair.name]
+        far = "" if distances is None else f": {distances.position_rms_m:.2f} m rms from {pair.vehicle}"
+        ends = f"alarm_m is {pair.alarm_m:g} m, and it ends below {CALM_SHARE * pair.alarm_m:g} m"
+        return f"twin {pair.name} is in alarm{far}; {ends}. Compare the two flights"
+
+    def slow_camera(self, camera: str) -> str:
+        """Return why a camera that delivers is degraded: too few of the asked pictures; empty = it is not."""
+        rate_hz = self._pictures_hz(camera)
+        asked_hz = self._context.cameras[camera].camera.rate_hz
+        if rate_hz is None or not is_degraded(rate_hz, asked_hz):
+            return ""
+        return self._too_few(camera, rate_hz)
+
+    def lossy_source(self, source: str) -> str:
+        """Return why a source is degraded: too many of its frames are lost; empty = it is not."""
+        counts, seconds = self._frames.recent(source)
+        lost = counts[_LOST]
+        all_frames = counts.total()
+        if seconds < _RATE_WINDOW_NS / NS_PER_S or lost <= _LOST_SHARE * all_frames:
+            return ""
+        percent = 100.0 * lost / all_frames
+        return f"loses {percent:.0f} % of its frames ({lost} of {all_frames} in {seconds:.0f} s). {_LOST_CURE}"
+
     def problem_of(self, camera: str) -> str:
         """Return why a camera's readers get no pictures that one may fly on; empty = they get them."""
         runner, context = self._context.cameras[camera], self._context
@@ -147,12 +224,12 @@ class Readiness:
         sent, unsent = recent.pop(_SENT, 0), recent.pop(_UNSENT, 0)
         if words := runner.relay.freeze.description:
             renderer = context.pool.assigner.place_of(camera).renderer
-            return f"no pictures: renderer {renderer} repeats its picture, {words}. Restart the renderer"
+            return f"no pictures: renderer {renderer} {words}. Restart the renderer"
         limit = f"max_age_ms {runner.config.max_age_ms:g}"
         if not self._silent(camera, runner):
-            return (
-                f"no pictures: all are older than {limit} when they are sent. Raise it" if unsent and not sent else ""
-            )
+            if unsent and not sent:
+                return f"no pictures: all are older than {limit} when they are sent. Raise it"
+            return self._hardly_any(camera)
         if context.simulation.state().paused:
             return "no pictures: the simulation is paused"
         reason = max(recent, key=recent.__getitem__, default="")
@@ -169,6 +246,37 @@ class Readiness:
             since = f"the simulation has waited for a picture for {quiet_ns / NS_PER_S:.0f} s"
         renderer = context.pool.assigner.place_of(camera).renderer
         return f"{since}: renderer {renderer} works, but has not drawn this camera. See the renderer's log"
+
+    def _hardly_any(self, camera: str) -> str:
+        """Return why a camera delivers too few pictures to fly on; empty = it delivers enough."""
+        rate_hz = self._pictures_hz(camera)
+        asked_hz = self._context.cameras[camera].camera.rate_hz
+        if rate_hz is None or is_enough(rate_hz, asked_hz):
+            return ""
+        return f"{_TOO_FEW}: {self._too_few(camera, rate_hz)}"
+
+    def _too_few(self, camera: str, rate_hz: float) -> str:
+        """Return the sentence for a camera with too few pictures, with the most frequent reason and its cure."""
+        asked_hz = self._context.cameras[camera].camera.rate_hz
+        text = f"{rate_hz:.1f} of {asked_hz:g} pictures a second"
+        recent, _ = self._window.recent(camera)
+        reasons = {reason: count for reason, count in recent.items() if reason not in (_SENT, _UNSENT)}
+        if not reasons:
+            return f"{text}. {_OTHER_CURE}"
+        reason = max(reasons, key=reasons.__getitem__)
+        return f"{text} ({reason}). {_CURES.get(reason, _OTHER_CURE)}"
+
+    def _pictures_hz(self, camera: str) -> float | None:
+        """Return the rate over the last 5 s, pictures a second of bridge time; None until there are 5 s to judge."""
+        counts, seconds = self._pictures.recent(camera)
+        return counts[_SENT] / seconds if seconds >= _RATE_WINDOW_NS / NS_PER_S else None
+
+    def _flies(self, camera: str) -> bool:
+        """Return True while a camera could deliver: its carrier is seen, its renderer works, time passes."""
+        runner = self._context.cameras[camera]
+        context = self._context
+        paused = context.simulation.state().paused
+        return runner.camera.usable(context.world) and not self._waits_for(camera) and not paused
 
     def _waits_for(self, camera: str) -> tuple[str, ...]:
         """Return a camera's candidates while none of them works; empty while one does, or delivers all the same."""
@@ -233,10 +341,27 @@ class Readiness:
         )
 
 
+def is_degraded(rate_hz: float, asked_hz: float) -> bool:
+    """Return True for a rate of pictures below the share of the asked one that a vehicle may expect."""
+    return rate_hz < _DEGRADED_SHARE * asked_hz
+
+
+def is_enough(rate_hz: float, asked_hz: float) -> bool:
+    """Return False for a rate of pictures that one cannot fly on."""
+    if asked_hz > _LEAST_HZ and rate_hz < _LEAST_HZ:
+        return False
+    return rate_hz >= _LEAST_SHARE * asked_hz
+
+
 def dropped_pictures(context: BridgeContext, camera: str) -> Counter[str]:
     """Return the pictures of a camera that were not asked for, or not handed over, by reason."""
     dropped = dict(context.cameras[camera].relay.dropped)  # in one go: its thread goes on counting
     return Counter(dropped) + context.pool.skipped(camera)
+
+
+def _frames(runner: SourceRunner) -> Counter[str]:
+    """Return the frames that a source received and lost since the start."""
+    return Counter({_RECEIVED: runner.received, _LOST: runner.status.counters["lost"]})
 
 
 def _works(status: Status) -> bool:

@@ -84,9 +84,10 @@ class StatusReporter:
             uptime_s=(machine_ns() - context.started_ns) / NS_PER_S,
             ready=not reasons,
             not_ready_because=reasons,
+            degraded_because=self._readiness.degraded(),
             modes=self.modes(),
             startup={**context.startup, "utc_offset_ns": context.wall_clock.offset_ns},
-            sources={n: _source(context, n, runner, t_ns) for n, runner in context.sources.items()},
+            sources={n: self._source(n, runner, t_ns) for n, runner in context.sources.items()},
             actors={a.name: _actor(context, a, t_ns) for a in context.world.snapshot(t_ns).actors},
             renderers={n: _renderer(context, n, client, t_ns) for n, client in context.renderers.items()},
             cameras={n: self._camera(n, runner, t_ns) for n, runner in context.cameras.items()},
@@ -133,6 +134,7 @@ class StatusReporter:
         return {
             "ready": now.ready,
             "not_ready_because": list(now.not_ready_because),
+            "degraded_because": list(now.degraded_because),
             "sources": {n: str(s.report.state) for n, s in now.sources.items()},
             "renderers": {n: str(r.report.state) for n, r in now.renderers.items()},
             "cameras": {n: c.problem or "delivers" for n, c in now.cameras.items()},
@@ -143,8 +145,8 @@ class StatusReporter:
     def status_line(self) -> str:
         """Return one line for ``systemctl status``."""
         now = self.snapshot()
-        problems = [*now.not_ready_because, *now.overload, *filter(None, [self._http().trouble])]
-        return ("ready" if now.ready else "not ready") + (f": {'; '.join(problems)}" if problems else "")
+        problems = [*now.not_ready_because, *now.degraded_because, *now.overload, *filter(None, [self._http().trouble])]
+        return now.state + (f": {'; '.join(problems)}" if problems else "")
 
     def _faults(self) -> dict[str, dict[str, int]]:
         context = self._context
@@ -168,11 +170,28 @@ class StatusReporter:
     def _warned(self) -> list[str]:
         return [text for faults in self._peer_faults() for text in faults.warnings()]
 
+    def _source(self, name: str, runner: SourceRunner, t_ns: int) -> SourceView:
+        clock = self._context.world.clocks.get(name)
+        fit = clock.line if clock is not None else None
+        view = ClockView("none")
+        if fit is not None:
+            view = ClockView(fit.method, fit.offset_at(t_ns), fit.uncertainty_at(t_ns), 1e6 * fit.drift, fit.samples)
+        return SourceView(
+            report=runner.status.report(),
+            type=self._context.config.sources[name].type,
+            frames=runner.meter.count,
+            rate_hz=runner.meter.rate_hz(t_ns),
+            age_s=runner.meter.age_s(t_ns),
+            clock=view,
+            degraded=self._readiness.lossy_source(name),
+        )
+
     def _camera(self, name: str, runner: CameraRunner, t_ns: int) -> CameraView:
         context, config, relay = self._context, runner.config, runner.relay
         place = context.pool.assigner.place_of(name)
         waits_for = context.pool.waits_for(name)
         header = relay.newest[0] if relay.newest else None
+        problem = self._readiness.problem_of(name)
         return CameraView(
             actor=config.actor,
             renderer=place.renderer,
@@ -186,7 +205,8 @@ class StatusReporter:
             in_flight=context.renderers[place.renderer].in_flight,
             frames={"received": relay.rendered, "repeated": relay.repeated, **relay.delivered, **relay.warped},
             dropped=dict(dropped_pictures(context, name)),
-            problem=self._readiness.problem_of(name),
+            problem=problem,
+            degraded="" if problem else self._readiness.slow_camera(name),
             compensation=None
             if header is None
             else CompensationView(
@@ -247,22 +267,6 @@ def _late(lag_s: float | None) -> tuple[str, ...]:
     if lag_s is None or lag_s < _LATE_S:
         return ()
     return (f"overloaded: the realtime loop is {1e3 * lag_s:.0f} ms late (99th percentile of 10 s): use a faster CPU",)
-
-
-def _source(context: BridgeContext, name: str, runner: SourceRunner, t_ns: int) -> SourceView:
-    clock = context.world.clocks.get(name)
-    fit = clock.line if clock is not None else None
-    view = ClockView("none")
-    if fit is not None:
-        view = ClockView(fit.method, fit.offset_at(t_ns), fit.uncertainty_at(t_ns), 1e6 * fit.drift, fit.samples)
-    return SourceView(
-        report=runner.status.report(),
-        type=context.config.sources[name].type,
-        frames=runner.meter.count,
-        rate_hz=runner.meter.rate_hz(t_ns),
-        age_s=runner.meter.age_s(t_ns),
-        clock=view,
-    )
 
 
 def _actor(context: BridgeContext, state: ActorState, t_ns: int) -> ActorView:

@@ -90,6 +90,11 @@ class SourceRunner:
         for receive in self._receivers:
             receive(event)
 
+    @property
+    def received(self) -> int:
+        """Frames and samples that came since the start: a source may take several at once, and hand on the newest."""
+        return self.meter.count + self.status.counters["superseded"]
+
     def set_faults(self, text: str) -> None:
         """Inject other faults from now on; a source that has not started yet starts with them.
 

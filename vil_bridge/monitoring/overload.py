@@ -1,4 +1,4 @@
-"""Pictures that the cameras left out lately, and words for those that the machine or a renderer was too slow for."""
+"""Counts of the last seconds, and words for pictures that the machine or a renderer was too slow for."""
 
 from __future__ import annotations
 
@@ -15,27 +15,37 @@ _SHARE: Final = 0.2
 _LEAST: Final = 3
 
 
-class DropWindow:
-    """Counts of each camera over the last 3 s, from counts since the start; one thread adds, any thread reads."""
+class CountWindow:
+    """Counts of named things over the last seconds, from counts since the start; one thread adds, any thread reads.
 
-    def __init__(self) -> None:
+    Args:
+        window_ns: length of the window, ns.
+    """
+
+    def __init__(self, window_ns: int) -> None:
+        self._window_ns = window_ns
         self._counts: deque[tuple[int, Mapping[str, Counter[str]]]] = deque()
 
     def add(self, t_ns: int, counts: Mapping[str, Counter[str]]) -> None:
-        """Take the counts since the start, as of ``t_ns`` (bridge clock)."""
+        """Take the counts since the start, as of ``t_ns`` (bridge clock); a thing that is left out begins again."""
         if self._counts and self._counts[-1][0] == t_ns:  # simulated time stands
             self._counts.pop()
         self._counts.append((t_ns, counts))
-        while len(self._counts) > 1 and t_ns - self._counts[1][0] >= WINDOW_NS:
+        while len(self._counts) > 1 and t_ns - self._counts[1][0] >= self._window_ns:
             self._counts.popleft()
 
-    def recent(self, camera: str) -> tuple[Counter[str], float]:
-        """Return a camera's counts within the window, and the window's length in seconds; 0 s without any."""
-        counts_at = [(t_ns, counts[camera]) for t_ns, counts in tuple(self._counts) if camera in counts]
-        if not counts_at:
+    def recent(self, name: str) -> tuple[Counter[str], float]:
+        """Return a thing's counts within the window, and their time in seconds; 0 s without any."""
+        last: tuple[int, Counter[str]] | None = None
+        first: tuple[int, Counter[str]] | None = None
+        for t_ns, counts in reversed(tuple(self._counts)):
+            if name not in counts:
+                break
+            first = t_ns, counts[name]
+            last = last or first
+        if first is None or last is None:
             return Counter(), 0.0
-        (t_first_ns, first), (t_last_ns, last) = counts_at[0], counts_at[-1]
-        return last - first, (t_last_ns - t_first_ns) / NS_PER_S
+        return last[1] - first[1], (last[0] - first[0]) / NS_PER_S
 
 
 class OverloadDetector:
@@ -47,7 +57,7 @@ class OverloadDetector:
 
     def __init__(self) -> None:
         self.words: tuple[str, ...] = ()
-        self._window = DropWindow()
+        self._window = CountWindow(WINDOW_NS)
 
     def check(self, t_ns: int, dropped: Mapping[str, Counter[str]], rates_hz: Mapping[str, float]) -> None:
         """Record the counts and find the cameras that leave out too much.

@@ -71,6 +71,10 @@ def _counter(name: str, text: str, labels: tuple[str, ...], samples: Iterable[_S
 def _bridge(now: BridgeSnapshot) -> Iterator[Metric]:
     yield _gauge("build_info", "Version of the bridge.", ("version",), [((now.version,), 1)])
     yield _gauge("ready", "1 while every camera delivers.", (), [((), now.ready)])
+    degraded = bool(now.degraded_because)
+    yield _gauge(
+        "degraded", "1 while something is worse than asked: rates, losses, twins in alarm.", (), [((), degraded)]
+    )
     yield _gauge("uptime_seconds", "Time since the start.", (), [((), now.uptime_s)])
     yield _gauge("event_loop_lag_seconds", "Delay of the loop's wake-ups.", (), [((), now.loop_lag_s)])
     faults: list[_Sample] = [((port, reason), n) for port, counts in now.faults.items() for reason, n in counts.items()]

@@ -65,6 +65,7 @@ class SourceView:
         frames: frames or samples received since the start.
         rate_hz: over the last seconds.
         age_s: since the last frame or sample arrived.
+        degraded: the reason why it is worse than it should be although data flow, with the cure; empty = it is not.
     """
 
     report: StatusReport
@@ -73,6 +74,7 @@ class SourceView:
     rate_hz: float
     age_s: float | None
     clock: ClockView
+    degraded: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +219,7 @@ class CameraView:
             which a late renderer's last picture was warped again ("repeated", in no other count).
         dropped: pictures dropped, by reason.
         problem: the reason why readers get no pictures that one may fly on, with the cure; empty = it delivers.
+        degraded: the reason why readers get fewer pictures than asked, with the cure; empty = they get them.
         age_s: since the newest picture came, read by somebody or not; black ones do not count.
         collision: None where the camera does not ask for it.
         landmarks: beacons in the newest picture; only a renderer's first camera has them.
@@ -241,6 +244,7 @@ class CameraView:
     range_m: float | None = None
     latency: dict[str, StageView] = field(default_factory=dict)
     problem: str = ""
+    degraded: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +337,7 @@ class BridgeSnapshot:
 
     Attributes:
         not_ready_because: sentences for people, empty when ready.
+        degraded_because: what is worse than asked although vehicles can fly on it, as sentences.
         modes: the words that are true now, in this order: REPLAY (poses of a recording take the place of live
             ones), FAULTS (faults are injected into a source), REC (a recording is written), PAUSED (simulated
             time stands still).
@@ -355,6 +360,7 @@ class BridgeSnapshot:
     uptime_s: float
     ready: bool
     not_ready_because: tuple[str, ...] = ()
+    degraded_because: tuple[str, ...] = ()
     modes: tuple[str, ...] = ()
     startup: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, SourceView] = field(default_factory=dict)
@@ -375,3 +381,10 @@ class BridgeSnapshot:
     process: ProcessView | None = None
     simulation: SimulationView | None = None
     pages: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def state(self) -> str:
+        """``ready``, ``degraded`` (ready, but worse than asked) or ``not ready``."""
+        if not self.ready:
+            return "not ready"
+        return "degraded" if self.degraded_because else "ready"

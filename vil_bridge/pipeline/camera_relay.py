@@ -85,6 +85,8 @@ class CameraRelay:
         self.repeated = 0
         self.refused_age_ns = 0
         self.freeze = PictureFreeze()
+        if isinstance(camera.plane_depth_m, (int, float)):
+            self.freeze = PictureFreeze(camera.plane_depth_m)
         self.delivered: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self.warped: Counter[str] = Counter()

@@ -26,6 +26,7 @@ from vil_bridge.monitoring.snapshot import (
 from vil_bridge.web.schemas.status import ErrorOut, HealthOut, ReadyOut
 
 _MAX_FRAMES: Final = 10_000
+_HIDDEN: Final = ("the reasons are shown to a token with the role view",)
 
 Snapshot = Callable[[], BridgeSnapshot]
 Preview = Callable[[str], bytes | None]
@@ -127,9 +128,11 @@ def health_router(snapshot: Snapshot) -> APIRouter:
         now = snapshot()
         response.status_code = 200 if now.ready else 503
         reasons = now.not_ready_because
-        if reasons and not request.state.role.covers(Role.VIEW):
-            reasons = ("the reasons are shown to a token with the role view",)
-        return ReadyOut(ready=now.ready, not_ready_because=reasons)
+        degraded = now.degraded_because
+        if not request.state.role.covers(Role.VIEW):
+            reasons = _HIDDEN if reasons else ()
+            degraded = _HIDDEN if degraded else ()
+        return ReadyOut(ready=now.ready, not_ready_because=reasons, degraded_because=degraded)
 
     return router
 

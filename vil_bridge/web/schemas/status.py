@@ -16,6 +16,9 @@ class ReadyOut(BaseModel):
 
     ready: bool = Field(description="True while every camera delivers, and what they need works.")
     not_ready_because: tuple[str, ...] = Field(description="Reasons, as sentences; empty when ready.")
+    degraded_because: tuple[str, ...] = Field(
+        description="What is worse than asked although vehicles can fly on it, as sentences; empty when nothing is."
+    )
 
 
 class ErrorOut(BaseModel):

@@ -17,6 +17,8 @@ export interface Source {
   rate_hz: number;
   age_s: number | null;
   clock: { method: string; offset_ns: number | null; uncertainty_ns: number | null; drift_ppm: number | null };
+  /** Why it is worse than it should be although data flow, and the cure. */
+  degraded?: string;
 }
 
 export interface Actor {
@@ -79,6 +81,8 @@ export interface Camera {
   } | null;
   /** Why no pictures go out, and the cure; empty while they do. A bridge of another version may not say. */
   problem?: string;
+  /** Why fewer pictures go out than asked, and the cure. */
+  degraded?: string;
   collision: boolean | null;
   landmarks: unknown[];
   range_m: number | null;
@@ -133,6 +137,7 @@ export interface Status {
   uptime_s: number;
   ready: boolean;
   not_ready_because: string[];
+  degraded_because: string[];
   /** Of REPLAY, FAULTS, REC, PAUSED: what is true now. */
   modes: string[];
   startup: Record<string, unknown>;

@@ -10,10 +10,11 @@ const ready = byId("ready");
 
 export function showHead(now: Status): void {
   setText(byId("name"), now.name);
-  setText(ready, now.ready ? "ready" : "not ready");
-  setClass(ready, `badge ${now.ready ? "good" : "bad"}`);
+  const [word, look, mark] = readiness(now);
+  setText(ready, word);
+  setClass(ready, `badge ${look}`);
   setChildren(byId("modes"), now.modes, (word) => element("li", `mode-${word.toLowerCase()}`, word));
-  document.title = [...now.modes, `${now.ready ? "●" : "✕"} ${now.name}`].join(" ");
+  document.title = [...now.modes, `${mark} ${now.name}`].join(" ");
   const general: [string, string][] = [
     ["version", now.version],
     ["up", duration(now.uptime_s)],
@@ -24,6 +25,13 @@ export function showHead(now: Status): void {
   setFacts(byId("startup"), [...general, ...Object.entries(now.startup).map(([name, value]) => [name.replaceAll("_", " "), String(value)] as [string, string])]);
   showChips(now);
   showReasons(now);
+}
+
+/** Ready, degraded (ready, but worse than asked) or not ready: word, class and mark. */
+function readiness(now: Status): [word: string, look: string, mark: string] {
+  if (!now.ready) return ["not ready", "bad", "✕"];
+  if (now.degraded_because.length > 0) return ["degraded", "fair", "◐"];
+  return ["ready", "good", "●"];
 }
 
 export function pace(simulation: Simulation): string {
@@ -37,10 +45,10 @@ export function working(now: Status): Record<string, [good: number, all: number]
   const running = (parts: Record<string, { report: { state: string } }>): [number, number] =>
     share(Object.values(parts).map((part) => part.report.state === "running"));
   return {
-    sources: running(now.sources),
+    sources: share(Object.values(now.sources).map((source) => source.report.state === "running" && !source.degraded)),
     actors: share(Object.values(now.actors).map((actor) => actor.state === "tracked" || actor.state === "coasting")),
     renderers: running(now.renderers),
-    cameras: share(Object.values(now.cameras).map((camera) => camera.problem === "")),
+    cameras: share(Object.values(now.cameras).map((camera) => camera.problem === "" && !camera.degraded)),
     outputs: running(now.outputs),
   };
 }
@@ -68,6 +76,7 @@ function showReasons(now: Status): void {
     ...now.warnings.map((warning) => warning.text),
     ...now.overload,
     ...now.not_ready_because.map((reason) => withCure(now, reason)),
+    ...now.degraded_because,
     ...notes.map(([name, renderer]) => `renderer ${name} ${renderer.note}`),
   ];
   const list = byId("reasons");

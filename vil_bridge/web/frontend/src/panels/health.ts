@@ -38,7 +38,7 @@ function table(id: string): HTMLTableElement {
 
 function showSources(now: Status): void {
   const columns: Column[] = [["name"], ["type"], ["state"], ["since", R], ["rate", R], ["age", R], ["gaps", R], ["clock offset", R], ["±", R], ["drift", R]];
-  const rows = Object.entries(now.sources).map(([name, { report, type, rate_hz, age_s, clock }]) => [[
+  const rows = Object.entries(now.sources).map(([name, { report, type, rate_hz, age_s, clock, degraded }]) => [[
     strong(name),
     quiet(type),
     state(report.state),
@@ -49,7 +49,7 @@ function showSources(now: Status): void {
     right(smallTime(clock.offset_ns)),
     right(smallTime(clock.uncertainty_ns)),
     right(number(clock.drift_ppm, "ppm")),
-  ], words("source", report)] as [ReturnType<typeof right>[], string]);
+  ], [words("source", report), degraded].filter(Boolean).join(" · ")] as [ReturnType<typeof right>[], string]);
   setTable(table("sources"), columns, withDetails(rows, columns.length));
 }
 
